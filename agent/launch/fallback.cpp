@@ -18,6 +18,9 @@ constexpr Spot all_spots[] = {Spot::None,    Spot::Starts, Spot::Runs,
 constexpr const char* spot_words[] = {"no spot", "spot starts", "spot runs",
                                       "stopped", "done",        "spot rests"};
 constexpr std::chrono::minutes settled{5};  // a boot with its installation takes two to four
+// A description of EC2 may be 30 s old: a target of 0 that has stood for longer is not a rest whose
+// mark is not seen yet.
+constexpr std::chrono::minutes stands{1};
 
 seconds whole(Duration duration) { return std::chrono::ceil<seconds>(duration); }
 
@@ -88,6 +91,11 @@ Sight sight_of(const Watched& seen) {
   sight.before = seen.mark->outlook;
   sight.looked = seen.mark->looked;
   sight.had_spot = seen.mark->spot == Spot::Starts || seen.mark->spot == Spot::Runs;
+  const bool asked = seen.mark->spot != Spot::Rests && seen.mark->spot != Spot::Stopped;
+  if (asked && seen.own && seen.own->target > 0) return sight;
+  // Nobody asked for a spot instance: that none was there teaches nothing of the capacity.
+  sight.looked = seen.now;
+  sight.had_spot = sight.spot;
   return sight;
 }
 
@@ -109,9 +117,9 @@ class Decider {
     if (wanted_.when != config::OnDemand::When::After)
       return seen_.beside.empty() ? say(Action::Over, "job.yaml asks for no on-demand instance")
                                   : end_beside("job.yaml asks for none any more", 0);
-    if (result_.mark.spot == Spot::Rests) return resting();
-    if (seen_.own->target == 0) return stopped();
+    if (result_.mark.spot == Spot::Stopped) return stopped();
     if (seen_.beside.size() > 1) return end_beside("another watcher asked for one, too", 1);
+    if (result_.mark.spot == Spot::Rests) return resting();
     return seen_.beside.empty() ? without() : with(seen_.beside.front());
   }
 
@@ -137,9 +145,11 @@ class Decider {
   }
 
   Fallback end_all() {
-    const bool tidying = std::ranges::any_of(seen_.machines, lives) &&
+    // Without the own fleet its agent has ended that one, last of all; and there is no mark that
+    // would say since when.
+    const bool tidying = seen_.own && std::ranges::any_of(seen_.machines, lives) &&
                          seen_.now - result_.mark.since < whole(tidied);
-    if (tidying && (seen_.own || !seen_.beside.empty()))
+    if (tidying)
       return say(Action::Wait,
                  "the job is done: its agent removes what is left, and ends the fleet");
     if (seen_.own) result_.fleets.push_back(seen_.own->id);
@@ -150,8 +160,10 @@ class Decider {
   Fallback stopped() {
     const std::string why =
         seen_.own->id.str() + " is at target 0: the job was given up or stopped";
-    return seen_.beside.empty() ? say(Action::Wait, why + "; `spotter launch` starts it again")
-                                : end_beside(why, 0);
+    if (seen_.beside.empty())
+      return say(Action::Wait, why + "; `spotter launch` starts it again");
+    if (seen_.now - result_.mark.since > stands) return end_beside(why, 0);
+    return say(Action::Wait, why + "; its on-demand instance ends if the next looks see it, too");
   }
 
   Fallback without() {
@@ -188,7 +200,8 @@ class Decider {
     const auto works = [](const WatchedFleet& it) { return it.target > 0; };
     if (std::ranges::none_of(seen_.beside, works) && !seen_.beside.empty())
       return given_up(seen_.beside.front());
-    if (seen_.beside.empty())
+    // Its machine failed, and there may be no other: without a spot instance nothing would train.
+    if (seen_.beside.empty() || std::ranges::none_of(seen_.machines, runs_on_demand))
       return say(Action::Wake, "the on-demand instance has gone: " + seen_.own->id.str() +
                                    " asks for spot capacity again");
     if (has_deadline_ && choice_ == Use::OnDemand)
@@ -204,11 +217,19 @@ class Decider {
                                  "instance; see `spotter status`");
   }
 
+  // EC2 says "running" before the machine has booted; the spot instance trains until it has. A
+  // launch in the future says that one of the clocks is wrong, and nothing of the machine.
+  bool has_settled(const WatchedMachine& it) const {
+    if (!runs_on_demand(it) || it.state != State::Running) return false;
+    const auto settling = whole(settling_time(wanted_, start_));
+    return !it.launched || *it.launched > seen_.now + settling ||
+           seen_.now - *it.launched >= settling;
+  }
+
   // A spot instance is there beside the on-demand one, and the deadline wants that one.
   Fallback leave(const WatchedMachine& spot, const WatchedFleet& fleet) {
-    const bool runs = std::ranges::any_of(seen_.machines, [](const WatchedMachine& it) {
-      return runs_on_demand(it) && it.state == State::Running;
-    });
+    const bool runs = std::ranges::any_of(
+        seen_.machines, [&](const WatchedMachine& it) { return has_settled(it); });
     const std::string why = "on demand, by " + fleet.id.str() + ", as the deadline asks";
     if (!runs || !seen_.own->rests) return say(Action::Wait, why);
     result_.mark.spot = Spot::Rests;

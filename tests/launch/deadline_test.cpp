@@ -179,6 +179,16 @@ class Job {
     seen.beside = {{extra, 1}};
     seen.machines.push_back({InstanceId("i-0aaaaaaaaaaaaaaaa"), false, State::Running, seen.now});
   }
+  // The watcher has asked for an on-demand instance, and lets the job's own fleet rest.
+  void rest() {
+    seen.prospect = prospect_of(10h + 20min, 10);
+    add(true, State::Running);
+    on_demand();
+    look();
+    EXPECT_EQ(look(5min).action, Action::Rest);
+    seen.own->target = 0;
+    std::erase_if(seen.machines, [](const WatchedMachine& it) { return it.spot; });
+  }
   Watched seen;
 };
 
@@ -216,7 +226,9 @@ TEST(WhenNeeded, LeavesASpotInstanceAndLetsItsFleetRestWhenTheDeadlineAsks) {
   job.seen.beside = {{extra, 1}};
   EXPECT_EQ(job.look().action, Action::Wait) << "it has no machine yet";
   job.on_demand();
-  const Fallback next = job.look();
+  EXPECT_EQ(job.look().action, Action::Wait) << "it has not booted yet";
+  EXPECT_EQ(job.look(4min).action, Action::Wait);
+  const Fallback next = job.look(1min);
   EXPECT_EQ(next.action, Action::Rest);
   EXPECT_EQ(next.mark.spot, WatchMark::Spot::Rests);
   job.seen.own->target = 0;
@@ -242,7 +254,34 @@ TEST(WhenNeeded, AJobThatWasStoppedGetsNothing) {
   job.seen.own->target = 0;
   EXPECT_EQ(job.look(12h).action, Action::Wait);
   job.on_demand();
-  EXPECT_EQ(job.look().fleets, std::vector{extra});
+  EXPECT_EQ(job.look(2min).fleets, std::vector{extra});
+}
+
+TEST(WhenNeeded, OfTwoOnDemandFleetsTheLaterOneEndsWhileTheOwnOneRests) {
+  Job job;
+  job.rest();
+  job.seen.beside.push_back({FleetId("fleet-later"), 1});
+  EXPECT_EQ(job.look().fleets, std::vector{FleetId("fleet-later")});
+}
+
+TEST(WhenNeeded, AFleetThatRestsWakesWhenTheOnDemandMachineFails) {
+  Job job;
+  job.rest();
+  EXPECT_EQ(job.look().action, Action::Wait);
+  job.seen.machines.back().state = State::Ending;
+  EXPECT_EQ(job.look().action, Action::Wake);
+  job.seen.machines.back().state = State::Starting;
+  EXPECT_EQ(job.look().action, Action::Wait) << "another one comes";
+}
+
+TEST(WhenNeeded, ARestTeachesNothingOfTheSpotCapacity) {
+  Job job;
+  job.rest();
+  const auto before = job.seen.mark->outlook;
+  job.look(10min);
+  const auto after = job.look(50min).mark.outlook;
+  EXPECT_DOUBLE_EQ(after->absent.hours, before->absent.hours);
+  EXPECT_DOUBLE_EQ(after->available.ends, before->available.ends) << "it was left, not lost";
 }
 
 // A world of minutes: instances boot, one of them has the volume, spot capacity comes and goes, and
@@ -295,7 +334,9 @@ class World {
     if (asked_) seen.beside = {{extra, 1}};
     const auto add = [&](const Machine& it, bool spot, const char* id) {
       const State state = it.age < 1 ? State::Starting : State::Running;
-      if (it.is_there()) seen.machines.push_back({InstanceId(id), spot, state, now_});
+      if (!it.is_there()) return;
+      const wire::WallTime launched = now_ - std::chrono::minutes(it.age);
+      seen.machines.push_back({InstanceId(id), spot, state, launched});
     };
     add(spot_, true, "i-0123456789abcdef0");
     add(on_demand_, false, "i-0aaaaaaaaaaaaaaaa");

@@ -164,6 +164,25 @@ TEST(Fallback, NothingIsLeftOfAJobThatIsDoneOrWhoseFleetHasEnded) {
   EXPECT_EQ(job.look().action, Action::Over);
 }
 
+// The agent of the spot instance has ended the job's own fleet; that of the other one is dead.
+TEST(Fallback, TheOnDemandInstanceOfAJobThatIsDoneEndsWithItsOwnFleet) {
+  Job job;
+  job.on_demand(State::Running);
+  job.seen_.done = true;
+  job.seen_.own.reset();
+  EXPECT_EQ(job.look().fleets, std::vector{extra});
+}
+
+TEST(Fallback, AJobIsStoppedOnlyWhenSeveralLooksSeeIt) {
+  Job job;
+  job.on_demand(State::Running);
+  job.look();
+  job.seen_.own->target = 0;
+  for (int look = 0; look < 4; ++look)
+    EXPECT_EQ(job.look(20s).action, Action::Wait) << "a rest, whose mark is not seen yet?";
+  EXPECT_EQ(job.look(20s).fleets, std::vector{extra});
+}
+
 TEST(Fallback, TheTimeInWhichAJobIsStoppedDoesNotCount) {
   Job job;
   job.look();
