@@ -85,7 +85,10 @@ Remaining work_left(const Progress& progress, const config::Deadline& deadline) 
   const double estimate = hours_of(*deadline.work);
   const double least = kLeastPart * estimate;
   if (progress.total <= 0) {
-    const double left = std::max(estimate - progress.trained, least);
+    // Of the hours trained those count that were not lost.
+    const double all = progress.step + progress.repeated;
+    const double kept = all > 0 ? progress.trained * progress.step / all : progress.trained;
+    const double left = std::max(estimate - kept, least);
     return {left, left / estimate};
   }
   const double steps = std::max(progress.total - progress.step, 0.0);
@@ -131,6 +134,10 @@ Outlook look_ahead(const Prospect& it, const Sight& sight) {
     if (it.gives_way == config::Deadline::GivesWay::Deadline && outlook.choice == Use::OnDemand)
       outlook.choice = sight.spot ? Use::Spot : Use::Nothing;
   }
+  // What runs on demand stays.
+  const bool is_new = outlook.choice == Use::OnDemand && sight.runs != Use::OnDemand;
+  if (it.spent_unknown && is_new && it.gives_way == config::Deadline::GivesWay::Deadline)
+    outlook.choice = sight.spot ? Use::Spot : Use::Nothing;
   return outlook;
 }
 

@@ -53,6 +53,7 @@ struct Prospect {
   double spot = 0;            // of the cheapest pool
   std::string zone;           // that pool's
   std::optional<double> dollars_left;
+  bool spent_unknown = false;  // there is a budget, but what is spent of it could not be read
   config::Deadline::GivesWay gives_way = config::Deadline::GivesWay::Deadline;
 };
 

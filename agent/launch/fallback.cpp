@@ -160,8 +160,7 @@ class Decider {
   Fallback stopped() {
     const std::string why =
         seen_.own->id.str() + " is at target 0: the job was given up or stopped";
-    if (seen_.beside.empty())
-      return say(Action::Wait, why + "; `spotter launch` starts it again");
+    if (seen_.beside.empty()) return say(Action::Wait, why + "; `spotter launch` starts it again");
     if (seen_.now - result_.mark.since > stands) return end_beside(why, 0);
     return say(Action::Wait, why + "; its on-demand instance ends if the next looks see it, too");
   }
@@ -192,6 +191,10 @@ class Decider {
       return say(Action::Wait, none +
                                    ": the job waits for one, as on demand its budget is not "
                                    "enough (limits.gives_way)");
+    if (seen_.prospect->spent_unknown)
+      return say(Action::Wait, none +
+                                   ": the job waits for one; on demand only when it can be read "
+                                   "what it has spent");
     return say(Action::Wait, none + ": the job waits for one, as there is time");
   }
 

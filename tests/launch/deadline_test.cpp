@@ -49,6 +49,8 @@ TEST(WorkLeft, IsNeverNothingWhileTheJobIsNotDone) {
   EXPECT_GT(work_left({.step = 1000, .total = 1000, .trained = 5}, deadline).hours, 0);
   EXPECT_GT(work_left({.trained = 100}, deadline).hours, 0) << "launch.work was too little";
   EXPECT_DOUBLE_EQ(work_left({.trained = 10}, deadline).hours, 30) << "no total is known";
+  EXPECT_DOUBLE_EQ(work_left({.step = 300, .repeated = 100, .trained = 8}, deadline).hours, 34)
+      << "what was lost was no work";
 }
 
 Prospect prospect_of(std::chrono::minutes time, double work) {
@@ -114,6 +116,15 @@ TEST(Outlook, OfDeadlineAndBudgetTheOneGivesWayThatJobYamlNames) {
   EXPECT_EQ(spent.choice, Use::OnDemand);
   prospect.dollars_left = 11;
   EXPECT_EQ(look_ahead(prospect, nothing).trouble, Trouble::None);
+}
+
+TEST(Outlook, NothingNewIsPaidForWhileItIsNotKnownWhatIsSpent) {
+  Prospect prospect = prospect_of(10h + 30min, 10);
+  prospect.spent_unknown = true;
+  EXPECT_EQ(look_ahead(prospect, sight_of(Use::Nothing, false)).choice, Use::Nothing);
+  EXPECT_EQ(look_ahead(prospect, sight_of(Use::OnDemand, false)).choice, Use::OnDemand);
+  prospect.gives_way = config::Deadline::GivesWay::Dollars;
+  EXPECT_EQ(look_ahead(prospect, sight_of(Use::Nothing, false)).choice, Use::OnDemand);
 }
 
 TEST(Outlook, RemembersWhatWasSeenOfSpotInstances) {

@@ -68,13 +68,14 @@ PoolPrices prices_now(AwsCalls& calls, const config::Launch& launch) {
     else if (!price && prices.trouble.empty())
       prices.trouble = price.error().message;
   }
+  prices.known = {.on_demand = least.has_value(), .spot = !prices.zone.empty()};
   if (least) prices.on_demand = *least;
   if (!least && !prices.zone.empty()) prices.on_demand = prices.spot / usual_ratio;
   if (prices.zone.empty()) prices.spot = prices.on_demand * usual_ratio;
   return prices;
 }
 
-Result<std::optional<PublishedProgress>> published_progress(const config::Job& job) {
+Result<std::optional<launch::Published>> published_progress(const config::Job& job) {
   const auto place = job.published_at();
   if (!place) return failure("the job has no `publish:`");
   s3::Client client(
@@ -88,25 +89,16 @@ Result<std::optional<PublishedProgress>> published_progress(const config::Job& j
     return std::max(0.0, wire::number_field(*status, name).value_or(0));
   };
   const bool fresh = wall_seconds() - number("updated") < fresh_for;
-  PublishedProgress published;
+  launch::Published published;
   published.progress = {.step = number("checkpoint_step"),
                         .total = number("steps_total"),
                         .repeated = number("steps_repeated"),
                         .trained = number("trained_seconds") / 3600,
                         .steps_an_hour = fresh ? number("steps_per_second") * 3600 : 0,
                         .dollars = number("spent_dollars")};
-  published.trains = wire::text_field(*status, "stage") == "training";
-  return published;
-}
-
-launch::Remaining work_of(const config::Deadline& deadline,
-                          const Result<std::optional<PublishedProgress>>& published,
-                          const std::optional<launch::Outlook>& before) {
-  const bool known = published && *published;
-  // An agent that has just begun does not know the trainer's total yet.
-  const bool says = known && ((*published)->progress.total > 0 || (*published)->trains);
-  if (!says && before) return before->work;
-  return launch::work_left(known ? (*published)->progress : launch::Progress{}, deadline);
+  published.stage = wire::text_field(*status, "stage");
+  published.has_step = wire::number_field(*status, "step").has_value();
+  return launch::of_this_run(published);
 }
 
 }  // namespace spotter::command

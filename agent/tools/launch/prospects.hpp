@@ -8,7 +8,7 @@
 
 #include "agent/aws/aws_calls.hpp"
 #include "agent/job/deadline.hpp"
-#include "agent/launch/deadline.hpp"
+#include "agent/launch/estimates.hpp"
 #include "agent/tools/jobs/fleets.hpp"
 
 namespace spotter::command {
@@ -22,7 +22,8 @@ struct PoolPrices {
     double dollars = 0;
   };
   std::vector<Pool> pools;  // whose price is known
-  std::string trouble;      // what could not be read; then there are guesses in its place
+  launch::KnownPrices known{.on_demand = false, .spot = false};
+  std::string trouble;  // what could not be read; then there are guesses in its place
 
   const Pool* find(const Pool& where) const {
     const auto it = std::ranges::find_if(pools, [&](const Pool& each) {
@@ -34,17 +35,8 @@ struct PoolPrices {
 // Of the job's types in its zones.
 PoolPrices prices_now(AwsCalls& calls, const config::Launch& launch);
 
-// What the job's agents published last. None: nothing yet. Fails when it cannot be read.
-struct PublishedProgress {
-  launch::Progress progress;
-  bool trains = false;  // the trainer says now how far it is
-};
-Result<std::optional<PublishedProgress>> published_progress(const config::Job& job);
-
-// What is left to do; when that cannot be read now, what was left at the look before.
-// REQUIRES: deadline.work.
-launch::Remaining work_of(const config::Deadline& deadline,
-                          const Result<std::optional<PublishedProgress>>& published,
-                          const std::optional<launch::Outlook>& before);
+// What the job's agents published last. None: nothing yet, or of a run that has finished. Fails
+// when it cannot be read. REQUIRES: the job is not done.
+Result<std::optional<launch::Published>> published_progress(const config::Job& job);
 
 }  // namespace spotter::command

@@ -222,8 +222,10 @@ class Watcher {
     const auto before = mark ? mark->outlook : std::nullopt;
     const auto published = published_progress(job_);
     complain_once(published ? prices_.trouble : published.error().message);
+    const double since = mark ? hours(seen.watched.now - mark->looked) : 0;
+    const auto says = published ? *published : std::nullopt;
     launch::Prospect prospect{.due = *due,
-                              .work = work_of(deadline_, published, before),
+                              .work = launch::work_of(deadline_, says, before, since),
                               .start = hours(launch::start_of(job_, deadline_)),
                               .interval = hours(options_.until_next_look()),
                               .on_demand = prices_.on_demand,
@@ -231,14 +233,15 @@ class Watcher {
                               .zone = prices_.zone,
                               .dollars_left = {},
                               .gives_way = deadline_.gives_way};
+    launch::keep_prices(prospect, prices_.known, before);
     if (const auto* pool = seen.spot ? prices_.find(*seen.spot) : nullptr) {
       prospect.spot = pool->dollars;
       prospect.zone = pool->zone;
     }
-    const bool spent = published && *published;
-    if (deadline_.dollars)
-      prospect.dollars_left =
-          std::max(0.0, *deadline_.dollars - (spent ? (*published)->progress.dollars : 0));
+    if (published) spent_ = says ? says->progress.dollars : 0;
+    prospect.spent_unknown = deadline_.dollars && !spent_;
+    if (deadline_.dollars && spent_)
+      prospect.dollars_left = std::max(0.0, *deadline_.dollars - *spent_);
     seen.watched.prospect = prospect;
     return {};
   }
@@ -260,6 +263,7 @@ class Watcher {
   const config::Deadline& deadline_;
   const WatchOptions& options_;
   std::string said_, complained_;
+  std::optional<double> spent_;  // as far as it could be read
   PoolPrices prices_;
   std::optional<std::chrono::steady_clock::time_point> priced_;
 };
