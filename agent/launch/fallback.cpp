@@ -301,6 +301,18 @@ Duration settling_time(const config::OnDemand& wanted, Duration start) {
   return std::min<Duration>(due ? start : wanted.after, settled);
 }
 
+bool acts_unmarked(const Fallback& next) {
+  const bool acts = next.action == Action::AskOnDemand || next.action == Action::End ||
+                    next.action == Action::Wake;
+  return acts && next.mark.outlook.has_value();
+}
+
+bool OverSince::see(bool over, std::chrono::steady_clock::time_point now) {
+  if (!over) since_.reset();
+  if (over && !since_) since_ = now;
+  return since_ && now - *since_ >= over_for;
+}
+
 bool is_news(const std::optional<WatchMark>& before, const WatchMark& now) {
   const auto said = [](const WatchMark& it) {
     return it.outlook ? std::pair(it.outlook->choice, it.outlook->trouble)

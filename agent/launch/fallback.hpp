@@ -13,6 +13,7 @@
 // there, and is to be left: then the job's own fleet rests at target 0, which ends that instance.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -101,6 +102,21 @@ Duration settling_time(const config::OnDemand& wanted, Duration start);
 // Agents see themselves that the job is done. First they delete what a move or the data has left,
 // for up to `tidy_limit` of decide/policy.hpp; what still runs long after that has no agent.
 inline constexpr std::chrono::minutes tidied{20};
+
+// May it be done though the mark could not be written down? A deadline does not wait for a tag;
+// what counts from a mark does, and so does a rest, which without one is taken for a stop.
+bool acts_unmarked(const Fallback& next);
+
+// EC2 shows a new fleet some seconds late: there is nothing to watch when looks say so for a while.
+inline constexpr std::chrono::minutes over_for{1};
+class OverSince {
+ public:
+  // Has each look said so for that long?
+  bool see(bool over, std::chrono::steady_clock::time_point now);
+
+ private:
+  std::optional<std::chrono::steady_clock::time_point> since_;
+};
 
 // Is this mark worth a call to AWS?
 bool is_news(const std::optional<WatchMark>& before, const WatchMark& now);

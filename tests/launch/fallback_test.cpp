@@ -215,6 +215,25 @@ TEST(Fallback, AClockThatIsWrongByAnHourDoesNotMatter) {
   }
 }
 
+TEST(Fallback, ThereIsNothingToWatchWhenLooksSaySoForAMinute) {
+  const std::chrono::steady_clock::time_point begin(1h);
+  OverSince over;
+  EXPECT_FALSE(over.see(true, begin));
+  EXPECT_FALSE(over.see(true, begin + 1s));
+  EXPECT_FALSE(over.see(false, begin + 50s)) << "the new fleet is there";
+  EXPECT_FALSE(over.see(true, begin + 70s));
+  EXPECT_TRUE(over.see(true, begin + 130s));
+}
+
+TEST(Fallback, ADeadlineDoesNotWaitForATag) {
+  Fallback next{.action = Action::AskOnDemand, .fleets = {}, .reason = {}, .mark = {}};
+  EXPECT_FALSE(acts_unmarked(next)) << "who counts from the mark would ask at once";
+  next.mark.outlook = Outlook();
+  EXPECT_TRUE(acts_unmarked(next));
+  next.action = Action::Rest;
+  EXPECT_FALSE(acts_unmarked(next));
+}
+
 TEST(WatchMark, IsReadAsItWasWritten) {
   using enum WatchMark::Spot;
   const wire::WallTime at(1'764'000'000s);

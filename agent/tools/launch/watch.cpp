@@ -185,16 +185,16 @@ class Watcher {
     say(next.reason, next.mark.outlook ? launch::text_of(*next.mark.outlook) : "",
         launch::is_news(seen->watched.mark, next.mark));
     // Before the request: its token is made of what the tag says.
-    if (!options_.dry_run)
-      if (auto marked = write_mark(calls_, job_, *seen, next.mark); !marked)
-        return tl::unexpected(marked.error());
-    Result<void, CallError> done;
+    Result<void, CallError> marked, done;
+    if (!options_.dry_run) marked = write_mark(calls_, job_, *seen, next.mark);
+    if (!marked && !launch::acts_unmarked(next)) return tl::unexpected(marked.error());
     if (next.action == Action::AskOnDemand)
       done = ask_on_demand(calls_, job_, *seen, next.mark, options_.dry_run);
     if (next.action == Action::Rest) done = set_target(calls_, *seen, 0, options_.dry_run);
     if (next.action == Action::Wake) done = set_target(calls_, *seen, 1, options_.dry_run);
     if (next.action == Action::End) done = end(calls_, *seen, next.fleets, options_.dry_run);
     if (!done) return tl::unexpected(done.error());
+    if (!marked) return tl::unexpected(marked.error());
     return next.action == Action::Over;
   }
 
@@ -268,17 +268,15 @@ class Watcher {
   std::optional<std::chrono::steady_clock::time_point> priced_;
 };
 
-// Until the job has no fleet any more, in two looks: EC2 shows a new fleet some seconds late. A
-// look that failed is followed by the next one.
+// Until the job has no fleet any more. A look that failed is followed by the next one.
 int watch(Watcher& watcher, Duration interval) {
-  for (int over = 0; over < 2;) {
+  for (launch::OverSince over;;) {
     const auto looked = watcher.once();
     std::fflush(stdout);
     if (!looked) io::complain("watch", looked.error().message);
-    over = looked && *looked ? over + 1 : 0;
-    if (over < 2) std::this_thread::sleep_for(interval);
+    if (over.see(looked && *looked, std::chrono::steady_clock::now())) return 0;
+    std::this_thread::sleep_for(interval);
   }
-  return 0;
 }
 
 int run(const WatchOptions& given) {
