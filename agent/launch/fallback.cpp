@@ -48,8 +48,10 @@ bool lives(const WatchedMachine& it) { return it.state != State::Ended; }
 
 Spot spot_of(const Watched& seen) {
   if (seen.done) return Spot::Done;
-  if (seen.own && seen.own->target == 0)
-    return seen.mark && seen.mark->spot == Spot::Rests ? Spot::Rests : Spot::Stopped;
+  if (seen.own && seen.own->target == 0) {
+    const bool marked = seen.mark && seen.mark->spot == Spot::Rests;
+    return marked || seen.own->rested ? Spot::Rests : Spot::Stopped;
+  }
   const auto runs = [](const WatchedMachine& it) {
     return is_there(it) && it.state == State::Running;
   };
@@ -104,6 +106,9 @@ class Decider {
   Decider(const config::OnDemand& wanted, Duration start, const Watched& seen)
       : wanted_(wanted), start_(start), seen_(seen) {
     result_.mark = mark_look(seen);
+    // Not at once: the target of 0 that goes with it may not be shown yet.
+    if (seen.own && seen.own->target > 0 && seen.own->rested)
+      result_.forget_rest = abs(seen.now - *seen.own->rested) > 2 * stands;
     has_deadline_ = is_when_needed(wanted) && seen.prospect.has_value();
     if (!has_deadline_ || seen.done || !seen.own) return;
     result_.mark.outlook = look_ahead(*seen.prospect, sight_of(seen));
@@ -235,6 +240,7 @@ class Decider {
         seen_.machines, [&](const WatchedMachine& it) { return has_settled(it); });
     const std::string why = "on demand, by " + fleet.id.str() + ", as the deadline asks";
     if (!runs || !seen_.own->rests) return say(Action::Wait, why);
+    result_.forget_rest = false;
     result_.mark.spot = Spot::Rests;
     result_.mark.since = seen_.now;
     result_.mark.instance = {};

@@ -62,6 +62,9 @@ struct WatchedFleet {
   FleetId id;
   int target = 0;     // 0: its agent gave the job up, a person stopped it, or it rests
   bool rests = true;  // it may: a group at 0 is one that has ended
+  // Its tag spotter:rests: when a watcher had it rest. Apart from the mark, which each look of each
+  // watcher may write over.
+  std::optional<wire::WallTime> rested;
 };
 
 // What AWS shows of the job. Fleets: those that launch instances now or later.
@@ -86,8 +89,9 @@ struct Fallback {
   };
   Action action = Action::Wait;
   std::vector<FleetId> fleets;
-  std::string reason;  // a sentence for a person
-  WatchMark mark;      // of this look
+  std::string reason;        // a sentence for a person
+  WatchMark mark;            // of this look
+  bool forget_rest = false;  // the fleet's tag of a rest is of one that is over
 };
 
 // `start`: start_of() of the job.

@@ -183,6 +183,27 @@ TEST(Fallback, AJobIsStoppedOnlyWhenSeveralLooksSeeIt) {
   EXPECT_EQ(job.look(20s).fleets, std::vector{extra});
 }
 
+TEST(Fallback, AMarkThatAnotherWatcherWroteOverMakesNoStopOfARest) {
+  Job job;
+  job.on_demand(State::Running);
+  job.spot(State::Running);
+  job.look();
+  job.nothing_runs();
+  job.seen_.own->target = 0;
+  job.seen_.own->rested = job.seen_.now;
+  EXPECT_EQ(job.look(2min).action, Action::Wake) << "and no end: its on-demand machine has gone";
+  EXPECT_EQ(job.seen_.mark->spot, WatchMark::Spot::Rests);
+}
+
+TEST(Fallback, TheTagOfARestIsTakenBackWhenTheFleetHasWokenForAWhile) {
+  Job job;
+  job.seen_.own->rested = job.seen_.now;
+  EXPECT_FALSE(job.look(1min).forget_rest) << "its target of 0 may not be shown yet";
+  EXPECT_TRUE(job.look(2min).forget_rest);
+  job.seen_.own->target = 0;
+  EXPECT_FALSE(job.look(10min).forget_rest);
+}
+
 TEST(Fallback, TheTimeInWhichAJobIsStoppedDoesNotCount) {
   Job job;
   job.look();

@@ -28,6 +28,7 @@ inline constexpr const char* request = "spotter:request";  // request_digest()
 // spot capacity beside it, and ends with it.
 inline constexpr const char* beside = "spotter:beside";
 inline constexpr const char* watched = "spotter:watched";  // launch::tag_of(): by `spotter watch`
+inline constexpr const char* rests = "spotter:rests";  // since when the watcher has it at target 0
 
 // Values of `role`.
 inline constexpr const char* role_data = "data";

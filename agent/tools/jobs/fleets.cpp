@@ -45,7 +45,8 @@ void add(std::vector<JobFleet>& to, FleetKind kind, const std::vector<wire::Flee
                   wire::value_of(it.tags, tag::request),
                   it.create_time,
                   wire::value_of(it.tags, tag::role),
-                  wire::value_of(it.tags, tag::watched)});
+                  wire::value_of(it.tags, tag::watched),
+                  wire::value_of(it.tags, tag::rests)});
   }
 }
 

@@ -26,7 +26,8 @@ struct JobFleet {
   std::string digest;  // of the request that made it; empty: not made by `spotter launch`
   std::optional<wire::WallTime> created;
   std::string role;     // of `spotter prepare`'s and of on-demand fleets beside the job's own
-  std::string watched;  // its tag (launch/fallback.hpp)
+  std::string watched;  // its tag (launch/fallback.hpp),
+  std::string rests;    // and that of a rest
 
   // It is the job's own: trains, and waits for spot capacity unless all of it is on demand.
   bool is_own() const;

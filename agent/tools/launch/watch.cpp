@@ -96,6 +96,7 @@ Result<Seen, CallError> look_once(AwsCalls& calls, const config::Job& job) {
     if (!it.is_own()) seen.watched.beside.push_back({it.fleet.id, it.target});
   if (const JobFleet* own = seen.own()) {
     seen.watched.own = {own->fleet.id, own->target, own->fleet.kind != FleetKind::AutoScalingGroup};
+    if (const auto rested = wire::parse_rfc3339(own->rests)) seen.watched.own->rested = *rested;
     seen.watched.mark = launch::mark_of(own->watched);
   }
   return seen;
@@ -113,6 +114,14 @@ Result<void, CallError> write_mark(AwsCalls& calls, const config::Job& job, cons
           : calls.perform(encode(wire::CreateTags{{id.str()}, {{tag::watched, text}}}));
   if (!written) return tl::unexpected(written.error());
   return {};
+}
+
+// Apart from the mark, which another watcher may write over. A policy of before has no right to it:
+// then the mark alone says that the fleet rests.
+void write_rest(AwsCalls& calls, const Seen& seen, const std::string& text) {
+  const std::string id = seen.own()->fleet.id.str();
+  const auto written = calls.perform(encode(wire::CreateTags{{id}, {{tag::rests, text}}}));
+  if (!written) io::complain("watch", written.error().message);
 }
 
 // With the template that the job's own fleet launches from: `spotter launch` makes a version of it
@@ -188,6 +197,9 @@ class Watcher {
     Result<void, CallError> marked, done;
     if (!options_.dry_run) marked = write_mark(calls_, job_, *seen, next.mark);
     if (!marked && !launch::acts_unmarked(next)) return tl::unexpected(marked.error());
+    if (!options_.dry_run && next.action == Action::Rest)
+      write_rest(calls_, *seen, wire::to_rfc3339(seen->watched.now));
+    if (!options_.dry_run && next.forget_rest) write_rest(calls_, *seen, "no");
     if (next.action == Action::AskOnDemand)
       done = ask_on_demand(calls_, job_, *seen, next.mark, options_.dry_run);
     if (next.action == Action::Rest) done = set_target(calls_, *seen, 0, options_.dry_run);
