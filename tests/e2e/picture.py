@@ -6,7 +6,7 @@ import sys
 CELLS = {"starting": ("·", "90"), "moving": ("▒", "33"), "training": ("━", "32"),
          "releasing": ("▪", "36")}
 MARKS = {"checkpoint": ("┿", "32;1"), "notice": ("!", "31;1"), "killed": ("✕", "31;1"),
-         "finished": ("✓", "32;1")}
+         "finished": ("✓", "32;1"), "round": ("◆", "34;1")}
 
 
 class Paper:
@@ -19,7 +19,7 @@ class Paper:
 
     def paint(self, text, code):
         if self.plain:
-            text = text.translate({ord(a): b for a, b in zip("·▒━▪┿✕✓█", ".%=-*x+#")})
+            text = text.translate({ord(a): b for a, b in zip("·▒━▪┿✕✓█◆", ".%=-*x+#o")})
         return f"\033[{code}m{text}\033[0m" if self.colour and code else text
 
     def cell(self, name):
