@@ -51,8 +51,10 @@ class DemoS3(demo.Demo):
         result.mkdir()
         for each in json.loads((home / head["manifest"]).read_text())["files"]:
             if each["path"].startswith("result/"):
-                shutil.copyfile(home / f"data/{each['epoch']}/{each['sum']}-{each['bytes']}",
-                                result / each["path"].removeprefix("result/"))
+                target = result / each["path"].removeprefix("result/")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                kept = f"data/{each['epoch']}/{each['sum']}-{each['bytes']}"
+                shutil.copyfile(home / kept, target)
         if not (result / "model.safetensors").exists():
             raise Failed("the bucket has no result/model.safetensors")
         return result
