@@ -86,8 +86,9 @@ def open(directory=None, *, faster=None, keep_last=2, keep_every=0, keep_best=0,
 
 
 def _open_alone(library, options):
-    """In a gang the leader of the round before may still be ending, on this machine or another."""
-    until = time.monotonic() + (10 if os.environ.get("SPOTTER_GANG_MEMBER") else 0)
+    """In a gang the leader of the round before may still be ending, on this machine or another;
+    a server of NFS keeps the lock of one that died for its lease, 90 s."""
+    until = time.monotonic() + (120 if os.environ.get("SPOTTER_GANG_MEMBER") else 0)
     while True:
         handle = library.spotter_open(_library.byref(options))
         if handle:
