@@ -204,7 +204,9 @@ void Simulation::judge_surrender(const InstanceId& caller) {
       if (ends_in_vain_ < most) broken("given up before enough machines were tried");
       return;
     case decide::Surrender::BlockedTooLong:
-      if (!needs_person_) broken("given up though nothing needed a person");
+      // The one machine of a run that has lost its GPUs is for a person, whatever else is wrong.
+      if (!needs_person_ && !(share_.once && host.lacks_gpus))
+        broken("given up though nothing needed a person");
   }
 }
 
