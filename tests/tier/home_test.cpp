@@ -283,6 +283,7 @@ TEST(HomeManifest, IsReadAsItWasWrittenAndNothingElseIsTakenForOne) {
 }
 
 TEST_F(HomeInS3, WhatMayStillBeCommittedStaysInTheBucket) {
+  brought("one", 1, "");
   save("one", 1);
   const std::string first = kept("one", 1, "");
   save("one", 2);
