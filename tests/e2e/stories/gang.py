@@ -44,7 +44,9 @@ class GangStory(unittest.TestCase):
 
 class Gang(GangStory):
     def test_one_leaves_one_is_killed_and_others_come(self):
-        gang = self.gang(size=4, least=2, PACE="0.4")
+        # It does not end before all of this has happened, however slow the machine is.
+        gate = self.world.workplace / "gate"
+        gang = self.gang(size=4, least=2, PACE="0.4", HOLD="30", GATE=str(gate))
         gang.start_all()
         gang.wait_ranks(4, 0)
         noticed = time.time()
@@ -61,6 +63,7 @@ class Gang(GangStory):
         came = time.time()
         gang.start("m5")
         gang.wait_ranks(3, came)
+        gate.touch()
         staying = {"m1", "m3", "m4", "m5"} - {leader}
         self.assert_ended_well(gang, *staying)
         # Who comes after the end has nothing to do.
