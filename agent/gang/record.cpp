@@ -110,8 +110,7 @@ Result<Record> parse_record(std::string_view text) {
   const auto failures = number(*json, "failures", UINT32_MAX);
   const auto step = number(*json, "progress");
   const auto progress = json->find("progress");
-  const bool none =
-      progress != json->end() && !progress->is_number_unsigned() && *progress == -1;
+  const bool none = progress != json->end() && !progress->is_number_unsigned() && *progress == -1;
   if (!round || !failures || (!step && !none))
     return failure("its round, failures or progress is no number that a gang has");
   record.round = *round;

@@ -32,7 +32,7 @@ struct JobAnswers {
   std::vector<std::string> types{"g5.xlarge", "g6.xlarge", "g4dn.xlarge"};
   std::vector<std::string> zones{"us-west-2a", "us-west-2b"};
   std::string image{deep_learning_image};
-  std::string bucket;  // its name; empty: none
+  std::string bucket;               // its name; empty: none
   std::string volume_size = "100";  // "none": no volume, checkpoints are kept in the bucket
 
   bool in_bucket() const { return volume_size == "none"; }
