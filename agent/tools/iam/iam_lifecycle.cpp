@@ -5,7 +5,7 @@
 
 #include "agent/aws/formats/aws_command.hpp"
 #include "agent/io/complain.hpp"
-#include "agent/tools/iam/iam.hpp"
+#include "agent/tools/iam/iam_places.hpp"
 
 namespace spotter::command {
 namespace {
@@ -37,9 +37,7 @@ int print_lifecycle(const config::Job& job, const IamScope& scope) {
   if (const auto home = job.kept_at()) add(*home, "home", true);
   if (const auto head = job.headed_at()) add(*head, "head", true);
   if (job.checkpoints.s3) add(*job.checkpoints.s3, "checkpoints", false);
-  const auto copied = job.trainer.env.find("SPOTTER_CHECKPOINTS_S3");  // read by libspotter
-  if (copied != job.trainer.env.end())
-    if (const auto where = wire::parse_s3_url(copied->second)) add(*where, "copies", false);
+  if (const auto where = copied_by_libspotter(job)) add(*where, "copies", false);
   for (std::size_t i = 0; i < scope.checkpoints.size(); ++i)
     add(scope.checkpoints[i], "checkpoints-" + std::to_string(i + 1), false);
   if (rules.empty()) return io::complain("iam", "the job copies no checkpoints to S3");

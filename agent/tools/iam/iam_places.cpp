@@ -34,6 +34,13 @@ class Places {
 
 }  // namespace
 
+std::optional<wire::S3Location> copied_by_libspotter(const config::Job& job) {
+  const auto copied = job.trainer.env.find("SPOTTER_CHECKPOINTS_S3");
+  if (copied == job.trainer.env.end()) return std::nullopt;
+  const auto where = wire::parse_s3_url(copied->second);
+  return where ? std::optional(*where) : std::nullopt;
+}
+
 void add_places(const config::Job& job, const IamScope& scope, wire::IamValues& values) {
   const std::string s3 = "arn:" + values.one["partition"] + ":s3:::";
   Places channels;
@@ -55,9 +62,7 @@ void add_places(const config::Job& job, const IamScope& scope, wire::IamValues& 
   Places checkpoints;
   for (const wire::S3Location& where : scope.checkpoints) checkpoints.add(where);
   if (job.checkpoints.s3) checkpoints.add(*job.checkpoints.s3);
-  const auto copied = job.trainer.env.find("SPOTTER_CHECKPOINTS_S3");  // read by libspotter
-  if (copied != job.trainer.env.end())
-    if (const auto where = wire::parse_s3_url(copied->second)) checkpoints.add(*where);
+  if (const auto where = copied_by_libspotter(job)) checkpoints.add(*where);
   if (const auto where = job.kept_at()) checkpoints.add(*where);
   checkpoints.give(s3, "checkpoint", values);
   Places heads;
