@@ -261,6 +261,14 @@ def server(folder, scratch, arguments):
     yield from ()
 
 
+def conclude(figures, missed, file):
+    """Says which targets are missed, keeps the figures in the file, if any; the exit status."""
+    if file:
+        file.write_text(json.dumps(figures, indent=1) + "\n")
+    print("\n".join(missed) if missed else "every target is met")
+    return 1 if missed else 0
+
+
 PARTS = {"server": server, "throughput": throughput, "networks": networks, "start": start}
 
 
@@ -286,10 +294,7 @@ def main():
             for what, taken in run(folder, scratch, arguments):
                 figures[what] = taken
                 missed += misses_of_start(taken) if what == "start" else misses_of(what, taken)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
-    print("\n".join(missed) if missed else "every target is met")
-    return 1 if missed else 0
+    return conclude(figures, missed, arguments.json)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ figures of CPU are those of the whole process. Exit status 1: a target is missed
 """
 
 import argparse
-import json
 import os
 import pathlib
 import shutil
@@ -146,10 +145,7 @@ def main():
                     ("restore", lambda number: restores(scratch, server.bucket, number))):
                 figures[what], misses = compare(what, commands, clear, arguments.rounds)
                 missed += misses
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
-    print("\n".join(missed) if missed else "every target is met")
-    return 1 if missed else 0
+    return pipe.conclude(figures, missed, arguments.json)
 
 
 if __name__ == "__main__":
