@@ -242,12 +242,7 @@ TEST(Bucket, WhoseLastWriteHasNoAnswerIsNotSaidToBeDone) {
 
 TEST(Bucket, OfAnotherHistoryTakesNoResultThatATrainerLeftHere) {
   BucketStory story;
-  story.sense(Started{});
-  HostLooked seen;
-  seen.share = true;
-  seen.trainer = HostLooked::Trainer::Ended;
-  seen.ended = {true, false};
-  story.answer(seen);
+  story.find_finished();
   story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
   story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 0.9});
   story.look(epoch_of(Epoch::State::Released, kOtherHolder, 7));

@@ -267,12 +267,7 @@ TEST(Share, AnAgentThatComesBackAdoptsTheTrainerOnItsShare) {
 // What it wrote last may go with the mount: the trainer says again that it has finished.
 TEST(Share, ThatCannotBeUsedForgetsAnEndThatNobodySynced) {
   ShareStory story;
-  story.sense(Started{});
-  HostLooked seen;
-  seen.share = true;
-  seen.trainer = HostLooked::Trainer::Ended;
-  seen.ended = {true, false};
-  story.answer(seen);
+  story.find_finished();
   story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
   story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0, 1});
   ASSERT_TRUE(story.state.facts.trainer.ended_success);

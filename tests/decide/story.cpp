@@ -48,6 +48,15 @@ void Story::adopt() {
   answer(seen);
 }
 
+void Story::find_finished() {
+  sense(Started{});
+  HostLooked seen;
+  seen.share = true;
+  seen.trainer = HostLooked::Trainer::Ended;
+  seen.ended = {true, false};
+  answer(seen);
+}
+
 void Story::boot(Zone zone) {
   sense(Started{});
   answer(HostLooked{});

@@ -47,6 +47,7 @@ class Story {
 
   // --- chapters ---
   void adopt();                         // a trainer of an earlier session runs on the volume
+  void find_finished();                 // one ended well meanwhile, on a share or in a home
   void boot(Zone zone = "us-west-2a");  // up to the first look at the storage
   void survey(std::vector<SeenVolume> volumes, std::vector<SeenSnapshot> snapshots = {});
   void claim_volume();  // vol-1, in our zone: attached, claimed, and the claim seen
