@@ -61,6 +61,16 @@ class FinishBy(launched.Launched):
         return {one["on_demand"]: one for one in self.listed()[self.job_name]["fleets"]
                 if one["state"] != "cancelled"}
 
+    def goes_on_on_demand(self, spot):
+        """Until that one is gone and the on-demand instance that was asked for trains."""
+        wait("the spot instance to be gone",
+             lambda: not self.listed()[self.job_name]["instances"], 90)
+        wait("it to ask for an on-demand instance", lambda: "asks for it" in self.watch(), 60)
+        paid = self.wait_instance([spot], 60)
+        self.assertEqual(self.lifecycle(paid), "")
+        self.trains_on(paid)
+        return paid
+
     def test_it_leaves_spot_when_the_deadline_asks_and_returns_when_that_pays(self):
         # 19 min of work, and 16 more: another look without a spot instance would be too late.
         one = self.begin_on_spot(36)
@@ -68,12 +78,7 @@ class FinishBy(launched.Launched):
         self.assertIn(f"the job has the spot instance {one}", self.watch())
         self.room()
         self.world.interrupt(one, 5)
-        wait("the spot instance to be gone",
-             lambda: not self.listed()[self.job_name]["instances"], 90)
-        wait("it to ask for an on-demand instance", lambda: "asks for it" in self.watch(), 60)
-        paid = self.wait_instance([one], 60)
-        self.assertEqual(self.lifecycle(paid), "")
-        self.trains_on(paid)
+        paid = self.goes_on_on_demand(one)
         self.assertRegex(self.watch(), "on demand, by fleet-.*, until there is spot capacity|^$")
         shown = self.spotter("status", "--job", self.file).stdout
         self.assertRegex(shown, r"(?m)^deadline +by \S+Z; \d+ % left, about [\d.]+ h; on demand "
@@ -108,12 +113,7 @@ class FinishBy(launched.Launched):
         self.watch()
         said = self.play("--from", "1m", "--until", "15m", "--speed", "600")
         self.assertIn("00:10:00 g5.xlarge us-west-2a: no capacity at $0.3 an hour", said)
-        wait("the spot instance to be gone",
-             lambda: not self.listed()[self.job_name]["instances"], 90)
-        wait("it to ask for an on-demand instance", lambda: "asks for it" in self.watch(), 60)
-        paid = self.wait_instance([one], 60)
-        self.assertEqual(self.lifecycle(paid), "")
-        self.trains_on(paid)
+        paid = self.goes_on_on_demand(one)
         self.play("--from", "15m", "--speed", "600")
         back = self.wait_instance([one, paid], 90)
         self.assertEqual((self.lifecycle(back), self.zone_of(back)), ("spot", "us-west-2b"))
