@@ -20,6 +20,7 @@ import server as servers
 
 EPOCHS, FILES, BYTES = 10, 8, 32 << 20
 MODES = {"pipe": "", "fast_file": ",mode=fast_file", "file": ",mode=file"}
+PREFIXES = {"RecordIO": "recordio", "CSV": "csv", "CSV, gzip": "csv-gzip"}
 READER = """
 import gzip, os, sys, time, zlib
 view, packed = sys.argv[1], sys.argv[2] == "packed"
@@ -44,8 +45,8 @@ def lines(chance):
 
 
 def fill(server, what):
-    """FILES objects of about BYTES each below WHAT/."""
-    folder = server.bucket / what
+    """FILES objects of about BYTES each below its prefix."""
+    folder = server.bucket / PREFIXES[what]
     folder.mkdir(parents=True)
     table = lines(random.Random(1))
     for i in range(FILES):
@@ -65,10 +66,10 @@ def ends(server, scratch, what, mode, environment):
     """Seconds from the start until each epoch's end."""
     data = scratch / "data"
     packed = what.endswith("gzip")
-    options = MODES[mode] + (",compression=gzip" if packed and mode == "pipe" else "")
-    command = [peers.BIN / "spotter", "pipe", "--channel", f"train=s3://bucket/{what}/{options}",
-               "--directory", data, "--", sys.executable, "-c", READER, data / "train",
-               "packed" if packed else "plain", EPOCHS]
+    options = MODES[mode] + (",gzip" if packed and mode == "pipe" else "")
+    command = [peers.BIN / "spotter", "pipe", "--channel",
+               f"train=s3://bucket/{PREFIXES[what]}/{options}", "--directory", data, "--",
+               sys.executable, "-c", READER, data / "train", "packed" if packed else "plain", EPOCHS]
     begun = pipe.time.time_ns()
     done = subprocess.run(list(map(str, command)), env=environment, check=True, text=True,
                           stdout=subprocess.PIPE)
@@ -87,7 +88,7 @@ def figures(folder, rounds):
     with pipe.serving(lambda where: servers.Emulator(where, True), folder) as server:
         environment = peers.environment(server, scratch)
         server.fault("s3-slow", "rate=90000000", "total=400000000")
-        for what in ("RecordIO", "CSV", "CSV, gzip"):
+        for what, prefix in PREFIXES.items():
             size = fill(server, what)
             taken = {mode: [] for mode in MODES}
             for _ in range(rounds):
@@ -100,7 +101,7 @@ def figures(folder, rounds):
                       f"  {times[0] / found[what]['file'][0]:5.2f} of file mode's,"
                       f"  {EPOCHS} epochs {times[-1]:6.2f} s"
                       f"  {times[-1] / found[what]['file'][-1]:5.2f}", flush=True)
-            shutil.rmtree(server.bucket / what)
+            shutil.rmtree(server.bucket / prefix)
     return found
 
 

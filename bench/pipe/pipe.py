@@ -140,8 +140,11 @@ def throughput_of(server, scratch, arguments):
 
 
 def networks(folder, scratch, arguments):
-    with serving(servers.Emulator, folder) as server:
-        yield from networks_of(server, scratch, arguments.rounds)
+    for transport in arguments.transports:
+        tls = transport == "tls"
+        with serving(lambda where: servers.Emulator(where, tls), folder) as server:
+            for what, figures in networks_of(server, scratch, arguments.rounds):
+                yield f"{transport}, {what}", figures
 
 
 def networks_of(server, scratch, rounds):
