@@ -203,6 +203,10 @@ int spotter_saved(spotter_run* run, uint64_t step, const char* path) {
   return guarded([&] { return status_of(run->session->saved(step, path)); }, -1);
 }
 
+int spotter_is_writer(spotter_run* run) {
+  return guarded([&] { return status_of(run->session->is_writer()); }, -1);
+}
+
 int spotter_sync(const char* path) {
   return guarded([&] { return status_of(cp::make_durable(path)); }, -1);
 }

@@ -30,6 +30,8 @@ Result<PlaceWriter::Written> PlaceWriter::write(const Copy& copy) {
     written.bytes += part.bytes.size();
   }
   if (auto added = writer->add_parts(changed); !added) return tl::unexpected(added.error());
+  if (lock_ != nullptr)
+    if (auto held = lock_->still_held(); !held) return tl::unexpected(held.error());
   auto path = writer->commit(copy.meta(), copy.metric());
   if (!path) {
     made_.clear();

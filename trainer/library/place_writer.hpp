@@ -13,12 +13,16 @@
 #include "agent/base/result.hpp"
 #include "trainer/library/copy.hpp"
 #include "trainer/library/saver.hpp"
+#include "trainer/library/writer_lock.hpp"
 
 namespace spotter::checkpoint {
 
 class PlaceWriter {
  public:
-  explicit PlaceWriter(Place place) : place_(std::move(place)) {}
+  // `lock`: of the directory; a checkpoint gets its name only while that is still held. None: there
+  // is no other writer. It must outlive this.
+  explicit PlaceWriter(Place place, const WriterLock* lock = nullptr)
+      : place_(std::move(place)), lock_(lock) {}
 
   struct Written {
     std::filesystem::path path;
@@ -44,6 +48,7 @@ class PlaceWriter {
   static const PartEntry* unchanged(const Made& made, const Part& part, const std::string& sample);
 
   Place place_;
+  const WriterLock* lock_;
   // The last checkpoints that this writer made durable, the newest last: parts are linked only to
   // these. Two, or one if only one is kept.
   std::deque<Made> made_;

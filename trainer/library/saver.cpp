@@ -23,6 +23,11 @@ using Clock = std::chrono::steady_clock;
 class BackgroundSaver final : public Saver {
  public:
   struct Tier {
+    Tier(std::size_t number, bool last, WriterLock taken, const Place& of)
+        : place(number), outlives(last), lock(std::move(taken)), writer(of, &lock) {}
+    Tier(const Tier&) = delete;
+    Tier& operator=(const Tier&) = delete;
+
     std::size_t place;
     bool outlives;
     WriterLock lock;
@@ -30,7 +35,7 @@ class BackgroundSaver final : public Saver {
   };
 
   BackgroundSaver(Settings settings, std::list<Tier> tiers)
-      : settings_(std::move(settings)), tiers_(std::move(tiers)) {
+      : settings_(std::move(settings)), tiers_(std::move(tiers)), last_(tiers_.back().lock) {
     waiting_.reserve(slots_.size());
     thread_.begin([this] { work(); });
   }
@@ -41,6 +46,7 @@ class BackgroundSaver final : public Saver {
   Result<void> failed() override;
   Result<void> flush() override;
   void drop_waiting() override;
+  Result<void> is_writer() const override { return last_.still_held(); }
   std::size_t pending() const override;
   std::size_t writing() const override;
   void reserve(std::uint64_t bytes) override;
@@ -65,7 +71,8 @@ class BackgroundSaver final : public Saver {
   }
 
   Settings settings_;
-  std::list<Tier> tiers_;  // used by the thread only; the last one outlives the machine
+  std::list<Tier> tiers_;   // used by the thread only; the last one outlives the machine
+  const WriterLock& last_;  // its lock, which stays
 
   mutable std::mutex mutex_;
   std::array<Slot, 2> slots_;
@@ -254,7 +261,7 @@ Result<std::unique_ptr<Saver>> Saver::open(Settings settings) {
     const bool outlives = tiers.empty();
     auto lock = WriterLock::take(settings.places[i].directory);
     if (lock) {
-      tiers.push_front({i, outlives, std::move(*lock), PlaceWriter(settings.places[i])});
+      tiers.emplace_front(i, outlives, std::move(*lock), settings.places[i]);
     } else if (outlives) {
       return tl::unexpected(lock.error());
     } else if (settings.trouble) {

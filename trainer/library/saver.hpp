@@ -79,6 +79,9 @@ class Saver {
   // Drops a copy whose writing has not begun: a newer one follows, and time is short.
   virtual void drop_waiting() = 0;
 
+  // Fails when another writer has taken the last place's lock since. From any thread.
+  virtual Result<void> is_writer() const = 0;
+
   // Copies accepted and not yet durable: 0, 1, 2.
   virtual std::size_t pending() const = 0;
   // Those of them that drop_waiting() would keep: 0, 1.

@@ -60,6 +60,7 @@ class OpenSession final : public Session {
   void resumed(std::uint64_t step) override;
   bool can_save() override;
   Result<void> saved(std::uint64_t step, const fs::path& path) override;
+  Result<void> is_writer() const override { return saver_->is_writer(); }
   std::optional<std::uint64_t> durable_step() const override;
   Result<void> leave() override;
   Result<void> finished() override;

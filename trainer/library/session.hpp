@@ -106,6 +106,10 @@ class Session {
   // read or made durable.
   virtual Result<void> saved(std::uint64_t step, const std::filesystem::path& path) = 0;
 
+  // Fails when another machine of the gang saves there since (writer_lock.hpp): for what is renamed
+  // to a checkpoint's name before saved().
+  virtual Result<void> is_writer() const = 0;
+
   // The newest step that is durable in the last place, which outlives the machine.
   virtual std::optional<std::uint64_t> durable_step() const = 0;
 

@@ -132,6 +132,10 @@ int spotter_can_save(spotter_run* run);
  * Training paused for it since spotter_should_checkpoint() or spotter_begin_save(). A step that was
  * reported is not reported again. -1: see spotter_error(). */
 int spotter_saved(spotter_run* run, uint64_t step, const char* path);
+/* -1: another machine of the gang saves into this directory since, as this one was paused for long;
+ * see spotter_error(). To be asked before a file or folder that was written under another name is
+ * renamed to `path`. Not in a gang: 0. */
+int spotter_is_writer(spotter_run* run);
 /* Makes a file durable, or a folder with all that is in it, and its name. Of several processes that
  * write one folder, each calls it before the first one calls spotter_saved(). */
 int spotter_sync(const char* path);

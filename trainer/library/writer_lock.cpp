@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <mutex>
+#include <random>
 #include <set>
 
 namespace spotter::checkpoint {
@@ -16,6 +17,11 @@ std::mutex held_mutex;
 std::set<std::pair<dev_t, ino_t>>& held() {
   static std::set<std::pair<dev_t, ino_t>> keys;
   return keys;
+}
+
+std::string unique_words() {
+  std::random_device random;
+  return std::to_string(random()) + "-" + std::to_string(random());
 }
 
 tl::unexpected<Error> taken(const std::filesystem::path& directory, const std::string& by) {
@@ -42,8 +48,27 @@ Result<WriterLock> WriterLock::take(const std::filesystem::path& directory) {
     const bool known = ::fcntl(file.get(), F_GETLK, &range) == 0 && range.l_type != F_UNLCK;
     return taken(directory, known ? "process " + std::to_string(range.l_pid) : "another process");
   }
+  Claim claim;
+  if (const std::string member = environment("SPOTTER_GANG_MEMBER"); !member.empty()) {
+    claim = {directory / ".writer-of-gang", member + " " + unique_words() + "\n"};
+    if (auto said = replace_file(claim.file, claim.words); !said)
+      return tl::unexpected(said.error());
+  }
   held().insert(key);
-  return WriterLock(std::move(file), key);
+  return WriterLock(std::move(file), key, std::move(claim));
+}
+
+Result<void> WriterLock::still_held() const {
+  if (claim_.words.empty()) return {};
+  std::string found;
+  constexpr std::uint64_t longest = 4096;
+  const auto read = read_pieces(
+      claim_.file, [&](std::string_view piece) { found += piece; }, nullptr, longest);
+  if (!read) return tl::unexpected(read.error());
+  if (found == claim_.words) return {};
+  return failure("another machine of the gang saves into " + claim_.file.parent_path().string() +
+                 " since (" + found.substr(0, found.find(' ')) +
+                 "): this one was paused for long, and its state is of an earlier round");
 }
 
 WriterLock::~WriterLock() {

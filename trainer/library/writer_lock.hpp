@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <string>
 #include <utility>
 
 #include "agent/base/result.hpp"
@@ -19,17 +20,31 @@ class WriterLock {
   // Creates the directory if needed. Fails when another writer, in any process, holds the lock.
   static Result<WriterLock> take(const std::filesystem::path& directory);
 
+  // In a gang (SPOTTER_GANG_MEMBER): fails when another writer has taken the lock since, or that
+  // cannot be read. A machine that was paused may have lost its own unnoticed: a server of NFS
+  // keeps it for 90 s. It reads `<directory>/.writer-of-gang`, a file of its own: closing the
+  // locked one would release the lock.
+  Result<void> still_held() const;
+
   WriterLock(WriterLock&& other) noexcept
-      : file_(std::move(other.file_)), key_(std::exchange(other.key_, {})) {}
+      : file_(std::move(other.file_)),
+        key_(std::exchange(other.key_, {})),
+        claim_(std::move(other.claim_)) {}
   WriterLock& operator=(WriterLock&&) = delete;
   ~WriterLock();
 
  private:
   using Key = std::pair<dev_t, ino_t>;
-  WriterLock(Descriptor file, Key key) : file_(std::move(file)), key_(key) {}
+  struct Claim {
+    std::filesystem::path file;
+    std::string words;  // what it holds as long as the lock is this one's; empty: not in a gang
+  };
+  WriterLock(Descriptor file, Key key, Claim claim)
+      : file_(std::move(file)), key_(key), claim_(std::move(claim)) {}
 
   Descriptor file_;
   Key key_;  // zeros: moved from
+  Claim claim_;
 };
 
 }  // namespace spotter::checkpoint

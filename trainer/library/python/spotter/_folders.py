@@ -12,6 +12,13 @@ from ._library import SpotterError
 UNFINISHED = ".spotter-unfinished-"
 
 
+def _of_round():
+    """In a gang a machine that was paused may wake in a later round: what it still writes is in a
+    folder of its own round's."""
+    number = os.environ.get("SPOTTER_GANG_ROUND")
+    return f"round-{number}-" if number else ""
+
+
 class Folders:
     """For rank 0, but for the names."""
 
@@ -22,7 +29,7 @@ class Folders:
         return self._directory / f"checkpoint-{step}"
 
     def unfinished(self, step):
-        return self._directory / f"{UNFINISHED}{step}"
+        return self._directory / f"{UNFINISHED}{_of_round()}{step}"
 
     def steps(self):
         names = (re.fullmatch(r"checkpoint-(\d+)", path.name) for path in self._directory.iterdir())

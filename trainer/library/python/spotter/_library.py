@@ -63,6 +63,7 @@ FUNCTIONS = {
     "resumed": (None, [c_void_p, c_uint64]),
     "can_save": (c_int, [c_void_p]),
     "saved": (c_int, [c_void_p, c_uint64, c_char_p]),
+    "is_writer": (c_int, [c_void_p]),
     "sync": (c_int, [c_char_p]),
     "channel_open": (c_void_p, [c_void_p, POINTER(ChannelOptions)]),
     "channel_close": (None, [c_void_p]),

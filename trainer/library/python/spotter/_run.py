@@ -161,6 +161,11 @@ class Run:
             raise SpotterError("this run is closed")
         return self._handle
 
+    def _check_writer(self):
+        """In a gang: nobody else writes here since. This process may have been paused, and its lock
+        of the directory be lost."""
+        _check(self._lib.spotter_is_writer(self._open_handle()))
+
     def restore(self):
         """The newest Checkpoint that verifies, or None. Torn ones are moved aside and reported; if
         all are torn it raises."""
@@ -255,6 +260,7 @@ class Run:
             raise failure
         if made_as:
             _check(self._lib.spotter_sync(os.fsencode(made_as)))
+            self._check_writer()
             _replace(made_as, path)
         _check(self._lib.spotter_saved(self._open_handle(), step, os.fsencode(path)))
 

@@ -49,6 +49,7 @@ class Writer(FileSystemWriter):
         super().set_up_storage_writer(is_coordinator, *arguments, **options)
 
     def prepare_global_plan(self, plans):
+        self._run._check_writer()
         self._folders.clean()  # before any rank writes
         self.path.mkdir(exist_ok=True)
         return super().prepare_global_plan(plans)
