@@ -5,6 +5,7 @@
 #include "agent/base/clock_text.hpp"
 #include "agent/base/json.hpp"
 #include "agent/report/boots.hpp"
+#include "agent/wire/gang_report.hpp"
 #include "agent/wire/status.hpp"
 
 namespace spotter::report {
@@ -260,8 +261,9 @@ class Builder {
         state = "waiting";
     } else if (!boots_.empty() && boot_to_show(boots_)->shown.end == End::Running) {
       if (const auto said = wire::text_field(status, "says"); !said.empty()) says = said;
-      if (const auto due = wire::text_field(status, "outlook"); !due.empty())
-        says += (says.empty() ? "" : "; ") + due;
+      for (const std::string& more : {wire::gang_words(status.value("gang", wire::Json())),
+                                      wire::text_field(status, "outlook")})
+        if (!more.empty()) says += (says.empty() ? "" : "; ") + more;
     }
     model_.state = std::move(state);
     model_.says = std::move(says);

@@ -59,7 +59,8 @@ class Agent {
         link_(context, {[this](decide::Happening what) { sensed(std::move(what)); },
                         [this](const wire::TrainerMessage& message) { on_message(message); },
                         job_.checkpoints.guarded(),
-                        [this](pid_t pid) { return supervise::is_ours(run_directory_, pid); }}),
+                        [this](pid_t pid) { return supervise::is_ours(run_directory_, pid); },
+                        [this](const wire::GangReport& gang) { observers_.on_gang(gang, now()); }}),
         trainer_end_(
             context, run_directory_, [this] { return expectation(); },
             [this](decide::TrainerEnded ended) { trainer_ended(ended); }),
@@ -331,12 +332,11 @@ void Agent::end() {
 // then starts the next attempt on this same machine, which ends at once, until no attempt is left.
 // So the first attempt that has nothing left to do stays until the machine ends.
 void Agent::leave() {
-  const decide::Facts& facts = loop_->state().facts;
   const bool of_batch = policy_.once && !environment_.get("AWS_BATCH_JOB_ID").empty();
-  if (!of_batch || !was_interrupted_idle(facts)) return end();
+  if (!of_batch || !was_interrupted_idle(facts())) return end();
   spdlog::info("nothing was begun; waiting for the machine's end, not to be started here again");
   waits_for_machines_end_ = true;
-  machines_end_.expires_after(std::max(Duration(0), facts.exit.notice->deadline - now()));
+  machines_end_.expires_after(std::max(Duration(0), facts().exit.notice->deadline - now()));
   machines_end_.async_wait([this](boost::system::error_code) { context_.stop(); });
 }
 

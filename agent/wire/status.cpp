@@ -6,6 +6,7 @@
 
 #include "agent/base/json.hpp"
 #include "agent/base/version.hpp"
+#include "agent/wire/gang_report.hpp"
 
 namespace spotter::wire {
 namespace {
@@ -40,6 +41,10 @@ class Fields {
   }
   MetricValues metrics() const {
     return object_.is_object() ? metrics_field(object_, "metrics") : MetricValues();
+  }
+  Json object(const char* name) const {
+    const Json value = object_.is_object() ? object_.value(name, Json()) : Json();
+    return value.is_object() ? value : Json::object();
   }
   Json list(const char* name) const {
     const Json value = object_.is_object() ? object_.value(name, Json()) : Json();
@@ -119,6 +124,32 @@ void add_progress(Page& page, const Fields& is) {
     if (*total > *step) pace += ", " + duration_text((*total - *step) / *rate) + " left";
   }
   page.line("step", joined(steps, ", ", pace));
+}
+
+void add_gang(Page& page, const Fields& is, Time now) {
+  const Json object = is.object("gang");
+  const Fields gang(object, now);
+  page.line("gang", printable(gang_words(object)));
+  std::string members;
+  for (const Json& each : gang.list("by_name")) {
+    const Fields member(each, now);
+    members = joined(members, "; ", joined(member.text("name"), " ", member.text("does")));
+  }
+  add_parts(page, "members", members);
+  page.line("waits for", gang.text("waits_for"));
+  if (const auto took = gang.number("took_seconds")) {
+    std::string text = number_text(*took < 10 ? "%.1f" : "%.0f", *took) + " s";
+    if (const auto since = gang.until("round_boottime_ms"); since && *since <= 0)
+      text += ", " + duration_text(-*since) + " ago";
+    page.line("last round", joined("in " + text, ": ", printable(gang_reason(object))));
+  }
+  page.line("hung", gang.text("hung"));
+  const auto part = gang.number("goodput"), trained = gang.number("trained_seconds");
+  if (part && trained)
+    page.line("goodput", number_text("%.0f", std::floor(*part * 100)) +
+                             " %: " + duration_text(*trained) + " in rounds, " +
+                             duration_text(gang.number("between_seconds").value_or(0)) +
+                             " between");
 }
 
 void add_learning(Page& page, const Fields& is) {
@@ -223,6 +254,7 @@ std::optional<std::string> status_text(std::string_view bytes, Time now, std::si
   page.line("stage", says.starts_with(stage) ? says : joined(stage, ": ", says));
   page.line("worker", is.text("worker_says"));
   page.line("claims", is.text("claims_say"));
+  add_gang(page, is, now);
   add_progress(page, is);
   add_learning(page, is);
   add_checkpoint(page, is);

@@ -89,6 +89,20 @@ TEST_F(TheLink, TurnsDatagramsIntoHappeningsInOrder) {
   EXPECT_EQ(messages_[1].status, "fine");
 }
 
+TEST_F(TheLink, TakesWhatTheGangReports) {
+  std::vector<wire::GangReport> gangs;
+  auto its = receiver();
+  its.gang = [&](const wire::GangReport& gang) { gangs.push_back(gang); };
+  Link link(context_, std::move(its));
+  ASSERT_FALSE(link.open(path_, "root"));
+  const wire::GangReport report{.members = 2, .machines = 2, .round = 3, .leader = "i-1"};
+  send(wire::to_lines(report));
+  send("X_SPOTTER_STEP=6");
+  context_.run_for(std::chrono::milliseconds(200));
+  EXPECT_EQ(gangs, std::vector<wire::GangReport>{report});
+  EXPECT_EQ(happenings_.size(), 1U) << "the core needs none of it";
+}
+
 TEST_F(TheLink, SaysThatASocketsPathIsTooLong) {
   Link link(context_, receiver());
   const std::string longest(sizeof sockaddr_un::sun_path - 1 - path_.size(), 'x');

@@ -178,6 +178,33 @@ void Monitor::add_flows(wire::Exposition& to) const {
     to.sample(flow.before.stalled + flow.now.stalled, {{"channel", channel}});
 }
 
+// How fast the gang trains says each member's spotter_step.
+void Monitor::add_gang(wire::Exposition& to) const {
+  if (!gang_) return;
+  const auto sample = [&](const char* name, const char* help, double value) {
+    to.gauge(name, help);
+    to.sample(value);
+  };
+  const auto number = [](std::uint64_t count) { return static_cast<double>(count); };
+  sample("gang_members", "Machines of the gang that live.", number(gang_->members));
+  sample("gang_machines", "Those that train together; 0 between two rounds.",
+         number(gang_->machines));
+  sample("gang_round", "The number of the gang's last round.", number(gang_->round));
+  to.gauge("gang_info", "1: who leads the round, and whom this machine waits for.");
+  to.sample(1, {{"leader", gang_->leader}, {"waits_for", gang_->waits_for}});
+  to.gauge("gang_member_info", "1: what a machine of the gang does.");
+  for (const auto& [name, does] : gang_->by_name) to.sample(1, {{"member", name}, {"does", does}});
+  to.counter("gang_rounds_total", "Rounds that this machine was in.");
+  to.sample(number(gang_->rounds));
+  to.counter("gang_trained_seconds_total", "This machine's time in rounds.");
+  to.sample(gang_->trained);
+  to.counter("gang_between_seconds_total", "Its time between them, since it asked for the first.");
+  to.sample(gang_->between);
+  if (gang_->rounds == 0) return;
+  to.gauge("gang_round_seconds", "What the last round took to begin, and why there was one.");
+  to.sample(gang_->took, {{"why", gang_->why}, {"who", gang_->who}});
+}
+
 std::string Monitor::text(Time now) const {
   wire::Exposition to;
   to.gauge("up", "1: the agent answers.");
@@ -202,6 +229,7 @@ std::string Monitor::text(Time now) const {
   if (facts.exit.notice) to.sample(in_seconds(facts.exit.notice->deadline - now));
   add_progress(to, *state);
   add_flows(to);
+  add_gang(to);
   to.gauge("checkpoint_timestamp_seconds", "When the newest checkpoint became durable.");
   if (facts.trainer.checkpoint_at != decide::kNever)
     to.sample(wall(facts.trainer.checkpoint_at, now));

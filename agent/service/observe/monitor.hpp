@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "agent/aws/aws_client.hpp"
@@ -14,6 +15,7 @@
 #include "agent/job/job.hpp"
 #include "agent/launch/deadline.hpp"
 #include "agent/wire/datagram.hpp"
+#include "agent/wire/gang_report.hpp"
 #include "agent/wire/prometheus.hpp"
 
 namespace spotter {
@@ -35,6 +37,7 @@ class Monitor {
   Monitor& operator=(const Monitor&) = delete;
 
   void on_message(const wire::TrainerMessage& message);
+  void on_gang(const wire::GangReport& gang) { gang_ = gang; }
   // Writes the file, at most every ten seconds unless the stage has changed.
   void update(Time now, bool stage_changed);
 
@@ -45,6 +48,7 @@ class Monitor {
   std::string text(Time now) const;
   void add_progress(wire::Exposition& to, const decide::State& state) const;
   void add_flows(wire::Exposition& to) const;
+  void add_gang(wire::Exposition& to) const;
 
   const config::Job& job_;
   Sources sources_;
@@ -58,6 +62,7 @@ class Monitor {
     wire::ChannelFlow before, now;
   };
   std::map<std::string, Flow> flows_;
+  std::optional<wire::GangReport> gang_;
   Time written_{};
   bool failed_ = false;  // the last write of the file, which was logged
 };

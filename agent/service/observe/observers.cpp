@@ -7,6 +7,7 @@
 #include "agent/io/log.hpp"
 #include "agent/supervise/here.hpp"
 #include "agent/wire/events.hpp"
+#include "agent/wire/status.hpp"
 
 namespace spotter {
 namespace {
@@ -37,6 +38,7 @@ Observers::Observers(asio::io_context& context, const config::Job& job,
                      const Result<config::Deadline>& deadline, const decide::Policy& policy,
                      const std::string& run_directory, Monitor::Sources sources)
     : policy_(policy),
+      state_(sources.state),
       status_(run_directory + "/status.json", job, deadline.value_or(config::Deadline{})),
       monitor_(context, job, with_outlook(std::move(sources), status_)),
       best_values_(context, job, run_directory),
@@ -63,6 +65,18 @@ void Observers::on_message(const wire::TrainerMessage& message, Time now) {
   if (publisher_) publisher_->on_message(message);
   status_.observe(message, now);
   monitor_.on_message(message);
+}
+
+// No event of the core's: whom a gang waits for may be all that happens for long.
+void Observers::on_gang(const wire::GangReport& gang, Time now) {
+  if (gang.rounds > 0 && gang.rounds != std::exchange(gang_rounds_, gang.rounds)) {
+    const wire::Json json = wire::to_json(gang);
+    spdlog::info("{}, after {:.1f} s: {}", wire::printable(wire::gang_words(json)), gang.took,
+                 wire::printable(wire::gang_reason(json)));
+  }
+  status_.observe(gang, now);
+  monitor_.on_gang(gang);
+  if (const decide::State* state = state_()) status_.update(*state, journal_.said(), now, false);
 }
 
 void Observers::on_event(const decide::Event& event, const decide::State& state,

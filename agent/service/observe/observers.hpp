@@ -2,6 +2,7 @@
 // notifications. The failure of one does not affect the job.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -25,6 +26,8 @@ class Observers {
 
   // A message of the trainer.
   void on_message(const wire::TrainerMessage& message, Time now);
+  // Of the gang that this machine is a member of.
+  void on_gang(const wire::GangReport& gang, Time now);
   // To be called after each step of the core; `before`: the index of the stage before it.
   void on_event(const decide::Event& event, const decide::State& state, std::size_t before);
   // Notifications are sent from now on: they need AWS access.
@@ -43,6 +46,8 @@ class Observers {
 
  private:
   const decide::Policy& policy_;
+  std::function<const decide::State*()> state_;
+  std::uint64_t gang_rounds_ = 0;  // the last that was said
   Journal journal_;
   Status status_;
   Monitor monitor_;

@@ -69,6 +69,11 @@ void Status::observe(const wire::TrainerMessage& message, Time now) {
   if (message.window_trained) window_trained_ = message.window_trained;
 }
 
+void Status::observe(const wire::GangReport& gang, Time now) {
+  if (!gang_ || gang_->rounds != gang.rounds) gang_round_at_ = now;
+  gang_ = gang;
+}
+
 void StepPace::observe(std::uint64_t step, Time now) {
   constexpr Duration renewed{120'000};
   const Mark mark{step, now};
@@ -144,6 +149,10 @@ void Status::update(const decide::State& state, const std::string& says, Time no
   if (facts.exit.notice) {
     status["notice_deadline_ms"] = facts.exit.notice->deadline.time_since_epoch().count();
     status["deadline"] = wall(facts.exit.notice->deadline, now);
+  }
+  if (gang_) {
+    status["gang"] = wire::to_json(*gang_);
+    if (gang_->rounds > 0) status["gang"]["round_boottime_ms"] = milliseconds(gang_round_at_);
   }
   look_ahead(facts);
   if (outlook_) add_outlook(status, *outlook_);

@@ -8,6 +8,7 @@
 #include "agent/decide/state.hpp"
 #include "agent/launch/deadline.hpp"
 #include "agent/wire/datagram.hpp"
+#include "agent/wire/gang_report.hpp"
 
 namespace spotter {
 
@@ -33,6 +34,7 @@ class Status {
       : path_(std::move(path)), job_(job), deadline_(deadline) {}
 
   void observe(const wire::TrainerMessage& message, Time now);
+  void observe(const wire::GangReport& gang, Time now);
   // What is wrong with the storage (it hangs or fails), for a person; empty: nothing.
   void storage_says(std::string words) { storage_says_ = std::move(words); }
   // Writes the file, at most five times a second unless the stage has changed. `says`: the stage in
@@ -53,6 +55,8 @@ class Status {
   std::string trainer_says_;
   std::string storage_says_;
   std::optional<double> window_trained_;
+  std::optional<wire::GangReport> gang_;
+  Time gang_round_at_{};  // when its last round was first reported
   Time written_{};
 };
 

@@ -127,7 +127,8 @@ bool Link::may_speak(const std::optional<Sender>& sender) const {
 }
 
 void Link::take(const Datagram& datagram) {
-  const auto message = wire::parse_datagram(std::string_view(buffer_.data(), datagram.bytes));
+  const std::string_view bytes(buffer_.data(), datagram.bytes);
+  const auto message = wire::parse_datagram(bytes);
   const bool known = may_speak(datagram.sender);
   const bool forged =
       known && message && message->of_guard && !receiver_.is_guard(datagram.sender->pid);
@@ -137,6 +138,7 @@ void Link::take(const Datagram& datagram) {
              datagram.sender ? datagram.sender->pid : 0, datagram.sender ? datagram.sender->uid : 0,
              forged ? "it says to be of the guard" : "its user is not the trainer's");
   if (!known || forged || !message) return;
+  if (const auto gang = wire::parse_gang_report(bytes)) receiver_.gang(*gang);
   wire::TrainerMessage taken = *message;
   limit(taken);
   deliver(taken);

@@ -12,6 +12,7 @@
 #include "agent/decide/event.hpp"
 #include "agent/io/asio.hpp"
 #include "agent/wire/datagram.hpp"
+#include "agent/wire/gang_report.hpp"
 
 namespace spotter::sense {
 
@@ -35,6 +36,8 @@ class Link {
     bool guarded = false;
     // Is that process the guard, which alone may send X_SPOTTER_GUARD?
     std::function<bool(pid_t)> is_guard = [](pid_t) { return false; };
+    // Of the gang that this machine is a member of.
+    std::function<void(const wire::GangReport&)> gang = [](const wire::GangReport&) {};
   };
 
   Link(asio::io_context& context, Receiver receiver)

@@ -61,7 +61,7 @@ class View {
       // Fields of a trainer that no longer runs.
       for (const char* gone : {"steps_per_second", "wake_boottime_ms", "wake", "deadline",
                                "notice_deadline_ms", "storage_says", "blocked", "detail", "outlook",
-                               "work_left_seconds", "on_demand_by", "deadline_trouble"})
+                               "work_left_seconds", "on_demand_by", "deadline_trouble", "gang"})
         view_.erase(gone);
     }
     show_stage();
