@@ -9,6 +9,8 @@ using Phase = Record::Phase;
 
 bool is_ready(const Member& member) { return member.ready && !member.leaves_in; }
 
+bool is_apart(const Member& member) { return is_ready(member) && member.apart; }
+
 bool is_ranked(const Record& record, const std::string& id) {
   return std::ranges::find(record.ranks, id) != record.ranks.end();
 }
@@ -120,8 +122,9 @@ void Participant::unanswered(Time now) {
   look_at_ = now + settings_.look_every;
 }
 
-void Participant::ready(std::uint16_t port, std::int64_t progress) {
+void Participant::ready(std::uint16_t port, std::int64_t progress, bool apart) {
   ready_ = true;
+  apart_ = apart;
   works_ = finished_ = false;
   place_.reset();
   port_ = port;
@@ -169,12 +172,15 @@ void Participant::take_place() {
   if (!ready_ || record_.phase != Phase::Training || record_.round <= in_round_) return;
   const auto found = std::ranges::find(record_.ranks, settings_.id);
   if (found == record_.ranks.end()) return;
-  const Member* leader = record_.find(record_.ranks.front());
-  const Member* me = record_.find(settings_.id);
-  // Else it is over already, or was formed with a launcher before this one.
-  if (leader == nullptr || me == nullptr || me->port != port_) return;
-  place_ = Place{record_.round, static_cast<std::size_t>(found - record_.ranks.begin()),
-                 record_.ranks.size(), leader->address, leader->port};
+  Place place{record_.round, static_cast<std::size_t>(found - record_.ranks.begin())};
+  for (const std::string& id : record_.ranks) {
+    const Member* member = record_.find(id);
+    if (member == nullptr) return;  // it is over already
+    place.machines.push_back({member->name, member->address, member->port});
+  }
+  // Else it was formed with a launcher before this one.
+  if (place.machines[place.rank].port != port_) return;
+  place_ = std::move(place);
   in_round_ = record_.round;
   leads_ = place_->rank == 0;
   ready_ = false;
@@ -259,7 +265,7 @@ Record Participant::wanted(Time now) const {
   if (record.phase == Phase::Failed) {
     if (was_open_) return record;
     record.phase = Phase::Forming;
-    record.failures = 0;
+    record.failures = record.apart = 0;
   }
   join(record, now);
   drop_the_dead(record);
@@ -274,6 +280,7 @@ void Participant::join(Record& record, Time now) const {
   if (me == nullptr)
     me = &record.members.emplace_back(Member{.id = settings_.id, .name = settings_.name});
   me->ready = ready_;
+  me->apart = ready_ && apart_;
   if (ready_) {
     me->address = settings_.address;
     me->port = port_;
@@ -288,23 +295,33 @@ void Participant::drop_the_dead(Record& record) const {
     if (watched.still >= settings_.lease + settings_.margin) give_up(record, id);
 }
 
+// For all that may still come, and for a network that may come back.
+bool Participant::waited(const Record& record) const {
+  const std::size_t ready = count(record, is_ready);
+  const std::size_t stay = count(record, [](const Member& each) { return !each.leaves_in; });
+  const bool first = record.round == 0, apart = count(record, is_apart) > 0;
+  const Duration pause =
+      std::min(record.apart * settings_.apart_pause, settings_.longest_apart_pause);
+  if (apart && steady_ < pause) return false;
+  if (ready >= settings_.size || (ready == stay && !first)) return true;
+  const Duration patience = first ? settings_.first_call : settings_.last_call;
+  return steady_ >= patience && who_is_ready(record) == waiting_;
+}
+
 void Participant::form(Record& record) const {
   if (record.phase != Phase::Forming) return;
   const std::size_t ready = count(record, is_ready);
-  if (ready == 0 || ready < settings_.min) return;
-  const std::size_t stay = count(record, [](const Member& each) { return !each.leaves_in; });
-  const bool first = record.round == 0;
-  const Duration patience = first ? settings_.first_call : settings_.last_call;
-  const bool waited = steady_ >= patience && who_is_ready(record) == waiting_;
-  const bool complete = ready >= settings_.size || (ready == stay && !first);
-  if (!complete && !waited) return;
+  if (ready == 0 || ready < settings_.min || !waited(record)) return;
   auto ranks = ranks_of(record, settings_.size);
-  const bool progressed = progress_ > record.progress;
-  record.failures = !are_same(ranks, record.ranks) ? 0 : progressed ? 1 : record.failures + 1;
+  const bool same = are_same(ranks, record.ranks), progressed = progress_ > record.progress;
+  const bool apart = same && count(record, is_apart) > 0;
+  record.apart = apart ? record.apart + 1 : 0;
+  // Whose trainer never began has not failed.
+  if (!apart) record.failures = !same ? 0 : progressed ? 1 : record.failures + 1;
   record.progress = std::max(record.progress, progress_);
   for (Member& each : record.members)
-    if (std::ranges::find(ranks, each.id) != ranks.end()) each.ready = false;
-  if (record.failures > settings_.most_failures) {
+    if (std::ranges::find(ranks, each.id) != ranks.end()) each.ready = each.apart = false;
+  if (record.failures > settings_.most_failures || record.apart > settings_.most_apart) {
     record.phase = Phase::Failed;
     return;
   }

@@ -42,6 +42,12 @@ struct Settings {
   // Rounds in succession that end with nobody lost and no new checkpoint, until the gang has
   // failed: one may be the network's fault.
   std::uint32_t most_failures = 2;
+  // Rounds in succession whose machines do not reach one another: no fault of the trainer's, and a
+  // network may be away for long. With these pauses, each as much longer than the one before, and
+  // the ten seconds that a machine tries, that is half an hour.
+  std::uint32_t most_apart = 50;
+  Duration apart_pause{2'000};
+  Duration longest_apart_pause{30'000};
 
   Duration beat_every() const { return lease / 6; }
 };
@@ -62,11 +68,13 @@ struct Seen {
 
 // A round that this machine is in.
 struct Place {
+  struct Machine {
+    std::string name, address;
+    std::uint16_t port = 0;  // of the store that it keeps, or would keep
+  };
   std::uint64_t round = 0;
   std::size_t rank = 0;  // among the machines; 0 leads
-  std::size_t size = 0;
-  std::string leader;  // where its store is
-  std::uint16_t port = 0;
+  std::vector<Machine> machines{};
 };
 
 // Why the workers should save and stop, soon.
@@ -87,8 +95,9 @@ class Participant {
   void unanswered(Time now);  // or unclear: the write may have been done, or be done later
 
   // Its workers have ended, or never began, and it has a store at that port. `progress`: the step
-  // of the newest checkpoint; -1: there is none. Answered by place(), or by refuses().
-  void ready(std::uint16_t port, std::int64_t progress);
+  // of the newest checkpoint; -1: there is none. `apart`: the workers never began, since it could
+  // not reach another machine of the round. Answered by place(), or by refuses().
+  void ready(std::uint16_t port, std::int64_t progress, bool apart = false);
   // Its workers have ended, and its launcher is not yet ready().
   void idle();
   // A notice: it trains on until then, and is in no further round. A time that is over: it stops
@@ -106,6 +115,8 @@ class Participant {
   bool refuses() const { return is_leaving() || is_done() || has_failed() || is_foreign(); }
   bool is_done() const { return looked_ && record_.phase == Record::Phase::Done; }
   bool has_failed() const { return looked_ && was_open_ && record_.phase == Record::Phase::Failed; }
+  // Of that: its machines did not reach one another, whatever the trainer did.
+  bool fell_apart() const { return has_failed() && record_.apart > settings_.most_apart; }
   // The record is of another job of this name.
   bool is_foreign() const { return foreign_; }
   bool is_gone() const;
@@ -127,6 +138,7 @@ class Participant {
   void join(Record& record, Time now) const;
   void drop_the_dead(Record& record) const;
   void form(Record& record) const;
+  bool waited(const Record& record) const;
   void saw(Time now, Duration passed);
   void watch(Duration passed);
   void watch_leavers(Time before);
@@ -152,6 +164,7 @@ class Participant {
   Time sent_{}, accepted_{};  // when that was; when the last one was sent that S3 has taken
 
   bool ready_ = false, finished_ = false, works_ = false, gone_ = false, leads_ = false;
+  bool apart_ = false;
   std::uint16_t port_ = 0;
   std::int64_t progress_ = -1;
   std::optional<Time> leaves_at_;

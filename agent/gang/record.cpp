@@ -51,6 +51,10 @@ Result<Member> parse_member(const Json& json) {
   member.beats = *beats;
   member.port = static_cast<std::uint16_t>(*port);
   member.ready = ready->get<bool>();
+  const auto apart = json.find("apart");
+  if (apart != json.end() && !apart->is_boolean())
+    return failure("the apart of a member of the gang is neither true nor false");
+  member.apart = apart != json.end() && apart->get<bool>();
   if (!json.contains("leaves_in_ms")) return member;
   const auto leaves = number(json, "leaves_in_ms", week_ms);
   if (!leaves) return failure("the leaves_in_ms of a member of the gang is no time");
@@ -79,6 +83,7 @@ std::string to_json(const Record& record) {
                        {"ready", each.ready},
                        {"address", each.address},
                        {"port", each.port}});
+    if (each.apart) members.back()["apart"] = true;
     if (each.leaves_in) members.back()["leaves_in_ms"] = each.leaves_in->count();
   }
   const Json json = {{"version", known_record},
@@ -87,6 +92,7 @@ std::string to_json(const Record& record) {
                      {"round", record.round},
                      {"ranks", record.ranks},
                      {"failures", record.failures},
+                     {"apart", record.apart},
                      {"progress", record.progress},
                      {"members", members},
                      {"writer", record.writer}};
@@ -115,6 +121,8 @@ Result<Record> parse_record(std::string_view text) {
     return failure("its round, failures or progress is no number that a gang has");
   record.round = *round;
   record.failures = static_cast<std::uint32_t>(*failures);
+  // A member of an older version writes none.
+  record.apart = static_cast<std::uint32_t>(number(*json, "apart", UINT32_MAX).value_or(0));
   record.progress = step ? static_cast<std::int64_t>(*step) : -1;
   const auto ranks = json->find("ranks");
   const auto members = json->find("members");

@@ -25,6 +25,7 @@ struct Member {
   bool ready = false;
   std::string address{};
   std::uint16_t port = 0;
+  bool apart = false;  // it could not reach another machine of the last round
   // It has a notice. How long the others may count on it, from this write on; zero: not at all.
   std::optional<Duration> leaves_in{};
 
@@ -36,13 +37,14 @@ struct Record {
     Forming,   // of the next round: `round` is over, or is 0
     Training,  // `round`
     Done,      // the result is durable
-    Failed     // the trainer failed again and again; the next member that comes starts over
+    Failed  // again and again, its trainer or its network; the next member that comes starts over
   };
   std::string job{};  // whose it is: the id in the gang's home. Two jobs of one name differ in it
   Phase phase = Phase::Forming;
   std::uint64_t round = 0;
   std::vector<std::string> ranks{};  // of `round`: ids, the leader first
   std::uint32_t failures = 0;  // rounds in succession that ended by themselves, without progress
+  std::uint32_t apart = 0;     // rounds in succession whose machines did not reach one another
   std::int64_t progress = -1;  // the newest checkpoint's step when `round` began
   std::vector<Member> members{};
   std::string writer{};  // of this write: no two writes have the same

@@ -162,6 +162,7 @@ std::string in_gang(const Job& job, const std::string& program, const std::strin
         {" --checkpoints ", job.checkpoints.directory},
         {" --processes ", processes}})
     words += option + wire::shell_quoted(value);
+  if (!job.trainer.result.empty()) words += " --result " + wire::shell_quoted(job.trainer.result);
   return words + " -- \"$SHELL\" -c " + wire::shell_quoted(line);
 }
 

@@ -101,6 +101,15 @@ TEST(Gang, IsNotLaunchedAsWhatCannotBeOne) {
   EXPECT_EQ(gang_problem(gang_on_fleet + ", type: auto-scaling-group, zones: [a]}\n"), "");
 }
 
+TEST(Gang, IsDoneWhenItsResultIsThere) {
+  const std::string gang = "gang: {size: 2, at: 's3://b'}\n";
+  auto job = *parse_job(gang_on_folder + gang, as_root);
+  EXPECT_EQ(in_gang(job, "spotter", "x").find("--result"), std::string::npos);
+  job.trainer.result = "result/it's.pt";
+  EXPECT_NE(in_gang(job, "spotter", "x").find(" --result " + wire::shell_quoted("result/it's.pt")),
+            std::string::npos);
+}
+
 TEST(Gang, TakesTorchrunWithItsRendezvous) {
   for (const auto& [given, taken] : std::initializer_list<std::pair<const char*, const char*>>{
            {"torchrun train.py --lr 0.1", "'python3' -m spotter.torchrun train.py --lr 0.1"},

@@ -76,8 +76,10 @@ class Journal:
 class Gang(Journal):
     """`world`: the emulator, whose workplace has all of it."""
 
-    def __init__(self, world, size=4, least=2, name="gang", every=2, **environment):
-        self.world, self.size, self.name = world, size, name
+    def __init__(self, world, size=4, least=2, name="gang", every=2, result="", stall=0,
+                 **environment):
+        self.world, self.size, self.name, self.needed = world, size, name, result
+        self.stall = stall  # seconds
         self.place = world.workplace / name
         self.storage, self.journal = self.place / "storage", self.place / "journal"
         for folder in (self.storage, self.journal):
@@ -101,11 +103,13 @@ class Gang(Journal):
 
     def as_job(self):
         """From now on `spotter run` with a job.yaml starts its members."""
-        self.job_file = self.place / "job.yaml"
+        self.job_file, exported = self.place / "job.yaml", self.place / "exported"
+        exported.mkdir()
         self.job_file.write_text(
             f"job: {self.job}\nstorage: {{folder: {{path: {self.storage}}}}}\n"
             f"trainer: {{command: {PYTHON} {self.trainer}, result: result/weights.txt}}\n"
             f"gang: {{size: {self.size}, min: {self.least}, at: s3://gangs/, lease: 20s}}\n"
+            f"prometheus: {{textfile: {exported}}}\n"
             "on_failure: {attempts_without_progress: 1, then: hold}\n")
 
     def command(self, member):
@@ -113,18 +117,20 @@ class Gang(Journal):
             return [f"{harness.BINARIES}/spotter", "run", "--job", str(self.job_file), "--gang",
                     member]
         home = self.storage / self.name
+        more = ["--result", self.needed] if self.needed else []
         return [f"{harness.BINARIES}/spotter", "gang", "--at", f"s3://gangs/{self.job}/",
                 "--job", self.job, "--name", member, "--size", str(self.size), "--min",
-                str(self.least), "--lease", "20000", "--home", str(home), "--", PYTHON, "-m",
-                "spotter.torchrun", str(self.trainer)]
+                str(self.least), "--lease", "20000", "--home", str(home), "--stall",
+                str(self.stall * 1000), *more, "--", PYTHON, "-m", "spotter.torchrun",
+                str(self.trainer)]
 
-    def start(self, member):
+    def start(self, member, **environment):
         folder = self.place / "run" / member
         folder.mkdir(parents=True, exist_ok=True)
         with open(self.place / f"{member}.log", "ab") as log:
             self.members[member] = subprocess.Popen(
                 self.command(member), env={**self.environment, "TMPDIR": str(folder),
-                                           "SPOTTER_RUN": str(folder / "run")},
+                                           "SPOTTER_RUN": str(folder / "run"), **environment},
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         return member
 
@@ -160,6 +166,18 @@ class Gang(Journal):
                 found.append(int(entry.name))
         return found
 
+    def processes_of(self, member, words, without="\0\0"):
+        """Those with such words in their command line."""
+        found = []
+        for pid in self.processes(member):
+            try:
+                line = pathlib.Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+            except OSError:
+                continue
+            if words in line and without not in line:
+                found.append(pid)
+        return found
+
     def close(self):
         for member in self.members:
             self.kill(member)
@@ -171,6 +189,26 @@ class Gang(Journal):
             return json.loads((self.world.directory / f"s3/gangs/{self.job}/gang").read_text())
         except (OSError, ValueError):
             return {}
+
+    def status(self, member):
+        """As the agent of a job's member has it."""
+        try:
+            return json.loads((self.place / "run" / member / "run/status.json").read_text())
+        except (OSError, ValueError):
+            return {}
+
+    def page(self, member):
+        """What `spotter status` prints there."""
+        environment = {**self.environment, "SPOTTER_RUN": str(self.place / "run" / member / "run")}
+        return subprocess.run([f"{harness.BINARIES}/spotter", "status"], env=environment, text=True,
+                              capture_output=True, check=True, timeout=60).stdout
+
+    def exported(self):
+        """For Prometheus, by whichever member wrote last: here they have one folder."""
+        try:
+            return "".join(path.read_text() for path in (self.place / "exported").glob("*.prom"))
+        except OSError:
+            return ""
 
     def end(self, member, seconds=300):
         """Its exit status."""

@@ -30,9 +30,11 @@ struct Machine {
   bool waits = true;   // its launcher, for a round
   bool asked = false;  // and has said so
   std::optional<Place> place;
+  std::uint64_t last = 0;  // round that it was in
   bool leaving = false, cut_off = false;
-  Time until{};    // it dies then
-  Time ends_at{};  // its workers end then, by themselves
+  bool unreachable = false, apart = false;  // for the others; it could not reach one of them
+  Time until{};                             // it dies then
+  Time ends_at{};                           // its workers end then, by themselves
   bool ends = false;
 };
 
@@ -172,12 +174,15 @@ class GangWorld {
     Participant& self = *machine.self;
     if (machine.waits) {
       if (self.refuses()) return leave(machine);
-      if (!std::exchange(machine.asked, true)) self.ready(4000, progress);
+      if (!std::exchange(machine.asked, true))
+        self.ready(4000, progress, std::exchange(machine.apart, false));
       machine.place = self.place();
       if (!machine.place) return;
       check(machine);
+      machine.last = machine.place->round;
       machine.waits = machine.asked = false;
       machine.ends = false;
+      machine.apart = machine.waits = !reaches_all(machine);
       return;
     }
     const bool stops = machine.leaving || self.must_stop();
@@ -197,9 +202,15 @@ class GangWorld {
     return std::ranges::any_of(rounds.at(place.round), [&](const std::string& id) {
       const auto found = std::ranges::find(machines, id, [](const auto& each) { return each->id; });
       if (found == machines.end()) return true;
-      const auto& its = (*found)->place;
-      const std::uint64_t in = its ? its->round : 0;
+      const std::uint64_t in = (*found)->last;
       return in > place.round || (in == place.round && (*found)->waits);
+    });
+  }
+  bool reaches_all(const Machine& machine) {
+    return std::ranges::none_of(machines, [&](const auto& other) {
+      const auto is_it = [&](const Place::Machine& each) { return each.name == other->id; };
+      return other->unreachable && other->id != machine.id &&
+             std::ranges::any_of(machine.place->machines, is_it);
     });
   }
   void check(const Machine& machine) {
@@ -207,8 +218,8 @@ class GangWorld {
     const auto found = rounds.find(place.round);
     if (found == rounds.end()) return broken.push_back("an unknown round");
     const auto& ranks = found->second;
-    if (place.size != ranks.size() || place.rank >= ranks.size() ||
-        ranks[place.rank] != machine.id || place.leader != ranks.front())
+    if (place.machines.size() != ranks.size() || place.rank >= ranks.size() ||
+        ranks[place.rank] != machine.id || place.machines.front().address != ranks.front())
       broken.push_back(machine.id + " has another view of round " + std::to_string(place.round));
   }
 

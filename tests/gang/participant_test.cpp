@@ -220,6 +220,59 @@ TEST_F(Gang, FailsWhenItsTrainerFailsAgainAndAgain) {
   EXPECT_EQ(world->rounds.size(), 4U);
 }
 
+// As long as the network between its machines is away, its trainer does not fail: it never begins.
+TEST_F(Gang, OutlivesANetworkThatIsAwayForLong) {
+  begin(3, 3, 2);
+  until_one(seconds(5));
+  at(1).unreachable = true;
+  at(0).waits = true;  // its workers lost a connection
+  for (int turn = 0; turn < 5 * 600; ++turn) {
+    world->progress = -2;
+    world->turn();
+  }
+  const Record& record = *world->bucket.record;
+  EXPECT_NE(record.phase, Record::Phase::Failed);
+  EXPECT_GT(record.apart, 5U) << "it is tried again and again";
+  EXPECT_LT(record.apart, 35U) << "with pauses";
+  EXPECT_LE(record.failures, 1U);
+  at(1).unreachable = false;
+  until_one(seconds(60));
+  world->run(seconds(10));
+  EXPECT_TRUE(world->is_one());
+}
+
+TEST_F(Gang, FailsWhenItsMachinesNeverReachOneAnother) {
+  begin(2, 2, 2);
+  at(1).unreachable = true;
+  world->run(seconds(3'600));
+  EXPECT_EQ(world->bucket.record->phase, Record::Phase::Failed);
+  EXPECT_TRUE(at(0).self->fell_apart());
+  // The next session of a machine starts over.
+  world->machines.clear();
+  world->arrive();
+  world->arrive();
+  world->run(seconds(200));
+  EXPECT_TRUE(world->is_one());
+  EXPECT_EQ(world->bucket.record->apart, 0U);
+}
+
+// Who was apart before may fail all the same.
+TEST_F(Gang, CountsATrainersFailuresAcrossRoundsThatWereApart) {
+  begin(2, 2, 2);
+  until_one(seconds(5));
+  const auto fail = [&](bool apart) {
+    at(1).unreachable = apart;
+    for (auto& each : world->machines) each->waits = true;
+    for (int turn = 0; turn < 40; ++turn) {
+      world->progress = -2;
+      world->turn();
+    }
+  };
+  for (const bool apart : {false, true, false, false}) fail(apart);
+  EXPECT_EQ(world->bucket.record->phase, Record::Phase::Failed);
+  EXPECT_FALSE(at(0).self->fell_apart());
+}
+
 TEST_F(Gang, IsDoneWhenItsLeaderIs) {
   begin(3, 3, 2);
   until_one(seconds(5));

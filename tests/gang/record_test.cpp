@@ -13,6 +13,7 @@ Record full() {
                 .round = 7,
                 .ranks = {"b", "a"},
                 .failures = 1,
+                .apart = 4,
                 .progress = 1200};
   record.members.push_back(
       {.id = "a", .name = "host-a", .beats = 3, .leaves_in = Duration(90'000)});
@@ -21,7 +22,8 @@ Record full() {
                             .beats = 9,
                             .ready = true,
                             .address = "10.0.0.2",
-                            .port = 4000});
+                            .port = 4000,
+                            .apart = true});
   record.writer = "b:12";
   return record;
 }
@@ -53,6 +55,7 @@ TEST(GangRecord, ThatIsNoneIsRefused) {
            {"\"id\":\"b\"", "\"id\":\"\""},
            {"\"port\":4000", "\"port\":70000"},
            {"\"ready\":true", "\"ready\":1"},
+           {"\"apart\":true", "\"apart\":1"},
            {"\"leaves_in_ms\":90000", "\"leaves_in_ms\":-1"},
            {"\"progress\":1200", "\"progress\":-2"},
            {"\"progress\":1200", "\"progress\":18446744073709551615"},

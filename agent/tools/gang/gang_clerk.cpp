@@ -7,6 +7,9 @@ namespace {
 
 // The next look settles what was not answered; a beat has to fit between two of a lease.
 constexpr std::chrono::milliseconds patience_with_s3{3'000};
+// The client's own patience ends between two tries: one on a connection that says nothing more
+// would take 20 s.
+constexpr std::chrono::milliseconds longest_request{5'000};
 
 s3::Settings s3_settings() {
   s3::Settings settings;
@@ -28,7 +31,8 @@ GangClerk::GangClerk(asio::io_context& context, wire::S3Location where,
       say_(std::move(say)),
       client_(s3_settings()),
       readable_(context, client_.descriptor()),
-      timer_(context) {}
+      timer_(context),
+      deadline_(context) {}
 
 // The descriptor is the client's.
 GangClerk::~GangClerk() { readable_.release(); }
@@ -41,10 +45,26 @@ void GangClerk::carry_out(gang::Ask ask, gang::Participant& participant) {
     request.body = body_;
     s3::add_condition(request.headers, {.absent = write->etag.empty(), .etag = write->etag});
   }
-  client_.start(std::move(request),
-                [this, ask = std::move(ask), &participant](
-                    const Result<s3::Answer, s3::Failure>& got) { answer(ask, got, participant); });
+  call_ = client_.start(std::move(request), [this, ask = std::move(ask), &participant](
+                                                const Result<s3::Answer, s3::Failure>& got) {
+    call_.reset();
+    deadline_.cancel();
+    answer(ask, got, participant);
+  });
+  deadline_.expires_after(longest_request);
+  deadline_.async_wait([this, call = call_, &participant](boost::system::error_code error) {
+    if (!error && call_ && call_ == call) give_up(participant);
+  });
   turn();
+}
+
+// A write may still be done, at any time: the next look says so.
+void GangClerk::give_up(gang::Participant& participant) {
+  client_.drop(*std::exchange(call_, std::nullopt));
+  readable_.cancel();
+  timer_.cancel();
+  trouble("S3 does not answer within " + std::to_string(longest_request.count()) + " ms");
+  participant.unanswered(gang_now());
 }
 
 // As long as a request is under way.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "agent/aws/s3/client.hpp"
@@ -27,6 +28,7 @@ class GangClerk {
 
  private:
   void turn();
+  void give_up(gang::Participant& participant);
   void answer(const gang::Ask& ask, const Result<s3::Answer, s3::Failure>& answer,
               gang::Participant& participant);
   void trouble(const std::string& what);
@@ -35,7 +37,8 @@ class GangClerk {
   std::function<void(const std::string&)> say_;
   s3::Client client_;
   asio::posix::stream_descriptor readable_;
-  asio::steady_timer timer_;
+  asio::steady_timer timer_, deadline_;
+  std::optional<s3::Client::CallId> call_;
   std::string body_;  // of the request under way
   std::string trouble_;
 };

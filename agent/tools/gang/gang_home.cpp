@@ -69,6 +69,13 @@ std::int64_t newest_step(const std::string& folder) {
   return newest;
 }
 
+std::optional<bool> result_is_there(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found) return false;
+  return error ? std::nullopt : std::optional(true);
+}
+
 // Connecting a socket of UDP sends nothing: the kernel chooses the address. This network is one of
 // documents (RFC 5737).
 std::string own_address() {

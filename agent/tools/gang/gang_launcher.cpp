@@ -1,5 +1,6 @@
 #include "agent/tools/gang/gang_launcher.hpp"
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,13 +10,15 @@
 #include <cstring>
 
 #include "agent/io/child.hpp"
+#include "agent/supervise/children.hpp"
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/processes.hpp"
 
 namespace spotter::command {
 namespace {
 
-constexpr int not_found_status = 127;  // as a shell has it
+constexpr int not_found_status = 127;    // as a shell has it
+constexpr int turns_for_the_rest = 500;  // of 10 ms: one in the kernel is left to it
 
 std::vector<std::string> gang_environment(const std::map<std::string, std::string>& variables) {
   std::vector<std::string> entries;
@@ -28,7 +31,25 @@ std::vector<std::string> gang_environment(const std::map<std::string, std::strin
   return entries;
 }
 
+// Workers whose torchrun was killed are this process's children now: beside those of the next round
+// they would keep the GPUs and the checkpoints.
+void end_the_rest() {
+  supervise::Children rest(0);
+  for (int turn = 0; turn < turns_for_the_rest && !supervise::has_no_descendants(); ++turn) {
+    rest.kill();
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) continue;
+    if (supervise::has_no_descendants()) return;
+    ::usleep(10'000);
+  }
+}
+
 }  // namespace
+
+GangLauncher::GangLauncher(asio::io_context& context, std::vector<std::string> command,
+                           std::function<void(int status)> ended)
+    : command_(std::move(command)), ended_(std::move(ended)), process_(context) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
 
 Result<void> GangLauncher::start(const std::map<std::string, std::string>& variables) {
   const io::Program program(command_, gang_environment(variables));
@@ -55,6 +76,7 @@ Result<void> GangLauncher::start(const std::map<std::string, std::string>& varia
     ::waitpid(pid_, &status, 0);
     pid_ = 0;
     process_.close();
+    end_the_rest();
     ended_(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
   });
   return {};

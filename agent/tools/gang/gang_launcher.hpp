@@ -15,10 +15,10 @@ namespace spotter::command {
 
 class GangLauncher {
  public:
-  // `ended`: the exit status, 128 + the signal.
+  // `ended`: the exit status, 128 + the signal; all that it had started was killed before, also
+  // what lost its parent when torchrun was killed: this process becomes a subreaper.
   GangLauncher(asio::io_context& context, std::vector<std::string> command,
-               std::function<void(int status)> ended)
-      : command_(std::move(command)), ended_(std::move(ended)), process_(context) {}
+               std::function<void(int status)> ended);
 
   // With these variables beside those of this process.
   Result<void> start(const std::map<std::string, std::string>& variables);

@@ -1,5 +1,6 @@
 """One model on several machines, any of which may go: real torchrun, gloo, DDP."""
 
+import os
 import pathlib
 import signal
 import subprocess
@@ -11,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import gang_lives
 import gangs
 import harness
-from emulator import Emulator
+from emulator import Emulator, wait
 
 EPOCHS, STEPS = 4, 40
 
@@ -32,6 +33,13 @@ class GangStory(unittest.TestCase):
     def gang(self, **options):
         self.gangs.append(gangs.Gang(self.world, **options))
         return self.gangs[-1]
+
+    def wait_report(self, gang, member, condition):
+        """What the member's agent says of the gang, once it fulfils that."""
+        def fulfilled():
+            report = gang.status(member).get("gang")
+            return report if report and condition(report) else None
+        return wait(f"{member} to report the gang", fulfilled, 60)
 
     def assert_ended_well(self, gang, *members):
         self.assertEqual([gang.end(member) for member in members], [0] * len(members), gang.words())
@@ -96,6 +104,10 @@ class Gang(GangStory):
             self.world.process.send_signal(signal.SIGCONT)
         self.assert_ended_well(gang, "m1", "m2")
         self.assertEqual(gang.record()["round"], before, "a lease is longer than that")
+        for member in ("m1", "m2"):
+            log = (gang.place / f"{member}.log").read_text()
+            self.assertIn("S3 does not answer within", log, "a beat has to fit into a lease")
+            self.assertIn("S3 answers again", log)
 
     def test_a_trainer_that_fails_again_and_again_is_given_up(self):
         gang = self.gang(size=2, least=2, PACE="0", FAIL_AT="3", every=1000)
@@ -105,15 +117,81 @@ class Gang(GangStory):
         self.assertEqual(len({when for step, _, when, member in gang.notes("resumed")
                               if member == "m1"}), 3, "two more tries than one")
 
+    def test_machines_that_do_not_reach_one_another_do_not_fail(self):
+        gang = self.gang(size=2, least=2, PACE="0")
+        gang.start("m1")
+        gang.start("m2", SPOTTER_GANG_ADDRESS="224.0.0.1")  # nobody can connect to that
+        wait("several tries", lambda: gang.record().get("apart", 0) >= 4, 120)
+        self.assertEqual((gang.record()["failures"], gang.notes("resumed")), (0, []))
+        self.assertRegex((gang.place / "m1.log").read_text(),
+                         r"cannot reach m2 at 224\.0\.0\.1:\d+")
+        gang.kill("m2")
+        gang.start("m3")
+        self.assert_ended_well(gang, "m1", "m3")
+
+    def test_a_rank_that_hangs_is_named_and_the_round_is_made_again(self):
+        gang = self.gang(size=2, least=2, PACE="0.1", HANG="m2:9", stall=8)
+        gang.start_all()
+        self.assert_ended_well(gang, "m1", "m2")
+        hung, other = ((gang.place / f"{member}.log").read_text() for member in ("m2", "m1"))
+        self.assertRegex(hung, r"hangs: local rank 0 in gang_digits\.py:\d+ in hang_once")
+        self.assertNotIn("hangs: local rank", other)
+        self.assertEqual(gang.record()["round"], 2)
+
+    def test_it_is_not_done_without_its_result(self):
+        gang = self.gang(size=1, least=1, PACE="0", result="result/no-such-file")
+        gang.start_all()
+        self.assertEqual(gang.end("m1"), 1, gang.words())
+        self.assertEqual(gang.record()["phase"], "failed")
+        self.assertIn("ended well without", (gang.place / "m1.log").read_text())
+
+    def test_no_worker_outlives_its_torchrun_or_its_spotter_gang(self):
+        gang = self.gang(size=1, least=1, PACE="0.3")
+        gang.start_all()
+        for what, without in (("-m spotter.torchrun", "spotter gang"), ("spotter gang", "\0")):
+            gang.wait_ranks(1, time.time())
+            workers = gang.processes_of("m1", "gang_digits.py", without="torchrun")
+            self.assertEqual(len(workers), 1, gang.words())
+            launcher, = gang.processes_of("m1", what, without)
+            os.kill(launcher, signal.SIGKILL)
+            wait("the worker to end", lambda: not self.alive(workers), 30)
+        gang.kill("m1")
+        self.assertEqual(gang.end(gang.start("m1")), 0, gang.words())
+
+    @staticmethod
+    def alive(pids):
+        states = []
+        for pid in pids:
+            try:
+                states.append(pathlib.Path(f"/proc/{pid}/status").read_text())
+            except OSError:
+                continue
+        return [state for state in states if "\nState:\tZ" not in state]
+
     def test_a_job_is_a_gang(self):
         gang = self.gang(size=2, least=1, PACE="0.4")
         gang.as_job()
         gang.start_all()
         gang.wait_ranks(2, 0)
+        leader = gang.record()["ranks"][0].rsplit("-", 1)[0]
+        report = self.wait_report(gang, "m2", lambda report: report["machines"] == 2)
+        self.assertEqual(sorted((it["name"], it["does"]) for it in report["by_name"]),
+                         [("m1", "trains"), ("m2", "trains")])
+        page = gang.page("m2")
+        self.assertIn(f"round 1: 2 of 2 machines train, led by {leader}\n", page)
+        self.assertRegex(page, r"\nlast round +in [\d.]+ s, \d+ s ago: the first\n")
+        self.assertRegex(page, r"\ngoodput +\d+ %: ")
+        wait("Prometheus to see it", lambda: {
+            "spotter_gang_members 2", f'spotter_gang_info{{leader="{leader}",waits_for=""}} 1',
+            'spotter_gang_member_info{member="m1",does="trains"} 1'}.issubset(
+                gang.exported().splitlines()), 30)
         noticed = time.time()
         gang.notice("m1")
         self.assertEqual(gang.end("m1"), 75)
         gang.wait_ranks(1, noticed)
+        report = self.wait_report(gang, "m2", lambda report: report.get("why") == "left")
+        self.assertEqual((report["who"], report["machines"], report["rounds"]), ("m1", 1, 2))
+        self.assertRegex(gang.page("m2"), r"last round +in [\d.]+ s, \d+ s ago: m1 left\n")
         before = max(step for step, _, when, _ in gang.notes() if when < noticed)
         resumed = min(step for step, _, when, _ in gang.notes("resumed") if when > noticed)
         self.assertGreaterEqual(resumed, before, "what it was noticed in is not lost")

@@ -45,6 +45,16 @@ def gate_is_open():
     return bool(is_open)
 
 
+def hang_once(step):
+    """HANG=m2:7: there before this step, and once."""
+    if [os.environ["SPOTTER_GANG_MEMBER"], str(step)] != os.environ.get("HANG", "").split(":"):
+        return
+    once = pathlib.Path(os.environ["JOURNAL"]).parent / "hung"
+    if not once.exists():
+        once.touch()
+        time.sleep(3600)
+
+
 def main():
     torch.set_num_threads(1)
     torch.manual_seed(1)
@@ -67,6 +77,7 @@ def main():
     note(f"resumed {done} {ranks} {time.time()}")
     batches = Batches(SAMPLES, BATCH, micro=MICRO, seed=3, epochs=EPOCHS, after=done)
     for batch in batches:
+        hang_once(batch.step)
         optimizer.zero_grad()
         seen = torch.zeros_like(counts)
         for part in batch:

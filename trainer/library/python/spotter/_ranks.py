@@ -1,7 +1,10 @@
 """Several processes that train one model (torchrun, DDP): rank 0 saves and decides, the others
 follow. They communicate by CPU, in a process group of their own, so that no GPU is waited for."""
 
+import ctypes
+import faulthandler
 import os
+import signal
 import socket
 import sys
 import time
@@ -25,14 +28,53 @@ def _distributed():
     return distributed if distributed and distributed.is_available() else None
 
 
+def end_with_parent():
+    """In a gang: when torchrun is killed with `spotter gang`, for want of memory, say, no worker
+    stays behind on the GPU."""
+    if os.environ.get("SPOTTER_GANG_MEMBER") and os.environ.get("LOCAL_RANK"):
+        set_death_signal = 1  # PR_SET_PDEATHSIG of prctl(2)
+        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
+
+
+class Steps:
+    """In a gang each rank writes its newest step down, and, when `spotter gang` asks it by a
+    signal, where it is: if none does a step for long, that shows which one hangs."""
+
+    def __init__(self):
+        folder, rank = os.environ.get("SPOTTER_GANG_RANKS"), os.environ.get("LOCAL_RANK")
+        self._file, self._written = None, 0.0
+        number = signal.SIGRTMIN + 7
+        if not folder or not rank or signal.getsignal(number) is not signal.SIG_DFL:
+            return
+        try:
+            Steps._stack = open(f"{folder}/{rank}.stack", "w")
+            faulthandler.register(number, Steps._stack, all_threads=False)
+            self._file = os.open(f"{folder}/{rank}.step", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC,
+                                 0o644)
+            self._write(-1)
+        except (OSError, ValueError):
+            pass  # it is not watched
+
+    def say(self, step):
+        if self._file is not None and time.monotonic() - self._written >= 0.5:
+            self._write(step)
+
+    def _write(self, step):
+        self._written = time.monotonic()
+        os.pwrite(self._file, f"{os.getpid()} {step}".ljust(48).encode(), 0)
+
+
 class Ranks:
     def __init__(self):
         self.rank, self._group = rank(), None
         self.leads = self.rank == 0
+        end_with_parent()
+        self._steps = Steps()
         self._reported = 0.0
 
     def report(self, step):
         """In a gang each machine's agent gets the step; rank 0's gets more."""
+        self._steps.say(step)
         now = time.monotonic()
         here = os.environ.get("SPOTTER_GANG_MEMBER") and os.environ.get("NOTIFY_SOCKET")
         if not here or self.leads or now - self._reported < 1 or \

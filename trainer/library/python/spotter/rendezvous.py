@@ -10,6 +10,7 @@ import datetime
 import http.client
 import json
 import os
+import socket
 import time
 
 from torch.distributed import PrefixStore, TCPStore
@@ -23,8 +24,18 @@ except ImportError:
     RendezvousInfo = None
 
 NAME = "spotter"
-CONNECT = datetime.timedelta(seconds=10)  # to the leader's store
+CONNECT = datetime.timedelta(seconds=10)  # to another machine's store
+MEET = 60  # seconds, once all machines can be reached: one may hang before it comes
 OF_OTHERS = datetime.timedelta(seconds=30)  # at the end of a round: their last words
+
+
+def _reaches(address):
+    """Its store listens before it is in a round. The workers of any two machines may connect."""
+    try:
+        socket.create_connection(address, CONNECT.total_seconds()).close()
+        return True
+    except OSError:
+        return False
 
 
 class _Store:
@@ -51,39 +62,48 @@ class Handler(RendezvousHandler):
         self._own = None
 
     def next_rendezvous(self):
+        apart = ""
         while True:
             # A new one for each round: nothing of the last one is in it. Port 0: any that is free.
             self._own = TCPStore("127.0.0.1", 0, None, True, CONNECT, False)
-            place = self._ask(f"/round?port={self._own.port}&pid={os.getpid()}")
-            store = self._meet(place)
+            place = self._ask(f"/round?port={self._own.port}&pid={os.getpid()}{apart}")
+            store, missing = self._meet(place)
             if store:
                 return self._found(store, place)
+            apart = "" if missing is None else f"&apart={missing}"
 
     def _meet(self, place):
-        """The round's store, once all its machines are there; None: the round is over."""
+        """The round's store, once all its machines are there. Else None, and which machine this one
+        does not reach; their number: one of them did not come; None: the round is over."""
+        machines, own = place["machines"], place["rank"]
+        for other, address in enumerate(machines):
+            if other != own and not _reaches(address):
+                return None, other
         try:
-            store = self._own if place["rank"] == 0 else TCPStore(
-                place["leader"], place["port"], None, False, CONNECT, False)
+            store = self._own if own == 0 else TCPStore(*machines[0], None, False, CONNECT, False)
             store = PrefixStore(f"round-{place['round']}", store)
             store.add("machines", 1)
-            looked = time.monotonic()
-            while store.add("machines", 0) < place["size"]:
+            begun = looked = time.monotonic()
+            while store.add("machines", 0) < len(machines):
                 time.sleep(0.02)
+                if time.monotonic() - begun > MEET:
+                    return None, len(machines)
                 if time.monotonic() - looked > 0.5:
                     looked = time.monotonic()
                     if self._ask(f"/over?round={place['round']}")["over"]:
-                        return None
-            return store
+                        return None, None
+            return store, None
         except (RuntimeError, ValueError, TimeoutError):  # the leader is gone
             time.sleep(0.2)
-            return None
+            return None, 0
 
     def _found(self, store, place):
-        rank, size = place["rank"], place["size"]
+        os.environ["SPOTTER_GANG_ROUND"] = str(place["round"])  # for the workers
+        rank, size, leader = place["rank"], len(place["machines"]), place["machines"][0][0]
         if RendezvousInfo is None:
-            return _Store(store, place["leader"]), rank, size
-        leader = RendezvousStoreInfo.build(rank, store, local_addr=place["leader"])
-        return RendezvousInfo(store, rank, size, leader)
+            return _Store(store, leader), rank, size
+        address = RendezvousStoreInfo.build(rank, store, local_addr=leader)
+        return RendezvousInfo(store, rank, size, address)
 
     def _ask(self, question):
         connection = http.client.HTTPConnection(self._endpoint)  # which waits as long as it takes

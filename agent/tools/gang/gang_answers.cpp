@@ -1,0 +1,100 @@
+// What `spotter gang` answers torchrun's rendezvous (trainer/library/python/spotter/rendezvous.py).
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "agent/tools/gang/gang_home.hpp"
+#include "agent/tools/gang/gang_process.hpp"
+
+namespace spotter::command {
+namespace {
+
+// ?port=4000&pid=17
+long number_in(const std::string& target, std::string_view name) {
+  const auto at = target.find(std::string(name) + "=");
+  long number = -1;
+  if (at != target.npos)
+    std::from_chars(target.data() + at + name.size() + 1, target.data() + target.size(), number);
+  return number;
+}
+
+}  // namespace
+
+asio::awaitable<io::LocalResponse> GangProcess::answer(io::LocalRequest request) {
+  if (request.authorization != "Bearer " + token_) co_return io::LocalResponse{403, "{}"};
+  if (request.target.starts_with("/over?")) {
+    const bool over = participant_.is_over(
+        static_cast<std::uint64_t>(std::max(number_in(request.target, "round"), 0L)));
+    co_return io::LocalResponse{200, nlohmann::json{{"over", over}}.dump()};
+  }
+  const long port = number_in(request.target, "port");
+  const auto torchrun = static_cast<pid_t>(number_in(request.target, "pid"));
+  if (!request.target.starts_with("/round?") || port < 1 || port > UINT16_MAX)
+    co_return io::LocalResponse{404, "{}"};
+  // Only its own children are ended: never a process that a number happens to name.
+  torchrun_ = launcher_.has(torchrun) ? torchrun : 0;
+  has_asked_ = true;
+  launches_ = 0;
+  const std::uint64_t asking = ++asked_;
+  participant_.ready(static_cast<std::uint16_t>(port),
+                     newest_step(options_.home + "/" + options_.checkpoints),
+                     is_apart(number_in(request.target, "apart")));
+  auto placing = place(asking);
+  co_return co_await std::move(placing);
+}
+
+// torchrun asks again, and its workers never began: it did not reach this machine of the round; the
+// number of machines: it did not meet all of them in time.
+bool GangProcess::is_apart(long rank) {
+  if (rank < 0 || !last_) return false;
+  if (static_cast<std::size_t>(rank) >= last_->machines.size()) {
+    say_of_gang("the machines of round " + std::to_string(last_->round) +
+                " did not all come together");
+    return true;
+  }
+  const gang::Place::Machine& other = last_->machines[static_cast<std::size_t>(rank)];
+  say_of_gang(
+      "cannot reach " + other.name + " at " + other.address + ":" + std::to_string(other.port) +
+      ": does its firewall, or its security group, let the gang's machines through on all ports?");
+  return true;
+}
+
+asio::awaitable<io::LocalResponse> GangProcess::place(std::uint64_t asking) {
+  asio::steady_timer timer(context_);
+  const Time since = gang_now();
+  std::string said;
+  for (;;) {
+    if (asking != asked_) co_return io::LocalResponse{410, R"({"error": "asked again"})"};
+    if (participant_.refuses()) {
+      const char* why = participant_.is_done()      ? "the gang's result is there"
+                        : participant_.is_leaving() ? "this machine leaves"
+                        : participant_.is_foreign() ? "the record is another job's"
+                        : participant_.fell_apart() ? "the machines do not reach one another"
+                                                    : "the trainer has failed again and again";
+      co_return io::LocalResponse{409, nlohmann::json{{"error", why}}.dump()};
+    }
+    if (const auto place = participant_.place()) {
+      placed_ = asking;
+      ranks_.forget();
+      last_ = place;
+      say_of_gang("round " + std::to_string(place->round) + ": machine " +
+                  std::to_string(place->rank) + " of " + std::to_string(place->machines.size()) +
+                  ", after " + std::to_string((gang_now() - since).count()) + " ms");
+      auto machines = nlohmann::json::array();
+      for (const auto& each : place->machines) machines.push_back({each.address, each.port});
+      co_return io::LocalResponse{200, nlohmann::json{{"round", place->round},
+                                                      {"rank", place->rank},
+                                                      {"machines", std::move(machines)}}
+                                           .dump()};
+    }
+    const std::string waits = participant_.waits_for();
+    if (waits != said && gang_now() - since > Duration(2'000))
+      say_of_gang("waiting for " + (said = waits));
+    timer.expires_after(gang_tick);
+    boost::system::error_code ignored;
+    auto waiting = timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    co_await std::move(waiting);
+  }
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,79 @@
+#include "agent/tools/gang/gang_ranks.hpp"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+
+#include "agent/io/files.hpp"
+
+namespace spotter::command {
+namespace {
+
+constexpr std::size_t most_ranks_here = 256;
+constexpr std::size_t longest_stack = 65'536;
+// As the library has it: one that has no other meaning.
+int stack_signal() { return SIGRTMIN + 7; }
+
+struct SaidStep {
+  long pid = 0;
+  std::int64_t step = -1;
+};
+
+// "17 4200"
+std::optional<SaidStep> said_step(const std::string& file) {
+  const auto text = io::read_file(file, 256);
+  if (!text) return std::nullopt;
+  SaidStep said;
+  const char* const end = text->data() + text->size();
+  const auto pid = std::from_chars(text->data(), end, said.pid);
+  if (pid.ec != std::errc{} || pid.ptr == end || said.pid < 1) return std::nullopt;
+  std::from_chars(pid.ptr + 1, end, said.step);
+  return said;
+}
+
+}  // namespace
+
+GangRanks::GangRanks() {
+  const char* set = std::getenv("TMPDIR");
+  folder_ = std::string(set != nullptr && *set != 0 ? set : "/tmp") + "/spotter-ranks-XXXXXX";
+  if (::mkdtemp(folder_.data()) == nullptr) folder_.clear();
+}
+
+GangRanks::~GangRanks() {
+  forget();
+  if (!folder_.empty()) ::rmdir(folder_.c_str());
+}
+
+std::vector<gang::RankSeen> GangRanks::look() const {
+  std::vector<gang::RankSeen> ranks;
+  for (std::size_t rank = 0; rank < most_ranks_here && !folder_.empty(); ++rank) {
+    const std::string file = folder_ + "/" + std::to_string(rank);
+    const auto said = said_step(file + ".step");
+    if (!said) break;
+    ranks.push_back({rank, said->step, io::read_file(file + ".stack", longest_stack).value_or("")});
+  }
+  return ranks;
+}
+
+void GangRanks::ask(const std::function<bool(pid_t)>& is_ours) const {
+  for (std::size_t rank = 0; rank < most_ranks_here && !folder_.empty(); ++rank) {
+    const auto said = said_step(folder_ + "/" + std::to_string(rank) + ".step");
+    if (!said) break;
+    const auto pid = static_cast<pid_t>(said->pid);
+    if (is_ours(pid)) ::kill(pid, stack_signal());
+  }
+}
+
+void GangRanks::forget() const {
+  std::error_code error;
+  if (folder_.empty()) return;
+  for (std::filesystem::directory_iterator it(folder_, error), end; !error && it != end;
+       it.increment(error))
+    ::unlink(it->path().c_str());
+}
+
+}  // namespace spotter::command

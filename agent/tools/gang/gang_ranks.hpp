@@ -1,0 +1,35 @@
+// What this machine's ranks write down of themselves, each in files of its own in one folder:
+// N.step ("PID STEP"), and N.stack when they are asked (trainer/library/python/spotter/_ranks.py).
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "agent/gang/stall.hpp"
+
+namespace spotter::command {
+
+class GangRanks {
+ public:
+  GangRanks();
+  ~GangRanks();
+  GangRanks(const GangRanks&) = delete;
+  GangRanks& operator=(const GangRanks&) = delete;
+
+  // Empty: it cannot be made.
+  const std::string& folder() const { return folder_; }
+  std::vector<gang::RankSeen> look() const;
+  // Those of the processes that `is_ours` where they are; without them nothing is signalled:
+  // whoever writes to the folder may have written any number.
+  void ask(const std::function<bool(pid_t)>& is_ours) const;
+  // Of the round before.
+  void forget() const;
+
+ private:
+  std::string folder_;
+};
+
+}  // namespace spotter::command

@@ -1,0 +1,116 @@
+// What a member tells of its gang.
+#include "agent/gang/account.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/gang/gang_world.hpp"
+
+namespace spotter::gang {
+namespace {
+
+using Why = Account::Why;
+constexpr Duration so_many_seconds(std::int64_t count) { return Duration(count * 1000); }
+
+struct Reported : ::testing::Test {
+  Reported() : world(3, 2, 1) {
+    for (int i = 0; i < 3; ++i) world.arrive();
+    next_round();
+  }
+  // What the first machine tells once it is in the next round.
+  void next_round() {
+    const std::uint64_t before = account.rounds;
+    for (int i = 0; i < 1000 && account.rounds == before; ++i) turn();
+    EXPECT_EQ(account.rounds, before + 1);
+  }
+  void turn() {
+    world.turn();
+    const Machine& first = *world.machines.front();
+    account = accountant.look(world.now, *first.self, first.waits && first.asked);
+  }
+  std::optional<Account::Does> does(const std::string& name) const {
+    const auto found = std::ranges::find(account.members, name, &Account::Of::name);
+    return found == account.members.end() ? std::nullopt : std::optional(found->does);
+  }
+  GangWorld world;
+  Accountant accountant;
+  Account account;
+};
+
+TEST_F(Reported, ItsFirstRound) {
+  EXPECT_EQ(account.why, Why::First);
+  EXPECT_EQ(account.who, "");
+  EXPECT_EQ(account.round, 1U);
+  ASSERT_EQ(account.members.size(), 3U);
+  for (const auto& each : account.members) EXPECT_EQ(each.does, Account::Does::Trains);
+  EXPECT_EQ(account.members.front().name, account.leader);
+  EXPECT_EQ(account.machines, 3U);
+  EXPECT_EQ(account.leader.substr(0, 1), "m");
+  EXPECT_EQ(account.waits_for, "");
+}
+
+TEST_F(Reported, WhoWasLostAndHowLongItTook) {
+  const Time begun = world.now;
+  world.kill(*world.machines.back());
+  while (account.machines == 3) turn();
+  EXPECT_EQ(account.machines, 0U) << "no round is under way";
+  while (account.waits_for.find("m3") == std::string::npos &&
+         world.now - begun < so_many_seconds(60))
+    turn();
+  EXPECT_NE(account.waits_for.find("m3"), std::string::npos);
+  EXPECT_EQ(does("m3"), Account::Does::Awaited);
+  next_round();
+  EXPECT_EQ(account.why, Why::Lost);
+  EXPECT_EQ(account.who, "m3");
+  EXPECT_GT(account.took, so_many_seconds(3)) << "it was waited for";
+  EXPECT_LE(account.took, world.now - begun);
+  EXPECT_EQ(account.machines, 2U);
+  EXPECT_EQ(account.round, 2U);
+}
+
+TEST_F(Reported, WhoLeftAndWhoCame) {
+  world.notice(*world.machines.back());
+  next_round();
+  EXPECT_EQ(account.why, Why::Left);
+  EXPECT_EQ(account.who, "m3");
+  EXPECT_LT(account.took, so_many_seconds(10))
+      << "the time in which it still trained is none of it";
+  world.arrive();
+  next_round();
+  EXPECT_EQ(account.why, Why::Joined);
+  EXPECT_EQ(account.who, "m4");
+}
+
+TEST_F(Reported, TheTimeInRoundsAndBetweenThem) {
+  const Duration trained = accountant.trained(), between = accountant.between();
+  EXPECT_EQ(trained, so_many_seconds(0));
+  EXPECT_GT(between, so_many_seconds(0)) << "it waited for the first";
+  for (int i = 0; i < 500; ++i) turn();
+  EXPECT_EQ(accountant.trained(), so_many_seconds(100));
+  EXPECT_EQ(accountant.between(), between);
+  world.kill(*world.machines.back());
+  next_round();
+  EXPECT_EQ(accountant.between() - between, account.took);
+}
+
+TEST_F(Reported, ThatItsMachinesDidNotReachOneAnother) {
+  Machine& other = *world.machines.back();
+  other.unreachable = true;
+  other.ends = true;
+  other.ends_at = world.now;
+  next_round();
+  next_round();
+  EXPECT_EQ(account.why, Why::Apart);
+  EXPECT_EQ(account.who, "");
+}
+
+TEST_F(Reported, ThatNobodyWasTheReason) {
+  Machine& other = *world.machines.back();
+  other.ends = true;
+  other.ends_at = world.now;
+  next_round();
+  EXPECT_EQ(account.why, Why::Failed);
+  EXPECT_EQ(account.who, "");
+}
+
+}  // namespace
+}  // namespace spotter::gang

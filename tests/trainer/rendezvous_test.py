@@ -1,0 +1,85 @@
+#!/usr/bin/python3
+"""torchrun's rendezvous in a gang, with `spotter gang` played: who is not met is said."""
+
+import os
+import pathlib
+import socket
+import sys
+import tempfile
+import threading
+import types
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "trainer/library/python"))
+try:
+    import torch.distributed.elastic.rendezvous  # noqa: F401
+except ImportError:
+    print("python3-torch is not installed (scripts/setup)")
+    sys.exit(77)
+from spotter import _folders, rendezvous
+
+
+class Meeting(unittest.TestCase):
+    def setUp(self):
+        self.over = False
+        for name, value in (("MEET", 1.0), ("CONNECT", rendezvous.datetime.timedelta(seconds=2))):
+            self.addCleanup(setattr, rendezvous, name, getattr(rendezvous, name))
+            setattr(rendezvous, name, value)
+
+    def handler(self):
+        handler = rendezvous.Handler(types.SimpleNamespace(endpoint="127.0.0.1:9", run_id="job"))
+        handler._own = rendezvous.TCPStore("127.0.0.1", 0, None, True, rendezvous.CONNECT, False)
+        handler._ask = lambda question: {"over": self.over}
+        return handler
+
+    def place(self, rank, *handlers):
+        machines = [each if isinstance(each, list) else ["127.0.0.1", each._own.port]
+                    for each in handlers]
+        return {"round": 3, "rank": rank, "machines": machines}
+
+    def test_all_come(self):
+        one, two = self.handler(), self.handler()
+        met = {}
+        other = threading.Thread(target=lambda: met.update(two=two._meet(self.place(1, one, two))))
+        other.start()
+        met["one"] = one._meet(self.place(0, one, two))
+        other.join()
+        self.assertEqual((met["one"][1], met["two"][1]), (None, None))
+        self.assertTrue(met["one"][0] and met["two"][0])
+
+    def test_one_that_cannot_be_reached_is_named(self):
+        one, two = self.handler(), self.handler()
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))  # and does not listen
+            gone = list(closed.getsockname())
+            self.assertEqual(one._meet(self.place(0, one, two, gone)), (None, 2))
+            self.assertEqual(two._meet(self.place(1, gone, two)), (None, 0), "the leader, too")
+
+    def test_one_that_does_not_come_is_waited_for_so_long(self):
+        one, two = self.handler(), self.handler()
+        self.assertEqual(one._meet(self.place(0, one, two)), (None, 2), "their number")
+
+    def test_a_round_that_is_over_names_nobody(self):
+        one, two = self.handler(), self.handler()
+        self.over, rendezvous.MEET = True, 60
+        self.assertEqual(one._meet(self.place(0, one, two)), (None, None))
+
+    def test_the_workers_know_the_round(self):
+        self.addCleanup(os.environ.pop, "SPOTTER_GANG_ROUND", None)
+        with tempfile.TemporaryDirectory() as folder:
+            folders = _folders.Folders(folder, 2)
+            self.assertEqual(folders.unfinished(7).name, ".spotter-unfinished-7", "not in a gang")
+            one = self.handler()
+            store, _ = one._meet(self.place(0, one))
+            one._found(store, self.place(0, one))
+            unfinished = folders.unfinished(7)
+            self.assertEqual(unfinished.name, ".spotter-unfinished-round-3-7")
+            unfinished.mkdir()
+            os.environ["SPOTTER_GANG_ROUND"] = "4"
+            self.assertNotEqual(folders.unfinished(7), unfinished)
+            folders.clean()
+            self.assertFalse(unfinished.exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
