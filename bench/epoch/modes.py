@@ -69,7 +69,8 @@ def ends(server, scratch, what, mode, environment):
     options = MODES[mode] + (",gzip" if packed and mode == "pipe" else "")
     command = [peers.BIN / "spotter", "pipe", "--channel",
                f"train=s3://bucket/{PREFIXES[what]}/{options}", "--directory", data, "--",
-               sys.executable, "-c", READER, data / "train", "packed" if packed else "plain", EPOCHS]
+               sys.executable, "-c", READER, data / "train",
+               "packed" if packed else "plain", EPOCHS]
     begun = pipe.time.time_ns()
     done = subprocess.run(list(map(str, command)), env=environment, check=True, text=True,
                           stdout=subprocess.PIPE)
