@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "agent/base/shell.hpp"
 #include "agent/job/run.hpp"
 #include "tests/config/smallest.hpp"
 
@@ -102,8 +103,7 @@ TEST(Gang, IsNotLaunchedAsWhatCannotBeOne) {
 }
 
 TEST(Gang, IsDoneWhenItsResultIsThere) {
-  const std::string gang = "gang: {size: 2, at: 's3://b'}\n";
-  auto job = *parse_job(gang_on_folder + gang, as_root);
+  auto job = *parse_job(gang_on_folder + "gang: {size: 2, at: 's3://bucket'}\n", as_root);
   EXPECT_EQ(in_gang(job, "spotter", "x").find("--result"), std::string::npos);
   job.trainer.result = "result/it's.pt";
   EXPECT_NE(in_gang(job, "spotter", "x").find(" --result " + wire::shell_quoted("result/it's.pt")),

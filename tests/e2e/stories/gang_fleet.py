@@ -104,6 +104,22 @@ class GangFleet(launched.Launched, gangs.Journal):
         self.gate.touch()
         self.assert_done()
 
+    def test_stopped_and_launched_again_it_goes_on(self):
+        first = self.go()
+        self.wait_ranks(3, 0)
+        self.wait_step(8)
+        self.spotter("stop", self.job_name, "--wait")
+        self.assertTrue(self.fleet_is_cancelled())
+        self.assertNotIn(self.record()["phase"], ("done", "failed"))
+        stopped, before = time.time(), self.step()
+        second = self.go()
+        self.assertFalse(set(first) & set(second))
+        self.wait_ranks(3, stopped)
+        resumed = min(step for step, _, when, _ in self.notes("resumed") if when > stopped)
+        self.assertGreaterEqual(resumed, before, "what it was stopped in is not lost")
+        self.gate.touch()
+        self.assert_done()
+
 
 if __name__ == "__main__":
     harness.main()
