@@ -118,6 +118,9 @@ struct WriteLedger {
 struct SyncStorage {};  // all that was written to the volume is durable, or an error says not
 struct VerifyCheckpoints {
   bool read_only = false;  // torn ones are passed over, not moved aside
+  // The newest one was read as a copy's a moment ago, and none was torn: it is not read again. -1:
+  // it was not.
+  std::int64_t proven_step = -1;
 };
 // Each volume of data: found or made in this zone, attached here, mounted read-only.
 struct PrepareData {

@@ -18,8 +18,9 @@ std::optional<Detail> in_use(const Survey& survey, const SeenVolume& volume, con
   if (volume.zone != c.facts.identity.zone)
     return Detail(volume.id.str() + " in " + volume.zone.str());
   // A claim of ours would make the copy stale, and the instance that made it would begin again.
-  const std::optional<Detail> copy = copy_of(survey, volume.id);
-  return ours ? std::nullopt : copy;
+  // With a fence that instance has the epoch, and there may be a last snapshot that nobody uses
+  // yet.
+  return ours || c.policy.fence ? std::nullopt : copy_of(survey, volume.id);
 }
 
 Next on(const Filling&, const VolumeFilled&, Context& c) {

@@ -63,6 +63,7 @@ Stage drop(const SeenVolume& volume, Context& c) {
   // After a restart of the agent it is not known whether it is mounted: unmounting settles it.
   holding.mounted = true;
   c.facts.move.verified = {};
+  c.facts.move.proven_step = -1;
   return release_storage(c, After::Survey);
 }
 

@@ -61,7 +61,9 @@ Stage close_ledger(Context& c, After then) {
 }
 
 // The volume is unmounted and does not change: the next move finds most of it copied. The call is
-// short, and its answer is awaited only while there is time.
+// short, and its answer is awaited only while there is time. With a fence it is the move's own
+// snapshot: whoever uses the volume after us, and so this agent should it live on, takes another
+// epoch with another generation first.
 std::optional<Stage> begin_final_snapshot(Context& c, After then) {
   const Facts& facts = c.facts;
   const bool ours = facts.holding.attached && facts.holding.purpose == Purpose::Train &&
@@ -76,8 +78,10 @@ std::optional<Stage> begin_final_snapshot(Context& c, After then) {
   if (left <= Duration::zero()) return std::nullopt;
   if (!facts.move.lineage) return std::nullopt;  // adopted, and not surveyed yet
   c.facts.move.snapshot_asked_ahead_at = c.now;
-  c.ask(CreateSnapshot{facts.holding.volume, facts.holding.generation - 1, facts.move.lineage,
-                       facts.move.moves, true},
+  const bool fence = c.policy.fence;
+  if (fence) c.facts.fence.ours = 0;
+  c.ask(CreateSnapshot{facts.holding.volume, facts.holding.generation - (fence ? 0 : 1),
+                       facts.move.lineage, facts.move.moves, !fence},
         std::min<Duration>(c.policy.ec2_call, left / c.policy.final_snapshot_share));
   return FinalSnapshot{then};
 }
@@ -91,6 +95,7 @@ Stage detached(Context& c, After then) {
   holding.claimed_at = kNever;
   c.facts.move.verified = {};
   c.facts.move.marked = false;
+  c.facts.move.proven_step = -1;
   return next_release_step(c, then);
 }
 

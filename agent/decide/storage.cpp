@@ -1,6 +1,7 @@
 // From finding the job's volume to mounting it and verifying its newest checkpoint. A fresh survey
 // follows every change at EC2 (plan.cpp), so it does not matter where an earlier agent stopped.
 #include <algorithm>
+#include <utility>
 
 #include "agent/decide/transitions.hpp"
 
@@ -92,7 +93,10 @@ Stage host_failed(Context& c, const EffectFailed& failed, Block why) {
 }
 
 Stage verify(Context& c) {
-  c.ask(VerifyCheckpoints{c.facts.holding.purpose == Purpose::Verify}, c.policy.verify);
+  const bool trains = c.facts.holding.purpose == Purpose::Train;
+  const bool proven = trains && c.facts.move.verified == c.facts.holding.volume;
+  const std::int64_t step = std::exchange(c.facts.move.proven_step, -1);
+  c.ask(VerifyCheckpoints{!trains, proven ? step : -1}, c.policy.verify);
   return Verifying{};
 }
 
@@ -267,7 +271,9 @@ Next on(const Verifying&, const CheckpointsVerified& seen, Context& c) {
   // trainer with a format of its own has none that we could verify: then the file system must do.
   const bool other_format = !seen.newest && seen.torn == 0;
   const bool whole = other_format || progress.checkpoint_step >= progress.ledger.newest_step;
-  return whole ? remember_verified(c) : block(c, Block::CopyDamaged, {});
+  if (!whole) return block(c, Block::CopyDamaged, {});
+  c.facts.move.proven_step = seen.torn == 0 ? progress.checkpoint_step : -1;
+  return remember_verified(c);
 }
 
 Next on(const Verifying&, const EffectFailed& failed, Context& c) {

@@ -57,7 +57,7 @@ Result<Verified> verify_files(const verbs::Verify& request) {
   auto keeper = guard::Keeper::open(
       {request.mount_point, request.checkpoints, request.files, AsUser::active(), request.folders});
   if (!keeper) return fail("verify-failed", keeper.error().message);
-  auto settled = request.read_only ? keeper->prove() : keeper->settle(true);
+  auto settled = request.read_only ? keeper->prove() : keeper->settle(!request.proven);
   if (!settled) return fail("verify-failed", settled.error().message);
   const fs::path path =
       settled->name.empty() ? fs::path() : checkpoints_of(request) / settled->name;

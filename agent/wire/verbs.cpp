@@ -149,6 +149,7 @@ void each_field(Of<Verify> auto& it, const auto& visit) {
   visit("mount_point", it.mount_point, required);
   visit("checkpoints", it.checkpoints, required);
   visit("read_only", it.read_only);
+  visit("proven", it.proven);
   visit("user", it.user);
   visit("files", it.files);
   visit("folders", it.folders);

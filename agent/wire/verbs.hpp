@@ -207,6 +207,7 @@ struct Verify {
   // Patterns of a trainer's own files, or of its folders; both empty: checkpoints of libspotter's.
   std::string files;
   std::string folders;
+  bool proven = false;  // the newest one was read a moment ago: size and time of change must do
   bool operator==(const Verify&) const = default;
 };
 

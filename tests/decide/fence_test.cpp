@@ -74,6 +74,50 @@ class FenceTest : public ::testing::Test {
   std::vector<SeenSnapshot> snapshots_;
 };
 
+// Ahead of a move it would be of an older generation, and the next agent would make another one.
+TEST_F(FenceTest, TheLastSnapshotIsTheMovesOwn) {
+  story_.policy.snapshot_dollars = 0.05;
+  story_.boot();
+  look({the_volume()}, an_epoch(Epoch::State::Released, kOther));
+  Epoch ours = written();
+  story_.answer(EpochWritten{});
+  look({the_volume()}, ours);
+  story_.answer(CallAccepted{});
+  look({held(the_volume(), kMe)}, ours);
+  story_.answer(CallAccepted{});
+  look({held(the_volume(), kMe)}, ours);
+  story_.mount_and_read();
+  story_.answer(CodeFetched{});
+  story_.answer(LedgerWritten{});
+  story_.answer(TrainerStarted{});
+  story_.sense(NoticeSeen{InterruptionAction::Terminate, story_.now + seconds(110)});
+  story_.sense(TrainerEnded{false, true});
+  story_.answer(LedgerWritten{});
+  story_.answer(Unmounted{});
+  ASSERT_TRUE(story_.did<CreateSnapshot>());
+  EXPECT_FALSE(story_.did<CreateSnapshot>()->ahead);
+  EXPECT_EQ(story_.did<CreateSnapshot>()->generation, ours.generation);
+  story_.answer(SnapshotStarted{"snap-1"});
+  EXPECT_EQ(written().state, Epoch::State::Released);
+
+  Story next;
+  next.policy.fence = true;
+  next.boot("us-west-2b");
+  Survey survey;
+  survey.volumes = {the_volume()};
+  survey.snapshots = {the_snapshot(SnapshotState::Completed, ours.generation)};
+  survey.epoch_line = kVolume;
+  survey.epoch = written();
+  next.answer(StorageSurveyed{survey});
+  ASSERT_TRUE(next.did<WriteEpoch>());
+  survey.epoch = next.did<WriteEpoch>()->epoch;
+  EXPECT_EQ(survey.epoch.state, Epoch::State::Moving);
+  next.answer(EpochWritten{});
+  next.answer(StorageSurveyed{survey});
+  ASSERT_TRUE(next.did<CreateVolume>()) << "no other snapshot is made";
+  EXPECT_EQ(next.did<CreateVolume>()->snapshot, survey.snapshots.front().id);
+}
+
 TEST_F(FenceTest, IsWrittenBeforeTheVolumeIsAttached) {
   story_.boot();
   look({the_volume()}, {});

@@ -76,7 +76,7 @@ TEST(Migration, DeletesTheOldVolumeOnlyAfterTheCopyIsVerifiedAndThenWaitsForNoth
   story.answer(StorageSurveyed{{{the_volume(), copy}, {the_snapshot(SnapshotState::Completed)}}});
   ASSERT_TRUE(story.did<ClaimVolume>());
   EXPECT_EQ(story.did<ClaimVolume>()->volume, kCopy);
-  // Proving it has moved nothing aside: what is torn is seen to now, before a trainer takes it.
+  // Proving it has moved nothing aside: it is verified for the trainer, too, but not read again.
   SeenVolume claimed = copy;
   claimed.generation = story.did<ClaimVolume>()->generation;
   story.answer(CallAccepted{});
@@ -90,6 +90,7 @@ TEST(Migration, DeletesTheOldVolumeOnlyAfterTheCopyIsVerifiedAndThenWaitsForNoth
   story.answer(LedgerRead{ledger});
   ASSERT_EQ(story.asked(), "verify-checkpoints");
   EXPECT_FALSE(story.did<VerifyCheckpoints>()->read_only);
+  EXPECT_EQ(story.did<VerifyCheckpoints>()->proven_step, 250);
 }
 
 // Who finds the original gone cannot know whose copy follows it: another one may have been

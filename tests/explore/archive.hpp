@@ -65,11 +65,12 @@ struct Field {
   void operator()(decide::Ledger& it) const { walk(a, it); }
   void operator()(decide::Epoch& it) const { walk(a, it); }
   void operator()(std::uint32_t& it) const { a.small(it); }
-  void operator()(Duration&) const {}        // how long, for the trainer
-  void operator()(decide::Detail&) const {}  // for persons
-  void operator()(ShortText<31>&) const {}   // the device's name: one kind of machine here
-  void operator()(Fleet&) const {}           // there is only one
-  void operator()(Device& it) const {        // here a volume's name
+  void operator()(std::int64_t& it) const { a.version(it); }  // a step
+  void operator()(Duration&) const {}                         // how long, for the trainer
+  void operator()(decide::Detail&) const {}                   // for persons
+  void operator()(ShortText<31>&) const {}  // the device's name: one kind of machine here
+  void operator()(Fleet&) const {}          // there is only one
+  void operator()(Device& it) const {       // here a volume's name
     VolumeId volume(it.view());
     a.volume(volume);
     it = Device(volume.view());
@@ -155,12 +156,13 @@ void walk(A& a, decide::Facts::Holding& it) {
 template <class A>
 void walk(A& a, decide::Facts::Move& it) {
   auto& [lineage, moves, create_attempt, created_at, snapshot_asked_at, snapshot_asked_ahead_at,
-         verified, marked, original, committed, committed_at, parent_gone_since, elected] = it;
+         verified, marked, proven_step, original, committed, committed_at, parent_gone_since,
+         elected] = it;
   const Field<A> field{a};
   (void)moves;  // only for tags, which the world here makes itself
   field(lineage), field(create_attempt), field(created_at), field(snapshot_asked_at);
-  field(snapshot_asked_ahead_at), field(verified), field(marked), field(parent_gone_since);
-  field(elected), field(original), field(committed), field(committed_at);
+  field(snapshot_asked_ahead_at), field(verified), field(marked), field(proven_step);
+  field(parent_gone_since), field(elected), field(original), field(committed), field(committed_at);
 }
 
 template <class A>

@@ -96,6 +96,7 @@ struct Work {
   }
   Happening operator()(const VerifyCheckpoints& it) const {
     if (!disk()) return failed(Failure::MountFailed);
+    if (it.proven_step >= 0) return CheckpointsVerified{it.proven_step, 0};
     CheckpointsVerified seen;
     if (disk()->newest >= 0) seen.newest = disk()->newest;
     seen.torn = disk()->torn ? 1 : 0;

@@ -104,9 +104,10 @@ void Simulation::judge_effect(const Host& host, const decide::Command& command) 
   const bool is_long =
       is<decide::AttachVolume, decide::CreateVolume, MakeFilesystem, decide::Mount,
          VerifyCheckpoints, AwaitGpus, PrepareData, FetchCode, FillVolume, StartTrainer>(command);
-  // One ahead of the move is only asked for: EC2 makes it while the volume is released.
-  const auto* snapshot = std::get_if<decide::CreateSnapshot>(&command);
-  if (is_long || (snapshot && !snapshot->ahead)) broken("something long is begun after a notice");
+  // The last one is only asked for: EC2 makes it while the volume is released.
+  const bool last = std::holds_alternative<FinalSnapshot>(host.agent.state.stage);
+  if (is_long || (is<decide::CreateSnapshot>(command) && !last))
+    broken("something long is begun after a notice");
 }
 
 // 1: the original goes only when its successor is there, attached and verified, and has it all.

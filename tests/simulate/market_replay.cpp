@@ -144,7 +144,8 @@ Duration Replay::takes(Host& host, const decide::Command& command) {
   if (!std::holds_alternative<decide::VerifyCheckpoints>(command)) {
     return Simulation::takes(host, command);
   }
-  if (disks_[host.mounted].newest() <= 0) return seconds(1);
+  const bool proven = std::get<decide::VerifyCheckpoints>(command).proven_step >= 0;
+  if (proven || disks_[host.mounted].newest() <= 0) return seconds(1);
   const world::Volume* volume = world_.cloud().volumes.find(host.mounted);
   const bool lazy = volume && volume->snapshot && !std::exchange(loaded_[host.mounted], true);
   return of_seconds(model_.checkpoint / (lazy ? model_.lazy : model_.disk));

@@ -49,7 +49,7 @@ std::vector<Verb> make_all() {
   all.emplace_back(
       WriteLedger{"/mnt/x", {.ledger = {.newest_step = 7, .done = true}, .failures = 1}});
   all.emplace_back(Sync{"/mnt/x", "/mnt/x/result"});
-  all.emplace_back(Verify{"/mnt/x", "checkpoints", true, "me", "*.pt *.h5", "epoch-*"});
+  all.emplace_back(Verify{"/mnt/x", "checkpoints", true, "me", "*.pt *.h5", "epoch-*", true});
   all.emplace_back(Checkout{"https://host/x", "0123", "/mnt/x/code", "me", "s3cret"});
   all.emplace_back(
       Fill{"job", "vol-1", "/mnt/x", "me", {{"s3://b/k", "data", "ab", "s3://c/"}, {"/a", "b"}}});

@@ -136,8 +136,7 @@ void Cloud::add_line(const VolumeId& lineage, std::uint32_t moves, wire::Tags& t
 Cloud::Answer Cloud::create_snapshot(decide::CreateSnapshot effect, Duration limit) {
   wire::CreateSnapshot request;
   request.volume = effect.volume;
-  const char* why = effect.ahead ? " may move to another zone" : " moves to another zone";
-  request.description = "Spotter: " + job_.volumes_owner() + why;
+  request.description = "Spotter: " + job_.volumes_owner() + ", for its move to another zone";
   request.tags = {{tag::job, job_.volumes_owner()},
                   {tag::role, "snapshot"},
                   {tag::parent, effect.volume.str()},

@@ -226,10 +226,15 @@ Local::Answer Local::sync(Duration limit) {
   return carry_out(in_home(std::move(verb)), limit, decide::StorageSynced{});
 }
 
-Local::Answer Local::verify(bool read_only, Duration limit) {
+Local::Answer Local::verify(decide::VerifyCheckpoints effect, Duration limit) {
+  const bool proven = effect.proven_step >= 0;
+  // Of libspotter's nothing but the reading is left, as none is torn.
+  if (proven && !job_.checkpoints.guarded())
+    co_return decide::CheckpointsVerified{effect.proven_step, 0};
   verbs::Verify verb{.mount_point = job_.home(),
                      .checkpoints = job_.checkpoints.directory,
-                     .read_only = read_only,
+                     .read_only = effect.read_only,
+                     .proven = proven,
                      .files = job_.checkpoints.files,
                      .folders = job_.checkpoints.folders};
   if (verb.files.empty() && !job_.storage.share) verb.user = job_.trainer.user;

@@ -49,7 +49,7 @@ class Local {
   // `given_up`: no machine trains on, and there is no result.
   Answer write_ledger(decide::Ledger ledger, bool given_up, Duration limit);
   Answer sync(Duration limit);
-  Answer verify(bool read_only, Duration limit);
+  Answer verify(decide::VerifyCheckpoints effect, Duration limit);
   Answer await_gpus(Duration limit);
   // For a job that awaits none, on a machine that has some: a unit of systemd's may neither make
   // device nodes (nvidia-modprobe is setuid) nor use those of a driver that is loaded later.

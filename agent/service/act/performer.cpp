@@ -170,7 +170,7 @@ Performer::Answer Performer::verify(VerifyCheckpoints effect, Duration limit) {
     failed.detail = "the trainer that was stopped has not ended yet";
     co_return failed;
   }
-  auto verifying = local_.verify(effect.read_only, limit);
+  auto verifying = local_.verify(effect, limit);
   co_return co_await std::move(verifying);
 }
 
