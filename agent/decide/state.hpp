@@ -266,8 +266,8 @@ struct Facts {
   };
 
   // The move between zones. plan.cpp and migrate.cpp write it, release.cpp and training.cpp the
-  // snapshot ahead. A detach resets `verified`, `marked` and `proven_step`, an answer or a survey the times of
-  // what EC2 shows by then.
+  // snapshot ahead. A detach resets `verified`, `marked` and `proven_step`, an answer or a survey
+  // the times of what EC2 shows by then.
   struct Move {
     VolumeId lineage;         // the job's first volume: line_of() of all that is its own
     std::uint32_t moves = 0;  // of the job's volume, as last seen
