@@ -146,7 +146,8 @@ class Gang(GangStory):
         self.assertIn("ended well without", (gang.place / "m1.log").read_text())
 
     def test_no_worker_outlives_its_torchrun_or_its_spotter_gang(self):
-        gang = self.gang(size=1, least=1, PACE="0.3")
+        gate = self.world.workplace / "gate"  # until then no worker ends by itself
+        gang = self.gang(size=1, least=1, PACE="0", HOLD="3", GATE=str(gate))
         gang.start_all()
         for what, without in (("-m spotter.torchrun", "spotter gang"), ("spotter gang", "\0")):
             gang.wait_ranks(1, time.time())
@@ -154,8 +155,9 @@ class Gang(GangStory):
             self.assertEqual(len(workers), 1, gang.words())
             launcher, = gang.processes_of("m1", what, without)
             os.kill(launcher, signal.SIGKILL)
-            wait("the worker to end", lambda: not self.alive(workers), 30)
+            wait(f"the worker to end with {what}", lambda: not self.alive(workers), 30)
         gang.kill("m1")
+        gate.touch()
         self.assertEqual(gang.end(gang.start("m1")), 0, gang.words())
 
     @staticmethod
