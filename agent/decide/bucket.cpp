@@ -49,8 +49,13 @@ void keep_home(Context& c) {
 void remember_kept(Context& c, const HomeKept& kept) {
   Facts::Home& home = c.facts.home;
   home.keeping_since = kNever;
+  c.facts.progress.ledger.s3_writes += kept.s3_writes;
+  c.facts.progress.ledger.s3_reads += kept.s3_reads;
   if (kept.outcome != HomeKept::Outcome::Committed) return;
-  if (kept.newest > home.kept_step && kept.bytes > 0) home.upload = kept.took;  // else it was there
+  if (kept.newest > home.kept_step && kept.bytes > 0) {  // else it was there
+    home.upload = kept.took;
+    home.upload_bytes = kept.bytes;
+  }
   home.kept_step = kept.newest;
 }
 

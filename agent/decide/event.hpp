@@ -77,6 +77,8 @@ struct HomeKept {
   std::int64_t newest = -1;  // the step of the newest checkpoint that is in the bucket; -1: none
   std::uint64_t bytes = 0;   // that were sent
   Duration took{0};
+  std::uint64_t s3_writes = 0;  // requests to S3 since the last such event (Ledger::s3_writes)
+  std::uint64_t s3_reads = 0;
 };
 struct TrainerEnded {
   bool success = false;           // exit status 0, and the declared result exists

@@ -25,6 +25,9 @@ struct Ledger {
   std::int64_t reached = -1;   // the step that the trainer reported last, on whichever machine
   std::uint64_t repeated = 0;  // steps that were lost, and trained again
   double trained = 0;          // of `seconds`: while a trainer ran
+  // Requests to S3 of a home in a bucket, which cost: those that write, or list, and the others.
+  std::uint64_t s3_writes = 0;
+  std::uint64_t s3_reads = 0;
   // Why the sweep's rule ended this experiment before its time (RuledOut); empty: it did not.
   ShortText<200> stopped_early;
   friend bool operator==(const Ledger&, const Ledger&) = default;
@@ -48,6 +51,8 @@ void each_field(AnyLedger& ledger, const Visit& visit) {
   visit("reached", ledger.reached);
   visit("repeated", ledger.repeated);
   visit("trained", ledger.trained);
+  visit("s3_writes", ledger.s3_writes);
+  visit("s3_reads", ledger.s3_reads);
   visit("stopped_early", ledger.stopped_early);
 }
 

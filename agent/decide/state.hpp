@@ -305,8 +305,9 @@ struct Facts {
     Time keeping_since = kNever;  // a write is under way since then
     bool changed = false;         // a checkpoint was made since it began
     std::int64_t kept_step = -1;  // of the newest checkpoint in the bucket
-    // What the last write took that brought a checkpoint there; 0: none has yet.
+    // What the last write took that brought a checkpoint there, and sent; 0: none has yet.
     Duration upload{0};
+    std::uint64_t upload_bytes = 0;
   };
 
   // What is removed at the end of the job. Only finish.cpp writes it; tidy_up() resets the times.

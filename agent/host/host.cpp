@@ -151,15 +151,23 @@ struct Host {
     return {{"ok", true},
             {"files", brought->files},
             {"bytes", brought->bytes},
-            {"torn", brought->torn}};
+            {"torn", brought->torn},
+            {"s3_writes", brought->requests.writes},
+            {"s3_reads", brought->requests.reads}};
   }
   json operator()(const verbs::KeepHome& it) const {
     const auto home = work::home_of(it.home);
     const auto kept = home ? tier::keep(*home, {it.committed, it.whole, it.trims})
                            : tl::unexpected<Error>(home.error());
     if (!kept) return failed(kept.error());
-    return {{"ok", true},           {"manifest", kept->manifest}, {"newest", kept->newest},
-            {"bytes", kept->bytes}, {"sent", kept->sent},         {"said", kept->said}};
+    return {{"ok", true},
+            {"manifest", kept->manifest},
+            {"newest", kept->newest},
+            {"bytes", kept->bytes},
+            {"sent", kept->sent},
+            {"said", kept->said},
+            {"s3_writes", kept->requests.writes},
+            {"s3_reads", kept->requests.reads}};
   }
 
   json operator()(const verbs::ReadLedger& it) const {

@@ -183,6 +183,8 @@ class Boots {
   }
   static void account(Boot& boot, const HistoryEntry& entry) {
     if (const Number dollars = at_least_zero(entry.number("dollars"))) boot.spent_dollars = dollars;
+    if (const Number writes = at_least_zero(entry.number("s3_writes"))) boot.s3_writes = writes;
+    if (const Number reads = at_least_zero(entry.number("s3_reads"))) boot.s3_reads = reads;
   }
   static void problem(Boot& boot, const HistoryEntry& entry) {
     boot.journal.push_back({entry.time, entry.instance, entry.text("level"), entry.text("event"),

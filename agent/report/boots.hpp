@@ -43,11 +43,12 @@ struct Boot {
   std::vector<Checkpoint> checkpoints;
   std::vector<VolumeChange> volumes;
   std::vector<JournalLine> journal;
-  std::string says;        // the sentence of its phase
-  bool clock_set = false;  // the clock was set back while it ran: its entries are not in order
-  std::string left;        // why the agent left; empty: unknown
-  Count reached;           // by its own curve
-  Number spent_dollars;    // of the whole job so far
+  std::string says;            // the sentence of its phase
+  bool clock_set = false;      // the clock was set back while it ran: its entries are not in order
+  std::string left;            // why the agent left; empty: unknown
+  Count reached;               // by its own curve
+  Number spent_dollars;        // of the whole job so far
+  Number s3_writes, s3_reads;  // the same: requests
 
   bool interrupted() const {
     return shown.end == Instance::End::Interrupted || shown.end == Instance::End::Lost;

@@ -175,6 +175,28 @@ class Sum {
   std::map<std::string, std::size_t> on_demand_unknown_;
 };
 
+// Of a home in a bucket; empty: there is none. Each account has all of its job before it.
+std::string requests_to_s3(const std::vector<Boot>& all) {
+  std::map<Experiment, std::pair<double, double>> of;
+  for (const Boot& boot : all) {
+    auto& [writes, reads] = of[boot.shown.experiment];
+    writes = std::max(writes, boot.s3_writes.value_or(0));
+    reads = std::max(reads, boot.s3_reads.value_or(0));
+  }
+  double writes = 0, reads = 0;
+  for (const auto& [experiment, its] : of) {
+    writes += its.first;
+    reads += its.second;
+  }
+  if (writes + reads <= 0) return {};
+  // S3 Standard in us-east-1; about the same elsewhere. https://aws.amazon.com/s3/pricing/
+  constexpr double write_dollars = 5e-6, read_dollars = 0.4e-6;
+  return "requests to S3 for the job's home: " + number_text("%.0f", writes) + " that write, " +
+         number_text("%.0f", reads) + " that read, about $" +
+         number_text("%.4f", writes * write_dollars + reads * read_dollars) +
+         ", which is not in the cost";
+}
+
 double trained_in_phases(const Boot& boot, double now) {
   double seconds = 0;
   const double latest = std::max(boot.last_seen, std::min(now, boot.last_seen + silence));
@@ -199,7 +221,10 @@ double begin_of(const Instance& instance) {
 
 Cost cost_of(const std::vector<Boot>& all, const Prices& prices, double now) {
   const auto spans = spans_of(all, now);
-  return Sum(spans, prices).cost();
+  Cost cost = Sum(spans, prices).cost();
+  if (std::string requests = requests_to_s3(all); !requests.empty())
+    cost.notes.push_back(std::move(requests));
+  return cost;
 }
 
 Goodput goodput_of(const std::vector<Track>& tracks, const std::vector<Repeat>& repeats,

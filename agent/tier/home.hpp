@@ -39,6 +39,7 @@ struct Kept {
   std::uint64_t bytes = 0;   // of all its files
   std::uint64_t sent = 0;
   std::vector<std::string> said;  // for a person: what could not be taken along
+  s3::Tally requests;
 };
 
 struct KeepRequest {
@@ -57,6 +58,7 @@ struct Brought {
   std::uint64_t files = 0;
   std::uint64_t bytes = 0;        // that were fetched; what was here already is not fetched again
   std::vector<std::string> torn;  // checkpoints that are not whole in the bucket: left out
+  s3::Tally requests;
 };
 
 // Makes the folder what the manifest says; empty: nothing but what keep() never takes. Where the

@@ -82,6 +82,7 @@ class Bringing {
       : home_(home), folder_(folder), client_(home.s3) {}
 
   Result<Brought> bring(const std::string& name, std::uint32_t held);
+  s3::Tally requests() const { return client_.tally(); }
 
  private:
   using Each = std::pair<const std::string, KeptFile>;
@@ -318,7 +319,10 @@ Result<Brought> bring(const Home& home, const std::string& manifest, std::uint32
   const auto folder = io::Beneath::open(home.folder);
   if (!folder)
     return failure("cannot open " + home.folder.string() + ": " + folder.error().message());
-  return Bringing(home, *folder).bring(manifest, held);
+  Bringing bringing(home, *folder);
+  auto brought = bringing.bring(manifest, held);
+  if (brought) brought->requests = bringing.requests();
+  return brought;
 }
 
 }  // namespace spotter::tier

@@ -108,6 +108,7 @@ class Keeping {
       : home_(home), folder_(folder), client_(home.s3) {}
 
   Result<Kept> keep(const KeepRequest& request);
+  s3::Tally requests() const { return client_.tally(); }
 
  private:
   using Files = std::map<std::string, KeptFile>;
@@ -345,7 +346,10 @@ Result<Kept> keep(const Home& home, const KeepRequest& request) {
   const auto folder = io::Beneath::open(home.folder);
   if (!folder)
     return failure("cannot open " + home.folder.string() + ": " + folder.error().message());
-  return Keeping(home, *folder).keep(request);
+  Keeping keeping(home, *folder);
+  auto kept = keeping.keep(request);
+  if (kept) kept->requests = keeping.requests();
+  return kept;
 }
 
 }  // namespace spotter::tier

@@ -20,7 +20,8 @@
 //                     stall_seconds, trained_seconds, window_trained (seconds of the notice's)
 //   volume            change (snapshot, copy, verified, deleted, promoted, attached, detached),
 //                     volume, snapshot, zone
-//   account           seconds, dollars, losses, releases, repeated: the whole job's, so far
+//   account           seconds, dollars, losses, releases, repeated: the whole job's, so far;
+//                     s3_writes, s3_reads: its requests, where its home is in a bucket
 //   problem           event (its stable name), level (warning, error), words
 //   left              why (asked, released, finished, gave-up): the agent left the machine
 //

@@ -177,6 +177,21 @@ void add_checkpoint(Page& page, const Fields& is) {
   page.line("checkpoint", text);
 }
 
+// Of a home in a bucket: how far it is there, and how wide the way to it is.
+void add_bucket(Page& page, const Fields& is) {
+  const std::string step = is.text("bucket_step");
+  std::string text = step.empty() ? "" : "has step " + step;
+  const auto bytes = is.number("upload_bytes"), seconds = is.number("upload_seconds");
+  if (bytes && seconds && *bytes > 0 && *seconds > 0) {
+    constexpr double mega = 1e6;
+    text = joined(text, ", ",
+                  "the last upload: " + number_text("%.1f", *bytes / mega) + " MB in " +
+                      number_text("%.1f", *seconds) + " s, " +
+                      number_text("%.1f", *bytes / mega / *seconds) + " MB/s");
+  }
+  page.line("bucket", text);
+}
+
 void add_what_comes(Page& page, const Fields& is) {
   if (const auto left = is.until("notice_deadline_ms"))
     page.line("notice", *left > 0 ? "the instance ends in " + duration_text(*left)
@@ -258,6 +273,7 @@ std::optional<std::string> status_text(std::string_view bytes, Time now, std::si
   add_progress(page, is);
   add_learning(page, is);
   add_checkpoint(page, is);
+  add_bucket(page, is);
   std::string instance = joined(is.text("instance"), ", ", is.text("type"));
   page.line("instance", joined(instance, " in ", is.text("zone")));
   page.line("on demand", is.text("on_demand"));

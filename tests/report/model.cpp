@@ -188,6 +188,19 @@ TEST(Cost, SpotPricesAreIntegratedByZoneAndType) {
   EXPECT_NEAR(*build(it).cost.spot_dollars, 1.8, 1e-6) << "of its first hour nothing is known";
 }
 
+TEST(Cost, TheRequestsOfAHomeInABucketAreSaidOnceForTheWholeJob) {
+  const auto text =
+      announced("i-1").at(104, "account", R"("s3_writes":200000,"s3_reads":3000)").text() +
+      announced("i-2", 300).at(404, "account", R"("s3_writes":1000000,"s3_reads":500000)").text();
+  const auto notes = built(900, text).cost.notes;
+  EXPECT_NE(std::ranges::find(notes,
+                              "requests to S3 for the job's home: 1000000 that write, 500000 that "
+                              "read, about $5.2000, which is not in the cost"),
+            notes.end());
+  for (const std::string& note : built(900, announced("i-1").text()).cost.notes)
+    EXPECT_EQ(note.find("requests to S3"), note.npos) << "of a job on a volume";
+}
+
 TEST(Cost, WhatEc2TakesAwayInItsFirstHourIsSaid) {
   const auto note = [](const Model& model) {
     std::string all;

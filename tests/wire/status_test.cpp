@@ -63,6 +63,15 @@ TEST(StatusText, HasTheGang) {
     EXPECT_EQ(gang(none), "") << none;
 }
 
+TEST(StatusText, SaysHowFarTheBucketIsAndHowFastTheWayThere) {
+  const std::string begin = R"({"version":1,"bucket_step":)";
+  EXPECT_EQ(*status_text(begin + R"(40,"upload_bytes":96000000,"upload_seconds":3.2})", Time()),
+            "bucket      has step 40, the last upload: 96.0 MB in 3.2 s, 30.0 MB/s\n");
+  EXPECT_EQ(*status_text(begin + "null}", Time()), "");
+  EXPECT_EQ(*status_text(begin + R"(7,"upload_bytes":5,"upload_seconds":0})", Time()),
+            "bucket      has step 7\n");
+}
+
 TEST(StatusText, OfOurVersionOnly) {
   EXPECT_FALSE(status_text(R"({"version":2,"job":"a"})", Time()));
   EXPECT_FALSE(status_text(R"({"job":"a"})", Time()));

@@ -74,6 +74,7 @@ class Client::Calls {
   std::size_t width() const { return window_.width(); }
   std::size_t piece() const { return piece_.bytes(); }
   std::uint64_t repetitions() const { return repetitions_; }
+  Tally tally() const { return tally_; }
 
  private:
   void launch_ready();
@@ -102,6 +103,7 @@ class Client::Calls {
   std::multimap<Clock::time_point, CallId> waiting_;
   std::uint64_t moved_ = 0;
   std::uint64_t repetitions_ = 0;
+  Tally tally_;
   Carriers carriers_;  // the first to go: what is under way writes to the calls
 };
 
@@ -196,6 +198,10 @@ void Client::Calls::launch(Call& call) {
   plan.check = [this, &call](const Answer& answer) { return check(call, answer); };
   plan.arrived = request.arrived;
   plan.moved = &moved_;
+  const bool lists = request.key.empty();
+  const bool reads = request.method == "GET" || request.method == "HEAD";
+  if (reads && !lists) ++tally_.reads;
+  if (lists || (!reads && request.method != "DELETE")) ++tally_.writes;
   carriers_.start(call.id, std::move(plan));
 }
 
@@ -361,6 +367,7 @@ std::size_t Client::under_way() const { return calls_->under_way(); }
 std::size_t Client::width() const { return calls_->width(); }
 std::size_t Client::piece() const { return calls_->piece(); }
 std::uint64_t Client::repetitions() const { return calls_->repetitions(); }
+Tally Client::tally() const { return calls_->tally(); }
 
 Result<Answer, Failure> Client::perform(Request request) {
   std::optional<Result<Answer, Failure>> outcome;

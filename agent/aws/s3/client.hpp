@@ -70,6 +70,7 @@ class Client {
   std::size_t width() const;          // requests that go out at once, at this moment
   std::size_t piece() const;          // bytes for which a request of a large read should ask
   std::uint64_t repetitions() const;  // requests that were sent again, for whatever reason
+  Tally tally() const;
 
   // start(), and turns until it has ended.
   Result<Answer, Failure> perform(Request request);

@@ -56,6 +56,13 @@ struct Request {
   std::string etag;  // the object's; another one is Failure::Kind::Changed. Empty: any
 };
 
+// Requests that were sent, each try, as S3 charges for them: listings with the writes, deletions
+// not at all (https://aws.amazon.com/s3/pricing/).
+struct Tally {
+  std::uint64_t writes = 0;
+  std::uint64_t reads = 0;
+};
+
 struct Answer {
   int status = 0;
   Headers headers;  // names in lower case

@@ -336,11 +336,16 @@ void History::record_phase(const decide::State& state, const decide::Policy& pol
 
 void History::record_ledger(const decide::Ledger& ledger) {
   ledger_recorded_ = settings_.clock();
-  add("account", {{"seconds", ledger.seconds},
-                  {"dollars", ledger.dollars},
-                  {"losses", ledger.losses},
-                  {"releases", ledger.releases},
-                  {"repeated", ledger.repeated}});
+  Fields account = {{"seconds", ledger.seconds},
+                    {"dollars", ledger.dollars},
+                    {"losses", ledger.losses},
+                    {"releases", ledger.releases},
+                    {"repeated", ledger.repeated}};
+  if (ledger.s3_writes + ledger.s3_reads > 0) {
+    account["s3_writes"] = ledger.s3_writes;
+    account["s3_reads"] = ledger.s3_reads;
+  }
+  add("account", std::move(account));
 }
 
 // Records a repeated problem only now and then.

@@ -57,6 +57,13 @@ void add_outlook(json& status, const launch::OwnOutlook& it) {
   status["deadline_trouble"] = launch::words_of(it.trouble);
 }
 
+void add_bucket(json& status, const decide::Facts::Home& home) {
+  status["bucket_step"] = step_or_null(home.kept_step);
+  if (home.upload <= Duration(0)) return;
+  status["upload_bytes"] = home.upload_bytes;
+  status["upload_seconds"] = std::chrono::duration<double>(home.upload).count();
+}
+
 }  // namespace
 
 void Status::observe(const wire::TrainerMessage& message, Time now) {
@@ -154,6 +161,7 @@ void Status::update(const decide::State& state, const std::string& says, Time no
     status["gang"] = wire::to_json(*gang_);
     if (gang_->rounds > 0) status["gang"]["round_boottime_ms"] = milliseconds(gang_round_at_);
   }
+  if (job_.storage.in_bucket()) add_bucket(status, facts.home);
   look_ahead(facts);
   if (outlook_) add_outlook(status, *outlook_);
   if (!storage_says_.empty()) status["storage_says"] = storage_says_;
