@@ -86,6 +86,14 @@ std::optional<Stage> begin_final_snapshot(Context& c, After then) {
   return FinalSnapshot{then};
 }
 
+// A home in a bucket gets there what is not there yet, and what S3 does not take now it may take a
+// moment later.
+bool may_still_arrive(const EffectFailed& failed, const Context& c) {
+  const auto& notice = c.facts.exit.notice;
+  if (!in_bucket(c) || !notice || failed.failure != Failure::Unavailable) return false;
+  return notice->deadline - c.now > 2 * c.policy.keep_reserve + c.policy.release_again;
+}
+
 Stage detached(Context& c, After then) {
   Facts::Holding& holding = c.facts.holding;
   holding.released = holding.volume;
@@ -272,9 +280,13 @@ Next on(const ClosingLedger& stage, const LedgerWritten&, Context& c) {
   return stage.then == After::Finish ? mark_done(c) : release(c, stage.then);
 }
 
-// The ledger is tried once, for only the checkpoint matters. But machines that lack what the job
-// needs must be counted somewhere, or they are replaced for ever.
+// Else the ledger is tried once, for only the checkpoint matters. But machines that lack what the
+// job needs must be counted somewhere, or they are replaced for ever.
 Next on(const ClosingLedger& stage, const EffectFailed& failed, Context& c) {
+  if (may_still_arrive(failed, c)) {
+    c.wake_in(c.policy.release_again);
+    return stage;
+  }
   if (in_bucket(c) && stage.then == After::Finish) {
     if (c.facts.exit.notice || c.facts.exit.leave) {
       c.facts.exit.done = false;
@@ -287,6 +299,11 @@ Next on(const ClosingLedger& stage, const EffectFailed& failed, Context& c) {
     return block(c, Block::MountFailed, failed.detail);
   }
   return on(stage, LedgerWritten{}, c);
+}
+
+Next on(const ClosingLedger& stage, const Woke&, Context& c) {
+  c.ask(ledger_to_write(c), ledger_limit(c));
+  return stage;
 }
 
 Next on(const Unmounting& stage, const Unmounted&, Context& c) {

@@ -271,6 +271,7 @@ Next on(const Securing&, const StorageSynced&, Context&);
 Next on(const Securing&, const EffectFailed&, Context&);
 Next on(const ClosingLedger&, const LedgerWritten&, Context&);
 Next on(const ClosingLedger&, const EffectFailed&, Context&);
+Next on(const ClosingLedger&, const Woke&, Context&);
 Next on(const Unmounting&, const Unmounted&, Context&);
 Next on(const Unmounting&, const EffectFailed&, Context&);
 Next on(const Unmounting&, const Woke&, Context&);

@@ -274,6 +274,57 @@ TEST(Bucket, LearnsOfAnUploadOnlyWhatOneTook) {
   story.checkpoint(20);
   story.sense(HomeKept{HomeKept::Outcome::Committed, 20, 0, seconds(1)});  // an older one's bytes
   EXPECT_EQ(story.state.facts.home.upload, seconds(60));
+  EXPECT_EQ(story.state.facts.home.upload_bytes, 1000U);
+}
+
+TEST(Bucket, ThatDoesNotTakeTheLastCheckpointIsAskedAgainAsLongAsThereIsTime) {
+  BucketStory story;
+  story.begin();
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(120)});
+  story.checkpoint(30);
+  story.sense(TrainerEnded{false, true});
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(story.did<WriteLedger>());
+    story.answer(EffectFailed{Failure::Unavailable, true, {}});
+    ASSERT_EQ(story.stage(), "closing-ledger");
+    story.wake();
+  }
+  story.answer(LedgerWritten{});
+  EXPECT_EQ(story.asked(), "release-share");
+}
+
+TEST(Bucket, IsReleasedInTimeThoughItDoesNotTakeTheLastCheckpoint) {
+  BucketStory story;
+  story.begin();
+  const Time deadline = story.now + seconds(120);
+  story.sense(NoticeSeen{InterruptionAction::Terminate, deadline});
+  story.sense(TrainerEnded{false, true});
+  while (story.stage() == "closing-ledger") {
+    ASSERT_LT(story.now, deadline);
+    story.pass(seconds(5));
+    story.answer(EffectFailed{Failure::Unavailable, true, {}});
+    if (story.stage() == "closing-ledger") story.wake();
+  }
+  EXPECT_EQ(story.asked(), "release-share");
+  EXPECT_LT(story.now, deadline);
+}
+
+TEST(Bucket, ThatAnotherMachineHasIsNotAskedAgain) {
+  BucketStory story;
+  story.begin();
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(120)});
+  story.sense(TrainerEnded{false, true});
+  story.answer(EffectFailed{Failure::Conflict, false, {}});
+  EXPECT_EQ(story.asked(), "release-share");
+}
+
+TEST(Bucket, CostsWhatItsRequestsCost) {
+  BucketStory story;
+  story.begin();
+  story.sense(HomeKept{HomeKept::Outcome::Committed, 10, 1000, seconds(1), 7, 3});
+  story.sense(HomeKept{HomeKept::Outcome::Failed, -1, 0, {}, 2, 1});
+  EXPECT_EQ(story.state.facts.progress.ledger.s3_writes, 9U);
+  EXPECT_EQ(story.state.facts.progress.ledger.s3_reads, 4U);
 }
 
 TEST(Bucket, WhoseHeadIsGoneIsAPersonsToMend) {

@@ -115,8 +115,8 @@ const std::map<std::string, Names> kSensed = {
     // The others await an answer, which comes at its deadline at the latest, or may rest.
     {"woke",
      {"looking-around", "identifying", "reading-fleet", "waiting", "blocked", "training",
-      "stopping", "unmounting", "detaching", "releasing-data", "released", "giving-back", "tidying",
-      "cancelling-fleet", "scaling-to-zero", "finished", "gave-up"}},
+      "stopping", "closing-ledger", "unmounting", "detaching", "releasing-data", "released",
+      "giving-back", "tidying", "cancelling-fleet", "scaling-to-zero", "finished", "gave-up"}},
     // Elsewhere no trainer of ours runs, or one is being taken over: then its checkpoints on the
     // volume say more than its words.
     {"trainer-progressed", {"training", "stopping"}},

@@ -60,6 +60,7 @@ void Simulation::look_at_metadata(Host& host, Duration delay) {
       const Time deadline = now_ + (whole(notice->deadline) - whole(now_));
       if (deadline <= now_) return;
       expect_release(*its, deadline);
+      its->agent.home.noticed = now_;
       sense(*its, decide::NoticeSeen{notice->action, deadline});
     }
   });

@@ -194,14 +194,14 @@ void Simulation::transfer(const Host& host, bool much, std::function<void(Host&)
 }
 
 void Simulation::bring_home(Host& host) {
-  if (disks_[host.mounted].full)
-    return finish_at_home(host, failure(Failure::MountFailed, "no space left on device"));
   find_head(host, [this](Host& its, const Found& found) {
     if (!found) return finish_at_home(its, found.error());
     const std::uint32_t number = found->head.epoch.number;
     if (!wire::is_held(found->head, {number, self_of(its)}))
       return finish_at_home(its, failure(Failure::Conflict, "another machine has taken it"));
-    begin_renewing(its, number);
+    begin_renewing(its, number);  // also where nothing can be brought: it stays this machine's
+    if (disks_[its.mounted].full)
+      return finish_at_home(its, failure(Failure::MountFailed, "no space left on device"));
     const AtHome& home = its.agent.home;
     fetch_home(its, found->head, number == home.epoch ? home.held : number);
   });

@@ -8,12 +8,15 @@
 namespace spotter::simulate {
 
 using std::chrono::minutes;
+using std::chrono::seconds;
 using State = decide::Epoch::State;
 
 namespace {
 
 // As long as neither a machine nor S3 was out of order for so long, a lease is renewed.
 constexpr Duration kInOrder = minutes(6);
+// What a commit takes beside the checkpoint itself.
+constexpr Duration kRequests = seconds(10);
 
 }  // namespace
 
@@ -48,6 +51,7 @@ void Simulation::judge_head(const wire::Head& before, const wire::Head& after,
   judge_manifests();
   judge_progress("the head is written");
   if (const Disk* there = committed()) durable_ = std::max(durable_, there->newest());
+  if (is.state == State::Released) judge_left(author, was.number);
   if (is.state != State::Done) return;
   if (was.holder != author || was.state != State::Using)
     broken("a machine says done of a home that it does not have");
@@ -69,20 +73,50 @@ void Simulation::judge_progress(const char* what) {
   }
 }
 
+// For so long, and now.
+bool Simulation::s3_works() const {
+  if (now_ > calm_ + kInOrder) return true;
+  return fence_.fails <= 0 &&
+         std::none_of(fence_.outages.begin(), fence_.outages.end(), [&](const auto& it) {
+           return it.first <= now_ && now_ <= it.second + kInOrder;
+         });
+}
+
+// Who leaves after a notice has brought to the bucket all that was finished here, where the way
+// there is known to be wide enough; and where it is not, or S3 has its troubles, it tries to the
+// end.
+void Simulation::judge_left(const InstanceId& author, std::uint32_t epoch) {
+  const Host* its = host_named(author);
+  if (!its || !its->agent.alive || !its->agent.state.facts.exit.notice) return;
+  const std::optional<Mark>& mark = bucket_.marks[its->id];
+  if (!mark || mark->epoch != epoch) return;  // what is here is of an earlier one
+  const auto disk = disks_.find(its->mounted);
+  const bool awake = now_ > its->paused_until + kInOrder;
+  if (!awake || disk == disks_.end() || disk->second.full || its->shut_down) return;
+  const Disk* there = committed();
+  if (disk->second.newest() <= (there ? there->newest() : -1)) return;
+  const Time deadline = its->agent.state.facts.exit.notice->deadline;
+  if (deadline - now_ > kRequests)
+    broken("a machine leaves early, and its newest checkpoint stays");
+  const Time since = its->agent.home.noticed;
+  const Duration upload = bucket_.transfer * 3 / 2 + kRequests;
+  const Duration known = its->agent.state.facts.home.upload * 5 / 4;
+  const bool fits = std::max<Duration>(policy_.release_reserve, known) >= upload;
+  const bool was_time = since != decide::kNever && deadline - since > 2 * upload + minutes(1) / 2;
+  if (fits && was_time && s3_works())
+    broken("a machine leaves in time, and its newest checkpoint is not in the bucket");
+}
+
 // EC2 may show an instance as stopped for a while after it was started again; and a lease is not
 // renewed by who stands still, nor while S3 answers nobody.
 void Simulation::judge_taken(const decide::Epoch& from) {
   const Host* its = host_named(from.holder);
   if (!its || !its->alive || !its->agent.alive) return;
-  const bool s3_works = now_ > calm_ + kInOrder ||
-                        (fence_.fails <= 0 &&
-                         std::none_of(fence_.outages.begin(), fence_.outages.end(), [&](auto& it) {
-                           return it.first <= now_ && now_ <= it.second + kInOrder;
-                         }));
   const bool awake = now_ > its->paused_until + kInOrder;
   const bool settled = now_ > its->agent.started + kInOrder;
   const bool renews = its->agent.home.renewing == from.number;
-  if (s3_works && awake && settled && renews) broken("the home is taken from a machine that works");
+  if (s3_works() && awake && settled && renews)
+    broken("the home is taken from a machine that works");
 }
 
 // What a session begins with is all that is committed, as long as the home is its own.

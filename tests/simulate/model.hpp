@@ -86,6 +86,7 @@ struct AtHome {
   std::uint32_t renewing = 0;  // the lease of this epoch
   std::uint64_t renewal = 0;
   bool unsure = true;  // whether a commit without an answer will still be carried out
+  Time noticed = decide::kNever;
 };
 
 // The agent's process. `run` tells the answers to one from those to its successor.

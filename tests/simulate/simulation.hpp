@@ -224,6 +224,8 @@ class Simulation {
   void judge_head(const wire::Head& before, const wire::Head& after, const InstanceId& author);
   void judge_manifests();
   void judge_progress(const char* what);
+  bool s3_works() const;
+  void judge_left(const InstanceId& author, std::uint32_t epoch);
   void judge_taken(const decide::Epoch& from);
   void judge_start_at_home(const Host& host);
   void judge_in_bucket(const decide::Command& command);
