@@ -1,5 +1,6 @@
 // Carrying out a move: the world changes, the real core steps, what it asks for is begun.
 #include <algorithm>
+#include <utility>
 
 #include "agent/decide/describe.hpp"
 #include "agent/decide/invariants.hpp"
@@ -21,8 +22,14 @@ std::uint8_t place_of(const Node& node, const Host& host) {
   return static_cast<std::uint8_t>(&host - node.hosts.data() + 1);
 }
 
+Happening look(const Node& node, const Host& host, bool stale) {
+  StorageSurveyed seen{survey(node, stale)};
+  seen.survey.epoch_self = instance_id(place_of(node, host));
+  return seen;
+}
+
 Happening carry_out(Node& node, Host& host, const Command& command, bool unseen = false) {
-  if (is<SurveyStorage>(command)) return StorageSurveyed{survey(node, false)};
+  if (is<SurveyStorage>(command)) return look(node, host, false);
   if (changes_ec2(command) || is<ReadFleet>(command)) {
     return call_ec2(node, place_of(node, host), command, unseen);
   }
@@ -33,8 +40,18 @@ void fly(Node& node, std::uint8_t caller, const Pending& pending) {
   if (!changes_ec2(pending.command) || pending.lost == Pending::Lost::Settled) return;
   for (Late& it : node.late) {
     if (it.any) continue;
-    it = {true, caller, pending.lost == Pending::Lost::No ? kNow + kFlight : pending.deadline,
-          pending.command};
+    it = {true,
+          caller,
+          pending.lost == Pending::Lost::No ? kNow + kFlight : pending.deadline,
+          pending.command,
+          {}};
+    if (!is<WriteLedger>(pending.command)) return;
+    it.contents = node.hosts[caller - 1].copy;
+    if (node.hosts[caller - 1].agent) return;
+    // Of the dead only what S3 has already, which was made for the head as it is.
+    it.caller = kNobody;
+    const std::uint32_t epoch = std::get<WriteLedger>(pending.command).epoch;
+    if (!is_held(node, caller, epoch != 0 ? epoch : node.epoch.number)) it = {};
     return;
   }
 }
@@ -52,6 +69,11 @@ void perform(Node& node, Host& host, const Effect& effect) {
   } else if (is<Exit>(command)) {
     host.agent = false;
     host.left = true;
+  } else if (effect.id != host.state.awaited && in_bucket() && is<WriteLedger>(command)) {
+    const auto& write = std::get<WriteLedger>(command);
+    write_locally(host, write.ledger);
+    host.home.keeping = true;
+    host.home.keeping_epoch = write.epoch;
   } else if (effect.id != host.state.awaited) {
     (void)carry_out(node, host, command);  // issued, not asked
   } else {
@@ -113,13 +135,43 @@ void answer(Node& node, Host& host, Way way) {
   const bool tidies =
       is<decide::DeleteVolume, decide::DeleteSnapshot, DetachVolume, MarkDone>(command);
   if (way == kRefused && tidies) node.refused = true;
-  if (way == kStale) return answer(node, host, StorageSurveyed{survey(node, true)});
+  if (way == kStale) return answer(node, host, look(node, host, true));
   if (way == kFails) return answer(node, host, failed(Failure::Unavailable));
   if (way == kRefused) return answer(node, host, failed(Failure::Refused));
   if (way == kTimedOut) return answer(node, host, failed(Failure::Unavailable, true));
   if (way == kSpecial && is<AwaitGpus>(command)) count_vain(node);
   if (way == kSpecial) return answer(node, host, failed(special_failure(command)));
-  answer(node, host, carry_out(node, host, command, way == kUnseen));
+  const Epoch before = node.epoch;
+  const bool was_ours = node.epoch_holder == place_of(node, host);
+  const Happening what = carry_out(node, host, command, way == kUnseen);
+  if (std::holds_alternative<EpochWritten>(what)) {
+    host.home.wrote = node.epoch.number;
+    host.home.held = was_ours && before.state == Epoch::State::Using ? before.number : 0;
+  }
+  answer(node, host, what);
+}
+
+// What a commit came to that was not waited for.
+void home_kept(Node& node, Host& host, std::uint8_t how) {
+  const std::uint8_t place = place_of(node, host);
+  host.home.keeping = false;
+  const std::uint32_t epoch = std::exchange(host.home.keeping_epoch, 0U);
+  HomeKept kept;
+  kept.newest = host.copy.newest;
+  kept.outcome = HomeKept::Outcome::Failed;
+  if (node.epoch_holder == place && how != kFails) host.mark = node.epoch.number;
+  if (how == kDone) {
+    overtake(node, place);
+    const bool taken = commit(node, place, epoch, host.copy);
+    kept.outcome = taken ? HomeKept::Outcome::Committed : HomeKept::Outcome::Lost;
+  }
+  if (how == kLost) {
+    overtake(node, place);
+    Pending pending;
+    pending.command = WriteLedger{host.copy.ledger, epoch};
+    fly(node, place, pending);
+  }
+  sense(node, host, kept);
 }
 
 void settle(Volume& volume) {
@@ -150,12 +202,14 @@ void save(Node& node, Host& host) {
 void finish(Node& node, Host& host) {
   save(node, host);
   if (Volume* volume = find_volume(node, host.mounted)) volume->contents.result = true;
+  host.copy.result = true;
   ended(node, host, true, false);
 }
 
 void crash(Node& node, Host& host, bool torn) {
   Volume* volume = find_volume(node, host.mounted);
   if (volume && torn) volume->contents.torn = true;
+  host.copy.torn = host.copy.torn || torn;
   ended(node, host, false, false);
 }
 
@@ -169,6 +223,7 @@ void start_agent(Node& node, Host& host) {
   host.agent = true;
   host.notified = false;
   host.state = {};
+  host.home = {};
   host.trainer.watched = false;
   sense(node, host, Started{});
 }
@@ -189,10 +244,13 @@ void tell_notice(Node& node, Host& host) {
 void kill_agent(Node& node, Host& host, std::uint8_t how) {
   const Pending pending = host.pending;
   if (how & kAfter) (void)carry_out(node, host, pending.command);
-  if (how & kInFlight) fly(node, place_of(node, host), pending);
   host.agent = false;
+  if (how & kInFlight) fly(node, place_of(node, host), pending);
   host.notified = false;
   host.trainer.watched = false;
+  host.home = {};
+  for (Late& it : node.late)  // of its commits only what S3 has already
+    if (it.any && it.caller == place_of(node, host) && is<WriteLedger>(it.command)) it = {};
 }
 
 // Moves of one instance.
@@ -214,6 +272,14 @@ void apply(Node& node, Host& host, const Move& move) {
     case Kind::CallHappens:
       host.pending.lost = Pending::Lost::Settled;
       (void)carry_out(node, host, host.pending.command);
+      return;
+    case Kind::HomeKept:
+      return home_kept(node, host, move.how);
+    case Kind::Pauses:
+      host.paused = node.was_paused = true;
+      return;
+    case Kind::Wakes:
+      host.paused = false;
       return;
     case Kind::Woke:
       return sense(node, host, Woke{});
@@ -289,7 +355,12 @@ void apply(Node& node, const Move& move) {
     case Kind::LateCallHappens: {
       const Late late = node.late[move.who];
       node.late[move.who] = {};
-      (void)call_ec2(node, late.caller, late.command, false);
+      const auto* write = std::get_if<WriteLedger>(&late.command);
+      if (write != nullptr) {
+        (void)commit(node, late.caller, write->epoch, late.contents);
+      } else {
+        (void)call_ec2(node, late.caller, late.command, false);
+      }
       break;
     }
     default:

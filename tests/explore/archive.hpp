@@ -19,13 +19,14 @@ constexpr Duration kBlockedRound = std::chrono::seconds(10);  // policy.cpp: blo
 template <class A>
 void walk(A& a, decide::Ledger& it) {
   auto& [attempts, starts, newest, seconds, dollars, losses, releases, running, stall, stalled,
-         speaks, done, reached, repeated, trained, stopped_early] = it;
+         speaks, done, reached, repeated, trained, s3_writes, s3_reads, stopped_early] = it;
   a.small(attempts);
   a.small(starts);
   a.version(newest);
   (void)seconds, (void)dollars;               // only summed: the policy here has no limit on them
   (void)losses, (void)releases, (void)stall;  // only the pace is chosen from them
   (void)reached, (void)repeated, (void)trained, (void)stalled, (void)stopped_early;  // for persons
+  (void)s3_writes, (void)s3_reads;
   a.flag(running);
   a.flag(speaks);
   a.flag(done);
@@ -84,7 +85,10 @@ struct Field {
 template <class A, class T>
 void walk_fields(A& a, T& it) {
   const Field<A> field{a};
-  if constexpr (requires { it.generation; }) {  // a number with an order of its own
+  if constexpr (std::is_same_v<T, decide::WriteLedger>) {
+    auto& [ledger, epoch] = it;
+    field(ledger), a.epoch(epoch);
+  } else if constexpr (requires { it.generation; }) {  // a number with an order of its own
     if constexpr (requires { it.attempt; }) {
       auto& [zone, snapshot, parent, generation, lineage, moves, attempt] = it;
       field(zone), field(snapshot), field(parent), a.generation(generation), field(attempt);
@@ -168,9 +172,15 @@ void walk(A& a, decide::Facts::Move& it) {
 template <class A>
 void walk(A& a, decide::Facts::Fence& it) {
   auto& [epoch, ours, holder_lost_since, holder_lost_in, self] = it;
-  (void)self;  // of a home in a bucket, which is not searched
-  walk(a, epoch);
+  walk(a, epoch), a.instance(self);
   a.epoch(ours), a.time(holder_lost_since), a.epoch(holder_lost_in);
+}
+
+template <class A>
+void walk(A& a, decide::Facts::Home& it) {
+  auto& [keeping_since, changed, kept_step, upload, upload_bytes] = it;
+  (void)upload, (void)upload_bytes;  // it takes no time here
+  a.time(keeping_since), a.flag(changed), a.version(kept_step);
 }
 
 template <class A>
@@ -219,8 +229,8 @@ void walk(A& a, decide::Facts::Exit& it) {
 template <class A>
 void walk(A& a, decide::Facts& facts) {
   auto& [identity, holding, move, fence, home, tidying, trainer, progress, trouble, exit] = facts;
-  (void)home;  // as Fence::self
-  walk(a, identity), walk(a, holding), walk(a, move), walk(a, fence), walk(a, tidying);
+  walk(a, home), walk(a, identity), walk(a, holding), walk(a, move), walk(a, fence),
+      walk(a, tidying);
   walk(a, trainer);
   walk(a, progress), walk(a, trouble), walk(a, exit);
 }
@@ -289,6 +299,7 @@ void walk(A& a, Late& it) {
   if (!it.any) return;
   a.small(it.caller), a.time(it.deadline);
   walk(a, it.command);
+  if (std::holds_alternative<decide::WriteLedger>(it.command)) walk(a, it.contents);
 }
 
 template <class A>
@@ -308,9 +319,13 @@ void walk(A& a, Host& it) {
   a.flag(it.agent), a.flag(it.left);
   a.flag(it.noticed);
   if (it.noticed) a.flag(it.notified), a.flag(it.stop), a.time(it.deadline);
+  a.epoch(it.mark), a.flag(it.paused);
+  if (it.mark != 0) walk(a, it.copy);
   if (!it.agent) return;
   walk(a, it.state);
   walk(a, it.pending);
+  a.epoch(it.home.wrote), a.epoch(it.home.held), a.flag(it.home.keeping),
+      a.epoch(it.home.keeping_epoch);
 }
 
 template <class A>
@@ -320,6 +335,7 @@ void walk(A& a, Node& node) {
   for (Late& it : node.late) walk(a, it);
   for (Host& it : node.hosts) walk(a, it);
   walk(a, node.epoch), a.small(node.epoch_holder);
+  walk(a, node.committed), a.flag(node.was_paused);
   a.flag(node.cancelled), a.flag(node.scaled_to_zero), a.version(node.durable);
   a.small(node.in_vain), a.small(node.in_vain_since), a.flag(node.refused);
 }

@@ -85,11 +85,15 @@ struct Call {
   }
   // S3 compares and writes in one instant, and shows it at once.
   Happening operator()(const WriteEpoch& it) const {
+    if (in_bucket()) return write_epoch(node, caller, it.epoch);
     if (node.epoch.number + 1 != it.epoch.number) return failed(Failure::Conflict);
     node.epoch = it.epoch;
     node.epoch.holder = {};
     node.epoch_holder = caller == kNobody ? std::uint8_t{kDying} : caller;
     return EpochWritten{};
+  }
+  Happening operator()(const WriteLedger& it) const {
+    return keep(node, node.hosts[caller - 1], it);
   }
   Happening operator()(const decide::DeleteVolume& it) const {
     const Volume* volume = reach(it.volume);
@@ -215,12 +219,14 @@ bool changes_ec2(const Command& command) {
                std::is_same_v<It, decide::CreateSnapshot> ||
                std::is_same_v<It, decide::DeleteSnapshot> ||
                std::is_same_v<It, decide::CancelFleet> || std::is_same_v<It, ScaleFleetToZero> ||
-               std::is_same_v<It, GiveBackInstance> || std::is_same_v<It, WriteEpoch>;
+               std::is_same_v<It, GiveBackInstance> || std::is_same_v<It, WriteEpoch> ||
+               (in_bucket() && std::is_same_v<It, WriteLedger>);
       },
       command);
 }
 
 bool is_stale(const Node& node) {
+  if (in_bucket()) return is_lease_over(node);
   const auto old = [](const auto& it) { return it.id && it.old_until != kNever; };
   return std::any_of(node.volumes.begin(), node.volumes.end(), old) ||
          std::any_of(node.snapshots.begin(), node.snapshots.end(), old);
@@ -267,6 +273,7 @@ Survey survey(const Node& node, bool stale) {
   seen.epoch = node.epoch;
   seen.epoch.holder = instance_id(node.epoch_holder);
   seen.epoch_holder = holder_state(node.epoch_holder);
+  if (in_bucket() && stale) seen.epoch_holder = HolderState::Gone;
   return seen;
 }
 

@@ -21,6 +21,7 @@ struct Work {
   Host& host;
 
   Contents* disk() const {
+    if (in_bucket()) return host.mark != 0 ? &host.copy : nullptr;
     Volume* volume = find_volume(node, host.mounted);
     return volume ? &volume->contents : nullptr;
   }
@@ -32,6 +33,7 @@ struct Work {
   Happening operator()(const LookAtHost&) const {
     HostLooked seen;
     seen.mounted = volume_id(host.mounted);
+    seen.share = in_bucket();
     seen.ended = {host.trainer.success, host.trainer.as_asked};
     const bool runs = host.trainer.state == Trainer::State::Running;
     if (runs) seen.trainer = HostLooked::Trainer::Running;
@@ -77,6 +79,11 @@ struct Work {
     host.read_only = false;
     return Unmounted{};
   }
+  Happening operator()(const PrepareShare&) const { return bring(node, host); }
+  Happening operator()(const ReleaseShare&) const {
+    forget_end();
+    return Unmounted{};
+  }
   Happening operator()(const ReadLedger&) const {
     if (!disk()) return failed(Failure::MountFailed);
     return LedgerRead{disk()->ledger};
@@ -107,7 +114,7 @@ struct Work {
   Happening operator()(const FetchCode&) const { return CodeFetched{}; }
   Happening operator()(const FillVolume&) const { return failed(Failure::MountFailed); }
   Happening operator()(const StartTrainer&) const {
-    const bool able = host.mounted && !host.read_only;
+    const bool able = in_bucket() ? host.mark != 0 : host.mounted && !host.read_only;
     if (!able || host.trainer.state == Trainer::State::Running) {
       return failed(Failure::TrainerUnstartable);
     }
@@ -136,6 +143,11 @@ Happening work(Node& node, Host& host, const Command& command) {
 }
 
 void write_checkpoint(Node& node, Host& host) {
+  if (in_bucket()) {
+    host.copy.newest = ++host.trainer.step;
+    node.in_vain_since = 0;
+    return;
+  }
   judge_write(node, host, host.mounted);
   Volume* volume = find_volume(node, host.mounted);
   if (!volume) return;

@@ -16,6 +16,7 @@ bool is_there(const Volume& volume) { return volume.id && volume.face.there; }
 }  // namespace
 
 void judge_start(Node& node, const Host& host) {
+  if (in_bucket()) return judge_start_in_bucket(node, host);
   const auto running = std::count_if(node.hosts.begin(), node.hosts.end(), [](const Host& it) {
     return it.alive && it.trainer.state == Trainer::State::Running;
   });
@@ -80,7 +81,8 @@ void judge_cancel(Node& node, std::uint8_t caller) {
   const bool result = std::any_of(node.volumes.begin(), node.volumes.end(), [](const Volume& it) {
     return is_there(it) && it.contents.result;
   });
-  if (!result && !surrendered) broken(node, "the fleet is cancelled, and there is no result");
+  if (!result && !node.committed.result && !surrendered)
+    broken(node, "the fleet is cancelled, and there is no result");
 }
 
 void judge_give_back(Node& node, const Host& host) {
@@ -101,9 +103,11 @@ void judge_end(Node& node) {
   const bool kept = std::any_of(node.volumes.begin(), node.volumes.end(), [&](const Volume& it) {
     return is_there(it) && it.contents.newest >= node.durable;
   });
-  if (!kept) broken(node, "the newest durable checkpoint is lost");
+  if (!kept && node.committed.newest < node.durable)
+    broken(node, "the newest durable checkpoint is lost");
   if (!node.cancelled && !node.scaled_to_zero) broken(node, "the job stands still");
   if (!node.cancelled) return;  // given up: a person may raise the fleet again
+  if (in_bucket()) return;
   const bool leaks = volumes != 1 || snapshots != 0;
   if (leaks && !node.refused) broken(node, "a volume or a snapshot is left behind at the end");
 }

@@ -26,6 +26,8 @@ constexpr const char* kAbstracted =
     "- Versions of checkpoints, generations and ids count by their order; counters up to their\n"
     "  limits; starts up to two; money, hours, pace and code not at all. No disk is damaged or\n"
     "  foreign.\n"
+    "- In a bucket, a commit is whole or not at all, and nothing is removed; a lease is over when\n"
+    "  its holder stands still (a fault), and it is not written down that it is renewed.\n"
     "- While there are more than --volumes or --snapshots, nothing goes wrong.\n";
 
 struct Options {
@@ -36,6 +38,7 @@ struct Options {
   int snapshots = 2;
   bool free_kills = false;
   bool fence = false;
+  bool bucket = false;
   std::uint64_t most = 60'000'000;
   std::string json;
 };
@@ -61,7 +64,8 @@ int main(int argc, char** argv) {
   app.add_option("--zones", options.zones, "1 or 2 (2)");
   app.add_option("--instances", options.instances, "at once: 1 or 2 (1)");
   app.add_flag("--free-kills", options.free_kills, "interruptions without notice are no faults");
-  app.add_flag("--fence", options.fence, "the job has a fence");
+  CLI::Option* fence = app.add_flag("--fence", options.fence, "the job has a fence");
+  app.add_flag("--bucket", options.bucket, "the job's home is in a bucket")->excludes(fence);
   app.add_option("--volumes", options.volumes, "with more of them nothing goes wrong (3)");
   app.add_option("--snapshots", options.snapshots, "with more of them nothing goes wrong (2)");
   app.add_option("--most", options.most, "states, then give up (60,000,000)");
@@ -69,6 +73,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   std::fputs(kAbstracted, stdout);
   if (options.fence) use_fence();
+  if (options.bucket) use_bucket();
   Limits limits;
   limits.zones = static_cast<std::uint8_t>(options.zones);
   limits.instances = static_cast<std::uint8_t>(options.instances);

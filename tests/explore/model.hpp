@@ -17,7 +17,8 @@ using decide::kNever;
 // policy are multiples of ten seconds, small ones, so that few orders of them are different.
 constexpr Time kNow{std::chrono::hours(1000)};
 decide::Policy small_policy();
-void use_fence();  // from now on the policy has one
+void use_fence();   // from now on the policy has one
+void use_bucket();  // and the job's home is in one
 
 // Instance ids are i-1 and i-2, the two places in which an instance may run; an instance that is
 // gone and still has a volume is one of these.
@@ -89,6 +90,7 @@ struct Late {
   std::uint8_t caller = 0;  // kNobody: it is dead
   Time deadline = kNever;
   decide::Command command;
+  Contents contents;  // of a commit: what it names
 };
 
 struct Trainer {
@@ -100,6 +102,14 @@ struct Trainer {
   bool deaf = false;     // does not get the request to stop
   bool watched = false;  // the agent gets TrainerEnded
   std::int64_t step = -1;
+};
+
+// What a session knows of a home in a bucket, beside its state (act::Home).
+struct AtHome {
+  std::uint32_t wrote = 0;  // the last epoch of its own
+  std::uint32_t held = 0;   // the one before it, where that was its own, too
+  bool keeping = false;     // a commit is under way that is not waited for
+  std::uint32_t keeping_epoch = 0;
 };
 
 struct Host {
@@ -117,6 +127,11 @@ struct Host {
   bool notified = false;  // the agent has seen it
   bool stop = false;      // instead of terminate
   Time deadline = kNever;
+  // Of a home in a bucket: the working copy, and the epoch that brought or kept it; 0: none.
+  Contents copy;
+  std::uint32_t mark = 0;
+  AtHome home;
+  bool paused = false;  // it stands still, and its lease is over
 };
 
 struct Node {
@@ -128,6 +143,8 @@ struct Node {
   bool scaled_to_zero = false;  // given up
   decide::Epoch epoch;          // of a job with a fence; its holder apart:
   std::uint8_t epoch_holder = kNobody;
+  Contents committed;         // what the head of a home in a bucket names
+  bool was_paused = false;    // a machine, ever
   std::int64_t durable = -1;  // the newest version that a trainer called durable
   // Trainers that failed since then (2: or more), and since the last one that the account knows of.
   std::uint8_t in_vain_since = 0;

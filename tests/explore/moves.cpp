@@ -78,7 +78,8 @@ void answers(const Node& node, std::size_t place, const Pending& pending, List& 
   if (changes_ec2(command)) {
     list.fault(Kind::Answer, place, kRefused);
     list.fault(Kind::Answer, place, kLost);
-    if (!is<decide::CancelFleet, ScaleFleetToZero, GiveBackInstance, WriteEpoch>(command)) {
+    if (!is<decide::CancelFleet, ScaleFleetToZero, GiveBackInstance, WriteEpoch, WriteLedger>(
+            command)) {
       list.fault(Kind::Answer, place, kUnseen);
     }
   }
@@ -140,13 +141,35 @@ void notice_moves(const Host& host, std::size_t place, List& list) {
   list.fault(Kind::NoticeWithdrawn, place);
 }
 
+// Local work is done one piece after the other.
+bool waits_for_the_home(const Host& host) {
+  const Command& command = host.pending.command;
+  const bool elsewhere = changes_ec2(command) && !is<WriteLedger>(command);
+  return host.home.keeping && !elsewhere && !is<SurveyStorage, ReadFleet, ReadIdentity>(command);
+}
+
+// True: it stands still.
+bool paused_moves(const Host& host, std::size_t place, List& list) {
+  if (in_bucket() && host.agent && !host.paused) list.fault(Kind::Pauses, place);
+  if (!host.paused) return false;
+  list.calmly(Kind::Wakes, place);
+  if (host.noticed && host.deadline <= kNow) list.calmly(Kind::DeadlineReached, place);
+  return true;
+}
+
 void host_moves(const Node& node, std::size_t place, bool free_kills, List& list) {
   const Host& host = node.hosts[place - 1];
   if (is_over(node) || host.left) list.calmly(Kind::InstanceEnds, place);
+  if (paused_moves(host, place, list)) return;
   if (!host.agent && !host.left) list.calmly(Kind::AgentStarts, place);
   notice_moves(host, place, list);
   if (host.agent) {
-    if (host.pending.any) answers(node, place, host.pending, list);
+    if (host.home.keeping) {
+      list.calmly(Kind::HomeKept, place, kDone);
+      list.fault(Kind::HomeKept, place, kFails);
+      list.fault(Kind::HomeKept, place, kLost);
+    }
+    if (host.pending.any && !waits_for_the_home(host)) answers(node, place, host.pending, list);
     if (host.state.wake_at <= kNow) list.calmly(Kind::Woke, place);
     if (!host.state.facts.exit.leave) list.fault(Kind::ShutdownAsked, place);
   }
@@ -163,6 +186,11 @@ bool is_busy(const Node& node) {
   for (const Host& it : node.hosts) {
     if (!it.alive) continue;
     alive = true;
+    if (it.paused) {
+      if (it.noticed && it.deadline <= kNow) return true;
+      continue;
+    }
+    if (it.home.keeping) return true;
     if (is_over(node) || it.left || !it.agent || it.trainer.doomed) return true;
     if (it.noticed && (!it.notified || it.deadline <= kNow)) return true;
     const bool waits = it.pending.lost != Pending::Lost::No && it.pending.deadline > kNow;
@@ -191,7 +219,7 @@ Time next_time(const Node& node) {
   for (const Host& it : node.hosts) {
     if (!it.alive) continue;
     if (it.noticed) next = std::min(next, it.deadline);
-    if (!it.agent) continue;
+    if (!it.agent || it.paused) continue;
     next = std::min(next, it.state.wake_at);
     if (it.pending.lost != Pending::Lost::No) next = std::min(next, it.pending.deadline);
   }
@@ -201,23 +229,26 @@ Time next_time(const Node& node) {
 std::vector<Move> moves(const Node& node, const Limits& limits) {
   List list;
   storage_moves(node, list);
-  std::size_t alive = 0;
+  std::size_t alive = 0, awake = 0;
   for (std::size_t i = 0; i < node.hosts.size(); ++i) {
     if (!node.hosts[i].alive) continue;
     ++alive;
+    awake += node.hosts[i].paused ? 0 : 1;
     host_moves(node, i + 1, limits.free_kills, list);
   }
   for (std::size_t i = 0; i < limits.instances; ++i) {
     if (node.hosts[i].alive || is_over(node)) continue;
     for (int zone = 0; zone < limits.zones; ++zone) {
       if (alive == 0) list.calmly(Kind::InstanceBoots, i + 1, zone);
-      if (alive != 0) list.fault(Kind::InstanceBoots, i + 1, zone);
+      if (alive != 0 && awake == 0) list.maybe(Kind::InstanceBoots, i + 1, zone);
+      if (awake != 0) list.fault(Kind::InstanceBoots, i + 1, zone);
     }
     break;
   }
   for (std::size_t i = 0; i < node.hosts.size(); ++i) {
     const Trainer& trainer = node.hosts[i].trainer;
-    const bool runs = node.hosts[i].alive && trainer.state == Trainer::State::Running;
+    const bool runs =
+        node.hosts[i].alive && !node.hosts[i].paused && trainer.state == Trainer::State::Running;
     if (runs && !trainer.doomed) list.calmly(Kind::TrainerFinishes, i + 1);
   }
   if (!is_busy(node) && next_time(node) != kNever) list.calmly(Kind::TimePasses);

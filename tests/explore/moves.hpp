@@ -41,6 +41,8 @@ struct Move {
     TrainerSaves,
     TimePasses,
     LateCallHappens,
+    HomeKept,        // a commit that was not waited for; how: kDone, kFails, kLost
+    Wakes,           // a machine that stood still
     InstanceKilled,  // how: see Kill
     AgentKilled,
     // faults:
@@ -50,6 +52,7 @@ struct Move {
     ShutdownAsked,
     TrainerCrashes,
     TrainerDeaf,
+    Pauses,
     SnapshotFails,
     VolumeFails,
     VolumeVanishes,

@@ -4,9 +4,11 @@ namespace spotter::explore {
 
 namespace {
 bool has_fence = false;
+bool has_bucket = false;
 }  // namespace
 
 void use_fence() { has_fence = true; }
+void use_bucket() { has_bucket = true; }
 
 // Everything is a multiple of ten seconds and as short as its meaning allows: an order of two times
 // that differs from this one only by being longer is no other order.
@@ -30,6 +32,8 @@ decide::Policy small_policy() {
   }
   policy.epoch_call = policy.commit_call = seconds(10);
   policy.fence = has_fence;
+  if (has_bucket) policy.storage = decide::StorageKind::Bucket;
+  policy.bring_home = policy.keep_home = policy.release_share = seconds(10);
   policy.attaching_limit = seconds(20);
   policy.blocked_limit = seconds(120);
   policy.tidy_every = policy.ledger_every = policy.snapshot_every = seconds(60);
@@ -41,6 +45,7 @@ decide::Policy small_policy() {
 
 Node first_node() {
   Node node;
+  if (has_bucket) return node;
   Volume& volume = node.volumes[0];
   volume.id = 1;
   volume.face.there = true;

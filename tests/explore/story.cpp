@@ -40,6 +40,18 @@ std::string words_of_kill(std::uint8_t how) {
   return happens + (how & kInFlight ? ", its call in flight" : "");
 }
 
+std::string words_of_trouble(const Node& node, const Move& move) {
+  if (move.kind == Kind::VolumeFails) return volume_words(node, move, "FAILS to be made");
+  if (move.kind == Kind::VolumeVanishes) return volume_words(node, move, "VANISHES");
+  return volume_words(node, move, "HANGS in attaching");
+}
+
+std::string words_in_bucket(const Move& move) {
+  if (move.kind == Kind::Pauses) return "STANDS STILL";
+  if (move.kind == Kind::Wakes) return "wakes up as if nothing had been";
+  return "the home's commit " + words_of_answer(move.how);
+}
+
 std::string words_of(const Node& node, const Move& move) {
   const auto at = [&]() -> const Host& { return node.hosts[move.who - 1]; };
   switch (move.kind) {
@@ -81,6 +93,10 @@ std::string words_of(const Node& node, const Move& move) {
       return std::to_string((next_time(node) - kNow) / std::chrono::seconds(1)) + " s pass";
     case Kind::LateCallHappens:
       return std::string(name(node.late[move.who].command)) + " of before is carried out only now";
+    case Kind::HomeKept:
+    case Kind::Wakes:
+    case Kind::Pauses:
+      return instance(move) + words_in_bucket(move);
     case Kind::InstanceKilled:
       return instance(move) + "KILLED" + words_of_kill(move.how);
     case Kind::AgentKilled:
@@ -100,11 +116,9 @@ std::string words_of(const Node& node, const Move& move) {
     case Kind::SnapshotFails:
       return "a snapshot FAILS";
     case Kind::VolumeFails:
-      return volume_words(node, move, "FAILS to be made");
     case Kind::VolumeVanishes:
-      return volume_words(node, move, "VANISHES");
     case Kind::AttachmentHangs:
-      return volume_words(node, move, "HANGS in attaching");
+      return words_of_trouble(node, move);
   }
   return "?";
 }

@@ -29,6 +29,20 @@ void count_vain(Node& node);  // an attempt that came to nothing
 // The end of an instance. What it had attached stays with its remains for a while.
 void die(Node& node, std::uint8_t place, std::uint8_t remains, bool torn);
 
+// --- bucket.cpp: a home in a bucket; all of it is nothing without one ---
+bool in_bucket();
+bool is_lease_over(const Node& node);  // as it may seem to others
+bool is_held(const Node& node, std::uint8_t place, std::uint32_t epoch);
+decide::Happening bring(Node& node, Host& host);
+// A commit of the whole working copy; LedgerWritten, or Failure::Conflict: another epoch is there.
+decide::Happening keep(Node& node, Host& host, const decide::WriteLedger& it);
+void overtake(Node& node, std::uint8_t place);  // an older commit of its without an answer
+void write_locally(Host& host, const decide::Ledger& ledger);
+// `place`: kNobody: in flight from one that is dead. False: refused.
+bool commit(Node& node, std::uint8_t place, std::uint32_t epoch, const Contents& copy);
+decide::Happening write_epoch(Node& node, std::uint8_t place, const decide::Epoch& epoch);
+void judge_start_in_bucket(Node& node, const Host& host);
+
 // --- judge.cpp: what must hold; else broken() ---
 void judge_start(Node& node, const Host& host);
 void judge_write(Node& node, const Host& host, std::uint8_t volume);
