@@ -277,9 +277,12 @@ Reply Server::get(const Request& request, const std::string& key) const {
 }
 
 Reply Server::write(const Request& request, const std::string& key) {
-  if (request.header("if-none-match") == "*" && objects_.contains(key)) {
+  const auto before = objects_.find(key);
+  const std::string wanted = request.header("if-match");
+  if (request.header("if-none-match") == "*" && before != objects_.end())
     return refusal(412, "PreconditionFailed");
-  }
+  if (!wanted.empty() && before == objects_.end()) return refusal(404, "NoSuchKey");
+  if (!wanted.empty() && wanted != before->second.etag) return refusal(412, "PreconditionFailed");
   Stored stored{request.body, "\"e" + std::to_string(++counter_) + "\"", {}};
   for (const auto& [name, value] : request.headers) {
     if (name.starts_with("x-amz-meta-") || name.starts_with("x-amz-checksum-c")) {

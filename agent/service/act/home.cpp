@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -17,6 +16,7 @@
 #include "agent/base/clock_text.hpp"
 #include "agent/base/json.hpp"
 #include "agent/decide/policy.hpp"
+#include "agent/io/files.hpp"
 #include "agent/io/log.hpp"
 #include "agent/io/random.hpp"
 #include "agent/service/act/at_s3.hpp"
@@ -41,18 +41,23 @@ EffectFailed at_home(Failure failure, const std::string& words) {
   return failed;
 }
 
-// The same as long as this run directory has one agent at a time, and another's nowhere else: two
-// containers of one host differ by their namespaces, a host from its earlier boot by nothing, so
-// that a run that begins again there need not wait.
+// Drawn once for each run directory, whose next agent is the same holder. Not by what the machine
+// is called: the pod that replaces one has its name, and the one before may run on.
+std::string session_in(const std::string& run_directory) {
+  const std::string path = run_directory + "/session";
+  std::string session;
+  std::ifstream(path) >> session;
+  if (wire::is_home_id(session)) return session;
+  session = io::random_hex(32);
+  if (auto kept = io::replace_file(path, session + "\n"); !kept)
+    spdlog::warn("{}: if this agent is killed, the next one waits until its lease is over",
+                 kept.error().message());
+  return session;
+}
+
 InstanceId name_of_run(const std::string& run_directory) {
-  std::string of;
-  std::ifstream("/etc/machine-id") >> of;
-  for (const char* each : {"/proc/self/ns/pid", "/proc/self/ns/mnt"}) {
-    struct stat status {};
-    if (::stat(each, &status) == 0) of += "/" + std::to_string(status.st_ino);
-  }
   std::string host = command::host_name();
-  of += "/" + host + "/" + run_directory;
+  const std::string of = host + "/" + session_in(run_directory);
   const auto fits = [](unsigned char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
   };
@@ -129,10 +134,24 @@ Home::Finding Home::read_head(s3::Client& client) const {
   return found;
 }
 
+Home::Finding Home::with_client(Duration limit,
+                                const std::function<Finding(s3::Client&)>& work) const {
+  s3::Client client(s3_settings(limit));
+  Finding found = work(client);
+  count(client.tally());
+  return found;
+}
+
+void Home::count(const s3::Tally& requests) const {
+  writes_ += requests.writes;
+  reads_ += requests.reads;
+}
+
+s3::Tally Home::take_requests() { return {writes_.exchange(0), reads_.exchange(0)}; }
+
 asio::awaitable<Home::Finding> Home::find(Duration limit) {
-  std::function<Finding()> work = [this, limit]() -> Finding {
-    s3::Client client(s3_settings(limit));
-    return read_head(client);
+  std::function<Finding()> work = [this, limit] {
+    return with_client(limit, [this](s3::Client& client) { return read_head(client); });
   };
   auto reading = apart_.run(std::move(work), limit, the_home);
   auto answer = co_await std::move(reading);
@@ -178,8 +197,13 @@ Home::Answer Home::survey(Duration limit) {
 
 Home::Finding Home::change(const std::function<wire::HeadChange(const wire::SeenHead&)>& made_of,
                            Duration limit) const {
+  return with_client(limit, [&](s3::Client& client) { return change_by(client, made_of); });
+}
+
+Home::Finding Home::change_by(
+    s3::Client& client,
+    const std::function<wire::HeadChange(const wire::SeenHead&)>& made_of) const {
   using Kind = wire::HeadChange::Kind;
-  s3::Client client(s3_settings(limit));
   for (int i = 0;; ++i) {
     Finding before = read_head(client);
     if (!before) return before;
@@ -210,8 +234,12 @@ Home::Replaced Home::replace(const decide::Epoch& epoch, Duration limit) const {
   return {decide::EpochWritten{}, ours ? old.number : 0};
 }
 
+// Whoever takes the epoch ends the trainer that worked by the one before: not for a folder that it
+// may not use.
 Home::Answer Home::write(decide::Epoch epoch, Duration limit) {
-  if (epoch.state != decide::Epoch::State::Using) end_renewing();
+  const bool takes = epoch.state == decide::Epoch::State::Using;
+  if (auto had = takes ? claim_folder() : std::nullopt) co_return *had;
+  if (!takes) end_renewing();
   std::function<Replaced()> work = [this, epoch, limit] { return replace(epoch, limit); };
   auto writing = apart_.run(std::move(work), limit, the_home);
   auto answer = co_await std::move(writing);
@@ -251,13 +279,14 @@ asio::awaitable<Result<verbs::Home, EffectFailed>> Home::described(std::uint32_t
   co_return home;
 }
 
-// Two agents of one machine have different run directories where their sessions have.
+// Two agents of one machine have different run directories where their sessions have. The other one
+// may be about to end.
 std::optional<EffectFailed> Home::claim_folder() {
   if (folder_) return std::nullopt;
   const std::string path = parts_.job.home();
   io::Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder && ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    return at_home(Failure::MountFailed,
+    return at_home(Failure::Unavailable,
                    "another agent has " + path + ": end it, or give this one its own cache");
   folder_ = std::move(folder);
   return std::nullopt;
@@ -285,6 +314,7 @@ Home::Answer Home::bring(Duration limit) {
   const auto brought = co_await std::move(bringing);
   if (!brought) co_return brought.error();
   const json answer = json::parse(*brought, nullptr, false);
+  count({count_of(answer, "s3_writes"), count_of(answer, "s3_reads")});
   for (const std::string& each : texts_of(answer, "torn"))
     io::note(wire::event("torn-checkpoint"), spdlog::level::warn, "torn checkpoint: {}", each);
   const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
@@ -332,6 +362,7 @@ Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide:
   const auto answered = co_await std::move(keeping);
   if (!answered) co_return answered.error();
   const json answer = json::parse(*answered, nullptr, false);
+  count({count_of(answer, "s3_writes"), count_of(answer, "s3_reads")});
   for (const std::string& each : texts_of(answer, "said")) spdlog::warn("{}", each);
   wire::Head content;
   content.manifest = wire::text_field(answer, "manifest");

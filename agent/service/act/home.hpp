@@ -9,6 +9,7 @@
 #include <string>
 
 #include "agent/aws/aws_client.hpp"
+#include "agent/aws/s3/values.hpp"
 #include "agent/decide/effect.hpp"
 #include "agent/decide/event.hpp"
 #include "agent/io/asio.hpp"
@@ -60,6 +61,8 @@ class Home {
   // head is of another epoch than `epoch`, or (0: of an earlier session's trainer, before anybody
   // looked) of another holder. `kept` is what to say of it.
   Answer keep(std::uint32_t epoch, bool whole, Duration limit, decide::HomeKept& kept);
+  // Requests to S3 since this was asked last, those of the verbs among them.
+  s3::Tally take_requests();
 
  private:
   using Finding = Result<wire::SeenHead, decide::EffectFailed>;
@@ -70,10 +73,15 @@ class Home {
   asio::awaitable<Result<verbs::Home, decide::EffectFailed>> described(std::uint32_t epoch,
                                                                        std::string id);
   Finding read_head(s3::Client& client) const;
+  // With a client whose requests are counted.
+  Finding with_client(Duration limit, const std::function<Finding(s3::Client&)>& work) const;
+  void count(const s3::Tally& requests) const;
   // Reads the head, and writes what is made of it in the place of what was read. What was there
   // before; Failure::Conflict: another epoch is there.
   Finding change(const std::function<wire::HeadChange(const wire::SeenHead&)>& made_of,
                  Duration limit) const;
+  Finding change_by(s3::Client& client,
+                    const std::function<wire::HeadChange(const wire::SeenHead&)>& made_of) const;
   struct Replaced {
     decide::Happening what;
     std::uint32_t held = 0;  // as held_
@@ -101,6 +109,7 @@ class Home {
   wire::S3Location at_;
   wire::S3Location head_;
   std::atomic<std::uint64_t> turn_ = 0;  // of the last commit that began
+  mutable std::atomic<std::uint64_t> writes_ = 0, reads_ = 0;
   Apart apart_;
   InstanceId instance_;
   InstanceId self_;

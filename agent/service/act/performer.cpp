@@ -211,6 +211,9 @@ Performer::Answer Performer::write_ledger(WriteLedger effect, Duration limit) {
   auto keeping = home_->keep(effect.epoch, !ledger.running,
                              std::max(until - dependencies_.now(), Duration(1)), kept);
   what = co_await std::move(keeping);
+  const s3::Tally requests = home_->take_requests();
+  kept.s3_writes = requests.writes;
+  kept.s3_reads = requests.reads;
   dependencies_.deliver({dependencies_.now(), {}, kept});
   co_return what;
 }
