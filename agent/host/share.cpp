@@ -226,6 +226,16 @@ Result<void> lay_out(const verbs::PrepareShare& request, const User& user, Prepa
   return fail("share-silent", "the server did not carry it out: " + laid.error().message);
 }
 
+// The working copies of homes in a bucket, with the trainer's cache in them: all of it can be
+// brought again. Where there is no such disk they are where they are.
+void put_on_disk(const verbs::PrepareShare& request, const Machine& machine, const User& user,
+                 Prepared& prepared) {
+  const fs::path folder =  // of all its experiments
+      fs::path(request.share.mount_point) / *fs::path(request.job).begin();
+  const auto made = make_cache({folder, machine.devices, machine.sysfs}, user);
+  prepared.cache = made ? *made : made.error().message;
+}
+
 }  // namespace
 
 Result<Prepared> prepare_share(const verbs::PrepareShare& request, const Machine& machine) {
@@ -239,6 +249,7 @@ Result<Prepared> prepare_share(const verbs::PrepareShare& request, const Machine
     std::error_code error;
     if (share.kind == "s3") {
       if (may_redirect(*user, share.mount_point)) as.emplace(*user);
+      if (!request.cache.empty() && !as) put_on_disk(request, machine, *user, prepared);
       const auto made = io::make_directories(share.mount_point, 0755);
       if (!made) return fail_errno(made.error(), "cannot make " + share.mount_point);
     }
@@ -259,7 +270,7 @@ Result<Prepared> prepare_share(const verbs::PrepareShare& request, const Machine
     return tl::unexpected<Error>(room.error());
   }
   as.reset();
-  if (!request.cache.empty()) {
+  if (!request.cache.empty() && share.kind != "s3") {
     const auto made = make_cache({request.cache, machine.devices}, *user);
     prepared.cache = made ? *made : made.error().message;
   }

@@ -5,6 +5,7 @@
 
 #include "agent/host/inspect.hpp"
 #include "agent/host/mounts.hpp"
+#include "agent/host/share.hpp"
 #include "disk.hpp"
 
 namespace spotter::act::host {
@@ -58,6 +59,40 @@ TEST_F(InstanceStore, ABlankDiskBecomesTheUsersCacheAndStaysItAfterAReboot) {
   EXPECT_FALSE(fs::exists(directory_ / "cache/job"));
   EXPECT_TRUE(make_cache(request(), nobody()));
   EXPECT_TRUE(fs::exists(directory_ / "cache/job/file"));
+}
+
+TEST_F(InstanceStore, HasTheWorkingCopiesOfHomesInABucket) {
+  verbs::PrepareShare request;
+  request.share.kind = "s3";
+  request.share.mount_point = directory_ / "cache";
+  request.job = "job";
+  request.user = "nobody";
+  request.directories = {"checkpoints", "cache"};
+  request.cache = directory_ / "cache/job/cache";
+  const Machine machine{directory_ / "dev", directory_ / "sys"};
+  const auto prepared = prepare_share(request, machine);
+  ASSERT_TRUE(prepared) << words_of(prepared);
+  EXPECT_TRUE(mount_at(directory_ / "cache"));
+  EXPECT_NE(prepared->cache.find("the cache is"), std::string::npos) << prepared->cache;
+  struct stat status {};
+  ASSERT_EQ(::stat(request.cache.c_str(), &status), 0);
+  EXPECT_EQ(status.st_uid, nobody().uid);
+  EXPECT_TRUE(prepare_share(request, machine)) << "by the next agent";
+}
+
+TEST_F(InstanceStore, HomesInABucketAreOnTheMachinesDiskWhereItHasNone) {
+  fs::remove_all(directory_ / "sys/block/nvme1n1");
+  verbs::PrepareShare request;
+  request.share.kind = "s3";
+  request.share.mount_point = directory_ / "cache";
+  request.job = "job";
+  request.user = "nobody";
+  request.cache = directory_ / "cache/job/cache";
+  const auto prepared = prepare_share(request, {directory_ / "dev", directory_ / "sys"});
+  ASSERT_TRUE(prepared) << words_of(prepared);
+  EXPECT_NE(prepared->cache.find("no instance store"), std::string::npos) << prepared->cache;
+  EXPECT_FALSE(mount_at(directory_ / "cache"));
+  EXPECT_TRUE(fs::is_directory(directory_ / "cache/job"));
 }
 
 TEST_F(InstanceStore, WhatSomebodyElseHasWrittenIsLeftAlone) {

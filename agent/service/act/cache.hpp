@@ -11,6 +11,8 @@ namespace spotter::act {
 // wants none. It exists only where the machine has such disks.
 inline std::string cache_folder(const config::Job& job) {
   if (!job.cache_on_instance_store) return {};
+  // Then the working copy is on that disk, too, and this folder of it goes to no bucket.
+  if (job.storage.in_bucket()) return job.home() + "/cache";
   return job.storage.mount() + "-cache/" + job.name.str();
 }
 

@@ -58,6 +58,7 @@ void Local::lay_out(verbs::PrepareShare& verb) const {
   verb.directories = {"code", "result", "log"};
   if (job_.experiment) verb.directories.emplace_back(config::model_folder);
   verb.directories.push_back(job_.checkpoints.directory);
+  if (!verb.cache.empty() && job_.storage.in_bucket()) verb.directories.emplace_back("cache");
   if (!job_.in_container()) return;
   verb.container = config::container_folder;
   verb.directories.push_back(verb.container);
