@@ -234,9 +234,9 @@ Local::Answer Local::verify(decide::VerifyCheckpoints effect, Duration limit) {
   verbs::Verify verb{.mount_point = job_.home(),
                      .checkpoints = job_.checkpoints.directory,
                      .read_only = effect.read_only,
-                     .proven = proven,
                      .files = job_.checkpoints.files,
-                     .folders = job_.checkpoints.folders};
+                     .folders = job_.checkpoints.folders,
+                     .proven = proven};
   if (verb.files.empty() && !job_.storage.share) verb.user = job_.trainer.user;
   verbs::Request wanted = in_home(std::move(verb));
   auto running = run(std::move(wanted), limit);
