@@ -36,6 +36,15 @@ TEST(Model, AJobWithADeadlineSaysItUntilItIsOver) {
   EXPECT_EQ(build(input).says.find("by noon"), std::string::npos);
 }
 
+TEST(Model, AMemberSaysWhatItsGangDoes) {
+  Input input = input_at(100, Lines("i-1").began(0).trains(20, 0).text());
+  input.status =
+      R"({"says":"training","gang":{"members":4,"machines":3,"round":7,"leader":"i-2"}})";
+  EXPECT_EQ(build(input).says, "training; round 7: 3 of 4 machines train, led by i-2");
+  input.status = R"({"says":"training","gang":["members"]})";
+  EXPECT_EQ(build(input).says, "training");
+}
+
 TEST(Model, HalfWrittenAndForeignLinesAreCounted) {
   const auto model = built(100, Lines("i-1").began(0).trains(20, 0).text() +
                                     "[]\n{\"what\":\"ended\"}\n{\"time\":1700000099,\"wh");
