@@ -187,6 +187,9 @@ class Gang(GangStory):
             "spotter_gang_members 2", f'spotter_gang_info{{leader="{leader}",waits_for=""}} 1',
             'spotter_gang_member_info{member="m1",does="trains"} 1'}.issubset(
                 gang.exported().splitlines()), 30)
+        checked = subprocess.run(["promtool", "check", "metrics"], input=gang.exported(), text=True,
+                                 capture_output=True, check=False, timeout=60)
+        self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, ""))
         noticed = time.time()
         gang.notice("m1")
         self.assertEqual(gang.end("m1"), 75)
