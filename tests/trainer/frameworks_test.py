@@ -75,6 +75,17 @@ class OwnFormat(Api):
                                 "(.*\n)*X_SPOTTER_CHECKPOINT_BYTES=5\n")
 
 
+    def test_in_a_gang_nothing_is_committed_once_another_machine_writes(self):
+        with unittest.mock.patch.dict(os.environ, SPOTTER_GANG_MEMBER="m1"):
+            run = spotter.open(self.checkpoints)
+        made, path = self.checkpoints / ".own-5", self.checkpoints / "own-5"
+        made.mkdir()
+        (self.checkpoints / ".writer-of-gang").write_text("m2 17-4\n")
+        with self.assertRaisesRegex(spotter.SpotterError, r"another machine .*\(m2\)"):
+            run.saved(5, path, made_as=made)
+        self.assertFalse(path.exists())
+        run.close()
+
     def test_the_one_just_written_stays_whatever_lies_there(self):
         folders = Folders(self.checkpoints, 1)
         for step in (1, 2, 9):  # the last one is torn, or of another run
