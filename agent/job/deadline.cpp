@@ -50,10 +50,6 @@ void check_when_needed(Reader& reader, const Node& node, const Deadline& deadlin
 
 }  // namespace
 
-bool is_when_needed(const OnDemand& on_demand) {
-  return on_demand.when == OnDemand::When::After && on_demand.after == Duration{};
-}
-
 Deadline read_deadline(Reader& reader, const Node& root) {
   Deadline deadline;
   const Node* limits = child(root, "limits");
@@ -76,7 +72,7 @@ void check_deadline(Reader& reader, const Node& root, const Deadline& deadline, 
                    "is for a job with both, a deadline (finish_by or within) and limits.dollars");
   if (deadline.gives_way == GivesWay::Dollars) job.limits.dollars.reset();
   const Node* launch = child(root, "launch");
-  if (launch != nullptr && job.launch && is_when_needed(job.launch->on_demand))
+  if (launch != nullptr && job.launch && job.launch->on_demand.when == OnDemand::When::WhenNeeded)
     check_when_needed(reader, *launch, deadline, job);
 }
 

@@ -32,9 +32,6 @@ struct Deadline {
   bool is_set() const { return finish_by || within; }
 };
 
-// launch.on_demand: when-needed. For who does not ask, it is one `after` no time at all.
-bool is_when_needed(const OnDemand& on_demand);
-
 // Its keys, of all of job.yaml, with what is wrong with them.
 Deadline read_deadline(Reader& reader, const Node& root);
 // Checks that involve other parts of the job; where the dollars give way they are no limit of the

@@ -40,7 +40,7 @@ void finish_launch(Reader& reader, const Node& node, Job& job) {
                    "is not gang.size: a fleet has as many instances as its gang has machines; "
                    "leave it out");
   launch.capacity = job.gang->size;
-  if (launch.on_demand.when == OnDemand::When::After)
+  if (launch.on_demand.needs_watcher())
     reader.problem(*child(node, "on_demand"), "launch.on_demand",
                    "is `never` or `always` for a job with `gang:`: one instance on demand is no "
                    "gang");

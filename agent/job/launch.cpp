@@ -74,8 +74,7 @@ Result<OnDemand> parse_on_demand(std::string_view text) {
   constexpr std::string_view after = "after ";
   if (text == "never") return OnDemand{};
   if (text == "always") return OnDemand{OnDemand::When::Always, {}};
-  if (text == "when-needed")
-    return OnDemand{OnDemand::When::After, {}};  // is_when_needed() of deadline.hpp
+  if (text == "when-needed") return OnDemand{OnDemand::When::WhenNeeded, {}};
   if (!text.starts_with(after))
     return failure(in_quotes(text) +
                    " is none of never, always, when-needed, or after and a duration: after 20m");
@@ -283,10 +282,10 @@ void check_launch(Reader& reader, const Node& root, const Job& job) {
   // EBS attaches a volume to one of the two fleets' instances; on a share nothing else tells them
   // who writes.
   const bool unlocked = job.storage.share && !job.storage.in_bucket() && !job.claims && !job.gang;
-  if (launch.on_demand.when == OnDemand::When::After && unlocked)
+  if (launch.on_demand.needs_watcher() && unlocked)
     reader.problem(*node, "launch.on_demand",
-                   "on demand after a while needs `claims:` here, which say who writes while an "
-                   "on-demand and a spot instance are there at once");
+                   "an on-demand instance needs `claims:` here, which say who writes while it and "
+                   "a spot instance are there at once");
   if (job.storage.share && launch.volume)
     reader.problem(*node, "launch.volume", "the job's storage is no EBS volume");
   // Instances and root volumes get these tags, too, and would be taken for the job's volume.

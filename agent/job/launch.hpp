@@ -25,11 +25,14 @@ enum class Allocation : std::uint8_t {
 };
 
 // Whether an instance may be on demand: `after` so long without a spot instance one is, until there
-// is spot capacity again (launch/fallback.hpp decides).
+// is spot capacity again; or when a deadline needs one (launch/fallback.hpp decides).
 struct OnDemand {
-  enum class When : std::uint8_t { Never, After, Always };
+  enum class When : std::uint8_t { Never, After, WhenNeeded, Always };
   When when = When::Never;
-  Duration after{};
+  Duration after{};  // of After
+
+  // Only `spotter watch` asks for it.
+  bool needs_watcher() const { return when == When::After || when == When::WhenNeeded; }
 };
 
 // The blank volume that is made when the job has none.

@@ -160,7 +160,7 @@ std::optional<OwnOutlook> own_outlook(const config::Job& job, const config::Dead
     const double time = hours_between(now, *own.due);
     if (time < work) own.trouble = Trouble::Late;
     const double margins = 2 * kUsualInterval + kUnseen + hours_of(start_of(job, deadline));
-    if (job.launch && is_when_needed(job.launch->on_demand))
+    if (job.launch && job.launch->on_demand.when == config::OnDemand::When::WhenNeeded)
       own.latest = later(now, time - margins - work);
   }
   if (deadline.dollars && progress->dollars + work * dollars_an_hour > *deadline.dollars)

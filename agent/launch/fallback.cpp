@@ -109,7 +109,7 @@ class Decider {
     // Not at once: the target of 0 that goes with it may not be shown yet.
     if (seen.own && seen.own->target > 0 && seen.own->rested)
       result_.forget_rest = abs(seen.now - *seen.own->rested) > 2 * stands;
-    has_deadline_ = is_when_needed(wanted) && seen.prospect.has_value();
+    has_deadline_ = wanted.when == config::OnDemand::When::WhenNeeded && seen.prospect.has_value();
     if (!has_deadline_ || seen.done || !seen.own) return;
     result_.mark.outlook = look_ahead(*seen.prospect, sight_of(seen));
     choice_ = result_.mark.outlook->choice;
@@ -119,7 +119,7 @@ class Decider {
     if (seen_.done) return end_all();
     if (!seen_.own && seen_.beside.empty()) return without_fleet();
     if (!seen_.own) return end_beside("the job's own fleet has ended", 0);
-    if (wanted_.when != config::OnDemand::When::After)
+    if (!wanted_.needs_watcher())
       return seen_.beside.empty() ? say(Action::Over, "job.yaml asks for no on-demand instance")
                                   : end_beside("job.yaml asks for none any more", 0);
     if (result_.mark.spot == Spot::Stopped) return stopped();
@@ -303,7 +303,7 @@ std::optional<WatchMark> mark_of(std::string_view tag) {
 }
 
 Duration settling_time(const config::OnDemand& wanted, Duration start) {
-  const bool due = is_when_needed(wanted);
+  const bool due = wanted.when == config::OnDemand::When::WhenNeeded;
   return std::min<Duration>(due ? start : wanted.after, settled);
 }
 

@@ -14,7 +14,7 @@ using State = WatchedMachine::State;
 using Trouble = Outlook::Trouble;
 using capacity::Use;
 
-const config::OnDemand when_needed{config::OnDemand::When::After, {}};
+const config::OnDemand when_needed{config::OnDemand::When::WhenNeeded, {}};
 const FleetId own("fleet-own"), extra("fleet-on-demand");
 const InstanceId machine("i-0123456789abcdef0");
 const wire::WallTime noon(1'764'000'000s);

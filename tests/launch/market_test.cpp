@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 using Action = Fallback::Action;
 using State = WatchedMachine::State;
 
-const config::OnDemand when_needed{config::OnDemand::When::After, {}};
+const config::OnDemand when_needed{config::OnDemand::When::WhenNeeded, {}};
 const FleetId own("fleet-own"), extra("fleet-on-demand");
 const wire::WallTime noon(1'764'000'000s);
 

@@ -20,7 +20,7 @@ config::Deadline due_in(Duration time) {
 
 config::Job job_when_needed() {
   config::Job job;
-  job.launch.emplace().on_demand = {config::OnDemand::When::After, {}};
+  job.launch.emplace().on_demand = {config::OnDemand::When::WhenNeeded, {}};
   return job;
 }
 

@@ -128,7 +128,7 @@ bool is_watched(const JobFleet& it) {
 }  // namespace
 
 Findings examine_watcher(AwsCalls& calls, const config::Job& job) {
-  if (!job.launch || job.launch->on_demand.when != config::OnDemand::When::After) return {};
+  if (!job.launch || !job.launch->on_demand.needs_watcher()) return {};
   const auto fleets = job_fleets(calls, key_of(job));
   if (!fleets)
     return {{"watcher", Verdict::Warn, fleets.error().message, "whether one runs is open"}};

@@ -144,7 +144,7 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
                                     launch::resource_name(job)};
   using When = config::OnDemand::When;
   if (job.launch->on_demand.when != When::Never) values.many["on-demand-prices"] = {"*"};
-  if (job.launch->on_demand.when == When::After)
+  if (job.launch->on_demand.needs_watcher())
     values.many["watched-fleets"] = {ec2("fleet"), ec2("spot-fleet-request")};
   constexpr std::string_view parameter = "resolve:ssm:";
   if (const std::string& image = job.launch->image; image.starts_with(parameter)) {

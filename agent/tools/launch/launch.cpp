@@ -33,10 +33,6 @@ struct LaunchOptions {
   bool skip_checks = false;
 };
 
-bool needs_watcher(const config::Launch& launch) {
-  return launch.on_demand.when == config::OnDemand::When::After;
-}
-
 void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
 
 // Prints the requests of a first launch as they are sent, except for values that only AWS knows.
@@ -62,7 +58,7 @@ int print_requests(const LaunchedJob& launched) {
   print(wire::command_of(launch::request_fleet(job, {"lt-OF-THE-TEMPLATE", "1"}, "TOKEN", digest)));
   if (job.launch->type == FleetKind::AutoScalingGroup)
     print(wire::command_of(launch::keep_zones(FleetId(launch::resource_name(job)))));
-  if (needs_watcher(*job.launch)) {
+  if (job.launch->on_demand.needs_watcher()) {
     print("# By `spotter watch`, for as long as there is no spot capacity:");
     print(wire::command_of(launch::request_on_demand(
         job, {"lt-OF-THE-TEMPLATE", "1"}, FleetId("fleet-OF-THE-JOB"), "TOKEN", digest)));
@@ -304,7 +300,7 @@ int run(const LaunchOptions& options) {
     return 1;
   }
   print(fleet->str());
-  if (needs_watcher(launch))
+  if (launch.on_demand.needs_watcher())
     io::complain("launch", "an instance on demand comes only while `spotter watch " + options.job +
                                "` runs somewhere, or `spotter watch --once` from a timer: with no "
                                "instance there is nobody else to ask for one");

@@ -226,7 +226,7 @@ class Watcher {
   }
 
   Result<void, CallError> add_prospect(Seen& seen) {
-    if (!is_when_needed(job_.launch->on_demand) || seen.own() == nullptr) return {};
+    if (job_.launch->on_demand.when != config::OnDemand::When::WhenNeeded || seen.own() == nullptr) return {};
     const auto due = due_of(deadline_, seen.all);
     if (!due) return failed("AWS does not say when the job's first fleet was made");
     refresh_prices();
