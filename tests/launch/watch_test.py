@@ -154,6 +154,32 @@ class Watch(launching.LaunchTest):
         self.assertEqual(self.mark(own), first, "nothing new within five minutes")
         self.assertIn(first.split()[-1], said, "it counts from the first look")
 
+    def _by_the_version_of_its_own_fleet(self, more):
+        """A launch that failed after it had made a version of the template leaves the fleet."""
+        self.room(0)
+        self.launch_limited(more)
+        template, = self.ec2.describe_launch_templates(
+            LaunchTemplateNames=[f"spotter-{self.name}"])["LaunchTemplates"]
+        its = str(template["LatestVersionNumber"])
+        self.served.command("policy", "user")
+        self.ec2.create_launch_template_version(
+            LaunchTemplateId=template["LaunchTemplateId"], SourceVersion=its,
+            LaunchTemplateData={"KeyName": "newer"})
+        self.watch()
+        time.sleep(1.1)
+        self.assertIn("asks for it", self.watch())
+        config, = self.on_demand_fleets()[0]["LaunchTemplateConfigs"]
+        self.assertEqual(config["LaunchTemplateSpecification"]["Version"], its)
+
+    def test_the_on_demand_instance_is_of_the_fleets_version_of_the_template(self):
+        self._by_the_version_of_its_own_fleet(AFTER)
+
+    def test_it_is_so_beside_a_spot_fleet_and_a_group(self):
+        for more in (SPOT_FLEET, GROUP):
+            with self.subTest(more):
+                self._by_the_version_of_its_own_fleet(AFTER + more)
+                self.spotter("stop", self.folder / "job.yaml", "--wait")
+
     def test_of_two_that_were_asked_for_at_once_one_stays(self):
         self.to_on_demand()
         extra, = self.on_demand_fleets()

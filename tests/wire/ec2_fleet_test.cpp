@@ -90,6 +90,33 @@ TEST(FleetAnswer, ReadsBothKindsOfFleet) {
   EXPECT_EQ(fleet->next_token, "t");
 }
 
+TEST(FleetAnswer, ReadsWhichTemplateItLaunchesBy) {
+  const std::string configs = R"(<launchTemplateConfigs><item><launchTemplateSpecification>
+      <launchTemplateId>lt-1</launchTemplateId><version>3</version></launchTemplateSpecification>
+      <overrides><item><instanceType>g5.xlarge</instanceType></item></overrides></item>
+      </launchTemplateConfigs>)";
+  const auto spot = decode<DescribeSpotFleetRequests>(
+      fleet_answer("DescribeSpotFleetRequests",
+                   "<spotFleetRequestConfigSet><item><spotFleetRequestId>sfr-1</spotFleetRequestId>"
+                   "<spotFleetRequestState>active</spotFleetRequestState><spotFleetRequestConfig>"
+                   "<targetCapacity>1</targetCapacity>" +
+                       configs + "</spotFleetRequestConfig></item></spotFleetRequestConfigSet>"));
+  ASSERT_TRUE(spot) << spot.error().message;
+  EXPECT_EQ(spot->items.at(0).launch_template, (TemplateInUse{"lt-1", "3"}));
+  const std::string fleet =
+      "<fleetSet><item><fleetId>fleet-1</fleetId><fleetState>active</fleetState>"
+      "<targetCapacitySpecification><totalTargetCapacity>1</totalTargetCapacity>"
+      "</targetCapacitySpecification>";
+  const auto read = [&](const std::string& more) {
+    return decode<DescribeFleets>(
+               fleet_answer("DescribeFleets", fleet + more + "</item></fleetSet>"))
+        ->items.at(0)
+        .launch_template;
+  };
+  EXPECT_EQ(read(configs), (TemplateInUse{"lt-1", "3"}));
+  EXPECT_EQ(read(""), TemplateInUse{});
+}
+
 TEST(FleetAnswer, ReadsPrices) {
   const auto prices = decode<DescribeSpotPriceHistory>(fleet_answer("DescribeSpotPriceHistory", R"(
     <spotPriceHistorySet><item><instanceType>p3.2xlarge</instanceType>
@@ -137,6 +164,11 @@ TEST(FleetAnswer, ReadsWhatAGroupIsUpTo) {
     EXPECT_EQ(read->items.at(0).tags.at("spotter:job"), "mnist");
     EXPECT_EQ(read->next_token, "t");
   }
+  const auto by = groups(group("1", one + all + R"(<MixedInstancesPolicy><LaunchTemplate>
+      <LaunchTemplateSpecification><LaunchTemplateId>lt-1</LaunchTemplateId><Version>3</Version>
+      </LaunchTemplateSpecification></LaunchTemplate></MixedInstancesPolicy>)"));
+  ASSERT_TRUE(by) << by.error().message;
+  EXPECT_EQ(by->items.at(0).launch_template, (TemplateInUse{"lt-1", "3"}));
   EXPECT_FALSE(groups(group("1", one))) << "what is suspended is needed";
 }
 

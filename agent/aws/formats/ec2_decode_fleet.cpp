@@ -58,6 +58,21 @@ int optional_capacity(const Fields& fields, const char* name) {
   return static_cast<int>(std::clamp(fields.optional_decimal(name), 0.0, 1'000'000.0));
 }
 
+TemplateInUse read_template(const Fields& request) {
+  for (const Fields& config : request.optional_items("launchTemplateConfigs")) {
+    const Fields it = config.optional_child("launchTemplateSpecification");
+    return {it.optional_text("launchTemplateId"), it.optional_text("version")};
+  }
+  return {};
+}
+
+TemplateInUse read_template_of_group(const Fields& group) {
+  const Fields it = group.optional_child("MixedInstancesPolicy")
+                        .optional_child("LaunchTemplate")
+                        .optional_child("LaunchTemplateSpecification");
+  return {it.optional_text("LaunchTemplateId"), it.optional_text("Version")};
+}
+
 FleetStatus read_spot_fleet(const Fields& fields) {
   const Fields configuration = fields.child("spotFleetRequestConfig");
   return {.id = fields.name<FleetId>("spotFleetRequestId"),
@@ -67,6 +82,7 @@ FleetStatus read_spot_fleet(const Fields& fields) {
           .fulfilled_capacity = configuration.optional_decimal("fulfilledCapacity"),
           .type = configuration.optional_text("type"),
           .create_time = fields.optional_time("createTime"),
+          .launch_template = read_template(configuration),
           .tags = fields.tags()};
 }
 
@@ -79,6 +95,7 @@ FleetStatus read_fleet(const Fields& fields) {
           .fulfilled_capacity = fields.optional_decimal("fulfilledCapacity"),
           .type = fields.optional_text("type"),
           .create_time = fields.optional_time("createTime"),
+          .launch_template = read_template(fields),
           .tags = fields.tags()};
 }
 
@@ -101,6 +118,7 @@ FleetStatus read_group(const Fields& fields) {
                     .fulfilled_capacity = 0,
                     .type = "maintain",
                     .create_time = fields.optional_time("CreatedTime"),
+                    .launch_template = read_template_of_group(fields),
                     .tags = {}};
   for (const Fields& tag : fields.members("Tags"))
     group.tags[tag.text("Key")] = tag.optional_text("Value");

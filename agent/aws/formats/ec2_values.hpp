@@ -116,6 +116,12 @@ struct FleetCancellation {
   std::vector<FleetFailure> failed;
 };
 
+// A version of a launch template that instances are launched from.
+struct TemplateInUse {
+  std::string id, version;
+  bool operator==(const TemplateInUse&) const = default;
+};
+
 struct FleetStatus {
   FleetId id;
   FleetState state = FleetState::Unknown;
@@ -124,6 +130,7 @@ struct FleetStatus {
   double fulfilled_capacity = 0;
   std::string type;  // request | maintain | instant
   std::optional<WallTime> create_time;
+  TemplateInUse launch_template = {};  // the first one; empty: it names none
   Tags tags;
 };
 

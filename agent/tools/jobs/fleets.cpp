@@ -46,7 +46,8 @@ void add(std::vector<JobFleet>& to, FleetKind kind, const std::vector<wire::Flee
                   it.create_time,
                   wire::value_of(it.tags, tag::role),
                   wire::value_of(it.tags, tag::watched),
-                  wire::value_of(it.tags, tag::rests)});
+                  wire::value_of(it.tags, tag::rests),
+                  it.launch_template});
   }
 }
 

@@ -28,6 +28,7 @@ struct JobFleet {
   std::string role;     // of `spotter prepare`'s and of on-demand fleets beside the job's own
   std::string watched;  // its tag (launch/fallback.hpp),
   std::string rests;    // and that of a rest
+  wire::TemplateInUse launch_template = {};
 
   // It is the job's own: trains, and waits for spot capacity unless all of it is on demand.
   bool is_own() const;

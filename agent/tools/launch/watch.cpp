@@ -124,26 +124,22 @@ void write_rest(AwsCalls& calls, const Seen& seen, const std::string& text) {
   if (!written) io::complain("watch", written.error().message);
 }
 
-// With the template that the job's own fleet launches from: `spotter launch` makes a version of it
-// before each fleet. Two watchers that saw the same time ask for the same fleet.
-Result<wire::AwsCommand, CallError> request_of(AwsCalls& calls, const config::Job& job,
-                                               const Seen& seen, const launch::WatchMark& mark) {
+// By the version of the template that the job's own fleet launches from: a newer one may be of a
+// launch that failed later. Two watchers that saw the same time ask for the same fleet.
+Result<wire::AwsCommand, CallError> request_of(const config::Job& job, const Seen& seen,
+                                               const launch::WatchMark& mark) {
   const JobFleet& own = *seen.own();
-  const auto templates = templates_of(calls, launch::resource_name(job));
-  if (!templates) return tl::unexpected(templates.error());
-  if (templates->empty())
-    return failed("there is no launch template " + launch::resource_name(job) +
-                  ": `spotter launch` makes it");
-  const wire::LaunchTemplate& newest = templates->front();
+  const auto& [id, version] = own.launch_template;
+  if (id.empty() || version.empty())
+    return failed("AWS does not say which launch template " + own.fleet.id.str() + " launches by");
   const std::string when = own.fleet.id.str() + "\n" + wire::to_rfc3339(mark.since) + seen.ended;
   const std::string token = "on-demand-" + wire::sha256_hex(when).substr(0, 40);
-  return launch::request_on_demand(job, {newest.id, newest.latest_version}, own.fleet.id, token,
-                                   own.digest);
+  return launch::request_on_demand(job, {id, version}, own.fleet.id, token, own.digest);
 }
 
 Result<void, CallError> ask_on_demand(AwsCalls& calls, const config::Job& job, const Seen& seen,
                                       const launch::WatchMark& mark, bool dry_run) {
-  const auto request = request_of(calls, job, seen, mark);
+  const auto request = request_of(job, seen, mark);
   if (!request) return tl::unexpected(request.error());
   if (dry_run) {
     std::printf("%s\n", wire::command_of(*request).c_str());
@@ -226,7 +222,8 @@ class Watcher {
   }
 
   Result<void, CallError> add_prospect(Seen& seen) {
-    if (job_.launch->on_demand.when != config::OnDemand::When::WhenNeeded || seen.own() == nullptr) return {};
+    if (job_.launch->on_demand.when != config::OnDemand::When::WhenNeeded || seen.own() == nullptr)
+      return {};
     const auto due = due_of(deadline_, seen.all);
     if (!due) return failed("AWS does not say when the job's first fleet was made");
     refresh_prices();
