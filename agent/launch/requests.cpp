@@ -195,14 +195,14 @@ AwsCommand create_template_version(const config::Job& job, const std::string& id
   return command("ec2", "CreateLaunchTemplateVersion", input, Repeatable::No);
 }
 
-AwsCommand request_fleet(const config::Job& job, const TemplateVersion& launch_template,
-                         const std::string& token, const std::string& digest) {
-  const wire::Tags tags = fleet_tags(job, digest);
+AwsCommand request_fleet(const config::Job& job, const FleetRequest& wanted) {
+  wire::Tags tags = fleet_tags(job, wanted.digest);
+  if (wanted.first_launch) tags[tag::first_launch] = wire::to_rfc3339(*wanted.first_launch);
   if (job.launch->type == FleetKind::AutoScalingGroup)
-    return create_group(job, launch_template, tags);
+    return create_group(job, wanted.launch_template, tags);
   if (job.launch->type == FleetKind::SpotFleet)
-    return spot_fleet(job, launch_template, token, tags);
-  return ec2_fleet(job, launch_template, token, tags);
+    return spot_fleet(job, wanted.launch_template, wanted.token, tags);
+  return ec2_fleet(job, wanted.launch_template, wanted.token, tags);
 }
 
 AwsCommand run_instance(const config::Job& job, const TemplateVersion& launch_template,
@@ -261,7 +261,7 @@ std::string request_digest(const config::Job& job, const std::string& user_data)
   config::Job plain = job;
   plain.launch->capacity = 0;
   plain.storage = {};  // in user_data already; so a fleet made before its tag existed matches
-  const auto fleet = request_fleet(plain, {}, "", "");
+  const auto fleet = request_fleet(plain, {});
   const auto content = create_template(plain, {job.launch->image, user_data});
   return wire::sha256_hex(fleet.action + fleet.input + content.input).substr(0, 16);
 }

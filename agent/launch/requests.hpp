@@ -4,9 +4,11 @@
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_CreateAutoScalingGroup.html
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "agent/aws/formats/aws_command.hpp"
+#include "agent/base/clock_text.hpp"
 #include "agent/job/job.hpp"
 
 namespace spotter::launch {
@@ -38,8 +40,13 @@ struct TemplateVersion {
 };
 // The fleet, of any kind. Two requests with the same token make only one fleet; an Auto Scaling
 // group is made once by its name.
-wire::AwsCommand request_fleet(const config::Job& job, const TemplateVersion& launch_template,
-                               const std::string& token, const std::string& digest);
+struct FleetRequest {
+  TemplateVersion launch_template;
+  std::string token, digest;
+  // Of the job, if this is not its first: EC2 forgets a fleet two days after its end.
+  std::optional<wire::WallTime> first_launch = {};
+};
+wire::AwsCommand request_fleet(const config::Job& job, const FleetRequest& wanted);
 // Launches one instance of a type in a place as a fleet would, for a dry run: EC2 then also checks
 // image, profile, security groups and key. `place`: a zone or subnet; empty: any.
 wire::AwsCommand run_instance(const config::Job& job, const TemplateVersion& launch_template,

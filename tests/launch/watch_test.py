@@ -230,6 +230,30 @@ class Watch(launching.LaunchTest):
         self.assertNotEqual(self.launch(changed), own)
         self.assertEqual(due(), first, "and not from the second")
 
+    def test_a_time_within_outlives_the_fleet_of_the_first_launch(self):
+        """EC2 shows a fleet for two days after its end: the next one has its time as a tag."""
+        own = self.launch_limited(DEADLINE)
+        made = next(it["CreateTime"] for it in self.fleets() if it["Id"] == own)
+        self.assertNotIn("spotter:first-launch", self.tags(own))
+        second = self.launch(DEADLINE + "limits: {hours: 100}\n")
+        self.assertEqual(self.tags(second)["spotter:first-launch"],
+                         made.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        # As if the first one were forgotten, and older than all that is shown.
+        first = (made - datetime.timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.served.command("policy", "user")
+        self.ec2.create_tags(Resources=[second],
+                             Tags=[{"Key": "spotter:first-launch", "Value": first}])
+        third = self.launch(DEADLINE + "limits: {hours: 200}\n")
+        self.assertEqual(self.tags(third)["spotter:first-launch"], first)
+        self.watch()
+        shown = self.spotter("status", "--job", self.folder / "job.yaml", code=None).stdout
+        due = (made + datetime.timedelta(hours=2)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.assertRegex(shown, rf"(?m)^deadline +by {due}; 100 % left")
+
+    def tags(self, fleet):
+        return {tag["Key"]: tag["Value"] for it in self.fleets() if it["Id"] == fleet
+                for tag in it["Tags"]}
+
     def test_a_deadline_that_is_past_is_refused(self):
         past = "finish_by: 2020-01-01T00:00Z\n"
         self.assertIn("the job was to finish by 2020-01-01T00:00:00Z, which is past",

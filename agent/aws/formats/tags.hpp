@@ -23,7 +23,8 @@ inline constexpr const char* prepared =
     "spotter:prepared";  // config::digest_of() what was filled in
 
 // Of fleets.
-inline constexpr const char* request = "spotter:request";  // request_digest()
+inline constexpr const char* request = "spotter:request";            // request_digest()
+inline constexpr const char* first_launch = "spotter:first-launch";  // of the job: its time
 // Of the on-demand fleet that `spotter watch` makes: the id of the job's own fleet, which waits for
 // spot capacity beside it, and ends with it.
 inline constexpr const char* beside = "spotter:beside";

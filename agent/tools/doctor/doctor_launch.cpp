@@ -190,7 +190,7 @@ Findings examine_fleet(AwsCalls& calls, const LaunchedJob& launched,
     if (it.check == "permissions") it.verdict = std::min(it.verdict, Verdict::Warn);
   // Auto Scaling has no DryRun.
   if (launch.type == FleetKind::AutoScalingGroup) return findings;
-  const auto fleet = launch::request_fleet(job, version, "dry-run", launched.digest);
+  const auto fleet = launch::request_fleet(job, {version, "dry-run", launched.digest});
   auto more = examine_calls(calls, {wire::query_of(fleet)}, of_the_launcher);
   std::ranges::move(more, std::back_inserter(findings));
   return findings;

@@ -9,8 +9,11 @@
 
 namespace spotter::command {
 
-// finish_by, or so long after its first launch, by the fleets of its that EC2 still shows (for two
-// days after their end). None: it has no deadline, or was not launched.
+// When the first of its own fleets was made, by those that EC2 still shows (for two days after
+// their end) and what their tags say of those before them. None: it was not launched.
+std::optional<wire::WallTime> first_launch_of(const std::vector<JobFleet>& fleets);
+
+// finish_by, or so long after its first launch. None: it has no deadline, or was not launched.
 std::optional<wire::WallTime> due_of(const config::Deadline& deadline,
                                      const std::vector<JobFleet>& fleets);
 

@@ -37,6 +37,7 @@ void add(std::vector<JobFleet>& to, FleetKind kind, const std::vector<wire::Flee
     const std::string whose = wire::value_of(it.tags, tag::job);
     if (whose.empty() || (!job.name.empty() && whose != job.name)) continue;
     if (is_namesakes(it.tags, job)) continue;
+    const auto first = wire::parse_rfc3339(wire::value_of(it.tags, tag::first_launch));
     to.push_back({{kind, it.id},
                   whose,
                   wire::value_of(it.tags, tag::storage),
@@ -47,7 +48,8 @@ void add(std::vector<JobFleet>& to, FleetKind kind, const std::vector<wire::Flee
                   wire::value_of(it.tags, tag::role),
                   wire::value_of(it.tags, tag::watched),
                   wire::value_of(it.tags, tag::rests),
-                  it.launch_template});
+                  it.launch_template,
+                  first ? std::optional(*first) : std::nullopt});
   }
 }
 

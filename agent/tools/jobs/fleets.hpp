@@ -29,6 +29,7 @@ struct JobFleet {
   std::string watched;  // its tag (launch/fallback.hpp),
   std::string rests;    // and that of a rest
   wire::TemplateInUse launch_template = {};
+  std::optional<wire::WallTime> first_launch = {};  // of the job, as its tag says
 
   // It is the job's own: trains, and waits for spot capacity unless all of it is on demand.
   bool is_own() const;

@@ -55,7 +55,8 @@ int print_requests(const LaunchedJob& launched) {
   print("# Once no other fleet of the job is at work:");
   if (job.launch->type == FleetKind::AutoScalingGroup)
     print("# (a group that is there already is changed to this instead)");
-  print(wire::command_of(launch::request_fleet(job, {"lt-OF-THE-TEMPLATE", "1"}, "TOKEN", digest)));
+  print(
+      wire::command_of(launch::request_fleet(job, {{"lt-OF-THE-TEMPLATE", "1"}, "TOKEN", digest})));
   if (job.launch->type == FleetKind::AutoScalingGroup)
     print(wire::command_of(launch::keep_zones(FleetId(launch::resource_name(job)))));
   if (job.launch->on_demand.needs_watcher()) {
@@ -138,9 +139,8 @@ Result<FleetId, CallError> create_fleet(AwsCalls& calls, const wire::Query& quer
 }
 
 Result<FleetId, CallError> request(AwsCalls& calls, const LaunchedJob& launched,
-                                   const launch::TemplateVersion& version,
-                                   const std::string& token) {
-  const auto command = launch::request_fleet(launched.job, version, token, launched.digest);
+                                   const launch::FleetRequest& wanted) {
+  const auto command = launch::request_fleet(launched.job, wanted);
   const auto query = wire::query_of(command);
   const FleetKind kind = launched.job.launch->type;
   if (kind == FleetKind::AutoScalingGroup) {
@@ -263,8 +263,11 @@ Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& laun
   const std::string own = job.name.str() + "\n" + config::storage_name(job) + "\n" + generation;
   const std::string token = "spotter-" + wire::sha256_hex(own).substr(0, 40);
   const JobFleet* group = group_of(*found, job);
-  const auto fleet = group != nullptr ? renew(calls, launched, *version, *group)
-                                      : request(calls, launched, *version, token);
+  const auto fleet =
+      group != nullptr
+          ? renew(calls, launched, *version, *group)
+          : request(calls, launched,
+                    {*version, token, launched.digest, first_launch_of(found->fleets)});
   return fleet ? settle(calls, key_of(job), *fleet) : fleet;
 }
 
