@@ -108,6 +108,8 @@ std::optional<wire::Identity> AwsCalls::here() {
 
 const Region& AwsCalls::region() const { return parts_->aws.client().region(); }
 
+wire::WallTime AwsCalls::now() const { return parts_->aws.client().aws_time(); }
+
 template <class T, class Call>
 Result<T, CallError> AwsCalls::wait_for(const Call& call, const std::string& action) {
   using Answer = std::optional<Result<T, CallError>>;

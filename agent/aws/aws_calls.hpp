@@ -41,6 +41,8 @@ class AwsCalls {
   AwsCalls& operator=(const AwsCalls&) = delete;
 
   const Region& region() const;
+  // By AWS's clock, once it has answered: that of this machine may be wrong.
+  wire::WallTime now() const;
 
   // The body of a 200; an error's message names the action. Throttling and AWS's own trouble were
   // waited out for a minute at most.

@@ -265,10 +265,22 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::attempt(const SignedC
   auto pending = http_.send(std::move(request));
   Result<io::HttpResponse, CallError> response = co_await std::move(pending);
   if (!response) co_return tl::unexpected(std::move(response.error()));
+  note_time(*response);
   if (response->status == 200) co_return std::move(response->body);
   CallError error = from_response(*response);
   if (wire::classify(error.status, error.code) == ErrorClass::ClockSkew) learn_clock(*response);
   co_return tl::unexpected(std::move(error));
+}
+
+// A Date is of whole seconds, and was on its way: who counts between two answers is not to see
+// such steps.
+void AwsClient::note_time(const io::HttpResponse& response) {
+  constexpr std::chrono::seconds of_the_network{5};
+  const auto header = response.headers.find("date");
+  if (header == response.headers.end()) return;
+  const auto date = wire::parse_http_date(header->second);
+  if (date && std::chrono::abs(*date - aws_time()) > of_the_network)
+    ahead_ = *date - settings_.clock();
 }
 
 void AwsClient::learn_clock(const io::HttpResponse& response) {

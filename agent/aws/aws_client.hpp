@@ -81,6 +81,9 @@ class AwsClient {
   asio::awaitable<Result<std::string, CallError>> batch(wire::BatchCall call, Duration deadline);
   asio::awaitable<Result<std::string, CallError>> efs(wire::EfsCall call, Duration deadline);
 
+  // Now by AWS's clock, as its newest answer says it; by ours before the first one.
+  wire::WallTime aws_time() const { return settings_.clock() + ahead_; }
+
   const Region& region() const { return settings_.region; }
   const CallTallies& tallies() const { return tallies_; }
 
@@ -92,6 +95,7 @@ class AwsClient {
   asio::awaitable<Result<std::string, CallError>> perform(SignedCall call, Duration deadline);
   asio::awaitable<Result<std::string, CallError>> attempt(const SignedCall& call, Duration left);
   bool renew(const CallError& error);  // true: worth an immediate second attempt
+  void note_time(const io::HttpResponse& response);
   void learn_clock(const io::HttpResponse& response);
   wire::WallTime now() const;
 
@@ -101,8 +105,9 @@ class AwsClient {
   Backoff backoff_;
   RetryBucket bucket_;
   CallTallies tallies_;
-  std::chrono::seconds skew_{0};  // AWS's clock minus ours
-  bool clock_was_wrong_ = false;  // learnt since the last renew()
+  std::chrono::seconds ahead_{0};  // AWS's clock, of ours
+  std::chrono::seconds skew_{0};   // the same for signatures: only since one was refused
+  bool clock_was_wrong_ = false;   // learnt since the last renew()
 };
 
 template <class Request>

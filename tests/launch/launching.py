@@ -212,7 +212,8 @@ class Recorder:
                 there.request("POST", self.path, body, dict(self.headers))
                 answer = there.getresponse()
                 text = answer.read()
-                self.send_response(answer.status)
+                self.send_response_only(answer.status)  # without a Date of this machine's
+                self.send_header("Date", answer.headers["Date"])
                 self.send_header("Content-Length", str(len(text)))
                 self.end_headers()
                 self.wfile.write(text)

@@ -2,6 +2,7 @@
 no more, and what it writes down between two looks."""
 
 import datetime
+import email.utils
 import json
 import pathlib
 import re
@@ -61,6 +62,10 @@ class Watch(launching.LaunchTest):
             {"Name": "instance-state-name", "Values": ["pending", "running"]}])
         return [it.get("InstanceLifecycle") for one in found["Reservations"]
                 for it in one["Instances"]]
+
+    def time_of_aws(self):
+        headers = self.ec2.describe_fleets()["ResponseMetadata"]["HTTPHeaders"]
+        return email.utils.parsedate_to_datetime(headers["date"])
 
     def mark(self, fleet):
         return next((tag["Value"] for it in self.fleets() if it["Id"] == fleet
@@ -201,8 +206,8 @@ class Watch(launching.LaunchTest):
     def test_for_a_deadline_an_on_demand_instance_comes_at_once(self):
         self.room(0)
         # An hour of work in 80 minutes: after a look of ten minutes more a start would be too late.
-        # The emulator's clock is ahead: `within` counts from its fleet's time.
-        due = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(minutes=80)
+        # By the emulator's clock, which is ahead of this machine's, and faster.
+        due = self.time_of_aws() + datetime.timedelta(minutes=80)
         own = self.launch_limited(
             DEADLINE.replace("within: 3h", due.strftime("finish_by: %Y-%m-%dT%H:%M:%SZ")))
         said = self.watch()
@@ -253,6 +258,17 @@ class Watch(launching.LaunchTest):
     def tags(self, fleet):
         return {tag["Key"]: tag["Value"] for it in self.fleets() if it["Id"] == fleet
                 for tag in it["Tags"]}
+
+    def test_the_time_is_that_of_aws(self):
+        """Whose clock is twenty times faster here, and has been for as long as this takes."""
+        own = self.launch_limited("  on_demand: after 1h\n")
+        before = self.time_of_aws() - datetime.timedelta(seconds=6)  # so much is the network's
+        printed, written = self.watch().split()[0], self.mark(own).split()[0]
+        after = self.time_of_aws()
+        for said in (printed, written):
+            looked = datetime.datetime.fromisoformat(said.replace("Z", "+00:00"))
+            self.assertLessEqual(before, looked)
+            self.assertLessEqual(looked, after)
 
     def test_a_deadline_that_is_past_is_refused(self):
         past = "finish_by: 2020-01-01T00:00Z\n"

@@ -162,6 +162,23 @@ TEST_F(Aws, LearnsTheTimeFromTheRefusal) {
   EXPECT_EQ(server_.requests().size(), 3u);
 }
 
+TEST_F(Aws, KnowsTheTimeThatEachAnswerSays) {
+  EXPECT_EQ(client_.aws_time(), clock_) << "nobody has said another one";
+  const auto time_after = [&](const char* date) {
+    Reply reply{.body = no_volumes};
+    reply.headers.emplace_back("Date", date);
+    script_ = {reply};
+    EXPECT_TRUE(call(wire::DescribeVolumes{}));
+    return wire::to_rfc3339(client_.aws_time());
+  };
+  EXPECT_EQ(time_after("Sat, 21 Nov 2026 10:15:27 GMT"), "2026-11-21T10:15:30Z") << "on its way";
+  EXPECT_EQ(time_after("Sat, 21 Nov 2026 12:00:00 GMT"), "2026-11-21T12:00:00Z");
+  EXPECT_EQ(time_after("Sat, 21 Nov 2026 11:59:59 GMT"), "2026-11-21T12:00:00Z");
+  clock_ += 1h;  // was set right, in part
+  EXPECT_EQ(time_after("Sat, 21 Nov 2026 12:00:09 GMT"), "2026-11-21T12:00:09Z");
+  EXPECT_EQ(time_after("yesterday"), "2026-11-21T12:00:09Z");
+}
+
 TEST_F(Aws, FollowsThePages) {
   const std::string item =
       "<item><resourceId>i-1</resourceId><resourceType>instance</resourceType><key>k</key>"

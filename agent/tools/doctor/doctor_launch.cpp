@@ -135,7 +135,7 @@ Findings examine_watcher(AwsCalls& calls, const config::Job& job) {
   const auto own = std::ranges::find_if(*fleets, [](const JobFleet& it) { return is_watched(it); });
   if (own == fleets->end()) return {};
   const auto mark = launch::mark_of(own->watched);
-  const auto now = std::chrono::system_clock::now();
+  const auto now = calls.now();
   const std::string id = own->fleet.id.str();
   if (mark && now - mark->looked < 2 * launch::longest_interval)
     return {{"watcher", Verdict::Ok, id + " was watched at " + wire::to_rfc3339(mark->looked), ""}};

@@ -118,7 +118,7 @@ JobKey key_of(const config::Job& job) { return {job.name.str(), config::storage_
 
 std::string launch_failure(AwsCalls& calls, const JobFleet& fleet) {
   constexpr std::chrono::hours since{1};
-  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  const auto now = calls.now();
   const auto page = [&](const std::string& token) {
     const auto query = wire::describe_history(fleet.fleet, now - since, token);
     return calls.ask(query, wire::decode_history, fleet.fleet.kind);

@@ -218,9 +218,10 @@ Result<void, CallError> wait_for_profile(AwsCalls& calls, const config::Job& job
   return await_profile(calls, wire::query_of(instance), "launch");
 }
 
-Result<void> refuse_past(const config::Deadline& deadline, const std::vector<JobFleet>& fleets) {
+Result<void> refuse_past(const config::Deadline& deadline, const std::vector<JobFleet>& fleets,
+                         wire::WallTime now) {
   const auto due = due_of(deadline, fleets);
-  if (!due || *due > std::chrono::system_clock::now()) return {};
+  if (!due || *due > now) return {};
   return failure("the job was to finish by " + wire::to_rfc3339(*due) +
                  ", which is past: give it a later `finish_by` or a longer `within`, or none");
 }
@@ -233,7 +234,7 @@ Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& laun
   if (checked && !passes(examine_before_launch(calls, launched))) return tl::unexpected(refused);
   const auto found = look(calls, job);
   if (!found) return tl::unexpected(found.error());
-  if (const auto due = refuse_past(deadline, found->fleets); !due)
+  if (const auto due = refuse_past(deadline, found->fleets, calls.now()); !due)
     return failed(due.error().message);
   const std::string generation = found->generation();
   const auto preparers = preparing(calls, key_of(job));
@@ -279,7 +280,8 @@ int run(const LaunchOptions& options) {
   }
   config::Launch& launch = *launched->job.launch;
   const auto deadline = config::load_deadline(options.job);
-  const auto due = deadline ? refuse_past(*deadline, {}) : tl::unexpected(deadline.error());
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  const auto due = deadline ? refuse_past(*deadline, {}, now) : tl::unexpected(deadline.error());
   if (!due) return io::complain("launch", due.error().message, wrong_input);
   if (options.dry_run && !says_zone_ids(launch)) return print_requests(*launched);
   const auto calls = AwsCalls::open();

@@ -11,11 +11,7 @@
 namespace spotter::command {
 namespace {
 
-constexpr double fresh_for = 600;  // seconds; a status is published every two minutes
-
-double wall_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
+constexpr std::chrono::minutes fresh_for{10};  // a status is published every two minutes
 
 // The newest price of each pool.
 using Newest = std::map<std::pair<std::string, std::string>, wire::SpotPrice>;
@@ -39,7 +35,7 @@ std::string trouble_of(const Result<std::vector<wire::SpotPrice>, CallError>& sp
 void read_spot(AwsCalls& calls, const config::Launch& launch, PoolPrices& prices) {
   wire::DescribeSpotPriceHistory history;
   for (const std::string& type : launch.instance_types) history.types.emplace_back(type);
-  history.start = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  history.start = calls.now();
   const auto spot = calls.ask_all(std::move(history));
   const Newest newest = spot ? newest_of(*spot, launch) : Newest();
   const auto dollars = [](const auto& it) { return it.second.dollars_per_hour; };
@@ -88,7 +84,10 @@ Result<std::optional<launch::Published>> published_progress(const config::Job& j
   const auto number = [&](const char* name) {
     return std::max(0.0, wire::number_field(*status, name).value_or(0));
   };
-  const bool fresh = wall_seconds() - number("updated") < fresh_for;
+  // Both by S3's clock: neither this machine's nor the instance's need be right.
+  const auto now = wire::parse_http_date(answer->header("date"));
+  const auto written = wire::parse_http_date(answer->header("last-modified"));
+  const bool fresh = now && written && *now - *written < fresh_for;
   launch::Published published;
   published.progress = {.step = number("checkpoint_step"),
                         .total = number("steps_total"),

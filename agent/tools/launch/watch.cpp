@@ -71,9 +71,9 @@ Result<bool, CallError> is_done(AwsCalls& calls, const config::Job& job) {
 
 Result<Seen, CallError> look_once(AwsCalls& calls, const config::Job& job) {
   Seen seen;
-  seen.watched.now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   auto fleets = job_fleets(calls, key_of(job));
   if (!fleets) return tl::unexpected(fleets.error());
+  seen.watched.now = calls.now();
   seen.all = *fleets;
   std::erase_if(*fleets, [&](const JobFleet& it) {
     if (!it.is_at_work() && !it.is_own()) seen.ended += "\n" + it.fleet.id.str();
@@ -210,8 +210,7 @@ class Watcher {
   // The figures change at each look: alone they are printed when they are written down.
   void say(const std::string& reason, const std::string& figures, bool news) {
     if (reason == said_ && (figures.empty() || !news)) return;
-    const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-    std::printf("%s %s%s%s\n", wire::to_rfc3339(now).c_str(), reason.c_str(),
+    std::printf("%s %s%s%s\n", wire::to_rfc3339(calls_.now()).c_str(), reason.c_str(),
                 figures.empty() ? "" : "; ", figures.c_str());
     said_ = reason;
   }
