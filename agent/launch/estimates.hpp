@@ -14,6 +14,8 @@ struct Published {
   Progress progress;
   std::string stage;      // decide::name() of it
   bool has_step = false;  // the trainer has said a step since it began
+  InstanceId instance = {};
+  std::optional<wire::WallTime> at = {};  // by AWS's clock
 };
 
 // None: it is of an earlier run, which has finished. REQUIRES: the job is not done.

@@ -78,6 +78,14 @@ bool runs_on_demand(const WatchedMachine& it) {
   return !it.spot && (it.state == State::Starting || it.state == State::Running);
 }
 
+// The on-demand machine that came last, as its fleet replaces one that failed.
+const WatchedMachine* on_demand_machine(const Watched& seen) {
+  const WatchedMachine* last = nullptr;
+  for (const WatchedMachine& it : seen.machines)
+    if (runs_on_demand(it) && (last == nullptr || it.launched > last->launched)) last = &it;
+  return last;
+}
+
 // What it runs on. An on-demand instance that was asked for is one.
 Sight sight_of(const Watched& seen) {
   Sight sight{.now = seen.now,
@@ -209,14 +217,41 @@ class Decider {
     if (std::ranges::none_of(seen_.beside, works) && !seen_.beside.empty())
       return given_up(seen_.beside.front());
     // Its machine failed, and there may be no other: without a spot instance nothing would train.
-    if (seen_.beside.empty() || std::ranges::none_of(seen_.machines, runs_on_demand))
+    const WatchedMachine* machine = on_demand_machine(seen_);
+    if (seen_.beside.empty() || machine == nullptr)
       return say(Action::Wake, "the on-demand instance has gone: " + seen_.own->id.str() +
+                                   " asks for spot capacity again");
+    result_.silence = silence(*machine);
+    if (result_.silence)
+      return say(Action::Wake, silent_text(*result_.silence) + ": " + seen_.own->id.str() +
                                    " asks for spot capacity again");
     if (has_deadline_ && choice_ == Use::OnDemand)
       return say(Action::Wait, "on demand, by " + seen_.beside.front().id.str() +
                                    ", as the deadline asks; " + seen_.own->id.str() + " rests");
     return say(Action::Wake,
                "there is time again: " + seen_.own->id.str() + " asks for spot capacity again");
+  }
+
+  // It has had the job for long enough to publish something, since its launch or since the rest.
+  std::optional<Silence> silence(const WatchedMachine& it) const {
+    if (!seen_.publication_known || !it.launched) return std::nullopt;
+    wire::WallTime last = std::max(result_.mark.since, *it.launched);
+    if (seen_.publication) last = std::max(last, seen_.publication->at);
+    if (seen_.now - last < whole(start_ + silent_for)) return std::nullopt;
+    return Silence{last, it.id};
+  }
+
+  static std::string silent_text(const Silence& it) {
+    return "the on-demand instance " + it.instance.str() + " has published nothing since " +
+           wire::to_rfc3339(it.since);
+  }
+
+  // A fleet was woken because of it, and it has not published since.
+  bool is_silent(const WatchedMachine& it) const {
+    const auto& known = seen_.own->silence;
+    if (!known || known->instance != it.id) return false;
+    const auto& last = seen_.publication;
+    return !last || last->instance != it.id || last->at <= known->since;
   }
 
   Fallback given_up(const WatchedFleet& fleet) {
@@ -236,9 +271,15 @@ class Decider {
 
   // A spot instance is there beside the on-demand one, and the deadline wants that one.
   Fallback leave(const WatchedMachine& spot, const WatchedFleet& fleet) {
-    const bool runs = std::ranges::any_of(
-        seen_.machines, [&](const WatchedMachine& it) { return has_settled(it); });
+    const bool runs = std::ranges::any_of(seen_.machines, [&](const WatchedMachine& it) {
+      return has_settled(it) && !is_silent(it);
+    });
     const std::string why = "on demand, by " + fleet.id.str() + ", as the deadline asks";
+    const auto silent = std::ranges::find_if(
+        seen_.machines, [&](const WatchedMachine& it) { return is_silent(it); });
+    if (!runs && silent != seen_.machines.end())
+      return say(Action::Wait, silent_text(*seen_.own->silence) + ": the spot instance " +
+                                   spot.id.str() + " stays beside it");
     if (!runs || !seen_.own->rests) return say(Action::Wait, why);
     result_.forget_rest = false;
     result_.mark.spot = Spot::Rests;
@@ -280,6 +321,22 @@ std::string tag_of(const WatchMark& mark) {
          " since " + wire::to_rfc3339(mark.since) +
          (mark.instance.empty() ? "" : " " + mark.instance.str()) +
          (mark.outlook ? " " + tag_of(*mark.outlook) : "");
+}
+
+constexpr std::string_view silent_word = "silent ";
+
+std::string tag_of(const Silence& silence) {
+  return std::string(silent_word) + wire::to_rfc3339(silence.since) + " " + silence.instance.str();
+}
+
+std::optional<Silence> silence_of(std::string_view tag) {
+  if (!tag.starts_with(silent_word)) return std::nullopt;
+  tag.remove_prefix(silent_word.size());
+  const auto space = std::min(tag.find(' '), tag.size());
+  const auto since = wire::parse_rfc3339(tag.substr(0, space));
+  tag.remove_prefix(std::min(space + 1, tag.size()));
+  if (!since || !tag.starts_with("i-") || !InstanceId::fits(tag)) return std::nullopt;
+  return Silence{*since, InstanceId(tag)};
 }
 
 std::optional<WatchMark> mark_of(std::string_view tag) {

@@ -29,7 +29,7 @@ namespace spotter::launch {
 
 // What `spotter watch` writes into the tag spotter:watched of the job's fleet. EC2 shows ended
 // instances for about an hour only, and a watcher that a timer starts each minute has no memory.
-// All times are the watcher's own: its clock may differ from that of AWS.
+// All times are AWS's, as its answers say them: the clock of who watches may be wrong.
 struct WatchMark {
   // The job's spot instance, or why none is looked for: its fleet is to have no instance (given up,
   // or stopped), the watcher has it rest, or the job is done.
@@ -58,6 +58,17 @@ struct WatchedMachine {
   std::optional<wire::WallTime> launched;
 };
 
+// An on-demand instance that lives, but has published nothing for as long as a start takes and
+// `silent_for` more, while the job's own fleet rests.
+struct Silence {
+  wire::WallTime since{};  // nothing until then
+  InstanceId instance;
+  bool operator==(const Silence&) const = default;
+};
+inline constexpr std::chrono::minutes silent_for{10};
+std::string tag_of(const Silence& silence);
+std::optional<Silence> silence_of(std::string_view tag);  // none: it says no such thing
+
 struct WatchedFleet {
   FleetId id;
   int target = 0;     // 0: its agent gave the job up, a person stopped it, or it rests
@@ -65,6 +76,15 @@ struct WatchedFleet {
   // Its tag spotter:rests: when a watcher had it rest. Apart from the mark, which each look of each
   // watcher may write over.
   std::optional<wire::WallTime> rested;
+  // In its place: why it was woken. For that instance it does not rest again, or it would each time
+  // its spot instance is there.
+  std::optional<Silence> silence = {};
+};
+
+// What the job's agents published last.
+struct Publication {
+  InstanceId instance;
+  wire::WallTime at{};
 };
 
 // What AWS shows of the job. Fleets: those that launch instances now or later.
@@ -76,6 +96,9 @@ struct Watched {
   std::vector<WatchedMachine> machines;
   std::optional<WatchMark> mark;     // of an earlier look
   std::optional<Prospect> prospect;  // REQUIRED for when-needed
+  // Could it be read? Then none: nothing was published.
+  bool publication_known = false;
+  std::optional<Publication> publication = {};
 };
 
 struct Fallback {
@@ -89,9 +112,10 @@ struct Fallback {
   };
   Action action = Action::Wait;
   std::vector<FleetId> fleets;
-  std::string reason;        // a sentence for a person
-  WatchMark mark;            // of this look
-  bool forget_rest = false;  // the fleet's tag of a rest is of one that is over
+  std::string reason;                   // a sentence for a person
+  WatchMark mark;                       // of this look
+  bool forget_rest = false;             // the fleet's tag of a rest is of one that is over
+  std::optional<Silence> silence = {};  // of Wake: what that tag is to say then
 };
 
 // `start`: start_of() of the job.

@@ -283,6 +283,54 @@ TEST(WhenNeeded, AFleetThatRestsWakesWhenTheOnDemandMachineFails) {
   EXPECT_EQ(job.look().action, Action::Wait) << "another one comes";
 }
 
+// It lives, but its agent never began, or hangs.
+TEST(WhenNeeded, AFleetThatRestsWakesOnceWhenTheOnDemandInstancePublishesNothing) {
+  Job job;
+  job.rest();
+  const InstanceId paid = job.seen.machines.back().id;
+  const wire::WallTime rested = job.seen.now;
+  job.seen.publication = Publication{machine, rested - 1min};  // of the spot instance
+  EXPECT_EQ(job.look(30min).action, Action::Wait) << "nobody could read what is published";
+  job.seen.publication_known = true;
+  job.seen.now = rested;
+  EXPECT_EQ(job.look(24min).action, Action::Wait) << "a start of 15 min, and 10 more";
+  const Fallback next = job.look(1min);
+  EXPECT_EQ(next.action, Action::Wake);
+  EXPECT_EQ(next.reason, "the on-demand instance i-0aaaaaaaaaaaaaaaa has published nothing since " +
+                             wire::to_rfc3339(rested) + ": fleet-own asks for spot capacity again");
+  ASSERT_TRUE(next.silence);
+  job.seen.own->target = 1;
+  job.seen.own->silence = silence_of(tag_of(*next.silence));
+  EXPECT_EQ(job.look(1min).action, Action::Wait);
+  job.add(true, State::Running);
+  for (int look = 0; look < 10; ++look)
+    EXPECT_EQ(job.look(10min).action, Action::Wait) << "and does not rest for it again";
+  EXPECT_NE(job.look().reason.find("the spot instance i-0123456789abcdef0 stays beside it"),
+            std::string::npos);
+  job.seen.publication = Publication{paid, job.seen.now};
+  EXPECT_EQ(job.look(1min).action, Action::Rest) << "it was only slow";
+}
+
+TEST(WhenNeeded, AnOnDemandInstanceThatPublishesIsNotSilent) {
+  Job job;
+  job.rest();
+  job.seen.publication_known = true;
+  for (int look = 0; look < 10; ++look) {
+    job.seen.publication = Publication{job.seen.machines.back().id, job.seen.now};
+    EXPECT_EQ(job.look(20min).action, Action::Wait);
+  }
+  EXPECT_EQ(job.look(5min).action, Action::Wake) << "it did, and hangs now";
+}
+
+TEST(WhenNeeded, OfWhatIsSilentTheTagIsReadAsItWasWritten) {
+  const Silence silence{noon, machine};
+  EXPECT_EQ(tag_of(silence), "silent 2025-11-24T16:00:00Z i-0123456789abcdef0");
+  EXPECT_EQ(silence_of(tag_of(silence)), silence);
+  for (const char* wrong : {"", "no", "2025-11-24T16:00:00Z", "silent ", "silent noon i-1",
+                            "silent 2025-11-24T16:00:00Z", "silent 2025-11-24T16:00:00Z x"})
+    EXPECT_FALSE(silence_of(wrong)) << wrong;
+}
+
 TEST(WhenNeeded, ARestTeachesNothingOfTheSpotCapacity) {
   Job job;
   job.rest();

@@ -96,6 +96,9 @@ Result<std::optional<launch::Published>> published_progress(const config::Job& j
                         .steps_an_hour = fresh ? number("steps_per_second") * 3600 : 0,
                         .dollars = number("spent_dollars")};
   published.stage = wire::text_field(*status, "stage");
+  if (const auto id = wire::text_field(*status, "instance"); InstanceId::fits(id))
+    published.instance = InstanceId(id);
+  if (written) published.at = *written;
   published.has_step = wire::number_field(*status, "step").has_value();
   return launch::of_this_run(published);
 }

@@ -97,6 +97,7 @@ Result<Seen, CallError> look_once(AwsCalls& calls, const config::Job& job) {
   if (const JobFleet* own = seen.own()) {
     seen.watched.own = {own->fleet.id, own->target, own->fleet.kind != FleetKind::AutoScalingGroup};
     if (const auto rested = wire::parse_rfc3339(own->rests)) seen.watched.own->rested = *rested;
+    seen.watched.own->silence = launch::silence_of(own->rests);
     seen.watched.mark = launch::mark_of(own->watched);
   }
   return seen;
@@ -202,6 +203,8 @@ class Watcher {
     if (next.action == Action::Wake) done = set_target(calls_, *seen, 1, options_.dry_run);
     if (next.action == Action::End) done = end(calls_, *seen, next.fleets, options_.dry_run);
     if (!done) return tl::unexpected(done.error());
+    // Not before: at target 0 this tag must say that the fleet rests.
+    if (!options_.dry_run && next.silence) write_rest(calls_, *seen, launch::tag_of(*next.silence));
     if (!marked) return tl::unexpected(marked.error());
     return next.action == Action::Over;
   }
@@ -247,6 +250,8 @@ class Watcher {
       prospect.zone = pool->zone;
     }
     if (published) spent_ = says ? says->progress.dollars : 0;
+    seen.watched.publication_known = published.has_value();
+    if (says && says->at) seen.watched.publication = {says->instance, *says->at};
     prospect.spent_unknown = deadline_.dollars && !spent_;
     if (deadline_.dollars && spent_)
       prospect.dollars_left = std::max(0.0, *deadline_.dollars - *spent_);
