@@ -81,22 +81,6 @@ void Status::observe(const wire::GangReport& gang, Time now) {
   gang_ = gang;
 }
 
-void StepPace::observe(std::uint64_t step, Time now) {
-  constexpr Duration renewed{120'000};
-  const Mark mark{step, now};
-  if (!older_ || step < newer_.step) older_ = newer_ = last_ = mark;
-  last_ = mark;
-  if (now - newer_.at < renewed) return;
-  older_ = newer_;
-  newer_ = mark;
-}
-
-std::optional<double> StepPace::per_second() const {
-  if (!older_ || last_.step <= older_->step || last_.at <= older_->at) return std::nullopt;
-  const auto took = std::chrono::duration<double>(last_.at - older_->at);
-  return static_cast<double>(last_.step - older_->step) / took.count();
-}
-
 // Before the trainer has said its step, what is left is not known.
 void Status::look_ahead(const decide::Facts& facts) {
   outlook_.reset();

@@ -7,25 +7,11 @@
 
 #include "agent/decide/state.hpp"
 #include "agent/launch/deadline.hpp"
+#include "agent/launch/step_pace.hpp"
 #include "agent/wire/datagram.hpp"
 #include "agent/wire/gang_report.hpp"
 
 namespace spotter {
-
-// The trainer's speed over its last two to four minutes.
-class StepPace {
- public:
-  void observe(std::uint64_t step, Time now);
-  std::optional<double> per_second() const;
-
- private:
-  struct Mark {
-    std::uint64_t step = 0;
-    Time at{};
-  };
-  std::optional<Mark> older_;
-  Mark newer_, last_;
-};
 
 class Status {
  public:
@@ -51,7 +37,7 @@ class Status {
   config::Deadline deadline_;
   std::optional<launch::OwnOutlook> outlook_;
   wire::Progress progress_;
-  StepPace pace_;
+  launch::StepPace pace_;
   std::string trainer_says_;
   std::string storage_says_;
   std::optional<double> window_trained_;
