@@ -13,10 +13,6 @@ using std::chrono::seconds;
 
 using capacity::Use;
 
-constexpr Spot all_spots[] = {Spot::None,    Spot::Starts, Spot::Runs,
-                              Spot::Stopped, Spot::Done,   Spot::Rests};
-constexpr const char* spot_words[] = {"no spot", "spot starts", "spot runs",
-                                      "stopped", "done",        "spot rests"};
 constexpr std::chrono::minutes settled{5};  // a boot with its installation takes two to four
 // A description of EC2 may be 30 s old: a target of 0 that has stood for longer is not a rest whose
 // mark is not seen yet.
@@ -316,49 +312,6 @@ class Decider {
 
 }  // namespace
 
-std::string tag_of(const WatchMark& mark) {
-  return wire::to_rfc3339(mark.looked) + " " + spot_words[static_cast<std::size_t>(mark.spot)] +
-         " since " + wire::to_rfc3339(mark.since) +
-         (mark.instance.empty() ? "" : " " + mark.instance.str()) +
-         (mark.outlook ? " " + tag_of(*mark.outlook) : "");
-}
-
-constexpr std::string_view silent_word = "silent ";
-
-std::string tag_of(const Silence& silence) {
-  return std::string(silent_word) + wire::to_rfc3339(silence.since) + " " + silence.instance.str();
-}
-
-std::optional<Silence> silence_of(std::string_view tag) {
-  if (!tag.starts_with(silent_word)) return std::nullopt;
-  tag.remove_prefix(silent_word.size());
-  const auto space = std::min(tag.find(' '), tag.size());
-  const auto since = wire::parse_rfc3339(tag.substr(0, space));
-  tag.remove_prefix(std::min(space + 1, tag.size()));
-  if (!since || !tag.starts_with("i-") || !InstanceId::fits(tag)) return std::nullopt;
-  return Silence{*since, InstanceId(tag)};
-}
-
-std::optional<WatchMark> mark_of(std::string_view tag) {
-  for (const Spot spot : all_spots) {
-    const std::string between =
-        " " + std::string(spot_words[static_cast<std::size_t>(spot)]) + " since ";
-    const auto at = tag.find(between);
-    if (at == tag.npos) continue;
-    std::string_view rest = tag.substr(at + between.size());
-    const auto looked = wire::parse_rfc3339(tag.substr(0, at));
-    const auto since = wire::parse_rfc3339(rest.substr(0, rest.find(' ')));
-    if (!looked || !since) continue;
-    rest.remove_prefix(std::min(rest.find(' '), rest.size() - 1) + 1);
-    WatchMark mark{*looked, spot, *since, {}, outlook_of(rest)};
-    if (const auto id = rest.substr(0, rest.find(' '));
-        id.starts_with("i-") && InstanceId::fits(id))
-      mark.instance = InstanceId(id);
-    return mark;
-  }
-  return std::nullopt;
-}
-
 Duration settling_time(const config::OnDemand& wanted, Duration start) {
   const bool due = wanted.when == config::OnDemand::When::WhenNeeded;
   return std::min<Duration>(due ? start : wanted.after, settled);
@@ -374,16 +327,6 @@ bool OverSince::see(bool over, std::chrono::steady_clock::time_point now) {
   if (!over) since_.reset();
   if (over && !since_) since_ = now;
   return since_ && now - *since_ >= over_for;
-}
-
-bool is_news(const std::optional<WatchMark>& before, const WatchMark& now) {
-  const auto said = [](const WatchMark& it) {
-    return it.outlook ? std::pair(it.outlook->choice, it.outlook->trouble)
-                      : std::pair(Use::Nothing, Outlook::Trouble::None);
-  };
-  return !before || before->spot != now.spot || before->since != now.since ||
-         before->instance != now.instance || said(*before) != said(now) ||
-         now.looked - before->looked >= marked_every;
 }
 
 Fallback decide_fallback(const config::OnDemand& wanted, Duration start, const Watched& seen) {
