@@ -179,7 +179,7 @@ void Agent::compose_loop(Region region) {
       act::TrainerKeys::Parts{context_, job_, run_directory_, aws_->client(), aws_->credentials(),
                               [this] { return !loop_->state().facts.identity.instance.empty(); }});
   keys_->resume();
-  observers_.notify_by(std::make_unique<Notifier>(context_, http_, aws_->client(), job_));
+  observers_.reach_aws({context_, http_, aws_->client(), *cloud_, job_});
   data_ = std::make_unique<act::DataVolumes>(aws_->client(), *local_, job_, policy_, now);
   trainer_ = std::make_unique<act::Trainer>(
       job_,

@@ -278,6 +278,7 @@ std::optional<std::string> status_text(std::string_view bytes, Time now, std::si
   page.line("instance", joined(instance, " in ", is.text("zone")));
   page.line("on demand", is.text("on_demand"));
   add_parts(page, "deadline", is.text("outlook"));
+  add_parts(page, "watcher", is.text("watcher"));
   page.line("volume", is.text("volume"));
   page.line("fleet", is.text("fleet"));
   add_what_comes(page, is);

@@ -269,6 +269,25 @@ TEST(WatchMark, IsReadAsItWasWritten) {
     EXPECT_FALSE(mark_of(wrong)) << wrong;
 }
 
+TEST(WatchMark, IsASentenceForWhoAsksForTheTag) {
+  const wire::WallTime at(1'764'000'000s);
+  const WatchMark mark{at, WatchMark::Spot::Runs, at - 20min, machine, {}};
+  EXPECT_EQ(words_of_watcher(tag_of(mark), at + 20min),
+            "watched at 2025-11-24T16:00:00Z: spot runs since 2025-11-24T15:40:00Z");
+  EXPECT_EQ(words_of_watcher(tag_of(mark), at + 21min),
+            "nobody has watched since 2025-11-24T16:00:00Z: no on-demand instance comes");
+  EXPECT_EQ(words_of_watcher("", at), "");
+  const std::string outlook =
+      "use=wait trouble=none left=5.20/0.340 latest=2025-11-24T21:10:00Z dollars=0.39/1 "
+      "zone=us-west-2b had=2/10.4 lacked=1/3";
+  const std::string words =
+      words_of_watcher("2025-11-24T16:00:00Z no spot since 2025-11-24T16:00:00Z " + outlook, at);
+  EXPECT_EQ(words,
+            "watched at 2025-11-24T16:00:00Z: no spot since 2025-11-24T16:00:00Z; 34 % left, about "
+            "5.2 h; on demand from 2025-11-24T21:10:00Z at the latest; spot in us-west-2b is 61 % "
+            "cheaper and lasted 5.2 h on average");
+}
+
 TEST(WatchMark, IsWrittenWhenItSaysSomethingNewAndEachFewMinutes) {
   using enum WatchMark::Spot;
   const wire::WallTime at(1'764'000'000s);

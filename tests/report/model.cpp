@@ -31,6 +31,8 @@ TEST(Model, AJobWithADeadlineSaysItUntilItIsOver) {
   input.status = R"({"says":"training on vol-1","outlook":"by noon; 34 % left"})";
   EXPECT_EQ(build(input).says, "training on vol-1; by noon; 34 % left");
   EXPECT_NE(to_markdown(build(input)).find("by noon; 34 % left"), std::string::npos);
+  input.status = R"({"says":"training","watcher":"watched at ten: spot is 61 % cheaper"})";
+  EXPECT_EQ(build(input).says, "training; watched at ten: spot is 61 % cheaper");
   input = input_at(9000, two_hours());
   input.status = R"({"outlook":"by noon"})";
   EXPECT_EQ(build(input).says.find("by noon"), std::string::npos);

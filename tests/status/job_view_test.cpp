@@ -155,10 +155,13 @@ TEST(JobView, OfAMachineThatIsGoneNoOutlookIsLeft) {
   JobSeen seen{.job = "mnist", .published = published(now - 1000), .now = now};
   auto status = json::parse(seen.published->status);
   status["outlook"] = "34 % left";
+  status["watcher"] = "watched at noon";
   seen.published->status = status.dump();
   EXPECT_FALSE(view_of(seen).contains("outlook"));
+  EXPECT_FALSE(view_of(seen).contains("watcher"));
   seen.instances = {instance("i-1", State::Running)};
   EXPECT_EQ(view_of(seen)["outlook"], "34 % left");
+  EXPECT_EQ(view_of(seen)["watcher"], "watched at noon");
 }
 
 TEST(JobView, OfAnOnDemandMachineSaysWhatItCosts) {

@@ -72,6 +72,11 @@ TEST(StatusText, SaysHowFarTheBucketIsAndHowFastTheWayThere) {
             "bucket      has step 7\n");
 }
 
+TEST(StatusText, HasWhatTheWatcherWroteDown) {
+  EXPECT_EQ(*status_text(R"({"version":1,"watcher":"watched at noon: spot runs"})", Time(), 80),
+            "watcher     watched at noon: spot runs\n");
+}
+
 TEST(StatusText, OfOurVersionOnly) {
   EXPECT_FALSE(status_text(R"({"version":2,"job":"a"})", Time()));
   EXPECT_FALSE(status_text(R"({"job":"a"})", Time()));

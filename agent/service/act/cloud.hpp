@@ -37,6 +37,9 @@ class Cloud {
   // Both do the same before to the fleet that the tag spotter:beside of this one names.
   Answer cancel_fleet(Fleet fleet, Duration limit);
   Answer scale_to_zero(Fleet fleet, Duration limit);
+  // The tag of `spotter watch` of the job's own fleet, which is this one or the one beside it;
+  // empty: there is none.
+  asio::awaitable<Result<std::string, CallError>> watchers_tag(Fleet fleet, Duration limit);
   // Completes the lifecycle hook that holds this instance, if any does.
   Answer complete_lifecycle(Fleet group, InstanceId self, Duration limit);
   // How many of its instances run or are pending. 0: unknown.

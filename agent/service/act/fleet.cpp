@@ -124,6 +124,19 @@ asio::awaitable<Result<wire::FleetStatus, CallError>> Cloud::status_of(Fleet fle
   co_return first(answer);
 }
 
+asio::awaitable<Result<std::string, CallError>> Cloud::watchers_tag(Fleet fleet, Duration limit) {
+  auto asking = status_of(fleet, limit / 2);
+  const auto status = co_await std::move(asking);
+  if (!status) co_return tl::unexpected(status.error());
+  const std::string own = wire::value_of(status->tags, tag::beside);
+  if (own.empty() || !FleetId::fits(own)) co_return wire::value_of(status->tags, tag::watched);
+  const Fleet beside{kind_of(own), FleetId(own)};
+  auto looking = status_of(beside, limit / 2);
+  const auto there = co_await std::move(looking);
+  if (!there) co_return tl::unexpected(there.error());
+  co_return wire::value_of(there->tags, tag::watched);
+}
+
 Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
   const Duration limit = whole / 5;  // five calls at most
   wire::DescribeInstances request;

@@ -51,6 +51,13 @@ Observers::Observers(asio::io_context& context, const config::Job& job,
   history_.add_sink([this](const wire::HistoryEntry& entry) { publisher_->on_entry(entry); });
 }
 
+void Observers::reach_aws(const Aws& aws) {
+  notifier_ = std::make_unique<Notifier>(aws.context, aws.http, aws.client, aws.job);
+  watcher_says_ = std::make_unique<WatcherSays>(
+      aws.context, aws.cloud, aws.job,
+      [this](std::string words) { status_.watcher_says(std::move(words)); });
+}
+
 void Observers::on_message(const wire::TrainerMessage& message, Time now) {
   history_.on_message(message);
   if (message.window_trained)
@@ -86,6 +93,7 @@ void Observers::on_event(const decide::Event& event, const decide::State& state,
   status_.update(state, journal_.said(), event.at, moved);
   monitor_.update(event.at, moved);
   if (publisher_) publisher_->publish_status(represents_job(state));
+  if (watcher_says_) watcher_says_->on_event(state, event.at);
   history_.on_event(event, state, policy_, before);
   if (const auto it = rules_.after(event, before, state, policy_); it && notifier_)
     notifier_->send(*it);

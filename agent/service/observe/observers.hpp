@@ -14,6 +14,7 @@
 #include "agent/service/observe/notifier.hpp"
 #include "agent/service/observe/publisher.hpp"
 #include "agent/service/observe/status.hpp"
+#include "agent/service/observe/watcher_says.hpp"
 
 namespace spotter {
 
@@ -30,8 +31,15 @@ class Observers {
   void on_gang(const wire::GangReport& gang, Time now);
   // To be called after each step of the core; `before`: the index of the stage before it.
   void on_event(const decide::Event& event, const decide::State& state, std::size_t before);
-  // Notifications are sent from now on: they need AWS access.
-  void notify_by(std::unique_ptr<Notifier> notifier) { notifier_ = std::move(notifier); }
+  // Notifications are sent from now on, and the fleet's tag is read: they need AWS access.
+  struct Aws {
+    asio::io_context& context;
+    io::HttpClient& http;
+    act::AwsClient& client;
+    act::Cloud& cloud;
+    const config::Job& job;
+  };
+  void reach_aws(const Aws& aws);
   // Returns when all observers are done, after `at_most` at the latest.
   asio::awaitable<void> finish(Duration at_most);
   // To be called before an effect is carried out.
@@ -54,6 +62,7 @@ class Observers {
   BestValues best_values_;
   NotificationRules rules_;
   std::unique_ptr<Notifier> notifier_;
+  std::unique_ptr<WatcherSays> watcher_says_;
   History history_;
   std::unique_ptr<Publisher> publisher_;  // if job.yaml has `publish:`
 };

@@ -61,7 +61,8 @@ class View {
       // Fields of a trainer that no longer runs.
       for (const char* gone : {"steps_per_second", "wake_boottime_ms", "wake", "deadline",
                                "notice_deadline_ms", "storage_says", "blocked", "detail", "outlook",
-                               "work_left_seconds", "on_demand_by", "deadline_trouble", "gang"})
+                               "work_left_seconds", "on_demand_by", "deadline_trouble", "gang",
+                               "watcher"})
         view_.erase(gone);
     }
     show_stage();
@@ -179,9 +180,10 @@ class View {
     if (!fleets.empty()) view_["fleet"] = fleets;
     for (const JobFleet& it : seen_.fleets) {
       const auto mark = launch::mark_of(it.watched);
-      if (mark && mark->outlook && it.is_own() && it.is_at_work() && !is_done())
-        view_["outlook"] = (seen_.due ? "by " + wire::to_rfc3339(*seen_.due) + "; " : "") +
-                           launch::text_of(*mark->outlook);
+      if (!mark || !mark->outlook || !it.is_own() || !it.is_at_work() || is_done()) continue;
+      view_.erase("watcher");  // says the same, of some minutes ago
+      view_["outlook"] = (seen_.due ? "by " + wire::to_rfc3339(*seen_.due) + "; " : "") +
+                         launch::text_of(*mark->outlook);
     }
   }
 

@@ -83,6 +83,10 @@ class FinishBy(launched.Launched):
         shown = self.spotter("status", "--job", self.file).stdout
         self.assertRegex(shown, r"(?m)^deadline +by \S+Z; \d+ % left, about [\d.]+ h; on demand "
                                 r"now; spot")
+        # Its machine knows what the watcher wrote down, with the prices.
+        seen = self.wait_status(paid, "what the watcher said", lambda one: one.get("watcher"), 60)
+        self.assertRegex(seen["watcher"], r"^watched at \S+Z: no spot since \S+Z; \d+ % left, .*; "
+                                          r"spot in us-west-2\w is \d+ % cheaper and lasted")
         # A spot instance comes, and the job returns to it.
         self.room(*self.world.zones)
         back = self.wait_instance([one, paid], 90)
