@@ -37,17 +37,31 @@ HttpResponse Control::answer(const HttpRequest& request) {
 }
 
 HttpResponse Control::state() {
-  auto document = json::parse(parts_.world.state_json(parts_.now()), nullptr, false);
+  const auto state_of = [this](world::World& world) {
+    return json::parse(world.state_json(parts_.now()), nullptr, false);
+  };
+  auto document = state_of(parts_.regions.home());
   document["mode"] = parts_.mode;
   describe_s3(document);
   document["batch"] = parts_.batch.describe();
+  describe_machines(document);
+  document["regions"] = json::object();
+  for (const auto& world : parts_.regions.all()) {
+    if (world.get() == &parts_.regions.home()) continue;
+    auto other = state_of(*world);
+    describe_machines(other);
+    document["regions"][world->settings().region.str()] = std::move(other);
+  }
+  return answer_with(200, document);
+}
+
+void Control::describe_machines(json& document) {
   for (auto& instance : document["instances"]) {
     const InstanceId id(text(instance, "id"));
     if (const auto endpoint = parts_.machines.metadata_endpoint(id); !endpoint.empty())
       instance["metadata"] = endpoint;
     if (const auto pid = parts_.machines.inside(id)) instance["pid"] = *pid;
   }
-  return answer_with(200, document);
 }
 
 void Control::describe_s3(json& document) {
@@ -76,7 +90,7 @@ HttpResponse Control::post(std::string_view what, const json& body) {
 HttpResponse Control::add_instance(const json& body) {
   const Zone zone(text(body, "zone"));
   const InstanceType type(text(body, "type", "p3.2xlarge"));
-  const auto added = parts_.world.add_instance(zone, type, parts_.now());
+  const auto added = parts_.regions.of(zone).add_instance(zone, type, parts_.now());
   if (!added) return error(400, added.error().message);
   parts_.settle();
   return answer_with(
@@ -93,13 +107,13 @@ world::Expected<void> Control::interrupt(const InstanceId& id, const json& body)
   if (action == actions.end())
     return world::refusal("InvalidParameterValue",
                           "'" + name + "' is not one of terminate, stop, hibernate");
-  return parts_.world.interrupt(id, action->second, lead_of(body), parts_.now());
+  return parts_.regions.of(id).interrupt(id, action->second, lead_of(body), parts_.now());
 }
 
 Duration Control::lead_of(const json& body) const {
   const auto given = body.find("in_ms");
   if (given == body.end() || !given->is_number_integer())
-    return parts_.world.settings().interruption_lead;
+    return parts_.regions.home().settings().interruption_lead;
   return Duration{given->get<Duration::rep>()};
 }
 
@@ -110,16 +124,18 @@ world::Expected<void> Control::market(const json& body) {
   };
   const auto pools = body.find("pools");
   if (pools == body.end() || !pools->is_array()) return malformed();
-  std::vector<world::PoolChange> changes;
+  std::map<world::World*, std::vector<world::PoolChange>> changes;
   for (const json& it : *pools) {
     const bool whole = it.is_object() && it.contains("available") && it["available"].is_boolean() &&
                        it.contains("dollars") && it["dollars"].is_number();
     const std::string type = whole ? text(it, "type") : "", zone = whole ? text(it, "zone") : "";
     if (!InstanceType::fits(type) || !Zone::fits(zone)) return malformed();
-    changes.push_back(
+    changes[&parts_.regions.of(Zone(zone))].push_back(
         {InstanceType(type), Zone(zone), it["available"].get<bool>(), it["dollars"].get<double>()});
   }
-  return parts_.world.set_pools(changes, lead_of(body), parts_.now());
+  for (const auto& [world, its] : changes)
+    if (auto set = world->set_pools(its, lead_of(body), parts_.now()); !set) return set;
+  return {};
 }
 
 std::vector<std::string> Control::fault_names() {
@@ -127,6 +143,16 @@ std::vector<std::string> Control::fault_names() {
   for (auto& line : s3::Service::fault_names()) lines.push_back(std::move(line));
   for (auto& line : world::batch::Batch::setting_names()) lines.push_back(std::move(line));
   return lines;
+}
+
+// Of a zone in its region, else in all.
+world::Expected<void> Control::fault_of_worlds(
+    const std::string& name, const std::map<std::string, std::string>& arguments) {
+  if (const auto zone = arguments.find("zone"); zone != arguments.end() && Zone::fits(zone->second))
+    return parts_.regions.of(Zone(zone->second)).fault(name, arguments, parts_.now());
+  for (const auto& world : parts_.regions.all())
+    if (auto done = world->fault(name, arguments, parts_.now()); !done) return done;
+  return {};
 }
 
 // What EC2 and S3 both have (throttle, deny, ...) is passed to both.
@@ -138,15 +164,15 @@ world::Expected<void> Control::fault(const json& body) {
   const std::string name = text(body, "name");
   if (s3::Service::is_own_fault(name)) return parts_.s3.fault(name, arguments);
   if (name.starts_with("batch-")) return parts_.batch.set(name, arguments);
-  auto changed = parts_.world.fault(name, arguments, parts_.now());
+  auto changed = fault_of_worlds(name, arguments);
   if (changed && world::s3::Faults::shares(name)) return parts_.s3.fault(name, arguments);
   return changed;
 }
 
 world::Expected<void> Control::change(std::string_view what, const json& body) {
-  auto& world = parts_.world;
   const Time now = parts_.now();
   const InstanceId id(text(body, "instance"));
+  world::World& world = parts_.regions.of(id);
   if (what == "interrupt") return interrupt(id, body);
   if (what == "rebalance") return world.rebalance(id, now);
   if (what == "withdraw") return world.withdraw(id, now);
@@ -155,7 +181,9 @@ world::Expected<void> Control::change(std::string_view what, const json& body) {
   if (what == "market") return market(body);
   if (what == "policy") {
     const auto documents = body.value("documents", std::vector<std::string>());
-    return world.set_policies(text(body, "who"), documents);
+    for (const auto& it : parts_.regions.all())
+      if (auto set = it->set_policies(text(body, "who"), documents); !set) return set;
+    return {};
   }
   return world::refusal("NotFound", "no such control: " + std::string(what), 404);
 }

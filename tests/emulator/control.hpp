@@ -1,5 +1,5 @@
 // The control API, /_spotter/... on the API port, JSON. Not for instances: they get 404.
-//   GET  state, faults
+//   GET  state, faults; of the home, "regions" has those of the others
 //   POST interrupt  {"instance","action"?,"in_ms"?}
 //   POST rebalance, withdraw, kill  {"instance"}
 //   POST instance   {"zone","type"?} -> {"instance","metadata"}
@@ -11,10 +11,12 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 
 #include "tests/emulator/http.hpp"
 #include "tests/emulator/machines.hpp"
+#include "tests/emulator/regions.hpp"
 #include "tests/emulator/s3/service.hpp"
 #include "tests/world/batch/batch.hpp"
 #include "tests/world/world.hpp"
@@ -24,7 +26,7 @@ namespace spotter::emulator {
 class Control {
  public:
   struct Parts {
-    world::World& world;
+    Regions& regions;
     s3::Service& s3;
     world::batch::Batch& batch;
     Machines& machines;
@@ -41,12 +43,15 @@ class Control {
  private:
   HttpResponse state();
   void describe_s3(nlohmann::json& document);
+  void describe_machines(nlohmann::json& document);
   HttpResponse post(std::string_view what, const nlohmann::json& body);
   HttpResponse add_instance(const nlohmann::json& body);
   world::Expected<void> change(std::string_view what, const nlohmann::json& body);
   world::Expected<void> market(const nlohmann::json& body);
   Duration lead_of(const nlohmann::json& body) const;
   world::Expected<void> fault(const nlohmann::json& body);
+  world::Expected<void> fault_of_worlds(const std::string& name,
+                                        const std::map<std::string, std::string>& arguments);
   world::Expected<void> interrupt(const InstanceId& id, const nlohmann::json& body);
 
   Parts parts_;

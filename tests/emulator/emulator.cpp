@@ -101,6 +101,8 @@ Result<std::unique_ptr<Emulator>> Emulator::create(ServeOptions options) {
   if (!directory) return tl::unexpected(directory.error());
   std::unique_ptr<Emulator> emulator(
       new Emulator(std::move(options), std::move(*directory), *namespaces, std::move(tls)));
+  if (emulator->options_.empty_account && emulator->regions_.all().size() > 1)
+    return failure("--empty-account is of one region: IAM is one for all of them");
   auto listener = Listener::open(emulator->context_, emulator->options_.api,
                                  emulator->service(false), emulator->tls_);
   if (!listener) return tl::unexpected(listener.error());
@@ -115,7 +117,7 @@ Emulator::Emulator(ServeOptions options, Directory directory, bool namespaces, T
       tls_(std::move(tls)),
       started_(boot_time()),
       origin_(wall_clock()),
-      world_(settings_of(options_, origin_), options_.seed),
+      regions_(settings_of(options_, origin_), options_.seed),
       record_(options_.record),
       s3_({directory_.path() / "s3", world_.settings().region.str(), [this] { return clocks(); },
            [this](std::string_view access_key) { return shared_key(access_key); },
@@ -130,14 +132,14 @@ Emulator::Emulator(ServeOptions options, Directory directory, bool namespaces, T
                settle();
              }},
             [this](const VolumeId& volume, bool mounted) {
-              world_.set_mounted(volume, mounted, now());
+              regions_.of(volume).set_mounted(volume, mounted, now());
               settle();
             }),
       batch_(world_, host_.machines(), directory_.path(), options_.seed),
       efs_(world_, options_.seed),
       parameters_(directory_.path()),
       topics_(directory_.path() / "sns"),
-      control_({world_, s3_, batch_.batch(), host_.machines(), [this] { return now(); },
+      control_({regions_, s3_, batch_.batch(), host_.machines(), [this] { return now(); },
                 [this] {
                   share_credentials();
                   settle();
@@ -157,7 +159,8 @@ HttpService Emulator::service(bool from_inside) {
 
 void Emulator::share_credentials() {
   const std::lock_guard lock(credentials_mutex_);
-  for (const auto& [access_key, it] : world_.cloud().credentials) credentials_[access_key] = it;
+  for (const auto& world : regions_.all())
+    for (const auto& [access_key, it] : world->cloud().credentials) credentials_[access_key] = it;
   access_ = world_.cloud().access;
 }
 
@@ -191,7 +194,7 @@ Duration Emulator::real(Duration of_world) const {
 }
 
 bool Emulator::settle_once() {
-  const auto due = world_.advance(now());
+  const auto due = regions_.advance(now());
   for (const auto& occurrence : due) host_.perform(occurrence);
   return batch_.settle(now()) || !due.empty();
 }
@@ -204,7 +207,7 @@ void Emulator::settle() {
   }
   settling_ = false;
   if (world_.cloud().access != access_) share_credentials();  // a change in IAM has reached it
-  auto next = world_.next();
+  auto next = regions_.next();
   if (const auto other = batch_.next(); other && (!next || *other < *next)) next = other;
   if (!next) return;
   timer_.expires_after(real(std::max(Duration{0}, *next - now())));
@@ -238,7 +241,7 @@ void Emulator::reap() {
     if (!id) continue;
     spdlog::warn("{}: its init is gone", id->view());
     host_.machines().kill(*id);
-    if (const auto killed = world_.kill(*id, now()); !killed)
+    if (const auto killed = regions_.of(*id).kill(*id, now()); !killed)
       spdlog::warn("{}: {}", id->view(), killed.error().message);
   }
   settle();
@@ -284,7 +287,7 @@ HttpResponse Emulator::response(world::Reply reply) const {
 HttpResponse Emulator::metadata(const InstanceId& id, const HttpRequest& request) {
   world::MetadataRequest asked{request.method, std::string(request.path()), {}};
   for (const auto& [name, value] : request.headers) asked.headers.emplace(name, value);
-  auto result = response(world_.metadata(id, asked, now()));
+  auto result = response(regions_.of(id).metadata(id, asked, now()));
   if (request.method == "HEAD") {
     result.announced = result.body.size();
     result.body.clear();
@@ -309,10 +312,15 @@ HttpResponse Emulator::api(const HttpRequest& request, bool from_inside) {
   return control_.answer(request);
 }
 
+world::World& Emulator::world_of(const HttpRequest& request) {
+  world::World* const named = regions_.named(signed_region(request));
+  return named == nullptr ? world_ : *named;
+}
+
 tl::expected<std::string, Refusal> Emulator::caller_of(const HttpRequest& request,
                                                        const std::string& service) {
   const std::string region =
-      service == "sns" ? signed_region(request) : world_.settings().region.str();
+      service == "sns" ? signed_region(request) : world_of(request).settings().region.str();
   // The price list and IAM answer in one region for all.
   const wire::Partition& partition = wire::partition_of(region);
   const std::string_view its = service == "pricing" ? partition.price_list
@@ -320,7 +328,7 @@ tl::expected<std::string, Refusal> Emulator::caller_of(const HttpRequest& reques
                                                     : std::string_view(region);
   Verification rules{std::string(its), service, clocks()};
   rules.key = [this](std::string_view access_key) -> std::optional<SigningKey> {
-    const auto found = world_.credential(access_key, now());
+    const auto found = regions_.credential(access_key, now());
     if (!found) return std::nullopt;
     return SigningKey{found->secret, found->session_token, found->caller};
   };
@@ -335,7 +343,7 @@ HttpResponse Emulator::ec2(const HttpRequest& request) {
   }
   const world::Call call = call_of(request, *caller);
   if (call.action == "DetachVolume") host_.watch_mounts();
-  auto result = response(world_.ec2(call, now()));
+  auto result = response(world_of(request).ec2(call, now()));
   spdlog::info("{} {} -> {}", call.caller, call.action,
                result.drop ? "no answer" : std::to_string(result.status));
   settle();
@@ -364,7 +372,7 @@ HttpResponse Emulator::auto_scaling(const HttpRequest& request) {
     return response(world_.refuse({why.code, why.message, why.status}, now()));
   }
   const world::Call call = call_of(request, *caller);
-  auto result = response(world_.auto_scaling(call, now()));
+  auto result = response(world_of(request).auto_scaling(call, now()));
   spdlog::info("{} {} -> {}", call.caller, call.action,
                result.drop ? "no answer" : std::to_string(result.status));
   settle();

@@ -22,6 +22,7 @@
 #include "tests/emulator/page_service.hpp"
 #include "tests/emulator/parameters.hpp"
 #include "tests/emulator/record.hpp"
+#include "tests/emulator/regions.hpp"
 #include "tests/emulator/s3/service.hpp"
 #include "tests/emulator/sigv4.hpp"
 #include "tests/emulator/topics.hpp"
@@ -69,6 +70,8 @@ class Emulator {
   bool settle_once();
   tl::expected<std::string, Refusal> caller_of(const HttpRequest& request,
                                                const std::string& service);
+  // That of the request's signature; the home, if it has none of its own.
+  world::World& world_of(const HttpRequest& request);
 
   HttpService service(bool from_inside);
   void share_credentials();
@@ -96,7 +99,8 @@ class Emulator {
   boost::asio::io_context context_{1};
   std::chrono::nanoseconds started_;
   WallTime origin_;  // when the world began
-  world::World world_;
+  Regions regions_;
+  world::World& world_{regions_.home()};
   std::mutex credentials_mutex_;  // of the next: S3 is served by other threads
   std::map<std::string, world::Credential> credentials_;
   std::shared_ptr<const world::Access> access_;

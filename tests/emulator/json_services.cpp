@@ -10,12 +10,12 @@ namespace spotter::emulator {
 HttpResponse Emulator::parameter(const HttpRequest& request) {
   const auto caller = caller_of(request, Parameters::service_of(request));
   if (!caller) return response(Parameters::refuse(caller.error()));
-  const world::Cloud& cloud = world_.cloud();
+  const world::Cloud& cloud = world_of(request).cloud();
   const auto needed = Parameters::needed_access(request, cloud.settings);
   if (cloud.access && !cloud.access->allows(*caller, needed))
     return response(
         Parameters::refuse({400, "AccessDenied", world::denial(cloud, *caller, needed)}));
-  return response(parameters_.answer(request));
+  return response(parameters_.answer(request, cloud.settings));
 }
 
 HttpResponse Emulator::batch(const HttpRequest& request) {

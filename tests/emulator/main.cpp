@@ -166,7 +166,10 @@ void describe_serve(CLI::App& app, Arguments& to) {
                    "IMDS of the first identity outside a namespace; the next address is the "
                    "next one's; port 0: any")
       ->capture_default_str();
-  command->add_option("--zones", to.serve.zones, "Availability zones, by commas")->delimiter(',');
+  command
+      ->add_option("--zones", to.serve.zones,
+                   "Availability zones, by commas; of several regions, each is a world of its own")
+      ->delimiter(',');
   command->add_option("--instances", to.instances, "What an instance is")
       ->check(CLI::IsMember({"process", "container", "machine"}))
       ->capture_default_str();

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "tests/world/fleets.hpp"
+#include "tests/world/offers.hpp"
 
 namespace spotter::emulator {
 namespace fs = std::filesystem;
@@ -48,10 +49,13 @@ std::string asked_for(const HttpRequest& request, const char* field) {
   return there ? asked[field].get<std::string>() : "";
 }
 
-world::Reply parameter(const fs::path& directory, const std::string& name) {
+world::Reply parameter(const fs::path& directory, const std::string& name,
+                       const world::Settings& settings) {
   if (name.empty()) return problem("ValidationException", "Name is missing");
-  auto value = content(directory, name);
-  if (!value && name.starts_with("/aws/service/")) value = "ami-0123456789abcdef0";
+  const bool home = !settings.foreign_images;
+  auto value = content(home ? directory : directory / settings.region.str(), name);
+  if (!value && name.starts_with("/aws/service/"))
+    value = world::local_image(settings, "ami-0123456789abcdef0");
   if (!value) return problem("ParameterNotFound", "");
   return reply(200, {{"Parameter",
                       {{"Name", name}, {"Type", "String"}, {"Value", *value}, {"Version", 1}}}});
@@ -83,7 +87,8 @@ world::Reply products(const fs::path& directory, const std::string& body) {
   if (!asked.is_object() || asked.value("ServiceCode", Json()) != "AmazonEC2")
     return problem("InvalidParameterException", "ServiceCode");
   const std::string type = filter(asked, "instanceType"), region = filter(asked, "regionCode");
-  const auto file = content(directory, type);
+  auto file = content(directory / region, type);
+  if (!file) file = content(directory, type);
   const double spot = world::usual_price(InstanceType(type), Zone(region + "a"));
   const double dollars = file ? std::stod(*file) : spot * on_demand_factor;
   const Json rate = {{"unit", "Hrs"}, {"pricePerUnit", {{"USD", std::to_string(dollars)}}}};
@@ -124,9 +129,10 @@ world::Reply Parameters::refuse(const Refusal& why) {
   return problem(why.code + "Exception", why.message, why.status);
 }
 
-world::Reply Parameters::answer(const HttpRequest& request) const {
+world::Reply Parameters::answer(const HttpRequest& request, const world::Settings& settings) const {
   const auto action = request.header("x-amz-target");
-  if (action == get_parameter) return parameter(directory_ / "ssm", asked_for(request, "Name"));
+  if (action == get_parameter)
+    return parameter(directory_ / "ssm", asked_for(request, "Name"), settings);
   if (action == get_quota) return quota(directory_ / "quotas", asked_for(request, "QuotaCode"));
   if (action == get_products) return products(directory_ / "prices", request.body);
   return problem("UnknownOperationException", "");

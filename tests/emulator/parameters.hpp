@@ -1,7 +1,9 @@
 // Services of JSON 1.1 whose values are files. SSM's GetParameter: DIR/ssm/NAME, as it stands
 // without its last newline; those of AWS's own images (/aws/service/...) are there without one.
 // Service Quotas' GetServiceQuota: DIR/quotas/CODE, a number; without one, 1152. The price list's
-// GetProducts: DIR/prices/TYPE, dollars an hour; without one, three times the spot price.
+// GetProducts: DIR/prices/TYPE, dollars an hour; without one, three times the spot price. Of
+// another region than the home the parameters are in DIR/ssm/REGION/, and prices may be in
+// DIR/prices/REGION/TYPE; quotas are the same.
 // https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetParameter.html
 // https://docs.aws.amazon.com/servicequotas/2019-06-24/apireference/API_GetServiceQuota.html
 #pragma once
@@ -25,7 +27,7 @@ class Parameters {
   static std::string service_of(const HttpRequest& request);
   static world::AccessRequest needed_access(const HttpRequest& request,
                                             const world::Settings& settings);
-  world::Reply answer(const HttpRequest& request) const;
+  world::Reply answer(const HttpRequest& request, const world::Settings& settings) const;
   static world::Reply refuse(const Refusal& why);
 
  private:

@@ -21,6 +21,7 @@ const Operations& operations() {
     add_fleet_operations(made);
     add_template_operations(made);
     add_place_operations(made);
+    add_image_operations(made);
     return made;
   }();
   return all;

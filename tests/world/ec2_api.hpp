@@ -31,6 +31,7 @@ void add_spot_fleet_operations(Operations& operations);
 void add_fleet_operations(Operations& operations);
 void add_template_operations(Operations& operations);
 void add_place_operations(Operations& operations);
+void add_image_operations(Operations& operations);
 
 // Shared pieces of answers and requests.
 Xml returned_true();  // <return>true</return>

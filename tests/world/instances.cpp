@@ -123,7 +123,10 @@ std::optional<ApiError> refuse_launch(const Cloud& cloud, const LaunchOption& op
                         "([0-9a-zA-Z\\-_+=,.@:]{1,255}), and must not be a reserved name "
                         "('.', '..', '_index')"};
   if (auto unknown = refuse_profile(cloud, option.profile)) return unknown;
-  const std::string of_image = architecture_of_image(option.image);
+  if (is_of_another_region(cloud.settings, option.image))
+    return ApiError{"InvalidAMIID.NotFound",
+                    "The image id '[" + option.image + "]' does not exist"};
+  const std::string of_image = architecture_of_image(cloud.settings, option.image);
   const std::string of_type = architecture_of_type(option.type.str());
   if (of_image.empty() || of_type.empty() || of_image == of_type) return std::nullopt;
   return ApiError{"InvalidParameterValue",

@@ -3,11 +3,17 @@
 
 #include <string>
 
+#include "tests/world/settings.hpp"
+
 namespace spotter::world {
 
 // "x86_64" or "arm64"; empty: of what DescribeImages or DescribeInstanceTypes do not know, of which
 // every image and type is taken.
-std::string architecture_of_image(const std::string& id);
+std::string architecture_of_image(const Settings& settings, const std::string& id);
+// What an image of AWS's in us-west-2 is called in the world's region, and whether this is one that
+// is there only in another region.
+std::string local_image(const Settings& settings, std::string id);
+bool is_of_another_region(const Settings& settings, const std::string& id);
 std::string architecture_of_type(const std::string& type);
 
 }  // namespace spotter::world

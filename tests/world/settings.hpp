@@ -22,6 +22,7 @@ struct Range {
 
 struct Settings {
   Region region = "us-west-2";
+  bool foreign_images = false;  // its images have other ids than those of the other region
   std::string account = "123456789012";
   std::vector<Zone> zones = {"us-west-2a", "us-west-2b", "us-west-2c"};
   // The wall clock at Time{0}; every timestamp in an answer is origin + now.
