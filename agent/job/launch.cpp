@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "agent/aws/formats/s3.hpp"
+#include "agent/job/pools.hpp"
 #include "agent/job/reader.hpp"
 #include "agent/job/scalars.hpp"
 
@@ -39,13 +40,11 @@ Result<std::string> parse_image(std::string_view text) {
   if (known && text.find_first_of(" \t\r\n") == text.npos) return std::string(text);
   return failure(in_quotes(text) + " is no image: ami-0123..., or resolve:ssm:/PARAMETER");
 }
-const Scalar<std::string> image{"an image such as ami-0123 or resolve:ssm:/PARAMETER", parse_image};
 
 Result<std::string> parse_plain_name(std::string_view text) {
   if (!text.empty() && text.find_first_of(" ,\t\r\n") == text.npos) return std::string(text);
   return failure(in_quotes(text) + " is empty or has a blank or comma in it");
 }
-const Scalar<std::string> plain_name{"a name", parse_plain_name};
 
 Result<std::string> parse_instance_type(std::string_view text) {
   const auto dot = text.find('.');
@@ -54,7 +53,6 @@ Result<std::string> parse_instance_type(std::string_view text) {
     return std::string(text);
   return failure(in_quotes(text) + " is no instance type, such as g5.xlarge");
 }
-const Scalar<std::string> instance_type{"an instance type such as g5.xlarge", parse_instance_type};
 
 Result<std::string> parse_role(std::string_view text) {
   if (text.starts_with("arn:") && text.find(":role/") != text.npos) return std::string(text);
@@ -191,18 +189,10 @@ Reader::Fields new_volume_fields(Reader& reader, NewVolume& volume) {
 
 void of_the_deadline(const Node&, const std::string&) {}  // deadline.cpp reads it
 
-Reader::Take no_pools(Reader& reader) {
-  return [&reader](const Node& node, const std::string& path) {
-    reader.problem(node, path,
-                   "a fleet is of one region: give instance_types, and zones of the region that "
-                   "AWS_REGION names");
-  };
-}
-
 Reader::Fields launch_fields(Reader& reader, Launch& launch) {
   return {{"type", optional, reader.scalar(launch.type, type)},
           {"image", required, reader.expanded(launch.image, image)},
-          {"instance_types", required, reader.texts(launch.instance_types, instance_type)},
+          {"instance_types", optional, reader.texts(launch.instance_types, instance_type)},
           {"zones", optional, reader.texts(launch.zones, plain_name)},
           {"subnets", optional, reader.texts(launch.subnets, plain_name)},
           {"security_groups", optional, reader.texts(launch.security_groups, plain_name)},
@@ -215,7 +205,7 @@ Reader::Fields launch_fields(Reader& reader, Launch& launch) {
           {"on_demand", optional, reader.scalar(launch.on_demand, on_demand)},
           {"work", optional, of_the_deadline},
           {"start", optional, of_the_deadline},
-          {"pools", optional, no_pools(reader)},
+          {"pools", optional, pools(reader, launch)},
           {"package", optional, package(reader, launch.package)},
           {"volume", optional, reader.object(launch.volume, new_volume_fields)},
           {"tags", optional, tags(reader, launch.tags)}};
@@ -255,6 +245,9 @@ void check_kind(Reader& reader, const Node& node, const std::string& path, const
 
 }  // namespace
 
+const Scalar<std::string> image{"an image such as ami-0123 or resolve:ssm:/PARAMETER", parse_image};
+const Scalar<std::string> plain_name{"a name", parse_plain_name};
+const Scalar<std::string> instance_type{"an instance type such as g5.xlarge", parse_instance_type};
 const Scalar<std::string> sha256{"a SHA-256", parse_sha256};
 const Scalar<std::string> volume_type{"a volume's type such as gp3", parse_volume_type};
 const Scalar<int> volume_rate{"a number such as 3000", parse_between<1, 256'000>};
@@ -262,6 +255,7 @@ const Scalar<int> volume_rate{"a number such as 3000", parse_between<1, 256'000>
 void read_launch(Reader& reader, const Node& node, const std::string& path, Launch& launch) {
   reader.map(node, path, launch_fields(reader, launch));
   if (node.kind != NodeKind::Map) return;
+  settle_pools(reader, node, path, launch);
   check_kind(reader, node, path, launch);
   check_repetitions(reader, node, path, launch);
   if (!launch.volume) return;
@@ -286,6 +280,7 @@ void check_launch(Reader& reader, const Node& root, const Job& job) {
     reader.problem(*node, "launch.on_demand",
                    "an on-demand instance needs `claims:` here, which say who writes while it and "
                    "a spot instance are there at once");
+  check_pools(reader, *node, job);
   if (job.storage.share && launch.volume)
     reader.problem(*node, "launch.volume", "the job's storage is no EBS volume");
   // Instances and root volumes get these tags, too, and would be taken for the job's volume.

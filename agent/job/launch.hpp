@@ -56,6 +56,14 @@ struct Package {
   bool is_sent() const { return source.ends_with('/'); }
 };
 
+// A region in which the job may run (pools.hpp). What is empty is as in Launch.
+struct Place {
+  std::string region;  // empty: the one that AWS_REGION names
+  std::vector<std::string> instance_types;
+  std::vector<std::string> zones, subnets, security_groups;
+  std::string key, image;
+};
+
 struct Launch {
   FleetKind type = FleetKind::Ec2Fleet;
   std::string image;  // ami-... | resolve:ssm:/PARAMETER
@@ -69,6 +77,8 @@ struct Launch {
   Allocation allocation = Allocation::PriceCapacityOptimized;
   std::string max_price;  // dollars an hour; empty: up to the on-demand price
   int capacity = 1;
+  std::vector<Place> places;  // launch.pools; then what is above is of the first of them
+  std::string region;         // of a place; empty: the one that AWS_REGION names
   OnDemand on_demand;
   Package package;
   std::optional<NewVolume> volume;
@@ -91,7 +101,12 @@ struct Launch {
 //            encrypted: true, kms_key: alias/mine}                   size (GiB) required
 //   fleet_role: ARN                      required for a Spot Fleet
 //   tags: {project: speech}              for all that is made
+//   pools: [{types: [g5.xlarge], zones: [us-west-2a]}, {region: us-east-2, types: [g5.xlarge]}]
+//                                        in the place of instance_types, zones and subnets
 void read_launch(Reader& reader, const Node& node, const std::string& path, Launch& launch);
+
+// As if the job ran in this one of its places only.
+Launch launch_at(const Launch& launch, std::size_t place);
 
 // Checks that involve other parts of the job. `root`: all of job.yaml.
 void check_launch(Reader& reader, const Node& root, const Job& job);

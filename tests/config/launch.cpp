@@ -75,9 +75,57 @@ TEST(Launch, OnDemandWhenNeededNeedsToKnowTheDeadlineAndTheWork) {
   EXPECT_NE(two.find("is for one instance and one training"), two.npos) << two;
   EXPECT_NE(said_of("  work: soon\n").find("launch.work: 'soon' is not a duration"), said.npos);
   EXPECT_NE(said_of("  on_demand: after 1ms\n").find("wait for at least 1s"), said.npos);
-  EXPECT_NE(
-      said_of("  pools: [{region: us-east-2}]\n").find("launch.pools: a fleet is of one region"),
-      std::string::npos);
+}
+
+const std::string of_a_bucket =
+    "job: mnist\nstorage: {s3: s3://bucket/jobs}\ntrainer: {command: python train.py}\n"
+    "within: 2d\npublish: s3://bucket/seen\n"
+    "launch:\n  image: resolve:ssm:/aws/service/debian/12\n  profile: spotter\n  work: 40h\n";
+const std::string two_regions =
+    "  on_demand: when-needed\n"
+    "  pools: [{types: [g5.xlarge, g6.xlarge], zones: [us-west-2a, us-west-2b]}, "
+    "{region: us-east-2, types: g5.xlarge, security_groups: [sg-1]}]\n";
+
+TEST(Launch, HasPoolsInSeveralRegions) {
+  const auto job = parse_job(of_a_bucket + two_regions, as_root);
+  ASSERT_TRUE(job) << describe(job.error(), "job.yaml");
+  const Launch& launch = *job->launch;
+  ASSERT_EQ(launch.places.size(), 2u);
+  EXPECT_EQ(launch.instance_types, (std::vector<std::string>{"g5.xlarge", "g6.xlarge"}));
+  EXPECT_EQ(launch.zones, (std::vector<std::string>{"us-west-2a", "us-west-2b"}));
+  const Launch there = launch_at(launch, 1);
+  EXPECT_EQ(there.region, "us-east-2");
+  EXPECT_EQ(there.instance_types, std::vector<std::string>{"g5.xlarge"});
+  EXPECT_EQ(there.zones, std::vector<std::string>{});
+  EXPECT_EQ(there.security_groups, std::vector<std::string>{"sg-1"});
+  EXPECT_EQ(there.image, "resolve:ssm:/aws/service/debian/12");
+  EXPECT_EQ(launch_at(launch, 0).security_groups, std::vector<std::string>{});
+}
+
+TEST(Launch, OfPoolsSaysWhatDoesNotFit) {
+  const auto said = [](const std::string& more) { return problems_of(of_a_bucket + more); };
+  const auto expect = [&](const std::string& more, const std::string& what) {
+    EXPECT_NE(said(more).find(what), std::string::npos) << more << said(more);
+  };
+  EXPECT_EQ(said(two_regions), "");
+  expect("", "launch: the key 'instance_types' is missing");
+  expect(two_regions + "  zones: [us-west-2a]\n", "leave out launch.zones");
+  expect(two_regions + "  key: mine\n", "security_groups and key are of one region");
+  expect(two_regions + "  type: auto-scaling-group\n", "does not wait at target 0");
+  expect("  pools: []\n", "expected a list of pools");
+  expect("  pools: [{region: us-east-2}]\n", "launch.pools[0]: the key 'types' is missing");
+  expect("  pools: [{region: Ohio, types: g5.xlarge}]\n", "'Ohio' is no region");
+  expect("  pools: [{types: g5.xlarge}, {types: g6.xlarge}]\n",
+         "give all types and zones of a region in one entry");
+  expect("  pools: [{types: g5.xlarge}, {region: us-east-2, types: g5.xlarge}]\n",
+         "pools in several regions need `on_demand: when-needed`");
+  std::string by_id = of_a_bucket + two_regions;
+  by_id.replace(by_id.find("resolve:ssm:/aws/service/debian/12"), 34, "ami-0123");
+  EXPECT_NE(problems_of(by_id).find("image: ami-0123 is of one region"), std::string::npos);
+  std::string on_a_volume = of_a_bucket + two_regions;
+  on_a_volume.replace(on_a_volume.find("{s3: s3://bucket/jobs}"), 22, "{ebs: {tag: {Name: a}}}");
+  EXPECT_NE(problems_of(on_a_volume).find("several regions need `storage: {s3:"),
+            std::string::npos);
 }
 
 // Written into a file, as `spotter watch` reads it.

@@ -1,4 +1,4 @@
-"""Two regions on one endpoint: what EC2 and SSM have is of one of them, keys and policies of both."""
+"""Two regions on one endpoint: EC2 and SSM are of one, keys and policies of both."""
 
 import json
 import tempfile
