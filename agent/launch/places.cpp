@@ -1,0 +1,67 @@
+#include "agent/launch/places.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <tuple>
+
+namespace spotter::launch {
+namespace {
+
+using std::chrono::seconds;
+
+// It asks; and when it was looked at, or left to rest, last.
+auto rank_of(const PlaceSeen& it) {
+  wire::WallTime last{};
+  if (it.mark) last = it.mark->looked;
+  if (it.own && it.own->rested) last = std::max(last, *it.own->rested);
+  return std::tuple(it.own.has_value(), it.own && it.own->target > 0, last);
+}
+
+// It was left because it had no capacity, and not long ago.
+bool lacks_capacity(const PlaceSeen& it, wire::WallTime now, Duration patience) {
+  return it.mark && it.mark->spot == WatchMark::Spot::None && now >= it.mark->looked &&
+         now - it.mark->looked < 2 * patience;
+}
+
+std::string dollars_text(double dollars) {
+  if (dollars <= 0) return "whose price is not known";
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "at $%.4g an hour", dollars);
+  return text.data();
+}
+
+std::string history_of(const PlaceSeen& it) {
+  if (!it.mark) return "where it was not yet";
+  return "where it was until " + wire::to_rfc3339(it.mark->looked);
+}
+
+}  // namespace
+
+std::size_t place_of_job(const std::vector<PlaceSeen>& places) {
+  const auto best = std::ranges::max_element(places, {}, rank_of);
+  return static_cast<std::size_t>(best - places.begin());
+}
+
+std::optional<Move> decide_move(const std::vector<PlaceSeen>& places, const WatchMark& mark,
+                                Duration patience) {
+  const std::size_t here = place_of_job(places);
+  const bool asks = places[here].own && places[here].own->target > 0;
+  if (!asks || mark.spot != WatchMark::Spot::None) return std::nullopt;
+  if (mark.looked - mark.since < std::chrono::ceil<seconds>(patience)) return std::nullopt;
+  std::optional<std::size_t> best;
+  const auto cost = [&](std::size_t i) {
+    return std::pair(places[i].dollars <= 0, places[i].dollars);
+  };
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (i == here || !places[i].own || lacks_capacity(places[i], mark.looked, patience)) continue;
+    if (!best || cost(i) < cost(*best)) best = i;
+  }
+  if (!best) return std::nullopt;
+  const PlaceSeen& there = places[*best];
+  return Move{*best, "no spot instance in " + places[here].region + " since " +
+                         wire::to_rfc3339(mark.since) + ": the job goes to " + there.region + ", " +
+                         dollars_text(there.dollars) + ", " + history_of(there)};
+}
+
+}  // namespace spotter::launch

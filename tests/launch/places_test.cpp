@@ -1,0 +1,118 @@
+#include "agent/launch/places.hpp"
+
+#include <gtest/gtest.h>
+
+namespace spotter::launch {
+namespace {
+
+using namespace std::chrono_literals;
+using Spot = WatchMark::Spot;
+
+const wire::WallTime noon(1'764'000'000s);  // 2025-11-24T16:00:00Z
+constexpr Duration patience = 5min;
+
+PlaceSeen place(const std::string& region, int target, double dollars = 0) {
+  return {region, WatchedFleet{FleetId("fleet-" + region), target}, {}, dollars};
+}
+
+// The watcher looks each minute; what it decides is done at once.
+class Places {
+ public:
+  std::optional<Move> look(Spot spot = Spot::None) {
+    now += 1min;
+    const std::size_t here = place_of_job(all);
+    auto& place = all[here];
+    const bool same = place.mark && place.mark->spot == spot;
+    const WatchMark mark{now, spot, same ? place.mark->since : now, {}, {}};
+    place.mark = mark;
+    const auto move = decide_move(all, mark, patience);
+    if (!move) return move;
+    place.own->rested = now;
+    place.own->target = 0;
+    all[move->to].own->target = 1;
+    all[move->to].own->rested.reset();
+    all[move->to].mark = {now + 1s, Spot::None, now + 1s, {}, {}};
+    return move;
+  }
+  std::string where() const { return all[place_of_job(all)].region; }
+
+  std::vector<PlaceSeen> all = {place("us-west-2", 1, 0.3), place("us-east-2", 0, 0.2)};
+  wire::WallTime now = noon;
+};
+
+TEST(Places, TheJobGoesElsewhereWhenItHasNoSpotInstanceForAWhile) {
+  Places places;
+  for (int minute = 0; minute < 5; ++minute) EXPECT_FALSE(places.look());
+  const auto move = places.look();
+  ASSERT_TRUE(move);
+  EXPECT_EQ(move->to, 1u);
+  EXPECT_EQ(move->reason,
+            "no spot instance in us-west-2 since 2025-11-24T16:01:00Z: the job goes to us-east-2, "
+            "at $0.2 an hour, where it was not yet");
+  EXPECT_EQ(places.where(), "us-east-2");
+  for (int minute = 0; minute < 20; ++minute) EXPECT_FALSE(places.look(Spot::Runs)) << "it stays";
+}
+
+TEST(Places, ItStaysWhereItsSpotInstanceIs) {
+  Places places;
+  places.all[1].dollars = 0.01;
+  for (int minute = 0; minute < 60; ++minute)
+    for (const Spot spot : {Spot::Starts, Spot::Runs}) EXPECT_FALSE(places.look(spot));
+}
+
+TEST(Places, OfTwoWithoutCapacityNeitherIsLeftAtOnceAgain) {
+  Places places;
+  int moves = 0;
+  for (int minute = 0; minute < 120; ++minute) moves += places.look() ? 1 : 0;
+  EXPECT_GE(moves, 10);
+  EXPECT_LE(moves, 13) << "each ten minutes";
+}
+
+TEST(Places, OfSeveralTheCheapestIsTakenAndThenTheNext) {
+  Places places;
+  places.all.push_back(place("eu-west-1", 0, 0.1));
+  places.all.push_back(place("eu-north-1", 0));
+  const auto next = [&] {
+    for (int minute = 0; minute < 20; ++minute)
+      if (const auto move = places.look()) return places.all[move->to].region;
+    return std::string("none");
+  };
+  EXPECT_EQ(next(), "eu-west-1");
+  EXPECT_EQ(next(), "us-east-2");
+  EXPECT_NE(next(), "us-east-2") << "it has just been there";
+}
+
+TEST(Places, AJobThatIsStoppedOrRestsDoesNotMove) {
+  Places places;
+  places.all[0].own->target = 0;
+  for (const Spot spot : {Spot::Stopped, Spot::Rests, Spot::None})
+    for (int minute = 0; minute < 20; ++minute) EXPECT_FALSE(places.look(spot));
+}
+
+TEST(Places, APlaceWithoutAFleetIsNone) {
+  Places places;
+  places.all[1].own.reset();
+  for (int minute = 0; minute < 20; ++minute) EXPECT_FALSE(places.look());
+}
+
+TEST(Places, GivenUpInTheSecondPlaceTheJobIsNotInTheFirst) {
+  Places places;
+  while (!places.look()) {
+  }
+  places.all[1].own->target = 0;  // by its agent
+  EXPECT_EQ(places.where(), "us-east-2") << "or the fleet that was left would be woken";
+}
+
+// The watcher ended after it had left the first place: the next look wakes the job there.
+TEST(Places, AMoveThatWasNotFinishedLeavesTheJobWhereItWas) {
+  Places places;
+  places.all[1].mark = {noon - 1h, Spot::None, noon - 1h, {}, {}};
+  places.look();
+  places.all[0].own->rested = places.now;
+  places.all[0].own->target = 0;
+  EXPECT_EQ(places.where(), "us-west-2");
+  EXPECT_TRUE(places.all[place_of_job(places.all)].own->rested);
+}
+
+}  // namespace
+}  // namespace spotter::launch
