@@ -195,7 +195,9 @@ AwsCommand create_template_version(const config::Job& job, const std::string& id
   return command("ec2", "CreateLaunchTemplateVersion", input, Repeatable::No);
 }
 
-AwsCommand request_fleet(const config::Job& job, const FleetRequest& wanted) {
+AwsCommand request_fleet(const config::Job& given, const FleetRequest& wanted) {
+  config::Job job = given;
+  if (wanted.rests) job.launch->capacity = 0;
   wire::Tags tags = fleet_tags(job, wanted.digest);
   if (wanted.first_launch) tags[tag::first_launch] = wire::to_rfc3339(*wanted.first_launch);
   if (job.launch->type == FleetKind::AutoScalingGroup)

@@ -264,6 +264,22 @@ class Documents(unittest.TestCase):
             for wanted in ("CreateRole", "PutRolePolicy"):
                 self.assertEqual([it["RoleName"] for action, it in made if action == wanted], roles)
 
+    def test_pools_in_two_regions(self):
+        launch = ("launch: {image: 'resolve:ssm:/aws/service/debian/12', profile: mine, "
+                  "on_demand: when-needed, work: 1h, pools: [{types: [g5.xlarge], "
+                  "subnets: [subnet-1], security_groups: [sg-1]}, {region: us-east-2, "
+                  "types: [g5.xlarge], security_groups: [sg-2]}]}")
+        lines = ("storage: {s3: s3://data/homes}", "within: 3h", "publish: s3://data/seen", launch)
+        agent = self.document("agent", *lines)
+        self.assertIn(f"arn:aws:ec2:*:{ACCOUNT}:fleet/*",
+                      self.statement(agent, "EndTheFleet")["Resource"])
+        launcher = self.document("launcher", *lines)
+        used = self.statement(launcher, "UseWhatAFleetNeeds")["Resource"]
+        for thing in ("subnet/subnet-1", "subnet/*", "security-group/sg-1", "security-group/sg-2"):
+            self.assertIn(f"arn:aws:ec2:*:{ACCOUNT}:{thing}", used)
+        self.assertIn("arn:aws:ec2:*::image/*", used)
+        self.assertNotIn("us-west-2", json.dumps(launcher))
+
     def test_the_roles_of_a_sweep_on_batch(self):
         batch = ("sweep:\n  grid: {lr: [1, 2]}\n  batch: {image: 'i:1', vcpus: 4, memory: 1000, "
                  "max_vcpus: 8, subnets: [subnet-1], security_groups: [sg-1]")

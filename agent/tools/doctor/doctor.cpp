@@ -9,6 +9,7 @@
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/base/exit_status.hpp"
 #include "agent/tools/jobs/machines.hpp"
+#include "agent/tools/jobs/places.hpp"
 
 namespace spotter::command {
 namespace {
@@ -65,6 +66,36 @@ Findings examine_as(const Result<wire::CallerIdentity, CallError>& who, AwsCalls
   return findings;
 }
 
+// Of several places somebody may watch whichever has the job.
+Findings examine_watchers(AwsCalls& calls, const config::Job& job) {
+  if (job.launch->places.size() < 2) return examine_watcher(calls, job);
+  const auto places = places_of(job);
+  if (!places) return {{"places", Verdict::Fail, places.error().message, ""}};
+  Findings last;
+  for (const JobPlace& it : *places) {
+    Findings findings = examine_watcher(*it.calls, it.job);
+    if (status_of(findings) == 0 && !findings.empty()) return findings;
+    if (!findings.empty()) last = std::move(findings);
+  }
+  return last;
+}
+
+// What a launch needs there, too: image, types, quotas.
+Findings examine_other_places(const LaunchedJob& launched) {
+  Findings all;
+  if (launched.job.launch->places.size() < 2) return all;
+  const auto places = places_of(launched.job);
+  if (!places) return {{"places", Verdict::Fail, places.error().message, ""}};
+  for (std::size_t i = 1; i < places->size(); ++i) {
+    const JobPlace& it = (*places)[i];
+    Findings findings = examine_machines(*it.calls, it.job, launched.packages);
+    append(findings, examine_launching(*it.calls, launched_at(launched, it.job, true)));
+    for (Finding& each : findings) each.check += " in " + it.calls->region().str();
+    append(all, std::move(findings));
+  }
+  return all;
+}
+
 // Options of the command line replace values of `launch:`.
 Findings examine(AwsCalls& calls, config::Job job, const DoctorOptions& options) {
   if (job.launch) (void)name_zones(calls, *job.launch);  // an id that is left fails as a zone
@@ -75,7 +106,7 @@ Findings examine(AwsCalls& calls, config::Job job, const DoctorOptions& options)
   const auto who = calls.ask(wire::GetCallerIdentity{});
   Findings findings = examine_as(who, calls, job, scope);
   if (!job.launch || !who || is_instance(*who)) return findings;
-  append(findings, examine_watcher(calls, job));
+  append(findings, examine_watchers(calls, job));
   auto launched = launched_job(options.job);
   if (launched) launched->job.launch = job.launch;
   append(findings,
@@ -86,6 +117,7 @@ Findings examine(AwsCalls& calls, config::Job job, const DoctorOptions& options)
   else
     findings.push_back(
         {"user data", Verdict::Fail, launched.error().message, "`spotter launch` will refuse it"});
+  if (launched) append(findings, examine_other_places(*launched));
   return findings;
 }
 
@@ -96,7 +128,7 @@ int run(const DoctorOptions& options) {
     return wrong_input;
   }
   Findings findings;
-  auto calls = AwsCalls::open();
+  const auto calls = calls_in(job->launch ? job->launch->region : "");
   if (calls)
     findings = examine(**calls, *job, options);
   else

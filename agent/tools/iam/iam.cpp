@@ -102,13 +102,13 @@ void add_batch(const config::Job& job, const std::string& batch, wire::IamValues
 // What a fleet uses without making or changing it. CreateFleet and RequestSpotFleet are authorized
 // on each of these, and of none of them the request has tags.
 // https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html
-std::vector<std::string> used_things(const config::Launch& launch, const std::string& ec2,
-                                     const std::string& here) {
+std::set<std::string> used_things(const config::Launch& launch, const std::string& ec2,
+                                  const std::string& here) {
   const std::string anybodys = ec2 + here.substr(0, here.find(':')) + "::";
-  std::vector<std::string> used;
+  std::set<std::string> used;
   const auto add = [&](const std::string& begin, const std::vector<std::string>& names) {
-    if (names.empty()) used.push_back(begin + "*");
-    for (const std::string& name : names) used.push_back(begin + name);
+    if (names.empty()) used.insert(begin + "*");
+    for (const std::string& name : names) used.insert(begin + name);
   };
   const bool named = launch.image.starts_with("ami-");
   add(anybodys + "image/", named ? std::vector{launch.image} : std::vector<std::string>{});
@@ -136,7 +136,10 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
                                     ec2("spot-fleet-request"), ec2("volume")};
   values.many["made-things"] = {ec2("fleet"), ec2("launch-template"), ec2("spot-fleet-request"),
                                 ec2("volume")};
-  values.many["used-things"] = used_things(*job.launch, arn + "ec2:", here);
+  std::set<std::string> used;
+  for (std::size_t i = 0; i < std::max<std::size_t>(job.launch->places.size(), 1); ++i)
+    used.merge(used_things(config::launch_at(*job.launch, i), arn + "ec2:", here));
+  values.many["used-things"] = {used.begin(), used.end()};
   values.many["launch-templates"] = {ec2("launch-template")};
   values.many["launched-fleets"] = {ec2("fleet"), ec2("instance"), ec2("spot-fleet-request")};
   values.many["launched-groups"] = {arn + "autoscaling:" + here +
@@ -253,8 +256,10 @@ int print(IamOptions options) {
 
 wire::IamValues iam_values(const config::Job& job, const IamScope& scope) {
   wire::IamValues values;
-  const std::string region = scope.region.str();
-  const wire::Partition& its = wire::partition_of(region);
+  // Of a job with pools in several regions: each of the account; what it may touch its tags say.
+  const bool anywhere = job.launch && job.launch->places.size() > 1;
+  const std::string region = anywhere ? "*" : scope.region.str();
+  const wire::Partition& its = wire::partition_of(scope.region.str());
   const std::string partition(its.name);
   values.one = {{"partition", partition},
                 {"region", region},

@@ -74,6 +74,14 @@ Result<LaunchedJob> launched_job(const std::string& job_file, launch::Work work)
   return LaunchedJob{std::move(*job), std::move(*script), std::move(digest), std::move(*packages)};
 }
 
+LaunchedJob launched_at(const LaunchedJob& launched, const config::Job& job, bool rests) {
+  LaunchedJob there = launched;
+  there.job = job;
+  there.digest = launch::request_digest(job, launched.user_data);
+  there.rests = rests;
+  return there;
+}
+
 Result<std::vector<wire::LaunchTemplate>, CallError> templates_of(AwsCalls& calls,
                                                                   const std::string& name) {
   return calls.all_pages<wire::LaunchTemplate>(

@@ -20,7 +20,10 @@ struct LaunchedJob {
   std::string user_data;
   std::string digest;                         // of the fleet's request: launch::request_digest()
   std::vector<launch::SentPackage> packages;  // that instances need: send_packages()
+  bool rests = false;                         // its fleet is to be at target 0
 };
+// The same as it is launched in one of its places. `rests`: the job is in another one.
+LaunchedJob launched_at(const LaunchedJob& launched, const config::Job& job, bool rests);
 // Parses job.yaml as an instance will, as root. Fails without `launch:`.
 Result<config::Job> job_to_launch(const std::string& job_file);
 // The same with its user data. Fails also when a file that it names is missing or does not fit into

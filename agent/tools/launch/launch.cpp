@@ -20,9 +20,11 @@
 #include "agent/tools/jobs/job_volumes.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
 #include "agent/tools/jobs/machines.hpp"
+#include "agent/tools/jobs/places.hpp"
 #include "agent/tools/jobs/sent_packages.hpp"
 #include "agent/tools/launch/job_command.hpp"
 #include "agent/tools/launch/prospects.hpp"
+#include "agent/tools/launch/watch_look.hpp"
 
 namespace spotter::command {
 namespace {
@@ -37,7 +39,7 @@ void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
 
 // Prints the requests of a first launch as they are sent, except for values that only AWS knows.
 int print_requests(const LaunchedJob& launched) {
-  const auto& [job, user_data, digest, packages] = launched;
+  const auto& [job, user_data, digest, packages, rests] = launched;
   if (!packages.empty()) print("# Unless they are there:");
   for (const launch::SentPackage& it : packages) print(launch::send_command(it));
   std::string image = job.launch->image;
@@ -55,8 +57,8 @@ int print_requests(const LaunchedJob& launched) {
   print("# Once no other fleet of the job is at work:");
   if (job.launch->type == FleetKind::AutoScalingGroup)
     print("# (a group that is there already is changed to this instead)");
-  print(
-      wire::command_of(launch::request_fleet(job, {{"lt-OF-THE-TEMPLATE", "1"}, "TOKEN", digest})));
+  print(wire::command_of(
+      launch::request_fleet(job, {{"lt-OF-THE-TEMPLATE", "1"}, "TOKEN", digest, {}, rests})));
   if (job.launch->type == FleetKind::AutoScalingGroup)
     print(wire::command_of(launch::keep_zones(FleetId(launch::resource_name(job)))));
   if (job.launch->on_demand.needs_watcher()) {
@@ -110,7 +112,9 @@ Result<void, CallError> end_given_up(AwsCalls& calls, std::vector<JobFleet> flee
 }
 
 Result<FleetId, CallError> keep(AwsCalls& calls, const JobFleet& fleet,
-                                const config::Launch& launch) {
+                                const LaunchedJob& launched) {
+  config::Launch launch = *launched.job.launch;
+  if (launched.rests) launch.capacity = 0;
   const int capacity = launch.capacity;
   const FleetId id = fleet.fleet.id;
   if (fleet.target == capacity) {
@@ -251,7 +255,7 @@ Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& laun
   if (const JobFleet* same = same_fleet(*found, launched)) {
     if (const auto ended = end_given_up(calls, found->fleets); !ended)
       return tl::unexpected(ended.error());
-    return keep(calls, *same, *job.launch);
+    return keep(calls, *same, launched);
   }
   const auto version = provide_template(calls, launched, false);
   if (!version) return tl::unexpected(version.error());
@@ -264,48 +268,87 @@ Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& laun
   const std::string own = job.name.str() + "\n" + config::storage_name(job) + "\n" + generation;
   const std::string token = "spotter-" + wire::sha256_hex(own).substr(0, 40);
   const JobFleet* group = group_of(*found, job);
-  const auto fleet =
-      group != nullptr
-          ? renew(calls, launched, *version, *group)
-          : request(calls, launched,
-                    {*version, token, launched.digest, first_launch_of(found->fleets)});
+  const auto fleet = group != nullptr ? renew(calls, launched, *version, *group)
+                                      : request(calls, launched,
+                                                {*version, token, launched.digest,
+                                                 first_launch_of(found->fleets), launched.rests});
   return fleet ? settle(calls, key_of(job), *fleet) : fleet;
 }
 
-int run(const LaunchOptions& options) {
-  auto launched = launched_job(options.job);
-  if (!launched) {
-    io::complain("launch", launched.error().message);
-    return wrong_input;
+// One place's fleet asks for an instance: where the job is, else the first.
+Result<std::size_t, CallError> place_to_launch(const std::vector<JobPlace>& places) {
+  std::vector<launch::PlaceSeen> seen;
+  for (const JobPlace& it : places) {
+    const auto fleets = job_fleets(*it.calls, key_of(it.job));
+    if (!fleets) return tl::unexpected(fleets.error());
+    seen.push_back(place_seen(it, *fleets));
   }
-  config::Launch& launch = *launched->job.launch;
+  return launch::place_of_job(seen);
+}
+
+Result<void, CallError> launch_in(const std::vector<JobPlace>& places, const LaunchedJob& launched,
+                                  const config::Deadline& deadline, bool checked) {
+  const auto active = place_to_launch(places);
+  if (!active) return tl::unexpected(active.error());
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const LaunchedJob there = launched_at(launched, places[i].job, i != *active);
+    const auto fleet = launch_fleet(*places[i].calls, there, deadline, checked);
+    if (!fleet) return tl::unexpected(fleet.error());
+    print(fleet->str() + (places.size() > 1 ? " " + places[i].calls->region().str() : ""));
+  }
+  return {};
+}
+
+int print_all_requests(const LaunchedJob& launched, const std::vector<config::Job>& jobs) {
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const std::string& region = jobs[i].launch->region;
+    if (jobs.size() > 1)
+      print("# In " + (region.empty() ? "the region that AWS_REGION names" : region) + ":");
+    print_requests(launched_at(launched, jobs[i], i > 0));
+  }
+  return 0;
+}
+
+// Without asking AWS.
+std::vector<config::Job> jobs_by_place(const config::Job& job) {
+  std::vector<config::Job> jobs;
+  for (std::size_t i = 0; i < std::max<std::size_t>(job.launch->places.size(), 1); ++i)
+    jobs.emplace_back(job).launch = config::launch_at(*job.launch, i);
+  return jobs;
+}
+
+bool pass_machines(const std::vector<JobPlace>& places, const LaunchedJob& launched) {
+  return std::ranges::all_of(places, [&](const JobPlace& it) {
+    return passes(examine_machines(*it.calls, it.job, launched.packages));
+  });
+}
+
+int run(const LaunchOptions& options) {
+  const auto fail = [](const std::string& what, int status = 1) {
+    return io::complain("launch", what, status);
+  };
+  const auto launched = launched_job(options.job);
+  if (!launched) return fail(launched.error().message, wrong_input);
   const auto deadline = config::load_deadline(options.job);
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   const auto due = deadline ? refuse_past(*deadline, {}, now) : tl::unexpected(deadline.error());
-  if (!due) return io::complain("launch", due.error().message, wrong_input);
-  if (options.dry_run && !says_zone_ids(launch)) return print_requests(*launched);
-  const auto calls = AwsCalls::open();
-  if (!calls) {
-    io::complain("launch", calls.error().message);
-    return 1;
+  if (!due) return fail(due.error().message, wrong_input);
+  const auto jobs = jobs_by_place(launched->job);
+  const bool by_id =
+      std::ranges::any_of(jobs, [](const auto& it) { return says_zone_ids(*it.launch); });
+  if (options.dry_run && !by_id) return print_all_requests(*launched, jobs);
+  const auto places = places_of(launched->job);
+  if (!places) return fail(places.error().message);
+  if (options.dry_run) {
+    std::vector<config::Job> named;
+    for (const JobPlace& it : *places) named.push_back(it.job);
+    return print_all_requests(*launched, named);
   }
-  if (const auto named = name_zones(**calls, launch); !named) {
-    io::complain("launch", named.error().message);
-    return 1;
-  }
-  if (options.dry_run) return print_requests(*launched);
-  if (!options.skip_checks &&
-      !passes(examine_machines(**calls, launched->job, launched->packages))) {
-    io::complain("launch", refused.message);
-    return wrong_input;
-  }
-  const auto fleet = launch_fleet(**calls, *launched, *deadline, !options.skip_checks);
-  if (!fleet) {
-    io::complain("launch", fleet.error().message);
-    return 1;
-  }
-  print(fleet->str());
-  if (launch.on_demand.needs_watcher())
+  if (!options.skip_checks && !pass_machines(*places, *launched))
+    return fail(refused.message, wrong_input);
+  const auto done = launch_in(*places, *launched, *deadline, !options.skip_checks);
+  if (!done) return fail(done.error().message);
+  if (launched->job.launch->on_demand.needs_watcher())
     io::complain("launch", "an instance on demand comes only while `spotter watch " + options.job +
                                "` runs somewhere, or `spotter watch --once` from a timer: with no "
                                "instance there is nobody else to ask for one");

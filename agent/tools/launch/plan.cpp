@@ -14,6 +14,7 @@
 #include "agent/market/made_up.hpp"
 #include "agent/market/trace.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
+#include "agent/tools/jobs/places.hpp"
 #include "agent/tools/launch/job_command.hpp"
 #include "agent/tools/launch/launch.hpp"
 #include "agent/tools/launch/prospects.hpp"
@@ -271,7 +272,7 @@ double hours(Duration duration) { return std::chrono::duration<double>(duration)
 Result<PoolPrices> prices_of(const PlanOptions& options, config::Launch& launch) {
   PoolPrices prices;
   if (options.on_demand <= 0 || options.spot <= 0) {
-    const auto calls = AwsCalls::open();
+    const auto calls = calls_in(launch.region);  // of several places the first one
     if (!calls) return failure(calls.error().message + "; or give the prices: --on-demand, --spot");
     if (const auto named = name_zones(**calls, launch); !named)
       return failure(named.error().message);

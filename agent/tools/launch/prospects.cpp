@@ -100,7 +100,7 @@ Result<std::optional<launch::Published>> published_progress(const config::Job& j
     published.instance = InstanceId(id);
   if (written) published.at = *written;
   published.has_step = wire::number_field(*status, "step").has_value();
-  return launch::of_this_run(published);
+  return published;
 }
 
 }  // namespace spotter::command

@@ -35,8 +35,8 @@ struct PoolPrices {
 // Of the job's types in its zones.
 PoolPrices prices_now(AwsCalls& calls, const config::Launch& launch);
 
-// What the job's agents published last. None: nothing yet, or of a run that has finished. Fails
-// when it cannot be read. REQUIRES: the job is not done.
+// What the job's agents published last, of this run or of one before. None: nothing yet. Fails when
+// it cannot be read.
 Result<std::optional<launch::Published>> published_progress(const config::Job& job);
 
 }  // namespace spotter::command

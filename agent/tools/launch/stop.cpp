@@ -10,6 +10,7 @@
 #include "agent/job/values.hpp"
 #include "agent/tools/jobs/fleets.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
+#include "agent/tools/jobs/places.hpp"
 #include "agent/tools/launch/launch.hpp"
 
 namespace spotter::command {
@@ -23,13 +24,30 @@ struct StopOptions {
   bool wait = false;
 };
 
-// `job`: a file, or the job's name.
-Result<JobKey> key_in(const std::string& job) {
+// What is to end, with AWS in each region where it may be.
+struct Ends {
+  JobKey key;
+  std::vector<std::unique_ptr<AwsCalls>> regions;
+};
+
+// `job`: a file, or the job's name; of a name nothing is known but the region that AWS_REGION says.
+Result<Ends> ends_of(const std::string& job) {
+  Ends ends;
   std::error_code ignored;
-  if (!std::filesystem::exists(job, ignored) && config::job_name.parse(job)) return JobKey{job, {}};
+  if (!std::filesystem::exists(job, ignored) && config::job_name.parse(job)) {
+    ends.key = {job, {}};
+    auto calls = AwsCalls::open();
+    if (!calls) return tl::unexpected(calls.error());
+    ends.regions.push_back(std::move(*calls));
+    return ends;
+  }
   const auto described = job_to_launch(job);  // what launching takes may be gone
   if (!described) return tl::unexpected(described.error());
-  return key_of(*described);
+  ends.key = key_of(*described);
+  auto places = places_of(*described);
+  if (!places) return tl::unexpected(places.error());
+  for (JobPlace& it : *places) ends.regions.push_back(std::move(it.calls));
+  return ends;
 }
 
 // Ends instances of fleets that were asked to keep them, and of fleets that AWS no longer lists. A
@@ -60,16 +78,18 @@ void remark_nothing(AwsCalls& calls, const JobKey& job) {
 }
 
 int run(const StopOptions& options) {
-  const auto key = key_in(options.job);
-  if (!key) return io::complain("stop", key.error().message, 2);
-  const auto calls = AwsCalls::open();
-  if (!calls) return io::complain("stop", calls.error().message);
-  if (key->storage.empty())
-    if (auto single = refuse_namesakes(**calls, *key); !single)
-      return io::complain("stop", single.error().message);
-  remark_nothing(**calls, *key);
-  const auto stopped = stop_job(**calls, *key, {options.keep_instances, options.wait});
-  return stopped ? 0 : io::complain("stop", stopped.error().message);
+  const auto ends = ends_of(options.job);
+  if (!ends) return io::complain("stop", ends.error().message, 2);
+  int status = 0;
+  for (const auto& calls : ends->regions) {
+    if (ends->key.storage.empty())
+      if (auto single = refuse_namesakes(*calls, ends->key); !single)
+        return io::complain("stop", single.error().message);
+    remark_nothing(*calls, ends->key);
+    const auto stopped = stop_job(*calls, ends->key, {options.keep_instances, options.wait});
+    if (!stopped) status = io::complain("stop", stopped.error().message);
+  }
+  return status;
 }
 
 }  // namespace

@@ -178,13 +178,21 @@ class View {
         fleets = joined(fleets, it.fleet.id.str() + ", " + std::string(to_text(it.state)) +
                                     ", target " + std::to_string(it.target));
     if (!fleets.empty()) view_["fleet"] = fleets;
+    show_watchers_mark();
+  }
+
+  // Of several regions the newest is of the one in which the job is.
+  void show_watchers_mark() {
+    std::optional<launch::WatchMark> newest;
     for (const JobFleet& it : seen_.fleets) {
       const auto mark = launch::mark_of(it.watched);
-      if (!mark || !mark->outlook || !it.is_own() || !it.is_at_work() || is_done()) continue;
-      view_.erase("watcher");  // says the same, of some minutes ago
-      view_["outlook"] = (seen_.due ? "by " + wire::to_rfc3339(*seen_.due) + "; " : "") +
-                         launch::text_of(*mark->outlook);
+      if (!mark || !mark->outlook || !it.is_own() || !it.is_at_work()) continue;
+      if (!newest || mark->looked > newest->looked) newest = mark;
     }
+    if (!newest || is_done()) return;
+    view_.erase("watcher");  // says the same, of some minutes ago
+    view_["outlook"] = (seen_.due ? "by " + wire::to_rfc3339(*seen_.due) + "; " : "") +
+                       launch::text_of(*newest->outlook);
   }
 
   // Each that is up, as a spot instance may be there beside it.

@@ -19,6 +19,7 @@
 #include "agent/job/scalars.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/tools/jobs/due.hpp"
+#include "agent/tools/jobs/places.hpp"
 #include "agent/tools/report/report_place.hpp"
 #include "agent/tools/status/job_view.hpp"
 #include "agent/wire/status.hpp"
@@ -32,7 +33,8 @@ using Experiment = std::optional<std::size_t>;
 struct AskedJob {
   std::string name;
   std::optional<wire::S3Location> place;  // where it is published; ends with the job's name
-  config::Deadline deadline;              // of a description
+  config::Deadline deadline;              // of a description,
+  std::vector<std::string> regions{""};   // with the regions of its pools; empty: AWS_REGION's
 };
 
 Result<AskedJob> asked_of(const RemoteStatus& options) {
@@ -43,6 +45,10 @@ Result<AskedJob> asked_of(const RemoteStatus& options) {
     if (!job) return tl::unexpected(job.error());
     asked.name = job->name.str();
     prefix = job->publish;
+    if (job->launch && !job->launch->places.empty()) {
+      asked.regions.clear();
+      for (const config::Place& it : job->launch->places) asked.regions.push_back(it.region);
+    }
     if (const auto deadline = config::load_deadline(options.job)) asked.deadline = *deadline;
   } else if (const auto name = config::job_name.parse(options.job); name) {
     asked.name = name->str();
@@ -120,12 +126,20 @@ class Looker {
   }
 
   bool look_at_cloud() {
-    const auto calls = AwsCalls::open();
+    bool sound = true;
+    for (const std::string& region : asked_.regions) sound = look_at_region(region) && sound;
+    for (auto& [index, seen] : jobs_)
+      if (!seen.fleets.empty()) seen.due = due_of(asked_.deadline, seen.fleets);
+    return sound;
+  }
+
+  bool look_at_region(const std::string& region) {
+    const auto calls = calls_in(region);
     if (!calls) {
       io::complain("status", calls.error().message);
       return false;
     }
-    region_ = (*calls)->region().str();
+    region_ += (region_.empty() ? "" : ", ") + (*calls)->region().str();
     const auto done = ask(**calls);
     if (!done) io::complain("status", done.error().message);
     return done.has_value();
@@ -161,10 +175,8 @@ class Looker {
     if (!fleets) return tl::unexpected(fleets.error());
     if (fleets->empty()) return {};
     if (jobs_.empty()) job({});
-    for (auto& [index, seen] : jobs_) {
-      seen.fleets = *fleets;
-      seen.due = due_of(asked_.deadline, *fleets);
-    }
+    for (auto& [index, seen] : jobs_)
+      seen.fleets.insert(seen.fleets.end(), fleets->begin(), fleets->end());
     return {};
   }
 
@@ -203,6 +215,7 @@ class Looker {
   // A status without a price is one as well.
   void ask_for_prices(AwsCalls& calls) {
     std::map<std::string, double> prices;
+    if (!jobs_.empty()) prices = jobs_.begin()->second.on_demand_prices;  // of a region before
     for (const auto& [index, seen] : jobs_) {
       for (const wire::Instance& it : seen.instances) {
         const bool up =
