@@ -63,8 +63,9 @@ class Answer:
 
 
 class Client:
-    def __init__(self, endpoint):
+    def __init__(self, endpoint, region=REGION):
         self.endpoint = endpoint if "://" in endpoint else "http://" + endpoint
+        self.region = region
 
     def call(self, action, service="ec2", **parameters):
         """The answer. A person whose call is throttled tries it again."""
@@ -83,7 +84,8 @@ class Client:
         url = self.endpoint.rstrip("/") + "/"
         now = datetime.datetime.now(datetime.timezone.utc)
         request = urllib.request.Request(url, data=body, method="POST",
-                                         headers=signature("POST", url, body, *USER, now, service))
+                                         headers=signature("POST", url, body, *USER, now, service,
+                                                           region=self.region))
         try:
             with urllib.request.urlopen(request, timeout=20) as response:
                 text = response.read()

@@ -9,11 +9,12 @@ import urllib.parse
 REGION = "us-west-2"
 
 
-def signature(method, url, body, access_key, secret, now, service="ec2", token=None):
+def signature(method, url, body, access_key, secret, now, service="ec2", token=None,
+              region=REGION):
     """The headers of a request signed for EC2, or for another service. `token`: a session's."""
     parts = urllib.parse.urlsplit(url)
     stamp = now.strftime("%Y%m%dT%H%M%SZ")
-    scope = f"{stamp[:8]}/{REGION}/{service}/aws4_request"
+    scope = f"{stamp[:8]}/{region}/{service}/aws4_request"
     headers = {"content-type": "application/x-www-form-urlencoded; charset=utf-8",
                "host": parts.netloc, "x-amz-date": stamp,
                **({"x-amz-security-token": token} if token else {})}
