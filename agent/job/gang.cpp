@@ -17,6 +17,17 @@ const Scalar<int> machine_count{"a number of machines", parse_between<1, 128>};
 // A beat is a sixth of it, and several reads and writes have to fit into that.
 const Scalar<Duration> gang_lease{"a duration such as 60s", parse_lease<6>};
 
+Result<Duration> parse_stall(std::string_view text) {
+  if (text == "never" || text == "0" || text == "0s") return Duration(0);
+  const auto stall = duration.parse(text);
+  if (!stall) return failure(stall.error().message + "; `never` turns it off");
+  if (*stall >= std::chrono::seconds(30)) return stall;
+  return failure(in_quotes(text) +
+                 ": a step may take long, and a checkpoint longer; wait for at least 30s, or write "
+                 "`never`");
+}
+const Scalar<Duration> gang_stall{"never or a duration such as 10m", parse_stall};
+
 // Keys whose work nobody shares out among the members yet, and why.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 10> refused_with_gang{{
     {"sweep", "each experiment of a sweep is trained by one machine"},
@@ -93,7 +104,8 @@ Reader::Take gang(Reader& reader, std::optional<Gang>& gang) {
                {{"size", required, reader.scalar(gang->size, machine_count)},
                 {"min", optional, reader.scalar(gang->min, machine_count)},
                 {"at", required, reader.expanded(gang->at, gang_prefix)},
-                {"lease", optional, reader.scalar(gang->lease, gang_lease)}});
+                {"lease", optional, reader.scalar(gang->lease, gang_lease)},
+                {"stall", optional, reader.scalar(gang->stall, gang_stall)}});
     if (gang->min == 0) gang->min = gang->size;
   };
 }
@@ -158,6 +170,7 @@ std::string in_gang(const Job& job, const std::string& program, const std::strin
         {" --size ", std::to_string(job.gang->size)},
         {" --min ", std::to_string(job.gang->min)},
         {" --lease ", std::to_string(job.gang->lease.count())},
+        {" --stall ", std::to_string(job.gang->stall.count())},
         {" --home ", job.trainers_home()},
         {" --checkpoints ", job.checkpoints.directory},
         {" --processes ", processes}})

@@ -5,7 +5,7 @@
 
 namespace spotter::config {
 
-// {size: 4, min: 2, at: s3://bucket/prefix, lease: 60s}
+// {size: 4, min: 2, at: s3://bucket/prefix, lease: 60s, stall: 10m}
 Reader::Take gang(Reader& reader, std::optional<Gang>& gang);
 
 // Appends the job's name to the prefix. Reports settings that a gang cannot have, or not yet.

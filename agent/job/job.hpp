@@ -189,10 +189,11 @@ struct Claims {
 
 // Several machines train one model together (agent/gang/participant.hpp).
 struct Gang {
-  int size = 1;            // machines, when all are there
-  int min = 1;             // fewer do not train
-  wire::S3Location at;     // its record lies below it; the key ends with a slash
-  Duration lease{60'000};  // a machine that writes nothing for so long counts as dead
+  int size = 1;             // machines, when all are there
+  int min = 1;              // fewer do not train
+  wire::S3Location at;      // its record lies below it; the key ends with a slash
+  Duration lease{60'000};   // a machine that writes nothing for so long counts as dead
+  Duration stall{600'000};  // so long without a step is a hang; 0: nobody looks
 };
 
 enum class GiveUp : std::uint8_t { ScaleToZero, Hold, Cancel };

@@ -36,6 +36,23 @@ TEST(Gang, NeedsAllOfItsMachinesUnlessItSaysLess) {
   EXPECT_EQ(wire::to_url(job->gang->at), "s3://bucket/a/");
 }
 
+TEST(Gang, LooksForRanksThatHangUnlessItSaysNever) {
+  const auto passed = [](const std::string& more) {
+    const auto job =
+        parse_job(gang_on_folder + "gang: {size: 2, at: 's3://bucket'" + more + "}\n", as_root);
+    EXPECT_TRUE(job) << describe(job.error(), "job.yaml");
+    const auto words = job ? in_gang(*job, "spotter", "x") : "";
+    const auto from = words.find(" --stall ");
+    return from == words.npos ? "" : words.substr(from, words.find(" --", from + 1) - from);
+  };
+  const auto stall = [](const char* ms) { return " --stall " + wire::shell_quoted(ms); };
+  EXPECT_EQ(passed(""), stall("600000"));
+  EXPECT_EQ(passed(", stall: 30s"), stall("30000"));
+  EXPECT_EQ(passed(", stall: 1h30m"), stall("5400000"));
+  for (const char* off : {"never", "0", "0s"})
+    EXPECT_EQ(passed(std::string(", stall: ") + off), stall("0")) << off;
+}
+
 TEST(Gang, MembersHaveFoldersOfTheirOwnInOneHome) {
   auto job = *parse_job(gang_on_folder + "gang: {size: 2, at: 's3://bucket'}\n", as_root);
   job.member = "m1";
@@ -52,6 +69,9 @@ TEST(Gang, ThatIsWrongIsExplained) {
   says("gang: {size: 2}\n", "'at'");
   says("gang: {size: 2, min: 3, at: 's3://b'}\n", "gang.min: is more than gang.size");
   says("gang: {size: 2, at: 's3://b', lease: 1s}\n", "lasts from 6s to 1h");
+  says("gang: {size: 2, at: 's3://b', stall: 29s}\n", "gang.stall: '29s': a step may take long");
+  says("gang: {size: 2, at: 's3://b', stall: 600}\n", "'600' has no unit");
+  says("gang: {size: 2, at: 's3://b', stall: no}\n", "`never` turns it off");
   says("gang: {size: 2, at: /mnt/b}\n", "gang.at");
   says("gang: {size: 2, at: 's3://b'}\nclaims: {at: 's3://b'}\n",
        "claims: is not for a job with `gang:`");
