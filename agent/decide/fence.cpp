@@ -92,7 +92,8 @@ Survey as_fenced(const Survey& seen) {
       volume.named = volume.discoverable && volume.role == Role::State;
       volume.discoverable = true;
       volume.role = Role::State;
-      volume.generation = epoch.generation;
+      // The tag is lower where a claim came late, and higher where one used it that knows no fence.
+      volume.generation = std::max(volume.generation, epoch.generation);
       volume.done = volume.done || epoch.state == Epoch::State::Done;
     } else {
       // An original of before, which a person may have restored: none of ours to use or delete.

@@ -20,7 +20,8 @@ std::optional<Detail> in_use(const Survey& survey, const SeenVolume& volume, con
   // A claim of ours would make the copy stale, and the instance that made it would begin again.
   // With a fence that instance has the epoch, and there may be a last snapshot that nobody uses
   // yet.
-  return ours || c.policy.fence ? std::nullopt : copy_of(survey, volume.id);
+  const bool fenced = c.policy.fence && survey.epoch.number != 0;
+  return ours || fenced ? std::nullopt : copy_of(survey, volume.id);
 }
 
 Next on(const Filling&, const VolumeFilled&, Context& c) {

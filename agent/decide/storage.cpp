@@ -54,6 +54,7 @@ Stage block(Context& c, Block why, const Detail& detail) {
 Stage attach(Context& c, const VolumeId& volume, Purpose purpose) {
   // Each attachment has its own claim: it may have been free in between, and copied.
   c.facts.holding.generation = 0;
+  c.facts.move.proven_step = -1;
   c.facts.holding.volume = volume;
   c.facts.holding.purpose = purpose;
   c.ask(AttachVolume{volume, c.facts.identity.instance, c.facts.holding.attach_attempt},
@@ -197,7 +198,10 @@ Next on(const FindingDevice&, const EffectFailed& failed, Context& c) {
 Next on(const Inspecting&, const DiskInspected& disk, Context& c) {
   if (Next end = leaving(c)) return end;
   if (disk.blank && !c.facts.holding.ours_to_format) return block(c, Block::BlankNotOurs, {});
-  if (disk.blank && c.facts.holding.purpose == Purpose::Verify) return remember_verified(c);
+  if (disk.blank && c.facts.holding.purpose == Purpose::Verify) {
+    c.facts.move.proven_step = -1;
+    return remember_verified(c);
+  }
   if (disk.blank) {
     c.ask(MakeFilesystem{c.facts.holding.device}, c.policy.make_filesystem);
     return Formatting{};

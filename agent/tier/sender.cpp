@@ -4,8 +4,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <future>
 
 #include "agent/aws/s3/upload.hpp"
 #include "agent/tier/manifest.hpp"
@@ -37,8 +39,6 @@ class Recorded {
         return wrong(part, std::string("cannot be mapped: ") + std::strerror(errno));
       recorded.data_ = data;
     }
-    if (checkpoint::sum_of(recorded.bytes()) != part.sum)
-      return wrong(part, "is not what was recorded");
     return recorded;
   }
   Recorded(Recorded&& other) noexcept
@@ -55,6 +55,7 @@ class Recorded {
                             : std::string_view(static_cast<char*>(data_), part_.bytes);
   }
   const guard::Part& part() const { return part_; }
+  bool has_its_sum() const { return checkpoint::sum_of(bytes()) == part_.sum; }
   bool is_unchanged() const {
     struct stat status {};
     return ::fstat(file_.get(), &status) == 0 &&
@@ -99,7 +100,23 @@ Result<void> Sender::send_together(std::span<const guard::Part> parts) {
     files.push_back(*std::move(file));
     objects.push_back({std::move(location), files.back().bytes(), {}});
   }
-  if (const auto sent = s3::upload(client_, objects); !sent) return failure(sent.error().text());
+  // What is not as it was recorded is found while it is sent: nothing names it before the manifest,
+  // which is written after all.
+  std::atomic<bool> stop = false;
+  auto compared = std::async([&]() -> const Recorded* {
+    for (const Recorded& file : files) {
+      if (stop) return nullptr;
+      if (file.has_its_sum()) continue;
+      stop = true;
+      return &file;
+    }
+    return nullptr;
+  });
+  const auto sent = s3::upload(client_, objects, &stop);
+  if (!sent) stop = true;
+  if (const Recorded* other = compared.get())
+    return wrong(other->part(), "is not what was recorded");
+  if (!sent) return failure(sent.error().text());
   for (const Recorded& file : files)
     if (!file.is_unchanged()) return wrong(file.part(), "was changed while it was copied");
   return {};

@@ -16,9 +16,9 @@ class Sender {
   Sender(s3::Client& client, const guard::Beneath& folder, wire::S3Location to)
       : client_(client), folder_(folder), to_(std::move(to)) {}
 
-  // Each file has the recorded size, time and sum before it is sent, and size and time after it,
-  // else this fails. Large files as multipart uploads, several at once; a file that becomes shorter
-  // meanwhile is a SIGBUS.
+  // Each file has the recorded size and time before it is sent and after it, and the recorded sum,
+  // which is taken meanwhile; else this fails, and no manifest may name what was sent. Large files
+  // as multipart uploads, several at once; a file that becomes shorter meanwhile is a SIGBUS.
   Result<void> send(const std::vector<guard::Part>& parts);
 
  private:

@@ -96,9 +96,11 @@ void Simulation::judge_left(const InstanceId& author, std::uint32_t epoch) {
   const Disk* there = committed();
   if (disk->second.newest() <= (there ? there->newest() : -1)) return;
   const Time deadline = its->agent.state.facts.exit.notice->deadline;
-  if (deadline - now_ > kRequests)
-    broken("a machine leaves early, and its newest checkpoint stays");
+  // A second notice may move the deadline while the write that ends it all is under way.
   const Time since = its->agent.home.noticed;
+  const bool moved = since != decide::kNever && now_ - since < kRequests;
+  if (deadline - now_ > kRequests && !moved)
+    broken("a machine leaves early, and its newest checkpoint stays");
   const Duration upload = bucket_.transfer * 3 / 2 + kRequests;
   const Duration known = its->agent.state.facts.home.upload * 5 / 4;
   const bool fits = std::max<Duration>(policy_.release_reserve, known) >= upload;
