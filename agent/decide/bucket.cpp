@@ -59,6 +59,12 @@ void remember_kept(Context& c, const HomeKept& kept) {
   home.kept_step = kept.newest;
 }
 
+Time leaves_by(const Context& c) {
+  const auto& exit = c.facts.exit;
+  const Time notice = exit.notice ? exit.notice->deadline : kNever;
+  return exit.leave ? std::min(notice, exit.leave_by) : notice;
+}
+
 // Terminated is final, and stopped can use nothing; where EC2 cannot say, whoever looked says Gone
 // when the holder has not written for a whole lease.
 Stage take_home(const Survey& survey, Context& c) {

@@ -64,6 +64,11 @@ Next on(const CountingAttempt&, const LedgerWritten&, Context& c) {
 }
 
 // A volume that takes no ledger (full, read-only) takes no checkpoint either.
+Next on(const CountingAttempt& stage, const HomeKept& kept, Context& c) {
+  remember_kept(c, kept);
+  return stage;
+}
+
 Next on(const CountingAttempt&, const EffectFailed& failed, Context& c) {
   --c.facts.progress.ledger.starts_without_progress;
   c.facts.progress.ledger.running = false;

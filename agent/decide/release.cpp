@@ -87,11 +87,14 @@ std::optional<Stage> begin_final_snapshot(Context& c, After then) {
 }
 
 // A home in a bucket gets there what is not there yet, and what S3 does not take now it may take a
-// moment later.
-bool may_still_arrive(const EffectFailed& failed, const Context& c) {
-  const auto& notice = c.facts.exit.notice;
-  if (!in_bucket(c) || !notice || failed.failure != Failure::Unavailable) return false;
-  return notice->deadline - c.now > 2 * c.policy.keep_reserve + c.policy.release_again;
+// moment later. Zero: it may not.
+Duration asked_again_in(const EffectFailed& failed, const Context& c) {
+  const Time until = leaves_by(c);
+  if (!in_bucket(c) || until == kNever || failed.failure != Failure::Unavailable)
+    return Duration::zero();
+  const Duration left = until - c.now;
+  if (left <= 2 * c.policy.keep_reserve + c.policy.release_again) return Duration::zero();
+  return std::clamp<Duration>(left / 32, c.policy.release_again, c.policy.retry_last);
 }
 
 Stage detached(Context& c, After then) {
@@ -133,7 +136,10 @@ void complete_lifecycle(Context& c) {
   c.issue(CompleteLifecycle{facts.identity.fleet, facts.identity.instance}, c.policy.ec2_call);
 }
 
-void remember_stop(Context& c, const StopRequested&) { c.facts.exit.leave = true; }
+void remember_stop(Context& c, const StopRequested& stop) {
+  c.facts.exit.leave = true;
+  c.facts.exit.leave_by = stop.deadline;
+}
 
 // Not mkfs: half a file system is neither blank nor ours, and it takes seconds. Not a call that
 // changes something at EC2: its outcome must be known. Reading a share's ledger may never end.
@@ -283,8 +289,8 @@ Next on(const ClosingLedger& stage, const LedgerWritten&, Context& c) {
 // Else the ledger is tried once, for only the checkpoint matters. But machines that lack what the
 // job needs must be counted somewhere, or they are replaced for ever.
 Next on(const ClosingLedger& stage, const EffectFailed& failed, Context& c) {
-  if (may_still_arrive(failed, c)) {
-    c.wake_in(c.policy.release_again);
+  if (const Duration pause = asked_again_in(failed, c); pause > Duration::zero()) {
+    c.wake_in(pause);
     return stage;
   }
   if (in_bucket(c) && stage.then == After::Finish) {

@@ -23,9 +23,9 @@ Stage release(Context& c, After then) {
 // Reading or writing the ledger blocks while the share's server is dead. To a bucket all that is
 // not there yet goes with it.
 Duration ledger_limit(const Context& c) {
-  const auto& notice = c.facts.exit.notice;
-  if (in_bucket(c) && notice) {
-    const Duration left = notice->deadline - c.now;
+  const Time until = leaves_by(c);
+  if (in_bucket(c) && until != kNever) {
+    const Duration left = until - c.now;
     return std::max<Duration>(left - std::min<Duration>(c.policy.keep_reserve, left / 4),
                               Duration(1));
   }

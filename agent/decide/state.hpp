@@ -362,8 +362,9 @@ struct Facts {
   // did not come true, `unfit` when the GPUs appear, `done` when the result was lost or has moved.
   struct Exit {
     std::optional<Notice> notice;
-    bool leave = false;  // StopRequested: the process ends when all is released
-    bool unfit = false;  // this machine lacks what the job needs
+    bool leave = false;      // StopRequested: the process ends when all is released, ...
+    Time leave_by = kNever;  // ... by then
+    bool unfit = false;      // this machine lacks what the job needs
     Surrender surrender = Surrender::None;
     bool done = false;    // the result is durable, by the volume's tag, its ledger or the trainer
     bool filled = false;  // and marked so: Policy::fills

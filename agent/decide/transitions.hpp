@@ -62,6 +62,8 @@ Stage home_failed(Context&, const EffectFailed&);
 Stage lose_home(Context&);  // stops what is done here, and looks again
 void keep_home(Context&);
 void remember_kept(Context&, const HomeKept&);
+// When this machine ends, or this process is to: kNever: nobody has said.
+Time leaves_by(const Context&);
 WriteLedger ledger_to_write(Context&);
 Duration upload_needs(const Context&);  // of a checkpoint that a trainer makes now
 Stage unmount(Context&, After, std::uint32_t tries = 0);  // release.cpp
@@ -232,6 +234,7 @@ Next on(const ReleasingData&, const EffectFailed&, Context&);
 Next on(const ReleasingData&, const Woke&, Context&);
 // --- code.cpp ---
 Next on(const CountingAttempt&, const LedgerWritten&, Context&);
+Next on(const CountingAttempt&, const HomeKept&, Context&);
 Next on(const CountingAttempt&, const EffectFailed&, Context&);
 Next on(const FetchingCode&, const CodeFetched&, Context&);
 Next on(const FetchingCode&, const EffectFailed&, Context&);

@@ -1,6 +1,7 @@
 #include "agent/host/instance_store.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -106,11 +107,20 @@ std::vector<fs::path> instance_store_disks(const fs::path& devices, const fs::pa
 
 Result<std::string> make_cache(const CacheRequest& request, const User& user) {
   const fs::path mount_point = request.folder.parent_path();
+  // One agent at a time: it goes when the process ends, too.
+  const io::Descriptor above(
+      ::open(mount_point.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (above) (void)::flock(above.get(), LOCK_EX);
   if (const auto there = mount_at(mount_point)) {
     if (const auto made = make_folder(request.folder, user); !made)
       return tl::unexpected<Error>(made.error());
     return "the cache is " + request.folder.string() + ", on " + there->source;
   }
+  // Mounted over them they were out of reach: of another job, or not sent yet.
+  std::error_code error;
+  if (fs::exists(mount_point, error) && !fs::is_empty(mount_point, error))
+    return fail("cache-absent", "the cache stays on the storage: " + mount_point.string() +
+                                    " has files already, which a disk mounted there would hide");
   const auto disks = instance_store_disks(request.devices, request.sysfs);
   Error why{"this machine has no instance store: the cache is on the storage", "cache-absent"};
   for (const fs::path& each : disks) {

@@ -277,36 +277,46 @@ TEST(Bucket, LearnsOfAnUploadOnlyWhatOneTook) {
   EXPECT_EQ(story.state.facts.home.upload_bytes, 1000U);
 }
 
-TEST(Bucket, ThatDoesNotTakeTheLastCheckpointIsAskedAgainAsLongAsThereIsTime) {
-  BucketStory story;
-  story.begin();
-  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(120)});
-  story.checkpoint(30);
-  story.sense(TrainerEnded{false, true});
-  for (int i = 0; i < 5; ++i) {
-    ASSERT_TRUE(story.did<WriteLedger>());
-    story.answer(EffectFailed{Failure::Unavailable, true, {}});
-    ASSERT_EQ(story.stage(), "closing-ledger");
-    story.wake();
+// A notice, and SIGTERM to `spotter run` in a container.
+class BucketAtTheEnd : public testing::TestWithParam<bool> {
+ protected:
+  BucketAtTheEnd() {
+    story_.begin();
+    deadline_ = story_.now + seconds(120);
+    if (GetParam()) {
+      story_.sense(NoticeSeen{InterruptionAction::Terminate, deadline_});
+    } else {
+      story_.sense(StopRequested{deadline_});
+    }
   }
-  story.answer(LedgerWritten{});
-  EXPECT_EQ(story.asked(), "release-share");
+  BucketStory story_;
+  Time deadline_;
+};
+INSTANTIATE_TEST_SUITE_P(, BucketAtTheEnd, testing::Bool());
+
+TEST_P(BucketAtTheEnd, ThatDoesNotTakeTheLastCheckpointIsAskedAgainAsLongAsThereIsTime) {
+  story_.checkpoint(30);
+  story_.sense(TrainerEnded{false, true});
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(story_.did<WriteLedger>());
+    story_.answer(EffectFailed{Failure::Unavailable, true, {}});
+    ASSERT_EQ(story_.stage(), "closing-ledger");
+    story_.wake();
+  }
+  story_.answer(LedgerWritten{});
+  EXPECT_EQ(story_.asked(), "release-share");
 }
 
-TEST(Bucket, IsReleasedInTimeThoughItDoesNotTakeTheLastCheckpoint) {
-  BucketStory story;
-  story.begin();
-  const Time deadline = story.now + seconds(120);
-  story.sense(NoticeSeen{InterruptionAction::Terminate, deadline});
-  story.sense(TrainerEnded{false, true});
-  while (story.stage() == "closing-ledger") {
-    ASSERT_LT(story.now, deadline);
-    story.pass(seconds(5));
-    story.answer(EffectFailed{Failure::Unavailable, true, {}});
-    if (story.stage() == "closing-ledger") story.wake();
+TEST_P(BucketAtTheEnd, IsReleasedInTimeThoughItDoesNotTakeTheLastCheckpoint) {
+  story_.sense(TrainerEnded{false, true});
+  while (story_.stage() == "closing-ledger") {
+    ASSERT_LT(story_.now, deadline_);
+    story_.pass(seconds(5));
+    story_.answer(EffectFailed{Failure::Unavailable, true, {}});
+    if (story_.stage() == "closing-ledger") story_.wake();
   }
-  EXPECT_EQ(story.asked(), "release-share");
-  EXPECT_LT(story.now, deadline);
+  EXPECT_EQ(story_.asked(), "release-share");
+  EXPECT_LT(story_.now, deadline_);
 }
 
 TEST(Bucket, ThatAnotherMachineHasIsNotAskedAgain) {

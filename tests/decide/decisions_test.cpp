@@ -122,7 +122,8 @@ const std::map<std::string, Names> kSensed = {
     {"trainer-progressed", {"training", "stopping"}},
     {"trainer-resumed", {"training"}},
     {"checkpoint-made", {"training", "stopping"}},
-    {"home-kept", {"training", "stopping"}},  // later it is the answer that closes the ledger
+    // Later it is the answer that closes the ledger.
+    {"home-kept", {"counting-attempt", "training", "stopping"}},
     {"rebalance-recommended", {"training"}},  // nothing else could be done sooner
     {"ruled-out", {"training"}},              // by a trainer's report; it is repeated with each
 };

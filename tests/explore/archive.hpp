@@ -221,9 +221,9 @@ void walk(A& a, decide::Facts::Trouble& it) {
 
 template <class A>
 void walk(A& a, decide::Facts::Exit& it) {
-  auto& [notice, leave, unfit, surrender, done, filled] = it;
+  auto& [notice, leave, leave_by, unfit, surrender, done, filled] = it;
   (void)filled;  // nobody prepares here
-  walk(a, notice), a.flag(leave), a.flag(unfit), a.small(surrender), a.flag(done);
+  walk(a, notice), a.flag(leave), a.time(leave_by), a.flag(unfit), a.small(surrender), a.flag(done);
 }
 
 template <class A>

@@ -64,6 +64,7 @@ bool commit(Node& node, std::uint8_t place, std::uint32_t epoch, const Contents&
   if (node.epoch.state != Epoch::State::Using)
     broken(node, "something is committed to a home that nobody uses");
   Contents content = copy;
+  if (content.torn) content.newest = std::max(node.committed.newest, content.newest - 1);
   content.torn = false;
   content.newest = std::max(content.newest, std::int64_t{-1});
   if (content.newest < 0) content.newest = node.committed.newest;  // those that are there stay

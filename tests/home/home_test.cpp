@@ -62,6 +62,12 @@ class Session {
     next.holder = seen.epoch_self;
     return run(context_, home_->write(next, kLimit));
   }
+  Happening release() {
+    Epoch next = look().epoch;
+    ++next.number;
+    next.state = Epoch::State::Released;
+    return run(context_, home_->write(next, kLimit));
+  }
   Happening bring() {
     const Happening made = run(context_, local_.prepare_share(kLimit));
     EXPECT_TRUE(std::holds_alternative<decide::Mounted>(made)) << words(made);
@@ -224,6 +230,21 @@ TEST_F(HomeOfAgents, WhatAnAdoptedTrainerMadeIsKeptBeforeAnybodyLooked) {
   EXPECT_EQ(stranger->last_failure(), Failure::Conflict);
 }
 
+// S3 refuses the last checkpoint, and takes the release: hours of work may lie here alone.
+TEST_F(HomeOfAgents, WhatWasNotSentBeforeTheReleaseIsStillThere) {
+  auto before = session("run", "cache");
+  before->begin();
+  before->save(10);
+  ASSERT_EQ(before->keep(1).outcome, HomeKept::Outcome::Committed);
+  before->save(20);
+  ASSERT_TRUE(std::holds_alternative<decide::EpochWritten>(before->release()));
+  before.reset();
+  const auto next = session("run", "cache");
+  next->begin();
+  EXPECT_EQ(head().epoch.number, 3U);
+  EXPECT_TRUE(next->has(20));
+}
+
 TEST_F(HomeOfAgents, WhatTheSessionBeforeDidNotSendIsStillThere) {
   auto before = session("run", "cache");
   before->begin();
@@ -263,9 +284,9 @@ TEST_F(HomeOfAgents, ACommitWhoseAnswerIsLostIsFoundInTheBucketAndNothingIsRemov
   const HomeKept doubtful = one->keep(1);
   server_.trouble({});
   EXPECT_EQ(doubtful.outcome, HomeKept::Outcome::Failed);
-  EXPECT_TRUE(server_.find("jobs/homes/mine/" + first)) << "the head may name it still";
   one->save(30);
   EXPECT_EQ(one->keep(1).outcome, HomeKept::Outcome::Committed);
+  EXPECT_TRUE(server_.find("jobs/homes/mine/" + first)) << "the head may have named it still";
   EXPECT_EQ(head().newest, 30);
 }
 

@@ -230,8 +230,13 @@ Home::Replaced Home::replace(const decide::Epoch& epoch, Duration limit) const {
   const Finding before = change(next, limit);
   if (!before) return {before.error()};
   const decide::Epoch& old = before->head.epoch;
-  const bool ours = old.holder == epoch.holder && old.state == decide::Epoch::State::Using;
-  return {decide::EpochWritten{}, ours ? old.number : 0};
+  using State = decide::Epoch::State;
+  if (old.holder != epoch.holder) return {decide::EpochWritten{}, 0};
+  // Our release is the epoch right behind the one that it ended: nobody came between, and what the
+  // last write of that one could not send is of this history still.
+  if (old.state == State::Released && old.number > 1)
+    return {decide::EpochWritten{}, old.number - 1};
+  return {decide::EpochWritten{}, old.state == State::Using ? old.number : 0};
 }
 
 // Whoever takes the epoch ends the trainer that worked by the one before: not for a folder that it
@@ -282,8 +287,13 @@ asio::awaitable<Result<verbs::Home, EffectFailed>> Home::described(std::uint32_t
 // Two agents of one machine have different run directories where their sessions have. The other one
 // may be about to end.
 std::optional<EffectFailed> Home::claim_folder() {
-  if (folder_) return std::nullopt;
   const std::string path = parts_.job.home();
+  struct stat had {
+  }, is{};
+  const bool same = folder_ && ::fstat(folder_.get(), &had) == 0 &&
+                    ::stat(path.c_str(), &is) == 0 && had.st_dev == is.st_dev &&
+                    had.st_ino == is.st_ino;
+  if (same) return std::nullopt;  // else a disk was mounted there since
   io::Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder && ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     return at_home(Failure::Unavailable,
@@ -295,6 +305,7 @@ std::optional<EffectFailed> Home::claim_folder() {
 Home::Answer Home::bring(Duration limit) {
   using Clock = std::chrono::steady_clock;
   const auto until = Clock::now() + limit;
+  if (auto had = claim_folder()) co_return *had;  // which may not have been there before
   auto finding = find(std::min<Duration>(limit, decide::Policy().epoch_call));
   const Finding found = co_await std::move(finding);
   if (!found) co_return found.error();
