@@ -261,9 +261,9 @@ class Builder {
         state = "waiting";
     } else if (!boots_.empty() && boot_to_show(boots_)->shown.end == End::Running) {
       if (const auto said = wire::text_field(status, "says"); !said.empty()) says = said;
-      for (const std::string& more : {wire::gang_words(status.value("gang", wire::Json())),
-                                      wire::text_field(status, "outlook"),
-                                      wire::text_field(status, "watcher")})
+      for (const std::string& more :
+           {wire::gang_words(status.value("gang", wire::Json())),
+            wire::text_field(status, "outlook"), wire::text_field(status, "watcher")})
         if (!more.empty()) says += (says.empty() ? "" : "; ") + more;
     }
     model_.state = std::move(state);

@@ -59,10 +59,10 @@ class View {
     view_["job"] = seen_.job;
     if (!is_live()) {
       // Fields of a trainer that no longer runs.
-      for (const char* gone : {"steps_per_second", "wake_boottime_ms", "wake", "deadline",
-                               "notice_deadline_ms", "storage_says", "blocked", "detail", "outlook",
-                               "work_left_seconds", "on_demand_by", "deadline_trouble", "gang",
-                               "watcher"})
+      for (const char* gone :
+           {"steps_per_second", "wake_boottime_ms", "wake", "deadline", "notice_deadline_ms",
+            "storage_says", "blocked", "detail", "outlook", "work_left_seconds", "on_demand_by",
+            "deadline_trouble", "gang", "watcher"})
         view_.erase(gone);
     }
     show_stage();
