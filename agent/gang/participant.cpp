@@ -7,7 +7,9 @@ namespace {
 
 using Phase = Record::Phase;
 
-bool is_ready(const Member& member) { return member.ready && !member.leaves_in; }
+bool stays(const Member& member) { return !member.leaves_in && !member.left_out; }
+
+bool is_ready(const Member& member) { return member.ready && stays(member); }
 
 bool is_apart(const Member& member) { return is_ready(member) && member.apart; }
 
@@ -41,10 +43,20 @@ std::vector<std::string> ranks_of(const Record& record, std::size_t most) {
   return ranks;
 }
 
-bool are_same(std::vector<std::string> one, std::vector<std::string> other) {
-  std::ranges::sort(one);
-  std::ranges::sort(other);
-  return one == other;
+// Of the last round. Who is left out of the next one, or only slow, is not lost.
+bool has_lost_one(const Record& record) {
+  return std::ranges::any_of(record.ranks, [&](const std::string& id) {
+    const Member* member = record.find(id);
+    return member == nullptr || member->leaves_in;
+  });
+}
+
+// All of the last round, and others: that one ended since these came.
+bool has_grown(const Record& record, const std::vector<std::string>& ranks) {
+  return ranks.size() > record.ranks.size() &&
+         std::ranges::all_of(record.ranks, [&](const std::string& id) {
+           return std::ranges::find(ranks, id) != ranks.end();
+         });
 }
 
 // A round is over when one of its members is gone, or asks for the next one.
@@ -128,7 +140,7 @@ void Participant::ready(std::uint16_t port, std::int64_t progress, bool apart) {
   works_ = finished_ = false;
   place_.reset();
   port_ = port;
-  progress_ = progress;
+  progress_ = std::clamp<std::int64_t>(progress, -1, most_steps);
   over_since_.reset();
 }
 
@@ -237,13 +249,16 @@ std::optional<Stop> Participant::must_stop() const {
 
 std::string Participant::waits_for() const {
   if (!looked_) return "S3's answer";
+  if (const Member* me = record_.find(settings_.id); me != nullptr && me->left_out)
+    return "the gang's end: since this machine came they did not all reach one another, and the "
+           "others go on without it";
   const std::size_t ready = count(record_, is_ready);
   if (ready < settings_.min)
     return std::to_string(settings_.min) + " machines at least: " + std::to_string(ready) +
            (ready == 1 ? " is ready" : " are ready");
   std::string names;
   for (const Member& each : record_.members)
-    if (!is_ready(each) && !each.leaves_in) names += (names.empty() ? "" : ", ") + each.name;
+    if (!is_ready(each) && stays(each)) names += (names.empty() ? "" : ", ") + each.name;
   if (!names.empty()) return names;
   return "others, until " + std::to_string(settings_.size) + " are ready";
 }
@@ -266,6 +281,7 @@ Record Participant::wanted(Time now) const {
     if (was_open_) return record;
     record.phase = Phase::Forming;
     record.failures = record.apart = 0;
+    record.ranks.clear();
   }
   join(record, now);
   drop_the_dead(record);
@@ -286,8 +302,10 @@ void Participant::join(Record& record, Time now) const {
     me->port = port_;
   }
   if (leaves_at_ && (!me->leaves_in || sooner_))
-    me->leaves_in = std::max(*leaves_at_ - now, Duration(0));
-  if (now - accepted_ >= settings_.beat_every()) ++me->beats;
+    me->leaves_in = std::clamp(*leaves_at_ - now, Duration(0), longest_leave);
+  const bool awaited = record.phase == Phase::Forming && !ready_ && is_ranked(record, me->id);
+  if (now - accepted_ >= (awaited ? settings_.beat_every_forming() : settings_.beat_every()))
+    ++me->beats;
 }
 
 void Participant::drop_the_dead(Record& record) const {
@@ -295,16 +313,28 @@ void Participant::drop_the_dead(Record& record) const {
     if (watched.still >= settings_.lease + settings_.margin) give_up(record, id);
 }
 
+// It is of the last round, and will be ready. One that was killed has not been seen to write since.
+bool Participant::lives(const Member& member) const {
+  if (member.id == settings_.id) return true;
+  const auto watched = watched_.find(member.id);
+  return watched != watched_.end() && watched->second.still < settings_.last_call;
+}
+
 // For all that may still come, and for a network that may come back.
 bool Participant::waited(const Record& record) const {
   const std::size_t ready = count(record, is_ready);
-  const std::size_t stay = count(record, [](const Member& each) { return !each.leaves_in; });
+  const std::size_t stay = count(record, stays);
   const bool first = record.round == 0, apart = count(record, is_apart) > 0;
   const Duration pause =
       std::min(record.apart * settings_.apart_pause, settings_.longest_apart_pause);
   if (apart && steady_ < pause) return false;
   if (ready >= settings_.size || (ready == stay && !first)) return true;
-  const Duration patience = first ? settings_.first_call : settings_.last_call;
+  const bool slow = std::ranges::any_of(record.members, [&](const Member& each) {
+    return !each.ready && stays(each) && is_ranked(record, each.id) && lives(each);
+  });
+  const Duration patience = first  ? settings_.first_call
+                            : slow ? settings_.slow_call()
+                                   : settings_.last_call;
   return steady_ >= patience && who_is_ready(record) == waiting_;
 }
 
@@ -312,12 +342,19 @@ void Participant::form(Record& record) const {
   if (record.phase != Phase::Forming) return;
   const std::size_t ready = count(record, is_ready);
   if (ready == 0 || ready < settings_.min || !waited(record)) return;
-  auto ranks = ranks_of(record, settings_.size);
-  const bool same = are_same(ranks, record.ranks), progressed = progress_ > record.progress;
-  const bool apart = same && count(record, is_apart) > 0;
+  const bool first = record.round == 0, lost = has_lost_one(record);
+  const bool fell_apart = count(record, is_apart) > 0, apart = fell_apart && !lost;
   record.apart = apart ? record.apart + 1 : 0;
-  // Whose trainer never began has not failed.
-  if (!apart) record.failures = !same ? 0 : progressed ? 1 : record.failures + 1;
+  for (Member& each : record.members)
+    each.trained = each.trained || (!fell_apart && is_ranked(record, each.id));
+  if (record.apart >= settings_.most_apart_with_new) leave_out_one(record);
+  auto ranks = ranks_of(record, settings_.size);
+  const bool progressed = progress_ > record.progress, grown = has_grown(record, ranks);
+  // Whose trainer never began has not failed, nor has one that was asked to stop for others.
+  if (lost || first || (grown && progressed))
+    record.failures = 0;
+  else if (!apart && !grown)
+    record.failures = progressed ? 1 : record.failures + 1;
   record.progress = std::max(record.progress, progress_);
   for (Member& each : record.members)
     if (std::ranges::find(ranks, each.id) != ranks.end()) each.ready = each.apart = false;
@@ -328,6 +365,19 @@ void Participant::form(Record& record) const {
   record.ranks = std::move(ranks);
   record.phase = Phase::Training;
   ++record.round;
+}
+
+// The last that came, where enough stay without it that have trained together.
+void Participant::leave_out_one(Record& record) const {
+  if (count(record, is_ready) <= settings_.min ||
+      count(record, [](const Member& each) { return is_ready(each) && each.trained; }) == 0)
+    return;
+  for (auto id = record.ranks.rbegin(); id != record.ranks.rend(); ++id) {
+    Member* const member = record.find(*id);
+    if (member == nullptr || !is_ready(*member) || member->trained) continue;
+    member->left_out = true;
+    return;
+  }
 }
 
 }  // namespace spotter::gang

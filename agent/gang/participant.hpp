@@ -38,6 +38,7 @@ struct Settings {
   Duration first_call{30'000};   // of the first round: so long for others once there are `min`
   Duration last_call{5'000};     // of a later one: for a member that lives, or seems to
   Duration grace{5'000};         // for workers to end by themselves when their round is over
+  Duration restart{15'000};      // ... and their torchrun, until it asks for the next round
   Duration last_grace{300'000};  // ... when the gang is done
   // Rounds in succession that end with nobody lost and no new checkpoint, until the gang has
   // failed: one may be the network's fault.
@@ -46,10 +47,16 @@ struct Settings {
   // network may be away for long. With these pauses, each as much longer than the one before, and
   // the ten seconds that a machine tries, that is half an hour.
   std::uint32_t most_apart = 50;
+  // Of these, until one that was in no round before is left out: it may be what they do not reach.
+  std::uint32_t most_apart_with_new = 3;
   Duration apart_pause{2'000};
   Duration longest_apart_pause{30'000};
 
   Duration beat_every() const { return lease / 6; }
+  // Between two rounds the others wait for it, and whether it lives decides how long.
+  Duration beat_every_forming() const { return last_call / 3; }
+  // For a member of the round that lives: one that hangs is ended after the grace.
+  Duration slow_call() const { return grace + 2 * look_every + restart; }
 };
 
 // --- Output: one at a time, answered by looked() or wrote() and the like.
@@ -138,7 +145,9 @@ class Participant {
   void join(Record& record, Time now) const;
   void drop_the_dead(Record& record) const;
   void form(Record& record) const;
+  void leave_out_one(Record& record) const;
   bool waited(const Record& record) const;
+  bool lives(const Member& member) const;
   void saw(Time now, Duration passed);
   void watch(Duration passed);
   void watch_leavers(Time before);

@@ -13,8 +13,7 @@ using wire::Json;
 
 constexpr std::uint64_t known_record = 1;
 constexpr std::array<const char*, 4> phases = {"forming", "training", "done", "failed"};
-constexpr std::uint64_t most_number = 1ULL << 48U;
-constexpr std::int64_t week_ms = 7LL * 24 * 3600 * 1000;
+constexpr auto most_number = static_cast<std::uint64_t>(most_steps);
 
 // Nothing: it is absent, or no such number.
 std::optional<std::uint64_t> number(const Json& json, const char* field,
@@ -51,12 +50,18 @@ Result<Member> parse_member(const Json& json) {
   member.beats = *beats;
   member.port = static_cast<std::uint16_t>(*port);
   member.ready = ready->get<bool>();
-  const auto apart = json.find("apart");
-  if (apart != json.end() && !apart->is_boolean())
-    return failure("the apart of a member of the gang is neither true nor false");
-  member.apart = apart != json.end() && apart->get<bool>();
+  // A member of an older version writes not all of them.
+  for (const auto& [name, flag] :
+       {std::pair{"apart", &member.apart}, std::pair{"trained", &member.trained},
+        std::pair{"left_out", &member.left_out}}) {
+    const auto found = json.find(name);
+    if (found != json.end() && !found->is_boolean())
+      return failure(std::string("the ") + name + " of a member of the gang is no true or false");
+    *flag = found != json.end() && found->get<bool>();
+  }
   if (!json.contains("leaves_in_ms")) return member;
-  const auto leaves = number(json, "leaves_in_ms", week_ms);
+  const auto leaves =
+      number(json, "leaves_in_ms", static_cast<std::uint64_t>(longest_leave.count()));
   if (!leaves) return failure("the leaves_in_ms of a member of the gang is no time");
   member.leaves_in = Duration(*leaves);
   return member;
@@ -79,21 +84,25 @@ std::string to_json(const Record& record) {
   for (const Member& each : record.members) {
     members.push_back({{"id", each.id},
                        {"name", each.name},
-                       {"beats", each.beats},
+                       {"beats", std::min(each.beats, most_number)},
                        {"ready", each.ready},
                        {"address", each.address},
                        {"port", each.port}});
     if (each.apart) members.back()["apart"] = true;
-    if (each.leaves_in) members.back()["leaves_in_ms"] = each.leaves_in->count();
+    if (each.trained) members.back()["trained"] = true;
+    if (each.left_out) members.back()["left_out"] = true;
+    if (each.leaves_in)
+      members.back()["leaves_in_ms"] =
+          std::clamp(*each.leaves_in, Duration(0), longest_leave).count();
   }
   const Json json = {{"version", known_record},
                      {"job", record.job},
                      {"phase", phases[static_cast<std::size_t>(record.phase)]},
-                     {"round", record.round},
+                     {"round", std::min(record.round, most_number)},
                      {"ranks", record.ranks},
                      {"failures", record.failures},
                      {"apart", record.apart},
-                     {"progress", record.progress},
+                     {"progress", std::clamp<std::int64_t>(record.progress, -1, most_steps)},
                      {"members", members},
                      {"writer", record.writer}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";

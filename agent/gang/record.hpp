@@ -25,7 +25,10 @@ struct Member {
   bool ready = false;
   std::string address{};
   std::uint16_t port = 0;
-  bool apart = false;  // it could not reach another machine of the last round
+  bool apart = false;    // it could not reach another machine of the last round
+  bool trained = false;  // it was in a round whose machines reached one another
+  // The gang goes on without it, for good: since it came the others did not reach one another.
+  bool left_out = false;
   // It has a notice. How long the others may count on it, from this write on; zero: not at all.
   std::optional<Duration> leaves_in{};
 
@@ -58,7 +61,11 @@ struct Record {
 inline constexpr std::size_t most_members = 256;
 inline constexpr std::size_t longest_text = 256;         // an id, a name, an address
 inline constexpr std::size_t longest_record = 1U << 20;  // in bytes
+inline constexpr std::int64_t most_steps = 1LL << 48;
+inline constexpr Duration longest_leave = std::chrono::days(7);
 
+// Numbers beyond these limits become the nearest within: what parse_record() refuses would stop all
+// members for ever.
 std::string to_json(const Record& record);
 // Fails for what is no record, for one beyond these limits or with control characters in it, and
 // for a later `version` (absent: 1).

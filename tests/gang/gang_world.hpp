@@ -36,6 +36,9 @@ struct Machine {
   Time until{};                             // it dies then
   Time ends_at{};                           // its workers end then, by themselves
   bool ends = false;
+  bool hangs = false;  // its workers end only when they are ended
+  Duration slow{};     // its launcher asks so long after their end
+  Time asks_at{};
 };
 
 struct Chances {
@@ -165,6 +168,8 @@ class GangWorld {
       if (after.find(id) == nullptr) broken.push_back(id + " is no member");
       if (member != nullptr && member->leaves_in)
         broken.push_back(id + " leaves, and is in a round");
+      if (member != nullptr && member->left_out)
+        broken.push_back(id + " is left out, and is in a round");
     }
     if (!rounds.emplace(after.round, after.ranks).second) broken.push_back("a round twice");
   }
@@ -174,6 +179,7 @@ class GangWorld {
     Participant& self = *machine.self;
     if (machine.waits) {
       if (self.refuses()) return leave(machine);
+      if (now < machine.asks_at) return;
       if (!std::exchange(machine.asked, true))
         self.ready(4000, progress, std::exchange(machine.apart, false));
       machine.place = self.place();
@@ -186,11 +192,13 @@ class GangWorld {
       return;
     }
     const bool stops = machine.leaving || self.must_stop();
-    if (!machine.ends && (stops || lacks_one(*machine.place))) {
+    if (!machine.ends && !machine.hangs && (stops || lacks_one(*machine.place))) {
       machine.ends = true;
       machine.ends_at = now + Duration(one_of(3'000));
     }
-    if (self.must_end(now) || (machine.ends && now >= machine.ends_at)) machine.waits = true;
+    if (!self.must_end(now) && !(machine.ends && now >= machine.ends_at)) return;
+    machine.waits = true;
+    machine.asks_at = now + machine.slow;
   }
   void leave(Machine& machine) {
     if (!machine.leaving) return;

@@ -3,32 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/gang/gang_world.hpp"
+#include "tests/gang/gang_story.hpp"
 
 namespace spotter::gang {
 namespace {
-
-constexpr Duration seconds(std::int64_t count) { return Duration(count * 1000); }
-
-class Gang : public ::testing::Test {
- protected:
-  void begin(std::size_t machines, std::size_t size, std::size_t min) {
-    world.emplace(size, min, 1);
-    for (std::size_t i = 0; i < machines; ++i) world->arrive();
-  }
-  // For how long it took; it fails after so many.
-  Duration until_one(Duration at_most) {
-    const Time begun = world->now;
-    while (!world->is_one() && world->now - begun < at_most) world->turn();
-    EXPECT_TRUE(world->is_one());
-    return world->now - begun;
-  }
-  void TearDown() override {
-    for (const auto& each : world->broken) ADD_FAILURE() << each;
-  }
-  Machine& at(std::size_t index) { return *world->machines[index]; }
-  std::optional<GangWorld> world;
-};
 
 TEST_F(Gang, BeginsAtOnceWhenAllAreThere) {
   begin(4, 4, 2);
@@ -198,81 +176,6 @@ TEST_F(Gang, EndsItsWorkersWhenItCannotRenewItsLease) {
   EXPECT_TRUE(cut.must_end(world->now));
 }
 
-TEST_F(Gang, FailsWhenItsTrainerFailsAgainAndAgain) {
-  begin(2, 2, 2);
-  world->progress = -1;
-  until_one(seconds(5));
-  for (int crash = 0; crash < 3; ++crash) {
-    for (auto& each : world->machines) each->waits = true;
-    for (int turn = 0; turn < 40; ++turn) {
-      world->progress = -2;  // it never gets beyond what there is
-      world->turn();
-    }
-  }
-  EXPECT_EQ(world->bucket.record->phase, Record::Phase::Failed);
-  EXPECT_EQ(world->rounds.size(), 3U);
-  for (auto& each : world->machines) EXPECT_TRUE(each->self->refuses());
-  // The next session of a machine starts over.
-  world->machines.clear();
-  world->arrive();
-  world->arrive();
-  world->run(seconds(200));
-  EXPECT_EQ(world->rounds.size(), 4U);
-}
-
-// As long as the network between its machines is away, its trainer does not fail: it never begins.
-TEST_F(Gang, OutlivesANetworkThatIsAwayForLong) {
-  begin(3, 3, 2);
-  until_one(seconds(5));
-  at(1).unreachable = true;
-  at(0).waits = true;  // its workers lost a connection
-  for (int turn = 0; turn < 5 * 600; ++turn) {
-    world->progress = -2;
-    world->turn();
-  }
-  const Record& record = *world->bucket.record;
-  EXPECT_NE(record.phase, Record::Phase::Failed);
-  EXPECT_GT(record.apart, 5U) << "it is tried again and again";
-  EXPECT_LT(record.apart, 35U) << "with pauses";
-  EXPECT_LE(record.failures, 1U);
-  at(1).unreachable = false;
-  until_one(seconds(60));
-  world->run(seconds(10));
-  EXPECT_TRUE(world->is_one());
-}
-
-TEST_F(Gang, FailsWhenItsMachinesNeverReachOneAnother) {
-  begin(2, 2, 2);
-  at(1).unreachable = true;
-  world->run(seconds(3'600));
-  EXPECT_EQ(world->bucket.record->phase, Record::Phase::Failed);
-  EXPECT_TRUE(at(0).self->fell_apart());
-  // The next session of a machine starts over.
-  world->machines.clear();
-  world->arrive();
-  world->arrive();
-  world->run(seconds(200));
-  EXPECT_TRUE(world->is_one());
-  EXPECT_EQ(world->bucket.record->apart, 0U);
-}
-
-// Who was apart before may fail all the same.
-TEST_F(Gang, CountsATrainersFailuresAcrossRoundsThatWereApart) {
-  begin(2, 2, 2);
-  until_one(seconds(5));
-  const auto fail = [&](bool apart) {
-    at(1).unreachable = apart;
-    for (auto& each : world->machines) each->waits = true;
-    for (int turn = 0; turn < 40; ++turn) {
-      world->progress = -2;
-      world->turn();
-    }
-  };
-  for (const bool apart : {false, true, false, false}) fail(apart);
-  EXPECT_EQ(world->bucket.record->phase, Record::Phase::Failed);
-  EXPECT_FALSE(at(0).self->fell_apart());
-}
-
 TEST_F(Gang, IsDoneWhenItsLeaderIs) {
   begin(3, 3, 2);
   until_one(seconds(5));
@@ -330,6 +233,25 @@ TEST_F(Gang, ALauncherThatFollowsGetsNoPlaceOfTheOneBefore) {
   EXPECT_FALSE(self.place());
   self.ready(2, -1);
   EXPECT_FALSE(self.place());
+}
+
+TEST_F(Gang, WritesNoNumberThatNobodyReads) {
+  Participant self(Settings{.job = "home", .id = "m1", .name = "m1", .address = "a"});
+  Time now = Time() + seconds(1000);
+  self.looked(now, std::nullopt);
+  self.ready(1, INT64_MAX);
+  const auto joins = self.next(now);
+  const Record begun = std::get<Write>(joins.value()).record;
+  EXPECT_TRUE(parse_record(to_json(begun)));
+  self.wrote(now, "1");
+  now += seconds(60);
+  self.looked(now, Seen{begun, "1"});
+  self.leave(now + std::chrono::days(30));
+  const auto leaves = self.next(now);
+  const Record left = std::get<Write>(leaves.value()).record;
+  EXPECT_EQ(left.find("m1")->leaves_in, longest_leave);
+  EXPECT_LE(left.progress, most_steps);
+  EXPECT_TRUE(parse_record(to_json(left)));
 }
 
 TEST_F(Gang, IsDoneThoughAMemberLeftInTheLastMoment) {

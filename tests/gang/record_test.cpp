@@ -23,7 +23,9 @@ Record full() {
                             .ready = true,
                             .address = "10.0.0.2",
                             .port = 4000,
-                            .apart = true});
+                            .apart = true,
+                            .trained = true,
+                            .left_out = true});
   record.writer = "b:12";
   return record;
 }
@@ -32,6 +34,19 @@ TEST(GangRecord, IsReadAsItWasWritten) {
   const auto read = parse_record(to_json(full()));
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, full());
+}
+
+TEST(GangRecord, IsReadWhateverNumbersItWasGiven) {
+  Record record = full();
+  record.progress = INT64_MAX;
+  record.round = record.members[0].beats = UINT64_MAX;
+  record.members[0].leaves_in = std::chrono::days(30);
+  record.members[1].leaves_in = Duration(-1);
+  const auto read = parse_record(to_json(record));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->progress, most_steps);
+  EXPECT_EQ(read->members[0].leaves_in, longest_leave);
+  EXPECT_EQ(read->members[1].leaves_in, Duration(0));
 }
 
 TEST(GangRecord, OfALaterVersionIsLeftAlone) {
@@ -56,6 +71,7 @@ TEST(GangRecord, ThatIsNoneIsRefused) {
            {"\"port\":4000", "\"port\":70000"},
            {"\"ready\":true", "\"ready\":1"},
            {"\"apart\":true", "\"apart\":1"},
+           {"\"left_out\":true", "\"left_out\":1"},
            {"\"leaves_in_ms\":90000", "\"leaves_in_ms\":-1"},
            {"\"progress\":1200", "\"progress\":-2"},
            {"\"progress\":1200", "\"progress\":18446744073709551615"},
