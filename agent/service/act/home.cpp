@@ -30,7 +30,6 @@ namespace {
 using decide::EffectFailed;
 using decide::Failure;
 using nlohmann::json;
-
 constexpr const char* the_home = "the home";
 constexpr int most_tries = 4;  // of a write that another one of ours overtook
 
@@ -239,8 +238,7 @@ Home::Replaced Home::replace(const decide::Epoch& epoch, Duration limit) const {
   return {decide::EpochWritten{}, old.state == State::Using ? old.number : 0};
 }
 
-// Whoever takes the epoch ends the trainer that worked by the one before: not for a folder that it
-// may not use.
+// Taking the epoch ends the trainer of the one before: not for a folder that it may not use.
 Home::Answer Home::write(decide::Epoch epoch, Duration limit) {
   const bool takes = epoch.state == decide::Epoch::State::Using;
   if (auto had = takes ? claim_folder() : std::nullopt) co_return *had;
@@ -284,8 +282,7 @@ asio::awaitable<Result<verbs::Home, EffectFailed>> Home::described(std::uint32_t
   co_return home;
 }
 
-// Two agents of one machine have different run directories where their sessions have. The other one
-// may be about to end.
+// Two agents of one machine may have different run directories; the other may be about to end.
 std::optional<EffectFailed> Home::claim_folder() {
   const std::string path = parts_.job.home();
   struct stat had {
