@@ -221,6 +221,17 @@ TEST_F(OwnFormat, WhatIsNotThereIsNotReported) {
   EXPECT_FALSE(session->durable_step());
 }
 
+TEST_F(OwnFormat, OfAMachineThatAnotherOneHasFollowedIsNotReported) {
+  ::setenv("SPOTTER_GANG_MEMBER", "m1", 1);
+  auto session = open();
+  ::unsetenv("SPOTTER_GANG_MEMBER");
+  ASSERT_TRUE(replace_file(directory() / ".writer-of-gang", "m2 17-4\n"));
+  const auto saved = session->saved(8, folder(8));
+  ASSERT_FALSE(saved);
+  EXPECT_NE(saved.error().message.find("(m2)"), std::string::npos) << saved.error().message;
+  EXPECT_EQ(steps_sent(), Steps{});
+}
+
 TEST_F(OwnFormat, AfterANoticeOneIsMadeAtOnceAndOneBeforeTheEnd) {
   auto session = open();
   notice(milliseconds(2'500));

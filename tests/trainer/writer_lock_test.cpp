@@ -49,6 +49,16 @@ TEST_F(InAGang, AWriterThatAnotherOneHasFollowedCommitsNothingMore) {
   EXPECT_EQ(checkpoints(), 1);
 }
 
+// A leftover of a dead writer, to this machine: the lock on it may be another machine's.
+TEST_F(InAGang, AWriterThatAnotherOneHasFollowedTouchesNothing) {
+  auto first = open();
+  const auto others = directory() / ".tmp-step-000000000009-17";
+  std::filesystem::create_directories(others);
+  ASSERT_TRUE(replace_file(claim(), "m2 17-4\n"));
+  EXPECT_FALSE(save(*first, 2));
+  EXPECT_TRUE(std::filesystem::exists(others));
+}
+
 TEST_F(InAGang, WhatCannotBeReadIsNotItsOwn) {
   auto first = open();
   ASSERT_TRUE(std::filesystem::remove(claim()));

@@ -13,7 +13,13 @@ const PartEntry* PlaceWriter::unchanged(const Made& made, const Part& part,
   return same ? &known->second.entry : nullptr;
 }
 
+Result<void> PlaceWriter::is_writer() const {
+  return lock_ != nullptr ? lock_->still_held() : Result<void>();
+}
+
 Result<PlaceWriter::Written> PlaceWriter::write(const Copy& copy) {
+  // Also before: what looks like a dead writer's leftovers may be the other one's checkpoint.
+  if (auto held = is_writer(); !held) return tl::unexpected(held.error());
   auto writer = Writer::begin(place_.directory, copy.step());
   if (!writer) return tl::unexpected(writer.error());
   const std::size_t copies = place_.retention.last > 1 ? 2 : 1;
@@ -30,8 +36,7 @@ Result<PlaceWriter::Written> PlaceWriter::write(const Copy& copy) {
     written.bytes += part.bytes.size();
   }
   if (auto added = writer->add_parts(changed); !added) return tl::unexpected(added.error());
-  if (lock_ != nullptr)
-    if (auto held = lock_->still_held(); !held) return tl::unexpected(held.error());
+  if (auto held = is_writer(); !held) return tl::unexpected(held.error());
   auto path = writer->commit(copy.meta(), copy.metric());
   if (!path) {
     made_.clear();

@@ -29,7 +29,9 @@ class PlaceWriter {
     std::uint64_t bytes = 0;  // without linked parts
   };
 
-  // Durable when it returns; then applies the retention.
+  // Fails when another writer has the directory since.
+  Result<void> is_writer() const;
+  // Durable when it returns; then applies the retention. Touches nothing unless it is_writer().
   Result<Written> write(const Copy& copy);
 
  private:

@@ -233,7 +233,7 @@ bool BackgroundSaver::write(Slot& slot, Tier& tier) {
   auto written = tier.writer.write(slot.copy);
   // Retries with new files: after a failed fsync the old ones cannot be trusted. A second failure
   // is no passing one.
-  if (!written) written = tier.writer.write(slot.copy);
+  if (!written && tier.writer.is_writer()) written = tier.writer.write(slot.copy);
   if (!written && !tier.outlives) {
     say("no more checkpoints to the faster place: " + written.error().message);
     return false;

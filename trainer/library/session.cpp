@@ -268,6 +268,7 @@ bool OpenSession::can_save() {
 
 Result<void> OpenSession::saved(std::uint64_t step, const fs::path& path) {
   const Instant begun = std::exchange(begun_, std::nullopt).value_or(now());
+  if (auto held = is_writer(); !held) return held;
   const auto bytes = make_durable(path);
   if (!bytes) return tl::unexpected(bytes.error());
   const Duration stall = now() - begun;

@@ -103,7 +103,7 @@ class Session {
   virtual bool can_save() = 0;
   // The file or folder `path` is the complete checkpoint of `step`: makes it durable, and reports
   // it. The stall is the time since should_checkpoint() or begin_save(). Fails when it cannot be
-  // read or made durable.
+  // read or made durable, and as is_writer().
   virtual Result<void> saved(std::uint64_t step, const std::filesystem::path& path) = 0;
 
   // Fails when another machine of the gang saves there since (writer_lock.hpp): for what is renamed

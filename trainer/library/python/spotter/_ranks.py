@@ -3,6 +3,7 @@ follow. They communicate by CPU, in a process group of their own, so that no GPU
 
 import ctypes
 import faulthandler
+import functools
 import os
 import signal
 import socket
@@ -36,8 +37,15 @@ def end_with_parent():
         ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
 
 
+@functools.cache
+def _steps():
+    return Steps()
+
+
 class Steps:
-    """In a gang each rank writes its newest step down, and, when `spotter gang` asks it by a
+    """One a process: another would begin its files again.
+
+    In a gang each rank writes its newest step down, and, when `spotter gang` asks it by a
     signal, where it is: if none does a step for long, that shows which one hangs."""
 
     def __init__(self):
@@ -69,7 +77,7 @@ class Ranks:
         self.rank, self._group = rank(), None
         self.leads = self.rank == 0
         end_with_parent()
-        self._steps = Steps()
+        self._steps = _steps()
         self._reported = 0.0
 
     def report(self, step):

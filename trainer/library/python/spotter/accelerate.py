@@ -74,12 +74,16 @@ class Saver:
             return False
         self.run.begin_save()
         made = self._folders.unfinished(self.count)
-        self.run._ranks.share(self._folders.clean)
+        self.run._ranks.share(self._clean)
         self._accelerator.save_state(str(made))
         self.run.saved(self.count, self._folders.path(self.count), made_as=made)
         self._durable = self.count
         self.run._ranks.share(lambda: self._folders.rotate(self.count))
         return True
+
+    def _clean(self):
+        self.run._check_writer()
+        self._folders.clean()
 
     def finished(self):
         """Reports that the result is durable: the job may end."""

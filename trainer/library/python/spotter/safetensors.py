@@ -31,6 +31,7 @@ def save(run, step, tensors, metadata=None):
     made = folders.unfinished(step)
 
     def write():
+        run._check_writer()
         folders.clean()
         made.mkdir(exist_ok=True)
         _safetensors.torch.save_file(_apart(tensors), made / FILE,

@@ -134,7 +134,7 @@ class Callback(_transformers.TrainerCallback):
         if step == self._durable:
             self.run.saved(step, _folder(args, step))
         elif self.run.can_save():
-            self.run.begin_save()
+            self._begin_save()
             # As Transformers' own enable_jit_checkpoint does: control.should_save would wait for
             # the end of a step, and of an evaluation.
             self._trainer._save_checkpoint(self._trainer.model, trial=None)
@@ -156,7 +156,13 @@ class Callback(_transformers.TrainerCallback):
         if self._durable == state.global_step:
             control.should_save = False
         if control.should_save and not control.should_evaluate:
-            self.run.begin_save()
+            self._begin_save()
+
+    def _begin_save(self):
+        """Transformers writes under the final name, and removes older ones: not where another
+        machine of a gang saves since."""
+        self.run._ranks.share(self.run._check_writer)
+        self.run.begin_save()
 
 
 def _validation(metrics):
