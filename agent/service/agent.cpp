@@ -58,7 +58,7 @@ class Agent {
         notices_(imds_, {}, now, [this](decide::Happening what) { sensed(std::move(what)); }),
         link_(context, {[this](decide::Happening what) { sensed(std::move(what)); },
                         [this](const wire::TrainerMessage& message) { on_message(message); },
-                        job_.checkpoints.guarded(),
+                        job_.checkpoints.guarded(), job_.gang.has_value(),
                         [this](pid_t pid) { return supervise::is_ours(run_directory_, pid); },
                         [this](const wire::GangReport& gang) { observers_.on_gang(gang, now()); }}),
         trainer_end_(

@@ -9,11 +9,14 @@
 #include <vector>
 
 #include "agent/base/json.hpp"
+#include "agent/base/names.hpp"
 
 namespace spotter::wire {
 
 inline constexpr std::size_t most_gang_members = 24;  // by name: all have to fit into a datagram
 inline constexpr std::size_t longest_gang_name = 64;
+// It is repeated each 10 s: an older one says nothing of now.
+inline constexpr Duration longest_gang_silence{30'000};
 
 struct GangReport {
   struct Of {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,6 +21,9 @@ class Exposition {
   // Begins a family, to which the samples that follow belong. One without samples is left out.
   void gauge(std::string_view name, std::string_view help) { begin(name, "gauge", help); }
   void counter(std::string_view name, std::string_view help) { begin(name, "counter", help); }
+  // What is no UTF-8, or a control character, is replaced in the labels' values: one of it, or two
+  // samples with the same labels, would spoil all the metrics for who reads them. So of such two
+  // the first one counts.
   void sample(double value, const Labels& labels = {});
   void sample(const std::optional<double>& value) {
     if (value) sample(*value);
@@ -31,6 +35,7 @@ class Exposition {
 
   std::string text_;
   std::string name_, head_;
+  std::set<std::string> labels_;  // of the family's samples so far
 };
 
 }  // namespace spotter::wire

@@ -28,7 +28,7 @@ class TheLink : public testing::Test {
   Link::Receiver receiver() {
     return {[this](decide::Happening what) { happenings_.push_back(std::move(what)); },
             [this](const wire::TrainerMessage& message) { messages_.push_back(message); }, false,
-            [this](pid_t sender) { return sender == guard_; }};
+            true, [this](pid_t sender) { return sender == guard_; }};
   }
   void send(const std::string& text) {
     const int sender = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -101,6 +101,37 @@ TEST_F(TheLink, TakesWhatTheGangReports) {
   context_.run_for(std::chrono::milliseconds(200));
   EXPECT_EQ(gangs, std::vector<wire::GangReport>{report});
   EXPECT_EQ(happenings_.size(), 1U) << "the core needs none of it";
+}
+
+TEST_F(TheLink, TakesNothingOfAGangThatTheJobHasNot) {
+  std::size_t reports = 0;
+  auto its = receiver();
+  its.gang = [&](const wire::GangReport&) { ++reports; };
+  its.in_gang = false;
+  Link link(context_, std::move(its));
+  ASSERT_FALSE(link.open(path_, "root"));
+  send(wire::to_lines({.members = 2, .machines = 2, .round = 3}));
+  send("X_SPOTTER_FINISHED=1");
+  link.drain();
+  EXPECT_EQ(reports, 0U);
+  EXPECT_TRUE(messages_.back().finished);
+}
+
+TEST_F(TheLink, LimitsWhatTheGangReports) {
+  std::size_t reports = 0;
+  auto its = receiver();
+  its.gang = [&](const wire::GangReport&) { ++reports; };
+  Link link(context_, std::move(its));
+  ASSERT_FALSE(link.open(path_, "root"));
+  testing::internal::CaptureStdout();
+  constexpr std::size_t most = 600, sent = 3000;
+  for (std::size_t round = 0; round < sent; ++round) {
+    send(wire::to_lines({.members = 2, .round = round, .rounds = 1 + round % 2}));
+    link.drain();
+  }
+  EXPECT_GE(reports, most);
+  EXPECT_LT(reports, 2 * most);
+  EXPECT_EQ(said("600 messages a minute"), 1) << "once";
 }
 
 TEST_F(TheLink, SaysThatASocketsPathIsTooLong) {

@@ -24,14 +24,42 @@ TEST(Exposition, HasItsOwnWordsForWhatIsNoNumber) {
   Exposition to;
   to.gauge("x", "X.");
   to.sample(std::numeric_limits<double>::infinity());
+  to.gauge("w", "W.");
   to.sample(std::numeric_limits<double>::quiet_NaN());
+  to.gauge("y", "Y.");
   to.sample(-1e300);
+  to.gauge("z", "Z.");
   to.sample(9007199254740991.0);
   const std::string text = to.take();
-  EXPECT_NE(text.find("spotter_x +Inf\nspotter_x NaN\nspotter_x -1.0000000000000001e+300\n"
-                      "spotter_x 9007199254740991\n"),
-            text.npos)
-      << text;
+  for (const char* line : {"spotter_x +Inf\n", "spotter_w NaN\n",
+                           "spotter_y -1.0000000000000001e+300\n", "spotter_z 9007199254740991\n"})
+    EXPECT_NE(text.find(line), text.npos) << line << text;
+}
+
+// A trainer chooses the names of channels, and who joins a gang those of its members.
+TEST(Exposition, IsReadableWhateverItsLabelsAre) {
+  Exposition to;
+  to.gauge("x", "X.");
+  for (const char* name : {"a\xff", "b\xc3", "c\xe0\x80\x80", "d\xed\xa0\x80", "e\xf4\x90\x80\x80",
+                           "f\x1b[2J\x7f", "g\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"})
+    to.sample(1, {{"of", name}});
+  EXPECT_EQ(to.take(),
+            "# HELP spotter_x X.\n# TYPE spotter_x gauge\n"
+            "spotter_x{of=\"a?\"} 1\nspotter_x{of=\"b?\"} 1\nspotter_x{of=\"c???\"} 1\n"
+            "spotter_x{of=\"d???\"} 1\nspotter_x{of=\"e????\"} 1\nspotter_x{of=\"f?[2J?\"} 1\n"
+            "spotter_x{of=\"g\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"} 1\n");
+}
+
+TEST(Exposition, HasEachSampleOnce) {
+  Exposition to;
+  to.gauge("x", "X.");
+  for (const char* name : {"i-1", "i-1", "a\xff", "a\xfe", "i-2"}) to.sample(1, {{"of", name}});
+  to.gauge("y", "Y.");
+  to.sample(2, {{"of", "i-1"}});
+  EXPECT_EQ(to.take(),
+            "# HELP spotter_x X.\n# TYPE spotter_x gauge\nspotter_x{of=\"i-1\"} 1\n"
+            "spotter_x{of=\"a?\"} 1\nspotter_x{of=\"i-2\"} 1\n"
+            "# HELP spotter_y Y.\n# TYPE spotter_y gauge\nspotter_y{of=\"i-1\"} 2\n");
 }
 
 }  // namespace

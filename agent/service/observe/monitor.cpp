@@ -229,7 +229,7 @@ std::string Monitor::text(Time now) const {
   if (facts.exit.notice) to.sample(in_seconds(facts.exit.notice->deadline - now));
   add_progress(to, *state);
   add_flows(to);
-  add_gang(to);
+  if (facts.trainer.running && now - gang_at_ < wire::longest_gang_silence) add_gang(to);
   to.gauge("checkpoint_timestamp_seconds", "When the newest checkpoint became durable.");
   if (facts.trainer.checkpoint_at != decide::kNever)
     to.sample(wall(facts.trainer.checkpoint_at, now));

@@ -37,7 +37,10 @@ class Monitor {
   Monitor& operator=(const Monitor&) = delete;
 
   void on_message(const wire::TrainerMessage& message);
-  void on_gang(const wire::GangReport& gang) { gang_ = gang; }
+  void on_gang(const wire::GangReport& gang, Time now) {
+    gang_ = gang;
+    gang_at_ = now;
+  }
   // Writes the file, at most every ten seconds unless the stage has changed.
   void update(Time now, bool stage_changed);
 
@@ -63,6 +66,7 @@ class Monitor {
   };
   std::map<std::string, Flow> flows_;
   std::optional<wire::GangReport> gang_;
+  Time gang_at_{};  // when it was reported
   Time written_{};
   bool failed_ = false;  // the last write of the file, which was logged
 };

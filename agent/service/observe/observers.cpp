@@ -82,7 +82,7 @@ void Observers::on_gang(const wire::GangReport& gang, Time now) {
                  wire::printable(wire::gang_reason(json)));
   }
   status_.observe(gang, now);
-  monitor_.on_gang(gang);
+  monitor_.on_gang(gang, now);
   if (const decide::State* state = state_()) status_.update(*state, journal_.said(), now, false);
 }
 

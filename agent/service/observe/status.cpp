@@ -79,6 +79,7 @@ void Status::observe(const wire::TrainerMessage& message, Time now) {
 void Status::observe(const wire::GangReport& gang, Time now) {
   if (!gang_ || gang_->rounds != gang.rounds) gang_round_at_ = now;
   gang_ = gang;
+  gang_at_ = now;
 }
 
 // Before the trainer has said its step, what is left is not known.
@@ -141,7 +142,7 @@ void Status::update(const decide::State& state, const std::string& says, Time no
     status["notice_deadline_ms"] = facts.exit.notice->deadline.time_since_epoch().count();
     status["deadline"] = wall(facts.exit.notice->deadline, now);
   }
-  if (gang_) {
+  if (gang_ && facts.trainer.running && now - gang_at_ < wire::longest_gang_silence) {
     status["gang"] = wire::to_json(*gang_);
     if (gang_->rounds > 0) status["gang"]["round_boottime_ms"] = milliseconds(gang_round_at_);
   }

@@ -45,6 +45,7 @@ class Status {
   std::string watcher_says_;
   std::optional<double> window_trained_;
   std::optional<wire::GangReport> gang_;
+  Time gang_at_{};        // when it was reported
   Time gang_round_at_{};  // when its last round was first reported
   Time written_{};
 };

@@ -138,29 +138,35 @@ void Link::take(const Datagram& datagram) {
              datagram.sender ? datagram.sender->pid : 0, datagram.sender ? datagram.sender->uid : 0,
              forged ? "it says to be of the guard" : "its user is not the trainer's");
   if (!known || forged || !message) return;
-  if (const auto gang = wire::parse_gang_report(bytes)) receiver_.gang(*gang);
+  const auto gang = receiver_.in_gang ? wire::parse_gang_report(bytes) : std::nullopt;
+  // Each new round becomes a line of the journal.
+  if (gang && may_send(of_trainer_.gang)) receiver_.gang(*gang);
   wire::TrainerMessage taken = *message;
   limit(taken);
   deliver(taken);
 }
 
+bool Link::may_send(Allowance& allowance, const char* who) {
+  if (allowance.take(std::chrono::steady_clock::now())) return true;
+  if (!std::exchange(said_limited_, true))
+    io::note(wire::event("words-limited"), spdlog::level::warn,
+             "{} sends more than 600 messages a minute: the rest is dropped", who);
+  return false;
+}
+
 // Limits messages that become lines of the journal or of the history.
 void Link::limit(wire::TrainerMessage& message) {
   Allowances& of = message.of_guard ? of_guard_ : of_trainer_;
-  const auto now = std::chrono::steady_clock::now();
+  const char* const who = message.of_guard ? "the guard" : "the trainer";
   const bool event = message.checkpoint || message.resumed_step || message.window_trained;
-  const bool speaks = !message.note || of.words.take(now);
-  const bool tells = !event || of.events.take(now);
+  const bool speaks = !message.note || may_send(of.words, who);
+  const bool tells = !event || may_send(of.events, who);
   if (!speaks) message.note.reset();
   if (!tells) {
     message.checkpoint.reset();
     message.resumed_step.reset();
     message.window_trained.reset();
   }
-  if ((!speaks || !tells) && !std::exchange(said_limited_, true))
-    io::note(wire::event("words-limited"), spdlog::level::warn,
-             "{} sends more than 600 messages a minute: the rest is dropped",
-             message.of_guard ? "the guard" : "the trainer");
 }
 
 void Link::deliver(const wire::TrainerMessage& message) {

@@ -34,6 +34,7 @@ class Link {
     // The guard watches the trainer's files: only these count as checkpoints. Counting the
     // trainer's own as well, with other steps, would spoil both.
     bool guarded = false;
+    bool in_gang = false;  // else what is reported of one is nothing
     // Is that process the guard, which alone may send X_SPOTTER_GUARD?
     std::function<bool(pid_t)> is_guard = [](pid_t) { return false; };
     // Of the gang that this machine is a member of.
@@ -68,6 +69,7 @@ class Link {
   std::optional<Datagram> receive();
   bool may_speak(const std::optional<Sender>& sender) const;
   void take(const Datagram& datagram);
+  bool may_send(Allowance& allowance, const char* who = "the trainer");
   void limit(wire::TrainerMessage& message);
   void deliver(const wire::TrainerMessage& message);
 
@@ -78,7 +80,7 @@ class Link {
   uid_t user_ = 0;  // the trainer's
   // Separate, so that many notes do not cost a checkpoint its line.
   struct Allowances {
-    Allowance words, events;
+    Allowance words, events, gang;
   } of_trainer_, of_guard_;
   int taken_ = 0;  // datagrams since the last rest
   bool said_refused_ = false, said_limited_ = false;
