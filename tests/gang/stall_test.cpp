@@ -74,6 +74,8 @@ TEST(AStack, SaysWhereItsRankIs) {
   EXPECT_EQ(innermost(loads), "train.py:30 in load");
   EXPECT_FALSE(only_waits(loads));
   EXPECT_TRUE(only_waits(waits));
+  EXPECT_FALSE(only_waits(waits + "\n" + loads)) << "the newest counts";
+  EXPECT_EQ(innermost(waits + "\n" + loads), "train.py:30 in load");
   for (const char* none : {"", "File \"", "File \"a", "File \"a\", line 3", "no stack"}) {
     EXPECT_EQ(innermost(none), "") << none;
     EXPECT_FALSE(only_waits(none));

@@ -24,6 +24,8 @@ constexpr int most_launches = 3;  // in succession that ask for no round
 constexpr Duration patience_to_go{5'000};
 // From its workers' end until it asks for the next round.
 constexpr Duration patience_with_torchrun{20'000};
+// From the start of a later one until it asks, beside twice the time that the first one took.
+constexpr Duration patience_with_launch{600'000};
 // torchrun counts each new round as a restart, whoever is the reason; it is the record that says
 // when a trainer fails too often.
 constexpr const char* restarts = "1000000";
@@ -76,6 +78,7 @@ void GangProcess::launch() {
   ended_.reset();
   torchrun_ = 0;
   ++launches_;
+  launched_at_ = gang_now();
   participant_.idle();
   const std::string endpoint = "127.0.0.1:" + std::to_string(server_.port());
   std::map<std::string, std::string> variables = {
@@ -156,7 +159,9 @@ void GangProcess::decide_end() {
 void GangProcess::tick() {
   if (gang_now() - looked_for_notice_ >= notice_every) look_for_notice();
   if (auto ask = participant_.next(gang_now())) clerk_.carry_out(*std::move(ask), participant_);
+  launcher_.reap();
   keep_round();
+  watch_launch();
   watch_ranks();
   const bool asks = asked_ != placed_ && !ended_ && !participant_.refuses();
   reporter_.report(gang_now(), participant_, asks);
@@ -179,12 +184,24 @@ void GangProcess::keep_round() {
   if (!ending_) {
     ending_ = gang_now();
     say_of_gang(*why + ": ending this machine's workers");
-    if (torchrun_ != 0) GangLauncher::end_workers(torchrun_);
+    end_workers();
   } else if (gang_now() - *ending_ >= patience_with_torchrun && !again_) {
     say_of_gang("torchrun does not ask for the next round: starting it again");
     again_ = true;
     launcher_.kill();
   }
+}
+
+// One that is started again, and hangs before it asks for a round, would be paid for ever. The
+// first one may fetch its data for as long as it takes.
+void GangProcess::watch_launch() {
+  const Duration patience = patience_with_launch + 2 * launch_took_;
+  if (ended_ || !has_asked_ || launches_ == 0 || gang_now() - launched_at_ < patience) return;
+  say_of_gang("the command has not asked for a round for " +
+              std::to_string(patience.count() / 1000) + " s: ending it");
+  launched_at_ = gang_now();
+  again_ = launches_ <= most_launches;
+  launcher_.kill();
 }
 
 // Where none does a step for long, whose fault it is, and the round is made again.
@@ -204,7 +221,12 @@ void GangProcess::watch_ranks() {
       say_of_gang("local rank " + std::to_string(each.local) + " at step " +
                   std::to_string(each.step) + ":\n" + each.stack);
   reporter_.hangs(stall_.words());
-  GangLauncher::end_workers(torchrun_);
+  end_workers();
+}
+
+// Another process may have the number of a torchrun that has ended.
+void GangProcess::end_workers() {
+  if (torchrun_ != 0 && launcher_.has(torchrun_)) GangLauncher::end_workers(torchrun_);
 }
 
 // To the workers; and to a person, once.

@@ -2,12 +2,15 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 #include "agent/tools/gang/gang_home.hpp"
 #include "agent/tools/gang/gang_process.hpp"
 
 namespace spotter::command {
 namespace {
+
+constexpr int turns_for_orphans = 40;
 
 // ?port=4000&pid=17
 long number_in(const std::string& target, std::string_view name) {
@@ -33,7 +36,7 @@ asio::awaitable<io::LocalResponse> GangProcess::answer(io::LocalRequest request)
     co_return io::LocalResponse{404, "{}"};
   // Only its own children are ended: never a process that a number happens to name.
   torchrun_ = launcher_.has(torchrun) ? torchrun : 0;
-  has_asked_ = true;
+  if (!std::exchange(has_asked_, true)) launch_took_ = gang_now() - launched_at_;
   launches_ = 0;
   const std::uint64_t asking = ++asked_;
   participant_.ready(static_cast<std::uint16_t>(port),
@@ -74,6 +77,14 @@ asio::awaitable<io::LocalResponse> GangProcess::place(std::uint64_t asking) {
       co_return io::LocalResponse{409, nlohmann::json{{"error", why}}.dump()};
     }
     if (const auto place = participant_.place()) {
+      // One in the kernel is left to it.
+      for (int turn = 0; turn < turns_for_orphans && launcher_.end_orphans(); ++turn) {
+        timer.expires_after(gang_tick);
+        boost::system::error_code ignored;
+        auto ending = timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+        co_await std::move(ending);
+      }
+      if (asking != asked_) co_return io::LocalResponse{410, R"({"error": "asked again"})"};
       placed_ = asking;
       ranks_.forget();
       last_ = place;

@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 
+#include "agent/gang/record.hpp"
 #include "agent/io/descriptor.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/random.hpp"
@@ -32,6 +34,21 @@ Result<std::string> id_of(const fs::path& file) {
 }
 
 }  // namespace
+
+// Of such a name; -1: it is none.
+std::int64_t step_in(std::string_view name) {
+  constexpr std::array<std::string_view, 4> prefixes = {"step-", "checkpoint-", "global_step",
+                                                        "iter_"};
+  for (const std::string_view prefix : prefixes) {
+    if (!name.starts_with(prefix)) continue;
+    const char* const end = name.data() + name.size();
+    std::uint64_t step = 0;
+    const auto read = std::from_chars(name.data() + prefix.size(), end, step);
+    const bool whole = read.ec == std::errc{} && read.ptr == end;
+    if (whole && step <= gang::most_steps) return static_cast<std::int64_t>(step);
+  }
+  return -1;
+}
 
 // Several members may come at once: one makes the name, whole or not at all, and all read it.
 Result<std::string> gang_home(const std::string& home, const std::string& checkpoints) {
@@ -59,12 +76,7 @@ std::int64_t newest_step(const std::string& folder) {
   std::int64_t newest = -1;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
-    const auto from = std::find_if_not(name.rbegin(), name.rend(), is_digit).base();
-    std::int64_t step = -1;
-    std::from_chars(&*name.begin() + (from - name.begin()), name.data() + name.size(), step);
-    if (name.front() != '.' && !name.starts_with("torn-")) newest = std::max(newest, step);
+    newest = std::max(newest, step_in(it->path().filename().string()));
   }
   return newest;
 }

@@ -13,8 +13,9 @@ namespace spotter::command {
 // members/.gang.
 Result<std::string> gang_home(const std::string& home, const std::string& checkpoints);
 
-// The highest number at the end of a name there, as in step-000000001234 or checkpoint-1234; -1:
-// there is none. Whoever wrote them: it only says whether a failing trainer makes progress.
+// The highest step of a checkpoint's folder there, as libspotter and the frameworks name them
+// (step-000000001234, checkpoint-1234, global_step1234, iter_0001234); -1: there is none. Other
+// names may end with any number, a time, say, which would hide the trainer's progress.
 std::int64_t newest_step(const std::string& folder);
 
 // Nothing: the storage does not say.

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "agent/io/child.hpp"
+#include "agent/io/files.hpp"
 #include "agent/supervise/children.hpp"
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/processes.hpp"
@@ -29,6 +30,14 @@ std::vector<std::string> gang_environment(const std::map<std::string, std::strin
   }
   for (const auto& [name, value] : variables) entries.push_back(name + "=" + value);
   return entries;
+}
+
+// Or started by one. A daemon that the command's shell began is none.
+bool is_rank(pid_t process) {
+  constexpr std::size_t longest = 4U << 20;
+  const auto variables = io::read_file("/proc/" + std::to_string(process) + "/environ", longest);
+  return variables && (std::string(1, '\0') + *variables).find(std::string("\0LOCAL_RANK=", 12)) !=
+                          std::string::npos;
 }
 
 // Workers whose torchrun was killed are this process's children now: beside those of the next round
@@ -93,6 +102,26 @@ void GangLauncher::kill() {
   if (pid_ == 0) return;
   supervise::signal_descendants(pid_, SIGKILL);
   ::kill(pid_, SIGKILL);
+}
+
+// Leaves torchrun to the handler of its end; what ended after it is reaped after it.
+void GangLauncher::reap() const {
+  for (;;) {
+    siginfo_t ended{};
+    if (::waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid == 0) return;
+    if (ended.si_pid == pid_) return;
+    ::waitpid(ended.si_pid, nullptr, WNOHANG);
+  }
+}
+
+bool GangLauncher::end_orphans() const {
+  bool found = false;
+  for (const supervise::Process& each : supervise::all_processes()) {
+    if (each.parent != ::getpid() || each.pid == pid_ || !is_rank(each.pid)) continue;
+    found = true;
+    ::kill(each.pid, SIGKILL);
+  }
+  return found;
 }
 
 void GangLauncher::end_workers(pid_t torchrun) { supervise::signal_descendants(torchrun, SIGKILL); }

@@ -26,6 +26,11 @@ class GangLauncher {
   // Is it this child or one of its descendants?
   bool has(pid_t process) const;
   void kill();  // with all that it has started
+  // To be called now and then: a process that has lost its parent is this one's child.
+  void reap() const;
+  // SIGKILL to the ranks that have lost their torchrun, or the process of torchrun's that started
+  // them: beside those of the next round they would keep the GPUs, and write. False: there is none.
+  bool end_orphans() const;
   // SIGKILL to all that `torchrun` has started.
   static void end_workers(pid_t torchrun);
 

@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "agent/io/files.hpp"
 
@@ -13,6 +15,18 @@ namespace spotter::command {
 namespace {
 
 constexpr std::size_t most_of_agents = 65'536;
+
+std::error_code write_notice(const std::string& path, const StopBy& stop) {
+  nlohmann::json notice = {{"action", "terminate"}};
+  if (stop.by) notice["stop_by_boottime_ms"] = stop.by->time_since_epoch().count();
+  const auto done = io::replace_file(path, notice.dump() + "\n");
+  return done ? std::error_code() : done.error();
+}
+
+std::error_code remove_notice(const std::string& path) {
+  if (::unlink(path.c_str()) == 0 || errno == ENOENT) return {};
+  return {errno, std::generic_category()};
+}
 
 }  // namespace
 
@@ -48,16 +62,12 @@ GangNotice::~GangNotice() {
 
 void GangNotice::say(const std::optional<StopBy>& stop) {
   if (stop == said_) return;
-  said_ = stop;
-  if (!stop) {
-    ::unlink(path_.c_str());
-    return;
-  }
-  nlohmann::json notice = {{"action", "terminate"}};
-  if (stop->by) notice["stop_by_boottime_ms"] = stop->by->time_since_epoch().count();
-  if (const auto written = io::replace_file(path_, notice.dump() + "\n"); !written)
-    std::fprintf(stderr, "spotter gang: cannot write %s: %s\n", path_.c_str(),
-                 written.error().message().c_str());
+  const std::error_code error = stop ? write_notice(path_, *stop) : remove_notice(path_);
+  if (!error) said_ = stop;
+  if (error && !failed_)
+    std::fprintf(stderr, "spotter gang: cannot %s %s: %s\n", stop ? "write" : "remove",
+                 path_.c_str(), error.message().c_str());
+  failed_ = static_cast<bool>(error);
 }
 
 }  // namespace spotter::command

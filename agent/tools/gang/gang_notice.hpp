@@ -28,11 +28,13 @@ class GangNotice {
   GangNotice& operator=(const GangNotice&) = delete;
   // Empty: it cannot be made.
   const std::string& path() const { return path_; }
+  // To be called again and again: what could not be written is written later.
   void say(const std::optional<StopBy>& stop);
 
  private:
   std::string folder_, path_;
-  std::optional<StopBy> said_;
+  std::optional<StopBy> said_;  // that the file has
+  bool failed_ = false;         // the last time, which was reported
 };
 
 }  // namespace spotter::command

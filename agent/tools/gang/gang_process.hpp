@@ -56,7 +56,9 @@ class GangProcess {
  private:
   void tick();
   void keep_round();
+  void watch_launch();
   void watch_ranks();
+  void end_workers();
   void look_for_notice();
   void await_signal();
   void launch();
@@ -99,6 +101,8 @@ class GangProcess {
   bool again_ = false;               // it was killed, to be started again
   bool has_asked_ = false;           // ever, for a round
   int launches_ = 0;                 // of torchrun, since one of them asked
+  Time launched_at_{};
+  Duration launch_took_{};  // the first, until it asked
   std::optional<Time> go_until_;
   int status_ = EX_SOFTWARE;
 };

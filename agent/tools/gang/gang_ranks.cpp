@@ -1,13 +1,17 @@
 #include "agent/tools/gang/gang_ranks.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
 
+#include "agent/io/descriptor.hpp"
 #include "agent/io/files.hpp"
 
 namespace spotter::command {
@@ -35,6 +39,18 @@ std::optional<SaidStep> said_step(const std::string& file) {
   return said;
 }
 
+// The newest stack: each is added to the file.
+std::string end_of(const std::string& path) {
+  const io::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return "";
+  std::string text(longest_stack, '\0');
+  const off_t from = std::max<off_t>(status.st_size - static_cast<off_t>(text.size()), 0);
+  const ssize_t size = ::pread(file.get(), text.data(), text.size(), from);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  return text;
+}
+
 }  // namespace
 
 GangRanks::GangRanks() {
@@ -54,7 +70,7 @@ std::vector<gang::RankSeen> GangRanks::look() const {
     const std::string file = folder_ + "/" + std::to_string(rank);
     const auto said = said_step(file + ".step");
     if (!said) break;
-    ranks.push_back({rank, said->step, io::read_file(file + ".stack", longest_stack).value_or("")});
+    ranks.push_back({rank, said->step, end_of(file + ".stack")});
   }
   return ranks;
 }

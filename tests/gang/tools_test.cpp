@@ -1,0 +1,162 @@
+// What `spotter gang` does on its machine, by itself.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "agent/gang/record.hpp"
+#include "agent/supervise/processes.hpp"
+#include "agent/tools/gang/gang_home.hpp"
+#include "agent/tools/gang/gang_launcher.hpp"
+#include "agent/tools/gang/gang_notice.hpp"
+#include "agent/tools/gang/gang_ranks.hpp"
+
+namespace spotter::command {
+namespace {
+
+namespace fs = std::filesystem;
+
+class GangTools : public ::testing::Test {
+ protected:
+  GangTools() {
+    char name[] = "/tmp/spotter-gang-test-XXXXXX";
+    folder_ = ::mkdtemp(name);
+    ::setenv("TMPDIR", folder_.c_str(), 1);
+  }
+  ~GangTools() override {
+    ::unsetenv("TMPDIR");
+    fs::remove_all(folder_);
+  }
+  std::string folder_;
+};
+
+TEST_F(GangTools, TheNewestStepIsThatOfACheckpointAlone) {
+  EXPECT_EQ(newest_step(folder_), -1);
+  for (const char* name :
+       {"run-20261126061601123", "events.1732600000", "step-1x", "step-", "9",
+        "torn-step-000000000900", ".tmp-step-000000000800", "checkpoint-99999999999999999999",
+        "checkpoint-20261126061601123", "step--5", ".writer"})
+    fs::create_directory(fs::path(folder_) / name);
+  EXPECT_EQ(newest_step(folder_), -1);
+  fs::create_directory(fs::path(folder_) / "step-000000000012");
+  EXPECT_EQ(newest_step(folder_), 12);
+  fs::create_directory(fs::path(folder_) / "checkpoint-34");
+  EXPECT_EQ(newest_step(folder_), 34);
+  fs::create_directory(fs::path(folder_) / "checkpoint-281474976710656");
+  EXPECT_EQ(newest_step(folder_), gang::most_steps);
+}
+
+TEST_F(GangTools, ANoticeThatCouldNotBeWrittenIsWrittenLater) {
+  GangNotice notice;
+  const fs::path own = fs::path(notice.path()).parent_path();
+  fs::remove_all(own);  // as where its file system is full
+  testing::internal::CaptureStderr();
+  for (int time = 0; time < 3; ++time) notice.say(StopBy{});
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said.find("cannot write"), said.rfind("cannot write")) << "once";
+  EXPECT_NE(said.find("cannot write"), said.npos);
+  fs::create_directory(own);
+  notice.say(StopBy{});
+  EXPECT_TRUE(read_notice(notice.path()));
+}
+
+TEST_F(GangTools, ANoticeThatCouldNotBeRemovedIsRemovedLater) {
+  GangNotice notice;
+  notice.say(StopBy{});
+  fs::remove(notice.path());
+  fs::create_directory(notice.path());  // unlink() fails
+  testing::internal::CaptureStderr();
+  for (int time = 0; time < 3; ++time) notice.say(std::nullopt);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said.find("cannot remove"), said.rfind("cannot remove")) << "once";
+  EXPECT_NE(said.find("cannot remove"), said.npos);
+  fs::remove(notice.path());
+  std::ofstream(notice.path()) << "{}";
+  notice.say(std::nullopt);
+  EXPECT_FALSE(fs::exists(notice.path()));
+}
+
+TEST_F(GangTools, TheEndOfARanksStacksIsRead) {
+  GangRanks ranks;
+  std::ofstream(ranks.folder() + "/0.step") << ::getpid() << " 7";
+  {
+    std::ofstream stack(ranks.folder() + "/0.stack");
+    stack << std::string(100'000, 'x') << "the last";
+  }
+  const auto seen = ranks.look();
+  ASSERT_EQ(seen.size(), 1U);
+  EXPECT_TRUE(seen[0].stack.ends_with("the last"));
+  EXPECT_LT(seen[0].stack.size(), 100'000U);
+}
+
+class ALauncher : public GangTools {
+ protected:
+  ALauncher() { ::unsetenv("LOCAL_RANK"); }
+  ~ALauncher() override {
+    launcher_->kill();
+    while (launcher_->runs()) context_.run_one();
+  }
+  void start(std::string shell) {
+    launcher_.emplace(context_, std::vector<std::string>{"/bin/sh", "-c", std::move(shell)},
+                      [](int) {});
+    ASSERT_TRUE(launcher_->start({}));
+  }
+  pid_t written(const std::string& name) const {
+    const std::string file = folder_ + "/" + name;
+    for (int turn = 0; turn < 500; ++turn) {
+      pid_t pid = 0;
+      if (std::ifstream(file) >> pid && pid > 0) return pid;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    ADD_FAILURE() << name;
+    return 0;
+  }
+  // Once it has lost its parent.
+  static bool is_own(pid_t pid) {
+    for (int turn = 0; turn < 500; ++turn) {
+      const auto found = supervise::find_process(pid);
+      if (!found || found->parent == ::getpid()) return found.has_value();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return false;
+  }
+  bool is_gone(pid_t pid) {
+    for (int turn = 0; turn < 500; ++turn) {
+      launcher_->reap();
+      if (::kill(pid, 0) != 0) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return false;
+  }
+  asio::io_context context_;
+  std::optional<GangLauncher> launcher_;
+};
+
+TEST_F(ALauncher, ReapsWhatHasLostItsParent) {
+  start("(sh -c 'echo $$ > " + folder_ + "/orphan; exec sleep 1000' &); exec sleep 1000");
+  const pid_t orphan = written("orphan");
+  ASSERT_TRUE(is_own(orphan));
+  ::kill(orphan, SIGKILL);
+  EXPECT_TRUE(is_gone(orphan));
+  EXPECT_TRUE(launcher_->runs());
+}
+
+TEST_F(ALauncher, EndsARankThatHasLostItsTorchrunAndNoOther) {
+  start("(LOCAL_RANK=0 sh -c 'echo $$ > " + folder_ + "/rank; exec sleep 1000' &)\n" +
+        "(sh -c 'echo $$ > " + folder_ + "/daemon; exec sleep 1000' &)\nexec sleep 1000");
+  const pid_t rank = written("rank"), daemon = written("daemon");
+  ASSERT_TRUE(is_own(rank) && is_own(daemon));
+  EXPECT_TRUE(launcher_->end_orphans());
+  EXPECT_TRUE(is_gone(rank));
+  EXPECT_FALSE(launcher_->end_orphans());
+  EXPECT_TRUE(supervise::find_process(daemon));
+  EXPECT_TRUE(launcher_->runs());
+}
+
+}  // namespace
+}  // namespace spotter::command
