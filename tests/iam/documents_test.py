@@ -33,7 +33,9 @@ class Documents(unittest.TestCase):
                trainer="{command: ./t.sh}"):
         self.file.write_text("\n".join(("job: mine", f"trainer: {trainer}", *lines)))
         return subprocess.run(
-            [SPOTTER, "iam", name, self.file, "--account", ACCOUNT, "--region", region, *options],
+            [SPOTTER, "iam", name, self.file, "--account", ACCOUNT,
+             *(["--region", region] if region else []), *options],
+            env={**os.environ, "AWS_REGION": "eu-west-1"},
             capture_output=True, text=True, check=False, timeout=60)
 
     def document(self, name, *lines, **more):
@@ -279,6 +281,18 @@ class Documents(unittest.TestCase):
             self.assertIn(f"arn:aws:ec2:*:{ACCOUNT}:{thing}", used)
         self.assertIn("arn:aws:ec2:*::image/*", used)
         self.assertNotIn("us-west-2", json.dumps(launcher))
+        for name in ("agent", "launcher"):
+            document = self.document(name, *lines, options=["--volume-key", KEY])
+            for sid in ("UseEncryptedVolumes", "LetEc2UseTheKey"):
+                self.assertEqual(self.statement(document, sid)["Condition"]["StringLike"],
+                                 {"kms:ViaService": ["ec2.*.amazonaws.com"]}, f"{name} {sid}")
+
+    def test_a_pool_in_one_region_is_of_that_region(self):
+        launch = ("launch: {image: 'resolve:ssm:/aws/service/debian/12', profile: mine, "
+                  "pools: [{region: us-east-2, types: [g5.xlarge]}]}")
+        agent = self.document("agent", VOLUME, launch, region=None)
+        self.assertEqual(self.statement(agent, "EndTheFleet")["Resource"][0].split(":")[3],
+                         "us-east-2")
 
     def test_the_roles_of_a_sweep_on_batch(self):
         batch = ("sweep:\n  grid: {lr: [1, 2]}\n  batch: {image: 'i:1', vcpus: 4, memory: 1000, "

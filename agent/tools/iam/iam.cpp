@@ -226,6 +226,7 @@ int print(IamOptions options) {
     std::fputs(config::describe(job.error(), options.job).c_str(), stderr);
     return wrong_input;
   }
+  if (options.region.empty() && job->launch) options.region = job->launch->region;
   if (options.region.empty())
     options.region = act::configured_region(act::Environment::of_this_process()).str();
   if (options.region.empty())
@@ -311,7 +312,8 @@ void add_iam(CLI::App& app, int& status) {
             return fits ? "" : "an account's number has 12 digits";
           },
           "NUMBER"));
-  command->add_option("--region", options->region, "Default: AWS_REGION");
+  command->add_option("--region", options->region,
+                      "Default: that of launch.pools, else AWS_REGION");
   const char* role = "Of the instances, as their profile is named";
   command->add_option("--role", options->scope.role, role)->capture_default_str();
   command->add_option("--volume-key", options->scope.volume_keys,

@@ -13,6 +13,7 @@
 #include "agent/sweep/sweep_sets.hpp"
 #include "agent/tools/jobs/job_volumes.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
+#include "agent/tools/jobs/places.hpp"
 #include "agent/tools/prepare/prepare_remote.hpp"
 
 namespace spotter::command {
@@ -110,7 +111,7 @@ int run(const RemoteOptions& options, const FillHere& fill_here) {
                    "prepared"));
     return wrong_input;
   }
-  const auto calls = AwsCalls::open();
+  const auto calls = calls_in(job->launch ? job->launch->region : "");
   if (!calls) {
     io::complain("prepare", calls.error().message);
     return 1;

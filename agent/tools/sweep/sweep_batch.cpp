@@ -69,7 +69,8 @@ Result<BatchSweep> batch_sweep(const std::string& job_file) {
   std::string text;
   for (const auto& set : *sets) text += sweep::to_json(set) + "\n";
   return BatchSweep{*job->sweep->batch, sets->size(),
-                    job->name.str() + "-" + wire::sha256_hex(text).substr(0, 12)};
+                    job->name.str() + "-" + wire::sha256_hex(text).substr(0, 12),
+                    job->launch ? job->launch->region : ""};
 }
 
 std::string namesake(const std::string& what, const wire::BatchTags& its,

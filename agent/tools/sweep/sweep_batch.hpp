@@ -18,7 +18,8 @@ namespace spotter::command {
 struct BatchSweep {
   config::Batch batch;
   std::size_t sets = 0;
-  std::string name;  // of the jobs: <job>-<12 hexadecimal digits of the list's SHA-256>
+  std::string name;    // of the jobs: <job>-<12 hexadecimal digits of the list's SHA-256>
+  std::string region;  // empty: the one that AWS_REGION names
 };
 
 // A job.yaml that has sweep.batch; fails without it.

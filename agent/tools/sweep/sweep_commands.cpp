@@ -8,6 +8,7 @@
 
 #include "agent/base/exit_status.hpp"
 #include "agent/io/complain.hpp"
+#include "agent/tools/jobs/places.hpp"
 #include "agent/tools/sweep/sweep_batch.hpp"
 #include "agent/tools/sweep/sweep_image.hpp"
 
@@ -41,7 +42,7 @@ struct Opened {
 Result<Opened, int> open(const SweepCommandOptions& options) {
   auto sweep = batch_sweep(options.job);
   if (!sweep) return tl::unexpected(io::complain("sweep", sweep.error().message, wrong_input));
-  auto calls = AwsCalls::open();
+  auto calls = calls_in(sweep->region);
   if (!calls) return tl::unexpected(io::complain("sweep", calls.error().message));
   auto all = submissions(**calls, *sweep);
   if (!all) return tl::unexpected(io::complain("sweep", all.error().message));
