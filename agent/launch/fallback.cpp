@@ -214,18 +214,36 @@ class Decider {
       return given_up(seen_.beside.front());
     // Its machine failed, and there may be no other: without a spot instance nothing would train.
     const WatchedMachine* machine = on_demand_machine(seen_);
-    if (seen_.beside.empty() || machine == nullptr)
-      return say(Action::Wake, "the on-demand instance has gone: " + seen_.own->id.str() +
-                                   " asks for spot capacity again");
-    result_.silence = silence(*machine);
-    if (result_.silence)
-      return say(Action::Wake, silent_text(*result_.silence) + ": " + seen_.own->id.str() +
-                                   " asks for spot capacity again");
+    if (seen_.beside.empty() && seen_.missing.empty() && is_fresh_rest())
+      return say(Action::Wait, seen_.own->id.str() +
+                                   " is at target 0, as AWS shows it: it is "
+                                   "looked at again before it is woken");
+    if (seen_.beside.empty() || machine == nullptr) return wake("the on-demand instance has gone");
+    if (const auto silent = silence(*machine)) {
+      if (seen_.missing.empty()) result_.silence = silent;
+      return wake(silent_text(*silent));
+    }
     if (has_deadline_ && choice_ == Use::OnDemand)
       return say(Action::Wait, "on demand, by " + seen_.beside.front().id.str() +
                                    ", as the deadline asks; " + seen_.own->id.str() + " rests");
-    return say(Action::Wake,
-               "there is time again: " + seen_.own->id.str() + " asks for spot capacity again");
+    return wake("there is time again");
+  }
+
+  // Nothing may be beside it yet, or any more, as a description of EC2 may be older than the rest.
+  bool is_fresh_rest() const {
+    return abs(seen_.now - seen_.own->rested.value_or(result_.mark.since)) < stands;
+  }
+
+  // Each place that the job was in once may be woken. Where one has no fleet the job may have
+  // ended: its agent ends the fleet of its own region only, and `spotter stop` one region after the
+  // other.
+  Fallback wake(const std::string& why) {
+    if (!seen_.missing.empty())
+      return say(Action::Wait, why + ", but " + seen_.own->id.str() +
+                                   " is not woken: the job has no fleet in " + seen_.missing +
+                                   ", where it may have ended; `spotter launch` starts it again, "
+                                   "`spotter stop job.yaml` ends the rest");
+    return say(Action::Wake, why + ": " + seen_.own->id.str() + " asks for spot capacity again");
   }
 
   // It has had the job for long enough to publish something, since its launch or since the rest.
@@ -250,10 +268,13 @@ class Decider {
     return !last || last->instance != it.id || last->at <= known->since;
   }
 
+  // Its agent lowers the job's own fleet, too, but not in another region.
   Fallback given_up(const WatchedFleet& fleet) {
-    return say(Action::Wait, fleet.id.str() +
-                                 " is at target 0: the job was given up on its on-demand "
-                                 "instance; see `spotter status`");
+    const bool asks = seen_.elsewhere && seen_.own->target > 0;
+    return say(asks ? Action::GiveUp : Action::Wait,
+               fleet.id.str() +
+                   " is at target 0: the job was given up on its on-demand instance; see "
+                   "`spotter status`");
   }
 
   // EC2 says "running" before the machine has booted; the spot instance trains until it has. A

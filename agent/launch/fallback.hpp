@@ -64,6 +64,9 @@ struct Watched {
   // Could it be read? Then none: nothing was published.
   bool publication_known = false;
   std::optional<Publication> publication = {};
+  // Of a job with pools in several regions:
+  bool elsewhere = false;    // `own` is one of several, and `beside` may be in another region
+  std::string missing = {};  // regions where it has no own fleet at work, or that could not be read
 };
 
 struct Fallback {
@@ -73,6 +76,7 @@ struct Fallback {
     End,          // `fleets`, with their instances
     Rest,         // the job's own fleet gets the target 0,
     Wake,         // or 1 again
+    GiveUp,       // it gets the target 0 for good, as the job was given up in another region
     Over          // there is nothing to watch
   };
   Action action = Action::Wait;

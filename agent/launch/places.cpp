@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <sstream>
 #include <tuple>
 
 namespace spotter::launch {
@@ -10,11 +11,9 @@ namespace {
 
 using std::chrono::seconds;
 
-// It asks; and when it was looked at, or left to rest, last.
+// It asks; and when it was looked at last.
 auto rank_of(const PlaceSeen& it) {
-  wire::WallTime last{};
-  if (it.mark) last = it.mark->looked;
-  if (it.own && it.own->rested) last = std::max(last, *it.own->rested);
+  const wire::WallTime last = it.mark ? it.mark->looked : wire::WallTime{};
   return std::tuple(it.own.has_value(), it.own && it.own->target > 0, last);
 }
 
@@ -43,11 +42,42 @@ std::size_t place_of_job(const std::vector<PlaceSeen>& places) {
   return static_cast<std::size_t>(best - places.begin());
 }
 
+std::string missing_in(const std::vector<PlaceSeen>& places) {
+  std::string regions;
+  if (places.size() > 1)
+    for (const PlaceSeen& it : places)
+      if (!it.own) regions += (regions.empty() ? "" : " and ") + it.region;
+  return regions;
+}
+
+std::string tag_of_regions(const std::vector<std::string>& regions) {
+  std::string tag;
+  for (const std::string& it : regions) tag += (tag.empty() ? "" : " ") + it;
+  return tag;
+}
+
+std::string regions_beyond(const std::string& tag, const std::vector<std::string>& known) {
+  std::string beyond;
+  std::istringstream words(tag);
+  for (std::string region; words >> region;)
+    if (std::ranges::find(known, region) == known.end())
+      beyond += (beyond.empty() ? "" : " and ") + region;
+  return beyond;
+}
+
+MoveMarks marks_of_move(const WatchMark& mark) {
+  MoveMarks marks{mark, mark};
+  marks.entered.looked = marks.entered.since = mark.looked + seconds(1);
+  marks.refused.looked = marks.refused.since = mark.looked - seconds(1);
+  return marks;
+}
+
 std::optional<Move> decide_move(const std::vector<PlaceSeen>& places, const WatchMark& mark,
                                 Duration patience) {
   const std::size_t here = place_of_job(places);
   const bool asks = places[here].own && places[here].own->target > 0;
-  if (!asks || mark.spot != WatchMark::Spot::None) return std::nullopt;
+  if (!asks || mark.spot != WatchMark::Spot::None || !missing_in(places).empty())
+    return std::nullopt;
   if (mark.looked - mark.since < std::chrono::ceil<seconds>(patience)) return std::nullopt;
   std::optional<std::size_t> best;
   const auto cost = [&](std::size_t i) {

@@ -23,9 +23,23 @@ struct PlaceSeen {
   double dollars = 0;               // an hour, in its cheapest pool; 0: not known
 };
 
-// Where the job is: its fleet there asks for an instance, or was the last that did. REQUIRES: there
-// is a place.
+// Where the job is: its fleet there asks for an instance, or was the last that did, as the marks
+// say: when a fleet was left to rest does not count, as one is that asked beside it by mistake.
+// REQUIRES: there is a place.
 std::size_t place_of_job(const std::vector<PlaceSeen>& places);
+
+// Where the job has no own fleet at work, in words; empty: nowhere. There it may have ended, so the
+// job is neither woken nor moved elsewhere. Empty for a job with one place.
+std::string missing_in(const std::vector<PlaceSeen>& places);
+
+// A move, step by step; a watcher may end, and AWS refuse, after each. What is entered is marked as
+// looked at last, and asks before what is left stops: both may ask for a moment, as the bucket lets
+// one write, but never none.
+struct MoveMarks {
+  WatchMark entered;  // of `to`, before it asks
+  WatchMark refused;  // when it may not: it lacks capacity as if the job had just left it
+};
+MoveMarks marks_of_move(const WatchMark& mark);  // `mark`: of this look, in the place that is left
 
 struct Move {
   std::size_t to = 0;
@@ -34,5 +48,10 @@ struct Move {
 // `mark`: of this look, in the place where the job is. `patience`: for how long it waits there.
 std::optional<Move> decide_move(const std::vector<PlaceSeen>& places, const WatchMark& mark,
                                 Duration patience);
+
+// The tag spotter:regions of each of the job's fleets: who sees one knows where the others are.
+std::string tag_of_regions(const std::vector<std::string>& regions);
+// Those that such a tag has and `known` has not, in words; empty: none.
+std::string regions_beyond(const std::string& tag, const std::vector<std::string>& known);
 
 }  // namespace spotter::launch

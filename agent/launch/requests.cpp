@@ -199,6 +199,7 @@ AwsCommand request_fleet(const config::Job& given, const FleetRequest& wanted) {
   config::Job job = given;
   if (wanted.rests) job.launch->capacity = 0;
   wire::Tags tags = fleet_tags(job, wanted.digest);
+  if (!wanted.regions.empty()) tags[tag::regions] = wanted.regions;
   if (wanted.first_launch) tags[tag::first_launch] = wire::to_rfc3339(*wanted.first_launch);
   if (job.launch->type == FleetKind::AutoScalingGroup)
     return create_group(job, wanted.launch_template, tags);

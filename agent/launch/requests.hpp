@@ -45,7 +45,8 @@ struct FleetRequest {
   std::string token, digest;
   // Of the job, if this is not its first: EC2 forgets a fleet two days after its end.
   std::optional<wire::WallTime> first_launch = {};
-  bool rests = false;  // it asks for nothing until its target is raised
+  bool rests = false;        // it asks for nothing until its target is raised
+  std::string regions = {};  // in which the job has one, if several: tag_of_regions()
 };
 wire::AwsCommand request_fleet(const config::Job& job, const FleetRequest& wanted);
 // Launches one instance of a type in a place as a fleet would, for a dry run: EC2 then also checks

@@ -244,7 +244,7 @@ TEST(WhenNeeded, LeavesASpotInstanceAndLetsItsFleetRestWhenTheDeadlineAsks) {
   EXPECT_EQ(job.look().action, Action::Wait) << "nobody stopped it";
   job.seen.machines.clear();
   job.seen.beside.clear();
-  EXPECT_EQ(job.look().action, Action::Wake);
+  EXPECT_EQ(job.look(1min).action, Action::Wake);
   job.seen.own->target = 1;
   EXPECT_NE(job.look().mark.spot, WatchMark::Spot::Rests);
 }

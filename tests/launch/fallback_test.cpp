@@ -195,6 +195,40 @@ TEST(Fallback, AMarkThatAnotherWatcherWroteOverMakesNoStopOfARest) {
   EXPECT_EQ(job.seen_.mark->spot, WatchMark::Spot::Rests);
 }
 
+// A description of EC2 may be older than a move: then each place is at target 0.
+TEST(Fallback, AFleetThatHasJustBeenLeftToRestIsNotWokenAtOnce) {
+  Job job;
+  job.seen_.own = WatchedFleet{own, 0, true, job.seen_.now};
+  EXPECT_EQ(job.look(30s).action, Action::Wait);
+  EXPECT_EQ(job.look(30s).action, Action::Wake);
+}
+
+// Its agent, or `spotter stop`, ends the fleet of one region before those of the others.
+TEST(Fallback, NoFleetIsWokenWhileTheJobHasNoneInAnotherRegion) {
+  Job job;
+  job.seen_.own = WatchedFleet{own, 0, true, job.seen_.now};
+  job.seen_.elsewhere = true;
+  job.seen_.missing = "us-east-2";
+  for (int look = 0; look < 3; ++look) EXPECT_EQ(job.look(10min).action, Action::Wait);
+  EXPECT_EQ(job.look().reason,
+            "the on-demand instance has gone, but fleet-own is not woken: the job has no fleet in "
+            "us-east-2, where it may have ended; `spotter launch` starts it again, `spotter stop "
+            "job.yaml` ends the rest");
+  job.seen_.missing.clear();
+  EXPECT_EQ(job.look().action, Action::Wake);
+}
+
+TEST(Fallback, GivenUpOnDemandInAnotherRegionTheJobAsksNowhere) {
+  Job job;
+  job.seen_.beside = {{extra, 0}};
+  EXPECT_EQ(job.look().action, Action::Wait) << "its agent lowers both in one region";
+  job.seen_.elsewhere = true;
+  EXPECT_EQ(job.look().action, Action::GiveUp);
+  job.seen_.own->target = 0;
+  EXPECT_EQ(job.look(20s).action, Action::Wait);
+  EXPECT_EQ(job.look(2min).fleets, std::vector{extra});
+}
+
 TEST(Fallback, TheTagOfARestIsTakenBackWhenTheFleetHasWokenForAWhile) {
   Job job;
   job.seen_.own->rested = job.seen_.now;

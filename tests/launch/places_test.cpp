@@ -31,7 +31,7 @@ class Places {
     place.own->target = 0;
     all[move->to].own->target = 1;
     all[move->to].own->rested.reset();
-    all[move->to].mark = {now + 1s, Spot::None, now + 1s, {}, {}};
+    all[move->to].mark = marks_of_move(mark).entered;
     return move;
   }
   std::string where() const { return all[place_of_job(all)].region; }
@@ -103,15 +103,69 @@ TEST(Places, GivenUpInTheSecondPlaceTheJobIsNotInTheFirst) {
   EXPECT_EQ(places.where(), "us-east-2") << "or the fleet that was left would be woken";
 }
 
-// The watcher ended after it had left the first place: the next look wakes the job there.
-TEST(Places, AMoveThatWasNotFinishedLeavesTheJobWhereItWas) {
+// There it may have ended.
+TEST(Places, WhileOneHasNoFleetTheJobGoesToNone) {
   Places places;
+  places.all.push_back(place("eu-west-1", 0, 0.1));
+  places.all[2].own.reset();
+  for (int minute = 0; minute < 20; ++minute) EXPECT_FALSE(places.look());
+  EXPECT_EQ(missing_in(places.all), "eu-west-1");
+  places.all[1].own.reset();
+  EXPECT_EQ(missing_in(places.all), "us-east-2 and eu-west-1");
+  places.all[2] = place("eu-west-1", 0, 0.1);
+  places.all[1] = place("us-east-2", 0, 0.2);
+  EXPECT_EQ(missing_in(places.all), "");
+  EXPECT_TRUE(places.look());
+}
+
+TEST(Places, OfAJobWithOnePlaceNoneIsMissing) {
+  EXPECT_EQ(missing_in({{"us-west-2", {}, {}, 0}}), "");
+}
+
+// The watcher ended after the second place had been raised, and before the first one was left.
+TEST(Places, AMoveThatWasNotFinishedHasTheJobWhereItWent) {
+  Places places;
+  while (!places.look()) {
+  }
+  places.all[0].own->target = 1;
+  EXPECT_EQ(places.where(), "us-east-2") << "and the first one is left by the next look";
+}
+
+TEST(Places, WhereAFleetWasLeftToRestLaterTheJobIsNot) {
+  Places places;
+  places.all[0].mark = {noon, Spot::Runs, noon - 1h, {}, {}};
   places.all[1].mark = {noon - 1h, Spot::None, noon - 1h, {}, {}};
-  places.look();
-  places.all[0].own->rested = places.now;
-  places.all[0].own->target = 0;
+  places.all[1].own->rested = noon + 1min;  // it asked beside the first one
+  places.all[0].own->target = 0;            // then its agent gave the job up
+  EXPECT_EQ(places.where(), "us-west-2") << "or the second one would be woken";
+}
+
+TEST(Places, WhatRefusesIsPassedOverForAsLongAsWhatLacksCapacity) {
+  Places places;
+  const auto refuse = [&](const Move& move) {  // as if nothing had been raised or left
+    places.all[0].own = WatchedFleet{FleetId("fleet-us-west-2"), 1};
+    places.all[1].own = WatchedFleet{FleetId("fleet-us-east-2"), 0, true, places.now};
+    places.all[move.to].mark = marks_of_move(*places.all[0].mark).refused;
+  };
+  std::optional<Move> move;
+  while (!(move = places.look())) {
+  }
+  refuse(*move);
   EXPECT_EQ(places.where(), "us-west-2");
-  EXPECT_TRUE(places.all[place_of_job(places.all)].own->rested);
+  places.all[0].own->target = 0;
+  EXPECT_EQ(places.where(), "us-west-2") << "given up, it is not where it has not been";
+  places.all[0].own->target = 1;
+  int minutes = 1;
+  while (!places.look()) ++minutes;
+  EXPECT_EQ(minutes, 10) << "twice the patience";
+}
+
+TEST(Places, ATagSaysTheRegionsOfTheJob) {
+  const std::string tag = tag_of_regions({"us-west-2", "us-east-2", "eu-west-1"});
+  EXPECT_EQ(tag, "us-west-2 us-east-2 eu-west-1");
+  EXPECT_EQ(regions_beyond(tag, {"us-east-2"}), "us-west-2 and eu-west-1");
+  EXPECT_EQ(regions_beyond(tag, {"us-east-2", "eu-west-1", "us-west-2"}), "");
+  EXPECT_EQ(regions_beyond("", {"us-east-2"}), "") << "of a job with one region";
 }
 
 }  // namespace

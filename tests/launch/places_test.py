@@ -102,7 +102,7 @@ class Places(launching.LaunchTest):
         said = self.watch()
         self.assertRegex(said, rf"no spot instance in {HERE} since \S+: the job goes to {THERE}, "
                                r"at \$[\d.]+ an hour, where it was not yet; 100 % left")
-        self.assertRegex(said, rf"{here} gets the target 0\n{there} gets the target 1")
+        self.assertRegex(said, rf"{there} gets the target 1\n{here} gets the target 0")
         self.assertEqual(self.targets(), [0, 1])
         self.assertTrue(served.eventually(lambda: self.running(self.there)))
         self.assertTrue(served.eventually(
@@ -114,6 +114,65 @@ class Places(launching.LaunchTest):
         self.room("any", 0)
         self.there.terminate_instances(InstanceIds=self.running(self.there))
         self.assertTrue(served.eventually(lambda: self.watch() and self.targets() == [1, 0]))
+        self.spotter("stop", self.folder / "job.yaml", "--wait")
+
+    def test_ended_in_one_region_it_is_woken_in_no_other(self):
+        self.room(0, "any")
+        here, there = self.launch_both()
+        self.watch()
+        time.sleep(1.1)
+        self.assertRegex(self.watch(), rf"{there} gets the target 1\n{here} gets the target 0")
+        self.there.delete_fleets(FleetIds=[there], TerminateInstances=True)
+        said = self.watch()
+        self.assertIn(f"{here} is not woken: the job has no fleet in {THERE}", said)
+        self.assertEqual(self.targets(), [0, None])
+        self.spotter("stop", self.folder / "job.yaml", "--wait")
+
+    def test_what_is_quieted_by_mistake_can_be_woken(self):
+        here, there = self.launch_both()
+        self.watch()
+        self.there.modify_fleet(FleetId=there, TargetCapacitySpecification={
+            "TotalTargetCapacity": 1})
+        self.assertIn(f"{there} gets the target 0", self.watch())
+        tags = {it["Key"]: it["Value"] for it in self.fleet(self.there)["Tags"]}
+        self.assertRegex(tags["spotter:rests"], r"^\d{4}-")
+        self.assertEqual(tags["spotter:regions"], f"{HERE} {THERE}")
+        self.spotter("stop", self.folder / "job.yaml", "--wait")
+
+    def test_by_its_name_a_part_of_it_is_not_ended(self):
+        self.launch_both()
+        said = self.spotter("stop", self.name, code=1).stderr
+        self.assertIn(f"{self.name} has fleets in {THERE}, too", said)
+        self.assertEqual(self.targets(), [1, 0])
+        self.spotter("stop", self.folder / "job.yaml", "--wait")
+        self.spotter("stop", self.name)
+
+    def test_a_region_with_a_fleet_is_not_forgotten(self):
+        here, there = self.launch_both()
+        path = self.folder / "job.yaml"
+        text = path.read_text()
+        path.write_text(re.sub(r",\s+\{region: us-east-2.*\]\}", "", text))
+        said = self.spotter("launch", path, code=1).stderr
+        self.assertIn(f"{here} is of a launch in {THERE}, too", said)
+        self.assertEqual(self.targets(), [1, 0])
+        path.write_text(text)
+        self.spotter("stop", path, "--wait")
+        self.assertEqual(self.targets(), [None, None])
+
+    def test_what_a_later_region_refuses_is_said_with_what_was_launched(self):
+        text = self.text.replace("{{region: us-east-2", "{{region: us-east-2, subnets: [subnet-0]")
+        said = self.refused(text=text)
+        self.assertIn(f"in {THERE}: ", said)
+        self.assertEqual(self.targets(), [None, None], "each is examined before the first change")
+
+    def test_stop_needs_no_names_of_zones(self):
+        self.text = self.text.replace("[us-west-2a, us-west-2b]", "[usw2-az1]")
+        self.launch_both()
+        with launching.Recorder(self.served.api) as recorder:
+            self.spotter("stop", self.folder / "job.yaml", api=recorder.api)
+        asked = {it["Action"] for it in recorder.calls}
+        self.assertIn("DeleteFleets", asked)
+        self.assertNotIn("DescribeAvailabilityZones", asked)
         self.spotter("stop", self.folder / "job.yaml", "--wait")
 
     def test_what_is_printed_is_of_each_region(self):

@@ -24,6 +24,7 @@ inline constexpr const char* prepared =
 
 // Of fleets.
 inline constexpr const char* request = "spotter:request";            // request_digest()
+inline constexpr const char* regions = "spotter:regions";            // of the job, if several
 inline constexpr const char* first_launch = "spotter:first-launch";  // of the job: its time
 // Of the on-demand fleet that `spotter watch` makes: the id of the job's own fleet, which waits for
 // spot capacity beside it, and ends with it.

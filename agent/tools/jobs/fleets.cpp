@@ -49,7 +49,8 @@ void add(std::vector<JobFleet>& to, FleetKind kind, const std::vector<wire::Flee
                   wire::value_of(it.tags, tag::watched),
                   wire::value_of(it.tags, tag::rests),
                   it.launch_template,
-                  first ? std::optional(*first) : std::nullopt});
+                  first ? std::optional(*first) : std::nullopt,
+                  wire::value_of(it.tags, tag::regions)});
   }
 }
 

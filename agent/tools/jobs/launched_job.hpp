@@ -21,6 +21,7 @@ struct LaunchedJob {
   std::string digest;                         // of the fleet's request: launch::request_digest()
   std::vector<launch::SentPackage> packages;  // that instances need: send_packages()
   bool rests = false;                         // its fleet is to be at target 0
+  std::vector<std::string> regions = {};      // of a job with several, all of them
 };
 // The same as it is launched in one of its places. `rests`: the job is in another one.
 LaunchedJob launched_at(const LaunchedJob& launched, const config::Job& job, bool rests);

@@ -11,7 +11,7 @@ Result<std::unique_ptr<AwsCalls>> calls_in(const std::string& region) {
   return AwsCalls::open(Region(region));
 }
 
-Result<std::vector<JobPlace>> places_of(const config::Job& job) {
+Result<std::vector<JobPlace>> unnamed_places_of(const config::Job& job) {
   std::vector<JobPlace> places;
   for (std::size_t i = 0; i < std::max<std::size_t>(job.launch->places.size(), 1); ++i) {
     JobPlace place{nullptr, job};
@@ -23,10 +23,17 @@ Result<std::vector<JobPlace>> places_of(const config::Job& job) {
     if (std::ranges::any_of(places, [&](const auto& it) { return it.calls->region() == region; }))
       return failure("launch.pools: " + region.str() +
                      " is there twice, once as the region that AWS_REGION names");
-    if (const auto named = name_zones(*place.calls, *place.job.launch); !named)
-      return failure(named.error().message);
     places.push_back(std::move(place));
   }
+  return places;
+}
+
+Result<std::vector<JobPlace>> places_of(const config::Job& job) {
+  auto places = unnamed_places_of(job);
+  if (!places) return places;
+  for (JobPlace& it : *places)
+    if (const auto named = name_zones(*it.calls, *it.job.launch); !named)
+      return failure(named.error().message);
   return places;
 }
 

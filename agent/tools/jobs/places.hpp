@@ -22,4 +22,7 @@ struct JobPlace {
 // region is known, or two places are the same one. REQUIRES: job.launch.
 Result<std::vector<JobPlace>> places_of(const config::Job& job);
 
+// The same with zones as job.yaml says them: asks nobody, as what ends a job must not depend on it.
+Result<std::vector<JobPlace>> unnamed_places_of(const config::Job& job);
+
 }  // namespace spotter::command

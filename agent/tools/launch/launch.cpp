@@ -9,9 +9,9 @@
 #include "agent/aws/formats/launching.hpp"
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/base/exit_status.hpp"
-#include "agent/base/shell.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/job/storage_name.hpp"
+#include "agent/launch/places.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/tools/doctor/doctor.hpp"
 #include "agent/tools/jobs/due.hpp"
@@ -22,6 +22,7 @@
 #include "agent/tools/jobs/machines.hpp"
 #include "agent/tools/jobs/places.hpp"
 #include "agent/tools/jobs/sent_packages.hpp"
+#include "agent/tools/launch/dry_run.hpp"
 #include "agent/tools/launch/job_command.hpp"
 #include "agent/tools/launch/prospects.hpp"
 #include "agent/tools/launch/watch_look.hpp"
@@ -36,38 +37,6 @@ struct LaunchOptions {
 };
 
 void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
-
-// Prints the requests of a first launch as they are sent, except for values that only AWS knows.
-int print_requests(const LaunchedJob& launched) {
-  const auto& [job, user_data, digest, packages, rests] = launched;
-  if (!packages.empty()) print("# Unless they are there:");
-  for (const launch::SentPackage& it : packages) print(launch::send_command(it));
-  std::string image = job.launch->image;
-  if (image.starts_with(image_parameter)) {
-    print("# The image is the value of this:\naws ssm get-parameter --name " +
-          wire::shell_quoted(image.substr(image_parameter.size())));
-    image = "ami-OF-THE-PARAMETER";
-  }
-  if (!job.storage.share && !job.sweep && job.launch->volume) {
-    print("# Unless the job's volume is there:");
-    print(wire::command_of(launch::create_volume(job, "TOKEN")));
-  }
-  print("# When there is such a template already, it gets a new version instead:");
-  print(wire::command_of(launch::create_template(job, {image, user_data})));
-  print("# Once no other fleet of the job is at work:");
-  if (job.launch->type == FleetKind::AutoScalingGroup)
-    print("# (a group that is there already is changed to this instead)");
-  print(wire::command_of(
-      launch::request_fleet(job, {{"lt-OF-THE-TEMPLATE", "1"}, "TOKEN", digest, {}, rests})));
-  if (job.launch->type == FleetKind::AutoScalingGroup)
-    print(wire::command_of(launch::keep_zones(FleetId(launch::resource_name(job)))));
-  if (job.launch->on_demand.needs_watcher()) {
-    print("# By `spotter watch`, for as long as there is no spot capacity:");
-    print(wire::command_of(launch::request_on_demand(
-        job, {"lt-OF-THE-TEMPLATE", "1"}, FleetId("fleet-OF-THE-JOB"), "TOKEN", digest)));
-  }
-  return 0;
-}
 
 // What the job has at AWS when a launch begins.
 struct Found {
@@ -124,6 +93,11 @@ Result<FleetId, CallError> keep(AwsCalls& calls, const JobFleet& fleet,
     if (const auto why = lacks ? launch_failure(calls, fleet) : std::string(); !why.empty())
       io::complain("launch", "an instance that it was to launch failed: " + why);
     return id;
+  }
+  if (launched.rests) {  // or the watcher would take its target for a stop
+    const wire::Tags rests{{tag::rests, wire::to_rfc3339(calls.now())}};
+    if (const auto said = calls.perform(encode(wire::CreateTags{{id.str()}, rests})); !said)
+      return tl::unexpected(said.error());
   }
   const auto changed =
       calls.perform(wire::query_of(launch::set_capacity(fleet.fleet, launch::capacity_of(launch))));
@@ -230,17 +204,33 @@ Result<void> refuse_past(const config::Deadline& deadline, const std::vector<Job
                  ", which is past: give it a later `finish_by` or a longer `within`, or none");
 }
 
-Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& launched,
-                                        const config::Deadline& deadline, bool checked) {
+// A fleet in a region that launch.pools no longer has would go on with nobody who watches it.
+Result<void, CallError> refuse_left_regions(AwsCalls& calls, const LaunchedJob& launched,
+                                            const std::vector<JobFleet>& fleets) {
+  std::vector<std::string> known = launched.regions;
+  known.push_back(calls.region().str());
+  for (const JobFleet& it : fleets)
+    if (const auto left = launch::regions_beyond(it.regions, known);
+        it.is_at_work() && !left.empty())
+      return failed(it.fleet.id.str() + " is of a launch in " + left +
+                    ", too, which job.yaml does not name any more: end what is there first, by "
+                    "`spotter stop` with the job.yaml of that launch");
+  return {};
+}
+
+// Refuses what can be refused before anything is changed.
+Result<Found, CallError> examine(AwsCalls& calls, const LaunchedJob& launched,
+                                 const config::Deadline& deadline, bool checked) {
   const config::Job& job = launched.job;
   if (auto single = refuse_namesakes(calls, key_of(job)); !single)
     return tl::unexpected(single.error());
   if (checked && !passes(examine_before_launch(calls, launched))) return tl::unexpected(refused);
-  const auto found = look(calls, job);
+  auto found = look(calls, job);
   if (!found) return tl::unexpected(found.error());
   if (const auto due = refuse_past(deadline, found->fleets, calls.now()); !due)
     return failed(due.error().message);
-  const std::string generation = found->generation();
+  if (const auto all = refuse_left_regions(calls, launched, found->fleets); !all)
+    return tl::unexpected(all.error());
   const auto preparers = preparing(calls, key_of(job));
   if (!preparers) return tl::unexpected(preparers.error());
   if (!preparers->empty())
@@ -248,12 +238,19 @@ Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& laun
                   " prepares the volume: launch when it has ended, or "
                   "end it: `spotter stop " +
                   job.name.str() + " --wait`");
+  return found;
+}
+
+Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& launched,
+                                        const Found& found, bool checked) {
+  const config::Job& job = launched.job;
+  const std::string generation = found.generation();
   if (auto sent = send_packages(launched.packages); !sent) return tl::unexpected(sent.error());
   // Before the template: a later launch that sees the template also sees the volumes.
   if (auto there = provide_volumes(calls, job, generation); !there)
     return tl::unexpected(there.error());
-  if (const JobFleet* same = same_fleet(*found, launched)) {
-    if (const auto ended = end_given_up(calls, found->fleets); !ended)
+  if (const JobFleet* same = same_fleet(found, launched)) {
+    if (const auto ended = end_given_up(calls, found.fleets); !ended)
       return tl::unexpected(ended.error());
     return keep(calls, *same, launched);
   }
@@ -267,11 +264,12 @@ Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& laun
   if (!stopped) return tl::unexpected(stopped.error());
   const std::string own = job.name.str() + "\n" + config::storage_name(job) + "\n" + generation;
   const std::string token = "spotter-" + wire::sha256_hex(own).substr(0, 40);
-  const JobFleet* group = group_of(*found, job);
-  const auto fleet = group != nullptr ? renew(calls, launched, *version, *group)
-                                      : request(calls, launched,
-                                                {*version, token, launched.digest,
-                                                 first_launch_of(found->fleets), launched.rests});
+  const JobFleet* group = group_of(found, job);
+  const auto fleet = group != nullptr
+                         ? renew(calls, launched, *version, *group)
+                         : request(calls, launched,
+                                   {*version, token, launched.digest, first_launch_of(found.fleets),
+                                    launched.rests, launch::tag_of_regions(launched.regions)});
   return fleet ? settle(calls, key_of(job), *fleet) : fleet;
 }
 
@@ -286,27 +284,48 @@ Result<std::size_t, CallError> place_to_launch(const std::vector<JobPlace>& plac
   return launch::place_of_job(seen);
 }
 
+// Of one place among several: where it failed, and what was launched before it.
+CallError failed_there(const JobPlace& place, CallError why, const std::string& made) {
+  if (!made.empty() && why.message == refused.message)
+    why.message = "mend what fails above, or --skip-checks";
+  why.message = "in " + place.calls->region().str() + ": " + why.message;
+  if (!made.empty()) why.message += "; launched already: " + made;
+  return why;
+}
+
+// The place where the job is comes last: it goes on as it was when another one fails.
 Result<void, CallError> launch_in(const std::vector<JobPlace>& places, const LaunchedJob& launched,
                                   const config::Deadline& deadline, bool checked) {
   const auto active = place_to_launch(places);
   if (!active) return tl::unexpected(active.error());
+  const bool several = places.size() > 1;
+  std::vector<std::size_t> order;
+  std::vector<LaunchedJob> there;
+  std::vector<Found> found;
   for (std::size_t i = 0; i < places.size(); ++i) {
-    const LaunchedJob there = launched_at(launched, places[i].job, i != *active);
-    const auto fleet = launch_fleet(*places[i].calls, there, deadline, checked);
-    if (!fleet) return tl::unexpected(fleet.error());
-    print(fleet->str() + (places.size() > 1 ? " " + places[i].calls->region().str() : ""));
+    if (i != *active) order.push_back(i);
+    there.push_back(launched_at(launched, places[i].job, i != *active));
+    for (const JobPlace& it : places)
+      if (several) there[i].regions.push_back(it.calls->region().str());
+    auto seen = examine(*places[i].calls, there[i], deadline, checked);
+    if (!seen)
+      return tl::unexpected(several ? failed_there(places[i], seen.error(), "") : seen.error());
+    found.push_back(std::move(*seen));
   }
+  order.push_back(*active);
+  std::vector<std::string> lines(places.size());
+  std::string made;
+  for (const std::size_t i : order) {
+    if (i != order.front())  // some time has gone by
+      if (auto now = look(*places[i].calls, places[i].job)) found[i] = std::move(*now);
+    const auto fleet = launch_fleet(*places[i].calls, there[i], found[i], checked);
+    if (!fleet)
+      return tl::unexpected(several ? failed_there(places[i], fleet.error(), made) : fleet.error());
+    lines[i] = fleet->str() + (several ? " " + places[i].calls->region().str() : "");
+    made += (made.empty() ? "" : ", ") + lines[i];
+  }
+  for (const std::string& it : lines) print(it);
   return {};
-}
-
-int print_all_requests(const LaunchedJob& launched, const std::vector<config::Job>& jobs) {
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const std::string& region = jobs[i].launch->region;
-    if (jobs.size() > 1)
-      print("# In " + (region.empty() ? "the region that AWS_REGION names" : region) + ":");
-    print_requests(launched_at(launched, jobs[i], i > 0));
-  }
-  return 0;
 }
 
 // Without asking AWS.

@@ -8,6 +8,7 @@
 #include "agent/io/complain.hpp"
 #include "agent/job/file.hpp"
 #include "agent/job/values.hpp"
+#include "agent/launch/places.hpp"
 #include "agent/tools/jobs/fleets.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
 #include "agent/tools/jobs/places.hpp"
@@ -44,7 +45,7 @@ Result<Ends> ends_of(const std::string& job) {
   const auto described = job_to_launch(job);  // what launching takes may be gone
   if (!described) return tl::unexpected(described.error());
   ends.key = key_of(*described);
-  auto places = places_of(*described);
+  auto places = unnamed_places_of(*described);
   if (!places) return tl::unexpected(places.error());
   for (JobPlace& it : *places) ends.regions.push_back(std::move(it.calls));
   return ends;
@@ -77,14 +78,29 @@ void remark_nothing(AwsCalls& calls, const JobKey& job) {
                  job.name.c_str(), calls.region().str().c_str());
 }
 
+// By its name alone nothing is known of the other regions, where it would go on.
+Result<void, CallError> refuse_part(AwsCalls& calls, const JobKey& job) {
+  const auto fleets = job_fleets(calls, job);
+  if (!fleets) return tl::unexpected(fleets.error());
+  for (const JobFleet& it : *fleets)
+    if (const auto others = launch::regions_beyond(it.regions, {calls.region().str()});
+        it.is_at_work() && !others.empty())
+      return failed(job.name + " has fleets in " + others +
+                    ", too: end all of it with its description, as in `spotter stop job.yaml`");
+  return {};
+}
+
 int run(const StopOptions& options) {
   const auto ends = ends_of(options.job);
   if (!ends) return io::complain("stop", ends.error().message, 2);
   int status = 0;
   for (const auto& calls : ends->regions) {
-    if (ends->key.storage.empty())
+    if (ends->key.storage.empty()) {
       if (auto single = refuse_namesakes(*calls, ends->key); !single)
         return io::complain("stop", single.error().message);
+      if (auto all = refuse_part(*calls, ends->key); !all)
+        return io::complain("stop", all.error().message);
+    }
     remark_nothing(*calls, ends->key);
     const auto stopped = stop_job(*calls, ends->key, {options.keep_instances, options.wait});
     if (!stopped) status = io::complain("stop", stopped.error().message);

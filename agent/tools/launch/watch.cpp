@@ -58,12 +58,18 @@ Result<void, CallError> write_mark(const There& it, const launch::WatchMark& mar
   return {};
 }
 
-// Apart from the mark, which another watcher may write over. A policy of before has no right to it:
-// then the mark alone says that the fleet rests.
-void write_rest(const There& it, const std::string& text) {
+// Apart from the mark, which another watcher may write over.
+Result<void, CallError> write_rest(const There& it, const std::string& text) {
   const std::string id = it.seen.own()->fleet.id.str();
   const auto written = it.calls.perform(encode(wire::CreateTags{{id}, {{tag::rests, text}}}));
-  if (!written) io::complain("watch", written.error().message);
+  if (!written) return tl::unexpected(written.error());
+  return {};
+}
+
+// A policy of before has no right to it: then the mark alone says that the fleet rests.
+void try_to_write_rest(const There& it, const std::string& text) {
+  if (const auto written = write_rest(it, text); !written)
+    io::complain("watch", written.error().message);
 }
 
 // By the version of the template that the job's own fleet launches from: a newer one may be of a
@@ -131,6 +137,8 @@ class Watcher {
   Result<bool, CallError> once() {
     auto looked = look_at(places_);
     if (!looked) return tl::unexpected(looked.error());
+    for (const Seen& it : looked->places)
+      if (!it.trouble.empty()) io::complain("watch", it.trouble);
     if (auto added = add_prospect(*looked); !added) return tl::unexpected(added.error());
     const Duration start = launch::start_of(job_, deadline_);
     launch::Fallback next = decide_fallback(job_.launch->on_demand, start, looked->watched);
@@ -155,53 +163,84 @@ class Watcher {
     const There here = at(looked, looked.here);
     // Before the request: its token is made of what the tag says.
     Result<void, CallError> marked, done;
-    const bool news = move || launch::is_news(looked.watched.mark, next.mark);
+    // With the mark of this look the place stays the last in which the job was, whatever is left.
+    const bool leaves = move || asks_elsewhere(looked);
+    const bool news = leaves || launch::is_news(looked.watched.mark, next.mark);
     if (!options_.dry_run && news) marked = write_mark(here, next.mark);
     if (!marked && !launch::acts_unmarked(next)) return tl::unexpected(marked.error());
     if (!options_.dry_run && next.action == Action::Rest)
-      write_rest(here, wire::to_rfc3339(looked.watched.now));
-    if (!options_.dry_run && next.forget_rest) write_rest(here, "no");
+      try_to_write_rest(here, wire::to_rfc3339(looked.watched.now));
+    if (!options_.dry_run && next.forget_rest) try_to_write_rest(here, "no");
     if (next.action == Action::AskOnDemand)
       done = ask_on_demand(at(looked, cheapest_on_demand(looked)), next.mark, ended_in(looked),
                            options_.dry_run);
-    if (next.action == Action::Rest) done = set_target(here, 0, options_.dry_run);
+    if (next.action == Action::Rest || next.action == Action::GiveUp)
+      done = set_target(here, 0, options_.dry_run);
     if (next.action == Action::Wake) done = set_target(here, 1, options_.dry_run);
     if (next.action == Action::End)
       for (std::size_t i = 0; i < places_.size() && done; ++i)
         done = end(at(looked, i), next.fleets, options_.dry_run);
-    if (done && !looked.watched.done) done = quiet_others(looked);
+    if (done && marked && !looked.watched.done) done = quiet_others(looked);
     if (done && move) done = go(looked, *move, next.mark);
     if (!done) return tl::unexpected(done.error());
     // Not before: at target 0 this tag must say that the fleet rests.
-    if (!options_.dry_run && next.silence) write_rest(here, launch::tag_of(*next.silence));
+    if (!options_.dry_run && next.silence) try_to_write_rest(here, launch::tag_of(*next.silence));
     if (!marked) return tl::unexpected(marked.error());
     return next.action == Action::Over;
   }
 
-  // At most one place asks. What is left first says that it rests: a watcher that ends in between
-  // leaves a job that the next look wakes there again. What is entered is marked as looked at last.
+  // The bucket lets one write, so what is entered asks before what is left stops. Its tags say so
+  // first: were they written later, another watcher's that has it rest would be lost.
   Result<void, CallError> go(const Looked& looked, const launch::Move& move,
                              const launch::WatchMark& mark) {
     const There from = at(looked, looked.here), to = at(looked, move.to);
-    if (!options_.dry_run) write_rest(from, wire::to_rfc3339(looked.watched.now));
-    if (auto left = set_target(from, 0, options_.dry_run); !left) return left;
-    if (auto entered = set_target(to, 1, options_.dry_run); !entered) return entered;
-    if (options_.dry_run) return {};
-    launch::WatchMark first = mark;
-    first.looked = first.since = looked.watched.now + std::chrono::seconds(1);
-    if (auto marked = write_mark(to, first); !marked) return marked;
-    write_rest(to, "no");
-    return {};
+    const launch::MoveMarks marks = launch::marks_of_move(mark);
+    if (const auto entered = enter(to, marks.entered); !entered)
+      return refused(looked, to, marks.refused, entered.error());
+    return quiet(looked, from);
+  }
+
+  Result<void, CallError> enter(const There& to, const launch::WatchMark& mark) {
+    if (!options_.dry_run) {
+      if (auto marked = write_mark(to, mark); !marked) return marked;
+      if (auto asks = write_rest(to, "no"); !asks) return asks;
+    }
+    return set_target(to, 1, options_.dry_run);
+  }
+
+  // The job stays; whether the place it was to enter has the target 1 after all the next look
+  // shows.
+  Result<void, CallError> refused(const Looked& looked, const There& to,
+                                  const launch::WatchMark& mark, const CallError& why) {
+    if (auto rests = write_rest(to, wire::to_rfc3339(looked.watched.now)); !rests)
+      io::complain("watch", rests.error().message);
+    if (auto marked = write_mark(to, mark); !marked) io::complain("watch", marked.error().message);
+    return tl::unexpected(why);
+  }
+
+  // It says first that it rests: were that a mistake, it can be woken.
+  Result<void, CallError> quiet(const Looked& looked, const There& it) {
+    if (!options_.dry_run)
+      if (auto rests = write_rest(it, wire::to_rfc3339(looked.watched.now)); !rests) return rests;
+    return set_target(it, 0, options_.dry_run);
+  }
+
+  // Another place asks, too.
+  bool asks_elsewhere(const Looked& looked, std::size_t place) const {
+    const auto &here = looked.watched.own, &own = looked.places[place].watched.own;
+    return place != looked.here && here && here->target > 0 && own && own->target > 0;
+  }
+  bool asks_elsewhere(const Looked& looked) const {
+    for (std::size_t i = 0; i < places_.size(); ++i)
+      if (asks_elsewhere(looked, i)) return true;
+    return false;
   }
 
   // A move that was not finished, or that EC2 does not show yet.
   Result<void, CallError> quiet_others(const Looked& looked) {
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      const auto& own = looked.places[i].watched.own;
-      if (i == looked.here || !own || own->target == 0) continue;
-      if (!looked.watched.own || looked.watched.own->target == 0) continue;
-      if (auto done = set_target(at(looked, i), 0, options_.dry_run); !done) return done;
-    }
+    for (std::size_t i = 0; i < places_.size(); ++i)
+      if (asks_elsewhere(looked, i))
+        if (auto done = quiet(looked, at(looked, i)); !done) return done;
     return {};
   }
 

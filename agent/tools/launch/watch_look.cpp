@@ -118,13 +118,23 @@ launch::PlaceSeen place_seen(const JobPlace& place, const std::vector<JobFleet>&
 
 Result<Looked, CallError> look_at(const std::vector<JobPlace>& places) {
   Looked looked;
+  std::optional<CallError> trouble;
   for (const JobPlace& it : places) {
     auto seen = look_once(*it.calls, it.job);
-    if (!seen) return tl::unexpected(seen.error());
+    if (!seen) {
+      trouble = seen.error();
+      seen = Seen{};
+      seen->trouble = it.calls->region().str() + ": " + trouble->message;
+    }
     looked.places.push_back(std::move(*seen));
   }
-  looked.here = launch::place_of_job(looked.places_seen(places));
+  const auto seen_places = looked.places_seen(places);
+  looked.here = launch::place_of_job(seen_places);
+  const auto& own = looked.seen().watched.own;
+  if (trouble && (!own || own->target == 0)) return tl::unexpected(*trouble);
   looked.watched = looked.seen().watched;
+  looked.watched.elsewhere = places.size() > 1;
+  looked.watched.missing = launch::missing_in(seen_places);
   for (std::size_t i = 0; i < looked.places.size(); ++i) {
     if (i == looked.here) continue;
     const launch::Watched& there = looked.places[i].watched;

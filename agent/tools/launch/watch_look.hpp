@@ -17,7 +17,8 @@ struct Seen {
   std::vector<JobFleet> all;
   std::vector<JobFleet> fleets;          // at work, none of `spotter prepare`
   std::optional<PoolPrices::Pool> spot;  // where a spot instance is, without its price
-  std::string ended;  // fleets that are not: of an on-demand one the token is used up
+  std::string ended;    // fleets that are not: of an on-demand one the token is used up
+  std::string trouble;  // not empty: nothing is known of it, as AWS does not answer there
   const JobFleet* own() const;
 };
 
@@ -31,6 +32,8 @@ struct Looked {
   std::vector<JobFleet> all() const;
   std::vector<launch::PlaceSeen> places_seen(const std::vector<JobPlace>& of) const;
 };
+// Fails where nothing can be decided: AWS does not answer somewhere, and none of the fleets that it
+// shows elsewhere asks for an instance.
 Result<Looked, CallError> look_at(const std::vector<JobPlace>& places);
 
 // By the fleets there.
