@@ -117,8 +117,10 @@ Result<std::string> make_cache(const CacheRequest& request, const User& user) {
     return "the cache is " + request.folder.string() + ", on " + there->source;
   }
   // Mounted over them they were out of reach: of another job, or not sent yet.
-  std::error_code error;
-  if (fs::exists(mount_point, error) && !fs::is_empty(mount_point, error))
+  const auto under = io::Beneath::open(mount_point);
+  const auto names = under ? under->names() : tl::unexpected(under.error());
+  const bool absent = !names && names.error() == std::errc::no_such_file_or_directory;
+  if (!absent && (!names || !names->empty()))
     return fail("cache-absent", "the cache stays on the storage: " + mount_point.string() +
                                     " has files already, which a disk mounted there would hide");
   const auto disks = instance_store_disks(request.devices, request.sysfs);
