@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <utility>
 
 namespace spotter::capacity {
 namespace {
@@ -11,6 +12,8 @@ namespace {
 constexpr double kWorthMoving = 0.75;
 // Terms whose logarithms round to the same eighth share one table.
 constexpr double kEighths = 8;
+// Tables that are kept however large they are: of one of them a planner still reads.
+constexpr std::size_t kFewest = 8;
 
 int rounded(double value) { return static_cast<int>(std::lround(kEighths * std::log2(value))); }
 double unrounded(int value) { return std::exp2(value / kEighths); }
@@ -30,7 +33,7 @@ class Outlook {
     const Step it = step(starts);
     const double lost = Terms::chance(terms_.losses_an_hour, it.hours);
     return terms_.spot * it.hours + lost * nothing(terms_.replaced, it.work, it.slack) +
-           (1 - lost) * values_.of(Use::Spot, true, it.work, it.slack);
+           (1 - lost) * value(Use::Spot, true, it.work, it.slack);
   }
 
   double on_demand(bool starts, bool spot_is_there) const {
@@ -38,9 +41,8 @@ class Outlook {
     const double goes = terms_.losses_an_hour * (1 - terms_.replaced);
     const double there = spot_is_there ? 1 - Terms::chance(goes, it.hours)
                                        : Terms::chance(terms_.returns_an_hour, it.hours);
-    return terms_.on_demand * it.hours +
-           there * values_.of(Use::OnDemand, true, it.work, it.slack) +
-           (1 - there) * values_.of(Use::OnDemand, false, it.work, it.slack);
+    return terms_.on_demand * it.hours + there * value(Use::OnDemand, true, it.work, it.slack) +
+           (1 - there) * value(Use::OnDemand, false, it.work, it.slack);
   }
 
   double wait() const {
@@ -60,8 +62,12 @@ class Outlook {
             standing_.time - standing_.work - start};
   }
   double nothing(double spot_share, double work, double slack) const {
-    return spot_share * values_.of(Use::Nothing, true, work, slack) +
-           (1 - spot_share) * values_.of(Use::Nothing, false, work, slack);
+    return spot_share * value(Use::Nothing, true, work, slack) +
+           (1 - spot_share) * value(Use::Nothing, false, work, slack);
+  }
+  // In dollars: a table's values are in hours on demand.
+  double value(Use use, bool spot, double work, double slack) const {
+    return terms_.on_demand * values_.of(use, spot, work, slack);
   }
 
   const Values& values_;
@@ -72,12 +78,13 @@ class Outlook {
 
 }  // namespace
 
-Planner::Planner(std::size_t pools, const Settings& settings)
+Planner::Planner(std::size_t pools, const Settings& settings, std::shared_ptr<Tables> tables)
     : settings_(settings),
       now_(pools),
       spells_(pools, Spells(settings.available, settings.absent, settings.half_life)),
       any_(settings.available, settings.absent, settings.half_life),
-      usual_spot_(settings.usual_spot > 0 ? settings.usual_spot : settings.on_demand * 0.35) {
+      usual_spot_(settings.usual_spot > 0 ? settings.usual_spot : settings.on_demand * 0.35),
+      tables_(tables ? std::move(tables) : std::make_shared<Tables>()) {
   assert(pools > 0 && settings.on_demand > 0 && settings.start > 0 && settings.tick > 0);
 }
 
@@ -109,56 +116,96 @@ double Planner::dollars_an_hour(std::size_t pool) const {
   return now_[pool].dollars * (1 + spells_[pool].losses_an_hour() * settings_.start);
 }
 
+double Planner::dollars_of_move(std::size_t pool, const Standing& standing) const {
+  return standing.place && *standing.place != now_[pool].place ? settings_.move : 0;
+}
+
+double Planner::dollars_an_hour(std::size_t pool, const Standing& standing) const {
+  const double hours = std::min(standing.work, 1 / spells_[pool].losses_an_hour());
+  return dollars_an_hour(pool) + dollars_of_move(pool, standing) / std::max(hours, settings_.tick);
+}
+
 std::optional<std::size_t> Planner::best_pool(const Standing& standing) const {
   std::optional<std::size_t> best;
   for (std::size_t i = 0; i < now_.size(); ++i) {
     if (!now_[i].available || now_[i].dollars >= settings_.on_demand) continue;
-    if (!best || dollars_an_hour(i) < dollars_an_hour(*best)) best = i;
+    if (!best || dollars_an_hour(i, standing) < dollars_an_hour(*best, standing)) best = i;
   }
   const std::size_t here = standing.pool;
   const bool stays = best && standing.use == Use::Spot && now_[here].available &&
-                     dollars_an_hour(*best) > kWorthMoving * dollars_an_hour(here);
+                     dollars_an_hour(*best, standing) > kWorthMoving * dollars_an_hour(here);
   return stays ? here : best;
 }
 
-Terms Planner::terms(std::optional<std::size_t> pool) const {
-  return {.spot = std::max(pool ? now_[*pool].dollars : usual_spot_, 1e-3 * settings_.on_demand),
+double Planner::share_elsewhere(const Standing& standing) const {
+  if (!standing.place) return 0;
+  const auto elsewhere =
+      std::ranges::count_if(now_, [&](const Pool& it) { return it.place != *standing.place; });
+  return static_cast<double>(elsewhere) / static_cast<double>(now_.size());
+}
+
+// After a loss the next capacity may be elsewhere: the moves to come are a part of its price.
+Terms Planner::terms(std::optional<std::size_t> pool, const Standing& standing) const {
+  const double losses = pool ? spells_[*pool].losses_an_hour() : any_.losses_an_hour();
+  const double spot = pool ? now_[*pool].dollars : usual_spot_;
+  const double moves = losses * share_elsewhere(standing) * settings_.move;
+  return {.spot = std::max(std::min(spot + moves, std::max(spot, settings_.on_demand)),
+                           1e-3 * settings_.on_demand),
           .on_demand = settings_.on_demand,
           .start = settings_.start,
-          .losses_an_hour = pool ? spells_[*pool].losses_an_hour() : any_.losses_an_hour(),
+          .losses_an_hour = losses,
           .returns_an_hour = any_.returns_an_hour(),
           .replaced = replaced_ / losses_};
 }
 
-const Values& Planner::values(const Terms& terms, double work, double slack) {
-  const std::tuple key(rounded(terms.spot / terms.on_demand), rounded(terms.losses_an_hour),
-                       rounded(terms.returns_an_hour),
-                       static_cast<int>(std::lround(terms.replaced * 10)), hours_of_table(work),
-                       hours_of_table(slack));
+Terms Planner::terms_in(std::size_t place) const {
+  Terms terms{.spot = std::max(usual_spot_, 1e-3 * settings_.on_demand),
+              .on_demand = settings_.on_demand,
+              .start = settings_.start,
+              .losses_an_hour = 0,
+              .returns_an_hour = 0};
+  double pools = 0;
+  for (std::size_t i = 0; i < now_.size(); ++i) {
+    if (now_[i].place != place) continue;
+    ++pools;
+    terms.returns_an_hour += spells_[i].returns_an_hour();
+    terms.losses_an_hour += spells_[i].losses_an_hour();
+  }
+  terms.losses_an_hour /= std::max(pools, 1.0);
+  return terms;
+}
+
+const Values& Tables::of(const Terms& terms, double work, double slack) {
+  const Key key(rounded(terms.spot / terms.on_demand), rounded(terms.losses_an_hour),
+                rounded(terms.returns_an_hour), static_cast<int>(std::lround(terms.replaced * 10)),
+                hours_of_table(work), hours_of_table(slack), terms.start);
   ++asked_;
   if (const auto known = known_.find(key); known != known_.end()) {
     known->second.asked = asked_;
     return known->second.values;
   }
-  const auto& [spot, losses, returns, replaced, columns, rows] = key;
-  Terms round = terms;
-  round.spot = unrounded(spot) * terms.on_demand;
-  round.losses_an_hour = unrounded(losses);
-  round.returns_an_hour = unrounded(returns);
-  round.replaced = replaced / 10.0;
+  const auto& [spot, losses, returns, replaced, columns, rows, start] = key;
+  const Terms round{.spot = unrounded(spot),
+                    .on_demand = 1,
+                    .start = start,
+                    .losses_an_hour = unrounded(losses),
+                    .returns_an_hour = unrounded(returns),
+                    .replaced = replaced / 10.0};
   const double most_work = std::exp2(columns / 2.0), most_slack = std::exp2(rows / 2.0);
-  constexpr std::size_t most_tables = 8;  // of up to 13 MB each
-  if (known_.size() < most_tables)
-    return known_.emplace(key, Table{Values(round, most_work, most_slack), asked_})
-        .first->second.values;
-  // The one that was not asked for the longest gives its memory, which is costly to get.
-  const auto oldest =
-      std::ranges::min_element(known_, {}, [](const auto& it) { return it.second.asked; });
-  auto node = known_.extract(oldest);
-  node.key() = key;
-  Values spare = std::move(node.mapped().values);
-  node.mapped() = {Values(round, most_work, most_slack, std::move(spare)), asked_};
-  return known_.insert(std::move(node)).position->second.values;
+  // Those that were not asked for the longest give their memory; the last of them gives its to the
+  // new one, as memory is costly to get.
+  std::optional<Values> spare;
+  while (known_.size() >= kFewest && bytes_ >= most_bytes_) {
+    const auto oldest =
+        std::ranges::min_element(known_, {}, [](const auto& it) { return it.second.asked; });
+    bytes_ -= oldest->second.values.bytes();
+    spare = std::move(oldest->second.values);
+    known_.erase(oldest);
+  }
+  Values made = spare ? Values(round, most_work, most_slack, std::move(*spare))
+                      : Values(round, most_work, most_slack);
+  bytes_ += made.bytes();
+  return known_.emplace(key, Table{std::move(made), asked_}).first->second.values;
 }
 
 Choice Planner::choose(const Standing& standing) {
@@ -172,13 +219,24 @@ Choice Planner::choose(const Standing& standing) {
   const bool may_use_spot = pool && slack - (here ? 0 : start) >= start;
   if (!may_wait && !may_use_spot) return {.use = Use::OnDemand, .forced = true};
 
-  const Terms seen = terms(pool);
-  const Outlook outlook(values(seen, standing.work, slack), seen, settings_.tick, standing);
+  const Terms seen = terms(pool, standing);
+  const Outlook outlook(tables_->of(seen, standing.work, slack), seen, settings_.tick, standing);
   Choice choice{.use = Use::OnDemand, .expected = outlook.on_demand(!paid, pool.has_value())};
   if (may_use_spot && outlook.spot(!here) < choice.expected)
     choice = {.use = Use::Spot, .pool = *pool, .expected = outlook.spot(!here)};
   if (may_wait && outlook.wait() < choice.expected)
     choice = {.use = Use::Nothing, .expected = outlook.wait()};
+
+  // Whichever it is, sooner or later it brings the data to what is there now; or the data stays.
+  const double move = pool ? dollars_of_move(*pool, standing) : 0;
+  if (move <= 0 || share_elsewhere(standing) >= 1) return choice;
+  choice.expected += move;
+  const Terms own = terms_in(*standing.place);
+  const Outlook stays(tables_->of(own, standing.work, slack), own, settings_.tick, standing);
+  if (const double expected = stays.on_demand(!paid, false); expected < choice.expected)
+    choice = {.use = Use::OnDemand, .expected = expected};
+  if (may_wait && stays.wait() < choice.expected)
+    choice = {.use = Use::Nothing, .expected = stays.wait()};
   return choice;
 }
 

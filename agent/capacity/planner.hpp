@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <tuple>
 #include <vector>
@@ -21,6 +22,7 @@ namespace spotter::capacity {
 struct Pool {
   bool available = false;  // there is spot capacity, as far as anybody can see
   double dollars = 0;      // of spot, an hour
+  std::size_t place = 0;   // the region, among several
 };
 
 struct Standing {
@@ -28,6 +30,9 @@ struct Standing {
   double time = 0;  // hours until the deadline
   Use use = Use::Nothing;
   std::size_t pool = 0;  // of Use::Spot
+  // Where its data is; none: nowhere yet, or in each.
+  std::optional<std::size_t> place = std::nullopt;
+  double paid = 0;  // dollars, until now
 };
 
 struct Choice {
@@ -35,6 +40,8 @@ struct Choice {
   std::size_t pool = 0;  // of Use::Spot
   bool forced = false;   // any other choice would risk the deadline
   double expected = 0;   // dollars from now on, on the average; not known when forced: 0
+  // Of Use::OnDemand: where its data is from now on, if it is nowhere yet.
+  std::optional<std::size_t> place = std::nullopt;
 };
 
 struct Settings {
@@ -45,14 +52,37 @@ struct Settings {
   Prior available{2, 4};
   Prior absent{1, 3};
   double half_life = 72;  // hours
+  double move = 0;        // dollars to bring the data from one place to another
   // Dollars of spot capacity when there is some, before any is seen; 0: not known.
   double usual_spot = 0;
 };
 
+// The values for terms that are nearly those asked for, in hours on demand: whoever pays other
+// dollars for the same shares a table. The last few are kept, of at most 13 MB each.
+class Tables {
+ public:
+  explicit Tables(std::size_t most_bytes = std::size_t{64} << 20) : most_bytes_(most_bytes) {}
+  // Stays until the next but one is asked for, at least.
+  const Values& of(const Terms& terms, double work, double slack);
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  struct Table {
+    Values values;
+    std::uint64_t asked;
+  };
+  using Key = std::tuple<int, int, int, int, int, int, double>;
+  std::map<Key, Table> known_;
+  const std::size_t most_bytes_;
+  std::size_t bytes_ = 0;
+  std::uint64_t asked_ = 0;  // how often a table was asked for
+};
+
 class Planner {
  public:
+  // `tables`: those of other planners, whose arithmetic is then not done again.
   // REQUIRES: pools > 0, and all settings > 0.
-  Planner(std::size_t pools, const Settings& settings);
+  Planner(std::size_t pools, const Settings& settings, std::shared_ptr<Tables> tables = nullptr);
 
   // What was seen before of all pools as one, and of each if there is but one.
   void remember(const Spells& spells);
@@ -69,8 +99,14 @@ class Planner {
   // Nothing: no pool is available, or none is worth it.
   std::optional<std::size_t> best_pool(const Standing& standing) const;
   double dollars_an_hour(std::size_t pool) const;
-  Terms terms(std::optional<std::size_t> pool) const;
-  const Values& values(const Terms& terms, double work, double slack);
+  // The same with what it costs to bring the data there, by the hours for which it is used.
+  double dollars_an_hour(std::size_t pool, const Standing& standing) const;
+  double dollars_of_move(std::size_t pool, const Standing& standing) const;
+  Terms terms(std::optional<std::size_t> pool, const Standing& standing) const;
+  // As if there were the pools of that place alone, and none of them available.
+  Terms terms_in(std::size_t place) const;
+  // The share of the pools that are in other places than the data.
+  double share_elsewhere(const Standing& standing) const;
 
   Settings settings_;
   std::vector<Pool> now_;
@@ -81,12 +117,7 @@ class Planner {
   // it is believed that one was, half replaced; also with one pool, where it stands for a loss that
   // is over before the next tick.
   double losses_ = 1, replaced_ = 0.5;
-  struct Table {
-    Values values;
-    std::uint64_t asked;
-  };
-  std::map<std::tuple<int, int, int, int, int, int>, Table> known_;
-  std::uint64_t asked_ = 0;  // how often a table was asked for
+  std::shared_ptr<Tables> tables_;
 };
 
 }  // namespace spotter::capacity

@@ -38,6 +38,7 @@ class Values {
   // What it costs from now on, if this is what runs, with spot capacity there to start on or not;
   // `slack` < 0 counts as 0. A deadline that may be missed costs more than any that is kept.
   double of(Use use, bool spot, double work, double slack) const;
+  std::size_t bytes() const { return cells_.size() * sizeof(Cell); }
 
  private:
   struct Cell {

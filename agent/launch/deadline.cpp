@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <map>
+#include <utility>
+
+#include "agent/base/number_text.hpp"
+#include "agent/launch/tag_words.hpp"
 
 namespace spotter::launch {
 namespace {
@@ -36,12 +38,6 @@ wire::WallTime later(wire::WallTime from, double hours) {
   return from + std::chrono::seconds(std::lround(std::clamp(hours, 0.0, farthest) * 3600));
 }
 
-std::string number(const char* format, double value) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
-}
-
 capacity::Spells spells_at(const Sight& sight, const capacity::Settings& settings) {
   if (!sight.before) return {settings.available, settings.absent, settings.half_life};
   capacity::Spells spells(sight.before->available, sight.before->absent, settings.half_life,
@@ -52,7 +48,7 @@ capacity::Spells spells_at(const Sight& sight, const capacity::Settings& setting
 }
 
 std::string left_text(const Remaining& work) {
-  return number("%.0f", work.part * 100) + " % left, about " + number("%.1f", work.hours) + " h";
+  return figure("%.0f", work.part * 100) + " % left, about " + figure("%.1f", work.hours) + " h";
 }
 
 // Without launch.work, as an agent needs none, by the job's own pace alone.
@@ -103,14 +99,15 @@ Remaining work_left(const Progress& progress, const config::Deadline& deadline) 
   return {std::max(hours, kUnseen), part};
 }
 
-Outlook look_ahead(const Prospect& it, const Sight& sight) {
+Outlook look_ahead(const Prospect& it, const Sight& sight,
+                   std::shared_ptr<capacity::Tables> tables) {
   const double time = hours_between(sight.now, it.due);
   const double kept = it.interval + kUnseen;
   capacity::Settings settings{
       .on_demand = it.on_demand, .start = it.start, .tick = it.interval, .usual_spot = it.spot};
   capacity::Spells spells = spells_at(sight, settings);
   spells.see(sight.spot);
-  capacity::Planner planner(1, settings);
+  capacity::Planner planner(1, settings, std::move(tables));
   planner.remember(spells);
   planner.see({{sight.spot, it.spot}});
   const capacity::Choice choice =
@@ -170,7 +167,7 @@ std::optional<OwnOutlook> own_outlook(const config::Job& job, const config::Dead
 
 std::string text_of(const OwnOutlook& it) {
   std::string text = it.due ? "by " + wire::to_rfc3339(*it.due) : "";
-  if (it.within) text = "within " + number("%.4g", hours_of(*it.within)) + " h of its first launch";
+  if (it.within) text = "within " + figure("%.4g", hours_of(*it.within)) + " h of its first launch";
   if (it.work) text += "; " + left_text(*it.work);
   if (it.latest) text += "; on demand from " + wire::to_rfc3339(*it.latest) + " at the latest";
   if (it.trouble != Trouble::None) text += "; " + std::string(words_of(it.trouble));
@@ -184,11 +181,11 @@ std::string text_of(const Outlook& it) {
               : "on demand from " + wire::to_rfc3339(it.latest) + " at the latest";
   if (it.spot > 0 && it.on_demand > 0) {
     const double cheaper = 100 * (1 - it.spot / it.on_demand);
-    text += "; spot in " + it.zone + " is " + number("%.0f", std::abs(cheaper)) +
+    text += "; spot in " + it.zone + " is " + figure("%.0f", std::abs(cheaper)) +
             (cheaper >= 0 ? " % cheaper" : " % dearer");
     if (it.available.ends > 0)
       text +=
-          " and lasted " + number("%.1f", it.available.hours / it.available.ends) + " h on average";
+          " and lasted " + figure("%.1f", it.available.hours / it.available.ends) + " h on average";
   }
   if (it.trouble != Trouble::None) text += "; " + std::string(words_of(it.trouble));
   return text;
@@ -198,34 +195,18 @@ std::string tag_of(const Outlook& it) {
   const std::string zone = it.zone.empty() ? "-" : it.zone;
   return std::string("use=") + use_words[static_cast<std::size_t>(it.choice)] +
          " trouble=" + trouble_words[static_cast<std::size_t>(it.trouble)] +
-         " left=" + number("%.2f", it.work.hours) + "/" + number("%.3f", it.work.part) +
-         " latest=" + wire::to_rfc3339(it.latest) + " dollars=" + number("%.4g", it.spot) + "/" +
-         number("%.4g", it.on_demand) + " zone=" + zone +
-         " had=" + number("%.4g", it.available.ends) + "/" + number("%.4g", it.available.hours) +
-         " lacked=" + number("%.4g", it.absent.ends) + "/" + number("%.4g", it.absent.hours);
+         " left=" + figure("%.2f", it.work.hours) + "/" + figure("%.3f", it.work.part) +
+         " latest=" + wire::to_rfc3339(it.latest) + " dollars=" + figure("%.4g", it.spot) + "/" +
+         figure("%.4g", it.on_demand) + " zone=" + zone +
+         " had=" + figure("%.4g", it.available.ends) + "/" + figure("%.4g", it.available.hours) +
+         " lacked=" + figure("%.4g", it.absent.ends) + "/" + figure("%.4g", it.absent.hours);
 }
 
 namespace {
 
-// "use=spot left=1/2": word by word.
-std::map<std::string, std::string, std::less<>> words_of(std::string_view tag) {
-  std::map<std::string, std::string, std::less<>> words;
-  while (!tag.empty()) {
-    const auto end = std::min(tag.find(' '), tag.size());
-    const std::string_view word = tag.substr(0, end);
-    if (const auto equals = word.find('='); equals != word.npos)
-      words.emplace(word.substr(0, equals), word.substr(equals + 1));
-    tag.remove_prefix(std::min(end + 1, tag.size()));
-  }
-  return words;
-}
-
 std::optional<double> finite(std::string_view text) {
-  double value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = failed == std::errc{} && end == text.data() + text.size();
-  if (!whole || !(value >= 0 && value < 1e6)) return std::nullopt;
-  return value;
+  const auto value = number_of_text<double>(text);
+  return value && *value >= 0 && *value < 1e6 ? value : std::nullopt;
 }
 
 struct Pair {
@@ -250,7 +231,7 @@ std::optional<std::size_t> index_of(const std::array<const char*, count>& all,
 }  // namespace
 
 std::optional<Outlook> outlook_of(std::string_view tag) {
-  auto words = words_of(tag);
+  auto words = words_of_tag(tag);
   const auto use = index_of(use_words, words["use"]);
   const auto trouble = index_of(trouble_words, words["trouble"]);
   const auto left = pair_of(words["left"]), dollars = pair_of(words["dollars"]);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -80,7 +81,9 @@ struct Sight {
   wire::WallTime looked{};  // before
   bool had_spot = false;    // before
 };
-Outlook look_ahead(const Prospect& prospect, const Sight& sight);
+// `tables`: for many looks one after the other, as a plan plays them.
+Outlook look_ahead(const Prospect& prospect, const Sight& sight,
+                   std::shared_ptr<capacity::Tables> tables = nullptr);
 
 // "34 % left; on demand from 2026-12-03T21:10:00Z at the latest; spot in us-west-2b is 61 % cheaper
 // and lasted 5.2 h on average", and what cannot be kept.

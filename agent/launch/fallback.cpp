@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "agent/launch/beside.hpp"
+
 namespace spotter::launch {
 namespace {
 
@@ -14,9 +16,9 @@ using std::chrono::seconds;
 using capacity::Use;
 
 constexpr std::chrono::minutes settled{5};  // a boot with its installation takes two to four
-// A description of EC2 may be 30 s old: a target of 0 that has stood for longer is not a rest whose
-// mark is not seen yet.
-constexpr std::chrono::minutes stands{1};
+// On-demand capacity comes within seconds of the request, or not; EC2 may show it half a minute
+// later.
+constexpr std::chrono::minutes nothing_comes{2};
 
 seconds whole(Duration duration) { return std::chrono::ceil<seconds>(duration); }
 
@@ -122,12 +124,12 @@ class Decider {
   Fallback decide() {
     if (seen_.done) return end_all();
     if (!seen_.own && seen_.beside.empty()) return without_fleet();
-    if (!seen_.own) return end_beside("the job's own fleet has ended", 0);
+    if (!seen_.own) return end_beside("the job's own fleet has ended");
     if (!wanted_.needs_watcher())
       return seen_.beside.empty() ? say(Action::Over, "job.yaml asks for no on-demand instance")
-                                  : end_beside("job.yaml asks for none any more", 0);
+                                  : end_beside("job.yaml asks for none any more");
     if (result_.mark.spot == Spot::Stopped) return stopped();
-    if (seen_.beside.size() > 1) return end_beside("another watcher asked for one, too", 1);
+    if (seen_.beside.size() > 1) return keep_one();
     if (result_.mark.spot == Spot::Rests) return resting();
     return seen_.beside.empty() ? without() : with(seen_.beside.front());
   }
@@ -139,11 +141,19 @@ class Decider {
     return std::move(result_);
   }
 
-  // All but the first `keep`.
-  Fallback end_beside(const std::string& why, std::size_t keep) {
-    for (std::size_t i = keep; i < seen_.beside.size(); ++i)
-      result_.fleets.push_back(seen_.beside[i].id);
+  // All but `keep`.
+  Fallback end_beside(const std::string& why, const FleetId& keep = {}) {
+    for (const WatchedFleet& it : seen_.beside)
+      if (it.id != keep) result_.fleets.push_back(it.id);
     return say(Action::End, "the on-demand instance ends: " + why);
+  }
+
+  Fallback keep_one() {
+    const Stays stays = which_stays(seen_);
+    const std::string two = "two on-demand fleets are there";
+    if (!stays.is_sure)
+      return say(Action::Wait, two + ": " + stays.id.str() + " stays if its instance runs on");
+    return end_beside(two + ", and " + stays.id.str() + " stays", stays.id);
   }
 
   // `spotter launch` waits for the end of these before it asks for a new fleet.
@@ -170,12 +180,15 @@ class Decider {
     const std::string why =
         seen_.own->id.str() + " is at target 0: the job was given up or stopped";
     if (seen_.beside.empty()) return say(Action::Wait, why + "; `spotter launch` starts it again");
-    if (seen_.now - result_.mark.since > stands) return end_beside(why, 0);
+    if (seen_.now - result_.mark.since > stands) return end_beside(why);
     return say(Action::Wait, why + "; its on-demand instance ends if the next looks see it, too");
   }
 
   Fallback without() {
     const WatchedMachine* spot = spot_machine(seen_, result_.mark);
+    if (has_deadline_ && choice_ == Use::OnDemand && may_run_unseen(seen_, start_))
+      return say(Action::Wait, "the job is to run on demand, and may do so in " + seen_.unread +
+                                   ", which does not answer");
     if (spot != nullptr && has_deadline_ && choice_ == Use::OnDemand)
       return say(Action::AskOnDemand, "the deadline: were the spot instance " + spot->id.str() +
                                           " lost, it would be missed: an on-demand instance is "
@@ -306,16 +319,37 @@ class Decider {
                                  seen_.own->id.str() + " rests");
   }
 
+  // It asks for one since a while, and got none: one that has ended was one, and EC2 is about to
+  // replace it.
+  bool lacks_capacity(const WatchedFleet& fleet) const {
+    const auto limit = std::min<seconds>(nothing_comes, whole(settling_time(wanted_, start_)));
+    const auto paid = [&](const WatchedMachine& it) {
+      return !it.spot && (lives(it) || (it.launched && *it.launched >= fleet.created));
+    };
+    return fleet.created && seen_.now - *fleet.created >= limit &&
+           std::ranges::none_of(seen_.machines, paid);
+  }
+
+  Fallback ask_elsewhere(const WatchedFleet& fleet) {
+    result_.fleets = {fleet.id};
+    return say(Action::AskElsewhere, "no on-demand instance came of " + fleet.id.str() + " since " +
+                                         wire::to_rfc3339(*fleet.created) +
+                                         ": one is asked for in " + seen_.next_on_demand);
+  }
+
   Fallback with(const WatchedFleet& fleet) {
     if (fleet.target == 0) return given_up(fleet);
     const WatchedMachine* spot = spot_machine(seen_, result_.mark);
     if (has_deadline_ && choice_ == Use::Nothing)
-      return end_beside("there is time to wait for spot capacity", 0);
+      return end_beside("there is time to wait for spot capacity");
+    const bool needed = spot == nullptr || (has_deadline_ && choice_ == Use::OnDemand);
+    if (needed && !seen_.next_on_demand.empty() && lacks_capacity(fleet))
+      return ask_elsewhere(fleet);
     if (has_deadline_ && choice_ == Use::OnDemand && spot != nullptr) return leave(*spot, fleet);
     const Duration settling = settling_time(wanted_, start_);
     if (spot != nullptr && result_.mark.spot == Spot::Runs &&
         seen_.now - result_.mark.since >= whole(settling))
-      return end_beside("the spot instance " + spot->id.str() + " is there", 0);
+      return end_beside("the spot instance " + spot->id.str() + " is there");
     if (spot != nullptr)
       return say(Action::Wait, "the spot instance " + spot->id.str() +
                                    " has come: the job returns to it when it has run for " +
@@ -339,8 +373,8 @@ Duration settling_time(const config::OnDemand& wanted, Duration start) {
 }
 
 bool acts_unmarked(const Fallback& next) {
-  const bool acts = next.action == Action::AskOnDemand || next.action == Action::End ||
-                    next.action == Action::Wake;
+  const bool acts = next.action == Action::AskOnDemand || next.action == Action::AskElsewhere ||
+                    next.action == Action::End || next.action == Action::Wake;
   return acts && next.mark.outlook.has_value();
 }
 

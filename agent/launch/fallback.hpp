@@ -23,6 +23,7 @@
 #include "agent/base/names.hpp"
 #include "agent/job/launch.hpp"
 #include "agent/launch/deadline.hpp"
+#include "agent/launch/price_note.hpp"
 #include "agent/launch/watch_mark.hpp"
 
 namespace spotter::launch {
@@ -32,6 +33,7 @@ struct WatchedMachine {
   bool spot = true;
   enum class State : std::uint8_t { Starting, Running, Ending, Ended } state = State::Starting;
   std::optional<wire::WallTime> launched;
+  FleetId fleet = {};  // that launched it, as AWS's tag says; empty: not known yet
 };
 
 struct WatchedFleet {
@@ -44,7 +46,17 @@ struct WatchedFleet {
   // In its place: why it was woken. For that instance it does not rest again, or it would each time
   // its spot instance is there.
   std::optional<Silence> silence = {};
+  // In its place, too: it asks for the price (launch/price_move.hpp).
+  std::optional<PriceNote> note = {};
+  std::optional<wire::WallTime> created = {};
 };
+
+// It is tried for its price, beside the job's own one.
+inline bool is_tried(const WatchedFleet& it) { return it.note && !it.note->came; }
+
+// A description of EC2 may be 30 s old: a target of 0 that has stood for longer is not a rest whose
+// mark is not seen yet.
+inline constexpr std::chrono::minutes stands{1};
 
 // What the job's agents published last.
 struct Publication {
@@ -57,7 +69,7 @@ struct Watched {
   wire::WallTime now{};
   bool done = false;                 // its volume says so
   std::optional<WatchedFleet> own;   // the job's own fleet
-  std::vector<WatchedFleet> beside;  // on demand, the oldest first
+  std::vector<WatchedFleet> beside;  // on demand, of one place after the other
   std::vector<WatchedMachine> machines;
   std::optional<WatchMark> mark;     // of an earlier look
   std::optional<Prospect> prospect;  // REQUIRED for when-needed
@@ -67,17 +79,21 @@ struct Watched {
   // Of a job with pools in several regions:
   bool elsewhere = false;    // `own` is one of several, and `beside` may be in another region
   std::string missing = {};  // regions where it has no own fleet at work, or that could not be read
+  std::string unread = {};   // the latter alone
+  // The region where an on-demand instance is asked for if none comes where one is; empty: nowhere.
+  std::string next_on_demand = {};
 };
 
 struct Fallback {
   enum class Action : std::uint8_t {
     Wait,
-    AskOnDemand,  // request_on_demand()
-    End,          // `fleets`, with their instances
-    Rest,         // the job's own fleet gets the target 0,
-    Wake,         // or 1 again
-    GiveUp,       // it gets the target 0 for good, as the job was given up in another region
-    Over          // there is nothing to watch
+    AskOnDemand,   // request_on_demand()
+    AskElsewhere,  // `fleets` end, which have no instance, and another is asked for elsewhere
+    End,           // `fleets`, with their instances
+    Rest,          // the job's own fleet gets the target 0,
+    Wake,          // or 1 again
+    GiveUp,        // it gets the target 0 for good, as the job was given up in another region
+    Over           // there is nothing to watch
   };
   Action action = Action::Wait;
   std::vector<FleetId> fleets;

@@ -11,10 +11,12 @@ namespace {
 
 using std::chrono::seconds;
 
-// It asks; and when it was looked at last.
+constexpr std::string_view lacks_word = "lacks ";
+
+// It works; and when it was looked at last.
 auto rank_of(const PlaceSeen& it) {
   const wire::WallTime last = it.mark ? it.mark->looked : wire::WallTime{};
-  return std::tuple(it.own.has_value(), it.own && it.own->target > 0, last);
+  return std::tuple(it.own.has_value(), it.works(), last);
 }
 
 // It was left because it had no capacity, and not long ago.
@@ -42,6 +44,13 @@ std::size_t place_of_job(const std::vector<PlaceSeen>& places) {
   return static_cast<std::size_t>(best - places.begin());
 }
 
+bool asks_beside(const std::optional<WatchedFleet>& here, const std::optional<WatchedFleet>& there,
+                 const WatchMark& mark) {
+  if (!here || !there || there->target == 0) return false;
+  if (here->target > 0) return true;
+  return is_tried(*there) && mark.looked - mark.since > stands;
+}
+
 std::string missing_in(const std::vector<PlaceSeen>& places) {
   std::string regions;
   if (places.size() > 1)
@@ -65,6 +74,34 @@ std::string regions_beyond(const std::string& tag, const std::vector<std::string
   return beyond;
 }
 
+bool lacks(const PaidPlace& place, wire::WallTime now) {
+  return place.lacked && now - *place.lacked < lacks_for;
+}
+
+std::size_t place_on_demand(const std::vector<PaidPlace>& places, std::size_t here,
+                            wire::WallTime now) {
+  const auto rank = [&](std::size_t i) {
+    const PaidPlace& it = places[i];
+    const bool lacking = lacks(it, now);
+    return std::tuple(!it.has_fleet, lacking, lacking ? *it.lacked : wire::WallTime{},
+                      !it.dollars.has_value(), it.dollars.value_or(0));
+  };
+  std::size_t best = here;
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (rank(i) < rank(best)) best = i;
+  return best;
+}
+
+std::string tag_of_lack(wire::WallTime at) {
+  return std::string(lacks_word) + wire::to_rfc3339(at);
+}
+
+std::optional<wire::WallTime> lack_of(const std::string& tag) {
+  if (!tag.starts_with(lacks_word)) return std::nullopt;
+  const auto at = wire::parse_rfc3339(tag.substr(lacks_word.size()));
+  return at ? std::optional(*at) : std::nullopt;
+}
+
 MoveMarks marks_of_move(const WatchMark& mark) {
   MoveMarks marks{mark, mark};
   marks.entered.looked = marks.entered.since = mark.looked + seconds(1);
@@ -75,8 +112,7 @@ MoveMarks marks_of_move(const WatchMark& mark) {
 std::optional<Move> decide_move(const std::vector<PlaceSeen>& places, const WatchMark& mark,
                                 Duration patience) {
   const std::size_t here = place_of_job(places);
-  const bool asks = places[here].own && places[here].own->target > 0;
-  if (!asks || mark.spot != WatchMark::Spot::None || !missing_in(places).empty())
+  if (!places[here].asks() || mark.spot != WatchMark::Spot::None || !missing_in(places).empty())
     return std::nullopt;
   if (mark.looked - mark.since < std::chrono::ceil<seconds>(patience)) return std::nullopt;
   std::optional<std::size_t> best;

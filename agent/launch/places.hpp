@@ -3,8 +3,8 @@
 // others wait at target 0. Pure.
 //
 // Nobody says what capacity a region has: a fleet that asks is the only sure sign (placement scores
-// promise nothing). So the job stays where its spot instance is, and goes elsewhere when it gets
-// none: to the cheapest place that did not lack capacity just before.
+// promise nothing). So the job goes elsewhere when it gets no spot instance: to the cheapest place
+// that did not lack capacity just before. While it has one, only for the price (price_move.hpp).
 #pragma once
 
 #include <cstddef>
@@ -21,12 +21,35 @@ struct PlaceSeen {
   std::optional<WatchedFleet> own;  // none: it has no fleet there
   std::optional<WatchMark> mark;    // what was written down there
   double dollars = 0;               // an hour, in its cheapest pool; 0: not known
+  // The same, of the type on which the job runs; 0: it has no such pool there, too.
+  double of_its_type = 0;
+  // Its spot instance there, if it has one; and since when that has run.
+  struct Spot {
+    std::optional<wire::WallTime> runs_since;
+    double dollars = 0;  // an hour, in its pool; 0: not known
+    InstanceId id = {};
+    std::string type = {};
+  };
+  std::optional<Spot> spot = {};
+
+  bool asks() const { return own && own->target > 0; }
+  // It asks, and not as what is tried for its price: there the job is not yet.
+  bool works() const { return asks() && !is_tried(*own); }
 };
 
 // Where the job is: its fleet there asks for an instance, or was the last that did, as the marks
 // say: when a fleet was left to rest does not count, as one is that asked beside it by mistake.
+// Nor does one that is tried for its price: were the job's own place silent for a look, or its
+// fleet given up, the job would be left for an instance that may never come.
 // REQUIRES: there is a place.
 std::size_t place_of_job(const std::vector<PlaceSeen>& places);
+
+// A fleet `there` asks beside the job's own one, and one of them is to stop. While the own one is
+// at target 0 that is only what is tried for its price, which would go on with a job that was given
+// up; and not at once, as a description of EC2 may be older than a move.
+// `mark`: of this look, where the job is.
+bool asks_beside(const std::optional<WatchedFleet>& here, const std::optional<WatchedFleet>& there,
+                 const WatchMark& mark);
 
 // Where the job has no own fleet at work, in words; empty: nowhere. There it may have ended, so the
 // job is neither woken nor moved elsewhere. Empty for a job with one place.
@@ -48,6 +71,22 @@ struct Move {
 // `mark`: of this look, in the place where the job is. `patience`: for how long it waits there.
 std::optional<Move> decide_move(const std::vector<PlaceSeen>& places, const WatchMark& mark,
                                 Duration patience);
+
+// Where an on-demand instance may be asked for.
+struct PaidPlace {
+  bool has_fleet = false;                // of the job; without one nothing is asked for there
+  std::optional<double> dollars;         // an hour; none: not known
+  std::optional<wire::WallTime> lacked;  // none came of a request then
+};
+inline constexpr std::chrono::minutes lacks_for{30};  // then it is asked there again
+bool lacks(const PaidPlace& place, wire::WallTime now);
+// The cheapest that did not lack capacity just before; if all did, the one that did longest ago.
+// `here`, if there is none. REQUIRES: here < places.size().
+std::size_t place_on_demand(const std::vector<PaidPlace>& places, std::size_t here,
+                            wire::WallTime now);
+// The tag spotter:rests of an on-demand fleet that is ended because no instance came.
+std::string tag_of_lack(wire::WallTime at);
+std::optional<wire::WallTime> lack_of(const std::string& tag);  // none: it says no such thing
 
 // The tag spotter:regions of each of the job's fleets: who sees one knows where the others are.
 std::string tag_of_regions(const std::vector<std::string>& regions);

@@ -17,6 +17,8 @@ const std::vector<Kind>& kinds() {
       {"three pools", 3, 5, 0.6, 3},
       {"nine pools", 3, 12, 0.5, 9, 0.33},
       {"three that flicker", 0.6, 1.5, 0.7, 3, 0.35},
+      {"two regions", 3, 8, 0.5, 4, 0.33, 2, 0.2},
+      {"three regions", 2, 6, 0.6, 3, 0.33, 3, 0.5},
   };
   return all;
 }
@@ -26,8 +28,12 @@ Market make_up(const Kind& kind, unsigned seed, std::size_t ticks) {
   std::uniform_real_distribution<> even(0, 1);
   std::normal_distribution<> differ(0, 0.4);
   Market market;
+  market.move = kind.move;
   for (std::size_t i = 0; i < kind.pools; ++i) {
-    MarketPool pool{.name = kind.name + " " + std::to_string(i), .available = {}, .dollars = {}};
+    MarketPool pool{.name = kind.name + " " + std::to_string(i),
+                    .available = {},
+                    .dollars = {},
+                    .place = i % kind.places};
     const double dollars = kind.spot * (0.85 + 0.3 * even(chance));
     const double lasts[] = {kind.absent * std::exp(differ(chance)),
                             kind.available * std::exp(differ(chance))};

@@ -15,7 +15,9 @@ struct Kind {
   double absent = 1;
   double shape = 1;  // of the spells' lengths (Weibull): 1 has no memory; less: a heavy tail
   std::size_t pools = 1;
-  double spot = 0.3;  // dollars, where on-demand capacity costs 1
+  double spot = 0.3;       // dollars, where on-demand capacity costs 1
+  std::size_t places = 1;  // regions, among which the pools are
+  double move = 0;         // dollars, from one to another
 };
 
 const std::vector<Kind>& kinds();

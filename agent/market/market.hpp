@@ -15,12 +15,16 @@ struct MarketPool {
   std::string name;
   std::vector<bool> available;  // in each tick, from its begin to its end
   std::vector<double> dollars;
+  std::size_t place = 0;  // the region, among several
+  std::string type = {};  // of instances; empty: not known
 };
 
 struct Market {
   double tick = 1.0 / 6;
-  double on_demand = 1;
-  std::vector<MarketPool> pools;  // of equally many ticks
+  double on_demand = 1;                   // in each place
+  std::vector<MarketPool> pools;          // of equally many ticks
+  double move = 0;                        // dollars to bring the data from one place to another
+  std::vector<std::string> regions = {};  // of the places, where traces name them; else ""
 
   std::size_t ticks() const { return pools.front().available.size(); }
   // What a policy sees at the begin of a tick.
@@ -46,10 +50,14 @@ class Policy {
   virtual ~Policy() = default;
   // Asked once a tick, until the work is done.
   virtual Choice choose(const std::vector<Pool>& pools, const Standing& standing) = 0;
+  // Dollars an hour of the instances that it has in this tick beside the chosen one.
+  virtual double beside() const { return 0; }
 };
 
-// A tick that is begun is paid. A loss takes no work: the notice lets it be saved. Aborts when the
-// policy chooses spot capacity that is not there.
+// The data is where spot capacity was used last: used in another place it is brought there, which
+// is paid. What runs on demand does so where the data is. A tick that is begun is paid. A loss
+// takes no work: the notice lets it be saved. Aborts when the policy chooses spot capacity that is
+// not there.
 Outcome play(const Market& market, const Task& task, Policy& policy);
 
 std::unique_ptr<Policy> only_on_demand();

@@ -93,7 +93,8 @@ class Planned : public Policy {
       : chance_(seed), wrong_(1 - noise, 1 + noise) {
     planner_.emplace(market.pools.size(), Settings{.on_demand = market.on_demand,
                                                    .start = task.start * (1 + noise),
-                                                   .tick = market.tick});
+                                                   .tick = market.tick,
+                                                   .move = market.move});
   }
   Choice choose(const std::vector<Pool>& pools, const Standing& it) override {
     auto seen = pools;

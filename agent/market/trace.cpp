@@ -276,6 +276,26 @@ Result<MarketPool> parse_pool(std::string_view text, const Reading& reading) {
   return pool_of(points->all, points->all.front().seconds, reading.tick);
 }
 
+namespace {
+
+// Of g5.xlarge_us-west-2a: us-west-2. Empty: the name says none.
+std::string region_of(const std::string& name) {
+  const auto zone = name.rfind('_') == name.npos ? "" : name.substr(name.rfind('_') + 1);
+  const auto digit = zone.find_last_of("0123456789");
+  const bool is_zone =
+      digit != zone.npos && digit + 2 == zone.size() && std::ranges::count(zone, '-') >= 2;
+  return is_zone ? zone.substr(0, zone.size() - 1) : "";
+}
+
+std::size_t place_of(const std::string& region, std::vector<std::string>& known) {
+  const auto found = std::ranges::find(known, region);
+  if (found != known.end()) return static_cast<std::size_t>(found - known.begin());
+  known.push_back(region);
+  return known.size() - 1;
+}
+
+}  // namespace
+
 Result<Market> load_market(const std::vector<std::string>& places, const Reading& reading,
                            double on_demand) {
   const auto files = files_of(places);
@@ -293,14 +313,20 @@ Result<Market> load_market(const std::vector<std::string>& places, const Reading
   double latest = 0;
   const bool dated = std::ranges::all_of(all, &Points::dated);
   for (const Points& it : all) latest = std::max(latest, it.all.front().seconds);
-  Market market{.tick = reading.tick, .on_demand = on_demand, .pools = {}};
+  Market market{.tick = reading.tick, .on_demand = on_demand, .pools = {}, .move = reading.move};
+  std::vector<std::string> regions;
   std::size_t ticks = static_cast<std::size_t>(-1);
   for (std::size_t i = 0; i < all.size(); ++i) {
     market.pools.push_back(
         pool_of(all[i].all, dated ? latest : all[i].all.front().seconds, reading.tick));
     market.pools.back().name = files[i].stem();
+    MarketPool& pool = market.pools.back();
+    const std::string region = region_of(pool.name);
+    pool.place = place_of(region, regions);
+    if (!region.empty()) pool.type = pool.name.substr(0, pool.name.rfind('_'));
     ticks = std::min(ticks, market.pools.back().available.size());
   }
+  market.regions = regions;
   if (ticks == 0)
     return failure(dated ? "the traces have less than a tick in common"
                          : "the traces are shorter than a tick");

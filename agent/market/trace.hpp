@@ -30,12 +30,14 @@ struct Reading {
   double usual = 0.3;     // dollars an hour where a trace has no prices
   double at_least = 1;  // there is capacity when so many instances are there, of a trace of counts
   bool one_is_lost = false;  // a trace's 1 says that there is none
+  double move = 0;           // dollars, from one region to another
 };
 
 Result<MarketPool> parse_pool(std::string_view text, const Reading& reading);
 
 // Each of the places is a file, or a folder of them (.csv, .json, .txt). The market ends with the
-// shortest. `on_demand`: dollars an hour.
+// shortest. `on_demand`: dollars an hour. Files that are named by type and zone, as in
+// g5.xlarge_us-west-2a.csv, are of a region each; others are all of one.
 Result<Market> load_market(const std::vector<std::string>& places, const Reading& reading,
                            double on_demand);
 

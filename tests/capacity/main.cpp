@@ -107,6 +107,10 @@ int main(int count, char** words) {
   app.add_option("--on-demand", options.on_demand, "dollars an hour")->check(CLI::PositiveNumber);
   app.add_option("--spot", options.reading.usual, "dollars an hour, where a trace has no prices")
       ->check(CLI::PositiveNumber);
+  app.add_option(
+         "--move", options.reading.move,
+         "dollars of a move from one region to another: files TYPE_ZONE.csv are of one each")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--work", options.work, "hours of training")->check(CLI::PositiveNumber);
   app.add_option("--start", options.start, "hours of a start")->check(CLI::PositiveNumber);
   app.add_option("--windows", options.windows, "begins of the task, evenly over the traces")

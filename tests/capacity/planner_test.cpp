@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace spotter::capacity {
 namespace {
 
@@ -47,8 +49,47 @@ TEST(Planner, DoesNotLeaveAPoolForOneThatIsALittleCheaper) {
   EXPECT_EQ(first_choice({kThere, {true, 0.10}}, there).pool, 1U);
 }
 
+TEST(Planner, LeavesAPlaceOnlyForWhatIsWorthTheMove) {
+  const std::vector<Pool> pools{{true, 0.3, 0}, {true, 0.1, 1}};
+  const Standing there{.work = 10, .time = 40, .use = Use::Spot, .pool = 0, .place = 0};
+  const auto choose = [&](double move) {
+    Planner planner(2, {.on_demand = 1, .start = 0.5, .tick = 1, .move = move});
+    planner.see(pools);
+    return planner.choose(there).pool;
+  };
+  EXPECT_EQ(choose(0), 1U);
+  EXPECT_EQ(choose(0.1), 1U);
+  EXPECT_EQ(choose(2), 0U);
+}
+
 TEST(Planner, DoesNotUseSpotThatIsDearerThanOnDemand) {
   EXPECT_NE(first_choice({{true, 1.2}}, {.work = 10, .time = 20}).use, Use::Spot);
+}
+
+// One of five megabytes takes the place of as many small ones as it needs.
+TEST(Tables, KeepNoMoreThanTheyMay) {
+  constexpr std::size_t most = std::size_t{2} << 20, fewest = 8;
+  Tables tables(most);
+  const auto ask = [&](int i, double slack) {
+    const double losses = std::exp2(i / 4.0 - 4);
+    return tables.of({.spot = 0.3, .losses_an_hour = losses}, 1, slack).bytes();
+  };
+  std::size_t small = 0, large = 0;
+  for (int i = 0; i < 40; ++i) small = ask(i, 1);
+  EXPECT_LE(tables.bytes(), most + small);
+  EXPECT_GT(tables.bytes(), most / 2);
+  for (int i = 0; i < 40; ++i) large = ask(i, 40);
+  EXPECT_GT(large, most);
+  EXPECT_LE(tables.bytes(), fewest * large);
+}
+
+TEST(Tables, AreOfOneStart) {
+  Tables tables;
+  const Terms terms{.spot = 0.3, .start = 0.1};
+  Terms longer = terms;
+  longer.start = 0.5;
+  const double before = tables.of(terms, 10, 20).of(Use::Nothing, false, 10, 4);
+  EXPECT_GT(tables.of(longer, 10, 20).of(Use::Nothing, false, 10, 4), before);
 }
 
 }  // namespace

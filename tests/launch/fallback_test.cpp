@@ -82,6 +82,32 @@ TEST(Fallback, AnInstanceThatCameAndWentBetweenTwoLooksCounts) {
   EXPECT_EQ(job.look(1min).action, Action::AskOnDemand);
 }
 
+TEST(Fallback, WithoutOnDemandCapacityItAsksInAnotherPlace) {
+  Job job;
+  job.look();
+  job.look(20min);
+  job.seen_.beside = {{extra, 1}};
+  job.seen_.beside[0].created = job.seen_.now;
+  EXPECT_EQ(job.look(5min).action, Action::Wait) << "there is no other place";
+  job.seen_.beside[0].created = job.seen_.now;
+  job.seen_.next_on_demand = "us-east-2";
+  EXPECT_EQ(job.look(1min).action, Action::Wait) << "EC2 may not show it yet";
+  const Fallback next = job.look(1min);
+  EXPECT_EQ(next.action, Action::AskElsewhere);
+  EXPECT_EQ(next.fleets, std::vector{extra});
+  EXPECT_EQ(
+      next.reason,
+      "no on-demand instance came of fleet-on-demand since 2025-11-24T16:25:00Z: one is asked "
+      "for in us-east-2");
+  job.on_demand(State::Starting);
+  job.seen_.beside[0].created = job.seen_.now;
+  EXPECT_EQ(job.look(1h).action, Action::Wait) << "it has come";
+  job.seen_.machines.back().state = State::Ended;
+  EXPECT_EQ(job.look(1min).action, Action::Wait) << "EC2 is about to replace it";
+  job.nothing_runs();
+  EXPECT_EQ(job.look(1h).action, Action::AskElsewhere);
+}
+
 TEST(Fallback, OneThatIsTakenAwayIsNoneAnyMore) {
   Job job;
   job.spot(State::Ending, 1h);

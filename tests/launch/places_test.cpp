@@ -131,6 +131,26 @@ TEST(Places, AMoveThatWasNotFinishedHasTheJobWhereItWent) {
   EXPECT_EQ(places.where(), "us-east-2") << "and the first one is left by the next look";
 }
 
+// It was given up, or stopped: what is tried would go on with it.
+TEST(Places, WhatIsTriedForItsPriceStopsWithTheJobsOwnFleet) {
+  WatchedFleet here{FleetId("fleet-here"), 1}, there{FleetId("fleet-there"), 1};
+  WatchMark mark{noon, Spot::Runs, noon - 1h, {}, {}};
+  EXPECT_TRUE(asks_beside(here, there, mark));
+  here.target = 0;
+  mark = {noon + 1min, Spot::Stopped, noon, {}, {}};
+  EXPECT_FALSE(asks_beside(here, there, mark)) << "it may be that the job has gone there";
+  there.note = PriceNote{.since = noon - 5min, .from = "us-west-2"};
+  EXPECT_FALSE(asks_beside(here, there, mark)) << "or goes there now";
+  mark.looked += 1s;
+  EXPECT_TRUE(asks_beside(here, there, mark));
+  there.note->came = true;
+  EXPECT_FALSE(asks_beside(here, there, mark));
+  there.target = 0;
+  here.target = 1;
+  EXPECT_FALSE(asks_beside(here, there, mark));
+  EXPECT_FALSE(asks_beside({}, there, mark));
+}
+
 TEST(Places, WhereAFleetWasLeftToRestLaterTheJobIsNot) {
   Places places;
   places.all[0].mark = {noon, Spot::Runs, noon - 1h, {}, {}};
@@ -158,6 +178,26 @@ TEST(Places, WhatRefusesIsPassedOverForAsLongAsWhatLacksCapacity) {
   int minutes = 1;
   while (!places.look()) ++minutes;
   EXPECT_EQ(minutes, 10) << "twice the patience";
+}
+
+TEST(Places, OnDemandTheCheapestIsAskedThatDoesNotLackCapacity) {
+  std::vector<PaidPlace> places{{true, 0.5, {}}, {true, 0.4, {}}, {false, 0.1, {}}, {true, {}, {}}};
+  EXPECT_EQ(place_on_demand(places, 0, noon), 1u);
+  places[1].lacked = noon - 10min;
+  EXPECT_EQ(place_on_demand(places, 0, noon), 0u);
+  places[0].lacked = noon - 5min;
+  EXPECT_EQ(place_on_demand(places, 0, noon), 3u) << "its price is not known";
+  places[3].lacked = noon;
+  EXPECT_EQ(place_on_demand(places, 0, noon), 1u) << "longest ago";
+  EXPECT_TRUE(lacks(places[1], noon));
+  EXPECT_FALSE(lacks(places[1], noon + 20min));
+  EXPECT_EQ(place_on_demand({{false, {}, {}}, {false, {}, {}}}, 1, noon), 1u);
+}
+
+TEST(Places, ATagSaysThatNoOnDemandInstanceCame) {
+  EXPECT_EQ(lack_of(tag_of_lack(noon)), noon);
+  for (const char* tag : {"", "no", "lacks ", "lacks then", "2025-11-24T16:00:00Z"})
+    EXPECT_FALSE(lack_of(tag)) << tag;
 }
 
 TEST(Places, ATagSaysTheRegionsOfTheJob) {

@@ -1,12 +1,14 @@
 """`launch.pools` in two regions at the emulator: what `launch`, `watch`, `status` and `stop` do in
 each, with what a launcher may do and no more."""
 
+import json
 import pathlib
 import re
 import time
 import unittest
 
 import boto3
+import botocore.exceptions
 
 import launching
 import served
@@ -64,6 +66,17 @@ class Places(launching.LaunchTest):
         found = [it for it in ec2.describe_fleets()["Fleets"] if mine in it["Tags"]]
         return next((it for it in found if not it["FleetState"].startswith("deleted")), None)
 
+    def target(self, ec2, fleet, count):
+        """As somebody else sets it, who has waited until EC2 is no longer changing the fleet."""
+        def changed():
+            try:
+                return ec2.modify_fleet(
+                    FleetId=fleet, TargetCapacitySpecification={"TotalTargetCapacity": count})
+            except botocore.exceptions.ClientError as refused:
+                self.assertEqual(refused.response["Error"]["Code"], "InvalidFleetState")
+                return None
+        self.assertTrue(served.eventually(changed))
+
     def targets(self):
         return [it and it["TargetCapacitySpecification"]["TotalTargetCapacity"]
                 for it in (self.fleet(self.ec2), self.fleet(self.there))]
@@ -116,6 +129,133 @@ class Places(launching.LaunchTest):
         self.assertTrue(served.eventually(lambda: self.watch() and self.targets() == [1, 0]))
         self.spotter("stop", self.folder / "job.yaml", "--wait")
 
+    def limit_to(self, region, sid):
+        """One statement of the launcher's policy allows something in that region only."""
+        whole = [json.loads(file.read_text())["Statement"]
+                 for file in self.limit(self.folder / "job.yaml")]
+        one, = (it for each in whole for it in each if it["Sid"] == sid)
+        files = self.limit(self.folder / "job.yaml", drop=sid)
+        one.setdefault("Condition", {})["StringEquals"] = {"aws:RequestedRegion": region}
+        files.append(self.folder / "limited.json")  # for which the others may have no room
+        files[-1].write_text(json.dumps({"Version": "2012-10-17", "Statement": [one]}))
+        self.assertEqual(self.served.command("policy", "user", *map(str, files)).stderr, "")
+
+    def test_while_a_region_does_not_answer_nothing_is_moved(self):
+        self.room(0, "any")
+        self.launch_both()
+        self.watch()
+        self.limit_to(HERE, "LookAtJobs")
+        time.sleep(1.1)
+        done = self.spotter("watch", self.folder / "job.yaml", "--once")
+        self.assertIn(f"{THERE}: ", done.stderr)
+        self.assertNotIn("the job goes to", done.stdout)
+        self.limit(self.folder / "job.yaml")
+        self.assertEqual(self.targets(), [1, 0])
+        self.assertIn(f"the job goes to {THERE}", self.watch())
+        self.spotter("stop", self.folder / "job.yaml", "--wait")
+
+    def test_what_is_tried_is_not_the_jobs_place_while_that_does_not_answer(self):
+        _, there = self.launch_both()
+        self.watch()
+        self.tried(there, ago=0)
+        before = self.fleet(self.there)["Tags"]
+        self.limit_to(THERE, "LookAtJobs")
+        self.spotter("watch", self.folder / "job.yaml", "--once", code=1)
+        self.limit(self.folder / "job.yaml")
+        self.assertEqual(self.fleet(self.there)["Tags"], before, "no mark makes it that place")
+        self.assertEqual(self.targets(), [1, 1])
+        self.spotter("stop", self.folder / "job.yaml", "--wait")
+
+    def test_where_the_target_is_refused_the_job_does_not_go(self):
+        self.room(0, "any")
+        self.launch_both()
+        self.watch()
+        self.limit_to(HERE, "ChangeAndEndTheJobsFleets")
+        time.sleep(1.1)
+        said = self.spotter("watch", self.folder / "job.yaml", "--once", code=1)
+        self.assertIn(f"the job goes to {THERE}", said.stdout)
+        self.assertIn("ModifyFleet", said.stderr)
+        self.assertEqual(self.targets(), [1, 0])
+        tags = {it["Key"]: it["Value"] for it in self.fleet(self.there)["Tags"]}
+        self.assertRegex(tags["spotter:rests"], r"^\d{4}-")
+        self.assertRegex(tags["spotter:watched"], r"^\S+Z no spot since ")
+        self.limit(self.folder / "job.yaml")
+        self.assertTrue(served.eventually(lambda: self.spotter(
+            "watch", self.folder / "job.yaml", "--once", code=None) and self.targets() == [0, 1]))
+        self.spotter("stop", self.folder / "job.yaml", "--wait")
+
+    def test_a_launch_that_failed_half_way_is_finished_by_the_next_one(self):
+        self.job()
+        self.limit_to(THERE, "UseWhatAFleetNeeds")
+        said = self.spotter("launch", self.folder / "job.yaml", code=1)
+        self.assertIn("CreateFleet", said.stderr)
+        self.assertEqual(self.targets(), [None, 0])
+        there = self.fleet(self.there)["FleetId"]
+        self.assertEqual(self.running(self.there), [])
+        self.assertEqual(self.launch_both()[1], there)
+        self.assertEqual(self.targets(), [0, 1], "the job is where its fleet was")
+        self.spotter("stop", self.folder / "job.yaml", "--wait")
+
+    def on_demand_room(self, here, there):
+        for zone, count in (("us-west-2a", here), ("us-west-2b", here), ("us-east-2a", there)):
+            self.assertEqual(self.served.command(
+                "fault", "capacity", f"zone={zone}", f"on-demand={count}").stderr, "")
+
+    def beside(self, ec2):
+        mine = {"Key": "spotter:job", "Value": self.name}
+        return [{it["Key"]: it["Value"] for it in one["Tags"]} | {"state": one["FleetState"]}
+                for one in ec2.describe_fleets()["Fleets"] if mine in one["Tags"]
+                and {"Key": "spotter:role", "Value": "on-demand"} in one["Tags"]]
+
+    def test_on_demand_it_asks_in_the_next_region(self):
+        self.text = self.text.replace("within: 3h", "within: 61m")
+        self.addCleanup(self.on_demand_room, "any", "any")
+        self.room(0, 0)
+        self.on_demand_room("any", 0)
+        self.launch_both()
+        self.assertIn("an on-demand instance is asked for", self.watch())
+        one, = self.beside(self.there)
+        # The instance reads what the watcher does there, where its own fleet rests.
+        self.assertRegex(one["spotter:watched"], r"^\S+Z no spot since \S+Z use=on-demand ")
+        time.sleep(1.1)
+        said = self.watch()
+        self.assertRegex(said, rf"no on-demand instance came of fleet-\S+ since \S+: one is asked "
+                               rf"for in {HERE}")
+        self.assertTrue(served.eventually(lambda: self.running(self.ec2)))
+        one, = self.beside(self.there)
+        self.assertTrue(one["state"].startswith("deleted"), one)
+        self.assertRegex(one["spotter:rests"], r"^lacks \d{4}-")
+        self.assertEqual(len(self.beside(self.ec2)), 1)
+        time.sleep(1.1)
+        self.watch()
+        self.assertEqual(len(self.running(self.ec2)), 1, "it stays there")
+        self.spotter("stop", self.folder / "job.yaml", "--wait")
+
+    def test_the_jobs_of_each_region_are_listed(self):
+        here, there = self.launch_both()
+        only = self.spotter("list")
+        self.assertIn(here, only.stdout)
+        self.assertNotIn(there, only.stdout)
+        self.assertIn(f"{self.name} may have fleets in {THERE}, too, which was not asked",
+                      only.stderr)
+        for ec2 in (self.ec2, self.there):
+            self.assertTrue(served.eventually(lambda: self.fleet(ec2)["FleetState"] == "active"))
+        for words in (["--job", self.folder / "job.yaml"], ["--region", HERE, "--region", THERE]):
+            both = self.spotter("list", *words)
+            self.assertEqual(both.stderr, "")
+            self.assertRegex(both.stdout, rf"(?m)^  fleet +{here} +active, target 1, in {HERE}$")
+            self.assertRegex(both.stdout, rf"(?m)^  fleet +{there} +active, target 0, in {THERE}$")
+            self.assertIn(f"asked: {HERE}, {THERE}\n", both.stdout)
+        shown = json.loads(self.spotter("list", "--json", "--region", THERE).stdout)
+        mine, = (it for it in shown if it["job"] == self.name)
+        self.assertEqual([(it["id"], it["region"]) for it in mine["fleets"]], [(there, THERE)])
+        self.assertIn("--region", self.spotter("list", "--region", "x" * 40, code=1).stderr)
+        self.ec2.delete_fleets(FleetIds=[here], TerminateInstances=True)
+        served.eventually(lambda: not self.running(self.ec2))
+        only = self.spotter("list").stderr
+        self.assertIn(f"{self.name} may have fleets in {THERE}, too", only)
+        self.spotter("stop", self.folder / "job.yaml", "--wait")
+
     def test_ended_in_one_region_it_is_woken_in_no_other(self):
         self.room(0, "any")
         here, there = self.launch_both()
@@ -131,9 +271,13 @@ class Places(launching.LaunchTest):
     def test_what_is_quieted_by_mistake_can_be_woken(self):
         here, there = self.launch_both()
         self.watch()
-        self.there.modify_fleet(FleetId=there, TargetCapacitySpecification={
-            "TotalTargetCapacity": 1})
-        self.assertIn(f"{there} gets the target 0", self.watch())
+        self.target(self.there, there, 1)
+        # EC2 changes no fleet that it is still changing.
+        said = served.eventually(lambda: re.search(
+            f"{there} gets the target 0", self.spotter(
+                "watch", self.folder / "job.yaml", "--once", code=None).stdout)
+            and self.targets() == [1, 0])
+        self.assertTrue(said)
         tags = {it["Key"]: it["Value"] for it in self.fleet(self.there)["Tags"]}
         self.assertRegex(tags["spotter:rests"], r"^\d{4}-")
         self.assertEqual(tags["spotter:regions"], f"{HERE} {THERE}")
@@ -145,7 +289,8 @@ class Places(launching.LaunchTest):
         self.assertIn(f"{self.name} has fleets in {THERE}, too", said)
         self.assertEqual(self.targets(), [1, 0])
         self.spotter("stop", self.folder / "job.yaml", "--wait")
-        self.spotter("stop", self.name)
+        said = self.spotter("stop", self.name).stderr
+        self.assertIn(f"{self.name} may have fleets in {THERE}: end all", said)
 
     def test_a_region_with_a_fleet_is_not_forgotten(self):
         here, there = self.launch_both()
@@ -183,6 +328,64 @@ class Places(launching.LaunchTest):
     def test_a_region_named_twice_is_refused(self):
         text = self.text.replace("region: us-east-2", "region: us-west-2")
         self.assertIn("us-west-2 is there twice", self.refused(text=text))
+
+    def test_where_it_went_for_the_price_and_publishes_nothing_it_does_not_stay(self):
+        here, there = self.launch_both()
+        self.watch()
+        self.tried(there, ago=3600, word="came")
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self.ec2.create_tags(Resources=[here], Tags=[{"Key": "spotter:rests", "Value": now}])
+        self.target(self.ec2, here, 0)
+        self.assertTrue(served.eventually(lambda: self.running(self.there)))
+        two, = self.running(self.there)
+        self.assertNotIn("goes back", self.watch(), "it has not been there for long")
+        self.assertEqual(self.targets(), [0, 1])
+        said = ""
+        while "goes back" not in said:  # the emulator's clock is faster; ctest has a limit
+            self.assertEqual((self.targets(), self.running(self.there)), ([0, 1], [two]))
+            time.sleep(1)
+            said = self.watch()
+        self.assertRegex(said, rf"the instance {two} in {THERE} has published nothing since the "
+                               rf"job went there at \S+: it goes back to {HERE}")
+        self.assertEqual(self.targets(), [1, 0])
+        self.spotter("stop", self.folder / "job.yaml", "--wait")
+
+    def note(self, there, ago, word="tries"):
+        self.there.create_tags(Resources=[there], Tags=[
+            {"Key": "spotter:rests", "Value": time.strftime(
+                f"{word} since=%Y-%m-%dT%H:%M:%SZ from={HERE} here=0.5 there=0.1 hours=5 cost=0.1 "
+                "saved=1", time.gmtime(time.time() - ago))}])
+
+    def tried(self, there, ago, word="tries"):
+        """As a watcher leaves it that has asked for an instance there, and ends."""
+        self.note(there, ago, word)
+        self.target(self.there, there, 1)
+
+    def test_doctor_warns_of_what_a_dead_watcher_tried(self):
+        _, there = self.launch_both()
+
+        def said():
+            return self.spotter("doctor", self.folder / "job.yaml", code=None).stdout
+        self.assertNotIn("tried for its price", said())
+        self.tried(there, ago=60)
+        self.assertNotIn("tried for its price", said(), "a watcher may go on with it")
+        self.tried(there, ago=3600)
+        self.assertRegex(
+            said(), rf"(?m)^warn +watcher +{there} asks for an instance since \S+, tried for its "
+                    rf"price beside the one in {HERE}: both are paid as long as nobody watches: "
+                    r"`spotter watch job.yaml` goes on with it")
+        self.assertRegex(said(), r"(?m)^warn +watcher +nobody watches ")
+        self.assertNotIn(f"nobody watches {there}", said(), "there a watcher writes no mark")
+        # A watcher that ended before the fleet that the job left had the target 0.
+        self.note(there, ago=60, word="came")
+        self.assertRegex(
+            said(), rf"(?m)^warn +watcher +{there} asks for an instance since \S+, where the job "
+                    rf"went for its price, beside the one in {HERE}: both are paid")
+        self.note(there, ago=3600)
+        self.watch()
+        self.assertNotIn("both are paid", said(), "it is watched again")
+        self.assertNotIn("nobody watches", said())
+        self.spotter("stop", self.folder / "job.yaml", "--wait")
 
     def test_doctor_looks_at_each_region(self):
         path = self.job()

@@ -2,7 +2,6 @@
 
 #include <cstdio>
 
-#include "agent/aws/formats/launching.hpp"
 #include "agent/base/shell.hpp"
 #include "agent/launch/places.hpp"
 #include "agent/launch/requests.hpp"
@@ -27,8 +26,22 @@ int print_requests(const LaunchedJob& launched) {
     print_line("# Unless the job's volume is there:");
     print_line(wire::command_of(launch::create_volume(job, "TOKEN")));
   }
+  if (job.launch->placement_group == config::own_placement_group) {
+    print_line("# Unless the job's placement group is there:");
+    print_line(wire::command_of(launch::create_placement_group(job)));
+  }
+  launch::Template content{image, user_data};
+  if (job.launch->efa) {
+    std::string types;
+    for (const std::string& it : job.launch->instance_types) types += " " + wire::shell_quoted(it);
+    print_line(
+        "# With an interface on each network card with EFA, by this:\n"
+        "aws ec2 describe-instance-types --instance-types" +
+        types);
+    content.interfaces = {{0, "efa"}};
+  }
   print_line("# When there is such a template already, it gets a new version instead:");
-  print_line(wire::command_of(launch::create_template(job, {image, user_data})));
+  print_line(wire::command_of(launch::create_template(job, content)));
   print_line("# Once no other fleet of the job is at work:");
   if (job.launch->type == FleetKind::AutoScalingGroup)
     print_line("# (a group that is there already is changed to this instead)");

@@ -20,6 +20,7 @@
 #include "agent/tools/jobs/job_volumes.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
 #include "agent/tools/jobs/machines.hpp"
+#include "agent/tools/jobs/placement_group.hpp"
 #include "agent/tools/jobs/places.hpp"
 #include "agent/tools/jobs/sent_packages.hpp"
 #include "agent/tools/launch/dry_run.hpp"
@@ -249,6 +250,8 @@ Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& laun
   // Before the template: a later launch that sees the template also sees the volumes.
   if (auto there = provide_volumes(calls, job, generation); !there)
     return tl::unexpected(there.error());
+  if (auto there = provide_placement_group(calls, job); !there)
+    return tl::unexpected(there.error());
   if (const JobFleet* same = same_fleet(found, launched)) {
     if (const auto ended = end_given_up(calls, found.fleets); !ended)
       return tl::unexpected(ended.error());
@@ -264,6 +267,9 @@ Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& laun
   if (!stopped) return tl::unexpected(stopped.error());
   const std::string own = job.name.str() + "\n" + config::storage_name(job) + "\n" + generation;
   const std::string token = "spotter-" + wire::sha256_hex(own).substr(0, 40);
+  // Meanwhile a stop elsewhere may have deleted it, as nothing was in it.
+  if (auto there = provide_placement_group(calls, job); !there)
+    return tl::unexpected(there.error());
   const JobFleet* group = group_of(found, job);
   const auto fleet = group != nullptr
                          ? renew(calls, launched, *version, *group)
@@ -275,6 +281,7 @@ Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& laun
 
 // One place's fleet asks for an instance: where the job is, else the first.
 Result<std::size_t, CallError> place_to_launch(const std::vector<JobPlace>& places) {
+  if (places.size() < 2) return 0;
   std::vector<launch::PlaceSeen> seen;
   for (const JobPlace& it : places) {
     const auto fleets = job_fleets(*it.calls, key_of(it.job));
@@ -299,14 +306,16 @@ Result<void, CallError> launch_in(const std::vector<JobPlace>& places, const Lau
   const auto active = place_to_launch(places);
   if (!active) return tl::unexpected(active.error());
   const bool several = places.size() > 1;
+  std::vector<std::string> regions;
+  if (several)
+    for (const JobPlace& it : places) regions.push_back(it.calls->region().str());
   std::vector<std::size_t> order;
   std::vector<LaunchedJob> there;
   std::vector<Found> found;
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (i != *active) order.push_back(i);
     there.push_back(launched_at(launched, places[i].job, i != *active));
-    for (const JobPlace& it : places)
-      if (several) there[i].regions.push_back(it.calls->region().str());
+    there[i].regions = regions;
     auto seen = examine(*places[i].calls, there[i], deadline, checked);
     if (!seen)
       return tl::unexpected(several ? failed_there(places[i], seen.error(), "") : seen.error());

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -9,9 +10,12 @@
 
 #include "agent/aws/formats/ec2_words.hpp"
 #include "agent/aws/formats/tags.hpp"
-#include "agent/launch/fallback.hpp"
+#include "agent/io/complain.hpp"
+#include "agent/launch/places.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/tools/jobs/fleets.hpp"
+#include "agent/tools/jobs/launched_job.hpp"
+#include "agent/tools/jobs/places.hpp"
 #include "agent/tools/launch/launch.hpp"
 
 namespace spotter::command {
@@ -20,13 +24,20 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 struct ListOptions {
+  std::string job;                   // a file; empty: none
+  std::vector<std::string> regions;  // empty: that of AWS_REGION
   bool json = false;
   bool all = false;
 };
 
+// Groups of two regions may have one name.
+struct ListedFleet : JobFleet {
+  std::string region;   // where it is
+  std::string failure;  // of one at work that lacks an instance
+};
+
 struct Row {
-  std::vector<JobFleet> fleets;
-  std::map<FleetId, std::string> failures;  // of fleets at work that lack an instance
+  std::vector<ListedFleet> fleets;
   std::vector<wire::Instance> instances;
   std::vector<wire::Volume> volumes;
 
@@ -70,7 +81,8 @@ Result<Rows, CallError> rows_of(AwsCalls& calls) {
   Rows rows;
   const auto fleets = job_fleets(calls, {});
   if (!fleets) return tl::unexpected(fleets.error());
-  for (const JobFleet& it : *fleets) rows[it.job].fleets.push_back(it);
+  for (const JobFleet& it : *fleets)
+    rows[it.job].fleets.push_back({it, calls.region().str(), std::string()});
   const auto instances = job_instances(calls, {});
   if (!instances) return tl::unexpected(instances.error());
   for (const wire::Instance& it : *instances) rows[job_of(it.tags)].instances.push_back(it);
@@ -79,10 +91,9 @@ Result<Rows, CallError> rows_of(AwsCalls& calls) {
   if (!volumes) return tl::unexpected(volumes.error());
   for (const wire::Volume& it : *volumes) row_of_volume(rows, it).volumes.push_back(it);
   for (auto& [name, row] : rows) {
-    for (const JobFleet& it : row.fleets) {
-      if (!it.is_at_work() || row.instances_for(it) >= it.target) continue;
-      if (auto why = launch_failure(calls, it); !why.empty()) row.failures[it.fleet.id] = why;
-    }
+    for (ListedFleet& it : row.fleets)
+      if (it.is_at_work() && row.instances_for(it) < it.target)
+        it.failure = launch_failure(calls, it);
   }
   return rows;
 }
@@ -103,17 +114,16 @@ OrderedJson to_json(const std::string& name, const Row& row) {
                      {"fleets", OrderedJson::array()},
                      {"instances", OrderedJson::array()},
                      {"volumes", OrderedJson::array()}};
-  for (const JobFleet& it : row.fleets) {
-    OrderedJson fleet = {{"id", it.fleet.id.str()},
-                         {"type", to_text(it.fleet.kind)},
-                         {"state", to_text(it.state)},
-                         {"target", it.target},
-                         {"on_demand", it.role == tag::role_on_demand},
+  for (const ListedFleet& it : row.fleets) {
+    OrderedJson fleet = {{"id", it.fleet.id.str()}, {"type", to_text(it.fleet.kind)},
+                         {"region", it.region},     {"state", to_text(it.state)},
+                         {"target", it.target},     {"on_demand", it.role == tag::role_on_demand},
                          {"storage", it.storage}};
     if (const auto outlook = outlook_of(it); outlook && it.is_own() && it.is_at_work())
       fleet["deadline"] = launch::text_of(*outlook);
-    const auto failure = row.failures.find(it.fleet.id);
-    if (failure != row.failures.end()) fleet["launches_nothing"] = failure->second;
+    if (auto note = launch::words_of_note(it.rests, it.target); !note.empty())
+      fleet["price"] = std::move(note);
+    if (!it.failure.empty()) fleet["launches_nothing"] = it.failure;
     one["fleets"].push_back(std::move(fleet));
   }
   for (const wire::Instance& it : row.instances)
@@ -146,17 +156,19 @@ std::string namesakes_in(const Row& row) {
   return ": jobs of one name, on " + names;
 }
 
-void print(const std::string& name, const Row& row) {
+// `several`: regions were asked.
+void print(const std::string& name, const Row& row, bool several) {
   std::printf("%s%s\n", name.c_str(), namesakes_in(row).c_str());
-  for (const JobFleet& it : row.fleets) {
+  for (const ListedFleet& it : row.fleets) {
     if (it.is_over()) continue;
-    std::printf("  fleet     %-40s %s, target %d\n", it.fleet.id.str().c_str(),
-                std::string(to_text(it.state)).c_str(), it.target);
+    const std::string where = several ? ", in " + it.region : "";
+    std::printf("  fleet     %-40s %s, target %d%s\n", it.fleet.id.str().c_str(),
+                std::string(to_text(it.state)).c_str(), it.target, where.c_str());
     if (const auto outlook = outlook_of(it); outlook && it.is_own() && it.is_at_work())
       std::printf("            %s\n", launch::text_of(*outlook).c_str());
-    const auto failure = row.failures.find(it.fleet.id);
-    if (failure != row.failures.end())
-      std::printf("            launches nothing: %s\n", failure->second.c_str());
+    if (const auto note = launch::words_of_note(it.rests, it.target); !note.empty())
+      std::printf("            %s\n", note.c_str());
+    if (!it.failure.empty()) std::printf("            launches nothing: %s\n", it.failure.c_str());
   }
   for (const wire::Instance& it : row.instances)
     std::printf("  instance  %-21s %-14s %-12s %s%s\n", it.id.str().c_str(), it.zone.str().c_str(),
@@ -168,39 +180,116 @@ void print(const std::string& name, const Row& row) {
                 std::string(to_text(it.state)).c_str(), role_of(it).c_str());
 }
 
+void merge(Rows& to, Rows from) {
+  for (auto& [name, row] : from) {
+    Row& all = to[name];
+    std::ranges::move(row.fleets, std::back_inserter(all.fleets));
+    std::ranges::move(row.instances, std::back_inserter(all.instances));
+    std::ranges::move(row.volumes, std::back_inserter(all.volumes));
+  }
+}
+
+// Those that are asked, each once.
+Result<std::vector<std::unique_ptr<AwsCalls>>> regions_of(const ListOptions& options) {
+  std::vector<std::string> names = options.regions;
+  if (!options.job.empty()) {
+    const auto job = job_to_launch(options.job);
+    if (!job) return tl::unexpected(job.error());
+    for (const config::Place& it : job->launch->places) names.push_back(it.region);
+    if (job->launch->places.empty()) names.push_back(job->launch->region);
+  }
+  if (names.empty()) names.emplace_back();
+  std::vector<std::unique_ptr<AwsCalls>> all;
+  for (const std::string& name : names) {
+    if (!Region::fits(name)) return failure("--region " + name + " is no region");
+    auto calls = calls_in(name);
+    if (!calls) return tl::unexpected(calls.error());
+    const auto same = [&](const auto& it) { return it->region() == (*calls)->region(); };
+    if (std::ranges::none_of(all, same)) all.push_back(std::move(*calls));
+  }
+  return all;
+}
+
+// Where its fleets say that it has others, and nobody asked; empty: nowhere. If all are over, by
+// those: `spotter stop` ends one region after the other, and may fail between two.
+std::string not_asked(const Row& row, const std::vector<std::string>& asked) {
+  const auto over = [](const JobFleet& it) { return it.is_over(); };
+  const bool all_over = std::ranges::all_of(row.fleets, over);
+  for (const JobFleet& it : row.fleets)
+    if (all_over || !it.is_over())
+      if (auto beyond = launch::regions_beyond(it.regions, asked); !beyond.empty()) return beyond;
+  return {};
+}
+
+struct Listed {
+  std::vector<std::string> regions;  // that were asked
+  Rows rows;
+  bool whole = true;  // each of them answered
+};
+
+Result<Listed> look_at_all(const ListOptions& options) {
+  const auto all = regions_of(options);
+  if (!all) return tl::unexpected(all.error());
+  Listed listed;
+  for (const auto& calls : *all) {
+    const std::string region = calls->region().str();
+    listed.regions.push_back(region);
+    auto rows = rows_of(*calls);
+    if (rows) merge(listed.rows, std::move(*rows));
+    if (rows) continue;
+    io::complain("list", (all->size() > 1 ? "nothing is known of " + region + ": " : "") +
+                             rows.error().message);
+    listed.whole = false;
+  }
+  return listed;
+}
+
+std::string words_of(const std::vector<std::string>& regions) {
+  std::string words;
+  for (const std::string& it : regions) words += (words.empty() ? "" : ", ") + it;
+  return words;
+}
+
 int run(const ListOptions& options) {
-  const auto fail = [](const std::string& what) {
-    std::fprintf(stderr, "spotter list: %s\n", what.c_str());
-    return 1;
-  };
-  const auto calls = AwsCalls::open();
-  if (!calls) return fail(calls.error().message);
-  const auto rows = rows_of(**calls);
-  if (!rows) return fail(rows.error().message);
+  const auto listed = look_at_all(options);
+  if (!listed) return io::complain("list", listed.error().message);
+  const bool several = listed->regions.size() > 1;
+  if (!listed->whole && !several) return 1;
   OrderedJson document = OrderedJson::array();
   std::size_t hidden = 0;
-  for (const auto& [name, row] : *rows) {
+  for (const auto& [name, row] : listed->rows) {
+    const auto beyond = not_asked(row, listed->regions);
     const bool shown = options.all || !row.is_over() || !row.volumes.empty();
+    if (!beyond.empty())
+      io::complain("list", name + " may have fleets in " + beyond +
+                               ", too, which was not asked: --region, or --job job.yaml");
     if (!shown) ++hidden;
     if (!shown) continue;
     document.push_back(to_json(name, row));
-    if (!options.json) print(name, row);
+    if (!options.json) print(name, row, several);
   }
   if (options.json)
     std::printf("%s\n",
                 document.dump(2, ' ', false, OrderedJson::error_handler_t::replace).c_str());
-  else if (document.empty())
-    std::printf("no jobs in %s%s\n", (*calls)->region().str().c_str(),
+  else if (document.empty() && listed->whole)
+    std::printf("no jobs in %s%s\n", words_of(listed->regions).c_str(),
                 hidden > 0 ? " (--all: those that are over)" : "");
-  return 0;
+  else if (several)
+    std::printf("asked: %s\n", words_of(listed->regions).c_str());
+  return listed->whole ? 0 : 1;
 }
 
 }  // namespace
 
 void add_list(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand(
-      "list", "The jobs of this region with their fleets, instances and volumes, by their tags");
+  auto* command = app.add_subcommand("list",
+                                     "The jobs of a region, or of several, with their fleets, "
+                                     "instances and volumes, by their tags");
   auto options = std::make_shared<ListOptions>();
+  command->add_option("--job", options->job,
+                      "A job's description: asks each region of its launch.pools");
+  command->add_option("--region", options->regions,
+                      "Asks that region; repeatable; default: that of AWS_REGION");
   command->add_flag("--json", options->json, "With all that is known");
   command->add_flag("--all", options->all, "Includes jobs of which only old requests are left");
   command->callback([options, &status] { status = run(*options); });

@@ -52,8 +52,13 @@ void read_spot(AwsCalls& calls, const config::Launch& launch, PoolPrices& prices
 
 }  // namespace
 
-PoolPrices prices_now(AwsCalls& calls, const config::Launch& launch) {
+void guess_unknown(PoolPrices& prices) {
   constexpr double usual_ratio = 0.35;  // of spot to on-demand prices
+  if (!prices.known.on_demand && prices.known.spot) prices.on_demand = prices.spot / usual_ratio;
+  if (!prices.known.spot) prices.spot = prices.on_demand * usual_ratio;
+}
+
+PoolPrices prices_now(AwsCalls& calls, const config::Launch& launch) {
   PoolPrices prices;
   read_spot(calls, launch, prices);
   std::optional<double> least;
@@ -66,8 +71,7 @@ PoolPrices prices_now(AwsCalls& calls, const config::Launch& launch) {
   }
   prices.known = {.on_demand = least.has_value(), .spot = !prices.zone.empty()};
   if (least) prices.on_demand = *least;
-  if (!least && !prices.zone.empty()) prices.on_demand = prices.spot / usual_ratio;
-  if (prices.zone.empty()) prices.spot = prices.on_demand * usual_ratio;
+  guess_unknown(prices);
   return prices;
 }
 
@@ -99,6 +103,7 @@ Result<std::optional<launch::Published>> published_progress(const config::Job& j
   if (const auto id = wire::text_field(*status, "instance"); InstanceId::fits(id))
     published.instance = InstanceId(id);
   if (written) published.at = *written;
+  published.upload_bytes = number("upload_bytes");
   published.has_step = wire::number_field(*status, "step").has_value();
   return published;
 }

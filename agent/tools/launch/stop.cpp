@@ -9,8 +9,10 @@
 #include "agent/job/file.hpp"
 #include "agent/job/values.hpp"
 #include "agent/launch/places.hpp"
+#include "agent/launch/requests.hpp"
 #include "agent/tools/jobs/fleets.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
+#include "agent/tools/jobs/placement_group.hpp"
 #include "agent/tools/jobs/places.hpp"
 #include "agent/tools/launch/launch.hpp"
 
@@ -28,6 +30,9 @@ struct StopOptions {
 // What is to end, with AWS in each region where it may be.
 struct Ends {
   JobKey key;
+  // A placement group of its own: the job's description says so; of a name it is not known.
+  bool has_group = false;
+  bool may_have_group = true;
   std::vector<std::unique_ptr<AwsCalls>> regions;
 };
 
@@ -45,6 +50,12 @@ Result<Ends> ends_of(const std::string& job) {
   const auto described = job_to_launch(job);  // what launching takes may be gone
   if (!described) return tl::unexpected(described.error());
   ends.key = key_of(*described);
+  // One that is named there is a user's, whatever its name.
+  ends.may_have_group =
+      described->gang && !(described->launch &&
+                           described->launch->placement_group == launch::resource_name(*described));
+  ends.has_group =
+      described->launch && described->launch->placement_group == config::own_placement_group;
   auto places = unnamed_places_of(*described);
   if (!places) return tl::unexpected(places.error());
   for (JobPlace& it : *places) ends.regions.push_back(std::move(it.calls));
@@ -73,9 +84,17 @@ void remark_nothing(AwsCalls& calls, const JobKey& job) {
   if (!fleets || !instances || !instances->empty()) return;
   const bool any = std::ranges::any_of(
       *fleets, [](const JobFleet& it) { return it.is_at_work() || it.is_suspended(); });
-  if (!any)
-    std::fprintf(stderr, "spotter: nothing of %s runs in %s: `spotter list` shows all jobs\n",
-                 job.name.c_str(), calls.region().str().c_str());
+  if (any) return;
+  std::fprintf(stderr, "spotter: nothing of %s runs in %s: `spotter list` shows all jobs\n",
+               job.name.c_str(), calls.region().str().c_str());
+  if (!job.storage.empty()) return;  // then each region is ended
+  for (const JobFleet& it : *fleets)
+    if (const auto others = launch::regions_beyond(it.regions, {calls.region().str()});
+        !others.empty())
+      return (void)std::fprintf(stderr,
+                                "spotter: %s may have fleets in %s: end all of it with its "
+                                "description, as in `spotter stop job.yaml`\n",
+                                job.name.c_str(), others.c_str());
 }
 
 // By its name alone nothing is known of the other regions, where it would go on.
@@ -95,15 +114,21 @@ int run(const StopOptions& options) {
   if (!ends) return io::complain("stop", ends.error().message, 2);
   int status = 0;
   for (const auto& calls : ends->regions) {
+    JobKey whose = ends->key;
     if (ends->key.storage.empty()) {
-      if (auto single = refuse_namesakes(*calls, ends->key); !single)
-        return io::complain("stop", single.error().message);
+      auto single = refuse_namesakes(*calls, ends->key);
+      if (!single) return io::complain("stop", single.error().message);
+      whose.storage = std::move(*single);
       if (auto all = refuse_part(*calls, ends->key); !all)
         return io::complain("stop", all.error().message);
     }
     remark_nothing(*calls, ends->key);
     const auto stopped = stop_job(*calls, ends->key, {options.keep_instances, options.wait});
     if (!stopped) status = io::complain("stop", stopped.error().message);
+    if (!stopped || options.keep_instances || !ends->may_have_group) continue;
+    const auto emptied =
+        end_placement_group(*calls, whose, {.known = ends->has_group, .wait = options.wait});
+    if (!emptied) status = io::complain("stop", emptied.error().message);
   }
   return status;
 }

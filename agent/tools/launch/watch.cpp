@@ -5,10 +5,6 @@
 #include <memory>
 #include <thread>
 
-#include "agent/aws/formats/aws_command.hpp"
-#include "agent/aws/formats/launching.hpp"
-#include "agent/aws/formats/sigv4.hpp"
-#include "agent/aws/formats/tags.hpp"
 #include "agent/base/exit_status.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/job/values.hpp"
@@ -20,12 +16,13 @@
 #include "agent/tools/launch/job_command.hpp"
 #include "agent/tools/launch/launch.hpp"
 #include "agent/tools/launch/prospects.hpp"
-#include "agent/tools/launch/watch_look.hpp"
+#include "agent/tools/launch/watch_moves.hpp"
 
 namespace spotter::command {
 namespace {
 
 using Action = launch::Fallback::Action;
+using PriceAction = launch::PriceStep::Action;
 
 struct WatchOptions {
   std::string job = "job.yaml";
@@ -38,91 +35,6 @@ struct WatchOptions {
   Duration until_next_look() const { return once || dry_run ? launch::longest_interval : pause; }
 };
 
-// A place at a look, to act there.
-struct There {
-  AwsCalls& calls;
-  const config::Job& job;
-  const Seen& seen;
-};
-
-Result<void, CallError> write_mark(const There& it, const launch::WatchMark& mark) {
-  const JobFleet* own = it.seen.own();
-  if (own == nullptr) return {};
-  const std::string text = launch::tag_of(mark);
-  const FleetId& id = own->fleet.id;
-  const auto written =
-      own->fleet.kind == FleetKind::AutoScalingGroup
-          ? it.calls.perform(wire::query_of(launch::mark_group(id, it.job.name.str(), text)))
-          : it.calls.perform(encode(wire::CreateTags{{id.str()}, {{tag::watched, text}}}));
-  if (!written) return tl::unexpected(written.error());
-  return {};
-}
-
-// Apart from the mark, which another watcher may write over.
-Result<void, CallError> write_rest(const There& it, const std::string& text) {
-  const std::string id = it.seen.own()->fleet.id.str();
-  const auto written = it.calls.perform(encode(wire::CreateTags{{id}, {{tag::rests, text}}}));
-  if (!written) return tl::unexpected(written.error());
-  return {};
-}
-
-// A policy of before has no right to it: then the mark alone says that the fleet rests.
-void try_to_write_rest(const There& it, const std::string& text) {
-  if (const auto written = write_rest(it, text); !written)
-    io::complain("watch", written.error().message);
-}
-
-// By the version of the template that the job's own fleet launches from: a newer one may be of a
-// launch that failed later. Two watchers that saw the same time ask for the same fleet. `ended`: of
-// all places.
-Result<wire::AwsCommand, CallError> request_of(const There& it, const launch::WatchMark& mark,
-                                               const std::string& ended) {
-  const JobFleet& own = *it.seen.own();
-  const auto& [id, version] = own.launch_template;
-  if (id.empty() || version.empty())
-    return failed("AWS does not say which launch template " + own.fleet.id.str() + " launches by");
-  const std::string when = own.fleet.id.str() + "\n" + wire::to_rfc3339(mark.since) + ended;
-  const std::string token = "on-demand-" + wire::sha256_hex(when).substr(0, 40);
-  return launch::request_on_demand(it.job, {id, version}, own.fleet.id, token, own.digest);
-}
-
-Result<void, CallError> ask_on_demand(const There& it, const launch::WatchMark& mark,
-                                      const std::string& ended, bool dry_run) {
-  const auto request = request_of(it, mark, ended);
-  if (!request) return tl::unexpected(request.error());
-  if (dry_run) {
-    std::printf("%s\n", wire::command_of(*request).c_str());
-    return {};
-  }
-  const auto made = it.calls.ask(wire::query_of(*request), wire::decode_created_fleet);
-  if (!made) return tl::unexpected(made.error());
-  std::printf("%s asks for it\n", made->id.str().c_str());
-  if (!made->errors.empty()) io::complain("watch", made->id.str() + ": " + made->errors);
-  return {};
-}
-
-Result<void, CallError> end(const There& it, const std::vector<FleetId>& ids, bool dry_run) {
-  std::vector<JobFleet> ended = it.seen.fleets;
-  std::erase_if(ended, [&](const JobFleet& each) {
-    return std::ranges::find(ids, each.fleet.id) == ids.end();
-  });
-  for (const JobFleet& each : ended)
-    std::printf("%s %s\n", each.fleet.id.str().c_str(), dry_run ? "would be ended" : "is ended");
-  return dry_run ? Result<void, CallError>{} : end_fleets(it.calls, ended, true);
-}
-
-// For the own fleet: it ends its spot instance and asks for none, or asks again.
-Result<void, CallError> set_target(const There& it, int target, bool dry_run) {
-  const Fleet& fleet = it.seen.own()->fleet;
-  std::printf("%s %s the target %d\n", fleet.id.str().c_str(), dry_run ? "would get" : "gets",
-              target);
-  if (dry_run) return {};
-  const auto changed =
-      it.calls.perform(wire::query_of(launch::set_capacity(fleet, {.target = target})));
-  if (!changed) return tl::unexpected(changed.error());
-  return {};
-}
-
 class Watcher {
  public:
   Watcher(const std::vector<JobPlace>& places, const config::Deadline& deadline,
@@ -131,6 +43,7 @@ class Watcher {
         job_(places.front().job),
         deadline_(deadline),
         options_(options),
+        mover_(places, options.dry_run),
         prices_(places.size()) {}
 
   // True: there is nothing left to watch.
@@ -140,33 +53,52 @@ class Watcher {
     for (const Seen& it : looked->places)
       if (!it.trouble.empty()) io::complain("watch", it.trouble);
     if (auto added = add_prospect(*looked); !added) return tl::unexpected(added.error());
+    add_next_on_demand(*looked);
     const Duration start = launch::start_of(job_, deadline_);
     launch::Fallback next = decide_fallback(job_.launch->on_demand, start, looked->watched);
-    std::optional<launch::Move> move;
-    if (next.action == Action::Wait && !looked->watched.done)
-      move = launch::decide_move(seen_with_prices(*looked), next.mark,
-                                 launch::settling_time(job_.launch->on_demand, start));
+    const Duration settling = launch::settling_time(job_.launch->on_demand, start);
+    const bool waits = next.action == Action::Wait && !looked->watched.done;
+    const auto places = seen_with_prices(*looked);
+    Steps steps{.for_price =
+                    launch::decide_price_move(places, price_look(*looked, next.mark, settling),
+                                              waits && is_for_spot(next.mark), settling)};
+    const bool is_tried = steps.for_price.action != PriceAction::None;
+    if (waits && !is_tried) steps.move = launch::decide_move(places, next.mark, settling);
     if (looked->watched.done && next.action == Action::End) add_all_fleets(*looked, next);
-    say(next.reason + (move ? "; " + move->reason : ""),
+    const std::string more = steps.move ? steps.move->reason : steps.for_price.reason;
+    say(next.reason + (more.empty() ? "" : "; ") + more,
         next.mark.outlook ? launch::text_of(*next.mark.outlook) : "",
         launch::is_news(looked->watched.mark, next.mark));
-    return act(*looked, next, move);
+    return act(*looked, next, steps);
   }
 
  private:
-  There at(const Looked& looked, std::size_t place) const {
-    return {*places_[place].calls, places_[place].job, looked.places[place]};
-  }
+  // To other places: one of them at most.
+  struct Steps {
+    std::optional<launch::Move> move = {};
+    launch::PriceStep for_price = {};
+
+    bool leaves() const { return move || for_price.action != PriceAction::None; }
+    // It may ask beside the place where the job is.
+    std::optional<std::size_t> tried() const {
+      const bool is_one = for_price.action != PriceAction::None;
+      return is_one ? std::optional(for_price.to) : std::nullopt;
+    }
+  };
+
+  There at(const Looked& looked, std::size_t place) const { return mover_.at(looked, place); }
 
   Result<bool, CallError> act(const Looked& looked, const launch::Fallback& next,
-                              const std::optional<launch::Move>& move) {
+                              const Steps& steps) {
     const There here = at(looked, looked.here);
     // Before the request: its token is made of what the tag says.
     Result<void, CallError> marked, done;
     // With the mark of this look the place stays the last in which the job was, whatever is left.
-    const bool leaves = move || asks_elsewhere(looked);
+    const bool leaves = steps.leaves() || mover_.asks_elsewhere(looked, next.mark);
     const bool news = leaves || launch::is_news(looked.watched.mark, next.mark);
     if (!options_.dry_run && news) marked = write_mark(here, next.mark);
+    if (!options_.dry_run && news && next.action != Action::End)
+      for (std::size_t i = 0; i < places_.size(); ++i) mark_on_demand(at(looked, i), next.mark);
     if (!marked && !launch::acts_unmarked(next)) return tl::unexpected(marked.error());
     if (!options_.dry_run && next.action == Action::Rest)
       try_to_write_rest(here, wire::to_rfc3339(looked.watched.now));
@@ -174,74 +106,22 @@ class Watcher {
     if (next.action == Action::AskOnDemand)
       done = ask_on_demand(at(looked, cheapest_on_demand(looked)), next.mark, ended_in(looked),
                            options_.dry_run);
+    if (next.action == Action::AskElsewhere) done = ask_elsewhere(looked, next);
     if (next.action == Action::Rest || next.action == Action::GiveUp)
       done = set_target(here, 0, options_.dry_run);
     if (next.action == Action::Wake) done = set_target(here, 1, options_.dry_run);
     if (next.action == Action::End)
       for (std::size_t i = 0; i < places_.size() && done; ++i)
-        done = end(at(looked, i), next.fleets, options_.dry_run);
-    if (done && marked && !looked.watched.done) done = quiet_others(looked);
-    if (done && move) done = go(looked, *move, next.mark);
+        done = end_there(at(looked, i), next.fleets, options_.dry_run);
+    if (done && marked && !looked.watched.done)
+      done = mover_.quiet_others(looked, next.mark, steps.tried());
+    if (done && steps.move) done = mover_.go(looked, steps.move->to, next.mark, "no");
+    if (done && marked) done = mover_.carry_out(looked, steps.for_price, next.mark);
     if (!done) return tl::unexpected(done.error());
     // Not before: at target 0 this tag must say that the fleet rests.
     if (!options_.dry_run && next.silence) try_to_write_rest(here, launch::tag_of(*next.silence));
     if (!marked) return tl::unexpected(marked.error());
     return next.action == Action::Over;
-  }
-
-  // The bucket lets one write, so what is entered asks before what is left stops. Its tags say so
-  // first: were they written later, another watcher's that has it rest would be lost.
-  Result<void, CallError> go(const Looked& looked, const launch::Move& move,
-                             const launch::WatchMark& mark) {
-    const There from = at(looked, looked.here), to = at(looked, move.to);
-    const launch::MoveMarks marks = launch::marks_of_move(mark);
-    if (const auto entered = enter(to, marks.entered); !entered)
-      return refused(looked, to, marks.refused, entered.error());
-    return quiet(looked, from);
-  }
-
-  Result<void, CallError> enter(const There& to, const launch::WatchMark& mark) {
-    if (!options_.dry_run) {
-      if (auto marked = write_mark(to, mark); !marked) return marked;
-      if (auto asks = write_rest(to, "no"); !asks) return asks;
-    }
-    return set_target(to, 1, options_.dry_run);
-  }
-
-  // The job stays; whether the place it was to enter has the target 1 after all the next look
-  // shows.
-  Result<void, CallError> refused(const Looked& looked, const There& to,
-                                  const launch::WatchMark& mark, const CallError& why) {
-    if (auto rests = write_rest(to, wire::to_rfc3339(looked.watched.now)); !rests)
-      io::complain("watch", rests.error().message);
-    if (auto marked = write_mark(to, mark); !marked) io::complain("watch", marked.error().message);
-    return tl::unexpected(why);
-  }
-
-  // It says first that it rests: were that a mistake, it can be woken.
-  Result<void, CallError> quiet(const Looked& looked, const There& it) {
-    if (!options_.dry_run)
-      if (auto rests = write_rest(it, wire::to_rfc3339(looked.watched.now)); !rests) return rests;
-    return set_target(it, 0, options_.dry_run);
-  }
-
-  // Another place asks, too.
-  bool asks_elsewhere(const Looked& looked, std::size_t place) const {
-    const auto &here = looked.watched.own, &own = looked.places[place].watched.own;
-    return place != looked.here && here && here->target > 0 && own && own->target > 0;
-  }
-  bool asks_elsewhere(const Looked& looked) const {
-    for (std::size_t i = 0; i < places_.size(); ++i)
-      if (asks_elsewhere(looked, i)) return true;
-    return false;
-  }
-
-  // A move that was not finished, or that EC2 does not show yet.
-  Result<void, CallError> quiet_others(const Looked& looked) {
-    for (std::size_t i = 0; i < places_.size(); ++i)
-      if (asks_elsewhere(looked, i))
-        if (auto done = quiet(looked, at(looked, i)); !done) return done;
-    return {};
   }
 
   static std::string ended_in(const Looked& looked) {
@@ -257,18 +137,102 @@ class Watcher {
 
   std::vector<launch::PlaceSeen> seen_with_prices(const Looked& looked) const {
     auto seen = looked.places_seen(places_);
+    const auto& runs = looked.seen().spot;
     for (std::size_t i = 0; i < seen.size(); ++i)
-      if (prices_[i].known.spot) seen[i].dollars = prices_[i].spot;
+      if (prices_[i].known.spot) {
+        seen[i].dollars = prices_[i].spot;
+        if (runs) seen[i].of_its_type = prices_[i].cheapest_of(runs->type);
+        if (seen[i].spot) seen[i].spot->dollars = dollars_of_spot(looked, i);
+      }
     return seen;
   }
 
-  std::size_t cheapest_on_demand(const Looked& looked) const {
-    std::size_t best = looked.here;
-    for (std::size_t i = 0; i < places_.size(); ++i)
-      if (looked.places[i].own() != nullptr && prices_[i].known.on_demand &&
-          (!prices_[best].known.on_demand || prices_[i].on_demand < prices_[best].on_demand))
-        best = i;
-    return best;
+  // An hour, of the spot instance there; 0: there is none, or its price is not known.
+  double dollars_of_spot(const Looked& looked, std::size_t place) const {
+    const auto& spot = looked.places[place].spot;
+    const auto* pool = spot ? prices_[place].find(*spot) : nullptr;
+    return pool == nullptr ? 0 : pool->dollars;
+  }
+
+  // The job is to be on spot, whether it has an instance or not.
+  static bool is_for_spot(const launch::WatchMark& mark) {
+    using Spot = launch::WatchMark::Spot;
+    const bool asks =
+        mark.spot == Spot::None || mark.spot == Spot::Starts || mark.spot == Spot::Runs;
+    return asks && mark.outlook && mark.outlook->choice != capacity::Use::OnDemand;
+  }
+
+  launch::PriceLook price_look(const Looked& looked, const launch::WatchMark& mark,
+                               Duration settling) const {
+    if (!looked.watched.prospect || !mark.outlook) return {};
+    const launch::Outlook& outlook = *mark.outlook;
+    const bool runs = mark.spot == launch::WatchMark::Spot::Runs && looked.watched.beside.empty();
+    return {.now = looked.watched.now,
+            .may_move = job_.launch->price_moves,
+            .settled = runs && looked.watched.now - mark.since >= settling,
+            .dollars = dollars_of_spot(looked, looked.here),
+            .work = outlook.work.hours,
+            .lasts = outlook.available.hours / outlook.available.ends,
+            .start = looked.watched.prospect->start,
+            .slack = hours(outlook.latest - looked.watched.now),
+            .transfer = transfer_of(looked.seen()),
+            .publication_known = looked.watched.publication_known,
+            .publication = looked.watched.publication};
+  }
+
+  // By what was committed to the bucket until now.
+  launch::Transfer transfer_of(const Seen& seen) const {
+    if (!seen.head || !published_) return {.known = false};
+    return launch::transfer_of(job_, {.bytes = static_cast<double>(seen.head->bytes),
+                                      .commits = static_cast<double>(seen.head->commits),
+                                      .last_bytes = published_->upload_bytes,
+                                      .trained = published_->progress.trained});
+  }
+
+  // `ending`: a fleet that is to end because no instance came of it.
+  std::vector<launch::PaidPlace> paid_places(const Looked& looked, const FleetId& ending) const {
+    std::vector<launch::PaidPlace> paid(places_.size());
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      paid[i].has_fleet = looked.places[i].own() != nullptr;
+      if (prices_[i].known.on_demand) paid[i].dollars = prices_[i].on_demand;
+      for (const JobFleet& it : looked.places[i].all) {
+        const auto lacked =
+            it.fleet.id == ending ? std::optional(looked.watched.now) : launch::lack_of(it.rests);
+        if (!it.is_own() && lacked) paid[i].lacked = std::max(paid[i].lacked, lacked);
+      }
+    }
+    return paid;
+  }
+  std::size_t cheapest_on_demand(const Looked& looked, const FleetId& ending = {}) const {
+    return launch::place_on_demand(paid_places(looked, ending), looked.here, looked.watched.now);
+  }
+
+  // What lacks capacity ends first: of two that ask one might be taken for another watcher's.
+  Result<void, CallError> ask_elsewhere(const Looked& looked, const launch::Fallback& next) {
+    const FleetId& ending = next.fleets.front();
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      if (!has_fleet(looked, i, ending)) continue;
+      if (!options_.dry_run)
+        if (auto written = write_lack(at(looked, i), ending); !written) return written;
+      if (auto done = end_there(at(looked, i), next.fleets, options_.dry_run); !done) return done;
+    }
+    return ask_on_demand(at(looked, cheapest_on_demand(looked, ending)), next.mark,
+                         ended_in(looked) + "\n" + ending.str(), options_.dry_run);
+  }
+
+  static bool has_fleet(const Looked& looked, std::size_t place, const FleetId& id) {
+    return std::ranges::any_of(looked.places[place].fleets,
+                               [&](const JobFleet& it) { return it.fleet.id == id; });
+  }
+
+  // Where to ask if no instance comes of the on-demand fleet that is there.
+  void add_next_on_demand(Looked& looked) const {
+    if (looked.watched.beside.size() != 1) return;
+    const FleetId& asks = looked.watched.beside.front().id;
+    const auto paid = paid_places(looked, asks);
+    const std::size_t next = launch::place_on_demand(paid, looked.here, looked.watched.now);
+    if (paid[next].has_fleet && !launch::lacks(paid[next], looked.watched.now))
+      looked.watched.next_on_demand = places_[next].calls->region().str();
   }
 
   // The figures change at each look: alone they are printed when they are written down.
@@ -314,6 +278,7 @@ class Watcher {
         prospect.zone = pool->zone;
       }
     if (published) spent_ = says ? says->progress.dollars : 0;
+    published_ = says;
     watched.publication_known = published.has_value();
     if (says && says->at) watched.publication = {says->instance, *says->at};
     prospect.spent_unknown = deadline_.dollars && !spent_;
@@ -340,7 +305,9 @@ class Watcher {
   const config::Job& job_;
   const config::Deadline& deadline_;
   const WatchOptions& options_;
+  Mover mover_;
   std::string said_, complained_;
+  std::optional<launch::Published> published_;
   std::optional<double> spent_;     // as far as it could be read
   std::vector<PoolPrices> prices_;  // of each place
   std::optional<std::chrono::steady_clock::time_point> priced_;

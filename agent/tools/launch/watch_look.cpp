@@ -13,6 +13,9 @@
 namespace spotter::command {
 namespace {
 
+// AWS's tag: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-tags.html
+constexpr const char* of_fleet = "aws:ec2:fleet-id";
+
 using State = launch::WatchedMachine::State;
 
 State state_of(wire::InstanceState state) {
@@ -24,20 +27,20 @@ State state_of(wire::InstanceState state) {
 }
 
 // What cannot be read, as by a policy of before, says nothing: the end of its fleets says so later.
-bool is_done_in_bucket(const config::Job& job) {
+std::optional<wire::Head> read_head(const config::Job& job) {
   const auto head = job.headed_at();
-  if (!head) return false;
+  if (!head) return std::nullopt;
   s3::Client client(
       {.environment = act::Environment::of_this_process(), .patience = std::chrono::seconds(20)});
   const auto answer =
       client.perform({.bucket = head->bucket, .key = head->key + std::string(wire::head_name)});
-  if (!answer) return false;
+  if (!answer) return std::nullopt;
   const auto read = wire::parse_head(answer->body);
-  return read && read->epoch.state == decide::Epoch::State::Done;
+  return read ? std::optional(*read) : std::nullopt;
 }
 
-Result<bool, CallError> is_done(AwsCalls& calls, const config::Job& job) {
-  if (job.storage.in_bucket() && !job.sweep) return is_done_in_bucket(job);
+Result<bool, CallError> is_done(AwsCalls& calls, const config::Job& job, const Seen& seen) {
+  if (seen.head) return seen.head->epoch.state == decide::Epoch::State::Done;
   if (job.storage.share || job.sweep) return false;  // then the end of its fleet says so
   const auto volumes = volumes_of(calls, job);
   if (!volumes) return tl::unexpected(volumes.error());
@@ -51,6 +54,7 @@ launch::WatchedFleet watched(const JobFleet& own) {
                              own.fleet.kind != FleetKind::AutoScalingGroup};
   if (const auto rested = wire::parse_rfc3339(own.rests)) fleet.rested = *rested;
   fleet.silence = launch::silence_of(own.rests);
+  fleet.note = launch::price_note_of(own.rests);
   return fleet;
 }
 
@@ -70,15 +74,24 @@ Result<Seen, CallError> look_once(AwsCalls& calls, const config::Job& job) {
   for (const wire::Instance& it : *machines)
     if (wire::value_of(it.tags, tag::role) != launch::role_of_preparers) {
       const bool spot = it.lifecycle == "spot";
-      seen.watched.machines.push_back({it.id, spot, state_of(it.state), it.launch_time});
-      if (spot && state_of(it.state) <= State::Running)
-        seen.spot = PoolPrices::Pool{it.type.str(), it.zone.str(), 0};
+      const std::string fleet = wire::value_of(it.tags, of_fleet);
+      seen.watched.machines.push_back({it.id, spot, state_of(it.state), it.launch_time,
+                                       FleetId::fits(fleet) ? FleetId(fleet) : FleetId()});
+      if (!spot || state_of(it.state) > State::Running) continue;
+      seen.spot = PoolPrices::Pool{it.type.str(), it.zone.str(), 0};
+      seen.spot_id = it.id;
+      seen.spot_runs_since.reset();
+      if (state_of(it.state) == State::Running) seen.spot_runs_since = it.launch_time;
     }
-  const auto done = is_done(calls, job);
+  if (job.storage.in_bucket() && !job.sweep) seen.head = read_head(job);
+  const auto done = is_done(calls, job, seen);
   if (!done) return tl::unexpected(done.error());
   seen.watched.done = *done;
   for (const JobFleet& it : seen.fleets)
-    if (!it.is_own()) seen.watched.beside.push_back({it.fleet.id, it.target});
+    if (!it.is_own()) {
+      seen.watched.beside.push_back({it.fleet.id, it.target});
+      seen.watched.beside.back().created = it.created;
+    }
   if (const JobFleet* own = seen.own()) {
     seen.watched.own = watched(*own);
     seen.watched.mark = launch::mark_of(own->watched);
@@ -101,8 +114,12 @@ std::vector<JobFleet> Looked::all() const {
 
 std::vector<launch::PlaceSeen> Looked::places_seen(const std::vector<JobPlace>& of) const {
   std::vector<launch::PlaceSeen> seen;
-  for (std::size_t i = 0; i < places.size(); ++i)
-    seen.push_back({of[i].calls->region().str(), places[i].watched.own, places[i].watched.mark});
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const Seen& it = places[i];
+    seen.push_back({of[i].calls->region().str(), it.watched.own, it.watched.mark});
+    if (it.spot)
+      seen.back().spot = launch::PlaceSeen::Spot{it.spot_runs_since, 0, it.spot_id, it.spot->type};
+  }
   return seen;
 }
 
@@ -119,21 +136,24 @@ launch::PlaceSeen place_seen(const JobPlace& place, const std::vector<JobFleet>&
 Result<Looked, CallError> look_at(const std::vector<JobPlace>& places) {
   Looked looked;
   std::optional<CallError> trouble;
+  std::string unread;
   for (const JobPlace& it : places) {
     auto seen = look_once(*it.calls, it.job);
     if (!seen) {
       trouble = seen.error();
       seen = Seen{};
-      seen->trouble = it.calls->region().str() + ": " + trouble->message;
+      const std::string region = it.calls->region().str();
+      seen->trouble = region + ": " + trouble->message;
+      unread += (unread.empty() ? "" : " and ") + region;
     }
     looked.places.push_back(std::move(*seen));
   }
   const auto seen_places = looked.places_seen(places);
   looked.here = launch::place_of_job(seen_places);
-  const auto& own = looked.seen().watched.own;
-  if (trouble && (!own || own->target == 0)) return tl::unexpected(*trouble);
+  if (trouble && !seen_places[looked.here].works()) return tl::unexpected(*trouble);
   looked.watched = looked.seen().watched;
   looked.watched.elsewhere = places.size() > 1;
+  looked.watched.unread = unread;
   looked.watched.missing = launch::missing_in(seen_places);
   for (std::size_t i = 0; i < looked.places.size(); ++i) {
     if (i == looked.here) continue;
