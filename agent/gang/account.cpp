@@ -19,7 +19,7 @@ void add(std::string& names, const std::string& name) {
 
 Does what_it_does(const Record& record, const Member& member, bool is_ranked) {
   const bool training = record.phase == Record::Phase::Training;
-  if (member.leaves_in) return Does::Leaves;
+  if (member.leaves_in || member.given_back) return Does::Leaves;
   if (training && is_ranked) return Does::Trains;
   if (!member.ready) return Does::Awaited;
   return training ? Does::Spare : Does::Waits;
@@ -39,7 +39,8 @@ std::vector<Account::Of> members_of(const Record& record) {
 }  // namespace
 
 std::string_view to_text(Why why) {
-  constexpr std::string_view words[] = {"first", "left", "lost", "joined", "apart", "failed"};
+  constexpr std::string_view words[] = {"first", "left", "lost",  "joined",
+                                        "apart", "torn", "failed"};
   return words[static_cast<std::size_t>(why)];
 }
 
@@ -78,12 +79,14 @@ void Accountant::begin(Time now, const Participant& participant) {
     if (!names.contains(id)) add(leavers_.contains(id) ? left : lost, name);
   for (const auto& [id, name] : names)
     if (!names_.contains(id)) add(joined, name);
-  const bool first = names_.empty(), apart = record.apart > apart_;
+  const bool first = names_.empty(), apart = record.apart > apart_,
+             torn = record.torn > 0 && record.failures <= failures_;
   account_.why = first             ? Why::First
                  : !lost.empty()   ? Why::Lost
                  : !left.empty()   ? Why::Left
                  : !joined.empty() ? Why::Joined
                  : apart           ? Why::Apart
+                 : torn            ? Why::Torn
                                    : Why::Failed;
   account_.who = first ? "" : !lost.empty() ? lost : !left.empty() ? left : joined;
   account_.took = now - since_.value_or(now);
@@ -91,6 +94,7 @@ void Accountant::begin(Time now, const Participant& participant) {
   round_ = participant.round();
   names_ = std::move(names);
   apart_ = record.apart;
+  failures_ = record.failures;
   leavers_.clear();
   since_.reset();
 }

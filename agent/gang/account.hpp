@@ -20,10 +20,11 @@ struct Account {
     Lost,    // a machine without one
     Joined,  // another machine
     Apart,   // the machines did not reach one another
+    Torn,    // ... or lost one another, once they trained
     Failed   // nobody came or went: the workers ended
   };
-  // Of a member: in the round; waits for the next one; is waited for by those; leaves; is ready
-  // beside a round that it is not in.
+  // Of a member: in the round; waits for the next one; is waited for by those; leaves, or is given
+  // back; is ready beside a round that it is not in.
   enum class Does : std::uint8_t { Trains, Waits, Awaited, Leaves, Spare };
   struct Of {
     std::string name;
@@ -64,7 +65,7 @@ class Accountant {
   std::uint64_t round_ = 0;  // that this machine is in
   std::optional<Time> since_, looked_;
   Duration trained_{}, between_{};
-  std::uint32_t apart_ = 0;                   // Record::apart, when that round began
+  std::uint32_t apart_ = 0, failures_ = 0;    // Record's, when that round began
   std::map<std::string, std::string> names_;  // of that round, by id
   std::set<std::string> leavers_;             // who said so since
 };

@@ -2,61 +2,18 @@
 
 #include <algorithm>
 
+#include "agent/gang/rounds.hpp"
+
 namespace spotter::gang {
 namespace {
 
 using Phase = Record::Phase;
-
-bool stays(const Member& member) { return !member.leaves_in && !member.left_out; }
-
-bool is_ready(const Member& member) { return member.ready && stays(member); }
-
-bool is_apart(const Member& member) { return is_ready(member) && member.apart; }
-
-bool is_ranked(const Record& record, const std::string& id) {
-  return std::ranges::find(record.ranks, id) != record.ranks.end();
-}
-
-std::size_t count(const Record& record, bool (*which)(const Member&)) {
-  return static_cast<std::size_t>(std::ranges::count_if(record.members, which));
-}
 
 std::string who_is_ready(const Record& record) {
   std::string text;
   for (const Member& each : record.members)
     if (is_ready(each)) text += each.id + "\n";
   return text;
-}
-
-// Those of the last round keep their order, so that the leader stays who it was.
-std::vector<std::string> ranks_of(const Record& record, std::size_t most) {
-  std::vector<std::string> ranks, others;
-  for (const std::string& id : record.ranks) {
-    const Member* member = record.find(id);
-    if (member != nullptr && is_ready(*member)) ranks.push_back(id);
-  }
-  for (const Member& each : record.members)
-    if (is_ready(each) && !is_ranked(record, each.id)) others.push_back(each.id);
-  std::ranges::sort(others);
-  ranks.insert(ranks.end(), others.begin(), others.end());
-  ranks.resize(std::min(ranks.size(), most));
-  return ranks;
-}
-
-// Of the last round. Who is left out of the next one, or only slow, is not lost.
-bool has_lost_one(const Record& record) {
-  return std::ranges::any_of(record.ranks, [&](const std::string& id) {
-    const Member* member = record.find(id);
-    return member == nullptr || member->leaves_in;
-  });
-}
-
-// All of the last round, and others: that one ended since these came.
-bool has_grown(const Record& record, const std::vector<std::string>& ranks) {
-  return ranks.size() > record.ranks.size() &&
-         std::ranges::all_of(record.ranks, [&](const std::string& id) {
-           return std::ranges::find(ranks, id) != ranks.end();
-         });
 }
 
 // A round is over when one of its members is gone, or asks for the next one.
@@ -70,8 +27,24 @@ void end_round(Record& record) {
 }
 
 void give_up(Record& record, const std::string& id) {
+  if (const Member* gone = record.find(id); gone != nullptr && gone->faults > 0 &&
+                                            !gone->given_back && !gone->name.empty() &&
+                                            record.faults.size() < most_members)
+    record.faults[gone->name] = std::max(record.faults[gone->name], gone->faults);
   std::erase_if(record.members, [&](const Member& each) { return each.id == id; });
   end_round(record);
+}
+
+// Those of its machine, from an earlier process; of one that was killed the lease may not be over.
+std::uint32_t faults_of(Record& record, const Member& member) {
+  std::uint32_t faults = 0;
+  for (const Member& each : record.members)
+    if (each.name == member.name) faults = std::max(faults, each.faults);
+  if (const auto known = record.faults.find(member.name); known != record.faults.end()) {
+    faults = std::max(faults, known->second);
+    record.faults.erase(known);
+  }
+  return faults;
 }
 
 }  // namespace
@@ -84,10 +57,11 @@ std::optional<Ask> Participant::next(Time now) {
   }
   Record record = wanted(now);
   if (record == record_) return std::nullopt;
-  // Each write says that it lives.
+  // Each write says that it lives. One that was dropped, and joins again, has other beats than ever
+  // before: to who saw nothing meanwhile it would seem to have stood still.
   const Member* before = record_.find(settings_.id);
   if (Member* me = record.find(settings_.id); me != nullptr)
-    me->beats = before == nullptr ? 1 : before->beats + 1;
+    me->beats = (before == nullptr ? writes_ : before->beats) + 1;
   record.writer = settings_.id + ":" + std::to_string(++writes_);
   writing_ = record;
   awaited_ = true;
@@ -134,11 +108,16 @@ void Participant::unanswered(Time now) {
   look_at_ = now + settings_.look_every;
 }
 
-void Participant::ready(std::uint16_t port, std::int64_t progress, bool apart) {
+void Participant::ready(std::uint16_t port, std::int64_t progress, Last last) {
   ready_ = true;
-  apart_ = apart;
+  drop_place();
+  if (untaken_)
+    last_ = {.apart = true};
+  else if (!said_ || last.end != End::Other || last.apart)
+    last_ = std::move(last);
+  said_ = true;
+  forget_last();  // it may have seen a later round while it was idle
   works_ = finished_ = false;
-  place_.reset();
   port_ = port;
   progress_ = std::clamp<std::int64_t>(progress, -1, most_steps);
   over_since_.reset();
@@ -146,6 +125,13 @@ void Participant::ready(std::uint16_t port, std::int64_t progress, bool apart) {
 
 void Participant::idle() {
   works_ = ready_ = false;
+  drop_place();
+}
+
+// Its launcher ended, or asked again, before it had the place: the workers of that round never
+// began.
+void Participant::drop_place() {
+  untaken_ = untaken_ || place_.has_value();
   place_.reset();
 }
 
@@ -156,7 +142,10 @@ void Participant::leave(Time until) {
 
 void Participant::saw(Time before, Duration passed) {
   watch(passed);
+  const Member* me = record_.find(settings_.id);
+  given_back_ = given_back_ || (me != nullptr && me->given_back);
   take_place();
+  if (ready_) forget_last();
   watch_leavers(before);
   const bool over = works_ && record_.phase != Phase::Done &&
                     (record_.phase != Phase::Training || record_.round != in_round_);
@@ -164,6 +153,13 @@ void Participant::saw(Time before, Duration passed) {
   if (is_done() && !done_since_) done_since_ = looked_at_;
   if (!over) over_since_.reset();
   if (over && !over_since_) over_since_ = looked_at_;
+}
+
+// A later round has begun, and this machine has not seen it, or with another launcher: how its
+// workers ended in the one before is said, and would count a second time. In that one they never
+// began.
+void Participant::forget_last() {
+  if (record_.round > in_round_) last_ = {.apart = is_ranked(record_, settings_.id)};
 }
 
 void Participant::watch(Duration passed) {
@@ -188,14 +184,14 @@ void Participant::take_place() {
   for (const std::string& id : record_.ranks) {
     const Member* member = record_.find(id);
     if (member == nullptr) return;  // it is over already
-    place.machines.push_back({member->name, member->address, member->port});
+    place.machines.push_back({id, member->name, member->address, member->port});
   }
   // Else it was formed with a launcher before this one.
   if (place.machines[place.rank].port != port_) return;
   place_ = std::move(place);
   in_round_ = record_.round;
   leads_ = place_->rank == 0;
-  ready_ = false;
+  ready_ = said_ = false;
   works_ = true;
   leavers_.clear();
 }
@@ -212,7 +208,10 @@ void Participant::watch_leavers(Time before) {
   }
 }
 
-std::optional<Place> Participant::place() { return std::exchange(place_, std::nullopt); }
+std::optional<Place> Participant::place() {
+  if (place_) untaken_ = false;
+  return std::exchange(place_, std::nullopt);
+}
 
 bool Participant::is_gone() const {
   return gone_ && looked_ && (is_done() || record_.find(settings_.id) == nullptr);
@@ -251,7 +250,7 @@ std::string Participant::waits_for() const {
   if (!looked_) return "S3's answer";
   if (const Member* me = record_.find(settings_.id); me != nullptr && me->left_out)
     return "the gang's end: since this machine came they did not all reach one another, and the "
-           "others go on without it";
+           "others go on without it as long as they are enough";
   const std::size_t ready = count(record_, is_ready);
   if (ready < settings_.min)
     return std::to_string(settings_.min) + " machines at least: " + std::to_string(ready) +
@@ -280,7 +279,7 @@ Record Participant::wanted(Time now) const {
   if (record.phase == Phase::Failed) {
     if (was_open_) return record;
     record.phase = Phase::Forming;
-    record.failures = record.apart = 0;
+    record.failures = record.apart = record.torn = 0;
     record.ranks.clear();
   }
   join(record, now);
@@ -293,13 +292,20 @@ Record Participant::wanted(Time now) const {
 void Participant::join(Record& record, Time now) const {
   Member* me = record.find(settings_.id);
   if (me == nullptr && (is_leaving() || record.members.size() >= most_members)) return;
-  if (me == nullptr)
-    me = &record.members.emplace_back(Member{.id = settings_.id, .name = settings_.name});
+  if (me == nullptr) {
+    Member joins{.id = settings_.id, .name = settings_.name};
+    joins.faults = faults_of(record, joins);
+    me = &record.members.emplace_back(std::move(joins));
+  }
   me->ready = ready_;
-  me->apart = ready_ && apart_;
+  me->apart = ready_ && last_.apart;
+  me->missed = ready_ ? last_.missed : "";
+  me->end = ready_ ? last_.end : End::Other;
+  me->replaced = settings_.replaced;
   if (ready_) {
     me->address = settings_.address;
     me->port = port_;
+    record.newest = std::max(record.newest, progress_);
   }
   if (leaves_at_ && (!me->leaves_in || sooner_))
     me->leaves_in = std::clamp(*leaves_at_ - now, Duration(0), longest_leave);
@@ -340,44 +346,11 @@ bool Participant::waited(const Record& record) const {
 
 void Participant::form(Record& record) const {
   if (record.phase != Phase::Forming) return;
+  if (steady_ >= settings_.until_taken_back && take_back(record, settings_)) return;
   const std::size_t ready = count(record, is_ready);
   if (ready == 0 || ready < settings_.min || !waited(record)) return;
-  const bool first = record.round == 0, lost = has_lost_one(record);
-  const bool fell_apart = count(record, is_apart) > 0, apart = fell_apart && !lost;
-  record.apart = apart ? record.apart + 1 : 0;
-  for (Member& each : record.members)
-    each.trained = each.trained || (!fell_apart && is_ranked(record, each.id));
-  if (record.apart >= settings_.most_apart_with_new) leave_out_one(record);
-  auto ranks = ranks_of(record, settings_.size);
-  const bool progressed = progress_ > record.progress, grown = has_grown(record, ranks);
-  // Whose trainer never began has not failed, nor has one that was asked to stop for others.
-  if (lost || first || (grown && progressed))
-    record.failures = 0;
-  else if (!apart && !grown)
-    record.failures = progressed ? 1 : record.failures + 1;
-  record.progress = std::max(record.progress, progress_);
-  for (Member& each : record.members)
-    if (std::ranges::find(ranks, each.id) != ranks.end()) each.ready = each.apart = false;
-  if (record.failures > settings_.most_failures || record.apart > settings_.most_apart) {
-    record.phase = Phase::Failed;
-    return;
-  }
-  record.ranks = std::move(ranks);
-  record.phase = Phase::Training;
-  ++record.round;
-}
-
-// The last that came, where enough stay without it that have trained together.
-void Participant::leave_out_one(Record& record) const {
-  if (count(record, is_ready) <= settings_.min ||
-      count(record, [](const Member& each) { return is_ready(each) && each.trained; }) == 0)
-    return;
-  for (auto id = record.ranks.rbegin(); id != record.ranks.rend(); ++id) {
-    Member* const member = record.find(*id);
-    if (member == nullptr || !is_ready(*member) || member->trained) continue;
-    member->left_out = true;
-    return;
-  }
+  // A machine that was killed is in the record until its lease is over.
+  begin_round(record, settings_, [this](const Member& member) { return !lives(member); });
 }
 
 }  // namespace spotter::gang

@@ -31,6 +31,7 @@ struct Settings {
   std::string address;  // where the others reach this machine
   std::size_t size = 1;
   std::size_t min = 1;
+  bool replaced = false;  // Member::replaced
   Duration lease{60'000};
   Duration margin{15'000};
   Duration look_every{1'000};
@@ -47,8 +48,20 @@ struct Settings {
   // network may be away for long. With these pauses, each as much longer than the one before, and
   // the ten seconds that a machine tries, that is half an hour.
   std::uint32_t most_apart = 50;
-  // Of these, until one that was in no round before is left out: it may be what they do not reach.
+  // Rounds that lost their connections after the workers began, without a new checkpoint: a network
+  // that is away would have been found out before they did.
+  std::uint32_t most_torn = 5;
+  // Of each of the two, until one that was in no round before is left out: it may be what they do
+  // not reach.
   std::uint32_t most_apart_with_new = 3;
+  // Until one that was left out is taken back, where too few stay: a fleet may launch another
+  // meanwhile.
+  Duration until_taken_back{300'000};
+  // The second time that a machine is the reason for a round's end is no accident.
+  std::uint32_t most_faults = 1;
+  // After so many rounds with a new checkpoint, and without one that hung or was apart between
+  // them, it would be the first time again.
+  std::uint32_t rounds_to_forget = 3;
   Duration apart_pause{2'000};
   Duration longest_apart_pause{30'000};
 
@@ -76,12 +89,19 @@ struct Seen {
 // A round that this machine is in.
 struct Place {
   struct Machine {
-    std::string name, address;
+    std::string id, name, address;
     std::uint16_t port = 0;  // of the store that it keeps, or would keep
   };
   std::uint64_t round = 0;
   std::size_t rank = 0;  // among the machines; 0 leads
   std::vector<Machine> machines{};
+};
+
+// What became of this machine's workers in the last round.
+struct Last {
+  End end = End::Other;
+  bool apart = false;    // they never began: it could not reach another machine of the round, ...
+  std::string missed{};  // ... Member::missed
 };
 
 // Why the workers should save and stop, soon.
@@ -102,9 +122,9 @@ class Participant {
   void unanswered(Time now);  // or unclear: the write may have been done, or be done later
 
   // Its workers have ended, or never began, and it has a store at that port. `progress`: the step
-  // of the newest checkpoint; -1: there is none. `apart`: the workers never began, since it could
-  // not reach another machine of the round. Answered by place(), or by refuses().
-  void ready(std::uint16_t port, std::int64_t progress, bool apart = false);
+  // of the newest checkpoint; -1: there is none. Answered by place(), or by refuses(). A launcher
+  // that follows one that waited knows of no end: what that one said remains.
+  void ready(std::uint16_t port, std::int64_t progress, Last last = {});
   // Its workers have ended, and its launcher is not yet ready().
   void idle();
   // A notice: it trains on until then, and is in no further round. A time that is over: it stops
@@ -119,11 +139,18 @@ class Participant {
   // The new round that it is in, once; its workers then run until ready().
   std::optional<Place> place();
   // A launcher that waits for a round waits in vain.
-  bool refuses() const { return is_leaving() || is_done() || has_failed() || is_foreign(); }
+  bool refuses() const {
+    return is_leaving() || is_done() || has_failed() || is_foreign() || given_back_;
+  }
+  // It was the reason for a round's end too often, and its agent is to end it.
+  bool is_given_back() const { return given_back_; }
   bool is_done() const { return looked_ && record_.phase == Record::Phase::Done; }
   bool has_failed() const { return looked_ && was_open_ && record_.phase == Record::Phase::Failed; }
-  // Of that: its machines did not reach one another, whatever the trainer did.
-  bool fell_apart() const { return has_failed() && record_.apart > settings_.most_apart; }
+  // Of that: its machines did not reach one another, or lost one another, whatever the trainer did.
+  bool fell_apart() const {
+    return has_failed() &&
+           (record_.apart > settings_.most_apart || record_.torn > settings_.most_torn);
+  }
   // The record is of another job of this name.
   bool is_foreign() const { return foreign_; }
   bool is_gone() const;
@@ -145,10 +172,11 @@ class Participant {
   void join(Record& record, Time now) const;
   void drop_the_dead(Record& record) const;
   void form(Record& record) const;
-  void leave_out_one(Record& record) const;
   bool waited(const Record& record) const;
   bool lives(const Member& member) const;
   void saw(Time now, Duration passed);
+  void forget_last();
+  void drop_place();
   void watch(Duration passed);
   void watch_leavers(Time before);
   void take_place();
@@ -173,7 +201,10 @@ class Participant {
   Time sent_{}, accepted_{};  // when that was; when the last one was sent that S3 has taken
 
   bool ready_ = false, finished_ = false, works_ = false, gone_ = false, leads_ = false;
-  bool apart_ = false;
+  bool given_back_ = false;
+  Last last_;
+  bool said_ = false;     // to ready(), and no workers have begun since
+  bool untaken_ = false;  // a place of `in_round_`: no launcher has had it, nor another since
   std::uint16_t port_ = 0;
   std::int64_t progress_ = -1;
   std::optional<Time> leaves_at_;

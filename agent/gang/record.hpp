@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,15 @@
 
 namespace spotter::gang {
 
+// How a machine's workers ended in the last round, by what they and torchrun said.
+enum class End : std::uint8_t {
+  Other,   // nobody said
+  Ended,   // by `spotter gang`: their round was over, or its own lease
+  Torn,    // a connection to another machine was lost, or nothing came over it any more
+  Failed,  // by themselves
+  Hung     // one of them: it did no step for long, and waited for no other
+};
+
 struct Member {
   std::string id{};         // of one process on one machine: no two ever have the same
   std::string name{};       // of the machine, for people
@@ -25,12 +35,21 @@ struct Member {
   bool ready = false;
   std::string address{};
   std::uint16_t port = 0;
-  bool apart = false;    // it could not reach another machine of the last round
+  End end = End::Other;  // while it is ready
+  bool apart = false;    // it could not reach another machine of the last round, ...
+  std::string missed{};  // ... whose id this is; empty: that cannot be said
   bool trained = false;  // it was in a round whose machines reached one another
-  // The gang goes on without it, for good: since it came the others did not reach one another.
+  // How often it was the reason that a round ended: it alone said that a worker of it hung, or most
+  // others did not reach it.
+  std::uint32_t faults = 0;
+  bool replaced = false;    // its fleet launches another machine in its place
+  bool given_back = false;  // its agent ends it: for its faults, or in the place of `left_out`
+  // The gang goes on without it, as long as enough are left: since it came the others did not reach
+  // one another.
   bool left_out = false;
   // It has a notice. How long the others may count on it, from this write on; zero: not at all.
   std::optional<Duration> leaves_in{};
+  std::string unknown{};  // Record::unknown, of this member
 
   bool operator==(const Member&) const = default;
 };
@@ -46,11 +65,20 @@ struct Record {
   Phase phase = Phase::Forming;
   std::uint64_t round = 0;
   std::vector<std::string> ranks{};  // of `round`: ids, the leader first
-  std::uint32_t failures = 0;  // rounds in succession that ended by themselves, without progress
-  std::uint32_t apart = 0;     // rounds in succession whose machines did not reach one another
-  std::int64_t progress = -1;  // the newest checkpoint's step when `round` began
+  std::uint32_t failures = 0;    // rounds in succession that ended by themselves, without progress
+  std::uint32_t apart = 0;       // rounds in succession whose machines did not reach one another
+  std::uint32_t torn = 0;        // ... that lost one another later, since the newest checkpoint
+  std::uint32_t given_back = 0;  // machines, since faults were forgotten
+  std::uint32_t sound = 0;       // rounds with a new checkpoint since a machine hung, or was apart
+  std::int64_t progress = -1;    // the newest checkpoint's step when `round` began
+  std::int64_t newest = -1;  // ... that a member has seen: who begins a round may not have looked
   std::vector<Member> members{};
+  // Member::faults of machines whose process has ended, by their names: the next one's are these.
+  std::map<std::string, std::uint32_t> faults{};
   std::string writer{};  // of this write: no two writes have the same
+  // What a later version has written beside all of this, as one JSON object: each write hands it
+  // on, or a gang whose machines have two versions would lose it. Empty: nothing.
+  std::string unknown{};
 
   const Member* find(std::string_view id) const;
   Member* find(std::string_view id);
@@ -61,6 +89,10 @@ struct Record {
 inline constexpr std::size_t most_members = 256;
 inline constexpr std::size_t longest_text = 256;         // an id, a name, an address
 inline constexpr std::size_t longest_record = 1U << 20;  // in bytes
+// Of `unknown`, in bytes: with all else at its limit, too, what was read can be written and read
+// again, or one machine's write would stop all for ever.
+inline constexpr std::size_t longest_unknown = 1U << 14;
+inline constexpr std::size_t longest_unknown_of_a_member = 512;
 inline constexpr std::int64_t most_steps = 1LL << 48;
 inline constexpr Duration longest_leave = std::chrono::days(7);
 

@@ -75,6 +75,7 @@ Turn StallWatch::look(Time now, const std::vector<RankSeen>& ranks) {
   words_ = !hang.empty()          ? "hangs: " + hang
            : !say_nothing.empty() ? "hangs, or waits, and does not say where: " + say_nothing
                                   : "waits for a rank elsewhere that hangs";
+  end_ = !hang.empty() ? End::Hung : say_nothing.empty() ? End::Torn : End::Other;
   rest();
   return Turn::End;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "agent/base/names.hpp"
+#include "agent/gang/record.hpp"
 
 namespace spotter::gang {
 
@@ -36,6 +37,9 @@ class StallWatch {
   Turn look(Time now, const std::vector<RankSeen>& ranks);
   // Of the last End, for a person: which ranks hang, and where.
   const std::string& words() const { return words_; }
+  // ... and whose fault it is: Hung: a rank's here; Torn: these only wait, on a machine or a
+  // network elsewhere; Other: it cannot be seen.
+  End end() const { return end_; }
 
  private:
   Duration limit_;
@@ -43,6 +47,7 @@ class StallWatch {
   Time since_{};                    // they have not changed
   std::optional<Time> asked_;
   std::string words_;
+  End end_ = End::Other;
 };
 
 // Waits for others, by the innermost call of its stack: in a collective, or in the backward pass,

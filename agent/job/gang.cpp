@@ -13,13 +13,14 @@ namespace {
 const Scalar<wire::S3Location> gang_prefix{"where in S3, such as s3://bucket/gangs",
                                            parse_s3_prefix};
 const Scalar<int> machine_count{"a number of machines", parse_between<1, 128>};
+const Scalar<int> step_count{"a number of steps; 0: none", parse_between<0, 1'000'000>};
 
 // A beat is a sixth of it, and several reads and writes have to fit into that.
 const Scalar<Duration> gang_lease{"a duration such as 60s", parse_lease<6>};
 
 Result<Duration> parse_stall(std::string_view text) {
   if (text == "never" || text == "0" || text == "0s") return Duration(0);
-  const auto stall = duration.parse(text);
+  auto stall = duration.parse(text);
   if (!stall) return failure(stall.error().message + "; `never` turns it off");
   if (*stall >= std::chrono::seconds(30)) return stall;
   return failure(in_quotes(text) +
@@ -56,6 +57,17 @@ void finish_launch(Reader& reader, const Node& node, Job& job) {
                    "is `never` or `always` for a job with `gang:`: one instance on demand is no "
                    "gang");
   const auto places = std::max(launch.zones.size(), launch.subnets.size());
+  if (!launch.placement_group.empty() && places != 1)
+    reader.problem(node, "launch.placement_group",
+                   "lies in one zone: name one in `zones`, or one of `subnets`");
+  // Its traffic leaves neither the zone nor what the group lets through.
+  if (launch.efa && places != 1)
+    reader.problem(node, "launch.efa",
+                   "stays in one zone: name one in `zones`, or one of `subnets`");
+  if (launch.efa && launch.security_groups.empty())
+    reader.problem(node, "launch.efa",
+                   "needs `security_groups:` with one that lets all traffic in from itself and out "
+                   "to itself");
   if (places > 1 && launch.type == FleetKind::AutoScalingGroup)
     reader.problem(node, "launch",
                    "an Auto Scaling group spreads its instances over all its zones: give a gang "
@@ -105,6 +117,7 @@ Reader::Take gang(Reader& reader, std::optional<Gang>& gang) {
                 {"min", optional, reader.scalar(gang->min, machine_count)},
                 {"at", required, reader.expanded(gang->at, gang_prefix)},
                 {"lease", optional, reader.scalar(gang->lease, gang_lease)},
+                {"copy_every", optional, reader.scalar(gang->copy_every, step_count)},
                 {"stall", optional, reader.scalar(gang->stall, gang_stall)}});
     if (gang->min == 0) gang->min = gang->size;
   };
@@ -157,7 +170,8 @@ std::string with_torchrun(std::string_view command) {
   return std::string(command);
 }
 
-std::string in_gang(const Job& job, const std::string& program, const std::string& line) {
+std::string in_gang(const Job& job, const std::string& program, const std::string& line,
+                    bool replaced) {
   if (!job.gang) return line;
   const auto processes = job.trainer.gpus == all_gpus
                              ? std::string("gpu")
@@ -171,10 +185,12 @@ std::string in_gang(const Job& job, const std::string& program, const std::strin
         {" --min ", std::to_string(job.gang->min)},
         {" --lease ", std::to_string(job.gang->lease.count())},
         {" --stall ", std::to_string(job.gang->stall.count())},
+        {" --copy-every ", std::to_string(job.gang->copy_every)},
         {" --home ", job.trainers_home()},
         {" --checkpoints ", job.checkpoints.directory},
         {" --processes ", processes}})
     words += option + wire::shell_quoted(value);
+  if (replaced) words += " --replaced";
   if (!job.trainer.result.empty()) words += " --result " + wire::shell_quoted(job.trainer.result);
   return words + " -- \"$SHELL\" -c " + wire::shell_quoted(line);
 }

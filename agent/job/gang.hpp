@@ -5,7 +5,7 @@
 
 namespace spotter::config {
 
-// {size: 4, min: 2, at: s3://bucket/prefix, lease: 60s, stall: 10m}
+// {size: 4, min: 2, at: s3://bucket/prefix, lease: 60s, stall: 10m, copy_every: 20}
 Reader::Take gang(Reader& reader, std::optional<Gang>& gang);
 
 // Appends the job's name to the prefix. Reports settings that a gang cannot have, or not yet.
@@ -17,8 +17,10 @@ std::string with_torchrun(std::string_view command);
 
 // The shell's line for the trainer of a gang's member: `program` is ours, `line` the trainer's own.
 // `spotter gang` stands between: it has torchrun start the workers with those of the other
-// machines. Of any other job `line`, as it is.
-std::string in_gang(const Job& job, const std::string& program, const std::string& line);
+// machines. Of any other job `line`, as it is. `replaced`: a fleet launches another machine in the
+// place of this one.
+std::string in_gang(const Job& job, const std::string& program, const std::string& line,
+                    bool replaced = false);
 
 // A machine's name as a member: of its letters, digits, dots, underscores and dashes.
 std::string member_name(std::string_view host);

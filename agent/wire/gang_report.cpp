@@ -6,14 +6,15 @@
 #include <cmath>
 #include <utility>
 
+#include "agent/base/number_text.hpp"
 #include "agent/wire/datagram.hpp"
 
 namespace spotter::wire {
 namespace {
 
 constexpr std::string_view gang_key = "X_SPOTTER_GANG_";
-constexpr std::array<std::string_view, 6> reasons = {"first",  "left",  "lost",
-                                                     "joined", "apart", "failed"};
+constexpr std::array<std::string_view, 7> reasons = {"first", "left", "lost",  "joined",
+                                                     "apart", "torn", "failed"};
 constexpr std::array<std::string_view, 5> doings = {"trains", "waits", "awaited", "leaves",
                                                     "spare"};
 constexpr double longest_seconds = 1e9;  // a longer time is a mistake
@@ -24,17 +25,13 @@ bool is_one_of(std::string_view word, const Words& words) {
 }
 
 std::optional<std::uint64_t> gang_count(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = failed == std::errc{} && end == text.data() + text.size();
-  return whole && value <= INT64_MAX ? std::optional(value) : std::nullopt;
+  const auto value = number_of_text<std::uint64_t>(text);
+  return value && *value <= INT64_MAX ? value : std::nullopt;
 }
 
 double gang_seconds(std::string_view text) {
-  double value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = failed == std::errc{} && end == text.data() + text.size();
-  return whole && std::isfinite(value) ? std::clamp(value, 0.0, longest_seconds) : 0;
+  const auto value = number_of_text<double>(text);
+  return value && std::isfinite(*value) ? std::clamp(*value, 0.0, longest_seconds) : 0;
 }
 
 std::string seconds_text(double seconds) {
@@ -160,6 +157,7 @@ std::string gang_reason(const Json& gang) {
   const std::string why = text_field(gang, "why"), who = text_field(gang, "who");
   if (why == "first") return "the first";
   if (why == "apart") return "the machines did not reach one another";
+  if (why == "torn") return "the machines lost one another";
   if (why == "failed") return "the trainer failed";
   if (why == "lost") return who + " was lost";
   return why == "left" || why == "joined" ? who + " " + why : "";

@@ -31,7 +31,7 @@ struct GangReport {
   std::string leader = {};       // of the round: a machine's name
   std::string waits_for = {};    // empty: this machine waits for nobody
   std::uint64_t rounds = 0;      // that this machine was in
-  std::string why = {};          // of the last: first, left, lost, joined, apart, failed
+  std::string why = {};          // of the last: first, left, lost, joined, apart, torn, failed
   std::string who = {};          // the machines that are the reason
   double took = 0;               // seconds until it had begun
   double trained = 0;            // seconds in rounds, of this machine

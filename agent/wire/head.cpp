@@ -67,6 +67,9 @@ std::string to_json(const Head& head) {
                          {"bytes", head.bytes}};
   if (!head.id.empty()) json["id"] = head.id;
   if (head.newest >= 0) json["newest"] = head.newest;
+  if (head.attempt != 0) json["attempt"] = head.attempt;
+  if (head.s3_writes != 0) json["s3_writes"] = head.s3_writes;
+  if (head.s3_reads != 0) json["s3_reads"] = head.s3_reads;
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -87,6 +90,11 @@ Result<Head> parse_head(std::string_view text) {
   if (!read_number(*json, "commits", most_of_head - 1, head.commits) ||
       !read_number(*json, "bytes", most_of_head, head.bytes))
     return failure("its counts are no numbers");
+  for (const auto& [key, count] : {std::pair{"attempt", &head.attempt},
+                                   {"s3_writes", &head.s3_writes},
+                                   {"s3_reads", &head.s3_reads}})
+    if (json->contains(key) && !read_number(*json, key, most_of_head, *count))
+      return failure(std::string("its ") + key + " is no number");
   if (json->contains("newest")) {
     std::uint64_t newest = 0;
     if (!read_number(*json, "newest", most_of_head, newest))

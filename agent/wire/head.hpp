@@ -27,9 +27,15 @@ struct Head {
   // One more with each commit: no two versions of a head have the same bytes, so that an old write
   // that arrives late is refused.
   std::uint64_t commits = 0;
+  // Of an experiment that machines claim one after the other (sweep/claim.hpp): the token of the
+  // claim by which the holder has it. 0: it is not claimed.
+  std::uint64_t attempt = 0;
   std::string manifest;      // "manifests/7-SUM.json"; empty: nothing is committed
   std::int64_t newest = -1;  // the step of the newest checkpoint in it; -1: none
   std::uint64_t bytes = 0;   // of all its files
+  // Requests to S3 of the session that released it, which its ledger has not: those of the last
+  // commit, and what followed. The next session counts them.
+  std::uint64_t s3_writes = 0, s3_reads = 0;
   friend bool operator==(const Head&, const Head&);
 };
 

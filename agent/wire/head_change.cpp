@@ -19,6 +19,15 @@ HeadChange written(Head next, bool again) {
 
 bool is_lease_over(Duration age) { return age > head_lease * leases_in_span + lease_margin; }
 
+std::optional<bool> is_gone_by_claim(const SeenHead& seen, std::uint64_t attempt) {
+  if (seen.head.attempt == 0 || attempt == 0) return std::nullopt;
+  return seen.head.attempt < attempt || is_lease_over(seen.age);
+}
+
+bool is_of_later_claim(const SeenHead& seen, std::uint64_t attempt) {
+  return attempt != 0 && seen.head.attempt > attempt && !is_lease_over(seen.age);
+}
+
 bool is_held(const Head& head, const HeadHolder& holder) {
   return head.epoch.number == holder.epoch && head.epoch.holder == holder.name &&
          head.epoch.state == decide::Epoch::State::Using;
@@ -28,9 +37,14 @@ bool is_held(const Head& head, const HeadHolder& holder) {
 HeadChange to_epoch(const SeenHead& seen, const decide::Epoch& next, const HomeNames& names) {
   const decide::Epoch& old = seen.head.epoch;
   if (old.number + 1 != next.number) return {HeadChange::Kind::Lost, {}, false};
+  if (next.state == decide::Epoch::State::Using && is_of_later_claim(seen, names.attempt))
+    return {HeadChange::Kind::Lost, {}, false};
   Head head = seen.head;
   head.epoch = next;
   head.job = names.job;
+  head.attempt = names.attempt;
+  head.s3_writes = names.s3_writes;
+  head.s3_reads = names.s3_reads;
   if (head.id.empty()) head.id = names.id;
   return written(std::move(head), old.holder == next.holder);
 }

@@ -3,6 +3,8 @@
 // again. Pure: act/home.cpp asks S3, and tests/simulate plays the same judgements.
 #pragma once
 
+#include <optional>
+
 #include "agent/base/names.hpp"
 #include "agent/wire/head.hpp"
 
@@ -18,6 +20,16 @@ struct SeenHead {
 inline constexpr Duration head_lease{60'000};
 // Of a holder that is no instance, or that EC2 does not know: it is gone.
 bool is_lease_over(Duration age);
+// Whether the holder of a head that is in use is gone, as the claims by which it and this session
+// (`attempt`) have the experiment say. Of two attempts only the later has the claim: it waits for
+// no end of the earlier one's machine, whose trainer the lease of the claim has ended. Of another
+// one the head's own lease says it, as a machine lives on when its experiment has ended. None: one
+// of the two has no claim.
+std::optional<bool> is_gone_by_claim(const SeenHead& seen, std::uint64_t attempt);
+// Whether a later claim than this session's (`attempt`) was at the home within a lease: the session
+// woke up after its own claim was over, and takes nothing, not even what is released. After that
+// time it may: claims that a person removed are counted from 1 again.
+bool is_of_later_claim(const SeenHead& seen, std::uint64_t attempt);
 
 struct HeadHolder {
   std::uint32_t epoch = 0;
@@ -40,6 +52,8 @@ struct HeadChange {
 struct HomeNames {
   std::string job;
   std::string id;  // where the head has none yet
+  std::uint64_t attempt = 0;
+  std::uint64_t s3_writes = 0, s3_reads = 0;  // of a release
 };
 HeadChange to_epoch(const SeenHead& seen, const decide::Epoch& next, const HomeNames& names);
 // Of `content` its manifest, newest and bytes.

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """How long a gang of four stands still when one of it goes: from a notice, and from a kill without
-one, until all survivors step again; beside plain torchrun with its c10d rendezvous."""
+one, also with a copy of the state in memory every ten steps, until all survivors step again; beside
+plain torchrun with its c10d rendezvous."""
 
 import argparse
 import json
@@ -19,6 +20,16 @@ from emulator import Emulator
 
 SIZE, LEAST, TARGET = 4, 2, 15.0  # seconds
 PATIENCE = 200
+
+
+class Copied(gangs.Gang):
+    """With copies of the state in memory."""
+
+    def __init__(self, world, **options):
+        memory = world.workplace / f"memory-{options['name']}"
+        memory.mkdir()
+        super().__init__(world, SPOTTER_GANG_COPY_EVERY="10", SPOTTER_GANG_MEMORY=str(memory),
+                         **options)
 
 
 class Plain(gangs.Gang):
@@ -78,6 +89,7 @@ def main():
     figures, world = {}, Emulator(harness.BINARIES, name="bench", mode="user")
     try:
         for what, kind, go in (("notice", gangs.Gang, "notice"), ("kill", gangs.Gang, "kill"),
+                               ("kill, copies", Copied, "kill"),
                                ("kill, plain torchrun", Plain, "kill")):
             rounds = [one(world, kind, f"{go}-{kind.__name__.lower()}-{number}", go)
                       for number in range(options.rounds)]
@@ -90,7 +102,8 @@ def main():
         world.close()
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1) + "\n")
-    ours = [each["seconds"] for what in ("notice", "kill") for each in figures[what]]
+    ours = [each["seconds"] for what in ("notice", "kill", "kill, copies")
+            for each in figures[what]]
     missed = max(ours) > TARGET or max(each["repeated"] for each in figures["notice"]) > 0
     if missed:
         print(f"missed: at most {TARGET:g} s, and no step again after a notice")

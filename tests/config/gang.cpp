@@ -111,12 +111,47 @@ TEST(Gang, IsLaunchedAsOneFleetWithTheZoneFirstNamedPreferred) {
             Allocation::LowestPrice);
 }
 
+TEST(Gang, IsPutIntoAPlacementGroupWhereItSaysSo) {
+  const auto group = [](const std::string& more) {
+    const auto job = parse_job(gang_on_fleet + more + "}\n", as_root);
+    EXPECT_TRUE(job) << describe(job.error(), "job.yaml");
+    return job ? job->launch->placement_group : "?";
+  };
+  EXPECT_EQ(group(""), "");
+  EXPECT_EQ(group(", placement_group: none"), "");
+  EXPECT_EQ(group(", placement_group: own, zones: [a]"), own_placement_group);
+  EXPECT_EQ(group(", placement_group: mine, subnets: [subnet-1]"), "mine");
+  EXPECT_NE(gang_problem("job: a\nstorage: {folder: {path: /data}}\ntrainer: {command: x}\nlaunch: "
+                         "{image: ami-1, instance_types: g5.xlarge, profile: p, placement_group: "
+                         "own}\n")
+                .find("is for a job with `gang:`"),
+            std::string::npos);
+}
+
+TEST(Gang, HasEfaInOneZoneWithASecurityGroup) {
+  const std::string with = ", efa: true, zones: [a], security_groups: [sg-1]";
+  const auto job = parse_job(gang_on_fleet + with + "}\n", as_root);
+  ASSERT_TRUE(job) << describe(job.error(), "job.yaml");
+  EXPECT_TRUE(job->launch->efa);
+  EXPECT_FALSE(parse_job(gang_on_fleet + "}\n", as_root).value().launch->efa);
+  EXPECT_NE(gang_problem("job: a\nstorage: {folder: {path: /data}}\ntrainer: {command: x}\nlaunch: "
+                         "{image: ami-1, instance_types: g5.xlarge, profile: p, efa: true}\n")
+                .find("launch.efa: is for a job with `gang:`"),
+            std::string::npos);
+}
+
 TEST(Gang, IsNotLaunchedAsWhatCannotBeOne) {
   const auto says = [](const std::string& more, const std::string& words) {
     const auto problem = gang_problem(gang_on_fleet + more + "}\n");
     EXPECT_NE(problem.find(words), problem.npos) << more << "\n" << problem;
   };
   says(", capacity: 3", "launch.capacity: is not gang.size");
+  says(", placement_group: own", "launch.placement_group: lies in one zone");
+  says(", placement_group: own, zones: [a, b]", "launch.placement_group: lies in one zone");
+  says(", placement_group: 'a b', zones: [a]", "is no name of a placement group");
+  says(", efa: true, zones: [a]", "launch.efa: needs `security_groups:`");
+  says(", efa: true, zones: [a, b], security_groups: [sg-1]", "launch.efa: stays in one zone");
+  says(", efa: true, security_groups: [sg-1]", "launch.efa: stays in one zone");
   says(", on_demand: after 5m", "one instance on demand is no gang");
   says(", type: auto-scaling-group, zones: [a, b]", "give a gang one zone or subnet");
   EXPECT_EQ(gang_problem(gang_on_fleet + ", type: auto-scaling-group, zones: [a]}\n"), "");
@@ -125,6 +160,8 @@ TEST(Gang, IsNotLaunchedAsWhatCannotBeOne) {
 TEST(Gang, IsDoneWhenItsResultIsThere) {
   auto job = *parse_job(gang_on_folder + "gang: {size: 2, at: 's3://bucket'}\n", as_root);
   EXPECT_EQ(in_gang(job, "spotter", "x").find("--result"), std::string::npos);
+  EXPECT_EQ(in_gang(job, "spotter", "x").find("--replaced"), std::string::npos);
+  EXPECT_NE(in_gang(job, "spotter", "x", true).find(" --replaced "), std::string::npos);
   job.trainer.result = "result/it's.pt";
   EXPECT_NE(in_gang(job, "spotter", "x").find(" --result " + wire::shell_quoted("result/it's.pt")),
             std::string::npos);

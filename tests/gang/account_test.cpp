@@ -103,6 +103,17 @@ TEST_F(Reported, ThatItsMachinesDidNotReachOneAnother) {
   EXPECT_EQ(account.who, "");
 }
 
+TEST_F(Reported, ThatItsMachinesLostOneAnother) {
+  for (auto& each : world.machines) {
+    each->end = End::Torn;
+    each->ends = true;
+    each->ends_at = world.now;
+  }
+  next_round();
+  EXPECT_EQ(account.why, Why::Torn);
+  EXPECT_EQ(account.who, "");
+}
+
 TEST_F(Reported, ThatNobodyWasTheReason) {
   Machine& other = *world.machines.back();
   other.ends = true;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "agent/gang/rounds.hpp"
 #include "tests/gang/gang_story.hpp"
 
 namespace spotter::gang {
@@ -28,6 +29,33 @@ TEST_F(Gang, FailsWhenItsTrainerFailsAgainAndAgain) {
   world->arrive();
   world->run(seconds(200));
   EXPECT_EQ(world->rounds.size(), 4U);
+}
+
+// It is in the record until its lease is over, and the next round begins long before. On GPUs those
+// that are left are aborted by NCCL, as a trainer is that fails.
+TEST_F(Gang, CountsNoFailureWhereAMachineWasKilled) {
+  begin(3, 3, 2);
+  until_one(seconds(5));
+  for (int killed = 0; killed < 4; ++killed) {
+    world->kill(at(2));
+    for (std::size_t i = 0; i < 2; ++i) {
+      at(i).end = End::Failed;
+      at(i).waits = true;
+    }
+    for (int turn = 0; turn < 5 * 20; ++turn) {
+      world->progress = -2;
+      world->turn();
+    }
+    EXPECT_EQ(world->bucket.record->ranks.size(), 2U);
+    EXPECT_EQ(world->bucket.record->failures, 0U);
+    world->arrive();
+    for (int turn = 0; turn < 5 * 120; ++turn) {
+      world->progress = -2;
+      world->turn();
+    }
+    EXPECT_EQ(world->bucket.record->ranks.size(), 3U);
+  }
+  EXPECT_EQ(world->bucket.record->phase, Record::Phase::Training);
 }
 
 // Its workers wait for the others' in the kernel or on the GPU, and are ended after the grace.
@@ -75,6 +103,24 @@ TEST_F(Gang, LeavesOutANewMachineThatItDoesNotReach) {
   world->arrive();
   world->run(seconds(60));
   EXPECT_EQ(world->bucket.record->ranks, (std::vector<std::string>{"m1", "m2", "m4"}));
+}
+
+// Its fleet has as many as it asks for, with the one that was left out, and launches no other.
+TEST_F(Gang, TakesBackOneThatItLeftOutWhereTooFewAreLeft) {
+  begin(2, 3, 2);
+  until_one(seconds(60));
+  Machine& left_out = world->arrive();
+  left_out.unreachable = true;
+  world->run(seconds(300));
+  ASSERT_TRUE(world->bucket.record->find("m3")->left_out);
+  left_out.unreachable = false;
+  world->kill(at(1));
+  world->run(seconds(200));
+  EXPECT_EQ(world->bucket.record->phase, Record::Phase::Forming) << "another one may come";
+  EXPECT_TRUE(world->bucket.record->find("m3")->left_out);
+  world->run(seconds(300));
+  EXPECT_EQ(world->bucket.record->ranks, (std::vector<std::string>{"m1", "m3"}));
+  EXPECT_TRUE(world->is_one());
 }
 
 // As long as the network between its machines is away, its trainer does not fail: it never begins.
@@ -128,6 +174,179 @@ TEST_F(Gang, CountsATrainersFailuresAcrossRoundsThatWereApart) {
   for (const bool apart : {false, true, false, false}) fail(apart);
   EXPECT_EQ(world->bucket.record->phase, Record::Phase::Failed);
   EXPECT_FALSE(at(0).self->fell_apart());
+}
+
+// The workers of all end, as these say, and there is no new checkpoint.
+struct Torn : Gang {
+  void end(const std::vector<End>& ends, bool progressed = false) {
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      at(i).end = ends[i];
+      at(i).waits = true;
+    }
+    const std::int64_t newest = progressed ? record().progress + 1 : -1;
+    for (int turn = 0; turn < 150; ++turn) {
+      world->progress = newest - 1;
+      world->turn();
+    }
+  }
+  const Record& record() const { return *world->bucket.record; }
+};
+
+TEST_F(Torn, RoundsAreNoFailureOfTheTrainers) {
+  begin(3, 3, 2);
+  until_one(seconds(5));
+  for (int time = 0; time < 4; ++time) end({End::Torn, End::Other, End::Torn});
+  EXPECT_EQ(record().phase, Record::Phase::Training);
+  EXPECT_EQ(record().failures, 0U);
+  EXPECT_EQ(record().torn, 4U);
+}
+
+// All others lose the connection to the one that crashes.
+TEST_F(Torn, RoundsHideNoTrainerThatFailsByItself) {
+  begin(3, 3, 2);
+  until_one(seconds(5));
+  for (int time = 0; time < 3; ++time) end({End::Torn, End::Failed, End::Torn});
+  EXPECT_EQ(record().phase, Record::Phase::Failed);
+  EXPECT_EQ(record().torn, 0U);
+  EXPECT_FALSE(at(0).self->fell_apart());
+}
+
+TEST_F(Torn, RoundsBetweenFailuresHideNone) {
+  begin(2, 2, 2);
+  until_one(seconds(5));
+  for (const End first : {End::Failed, End::Torn, End::Failed, End::Torn, End::Failed})
+    end({first, End::Torn});
+  EXPECT_EQ(record().phase, Record::Phase::Failed);
+}
+
+// S3 was silent for longer than a lease.
+TEST_F(Torn, NorIsARoundAFailureThatAllHadToEnd) {
+  begin(2, 2, 2);
+  until_one(seconds(5));
+  for (int time = 0; time < 5; ++time) end({End::Ended, End::Ended});
+  EXPECT_EQ(record().phase, Record::Phase::Training);
+  EXPECT_EQ(record().failures, 0U);
+  for (int time = 0; time < 3; ++time) end({End::Ended, End::Other});
+  EXPECT_EQ(record().phase, Record::Phase::Failed) << "nobody says why that one ended";
+}
+
+TEST(AFailure, IsAlsoARoundOfWhichNobodyIsHere) {
+  Record record{.job = "home", .round = 3, .ranks = {"m1", "m2"}, .failures = 1};
+  for (const char* id : {"m1", "m2", "m3", "m4"})
+    record.members.push_back({.id = id, .name = id, .ready = id[1] > '2'});
+  begin_round(record, {.job = "home", .size = 2, .min = 2}, [](const Member&) { return false; });
+  EXPECT_EQ(record.ranks, (std::vector<std::string>{"m3", "m4"}));
+  EXPECT_EQ(record.failures, 2U);
+}
+
+// All saved for one that was to join, and left before the next round began.
+TEST(AFailure, IsNoRoundThatSavedAndOfWhichNobodySaysThatItFailed) {
+  for (const End end : {End::Other, End::Failed}) {
+    Record record{.job = "home", .round = 4, .ranks = {"m4"}, .failures = 1, .newest = 45};
+    record.members.push_back({.id = "m4", .name = "m4", .ready = true, .end = end});
+    begin_round(record, {.job = "home", .size = 2, .min = 1}, [](const Member&) { return false; });
+    EXPECT_EQ(record.failures, end == End::Failed ? 1U : 0U);
+    EXPECT_EQ(record.progress, 45);
+  }
+}
+
+// Its own torchrun asked before the round began that made the newest one.
+TEST(AMachineThatWaits, JudgesTheRoundByTheNewestCheckpointThatAnotherHasSeen) {
+  const Time now = Time(seconds(1000));
+  const auto settings = [](const char* id) {
+    return Settings{.job = "home", .id = id, .name = id, .size = 3, .min = 2};
+  };
+  Record record{.job = "home", .phase = Record::Phase::Training, .round = 1, .ranks = {"m1", "m2"}};
+  for (const char* id : {"m1", "m2"}) record.members.push_back({.id = id, .name = id});
+  const auto written = [&](const char* id, std::int64_t progress) {
+    Participant participant(settings(id));
+    participant.ready(4000, progress);
+    participant.next(now);
+    participant.looked(now, Seen{record, "1"});
+    const auto ask = participant.next(now);
+    EXPECT_TRUE(ask && std::holds_alternative<Write>(*ask));
+    return std::get<Write>(*ask).record;
+  };
+  record = written("m1", 12);
+  EXPECT_EQ(record.newest, 12);
+  for (const char* id : {"m1", "m2"}) {
+    Member& member = *record.find(id);
+    member.ready = true;
+    member.apart = false;
+    member.end = End::Torn;
+  }
+  record = written("m3", 4);
+  EXPECT_EQ(record.round, 2U);
+  EXPECT_EQ(record.progress, 12);
+  EXPECT_TRUE(record.find("m1")->trained);
+  EXPECT_TRUE(record.find("m2")->trained);
+  EXPECT_FALSE(record.find("m3")->trained);
+}
+
+// A round of one begins with its own write, and its torchrun may be gone before it has the answer.
+TEST(AFailure, IsNoRoundWhosePlaceNoLauncherHasHad) {
+  const Time now = Time(seconds(1000));
+  for (const bool taken : {false, true}) {
+    Participant alone({.job = "home", .id = "m1", .name = "m1", .size = 1, .min = 1});
+    const auto turn = [&] {
+      const auto ask = alone.next(now);
+      if (!ask) return;
+      if (std::holds_alternative<Write>(*ask))
+        alone.wrote(now, "1");
+      else
+        alone.looked(now, std::nullopt);
+    };
+    alone.ready(4000, -1);
+    for (int i = 0; i < 3; ++i) turn();
+    ASSERT_EQ(alone.record().round, 1U);
+    const bool has = taken && alone.place().has_value();
+    EXPECT_EQ(has, taken);
+    alone.idle();
+    alone.ready(4001, -1, {.end = End::Failed});
+    turn();
+    EXPECT_EQ(alone.record().round, 2U);
+    EXPECT_EQ(alone.record().failures, taken ? 1U : 0U);
+    EXPECT_EQ(alone.record().apart, taken ? 0U : 1U);
+  }
+}
+
+// What NCCL says there is of its own ranks: one of them did not come, say.
+TEST_F(Torn, IsNoRoundOfOneMachine) {
+  begin(1, 1, 1);
+  until_one(seconds(60));
+  for (int time = 0; time < 3; ++time) end({End::Torn});
+  EXPECT_EQ(record().phase, Record::Phase::Failed);
+  EXPECT_EQ(record().torn, 0U);
+  EXPECT_FALSE(at(0).self->fell_apart());
+}
+
+TEST_F(Torn, AgainAndAgainTheGangHasFailed) {
+  begin(2, 2, 2);
+  until_one(seconds(5));
+  for (int time = 0; time < 5; ++time) end({End::Torn, End::Torn});
+  EXPECT_EQ(record().phase, Record::Phase::Training);
+  end({End::Torn, End::Torn});
+  EXPECT_EQ(record().phase, Record::Phase::Failed);
+  EXPECT_TRUE(at(0).self->fell_apart());
+}
+
+TEST_F(Torn, ACheckpointBetweenThemBeginsTheCountAgain) {
+  begin(2, 2, 2);
+  until_one(seconds(5));
+  for (int time = 0; time < 20; ++time) end({End::Torn, End::Torn}, true);
+  EXPECT_EQ(record().phase, Record::Phase::Training);
+  EXPECT_EQ(record().torn, 1U);
+}
+
+// The workers connect, and what is larger than a packet never comes through.
+TEST_F(Torn, SinceANewMachineCameTheGangGoesOnWithoutIt) {
+  begin(2, 3, 2);
+  until_one(seconds(60));
+  world->arrive();
+  until_one(seconds(60));
+  for (int time = 0; time < 3; ++time) end({End::Torn, End::Torn, End::Torn});
+  EXPECT_EQ(record().ranks, (std::vector<std::string>{"m1", "m2"}));
+  EXPECT_EQ(record().phase, Record::Phase::Training);
 }
 
 }  // namespace

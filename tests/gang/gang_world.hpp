@@ -33,6 +33,8 @@ struct Machine {
   std::uint64_t last = 0;  // round that it was in
   bool leaving = false, cut_off = false;
   bool unreachable = false, apart = false;  // for the others; it could not reach one of them
+  std::string missed{};                     // the first of these
+  End end = End::Other;                     // what it says of its workers' next one
   Time until{};                             // it dies then
   Time ends_at{};                           // its workers end then, by themselves
   bool ends = false;
@@ -170,6 +172,8 @@ class GangWorld {
         broken.push_back(id + " leaves, and is in a round");
       if (member != nullptr && member->left_out)
         broken.push_back(id + " is left out, and is in a round");
+      if (member != nullptr && member->given_back)
+        broken.push_back(id + " is given back, and is in a round");
     }
     if (!rounds.emplace(after.round, after.ranks).second) broken.push_back("a round twice");
   }
@@ -181,14 +185,18 @@ class GangWorld {
       if (self.refuses()) return leave(machine);
       if (now < machine.asks_at) return;
       if (!std::exchange(machine.asked, true))
-        self.ready(4000, progress, std::exchange(machine.apart, false));
+        self.ready(4000, progress,
+                   {.end = std::exchange(machine.end, End::Other),
+                    .apart = std::exchange(machine.apart, false),
+                    .missed = std::exchange(machine.missed, "")});
       machine.place = self.place();
       if (!machine.place) return;
       check(machine);
       machine.last = machine.place->round;
       machine.waits = machine.asked = false;
       machine.ends = false;
-      machine.apart = machine.waits = !reaches_all(machine);
+      machine.missed = unreached_by(machine);
+      machine.apart = machine.waits = !machine.missed.empty();
       return;
     }
     const bool stops = machine.leaving || self.must_stop();
@@ -201,7 +209,7 @@ class GangWorld {
     machine.asks_at = now + machine.slow;
   }
   void leave(Machine& machine) {
-    if (!machine.leaving) return;
+    if (!machine.leaving && !machine.self->is_given_back()) return;
     machine.self->go();
     if (machine.self->is_gone()) machine.until = now;
   }
@@ -214,12 +222,14 @@ class GangWorld {
       return in > place.round || (in == place.round && (*found)->waits);
     });
   }
-  bool reaches_all(const Machine& machine) {
-    return std::ranges::none_of(machines, [&](const auto& other) {
-      const auto is_it = [&](const Place::Machine& each) { return each.name == other->id; };
-      return other->unreachable && other->id != machine.id &&
-             std::ranges::any_of(machine.place->machines, is_it);
-    });
+  // The first of its round, by its id; empty: it reaches all.
+  std::string unreached_by(const Machine& machine) const {
+    for (const Place::Machine& each : machine.place->machines) {
+      const auto other =
+          std::ranges::find(machines, each.id, [](const auto& it) { return it->id; });
+      if (other != machines.end() && (*other)->unreachable && each.id != machine.id) return each.id;
+    }
+    return "";
   }
   void check(const Machine& machine) {
     const Place& place = *machine.place;

@@ -254,6 +254,27 @@ TEST_F(Gang, WritesNoNumberThatNobodyReads) {
   EXPECT_TRUE(parse_record(to_json(left)));
 }
 
+// A member that could not look meanwhile would else see the beats that it saw last, and think that
+// the other one has stood still since.
+TEST_F(Gang, OneThatWasDroppedJoinsWithOtherBeatsThanEverBefore) {
+  Participant self(Settings{.job = "home", .id = "m1", .name = "m1", .address = "a"});
+  Time now = Time() + seconds(1000);
+  const Record none{.job = "home"};
+  Record record = none;
+  std::uint64_t beats = 0;
+  for (const bool dropped : {false, false, false, true, false, true}) {
+    if (dropped) record = none;
+    self.looked(now, Seen{record, "etag"});
+    const auto ask = self.next(now);
+    ASSERT_TRUE(ask && std::holds_alternative<Write>(*ask));
+    record = std::get<Write>(*ask).record;
+    EXPECT_GT(record.find("m1")->beats, beats);
+    beats = record.find("m1")->beats;
+    self.wrote(now, "etag");
+    now += seconds(30);
+  }
+}
+
 TEST_F(Gang, IsDoneThoughAMemberLeftInTheLastMoment) {
   begin(3, 3, 2);
   until_one(seconds(5));
@@ -282,6 +303,68 @@ TEST_F(Gang, TouchesNoRecordOfAnotherJob) {
   world->run(seconds(10));
   EXPECT_TRUE(at(0).self->is_foreign());
   EXPECT_EQ(*world->bucket.record, Record{.job = "another"});
+}
+
+// A round that began and was over before it looked is not that one.
+TEST(Participant, SaysOfOneRoundHowItsWorkersEnded) {
+  const Time now{seconds(1000)};
+  Record record{.job = "home", .phase = Record::Phase::Training, .round = 1};
+  record.ranks = {"m1", "m2", "m3"};
+  for (const std::string& id : record.ranks)
+    record.members.push_back({.id = id, .name = id, .address = id, .port = 4000});
+  Participant self({.job = "home", .id = "m1", .name = "m1", .address = "m1", .size = 3, .min = 2});
+  self.ready(4000, -1);
+  ASSERT_TRUE(std::holds_alternative<Look>(self.next(now).value()));
+  self.looked(now, Seen{record, "1"});
+  ASSERT_TRUE(self.place());
+
+  self.ready(4001, -1, {.end = End::Torn});
+  auto ask = self.next(now);
+  EXPECT_EQ(std::get<Write>(ask.value()).record.find("m1")->end, End::Torn);
+  self.refused(now);
+  ASSERT_TRUE(std::holds_alternative<Look>(self.next(now).value()));
+  record.phase = Record::Phase::Forming;
+  record.round = 2;
+  record.find("m1")->port = 4001;
+  record.find("m2")->ready = true;
+  self.looked(now, Seen{record, "2"});
+  ask = self.next(now);
+  EXPECT_TRUE(std::get<Write>(ask.value()).record.find("m1")->ready);
+  EXPECT_EQ(std::get<Write>(ask.value()).record.find("m1")->end, End::Other);
+}
+
+// Its launcher ended while it waited, and the others began with it all the same.
+TEST(Participant, SaysItAlsoOnceOfARoundThatItSawWhileIdle) {
+  const Time now{seconds(1000)};
+  Record record{.job = "home", .phase = Record::Phase::Training, .round = 1};
+  record.ranks = {"m1", "m2"};
+  for (const std::string& id : record.ranks)
+    record.members.push_back({.id = id, .name = id, .address = id, .port = 4000});
+  Participant self({.job = "home", .id = "m1", .name = "m1", .address = "m1", .size = 2, .min = 2});
+  self.ready(4000, -1);
+  ASSERT_TRUE(std::holds_alternative<Look>(self.next(now).value()));
+  self.looked(now, Seen{record, "1"});
+  ASSERT_TRUE(self.place());
+
+  self.ready(4001, -1, {.end = End::Hung});
+  auto ask = self.next(now);
+  EXPECT_EQ(std::get<Write>(ask.value()).record.find("m1")->end, End::Hung);
+  self.refused(now);
+  self.idle();
+  ASSERT_TRUE(std::holds_alternative<Look>(self.next(now).value()));
+  record.round = 2;
+  record.find("m1")->port = 4001;
+  self.looked(now, Seen{record, "2"});
+  for (const End said : {End::Other, End::Hung}) {
+    self.ready(4002, -1, {.end = said});
+    ask = self.next(now);
+    const Member* me = std::get<Write>(ask.value()).record.find("m1");
+    EXPECT_EQ(me->end, End::Other);
+    EXPECT_TRUE(me->apart) << "in that one its workers never began";
+    self.refused(now);
+    ASSERT_TRUE(std::holds_alternative<Look>(self.next(now).value()));
+    self.looked(now, Seen{record, "2"});
+  }
 }
 
 }  // namespace

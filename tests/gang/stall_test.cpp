@@ -44,6 +44,7 @@ TEST_F(Watched, NamesTheRankThatHangsAndNotThoseThatWaitForIt) {
   EXPECT_EQ(after(Duration(1'000), {{0, 7}, {1, 7}}), Turn::Nothing) << "they are still asked";
   EXPECT_EQ(after(Duration(2'000), {{0, 7, waits}, {1, 7, loads}}), Turn::End);
   EXPECT_EQ(watch.words(), "hangs: local rank 1 in train.py:30 in load");
+  EXPECT_EQ(watch.end(), End::Hung);
   EXPECT_EQ(after(minutes(1), {{0, 7}, {1, 7}}), Turn::Nothing) << "the next round begins";
 }
 
@@ -53,6 +54,7 @@ TEST_F(Watched, OneWhoseRanksAllWaitEndsLater) {
   EXPECT_EQ(after(minutes(1), {{0, 7, waits}}), Turn::Nothing);
   EXPECT_EQ(after(minutes(2), {{0, 7, waits}}), Turn::End);
   EXPECT_EQ(watch.words(), "waits for a rank elsewhere that hangs");
+  EXPECT_EQ(watch.end(), End::Torn) << "or for a network";
 }
 
 TEST_F(Watched, OneThatDoesNotSayWhereItIsEndsLater) {
@@ -61,6 +63,7 @@ TEST_F(Watched, OneThatDoesNotSayWhereItIsEndsLater) {
   EXPECT_EQ(after(minutes(1), {{0, 7}}), Turn::Nothing);
   EXPECT_EQ(after(minutes(2), {{0, 7}}), Turn::End);
   EXPECT_EQ(watch.words(), "hangs, or waits, and does not say where: local rank 0");
+  EXPECT_EQ(watch.end(), End::Other);
 }
 
 TEST_F(Watched, AStepWhileItIsAskedEndsNothing) {

@@ -10,10 +10,12 @@
 #include <thread>
 
 #include "agent/gang/record.hpp"
+#include "agent/service/settings.hpp"
 #include "agent/supervise/processes.hpp"
 #include "agent/tools/gang/gang_home.hpp"
 #include "agent/tools/gang/gang_launcher.hpp"
 #include "agent/tools/gang/gang_notice.hpp"
+#include "agent/tools/gang/gang_patience.hpp"
 #include "agent/tools/gang/gang_ranks.hpp"
 
 namespace spotter::command {
@@ -92,6 +94,29 @@ TEST_F(GangTools, TheEndOfARanksStacksIsRead) {
   ASSERT_EQ(seen.size(), 1U);
   EXPECT_TRUE(seen[0].stack.ends_with("the last"));
   EXPECT_LT(seen[0].stack.size(), 100'000U);
+}
+
+// The core takes a trainer that ran for long for one that gets on.
+TEST(AGangsAgent, LeavesItToTheRecordWhetherATrainerGetsOn) {
+  config::Job job;
+  const Duration alone = policy_of(job, false).settled;
+  job.gang.emplace();
+  EXPECT_LT(alone, std::chrono::hours(24));
+  EXPECT_GT(policy_of(job, false).settled, std::chrono::hours(24 * 365));
+}
+
+// A shell that starts torchrun again whenever it is refused never ends by itself.
+TEST(ACommandInVain, IsEndedOnceItHasGoneOnForLong) {
+  GangPatience patience(Duration(60'000));
+  Time now{Duration(5'000)};
+  EXPECT_FALSE(patience.is_over(now, true));
+  EXPECT_FALSE(patience.is_over(now += Duration(59'999), true));
+  EXPECT_FALSE(patience.is_over(now += Duration(1), false)) << "a round may have it again";
+  EXPECT_FALSE(patience.is_over(now, true));
+  EXPECT_FALSE(patience.is_over(now + Duration(59'999), true));
+  EXPECT_TRUE(patience.is_over(now += Duration(60'000), true));
+  EXPECT_FALSE(patience.is_over(now + Duration(50), true)) << "it takes a moment to end";
+  EXPECT_TRUE(patience.is_over(now + Duration(60'000), true)) << "and may fork meanwhile";
 }
 
 class ALauncher : public GangTools {

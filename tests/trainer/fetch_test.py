@@ -76,7 +76,7 @@ class Fetch(unittest.TestCase):
         done = subprocess.run(
             [TRAIN, "--data", self.data, "--checkpoints", self.scratch / "c", "--result",
              self.scratch / "result", "--model", "resnet50", "--epochs", "1", "--batch-size", "50",
-             "--amp"], capture_output=True, text=True, timeout=100, check=False)
+             "--amp"], capture_output=True, text=True, timeout=300, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("2 steps, 100 training and 20 test images", done.stdout)
         self.assertTrue((self.scratch / "result/model.safetensors").exists())

@@ -47,13 +47,61 @@ class Meeting(unittest.TestCase):
         self.assertEqual((met["one"][1], met["two"][1]), (None, None))
         self.assertTrue(met["one"][0] and met["two"][0])
 
-    def test_one_that_cannot_be_reached_is_named(self):
-        one, two = self.handler(), self.handler()
+    def gone(self):
         with socket.socket() as closed:
             closed.bind(("127.0.0.1", 0))  # and does not listen
-            gone = list(closed.getsockname())
-            self.assertEqual(one._meet(self.place(0, one, two, gone)), (None, 2))
-            self.assertEqual(two._meet(self.place(1, gone, two)), (None, 0), "the leader, too")
+            return list(closed.getsockname())
+
+    def silent(self):
+        """It takes no connection and refuses none: its queue is full."""
+        full = socket.socket()
+        self.addCleanup(full.close)
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(2):
+            filler = socket.socket()
+            self.addCleanup(filler.close)
+            filler.setblocking(False)
+            filler.connect_ex(full.getsockname())
+        return list(full.getsockname())
+
+    def test_one_that_cannot_be_reached_is_named(self):
+        one, two = self.handler(), self.handler()
+        for lost in (["224.0.0.1", 4711], self.silent()):
+            self.assertEqual(one._meet(self.place(0, one, two, lost)), (None, 2))
+            self.assertEqual(two._meet(self.place(1, lost, two)), (None, 0), "the leader, too")
+
+    def test_one_whose_torchrun_is_gone_is_not_named(self):
+        one, two, gone = self.handler(), self.handler(), self.gone()
+        self.assertEqual(one._meet(self.place(0, one, two, gone)), (None, 3), "their number")
+        self.assertEqual(two._meet(self.place(1, gone, two)), (None, 2), "the leader, too")
+        lost = self.silent()
+        self.assertEqual(one._meet(self.place(0, one, gone, lost)), (None, 2), "but who is")
+
+    def test_nobody_is_named_of_a_round_that_is_over(self):
+        one, two = self.handler(), self.handler()
+        self.over = True
+        self.assertEqual(one._meet(self.place(0, one, two, self.silent())), (None, 3))
+
+    def test_a_leader_that_goes_while_the_others_come_is_not_named(self):
+        two = self.handler()
+        with socket.socket() as leader:
+            leader.bind(("127.0.0.1", 0))
+            leader.listen(1)
+            place = self.place(1, list(leader.getsockname()), two)
+
+            # It is there, and then it is not. A connection that it has taken and loses ends the
+            # whole process with torch 1.13, whose background thread throws; the gang starts that
+            # again.
+            look = rendezvous._probe
+
+            def once(address):
+                found = look(address)
+                leader.close()
+                return found
+            self.addCleanup(setattr, rendezvous, "_probe", look)
+            rendezvous._probe = once
+            self.assertEqual(two._meet(place), (None, 2))
 
     def test_one_that_does_not_come_is_waited_for_so_long(self):
         one, two = self.handler(), self.handler()
@@ -63,6 +111,15 @@ class Meeting(unittest.TestCase):
         one, two = self.handler(), self.handler()
         self.over, rendezvous.MEET = True, 60
         self.assertEqual(one._meet(self.place(0, one, two)), (None, None))
+
+    def test_the_next_question_says_why_no_workers_began(self):
+        one, asked = self.handler(), []
+        met = iter([(None, None), (None, 2), ("store", None)])
+        one._ask, one._meet = asked.append, lambda _: next(met)
+        one._found = lambda store, _: store
+        self.assertEqual(one.next_rendezvous(), "store")
+        self.assertEqual([each.partition("&pid=")[2].partition("&")[2] for each in asked],
+                         ["", "over=1", "apart=2"])
 
     def test_the_workers_know_the_round(self):
         self.addCleanup(os.environ.pop, "SPOTTER_GANG_ROUND", None)

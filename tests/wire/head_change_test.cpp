@@ -73,6 +73,36 @@ TEST(HeadChange, TakesTheNextEpochAndKeepsWhatIsCommitted) {
   EXPECT_TRUE(to_epoch(seen(), next_epoch("i-me"), {"mnist", ""}).again);
 }
 
+TEST(HeadChange, SaysByWhichClaimItsHolderHasIt) {
+  const auto made = to_epoch(seen(), next_epoch("i-other"), {"mnist", "", 3});
+  EXPECT_EQ(made.next.attempt, 3U);
+  SeenHead held{made.next, "etag", Duration{0}};
+  EXPECT_EQ(is_gone_by_claim(held, 4), true) << "the claim of its holder is over";
+  EXPECT_EQ(is_gone_by_claim(held, 3), false);
+  EXPECT_EQ(is_gone_by_claim(held, 2), false) << "that one woke up late";
+  EXPECT_EQ(is_gone_by_claim(held, 0), std::nullopt) << "nobody claims it";
+  EXPECT_EQ(is_gone_by_claim(seen(), 4), std::nullopt) << "its holder has it by no claim";
+  // The claims were removed by hand, and their numbers begin again.
+  held.age = head_lease * 4;
+  EXPECT_EQ(is_gone_by_claim(held, 1), true) << "nobody renews it";
+}
+
+TEST(HeadChange, GivesNoReleasedHomeToAnEarlierClaim) {
+  SeenHead released{to_epoch(seen(), next_epoch("i-other"), {"mnist", "", 3}).next, "etag", {}};
+  released.head.epoch.state = decide::Epoch::State::Released;
+  decide::Epoch next = next_epoch("i-me");
+  next.number = released.head.epoch.number + 1;
+  const auto made_by = [&](std::uint64_t attempt) {
+    return to_epoch(released, next, {"mnist", "", attempt}).kind;
+  };
+  EXPECT_EQ(made_by(2), Kind::Lost) << "that one woke up late";
+  EXPECT_EQ(made_by(3), Kind::Write);
+  EXPECT_EQ(made_by(4), Kind::Write);
+  EXPECT_EQ(made_by(0), Kind::Write) << "nobody claims it";
+  released.age = head_lease * 4;
+  EXPECT_EQ(made_by(1), Kind::Write) << "the claims were removed by hand";
+}
+
 TEST(HeadChange, SkipsNoEpoch) {
   decide::Epoch late = next_epoch("i-me");
   late.number = 7;

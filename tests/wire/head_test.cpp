@@ -16,6 +16,7 @@ Head a_head() {
   head.job = "mnist";
   head.id = "00112233445566778899aabbccddeeff";
   head.commits = 12;
+  head.attempt = 3;
   head.manifest = a_manifest;
   head.newest = 1500;
   head.bytes = 100'000'000;

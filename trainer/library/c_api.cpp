@@ -40,6 +40,7 @@ cp::SessionOptions options_of(const spotter_options* given) {
   options.retention.higher_is_better = all.lower_is_better == 0;
   if (all.every_seconds < 0) options.every = std::chrono::nanoseconds(0);
   if (all.every_seconds > 0) options.every = cp::interval(all.every_seconds);
+  options.resumed_later = all.resumed_later != 0;
   return options;
 }
 

@@ -1,5 +1,7 @@
 #include "trainer/library/s3_mirror.hpp"
 
+#include <sys/resource.h>
+
 #include <atomic>
 #include <mutex>
 
@@ -9,6 +11,8 @@
 namespace spotter::checkpoint {
 
 namespace {
+
+constexpr int lowest_priority = 19;
 
 class S3Mirror final : public Mirror {
  public:
@@ -59,6 +63,8 @@ bool S3Mirror::wait(std::chrono::nanoseconds at_most) {
 }
 
 void S3Mirror::work() {
+  // On Linux of this thread, and of those that it starts: training has the processor first.
+  ::setpriority(PRIO_PROCESS, 0, lowest_priority);
   S3Place place(prefix_, client_);
   std::unique_lock lock(mutex_);
   while (true) {

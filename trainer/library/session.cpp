@@ -38,6 +38,7 @@ class OpenSession final : public Session {
   explicit OpenSession(const SessionOptions& options)
       : link_(Link::from_environment()),
         advised_(!options.every),
+        resumed_later_(options.resumed_later),
         pace_(options.every ? *options.every : usual_interval(), now()) {}
 
   Result<void> open(const SessionOptions& options);
@@ -79,7 +80,8 @@ class OpenSession final : public Session {
   void say(const std::string& trouble);
 
   Link link_;
-  bool advised_;              // the agent's advice is used
+  bool advised_;  // the agent's advice is used
+  bool resumed_later_, restored_once_ = false;
   mutable std::mutex mutex_;  // for pace_ and durable_step_, which the writing thread changes, too
   Pace pace_;
   std::optional<Instant> looked_;
@@ -167,6 +169,8 @@ Result<Restored> OpenSession::restore() {
     for (const auto& part : restored->newest->parts) bytes += part.bytes.size();
   }
   saver_->reserve(bytes);
+  restored_once_ = true;
+  if (resumed_later_) return restored;
   link_.ready();
   link_.resumed(restored->newest ? restored->newest->checkpoint.step : 0);
   return restored;
@@ -252,7 +256,7 @@ Result<Saved> OpenSession::save(std::uint64_t step, std::span<const Source> sour
 void OpenSession::resumed(std::uint64_t step) {
   link_.ready();
   link_.resumed(step);
-  if (mirror_) {
+  if (mirror_ && !restored_once_) {
     say("checkpoints in a format of its own are not copied to $SPOTTER_CHECKPOINTS_S3, "
         "nor looked for there; checkpoints.s3 of job.yaml, beside checkpoints.folders, does both");
   }

@@ -50,6 +50,7 @@ struct SessionOptions {
   // None: the agent's advice, which depends on price and risk (link.hpp), else
   // $SPOTTER_CHECKPOINT_EVERY (seconds), else ten minutes. Zero: only when the agent asks.
   std::optional<std::chrono::nanoseconds> every;
+  bool resumed_later = false;  // restore() does not report where the run resumes: resumed() does
 };
 
 enum class Saved : std::uint8_t {

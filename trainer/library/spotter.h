@@ -48,6 +48,8 @@ typedef struct {
   int lower_is_better;   /* of the metric */
   double every_seconds;  /* between checkpoints; 0: as the agent advises, else ten minutes;
                             negative: only when the agent asks */
+  int resumed_later;     /* 1: spotter_restore() tells the agent nothing; spotter_resumed(), which
+                            has to be called after it, says that the run is ready, and from where */
 } spotter_options;
 
 /* Consecutive entries of one name form one part. Names: letters, digits, ".", "_", "-". */

@@ -46,6 +46,15 @@ int GangProcess::run() {
     say_of_gang("cannot make a folder in $TMPDIR or /tmp");
     return EX_CANTCREAT;
   }
+  if (options_.copy_every > 0) {
+    const char* const set = std::getenv("SPOTTER_GANG_MEMORY");
+    const std::string memory = set != nullptr && *set != 0 ? set : "/dev/shm";
+    const GangFolder::Named copies{memory + "/spotter-gang-" + options_.job + "-" + options_.name};
+    copies_.emplace(copies);
+    if (copies_->path().empty())
+      say_of_gang("no copies of the state on this machine: cannot make " + copies.path +
+                  ", or another process has it");
+  }
   await_signal();
   launch();
   tick();
@@ -76,6 +85,7 @@ void GangProcess::look_for_notice() {
 
 void GangProcess::launch() {
   ended_.reset();
+  refused_ = false;
   torchrun_ = 0;
   ++launches_;
   launched_at_ = gang_now();
@@ -91,6 +101,10 @@ void GangProcess::launch() {
       {"PET_RDZV_ID", options_.job},
       {"PET_NNODES", std::to_string(options_.min) + ":" + std::to_string(options_.size)},
       {"PET_MAX_RESTARTS", restarts}};
+  if (copies_) {
+    variables["SPOTTER_GANG_COPIES"] = copies_->path();
+    variables["SPOTTER_GANG_COPY_EVERY"] = std::to_string(options_.copy_every);
+  }
   const std::string checkpoints = options_.home + "/" + options_.checkpoints;
   for (const auto& [name, value] :
        {std::pair<const char*, std::string>{"PET_NPROC_PER_NODE", options_.processes},
@@ -105,7 +119,8 @@ void GangProcess::launch() {
 }
 
 void GangProcess::launcher_ended(int status) {
-  ended_ = status;
+  // This one has a meaning of its own. That it was killed says nothing of the trainer.
+  ended_ = status == give_machine_back || in_vain_ ? 1 : status;
   ++asked_;
   if (std::exchange(again_, false) && !participant_.refuses()) launch();
 }
@@ -152,6 +167,8 @@ void GangProcess::decide_end() {
     say_of_gang("torchrun ended with its round: starting it again");
     return launch();
   }
+  if (participant_.is_given_back())
+    say_of_gang("twice a round ended because of this machine: it is to be given back");
   participant_.go();
   go_until_ = gang_now() + patience_to_go;
 }
@@ -162,13 +179,17 @@ void GangProcess::tick() {
   launcher_.reap();
   keep_round();
   watch_launch();
+  watch_refused();
   watch_ranks();
   const bool asks = asked_ != placed_ && !ended_ && !participant_.refuses();
   reporter_.report(gang_now(), participant_, asks);
   tell(participant_.must_stop());
   decide_end();
   if (go_until_ && (participant_.is_gone() || gang_now() >= *go_until_))
-    return end(participant_.is_done() ? 0 : participant_.is_leaving() ? EX_TEMPFAIL : *ended_);
+    return end(participant_.is_done()         ? 0
+               : participant_.is_leaving()    ? EX_TEMPFAIL
+               : participant_.is_given_back() ? give_machine_back
+                                              : *ended_);
   timer_.expires_after(gang_tick);
   timer_.async_wait([this](boost::system::error_code error) {
     if (!error) tick();
@@ -184,6 +205,7 @@ void GangProcess::keep_round() {
   if (!ending_) {
     ending_ = gang_now();
     say_of_gang(*why + ": ending this machine's workers");
+    if (!end_) end_ = gang::End::Ended;
     end_workers();
   } else if (gang_now() - *ending_ >= patience_with_torchrun && !again_) {
     say_of_gang("torchrun does not ask for the next round: starting it again");
@@ -204,23 +226,36 @@ void GangProcess::watch_launch() {
   launcher_.kill();
 }
 
+// A shell that starts torchrun again and again would keep this machine a member, and its gang would
+// give back no other. One whose gang is done may still work; its own time is watched above.
+void GangProcess::watch_refused() {
+  const bool waits = !participant_.is_done() || refused_;
+  const bool in_vain = !ended_ && participant_.refuses() && !participant_.is_leaving() && waits;
+  if (!patience_.is_over(gang_now(), in_vain)) return;
+  say_of_gang("the command goes on although no round will have this machine: ending it");
+  in_vain_ = true;
+  launcher_.kill();
+}
+
 // Where none does a step for long, whose fault it is, and the round is made again.
 void GangProcess::watch_ranks() {
   if (options_.stall == 0 || gang_now() - looked_at_ranks_ < Duration(1'000)) return;
   looked_at_ranks_ = gang_now();
   if (ended_ || torchrun_ == 0 || asked_ != placed_ || participant_.is_over(participant_.round()))
     return stall_.rest();
-  const auto turn = stall_.look(gang_now(), ranks_.look());
+  const auto ranks = ranks_.look();
+  const auto turn = stall_.look(gang_now(), ranks);
   if (turn == gang::StallWatch::Turn::Ask)
     return ranks_.ask([this](pid_t pid) { return launcher_.has(pid); });
   if (turn == gang::StallWatch::Turn::Nothing) return;
   say_of_gang("no step for " + std::to_string(options_.stall / 1000) + " s: this machine " +
               stall_.words());
-  for (const gang::RankSeen& each : ranks_.look())
+  for (const gang::RankSeen& each : ranks)
     if (!each.stack.empty())
       say_of_gang("local rank " + std::to_string(each.local) + " at step " +
                   std::to_string(each.step) + ":\n" + each.stack);
   reporter_.hangs(stall_.words());
+  end_ = stall_.end();
   end_workers();
 }
 
@@ -259,6 +294,7 @@ int run_gang(GangOptions options) {
                           .address = own_address(),
                           .size = options.size,
                           .min = options.min,
+                          .replaced = options.replaced,
                           .lease = Duration(options.lease)};
   settings.margin = std::min(settings.margin, settings.lease / 4);
   return GangProcess(std::move(options), *std::move(at), std::move(settings)).run();
@@ -274,11 +310,15 @@ int gang(int argc, char** argv) {
   app.add_option("--name", options.name, "this machine's; default: its host name");
   app.add_option("--size", options.size, "machines, when all are there")->required();
   app.add_option("--min", options.min, "fewer do not train")->required();
+  app.add_flag("--replaced", options.replaced, "a fleet launches another machine in its place");
   app.add_option("--lease", options.lease, "in ms");
   app.add_option("--stall", options.stall,
                  "in ms: so long without a step is a hang; 0: not watched")
       ->check(CLI::NonNegativeNumber)
       ->envname("SPOTTER_GANG_STALL");
+  app.add_option("--copy-every", options.copy_every,
+                 "in steps: copies of the state in the memory of all machines; 0: none")
+      ->envname("SPOTTER_GANG_COPY_EVERY");
   app.add_option("--home", options.home, "the folder that all have in common")->required();
   app.add_option("--checkpoints", options.checkpoints, "below it");
   app.add_option("--result", options.result, "below it: without it the gang is not done");

@@ -41,25 +41,35 @@ asio::awaitable<io::LocalResponse> GangProcess::answer(io::LocalRequest request)
   const std::uint64_t asking = ++asked_;
   participant_.ready(static_cast<std::uint16_t>(port),
                      newest_step(options_.home + "/" + options_.checkpoints),
-                     is_apart(number_in(request.target, "apart")));
+                     became(request.target, std::exchange(end_, {})));  // it is said once
   auto placing = place(asking);
   co_return co_await std::move(placing);
 }
 
-// torchrun asks again, and its workers never began: it did not reach this machine of the round; the
-// number of machines: it did not meet all of them in time.
-bool GangProcess::is_apart(long rank) {
-  if (rank < 0 || !last_) return false;
-  if (static_cast<std::size_t>(rank) >= last_->machines.size()) {
+// What became of the workers. apart=N: they never began, since torchrun did not reach this machine
+// of the round; N is the number of machines: it did not meet all of them in time. over=1: nor did
+// they begin, as the round was over before.
+gang::Last GangProcess::became(const std::string& target, std::optional<gang::End> end) const {
+  const long rank = number_in(target, "apart");
+  if (rank >= 0 && last_) return missed(static_cast<std::size_t>(rank));
+  // What this process ended by SIGKILL looks to torchrun like a failure.
+  if (end) return {*end};
+  if (number_in(target, "over") == 1) return {gang::End::Ended};
+  if (target.find("ended=torn") != target.npos) return {gang::End::Torn};
+  return {target.find("ended=failed") != target.npos ? gang::End::Failed : gang::End::Other};
+}
+
+gang::Last GangProcess::missed(std::size_t rank) const {
+  if (rank >= last_->machines.size()) {
     say_of_gang("the machines of round " + std::to_string(last_->round) +
                 " did not all come together");
-    return true;
+    return {.apart = true};
   }
-  const gang::Place::Machine& other = last_->machines[static_cast<std::size_t>(rank)];
+  const gang::Place::Machine& other = last_->machines[rank];
   say_of_gang(
       "cannot reach " + other.name + " at " + other.address + ":" + std::to_string(other.port) +
       ": does its firewall, or its security group, let the gang's machines through on all ports?");
-  return true;
+  return {.apart = true, .missed = other.id};
 }
 
 asio::awaitable<io::LocalResponse> GangProcess::place(std::uint64_t asking) {
@@ -69,8 +79,11 @@ asio::awaitable<io::LocalResponse> GangProcess::place(std::uint64_t asking) {
   for (;;) {
     if (asking != asked_) co_return io::LocalResponse{410, R"({"error": "asked again"})"};
     if (participant_.refuses()) {
+      refused_ = true;
       const char* why = participant_.is_done()      ? "the gang's result is there"
                         : participant_.is_leaving() ? "this machine leaves"
+                        : participant_.is_given_back()
+                            ? "this machine was the reason that a round ended twice"
                         : participant_.is_foreign() ? "the record is another job's"
                         : participant_.fell_apart() ? "the machines do not reach one another"
                                                     : "the trainer has failed again and again";
@@ -86,6 +99,7 @@ asio::awaitable<io::LocalResponse> GangProcess::place(std::uint64_t asking) {
       }
       if (asking != asked_) co_return io::LocalResponse{410, R"({"error": "asked again"})"};
       placed_ = asking;
+      end_.reset();
       ranks_.forget();
       last_ = place;
       say_of_gang("round " + std::to_string(place->round) + ": machine " +

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -49,15 +48,7 @@ std::optional<StopBy> earlier(const std::optional<StopBy>& one,
 }
 
 GangNotice::GangNotice() {
-  const char* set = std::getenv("TMPDIR");
-  folder_ = std::string(set != nullptr && *set != 0 ? set : "/tmp") + "/spotter-gang-XXXXXX";
-  if (::mkdtemp(folder_.data()) != nullptr) path_ = folder_ + "/notice";
-}
-
-GangNotice::~GangNotice() {
-  if (path_.empty()) return;
-  ::unlink(path_.c_str());
-  ::rmdir(folder_.c_str());
+  if (!folder_.path().empty()) path_ = folder_.path() + "/notice";
 }
 
 void GangNotice::say(const std::optional<StopBy>& stop) {

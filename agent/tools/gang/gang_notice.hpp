@@ -5,6 +5,7 @@
 #include <string>
 
 #include "agent/base/names.hpp"
+#include "agent/tools/gang/gang_folder.hpp"
 
 namespace spotter::command {
 
@@ -19,20 +20,18 @@ std::optional<StopBy> read_notice(const std::string& file);
 // The earlier of the two.
 std::optional<StopBy> earlier(const std::optional<StopBy>& one, const std::optional<StopBy>& other);
 
-// A file in a folder of its own in $TMPDIR, which goes with this object.
+// A file in a folder of its own, which goes with this object.
 class GangNotice {
  public:
   GangNotice();
-  ~GangNotice();
-  GangNotice(const GangNotice&) = delete;
-  GangNotice& operator=(const GangNotice&) = delete;
   // Empty: it cannot be made.
   const std::string& path() const { return path_; }
   // To be called again and again: what could not be written is written later.
   void say(const std::optional<StopBy>& stop);
 
  private:
-  std::string folder_, path_;
+  GangFolder folder_{"gang"};
+  std::string path_;
   std::optional<StopBy> said_;  // that the file has
   bool failed_ = false;         // the last time, which was reported
 };

@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <charconv>
 #include <csignal>
-#include <cstdlib>
-#include <filesystem>
 #include <optional>
 
 #include "agent/io/descriptor.hpp"
@@ -53,21 +51,10 @@ std::string end_of(const std::string& path) {
 
 }  // namespace
 
-GangRanks::GangRanks() {
-  const char* set = std::getenv("TMPDIR");
-  folder_ = std::string(set != nullptr && *set != 0 ? set : "/tmp") + "/spotter-ranks-XXXXXX";
-  if (::mkdtemp(folder_.data()) == nullptr) folder_.clear();
-}
-
-GangRanks::~GangRanks() {
-  forget();
-  if (!folder_.empty()) ::rmdir(folder_.c_str());
-}
-
 std::vector<gang::RankSeen> GangRanks::look() const {
   std::vector<gang::RankSeen> ranks;
-  for (std::size_t rank = 0; rank < most_ranks_here && !folder_.empty(); ++rank) {
-    const std::string file = folder_ + "/" + std::to_string(rank);
+  for (std::size_t rank = 0; rank < most_ranks_here && !folder().empty(); ++rank) {
+    const std::string file = folder() + "/" + std::to_string(rank);
     const auto said = said_step(file + ".step");
     if (!said) break;
     ranks.push_back({rank, said->step, end_of(file + ".stack")});
@@ -76,20 +63,12 @@ std::vector<gang::RankSeen> GangRanks::look() const {
 }
 
 void GangRanks::ask(const std::function<bool(pid_t)>& is_ours) const {
-  for (std::size_t rank = 0; rank < most_ranks_here && !folder_.empty(); ++rank) {
-    const auto said = said_step(folder_ + "/" + std::to_string(rank) + ".step");
+  for (std::size_t rank = 0; rank < most_ranks_here && !folder().empty(); ++rank) {
+    const auto said = said_step(folder() + "/" + std::to_string(rank) + ".step");
     if (!said) break;
     const auto pid = static_cast<pid_t>(said->pid);
     if (is_ours(pid)) ::kill(pid, stack_signal());
   }
-}
-
-void GangRanks::forget() const {
-  std::error_code error;
-  if (folder_.empty()) return;
-  for (std::filesystem::directory_iterator it(folder_, error), end; !error && it != end;
-       it.increment(error))
-    ::unlink(it->path().c_str());
 }
 
 }  // namespace spotter::command

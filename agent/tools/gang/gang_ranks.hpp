@@ -9,27 +9,23 @@
 #include <vector>
 
 #include "agent/gang/stall.hpp"
+#include "agent/tools/gang/gang_folder.hpp"
 
 namespace spotter::command {
 
 class GangRanks {
  public:
-  GangRanks();
-  ~GangRanks();
-  GangRanks(const GangRanks&) = delete;
-  GangRanks& operator=(const GangRanks&) = delete;
-
   // Empty: it cannot be made.
-  const std::string& folder() const { return folder_; }
+  const std::string& folder() const { return folder_.path(); }
   std::vector<gang::RankSeen> look() const;
   // Those of the processes that `is_ours` where they are; without them nothing is signalled:
   // whoever writes to the folder may have written any number.
   void ask(const std::function<bool(pid_t)>& is_ours) const;
   // Of the round before.
-  void forget() const;
+  void forget() const { folder_.clear(); }
 
  private:
-  std::string folder_;
+  GangFolder folder_{"ranks"};
 };
 
 }  // namespace spotter::command

@@ -77,6 +77,31 @@ class Gang(GangStory):
         # Who comes after the end has nothing to do.
         self.assertEqual(gang.end(gang.start("m6")), 0)
 
+    def test_a_kill_costs_no_more_than_what_is_newer_than_the_copies_in_memory(self):
+        gate, memory = (self.world.workplace / name for name in ("gate", "memory"))
+        memory.mkdir()
+        gang = self.gang(size=3, least=2, every=1_000_000, PACE="0.4", HOLD="14", GATE=str(gate),
+                         SPOTTER_GANG_COPY_EVERY="1", SPOTTER_GANG_MEMORY=str(memory))
+        gang.start_all()
+        gang.wait_ranks(3, 0)
+        gang.wait_step(6)
+        leader = gang.record()["ranks"][0].rsplit("-", 1)[0]
+        killed = time.time()
+        gang.kill(leader)
+        before = max(step for step, *_ in gang.notes())
+        self.assertEqual(list((gang.storage / gang.name / "checkpoints").glob("step-*")), [])
+        gang.wait_ranks(2, killed)
+        resumed = {step for step, _, when, _ in gang.notes("resumed") if when > killed}
+        self.assertLessEqual(resumed, {before - 1, before})
+        came = time.time()
+        gang.start("m4")
+        gang.wait_ranks(3, came)
+        gate.touch()
+        self.assert_ended_well(gang, *({"m1", "m2", "m3", "m4"} - {leader}))
+        left = [folder.name for folder in memory.iterdir()]
+        self.assertEqual(left, [f"spotter-gang-gang-{leader}"],
+                         "who is killed leaves its copy to the machine's end")
+
     def test_of_one_size_it_ends_with_the_bits_of_an_undisturbed_one(self):
         quiet = self.gang(size=3, least=3, name="quiet", PACE="0")
         quiet.start_all()
@@ -116,6 +141,13 @@ class Gang(GangStory):
         self.assertIn("again and again", (gang.place / "m1.log").read_text())
         self.assertEqual(len({when for step, _, when, member in gang.notes("resumed")
                               if member == "m1"}), 3, "two more tries than one")
+
+    def test_a_network_that_breaks_while_they_train_is_no_failure(self):
+        gang = self.gang(size=2, least=2, PACE="0", TEAR="m2:3:4", every=1000)
+        gang.start_all()
+        self.assert_ended_well(gang, "m1", "m2")
+        self.assertEqual((gang.place / "torn").read_text(), "xxxx", "more often than it may fail")
+        self.assertEqual((gang.record()["torn"], gang.record()["failures"]), (4, 0))
 
     def test_machines_that_do_not_reach_one_another_do_not_fail(self):
         gang = self.gang(size=2, least=2, PACE="0")

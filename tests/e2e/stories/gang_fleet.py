@@ -1,9 +1,11 @@
-"""A gang that `spotter launch` starts, on one fleet: one of its instances is noticed and
-replaced, and when the result is there the fleet is cancelled. Each role may do what `spotter iam`
-prints for it, and nothing else."""
+"""A gang that `spotter launch` starts, on one fleet: one of its instances is noticed and replaced,
+one that hangs twice is given back and replaced, and when the result is there the fleet is
+cancelled. Each role may do what `spotter iam` prints for it, and nothing else."""
 
 import json
+import os
 import pathlib
+import signal
 import sys
 import time
 
@@ -38,6 +40,9 @@ class GangFleet(launched.Launched, gangs.Journal):
         self.gate = self.world.workplace / "gate"
         self.variables = {**gangs.variables(self.journal, scratch),
                           "PACE": "0.1", "HOLD": "8", "GATE": str(self.gate)}
+        self.hangs = self.world.workplace / "hangs"
+        self.stall = {}
+        self.near = {}
 
     def words(self):
         return json.dumps(self.record()) + "\n" + self.world.logs(60)
@@ -54,10 +59,11 @@ class GangFleet(launched.Launched, gangs.Journal):
             self.job_name, self.repository, self.revision, gangs.command(harness.BINARIES),
             trainer={"env": self.variables, "result": "result/weights.txt"},
             storage={"folder": {"path": str(self.folder)}},
-            gang={"size": self.size, "min": 1, "at": "s3://gangs/all", "lease": "20s"},
+            gang={"size": self.size, "min": 1, "at": "s3://gangs/all", "lease": "20s",
+                  **self.stall},
             launch={"type": self.kind, "image": "resolve:ssm:/aws/service/debian/12",
                     "instance_types": ["g5.xlarge"], "zones": self.world.zones,
-                    "profile": "spotter-role"})) + "\n"
+                    "profile": "spotter-role", **self.near})) + "\n"
 
     def go(self, *_, **__):
         self.file = self.world.workplace / "job.yaml"
@@ -104,11 +110,67 @@ class GangFleet(launched.Launched, gangs.Journal):
         self.gate.touch()
         self.assert_done()
 
-    def test_stopped_and_launched_again_it_goes_on(self):
-        first = self.go()
+    def faults(self, instance):
+        """Of a member that trains again, by the record; None: it is not there."""
+        for one in self.record().get("members", []):
+            if one["name"] == instance:
+                return one.get("faults", 0)
+        return None
+
+    def hang_twice(self):
+        """The gang has a machine that hangs wherever it is started; it and the others."""
+        self.stall = {"stall": "30s"}
+        self.variables["HANGS"] = str(self.hangs)
+        bad, *others = self.go()
         self.wait_ranks(3, 0)
         self.wait_step(8)
-        self.spotter("stop", self.job_name, "--wait")
+        self.hangs.write_text(bad)
+        self._wait("the first fault", lambda: self.faults(bad) == 1, 90)
+        return bad, others
+
+    def assert_replaced(self, bad, others):
+        went = time.time()
+        self._wait("it to be gone", lambda: bad not in self.running(), 60)
+        self.assertFalse(self.fleet_is_cancelled())
+        self._wait("another instance", lambda: len(self.running()) == 3, 60)
+        self.wait_ranks(3, went)
+        trains = {member for _, ranks, when, member in self.notes() if when > went}
+        self.assertEqual(trains, set(self.running()))
+        self.assertLess(set(others), trains, "nobody else was given back")
+        self.assertEqual(self.record()["given_back"], 1)
+        self.gate.touch()
+        self.assert_done()
+
+    def test_one_that_hangs_twice_is_given_back_and_replaced(self):
+        bad, others = self.hang_twice()
+        self.wait_console(bad, f"giving back {bad}", 120)
+        self.assert_replaced(bad, others)
+
+    def test_it_is_given_back_also_where_its_agent_did_not_see_that(self):
+        bad, others = self.hang_twice()
+        agents = self.agents(bad)
+        for pid in agents:
+            os.kill(pid, signal.SIGSTOP)
+        ended = self.world.instance(bad) / "run/ended.json"
+        self._wait("its gang to say so", lambda: ended.exists() and
+                   json.loads(ended.read_text()).get("exit_code") == 69, 120)
+        for pid in agents:
+            os.kill(pid, signal.SIGKILL)
+        self.wait_console(bad, f"giving back {bad}", 60)
+        self.assert_replaced(bad, others)
+
+    def placed(self):
+        return {one.text("placement/groupName") for one in self.ec2.instances()
+                if one.text("instanceState/name") == "running"}
+
+    def test_stopped_and_launched_again_it_goes_on(self):
+        self.near = {"zones": self.world.zones[:1], "placement_group": "own"}
+        first = self.go()
+        self.assertEqual(self.placed(), {f"spotter-{self.job_name}"})
+        self.wait_ranks(3, 0)
+        self.wait_step(8)
+        done = self.spotter("stop", self.job_name, "--wait")
+        self.assertIn(f"placement group spotter-{self.job_name} is deleted", done.stderr)
         self.assertTrue(self.fleet_is_cancelled())
         self.assertNotIn(self.record()["phase"], ("done", "failed"))
         stopped, before = time.time(), self.step()

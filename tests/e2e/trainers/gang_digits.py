@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import os
 import pathlib
+import socket
 import sys
 import time
 
@@ -55,6 +56,30 @@ def hang_once(step):
         time.sleep(3600)
 
 
+def hang_if_named():
+    """HANGS=FILE: there the member hangs that the file names, each time."""
+    named = pathlib.Path(os.environ.get("HANGS", "/"))
+    if named.is_file() and named.read_text() == os.environ["SPOTTER_GANG_MEMBER"]:
+        time.sleep(3600)
+
+
+def tear_again(step):
+    """TEAR=m2:7:4: there after this step, the first so often, all its connections are cut."""
+    member, when, times = os.environ.get("TEAR", "::").split(":")
+    if [os.environ["SPOTTER_GANG_MEMBER"], str(step)] != [member, when]:
+        return
+    torn = pathlib.Path(os.environ["JOURNAL"]).parent / "torn"
+    so_often = len(torn.read_text()) if torn.exists() else 0
+    if so_often >= int(times):
+        return
+    torn.write_text("x" * (so_often + 1))
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as connection:
+            if connection.family == socket.AF_INET:
+                connection.getpeername()
+                connection.shutdown(socket.SHUT_RDWR)
+
+
 def main():
     torch.set_num_threads(1)
     torch.manual_seed(1)
@@ -65,7 +90,7 @@ def main():
     network = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.Tanh(), torch.nn.Linear(32, 10))
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
     counts = torch.zeros(SAMPLES, dtype=torch.int64)
-    run = spotter.open()
+    run = spotter.open(copies=True)
     old = run.restore()
     if old:
         network.load_state_dict(old["network"])
@@ -91,11 +116,13 @@ def main():
         torch.distributed.all_reduce(seen)
         counts += seen
         note(f"step {batch.step} {ranks} {time.time()}")
+        tear_again(batch.step)
         if os.environ.get("FAIL_AT") == str(batch.step):
             sys.exit(9)
         time.sleep(PACE)
         run.progress(batch.step, steps_total=batches.steps_total, loss=loss.detach())
         while True:
+            hang_if_named()
             if run.should_checkpoint():
                 run.save(batch.step, network=network.state_dict(),
                          optimizer=optimizer.state_dict(), counts=counts)

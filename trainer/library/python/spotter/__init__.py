@@ -31,7 +31,10 @@ spotter.safetensors, spotter.lightning, spotter.keras; a format of your own: Run
 Only load checkpoints that you wrote yourself: they hold pickles.
 """
 
+from . import _ends
 from ._channel import Channel
 from ._run import STOPPED, Checkpoint, Run, SpotterError, Stopped, open  # noqa: A004
 
 __all__ = ["STOPPED", "Channel", "Checkpoint", "Run", "SpotterError", "Stopped", "open"]
+
+_ends.watch()

@@ -17,7 +17,8 @@ class SpotterError(RuntimeError):
 class Options(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("directory", c_char_p), ("faster", c_char_p),
                 ("keep_last", c_uint64), ("keep_every", c_uint64), ("keep_best", c_uint64),
-                ("lower_is_better", c_int), ("every_seconds", c_double)]
+                ("lower_is_better", c_int), ("every_seconds", c_double),
+                ("resumed_later", c_int)]
 
 
 class Part(ctypes.Structure):

@@ -60,6 +60,7 @@ class Steps:
             self._file = os.open(f"{folder}/{rank}.step", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC,
                                  0o644)
             self._write(-1)
+            self._written = 0.0  # or a rank that hangs right after its first step is not seen
         except (OSError, ValueError):
             pass  # it is not watched
 
@@ -101,13 +102,19 @@ class Ranks:
         """Returns rank 0's result, or raises its exception, on all ranks; all must call it."""
         if self._alone():
             return ask()
-        return self._send(*self._try(ask))
+        return self._send(*self.attempt(ask))
+
+    def share_of(self, source, ask):
+        """Returns that rank's result on all ranks; all must call it, and it must not fail."""
+        if self._alone():
+            return ask()
+        return send(ask() if self.rank == source else None, self._group, source)
 
     def agree(self, ask):
         """The same for a yes or no at each step: sends only one byte."""
         if self._alone():
             return ask()
-        answer, error = self._try(ask)
+        answer, error = self.attempt(ask)
         word = sys.modules["torch"].tensor([2 if error else int(bool(answer))])
         _distributed().broadcast(word, src=0, group=self._group)
         return bool(word) if word < 2 else self._send(None, error)
@@ -119,6 +126,13 @@ class Ranks:
         everybodys = [None] * self.count if self.leads else None
         _distributed().gather_object(value, everybodys, dst=0, group=self._group)
         return everybodys
+
+    def group_of(self, takes_part):
+        """A process group of the ranks that say so; all must call it."""
+        everybody = [None] * self.count
+        _distributed().all_gather_object(everybody, bool(takes_part), group=self._group)
+        chosen = [rank for rank, said in enumerate(everybody) if said]
+        return _distributed().new_group(ranks=chosen, backend="gloo")
 
     @property
     def count(self):
@@ -149,15 +163,41 @@ class Ranks:
             self._group = distributed.new_group(backend="gloo")
         return False
 
-    def _try(self, ask):
+    def attempt(self, ask):
+        """(result, exception), one of them None; on the other ranks both."""
         try:
             return (ask() if self.leads else None), None
         except Exception as error:  # raised on all ranks: the others would wait for ever
             return None, error
 
     def _send(self, answer, error):
-        box = [answer, error]
-        _distributed().broadcast_object_list(box, src=0, group=self._group)
-        if box[1] is not None:
-            raise box[1]
-        return box[0]
+        answer, error = send((answer, error), self._group)
+        if error is not None:
+            raise error
+        return answer
+
+
+def known(result, error):
+    """Of Ranks.attempt()."""
+    if error is not None:
+        raise error
+    return result
+
+
+def send(value, group, source=0):
+    """Returns that rank's value on all of a process group; no group: there is nobody else."""
+    box = [value]
+    if group is not None:
+        _distributed().broadcast_object_list(box, src=source, group=group)
+    return box[0]
+
+
+def send_bytes(pieces, size, group):
+    """The same of memory, as a tensor of so many bytes: rank 0's pieces (_state.py), end to end."""
+    whole, at = sys.modules["torch"].empty(size, dtype=sys.modules["torch"].uint8), 0
+    for piece in pieces or ():
+        ctypes.memmove(whole.data_ptr() + at, piece.address, piece.size)
+        at += piece.size
+    if group is not None and size:
+        _distributed().broadcast(whole, src=0, group=group)
+    return whole

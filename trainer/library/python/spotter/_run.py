@@ -12,11 +12,13 @@ import sys
 import time
 
 from . import _library, _state
+from ._copies import GENERATION, Copies
 from ._library import SpotterError
 from ._positions import OF_RANKS, Positions
-from ._ranks import Ranks
+from ._ranks import Ranks, known
 from ._staging import Staging
 
+OWN_FORMAT = "the trainer's checkpoints are of a format of its own"
 STOPPED = 75  # the exit status: "stopped on request, not finished; start me again"
 _lib = None
 
@@ -50,7 +52,7 @@ class Checkpoint(dict):
 
 
 def open(directory=None, *, faster=None, keep_last=2, keep_every=0, keep_best=0,
-         lower_is_better=False, every=None, signals=(signal.SIGTERM,)):
+         lower_is_better=False, every=None, copies=False, signals=(signal.SIGTERM,)):
     """Opens a directory of checkpoints, alone: a second trainer in it is an error.
 
     Of several processes that train one model (torchrun, DDP) each opens it, after or before
@@ -64,6 +66,9 @@ def open(directory=None, *, faster=None, keep_last=2, keep_every=0, keep_best=0,
                      the last so many; the first of each so many steps; the best of save(metric=)
     every            seconds between checkpoints; default: as the agent advises, else ten minutes;
                      0: only when the agent asks
+    copies           in a gang with copy_every (job.yaml), should_checkpoint() may also ask for a
+                     copy in memory, which save() then makes in the place of a checkpoint: for a
+                     script that saves where should_checkpoint() says so, or with durable=True
     signals          which mean "checkpoint and stop", unless the program has handlers for them
     """
     library = _library_of_all()
@@ -73,7 +78,7 @@ def open(directory=None, *, faster=None, keep_last=2, keep_every=0, keep_best=0,
         library.spotter_catch_signal(number)
     directory = directory if directory is not None else os.environ.get("SPOTTER_CHECKPOINTS")
     if not ranks.leads:
-        return Run(None, ranks, directory, keep_last, caught)
+        return Run(None, ranks, directory, keep_last, caught, copies)
     options = _library.Options()
     options.size = _library.ctypes.sizeof(options)
     options.directory = os.fsencode(directory) if directory is not None else None
@@ -81,8 +86,9 @@ def open(directory=None, *, faster=None, keep_last=2, keep_every=0, keep_best=0,
     options.keep_last, options.keep_every, options.keep_best = keep_last, keep_every, keep_best
     options.lower_is_better = lower_is_better
     options.every_seconds = 0 if every is None else (every if every > 0 else -1)
+    options.resumed_later = 1
     handle = _open_alone(library, options)
-    return Run(handle, ranks, directory, keep_last, caught)
+    return Run(handle, ranks, directory, keep_last, caught, copies)
 
 
 def _open_alone(library, options):
@@ -133,11 +139,12 @@ def _replace(made, path):
 class Run:
     """One training run: its checkpoints, its progress, and the agent's requests."""
 
-    def __init__(self, handle, ranks, directory, keep_last, caught=()):
+    def __init__(self, handle, ranks, directory, keep_last, caught=(), copies=False):
         self.directory, self.keep_last, self._caught = directory, keep_last, caught
         self._handle, self._ranks, self._lib, self._owner = handle, ranks, _lib, os.getpid()
         self._positions = Positions(ranks)
         self._staging = Staging()
+        self._copies, self._only_copy = Copies(ranks, copies), False
 
     def __enter__(self):
         return self
@@ -168,9 +175,21 @@ class Run:
 
     def restore(self):
         """The newest Checkpoint that verifies, or None. Torn ones are moved aside and reported; if
-        all are torn it raises."""
-        found = self._ranks.share(self._restore)
-        self._positions.restore(found.meta if found else {})
+        all are torn it raises. In a gang with copy_every (job.yaml) it may be a newer copy that a
+        machine had in memory, which has no path."""
+        found, error = self._ranks.attempt(self._restore)
+        copy = self._copies.newer(found, error) if self._copies.possible else None
+        if copy:
+            if self._ranks.leads:
+                print(f"spotter: goes on from step {copy[1]}, a copy in memory; the newest "
+                      f"checkpoint is {'none yet' if found is None else f'of step {found.step}'}",
+                      file=sys.stderr, flush=True)
+            found = Checkpoint(*copy, None)
+        else:
+            found = self._ranks.share(lambda: known(found, error))
+        if self._ranks.leads:
+            self._lib.spotter_resumed(self._open_handle(), 0 if found is None else found.step)
+        self._positions.restore({} if found is None else found.meta)
         return found
 
     def _restore(self):
@@ -202,23 +221,35 @@ class Run:
         part, and gets its own position back, which requires the same number of ranks."""
         from ._channel import Channel
 
+        # Where rank 0 is in its channel only checkpoints know.
+        self._copies.stop("the trainer reads a channel")
         self._positions.check(name)
         return Channel(name, _run=self, **options)
 
-    def save(self, step, /, *, meta=None, metric=None, **state):
+    def save(self, step, /, *, meta=None, metric=None, durable=False, **state):
         """Copies `state` and returns; it becomes durable in the background. False: skipped, as it
-        could not be durable in time. Also raises when an earlier one could not be written."""
+        could not be durable in time. Also raises when an earlier one could not be written. Where
+        should_checkpoint() asked only for a copy in memory (open(copies=True)), and this is not to
+        be `durable`, that is made."""
         positions = self._ranks.gather(self._positions.now())
-        return self._ranks.share(lambda: self._save(step, meta, metric, state, positions))
+        if self._copies.possible and self._ranks.agree(lambda: self._only_copy and not durable):
+            self._only_copy = False
+            self._copies.make(step, lambda: self._document(meta, positions), state, self._staging)
+            return True
+        return self._ranks.share(lambda: self._save(step, meta, positions, metric, state))
 
-    def _save(self, step, meta, metric, state, positions):
+    def _document(self, meta, positions):
+        meta = {name: value for name, value in (meta or {}).items()
+                if name not in (OF_RANKS, GENERATION)}
+        return meta | self._positions.document(positions) | self._copies.document()
+
+    def _save(self, step, meta, positions, metric, state):
         self._lib.spotter_begin_save(self._open_handle())
         parts = _state.pack(state, self._staging)  # keeps the memory alive until it is copied
         flat = [(name.encode(), piece) for name, pieces in parts for piece in pieces]
         array = (_library.Part * len(flat))(
             *((name, piece.address, piece.size) for name, piece in flat))
-        meta = {name: value for name, value in (meta or {}).items() if name != OF_RANKS}
-        text = json.dumps(meta | self._positions.document(positions)).encode()
+        text = json.dumps(self._document(meta, positions)).encode()
         judged = math.nan if metric is None else float(metric)
         return _check(self._lib.spotter_save(self._open_handle(), step, array, len(flat), text,
                                              judged)) == 0
@@ -230,6 +261,7 @@ class Run:
     def resumed(self, step):
         """For checkpoints in a format of the program's own, in the place of restore(): reports
         where the run resumes; 0: from scratch."""
+        self._copies.stop(OWN_FORMAT)
         if self._ranks.leads:
             self._lib.spotter_resumed(self._open_handle(), step)
 
@@ -249,6 +281,7 @@ class Run:
         durable with all that is in it, and reports it. It may have been `made_as` another name in
         the same folder: it is renamed once it is durable, so that `path` is there whole or not at
         all. Of several processes each calls it once it has written its part."""
+        self._copies.stop(OWN_FORMAT)
         written, failure = os.fsencode(made_as or path), None
         if self._ranks.several():
             failure = self._ranks.failure_of(lambda: _check(self._lib.spotter_sync(written)))
@@ -270,9 +303,15 @@ class Run:
             lambda: self._lib.spotter_has_time(self._open_handle(), seconds) == 1)
 
     def should_checkpoint(self):
-        """Call it after each step. True: save() now."""
-        return self._ranks.agree(
-            lambda: self._lib.spotter_should_checkpoint(self._open_handle()) == 1)
+        """Call it after each step. True: save() now; see open(copies=True)."""
+        return self._ranks.agree(self._checkpoint_due)
+
+    def _checkpoint_due(self):
+        durable = self._lib.spotter_should_checkpoint(self._open_handle()) == 1
+        asked = not durable and self._copies.step_due()
+        # With a notice the time is for the last checkpoint.
+        self._only_copy = asked and self._lib.spotter_has_time(self._open_handle(), 1e8) == 1
+        return durable or self._only_copy
 
     def catch_signals(self):
         """Again those that open() caught: a framework has put its own handlers in their place.

@@ -18,6 +18,8 @@ from torch.distributed.elastic.rendezvous.api import (
     RendezvousClosedError, RendezvousConnectionError, RendezvousHandler,
     rendezvous_handler_registry)
 
+from . import _watchdog
+
 try:  # since 2.4
     from torch.distributed.elastic.rendezvous.api import RendezvousInfo, RendezvousStoreInfo
 except ImportError:
@@ -29,13 +31,16 @@ MEET = 60  # seconds, once all machines can be reached: one may hang before it c
 OF_OTHERS = datetime.timedelta(seconds=30)  # at the end of a round: their last words
 
 
-def _reaches(address):
-    """Its store listens before it is in a round. The workers of any two machines may connect."""
+def _probe(address):
+    """Its store listens before it is in a round. The workers of any two machines may connect. Of a
+    machine that refuses only torchrun is gone: the network is all right."""
     try:
         socket.create_connection(address, CONNECT.total_seconds()).close()
-        return True
+        return "there"
+    except (ConnectionRefusedError, ConnectionResetError):
+        return "refuses"
     except OSError:
-        return False
+        return "unreachable"
 
 
 class _Store:
@@ -56,29 +61,38 @@ class _Store:
 
 
 class Handler(RendezvousHandler):
+    ended = ""  # the workers, by _ends.verdict(): this process starts those of one machine
+
     def __init__(self, parameters):
         self._endpoint, self._job = parameters.endpoint, parameters.run_id
         self._token = os.environ.get("SPOTTER_GANG_TOKEN", "")
         self._own = None
 
     def next_rendezvous(self):
-        apart = ""
+        why = f"&ended={Handler.ended}" if Handler.ended else ""
+        Handler.ended = ""
         while True:
             # A new one for each round: nothing of the last one is in it. Port 0: any that is free.
             self._own = TCPStore("127.0.0.1", 0, None, True, CONNECT, False)
-            place = self._ask(f"/round?port={self._own.port}&pid={os.getpid()}{apart}")
+            place = self._ask(f"/round?port={self._own.port}&pid={os.getpid()}{why}")
             store, missing = self._meet(place)
             if store:
                 return self._found(store, place)
-            apart = "" if missing is None else f"&apart={missing}"
+            why = "&over=1" if missing is None else f"&apart={missing}"
 
     def _meet(self, place):
         """The round's store, once all its machines are there. Else None, and which machine this one
-        does not reach; their number: one of them did not come; None: the round is over."""
-        machines, own = place["machines"], place["rank"]
+        does not reach; their number: one of them did not come, or that is nobody's fault; None: the
+        round is over."""
+        machines, own, refused = place["machines"], place["rank"], False
+        nobody = len(machines)
         for other, address in enumerate(machines):
-            if other != own and not _reaches(address):
-                return None, other
+            found = "there" if other == own else _probe(address)
+            if found == "unreachable":
+                return None, nobody if self._is_over(place) else other
+            refused = refused or found == "refuses"
+        if refused:
+            return None, nobody
         try:
             store = self._own if own == 0 else TCPStore(*machines[0], None, False, CONNECT, False)
             store = PrefixStore(f"round-{place['round']}", store)
@@ -87,17 +101,22 @@ class Handler(RendezvousHandler):
             while store.add("machines", 0) < len(machines):
                 time.sleep(0.02)
                 if time.monotonic() - begun > MEET:
-                    return None, len(machines)
+                    return None, nobody
                 if time.monotonic() - looked > 0.5:
                     looked = time.monotonic()
-                    if self._ask(f"/over?round={place['round']}")["over"]:
+                    if self._is_over(place):
                         return None, None
             return store, None
         except (RuntimeError, ValueError, TimeoutError):  # the leader is gone
             time.sleep(0.2)
-            return None, 0
+            gone = own != 0 and _probe(machines[0]) == "unreachable"
+            return None, 0 if gone and not self._is_over(place) else nobody
+
+    def _is_over(self, place):
+        return self._ask(f"/over?round={place['round']}")["over"]
 
     def _found(self, store, place):
+        _watchdog.forget()  # the workers of the round before have ended
         os.environ["SPOTTER_GANG_ROUND"] = str(place["round"])  # for the workers
         rank, size, leader = place["rank"], len(place["machines"]), place["machines"][0][0]
         if RendezvousInfo is None:

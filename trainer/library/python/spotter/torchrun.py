@@ -3,7 +3,7 @@
 from torch.distributed import run
 from torch.distributed.elastic.multiprocessing import Std
 
-from .rendezvous import register
+from . import _ends, _watchdog, rendezvous
 
 
 def mend():
@@ -15,10 +15,35 @@ def mend():
             lambda cls, text: cls(int(text)) if text.isdigit() else before(text))
 
 
+def watch():
+    """Why the workers ended is said with the next question for a round. Where torch has this
+    elsewhere it is not said, and counts as the trainer's failure."""
+    try:
+        from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
+        before = LocalElasticAgent._monitor_workers
+    except (ImportError, AttributeError):
+        return
+
+    def monitor(agent, group):
+        result = before(agent, group)
+        if result.failures:
+            rendezvous.Handler.ended = _ends.verdict(
+                ((each.local_rank, each.pid, each.exitcode) for each in result.failures.values()),
+                _watchdog.said(),
+                {each.local_rank: rank for rank, each in result.failures.items()})
+        return result
+    LocalElasticAgent._monitor_workers = monitor
+
+
 def main():
-    register()
+    rendezvous.register()
     mend()
-    run.main()
+    watch()
+    _watchdog.begin()
+    try:
+        run.main()
+    finally:
+        _watchdog.end()
 
 
 if __name__ == "__main__":
