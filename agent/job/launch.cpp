@@ -84,6 +84,17 @@ Result<OnDemand> parse_on_demand(std::string_view text) {
 }
 const Scalar<OnDemand> on_demand{"never, always, when-needed or after 20m", parse_on_demand};
 
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreatePlacementGroup.html: "up to 255
+// ASCII characters"
+Result<std::string> parse_placement_group(std::string_view text) {
+  if (text == "none") return std::string();
+  const bool plain = std::ranges::all_of(text, [](char each) { return each > ' ' && each < 0x7f; });
+  if (!text.empty() && text.size() <= 255 && plain) return std::string(text);
+  return failure(in_quotes(text) + " is no name of a placement group, nor own or none");
+}
+const Scalar<std::string> placement_group{"none, own or a placement group's name",
+                                          parse_placement_group};
+
 const Scalar<int> capacity{"how many instances", parse_between<1, 10'000>};
 // https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
 const Scalar<int> gibibytes{"a size in GiB, such as 100", parse_between<1, 65'536>};
@@ -202,10 +213,13 @@ Reader::Fields launch_fields(Reader& reader, Launch& launch) {
           {"allocation", optional, reader.scalar(launch.allocation, allocation)},
           {"max_price", optional, reader.scalar(launch.max_price, price)},
           {"capacity", optional, reader.scalar(launch.capacity, capacity)},
+          {"placement_group", optional, reader.scalar(launch.placement_group, placement_group)},
+          {"efa", optional, reader.scalar(launch.efa, yes_or_no)},
           {"on_demand", optional, reader.scalar(launch.on_demand, on_demand)},
           {"work", optional, of_the_deadline},
           {"start", optional, of_the_deadline},
           {"pools", optional, pools(reader, launch)},
+          {"price_moves", optional, reader.scalar(launch.price_moves, yes_or_no)},
           {"package", optional, package(reader, launch.package)},
           {"volume", optional, reader.object(launch.volume, new_volume_fields)},
           {"tags", optional, tags(reader, launch.tags)}};
@@ -273,6 +287,12 @@ void check_launch(Reader& reader, const Node& root, const Job& job) {
   if (launch.capacity > 1 && !job.claims && !job.gang)
     reader.problem(*node, "launch.capacity",
                    "more than one instance needs `claims:`, which say who does what, or `gang:`");
+  if (!launch.placement_group.empty() && !job.gang)
+    reader.problem(*node, "launch.placement_group",
+                   "is for a job with `gang:`: one instance has none to be near to");
+  if (launch.efa && !job.gang)
+    reader.problem(*node, "launch.efa",
+                   "is for a job with `gang:`: one instance talks to no other");
   // EBS attaches a volume to one of the two fleets' instances; on a share nothing else tells them
   // who writes.
   const bool unlocked = job.storage.share && !job.storage.in_bucket() && !job.claims && !job.gang;

@@ -64,6 +64,8 @@ struct Place {
   std::string key, image;
 };
 
+inline constexpr std::string_view own_placement_group = "own";  // `launch` makes it
+
 struct Launch {
   FleetKind type = FleetKind::Ec2Fleet;
   std::string image;  // ami-... | resolve:ssm:/PARAMETER
@@ -77,8 +79,11 @@ struct Launch {
   Allocation allocation = Allocation::PriceCapacityOptimized;
   std::string max_price;  // dollars an hour; empty: up to the on-demand price
   int capacity = 1;
-  std::vector<Place> places;  // launch.pools; then what is above is of the first of them
-  std::string region;         // of a place; empty: the one that AWS_REGION names
+  std::string placement_group;  // a name, or own_placement_group; empty: none
+  bool efa = false;             // an interface of EFA on each network card that has it
+  std::vector<Place> places;    // launch.pools; then what is above is of the first of them
+  std::string region;           // of a place; empty: the one that AWS_REGION names
+  bool price_moves = true;  // a running job may go where spot costs less (launch/price_move.hpp)
   OnDemand on_demand;
   Package package;
   std::optional<NewVolume> volume;
@@ -95,6 +100,8 @@ struct Launch {
 //   max_price: 0.50                      dollars an hour
 //   on_demand: never                     | always | after 20m
 //   capacity: 1                          more only for a job with claims
+//   placement_group: none                | own | NAME; of a gang in one zone
+//   efa: true                            of a gang in one zone, with security_groups
 //   package: {s3: s3://bucket/prefix/}   the launching machine's own; file: PATH says which
 //            | {s3: s3://bucket/spotter.deb, sha256: HEX} | apt | baked
 //   volume: {size: 100, type: gp3, zone: us-west-2a, iops: 3000, throughput: 125,
@@ -103,6 +110,7 @@ struct Launch {
 //   tags: {project: speech}              for all that is made
 //   pools: [{types: [g5.xlarge], zones: [us-west-2a]}, {region: us-east-2, types: [g5.xlarge]}]
 //                                        in the place of instance_types, zones and subnets
+//   price_moves: true                    of several pools
 void read_launch(Reader& reader, const Node& node, const std::string& path, Launch& launch);
 
 // As if the job ran in this one of its places only.

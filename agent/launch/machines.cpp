@@ -4,6 +4,8 @@
 #include <chrono>
 #include <functional>
 
+#include "agent/launch/efa.hpp"
+
 namespace spotter::launch {
 namespace {
 
@@ -154,6 +156,50 @@ void judge_image(Findings& findings, const wire::Image& image, const Machines& m
   judge_age(findings, image, machines.now);
 }
 
+void judge_placement(Findings& findings, const config::Job& job, const Machines& machines) {
+  if (job.launch->placement_group != config::own_placement_group) return;
+  const Misfit found = misfits(
+      machines.types,
+      [](const TypeSize& it) {
+        return it.placements.empty() || std::ranges::count(it.placements, "cluster") > 0;
+      },
+      [](const TypeSize&) { return ""; });
+  if (found.names.empty()) return;
+  findings.push_back({"placement group", Verdict::Fail,
+                      "a cluster placement group does not take " + found.names,
+                      found.all ? "say `placement_group: none`" : remove_them(found)});
+}
+
+void judge_efa(Findings& findings, const config::Job& job, const Machines& machines) {
+  if (!job.launch->efa || machines.types.empty()) return;
+  const Misfit found = misfits(
+      machines.types, [](const TypeSize& it) { return it.efas != 0U; },
+      [](const TypeSize&) { return ""; });
+  if (!found.names.empty()) {
+    findings.push_back({"efa", Verdict::Fail, "there is no EFA on " + found.names,
+                        found.all ? "name instance types that have it, or leave out launch.efa"
+                                  : remove_them(found)});
+    return;
+  }
+  const auto shared = shared_interfaces(machines.types);
+  if (!shared) {
+    findings.push_back({"efa", Verdict::Fail, shared.error().message,
+                        "name types whose network cards are alike, or leave out launch.efa"});
+    return;
+  }
+  const std::size_t efas = count_efas(*shared);
+  const std::string each = "each instance gets " + counted(efas, "EFA interface");
+  const Misfit more = misfits(
+      machines.types, [&](const TypeSize& it) { return count_efas(interfaces_of(it)) == efas; },
+      [](const TypeSize& it) { return " has " + std::to_string(count_efas(interfaces_of(it))); });
+  if (!more.names.empty())
+    findings.push_back({"efa", Verdict::Warn,
+                        each + ", as many as all types have, and " + more.with_why,
+                        "name types with equally many"});
+  else
+    findings.push_back({"efa", Verdict::Ok, each, ""});
+}
+
 // The system's volumes, the job's own, and those of data.
 void judge_volumes(Findings& findings, const config::Job& job, const wire::Image* image,
                    const Machines& machines) {
@@ -192,6 +238,8 @@ Findings judge_machines(const config::Job& job, const Machines& machines) {
   judge_architectures(findings, *job.launch, image, machines);
   judge_gpus(findings, job, machines);
   judge_volumes(findings, job, image, machines);
+  judge_placement(findings, job, machines);
+  judge_efa(findings, job, machines);
   return findings;
 }
 

@@ -24,6 +24,17 @@ OrderedJson specification(const char* resource, const wire::Tags& tags) {
   return {{"ResourceType", resource}, {"Tags", list_of(tags)}};
 }
 
+OrderedJson network_interfaces(const config::Launch& launch, const Interfaces& interfaces) {
+  OrderedJson list = OrderedJson::array();
+  for (const Interface& it : interfaces)
+    list.push_back({{"NetworkCardIndex", it.card},
+                    {"DeviceIndex", 0},
+                    {"InterfaceType", it.type},
+                    {"Groups", launch.security_groups},
+                    {"DeleteOnTermination", true}});
+  return list;
+}
+
 // Without price and strategy, which are the request's: fleets refuse a template with a spot price.
 OrderedJson template_data(const config::Job& job, const Template& content) {
   const config::Launch& launch = *job.launch;
@@ -37,13 +48,18 @@ OrderedJson template_data(const config::Job& job, const Template& content) {
                         {"HttpPutResponseHopLimit", 2},  // one hop more for a container
                         {"InstanceMetadataTags", "enabled"}}}};
   if (!launch.key.empty()) data["KeyName"] = launch.key;
-  if (!launch.security_groups.empty()) data["SecurityGroupIds"] = launch.security_groups;
+  if (!content.interfaces.empty())  // EC2 takes groups in one of the two places
+    data["NetworkInterfaces"] = network_interfaces(launch, content.interfaces);
+  else if (!launch.security_groups.empty())
+    data["SecurityGroupIds"] = launch.security_groups;
   wire::Tags tags = own_tags(job);
   tags.emplace("Name", content.prepares ? preparer_name(job) : resource_name(job));
   if (content.prepares) tags[tag::role] = role_of_preparers;
   data["TagSpecifications"] = OrderedJson::array({specification("instance", tags)});
   const wire::Tags of_disks(launch.tags.begin(), launch.tags.end());  // ours mark the job's volume
   if (!of_disks.empty()) data["TagSpecifications"].push_back(specification("volume", of_disks));
+  const std::string group = content.prepares ? "" : placement_group_of(job);
+  if (!group.empty()) data["Placement"] = {{"GroupName", group}};
   data["UserData"] = base64(content.user_data);
   return data;
 }
@@ -158,6 +174,11 @@ std::string base64(std::string_view text) {
 
 std::string resource_name(const config::Job& job) { return "spotter-" + job.name.str(); }
 
+std::string placement_group_of(const config::Job& job) {
+  const std::string& group = job.launch->placement_group;
+  return group == config::own_placement_group ? resource_name(job) : group;
+}
+
 std::string preparer_name(const config::Job& job) { return resource_name(job) + "-prepare"; }
 
 AwsCommand create_volume(const config::Job& job, const std::string& token) {
@@ -178,6 +199,18 @@ AwsCommand create_volume(const config::Job& job, const std::string& token) {
   tags[tag::format] = "blank";
   input["TagSpecifications"] = OrderedJson::array({specification("volume", tags)});
   return command("ec2", "CreateVolume", input, Repeatable::Token);
+}
+
+AwsCommand create_placement_group(const config::Job& job) {
+  const OrderedJson input = {
+      {"GroupName", resource_name(job)},
+      {"Strategy", "cluster"},
+      {"TagSpecifications", OrderedJson::array({specification("placement-group", own_tags(job))})}};
+  return command("ec2", "CreatePlacementGroup", input, Repeatable::No);
+}
+
+AwsCommand delete_placement_group(const std::string& name) {
+  return command("ec2", "DeletePlacementGroup", {{"GroupName", name}}, Repeatable::Read);
 }
 
 AwsCommand create_template(const config::Job& job, const Template& content) {
@@ -217,8 +250,14 @@ AwsCommand run_instance(const config::Job& job, const TemplateVersion& launch_te
   if (!is_always_on_demand(*job.launch)) input["InstanceMarketOptions"] = {{"MarketType", "spot"}};
   if (!place.empty() && job.launch->subnets.empty())
     input["Placement"] = {{"AvailabilityZone", place}};
+  else if (!place.empty() && job.launch->efa)  // EC2 takes a subnet in one of the two places
+    input["NetworkInterfaces"] = OrderedJson::array(
+        {{{"DeviceIndex", 0}, {"SubnetId", place}, {"Groups", job.launch->security_groups}}});
   else if (!place.empty())
     input["SubnetId"] = place;
+  // What a request says of the placement stands in the place of all that its template says.
+  const std::string group = placement_group_of(job);
+  if (!group.empty() && input.contains("Placement")) input["Placement"]["GroupName"] = group;
   return command("ec2", "RunInstances", input, Repeatable::No);
 }
 
@@ -265,7 +304,9 @@ std::string request_digest(const config::Job& job, const std::string& user_data)
   plain.launch->capacity = 0;
   plain.storage = {};  // in user_data already; so a fleet made before its tag existed matches
   const auto fleet = request_fleet(plain, {});
-  const auto content = create_template(plain, {job.launch->image, user_data});
+  Template wanted{job.launch->image, user_data};
+  if (job.launch->efa) wanted.interfaces = {{0, "efa"}};
+  const auto content = create_template(plain, wanted);
   return wire::sha256_hex(fleet.action + fleet.input + content.input).substr(0, 16);
 }
 

@@ -10,11 +10,13 @@
 #include "agent/aws/formats/aws_command.hpp"
 #include "agent/base/clock_text.hpp"
 #include "agent/job/job.hpp"
+#include "agent/launch/efa.hpp"
 
 namespace spotter::launch {
 
 // The name of the launch template, and the tag Name of instances and fleet.
 std::string resource_name(const config::Job& job);
+std::string placement_group_of(const config::Job& job);      // its name; empty: none
 std::string preparer_name(const config::Job& job);           // the same for `spotter prepare`
 inline constexpr const char* role_of_preparers = "prepare";  // the value of their spotter:role
 
@@ -24,11 +26,16 @@ inline constexpr const char* role_of_preparers = "prepare";  // the value of the
 // the same token makes no second volume.
 wire::AwsCommand create_volume(const config::Job& job, const std::string& token);
 
+// The job's own placement group. A second call for its name fails.
+wire::AwsCommand create_placement_group(const config::Job& job);
+wire::AwsCommand delete_placement_group(const std::string& name);
+
 // `image`: an id, as fleets require; the resolved value of resolve:ssm:.
 struct Template {
   std::string image;
-  std::string user_data;  // before base64
-  bool prepares = false;  // for `spotter prepare`: a template and a name of its own
+  std::string user_data;       // before base64
+  bool prepares = false;       // for `spotter prepare`: a template and a name of its own
+  Interfaces interfaces = {};  // of a job with launch.efa; empty: EC2 makes one, without EFA
 };
 wire::AwsCommand create_template(const config::Job& job, const Template& content);
 wire::AwsCommand create_template_version(const config::Job& job, const std::string& id,

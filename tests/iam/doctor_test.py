@@ -151,6 +151,15 @@ class Doctor(DoctorTest):
         found = self.findings(self.job("claims: {at: s3://no-such-bucket-here/claims}"))
         self.expect(found, "bucket", "fail", "no-such-bucket-here")
 
+    def test_a_volume_whose_moves_wait_for_what_ec2_shows(self):
+        volume = "storage: {ebs: {tag: {Name: mine}}}"
+        self.expect(self.findings(self.job("publish: s3://bucket/seen", storage=volume)), "fence",
+                    "ok", "`fence: s3://bucket/fence` lets S3 decide instead")
+        with_one = self.job("publish: s3://bucket/seen", "fence: s3://bucket/f", storage=volume)
+        self.assertNotIn("fence", self.findings(with_one))
+        self.assertNotIn("fence", self.findings(self.job(storage=volume)), "there is no bucket")
+        self.assertNotIn("fence", self.findings(self.job("publish: s3://bucket/seen")))
+
     def test_how_long_policies_are(self):
         found = self.findings(self.job())
         self.expect(found, "policies", "ok", "of 10,240 characters")
@@ -231,12 +240,11 @@ class Volumes(DoctorTest):
 class Permissions(DoctorTest):
     """Under the launcher's own policy, and under one that lacks something."""
 
-    def limit(self, job, drop=None):
+    def limit(self, job, *drop):
         done = self.spotter("iam", "launcher", job, "--account", ACCOUNT, "--region", REGION)
         self.assertEqual(done.returncode, 0, done.stderr)
         document = json.loads(done.stdout)
-        if drop:
-            document["Statement"] = [one for one in document["Statement"] if one["Sid"] != drop]
+        document["Statement"] = [one for one in document["Statement"] if one["Sid"] not in drop]
         file = self.folder / "launcher.json"
         file.write_text(json.dumps(document))
         limited = self.served.command("policy", "user", str(file))
@@ -263,6 +271,24 @@ class Permissions(DoctorTest):
         self.expect(self.findings(job), "bucket", "ok", "gang: s3://bucket/gangs/mine/ takes")
         self.limit(job, "TryAndRemoveTheGangsRecord")
         self.expect(self.findings(job), "bucket", "fail", "gangs/mine/doctor")
+
+    def test_who_launches_may_read_the_results_in_the_homes(self):
+        job = self.job("sweep: {grid: {lr: [1, 2]}}", storage="storage: {s3: s3://bucket/kept}")
+        head = self.bucket / "kept" / "heads" / "mine" / "1" / "head.json"
+        head.parent.mkdir(parents=True)
+        head.write_text(json.dumps({
+            "version": 1, "epoch": 1, "state": "released", "holder": "i-1", "job": "mine-1",
+            "commits": 1, "bytes": 0, "attempt": 7,
+            "manifest": f"manifests/1-{'0' * 32}.json"}))
+        heads = ("ReadHomes", "TryToWriteEpochs")
+        for drop, status, seen in (((), 0, True), (heads[:1], 0, True), (heads, 1, False),
+                                   (("ListHomes",), 1, False)):
+            self.limit(job, *drop)
+            done = self.spotter("sweep", "results", job, "--csv", "-")
+            self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+            self.assertEqual(",stopped," in done.stdout, seen, done.stdout)
+            for word in ("AccessDenied", "`spotter iam launcher`"):
+                self.assertEqual(word in done.stderr, bool(drop), done.stderr)
 
     def test_what_is_no_policy_is_refused(self):
         file = self.folder / "wrong.json"

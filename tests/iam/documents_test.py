@@ -359,7 +359,13 @@ class Documents(unittest.TestCase):
         self.assertEqual(self.run_it("launcher", SHARE).stderr, "")
         longer = self.run_it("launcher", VOLUME, launch, channels(40))
         self.assertEqual(longer.returncode, 1)
-        self.assertRegex(longer.stderr, "a managed policy has at most 6,144: make two")
+        self.assertRegex(longer.stderr, "a managed policy has at most 6,144: make 2 of it, which "
+                                        "--part 1 to --part 2 print")
+        self.assertEqual(self.run_it("launcher", VOLUME, launch, channels(40),
+                                     options=["--part", "3"]).returncode, 2)
+        one = self.run_it("launcher", VOLUME, launch, channels(400), options=["--part", "2"])
+        self.assertEqual(one.returncode, 1)
+        self.assertRegex(one.stderr, "characters in one statement, and a managed policy has")
 
     def test_wrong_use(self):
         for name, options, word in (("agnet", (), "agnet"),

@@ -30,6 +30,7 @@ TEST(FirstJob, IsValidWhereNothingWasAnswered) {
   ASSERT_TRUE(job.launch->volume);
   EXPECT_EQ(job.launch->volume->size_gib, 100);
   EXPECT_FALSE(job.published_at());
+  EXPECT_FALSE(job.fenced_at());
 }
 
 TEST(FirstJob, NeedsNoVolumeWhereTheBucketIsItsHome) {
@@ -39,6 +40,7 @@ TEST(FirstJob, NeedsNoVolumeWhereTheBucketIsItsHome) {
   EXPECT_EQ(wire::to_url(*job.kept_at()), "s3://mine/jobs/homes/training/");
   ASSERT_TRUE(job.launch);
   EXPECT_FALSE(job.launch->volume);
+  EXPECT_FALSE(job.fenced_at()) << "its head is one";
 }
 
 TEST(FirstJob, HasTheAnswers) {
@@ -68,6 +70,8 @@ TEST(FirstJob, HasTheAnswers) {
   EXPECT_EQ(job.launch->volume->size_gib, 7);
   ASSERT_TRUE(job.published_at());
   EXPECT_EQ(job.published_at()->bucket, "mine");
+  ASSERT_TRUE(job.fenced_at()) << "a new job's volume has not been used without one";
+  EXPECT_EQ(wire::to_url(*job.fenced_at()), "s3://mine/fence/mnist-2/");
 }
 
 TEST(FirstJob, ExplainsEachLine) {

@@ -5,6 +5,7 @@ import http.server
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -112,15 +113,20 @@ class LaunchTest(served.ServedTest):
         return self.spotter("launch", self.job(more, text), code=code).stderr
 
     def limit(self, job, drop=None):
-        """Who launches may do what `spotter iam launcher` prints, less one statement."""
-        done = self.spotter("iam", "launcher", job, "--account", "123456789012", "--role",
-                            "spotter-role")
-        document = json.loads(done.stdout)
-        document["Statement"] = [it for it in document["Statement"] if it["Sid"] != drop]
-        file = self.folder / "launcher.json"
-        file.write_text(json.dumps(document))
+        """Who launches may do what `spotter iam launcher` prints, less one statement. Its files."""
+        def printed(*options, code=0):
+            return self.spotter("iam", "launcher", job, "--account", "123456789012", "--role",
+                                "spotter-role", *options, code=code)
+        several = re.search(r"--part 1 to --part ([0-9])", printed(code=None).stderr)
+        files = []
+        for part in range(1, int(several[1]) + 1 if several else 2):
+            document = json.loads(printed("--part", part).stdout)
+            document["Statement"] = [it for it in document["Statement"] if it["Sid"] != drop]
+            files.append(self.folder / f"launcher-{part}.json")
+            files[-1].write_text(json.dumps(document))
         self.addCleanup(self.served.command, "policy", "user")
-        self.assertEqual(self.served.command("policy", "user", str(file)).stderr, "")
+        self.assertEqual(self.served.command("policy", "user", *map(str, files)).stderr, "")
+        return files
 
     # What is there at AWS
 
@@ -198,26 +204,32 @@ class LaunchTest(served.ServedTest):
 
 
 class Recorder:
-    """A proxy that writes down what is asked of AWS."""
+    """A proxy that writes down what is asked of AWS; `before` sees each call before AWS does."""
 
-    def __init__(self, api):
+    def __init__(self, api, before=None):
         recorder, self.calls = self, []
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                if "json" not in self.headers["Content-Type"]:
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                if "urlencoded" in self.headers.get("Content-Type", ""):
                     recorder.calls.append(dict(urllib.parse.parse_qsl(body.decode(), True)))
+                    if before:
+                        before(recorder.calls[-1])
                 there = http.client.HTTPConnection(urllib.parse.urlsplit(api).netloc, timeout=60)
-                there.request("POST", self.path, body, dict(self.headers))
+                there.request(self.command, self.path, body, dict(self.headers))
                 answer = there.getresponse()
                 text = answer.read()
                 self.send_response_only(answer.status)  # without a Date of this machine's
-                self.send_header("Date", answer.headers["Date"])
+                for name, value in answer.headers.items():
+                    if name.lower() not in ("connection", "content-length", "transfer-encoding"):
+                        self.send_header(name, value)
                 self.send_header("Content-Length", str(len(text)))
                 self.end_headers()
                 self.wfile.write(text)
                 there.close()
+
+            do_GET = do_PUT = do_DELETE = do_POST  # what S3 is asked
 
             def log_message(self, *_):
                 pass

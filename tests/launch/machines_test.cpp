@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "agent/launch/efa.hpp"
+
 namespace spotter::launch {
 namespace {
 
@@ -51,6 +53,73 @@ struct Story {
     return true;
   }
 };
+
+TEST(Machines, OfAClusterArePutNearOneAnother) {
+  Story story;
+  story.job.launch->placement_group = config::own_placement_group;
+  EXPECT_TRUE(story.is_well()) << "unknown";
+  for (auto& it : story.machines.types) it.placements = {"cluster", "spread"};
+  EXPECT_TRUE(story.is_well());
+  story.machines.types[1].placements = {"spread"};
+  EXPECT_EQ(story.said("placement group"),
+            "a cluster placement group does not take p4d.24xlarge: remove p4d.24xlarge from "
+            "launch.instance_types: a fleet may choose any of those named there");
+  story.machines.types[0].placements = {"partition"};
+  EXPECT_EQ(story.said("placement group"),
+            "a cluster placement group does not take g5.xlarge, p4d.24xlarge: say "
+            "`placement_group: none`");
+  story.job.launch->placement_group = "mine";
+  EXPECT_TRUE(story.is_well()) << "its strategy may be another";
+}
+
+wire::TypeSize with_efa(const char* name, std::uint64_t efas, std::uint64_t cards) {
+  wire::TypeSize made = type(name, 8);
+  made.efas = efas;
+  for (std::uint64_t i = 0; i < cards; ++i) made.cards.push_back(i);
+  return made;
+}
+
+TEST(Machines, WithEfaHaveAnInterfaceOnEachCardOfIt) {
+  EXPECT_EQ(interfaces_of(type("g5.xlarge", 1)), Interfaces());
+  EXPECT_EQ(interfaces_of(with_efa("g5.xlarge", 0, 1)), Interfaces());
+  EXPECT_EQ(interfaces_of(with_efa("c5n.18xlarge", 1, 1)), (Interfaces{{0, "efa"}}));
+  EXPECT_EQ(interfaces_of(with_efa("hpc7a.96xlarge", 2, 2)),
+            (Interfaces{{0, "efa"}, {1, "efa-only"}}));
+  EXPECT_EQ(interfaces_of(with_efa("p6-b300.48xlarge", 2, 3)),
+            (Interfaces{{0, "interface"}, {1, "efa-only"}, {2, "efa-only"}}));
+  EXPECT_EQ(shared_interfaces({with_efa("a", 4, 4), with_efa("b", 2, 2)}).value(),
+            (Interfaces{{0, "efa"}, {1, "efa-only"}}));
+  EXPECT_FALSE(shared_interfaces({with_efa("a", 4, 4), with_efa("b", 2, 3)}));
+  EXPECT_FALSE(shared_interfaces({with_efa("a", 4, 4), type("b", 1)}));
+  EXPECT_FALSE(shared_interfaces({}));
+}
+
+TEST(Machines, WithoutEfaAreNamedWhereTheJobWantsIt) {
+  Story story;
+  story.machines.types = {with_efa("g5.xlarge", 0, 1), with_efa("p4d.24xlarge", 4, 4)};
+  EXPECT_TRUE(story.is_well()) << "it does not want it";
+  story.job.launch->efa = true;
+  EXPECT_EQ(
+      story.said("efa"),
+      "there is no EFA on g5.xlarge: remove g5.xlarge from launch.instance_types: a fleet may "
+      "choose any of those named there");
+  story.machines.types = {with_efa("p4d.24xlarge", 4, 4)};
+  EXPECT_EQ(story.said("efa", Verdict::Ok), "each instance gets 4 EFA interfaces: ");
+  story.machines.types.push_back(with_efa("p5.48xlarge", 32, 32));
+  EXPECT_EQ(story.said("efa", Verdict::Warn),
+            "each instance gets 4 EFA interfaces, as many as all types have, and p5.48xlarge has "
+            "32: name types with equally many");
+  story.machines.types = {with_efa("p4d.24xlarge", 4, 4), with_efa("p6-b300.48xlarge", 16, 17)};
+  EXPECT_EQ(story.said("efa"),
+            "no network interface with EFA fits each of p4d.24xlarge, p6-b300.48xlarge: name types "
+            "whose network cards are alike, or leave out launch.efa");
+  story.machines.types = {with_efa("g5.xlarge", 0, 1)};
+  EXPECT_EQ(story.said("efa"),
+            "there is no EFA on g5.xlarge: name instance types that have it, or leave out "
+            "launch.efa");
+  story.machines.types.clear();
+  EXPECT_TRUE(story.is_well()) << "unknown";
+}
 
 TEST(Machines, ThatFitAreWell) {
   Story story;

@@ -119,14 +119,50 @@ def spot_fleet(ask):
     assert len(done["UnsuccessfulFleetRequests"]) == 1, done
 
 
+def efa(ask):
+    made = ask("CreateSecurityGroup", GroupName="near", Description="of a test",
+               TagSpecifications=tagged("security-group", "job", "m"))
+    group = made["GroupId"]
+    itself = [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}]
+    ask("AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=itself)
+    ask("AuthorizeSecurityGroupEgress", GroupId=group, IpPermissions=itself)
+    seen = ask("DescribeSecurityGroups", GroupIds=[group])["SecurityGroups"]
+    assert seen[0]["IpPermissions"][0]["UserIdGroupPairs"][0]["GroupId"] == group, seen
+    interfaces = [{"NetworkCardIndex": card, "DeviceIndex": 0, "Groups": [group],
+                   "InterfaceType": "efa-only" if card else "efa", "DeleteOnTermination": True}
+                  for card in range(4)]
+    data = {"ImageId": "ami-1", "InstanceType": "p4d.24xlarge", "NetworkInterfaces": interfaces}
+    ask("CreateLaunchTemplate", LaunchTemplateName="efa", LaunchTemplateData=data)
+    versions = ask("DescribeLaunchTemplateVersions", LaunchTemplateName="efa",
+                   Versions=["1"])["LaunchTemplateVersions"]
+    there = versions[0]["LaunchTemplateData"]["NetworkInterfaces"]
+    assert [it["InterfaceType"] for it in there] == ["efa"] + 3 * ["efa-only"], there
+    assert there[3]["Groups"] == [group] and there[3]["NetworkCardIndex"] == 3, there
+    run = ask("RunInstances", MinCount=1, MaxCount=1, LaunchTemplate={"LaunchTemplateName": "efa"})
+    has = run["Instances"][0]["NetworkInterfaces"]
+    assert [it["Attachment"]["NetworkCardIndex"] for it in has] == [0, 1, 2, 3], has
+    assert has[1]["Groups"] == [{"GroupId": group}], has
+    ask("TerminateInstances", InstanceIds=[run["Instances"][0]["InstanceId"]])
+    ask.wait(600)
+    ask("DeleteSecurityGroup", GroupId=group)
+
+
 def launch_template(ask):
     data = {"ImageId": "ami-1", "InstanceType": "g5.xlarge",
             "UserData": base64.b64encode(b"hi").decode(),
-            "Placement": {"AvailabilityZone": "us-west-2a"},
+            "Placement": {"AvailabilityZone": "us-west-2a", "GroupName": "near"},
             "IamInstanceProfile": {"Name": "spotter"},
             "InstanceMarketOptions": {"MarketType": "spot", "SpotOptions": {"MaxPrice": "1"}},
             "MetadataOptions": {"InstanceMetadataTags": "enabled"},
             "TagSpecifications": tagged("instance", "job", "m")}
+    made = ask("CreatePlacementGroup", GroupName="near", Strategy="partition",
+               TagSpecifications=tagged("placement-group", "job", "m"))["PlacementGroup"]
+    assert made["Tags"] == [{"Key": "job", "Value": "m"}], made
+    ask("CreatePlacementGroup", GroupName="far", Strategy="cluster")
+    ask.wait(10)
+    groups = ask("DescribePlacementGroups", Filters=[{"Name": "tag:job", "Values": ["m"]}])
+    assert groups["PlacementGroups"] == [{**made, "State": "available"}], groups
+    ask("DeletePlacementGroup", GroupName="far")
     ask("CreateLaunchTemplate", LaunchTemplateName="trainer", LaunchTemplateData=data)
     assert ask("DescribeLaunchTemplates", LaunchTemplateNames=["trainer"])["LaunchTemplates"]
     versions = ask("DescribeLaunchTemplateVersions", LaunchTemplateName="trainer",
@@ -241,6 +277,7 @@ def main():
     launch_template(ask)
     ec2_fleet(ask)
     auto_scaling_group(ask)
+    efa(ask)
     ask("TerminateInstances", InstanceIds=[instance])
     assert len(ask("DescribeAvailabilityZones")["AvailabilityZones"]) == 3
     assert {one["AvailabilityZone"] for one in ask("DescribeSubnets")["Subnets"]} == {
@@ -259,6 +296,10 @@ def main():
                      NextToken=prices["NextToken"])
     assert prices["SpotPriceHistory"], prices
     types = ask("DescribeInstanceTypes", InstanceTypes=["p4d.24xlarge"])["InstanceTypes"]
+    assert "cluster" in types[0]["PlacementGroupInfo"]["SupportedStrategies"], types
+    network = types[0]["NetworkInfo"]
+    assert network["EfaSupported"] and network["EfaInfo"]["MaximumEfaInterfaces"] == 4, network
+    assert len(network["NetworkCards"]) == network["MaximumNetworkCards"] == 4, network
     assert types[0]["GpuInfo"]["Gpus"][0]["Count"] == 8, types
     assert types[0]["ProcessorInfo"]["SupportedArchitectures"] == ["x86_64"], types
     # An older botocore reads past it (SINCE in judge.py).

@@ -253,6 +253,44 @@ TEST(Ec2Answer, WhatAnInstanceTypesAnswerLacksIsUnknown) {
   EXPECT_EQ(page->items.at(0).most_volumes, std::nullopt);
 }
 
+TEST(Ec2Answer, ReadsHowMuchEfaAnInstanceTypeHas) {
+  const auto efas = [](const std::string& network) {
+    const auto page = type("<networkInfo>" + network + "</networkInfo>");
+    EXPECT_TRUE(page) << page.error().message;
+    return page->items.at(0).efas;
+  };
+  EXPECT_EQ(efas(""), std::nullopt);
+  EXPECT_EQ(efas("<efaSupported>false</efaSupported>"), 0u);
+  EXPECT_EQ(efas("<efaSupported>true</efaSupported>"), std::nullopt);
+  EXPECT_EQ(efas("<efaSupported>true</efaSupported><efaInfo><maximumEfaInterfaces>4"
+                 "</maximumEfaInterfaces></efaInfo>"),
+            4u);
+  const auto page = type(
+      "<networkInfo><networkCards><item><networkCardIndex>0</networkCardIndex>"
+      "</item><item><networkCardIndex>1</networkCardIndex></item></networkCards></networkInfo>");
+  EXPECT_EQ(page.value().items.at(0).cards, (std::vector<std::uint64_t>{0, 1}));
+}
+
+TEST(Ec2Answer, ReadsWhetherASecurityGroupLetsItselfThrough) {
+  const auto groups = [](const std::string& rules) {
+    return decode<DescribeSecurityGroups>(
+        answer("DescribeSecurityGroups", "<securityGroupInfo><item><groupId>sg-1</groupId>" +
+                                             rules + "</item></securityGroupInfo>"));
+  };
+  const auto rule = [](const std::string& where, const std::string& protocol,
+                       const std::string& group) {
+    return "<" + where + "><item><ipProtocol>" + protocol + "</ipProtocol><groups><item><groupId>" +
+           group + "</groupId></item></groups></item></" + where + ">";
+  };
+  const std::string in = "ipPermissions", out = "ipPermissionsEgress";
+  const auto all = groups(rule(in, "-1", "sg-1") + rule(out, "-1", "sg-1"));
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_TRUE(all->items.at(0).lets_itself_in && all->items.at(0).lets_itself_out);
+  EXPECT_FALSE(groups(rule(in, "tcp", "sg-1")).value().items.at(0).lets_itself_in);
+  EXPECT_FALSE(groups(rule(in, "-1", "sg-2")).value().items.at(0).lets_itself_in);
+  EXPECT_FALSE(groups(rule(in, "-1", "sg-1")).value().items.at(0).lets_itself_out);
+}
+
 TEST(Ec2Answer, OnlyWhatNvidiaSmiCountsIsAGpu) {
   EXPECT_EQ(type("<gpuInfo><gpus>" + gpu("Habana", "8") + gpu("AMD", "1") + "</gpus></gpuInfo>")
                 ->items.at(0)

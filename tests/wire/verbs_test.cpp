@@ -26,7 +26,7 @@ std::vector<Verb> make_all() {
   all.emplace_back(Mount{
       "/dev/x", "ext4", "/mnt/x", "vol-1", "me", {"code", "ml"}, "ml", "/opt/ml", true, "/c"});
   all.emplace_back(MountData{"/dev/x", "/mnt/data"});
-  all.emplace_back(Unmount{"/mnt/x", 2s, "/opt/ml"});
+  all.emplace_back(Unmount{"/mnt/x", 2s, "/opt/ml", "vol-0123456789abcdef0", "/dev/sdf"});
   all.emplace_back(Look{"/mnt/x"});
   all.emplace_back(
       PrepareShare{share, "me", "job/0", "/run/x", {"code"}, "ml", "/opt/ml", true, true, "/c"});
@@ -61,7 +61,7 @@ std::vector<Verb> make_all() {
   all.emplace_back(FindParent{"/mnt/x", 18446744073709551615U});
   all.emplace_back(BeginAttempt{"/mnt/x", "attempt-2", "attempt-1"});
   all.emplace_back(PublishAttempt{"/mnt/x", "attempt-2"});
-  all.emplace_back(SumUp{"/mnt/x", 3, 4});
+  all.emplace_back(SumUp{"/mnt/x", 3, 4, "s3://b/homes/x/3/"});
   all.emplace_back(AwaitGpus{8, 3s});
   return all;
 }

@@ -136,6 +136,8 @@ struct Cloud {
   Table<InstanceId, Instance> instances;
   Table<FleetId, FleetRequest> fleets;
   std::map<std::string, LaunchTemplate> templates;          // by id
+  std::map<std::string, PlacementGroup> placement_groups;   // by name
+  std::map<std::string, SecurityGroup> security_groups;     // by id
   std::map<std::string, VolumeId> volume_tokens;            // ClientToken -> what it made
   std::map<std::string, std::string> volume_token_digests;  // ClientToken -> the call's parameters
   std::map<VolumeId, std::vector<Time>> snapshot_times;     // the calls, for the limits

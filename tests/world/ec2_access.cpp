@@ -4,7 +4,7 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
-#include "tests/world/query.hpp"
+#include "tests/world/instances.hpp"
 #include "tests/world/sts.hpp"
 
 namespace spotter::world {
@@ -75,6 +75,14 @@ class Needs {
   void create_template() {
     made("launch-template", account() + "launch-template/*", query_.tags_for("launch-template"));
   }
+  void create_placement_group() {
+    const std::string arn = account() + "placement-group/" + query_.text("GroupName");
+    made("placement-group", arn, query_.tags_for("placement-group"));
+  }
+  void placement_group() {
+    const std::string it = query_.text("GroupName");
+    add(account() + "placement-group/" + it, tags_of_placement_group(cloud_, it));
+  }
   void templates() {
     const auto it = cloud_.templates.find(query_.text("LaunchTemplateId"));
     add(account() + "launch-template/" + query_.text("LaunchTemplateId", "*"),
@@ -133,8 +141,10 @@ class Needs {
     one(anybodys() + "image/" + (what.image.empty() ? "*" : what.image));
     one(anybodys() + "snapshot/*");
     if (!what.key_name.empty()) one(account() + "key-pair/" + what.key_name);
+    if (const auto& group = what.placement_group; !group.empty())
+      one(account() + "placement-group/" + group, tags_of_placement_group(cloud_, group));
     each("subnet/", launch.subnets);
-    each("security-group/", what.security_groups);
+    each("security-group/", groups_of(what));
     one(account() + "network-interface/*");
     one(account() + "instance/*", {}, instance_tags);
     one(account() + "volume/*", {}, action_ == "ec2:RunInstances" ? what.volume_tags : Tags());
@@ -246,11 +256,13 @@ const std::map<std::string, Needs::Kind>& Needs::kinds() {
       {"CreateFleet", &Needs::create_fleet},
       {"CreateLaunchTemplate", &Needs::create_template},
       {"CreateLaunchTemplateVersion", &Needs::templates},
+      {"CreatePlacementGroup", &Needs::create_placement_group},
       {"CreateSnapshot", &Needs::create_snapshot},
       {"CreateTags", &Needs::tag},
       {"CreateVolume", &Needs::create_volume},
       {"DeleteFleets", &Needs::ec2_fleets},
       {"DeleteLaunchTemplate", &Needs::templates},
+      {"DeletePlacementGroup", &Needs::placement_group},
       {"DeleteSnapshot", &Needs::one_snapshot},
       {"DeleteTags", &Needs::tag},
       {"DeleteVolume", &Needs::one_volume},

@@ -21,6 +21,8 @@ const Operations& operations() {
     add_fleet_operations(made);
     add_template_operations(made);
     add_place_operations(made);
+    add_placement_operations(made);
+    add_security_group_operations(made);
     add_image_operations(made);
     return made;
   }();
@@ -53,6 +55,19 @@ Reply success_reply(Cloud& cloud, const std::string& action, const Xml& inner) {
                   ">"};
 }
 
+// What a dry run refuses beside what is not allowed. Whether EC2 looks for a placement group of the
+// name is not known: here it does.
+std::optional<ApiError> refuse_rehearsal(Session& session, const std::string& action) {
+  if (action == "RunInstances") return refuse_run(session);
+  const std::string name = session.query.text("GroupName");
+  const auto group = session.cloud.placement_groups.find(name);
+  if (action == "CreatePlacementGroup" && group != session.cloud.placement_groups.end() &&
+      !group->second.gone)
+    return ApiError{"InvalidPlacementGroup.Duplicate",
+                    "The Placement Group '" + name + "' already exists."};
+  return std::nullopt;
+}
+
 Reply answer(Cloud& cloud, const Call& call) {
   const auto operation = operations().find(call.action);
   const Query query(call.parameters);
@@ -61,7 +76,7 @@ Reply answer(Cloud& cloud, const Call& call) {
   // "Checks whether you have the required permissions ... without actually making the request"
   if (query.boolean("DryRun")) {
     Session rehearsal{cloud, query};
-    if (const auto refused = call.action == "RunInstances" ? refuse_run(rehearsal) : std::nullopt)
+    if (const auto refused = refuse_rehearsal(rehearsal, call.action))
       return error_reply(cloud, *refused);
     return error_reply(
         cloud, {"DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412});

@@ -31,6 +31,8 @@ void add_spot_fleet_operations(Operations& operations);
 void add_fleet_operations(Operations& operations);
 void add_template_operations(Operations& operations);
 void add_place_operations(Operations& operations);
+void add_placement_operations(Operations& operations);
+void add_security_group_operations(Operations& operations);
 void add_image_operations(Operations& operations);
 
 // Shared pieces of answers and requests.
@@ -86,6 +88,8 @@ std::string zone_id(const Cloud& cloud, const Zone& zone);
 std::string reservation_of(const Instance& instance);
 std::string subnet_of(const Cloud& cloud, const Zone& zone);
 Zone zone_of_subnet(const Cloud& cloud, const std::string& subnet);  // REQUIRES: a name
+// The network interfaces in the list `name`, as RunInstances and launch templates have it.
+std::vector<Interface> interfaces_of(const Query& query, const std::string& name);
 // A template's data as a place to launch (without its zone).
 LaunchOption option_of(const LaunchTemplate& launch_template, const TemplateVersion& version);
 // The options of LaunchTemplateConfigs.N below `prefix`, as both kinds of fleets send them.

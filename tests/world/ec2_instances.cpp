@@ -38,6 +38,19 @@ void write_devices(Xml& xml, const Cloud& cloud, const Instance& instance) {
   });
 }
 
+void write_interfaces(Xml& xml, const Instance& instance) {
+  if (instance.interfaces.empty()) return;
+  xml.items("networkInterfaceSet", instance.interfaces, [&](const Interface& it) {
+    xml.element("attachment", [&] {
+      xml.value("networkCardIndex", it.card);
+      xml.value("deviceIndex", it.device);
+      xml.text("status", "attached");
+    });
+    xml.text("interfaceType", it.type);
+    xml.items("groupSet", it.groups, [&](const std::string& group) { xml.text("groupId", group); });
+  });
+}
+
 void write_instance(Xml& xml, const Cloud& cloud, const Instance& instance) {
   xml.text("instanceId", instance.id.view());
   xml.text("imageId", instance.image);
@@ -52,7 +65,7 @@ void write_instance(Xml& xml, const Cloud& cloud, const Instance& instance) {
   xml.text("launchTime", xml_time(cloud.wall(instance.launched)));
   xml.element("placement", [&] {
     xml.text("availabilityZone", instance.zone.view());
-    xml.text("groupName", "");
+    xml.text("groupName", instance.placement_group);
     xml.text("tenancy", "default");
   });
   xml.element("monitoring", [&] { xml.text("state", "disabled"); });
@@ -61,6 +74,7 @@ void write_instance(Xml& xml, const Cloud& cloud, const Instance& instance) {
   xml.text("rootDeviceType", "ebs");
   xml.text("rootDeviceName", "/dev/xvda");
   write_devices(xml, cloud, instance);
+  write_interfaces(xml, instance);
   xml.text("virtualizationType", "hvm");
   xml.optional("clientToken", instance.client_token);
   write_tags(xml, instance.tags);
@@ -195,8 +209,18 @@ Expected<LaunchInstance> launch_request(Session& session) {
   option.instance_tags.merge(query.tags_for("instance"));
   if (query.text("MetadataOptions.InstanceMetadataTags") == "enabled") option.metadata_tags = true;
   option.http_tokens = query.text("MetadataOptions.HttpTokens", option.http_tokens);
-  const auto where = sites(session, query.text("Placement.AvailabilityZone", option.zone.str()),
-                           query.text("SubnetId"));
+  option.placement_group = query.text("Placement.GroupName", option.placement_group);
+  if (query.has("SecurityGroupId.1")) option.security_groups = query.list("SecurityGroupId");
+  if (const auto asked = interfaces_of(query, "NetworkInterface"); !asked.empty())
+    option.interfaces = asked;
+  std::string subnet = query.text("SubnetId");
+  if (!option.interfaces.empty() && !subnet.empty())
+    query.refuse("InvalidParameterCombination",
+                 "Network interfaces and an instance-level subnet ID may not be specified on the "
+                 "same request");
+  if (!option.interfaces.empty()) subnet = option.interfaces.front().subnet;
+  const auto where =
+      sites(session, query.text("Placement.AvailabilityZone", option.zone.str()), subnet);
   option.zone = where.front().zone;
   option.subnet = where.front().subnet;
   SPOTTER_CHECK_QUERY(session);

@@ -10,6 +10,12 @@ namespace {
 
 // The names before the first dot, by botocore's service model (tests/shapes compares them).
 const std::map<std::string, std::string_view> operation_parameters = {
+    {"AuthorizeSecurityGroupEgress",
+     "CidrIp DryRun FromPort GroupId IpPermissions IpProtocol SourceSecurityGroupName "
+     "SourceSecurityGroupOwnerId TagSpecification ToPort"},
+    {"AuthorizeSecurityGroupIngress",
+     "CidrIp DryRun FromPort GroupId GroupName IpPermissions IpProtocol SourceSecurityGroupName "
+     "SourceSecurityGroupOwnerId TagSpecification ToPort"},
     {"AttachVolume", "Device DryRun EbsCardIndex InstanceId VolumeId"},
     {"CancelSpotFleetRequests", "DryRun SpotFleetRequestId TerminateInstances"},
     {"CreateFleet",
@@ -23,6 +29,10 @@ const std::map<std::string, std::string_view> operation_parameters = {
     {"CreateLaunchTemplateVersion",
      "ClientToken DryRun LaunchTemplateData LaunchTemplateId LaunchTemplateName ResolveAlias "
      "SourceVersion VersionDescription"},
+    {"CreatePlacementGroup",
+     "DryRun GroupName LinkedGroupId Operator PartitionCount SpreadLevel Strategy "
+     "TagSpecification"},
+    {"CreateSecurityGroup", "DryRun GroupDescription GroupName TagSpecification VpcId"},
     {"CreateSnapshot", "Description DryRun Location OutpostArn TagSpecification VolumeId"},
     {"CreateTags", "DryRun ResourceId Tag"},
     {"CreateVolume",
@@ -30,6 +40,8 @@ const std::map<std::string, std::string_view> operation_parameters = {
      "MultiAttachEnabled Operator OutpostArn Size SnapshotId TagSpecification Throughput "
      "VolumeInitializationRate VolumeType"},
     {"DeleteFleets", "DryRun FleetId TerminateInstances"},
+    {"DeletePlacementGroup", "DryRun GroupName"},
+    {"DeleteSecurityGroup", "DryRun GroupId GroupName"},
     {"DeleteSnapshot", "DryRun SnapshotId"},
     {"DeleteTags", "DryRun ResourceId Tag"},
     {"DeleteVolume", "DryRun VolumeId"},
@@ -50,7 +62,9 @@ const std::map<std::string, std::string_view> operation_parameters = {
     {"DescribeLaunchTemplates",
      "DryRun Filter IncludeManagedResources LaunchTemplateId LaunchTemplateName MaxResults "
      "NextToken"},
+    {"DescribePlacementGroups", "DryRun Filter GroupId GroupName"},
     {"DescribeRegions", "AllRegions DryRun Filter RegionName"},
+    {"DescribeSecurityGroups", "DryRun Filter GroupId GroupName MaxResults NextToken"},
     {"DescribeSnapshots", "DryRun Filter MaxResults NextToken Owner RestorableBy SnapshotId"},
     {"DescribeSpotFleetInstances", "DryRun MaxResults NextToken SpotFleetRequestId"},
     {"DescribeSpotFleetRequestHistory",
@@ -107,6 +121,7 @@ const std::map<std::string, PageSize> page_sizes = {
     {"DescribeVolumes", {5, 0}},
     {"DescribeSnapshots", {5, 0}},
     {"DescribeTags", {5, 1000}},
+    {"DescribeSecurityGroups", {5, 1000}},
     {"DescribeSubnets", {5, 1000}},
     {"DescribeInstanceTypes", {5, 100}},
     {"DescribeInstanceTypeOfferings", {5, 1000}},
@@ -138,6 +153,8 @@ constexpr const char* of_launches =
 constexpr Taggable taggable[] = {
     {"CreateVolume", "TagSpecification", "volume"},
     {"CreateSnapshot", "TagSpecification", "snapshot"},
+    {"CreatePlacementGroup", "TagSpecification", "placement-group"},
+    {"CreateSecurityGroup", "TagSpecification", "security-group"},
     {"CreateLaunchTemplate", "TagSpecification", "launch-template"},
     {"CreateLaunchTemplate", "LaunchTemplateData.TagSpecification", of_launches},
     {"CreateLaunchTemplateVersion", "LaunchTemplateData.TagSpecification", of_launches},

@@ -123,6 +123,16 @@ struct TypeRow {
   const char* architecture() const {
     return std::string_view(name).starts_with("g5g.") ? "arm64" : "x86_64";
   }
+  // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-eni.md#network-cards
+  Network network() const {
+    const std::string_view type = name;
+    if (type == "p4d.24xlarge") return {4, 15, 4};
+    if (type == "p5.48xlarge") return {32, 2, 32};
+    return {1, std::min(2 + processors / 4, 4), 0};
+  }
+  // "Burstable performance instances" are none that a cluster placement group takes:
+  // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html
+  bool is_burstable() const { return std::string_view(name).starts_with("t3."); }
   // Of 28 attachments of a Nitro system its network interface, disks and accelerators have some;
   // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/volume_limits.html
   int most_volumes() const { return is_xen() ? 39 : 28 - 1 - disks - gpus; }
@@ -145,6 +155,25 @@ const std::vector<TypeRow>& types() {
   return rows;
 }
 
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_NetworkInfo.html
+void write_network(Xml& xml, const TypeRow& it) {
+  const Network network = it.network();
+  std::vector<int> cards;
+  for (int i = 0; i < network.cards; ++i) cards.push_back(i);
+  xml.element("networkInfo", [&] {
+    xml.text("enaSupport", it.is_xen() ? "supported" : "required");
+    xml.value("maximumNetworkCards", network.cards);
+    xml.value("maximumNetworkInterfaces", network.cards * network.interfaces);
+    xml.items("networkCards", cards, [&](int card) {
+      xml.value("networkCardIndex", card);
+      xml.value("maximumNetworkInterfaces", network.interfaces);
+    });
+    xml.value("efaSupported", network.efas > 0);
+    if (network.efas == 0) return;
+    xml.element("efaInfo", [&] { xml.value("maximumEfaInterfaces", network.efas); });
+  });
+}
+
 void write_type(Xml& xml, const TypeRow& it) {
   xml.text("instanceType", it.name);
   xml.value("currentGeneration", true);
@@ -162,8 +191,14 @@ void write_type(Xml& xml, const TypeRow& it) {
     xml.value("maximumEbsAttachments", it.most_volumes());
     xml.text("attachmentLimitType", it.is_xen() ? "dedicated" : "shared");
   });
-  xml.element("networkInfo",
-              [&] { xml.text("enaSupport", it.is_xen() ? "supported" : "required"); });
+  write_network(xml, it);
+  xml.element("placementGroupInfo", [&] {
+    xml.element("supportedStrategies", [&] {
+      if (!it.is_burstable()) xml.text("item", "cluster");
+      xml.text("item", "partition");
+      xml.text("item", "spread");
+    });
+  });
   if (it.gpus == 0) return;
   xml.element("gpuInfo", [&] {
     xml.element("gpus", [&] {
@@ -295,6 +330,16 @@ Answer get_spot_placement_scores(Session& session) {
 std::string architecture_of_type(const std::string& type) {
   const auto it = std::ranges::find(types(), type, &TypeRow::name);
   return it == types().end() ? "" : it->architecture();
+}
+
+std::optional<Network> network_of_type(const std::string& type) {
+  const auto it = std::ranges::find(types(), type, &TypeRow::name);
+  return it == types().end() ? std::nullopt : std::optional(it->network());
+}
+
+bool fits_in_a_cluster(const std::string& type) {
+  const auto it = std::ranges::find(types(), type, &TypeRow::name);
+  return it == types().end() || !it->is_burstable();
 }
 
 void add_place_operations(Operations& operations) {

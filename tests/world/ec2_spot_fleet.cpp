@@ -33,7 +33,8 @@ std::vector<LaunchOption> specification_options(Session& session) {
                                               query.text(it + "IamInstanceProfile.Name")),
                         .max_price = query.text(it + "SpotPrice"),
                         .weight = query.decimal(it + "WeightedCapacity", 1),
-                        .instance_tags = query.tags_for("instance", it + "TagSpecificationSet")};
+                        .instance_tags = query.tags_for("instance", it + "TagSpecificationSet"),
+                        .placement_group = query.text(it + "Placement.GroupName")};
     for (const Site& site : sites(session, query.text(it + "Placement.AvailabilityZone"),
                                   query.text(it + "SubnetId"))) {
       option.zone = site.zone;

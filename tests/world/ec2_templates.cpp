@@ -46,7 +46,9 @@ TemplateVersion version_of(const Query& query) {
           .metadata_tags = query.text(data + "MetadataOptions.InstanceMetadataTags") == "enabled",
           .http_tokens = query.text(data + "MetadataOptions.HttpTokens"),
           .security_groups = query.list(data + "SecurityGroupId"),
-          .volume_tags = query.tags_for("volume", data + "TagSpecification")};
+          .volume_tags = query.tags_for("volume", data + "TagSpecification"),
+          .placement_group = query.text(data + "Placement.GroupName"),
+          .interfaces = interfaces_of(query, data + "NetworkInterface")};
 }
 
 Answer create_launch_template(Session& session) {
@@ -94,8 +96,21 @@ void write_data(Xml& xml, const TemplateVersion& version) {
   xml.optional("instanceType", version.type.view());
   xml.optional("keyName", version.key_name);
   xml.optional("userData", base64(version.user_data));
-  if (version.zone) {
-    xml.element("placement", [&] { xml.text("availabilityZone", version.zone.view()); });
+  if (version.zone || !version.placement_group.empty()) {
+    xml.element("placement", [&] {
+      xml.optional("availabilityZone", version.zone.view());
+      xml.optional("groupName", version.placement_group);
+    });
+  }
+  if (!version.interfaces.empty()) {
+    xml.items("networkInterfaceSet", version.interfaces, [&](const Interface& it) {
+      xml.value("networkCardIndex", it.card);
+      xml.value("deviceIndex", it.device);
+      xml.text("interfaceType", it.type);
+      xml.element("groupSet", [&] {
+        for (const std::string& group : it.groups) xml.text("groupId", group);
+      });
+    });
   }
   if (!version.profile.empty()) {
     const bool arn = version.profile.rfind("arn:", 0) == 0;

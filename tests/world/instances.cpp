@@ -126,6 +126,8 @@ std::optional<ApiError> refuse_launch(const Cloud& cloud, const LaunchOption& op
   if (is_of_another_region(cloud.settings, option.image))
     return ApiError{"InvalidAMIID.NotFound",
                     "The image id '[" + option.image + "]' does not exist"};
+  if (auto misplaced = refuse_placement(cloud, option)) return misplaced;
+  if (auto wrong = refuse_interfaces(cloud, option)) return wrong;
   const std::string of_image = architecture_of_image(cloud.settings, option.image);
   const std::string of_type = architecture_of_type(option.type.str());
   if (of_image.empty() || of_type.empty() || of_image == of_type) return std::nullopt;
@@ -174,7 +176,9 @@ Expected<Instance> Instances::launch(const LaunchInstance& request) {
       .tokens_optional = option.http_tokens.empty() ? cloud_.settings.tokens_optional
                                                     : option.http_tokens == "optional",
       .launched = cloud_.now,
-      .when_interrupted = request.when_interrupted};
+      .when_interrupted = request.when_interrupted,
+      .placement_group = option.placement_group,
+      .interfaces = option.interfaces};
   if (request.fleet.kind != FleetKind::None)
     tag_of_fleet(instance, tag_of(request.fleet.kind), request.fleet.id);
   if (request.by) tag_of_fleet(instance, tag_of(FleetKind::Ec2Fleet), request.by);

@@ -58,8 +58,14 @@ class Instances {
 };
 
 // What EC2 refuses to launch wherever there is capacity: a tag that the metadata cannot show, an
-// instance profile that is not there, an image of another architecture than the type.
+// instance profile that is not there, an image of another architecture than the type, a placement
+// group that is not there, or has instances in another zone, or cannot have this type; network
+// interfaces that the type cannot have, or of security groups that are not there.
 std::optional<ApiError> refuse_launch(const Cloud& cloud, const LaunchOption& option);
+std::optional<ApiError> refuse_placement(const Cloud& cloud, const LaunchOption& option);
+std::optional<ApiError> refuse_interfaces(const Cloud& cloud, const LaunchOption& option);
+std::vector<std::string> groups_of(const TemplateVersion& version);  // and of its interfaces
+Tags tags_of_placement_group(const Cloud& cloud, const std::string& name);
 bool is_alive(const Instance& instance);  // pending or running
 bool is_spot(const Instance& instance);   // else on demand
 // What the instance's tags say of its fleet: kind None until AWS has written them.

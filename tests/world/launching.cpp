@@ -78,7 +78,10 @@ LaunchOption option_of(const LaunchTemplate& launch_template, const TemplateVers
           .http_tokens = version.http_tokens,
           .template_id = launch_template.id,
           .template_name = launch_template.name,
-          .template_version = std::to_string(version.number)};
+          .template_version = std::to_string(version.number),
+          .placement_group = version.placement_group,
+          .security_groups = version.security_groups,
+          .interfaces = version.interfaces};
 }
 
 // One option for each override (or the template alone) and zone.

@@ -15,5 +15,14 @@ std::string architecture_of_image(const Settings& settings, const std::string& i
 std::string local_image(const Settings& settings, std::string id);
 bool is_of_another_region(const Settings& settings, const std::string& id);
 std::string architecture_of_type(const std::string& type);
+// Of the type's network cards; of a type that is not known none.
+struct Network {
+  int cards = 1;
+  int interfaces = 4;  // of each card, at most
+  int efas = 0;        // of all cards, at most; a card has one
+};
+std::optional<Network> network_of_type(const std::string& type);
+// Whether a cluster placement group takes it; of a type that is not known: true.
+bool fits_in_a_cluster(const std::string& type);
 
 }  // namespace spotter::world

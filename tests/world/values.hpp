@@ -107,6 +107,15 @@ struct Departure {
   std::set<std::string> hooks;  // that nobody has completed yet
 };
 
+// A network interface that a launch asks for; its security groups and subnet.
+struct Interface {
+  int card = 0;
+  int device = 0;
+  std::string type;  // interface | efa | efa-only
+  std::vector<std::string> groups;
+  std::string subnet;
+};
+
 struct Instance {
   InstanceId id;
   Zone zone;
@@ -135,6 +144,8 @@ struct Instance {
   std::string reason;  // why it died: Server.SpotInstanceTermination, Client.UserInitiatedShutdown
   InterruptionAction when_interrupted = InterruptionAction::Terminate;
   std::optional<Departure> departure;
+  std::string placement_group = {};
+  std::vector<Interface> interfaces = {};  // empty: one that the launch did not ask for
 };
 
 // One place where a fleet may launch: a launch specification's or override's type in one zone.
@@ -154,6 +165,9 @@ struct LaunchOption {
   std::string template_id;  // empty: from a launch specification
   std::string template_name;
   std::string template_version;
+  std::string placement_group = {};  // its name
+  std::vector<std::string> security_groups = {};
+  std::vector<Interface> interfaces = {};
 };
 
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_LifecycleHook.html
@@ -225,6 +239,8 @@ struct TemplateVersion {
   std::string http_tokens;
   std::vector<std::string> security_groups = {};
   Tags volume_tags = {};
+  std::string placement_group = {};
+  std::vector<Interface> interfaces = {};
 };
 
 struct LaunchTemplate {
@@ -233,6 +249,33 @@ struct LaunchTemplate {
   Time created{};
   int default_version = 1;
   std::vector<TemplateVersion> versions;
+  Tags tags;
+};
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_PlacementGroup.html
+struct PlacementGroup {
+  std::string id;  // pg-0123456789abcdef0
+  std::string name;
+  std::string strategy;  // cluster | spread | partition
+  Tags tags;
+  Time available{};          // until then it is pending
+  std::optional<Time> gone;  // until then it is being deleted
+};
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_IpPermission.html, of one source
+struct SecurityRule {
+  std::string protocol;  // "-1": all
+  int from = -1;
+  int to = -1;
+  std::string group, cidr;  // one of the two
+  bool operator==(const SecurityRule&) const = default;
+};
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_SecurityGroup.html
+struct SecurityGroup {
+  std::string id;  // sg-0123456789abcdef0
+  std::string name, description;
+  std::vector<SecurityRule> in, out;
   Tags tags;
 };
 

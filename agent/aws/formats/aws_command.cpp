@@ -12,7 +12,8 @@ using OrderedJson = nlohmann::ordered_json;
 // Where EC2's Query API has another name than the CLI: botocore's service model, `locationName` and
 // `queryName` of the members of what is sent here (tests/launch compares with botocore itself).
 std::string name_at_ec2(const std::string& name) {
-  for (const auto* list : {"TagSpecifications", "Tags", "SecurityGroupIds"})
+  if (name == "Groups") return "SecurityGroupId";  // of a network interface
+  for (const auto* list : {"TagSpecifications", "Tags", "SecurityGroupIds", "NetworkInterfaces"})
     if (name == list) return name.substr(0, name.size() - 1);
   return name;
 }

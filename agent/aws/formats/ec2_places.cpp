@@ -42,7 +42,22 @@ std::uint64_t gpus_of(const Fields& type) {
   return all;
 }
 
+std::optional<std::uint64_t> efas_of(const Fields& network) {
+  const std::string supported = network.optional_text("efaSupported");
+  if (supported == "false") return 0;
+  if (supported != "true") return std::nullopt;
+  return network.optional_child("efaInfo").optional_number("maximumEfaInterfaces");
+}
+
+std::vector<std::uint64_t> cards_of(const Fields& network) {
+  std::vector<std::uint64_t> cards;
+  for (const Fields& it : network.optional_items("networkCards"))
+    cards.push_back(it.number("networkCardIndex"));
+  return cards;
+}
+
 TypeSize read_type(const Fields& item) {
+  const Fields network = item.optional_child("networkInfo");
   return {
       .type = item.name<InstanceType>("instanceType"),
       .vcpus = item.child("vCpuInfo").number("defaultVCpus"),
@@ -50,7 +65,10 @@ TypeSize read_type(const Fields& item) {
       .architectures =
           item.optional_child("processorInfo").optional_texts("supportedArchitectures"),
       .most_volumes = item.optional_child("ebsInfo").optional_number("maximumEbsAttachments"),
-      .needs_ena = item.optional_child("networkInfo").optional_text("enaSupport") == "required"};
+      .needs_ena = network.optional_text("enaSupport") == "required",
+      .placements = item.optional_child("placementGroupInfo").optional_texts("supportedStrategies"),
+      .cards = cards_of(network),
+      .efas = efas_of(network)};
 }
 
 Image read_image(const Fields& item) {
@@ -65,6 +83,31 @@ Image read_image(const Fields& item) {
     if (!of_the_machine) ++image.volumes;
   }
   return image;
+}
+
+LaunchTemplate read_launch_template(const Fields& fields) {
+  return {fields.text("launchTemplateId"), fields.text("launchTemplateName"),
+          std::to_string(fields.number("latestVersionNumber"))};
+}
+
+PlacementGroup read_placement_group(const Fields& item) {
+  return {item.text("groupName"), item.text("state"), item.text("strategy"), item.tags()};
+}
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_IpPermission.html: -1 is all protocols
+bool all_of_itself(const Fields& group, const char* rules, const std::string& id) {
+  for (const Fields& rule : group.optional_items(rules)) {
+    if (rule.text("ipProtocol") != "-1") continue;
+    for (const Fields& other : rule.optional_items("groups"))
+      if (other.optional_text("groupId") == id) return true;
+  }
+  return false;
+}
+
+SecurityGroup read_security_group(const Fields& item) {
+  const std::string id = item.text("groupId");
+  return {id, all_of_itself(item, "ipPermissions", id),
+          all_of_itself(item, "ipPermissionsEgress", id)};
 }
 
 template <class Item, class Read>
@@ -137,6 +180,24 @@ Query encode(const GetSpotPlacementScores& request) {
   return query;
 }
 
+Query encode(const DescribeLaunchTemplates& request) {
+  Query query = reading("DescribeLaunchTemplates", request.next_token);
+  put_filters(query, {{"launch-template-name", {request.name}}});
+  return query;
+}
+
+Query encode(const DescribePlacementGroups& request) {
+  Query query = reading("DescribePlacementGroups", {});
+  put_filters(query, {{"group-name", {request.name}}});
+  return query;
+}
+
+Query encode(const DescribeSecurityGroups& request) {
+  Query query = reading("DescribeSecurityGroups", request.next_token);
+  put_list(query, "GroupId", request.groups);
+  return query;
+}
+
 Query dry_run(Query query) {
   query.parameters["DryRun"] = "true";
   query.repeatable = Repeatable::Read;
@@ -202,6 +263,36 @@ Result<Page<SpotPlacementScore>> decode<GetSpotPlacementScores>(std::string_view
       xml, "GetSpotPlacementScores", "spotPlacementScoreSet", [](const Fields& item) {
         return SpotPlacementScore{item.text("availabilityZoneId"), item.number("score")};
       });
+}
+
+template <>
+Result<Page<LaunchTemplate>> decode<DescribeLaunchTemplates>(std::string_view xml) {
+  return read_page<LaunchTemplate>(xml, "DescribeLaunchTemplates", "launchTemplates",
+                                   read_launch_template);
+}
+
+Result<LaunchTemplate> decode_created_template(std::string_view xml) {
+  return read_answer(xml, "CreateLaunchTemplate", [](const Fields& fields) {
+    return read_launch_template(fields.child("launchTemplate"));
+  });
+}
+
+Result<std::string> decode_template_version(std::string_view xml) {
+  return read_answer(xml, "CreateLaunchTemplateVersion", [](const Fields& fields) {
+    return std::to_string(fields.child("launchTemplateVersion").number("versionNumber"));
+  });
+}
+
+template <>
+Result<Page<PlacementGroup>> decode<DescribePlacementGroups>(std::string_view xml) {
+  return read_page<PlacementGroup>(xml, "DescribePlacementGroups", "placementGroupSet",
+                                   read_placement_group);
+}
+
+template <>
+Result<Page<SecurityGroup>> decode<DescribeSecurityGroups>(std::string_view xml) {
+  return read_page<SecurityGroup>(xml, "DescribeSecurityGroups", "securityGroupInfo",
+                                  read_security_group);
 }
 
 }  // namespace spotter::wire

@@ -1,4 +1,5 @@
-// Who asks, and where instances may be: STS, IAM, zones, subnets, types. As in ec2_query.hpp.
+// Who asks, and what instances are launched with and where: STS, IAM, zones, subnets, types,
+// images, groups, templates. As in ec2_query.hpp.
 // Sources: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html and
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/
 #pragma once
@@ -65,7 +66,10 @@ struct TypeSize {
   // How many EBS volumes it takes, that of the system included, when it has one network interface
   // and all its own disks and accelerators; none: unknown.
   std::optional<std::uint64_t> most_volumes = {};
-  bool needs_ena = false;  // an image without EnaSupport does not start on it
+  bool needs_ena = false;                    // an image without EnaSupport does not start on it
+  std::vector<std::string> placements = {};  // cluster, spread, ...: groups; empty: unknown
+  std::vector<std::uint64_t> cards = {};     // indices of the network cards; empty: unknown
+  std::optional<std::uint64_t> efas = {};    // interfaces of EFA, at most; 0: no EFA; none: unknown
 };
 struct DescribeInstanceTypes {
   using Answer = Page<TypeSize>;
@@ -103,9 +107,51 @@ struct GetSpotPlacementScores {
   std::string next_token = {};
 };
 
-using PlaceRequests = std::tuple<GetCallerIdentity, GetInstanceProfile, DescribeAvailabilityZones,
-                                 DescribeSubnets, DescribeInstanceTypeOfferings,
-                                 DescribeInstanceTypes, DescribeImages, GetSpotPlacementScores>;
+struct LaunchTemplate {
+  std::string id;
+  std::string name;
+  std::string latest_version;  // a number
+};
+struct DescribeLaunchTemplates {        // those of this name: one or none
+  using Answer = Page<LaunchTemplate>;  // one may have none, and the next one it
+  std::string name;
+  std::string next_token = {};
+};
+Result<LaunchTemplate> decode_created_template(std::string_view xml);  // CreateLaunchTemplate
+// CreateLaunchTemplateVersion: the version's number.
+Result<std::string> decode_template_version(std::string_view xml);
+
+// Which instances are near one another:
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_PlacementGroup.html
+struct PlacementGroup {
+  std::string name;
+  std::string state;     // pending | available | deleting | deleted
+  std::string strategy;  // cluster | spread | partition
+  Tags tags;
+};
+struct DescribePlacementGroups {        // those of this name
+  using Answer = Page<PlacementGroup>;  // always one
+  std::string name;
+};
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_SecurityGroup.html
+struct SecurityGroup {
+  std::string id;
+  // All traffic, of every protocol, from and to the members of this very group.
+  bool lets_itself_in = false;
+  bool lets_itself_out = false;
+};
+struct DescribeSecurityGroups {
+  using Answer = Page<SecurityGroup>;
+  std::vector<std::string> groups;  // one that does not exist: InvalidGroup.NotFound
+  std::string next_token = {};
+};
+
+using PlaceRequests =
+    std::tuple<GetCallerIdentity, GetInstanceProfile, DescribeAvailabilityZones, DescribeSubnets,
+               DescribeInstanceTypeOfferings, DescribeInstanceTypes, DescribeImages,
+               GetSpotPlacementScores, DescribeLaunchTemplates, DescribePlacementGroups,
+               DescribeSecurityGroups>;
 
 Query encode(const GetCallerIdentity& request);
 Query encode(const GetInstanceProfile& request);
@@ -115,6 +161,9 @@ Query encode(const DescribeInstanceTypeOfferings& request);
 Query encode(const DescribeInstanceTypes& request);
 Query encode(const DescribeImages& request);
 Query encode(const GetSpotPlacementScores& request);
+Query encode(const DescribeLaunchTemplates& request);
+Query encode(const DescribePlacementGroups& request);
+Query encode(const DescribeSecurityGroups& request);
 
 // The same call as a question whether it would be allowed: EC2 carries nothing out, and answers
 // DryRunOperation or UnauthorizedOperation.

@@ -5,12 +5,6 @@
 namespace spotter::wire {
 namespace {
 
-LaunchTemplate read_template(const Fields& fields) {
-  return {.id = fields.text("launchTemplateId"),
-          .name = fields.text("launchTemplateName"),
-          .latest_version = std::to_string(fields.number("latestVersionNumber"))};
-}
-
 FleetId read_fleet_id(const Fields& fields, const char* name) {
   const auto id = fields.name<FleetId>(name);
   if (id.empty()) fields.note(name, "is empty");
@@ -18,35 +12,6 @@ FleetId read_fleet_id(const Fields& fields, const char* name) {
 }
 
 }  // namespace
-
-Query describe_templates(const std::string& name, const std::string& next_token) {
-  Query query{
-      .service = "ec2",
-      .action = "DescribeLaunchTemplates",
-      .version = "2016-11-15",
-      .repeatable = Repeatable::Read,
-      .parameters = {{"Filter.1.Name", "launch-template-name"}, {"Filter.1.Value.1", name}}};
-  if (!next_token.empty()) query.parameters["NextToken"] = next_token;
-  return query;
-}
-
-Result<Page<LaunchTemplate>> decode_templates(std::string_view xml) {
-  return read_answer(xml, "DescribeLaunchTemplates", [](const Fields& fields) {
-    return read_page(fields, "launchTemplates", read_template);
-  });
-}
-
-Result<LaunchTemplate> decode_created_template(std::string_view xml) {
-  return read_answer(xml, "CreateLaunchTemplate", [](const Fields& fields) {
-    return read_template(fields.child("launchTemplate"));
-  });
-}
-
-Result<std::string> decode_template_version(std::string_view xml) {
-  return read_answer(xml, "CreateLaunchTemplateVersion", [](const Fields& fields) {
-    return std::to_string(fields.child("launchTemplateVersion").number("versionNumber"));
-  });
-}
 
 Result<CreatedFleet> decode_created_fleet(std::string_view xml) {
   return read_answer(xml, "CreateFleet", [](const Fields& fields) {

@@ -68,16 +68,18 @@ Findings examine_as(const Result<wire::CallerIdentity, CallError>& who, AwsCalls
 
 // Of several places somebody may watch whichever has the job.
 Findings examine_watchers(AwsCalls& calls, const config::Job& job) {
-  if (job.launch->places.size() < 2) return examine_watcher(calls, job);
+  if (job.launch->places.size() < 2) return examine_watcher(calls, job).findings;
   const auto places = places_of(job);
   if (!places) return {{"places", Verdict::Fail, places.error().message, ""}};
-  Findings last;
+  Findings all;
+  std::vector<WatchSeen> seen;
   for (const JobPlace& it : *places) {
-    Findings findings = examine_watcher(*it.calls, it.job);
-    if (status_of(findings) == 0 && !findings.empty()) return findings;
-    if (!findings.empty()) last = std::move(findings);
+    seen.push_back(examine_watcher(*it.calls, it.job));
+    if (seen.back().state == WatchSeen::State::Watched) return seen.back().findings;
+    append(all, seen.back().findings);
   }
-  return last;
+  append(all, examine_second(seen));
+  return all;
 }
 
 // What a launch needs there, too: image, types, quotas.

@@ -11,6 +11,7 @@
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/base/finding.hpp"
 #include "agent/job/job.hpp"
+#include "agent/launch/price_note.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
 
@@ -57,8 +58,22 @@ Findings examine_machine(const config::Job& job);
 
 // What a launch needs besides: quotas, and the first requests (by DryRun).
 Findings examine_launching(AwsCalls& calls, const LaunchedJob& launched);
+// Of one place of the job.
+struct WatchSeen {
+  enum class State : std::uint8_t { None, Unknown, Nobody, Watched };
+  State state = State::None;  // None: it needs no watcher, or the job is not there
+  Findings findings;
+  struct Asks {
+    std::string id;
+    std::optional<launch::PriceNote> note;
+  };
+  std::vector<Asks> asks;  // fleets that ask for an instance
+};
 // Does anybody watch the job's fleet, where an on-demand instance depends on that?
-Findings examine_watcher(AwsCalls& calls, const config::Job& job);
+WatchSeen examine_watcher(AwsCalls& calls, const config::Job& job);
+// Of all places, where nobody watches: a second fleet that a watcher has ask for an instance, for
+// its price (launch/price_move.hpp), and did not go on with.
+Findings examine_second(const std::vector<WatchSeen>& seen);
 // Do the quotas suffice for the launch?
 Findings examine_quotas(AwsCalls& calls, const config::Launch& launch);
 // All checks before a launch, from outside of EC2.

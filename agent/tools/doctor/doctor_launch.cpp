@@ -12,6 +12,7 @@
 #include "agent/tools/jobs/fleets.hpp"
 #include "agent/tools/jobs/instance_profile.hpp"
 #include "agent/tools/jobs/job_volumes.hpp"
+#include "agent/tools/jobs/placement_group.hpp"
 
 namespace spotter::command {
 namespace {
@@ -125,24 +126,70 @@ bool is_watched(const JobFleet& it) {
   return it.is_at_work() && it.is_own() && (it.target > 0 || rests);
 }
 
+// A watcher has it ask for an instance beside the job's, and writes no mark there.
+bool is_tried(const JobFleet& it) {
+  const auto note = launch::price_note_of(it.rests);
+  return it.target > 0 && note && !note->came;
+}
+
 }  // namespace
 
-Findings examine_watcher(AwsCalls& calls, const config::Job& job) {
+WatchSeen examine_watcher(AwsCalls& calls, const config::Job& job) {
+  using State = WatchSeen::State;
   if (!job.launch || !job.launch->on_demand.needs_watcher()) return {};
   const auto fleets = job_fleets(calls, key_of(job));
   if (!fleets)
-    return {{"watcher", Verdict::Warn, fleets.error().message, "whether one runs is open"}};
-  const auto own = std::ranges::find_if(*fleets, [](const JobFleet& it) { return is_watched(it); });
-  if (own == fleets->end()) return {};
-  const auto mark = launch::mark_of(own->watched);
+    return {State::Unknown,
+            {{"watcher", Verdict::Warn, fleets.error().message, "whether one runs is open"}},
+            {}};
+  WatchSeen seen;
   const auto now = calls.now();
+  for (const JobFleet& it : *fleets) {
+    const auto note = launch::price_note_of(it.rests);
+    // Begun just now, by a watcher that is there.
+    if (is_tried(it) && now - note->since < 2 * launch::longest_interval) continue;
+    if (it.is_at_work() && it.is_own() && it.target > 0)
+      seen.asks.push_back({it.fleet.id.str(), note});
+  }
+  const auto own = std::ranges::find_if(
+      *fleets, [](const JobFleet& it) { return is_watched(it) && !is_tried(it); });
+  if (own == fleets->end()) return seen;
+  const auto mark = launch::mark_of(own->watched);
   const std::string id = own->fleet.id.str();
-  if (mark && now - mark->looked < 2 * launch::longest_interval)
-    return {{"watcher", Verdict::Ok, id + " was watched at " + wire::to_rfc3339(mark->looked), ""}};
-  return {{"watcher", Verdict::Warn,
-           mark ? "nobody has watched " + id + " since " + wire::to_rfc3339(mark->looked)
-                : "nobody watches " + id,
-           "no on-demand instance will come: `spotter watch job.yaml`, or `--once` from a timer"}};
+  if (mark && now - mark->looked < 2 * launch::longest_interval) {
+    seen.state = State::Watched;
+    seen.findings = {
+        {"watcher", Verdict::Ok, id + " was watched at " + wire::to_rfc3339(mark->looked), ""}};
+    return seen;
+  }
+  seen.state = State::Nobody;
+  seen.findings = {
+      {"watcher", Verdict::Warn,
+       mark ? "nobody has watched " + id + " since " + wire::to_rfc3339(mark->looked)
+            : "nobody watches " + id,
+       "no on-demand instance will come: `spotter watch job.yaml`, or `--once` from a timer"}};
+  return seen;
+}
+
+Findings examine_second(const std::vector<WatchSeen>& seen) {
+  std::vector<WatchSeen::Asks> asks;
+  for (const WatchSeen& it : seen) {
+    if (it.state == WatchSeen::State::Unknown) return {};
+    asks.insert(asks.end(), it.asks.begin(), it.asks.end());
+  }
+  const bool nobody =
+      std::ranges::find(seen, WatchSeen::State::Nobody, &WatchSeen::state) != seen.end();
+  if (!nobody || asks.size() < 2) return {};
+  const auto noted = std::ranges::find_if(asks, [](const auto& it) { return it.note.has_value(); });
+  std::string what = asks[0].id + " and " + asks[1].id + " both ask for an instance";
+  if (noted != asks.end())
+    what = noted->id + " asks for an instance since " + wire::to_rfc3339(noted->note->since) +
+           (noted->note->came ? ", where the job went for its price, beside the one in "
+                              : ", tried for its price beside the one in ") +
+           noted->note->from;
+  return {{"watcher", Verdict::Warn, what + ": both are paid as long as nobody watches",
+           "`spotter watch job.yaml` goes on with it, or gives it up; `spotter stop job.yaml` "
+           "ends both"}};
 }
 
 Findings examine_launching(AwsCalls& calls, const LaunchedJob& launched) {
@@ -160,6 +207,8 @@ Findings examine_launching(AwsCalls& calls, const LaunchedJob& launched) {
       wire::query_of(launch::create_template(job, {*image, launched.user_data}))};
   if (volume_is_missing(calls, job))
     queries.push_back(wire::query_of(launch::create_volume(job, "dry-run")));
+  if (placement_group_is_missing(calls, job))
+    queries.push_back(wire::query_of(launch::create_placement_group(job)));
   auto more = examine_calls(calls, queries, of_the_launcher);
   std::ranges::move(more, std::back_inserter(findings));
   return findings;

@@ -5,6 +5,7 @@
 
 #include "agent/host/checkout.hpp"
 #include "agent/host/user.hpp"
+#include "agent/io/scratch_folder.hpp"
 #include "agent/tools/doctor/doctor.hpp"
 
 namespace spotter::command {
@@ -12,25 +13,6 @@ namespace fs = std::filesystem;
 namespace {
 
 using Verdict = Finding::Verdict;
-
-// A folder that is removed with it.
-class Scratch {
- public:
-  Scratch() {
-    std::string name = (fs::temp_directory_path() / "spotter-doctor-XXXXXX").string();
-    if (::mkdtemp(name.data()) != nullptr) path_ = name;
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 bool is_installed(const std::string& program) {
   for (const char* folder : {"/usr/sbin/", "/usr/bin/", "/sbin/", "/bin/", "/usr/local/bin/"})
@@ -89,7 +71,7 @@ Findings examine_code(AwsCalls& calls, const config::Job& job, bool on_instance)
     if (!secret) return {{"code", Verdict::Fail, secret.error().message, "mend code.token"}};
     token = secret->secret.reveal();
   }
-  const Scratch scratch;
+  const io::ScratchFolder scratch("doctor");
   const auto fetched = act::host::checkout(
       {code.repository, code.revision, scratch.path() / "code", here.user, token});
   if (!fetched) return {code_finding(fetched.error())};

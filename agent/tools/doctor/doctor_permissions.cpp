@@ -32,8 +32,9 @@ Findings examine_calls(AwsCalls& calls, const std::vector<wire::Query>& queries,
       allowed.what += (allowed.what.empty() ? "allowed: " : ", ") + query.action;
     else if (answer.error().forbidden())
       findings.push_back({"permissions", Verdict::Fail, answer.error().message, advice});
-    else if (answer.error().code.ends_with("AlreadyExistsException"))
-      continue;  // a launch template, which gets a new version
+    else if (answer.error().code.ends_with("AlreadyExistsException") ||
+             answer.error().code == "InvalidPlacementGroup.Duplicate")
+      continue;  // a launch template, which gets a new version; or another launch was faster
     else if (answer.error().code.starts_with("Invalid"))
       findings.push_back({"request", Verdict::Fail, answer.error().message, "correct job.yaml"});
     else
@@ -122,7 +123,7 @@ Findings examine_policies(const wire::CallerIdentity& who, const Region& region,
                         fits + " of " + with_commas(longest_of_a_role) +
                             " characters, which all jobs of a role share",
                         ""});
-  const auto launcher = advice_for_a_user(policy_characters(filled("launcher", values)));
+  const auto launcher = advice_for_a_user(filled("launcher", values));
   if (launcher.refused)
     findings.push_back({"policies", Verdict::Warn, "who launches gets " + launcher.text,
                         "see what `spotter iam launcher` prints"});

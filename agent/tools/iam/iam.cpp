@@ -103,7 +103,7 @@ void add_batch(const config::Job& job, const std::string& batch, wire::IamValues
 // on each of these, and of none of them the request has tags.
 // https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html
 std::set<std::string> used_things(const config::Launch& launch, const std::string& ec2,
-                                  const std::string& here) {
+                                  const std::string& here, const std::string& group) {
   const std::string anybodys = ec2 + here.substr(0, here.find(':')) + "::";
   std::set<std::string> used;
   const auto add = [&](const std::string& begin, const std::vector<std::string>& names) {
@@ -116,6 +116,7 @@ std::set<std::string> used_things(const config::Launch& launch, const std::strin
   add(ec2 + here + "subnet/", launch.subnets);
   add(ec2 + here + "security-group/", launch.security_groups);
   if (!launch.key.empty()) add(ec2 + here + "key-pair/", {launch.key});
+  if (!group.empty()) add(ec2 + here + "placement-group/", {wire::literally(group)});
   for (const char* made : {"instance/", "network-interface/", "volume/"})
     add(ec2 + here + made, {});
   return used;
@@ -123,9 +124,10 @@ std::set<std::string> used_things(const config::Launch& launch, const std::strin
 
 void add_launch(const config::Job& job, const std::string& here, wire::IamValues& values) {
   for (const char* name :
-       {"launched-things", "launch-templates", "launched-fleets", "launched-groups",
+       {"launched-things", "launch-templates", "launched-fleets", "launched-groups", "made-groups",
         "image-parameters", "launch-roles", "launch-all", "spot-quotas", "made-things",
-        "used-things", "instance-profiles", "watched-fleets", "on-demand-prices"})
+        "used-things", "placement-groups", "ended-placement-groups", "placement-all", "efa-all",
+        "instance-profiles", "watched-fleets", "on-demand-prices"})
     values.many[name] = {};
   if (!job.launch) return;
   const std::string arn = "arn:" + values.one["partition"] + ":";
@@ -138,13 +140,25 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
                                 ec2("volume")};
   std::set<std::string> used;
   for (std::size_t i = 0; i < std::max<std::size_t>(job.launch->places.size(), 1); ++i)
-    used.merge(used_things(config::launch_at(*job.launch, i), arn + "ec2:", here));
+    used.merge(used_things(config::launch_at(*job.launch, i), arn + "ec2:", here,
+                           launch::placement_group_of(job)));
   values.many["used-things"] = {used.begin(), used.end()};
+  if (job.launch->efa) values.many["efa-all"] = {"*"};
+  // A stop deletes that of an earlier launch, too.
+  if (job.gang) {
+    values.many["placement-all"] = {"*"};
+    values.many["ended-placement-groups"] = {arn + "ec2:" + here + "placement-group/" +
+                                             launch::resource_name(job)};
+  }
+  if (job.launch->placement_group == config::own_placement_group)
+    values.many["placement-groups"] = values.many["ended-placement-groups"];
   values.many["launch-templates"] = {ec2("launch-template")};
   values.many["launched-fleets"] = {ec2("fleet"), ec2("instance"), ec2("spot-fleet-request")};
   values.many["launched-groups"] = {arn + "autoscaling:" + here +
                                     "autoScalingGroup:*:autoScalingGroupName/" +
                                     launch::resource_name(job)};
+  // Pools in several regions are of no group; one of an earlier launch is to be ended.
+  if (job.launch->places.size() < 2) values.many["made-groups"] = values.many["launched-groups"];
   using When = config::OnDemand::When;
   if (job.launch->on_demand.when != When::Never) values.many["on-demand-prices"] = {"*"};
   if (job.launch->on_demand.needs_watcher())
@@ -169,6 +183,7 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
 struct IamOptions {
   std::string document;
   std::string job = "job.yaml";
+  std::size_t part = 0;  // 0: all of it
   IamScope scope;
   std::string region;
   std::vector<std::string> checkpoints;
@@ -208,7 +223,7 @@ int remark(const std::string& name, const std::string& text, const config::Job& 
     const std::string problem = too_long_for_a_role(characters);
     return problem.empty() ? 0 : io::complain("iam", problem);
   }
-  const UserPolicyAdvice advice = advice_for_a_user(characters);
+  const UserPolicyAdvice advice = advice_for_a_user(text);
   if (!advice.text.empty()) io::complain("iam", advice.text);
   return advice.refused ? 1 : 0;
 }
@@ -218,6 +233,23 @@ int print_roles(const config::Job& job, const IamScope& scope) {
   std::fputs(commands.text.c_str(), stdout);
   remark_manifests(job, scope);
   return commands.problems.empty() ? 0 : io::complain("iam", commands.problems);
+}
+
+// For a managed policy.
+int print_part(const std::string& document, std::size_t number) {
+  const auto parts = parts_of(document);
+  if (number > parts.size())
+    return io::complain(
+        "iam",
+        "--part " + std::to_string(number) + ": the policy is printed in " +
+            (parts.size() == 1 ? "one part" : std::to_string(parts.size()) + " parts"),
+        wrong_input);
+  const std::string& part = parts[number - 1];
+  std::printf("%s\n", part.c_str());
+  if (policy_characters(part) <= longest_managed) return 0;
+  return io::complain("iam", with_commas(policy_characters(part)) +
+                                 " characters in one statement, and a managed policy has at most " +
+                                 with_commas(longest_managed));
 }
 
 int print(IamOptions options) {
@@ -247,6 +279,7 @@ int print(IamOptions options) {
     if (!filled) return io::complain("iam", filled.error().message, wrong_input);
     if (filled->find("\"Effect\"") == filled->npos)
       return io::complain("iam", "the job needs no such policy: nothing is left of it");
+    if (options.part > 0) return print_part(*filled, options.part);
     std::printf("%s\n", filled->c_str());
     return remark(options.document, *filled, *job, options.scope);
   }
@@ -314,6 +347,11 @@ void add_iam(CLI::App& app, int& status) {
           "NUMBER"));
   command->add_option("--region", options->region,
                       "Default: that of launch.pools, else AWS_REGION");
+  command
+      ->add_option("--part", options->part,
+                   "Prints the policy's part of that number: each has at most the 6,144 characters "
+                   "that a managed policy may have, and all of them together allow what it allows")
+      ->check(CLI::PositiveNumber);
   const char* role = "Of the instances, as their profile is named";
   command->add_option("--role", options->scope.role, role)->capture_default_str();
   command->add_option("--volume-key", options->scope.volume_keys,

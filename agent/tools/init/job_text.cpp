@@ -82,6 +82,15 @@ void add_storage(Lines& lines, const JobAnswers& answers) {
   lines.add("    mount: /mnt/spotter", "where an instance mounts it");
 }
 
+// A job that has run without one keeps its waits (spotter-storage(7)): this one has not.
+void add_fence(Lines& lines, const JobAnswers& answers) {
+  if (answers.in_bucket()) return;
+  const bool known = !answers.bucket.empty();
+  lines.add(known ? "fence: " + quoted("s3://" + answers.bucket + "/fence")
+                  : "# fence: s3://my-bucket/fence",
+            "who may use the volume is decided there: a move waits for no list of EC2's");
+}
+
 void add_code(Lines& lines, const JobAnswers& answers) {
   lines.add("code:", "which program is trained");
   lines.add("  repository: " + quoted(answers.repository), "each instance fetches it");
@@ -140,6 +149,7 @@ std::string job_text(const JobAnswers& answers) {
   lines.add("job: " + quoted(answers.name), "its name at AWS: [a-z0-9-], at most 63");
   lines.add("storage:", "where checkpoints, result and log are kept");
   add_storage(lines, answers);
+  add_fence(lines, answers);
   add_code(lines, answers);
   add_trainer(lines, answers);
   add_launch(lines, answers);

@@ -201,7 +201,7 @@ std::string two_jobs(const std::string& name, const std::string& ours, const std
          ", to which " + what + " belongs; give one of them another name";
 }
 
-Result<void, CallError> refuse_namesakes(AwsCalls& calls, const JobKey& job) {
+Result<std::string, CallError> refuse_namesakes(AwsCalls& calls, const JobKey& job) {
   const auto fleets = job_fleets(calls, {job.name, {}});
   if (!fleets) return tl::unexpected(fleets.error());
   const auto instances = job_instances(calls, {job.name, {}});
@@ -221,7 +221,7 @@ Result<void, CallError> refuse_namesakes(AwsCalls& calls, const JobKey& job) {
     return failed(two_jobs(job.name, ours, storage, id) +
                   ", or end that one first, by `spotter stop` with its own job.yaml");
   }
-  return {};
+  return ours;
 }
 
 Result<void, CallError> end_fleets(AwsCalls& calls, const std::vector<JobFleet>& fleets,

@@ -60,8 +60,9 @@ std::string two_jobs(const std::string& name, const std::string& ours, const std
                      const std::string& what);
 
 // Fails when existing fleets or instances have the name but other storage than `job`, or, if that
-// has none, than one another: two jobs of one name. The message names both storages.
-Result<void, CallError> refuse_namesakes(AwsCalls& calls, const JobKey& job);
+// has none, than one another: two jobs of one name. The message names both storages. Else
+// the one of both; empty: nothing is there that has one.
+Result<std::string, CallError> refuse_namesakes(AwsCalls& calls, const JobKey& job);
 
 // Ends each fleet. AWS may refuse some in a successful answer: those are tried again a few times,
 // and each refusal is printed to stderr. Fails when one could not be ended.

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <utility>
 
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/job/file.hpp"
 #include "agent/job/sweep.hpp"
+#include "agent/tools/jobs/efa.hpp"
 #include "agent/tools/jobs/sent_packages.hpp"
 
 namespace spotter::command {
@@ -84,10 +86,7 @@ LaunchedJob launched_at(const LaunchedJob& launched, const config::Job& job, boo
 
 Result<std::vector<wire::LaunchTemplate>, CallError> templates_of(AwsCalls& calls,
                                                                   const std::string& name) {
-  return calls.all_pages<wire::LaunchTemplate>(
-      "DescribeLaunchTemplates", [&](const std::string& token) {
-        return calls.ask(wire::describe_templates(name, token), wire::decode_templates);
-      });
+  return calls.ask_all(wire::DescribeLaunchTemplates{name});
 }
 
 Result<launch::TemplateVersion, CallError> provide_template(AwsCalls& calls,
@@ -96,7 +95,12 @@ Result<launch::TemplateVersion, CallError> provide_template(AwsCalls& calls,
   const config::Job& job = launched.job;
   const auto image = image_of(calls, *job.launch);
   if (!image) return tl::unexpected(image.error());
-  const launch::Template content{*image, launched.user_data, prepares};
+  launch::Template content{*image, launched.user_data, prepares};
+  if (!prepares) {
+    auto interfaces = efa_interfaces(calls, job);
+    if (!interfaces) return tl::unexpected(interfaces.error());
+    content.interfaces = std::move(*interfaces);
+  }
   const auto name = prepares ? launch::preparer_name(job) : launch::resource_name(job);
   const auto there = templates_of(calls, name);
   if (!there) return tl::unexpected(there.error());

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "agent/aws/aws_calls.hpp"
-#include "agent/aws/formats/launching.hpp"
+#include "agent/aws/formats/ec2_places.hpp"
 #include "agent/job/job.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/launch/user_data.hpp"

@@ -4,18 +4,12 @@
 #include <chrono>
 #include <iterator>
 
+#include "agent/tools/jobs/efa.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
+#include "agent/tools/jobs/placement_group.hpp"
+#include "agent/tools/jobs/unanswered.hpp"
 
 namespace spotter::command {
-namespace {
-
-Finding unknown(const char* check, const CallError& error, const std::string& open) {
-  return {check, Finding::Verdict::Warn, error.message,
-          open + " is open" +
-              (error.forbidden() ? "; give who launches what `spotter iam launcher` prints" : "")};
-}
-
-}  // namespace
 
 Findings examine_machines(AwsCalls& calls, const config::Job& job,
                           const std::vector<launch::SentPackage>& packages) {
@@ -28,7 +22,7 @@ Findings examine_machines(AwsCalls& calls, const config::Job& job,
     machines.types = std::move(*types);
   else
     findings.push_back(
-        unknown("gpus", types.error(), "whether the instance types fit the job and the image"));
+        unanswered("gpus", types.error(), "whether the instance types fit the job and the image"));
   if (const auto image = image_of(calls, *job.launch)) {
     machines.image = *image;
     auto seen = calls.ask_all(wire::DescribeImages{{*image}, {}});
@@ -38,8 +32,12 @@ Findings examine_machines(AwsCalls& calls, const config::Job& job,
     else if (missing)
       machines.seen.emplace();
     else
-      findings.push_back(unknown("image", seen.error(), "whether " + *image + " fits"));
+      findings.push_back(unanswered("image", seen.error(), "whether " + *image + " fits"));
   }
+  auto reached = examine_efa(calls, job);
+  std::ranges::move(reached, std::back_inserter(findings));
+  auto placed = examine_placement_group(calls, job);
+  std::ranges::move(placed, std::back_inserter(findings));
   auto judged = launch::judge_machines(job, machines);
   std::ranges::move(judged, std::back_inserter(findings));
   return findings;
