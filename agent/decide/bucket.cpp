@@ -9,6 +9,7 @@
 // next epoch, after which no earlier write is taken.
 #include <algorithm>
 
+#include "agent/decide/pace.hpp"
 #include "agent/decide/transitions.hpp"
 
 namespace spotter::decide {
@@ -25,15 +26,53 @@ WriteLedger ledger_to_write(Context& c) {
   return {c.facts.progress.ledger, in_bucket(c) ? c.facts.fence.ours : 0};
 }
 
-// A quarter more than the last one took: the road is not always as wide. One that is under way
-// comes to its end before. Who is only asked to leave has the time that it takes.
+// One that is under way comes to its end before, where there is time for both. Who is only asked to
+// leave has the time that it takes.
 Duration upload_needs(const Context& c) {
-  if (!in_bucket(c) || !c.facts.exit.notice) return Duration(0);
   const Facts::Home& home = c.facts.home;
-  Duration behind{0};
-  if (home.keeping_since != kNever)
-    behind = std::max<Duration>(home.upload - (c.now - home.keeping_since), behind);
-  return home.upload + home.upload / 4 + behind;
+  if (!in_bucket(c) || !c.facts.exit.notice || home.upload == Duration(0)) return Duration(0);
+  const Duration alone = next_upload(home.upload) + 2 * c.policy.keep_reserve;
+  if (home.keeping_since == kNever) return alone;
+  const Duration both =
+      alone + std::max<Duration>(home.upload - (c.now - home.keeping_since), Duration(0));
+  const Duration left = c.facts.exit.notice->deadline - c.now;
+  return both + c.policy.release_reserve <= left ? both : alone;
+}
+
+// A write that began before anybody knew of the deadline has an hour. It ends when the epoch has to
+// be released; or sooner, where a newer checkpoint waits for it that can still make it.
+void limit_keeping(Context& c) {
+  const Time until = leaves_by(c);
+  if (!in_bucket(c) || until == kNever || !c.state.awaited) return;
+  const Facts::Home& home = c.facts.home;
+  const Duration left = std::max<Duration>(until - c.now, Duration(0));
+  const Time end = until - std::min<Duration>(c.policy.keep_reserve, left / 4);
+  const Time last = end - next_upload(home.upload);
+  const bool newer = home.keeping_since != kNever && home.changed;
+  if (!newer || home.upload == Duration(0) || last < c.now) return c.wake_at(end);
+  const bool both = home.keeping_since + home.upload <= last;
+  const Time overdue = home.keeping_since + 2 * home.upload + 2 * c.policy.keep_reserve;
+  c.wake_at(both ? std::clamp(overdue, c.now, last) : c.now);
+}
+
+void hurry_keeping(Context& c) {
+  const Stage& stage = c.state.stage;
+  const bool waits = std::holds_alternative<CountingAttempt>(stage) ||
+                     std::holds_alternative<Securing>(stage) ||
+                     std::holds_alternative<ClosingLedger>(stage);
+  if (waits) limit_keeping(c);
+}
+
+// The time is over that limit_keeping() gave to what is under way.
+void end_keeping(Context& c) {
+  if (leaves_by(c) == kNever || !c.state.awaited) return;  // the notice was withdrawn
+  Facts::Home& home = c.facts.home;
+  const bool before = home.keeping_since != kNever;
+  c.issue(Abandon{before ? home.keeping : c.state.awaited}, c.policy.look);
+  if (!before) return;
+  home.keeping_since = kNever;
+  home.keeping = {};
+  limit_keeping(c);
 }
 
 // One write at a time: what comes meanwhile goes with the next one.
@@ -43,12 +82,13 @@ void keep_home(Context& c) {
   if (busy || c.facts.fence.ours == 0) return;
   home.keeping_since = c.now;
   home.changed = false;
-  c.issue(ledger_to_write(c), c.policy.keep_home);
+  home.keeping = c.issue(ledger_to_write(c), c.policy.keep_home);
 }
 
 void remember_kept(Context& c, const HomeKept& kept) {
   Facts::Home& home = c.facts.home;
   home.keeping_since = kNever;
+  home.keeping = {};
   c.facts.progress.ledger.s3_writes += kept.s3_writes;
   c.facts.progress.ledger.s3_reads += kept.s3_reads;
   if (kept.outcome != HomeKept::Outcome::Committed) return;
@@ -82,10 +122,14 @@ Stage take_home(const Survey& survey, Context& c) {
   }
   c.facts.exit.done = false;  // what was here may be older than what is there
   const bool still = epoch.holder == fence.self && epoch.state == Epoch::State::Using;
-  if (!still) c.facts.trainer.ended_success = false;  // of no history, if another was here
-  const bool held = epoch.number != 0 && epoch.state != Epoch::State::Released &&
+  if (!still) {  // of no history, if another was here
+    c.facts.trainer.ended_success = false;
+    c.facts.progress.ledger_known = false;
+  }
+  const bool uses = epoch.number != 0 && epoch.state != Epoch::State::Released &&
                     epoch.holder != fence.self && survey.epoch_holder != HolderState::Gone &&
                     survey.epoch_holder != HolderState::Stopped;
+  const bool held = uses || survey.later_claim;
   if (held && c.facts.holding.mounted) return release(c, After::Survey);  // it was ours
   if (held) return wait(c, Wait::HomeHeld, c.policy.poll_held);
   Epoch next = epoch;

@@ -11,7 +11,7 @@ namespace {
 
 Stage start_trainer(Context& c) {
   c.facts.trainer.advised_interval = checkpoint_every(c.facts.progress.ledger, c.policy);
-  c.ask(StartTrainer{c.facts.trainer.advised_interval}, c.policy.start_trainer);
+  c.ask(StartTrainer{c.facts.trainer.advised_interval, is_replaced(c)}, c.policy.start_trainer);
   return StartingTrainer{};
 }
 
@@ -33,6 +33,7 @@ Stage prepare_training(Context& c) {
     c.facts.exit.done = true;
     return release_storage(c, After::Finish);
   }
+  if (c.facts.exit.hinders_gang && is_replaced(c)) return leave_gang(c);
   if (c.policy.gpus == 0) return prepare_data(c);
   c.ask(AwaitGpus{}, c.policy.await_gpus);
   return AwaitingGpus{};
@@ -63,12 +64,18 @@ Next on(const CountingAttempt&, const LedgerWritten&, Context& c) {
   return start_trainer(c);
 }
 
-// A volume that takes no ledger (full, read-only) takes no checkpoint either.
-Next on(const CountingAttempt& stage, const HomeKept& kept, Context& c) {
+Next on(const CountingAttempt&, const HomeKept& kept, Context& c) {
   remember_kept(c, kept);
-  return stage;
+  limit_keeping(c);
+  return std::nullopt;
 }
 
+Next on(const CountingAttempt&, const Woke&, Context& c) {
+  end_keeping(c);
+  return std::nullopt;
+}
+
+// A volume that takes no ledger (full, read-only) takes no checkpoint either.
 Next on(const CountingAttempt&, const EffectFailed& failed, Context& c) {
   --c.facts.progress.ledger.starts_without_progress;
   c.facts.progress.ledger.running = false;
@@ -90,7 +97,9 @@ Next on(const FetchingCode&, const EffectFailed& failed, Context& c) {
 
 Next on(const StartingTrainer&, const TrainerStarted&, Context& c) {
   Facts::Trainer& trainer = c.facts.trainer;
+  c.facts.trouble.left_since = kNever;
   trainer = {.running = true, .started_at = c.now, .advised_interval = trainer.advised_interval};
+  c.facts.exit.hinders_gang = false;  // said of the one before
   return train(c);
 }
 
@@ -104,6 +113,7 @@ Next on(const StartingTrainer&, const EffectFailed& failed, Context& c) {
   c.facts.progress.ledger.running = false;
   c.issue(ledger_to_write(c), c.policy.ledger);
   if (Next end = leaving(c)) return end;
+  if (failed.failure == Failure::ProcessesLeft) return outlast(c, failed);
   if (failed.failure == Failure::Unavailable) return retry_later(c, failed);
   return block(c, Block::TrainerUnstartable, failed.detail);
 }

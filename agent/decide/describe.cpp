@@ -1,5 +1,7 @@
 #include "agent/decide/describe.hpp"
 
+#include "agent/decide/pace.hpp"
+
 namespace spotter::decide {
 namespace {
 
@@ -120,7 +122,14 @@ std::string sentence(const ReleasingData& stage, const Facts&, const Policy& pol
          (stage.failures == 0 ? "" : ", failed; it is tried again");
 }
 std::string sentence(const GivingBack& stage, const Facts& facts, const Policy&) {
-  const std::string what = "giving back " + facts.identity.instance.str() + ", which lacks GPUs";
+  const std::string what =
+      "giving back " + facts.identity.instance.str() +
+      (facts.exit.hinders_gang ? ": twice its gang stopped because of it, see the trainer's log"
+       : facts.trouble.left_since != kNever
+           ? ": processes of a trainer do not end there, not even by SIGKILL"
+           : ", which lacks GPUs");
+  if (stage.refused)
+    return what + ", refused: " + stage.refused.str() + "; end it yourself, or permit it";
   return stage.failures == 0 ? what : what + ", failed; it is tried until it succeeds";
 }
 std::string sentence(const FetchingCode&, const Facts&, const Policy&) {
@@ -141,7 +150,7 @@ std::string sentence(const Training&, const Facts& facts, const Policy& policy) 
   return "training on " + storage_name(facts, policy) + ", " + newest(facts);
 }
 std::string sentence(const Stopping& stage, const Facts& facts, const Policy& policy) {
-  const Duration upload = facts.home.upload + facts.home.upload / 4;
+  const Duration upload = next_upload(facts.home.upload);
   const auto& notice = facts.exit.notice;
   if (policy.storage == StorageKind::Bucket && notice && notice->deadline - stage.kill_at < upload)
     return "another checkpoint would not reach the bucket in time (the last one took " +
@@ -155,6 +164,9 @@ std::string sentence(const Stopping& stage, const Facts& facts, const Policy& po
   return "the trainer is asked to checkpoint and end";
 }
 std::string sentence(const Unmounting&, const Facts& facts, const Policy& policy) {
+  if (!facts.holding.mounted && facts.holding.unproven)
+    return "making sure that nothing here uses " + storage_name(facts, policy) +
+           ", which an earlier session attached";
   return "syncing and unmounting " + storage_name(facts, policy);
 }
 std::string sentence(const FinalSnapshot&, const Facts& facts, const Policy&) {

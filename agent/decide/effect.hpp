@@ -105,7 +105,10 @@ struct Mount {
   VolumeId volume;
   bool read_only = false;  // a copy that is being verified: nothing may write to it yet
 };
-struct Unmount {};
+struct Unmount {  // and proves that nothing here has the volume mounted still, whoever unmounted it
+  VolumeId volume;
+  ShortText<31> attached_as;
+};
 struct PrepareShare {};  // mounts it, if it is not mounted, lays it out and writes to it
 struct ReleaseShare {};  // unmounts it lazily, if we mounted it and no other process needs it
 struct ReadLedger {};
@@ -138,6 +141,8 @@ struct FillVolume {  // with what `prepare:` names, whole and durable; what is t
 };
 struct StartTrainer {
   Duration checkpoint_every{0};  // the interval that it is advised
+  // A fleet launches another machine in the place of this one, if this one is given back.
+  bool replaced = false;
 };
 // Advises a running trainer how often to write a checkpoint and, when `asked` is not kNever, asks
 // for one that is newer than `asked`. The trainer reads both when it polls.

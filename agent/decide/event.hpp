@@ -39,7 +39,8 @@ enum class Failure : std::uint8_t {
   CodeUnreachable,
   CodeMissing,  // the pinned revision does not exist there
   TrainerUnstartable,
-  GpusAbsent,  // fewer than the job needs, or none that answers
+  ProcessesLeft,  // by the trainer before: not even SIGKILL ends them
+  GpusAbsent,     // fewer than the job needs, or none that answers
 };
 
 using Detail = ShortText<200>;
@@ -83,6 +84,7 @@ struct HomeKept {
 struct TrainerEnded {
   bool success = false;           // exit status 0, and the declared result exists
   bool stopped_as_asked = false;  // EX_TEMPFAIL (75), or death by the signal that we sent
+  bool unfit_machine = false;  // says its gang: twice this machine was the reason that it stopped
 };
 struct RuledOut {  // by the rule of the sweep (sweep/asha.hpp): more training is not worth its cost
   Detail why;
@@ -140,7 +142,9 @@ struct DiskInspected {
   Detail found;          // "ext4", "LVM2_member", ...
 };
 struct FilesystemMade {};
-struct Mounted {};
+struct Mounted {
+  bool cleared = false;  // what was in a home's working copy was older, or of no history
+};
 struct Unmounted {};
 struct LedgerRead {
   Ledger ledger;

@@ -6,22 +6,39 @@
 namespace spotter::decide {
 namespace {
 
-// Would a fleet launch another machine in the place of this one?
-bool is_replaced(const Context& c) {
-  return c.facts.identity.instance && c.facts.identity.fleet_known &&
-         c.facts.identity.fleet.kind != FleetKind::None;
-}
-
 // It counts as an attempt: a fleet that only has such machines would replace them for ever.
-Stage leave_unfit_machine(Context& c) {
+Stage leave_unfit_machine(Context& c, Surrender at_last) {
   c.facts.exit.unfit = true;
-  if (++c.facts.progress.ledger.attempts_without_progress >= c.policy.attempts_without_progress) {
-    return give_up(c, Surrender::GpusAbsent);
-  }
+  c.facts.exit.hinders_gang = false;
+  if (++c.facts.progress.ledger.attempts_without_progress >= c.policy.attempts_without_progress)
+    return give_up(c, at_last);
   return release_storage(c, After::GiveBack);
 }
 
 }  // namespace
+
+bool is_replaced(const Context& c) {
+  const auto& identity = c.facts.identity;
+  return !c.policy.once && identity.instance && identity.fleet_known &&
+         identity.fleet.kind != FleetKind::None;
+}
+
+// They may write where the next trainer would. The fault is this machine's: it must not end the
+// job.
+Stage outlast(Context& c, const EffectFailed& failed) {
+  Time& since = c.facts.trouble.left_since;
+  if (since == kNever) since = c.now;
+  if (c.now - since < c.policy.left_limit) return wait(c, Wait::Retry, c.policy.left_retry);
+  if (is_replaced(c) || c.policy.once) return leave_unfit_machine(c, Surrender::NoProgress);
+  return block(c, Block::TrainerUnstartable, failed.detail);
+}
+
+// How many machines a gang gives back is counted in its record.
+Stage leave_gang(Context& c) {
+  c.facts.exit.unfit = true;
+  c.facts.exit.hinders_gang = true;
+  return release_storage(c, After::GiveBack);
+}
 
 Stage give_back(Context& c, std::uint32_t failures) {
   c.ask(GiveBackInstance{c.facts.identity.instance}, c.policy.ec2_call);
@@ -41,7 +58,8 @@ Next on(const AwaitingGpus&, const EffectFailed& failed, Context& c) {
   const bool hangs = failed.failure == Failure::Unavailable && failed.unsettled;
   const bool absent = hangs || failed.failure == Failure::GpusAbsent;
   // `once`: what started this process finds it another machine.
-  if (absent && (is_replaced(c) || c.policy.once)) return leave_unfit_machine(c);
+  if (absent && (is_replaced(c) || c.policy.once))
+    return leave_unfit_machine(c, Surrender::GpusAbsent);
   c.facts.trouble.blocked += c.policy.await_gpus;
   return block(c, Block::GpusAbsent, failed.detail);
 }
@@ -54,9 +72,11 @@ Next on(const GivingBack&, const CallAccepted&, Context& c) {
 
 Next on(const GivingBack& stage, const EffectFailed& failed, Context& c) {
   const bool hopeless = failed.failure == Failure::Refused || failed.failure == Failure::Rejected;
-  if (hopeless) return call_failed(c, failed);
-  c.wake_in(backoff(c.policy, stage.failures));
-  return GivingBack{stage.failures + 1};
+  if (hopeless && !c.facts.exit.hinders_gang) return call_failed(c, failed);
+  if (Next end = hopeless ? leaving(c) : std::nullopt) return end;
+  // The others train: this machine, blocked for long, must not end the fleet that is theirs, too.
+  c.wake_in(hopeless ? c.policy.retry_last : backoff(c.policy, stage.failures));
+  return GivingBack{stage.failures + 1, hopeless ? failed.detail : Detail()};
 }
 
 Next on(const GivingBack&, const StopRequested& stop, Context& c) {
@@ -64,6 +84,9 @@ Next on(const GivingBack&, const StopRequested& stop, Context& c) {
   return settle(c, After::Exit);
 }
 
-Next on(const GivingBack& stage, const Woke&, Context& c) { return give_back(c, stage.failures); }
+Next on(const GivingBack& stage, const Woke&, Context& c) {
+  give_back(c, stage.failures);
+  return stage;
+}
 
 }  // namespace spotter::decide

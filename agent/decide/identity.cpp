@@ -84,6 +84,9 @@ Next on(const LookingAround&, const HostLooked& seen, Context& c) {
   }
   trainer.ended_success =
       seen.trainer == HostLooked::Trainer::Ended && seen.ended.success && holding.mounted;
+  // Its end came while no agent watched it, or an agent that gave the machine back ended in that.
+  c.facts.exit.hinders_gang =
+      seen.trainer == HostLooked::Trainer::Ended && seen.ended.unfit_machine;
   return identify(c, 0);
 }
 

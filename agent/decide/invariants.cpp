@@ -18,16 +18,20 @@ bool is_passive(const Stage& stage) {
 const char* broken_invariant(const State& state) {
   const Facts& facts = state.facts;
   const Stage& stage = state.stage;
-  if (in<FinalSnapshot, Detaching>(stage) && facts.holding.mounted)
-    return "a mounted volume is never detached";
+  if (in<FinalSnapshot, Detaching>(stage) && (facts.holding.mounted || facts.holding.unproven))
+    return "a volume that is mounted, or may be, is never detached";
   if (in<Detaching, Unmounting, Releasing>(stage) && facts.trainer.running) {
     return "the volume is never taken from under a running trainer";
   }
   if (in<ReleasingData>(stage) && facts.trainer.running) {
     return "the data is never taken from under a running trainer";
   }
+  // What does not end may keep it busy, and ends with the machine: this one, or the whole fleet.
+  const auto& exit = facts.exit;
+  const bool ends = exit.unfit || exit.done || exit.surrender != Surrender::None;
+  const bool stuck = in<GivingBack, Leaving>(stage) && ends;
   if (in<Released, GivingBack, Leaving>(stage) &&
-      (facts.holding.mounted || facts.trainer.running)) {
+      ((facts.holding.mounted && !stuck) || facts.trainer.running)) {
     return "nothing is held when the volume is said to be released";
   }
   if (in<Committing>(stage) &&

@@ -44,6 +44,8 @@ Duration checkpoint_every(const Ledger& ledger, const Policy& policy) {
                     policy.checkpoint_least, policy.checkpoint_most);
 }
 
+Duration next_upload(Duration last) { return last + last / 4; }
+
 void learn_stall(Ledger& ledger, Duration stall) {
   if (stall <= Duration::zero()) return;
   const double seen = Seconds(stall).count();

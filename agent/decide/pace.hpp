@@ -26,6 +26,10 @@ Duration daly_interval(Duration stall, Duration between_losses);
 // What this job is advised to: Daly's interval of what is known, within the policy's bounds.
 Duration checkpoint_every(const Ledger& ledger, const Policy& policy);
 
+// What the next upload to the bucket is given, by what the last one took: a quarter more, as the
+// road is not always as wide.
+Duration next_upload(Duration last);
+
 // The average of what the trainer reports, the newest weighing most; and the sum.
 void learn_stall(Ledger& ledger, Duration stall);
 

@@ -63,7 +63,6 @@ Stage drop(const SeenVolume& volume, Context& c) {
   // After a restart of the agent it is not known whether it is mounted: unmounting settles it.
   holding.mounted = true;
   c.facts.move.verified = {};
-  c.facts.move.proven_step = -1;
   return release_storage(c, After::Survey);
 }
 
@@ -150,6 +149,7 @@ Stage use_volume(const SeenVolume& volume, Purpose purpose, bool copied, Context
     return block(c, Block::VolumeBroken, Detail(volume.id.view()));
   }
   if (volume.holder == c.facts.identity.instance) {
+    if (!holding.attached || holding.volume != volume.id) holding.unproven = true;
     const bool leaving_us = holding.released == volume.id && holding.released_at != kNever &&
                             c.now - holding.released_at < c.policy.consistency_bound;
     if (leaving_us) return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);

@@ -108,6 +108,10 @@ struct Policy {
   // minute or two. What is not there after this never comes.
   Duration await_gpus = minutes(5);
   Duration fetch_code = minutes(15);
+  // SIGKILL ends a process as soon as its memory is unpinned or its core is dumped: seconds to a
+  // minute or two. One that waits for a device for ever ends with the machine only.
+  Duration left_retry = seconds(10);
+  Duration left_limit = minutes(5);
   Duration fill = hours(7 * 24);  // as many terabytes as job.yaml names; a person watches
   Duration start_trainer = seconds(30);
   Duration ledger = seconds(30);

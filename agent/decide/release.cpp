@@ -1,14 +1,19 @@
 // Releasing the storage, in the one order that loses nothing: trainer, ledger, unmount, detach. The
 // order is the same for every reason: a notice, the end, a limit, a stale copy.
 #include <algorithm>
+#include <utility>
 
 #include "agent/decide/pace.hpp"
 #include "agent/decide/transitions.hpp"
 
 namespace spotter::decide {
 
+Unmount unmount_of(const Context& c) {
+  return {c.facts.holding.volume, c.facts.holding.attached_as};
+}
+
 Stage unmount(Context& c, After then, std::uint32_t tries) {
-  c.ask(Unmount{}, c.policy.unmount);
+  c.ask(unmount_of(c), c.policy.unmount);
   return Unmounting{then, tries};
 }
 
@@ -50,13 +55,16 @@ Stage write_closing(Context& c, After then) {
   // A person who raises the target again gets new tries.
   if (job_is_over(then)) reset_failures(c);
   c.ask(ledger_to_write(c), ledger_limit(c));
+  limit_keeping(c);
   return ClosingLedger{then};
 }
 
 // A result is called durable only after it was synced, whoever wrote it and how.
 Stage close_ledger(Context& c, After then) {
   if (then != After::Finish) return write_closing(c, then);
+  c.facts.home.changed = true;
   c.ask(SyncStorage{}, c.policy.unmount);
+  limit_keeping(c);
   return Securing{};
 }
 
@@ -101,24 +109,40 @@ Stage detached(Context& c, After then) {
   Facts::Holding& holding = c.facts.holding;
   holding.released = holding.volume;
   holding.released_at = c.now;
-  holding.attached = false;
+  holding.attached = holding.unproven = false;
   holding.generation = 0;
   holding.claimed_at = kNever;
   c.facts.move.verified = {};
   c.facts.move.marked = false;
-  c.facts.move.proven_step = -1;
   return next_release_step(c, then);
+}
+
+// What cannot be proven to be unmounted is never detached, and nothing says that it is released.
+// The session ends all the same, or goes on where the machine does.
+Next leave_in_use(const Unmounting& stage, const EffectFailed& failed, Context& c) {
+  Facts::Exit& exit = c.facts.exit;
+  const bool spared = exit.notice && c.now >= exit.notice->deadline + c.policy.spared_after;
+  if (spared) exit.notice.reset();
+  if (stage.then == After::Release && !exit.notice) return identify(c, 0);
+  // This session has not mounted it: an earlier one, or a person, elsewhere.
+  if (c.facts.holding.mounted || !c.facts.holding.unproven) return std::nullopt;
+  if (exit.leave && c.now >= exit.leave_by && !job_is_over(stage.then))
+    return settle(c, stage.then);
+  const bool in_vain = stage.then == After::Survey && stage.tries >= c.policy.stuck_tries;
+  if (in_vain) return block(c, Block::MountFailed, failed.detail);
+  return std::nullopt;
 }
 
 }  // namespace
 
 Stage next_release_step(Context& c, After then) {
-  if (c.facts.holding.mounted) return release(c, then);
+  const Facts::Holding& holding = c.facts.holding;
+  if (holding.mounted || (holding.attached && holding.unproven)) return release(c, then);
   if (const auto epoch = release_epoch(c, then)) return *epoch;
   // Before the instance id is known it must not detach: the volume may be another instance's.
-  if (c.facts.holding.attached && c.facts.identity.instance) return detach(c, then);
+  if (holding.attached && c.facts.identity.instance) return detach(c, then);
   // Last: the next instance waits for the job's volume; volumes of data it can make itself.
-  if (c.facts.holding.data && c.facts.identity.instance && then != After::Survey)
+  if (holding.data && c.facts.identity.instance && then != After::Survey)
     return release_data(c, then);
   return settle(c, then);
 }
@@ -157,6 +181,7 @@ void abandon_local_work(Context& c) {
       c.state.stage);
   const bool reads = on_share(c) && std::holds_alternative<ReadingLedger>(c.state.stage);
   if ((local || reads) && c.state.awaited) c.issue(Abandon{c.state.awaited}, c.policy.look);
+  hurry_keeping(c);
 }
 
 Next leaving(Context& c) {
@@ -210,69 +235,20 @@ Stage settle(Context& c, After then) {
   return on_share(c) && !c.policy.once ? read_fleet(c, 0) : prepare(c);
 }
 
-Next on(const Stopping&, const TrainerProgressed& progress, Context& c) {
-  c.facts.trainer.step = c.facts.progress.ledger.reached = progress.step;
-  return std::nullopt;
-}
-
-Next on(const Stopping&, const CheckpointMade& made, Context& c) {
-  c.facts.progress.checkpoint_step = made.step;
-  learn_stall(c.facts.progress.ledger, made.stall);
-  c.facts.progress.ledger.newest_step = std::max(c.facts.progress.ledger.newest_step, made.step);
-  reset_failures(c);
-  return std::nullopt;
-}
-
-Next on(const Stopping&, const HomeKept& kept, Context& c) {
-  remember_kept(c, kept);
-  return std::nullopt;
-}
-
-Next on(const Stopping& stage, const TrainerEnded& ended, Context& c) {
-  count_trainer_end(c, ended, stage.then == After::Release);
-  if (ended.success) c.facts.progress.ledger.stopped_early = {};  // it came to its end after all
-  if (ended.success || stage.then == After::Finish) c.facts.exit.done = true;
-  // It ended because we asked: this start is no failure of the job.
-  std::uint32_t& starts = c.facts.progress.ledger.starts_without_progress;
-  if (!ended.success && ended.stopped_as_asked && starts > 0) --starts;
-  return release_storage(c, ended.success ? After::Finish : stage.then);
-}
-
-// A first notice while stopping for another reason, or a nearer deadline.
-Next on(const Stopping& stage, const NoticeSeen& notice, Context& c) {
-  const bool trains_on = c.facts.exit.notice.has_value();
-  remember_notice(c, notice);
-  const Duration reserve = std::max(
-      std::min<Duration>(c.policy.release_reserve, (notice.deadline - c.now) / 3), upload_needs(c));
-  Stopping next = stage;
-  if (!job_is_over(next.then)) next.then = After::Release;
-  next.kill_at = std::max(c.now, std::min(stage.kill_at, notice.deadline - reserve));
-  if (!trains_on || next.kill_at < stage.kill_at) {
-    const Time usable_until = trains_on ? next.kill_at : kNever;
-    c.issue(StopTrainer{notice.action, notice.deadline, usable_until, true},
-            c.policy.start_trainer);
-  }
-  c.wake_at(next.kill_at);
-  return next;
-}
-
-// SIGKILL does not end it: it is stuck in the kernel. If the job is given up, the fleet is ended
-// anyway; what was ruled out is not done as long as something may write to the volume.
-Next on(const Stopping& stage, const Woke&, Context& c) {
-  const bool gives_up = stage.then == After::GiveUp;
-  if (stage.kills >= c.policy.stuck_tries && gives_up) return settle(c, stage.then);
-  if (on_share(c) && stage.kills >= c.policy.share_kills) {
-    count_trainer_end(c, {}, false);
-    if (stage.then == After::Finish) c.facts.exit.done = true;
-    return release_storage(c, stage.then);
-  }
-  c.issue(KillTrainer{}, c.policy.look);
-  c.wake_in(c.policy.kill_again);
-  return Stopping{stage.then, stage.kill_at, stage.kills + 1};
-}
-
 Next on(const Securing&, const StorageSynced&, Context& c) {
   return write_closing(c, After::Finish);
+}
+
+Next on(const Securing&, const HomeKept& kept, Context& c) {
+  remember_kept(c, kept);
+  limit_keeping(c);
+  return std::nullopt;
+}
+
+// It waits for the write before it.
+Next on(const Securing&, const Woke&, Context& c) {
+  end_keeping(c);
+  return std::nullopt;
 }
 
 // The result is lost: the trainer resumes from its newest checkpoint and writes it again.
@@ -286,8 +262,16 @@ Next on(const ClosingLedger& stage, const LedgerWritten&, Context& c) {
   return stage.then == After::Finish ? mark_done(c) : release(c, stage.then);
 }
 
+// What is tried again says what the last try cost.
+Next on(const ClosingLedger&, const HomeKept& kept, Context& c) {
+  remember_kept(c, kept);
+  limit_keeping(c);
+  return std::nullopt;
+}
+
 // Else the ledger is tried once, for only the checkpoint matters. But machines that lack what the
-// job needs must be counted somewhere, or they are replaced for ever.
+// job needs must be counted somewhere, or they are replaced for ever. A gang counts in its record,
+// and the share may be what hangs on the machine that it gives back.
 Next on(const ClosingLedger& stage, const EffectFailed& failed, Context& c) {
   if (const Duration pause = asked_again_in(failed, c); pause > Duration::zero()) {
     c.wake_in(pause);
@@ -300,7 +284,8 @@ Next on(const ClosingLedger& stage, const EffectFailed& failed, Context& c) {
     }
     return home_failed(c, failed);
   }
-  if (stage.then == After::GiveBack && !c.facts.exit.notice && !c.facts.exit.leave) {
+  const bool must_count = stage.then == After::GiveBack && !c.facts.exit.hinders_gang;
+  if (must_count && !c.facts.exit.notice && !c.facts.exit.leave) {
     c.facts.trouble.blocked += c.policy.await_gpus;
     return block(c, Block::MountFailed, failed.detail);
   }
@@ -308,13 +293,21 @@ Next on(const ClosingLedger& stage, const EffectFailed& failed, Context& c) {
 }
 
 Next on(const ClosingLedger& stage, const Woke&, Context& c) {
+  if (c.state.awaited) {
+    end_keeping(c);
+    return std::nullopt;
+  }
   c.ask(ledger_to_write(c), ledger_limit(c));
+  limit_keeping(c);
   return stage;
 }
 
 Next on(const Unmounting& stage, const Unmounted&, Context& c) {
-  c.facts.holding.mounted = c.facts.trainer.ended_success = false;
-  if (const auto snapshot = begin_final_snapshot(c, stage.then)) return *snapshot;
+  Facts::Holding& holding = c.facts.holding;
+  const bool was_mounted = std::exchange(holding.mounted, false);
+  holding.unproven = c.facts.trainer.ended_success = false;
+  const auto snapshot = was_mounted ? begin_final_snapshot(c, stage.then) : std::nullopt;
+  if (snapshot) return *snapshot;
   return next_release_step(c, stage.then);
 }
 
@@ -328,8 +321,15 @@ Next on(const FinalSnapshot& stage, const EffectFailed&, Context& c) {
   return next_release_step(c, stage.then);
 }
 
-Next on(const Unmounting& stage, const EffectFailed&, Context& c) {
-  if (stage.tries >= c.policy.stuck_tries && job_is_over(stage.then)) return settle(c, stage.then);
+Next on(const Unmounting& stage, const EffectFailed& failed, Context& c) {
+  if (Next next = leave_in_use(stage, failed, c)) return next;
+  // What does not end keeps it busy until the machine ends, as that soon does after a notice.
+  const bool given_back = stage.then == After::GiveBack && !c.facts.exit.notice;
+  if (stage.tries >= c.policy.stuck_tries && (given_back || job_is_over(stage.then))) {
+    // Volumes of data are mounted elsewhere, and nobody removes them after the job's end.
+    const bool data = c.facts.holding.data && c.facts.identity.instance && !given_back;
+    return data ? release_data(c, stage.then) : settle(c, stage.then);
+  }
   c.wake_in(c.policy.release_again);
   return stage;
 }

@@ -34,8 +34,10 @@ Duration ledger_limit(const Context& c) {
   return leaving_share ? c.policy.ledger_while_leaving : c.policy.ledger;
 }
 
-Next on(const Preparing&, const Mounted&, Context& c) {
+// The result of a trainer that ended before is not here any more when the copy was cleared.
+Next on(const Preparing&, const Mounted& made, Context& c) {
   c.facts.holding.mounted = true;
+  if (made.cleared) c.facts.trainer.ended_success = false;
   if (Next end = leaving(c)) return end;
   return read_ledger(c);
 }
@@ -47,6 +49,8 @@ Next on(const Preparing&, const EffectFailed& failed, Context& c) {
   const bool silent =
       failed.failure == Failure::Unavailable || failed.failure == Failure::ShareSilent;
   c.facts.holding.mounted = c.facts.holding.mounted || abandoned || failed.unsettled;
+  const bool may_be_cleared = in_bucket(c) && (abandoned || failed.unsettled);
+  if (may_be_cleared) c.facts.trainer.ended_success = false;
   if (!abandoned && !silent) {
     c.facts.trainer.ended_success = false;  // what it wrote need not outlive the mount
     c.issue(ReleaseShare{}, c.policy.release_share);

@@ -184,6 +184,7 @@ struct Releasing {  // of a share
 struct Released {};
 struct GivingBack {  // of the machine itself
   std::uint32_t failures = 0;
+  Detail refused{};  // why EC2 refuses it: a person must act
 };
 // --- finish.cpp ---
 struct MarkingDone {};
@@ -258,6 +259,8 @@ struct Facts {
     Time changing_since = kNever;      // since when EC2 shows it attaching or detaching
     Device device;
     bool mounted = false;
+    // An earlier session attached it, and its unmount may not have ended: unmounting shows that.
+    bool unproven = false;
     std::uint32_t generation = 0;  // that we wrote on `volume`; 0: we have not claimed it yet
     Time claimed_at = kNever;      // since when others may see that we use it
     VolumeId released;  // the volume that we detached last; EC2 may still show it as attached here
@@ -266,8 +269,8 @@ struct Facts {
   };
 
   // The move between zones. plan.cpp and migrate.cpp write it, release.cpp and training.cpp the
-  // snapshot ahead. A detach resets `verified`, `marked` and `proven_step`, an answer or a survey
-  // the times of what EC2 shows by then.
+  // snapshot ahead. A detach resets `verified` and `marked`, an answer or a survey the times of
+  // what EC2 shows by then.
   struct Move {
     VolumeId lineage;         // the job's first volume: line_of() of all that is its own
     std::uint32_t moves = 0;  // of the job's volume, as last seen
@@ -277,8 +280,8 @@ struct Facts {
     Time snapshot_asked_ahead_at = kNever;  // of a snapshot ahead that was not answered yet
     VolumeId verified;    // the candidate whose newest checkpoint this session verified
     bool marked = false;  // and tagged so
-    // Of that checkpoint, when it had none that is torn and nobody has written to it since; -1: not
-    // so.
+    // Of `verified`: that checkpoint's, when it had none that is torn and nobody has written to it
+    // since; -1: not so.
     std::int64_t proven_step = -1;
     // What this session committed: EC2 deleted the original for it, and for nobody else, and took
     // the copy's promotion; as_known() shows both as long as EC2 may not.
@@ -303,6 +306,7 @@ struct Facts {
   // The home in a bucket, and this session's way there. bucket.cpp writes it.
   struct Home {
     Time keeping_since = kNever;  // a write is under way since then
+    EffectId keeping;             // that one
     bool changed = false;         // a checkpoint was made since it began
     std::int64_t kept_step = -1;  // of the newest checkpoint in the bucket
     // What the last write took that brought a checkpoint there, and sent; 0: none has yet.
@@ -354,6 +358,7 @@ struct Facts {
   struct Trouble {
     std::uint32_t retries = 0;  // calls that failed since the last success
     Duration blocked{0};        // for how long a person was needed since the last real work
+    Time left_since = kNever;   // processes of a trainer keep the next one from starting
     std::uint32_t crashes = 0;  // of the trainer, on this instance, since the last checkpoint
     Change change;
   };
@@ -362,9 +367,10 @@ struct Facts {
   // did not come true, `unfit` when the GPUs appear, `done` when the result was lost or has moved.
   struct Exit {
     std::optional<Notice> notice;
-    bool leave = false;      // StopRequested: the process ends when all is released, ...
-    Time leave_by = kNever;  // ... by then
-    bool unfit = false;      // this machine lacks what the job needs
+    bool leave = false;         // StopRequested: the process ends when all is released, ...
+    Time leave_by = kNever;     // ... by then
+    bool unfit = false;         // this machine lacks what the job needs, ...
+    bool hinders_gang = false;  // ... or keeps its gang from training, as that says
     Surrender surrender = Surrender::None;
     bool done = false;    // the result is durable, by the volume's tag, its ledger or the trainer
     bool filled = false;  // and marked so: Policy::fills

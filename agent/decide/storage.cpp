@@ -45,7 +45,7 @@ Stage block(Context& c, Block why, const Detail& detail) {
   if (why == Block::MountFailed && c.facts.holding.mounted) {
     c.facts.trainer.ended_success = false;
     if (on_share(c)) c.issue(ReleaseShare{}, c.policy.release_share);
-    if (!on_share(c)) c.issue(Unmount{}, c.policy.unmount);
+    if (!on_share(c)) c.issue(unmount_of(c), c.policy.unmount);
   }
   c.wake_in(c.policy.blocked_retry);
   return Blocked{why, detail};
@@ -57,6 +57,7 @@ Stage attach(Context& c, const VolumeId& volume, Purpose purpose) {
   c.facts.move.proven_step = -1;
   c.facts.holding.volume = volume;
   c.facts.holding.purpose = purpose;
+  c.facts.holding.unproven = false;
   c.ask(AttachVolume{volume, c.facts.identity.instance, c.facts.holding.attach_attempt},
         c.policy.ec2_call);
   return Attaching{volume};
@@ -102,8 +103,9 @@ Stage verify(Context& c) {
 }
 
 // A copy is verified when it is blank like its parent, or when its newest checkpoint is whole.
-Stage remember_verified(Context& c) {
+Stage remember_verified(std::int64_t proven_step, Context& c) {
   c.facts.move.verified = c.facts.holding.volume;
+  c.facts.move.proven_step = proven_step;
   c.facts.move.marked = false;
   return survey(c);
 }
@@ -143,7 +145,8 @@ Next on(const Blocked& stage, const Woke&, Context& c) {
   }
   if (stage.why == Block::ManyInstances) return read_fleet(c, 0);
   // Its fleet could not be read before; it may launch another machine.
-  if (stage.why == Block::GpusAbsent && !c.facts.identity.fleet_known) return identify(c, 0);
+  const bool unfit = stage.why == Block::GpusAbsent || c.facts.trouble.left_since != kNever;
+  if (unfit && !c.facts.identity.fleet_known) return identify(c, 0);
   return prepare(c);
 }
 
@@ -198,10 +201,7 @@ Next on(const FindingDevice&, const EffectFailed& failed, Context& c) {
 Next on(const Inspecting&, const DiskInspected& disk, Context& c) {
   if (Next end = leaving(c)) return end;
   if (disk.blank && !c.facts.holding.ours_to_format) return block(c, Block::BlankNotOurs, {});
-  if (disk.blank && c.facts.holding.purpose == Purpose::Verify) {
-    c.facts.move.proven_step = -1;
-    return remember_verified(c);
-  }
+  if (disk.blank && c.facts.holding.purpose == Purpose::Verify) return remember_verified(-1, c);
   if (disk.blank) {
     c.ask(MakeFilesystem{c.facts.holding.device}, c.policy.make_filesystem);
     return Formatting{};
@@ -276,8 +276,7 @@ Next on(const Verifying&, const CheckpointsVerified& seen, Context& c) {
   const bool other_format = !seen.newest && seen.torn == 0;
   const bool whole = other_format || progress.checkpoint_step >= progress.ledger.newest_step;
   if (!whole) return block(c, Block::CopyDamaged, {});
-  c.facts.move.proven_step = seen.torn == 0 ? progress.checkpoint_step : -1;
-  return remember_verified(c);
+  return remember_verified(seen.torn == 0 ? progress.checkpoint_step : -1, c);
 }
 
 Next on(const Verifying&, const EffectFailed& failed, Context& c) {

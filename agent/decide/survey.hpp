@@ -85,6 +85,8 @@ struct Survey {
   HolderState epoch_holder = HolderState::Alive;
   // Of a home in a bucket: what this session writes as the holder. Outside EC2 it is no instance.
   InstanceId epoch_self = {};
+  // Of that of an experiment: a later claim than this session's was at it a moment ago.
+  bool later_claim = false;
 };
 
 // The line of the job's volume; `known` when EC2 shows none, or that of what is left of one. Empty:

@@ -90,22 +90,7 @@ Training tidying_later(Training stage, bool clean, Context& c) {
   return stage;
 }
 
-Time kill_time(const Context& c, Time deadline) {
-  const Duration left = deadline - c.now;
-  const Duration reserve =
-      std::max(std::min<Duration>(c.policy.release_reserve, left / 3), upload_needs(c));
-  return std::min(c.now + c.policy.stop_grace, deadline - reserve);
-}
-
 }  // namespace
-
-Stage stop_trainer(Context& c, After then, InterruptionAction action, Time deadline) {
-  const Time kill_at = std::max(c.now, kill_time(c, deadline));
-  const Time usable_until = c.facts.exit.notice ? kill_at : kNever;
-  c.issue(StopTrainer{action, deadline, usable_until}, c.policy.start_trainer);
-  c.wake_at(kill_at);
-  return Stopping{then, kill_at};
-}
 
 Stage train(Context& c) {
   c.facts.trouble.blocked = {};
@@ -253,14 +238,14 @@ Next trainer_ended(Context& c, const TrainerEnded& ended) {
     c.facts.exit.done = true;
     return release_storage(c, After::Finish);
   }
+  if (ended.unfit_machine && is_replaced(c)) return leave_gang(c);
   const bool settled = c.facts.trainer.started_at != kNever &&
                        c.now - c.facts.trainer.started_at >= c.policy.settled;
   if (settled) reset_failures(c);
   // Ended because an earlier agent or a person asked: no failure, and its start is counted.
   if (!ended.stopped_as_asked) ++c.facts.progress.ledger.attempts_without_progress;
-  if (c.facts.progress.ledger.attempts_without_progress >= c.policy.attempts_without_progress) {
+  if (c.facts.progress.ledger.attempts_without_progress >= c.policy.attempts_without_progress)
     return give_up(c, Surrender::NoProgress);
-  }
   const std::uint32_t doublings = std::min<std::uint32_t>(c.facts.trouble.crashes++, 10);
   return wait(c, Wait::TrainerRestart,
               std::min(c.policy.restart_last, c.policy.restart_first * (1 << doublings)));

@@ -66,7 +66,11 @@ void remember_kept(Context&, const HomeKept&);
 Time leaves_by(const Context&);
 WriteLedger ledger_to_write(Context&);
 Duration upload_needs(const Context&);  // of a checkpoint that a trainer makes now
+void limit_keeping(Context&);  // before a deadline: wakes when a write under way is to be ended
+void hurry_keeping(Context&);  // the same, where the stage waits for one
+void end_keeping(Context&);
 Stage unmount(Context&, After, std::uint32_t tries = 0);  // release.cpp
+Unmount unmount_of(const Context&);                       // release.cpp
 // From then on nobody commits a copy who has not seen our claim: not even by a look that was begun
 // just before all could see it. REQUIRES: claimed.
 inline Time claim_known_at(const Context& c) {
@@ -138,10 +142,13 @@ Stage release_data(Context&, After, std::uint32_t failures = 0);     // data.cpp
 std::optional<Command> data_left_over(const Survey&, const Facts&);  // data.cpp: to be removed
 Detail data_in_use(const Survey&);                                   // data.cpp: by other instances
 Stage give_back(Context&, std::uint32_t failures);                   // gpus.cpp
-Stage fetch_code(Context&);                                          // code.cpp
-Stage count_attempt(Context&);                                       // code.cpp
-std::optional<Surrender> overspent(const Context&);                  // code.cpp: hours, dollars
-Stage fill(Context&);                                                // fill.cpp
+Stage outlast(Context&, const EffectFailed&);  // gpus.cpp: processes that a trainer left
+Stage leave_gang(Context&);                    // gpus.cpp: and be given back
+bool is_replaced(const Context&);  // gpus.cpp: by a fleet, once this process has ended it
+Stage fetch_code(Context&);        // code.cpp
+Stage count_attempt(Context&);     // code.cpp
+std::optional<Surrender> overspent(const Context&);  // code.cpp: hours, dollars
+Stage fill(Context&);                                // fill.cpp
 std::optional<Detail> in_use(const Survey&, const SeenVolume&, const Context&);  // fill.cpp
 std::optional<Detail> copy_of(const Survey&, const VolumeId&);  // plan.cpp: a move is under way
 Stage train(Context&);                                          // training.cpp
@@ -158,7 +165,7 @@ Stage tidy_up(Context&);                            // finish.cpp
 Stage cancel_fleet(Context&);                       // finish.cpp
 Stage scale_to_zero(Context&);                      // finish.cpp
 Stage rest(Context&, Stage last);                   // finish.cpp: unless asked to leave
-Stage stop_trainer(Context&, After, InterruptionAction, Time deadline);  // training.cpp
+Stage stop_trainer(Context&, After, InterruptionAction, Time deadline);  // stopping.cpp
 
 // --- identity.cpp ---
 Next on(const Booting&, const Started&, Context&);
@@ -235,6 +242,7 @@ Next on(const ReleasingData&, const Woke&, Context&);
 // --- code.cpp ---
 Next on(const CountingAttempt&, const LedgerWritten&, Context&);
 Next on(const CountingAttempt&, const HomeKept&, Context&);
+Next on(const CountingAttempt&, const Woke&, Context&);
 Next on(const CountingAttempt&, const EffectFailed&, Context&);
 Next on(const FetchingCode&, const CodeFetched&, Context&);
 Next on(const FetchingCode&, const EffectFailed&, Context&);
@@ -263,16 +271,20 @@ Next on(const Training&, const SnapshotStarted&, Context&);
 Next on(const Training&, const LedgerRead&, Context&);
 Next on(const Training&, const FleetRead&, Context&);
 Next on(const Training&, const EffectFailed&, Context&);
-// --- release.cpp ---
+// --- stopping.cpp ---
 Next on(const Stopping&, const TrainerProgressed&, Context&);
 Next on(const Stopping&, const CheckpointMade&, Context&);
 Next on(const Stopping&, const HomeKept&, Context&);
 Next on(const Stopping&, const TrainerEnded&, Context&);
 Next on(const Stopping&, const NoticeSeen&, Context&);
 Next on(const Stopping&, const Woke&, Context&);
+// --- release.cpp ---
 Next on(const Securing&, const StorageSynced&, Context&);
 Next on(const Securing&, const EffectFailed&, Context&);
+Next on(const Securing&, const Woke&, Context&);
+Next on(const Securing&, const HomeKept&, Context&);
 Next on(const ClosingLedger&, const LedgerWritten&, Context&);
+Next on(const ClosingLedger&, const HomeKept&, Context&);
 Next on(const ClosingLedger&, const EffectFailed&, Context&);
 Next on(const ClosingLedger&, const Woke&, Context&);
 Next on(const Unmounting&, const Unmounted&, Context&);
@@ -346,6 +358,7 @@ Next on(const AnyStage&, const NoticeWithdrawn&, Context& c) {
 // An adopted trainer may end before the agent has looked: prepare_training() sees that.
 template <class AnyStage>
 Next on(const AnyStage&, const TrainerEnded& ended, Context& c) {
+  if (c.facts.trainer.running) c.facts.exit.hinders_gang = ended.unfit_machine;
   c.facts.trainer.ended_success = c.facts.trainer.running && ended.success;
   c.facts.trainer.running = false;
   return std::nullopt;

@@ -32,7 +32,8 @@ class Copier {
   // look() has something to do soon.
   bool is_busy() const { return pid_ != 0 || wanted_; }
 
-  // Starts what is to be copied, and what failed once more after a pause. Does not wait. What a
+  // Starts what is to be copied, and what failed once more after a pause, with the lowest priority
+  // for the processor: a trainer runs beside it. Does not wait. What a
   // person should read: the first copy, a failure that is not as the one before, and the first
   // success after it.
   std::optional<std::string> look();
@@ -43,8 +44,9 @@ class Copier {
 
  private:
   using Clock = std::chrono::steady_clock;
+  enum class Priority { Lowest, Usual };
 
-  void start();
+  void start(Priority priority);
   void kill();
   bool has_ended();
   std::optional<std::string> read_words();

@@ -121,9 +121,7 @@ struct Host {
     return answer_of(work::mount_data(it.device, it.mount_point));
   }
   json operator()(const verbs::Unmount& it) const {
-    const auto done = work::unmount(it.mount_point, it.wait);
-    if (done) work::remove_link(it.link, it.mount_point);
-    return answer(done, "was_mounted");
+    return answer(work::unmount(it, machine), "was_mounted");
   }
   json operator()(const verbs::Look& it) const {
     return answer_of(work::look(it.mount_point, machine.devices));
@@ -152,6 +150,7 @@ struct Host {
             {"files", brought->files},
             {"bytes", brought->bytes},
             {"torn", brought->torn},
+            {"cleared", brought->cleared},
             {"s3_writes", brought->requests.writes},
             {"s3_reads", brought->requests.reads}};
   }
@@ -230,6 +229,8 @@ struct Host {
     return answer(work::publish_attempt(it.path, it.attempt));
   }
   json operator()(const verbs::SumUp& it) const {
+    if (!it.copy_of.empty() && !tier::is_copy(it.path, it.copy_of))
+      return failed({.message = it.path + " is no copy of " + it.copy_of, .kind = "host-error"});
     const auto summary = work::summary_of(it.path, it.index, {}, it.token);
     if (!summary) return failed({.message = summary.error().message, .kind = "host-error"});
     return {{"ok", true}, {"answer", sweep::to_json(*summary)}};

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "agent/base/version.hpp"
 #include "agent/host/give.hpp"
@@ -54,7 +55,7 @@ Result<io::Beneath> ensure_own_directory(const io::Beneath& root, const User& us
   if (as_root) {
     if (const auto kept = keep_root(root, user); !kept) return tl::unexpected(kept.error());
   }
-  const auto made = root.make(own_directory, 0755);
+  const auto made = root.make_folder(own_directory, 0755);
   const auto path = (root.path() / own_directory).string();
   if (!made && is_in_the_way(made.error()))
     return fail("layout-unusable", path + " is not a directory; move it away");
@@ -102,6 +103,28 @@ Result<VolumeRecord> parse_record(const std::string& text, const std::string& sh
   return record;
 }
 
+// Just made by root: here, or on another machine that has not given it yet, or was killed before.
+bool is_not_given_yet(const io::Beneath& folder, const User& user) {
+  const auto status = folder.status();
+  if (!status || status->st_uid != 0) return false;
+  const auto names = folder.names();
+  const AsUser as(user);
+  return names && names->empty() && !folder.may_change();
+}
+
+// Of a job of the same name whose machine gave the folder to its own trainer's user meanwhile: that
+// user's files are in it.
+std::optional<Owner> other_owner(const io::Beneath& folder, const User& user) {
+  const auto names = folder.names();
+  if (!names) return std::nullopt;
+  for (const std::string& name : *names) {
+    const auto seen = folder.look(name);
+    if (seen && seen->st_uid != 0 && seen->st_uid != user.uid)
+      return Owner{seen->st_uid, seen->st_gid};
+  }
+  return std::nullopt;
+}
+
 // None where it is not of a file that `may_be` accepts.
 Result<VolumeRecord> read_record(const io::Beneath& own,
                                  const std::function<bool(const struct stat&)>& may_be) {
@@ -142,20 +165,21 @@ Result<VolumeRecord> read_volume_record(const fs::path& mount_point) {
 
 Result<io::Beneath, std::error_code> make_for(const io::Beneath& at, const std::string& name,
                                               const User& user) {
-  {
-    const AsUser as(user);
-    auto made = at.make_folder(name, 0755);
-    const bool refused = !made && (made.error() == std::errc::permission_denied ||
-                                   made.error() == std::errc::operation_not_permitted);
-    if (!refused) return made;
+  const bool may_give = ::geteuid() == 0 && !AsUser::active();
+  std::optional<AsUser> as(user);
+  auto made = at.make_folder(name, 0755);
+  as.reset();
+  const bool refused = !made && (made.error() == std::errc::permission_denied ||
+                                 made.error() == std::errc::operation_not_permitted);
+  if (refused && may_give) made = at.make_folder(name, 0755);
+  if (!made || !may_give || !is_not_given_yet(*made, user)) return made;
+  if (const auto given = made->give(user.uid, user.gid); !given)
+    return tl::unexpected(given.error());
+  if (const auto owner = other_owner(*made, user)) {
+    (void)made->give(owner->uid, owner->gid);
+    return tl::unexpected(std::make_error_code(std::errc::permission_denied));
   }
-  auto made = at.make(name, 0755);
-  if (!made) return tl::unexpected(made.error());
-  if (made->fresh && ::geteuid() == 0 && !AsUser::active()) {
-    if (const auto given = made->folder.give(user.uid, user.gid); !given)
-      return tl::unexpected(given.error());
-  }
-  return std::move(made->folder);
+  return made;
 }
 
 Result<void> take_over(const io::Beneath& home, const User& user) {

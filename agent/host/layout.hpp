@@ -50,7 +50,9 @@ Result<void> ensure_layout(const io::Beneath& root, const Layout& layout, const 
 Result<void> ensure_link(const Link& link);
 
 // The user's own folder in `at`, opened; one that exists is left to its owner. Made as the user; as
-// root, and given to the user, only where the user may not. Fails with the errno.
+// root, and given to the user, only where the user may not. An empty one of root's that is closed
+// to the user is given, too: another machine has just made it, or was killed before it gave it.
+// Fails with the errno.
 Result<io::Beneath, std::error_code> make_for(const io::Beneath& at, const std::string& name,
                                               const User& user);
 

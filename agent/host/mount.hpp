@@ -40,11 +40,16 @@ Result<Mounted> mount_data(const std::filesystem::path& device,
                            const std::filesystem::path& mount_point);
 
 // Detaches what detach_views() finds there, syncfs, umount (again every 100 ms while busy, until
-// `wait` is over), and proof that no mount namespace still holds the device. Not mounted is
-// success. Answers whether it had been mounted.
-// Kinds: "mount-busy" (names the holders), "sync-failed" (data may not be durable; says whether it
-// is unmounted), "not-permitted", "unmount-failed".
-Result<bool> unmount(const std::filesystem::path& mount_point, std::chrono::milliseconds wait);
+// `wait` is over), and proof that no mount namespace still holds the device, nor `device` (empty:
+// none), which an earlier call may have unmounted, or hang in doing so. Not mounted is success.
+// Answers whether it had been mounted. Kinds: "mount-busy" (names the holders), "sync-failed" (data
+// may not be durable; says whether it is unmounted), "not-permitted", "unmount-failed".
+Result<bool> unmount(const std::filesystem::path& mount_point, std::chrono::milliseconds wait,
+                     const std::filesystem::path& device = {});
+
+// The same, with the disk of the volume that the request names, if it is at this machine; then
+// remove_link().
+Result<bool> unmount(const verbs::Unmount& request, const Machine& machine);
 
 // Removes that of verbs::Mount, when it leads to a folder of this mount point: anything else is
 // somebody's. The next mount() makes it again, or takes over one that could not be removed.

@@ -83,6 +83,7 @@ std::string model_in(const fs::path& folder, const fs::path& home) {
 Summary::State state_of(const std::optional<Reading>& reading, const fs::path& folder,
                         const fs::path& home) {
   if (is_there(folder / "DONE") || is_there(home / "DONE")) return Summary::State::Done;
+  if (reading && reading->file.ledger.done) return Summary::State::Done;  // of a volume, a bucket
   if (!reading) return Summary::State::Waiting;
   if (reading->file.ledger.running && reading->young) return Summary::State::Running;
   return reading->file.failures > 0 ? Summary::State::Failed : Summary::State::Stopped;

@@ -4,8 +4,10 @@
 #include <sys/sysmacros.h>
 
 #include <cerrno>
+#include <optional>
 #include <thread>
 
+#include "agent/host/device.hpp"
 #include "agent/host/inspect.hpp"
 #include "agent/host/mount.hpp"
 #include "agent/host/mounts.hpp"
@@ -38,7 +40,10 @@ tl::unexpected<Error> busy(const fs::path& name, dev_t device) {
   for (const auto& holder : holders(device, named_holders)) {
     words += (words.empty() ? "" : "; ") + holder;
   }
-  if (words.empty()) words = "no process is seen to use it (a loop device or swap file on it?)";
+  if (words.empty())
+    words =
+        "no process is seen to use it (a loop device or swap file on it, or an unmount "
+        "that has not ended?)";
   return fail("mount-busy", name.string() + " cannot be unmounted: " + words);
 }
 
@@ -56,23 +61,25 @@ Result<void> unmount_top(const fs::path& name, dev_t device, Clock::time_point u
 
 // Another mount namespace may hold a copy of the mount, and then the disk is not free to be
 // detached.
-Result<void> await_release(const MountEntry& entry, const fs::path& name, Clock::time_point until) {
+Result<void> await_release(const fs::path& node, std::optional<dev_t> device, const fs::path& name,
+                           Clock::time_point until) {
   struct stat status {};
-  if (::stat(entry.source.c_str(), &status) != 0 || !S_ISBLK(status.st_mode) ||
-      status.st_rdev != entry.device) {
+  if (::stat(node.c_str(), &status) != 0 || !S_ISBLK(status.st_mode) ||
+      (device && status.st_rdev != *device)) {
     return {};  // the node is gone or another's: nothing to prove it with
   }
   for (;;) {
-    const io::Descriptor claim(::open(entry.source.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
+    const io::Descriptor claim(::open(node.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
     if (claim || errno != EBUSY) return {};
-    if (Clock::now() >= until) return busy(name, entry.device);
+    if (Clock::now() >= until) return busy(name, status.st_rdev);
     std::this_thread::sleep_for(try_every);
   }
 }
 
 }  // namespace
 
-Result<bool> unmount(const fs::path& mount_point, std::chrono::milliseconds wait) {
+Result<bool> unmount(const fs::path& mount_point, std::chrono::milliseconds wait,
+                     const fs::path& device) {
   const auto name = mount_name(mount_point);
   std::error_code error;
   const bool is_link = fs::is_symlink(fs::symlink_status(name, error));
@@ -80,9 +87,14 @@ Result<bool> unmount(const fs::path& mount_point, std::chrono::milliseconds wait
   detach_views(is_link ? fs::weakly_canonical(name, error) : name);
   if (is_link) return unlink_directory(name);
   const auto entry = mount_at(name);
-  if (!entry) return false;
-
   const auto until = Clock::now() + wait;
+  const auto proof = [&]() -> Result<void> {
+    return device.empty() ? Result<void>() : await_release(device, std::nullopt, name, until);
+  };
+  if (!entry) {
+    if (const auto free = proof(); !free) return tl::unexpected<Error>(free.error());
+    return false;
+  }
   const auto synced = sync(name);
   for (int i = 0; i < stacked_limit; ++i) {
     const auto there = mount_at(name);
@@ -91,14 +103,28 @@ Result<bool> unmount(const fs::path& mount_point, std::chrono::milliseconds wait
       return tl::unexpected<Error>(done.error());
     }
   }
-  if (const auto free = await_release(*entry, name, until); !free) {
+  if (const auto free = await_release(entry->source, entry->device, name, until); !free) {
     return tl::unexpected<Error>(free.error());
   }
+  if (const auto free = proof(); !free) return tl::unexpected<Error>(free.error());
   if (!synced) {
     return fail("sync-failed", synced.error().message + "; " + name.string() +
                                    " is unmounted, but what was written last may be lost");
   }
   return true;
+}
+
+Result<bool> unmount(const verbs::Unmount& request, const Machine& machine) {
+  fs::path device;
+  if (!request.volume.empty()) {
+    auto found = find_device({request.volume, request.hint, 0ms}, machine);
+    if (!found && found.error().kind != "device-absent")
+      return tl::unexpected<Error>(found.error());
+    if (found) device = *std::move(found);
+  }
+  auto done = unmount(request.mount_point, request.wait, device);
+  if (done) remove_link(request.link, request.mount_point);
+  return done;
 }
 
 void remove_link(const fs::path& link, const fs::path& mount_point) {

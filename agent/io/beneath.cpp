@@ -220,34 +220,20 @@ Result<void, std::error_code> Beneath::write(const std::string& name, std::strin
   return written;
 }
 
-Result<Beneath::Made, std::error_code> Beneath::make(const std::string& name, mode_t mode) const {
+Result<Beneath, std::error_code> Beneath::make_folder(const std::string& name, mode_t mode) const {
   const auto at = find_parent(directory_.get(), name);
   if (!at) return tl::unexpected(at.error());
   const bool made = ::mkdirat(at->parent.get(), at->last.c_str(), mode) == 0;
   if (!made && errno != EEXIST) return last_error();
   auto opened = open_beneath(at->parent.get(), at->last, O_PATH | O_DIRECTORY, 0);
   if (!opened) return tl::unexpected(opened.error());
-  Made result{false, Beneath(*std::move(opened), path_ / name)};
-  if (!made) return result;
-  // A folder that we may write in and not read cannot be opened for that.
-  const auto synced = sync_directory(at->parent.get());
-  if (!synced && synced.error() != std::errc::permission_denied)
-    return tl::unexpected(synced.error());
-  // Who may rename here can have put another folder in its place: it is no news of ours then.
-  const auto seen = result.folder.status();
-  bool empty = true;
-  const auto listed = result.folder.each_name([&empty](const std::string&) {
-    empty = false;
-    return false;
-  });
-  result.fresh = seen && seen->st_uid == ::geteuid() && listed && empty;
-  return result;
-}
-
-Result<Beneath, std::error_code> Beneath::make_folder(const std::string& name, mode_t mode) const {
-  auto made = make(name, mode);
-  if (!made) return tl::unexpected(made.error());
-  return std::move(made->folder);
+  if (made) {
+    // A folder that we may write in and not read cannot be opened for that.
+    const auto synced = sync_directory(at->parent.get());
+    if (!synced && synced.error() != std::errc::permission_denied)
+      return tl::unexpected(synced.error());
+  }
+  return Beneath(*std::move(opened), path_ / name);
 }
 
 Result<void, std::error_code> Beneath::rename(const std::string& name, const Beneath& to,

@@ -55,8 +55,6 @@ class Beneath {
                                       mode_t mode) const;
 
   // One folder, whose parent is there; one that exists is opened as it is.
-  struct Made;
-  Result<Made, std::error_code> make(const std::string& name, mode_t mode) const;
   Result<Beneath, std::error_code> make_folder(const std::string& name, mode_t mode) const;
 
   // Replaces what `to_name` is; both directories are durable afterwards.
@@ -83,11 +81,6 @@ class Beneath {
 
   Descriptor directory_;
   std::filesystem::path path_;
-};
-
-struct Beneath::Made {
-  bool fresh = false;  // made by this call: it is ours, and empty
-  Beneath folder;
 };
 
 // Gives what was opened, and nothing that has its name by now, to that owner.

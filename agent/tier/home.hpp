@@ -58,6 +58,9 @@ struct Brought {
   std::uint64_t files = 0;
   std::uint64_t bytes = 0;        // that were fetched; what was here already is not fetched again
   std::vector<std::string> torn;  // checkpoints that are not whole in the bucket: left out
+  // What was here was not newer, and is gone; also of an earlier bring, as long as nothing was
+  // kept.
+  bool cleared = false;
   s3::Tally requests;
 };
 
@@ -66,5 +69,8 @@ struct Brought {
 // what is missing is fetched, or torn: of the size and time in the manifest without its sum. Every
 // file is verified before it has its name.
 Result<Brought> bring(const Home& home, const std::string& manifest, std::uint32_t held);
+
+// Is the folder a working copy of the home there, of whatever age?
+bool is_copy(const std::filesystem::path& folder, const std::string& url);
 
 }  // namespace spotter::tier

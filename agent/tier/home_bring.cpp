@@ -17,15 +17,19 @@
 namespace spotter::tier {
 namespace {
 
+constexpr const char* code_folder = "code";
 constexpr const char* fetching = ".spotter-home";  // in the home: what has not its name yet
 constexpr std::size_t brought_piece = 8U << 20;
 constexpr std::uint64_t most_bytes_brought_at_once = std::uint64_t{1} << 30;
 constexpr std::size_t most_brought_at_once = 256;
 constexpr int range_beyond_the_end = 416;
 
+constexpr std::string_view left_behind = ".spotter-left-";  // and a number: see set_aside()
+
 // Never kept, and made again by others: what is in them stays as it is.
 bool is_left_alone(const std::string& name) {
-  return name == "code" || name == "cache" || name == own_folder || name == fetching;
+  return name == code_folder || name == "cache" || name == own_folder || name == fetching ||
+         name.starts_with(left_behind);
 }
 
 // A new file of the right size, mapped.
@@ -79,7 +83,9 @@ class Target {
 class Bringing {
  public:
   Bringing(const Home& home, const io::Beneath& folder)
-      : home_(home), folder_(folder), client_(home.s3) {}
+      : home_(home), folder_(folder), client_(home.s3), kept_(kept_roots(home)) {
+    kept_.push_back(home.checkpoints);
+  }
 
   Result<Brought> bring(const std::string& name, std::uint32_t held);
   s3::Tally requests() const { return client_.tally(); }
@@ -87,6 +93,9 @@ class Bringing {
  private:
   using Each = std::pair<const std::string, KeptFile>;
 
+  Result<void> leave_other(bool of_this_home);
+  bool set_aside(const std::string& name) const;
+  bool may_be_kept(const std::string& path) const;
   Result<void> clear(const HomeManifest& manifest, const std::string& path);
   bool is_here(const Each& file, bool newer) const;
   Result<void> fetch(const std::vector<const Each*>& files);
@@ -100,9 +109,26 @@ class Bringing {
   const Home& home_;
   const io::Beneath& folder_;
   s3::Client client_;
+  std::vector<std::string> kept_;
   std::map<std::string, std::string> torn_;  // paths, and why
   Brought brought_;
 };
+
+// What says how far a job is, of another history, or would be kept as if it were of this one.
+bool Bringing::may_be_kept(const std::string& path) const {
+  return std::ranges::any_of(kept_, [&](const std::string& root) {
+    return path == root || path.starts_with(root + "/") || root.starts_with(path + "/");
+  });
+}
+
+// What its user cannot remove, such as what a container wrote as root, and can still rename: it is
+// of no home then. Of the folder itself, as only there the name is always this user's to change.
+bool Bringing::set_aside(const std::string& name) const {
+  int number = 0;
+  while (folder_.look(std::string(left_behind) + std::to_string(number))) ++number;
+  return folder_.rename(name, folder_, std::string(left_behind) + std::to_string(number))
+      .has_value();
+}
 
 // Of a mirror: what the manifest does not have goes.
 Result<void> Bringing::clear(const HomeManifest& manifest, const std::string& path) {
@@ -118,17 +144,34 @@ Result<void> Bringing::clear(const HomeManifest& manifest, const std::string& pa
     const bool leads = next != manifest.files.end() && next->first.starts_with(below + "/");
     // The job's own folders stay, if empty: they were laid out for the trainer.
     const bool of_layout = path.empty();
-    if (status && S_ISDIR(status->st_mode) && (leads || of_layout)) {
-      if (auto cleared = clear(manifest, below); !cleared) return cleared;
+    const bool is_folder = status && S_ISDIR(status->st_mode);
+    Result<void> cleared;
+    if (is_folder && (leads || of_layout)) {
+      cleared = clear(manifest, below);
     } else if (!manifest.files.contains(below) || !status || !S_ISREG(status->st_mode)) {
       guard::remove_any(*at, name, left);
-      // What says how far a job is, of another history.
-      const bool counts = path == own_folder || (below + "/").starts_with(home_.checkpoints + "/");
-      if (counts && at->look(name))
-        return failure("cannot remove " + below + ", which is not of this home");
+      if (at->look(name))
+        cleared = failure("cannot remove " + below + ", which is not of this home");
     }
+    if (cleared) continue;
+    const bool aside = path.empty() && set_aside(name);
+    if (aside && (!is_folder || folder_.make_folder(name, 0755))) continue;
+    if (!path.empty() || may_be_kept(name)) return cleared;
   }
   return {};
+}
+
+// Until all is here nothing says that it is. What another home's trainer wrote among its code is
+// not this one's: experiments that are claimed one after the other are in one folder. Without a
+// mark nobody knows whose it is, and it is fetched again.
+Result<void> Bringing::leave_other(bool of_this_home) {
+  const std::string mark = std::string(own_folder) + "/" + mark_name;
+  std::size_t left = guard::removals_limit;
+  if (!of_this_home) guard::remove_any(folder_, code_folder, left);
+  if (!of_this_home && folder_.look(code_folder) && !set_aside(code_folder))
+    return failure("cannot remove " + std::string(code_folder) + ", which is of another home");
+  if (!folder_.look(mark) || folder_.remove(mark)) return {};
+  return failure("cannot remove " + mark);
 }
 
 bool Bringing::is_here(const Each& file, bool newer) const {
@@ -279,10 +322,10 @@ Result<Brought> Bringing::bring(const std::string& name, std::uint32_t held) {
   guard::remove_any(folder_, fetching, left);  // of one that was interrupted
   if (const auto own = folder_.make_folder(own_folder, 0755); !own)
     return failure("cannot make " + std::string(own_folder) + ": " + own.error().message());
+  brought_.cleared = !newer || mark->cleared;
   if (!newer) {
-    // Until all is here nothing says that it is.
-    const std::string mark_path = std::string(own_folder) + "/" + mark_name;
-    if (mark && !folder_.remove(mark_path)) return failure("cannot remove " + mark_path);
+    if (auto left_it = leave_other(mark.has_value()); !left_it)
+      return tl::unexpected(left_it.error());
     if (auto cleared = clear(manifest, ""); !cleared) return tl::unexpected(cleared.error());
     if (auto cleared = clear(manifest, own_folder); !cleared)
       return tl::unexpected(cleared.error());
@@ -299,7 +342,8 @@ Result<Brought> Bringing::bring(const std::string& name, std::uint32_t held) {
   if (!fetched) return tl::unexpected(fetched.error());
   if (auto dropped = drop_torn(manifest); !dropped) return tl::unexpected(dropped.error());
   if (auto durable = make_durable(); !durable) return tl::unexpected(durable.error());
-  if (auto marked = write_mark(home_, folder_, {home_.epoch, name, std::move(manifest)}); !marked)
+  const Mark made{home_.epoch, name, std::move(manifest), brought_.cleared};
+  if (auto marked = write_mark(home_, folder_, made); !marked)
     return tl::unexpected(marked.error());
   return brought_;
 }

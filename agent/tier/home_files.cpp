@@ -126,7 +126,23 @@ Result<void> look_at_record(const Home& home, const io::Beneath& folder, Invento
 // Epochs begin at 1 in each home: the number alone says nothing.
 std::string home_of_mark(const Home& home) { return wire::to_url(home.at) + " " + home.id; }
 
+// Of whichever home.
+std::optional<nlohmann::json> any_mark(const io::Beneath& folder) {
+  const auto bytes = folder.read(std::string(own_folder) + "/" + mark_name, mark_limit);
+  auto object = bytes ? checkpoint::unseal(*bytes) : std::nullopt;
+  if (!object || !object->is_object()) return std::nullopt;
+  return object;
+}
+
 }  // namespace
+
+std::vector<std::string> kept_roots(const Home& home) {
+  std::vector<std::string> roots = {"result", "model", "log", "ml/state", "ml/model", "ml/output"};
+  if (!home.result.empty()) roots.push_back(home.result);
+  roots.emplace_back("metrics.jsonl");
+  roots.push_back(std::string(own_folder) + "/best");
+  return roots;
+}
 
 Result<Inventory> look_over(const Home& home, const io::Beneath& folder, bool whole) {
   Inventory inventory;
@@ -134,10 +150,7 @@ Result<Inventory> look_over(const Home& home, const io::Beneath& folder, bool wh
   const auto looked =
       guarded ? look_at_record(home, folder, inventory) : look_at_library(home, folder, inventory);
   if (!looked) return tl::unexpected(looked.error());
-  std::vector<std::string> roots = {"result", "model", "log", "ml/state", "ml/model", "ml/output"};
-  if (!home.result.empty()) roots.push_back(home.result);
-  roots.emplace_back("metrics.jsonl");
-  roots.push_back(std::string(own_folder) + "/best");
+  std::vector<std::string> roots = kept_roots(home);
   // Of a trainer with a format of its own only what it left is known to be whole.
   if (whole && !guarded && inventory.checkpoints.empty()) roots.push_back(home.checkpoints);
   for (const std::string& root : roots)
@@ -157,11 +170,16 @@ Result<Inventory> look_over(const Home& home, const io::Beneath& folder, bool wh
   return inventory;
 }
 
+bool is_copy(const std::filesystem::path& folder, const std::string& url) {
+  const auto opened = io::Beneath::open(folder);
+  const auto mark = opened ? any_mark(*opened) : std::nullopt;
+  const nlohmann::json of = mark ? mark->value("home", nlohmann::json()) : nlohmann::json();
+  return of.is_string() && of.get_ref<const std::string&>().starts_with(url + " ");
+}
+
 std::optional<Mark> read_mark(const Home& home, const io::Beneath& folder) {
-  const auto bytes = folder.read(std::string(own_folder) + "/" + mark_name, mark_limit);
-  if (!bytes) return std::nullopt;
-  const auto object = checkpoint::unseal(*bytes);
-  if (!object || !object->is_object()) return std::nullopt;
+  const auto object = any_mark(folder);
+  if (!object) return std::nullopt;
   const auto of = object->find("home");
   if (of == object->end() || *of != home_of_mark(home)) return std::nullopt;
   const auto epoch = object->find("epoch");
@@ -172,14 +190,17 @@ std::optional<Mark> read_mark(const Home& home, const io::Beneath& folder) {
     return std::nullopt;
   auto manifest = decode_home(text->get<std::string>());
   if (!manifest) return std::nullopt;
-  return Mark{epoch->get<std::uint32_t>(), name->get<std::string>(), *std::move(manifest)};
+  const auto cleared = object->find("cleared");
+  return Mark{epoch->get<std::uint32_t>(), name->get<std::string>(), *std::move(manifest),
+              cleared != object->end() && *cleared == true};
 }
 
 Result<void> write_mark(const Home& home, const io::Beneath& folder, const Mark& mark) {
   const nlohmann::json object = {{"home", home_of_mark(home)},
                                  {"epoch", mark.epoch},
                                  {"name", mark.name},
-                                 {"manifest", encode(mark.manifest)}};
+                                 {"manifest", encode(mark.manifest)},
+                                 {"cleared", mark.cleared}};
   const auto written =
       folder.write(std::string(own_folder) + "/" + mark_name, checkpoint::seal(object), 0644);
   if (written) return {};

@@ -35,6 +35,9 @@ struct Inventory {
   std::vector<Wanted> others;
 };
 
+// The files and folders that are kept whatever is in them, beside checkpoints and records.
+std::vector<std::string> kept_roots(const Home& home);
+
 // Changes nothing. Fails where what is there cannot be read.
 Result<Inventory> look_over(const Home& home, const io::Beneath& folder, bool whole);
 
@@ -44,6 +47,9 @@ struct Mark {
   std::uint32_t epoch = 0;
   std::string name;  // of the manifest; empty: nothing was committed before
   HomeManifest manifest;
+  // What was in the folder before went when it was brought, and nothing was kept since: whoever
+  // asked for that may have been killed before it got the answer.
+  bool cleared = false;
 };
 std::optional<Mark> read_mark(const Home& home, const io::Beneath& folder);
 Result<void> write_mark(const Home& home, const io::Beneath& folder, const Mark& mark);

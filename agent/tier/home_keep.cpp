@@ -334,8 +334,8 @@ Result<Kept> Keeping::keep(const KeepRequest& request) {
       "manifests/" + std::to_string(home_.epoch) + "-" + checkpoint::sum_of(text) + ".json";
   const auto put = s3::put(client_, {home_.at.bucket, home_.at.key + kept_.manifest}, text);
   if (!put) return failed_at_s3(put.error());
-  if (auto marked = write_mark(home_, folder_, {home_.epoch, kept_.manifest, std::move(manifest)});
-      !marked)
+  const Mark made{home_.epoch, kept_.manifest, std::move(manifest)};
+  if (auto marked = write_mark(home_, folder_, made); !marked)
     return tl::unexpected(marked.error());
   return kept_;
 }

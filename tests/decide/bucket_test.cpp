@@ -1,7 +1,7 @@
 // A job whose home is in a bucket: the epoch in its head says who may write.
 #include <gtest/gtest.h>
 
-#include "tests/decide/story.hpp"
+#include "tests/decide/bucket_story.hpp"
 
 namespace spotter::decide {
 namespace {
@@ -15,44 +15,6 @@ Epoch epoch_of(Epoch::State state, const InstanceId& holder, std::uint32_t numbe
   epoch.number = number;
   return epoch;
 }
-
-struct BucketStory : Story {
-  BucketStory() {
-    policy.storage = StorageKind::Bucket;
-    policy.has_code = false;
-  }
-  void look(const Epoch& epoch, HolderState holder = HolderState::Alive) {
-    if (stage() != "surveying") wake();
-    ASSERT_EQ(stage(), "surveying");
-    Survey survey;
-    survey.epoch = epoch;
-    survey.epoch_holder = holder;
-    survey.epoch_self = kMe;
-    answer(StorageSurveyed{survey});
-  }
-  // From the free head to a running trainer.
-  void begin(Ledger ledger = {}) {
-    boot();
-    look({});
-    ASSERT_TRUE(did<WriteEpoch>());
-    EXPECT_EQ(did<WriteEpoch>()->epoch.number, 1U);
-    EXPECT_EQ(did<WriteEpoch>()->epoch.holder, kMe);
-    answer(EpochWritten{});
-    EXPECT_EQ(asked(), "prepare-share");
-    answer(Mounted{});
-    answer(LedgerRead{ledger});
-    answer(CheckpointsVerified{});
-    ASSERT_TRUE(did<WriteLedger>());
-    EXPECT_EQ(did<WriteLedger>()->epoch, 1U) << "the attempt is committed before it begins";
-    answer(LedgerWritten{});
-    answer(TrainerStarted{});
-    ASSERT_EQ(stage(), "training");
-  }
-  void checkpoint(std::int64_t step) { sense(CheckpointMade{step, seconds(1)}); }
-  void kept(std::int64_t step, Duration took = seconds(1)) {
-    sense(HomeKept{HomeKept::Outcome::Committed, step, 1000, took});
-  }
-};
 
 TEST(Bucket, OfAnotherMachineIsWaitedForUntilThatIsGone) {
   BucketStory story;
@@ -74,6 +36,21 @@ TEST(Bucket, ThatIsReleasedIsTakenAtOnce) {
   story.boot();
   story.look(epoch_of(Epoch::State::Released, kOtherHolder, 7));
   EXPECT_EQ(story.did<WriteEpoch>()->epoch.number, 8U);
+}
+
+// The session woke up when its claim was over: it takes nothing, and its worker ends it.
+TEST(Bucket, ThatALaterClaimReleasedIsNotTakenByAnEarlierOne) {
+  BucketStory story;
+  story.boot();
+  Survey survey;
+  survey.epoch = epoch_of(Epoch::State::Released, kOtherHolder, 7);
+  survey.epoch_self = kMe;
+  survey.later_claim = true;
+  story.answer(StorageSurveyed{survey});
+  EXPECT_EQ(story.stage(), "waiting");
+  EXPECT_FALSE(story.did<WriteEpoch>());
+  story.look(survey.epoch);
+  EXPECT_TRUE(story.did<WriteEpoch>()) << "claims that were removed begin at 1 again";
 }
 
 TEST(Bucket, ANothingIsBroughtOfAnEpochThatSomebodyElseWroteFirst) {
@@ -210,6 +187,36 @@ TEST(Bucket, LostBeforeTheResultIsThereIsNotDone) {
   EXPECT_FALSE(story.state.facts.exit.done);
 }
 
+// Another machine finished it meanwhile, and its result is in the bucket.
+TEST(Bucket, TakenBackIsBroughtThoughTheResultHereWasToBeCommitted) {
+  BucketStory story;
+  story.begin();
+  story.sense(TrainerEnded{true, false});
+  story.answer(StorageSynced{});
+  story.answer(EffectFailed{Failure::Conflict, false, {}});
+  story.look(epoch_of(Epoch::State::Using, kOtherHolder, 2), HolderState::Gone);
+  ASSERT_TRUE(story.did<WriteEpoch>());
+  story.answer(EpochWritten{});
+  EXPECT_EQ(story.asked(), "prepare-share");
+}
+
+// Two sessions ended before they had brought the home again: what the trainer left is cleared.
+TEST(Bucket, ClearedIsNotDoneThoughTheTrainerEndedWell) {
+  BucketStory story;
+  story.find_finished();
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
+  story.look(epoch_of(Epoch::State::Using, kMe, 2), HolderState::Alive);
+  ASSERT_TRUE(story.did<WriteEpoch>());
+  story.answer(EpochWritten{});
+  EXPECT_EQ(story.asked(), "prepare-share");
+  story.answer(Mounted{true});
+  story.answer(LedgerRead{});
+  story.answer(CheckpointsVerified{});
+  EXPECT_EQ(story.stage(), "counting-attempt");
+  EXPECT_FALSE(story.state.facts.exit.done);
+}
+
 TEST(Bucket, ThatS3DidNotTakeIsNotDoneWhenTheSessionHasToLeave) {
   BucketStory story;
   story.begin();
@@ -255,12 +262,7 @@ TEST(Bucket, OfAnotherHistoryTakesNoResultThatATrainerLeftHere) {
 
 TEST(Bucket, ThatNoTimeMendsIsAPersonsToMend) {
   BucketStory story;
-  story.boot();
-  story.look({});
-  story.answer(EpochWritten{});
-  story.answer(Mounted{});
-  story.answer(LedgerRead{});
-  story.answer(CheckpointsVerified{});
+  story.bring();
   story.answer(EffectFailed{Failure::MountFailed, false, "too many files"});
   ASSERT_EQ(story.stage(), "blocked");
   EXPECT_EQ(std::get<Blocked>(story.state.stage).why, Block::ShareUnusable);
@@ -335,6 +337,11 @@ TEST(Bucket, CostsWhatItsRequestsCost) {
   story.sense(HomeKept{HomeKept::Outcome::Failed, -1, 0, {}, 2, 1});
   EXPECT_EQ(story.state.facts.progress.ledger.s3_writes, 9U);
   EXPECT_EQ(story.state.facts.progress.ledger.s3_reads, 4U);
+  story.sense(TrainerEnded{true, false});
+  story.answer(StorageSynced{});
+  ASSERT_EQ(story.asked(), "write-ledger");
+  story.sense(HomeKept{HomeKept::Outcome::Failed, -1, 0, {}, 5, 1});
+  EXPECT_EQ(story.state.facts.progress.ledger.s3_writes, 14U) << "the next try says so";
 }
 
 TEST(Bucket, WhoseHeadIsGoneIsAPersonsToMend) {

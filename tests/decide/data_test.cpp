@@ -101,6 +101,24 @@ TEST(Data, IsRemovedWhenTheJobIsDoneAndThatIsTriedAgain) {
   EXPECT_EQ(story.stage(), "tidying");
 }
 
+// A process that does not end keeps the job's volume busy, and not these.
+TEST(Data, IsRemovedWhenTheJobIsDoneAlsoWhereItsVolumeStaysInUse) {
+  Reader story;
+  story.train();
+  story.sense(TrainerEnded{true, false});
+  story.answer(StorageSynced{});
+  story.answer(LedgerWritten{});
+  story.answer(CallAccepted{});
+  while (story.stage() == "unmounting") {
+    story.answer(failed(Failure::Busy));
+    if (story.stage() == "unmounting") story.wake();
+  }
+  ASSERT_NE(story.did<ReleaseData>(), nullptr);
+  EXPECT_TRUE(story.did<ReleaseData>()->remove);
+  story.answer(Unmounted{});
+  EXPECT_EQ(story.stage(), "tidying");
+}
+
 // The end, in whichever zone, deletes the free volumes of the others and detaches none that is
 // used.
 TEST(Data, ThatLiesFreeGoesBeforeTheFleetDoes) {

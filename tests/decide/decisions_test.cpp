@@ -114,16 +114,16 @@ const std::map<std::string, Names> kSensed = {
     {"started", {"booting"}},  // a process starts once
     // The others await an answer, which comes at its deadline at the latest, or may rest.
     {"woke",
-     {"looking-around", "identifying", "reading-fleet", "waiting", "blocked", "training",
-      "stopping", "closing-ledger", "unmounting", "detaching", "releasing-data", "released",
-      "giving-back", "tidying", "cancelling-fleet", "scaling-to-zero", "finished", "gave-up"}},
+     {"looking-around", "identifying",      "reading-fleet",    "waiting",  "blocked",
+      "training",       "stopping",         "counting-attempt", "securing", "closing-ledger",
+      "unmounting",     "detaching",        "releasing-data",   "released", "giving-back",
+      "tidying",        "cancelling-fleet", "scaling-to-zero",  "finished", "gave-up"}},
     // Elsewhere no trainer of ours runs, or one is being taken over: then its checkpoints on the
     // volume say more than its words.
     {"trainer-progressed", {"training", "stopping"}},
     {"trainer-resumed", {"training"}},
     {"checkpoint-made", {"training", "stopping"}},
-    // Later it is the answer that closes the ledger.
-    {"home-kept", {"counting-attempt", "training", "stopping"}},
+    {"home-kept", {"counting-attempt", "training", "stopping", "securing", "closing-ledger"}},
     {"rebalance-recommended", {"training"}},  // nothing else could be done sooner
     {"ruled-out", {"training"}},              // by a trainer's report; it is repeated with each
 };

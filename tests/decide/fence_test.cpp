@@ -67,6 +67,20 @@ class FenceTest : public ::testing::Test {
     EXPECT_EQ(story_.asked(), "mark-verified");
     story_.answer(CallAccepted{});
   }
+  // In the volume's zone: the epoch is ours, the volume attached, claimed and trained on.
+  void train(const Epoch& ours) {
+    story_.answer(EpochWritten{});
+    look({the_volume()}, ours);
+    story_.answer(CallAccepted{});
+    look({held(the_volume(), kMe)}, ours);
+    ASSERT_TRUE(story_.did<ClaimVolume>());
+    story_.answer(CallAccepted{});
+    look({held(the_volume(), kMe)}, ours);
+    story_.mount_and_read();
+    story_.answer(CodeFetched{});
+    story_.answer(LedgerWritten{});
+    story_.answer(TrainerStarted{});
+  }
 
   Story story_;
   Epoch moving_;
@@ -80,16 +94,7 @@ TEST_F(FenceTest, TheLastSnapshotIsTheMovesOwn) {
   story_.boot();
   look({the_volume()}, an_epoch(Epoch::State::Released, kOther));
   Epoch ours = written();
-  story_.answer(EpochWritten{});
-  look({the_volume()}, ours);
-  story_.answer(CallAccepted{});
-  look({held(the_volume(), kMe)}, ours);
-  story_.answer(CallAccepted{});
-  look({held(the_volume(), kMe)}, ours);
-  story_.mount_and_read();
-  story_.answer(CodeFetched{});
-  story_.answer(LedgerWritten{});
-  story_.answer(TrainerStarted{});
+  train(ours);
   story_.sense(NoticeSeen{InterruptionAction::Terminate, story_.now + seconds(110)});
   story_.sense(TrainerEnded{false, true});
   story_.answer(LedgerWritten{});
@@ -247,17 +252,7 @@ TEST_F(FenceTest, IsReleasedWhenNothingIsMounted) {
   story_.boot();
   look({the_volume()}, {});
   Epoch mine = written();
-  story_.answer(EpochWritten{});
-  look({the_volume()}, mine);
-  story_.answer(CallAccepted{});
-  look({held(the_volume(), kMe)}, mine);
-  ASSERT_TRUE(story_.did<ClaimVolume>());
-  story_.answer(CallAccepted{});
-  look({held(the_volume(), kMe)}, mine);
-  story_.mount_and_read();
-  story_.answer(CodeFetched{});
-  story_.answer(LedgerWritten{});
-  story_.answer(TrainerStarted{});
+  train(mine);
   story_.sense(NoticeSeen{InterruptionAction::Stop, story_.now + minutes(2)});
   story_.sense(TrainerEnded{false, true});
   story_.answer(LedgerWritten{});

@@ -15,10 +15,11 @@ EffectFailed absent() {
 
 // Up to the question whether they are there.
 struct Machine : Story {
-  explicit Machine(Ledger ledger = {}, Fleet fleet = {FleetKind::Ec2Fleet, "fleet-1"}) {
+  explicit Machine(Ledger ledger = {}, Fleet fleet = {FleetKind::Ec2Fleet, "fleet-1"},
+                   const HostLooked& looked = {}) {
     policy.gpus = 8;
     sense(Started{});
-    answer(HostLooked{});
+    answer(looked);
     answer(IdentityRead{kMe, "p4d.24xlarge", "us-west-2a", "us-west-2"});
     answer(FleetRead{fleet, 1.0});
     take_volume(ledger);
@@ -61,6 +62,129 @@ TEST(Gpus, ThatAreMissingGiveTheMachineBackWithNothingOfTheJobOnIt) {
   story.answer(CallAccepted{});
   story.sense(StopRequested{story.now + seconds(10)});  // EC2 ends it
   EXPECT_EQ(story.asked(), "exit");
+}
+
+// `spotter gang` has ended with the exit status that says so.
+TEST(AGangsMachine, ThatIsTheReasonForTwoEndsIsGivenBack) {
+  Story story;
+  story.train();
+  story.sense(TrainerEnded{false, false, true});
+  EXPECT_EQ(story.stage(), "closing-ledger");
+  story.answer(LedgerWritten{});
+  story.answer(Unmounted{});
+  story.answer(CallAccepted{});
+  EXPECT_EQ(story.stage(), "giving-back");
+  ASSERT_NE(story.did<GiveBackInstance>(), nullptr);
+  EXPECT_EQ(story.did<GiveBackInstance>()->instance, kMe);
+  const std::string words = describe(story.state, story.policy);
+  EXPECT_NE(words.find("its gang stopped because of it"), words.npos) << words;
+}
+
+// Its share may be what hangs. A session that was blocked for long would end the fleet.
+TEST(AGangsMachine, IsGivenBackAlsoWhereItsLedgerCannotBeWritten) {
+  Story story;
+  story.train();
+  story.sense(TrainerEnded{false, false, true});
+  EXPECT_EQ(story.stage(), "closing-ledger");
+  EffectFailed silent;
+  silent.failure = Failure::ShareSilent;
+  silent.detail = "the server does not answer";
+  story.answer(silent);
+  story.answer(Unmounted{});
+  story.answer(CallAccepted{});
+  EXPECT_EQ(story.stage(), "giving-back");
+}
+
+// It ended while no agent watched it, or the agent that gave the machine back was killed.
+TEST(AGangsMachine, IsGivenBackAlsoByTheNextAgent) {
+  const HostLooked ended{.trainer = HostLooked::Trainer::Ended, .ended = {false, false, true}};
+  Machine story({}, {FleetKind::Ec2Fleet, "fleet-1"}, ended);
+  story.release();
+  EXPECT_EQ(story.stage(), "giving-back");
+  ASSERT_NE(story.did<GiveBackInstance>(), nullptr);
+  EXPECT_EQ(Machine({}, Fleet{}, ended).stage(), "awaiting-gpus") << "no fleet replaces it";
+}
+
+// In the moments before the next agent has taken the trainer over.
+TEST(AGangsMachine, IsGivenBackAlsoIfItsTrainerEndsBeforeTheFleetIsRead) {
+  Story story;
+  story.adopt();
+  story.answer(IdentityRead{kMe, "p4d.24xlarge", "us-west-2a", "us-west-2"});
+  story.sense(TrainerEnded{false, false, true});
+  story.answer(FleetRead{{FleetKind::Ec2Fleet, "fleet-1"}, 1.0});
+  SeenVolume mine = held(the_volume(), kMe);
+  story.survey({mine});
+  story.answer(CallAccepted{});  // its claim
+  mine.generation = 1;
+  story.survey({mine});
+  story.mount_and_read();
+  EXPECT_EQ(story.stage(), "closing-ledger");
+}
+
+// Its termination protection, say. The fleet is also that of the machines that train.
+TEST(AGangsMachine, ThatMayNotBeGivenBackEndsNoFleet) {
+  const HostLooked ended{.trainer = HostLooked::Trainer::Ended, .ended = {false, false, true}};
+  Machine story({}, {FleetKind::Ec2Fleet, "fleet-1"}, ended);
+  story.release();
+  EffectFailed refused;
+  refused.failure = Failure::Refused;
+  refused.detail = "the instance may not be terminated";
+  for (const Time end = story.now + 2 * story.policy.blocked_limit; story.now < end; story.wake()) {
+    ASSERT_EQ(story.stage(), "giving-back");
+    ASSERT_EQ(story.asked(), "give-back-instance");
+    story.answer(refused);
+    const std::string words = describe(story.state, story.policy);
+    EXPECT_NE(words.find("refused: the instance may not be terminated"), words.npos) << words;
+  }
+  EXPECT_EQ(story.state.facts.exit.surrender, Surrender::None);
+  story.answer(CallAccepted{});
+  EXPECT_EQ(describe(story.state, story.policy).find("refused"), std::string::npos);
+}
+
+TEST(AGangsMachine, ThatMayNotBeGivenBackLeavesAsAsked) {
+  const HostLooked ended{.trainer = HostLooked::Trainer::Ended, .ended = {false, false, true}};
+  Machine story({}, {FleetKind::Ec2Fleet, "fleet-1"}, ended);
+  story.release();
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + minutes(2)});
+  EffectFailed refused;
+  refused.failure = Failure::Refused;
+  story.answer(refused);
+  EXPECT_EQ(story.stage(), "released");
+}
+
+// The first trainer's end came before its fleet was known, and another one has run since.
+TEST(AGangsMachine, IsNotGivenBackForTheTrainerBeforeTheLast) {
+  const HostLooked ended{.trainer = HostLooked::Trainer::Ended, .ended = {false, false, true}};
+  Machine story({}, Fleet{}, ended);
+  story.answer(GpusFound{});
+  story.answer(CodeFetched{});
+  story.answer(LedgerWritten{});
+  story.answer(TrainerStarted{});
+  story.sense(FleetRead{{FleetKind::Ec2Fleet, "fleet-1"}, 1.0});  // its tag has come
+  story.sense(TrainerEnded{false, false, false});
+  EXPECT_EQ(story.stage(), "waiting");
+  story.wake();
+  story.answer(CheckpointsVerified{std::nullopt, 0});
+  EXPECT_EQ(story.stage(), "awaiting-gpus");
+}
+
+TEST(AGangsMachine, OfNoFleetIsNotGivenBack) {
+  Story story;
+  story.train();
+  story.state.facts.identity.fleet = {};
+  story.sense(TrainerEnded{false, false, true});
+  EXPECT_EQ(story.stage(), "waiting") << "to start it again";
+}
+
+TEST(AGangsMachine, KnowsWhenItStartsWhetherAFleetReplacesIt) {
+  for (const Fleet& fleet : {Fleet{FleetKind::Ec2Fleet, "fleet-1"}, Fleet{}}) {
+    Machine story({}, fleet);
+    story.answer(GpusFound{});
+    story.answer(CodeFetched{});
+    story.answer(LedgerWritten{});
+    ASSERT_NE(story.did<StartTrainer>(), nullptr);
+    EXPECT_EQ(story.did<StartTrainer>()->replaced, fleet.kind != FleetKind::None);
+  }
 }
 
 TEST(Gpus, ADriverThatHangsIsAsGoodAsNone) {
@@ -132,6 +256,124 @@ TEST(Gpus, AMachineOfNoFleetIsNobodysToEnd) {
   story.answer(IdentityRead{kMe, "p4d.24xlarge", "us-west-2a", "us-west-2"});
   story.answer(FleetRead{});
   EXPECT_EQ(story.asked(), "survey-storage");
+}
+
+EffectFailed left() {
+  EffectFailed failed;
+  failed.failure = Failure::ProcessesLeft;
+  failed.detail = "processes of the trainer before do not end, not even by SIGKILL: python (pid 9)";
+  return failed;
+}
+
+// One that a trainer left waits for a device for ever, on this machine only: a Story with GPUs.
+struct Stuck : Machine {
+  explicit Stuck(Fleet fleet = {FleetKind::Ec2Fleet, "fleet-1"}, bool once = false)
+      : Machine({}, fleet) {
+    policy.once = once;
+    answer(GpusFound{});
+    answer(CodeFetched{});
+    answer(LedgerWritten{});
+    EXPECT_EQ(asked(), "start-trainer");
+    began = now;
+    while (now - began < policy.left_limit) {
+      again();
+      pass(seconds(20));
+    }
+  }
+  // It is refused, and tried again.
+  void again() {
+    answer(left());
+    ASSERT_EQ(stage(), "waiting") << "for those that only end slowly";
+    wake();
+    SeenVolume ours = held(the_volume(), kMe);
+    ours.generation = state.facts.holding.generation;
+    survey({ours});
+    mount_and_read(state.facts.progress.ledger);
+    answer(GpusFound{});
+    answer(CodeFetched{});
+    answer(LedgerWritten{});
+    ASSERT_EQ(asked(), "start-trainer");
+  }
+  Time began;
+};
+
+TEST(AProcessLeftOver, GivesTheMachineBackAndDoesNotEndTheJob) {
+  Stuck story;
+  story.answer(left());
+  ASSERT_NE(story.did<WriteLedger>(), nullptr);
+  EXPECT_EQ(story.state.facts.progress.ledger.attempts_without_progress, 1U);
+  story.release();
+  EXPECT_EQ(story.stage(), "giving-back");
+  const std::string words = describe(story.state, story.policy);
+  EXPECT_NE(words.find("do not end"), words.npos) << words;
+}
+
+TEST(AProcessLeftOver, GivesItBackAlsoWhereItKeepsTheStorageBusy) {
+  Stuck story;
+  story.answer(left());
+  story.answer(LedgerWritten{});
+  EffectFailed busy;
+  busy.failure = Failure::Busy;
+  for (std::uint32_t tries = 0; tries < story.policy.stuck_tries; ++tries) {
+    ASSERT_EQ(story.stage(), "unmounting");
+    story.answer(busy);
+    story.wake();
+  }
+  story.answer(busy);
+  EXPECT_EQ(story.stage(), "giving-back");
+}
+
+// A process waits for the GPU that fell off the bus, and never ends.
+TEST(Gpus, AMachineWithoutThemIsGivenBackAlsoWhereItsStorageStaysInUse) {
+  Machine story;
+  story.answer(absent());
+  story.answer(LedgerWritten{});
+  const EffectFailed busy{Failure::Busy};
+  while (story.stage() == "unmounting") {
+    story.answer(busy);
+    if (story.stage() == "unmounting") story.wake();
+  }
+  ASSERT_EQ(story.stage(), "giving-back");
+  story.sense(StopRequested{story.now + seconds(2)});
+  EXPECT_EQ(story.asked(), "exit");
+}
+
+TEST(AProcessLeftOver, IsNoReasonToCallItReleasedAfterANotice) {
+  Stuck story;
+  story.answer(left());
+  story.answer(LedgerWritten{});
+  const Time deadline = story.now + minutes(2);
+  story.sense(NoticeSeen{InterruptionAction::Terminate, deadline});
+  const EffectFailed busy{Failure::Busy};
+  while (story.now < deadline + story.policy.spared_after) {
+    ASSERT_EQ(story.stage(), "unmounting");
+    story.answer(busy);
+    story.wake();
+  }
+  story.answer(busy);
+  EXPECT_EQ(story.stage(), "giving-back") << "the notice came to nothing";
+}
+
+TEST(AProcessLeftOver, LetsTheAgentOfOneExperimentLeave) {
+  Stuck story({}, true);
+  story.answer(left());
+  story.release();
+  EXPECT_EQ(story.stage(), "leaving");
+  EXPECT_TRUE(story.state.facts.exit.unfit);
+}
+
+TEST(AProcessLeftOver, OnAMachineOfNoFleetIsForAPerson) {
+  Stuck story(Fleet{});
+  story.answer(left());
+  EXPECT_EQ(story.stage(), "blocked");
+  story.wake();
+  EXPECT_EQ(story.asked(), "read-identity") << "its fleet's tags may have come";
+}
+
+TEST(AProcessLeftOver, IsForgottenOnceATrainerHasStarted) {
+  Stuck story;
+  story.answer(TrainerStarted{});
+  EXPECT_EQ(story.state.facts.trouble.left_since, kNever);
 }
 
 TEST(Gpus, ANoticeComesFirst) {

@@ -40,6 +40,110 @@ TEST(Release, KillsADeafTrainerInTimeToUnmountAndDetach) {
   EXPECT_EQ(story.asked(), "unmount");
 }
 
+// An earlier session may have been killed in an unmount that the kernel has not ended, or that left
+// the volume in another mount namespace.
+TEST(Release, WhatAnEarlierSessionAttachedIsProvedToBeUnmountedBeforeItIsDetached) {
+  Story story;
+  story.boot();
+  story.survey({held(the_volume(), kMe)});
+  EXPECT_EQ(story.asked(), "claim-volume");
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(100)});
+  story.answer(EffectFailed{Failure::Unavailable});
+  ASSERT_EQ(story.asked(), "unmount");
+  EXPECT_EQ(story.did<Unmount>()->volume, kVolume);
+  story.answer(EffectFailed{Failure::Busy});
+  EXPECT_EQ(story.stage(), "unmounting");
+  story.wake();
+  EXPECT_EQ(story.asked(), "unmount");
+  story.answer(Unmounted{});
+  EXPECT_EQ(story.asked(), "detach-volume");
+}
+
+// A person has it mounted elsewhere, or what an earlier session mounted stays busy.
+struct Unproven : Story {
+  Unproven() {
+    boot();
+    survey({held(the_volume(), kMe)});
+    EXPECT_EQ(asked(), "claim-volume");
+  }
+  // Each try finds it in use, until then; what is asked for last.
+  std::string_view busy_until(Time end) {
+    EffectFailed busy{Failure::Busy};
+    busy.detail = "mounted on /elsewhere";
+    while (stage() == "unmounting" && now < end) {
+      answer(busy);
+      if (stage() != "unmounting") break;
+      EXPECT_FALSE(state.facts.holding.released) << "nothing says that it is released";
+      pass(seconds(14));
+      wake();
+    }
+    if (stage() == "unmounting") answer(busy);
+    return stage();
+  }
+};
+
+TEST(Unmounted, UnprovenItStaysAttachedAndTheSessionLeavesInTime) {
+  for (const bool noticed : {false, true}) {
+    Unproven story;
+    const Time by = story.now + seconds(60);
+    if (noticed) story.sense(NoticeSeen{InterruptionAction::Terminate, by + seconds(60)});
+    story.sense(StopRequested{by});
+    story.answer(EffectFailed{Failure::Unavailable});
+    ASSERT_EQ(story.stage(), "unmounting");
+    EXPECT_EQ(story.busy_until(by), "leaving");
+    EXPECT_GE(story.now, by) << "until then it is tried";
+    EXPECT_TRUE(story.state.facts.holding.attached);
+  }
+}
+
+TEST(Unmounted, UnprovenItIsTakenUpAgainWhereTheMachineLivesOn) {
+  Unproven story;
+  const Time deadline = story.now + seconds(100);
+  story.sense(NoticeSeen{InterruptionAction::Terminate, deadline});
+  story.answer(EffectFailed{Failure::Unavailable});
+  EXPECT_EQ(story.busy_until(deadline), "unmounting");
+  story.wake();
+  EXPECT_EQ(story.busy_until(deadline + seconds(120)), "identifying");
+  EXPECT_GE(story.now, deadline + story.policy.spared_after);
+  EXPECT_FALSE(story.state.facts.exit.notice);
+}
+
+TEST(Unmounted, UnprovenItIsTakenUpAgainWhereTheNoticeIsWithdrawn) {
+  Story story;
+  story.train();
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(100)});
+  story.sense(TrainerEnded{false, true});
+  story.answer(LedgerWritten{});
+  ASSERT_EQ(story.stage(), "unmounting");
+  story.sense(NoticeWithdrawn{});
+  story.answer(EffectFailed{Failure::Busy});
+  EXPECT_EQ(story.stage(), "identifying");
+}
+
+TEST(Unmounted, UnprovenItIsForAPersonWhereTheSessionOnlyLooksAgain) {
+  Unproven story;
+  story.answer(CallAccepted{});
+  SeenVolume ours = held(the_volume(), kMe);
+  ours.generation = story.state.facts.holding.generation;
+  story.survey({ours});
+  while (story.asked() == "find-device") story.answer(EffectFailed{Failure::DeviceAbsent});
+  ASSERT_EQ(story.stage(), "unmounting");
+  EXPECT_EQ(story.busy_until(story.now + minutes(60)), "blocked");
+  const std::string words = describe(story.state, story.policy);
+  EXPECT_NE(words.find("/elsewhere"), words.npos) << words;
+}
+
+TEST(Release, WhatThisSessionAttachedAndNeverMountedIsDetachedAtOnce) {
+  Story story;
+  story.boot();
+  story.survey({the_volume()});
+  story.answer(CallAccepted{});
+  story.survey({held(the_volume(), kMe)});
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(100)});
+  story.answer(EffectFailed{Failure::Unavailable});
+  EXPECT_EQ(story.asked(), "detach-volume");
+}
+
 TEST(Release, ANearerDeadlineReachesTheTrainer) {
   Story story;
   story.train();

@@ -86,6 +86,8 @@ TEST(InVain, AReleaseIsNotHeldUpByIt) {
     story.answer(CallAccepted{});
   }
   story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + minutes(2)});
+  ASSERT_EQ(story.stage(), "unmounting");  // it was attached before this session
+  story.answer(Unmounted{});
   EXPECT_EQ(story.stage(), "detaching");
 }
 

@@ -41,6 +41,26 @@ TEST(Training, ACrashIsTriedAgainThenScalesToZeroButNeverCancels) {
   EXPECT_EQ(story.stage(), "gave-up");
 }
 
+// Each of its ends is three rounds without a new checkpoint, and a hang alone takes ten minutes.
+TEST(Training, OfAGangThatOnlyEverFailsIsGivenUpHoweverLongEachTryTook) {
+  Story story;
+  story.policy.settled = Duration::max();  // service/settings.cpp
+  story.train();
+  for (int attempt = 1; attempt <= 2; ++attempt) {
+    story.pass(minutes(31));
+    story.sense(TrainerEnded{});
+    EXPECT_EQ(story.stage(), "waiting");
+    story.wake();
+    story.answer(CheckpointsVerified{});
+    story.answer(CodeFetched{});
+    story.answer(LedgerWritten{});
+    story.answer(TrainerStarted{});
+  }
+  story.pass(minutes(31));
+  story.sense(TrainerEnded{});
+  EXPECT_EQ(story.state.facts.exit.surrender, Surrender::NoProgress);
+}
+
 TEST(Training, ASpentBudgetStopsTheTrainerWithACheckpoint) {
   Story story;
   story.policy.dollars_limit = 2;

@@ -45,15 +45,26 @@ void fly(Node& node, std::uint8_t caller, const Pending& pending) {
           pending.lost == Pending::Lost::No ? kNow + kFlight : pending.deadline,
           pending.command,
           {}};
-    if (!is<WriteLedger>(pending.command)) return;
+    auto* write = std::get_if<WriteLedger>(&it.command);
+    if (write == nullptr) return;
+    if (write->epoch == 0) write->epoch = node.epoch.number;  // that of the head as it was read
     it.contents = node.hosts[caller - 1].copy;
     if (node.hosts[caller - 1].agent) return;
     // Of the dead only what S3 has already, which was made for the head as it is.
     it.caller = kNobody;
-    const std::uint32_t epoch = std::get<WriteLedger>(pending.command).epoch;
-    if (!is_held(node, caller, epoch != 0 ? epoch : node.epoch.number)) it = {};
+    if (!is_held(node, caller, write->epoch)) it = {};
     return;
   }
+}
+
+// A commit that is given up: S3 has it already, or never will.
+void end_keeping(Node& node, Host& host) {
+  overtake(node, place_of(node, host));
+  Pending pending;
+  pending.command = WriteLedger{host.copy.ledger, host.home.keeping_epoch};
+  fly(node, place_of(node, host), pending);
+  host.home.keeping = false;
+  host.home.keeping_epoch = 0;
 }
 
 void perform(Node& node, Host& host, const Effect& effect) {
@@ -64,6 +75,8 @@ void perform(Node& node, Host& host, const Effect& effect) {
     trainer.asked = trainer.asked || runs;
   } else if (is<KillTrainer>(command)) {
     trainer.doomed = trainer.doomed || runs;
+  } else if (is<Abandon>(command) && std::get<Abandon>(command).effect != host.state.awaited) {
+    if (host.home.keeping) end_keeping(node, host);
   } else if (is<Abandon>(command)) {
     host.pending.abandoned = host.pending.any;
   } else if (is<Exit>(command)) {

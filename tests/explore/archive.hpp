@@ -10,9 +10,9 @@
 namespace spotter::explore {
 
 // A visitor has: flag(bool&), small(any small integer or enum&), time(Time&), volume(VolumeId&),
-// volume(uint8&), snapshot(both), instance(InstanceId&), zone(Zone&), generation(uint32&),
-// moves(uint32&), version(int64&), epoch(uint32&). Only a reading visitor changes what decides how
-// the walk goes on.
+// volume(uint8&), snapshot(both), instance(InstanceId&), place(uint8&: of an instance, or what is
+// left of one), zone(Zone&), generation(uint32&), moves(uint32&), version(int64&), epoch(uint32&).
+// Only a reading visitor changes what decides how the walk goes on.
 
 constexpr Duration kBlockedRound = std::chrono::seconds(10);  // policy.cpp: blocked_retry
 
@@ -149,11 +149,11 @@ void walk(A& a, decide::Facts::Identity& it) {
 template <class A>
 void walk(A& a, decide::Facts::Holding& it) {
   auto& [volume, purpose, ours_to_format, attached, attached_as, attach_attempt, changing_since,
-         device, mounted, generation, claimed_at, released, released_at, data] = it;
+         device, mounted, unproven, generation, claimed_at, released, released_at, data] = it;
   const Field<A> field{a};
   (void)attached_as;  // of the device's name
   field(volume), field(purpose), field(ours_to_format), field(attached), field(attach_attempt);
-  field(changing_since), field(device), field(mounted), a.generation(generation);
+  field(changing_since), field(device), field(mounted), field(unproven), a.generation(generation);
   field(claimed_at), field(released), field(released_at), field(data);
 }
 
@@ -178,9 +178,10 @@ void walk(A& a, decide::Facts::Fence& it) {
 
 template <class A>
 void walk(A& a, decide::Facts::Home& it) {
-  auto& [keeping_since, changed, kept_step, upload, upload_bytes] = it;
+  auto& [keeping_since, keeping, changed, kept_step, upload, upload_bytes] = it;
   (void)upload, (void)upload_bytes;  // it takes no time here
   a.time(keeping_since), a.flag(changed), a.version(kept_step);
+  keeping = keeping_since != kNever ? decide::EffectId{2, 1} : decide::EffectId{};
 }
 
 template <class A>
@@ -212,8 +213,8 @@ void walk(A& a, decide::Facts::Progress& it) {
 
 template <class A>
 void walk(A& a, decide::Facts::Trouble& it) {
-  auto& [retries, blocked, crashes, change] = it;
-  (void)crashes, (void)change;  // pauses, and a limit that is not reached here
+  auto& [retries, blocked, left_since, crashes, change] = it;
+  (void)left_since, (void)crashes, (void)change;  // pauses, and a limit that is not reached here
   auto rounds = static_cast<std::uint8_t>(blocked / kBlockedRound);
   a.small(retries), a.small(rounds);
   blocked = rounds * kBlockedRound;
@@ -221,8 +222,8 @@ void walk(A& a, decide::Facts::Trouble& it) {
 
 template <class A>
 void walk(A& a, decide::Facts::Exit& it) {
-  auto& [notice, leave, leave_by, unfit, surrender, done, filled] = it;
-  (void)filled;  // nobody prepares here
+  auto& [notice, leave, leave_by, unfit, hinders_gang, surrender, done, filled] = it;
+  (void)filled, (void)hinders_gang;  // nobody prepares here, or is in a gang
   walk(a, notice), a.flag(leave), a.time(leave_by), a.flag(unfit), a.small(surrender), a.flag(done);
 }
 
@@ -257,7 +258,7 @@ void walk(A& a, Contents& it) {
 template <class A>
 void walk(A& a, Face& it) {
   a.flag(it.there), a.flag(it.discoverable), a.flag(it.done), a.small(it.state), a.small(it.role);
-  a.small(it.attachment), a.small(it.holder), a.generation(it.generation);
+  a.small(it.attachment), a.place(it.holder), a.generation(it.generation);
 }
 
 template <class A>
@@ -297,7 +298,7 @@ template <class A>
 void walk(A& a, Late& it) {
   a.flag(it.any);
   if (!it.any) return;
-  a.small(it.caller), a.time(it.deadline);
+  a.place(it.caller), a.time(it.deadline);
   walk(a, it.command);
   if (std::holds_alternative<decide::WriteLedger>(it.command)) walk(a, it.contents);
 }
@@ -334,7 +335,7 @@ void walk(A& a, Node& node) {
   for (Snapshot& it : node.snapshots) walk(a, it);
   for (Late& it : node.late) walk(a, it);
   for (Host& it : node.hosts) walk(a, it);
-  walk(a, node.epoch), a.small(node.epoch_holder);
+  walk(a, node.epoch), a.place(node.epoch_holder);
   walk(a, node.committed), a.flag(node.was_paused);
   a.flag(node.cancelled), a.flag(node.scaled_to_zero), a.version(node.durable);
   a.small(node.in_vain), a.small(node.in_vain_since), a.flag(node.refused);

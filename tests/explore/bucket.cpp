@@ -50,13 +50,14 @@ Happening bring(Node& node, Host& host) {
   const bool newer = host.mark != 0 && (host.mark == epoch || host.mark == held);
   if (!newer) {
     host.copy = node.committed;
+    if (host.trainer.state == Trainer::State::Ended) host.trainer = {};
   } else {
     host.copy.newest = std::max(host.copy.newest, node.committed.newest);
     host.copy.result = host.copy.result || node.committed.result;
   }
   host.copy.blank = false;
   host.mark = epoch;
-  return Mounted{};
+  return Mounted{!newer};
 }
 
 bool commit(Node& node, std::uint8_t place, std::uint32_t epoch, const Contents& copy) {

@@ -185,6 +185,11 @@ void die(Node& node, std::uint8_t place, std::uint8_t remains, bool torn) {
       }
     }
   }
+  for (Late& it : node.late) {  // of its commits, too, only what was made for the head as it is
+    const auto* write = std::get_if<decide::WriteLedger>(&it.command);
+    const bool of_it = it.any && it.caller == place && write != nullptr;
+    if (of_it && !is_held(node, place, write->epoch)) it = {};
+  }
   if (node.epoch_holder == place) node.epoch_holder = remains;
   for (Late& it : node.late) {
     if (!it.any || it.caller != place) continue;

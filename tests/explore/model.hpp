@@ -16,7 +16,7 @@ using decide::kNever;
 // It is always this late: time passes by moving every stored time back (pack.hpp). All times of the
 // policy are multiples of ten seconds, small ones, so that few orders of them are different.
 constexpr Time kNow{std::chrono::hours(1000)};
-decide::Policy small_policy();
+const decide::Policy& small_policy();
 void use_fence();   // from now on the policy has one
 void use_bucket();  // and the job's home is in one
 
@@ -149,8 +149,10 @@ struct Node {
   // Trainers that failed since then (2: or more), and since the last one that the account knows of.
   std::uint8_t in_vain_since = 0;
   std::uint8_t in_vain = 0;
-  bool refused = false;          // a permission was missing at the end: what is left is excused
-  const char* broken = nullptr;  // the promise that does not hold (not part of the node)
+  bool refused = false;  // a permission was missing at the end: what is left is excused
+  // Not part of the node:
+  const char* broken = nullptr;  // the promise that does not hold
+  bool mirrored = false;         // the two places have each other's names (pack.hpp)
 };
 
 // The job as its user submits it: a blank tagged volume in zone a, a fleet of one.

@@ -200,11 +200,33 @@ bool is_busy(const Node& node) {
   return !alive && !is_over(node);
 }
 
+// The agent only reads what nobody else changes, or is about to start: what others do meanwhile
+// they can do as well after it. A kill now and a kill after it leave the same. So the search need
+// not try both orders (a persistent set: the moves of this machine).
+bool only_reads(const Host& host) {
+  if (!host.alive || host.paused || host.left) return false;
+  if (host.trainer.state == Trainer::State::Running || host.home.keeping) return false;
+  if (!host.agent) return true;
+  const Pending& pending = host.pending;
+  const bool reads =
+      is<LookAtHost, ReadIdentity, ReadFleet, FetchCode, ReadLedger>(pending.command) ||
+      (in_bucket() && is<VerifyCheckpoints>(pending.command));  // of its own working copy
+  return pending.any && !pending.abandoned && pending.lost == Pending::Lost::No &&
+         host.state.wake_at > kNow && reads;
+}
+
 bool is_crowded(const Node& node, const Limits& limits) {
   const auto there = [](const Volume& it) { return it.id && it.face.there; };
   const auto kept = [](const Snapshot& it) { return it.id && it.there; };
   return std::count_if(node.volumes.begin(), node.volumes.end(), there) > limits.volumes ||
          std::count_if(node.snapshots.begin(), node.snapshots.end(), kept) > limits.snapshots;
+}
+
+std::vector<Move> chosen(List list, const Node& node, const Limits& limits) {
+  if (list.calm.empty()) return {};  // only violence could go on: this is the end
+  if (is_crowded(node, limits)) return std::move(list.calm);
+  list.calm.insert(list.calm.end(), list.other.begin(), list.other.end());
+  return std::move(list.calm);
 }
 
 }  // namespace
@@ -228,6 +250,12 @@ Time next_time(const Node& node) {
 
 std::vector<Move> moves(const Node& node, const Limits& limits) {
   List list;
+  const auto reader = std::find_if(node.hosts.begin(), node.hosts.end(), only_reads);
+  if (reader != node.hosts.end() && !is_over(node)) {
+    const auto place = static_cast<std::size_t>(reader - node.hosts.begin() + 1);
+    host_moves(node, place, limits.free_kills, list);
+    return chosen(std::move(list), node, limits);
+  }
   storage_moves(node, list);
   std::size_t alive = 0, awake = 0;
   for (std::size_t i = 0; i < node.hosts.size(); ++i) {
@@ -252,10 +280,7 @@ std::vector<Move> moves(const Node& node, const Limits& limits) {
     if (runs && !trainer.doomed) list.calmly(Kind::TrainerFinishes, i + 1);
   }
   if (!is_busy(node) && next_time(node) != kNever) list.calmly(Kind::TimePasses);
-  if (list.calm.empty()) return {};  // only violence could go on: this is the end
-  if (is_crowded(node, limits)) return std::move(list.calm);
-  list.calm.insert(list.calm.end(), list.other.begin(), list.other.end());
-  return std::move(list.calm);
+  return chosen(std::move(list), node, limits);
 }
 
 }  // namespace spotter::explore

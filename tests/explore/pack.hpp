@@ -17,6 +17,9 @@ using Packed = std::basic_string<std::uint8_t>;
 void normalise(Node& node);
 Packed pack(Node& node);  // of a normal node; does not change it
 Node unpack(const std::uint8_t* bytes);
+// Gives the two instances each other's names, and one of them alone as bytes in which it has none.
+void mirror(Node& node);
+Packed pack_host(Node& node, std::size_t place);
 void pass_time(Node& node, Duration by);
 
 // Names that no part of `node` uses.

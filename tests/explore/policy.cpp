@@ -5,14 +5,10 @@ namespace spotter::explore {
 namespace {
 bool has_fence = false;
 bool has_bucket = false;
-}  // namespace
-
-void use_fence() { has_fence = true; }
-void use_bucket() { has_bucket = true; }
 
 // Everything is a multiple of ten seconds and as short as its meaning allows: an order of two times
 // that differs from this one only by being longer is no other order.
-decide::Policy small_policy() {
+decide::Policy make_policy() {
   using std::chrono::seconds;
   decide::Policy policy;
   policy.attempts_without_progress = 2;
@@ -41,6 +37,25 @@ decide::Policy small_policy() {
   policy.tidy_limit = seconds(200);
   policy.stuck_tries = 2;
   return policy;
+}
+
+decide::Policy& policy() {
+  static decide::Policy it = make_policy();
+  return it;
+}
+
+}  // namespace
+
+const decide::Policy& small_policy() { return policy(); }
+
+void use_fence() {
+  has_fence = true;
+  policy() = make_policy();
+}
+
+void use_bucket() {
+  has_bucket = true;
+  policy() = make_policy();
 }
 
 Node first_node() {

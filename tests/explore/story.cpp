@@ -127,12 +127,14 @@ std::string words_of(const Node& node, const Move& move) {
 
 std::string describe(const Node& before, const Move& move, const Node& after) {
   std::string line = words_of(before, move);
+  const bool renamed = before.mirrored != after.mirrored;
+  if (renamed) line += "  (i-1 is called i-2 from here on, and i-2 i-1)";
   for (std::size_t i = 0; i < after.hosts.size(); ++i) {
     const Host& host = after.hosts[i];
     if (!host.agent) continue;
-    const bool same = before.hosts[i].agent &&
-                      before.hosts[i].state.stage.index() == host.state.stage.index() &&
-                      before.hosts[i].pending.any == host.pending.any;
+    const Host& was = before.hosts[renamed ? 1 - i : i];
+    const bool same = was.agent && was.state.stage.index() == host.state.stage.index() &&
+                      was.pending.any == host.pending.any;
     if (same) continue;
     line += "  [i-" + std::to_string(i + 1) + " " + std::string(name(host.state.stage));
     if (const auto* waiting = std::get_if<decide::Waiting>(&host.state.stage)) {

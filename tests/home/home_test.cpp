@@ -80,6 +80,7 @@ class Session {
     what = bring();
     ASSERT_TRUE(std::holds_alternative<decide::Mounted>(what)) << words(what);
   }
+  void claims(std::uint64_t token) { job_.token = token; }
   s3::Tally requests() { return home_->take_requests(); }
   HomeKept keep(std::uint32_t epoch, bool whole = false) {
     HomeKept kept;
@@ -149,6 +150,15 @@ class HomeOfAgents : public testing::Test {
     return stored ? wire::parse_head(stored->bytes).value_or(wire::Head{}) : wire::Head{};
   }
 
+  s3::Tally seen_by_s3() const {
+    s3::Tally all;
+    for (const auto& request : server_.requests()) {
+      const bool lists = request.path == "/bucket" || request.path == "/bucket/";
+      ++(request.method == "GET" && !lists ? all.reads : all.writes);
+    }
+    return all;
+  }
+
   asio::io_context context_;
   s3_test::Server server_;
   fs::path root_;
@@ -178,15 +188,41 @@ TEST_F(HomeOfAgents, CountsItsRequestsAndThoseOfItsVerbs) {
   one->begin();
   one->save(10);
   ASSERT_EQ(one->keep(1).outcome, HomeKept::Outcome::Committed);
-  std::uint64_t reads = 0, writes = 0;
-  for (const auto& request : server_.requests()) {
-    const bool lists = request.path == "/bucket" || request.path == "/bucket/";
-    ++(request.method == "GET" && !lists ? reads : writes);
-  }
   const s3::Tally counted = one->requests();
-  EXPECT_EQ(counted.reads, reads);
-  EXPECT_EQ(counted.writes, writes) << "nothing was deleted";
+  EXPECT_EQ(counted.reads, seen_by_s3().reads);
+  EXPECT_EQ(counted.writes, seen_by_s3().writes) << "nothing was deleted";
   EXPECT_EQ(one->requests().writes, 0U) << "each once";
+}
+
+TEST_F(HomeOfAgents, CountsWhatNoLedgerOfTheSessionBeforeHas) {
+  auto before = session("run", "cache");
+  before->begin();
+  before->save(10);
+  ASSERT_EQ(before->keep(1).outcome, HomeKept::Outcome::Committed);
+  (void)before->requests();  // when its ledger was written
+  ASSERT_TRUE(std::holds_alternative<decide::EpochWritten>(before->release()));
+  EXPECT_EQ(head().s3_writes, seen_by_s3().writes);
+  EXPECT_EQ(head().s3_reads, seen_by_s3().reads);
+  before.reset();
+  const auto next = session("other-run", "other-cache");
+  next->begin();
+  EXPECT_EQ(head().s3_writes, 0U) << "each once";
+  const s3::Tally counted = next->requests();
+  EXPECT_EQ(counted.writes, seen_by_s3().writes);
+  EXPECT_EQ(counted.reads, seen_by_s3().reads);
+}
+
+TEST_F(HomeOfAgents, WhoClaimsAnExperimentLaterWaitsForNoEarlierHolder) {
+  const auto one = session("run", "cache");
+  one->claims(1);
+  one->begin();
+  EXPECT_EQ(head().attempt, 1U);
+  const auto two = session("other-run", "other-cache");
+  EXPECT_EQ(two->look().epoch_holder, decide::HolderState::Alive) << "it has no claim";
+  two->claims(2);
+  EXPECT_EQ(two->look().epoch_holder, decide::HolderState::Gone);
+  two->begin();
+  EXPECT_EQ(one->look().epoch_holder, decide::HolderState::Alive) << "this one woke up late";
 }
 
 TEST_F(HomeOfAgents, AFolderIsOneAgentsAndTheOtherTakesNoEpochForIt) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pwd.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -130,6 +131,63 @@ TEST_F(Attack, AJobOfAnotherUserIsNotTakenOver) {
   give(home() / ".spotter/volume.json", trainer_.uid);
   (void)prepare_share(request_);
   EXPECT_EQ(status_of(home() / "checkpoints/a").st_uid, before);
+}
+
+// Three machines of a gang begin at once on a share in which only root may make a folder: none may
+// find the job's folder made and not yet given, nor make its own home in it before that.
+TEST_F(Attack, MachinesThatBeginAtOnceMakeOneHome) {
+  for (int round = 0; round < 60; ++round) {
+    fs::remove_all(home());
+    std::vector<pid_t> machines;
+    for (int i = 0; i < 3; ++i) {
+      machines.push_back(::fork());
+      ASSERT_GE(machines.back(), 0);
+      request_.job = "mnist/members/" + std::to_string(i);
+      if (machines.back() == 0) ::_exit(prepare_share(request_) ? 0 : 1);
+    }
+    for (const pid_t machine : machines) {
+      int status = 0;
+      ASSERT_EQ(::waitpid(machine, &status, 0), machine);
+      EXPECT_EQ(status, 0) << "round " << round;
+    }
+    EXPECT_EQ(status_of(home()).st_uid, trainer_.uid);
+  }
+}
+
+// Two jobs of one name, of two users: one of them has the home.
+TEST_F(Attack, MachinesOfTwoUsersThatBeginAtOnceTakeNothingFromOneAnother) {
+  for (int round = 0; round < 60; ++round) {
+    fs::remove_all(home());
+    std::vector<pid_t> machines;
+    for (const char* user : {"nobody", "daemon", "nobody", "daemon"}) {
+      machines.push_back(::fork());
+      ASSERT_GE(machines.back(), 0);
+      request_.user = user;
+      if (machines.back() == 0) ::_exit(prepare_share(request_) ? 0 : 1);
+    }
+    std::vector<int> ended;
+    for (const pid_t machine : machines) {
+      ended.push_back(-1);
+      ASSERT_EQ(::waitpid(machine, &ended.back(), 0), machine);
+    }
+    for (const char* name : {"checkpoints", "log", ".spotter"})
+      EXPECT_EQ(status_of(home()).st_uid, status_of(home() / name).st_uid) << "round " << round;
+    EXPECT_FALSE(ended[0] == 0 && ended[1] == 0) << "round " << round;
+  }
+}
+
+TEST_F(Attack, AHomeThatAKilledMachineMadeAndDidNotGiveIsGiven) {
+  fs::create_directory(home());
+  const auto prepared = prepare_share(request_);
+  ASSERT_TRUE(prepared) << words_of(prepared);
+  EXPECT_EQ(status_of(home()).st_uid, trainer_.uid);
+}
+
+TEST_F(Attack, AFolderOfRootsWithSomethingInItIsNotGiven) {
+  fs::create_directory(home());
+  write("share/mnist/file", "root's");
+  EXPECT_EQ(kind_of(prepare_share(request_)), "not-permitted");
+  EXPECT_EQ(status_of(home()).st_uid, 0U);
 }
 
 TEST_F(Attack, AFolderOfAnotherUserInTheTrainersOwnHomeIsLeftAndNamed) {

@@ -231,6 +231,32 @@ TEST_F(Mount, IsNotReleasedWhileAnotherNamespaceHoldsIt) {
   const auto held = unmount(mount_point(), 200ms);
   EXPECT_EQ(kind_of(held), "mount-busy");
   EXPECT_NE(words_of(held).find("pid " + other.pid()), std::string::npos) << words_of(held);
+  EXPECT_FALSE(look(mount_point())->mounted) << "here it is unmounted by now";
+  EXPECT_EQ(kind_of(unmount(mount_point(), 200ms, loop_->path())), "mount-busy")
+      << "and the disk is as busy as it was";
+  other.end();
+  EXPECT_TRUE(unmount(mount_point(), 5s, loop_->path()));
+}
+
+// As after a restart of the agent: only the volume's name is known.
+TEST_F(Mount, AnUnmountOfBeforeIsProvedByTheVolumesName) {
+  ASSERT_TRUE(format(loop_->path(), "xfs"));
+  ASSERT_TRUE(mount(request()));
+  Sidecar other([] { return ::unshare(CLONE_NEWNS) == 0; });
+  ASSERT_TRUE(other.ok());
+  EXPECT_EQ(kind_of(unmount(mount_point(), 200ms)), "mount-busy");
+  const Machine machine{directory_ / "devices"};
+  fs::create_directories(machine.devices / "disk/by-id");
+  const std::string link = "nvme-Amazon_Elastic_Block_Store_vol0123456789abcdef0";
+  fs::create_symlink(loop_->path(), machine.devices / "disk/by-id" / link);
+  const verbs::Unmount again{
+      .mount_point = mount_point(), .wait = 200ms, .link = {}, .volume = volume, .hint = {}};
+  EXPECT_EQ(kind_of(unmount(again, machine)), "mount-busy");
+  other.end();
+  EXPECT_TRUE(unmount(again, machine));
+  auto gone = again;
+  gone.volume = "vol-0123456789abcdef1";
+  EXPECT_TRUE(unmount(gone, machine)) << "a volume that is not here";
 }
 
 TEST_F(Mount, FilesFollowTheUserIntoAnotherImage) {

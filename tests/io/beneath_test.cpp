@@ -60,15 +60,16 @@ class BeneathIt : public testing::Test {
     const auto at = Beneath::open(root_);
     if (!at) return "the directory is not opened";
     if (at->write("away/new", "x", 0644)) return "is written through a folder's link";
-    if (at->make("away/folder", 0755)) return "a folder is made through a link";
+    if (at->make_folder("away/folder", 0755)) return "a folder is made through a link";
     if (at->remove("away/file")) return "is removed through a link";
     if (at->remove_folder("away")) return "a link is no folder";
     if (at->rename("away/file", *at, "mine")) return "is taken through a link";
     if (at->rename("deep/file", *at, "away/file")) return "is moved through a link";
     if (!at->write("link", "x", 0640)) return "a name that is a link cannot be replaced";
     if (content(root_ / "link") != "x" || fs::is_symlink(root_ / "link")) return "not replaced";
-    if (!at->make("deep/made", 0755)->fresh || at->make("deep/made", 0755)->fresh) return "fresh";
-    if (at->make("away", 0755)) return "a link stands for a folder";
+    if (!at->make_folder("deep/made", 0755)) return "a folder is not made";
+    if (!at->make_folder("deep/made", 0755)) return "one that exists is not opened";
+    if (at->make_folder("away", 0755)) return "a link stands for a folder";
     if (!at->rename("deep/file", *at, "moved") || content(root_ / "moved") != "inside")
       return "not moved";
     for (const char* name : {"", ".", "..", "deep/..", "deep/"})
@@ -100,39 +101,6 @@ TEST_F(BeneathIt, StaysWithTheDirectoryThatWasOpened) {
   ASSERT_TRUE(at->write("mine", "x", 0600));
   EXPECT_EQ(content(top_ / "elsewhere/mine"), "x");
   EXPECT_FALSE(fs::exists(outside_ / "mine"));
-}
-
-// A folder that holds something, or that is another's, is none that was just made.
-TEST_F(BeneathIt, SaysFreshOnlyOfAFolderThatItMade) {
-  const auto at = Beneath::open(root_);
-  ASSERT_TRUE(at);
-  std::atomic<bool> over = false;
-  fs::create_directory(root_ / "precious");
-  std::ofstream(root_ / "precious/file") << "x";
-  // Somebody puts a folder with something in it where ours was made.
-  std::thread other([&] {
-    while (!over) {
-      if (::renameat2(AT_FDCWD, (root_ / "precious").c_str(), AT_FDCWD, (root_ / "new").c_str(),
-                      RENAME_EXCHANGE) != 0)
-        continue;
-      ::rename((root_ / (fs::exists(root_ / "new/file") ? "new" : "precious")).c_str(),
-               (root_ / "aside").c_str());
-      ::rmdir((root_ / "precious").c_str());
-      ::rmdir((root_ / "new").c_str());
-      ::rename((root_ / "aside").c_str(), (root_ / "precious").c_str());
-    }
-  });
-  int wrong = 0;
-  for (int i = 0; i < 200; ++i) {
-    const auto made = at->make("new", 0755);
-    if (!made || !made->fresh) continue;
-    // By the handle: a path may name another folder at each look.
-    if (::faccessat(made->folder.descriptor(), "file", F_OK, 0) == 0) ++wrong;
-    ::rmdir((root_ / "new").c_str());
-  }
-  over = true;
-  other.join();
-  EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace

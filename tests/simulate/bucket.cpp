@@ -35,7 +35,7 @@ void Simulation::choose_bucket() {
   policy_.storage = decide::StorageKind::Bucket;
   share_.folder = true;
   share_.once = policy_.once = dice.below(3) == 0;
-  constexpr Duration uploads[] = {milliseconds(200), seconds(3), seconds(25), minutes(5)};
+  constexpr Duration uploads[] = {milliseconds(200), seconds(3), seconds(40), minutes(5)};
   bucket_.transfer = uploads[dice.below(std::size(uploads))];
   for (const Fault fault : {Fault::SecondVolume, Fault::VolumeDeleted, Fault::UntaggedBlank,
                             Fault::ForeignDisk, Fault::KeyForbidden, Fault::DiskReadOnly}) {

@@ -115,6 +115,7 @@ void Simulation::choose_menu() {
   choose_data();
   choose_others();
   choose_fleet_tags();
+  choose_left();
 }
 
 void Simulation::choose_work() {

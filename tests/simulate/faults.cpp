@@ -68,7 +68,9 @@ std::string_view name(Fault fault) {
                                                            "namesake",
                                                            "restored",
                                                            "fleet-tags-late",
-                                                           "paused"};
+                                                           "paused",
+                                                           "unmount-cut",
+                                                           "processes-left"};
   static_assert(!names.back().empty());
   return names[static_cast<std::size_t>(fault)];
 }

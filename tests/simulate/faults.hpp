@@ -87,6 +87,9 @@ enum class Fault : std::uint8_t {
   FleetTagsLate,  // its tags come 5 to 90 s after its instance
   // --- of a machine whose job's home is in a bucket; drawn from a sequence of their own ---
   Paused,  // it stands still, and wakes up as if nothing had been
+  // --- of what a session or a trainer leaves; drawn from a sequence of their own (left.cpp) ---
+  UnmountCut,     // the agent is killed in an unmount that the kernel ends only later
+  ProcessesLeft,  // of a trainer that ended: not even SIGKILL ends them
   Count
 };
 

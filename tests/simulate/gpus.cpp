@@ -60,11 +60,14 @@ decide::Happening Simulation::await_gpus(Host& host) {
 // Only a machine that is of no use, and nothing of the job goes down with it.
 void Simulation::judge_give_back(const InstanceId& caller) {
   const Host& host = hosts_[caller];
-  if (!host.lacks_gpus) broken("a machine is given back that has its GPUs");
+  const bool refuses = is_left(host) && host.refused_since != decide::kNever &&
+                       now_ - host.refused_since >= policy_.left_limit;
+  if (!host.lacks_gpus && !refuses) broken("a machine is given back that could train");
   const Trainer& trainer = host.trainer;
   if (trainer.state == Trainer::State::Running && !trainer.killed)
     broken("a machine is given back that trains");
-  if (on_volume() && host.mounted) broken("a machine is given back with the volume mounted");
+  if (on_volume() && host.mounted && !is_left(host))
+    broken("a machine is given back with the volume mounted");
   if (share_.once) broken("somebody else's machine is given back");
 }
 

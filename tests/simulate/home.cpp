@@ -224,6 +224,7 @@ void Simulation::fetch_home(Host& host, const wire::Head& head, std::uint32_t he
     disks_[host.mounted].checkpoints.clear();
     disks_[host.mounted].ledger.reset();
     disks_[host.mounted].result = false;
+    host.trainer.result_unsynced = false;
   }
   const auto placed = [this, there, newer, epoch, manifest = head.manifest](Host& its) {
     Disk& here = disks_[its.mounted];
@@ -232,7 +233,8 @@ void Simulation::fetch_home(Host& host, const wire::Head& head, std::uint32_t he
     add_missing(here, there);
     bucket_.marks[its.id] = Mark{epoch, manifest};
     say(its.id.view(), "      the home is here, step ", here.newest(), newer ? ", newer" : "");
-    finish_at_home(its, decide::Mounted{});
+    if (!newer) forget_end(its);  // as Performer::prepare_share()
+    finish_at_home(its, decide::Mounted{!newer});
   };
   transfer(host, !newer && there.newest() >= 0, placed,
            [this](Host& its, const EffectFailed& why) { finish_at_home(its, why); });

@@ -57,6 +57,9 @@ void Simulation::judge_start(const Host& host) {
   if (policy_.data > 0) judge_data(host);
   if (on_share()) judge_many(host);
   if (in_bucket()) judge_start_at_home(host);
+  for (const auto& [id, other] : hosts_)
+    if (other.alive && is_left(other) && other.trainer.volume == host.mounted)
+      broken("a trainer is started beside processes of the one before");
   const Disk& disk = disks_[host.mounted];
   if (prepared_ && !disk.filled) broken("a trainer is started without what was prepared");
   if (disk.newest() < durable_ && !in_bucket()) {
@@ -205,6 +208,10 @@ void Simulation::judge_surrender(const InstanceId& caller) {
       if (ends_in_vain_ < most) broken("given up before enough machines were tried");
       return;
     case decide::Surrender::BlockedTooLong:
+      // A disk that EC2 attaches again and again, and whose device stays away for an hour.
+      if (menu_.has(Fault::DeviceAbsent) &&
+          host.agent.state.facts.holding.attach_attempt >= policy_.attach_tries)
+        return;
       // The one machine of a run that has lost its GPUs is for a person, whatever else is wrong.
       if (!needs_person_ && !(share_.once && host.lacks_gpus))
         broken("given up though nothing needed a person");

@@ -18,6 +18,24 @@ constexpr Duration kInOrder = minutes(6);
 // What a commit takes beside the checkpoint itself.
 constexpr Duration kRequests = seconds(10);
 
+// Was the one made by a trainer that had the other?
+bool follows(const Bucket& bucket, std::uint64_t one, std::uint64_t other) {
+  while (one > other) one = bucket.before[one];
+  return one == other;
+}
+
+// What a machine trained that did not have the home meanwhile is of no history. Empty: it is.
+std::string forked(const Bucket& bucket, const wire::Head& before, const wire::Head& after) {
+  const auto had = bucket.manifests.find(before.manifest);
+  const auto has = bucket.manifests.find(after.manifest);
+  if (had == bucket.manifests.end() || has == bucket.manifests.end()) return {};
+  const Checkpoint older = had->second.newest_whole();
+  const Checkpoint newer = has->second.newest_whole();
+  if (follows(bucket, newer.number, older.number)) return {};
+  return "step " + std::to_string(newer.step) + " is committed after step " +
+         std::to_string(older.step) + ", and does not follow from it";
+}
+
 }  // namespace
 
 wire::Head Simulation::head_now() const {
@@ -50,6 +68,7 @@ void Simulation::judge_head(const wire::Head& before, const wire::Head& after,
   }
   judge_manifests();
   judge_progress("the head is written");
+  if (const std::string fork = forked(bucket_, before, after); !fork.empty()) broken(fork);
   if (const Disk* there = committed()) durable_ = std::max(durable_, there->newest());
   if (is.state == State::Released) judge_left(author, was.number);
   if (is.state != State::Done) return;
@@ -95,7 +114,9 @@ void Simulation::judge_left(const InstanceId& author, std::uint32_t epoch) {
   if (!awake || disk == disks_.end() || disk->second.full || its->shut_down) return;
   const Disk* there = committed();
   if (disk->second.newest() <= (there ? there->newest() : -1)) return;
-  const Time deadline = its->agent.state.facts.exit.notice->deadline;
+  const decide::Facts::Exit& exit = its->agent.state.facts.exit;
+  const Time deadline =
+      std::min(exit.notice->deadline, exit.leave ? exit.leave_by : decide::kNever);
   // A second notice may move the deadline while the write that ends it all is under way.
   const Time since = its->agent.home.noticed;
   const bool moved = since != decide::kNever && now_ - since < kRequests;
@@ -104,7 +125,7 @@ void Simulation::judge_left(const InstanceId& author, std::uint32_t epoch) {
   const Duration upload = bucket_.transfer * 3 / 2 + kRequests;
   const Duration known = its->agent.state.facts.home.upload * 5 / 4;
   const bool fits = std::max<Duration>(policy_.release_reserve, known) >= upload;
-  const bool was_time = since != decide::kNever && deadline - since > 2 * upload + minutes(1) / 2;
+  const bool was_time = since != decide::kNever && deadline - since > upload + minutes(1) / 2;
   if (fits && was_time && s3_works())
     broken("a machine leaves in time, and its newest checkpoint is not in the bucket");
 }

@@ -152,7 +152,7 @@ Happening Simulation::look(Host& host) {
   using decide::HostLooked;
   HostLooked seen;
   seen.share = host.mounted == kShare || in_bucket();
-  if (!seen.share) seen.mounted = host.mounted;
+  if (!seen.share && !host.cut) seen.mounted = host.mounted;
   seen.ended = host.trainer.ended;
   // Whether the result is there is asked of the server.
   if (on_share() && (!seen.share || is_silent())) seen.ended.success = false;
@@ -198,15 +198,10 @@ Happening Simulation::unmount(Host& host) {
   if (host.trainer.state == Trainer::State::Running && host.mounted) {
     return failure(Failure::Busy, "target is busy");
   }
+  if (is_kept_busy(host)) return failure(Failure::Busy, "target is busy");
   forget_end(host);
-  if (host.shut_down) host.trainer.result_unsynced = false;
-  sync(host);
-  if (host.mounted) {
-    world_.set_mounted(host.mounted, false, now_);
-    disks_[host.mounted].dirty = host.shut_down;
-  }
-  host.mounted = {};
-  host.shut_down = false;
+  if (cuts_unmount(host)) return failure(Failure::Busy, "the unmount has not ended");
+  end_unmount(host);
   return decide::Unmounted{};
 }
 
@@ -221,7 +216,7 @@ Happening Simulation::work_on_files(Host& host, const decide::Command& command) 
   }
   if (const auto* it = std::get_if<WriteLedger>(&command)) {
     // A machine without its GPUs is changed only when that could be counted.
-    needs_person_ = needs_person_ || (refuses && host.lacks_gpus);
+    needs_person_ = needs_person_ || (refuses && (host.lacks_gpus || is_left(host)));
     if (refuses) return failure(Failure::MountFailed, "read-only or full file system");
     judge_write(host, "the ledger");
     disk.ledger = it->ledger;
@@ -266,6 +261,7 @@ Happening Simulation::mount(Host& host, const decide::Mount& command) {
     broken("somebody else's disk is mounted");
   }
   if (host.mounted && host.mounted != volume) return failure(Failure::Busy, "another is mounted");
+  if (host.cut) return failure(Failure::Busy, "the device is in use");
   // Mounted already: read-only is remounted, writable stays so (host/mount.cpp).
   if (host.mounted && host.shut_down) return failure(Failure::MountFailed, "input/output error");
   host.mounted = volume;
@@ -290,6 +286,8 @@ Happening Simulation::start_trainer(Host& host) {
   if (trainer.state == Trainer::State::Running || !host.mounted || host.read_only) {
     return failure(Failure::TrainerUnstartable, "it runs already, or has no place to write");
   }
+  if (is_left(host)) return refuse_beside_left(host);
+  host.refused_since = decide::kNever;
   trainer = Trainer{};
   trainer.state = Trainer::State::Running;
   trainer.volume = host.mounted;
@@ -299,6 +297,7 @@ Happening Simulation::start_trainer(Host& host) {
   host.saw_gpus = false;
   ++starts_in_vain_;
   trainer.step = std::max<std::int64_t>(0, disks_[host.mounted].newest());
+  trainer.base = disks_[host.mounted].newest_whole().number;
   say(host.id.view(), "trainer resumes at step ", trainer.step, " on ", host.mounted);
   if (!work_.mute)
     at(milliseconds(500), [this, id = host.id, run = trainer.run, step = trainer.step] {

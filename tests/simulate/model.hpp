@@ -33,6 +33,7 @@ inline decide::EffectFailed failure(decide::Failure kind, const char* detail,
 struct Checkpoint {
   std::int64_t step = 0;
   bool torn = false;
+  std::uint64_t number = 0;  // in a home in a bucket: no two are the same, whatever their step
 };
 
 struct Disk {
@@ -45,14 +46,15 @@ struct Disk {
   bool full = false;
   bool dirty = false;  // was not unmounted: its log is replayed at the next mount
 
-  // The newest whole checkpoint; -1: none.
-  std::int64_t newest() const {
-    std::int64_t step = -1;
+  // The newest whole checkpoint; number 0, step -1: none.
+  Checkpoint newest_whole() const {
+    Checkpoint newest{-1};
     for (const Checkpoint& it : checkpoints) {
-      if (!it.torn && it.step > step) step = it.step;
+      if (!it.torn && it.step > newest.step) newest = it;
     }
-    return step;
+    return newest;
   }
+  std::int64_t newest() const { return newest_whole().step; }
   bool has_torn() const {
     for (const Checkpoint& it : checkpoints) {
       if (it.torn) return true;
@@ -74,6 +76,7 @@ struct Trainer {
   bool asked = false;            // to stop
   bool stuck = false;            // in the kernel, on a share whose server is silent
   bool killed = false;           // while stuck: it ends when the kernel releases it
+  std::uint64_t base = 0;        // the checkpoint that its next one follows from
   std::uint64_t run = 0;         // tells the events of one trainer from those of the next
   std::uint64_t write = 0;       // and the end of one checkpoint from that of one given up
 };
@@ -130,6 +133,11 @@ struct Host {
   bool lacks_gpus = false;  // too few answer
   bool saw_gpus = false;    // enough of them, since the last start of a trainer
   bool shut_down = false;   // the mounted file system refuses every write until it is mounted again
+  bool cut = false;         // its unmount has begun: no table shows it, and the kernel still has it
+  Time left_until;          // processes of a trainer that ended are here till then
+  Time refused_since = decide::kNever;  // beside them no trainer is started
+  std::uint64_t refused_by = 0;         // the agent's run that this is of: another starts over
+  bool refused_in_vain = false;         // for so long that the agent counts an attempt
   Trainer trainer;
   Agent agent;
 
@@ -190,6 +198,8 @@ struct Bucket {
   std::map<std::string, Disk> manifests;  // each with all that it names
   std::map<InstanceId, std::optional<Mark>> marks;
   Duration transfer{0};  // of a checkpoint
+  // Of each checkpoint ever made, by its number: which one its trainer had before. 0: none.
+  std::vector<std::uint64_t> before{0};
 };
 using Found = Result<wire::SeenHead, decide::EffectFailed>;
 using FoundThen = std::function<void(Host&, const Found&)>;

@@ -308,6 +308,8 @@ void Simulation::run_ended(Host& host) {
     }
     return;
   }
+  // It says so by its exit status: the next attempt is on another machine.
+  if (facts.exit.unfit && is_left(host)) return (void)world_.kill(host.id, now_);
   run_again(host.id, host.boot);
 }
 

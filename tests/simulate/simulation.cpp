@@ -22,6 +22,7 @@ Simulation::Simulation(std::uint64_t seed, bool record, Choice choice)
       others_(seed * 7919 + 8),
       tags_(seed * 7919 + 9),
       fence_dice_(seed * 7919 + 10),
+      left_dice_(seed * 7919 + 11),
       luck_(seed),
       world_({}, seed) {
   verdict_.seed = seed;

@@ -25,16 +25,6 @@ class Simulation {
   const std::vector<std::uint64_t>& fired() const { return fired_; }
 
  protected:  // market_replay.cpp has a trainer, boots and snapshots of its own
-  using Action = std::function<void()>;
-  struct Appointment {
-    Time at;
-    std::uint64_t number = 0;
-    Action action;
-    bool operator<(const Appointment& other) const {
-      return at != other.at ? at > other.at : number > other.number;
-    }
-  };
-
   // --- simulation.cpp: time and the world ---
   void at(Duration later, Action action);
   void at_time(Time when, Action action);
@@ -248,6 +238,15 @@ class Simulation {
   decide::Happening await_gpus(Host& host);
   void judge_give_back(const InstanceId& caller);
 
+  // --- left.cpp: what a session or a trainer leaves behind ---
+  void choose_left();
+  bool is_left(const Host& host) const;
+  void leave_processes(Host& host);
+  decide::Happening refuse_beside_left(Host& host);
+  bool is_kept_busy(Host& host);
+  bool cuts_unmount(Host& host);
+  void end_unmount(Host& host);
+
   // --- trainer_model.cpp ---
   void tick(const InstanceId& id, std::uint64_t run);
   void write_checkpoint(Host& host, std::function<void(Host&)> then);
@@ -350,6 +349,7 @@ class Simulation {
   world::Random others_;      // when does another's volume appear?
   world::Random tags_;        // are a fleet's tags late?
   world::Random fence_dice_;  // what S3 does with the job's epoch
+  world::Random left_dice_;   // what is left behind?
   world::Random luck_;  // of one fault, seeded again for each: leaving one out changes no other
   world::World world_;
   Menu menu_;

@@ -16,6 +16,16 @@ namespace spotter::simulate {
 
 enum class Side : std::uint8_t { BeforeEffect, AfterEffect, BeforeEvent, AfterEvent };
 
+using Action = std::function<void()>;
+struct Appointment {
+  Time at;
+  std::uint64_t number = 0;
+  Action action;
+  bool operator<(const Appointment& other) const {
+    return at != other.at ? at > other.at : number > other.number;
+  }
+};
+
 struct ScriptedFault {
   enum class Kind : std::uint8_t {
     KillInstance,

@@ -1,4 +1,6 @@
 // A trainer: steps, checkpoints, an end; and what a kill leaves of a checkpoint half written.
+#include <utility>
+
 #include "tests/simulate/simulation.hpp"
 
 namespace spotter::simulate {
@@ -72,7 +74,9 @@ void Simulation::end_write(const Write& write) {
     say(its->id.view(), "trainer cannot write its checkpoint");
     return end_trainer(*its, false, false);
   }
-  disk.checkpoints.push_back({write.step, false});
+  const std::uint64_t number = bucket_.before.size();
+  bucket_.before.push_back(std::exchange(its->trainer.base, number));
+  disk.checkpoints.push_back({write.step, false, number});
   while (disk.checkpoints.size() > 3) disk.checkpoints.erase(disk.checkpoints.begin());
   if (write.step > durable_ && !in_bucket()) {  // there what is committed counts
     durable_ = write.step;
@@ -126,6 +130,7 @@ void Simulation::end_trainer(Host& host, bool success, bool as_asked) {
   trainer.writing = false;
   trainer.ended = {success, as_asked};
   ends_in_vain_ += !success && !as_asked;
+  leave_processes(host);
   say(host.id.view(), success ? "trainer ends well" : "trainer ends");
   if (!host.agent.alive || !host.agent.watches_trainer) return;
   host.agent.watches_trainer = false;

@@ -128,6 +128,29 @@ TEST_F(HomeInS3, MakesWhatAnotherHistoryLeftHereGo) {
   EXPECT_EQ(steps("one"), std::vector<std::uint64_t>{10});
   EXPECT_TRUE(fs::exists(root_ / "one/code/train.py")) << "the code is fetched by others";
   EXPECT_EQ(last_.bytes, 0U) << "what was here already is not fetched again";
+  EXPECT_TRUE(last_.cleared);
+}
+
+// An agent forgets how the trainer ended once the answer says that the result went with the copy:
+// one that was killed before leaves that to the next.
+TEST_F(HomeInS3, SaysThatItWasClearedUntilSomethingIsKept) {
+  brought("one", 1, "");
+  save("one", 10);
+  const std::string manifest = kept("one", 1, "");
+  brought("one", 1, manifest);
+  EXPECT_FALSE(last_.cleared);
+  save("one", 20);
+  brought("one", 3, manifest);
+  EXPECT_TRUE(last_.cleared);
+  brought("one", 3, manifest);
+  EXPECT_TRUE(last_.cleared) << "nobody may have got the answer";
+  brought("one", 4, manifest, 3);
+  EXPECT_TRUE(last_.cleared) << "nor in the epoch before";
+  save("one", 30);
+  const std::string next = kept("one", 4, manifest);
+  brought("one", 4, next);
+  EXPECT_FALSE(last_.cleared);
+  EXPECT_EQ(steps("one"), std::vector<std::uint64_t>{30});
 }
 
 TEST_F(HomeInS3, LeavesWhatIsNewerHereWhereNobodyCameBetween) {
@@ -137,6 +160,7 @@ TEST_F(HomeInS3, LeavesWhatIsNewerHereWhereNobodyCameBetween) {
   save("one", 20);
   brought("one", 2, manifest, 1);
   EXPECT_EQ(steps("one"), std::vector<std::uint64_t>{20});
+  EXPECT_FALSE(last_.cleared);
 }
 
 TEST_F(HomeInS3, LeavesATornCheckpointOutAndSaysSo) {
@@ -224,6 +248,59 @@ TEST_F(HomeInS3, TakesNothingOfAnotherHomeOfThatName) {
   for (const char* path : {".spotter/ledger.json", "result/weights"})
     EXPECT_FALSE(fs::exists(root_ / "one" / path)) << path;
   EXPECT_EQ(steps("one"), std::vector<std::uint64_t>{});
+}
+
+TEST_F(HomeInS3, TakesTurnsInAFolderWithThatOfTheExperimentBefore) {
+  brought("one", 1, "");
+  write("one", "code/notes", "of the first");
+  write("one", "cache/data", "of the job");
+  write("one", "result/weights", "of the first");
+  const std::string manifest = kept("one", 1, "");
+  EXPECT_TRUE(is_copy(root_ / "one", "s3://bucket/homes/mine/"));
+  EXPECT_FALSE(is_copy(root_ / "one", "s3://bucket/homes/min"));
+  EXPECT_FALSE(is_copy(root_ / "two", "s3://bucket/homes/mine/"));
+  brought("one", 2, manifest);
+  EXPECT_TRUE(fs::exists(root_ / "one/code/notes")) << "the same home";
+  id_ = "4567";
+  brought("one", 1, "");
+  EXPECT_FALSE(fs::exists(root_ / "one/code")) << "its trainer wrote there";
+  EXPECT_FALSE(fs::exists(root_ / "one/result/weights"));
+  EXPECT_EQ(text_of("one", "cache/data"), "of the job");
+}
+
+// As a container leaves it that runs as root.
+TEST_F(HomeInS3, SetsAsideWhatItsUserCannotRemove) {
+  if (::geteuid() != 0) GTEST_SKIP() << "it takes root to write what another user cannot remove";
+  constexpr uid_t user = 65534;
+  brought("one", 1, "");
+  save("one", 10);
+  const std::string manifest = kept("one", 1, "");
+  write("one", "code/__pycache__/train", "of the first");
+  write("one", "result/deep/weights", "of the first");
+  write("one", "more/data", "of the first");
+  ASSERT_EQ(::chown(root_.c_str(), user, user), 0);
+  for (const char* path : {"", ".spotter", ".spotter/home.json", "checkpoints", "result"})
+    (void)::chown((root_ / "one" / path).c_str(), user, user);
+  for (const auto& each : fs::recursive_directory_iterator(root_ / "one/checkpoints"))
+    ASSERT_EQ(::chown(each.path().c_str(), user, user), 0);
+  id_ = "4567";
+  ASSERT_EQ(::seteuid(user), 0);
+  brought("one", 1, "");
+  ASSERT_EQ(::seteuid(0), 0);
+  for (const char* path : {"code", "result/deep", "more/data"})
+    EXPECT_FALSE(fs::exists(root_ / "one" / path)) << path;
+  EXPECT_TRUE(fs::exists(root_ / "one/result")) << "it is laid out for the trainer";
+  EXPECT_EQ(steps("one"), std::vector<std::uint64_t>{});
+  EXPECT_FALSE(kept("one", 1, "").empty());
+}
+
+TEST_F(HomeInS3, FetchesTheCodeAgainWhereABringWasBrokenOff) {
+  brought("one", 1, "");
+  write("one", "code/last.ckpt", "of the first");
+  fs::remove(root_ / "one/.spotter/home.json");
+  id_ = "4567";
+  brought("one", 1, "");
+  EXPECT_FALSE(fs::exists(root_ / "one/code"));
 }
 
 TEST_F(HomeInS3, BringsAgainWhatHasAllButItsBytes) {

@@ -114,8 +114,8 @@ struct Performer::Dispatch {
   void operator()(const Mount& c) const {
     here([c](Performer& it, Duration limit) { return it.local_.mount(c, limit); });
   }
-  void operator()(const Unmount&) const {
-    here([](Performer& it, Duration limit) { return it.unmount(limit); });
+  void operator()(const Unmount& c) const {
+    here([c](Performer& it, Duration limit) { return it.unmount(c, limit); });
   }
   void operator()(const PrepareShare&) const {
     here([](Performer& it, Duration limit) { return it.prepare_share(limit); });

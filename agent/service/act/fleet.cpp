@@ -129,7 +129,10 @@ asio::awaitable<Result<std::string, CallError>> Cloud::watchers_tag(Fleet fleet,
   const auto status = co_await std::move(asking);
   if (!status) co_return tl::unexpected(status.error());
   const std::string own = wire::value_of(status->tags, tag::beside);
-  if (own.empty() || !FleetId::fits(own)) co_return wire::value_of(status->tags, tag::watched);
+  std::string its = wire::value_of(status->tags, tag::watched);
+  // Also of an on-demand fleet, if the watcher writes it there: the job's own one that is beside it
+  // may be one that rests, while the watcher marks another in its region.
+  if (own.empty() || !FleetId::fits(own) || !its.empty()) co_return its;
   const Fleet beside{kind_of(own), FleetId(own)};
   auto looking = status_of(beside, limit / 2);
   const auto there = co_await std::move(looking);

@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -16,12 +14,10 @@
 #include "agent/base/clock_text.hpp"
 #include "agent/base/json.hpp"
 #include "agent/decide/policy.hpp"
-#include "agent/io/files.hpp"
 #include "agent/io/log.hpp"
 #include "agent/io/random.hpp"
 #include "agent/service/act/at_s3.hpp"
 #include "agent/service/act/trainer.hpp"
-#include "agent/supervise/here.hpp"
 #include "agent/wire/events.hpp"
 
 namespace spotter::act {
@@ -38,32 +34,6 @@ EffectFailed at_home(Failure failure, const std::string& words) {
   failed.failure = failure;
   failed.detail = decide::Detail(std::string(the_home) + ": " + words);
   return failed;
-}
-
-// Drawn once for each run directory, whose next agent is the same holder. Not by what the machine
-// is called: the pod that replaces one has its name, and the one before may run on.
-std::string session_in(const std::string& run_directory) {
-  const std::string path = run_directory + "/session";
-  std::string session;
-  std::ifstream(path) >> session;
-  if (wire::is_home_id(session)) return session;
-  session = io::random_hex(32);
-  if (auto kept = io::replace_file(path, session + "\n"); !kept)
-    spdlog::warn("{}: if this agent is killed, the next one waits until its lease is over",
-                 kept.error().message());
-  return session;
-}
-
-InstanceId name_of_run(const std::string& run_directory) {
-  std::string host = command::host_name();
-  const std::string of = host + "/" + session_in(run_directory);
-  const auto fits = [](unsigned char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-  };
-  std::erase_if(host, [&](char c) { return !fits(static_cast<unsigned char>(c)); });
-  char hash[20];
-  std::snprintf(hash, sizeof hash, "-%016zx", std::hash<std::string>()(of));
-  return InstanceId(("run-" + host.substr(0, 9)) + hash);
 }
 
 // The program that answered has the trainer's rights: nothing in its answer is believed.
@@ -87,13 +57,6 @@ std::vector<std::string> texts_of(const json& answer, const char* key) {
 std::unique_ptr<Home> Trainer::home(Local& local) const {
   if (!job_.storage.in_bucket()) return nullptr;
   return std::make_unique<Home>(Home::Parts{job_, aws_, local, keys_, paths_.run_directory});
-}
-
-InstanceId Home::self() {
-  const bool of_run = parts_.job.trainer.inherits;  // several may be on one instance
-  if (!self_ && !of_run) self_ = instance_;
-  if (!self_) self_ = name_of_run(parts_.run_directory);
-  return self_;
 }
 
 Home::Finding Home::read_head(s3::Client& client) const {
@@ -146,7 +109,13 @@ void Home::count(const s3::Tally& requests) const {
   reads_ += requests.reads;
 }
 
-s3::Tally Home::take_requests() { return {writes_.exchange(0), reads_.exchange(0)}; }
+s3::Tally Home::take_requests() {
+  const s3::Tally taken{writes_.exchange(0), reads_.exchange(0)};
+  if (std::exchange(committed_, false)) uncounted_ = {};
+  uncounted_.writes += taken.writes;
+  uncounted_.reads += taken.reads;
+  return taken;
+}
 
 asio::awaitable<Home::Finding> Home::find(Duration limit) {
   std::function<Finding()> work = [this, limit] {
@@ -185,9 +154,12 @@ Home::Answer Home::survey(Duration limit) {
   decide::StorageSurveyed seen;
   seen.survey.epoch = found->head.epoch;
   seen.survey.epoch_self = self();
+  seen.survey.later_claim = wire::is_of_later_claim(*found, parts_.job.token);
   const InstanceId holder = found->head.epoch.holder;
   const bool held = found->head.epoch.state == decide::Epoch::State::Using && holder != self();
-  if (held) {
+  if (const auto gone = wire::is_gone_by_claim(*found, parts_.job.token); held && gone) {
+    seen.survey.epoch_holder = *gone ? decide::HolderState::Gone : decide::HolderState::Alive;
+  } else if (held) {
     auto looking = state_of(holder, found->age, limit / 2);
     seen.survey.epoch_holder = co_await std::move(looking);
   }
@@ -223,11 +195,15 @@ Home::Finding Home::change_by(
   }
 }
 
-Home::Replaced Home::replace(const decide::Epoch& epoch, Duration limit) const {
-  const wire::HomeNames names{parts_.job.volumes_owner(), io::random_hex(32)};
+Home::Replaced Home::replace(const decide::Epoch& epoch, const s3::Tally& uncounted,
+                             Duration limit) const {
+  const wire::HomeNames names{parts_.job.volumes_owner(), io::random_hex(32), parts_.job.token,
+                              uncounted.writes, uncounted.reads};
   const auto next = [&](const wire::SeenHead& seen) { return wire::to_epoch(seen, epoch, names); };
   const Finding before = change(next, limit);
   if (!before) return {before.error()};
+  if (epoch.state == decide::Epoch::State::Using)
+    count({before->head.s3_writes, before->head.s3_reads});
   const decide::Epoch& old = before->head.epoch;
   using State = decide::Epoch::State;
   if (old.holder != epoch.holder) return {decide::EpochWritten{}, 0};
@@ -243,7 +219,13 @@ Home::Answer Home::write(decide::Epoch epoch, Duration limit) {
   const bool takes = epoch.state == decide::Epoch::State::Using;
   if (auto had = takes ? claim_folder() : std::nullopt) co_return *had;
   if (!takes) end_renewing();
-  std::function<Replaced()> work = [this, epoch, limit] { return replace(epoch, limit); };
+  // With the two of this write.
+  const s3::Tally uncounted =
+      takes ? s3::Tally{}
+            : s3::Tally{uncounted_.writes + writes_ + 1, uncounted_.reads + reads_ + 1};
+  std::function<Replaced()> work = [this, epoch, uncounted, limit] {
+    return replace(epoch, uncounted, limit);
+  };
   auto writing = apart_.run(std::move(work), limit, the_home);
   auto answer = co_await std::move(writing);
   if (!answer) co_return answer.error();
@@ -285,8 +267,8 @@ asio::awaitable<Result<verbs::Home, EffectFailed>> Home::described(std::uint32_t
 // Two agents of one machine may have different run directories; the other may be about to end.
 std::optional<EffectFailed> Home::claim_folder() {
   const std::string path = parts_.job.home();
-  struct stat had {
-  }, is{};
+  struct stat had {};
+  struct stat is {};
   const bool same = folder_ && ::fstat(folder_.get(), &had) == 0 &&
                     ::stat(path.c_str(), &is) == 0 && had.st_dev == is.st_dev &&
                     had.st_ino == is.st_ino;
@@ -329,7 +311,7 @@ Home::Answer Home::bring(Duration limit) {
   const double megabytes = static_cast<double>(count_of(answer, "bytes")) / 1e6;
   spdlog::info("the home is here: {} files and {:.1f} MB came from {} in {:.1f} s",
                count_of(answer, "files"), megabytes, wire::to_url(at_), seconds);
-  co_return decide::Mounted{};
+  co_return decide::Mounted{answer.value("cleared", false)};
 }
 
 decide::Happening Home::commit(std::uint64_t turn, const wire::HeadHolder& holder,
@@ -392,7 +374,8 @@ Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide:
   kept.took = std::chrono::duration_cast<Duration>(Clock::now() - began);
   const auto* why = std::get_if<EffectFailed>(&what);
   unsure_ = why != nullptr;
-  if (why == nullptr) kept.outcome = Outcome::Committed;
+  committed_ = why == nullptr;
+  if (committed_) kept.outcome = Outcome::Committed;
   if (why != nullptr && why->failure == Failure::Conflict) kept.outcome = Outcome::Lost;
   co_return what;
 }

@@ -86,7 +86,8 @@ class Home {
     decide::Happening what;
     std::uint32_t held = 0;  // as held_
   };
-  Replaced replace(const decide::Epoch& epoch, Duration limit) const;
+  // `uncounted`: of what it is to say, where it releases the home.
+  Replaced replace(const decide::Epoch& epoch, const s3::Tally& uncounted, Duration limit) const;
   decide::Happening commit(std::uint64_t turn, const wire::HeadHolder& holder,
                            const wire::Head& content, Duration limit) const;
 
@@ -110,6 +111,8 @@ class Home {
   wire::S3Location head_;
   std::atomic<std::uint64_t> turn_ = 0;  // of the last commit that began
   mutable std::atomic<std::uint64_t> writes_ = 0, reads_ = 0;
+  bool committed_ = false;  // by the last keep()
+  s3::Tally uncounted_;     // that were taken, and that no committed ledger has
   Apart apart_;
   InstanceId instance_;
   InstanceId self_;

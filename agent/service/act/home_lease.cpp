@@ -1,9 +1,54 @@
-// The lease of a home: renewed once a minute, also while files are on their way or code is fetched,
-// for a holder that is no instance is Gone without it.
+// Who holds a home, and its lease: renewed once a minute, also while files are on their way or code
+// is fetched, for a holder that is no instance is Gone without it.
+#include <spdlog/spdlog.h>
+
+#include <cstdio>
+#include <fstream>
+#include <functional>
+
 #include "agent/decide/policy.hpp"
+#include "agent/io/files.hpp"
+#include "agent/io/random.hpp"
 #include "agent/service/act/home.hpp"
+#include "agent/supervise/here.hpp"
 
 namespace spotter::act {
+namespace {
+
+// Drawn once for each run directory, whose next agent is the same holder. Not by what the machine
+// is called: the pod that replaces one has its name, and the one before may run on.
+std::string session_in(const std::string& run_directory) {
+  const std::string path = run_directory + "/session";
+  std::string session;
+  std::ifstream(path) >> session;
+  if (wire::is_home_id(session)) return session;
+  session = io::random_hex(32);
+  if (auto kept = io::replace_file(path, session + "\n"); !kept)
+    spdlog::warn("{}: if this agent is killed, the next one waits until its lease is over",
+                 kept.error().message());
+  return session;
+}
+
+InstanceId name_of_run(const std::string& run_directory) {
+  std::string host = command::host_name();
+  const std::string of = host + "/" + session_in(run_directory);
+  const auto fits = [](unsigned char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+  };
+  std::erase_if(host, [&](char c) { return !fits(static_cast<unsigned char>(c)); });
+  char hash[20];
+  std::snprintf(hash, sizeof hash, "-%016zx", std::hash<std::string>()(of));
+  return InstanceId(("run-" + host.substr(0, 9)) + hash);
+}
+
+}  // namespace
+
+InstanceId Home::self() {
+  const bool of_run = parts_.job.trainer.inherits;  // several may be on one instance
+  if (!self_ && !of_run) self_ = instance_;
+  if (!self_) self_ = name_of_run(parts_.run_directory);
+  return self_;
+}
 
 // Of what fails nobody knows: the next time.
 bool Home::touch(const wire::HeadHolder& holder, Duration limit) const {

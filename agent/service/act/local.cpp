@@ -174,9 +174,13 @@ Local::Answer Local::mount(decide::Mount effect, Duration limit) {
   co_return decide::Mounted{};
 }
 
-Local::Answer Local::unmount(Duration limit) {
-  return carry_out({verbs::Unmount{job_.storage.ebs.mount, limit / 4, link()}, {}}, limit,
-                   decide::Unmounted{});
+// One that failed, hung, or was of an earlier agent may have unmounted it all the same, and the
+// kernel, or another mount namespace, may have it still: the volume's name tells which disk it is.
+Local::Answer Local::unmount(decide::Unmount effect, Duration limit) {
+  return carry_out({verbs::Unmount{job_.storage.ebs.mount, limit / 4, link(), effect.volume.str(),
+                                   effect.attached_as.str()},
+                    {}},
+                   limit, decide::Unmounted{});
 }
 
 Local::Answer Local::mount_data(Device device, std::string mount_point, Duration limit) {
@@ -195,7 +199,7 @@ asio::awaitable<std::optional<Local::MountSeen>> Local::mounted_at(std::string m
 }
 
 Local::Answer Local::unmount_data(std::string mount_point, Duration limit) {
-  return carry_out({verbs::Unmount{std::move(mount_point), limit / 4, {}}, {}}, limit,
+  return carry_out({verbs::Unmount{std::move(mount_point), limit / 4, {}, {}, {}}, {}}, limit,
                    decide::Unmounted{});
 }
 

@@ -28,7 +28,7 @@ class Local {
   Answer inspect(Device device, Duration limit);
   Answer make_filesystem(Device device, Duration limit);
   Answer mount(decide::Mount effect, Duration limit);
-  Answer unmount(Duration limit);
+  Answer unmount(decide::Unmount effect, Duration limit);
   Answer mount_data(Device device, std::string mount_point, Duration limit);  // read-only
   Answer unmount_data(std::string mount_point, Duration limit);
   // What is mounted there, if anything; an empty id: its volume is not known.
@@ -81,8 +81,7 @@ class Local {
   asio::awaitable<Result<std::string>> publish_attempt(std::string home, std::string attempt,
                                                        Duration limit);
   // sweep::Summary of what was published, as JSON.
-  asio::awaitable<Result<std::string>> sum_up(std::string home, std::size_t index,
-                                              std::uint64_t token, Duration limit);
+  asio::awaitable<Result<std::string>> sum_up(verbs::SumUp what, Duration limit);
 
   // Does the share's server hang? Then nothing is begun on it but to release it
   // (share_watch.hpp).

@@ -34,7 +34,7 @@ verbs::Share Local::of_job() const {
 Local::Answer Local::prepare_share(Duration limit) {
   verbs::PrepareShare verb{.share = of_job(),
                            .user = job_.trainer.user,
-                           .job = job_.folder(),
+                           .job = job_.folder_here(),
                            .holder = run_directory_,
                            .again = prepared_,
                            .identity = job_.is_handed_out(),
@@ -67,7 +67,7 @@ void Local::lay_out(verbs::PrepareShare& verb) const {
 
 Local::Answer Local::release_share(Duration limit) {
   const bool linked = job_.in_container() && !job_.is_handed_out();
-  return carry_out({verbs::ReleaseShare{of_job(), job_.folder(), run_directory_,
+  return carry_out({verbs::ReleaseShare{of_job(), job_.folder_here(), run_directory_,
                                         linked ? link() : std::string()},
                     {}},
                    limit, decide::Unmounted{});
@@ -148,9 +148,8 @@ asio::awaitable<Result<std::string>> Local::publish_attempt(std::string home, st
   return attempt_verb(verbs::PublishAttempt{std::move(home), std::move(attempt)}, limit);
 }
 
-asio::awaitable<Result<std::string>> Local::sum_up(std::string home, std::size_t index,
-                                                   std::uint64_t token, Duration limit) {
-  return attempt_verb(verbs::SumUp{std::move(home), index, token}, limit);
+asio::awaitable<Result<std::string>> Local::sum_up(verbs::SumUp what, Duration limit) {
+  return attempt_verb(std::move(what), limit);
 }
 
 }  // namespace spotter::act

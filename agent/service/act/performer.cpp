@@ -93,8 +93,8 @@ void Performer::finish_local() {
 void Performer::abandon(EffectId id) {
   const auto found = running_.find(id.number);
   if (found != running_.end()) {
-    found->second->emit(asio::cancellation_type::all);
     data_.abandon();
+    asio::co_spawn(context_, end(id.number), asio::detached);
     return;
   }
   const auto queued = std::find_if(waiting_local_.begin(), waiting_local_.end(),
@@ -102,6 +102,17 @@ void Performer::abandon(EffectId id) {
   if (queued == waiting_local_.end()) return;
   waiting_local_.erase(queued);
   answer(id, given_up());
+}
+
+// Between two child processes nothing is reached by a cancellation (io::run() leaves it off): it is
+// repeated until the work has ended.
+asio::awaitable<void> Performer::end(std::uint32_t number) {
+  asio::steady_timer again(context_);
+  for (auto found = running_.find(number); found != running_.end(); found = running_.find(number)) {
+    found->second->emit(asio::cancellation_type::all);
+    again.expires_after(std::chrono::milliseconds(100));
+    co_await again.async_wait(asio::use_awaitable);
+  }
 }
 
 void Performer::answer(EffectId id, Happening what) {
@@ -114,14 +125,16 @@ void Performer::answer(EffectId id, Happening what) {
 // must not find a trainer that ended well, as a second sync does not report what the first one
 // lost.
 void Performer::forget_end() {
-  if (const auto forgotten = supervise::collect(dependencies_.run_directory); !forgotten) {
+  const supervise::Expectation expectation{
+      dependencies_.run_directory, {}, false, dependencies_.gang};
+  if (const auto forgotten = supervise::forget(expectation); !forgotten) {
     spdlog::debug("{}", forgotten.error().message);  // it runs: there is no end to forget
   }
 }
 
-Performer::Answer Performer::unmount(Duration limit) {
+Performer::Answer Performer::unmount(decide::Unmount effect, Duration limit) {
   forget_end();
-  return local_.unmount(limit);
+  return local_.unmount(effect, limit);
 }
 
 Performer::Answer Performer::sync(Duration limit) {
@@ -142,10 +155,10 @@ Performer::Answer Performer::look_at_host(Duration limit) {
   HostLooked seen = *mounted;
   if (const auto* ended = std::get_if<supervise::Ended>(&*supervised)) {
     const supervise::Verdict verdict = supervise::judge(
-        *ended,
-        {dependencies_.run_directory, seen.share ? std::string() : dependencies_.result, false});
+        *ended, {dependencies_.run_directory, seen.share ? std::string() : dependencies_.result,
+                 false, dependencies_.gang});
     seen.trainer = HostLooked::Trainer::Ended;
-    seen.ended = {verdict.success, verdict.stopped_as_asked};
+    seen.ended = {verdict.success, verdict.stopped_as_asked, verdict.unfit_machine};
     if (verdict.success && !dependencies_.result.empty()) {
       auto asking = local_.is_there(dependencies_.result, limit);
       const auto there = co_await std::move(asking);
@@ -224,7 +237,10 @@ Performer::Answer Performer::prepare_share(Duration limit) {
   Happening what = co_await std::move(preparing);
   if (!home_ || !std::holds_alternative<Mounted>(what)) co_return what;
   auto bringing = home_->bring(std::max(until - dependencies_.now(), Duration(1)));
-  co_return co_await std::move(bringing);
+  what = co_await std::move(bringing);
+  const auto* made = std::get_if<Mounted>(&what);
+  if (made != nullptr && made->cleared) forget_end();  // the next session must not find it either
+  co_return what;
 }
 
 asio::awaitable<void> Performer::keep_metrics(Time until) {

@@ -31,6 +31,7 @@ struct Dependencies {
   std::function<void(std::size_t)> history_kept;
   std::string run_directory;
   std::string result;  // absolute path of the declared result, or empty
+  std::string gang;    // the job's name, where it is one of a gang
 };
 
 // Threading: the io_context's one thread. Local work runs one piece at a time, in the order of the
@@ -55,10 +56,11 @@ class Performer {
   void queue(Task task);
   void start(Task task);
   void abandon(decide::EffectId id);
+  asio::awaitable<void> end(std::uint32_t number);
   void answer(decide::EffectId id, decide::Happening what);
   void finish_local();
   void forget_end();
-  Answer unmount(Duration limit);
+  Answer unmount(decide::Unmount effect, Duration limit);
   Answer sync(Duration limit);
   Answer look_at_host(Duration limit);
   Answer verify(decide::VerifyCheckpoints effect, Duration limit);

@@ -18,6 +18,7 @@
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/supervise/spec.hpp"
+#include "agent/supervise/supervisor.hpp"
 #include "agent/systemd/settings.hpp"
 
 namespace spotter::act {
@@ -284,9 +285,10 @@ std::vector<std::string> Trainer::follower() const {
 Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   ::unlink((paths_.run_directory + "/notice").c_str());
   pace({effect.checkpoint_every});
-  if (const auto collected = supervise::collect(paths_.run_directory); !collected) {
+  const auto collected = supervise::collect(paths_.run_directory);
+  // The supervisor waits longer for those that do not end at once, and says so.
+  if (!collected && collected.error().kind != supervise::processes_left)
     co_return unstartable(collected.error().message);
-  }
   auto preparing = environment(limit);
   auto variables = co_await std::move(preparing);
   if (!variables) co_return variables.error();
@@ -306,7 +308,8 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   }
   spec.command = config::in_gang(
       job_, paths_.program,
-      after_fetching(job_, paths_.program, command_line(job_, paths_.program, channels)));
+      after_fetching(job_, paths_.program, command_line(job_, paths_.program, channels)),
+      effect.replaced);
   spec.user = job_.trainer.user;
   spec.environment = std::move(*variables);
   spec.environment.emplace(kEvery, in_seconds(effect.checkpoint_every));
@@ -341,7 +344,12 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   }
   const bool started = result.end == io::ProcessResult::End::Exited && result.status == 0;
   if (started) co_return decide::TrainerStarted{};
-  co_return unstartable(result.errors.empty() ? "the supervisor did not answer" : result.errors);
+  EffectFailed failed =
+      unstartable(result.errors.empty() ? "the supervisor did not answer" : result.errors);
+  const bool exited = result.end == io::ProcessResult::End::Exited;
+  if (exited && result.status == supervise::processes_left_status)
+    failed.failure = Failure::ProcessesLeft;
+  co_return failed;
 }
 
 decide::Happening Trainer::stop(const decide::StopTrainer& effect) {

@@ -1,0 +1,101 @@
+// A home in a bucket before a deadline: what becomes of a write that is under way.
+#include <gtest/gtest.h>
+
+#include "tests/decide/bucket_story.hpp"
+
+namespace spotter::decide {
+namespace {
+
+// The write before it took so long; one is under way, and a newer checkpoint made, when the trainer
+// ends ten seconds after a notice of two minutes.
+struct BehindStory : BucketStory {
+  explicit BehindStory(Duration took) {
+    begin();
+    checkpoint(10);
+    kept(10, took);
+    checkpoint(20);
+    under_way = state.facts.home.keeping;
+    pass(seconds(5));
+    deadline = now + seconds(120);
+    sense(NoticeSeen{InterruptionAction::Terminate, deadline});
+    pass(seconds(10));
+    checkpoint(30);
+    sense(TrainerEnded{false, true});
+  }
+  EffectId under_way;
+  Time deadline;
+};
+
+TEST(Bucket, EndsTheWriteUnderWayForANewerOneThatCanMakeItAlone) {
+  BehindStory story(seconds(60));
+  ASSERT_TRUE(story.did<WriteLedger>());
+  const Time before = story.now;
+  story.wake();
+  EXPECT_EQ(story.now, before);
+  ASSERT_TRUE(story.did<Abandon>());
+  EXPECT_EQ(story.did<Abandon>()->effect, story.under_way);
+  EXPECT_EQ(story.stage(), "closing-ledger");
+  story.answer(LedgerWritten{});
+  EXPECT_EQ(story.asked(), "release-share");
+}
+
+TEST(Bucket, WaitsForTheWriteUnderWayWhileThereIsTimeForBoth) {
+  BehindStory story(seconds(30));
+  EXPECT_FALSE(story.did<Abandon>());
+  const Time ended = story.now;
+  story.wake();
+  EXPECT_GT(story.now, ended + seconds(30));
+  EXPECT_LT(story.now, story.deadline - seconds(40)) << "the newer one needs these";
+  ASSERT_TRUE(story.did<Abandon>()) << "it takes much longer than the one before";
+  EXPECT_EQ(story.did<Abandon>()->effect, story.under_way);
+}
+
+TEST(Bucket, GivesTheNewerOneAllTheTimeOnceTheWriteUnderWayIsThere) {
+  BehindStory story(seconds(30));
+  story.pass(seconds(10));
+  story.kept(20, seconds(30));
+  story.wake();
+  EXPECT_GT(story.now, story.deadline - seconds(5));
+}
+
+TEST(Bucket, LeavesTheWriteUnderWayItsTimeWhereNothingNewerCanMakeIt) {
+  BehindStory story(seconds(100));
+  story.wake();
+  EXPECT_GT(story.now, story.deadline - seconds(5));
+  EXPECT_LT(story.now, story.deadline);
+  ASSERT_TRUE(story.did<Abandon>());
+  EXPECT_EQ(story.did<Abandon>()->effect, story.under_way);
+  story.answer(EffectFailed{Failure::Unavailable, true, {}});
+  EXPECT_EQ(story.asked(), "release-share") << "the next machine need not wait for its lease";
+}
+
+TEST(Bucket, ThatIsWrittenForLongIsReleasedBeforeTheDeadline) {
+  BucketStory story;
+  story.bring();
+  ASSERT_EQ(story.stage(), "counting-attempt");
+  const EffectId asked = story.state.awaited;
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(120)});
+  story.wake();
+  EXPECT_LT(story.now, story.state.facts.exit.notice->deadline);
+  ASSERT_TRUE(story.did<Abandon>());
+  EXPECT_EQ(story.did<Abandon>()->effect, asked);
+  story.answer(EffectFailed{Failure::Abandoned, true, {}});
+  story.answer(EffectFailed{Failure::Unavailable, true, {}});
+  EXPECT_EQ(story.asked(), "release-share");
+}
+
+TEST(Bucket, IsWrittenOnWhenTheNoticeIsWithdrawn) {
+  BucketStory story;
+  story.begin();
+  story.sense(TrainerEnded{true, false});
+  story.answer(StorageSynced{});
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(120)});
+  story.sense(NoticeWithdrawn{});
+  story.wake();
+  EXPECT_EQ(story.asked(), "");
+  story.answer(LedgerWritten{});
+  EXPECT_EQ(story.stage(), "marking-done");
+}
+
+}  // namespace
+}  // namespace spotter::decide
