@@ -30,13 +30,10 @@ void finish_claims(Reader& reader, const Node& root, Job& job) {
                    "needs `claims: {at: s3://bucket/prefix}`: what the experiments have reached is "
                    "compared there. In an array (Batch, Slurm, Kubernetes) each runs to its end");
   if (!job.claims) return;
-  if (const Node* node = child(root, "claims"); node != nullptr && job.storage.in_bucket())
+  const bool in_vain = job.storage.in_bucket() && !job.sweep;
+  if (const Node* node = child(root, "claims"); node != nullptr && in_vain)
     reader.problem(*node, "claims",
-                   job.sweep
-                       ? "does not go with storage.s3 yet: let a scheduler's array number the "
-                         "experiments, each has its home in the bucket; or take storage.efs"
-                       : "is not needed with storage.s3: the home's own head says who may "
-                         "write");
+                   "is not needed with storage.s3: the home's own head says who may write");
   job.claims->at.key += job.name.str() + "/";
   for (std::size_t i = 0; i < root.keys.size() && i < root.items.size(); ++i) {
     if (root.keys[i].text == "claims" && !job.storage.share && !job.sweep) {

@@ -44,6 +44,8 @@ void set_experiment(config::Job& job, std::size_t index, const sweep::Set& set) 
 Result<void, config::Problem> choose_experiment(config::Job& job, const sweep::Variable& variable,
                                                 const FetchSets& fetch) {
   if (job.claims) job.attempt = variable(attempt_variable);
+  if (const auto dash = job.attempt.rfind('-'); dash != job.attempt.npos)
+    job.token = wire::parse_count(job.attempt.substr(dash + 1)).value_or(0);
   if (!job.attempt.empty()) {
     int& tries = job.on_failure.attempts_without_progress;
     tries = std::min(tries, tries_of_an_attempt);

@@ -193,6 +193,7 @@ struct Gang {
   int min = 1;              // fewer do not train
   wire::S3Location at;      // its record lies below it; the key ends with a slash
   Duration lease{60'000};   // a machine that writes nothing for so long counts as dead
+  int copy_every = 0;       // steps between copies of the state in the machines' memory; 0: none
   Duration stall{600'000};  // so long without a step is a hang; 0: nobody looks
 };
 
@@ -224,7 +225,8 @@ struct Job {
   std::optional<Sweep> sweep;
   std::optional<Experiment> experiment;  // of the sweep
   std::optional<Claims> claims;
-  std::string attempt;  // with `claims`: the name of the attempt's folder
+  std::string attempt;      // with `claims`: the name of the attempt's folder
+  std::uint64_t token = 0;  // with `attempt`: of the claim, one more with each holder
   std::optional<Gang> gang;
   std::string member;  // with `gang`: this machine's name in it
   OnFailure on_failure;
@@ -239,11 +241,19 @@ struct Job {
   std::optional<Launch> launch;  // for `spotter launch`; not used by the agent
   std::optional<Fleet> fleet;    // none: taken from the instance's aws:* tags
 
-  // The job's folder on a share; each experiment of a sweep has its own.
+  // The job's folder on a share, and its home's in a bucket; each experiment of a sweep has its
+  // own. In a bucket the home's head says whose turn it is, and all attempts are in one home.
   std::string folder() const {
+    const bool apart = !attempt.empty() && !storage.in_bucket();
     return name.str() + (experiment ? "/" + std::to_string(experiment->index) : "") +
-           (attempt.empty() ? "" : "/" + attempt) + (member.empty() ? "" : "/members/" + member);
+           (apart ? "/" + attempt : "") + (member.empty() ? "" : "/members/" + member);
   }
+  // The same on this machine, below the mount. Working copies of experiments that it claims one
+  // after the other take turns in one folder: its disk need not have room for all of them.
+  std::string folder_here() const {
+    return storage.in_bucket() && !attempt.empty() ? folder_in_turn() : folder();
+  }
+  std::string folder_in_turn() const { return name.str() + "/experiment"; }
   // Where this job is published: below `publish`, which jobs may share. None: nowhere.
   std::optional<wire::S3Location> published_at() const {
     if (!publish) return std::nullopt;
@@ -279,7 +289,7 @@ struct Job {
   bool is_handed_out() const { return claims && attempt.empty(); }
   // The job's home: the volume, or its folder on the share.
   std::string home() const {
-    return storage.share ? storage.share->mount + "/" + folder() : storage.ebs.mount;
+    return storage.share ? storage.share->mount + "/" + folder_here() : storage.ebs.mount;
   }
   // What the trainer works in: the same, or the home that all members of a gang have in common.
   std::string trainers_home() const { return gang ? storage.mount() + "/" + name.str() : home(); }

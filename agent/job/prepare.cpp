@@ -104,7 +104,12 @@ void check_prepare(Reader& reader, const Node& root, const Job& job) {
   for (std::size_t i = 0; i < root.keys.size() && i < root.items.size(); ++i) {
     if (root.keys[i].text != "prepare") continue;
     const Node& list = root.items[i];
-    if (job.storage.share)
+    if (job.storage.in_bucket())
+      reader.problem(list, "prepare",
+                     "fills the volume of storage.ebs; with storage.s3 name the data in "
+                     "`channels:`, which reads it where it is in S3: what is elsewhere is brought "
+                     "there once, as by `aws s3 sync`");
+    else if (job.storage.share)
       reader.problem(list, "prepare",
                      "fills the volume of storage.ebs; a share is filled once, by hand");
     for (std::size_t at = 0; at < job.prepare.size() && at < list.items.size(); ++at)

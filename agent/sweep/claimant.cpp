@@ -33,6 +33,7 @@ Claimant::Orders Claimant::on(Time now, const News& news) {
                           last_->state = Claim::State::Done;
                         },
                         [&](const TrainerFailed& failed) { trainer_ended(failed); },
+                        [&](const TrainerGone& gone) { trainer_gone(gone); },
                         [&](const Leave&) { leave(); }, [](const Tick&) {}},
              news);
   if (last_ && phase_ == Phase::Holding) {
@@ -266,7 +267,7 @@ void Claimant::hold() {
 
 void Claimant::overtaken(const std::string& by) {
   if (training_) orders_.emplace_back(End{"taken over by " + by});
-  training_ = false;
+  training_ = ending_ = false;
   last_.reset();
   if (leaving_) return gone();
   if (purpose_ == Purpose::Take) ++misses_;
@@ -287,11 +288,16 @@ void Claimant::trainer_ended(const TrainerFailed& how) {
 
 void Claimant::end_trainer(const std::string& why) {
   orders_.emplace_back(End{why});
-  give_back();
+  training_ = false;
+  ending_ = true;
+}
+
+void Claimant::trainer_gone(const TrainerGone& gone) {
+  if (ending_ && gone.index == index_ && gone.token == claim_.token) give_back();
 }
 
 void Claimant::give_back() {
-  training_ = false;
+  training_ = ending_ = false;
   last_ = claim_;
   last_->state = Claim::State::Given;
 }

@@ -74,7 +74,9 @@ struct Begin {  // training, until End or `usable_until`
 struct Extend {
   Time usable_until;
 };
-struct End {  // the trainer at once: another machine has, or may have, the experiment
+// The trainer at once: another machine has, or may have, the experiment. Until TrainerGone the
+// claim is kept if it can be: who took it would not wait for what is still on its way to storage.
+struct End {
   std::string why;
 };
 // The experiment has ended: by this agent, or by one that died before it marked it. What follows
@@ -128,13 +130,19 @@ struct TrainerDone {};  // its result is durable
 struct TrainerFailed {
   bool progress;  // since Begin
 };
+// What End asked for is done: nothing of that attempt runs here any more, or brings what it made to
+// its storage.
+struct TrainerGone {
+  std::size_t index;
+  std::uint64_t token;
+};
 struct Leave {};  // a notice: gives back what is held, for at most one lease if S3 refuses
 struct Tick {};
 struct Reply {
   std::uint64_t number;
   Answer answer;
 };
-using News = std::variant<Reply, TrainerDone, TrainerFailed, Leave, Tick>;
+using News = std::variant<Reply, TrainerDone, TrainerFailed, TrainerGone, Leave, Tick>;
 
 class Claimant {
  public:
@@ -186,6 +194,7 @@ class Claimant {
 
   void trainer_ended(const TrainerFailed& how);
   void end_trainer(const std::string& why);
+  void trainer_gone(const TrainerGone& gone);
   void give_back();
   void finished();
   void leave();
@@ -221,6 +230,7 @@ class Claimant {
   std::uint64_t writes_ = 0;
 
   bool training_ = false;
+  bool ending_ = false;  // End was ordered, and the claim is ours as far as is known
   Time usable_until_{};
   std::optional<Claim> last_;  // to be written, as the trainer has ended
   bool leaving_ = false;

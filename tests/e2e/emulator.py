@@ -178,9 +178,8 @@ class Emulator:
     def allow_only(self, job_text):
         """From now on each role may do what `spotter iam roles` gives it for this job, and the user
         `launcher` what `spotter iam launcher` prints; nothing else. Gives back the former's
-        commands: [("put-role-policy", its input)].
-
-        A job that is wrong has no policies, and its agent ends before it asks for anything."""
+        commands: [("put-role-policy", its input)]. A job that is wrong has no policies, and its
+        agent ends before it asks for anything."""
         self.policies += 1
         folder = self.workplace / f"policies-{self.policies}"
         folder.mkdir()
@@ -202,18 +201,20 @@ class Emulator:
             elif role not in self.roles_not_made:
                 self.control("policy", f"role/{role}", *(files or [nothing]))
         if roles:
-            file = folder / "launcher.json"
-            file.write_text(self._iam("launcher", folder).stdout)
-            self.control("policy", "launcher", file)
+            count = re.search(r"to --part ([0-9])", self._iam("launcher", folder, most=1).stderr)
+            files = [folder / f"launcher{one}.json" for one in range(int(count[1]) if count else 1)]
+            for one, file in enumerate(files, 1):
+                file.write_text(self._iam("launcher", folder, "--part", str(one)).stdout)
+            self.control("policy", "launcher", *files)
         return printed
 
-    def _iam(self, document, folder):
+    def _iam(self, document, folder, *options, most=0):
         done = subprocess.run(
             [self.bin / "spotter", "iam", document, folder / "job.yaml", "--account", ec2.ACCOUNT,
-             "--region", ec2.REGION, "--role", ec2.ROLE, *self.iam_options],
+             "--region", ec2.REGION, "--role", ec2.ROLE, *self.iam_options, *options],
             env={**os.environ, "SPOTTER_MOUNT": "/mnt/spotter"}, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=30, check=False)
-        if done.returncode not in (0, 2):
+        if done.returncode not in (most, 0, 2):
             raise Failed(f"spotter iam {document}: {done.stderr}")
         return done
 

@@ -28,6 +28,11 @@ class Answered {
     const auto* begin = last<Begin>();
     return begin == nullptr ? SIZE_MAX : begin->index;
   }
+  void pass(Duration time) { now_ += time; }
+  bool gave_back() const {
+    return std::ranges::any_of(
+        written_, [](const WriteClaim& each) { return each.claim.state == Claim::State::Given; });
+  }
   Listed listing_;
   std::vector<WriteClaim> written_;
 
@@ -66,6 +71,21 @@ TEST(Claimant, TakesLastWhatFailedHere) {
     EXPECT_NE(agent.begun(), failed);
     agent.hear(TrainerDone{});
   }
+}
+
+// Who takes it then would not wait for the end of what this machine still sends.
+TEST(Claimant, KeepsALapsedClaimUntilItsTrainerIsGone) {
+  Answered agent({.experiments = 1, .nonce = "n"});
+  ASSERT_EQ(agent.begun(), 0U);
+  agent.pass(Duration(10 * 60'000));
+  agent.hear(Tick{});
+  ASSERT_FALSE(agent.written_.empty());
+  const std::uint64_t token = agent.written_.back().claim.token;
+  for (const WriteClaim& each : agent.written_) EXPECT_EQ(each.claim.state, Claim::State::Held);
+  agent.hear(TrainerGone{0, token + 1});  // of another attempt
+  EXPECT_EQ(agent.written_.back().claim.state, Claim::State::Held);
+  agent.hear(TrainerGone{0, token});
+  EXPECT_TRUE(agent.gave_back());
 }
 
 // What is listed and read, but not written: a role without s3:PutObject.

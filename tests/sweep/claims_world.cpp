@@ -198,6 +198,7 @@ void World::wake(Machine& machine) {
 void World::obey(Machine& machine, Claimant::Orders orders) {
   for (auto& order : orders) {
     if (const auto* request = std::get_if<Request>(&order)) {
+      judge_giving(machine, *request);
       carry(machine, *request);
     } else if (const auto* hint = std::get_if<Mark>(&order)) {
       ++figures_.requests;
@@ -214,11 +215,32 @@ void World::obey(Machine& machine, Claimant::Orders orders) {
         at(now_ + uniform(10, 2000), [this, ended] { mark(ended); });
     } else if (std::holds_alternative<End>(order)) {
       if (machine.training) stop_trainer(machine);
+      bring(machine);
     } else if (const auto* complaint = std::get_if<Complaint>(&order)) {
       break_promise(complaint->text);
     }
   }
   wake(machine);
+}
+
+// What the trainer made goes to its storage, which may take as long as its agent may live on.
+void World::bring(Machine& machine) {
+  const TrainerGone gone{machine.index, machine.token};
+  machine.brings = gone;
+  at(now_ + uniform(0, 40'000), [this, &machine, gone] {
+    if (!machine.alive) return;
+    machine.brings.reset();
+    hear(machine, gone);
+  });
+}
+
+void World::judge_giving(const Machine& machine, const Request& request) {
+  const auto* write = std::get_if<WriteClaim>(&request.ask);
+  if (write == nullptr || write->claim.state != Claim::State::Given) return;
+  const auto& brings = machine.brings;
+  if (brings && brings->token == write->claim.token && brings->index == write->index)
+    break_promise("experiment " + std::to_string(write->index) +
+                  " is given back while what it made is on its way");
 }
 
 // --- the trainer and its supervisor

@@ -102,6 +102,7 @@ class World {
     std::uint32_t judged = 0;      // rungs, as EarlyStop counts them
     std::uint64_t generation = 0;  // of the trainer, so that old events are known
     std::uint64_t wakes = 0;
+    std::optional<TrainerGone> brings;  // the attempt that was ended and is not gone yet
   };
   struct Object {
     std::string body, etag;
@@ -148,6 +149,8 @@ class World {
   Moment report_every() const;
   bool ends_early(Machine& machine);
   void save(Machine& machine);
+  void bring(Machine& machine);
+  void judge_giving(const Machine& machine, const Request& request);
   void stop_trainer(Machine& machine);
   Time clock(const Machine& machine) const;
   bool good_clock(const Machine& machine) const;

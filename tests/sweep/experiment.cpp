@@ -82,7 +82,8 @@ TEST(Experiment, OfASweepThatStopsEarlyIsClaimed) {
       choose_with({{"AWS_BATCH_JOB_ARRAY_INDEX", "2"}, {"AWS_BATCH_JOB_ARRAY_SIZE", "3"}});
   ASSERT_FALSE(of_array);
   EXPECT_NE(of_array.error().message.find("remove sweep.stop"), std::string::npos);
-  EXPECT_TRUE(choose_with({{"SPOTTER_EXPERIMENT", "2"}, {"SPOTTER_ATTEMPT", "attempt-1"}}));
+  EXPECT_TRUE(choose_with({{"SPOTTER_EXPERIMENT", "2"}, {"SPOTTER_ATTEMPT", "attempt-12"}}));
+  EXPECT_EQ(job.token, 12U);
 }
 
 TEST(Experiment, OfAJobWithoutASweepIsNone) {

@@ -7,9 +7,12 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+import fake_trainer
 from s3 import REGION, S3Test
 
 SPOTTER = os.environ.get("SPOTTER_PATH", "build/release/bin/spotter")
@@ -44,13 +47,15 @@ class Results(S3Test):
         if done:
             self.write(f"{index}/DONE", "{}")
 
+    def environment(self):
+        return {"PATH": os.environ["PATH"], "HOME": str(self.place), "AWS_REGION": REGION,
+                "AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000", "AWS_MAX_ATTEMPTS": "2",
+                "AWS_SECRET_ACCESS_KEY": "emulator-secret",
+                "AWS_ENDPOINT_URL_S3": self.served.api}
+
     def results(self, *words, status=0, place=None):
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self.place), "AWS_REGION": REGION,
-                       "AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000", "AWS_MAX_ATTEMPTS": "2",
-                       "AWS_SECRET_ACCESS_KEY": "emulator-secret",
-                       "AWS_ENDPOINT_URL_S3": self.served.api}
-        done = subprocess.run((SPOTTER, "sweep", "results", *words), env=environment, text=True,
-                              capture_output=True, timeout=120, check=False,
+        done = subprocess.run((SPOTTER, "sweep", "results", *words), env=self.environment(),
+                              text=True, capture_output=True, timeout=120, check=False,
                               cwd=place or self.place)
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done
@@ -179,6 +184,47 @@ class Results(S3Test):
         self.assertIn("00000.result: not JSON", done.stderr)
         self.assertIn("there is no experiment at",
                       self.results("--from", f"s3://{self.bucket}/other", status=1).stderr)
+
+    def home(self, index, curve):
+        """One in the bucket, as Spotter commits it."""
+        files = [{"path": path, "bytes": len(data), "mtime_ns": 0, "epoch": 1,
+                  "sum": fake_trainer.xxh3_128(data), "data": data}
+                 for path, data in ((".spotter/ledger.json", b'{"seconds":60,"trainers":1}'),
+                                    ("metrics.jsonl", curve))]
+        place = f"kept/homes/tuning/{index}/"
+        for each in files:
+            self.put(f"{place}data/1/{each['sum']}-{each['bytes']}", each.pop("data"))
+        body = json.dumps({"format": 1, "job": f"tuning-{index}", "files": files},
+                          separators=(",", ":"))[:-1]
+        manifest = f"manifests/1-{fake_trainer.xxh3_128(body.encode())}.json"
+        self.put(place + manifest, f'{body},"xxh3_128":"'
+                                   f'{fake_trainer.xxh3_128(body.encode())}"}}\n'.encode())
+        head = {"version": 1, "epoch": 1, "state": "done", "holder": "i-1", "commits": 1,
+                "job": f"tuning-{index}", "manifest": manifest, "bytes": len(curve)}
+        self.put(f"kept/heads/tuning/{index}/head.json", json.dumps(head).encode())
+
+    def test_of_many_homes_not_all_curves_are_kept_at_once(self):
+        homes, most = 160, 150 << 20
+        curve = "".join(json.dumps({"step": step, "loss": 1 / (step + 1), "time": step,
+                                    "unknown": "x" * 16_000}) + "\n" for step in range(100))
+        for index in range(homes):
+            self.home(index, curve.encode())
+        self.assertGreater(homes * len(curve), 1.5 * most)
+        self.job.write_text(
+            f"job: tuning\nstorage: {{s3: 's3://{self.bucket}/kept'}}\n"
+            f"trainer: {{command: 'true'}}\nsweep: {{grid: {{lr: {list(range(homes))}}}}}\n")
+        with open(self.place / "rows", "w+", encoding="utf-8") as output:
+            child = subprocess.Popen((SPOTTER, "sweep", "results", "--csv", "-"), cwd=self.place,
+                                     env=self.environment(), stdout=output)
+            _, status, used = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            output.seek(0)
+            rows = list(csv.DictReader(output))
+        self.assertEqual(child.returncode, 0)
+        self.assertEqual({(row["state"], row["step"], row["loss"]) for row in rows},
+                         {("done", "99", "0.01")})
+        self.assertEqual(len(rows), homes)
+        self.assertLess(used.ru_maxrss << 10, most)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ std::string Attempts::name(std::size_t index) const {
 }
 
 asio::awaitable<Result<void>> Attempts::mount_storage() {
-  if (!job_.storage.share) co_return Result<void>();
+  if (!in_folders()) co_return Result<void>();
   auto preparing = local_.prepare_share(policy_.prepare_share);
   const decide::Happening answer = co_await std::move(preparing);
   const auto* failed = std::get_if<decide::EffectFailed>(&answer);
@@ -36,43 +36,76 @@ asio::awaitable<Result<void>> Attempts::mount_storage() {
 
 sweep::Owner Attempts::owner() const {
   const std::string storage = config::storage_name(job_);
-  // With a volume for each experiment, no other job has the tag by which volumes are found.
-  return {job_.storage.share ? local_.home_id() : storage, storage};
+  // With a volume for each experiment, no other job has the tag by which volumes are found; and a
+  // bucket's prefix has one home of a name.
+  return {in_folders() ? local_.home_id() : storage, storage};
 }
 
 asio::awaitable<void> Attempts::release_storage() {
-  if (!job_.storage.share) co_return;
+  if (!in_folders()) co_return;
   auto releasing = local_.release_share(policy_.release_share);
   co_await std::move(releasing);
 }
 
 asio::awaitable<Result<std::string>> Attempts::find_parent(sweep::FindParent ask) {
-  if (!job_.storage.share) co_return std::string();
+  if (!in_folders()) co_return std::string();
   auto finding = local_.find_parent(home(ask.index), ask.token, policy_.look);
   co_return co_await std::move(finding);
 }
 
 asio::awaitable<Result<std::string>> Attempts::begin(sweep::Begin begin) {
-  if (!job_.storage.share) co_return std::string();
+  if (!in_folders()) co_return std::string();
   auto copying = local_.begin_attempt(home(begin.index), attempt_name(begin.token), begin.parent,
                                       policy_.verify);
   co_return co_await std::move(copying);
 }
 
 asio::awaitable<Result<std::string>> Attempts::publish(sweep::Published published) {
-  if (!job_.storage.share || !published.done) co_return std::string();
+  if (!in_folders() || !published.done) co_return std::string();
   auto linking =
       local_.publish_attempt(home(published.index), attempt_name(published.token), policy_.ledger);
   co_return co_await std::move(linking);
 }
 
-asio::awaitable<std::string> Attempts::sum_up(sweep::Published published) {
-  if (!job_.storage.share) co_return "";
-  auto asking =
-      local_.sum_up(home(published.index), published.index, published.token, policy_.ledger);
+std::optional<std::string> Attempts::home_in_bucket(std::size_t index) const {
+  auto home = job_.kept_at();
+  if (!home) return std::nullopt;
+  if (job_.sweep) home->key += std::to_string(index) + "/";
+  return wire::to_url(*home);
+}
+
+asio::awaitable<void> Attempts::end(sweep::Begin begun) {
+  const auto home = home_in_bucket(begun.index);
+  if (!home) co_return;
+  auto asking = local_.sum_up({.path = job_.storage.mount() + "/" + job_.folder_in_turn(),
+                               .index = begun.index,
+                               .token = begun.token,
+                               .copy_of = *home},
+                              policy_.ledger);
   const auto text = co_await std::move(asking);
+  if (text) read_[begun.index] = {begun.token, *text};
+}
+
+// What a copy here says of an experiment that was ended elsewhere may be old.
+asio::awaitable<std::string> Attempts::sum_up(sweep::Published published) {
+  Result<std::string> text = std::string();
+  if (const auto read = read_.extract(published.index);
+      !read.empty() && read.mapped().token == published.token)
+    text = std::move(read.mapped().text);
+  if (in_folders()) {
+    auto asking = local_.sum_up({.path = home(published.index),
+                                 .index = published.index,
+                                 .token = published.token,
+                                 .copy_of = {}},
+                                policy_.ledger);
+    text = co_await std::move(asking);
+  }
   auto summary = text ? sweep::parse_summary(*text) : tl::unexpected(text.error());
-  if (!summary) co_return "";
+  const bool done = summary && summary->state == sweep::Summary::State::Done;
+  if (!summary || (published.done && !done && !in_folders())) co_return "";
+  // The copy is another's soon.
+  if (!summary->model.empty() && !in_folders())
+    if (const auto home = home_in_bucket(published.index)) summary->model = *home;
   if (published.index < sets_.size()) summary->parameters = sets_[published.index];
   if (!published.done) summary->state = sweep::Summary::State::Failed;
   co_return sweep::to_json(*summary);

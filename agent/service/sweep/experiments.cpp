@@ -1,17 +1,20 @@
 #include "agent/service/sweep/experiments.hpp"
 
 #include <spdlog/spdlog.h>
+#include <sysexits.h>
 
 #include <csignal>
 #include <filesystem>
 
 #include "agent/io/files.hpp"
+#include "agent/io/log.hpp"
 #include "agent/service/service.hpp"
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/here.hpp"
 #include "agent/supervise/lease.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/sweep/claim.hpp"
+#include "agent/wire/events.hpp"
 
 namespace spotter {
 namespace {
@@ -20,22 +23,35 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "of-";  // short, as sockets are below it
 constexpr Duration kBetweenLooks{200};
-constexpr int kMostPauses = 1500;        // five minutes
 constexpr int kPausesUntilKilled = 150;  // 30 s: its trainer is dead already
 
 bool has_trainer(const std::string& directory) {
   const auto seen = supervise::look(directory);
-  return seen && (std::holds_alternative<supervise::Running>(*seen) ||
-                  std::holds_alternative<supervise::Starting>(*seen));
+  if (!seen) return supervise::has_supervisor(directory);
+  return std::holds_alternative<supervise::Running>(*seen) ||
+         std::holds_alternative<supervise::Starting>(*seen);
+}
+
+// Fails as long as something of a trainer is left there, also of one whose supervisor has ended.
+// What cannot be read names nobody who could be waited for.
+Result<void> be_over(const std::string& directory) {
+  if (has_trainer(directory)) return failure("the trainer in " + directory + " has not ended");
+  auto gone = supervise::collect(directory);
+  if (gone) gone = supervise::nobody_left(directory);
+  if (gone || gone.error().kind == supervise::processes_left) return gone;
+  spdlog::warn("{} is removed although it cannot be read: {}", directory, gone.error().message);
+  return {};
 }
 
 }  // namespace
 
-Experiments::Experiments(asio::io_context& context, std::string job_file, std::string directory)
+Experiments::Experiments(asio::io_context& context, std::string job_file, std::string directory,
+                         Duration patience)
     : context_(context),
       job_file_(std::move(job_file)),
       directory_(std::move(directory)),
-      child_(context) {}
+      child_(context),
+      patience_(patience) {}
 
 asio::awaitable<void> Experiments::pause() {
   asio::steady_timer timer(context_, kBetweenLooks);
@@ -44,20 +60,26 @@ asio::awaitable<void> Experiments::pause() {
 
 // An agent that loses its parent releases the job; a trainer that loses its agent does not end by
 // itself.
-asio::awaitable<void> Experiments::remove(std::string directory) {
-  for (int pauses = 0;; ++pauses) {
+asio::awaitable<void> Experiments::remove(std::string directory, Clock::time_point until) {
+  for (bool first = true;; first = false) {
     const bool taken = Service::is_taken(directory);
     if (!taken && has_trainer(directory)) (void)supervise::kill(directory);
-    if (!taken && !has_trainer(directory)) break;
-    if (pauses == 0) spdlog::info("waiting for the processes that still run in {}", directory);
-    if (pauses == kMostPauses) {
-      spdlog::error("the processes in {} do not end: their lease will end them", directory);
+    Result<void> over = failure("an agent is still at work in " + directory);
+    if (!taken) over = be_over(directory);
+    if (over) break;
+    if (hurried_ && !busy_) co_return;
+    if (first) spdlog::info("waiting for the processes that still run in {}", directory);
+    if (Clock::now() >= until) {
+      stuck_ = true;
+      io::note(wire::event("machine-unfit"), spdlog::level::err,
+               "what ran in {} may write where the next experiment would: this machine begins "
+               "none: {}",
+               directory, over.error().message);
       co_return;
     }
     auto waiting = pause();
     co_await std::move(waiting);
   }
-  (void)supervise::collect(directory);
   std::error_code ignored;
   fs::remove_all(directory, ignored);
 }
@@ -69,9 +91,11 @@ asio::awaitable<void> Experiments::clear() {
     const std::string name = entry.path().filename();
     if (name.starts_with(kPrefix)) left.push_back(entry.path());
   }
+  const auto until = Clock::now() + patience_;
   for (const std::string& each : left) {
-    auto removing = remove(each);
+    auto removing = remove(each, until);
     co_await std::move(removing);
+    if (stuck_ || hurried_) co_return;
   }
 }
 
@@ -98,6 +122,7 @@ asio::awaitable<int> Experiments::run(Turn turn) {
     co_await std::move(waiting);
   }
   if (!is_on(turn)) co_return -1;
+  if (stuck_) co_return EX_UNAVAILABLE;
   const std::string here = run_directory_;
   const std::map<std::string, std::string> variables = {
       {"SPOTTER_EXPERIMENT", std::to_string(index_)},
@@ -118,7 +143,7 @@ asio::awaitable<int> Experiments::run(Turn turn) {
   }
   auto waiting = child_.wait();
   const int status = co_await std::move(waiting);
-  auto removing = remove(here);
+  auto removing = remove(here, Clock::now() + patience_);
   co_await std::move(removing);
   busy_ = false;
   co_return status;

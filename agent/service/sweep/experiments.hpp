@@ -2,6 +2,7 @@
 // run directory, under a lease. One at a time.
 #pragma once
 
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <string>
@@ -13,11 +14,18 @@ namespace spotter {
 
 class Experiments {
  public:
-  // `directory`: has each experiment's run directory.
-  Experiments(asio::io_context& context, std::string job_file, std::string directory);
+  // `directory`: has each experiment's run directory. `patience`: with processes that do not end.
+  Experiments(asio::io_context& context, std::string job_file, std::string directory,
+              Duration patience = std::chrono::minutes(5));
 
-  // Ends and removes what an earlier worker left. Returns when it is gone.
+  // Ends and removes what an earlier worker left. Returns when it is gone, or is_stuck(), or soon
+  // after hurry().
   asio::awaitable<void> clear();
+  void hurry() { hurried_ = true; }
+  // Processes of an experiment could not be ended, not even by SIGKILL, such as a trainer that
+  // waits for a device for ever: they may still write where the next one would. Nothing begins here
+  // any more.
+  bool is_stuck() const { return stuck_; }
 
   // Begins a new turn, which ends the previous one. It may train until `usable_until`.
   using Turn = std::uint64_t;
@@ -26,7 +34,7 @@ class Experiments {
   bool is_on(Turn turn) const { return turn == turn_; }
 
   // Starts the agent once the previous one is gone, and waits for its end. Returns its exit status
-  // (-1: it could not be started). REQUIRES: is_on(turn).
+  // (-1: it could not be started; EX_UNAVAILABLE, too, if is_stuck()). REQUIRES: is_on(turn).
   asio::awaitable<int> run(Turn turn);
 
   // The agent of the current turn was started, and run() has not returned.
@@ -42,7 +50,8 @@ class Experiments {
   const std::string& run_directory() const { return run_directory_; }
 
  private:
-  asio::awaitable<void> remove(std::string directory);
+  using Clock = std::chrono::steady_clock;
+  asio::awaitable<void> remove(std::string directory, Clock::time_point until);
   asio::awaitable<void> kill_in_time();
   asio::awaitable<void> pause();
 
@@ -50,6 +59,9 @@ class Experiments {
   std::string job_file_;
   std::string directory_;
   Child child_;
+  Duration patience_;
+  bool stuck_ = false;
+  bool hurried_ = false;
   bool busy_ = false;  // an agent runs, or processes that it left
   Turn turn_ = 0;
   Turn at_work_ = 0;  // the agent that was started last

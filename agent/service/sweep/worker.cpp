@@ -1,87 +1,22 @@
 #include "agent/service/sweep/worker.hpp"
 
 #include <spdlog/spdlog.h>
-#include <sysexits.h>
 #include <systemd/sd-daemon.h>
 
 #include <csignal>
-#include <functional>
 #include <iostream>
-#include <memory>
 
-#include "agent/aws/formats/batch_values.hpp"
-#include "agent/io/clock.hpp"
 #include "agent/io/log.hpp"
-#include "agent/service/machine.hpp"
 #include "agent/service/observe/status.hpp"
-#include "agent/service/service.hpp"
 #include "agent/service/settings.hpp"
-#include "agent/service/sweep/attempts.hpp"
-#include "agent/service/sweep/claims.hpp"
-#include "agent/service/sweep/experiments.hpp"
+#include "agent/service/sweep/worker_parts.hpp"
 #include "agent/supervise/here.hpp"
 #include "agent/sweep/sweep_sets.hpp"
 #include "agent/wire/events.hpp"
 
 namespace spotter {
-namespace {
 
-using spdlog::level::err;
 using wire::event;
-constexpr Duration kPause{5'000};  // before a retry
-constexpr int kFailuresOfAMachine = 3;
-constexpr int kIdleLooks = 5;  // a lease apart: about as long as an unrenewed claim is valid
-
-class Worker {
- public:
-  Worker(asio::io_context& context, config::Job job, std::vector<sweep::Set> sets,
-         const std::string& job_file);
-  int run();
-
- private:
-  asio::awaitable<void> run_sessions();
-  asio::awaitable<void> pause(Duration duration = kPause);
-  using Try = std::function<asio::awaitable<Result<void>>()>;
-  asio::awaitable<bool> retry_until_done(std::string trouble, Try attempt);
-  asio::awaitable<void> retry_storage();
-
-  void claim(std::vector<bool> near);
-  void carry_out(const sweep::Order& order);
-  void begin_leaving(bool at_once);
-  asio::awaitable<void> find_parent(std::uint64_t number, sweep::FindParent ask);
-  asio::awaitable<void> train(sweep::Begin begin, Experiments::Turn turn);
-  void ended(std::size_t index, int status);
-  asio::awaitable<void> publish(sweep::Published published);
-  void idle(std::size_t unfinished);
-
-  asio::awaitable<bool> leave();                                           // true: for good
-  asio::awaitable<bool> leave_fleet(std::optional<std::uint32_t> needed);  // false: it stays
-  void noticed(const decide::Happening& what);
-  void await_signal();
-  void say(const std::string& words);
-  void show() const;
-
-  asio::io_context& context_;
-  config::Job job_;
-  decide::Policy policy_;
-  std::string run_directory_;
-  Machine machine_;
-  Attempts attempts_;
-  Experiments experiments_;
-  asio::signal_set signals_;
-  Service service_;
-  std::string words_, trouble_;  // for `spotter status`
-  std::unique_ptr<Claims> claims_;
-  int publishing_ = 0;  // experiments
-  int idle_looks_ = 0;
-  int failures_ = 0;  // consecutive ones on this machine
-  // Why this machine releases what it holds, if it does.
-  enum class Leaving : std::uint8_t { No, Again, Asked, Interrupted, NothingFree, AllDone, Broken };
-  Leaving leaving_ = Leaving::No;
-  std::size_t unfinished_ = 0;  // of NothingFree: running elsewhere
-  Time deadline_{};             // of Interrupted
-  int exit_status_ = 0;
-};
 
 Worker::Worker(asio::io_context& context, config::Job job, std::vector<sweep::Set> sets,
                const std::string& job_file)
@@ -133,207 +68,19 @@ asio::awaitable<void> Worker::retry_storage() {
   (void)co_await std::move(bringing);
 }
 
-void Worker::claim(std::vector<bool> near) {
-  idle_looks_ = failures_ = 0;
-  machine_.set_idle(false);
-  auto settings = claim_settings(job_, attempts_.count(), machine_.name());
-  settings.near = std::move(near);
-  claims_->begin(std::move(settings));
-}
-
-void Worker::carry_out(const sweep::Order& order) {
-  if (const auto* begin = std::get_if<sweep::Begin>(&order)) {
-    idle_looks_ = 0;
-    const auto turn = experiments_.begin(begin->index, begin->token, begin->usable_until);
-    asio::co_spawn(context_, train(*begin, turn), io::rethrow);
-  } else if (const auto* extended = std::get_if<sweep::Extend>(&order)) {
-    experiments_.extend(extended->usable_until);
-  } else if (const auto* end = std::get_if<sweep::End>(&order)) {
-    io::note(event("claim-lost"), err, "the claim is lost ({}): the trainer is killed", end->why);
-    experiments_.end();
-    if (leaving_ != Leaving::No)
-      asio::post(context_, [this] { begin_leaving(false); });  // its end is no outcome
-  } else if (const auto* published = std::get_if<sweep::Published>(&order)) {
-    ++publishing_;
-    asio::co_spawn(context_, publish(*published), io::rethrow);
-  } else if (const auto* nothing = std::get_if<sweep::Idle>(&order)) {
-    idle(nothing->unfinished);
-  }
-}
-
-// Not from within an order. A running trainer ends first (`at_once` asks it to), then this goes on.
-void Worker::begin_leaving(bool at_once) {
-  if (experiments_.is_at_work()) {
-    if (at_once) experiments_.stop();
-  } else if (claims_) {
-    experiments_.withdraw();
-    claims_->deliver(sweep::Leave{});
-  }
-}
-
-asio::awaitable<void> Worker::find_parent(std::uint64_t number, sweep::FindParent ask) {
-  auto finding = attempts_.find_parent(ask);
-  const auto parent = co_await std::move(finding);
-  if (!parent) {
-    spdlog::warn("{}", parent.error().message);
-    auto retrying = retry_storage();
-    co_await std::move(retrying);
-  }
-  sweep::Answer answer = sweep::NoAnswer{};
-  if (parent) answer = sweep::Parent{*parent};
-  claims_->deliver(sweep::Reply{number, std::move(answer)});
-}
-
-asio::awaitable<void> Worker::train(sweep::Begin begin, Experiments::Turn turn) {
-  say(attempts_.name(begin.index) + " is ours" +
-      (begin.parent.empty() ? "" : ", and goes on where " + begin.parent + " was"));
-  while (experiments_.is_on(turn)) {
-    auto beginning = attempts_.begin(begin);
-    const auto begun = co_await std::move(beginning);
-    if (begun) break;
-    say("cannot begin: " + begun.error().message);
-    auto retrying = retry_storage();
-    co_await std::move(retrying);
-  }
-  if (!experiments_.is_on(turn)) co_return;
-  auto running = experiments_.run(turn);
-  const int status = co_await std::move(running);
-  if (experiments_.is_on(turn)) ended(begin.index, status);
-}
-
-void Worker::ended(std::size_t index, int status) {
-  if (status == 0) {
-    failures_ = 0;
-    claims_->deliver(sweep::TrainerDone{});
-    if (leaving_ != Leaving::No) claims_->deliver(sweep::Leave{});
-    return;
-  }
-  const bool interrupted = status == wire::interrupted_exit_code;
-  const bool wrong = status == 2;
-  const bool unable = status == EX_UNAVAILABLE;  // not the experiment's fault
-  if (wrong) exit_status_ = 2;
-  if (unable)
-    io::note(event("machine-unfit"), err, "it cannot run here: {}", attempts_.name(index));
-  if (!interrupted && !wrong && !unable) {
-    io::note(event("experiment-failed"), err, "{} failed here (exit status {})",
-             attempts_.name(index), status);
-    claims_->deliver(sweep::TrainerFailed{false});
-    if (++failures_ < kFailuresOfAMachine) return;
-    io::note(event("machine-unfit"), err, "{} failures in a row: it claims no more", failures_);
-  }
-  if (leaving_ == Leaving::No)
-    leaving_ = interrupted ? Leaving::Again : wrong ? Leaving::Asked : Leaving::Broken;
-  claims_->deliver(sweep::Leave{});
-}
-
-asio::awaitable<void> Worker::publish(sweep::Published published) {
-  const std::string name = attempts_.name(published.index);
-  for (;;) {
-    auto linking = attempts_.publish(published);
-    const auto done = co_await std::move(linking);
-    if (done) break;
-    spdlog::error("{} is done, but its result cannot be published yet: {}", name,
-                  done.error().message);
-    if (leaving_ == Leaving::Interrupted || leaving_ == Leaving::Asked) {  // for another machine
-      --publishing_;
-      co_return;
-    }
-    auto retrying = retry_storage();
-    co_await std::move(retrying);
-  }
-  auto summing = attempts_.sum_up(published);
-  claims_->mark_ended(published.index, co_await std::move(summing));
-  say(name + (published.done ? " is done" : " has failed too often"));
-  --publishing_;
-}
-
-void Worker::idle(std::size_t unfinished) {
-  if (leaving_ != Leaving::No) return;
-  unfinished_ = unfinished;
-  if (unfinished == 0) {
-    leaving_ = Leaving::AllDone;
-  } else if (++idle_looks_ < kIdleLooks) {
-    if (idle_looks_ > 1) return;
-    return say("nothing is free: others are at work on the last " + std::to_string(unfinished));
-  } else {
-    leaving_ = Leaving::NothingFree;
-  }
-  asio::post(context_, [this] { begin_leaving(false); });
-}
-
-// Returns when the machine ends: if restarted before, it would claim what it cannot finish.
-asio::awaitable<bool> Worker::leave_fleet(std::optional<std::uint32_t> needed) {
-  auto leaving = machine_.leave_fleet(needed);
-  if (!co_await std::move(leaving)) co_return false;
-  say("this machine leaves the fleet");
-  while (leaving_ != Leaving::Asked) {
-    auto waiting = pause(std::chrono::seconds(1));
-    co_await std::move(waiting);
-  }
-  co_return true;
-}
-
-asio::awaitable<bool> Worker::leave() {
-  const Leaving why = std::exchange(leaving_, Leaving::No);
-  machine_.set_idle(true);
-  if (claims_->are_foreign()) exit_status_ = 2;
-  if (why == Leaving::Asked || claims_->are_foreign()) co_return true;
-  if (why == Leaving::AllDone) {
-    say("all " + std::to_string(attempts_.count()) + " have ended: the fleet is cancelled");
-    auto cancelling = retry_until_done("everything has ended, but the fleet is not cancelled",
-                                       [this] { return machine_.cancel_fleet(); });
-    co_await std::move(cancelling);
-    co_return true;
-  }
-  if (why == Leaving::NothingFree) {
-    auto leaving = leave_fleet(static_cast<std::uint32_t>(unfinished_));
-    if (co_await std::move(leaving)) co_return true;
-    // In no fleet, or in one that needs it: waits until an experiment is given back.
-  }
-  if (why == Leaving::Broken) {
-    exit_status_ = 1;
-    auto leaving = leave_fleet(std::nullopt);
-    co_await std::move(leaving);
-    co_return true;
-  }
-  Duration wait = why == Leaving::NothingFree ? job_.claims->lease : kPause;
-  if (why == Leaving::Interrupted) {
-    say("releasing the work: the instance is about to end");
-    wait = std::max(kPause, deadline_ + policy_.spared_after - now());
-  }
-  for (const Time until = now() + wait; now() < until && leaving_ == Leaving::No;) {
-    auto waiting = pause(std::chrono::seconds(1));
-    co_await std::move(waiting);
-  }
-  co_return leaving_ == Leaving::Asked;
-}
-
-void Worker::noticed(const decide::Happening& what) {
-  const auto* notice = std::get_if<decide::NoticeSeen>(&what);
-  if (notice == nullptr || leaving_ == Leaving::Asked) return;
-  leaving_ = Leaving::Interrupted;
-  deadline_ = notice->deadline;
-  begin_leaving(false);  // a running trainer gets the notice, too
-}
-
-void Worker::await_signal() {
-  signals_.async_wait([this](boost::system::error_code error, int) {
-    if (error) return;
-    say("asked to stop: releasing the work");
-    leaving_ = Leaving::Asked;
-    begin_leaving(true);
-    await_signal();
-  });
-}
-
 asio::awaitable<void> Worker::run_sessions() {
   say("looking around");
   auto learning = machine_.learn(policy_.identity_tries);
   co_await std::move(learning);
-  auto clearing = experiments_.clear();
-  co_await std::move(clearing);
   auto watching = machine_.watch();
   asio::co_spawn(context_, std::move(watching), io::rethrow);
+  auto clearing = experiments_.clear();
+  co_await std::move(clearing);
+  if (experiments_.is_stuck()) {
+    auto leaving = leave_unfit();
+    co_await std::move(leaving);
+    co_return context_.stop();
+  }
   auto bringing =
       retry_until_done("the storage is not there", [this] { return attempts_.mount_storage(); });
   const bool brought = co_await std::move(bringing);
@@ -377,8 +124,6 @@ int Worker::run() {
   sd_notify(0, "STOPPING=1");
   return exit_status_;
 }
-
-}  // namespace
 
 int work(config::Job job, const std::string& job_file) {
   auto sets =

@@ -1,12 +1,16 @@
 #include "agent/tools/sweep/results_gather.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "agent/aws/formats/s3.hpp"
 #include "agent/aws/s3/objects.hpp"
 #include "agent/host/summary.hpp"
 #include "agent/sweep/claim.hpp"
+#include "agent/tools/sweep/results_homes.hpp"
 
 namespace spotter::command {
 namespace {
@@ -96,6 +100,16 @@ Result<Summary> of_claim(const std::string& text) {
   return summary;
 }
 
+// What the claim says of the end counts, and what the home says of all else: of a machine that
+// ended between the two the home is done, and the claim is held, or given back.
+Summary of_both(const std::map<std::size_t, Summary>& claimed, std::size_t index, Summary home) {
+  const auto claim = claimed.find(index);
+  const bool ended = claim != claimed.end() && (claim->second.state == Summary::State::Done ||
+                                                claim->second.state == Summary::State::Failed);
+  if (ended) home.state = claim->second.state;
+  return home;
+}
+
 }  // namespace
 
 Result<Gathered> results_in_folder(const fs::path& folder, const Sets& sets) {
@@ -121,7 +135,8 @@ Result<Gathered> results_in_folder(const fs::path& folder, const Sets& sets) {
   return complete(std::move(found), std::move(warnings), sets);
 }
 
-Result<Gathered> results_in_bucket(const wire::S3Location& prefix, const Sets& sets) {
+Result<Gathered> results_in_bucket(const wire::S3Location& prefix, const Sets& sets,
+                                   const std::optional<config::Job>& job) {
   wire::S3Location folder = prefix;
   if (!folder.key.empty() && !folder.key.ends_with('/')) folder.key += '/';
   s3::Client client({.environment = act::Environment::of_this_process()});
@@ -145,24 +160,39 @@ Result<Gathered> results_in_bucket(const wire::S3Location& prefix, const Sets& s
   for (const auto& [index, key] : listed->results)
     fetch(index, key, [](const std::string& text) { return sweep::parse_summary(text); });
   while (client.under_way() > 0) client.turn(std::chrono::seconds(1));
+  if (job && job->storage.in_bucket()) {
+    std::set<std::size_t> known;
+    for (const auto& result : listed->results) known.insert(result.first);
+    InHomes homes = read_homes(client, *job, known);
+    for (auto& [index, summary] : homes.found) found[index] = of_both(found, index, summary);
+    std::ranges::move(homes.warnings, std::back_inserter(warnings));
+  }
   return complete(std::move(found), std::move(warnings), sets);
+}
+
+Result<Gathered> results_in_homes(const config::Job& job, const Sets& sets) {
+  s3::Client client({.environment = act::Environment::of_this_process()});
+  InHomes homes = read_homes(client, job, {});
+  // Where none could be read the sets alone would look like experiments that have not begun.
+  if (homes.found.empty() && !homes.warnings.empty()) return failure(homes.warnings.front());
+  if (homes.found.empty())
+    return failure("there is no experiment's home in " + wire::to_url(*job.kept_at()));
+  return complete(std::move(homes.found), std::move(homes.warnings), sets);
 }
 
 Result<std::string> place_of_results(const config::Job& job) {
   std::error_code error;
   const auto& share = job.storage.share;
   const fs::path folder = fs::path(share ? share->mount : "") / job.name.str();
-  if (share && fs::is_directory(folder, error)) return folder.string();
+  // Of a bucket there are only working copies here, and not of all experiments.
+  const bool copies = job.storage.in_bucket();
+  if (share && !copies && fs::is_directory(folder, error)) return folder.string();
   if (job.claims) return wire::to_url(job.claims->at);
   if (!share)
     return failure(
         "each experiment has a volume of its own (storage.ebs), which is not seen from here: mount "
         "them below one folder, as 0, 1, ..., and name that with --from");
-  if (job.storage.in_bucket())
-    return failure("the experiments of storage.s3 have a home each in " +
-                   wire::to_url(share->bucket) +
-                   ", and none of them was on this machine: see each with `spotter status --job`, "
-                   "or name a folder that has their files with --from FOLDER");
+  if (copies) return wire::to_url(*job.kept_at());
   const bool plain = share->kind == config::Share::Kind::Folder;
   return failure("there is no folder " + folder.string() + " here: " +
                  (plain ? "nothing of this sweep has run on it, or it is another machine's"

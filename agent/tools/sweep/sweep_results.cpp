@@ -29,13 +29,14 @@ struct Sweep {
   std::string place;
   std::optional<std::vector<sweep::Set>> sets;
   std::optional<sweep::Objective> objective;
+  std::optional<config::Job> job = {};  // where its own storage is meant
 };
 
 // With --from no job is needed: the parameters are then taken from the results.
 Result<Sweep, int> read_sweep(const ResultsOptions& options, bool job_is_named) {
   std::error_code error;
   const bool is_there = std::filesystem::exists(options.job, error);
-  if (!options.from.empty() && !job_is_named && !is_there) return Sweep{options.from, {}, {}};
+  if (!options.from.empty() && !job_is_named && !is_there) return Sweep{options.from, {}, {}, {}};
   const auto job = config::load_job(options.job, config::Environment::of_process());
   if (!job) {
     std::fputs(config::describe(job.error(), options.job).c_str(), stderr);
@@ -45,11 +46,12 @@ Result<Sweep, int> read_sweep(const ResultsOptions& options, bool job_is_named) 
     return tl::unexpected(io::complain("sweep", options.job + " has no `sweep:`", wrong_input));
   auto sets = sets_of(*job);
   if (!sets) return tl::unexpected(io::complain("sweep", sets.error().message, 1));
-  Sweep sweep{options.from, std::move(*sets), job->sweep->objective};
+  Sweep sweep{options.from, std::move(*sets), job->sweep->objective, {}};
   if (!sweep.place.empty()) return sweep;
   auto place = place_of_results(*job);
   if (!place) return tl::unexpected(io::complain("sweep", place.error().message, 1));
   sweep.place = std::move(*place);
+  sweep.job = *job;
   return sweep;
 }
 
@@ -57,7 +59,8 @@ Result<Gathered> gather(const Sweep& sweep) {
   if (!sweep.place.starts_with("s3://")) return results_in_folder(sweep.place, sweep.sets);
   const auto prefix = wire::parse_s3_url(sweep.place);
   if (!prefix) return tl::unexpected(prefix.error());
-  return results_in_bucket(*prefix, sweep.sets);
+  if (sweep.job && !sweep.job->claims) return results_in_homes(*sweep.job, sweep.sets);
+  return results_in_bucket(*prefix, sweep.sets, sweep.job);
 }
 
 bool write(const std::string& path, const std::string& text) {

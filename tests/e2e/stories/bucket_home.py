@@ -83,6 +83,7 @@ class BucketHome(shares.ShareLife):
         self.world.kill(one)
         two = self.successor(one)
         self.wait_training(two, kept + 1)
+        wait("its first step", lambda: len([run for run in self.trainer_runs() if run]) == 2, 60)
         runs = self.trainer_runs()
         lost = runs[0][-1][1] - runs[1][0][1] + 1
         self.assert_ended_well(kills=1, torn=max(lost, 0) + 1)
