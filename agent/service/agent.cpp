@@ -88,7 +88,8 @@ class Agent {
   supervise::Expectation expectation() {
     link_.drain();
     // On a share looking for the result may hang: trainer_ended() checks it instead.
-    return {run_directory_, job_.storage.share ? std::string() : result_path(), said_finished_};
+    return {run_directory_, job_.storage.share ? "" : result_path(), said_finished_,
+            job_.gang ? job_.name.str() : ""};
   }
   void trainer_ended(decide::TrainerEnded ended);
   asio::awaitable<void> confirm_result();
@@ -202,9 +203,9 @@ void Agent::compose_loop(Region region) {
   dependencies.history_kept = [this](auto bytes) { observers_.history().file().kept(bytes); };
   dependencies.run_directory = run_directory_;
   dependencies.result = result_path();
+  if (job_.gang) dependencies.gang = job_.name.str();
   performer_ = std::make_unique<act::Performer>(context_, *cloud_, *local_, *data_, *trainer_,
                                                 metrics_, std::move(dependencies));
-
   decide::State state;
   state.incarnation = std::random_device()() | 1U;
   Loop::Callbacks callbacks;
@@ -252,8 +253,7 @@ asio::awaitable<void> Agent::confirm_result() {
   }
 }
 
-// AWS calls need the region first; only the metadata service knows it for certain. A share needs no
-// AWS.
+// AWS calls need the region, which the metadata service knows for certain; a share makes none.
 asio::awaitable<void> Agent::run_session() {
   Region region = act::configured_region(environment_);
   if (region.empty()) {

@@ -88,6 +88,10 @@ std::string of_run(const Policy& policy, const Facts& facts, const SessionsEnd& 
   if (facts.exit.surrender != Surrender::None)
     return "gave up: " + reason(policy, facts, end) +
            (end.of_worker ? "" : ". Then " + again + "; all counts begin at 0");
+  if (facts.exit.unfit && facts.trouble.left_since != decide::kNever)
+    return "processes of a trainer do not end here, not even by SIGKILL: " +
+           std::string(end.of_worker ? "another machine is to train this"
+                                     : "run it on another machine, or restart this one");
   if (facts.exit.unfit)
     return "this machine lacks the GPUs that trainer.gpus names, see `nvidia-smi -L`: " +
            std::string(end.of_worker ? "another one is to train this" : "run it on another one");

@@ -39,6 +39,9 @@ decide::Policy policy_of(const config::Job& job, bool once) {
   policy.hours_limit = job.limits.hours.value_or(0);
   policy.dollars_limit = job.limits.dollars.value_or(0);
   policy.fence = job.fence.has_value();
+  // When a gang's process ends its record has counted rounds without a new checkpoint, however long
+  // each of them took: ten minutes pass until a hang is seen.
+  if (job.gang) policy.settled = Duration::max();
   policy.has_code = job.code.has_value();
   policy.data = static_cast<std::uint32_t>(job.storage.data.size());
   const bool all = job.trainer.gpus == config::all_gpus;

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <sstream>
+#include <vector>
 
 #include "agent/job/file.hpp"
 #include "agent/supervise/control_group.hpp"
@@ -34,6 +36,45 @@ Result<std::optional<T>> read_as(const std::string& path, Result<T> (*parse)(std
 Result<std::optional<Record>> read_record(const std::string& directory) {
   return read_as(directory + "/supervisor.json", parse_record);
 }
+
+// Of a trainer that ended: "PID START-TICKS BOOT-ID", a line each.
+constexpr const char* left_over_name = "left-over";
+
+// Those of this boot: another boot's have ended.
+Result<std::vector<LeftOver>> parse_left_over(std::string_view text) {
+  const std::string now = boot_id();
+  std::vector<LeftOver> all;
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) {
+    LeftOver each;
+    std::istringstream words(line);
+    std::string boot;
+    if (!(words >> each.pid >> each.start_ticks >> boot) || each.pid <= 0)
+      return failure("no such line");
+    if (boot == now) all.push_back(each);
+  }
+  return all;
+}
+
+std::optional<Process> lives(const LeftOver& left_over) {
+  auto now = find_process(left_over.pid);
+  return now && now->start_ticks == left_over.start_ticks ? now : std::nullopt;
+}
+
+Result<void> keep_left_over(const RunDirectory& directory, const Ended& end) {
+  std::string lines;
+  for (const LeftOver& each : end.left_over)
+    if (end.boot_id == boot_id() && lives(each))
+      lines += std::to_string(each.pid) + " " + std::to_string(each.start_ticks) + " " +
+               end.boot_id + "\n";
+  if (lines.empty()) return {};
+  auto kept = directory.write(left_over_name, lines);
+  if (!kept) return failure(kept.error().message, processes_left);
+  return kept;
+}
+
+// The agent does nothing else meanwhile.
+constexpr std::chrono::milliseconds moment(100);
 
 bool lock_is_held(const std::string& directory) {
   const std::string name = directory + "/supervisor.lock";
@@ -67,6 +108,8 @@ Result<Supervised> look(const std::string& run_directory) {
   return Supervised(Running{is.trainer_pid, is.supervisor_pid, is.started, is.job});
 }
 
+bool has_supervisor(const std::string& run_directory) { return lock_is_held(run_directory); }
+
 bool is_ours(const std::string& run_directory, int pid) {
   if (is_sidecar(run_directory, pid)) return true;
   const auto supervised = look(run_directory);
@@ -84,13 +127,33 @@ Result<void> send_signal_to_group(const std::string& run_directory, int signal) 
 
 Result<void> kill(const std::string& run_directory) { return send(run_directory, "kill"); }
 
-Result<void> end_vanished(const std::string& run_directory) {
+Result<void> end_vanished(const std::string& run_directory, std::chrono::milliseconds patience) {
   const auto record = read_record(run_directory);
   if (!record) return tl::unexpected(record.error());
   if (!*record) return {};
-  remove_control_group((*record)->control_group);
-  kill_session((*record)->trainer_pid, (*record)->trainer_start_ticks);
+  const Record& was = **record;
+  const bool group = remove_control_group(was.control_group, patience);
+  const bool session = kill_session(was.trainer_pid, was.trainer_start_ticks, patience);
+  if (!group || !session)
+    return failure("processes of the trainer with pid " + std::to_string(was.trainer_pid) +
+                       " do not end, not even by SIGKILL",
+                   processes_left);
   return RunDirectory(run_directory).remove("supervisor.json");
+}
+
+Result<void> nobody_left(const std::string& run_directory) {
+  const auto kept = read_as(run_directory + "/" + left_over_name, parse_left_over);
+  if (!kept) return tl::unexpected(kept.error());
+  if (!*kept) return {};
+  std::string living;
+  for (const LeftOver& each : **kept) {
+    const auto now = lives(each);
+    if (!now) continue;
+    living += (living.empty() ? "" : ", ") + now->name + " (pid " + std::to_string(each.pid) + ")";
+  }
+  if (living.empty()) return RunDirectory(run_directory).remove(left_over_name);
+  return failure("processes of the trainer before do not end, not even by SIGKILL: " + living,
+                 processes_left);
 }
 
 Result<void> collect(const std::string& run_directory) {
@@ -98,8 +161,10 @@ Result<void> collect(const std::string& run_directory) {
   if (!now) return tl::unexpected(now.error());
   if (std::holds_alternative<Running>(*now) || std::holds_alternative<Starting>(*now))
     return failure("the trainer has not ended: there is nothing to collect");
-  if (std::holds_alternative<Vanished>(*now)) return end_vanished(run_directory);
+  if (std::holds_alternative<Vanished>(*now)) return end_vanished(run_directory, moment);
   const RunDirectory directory(run_directory);
+  if (const auto* end = std::get_if<Ended>(&*now))
+    if (auto kept = keep_left_over(directory, *end); !kept) return kept;
   // The order matters: look(), or an agent killed between the two, still finds how it ended.
   if (auto removed = directory.remove("supervisor.json"); !removed) return removed;
   constexpr int rounds = 200;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "agent/supervise/run_directory.hpp"
 
@@ -33,6 +34,13 @@ std::string own_group() {
   return {};
 }
 
+bool has_processes(const std::string& path) {
+  std::ifstream events(path + "/cgroup.events");
+  for (std::string line; std::getline(events, line);)
+    if (line == "populated 1") return true;
+  return false;
+}
+
 bool put(const std::string& file, std::string_view text) {
   const Descriptor to(open(file.c_str(), O_WRONLY | O_CLOEXEC));
   return to && write(to.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
@@ -57,14 +65,15 @@ void kill_control_group(const std::string& path) {
   if (!path.empty()) put(path + "/cgroup.kill", "1");
 }
 
-void remove_control_group(const std::string& path) {
-  if (path.empty()) return;
-  constexpr int rounds = 500;
-  for (int round = 0; round < rounds; ++round) {
+bool remove_control_group(const std::string& path, std::chrono::milliseconds patience) {
+  if (path.empty()) return true;
+  constexpr std::chrono::milliseconds pause(10);
+  for (auto left = patience; left >= pause; left -= pause) {
     kill_control_group(path);
-    if (rmdir(path.c_str()) == 0 || errno != EBUSY) return;
-    usleep(10'000);
+    if (rmdir(path.c_str()) == 0 || errno != EBUSY) return true;
+    std::this_thread::sleep_for(pause);
   }
+  return !has_processes(path);  // or another has made a group in it
 }
 
 }  // namespace spotter::supervise

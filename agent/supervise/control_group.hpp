@@ -3,6 +3,7 @@
 // all of it at once (Linux 5.14), even if the supervisor is dead.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 namespace spotter::supervise {
@@ -17,6 +18,8 @@ bool enter_control_group(const std::string& path);
 void kill_control_group(const std::string& path);
 
 // The same, then waits until they have ended (5 s at most) and removes the group, if it exists.
-void remove_control_group(const std::string& path);
+// False: some have not ended (stuck in the kernel).
+bool remove_control_group(const std::string& path,
+                          std::chrono::milliseconds patience = std::chrono::seconds(5));
 
 }  // namespace spotter::supervise

@@ -11,6 +11,7 @@
 #include <charconv>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "agent/supervise/run_directory.hpp"
 
@@ -147,21 +148,23 @@ void signal_main_process(pid_t trainer, int signal) {
     signal_below(all_processes(), trainer, signal, 0);
 }
 
-void kill_session(pid_t leader, std::uint64_t leader_start_ticks) {
-  constexpr int rounds = 500;
-  for (int round = 0; round < rounds; ++round) {
+bool kill_session(pid_t leader, std::uint64_t leader_start_ticks,
+                  std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds pause(10);
+  for (auto left = patience; left >= pause; left -= pause) {
     // The kernel does not reuse the leader's pid while a process is in the session.
     const auto now = find_process(leader);
-    if (now && now->start_ticks != leader_start_ticks) return;
+    if (now && now->start_ticks != leader_start_ticks) return true;
     bool any = false;
     for (const auto& each : all_processes()) {
       if (each.session != leader) continue;
       any = true;
       ::kill(each.pid, SIGKILL);
     }
-    if (!any) return;
-    usleep(10'000);
+    if (!any) return true;
+    std::this_thread::sleep_for(pause);
   }
+  return false;
 }
 
 }  // namespace spotter::supervise

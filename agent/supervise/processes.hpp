@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -34,7 +35,9 @@ void signal_descendants(pid_t ancestor, int signal, pid_t except = 0);
 // children, as from a terminal, which shells expect.
 void signal_main_process(pid_t trainer, int signal);
 
-// SIGKILLs all processes of the session of `leader`, however often they fork; takes 5 s at most.
-void kill_session(pid_t leader, std::uint64_t leader_start_ticks);
+// SIGKILLs all processes of the session of `leader`, however often they fork; takes `patience`.
+// False: some have not ended (stuck in the kernel).
+bool kill_session(pid_t leader, std::uint64_t leader_start_ticks,
+                  std::chrono::milliseconds patience = std::chrono::seconds(5));
 
 }  // namespace spotter::supervise

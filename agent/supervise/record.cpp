@@ -44,6 +44,10 @@ Time time_of(const Json& json, const char* key) { return Time(Duration(number(js
 
 }  // namespace
 
+void to_json(Json& json, const LeftOver& process) {
+  json = {{"pid", process.pid}, {"start_ticks", process.start_ticks}};
+}
+
 Result<Record> parse_record(std::string_view text_of_file) {
   const Json json = Json::parse(text_of_file, nullptr, false);
   if (!json.is_object()) return failure("it is not a JSON object");
@@ -82,11 +86,14 @@ Result<Ended> parse_ended(std::string_view text_of_file) {
             .ended = time_of(json, "ended_boottime_ms"),
             .ran = Duration(number(json, "ran_ms")),
             .trainer_pid = pid_of(number(json, "trainer_pid")),
-            .job = text(json, "job")};
-  if (const auto pids = json.find("left_over"); pids != json.end() && pids->is_array()) {
-    for (const Json& each : *pids) {
-      const int pid = each.is_number_integer() ? pid_of(each.get<std::int64_t>()) : 0;
-      if (pid > 0) end.left_over.push_back(pid);
+            .job = text(json, "job"),
+            .boot_id = text(json, "boot_id")};
+  if (const auto all = json.find("left_over"); all != json.end() && all->is_array()) {
+    for (const Json& each : *all) {
+      if (!each.is_object()) continue;  // an older version's: a pid alone names no process for long
+      const int pid = pid_of(number(each, "pid"));
+      const auto ticks = number(each, "start_ticks");
+      if (pid > 0 && ticks > 0) end.left_over.push_back({pid, static_cast<std::uint64_t>(ticks)});
     }
   }
   return end;

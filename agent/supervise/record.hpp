@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,14 @@ struct Record {
   std::string control_group;  // the trainer's own; empty: it has none
 };
 
+// A process that even SIGKILL did not end (stuck in the kernel). Both are of one boot.
+struct LeftOver {
+  int pid = 0;
+  std::uint64_t start_ticks = 0;  // the pid may be another process's by now
+  friend bool operator==(const LeftOver&, const LeftOver&) = default;
+};
+void to_json(nlohmann::json& json, const LeftOver& process);
+
 // ended.json
 struct Ended {
   std::optional<int> exit_code;  // exactly one of the two is set
@@ -33,7 +42,8 @@ struct Ended {
   Duration ran{};
   int trainer_pid = 0;
   std::string job;
-  std::vector<int> left_over;  // processes that even SIGKILL did not end (stuck in the kernel)
+  std::string boot_id;
+  std::vector<LeftOver> left_over;
 };
 
 // Only Spotter writes these files, so a damaged one is reported, not repaired. A pid of 0 or below

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <fstream>
 
 #include "agent/io/files.hpp"
 
@@ -146,6 +147,13 @@ std::int64_t boottime_milliseconds() {
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
   return static_cast<std::int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000;
+}
+
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  file >> id;
+  return id;
 }
 
 }  // namespace spotter::supervise

@@ -75,5 +75,6 @@ bool send_datagram(const std::string& path, const std::string& text,
                    std::chrono::milliseconds patience);
 
 std::int64_t boottime_milliseconds();
+std::string boot_id();  // of the kernel; empty: it does not say
 
 }  // namespace spotter::supervise

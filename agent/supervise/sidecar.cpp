@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -49,7 +50,28 @@ int execute_sidecar(const io::Program& program, const std::string& name,
   return 1;
 }
 
+// What identifies the trainer at AWS, and leads there. The sidecar's child that copies checkpoints
+// to S3 does so in the trainer's name.
+bool leads_to_aws(std::string_view variable) {
+  const auto named = variable.substr(0, variable.find('='));
+  constexpr std::array<std::string_view, 6> proxies = {"HTTPS_PROXY", "https_proxy", "HTTP_PROXY",
+                                                       "http_proxy",  "NO_PROXY",    "no_proxy"};
+  return named.starts_with("AWS_") || std::ranges::find(proxies, named) != proxies.end();
+}
+
 }  // namespace
+
+std::vector<std::string> environment_of_sidecar(const Spec& spec) {
+  std::vector<std::string> all;
+  for (char** each = environ; *each != nullptr; ++each)
+    if (!std::string_view(*each).starts_with("AWS_")) all.emplace_back(*each);
+  for (const auto& [name, value] : spec.environment) {
+    if (!leads_to_aws(name)) continue;
+    std::erase_if(all, [&name](const std::string& other) { return other.starts_with(name + "="); });
+    all.push_back(name + "=" + value);
+  }
+  return all;
+}
 
 bool is_sidecar(const std::string& run_directory, pid_t pid) {
   std::ifstream file(RunDirectory(run_directory).file(name_of_file));

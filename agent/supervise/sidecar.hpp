@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agent/supervise/run_directory.hpp"
+#include "agent/supervise/spec.hpp"
 
 namespace spotter::supervise {
 
@@ -61,5 +62,8 @@ class Sidecar {
   Descriptor words_;
   int restarts_ = 0;
 };
+
+// This process's environment, but for what leads to AWS: that is the trainer's.
+std::vector<std::string> environment_of_sidecar(const Spec& spec);
 
 }  // namespace spotter::supervise

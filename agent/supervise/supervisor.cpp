@@ -23,14 +23,19 @@ namespace {
 
 constexpr int report_number = 3;  // the detached supervisor's descriptor of the pipe to its starter
 
-// One line to the starter: "ok SUPERVISOR TRAINER", "running MESSAGE" or "failed MESSAGE".
+// One line to the starter: "ok SUPERVISOR TRAINER", or "running", "left" or "failed" and a message.
 void report(const std::string& line) {
   [[maybe_unused]] const ssize_t written = write(report_number, line.data(), line.size());
   close(report_number);
 }
 
 std::string words_of(const StartFailure& what) {
-  return (what.kind == StartFailure::Kind::AlreadyRunning ? "running " : "failed ") + what.message;
+  using Kind = StartFailure::Kind;
+  const bool left = what.kind == Kind::ProcessesLeft;
+  return (what.kind == Kind::AlreadyRunning ? "running "
+          : left                            ? "left "
+                                            : "failed ") +
+         what.message;
 }
 
 std::string words_of(const Watch& watch) {
@@ -69,6 +74,12 @@ tl::unexpected<StartFailure> failed(std::string message) {
 
 }  // namespace
 
+int exit_status(const StartFailure& why) {
+  constexpr int running = 3;
+  if (why.kind == StartFailure::Kind::AlreadyRunning) return running;
+  return why.kind == StartFailure::Kind::ProcessesLeft ? processes_left_status : 1;
+}
+
 Result<Started, StartFailure> read_report(const std::string& line) {
   using Kind = StartFailure::Kind;
   std::istringstream words(line);
@@ -79,8 +90,10 @@ Result<Started, StartFailure> read_report(const std::string& line) {
   const auto space = line.find(' ');
   if (space == line.npos)
     return tl::unexpected(StartFailure{Kind::Failed, "the supervisor died while starting"});
-  return tl::unexpected(StartFailure{first == "running" ? Kind::AlreadyRunning : Kind::Failed,
-                                     line.substr(space + 1)});
+  const Kind kind = first == "running" ? Kind::AlreadyRunning
+                    : first == "left"  ? Kind::ProcessesLeft
+                                       : Kind::Failed;
+  return tl::unexpected(StartFailure{kind, line.substr(space + 1)});
 }
 
 Result<Started, StartFailure> start(const std::string& run_directory, const Spec& spec) {

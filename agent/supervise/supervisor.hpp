@@ -7,8 +7,8 @@
 //   companion.pid     "PID TICKS": which process the sidecar is (sidecar.hpp)
 //   supervisor.sock   datagrams from the agent: `signal N`, `signal-group N`, `kill`
 //   ended.json        {"exit_code" | "signal", "core_dumped", "out_of_memory", "last_words",
-//                      "ended_boottime_ms", "ran_ms", "trainer_pid", "job", "left_over": [pid]}:
-//                      atomic, fsynced, last
+//                      "ended_boottime_ms", "ran_ms", "trainer_pid", "job", "boot_id",
+//                      "left_over": [{"pid", "start_ticks"}]}: atomic, fsynced, last
 #pragma once
 
 #include <string>
@@ -19,10 +19,14 @@
 namespace spotter::supervise {
 
 struct StartFailure {
-  enum class Kind { Failed, AlreadyRunning };
+  enum class Kind { Failed, AlreadyRunning, ProcessesLeft };
   Kind kind = Kind::Failed;
   std::string message;
 };
+
+// Of `spotter supervise`, and of who starts it as a service.
+int exit_status(const StartFailure& why);
+inline constexpr int processes_left_status = 4;  // those of the trainer before: nobody_left()
 
 struct Started {
   int supervisor_pid = 0;

@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include "agent/base/exit_status.hpp"
+
 namespace spotter::supervise {
 
 Verdict judge(const Ended& ended, const Expectation& expectation) {
@@ -14,7 +16,17 @@ Verdict judge(const Ended& ended, const Expectation& expectation) {
   Verdict verdict;
   verdict.success = ended.exit_code == 0 && trusted;
   verdict.stopped_as_asked = asked && !verdict.success;
+  // An end that lies there from an earlier job says nothing of this one's machine.
+  const bool in_gang = !expectation.gang.empty() && ended.job == expectation.gang;
+  verdict.unfit_machine = in_gang && !asked && ended.exit_code == give_machine_back;
   return verdict;
+}
+
+Result<void> forget(const Expectation& expectation) {
+  const auto seen = look(expectation.run_directory);
+  const auto* const ended = seen ? std::get_if<Ended>(&*seen) : nullptr;
+  if (ended != nullptr && judge(*ended, expectation).unfit_machine) return {};
+  return collect(expectation.run_directory);
 }
 
 }  // namespace spotter::supervise

@@ -11,11 +11,13 @@ struct Expectation {
   std::string run_directory;   // where `notice` is once the trainer was asked to end
   std::string result;          // absolute path that must exist; empty: none, or checked later
   bool said_finished = false;  // it sent X_SPOTTER_FINISHED=1
+  std::string gang{};          // the job, where `spotter gang` ended, with its own exit status
 };
 
 struct Verdict {
   bool success = false;           // the job is done: its result exists
   bool stopped_as_asked = false;  // it ended because we asked; not the job's failure
+  bool unfit_machine = false;     // its gang says so
 };
 
 // Exit status 0 is success when the declared result exists. When the trainer had been asked to end,
@@ -24,5 +26,9 @@ struct Verdict {
 // at once. A result that cannot be checked counts as present: on success the caller checks it again
 // (service/act/local.hpp: is_there()).
 Verdict judge(const Ended& ended, const Expectation& expectation);
+
+// collect(), but where the end says that the machine is unfit: that is kept until the machine is
+// gone, or an agent that is started again would train on it.
+Result<void> forget(const Expectation& expectation);
 
 }  // namespace spotter::supervise

@@ -67,28 +67,6 @@ std::string last_lines(std::string text) {
   return text.substr(start + 1);
 }
 
-// What identifies the trainer at AWS, and leads there. The sidecar's child that copies checkpoints
-// to S3 does so in the trainer's name.
-bool leads_to_aws(std::string_view variable) {
-  const auto named = variable.substr(0, variable.find('='));
-  constexpr std::array<std::string_view, 6> proxies = {"HTTPS_PROXY", "https_proxy", "HTTP_PROXY",
-                                                       "http_proxy",  "NO_PROXY",    "no_proxy"};
-  return named.starts_with("AWS_") || std::ranges::find(proxies, named) != proxies.end();
-}
-
-// This process's, but for these: of the trainer.
-std::vector<std::string> environment_of_sidecar(const Spec& spec) {
-  std::vector<std::string> all;
-  for (char** each = environ; *each != nullptr; ++each)
-    if (!std::string_view(*each).starts_with("AWS_")) all.emplace_back(*each);
-  for (const auto& [name, value] : spec.environment) {
-    if (!leads_to_aws(name)) continue;
-    std::erase_if(all, [&name](const std::string& other) { return other.starts_with(name + "="); });
-    all.push_back(name + "=" + value);
-  }
-  return all;
-}
-
 }  // namespace
 
 Watch::Watch(const std::string& directory, const Spec& spec)
@@ -130,10 +108,12 @@ Result<Watch, StartFailure> Watch::begin(const std::string& directory, const Spe
                   "/ended.json");
   if (watch.lease_.is_over())
     return failed("the lease in " + spec.lease + " is over: another machine may train this by now");
-  // After a supervisor was killed, its trainer's processes may still write to the storage.
-  if (auto cleared = end_vanished(directory); !cleared) return failed(cleared.error().message);
-  auto ready = watch.listen();
-  if (ready) ready = watch.sidecar_.start(time_to_get_ready);
+  // What is left of the trainer before may still write to the storage.
+  auto ready = end_vanished(directory).and_then([&] { return nobody_left(directory); });
+  const bool lives = !ready && ready.error().kind == processes_left;
+  if (lives) return tl::unexpected(StartFailure{Kind::ProcessesLeft, ready.error().message});
+  if (!ready) return failed(ready.error().message);
+  if (ready = watch.listen(); ready) ready = watch.sidecar_.start(time_to_get_ready);
   if (ready) ready = watch.start_trainer(spec, launch);
   if (ready) return watch;
   watch.undo();
@@ -232,7 +212,7 @@ void Watch::reap_all() {
 }
 
 // Until only the sidecar is left, or processes stuck in the kernel, which are returned.
-std::vector<pid_t> Watch::kill_all() {
+std::vector<LeftOver> Watch::kill_all() {
   kill_control_group(control_group_);
   kill_tree();
   Children children(sidecar_.pid());
@@ -248,8 +228,9 @@ std::vector<pid_t> Watch::kill_all() {
     kill_tree();  // also below one that is stuck in the kernel
     usleep(1000);
   }
-  std::vector<pid_t> left_over;
-  for (const auto& each : descendants_of(getpid(), sidecar_.pid())) left_over.push_back(each.pid);
+  std::vector<LeftOver> left_over;
+  for (const auto& each : descendants_of(getpid(), sidecar_.pid()))
+    left_over.push_back({each.pid, each.start_ticks});
   return left_over;
 }
 
@@ -341,7 +322,7 @@ void Watch::kill_tree() {
   signal_descendants(getpid(), SIGKILL, sidecar_.pid());
 }
 
-std::vector<pid_t> Watch::end_descendants() {
+std::vector<LeftOver> Watch::end_descendants() {
   signal_descendants(getpid(), SIGTERM, sidecar_.pid());
   constexpr int step = 10;
   for (int waited = 0; waited < milliseconds_to_end; waited += step) {
@@ -364,7 +345,8 @@ std::string Watch::last_words() const {
   return last_lines(std::move(text));
 }
 
-std::string Watch::ended_json(const std::string& words, const std::vector<pid_t>& left_over) const {
+std::string Watch::ended_json(const std::string& words,
+                              const std::vector<LeftOver>& left_over) const {
   Json json{{"version", record_version},
             {"trainer_pid", trainer_},
             {"job", job_},
@@ -373,6 +355,7 @@ std::string Watch::ended_json(const std::string& words, const std::vector<pid_t>
             {"last_words", words},
             {"ended_boottime_ms", ended_},
             {"ran_ms", ended_ - started_},
+            {"boot_id", boot_id()},
             {"left_over", left_over}};
   if (WIFSIGNALED(status_))
     json["signal"] = WTERMSIG(status_);
@@ -388,7 +371,7 @@ std::string Watch::how_it_ended() const {
   return how + (out_of_memory_ ? ", and the kernel killed for want of memory" : "");
 }
 
-void Watch::record_end(const std::vector<pid_t>& left_over) {
+void Watch::record_end(const std::vector<LeftOver>& left_over) {
   const std::string words = last_words();
   log_.close();  // before the end is recorded, as the log may be on the mount
   std::ignore = directory_.remove("supervisor.sock");

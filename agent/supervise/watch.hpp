@@ -9,6 +9,7 @@
 #include "agent/supervise/follower.hpp"
 #include "agent/supervise/launch.hpp"
 #include "agent/supervise/lease.hpp"
+#include "agent/supervise/record.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/supervise/shell_start.hpp"
 #include "agent/supervise/sidecar.hpp"
@@ -43,13 +44,13 @@ class Watch {
   void handle_datagram();
   void enforce_lease();
   void kill_tree();
-  std::vector<pid_t> kill_all();
+  std::vector<LeftOver> kill_all();
   void reap_all();
   void end_sidecar();
-  std::vector<pid_t> end_descendants();
+  std::vector<LeftOver> end_descendants();
   std::string last_words() const;
-  void record_end(const std::vector<pid_t>& left_over);
-  std::string ended_json(const std::string& words, const std::vector<pid_t>& left_over) const;
+  void record_end(const std::vector<LeftOver>& left_over);
+  std::string ended_json(const std::string& words, const std::vector<LeftOver>& left_over) const;
 
   RunDirectory directory_;
   int stop_signal_;

@@ -1,26 +1,23 @@
 #include "agent/wire/datagram.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+
+#include "agent/base/number_text.hpp"
 
 namespace spotter::wire {
 namespace {
 
 // The core's counts are signed: a number that does not fit is skipped.
 std::optional<std::uint64_t> whole_number(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failed != std::errc{} || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return static_cast<std::uint64_t>(value);
+  const auto value = number_of_text<std::int64_t>(text);
+  if (!value || *value < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(*value);
 }
 
 std::optional<double> decimal(std::string_view text) {
-  double value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failed != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  if (!std::isfinite(value)) return std::nullopt;  // a diverged loss is not shown
-  return value;
+  const auto value = number_of_text<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;  // a diverged loss is not shown
 }
 
 // Fields that form one value only together, kept until the whole datagram is read.

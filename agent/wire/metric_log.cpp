@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
 #include "agent/base/json.hpp"
+#include "agent/base/number_text.hpp"
 
 namespace spotter::wire {
 namespace {
@@ -45,10 +45,7 @@ std::string_view trimmed(std::string_view text) {
 std::optional<double> number_in(std::string_view text) {
   text = trimmed(text);
   if (text.starts_with('+')) text.remove_prefix(1);
-  double value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failed != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return number_of_text<double>(text);
 }
 
 std::optional<std::uint64_t> count_in(std::optional<double> value) {

@@ -58,6 +58,8 @@ void each_field(Of<Unmount> auto& it, const auto& visit) {
   visit("mount_point", it.mount_point, required);
   visit("wait_ms", it.wait);
   visit("link", it.link);
+  visit("volume", it.volume);
+  visit("hint", it.hint);
 }
 
 void each_field(Of<Look> auto& it, const auto& visit) {
@@ -222,6 +224,7 @@ void each_field(Of<SumUp> auto& it, const auto& visit) {
   visit("path", it.path, required);
   visit("index", it.index, required);
   visit("token", it.token, required);
+  visit("copy_of", it.copy_of);
 }
 
 void each_field(Of<AwaitGpus> auto& it, const auto& visit) {
@@ -271,9 +274,7 @@ Wrong read(const Json& json, milliseconds& time) {
   return wrong;
 }
 
-Wrong read(const Json& json, std::optional<std::uint64_t>& count) {
-  return read(json, count.emplace());
-}
+Wrong read(const Json& json, std::optional<std::uint64_t>& it) { return read(json, it.emplace()); }
 
 Wrong read(const Json& json, wire::LedgerFile& file) {
   auto ledger = wire::parse_ledger(json.dump());

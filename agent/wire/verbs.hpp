@@ -79,6 +79,8 @@ struct Unmount {
   std::string mount_point;
   std::chrono::milliseconds wait{0};  // while it is busy
   std::string link;                   // that of Mount, which then leads nowhere
+  std::string volume;  // that is not here any more when this succeeds, whoever unmounted it before
+  std::string hint;    // as that of FindDevice
   bool operator==(const Unmount&) const = default;
 };
 
@@ -302,6 +304,7 @@ struct SumUp {
   std::string path;
   std::uint64_t index = 0;
   std::uint64_t token = 0;
+  std::string copy_of;  // the home in a bucket that the folder must be a copy of; empty: of none
   bool operator==(const SumUp&) const = default;
 };
 

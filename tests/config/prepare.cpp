@@ -50,6 +50,14 @@ TEST(Prepare, IsRefusedWithWhatIsWrong) {
   EXPECT_EQ(wrong("from: 'http://host/a', to: data, sha256: " + std::string(64, 'a')), "");
 }
 
+TEST(Prepare, OfAHomeInABucketIsWhatAChannelReads) {
+  const std::string wrong = problems_of(
+      "job: a\ntrainer: {command: x}\nstorage: {s3: 's3://homes/all'}\n"
+      "prepare: [{from: s3://data/x, to: data}]\n");
+  has(wrong, "4:10: prepare: fills the volume of storage.ebs; with storage.s3 name the data in");
+  has(wrong, "`channels:`, which reads it where it is in S3");
+}
+
 TEST(Prepare, KeepsOutOfSpottersOwnFolders) {
   for (const char* to :
        {"/data", "../data", ".spotter", ".spotter/x", "code", "log/x", ".", "a//b", "a/./b"})

@@ -58,6 +58,23 @@ TEST(Share, OfABucketNeedsOneAndNoClaims) {
             std::string::npos);
 }
 
+TEST(Share, OfABucketHasOneHomeForEachExperimentAndOneFolderInTurn) {
+  const auto read = parse_job(with_storage("s3: 's3://bucket/jobs'") +
+                                  "claims: {at: 's3://bucket/all'}\nsweep: {grid: {lr: [1, 2]}}\n",
+                              as_root);
+  ASSERT_TRUE(read) << describe(read.error(), "job.yaml");
+  Job job = *read;
+  EXPECT_TRUE(job.is_handed_out());
+  job.experiment = {1, {}};
+  EXPECT_EQ(job.home(), "/var/lib/spotter-homes/a/1") << "of an array each has a folder here";
+  job.attempt = "attempt-3";
+  EXPECT_EQ(*job.kept_at(), (wire::S3Location{"bucket", "jobs/homes/a/1/"}));
+  EXPECT_EQ(*job.headed_at(), (wire::S3Location{"bucket", "jobs/heads/a/1/"}));
+  EXPECT_EQ(job.home(), "/var/lib/spotter-homes/a/experiment");
+  job.storage.share->kind = Share::Kind::Efs;
+  EXPECT_EQ(job.home(), "/var/lib/spotter-homes/a/1/attempt-3");
+}
+
 TEST(Share, OfEfsTheFileSystemIsKnownByItsOwnName) {
   const auto id = [](const std::string& named) {
     return efs_file_system(share_of("efs: {id: " + named + "}"), "us-west-2");

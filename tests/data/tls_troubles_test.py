@@ -208,6 +208,24 @@ class Breaks(Secured):
                 server = self.serve(self.certificate, {"a": data}, cipher=cipher)
                 self.assertTrue(self.pipe(server, "cat $F/train_0")[0] == data, "other bytes")
 
+    def test_bytes_that_no_answer_announced(self):
+        # They are not the beginning of the next answer, whether they come with the end of the body
+        # or when the client has it.
+        stray = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nETag: \"one\"\r\n\r\nwrong"
+
+        def together(connection, head, body):
+            connection.send(head + body + stray)
+            return True
+
+        def later(connection, head, body):
+            connection.send(head + body)
+            connection.send(stray)
+            return True
+
+        for answer in (together, later):
+            with self.subTest(answer.__name__):
+                self.whole_after(answer)
+
     def test_a_server_that_trickles(self):
         def trickle(connection, head, body):
             for at in range(0, len(head)):

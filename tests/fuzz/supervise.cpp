@@ -37,7 +37,8 @@ void ended(std::string_view bytes) {
   must(document[read->signal ? "signal" : "exit_code"] ==
            (read->signal ? *read->signal : *read->exit_code),
        "and in the way that is written");
-  must(std::ranges::all_of(read->left_over, [](int pid) { return pid > 0; }), "pids are positive");
+  must(std::ranges::all_of(read->left_over, [](const LeftOver& each) { return each.pid > 0; }),
+       "pids are positive");
 }
 
 void running(std::string_view bytes) {

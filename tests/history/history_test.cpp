@@ -106,6 +106,9 @@ TEST_F(Recorded, ALifeFromBootToTheNotice) {
   EXPECT_EQ(last("ended").number("trained_seconds"), 90);
   EXPECT_EQ(last("ended").number("window_trained"), 41.5);
   EXPECT_EQ(last("account").number("repeated"), 14);
+  using Outcome = decide::HomeKept::Outcome;
+  story_.sense(decide::HomeKept{Outcome::Committed, 25, 100, std::chrono::seconds(1), 9, 4});
+  EXPECT_EQ(last("account").number("s3_writes"), 9) << "of a bucket: what that write cost";
   recorded_.clear();
   story_.answer(decide::LedgerWritten{});
   story_.answer(decide::Unmounted{});

@@ -64,6 +64,32 @@ TEST_F(TheVerdict, OfStatus75IsAStopOnlyWhenItWasAskedFor) {
   EXPECT_FALSE(of(75).success);
 }
 
+TEST_F(TheVerdict, OfStatus69IsOfItsMachineInAGangAlone) {
+  Ended ended;
+  ended.exit_code = 69;
+  ended.job = "mine";
+  EXPECT_FALSE(judge(ended, {directory_, {}, false, {}}).unfit_machine);
+  EXPECT_FALSE(judge(ended, {directory_, {}, false, "another"}).unfit_machine);
+  EXPECT_TRUE(judge(ended, {directory_, {}, false, "mine"}).unfit_machine);
+  ask_to_stop();
+  EXPECT_FALSE(judge(ended, {directory_, {}, false, "mine"}).unfit_machine) << "it goes anyway";
+}
+
+// Its agent may be killed after the sync or the unmount, and before the machine is gone.
+TEST_F(TheVerdict, ThatItsMachineIsUnfitIsNotForgotten) {
+  const auto left_after = [&](int exit_code, const std::string& gang) {
+    std::ofstream(directory_ + "/ended.json")
+        << R"({"exit_code": )" << exit_code << R"(, "job": "mine"})";
+    const auto forgotten = forget({directory_, {}, false, gang});
+    EXPECT_TRUE(forgotten) << forgotten.error().message;
+    return std::filesystem::exists(directory_ + "/ended.json");
+  };
+  EXPECT_TRUE(left_after(69, "mine"));
+  EXPECT_FALSE(left_after(69, "another"));
+  EXPECT_FALSE(left_after(69, ""));
+  EXPECT_FALSE(left_after(0, "mine"));
+}
+
 TEST_F(TheVerdict, OfADeathByOurSignalIsAStop) {
   ask_to_stop();
   Ended ended;

@@ -7,13 +7,29 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
+#include "agent/supervise/processes.hpp"
+#include "agent/supervise/run_directory.hpp"
 #include "tests/supervise/stage.hpp"
 
 namespace spotter::supervise {
 namespace {
 
-class Life : public Stage {};
+class Life : public Stage {
+ protected:
+  // A trainer that ends, and could not be rid of this process.
+  void end_leaving(const Process& process, const std::string& boot) {
+    started(spec("exit 0"));
+    wait_for_end();
+    auto end = nlohmann::json::parse(read_file(path("ended.json")));
+    EXPECT_EQ(end["boot_id"], boot_id());
+    EXPECT_EQ(end["left_over"], nlohmann::json::array());
+    end["boot_id"] = boot;
+    end["left_over"].push_back(LeftOver{process.pid, process.start_ticks});
+    std::ofstream(path("ended.json")) << end;
+  }
+};
 
 TEST_F(Life, KeepsTheExitStatusUntilItIsCollected) {
   EXPECT_TRUE(std::holds_alternative<None>(look(directory()).value()));
@@ -84,6 +100,47 @@ TEST_F(Life, RefusesASecondSupervisor) {
   EXPECT_TRUE(std::holds_alternative<Running>(look(directory()).value()));
 }
 
+// Such as one that waits for a device for ever: it may write where the next one would.
+TEST_F(Life, StartsNoneBesideAProcessThatSigkillDidNotEnd) {
+  const pid_t stuck = ::fork();
+  if (stuck == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  end_leaving(*find_process(stuck), boot_id());
+  EXPECT_TRUE(collect(directory()));
+  const auto refused = start(directory(), spec("exit 0"));
+  ::kill(stuck, SIGKILL);
+  ::waitpid(stuck, nullptr, 0);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, StartFailure::Kind::ProcessesLeft);
+  EXPECT_EQ(exit_status(refused.error()), processes_left_status);
+  EXPECT_NE(refused.error().message.find("(pid " + std::to_string(stuck) + ")"), std::string::npos)
+      << refused.error().message;
+  EXPECT_TRUE(nobody_left(directory()));
+  started(spec("exit 0"));
+  wait_for_end();
+}
+
+// Its pid may be another process's by now: since then, or since the machine was restarted.
+TEST_F(Life, StartsOneBesideAProcessThatHasThePidOfOneLeftOver) {
+  Process other = *find_process(::getpid());
+  end_leaving(other, "another-boot");
+  EXPECT_TRUE(collect(directory()));
+  EXPECT_TRUE(nobody_left(directory()));
+  end_leaving(other, boot_id());
+  EXPECT_TRUE(collect(directory()));
+  EXPECT_FALSE(nobody_left(directory()));
+  std::ofstream(path("left-over")) << other.pid << " " << other.start_ticks << " another-boot\n";
+  EXPECT_TRUE(nobody_left(directory()));
+  --other.start_ticks;
+  end_leaving(other, boot_id());
+  EXPECT_TRUE(collect(directory()));
+  EXPECT_TRUE(nobody_left(directory()));
+  started(spec("exit 0"));
+  wait_for_end();
+}
+
 TEST_F(Life, RefusesToOverwriteAnEndThatNobodyCollected) {
   started(spec("exit 9"));
   wait_for_end();
@@ -126,7 +183,7 @@ TEST_F(Life, TakesTheTrainerAlongWhenTheSupervisorIsKilled) {
   waitpid(trainer.supervisor_pid, nullptr, 0);
   const auto gone = std::get<Vanished>(look(directory()).value());
   EXPECT_EQ(gone.trainer_pid, trainer.trainer_pid);
-  ASSERT_TRUE(collect(directory()));
+  ASSERT_TRUE(eventually([&] { return collect(directory()).has_value(); }));
   EXPECT_TRUE(eventually([&] { return descendants_of(getpid()).empty(); }))
       << "what was left of the trainer's session must be gone";
   EXPECT_TRUE(std::holds_alternative<None>(look(directory()).value()));

@@ -38,7 +38,7 @@ TEST_F(NobodyLeft, OfChainsThatForkAndEnd) {
   const Ended end = wait_for_end();
   const auto at_end = written();
   EXPECT_GT(at_end, 0u);
-  EXPECT_EQ(end.left_over, std::vector<int>());
+  EXPECT_EQ(end.left_over, std::vector<LeftOver>());
   expect_nobody(trainer, at_end);
 }
 
@@ -47,7 +47,7 @@ TEST_F(NobodyLeft, OfChainsThatAreKilled) {
   ASSERT_TRUE(says("up"));
   ASSERT_TRUE(kill(directory()));
   const Ended end = wait_for_end();
-  EXPECT_EQ(end.left_over, std::vector<int>());
+  EXPECT_EQ(end.left_over, std::vector<LeftOver>());
   expect_nobody(trainer, written());
 }
 
@@ -57,7 +57,7 @@ TEST_F(NobodyLeft, OfSubReapersBelowSubReapersThatAreStopped) {
            "sleep 1000) & done; " +
            hopping()));
   const Ended end = wait_for_end();
-  EXPECT_EQ(end.left_over, std::vector<int>());
+  EXPECT_EQ(end.left_over, std::vector<LeftOver>());
   expect_nobody(trainer, written());
 }
 
@@ -72,7 +72,7 @@ TEST_F(NobodyLeft, OfASupervisorThatIsKilledWhereTheTrainerHasAControlGroup) {
   ::kill(trainer.supervisor_pid, SIGKILL);
   ASSERT_TRUE(
       eventually([&] { return std::holds_alternative<Vanished>(look(directory()).value()); }));
-  ASSERT_TRUE(collect(directory()));
+  ASSERT_TRUE(eventually([&] { return collect(directory()).has_value(); }));
   EXPECT_FALSE(fs::exists(group));
   expect_nobody(trainer, written());
 }

@@ -228,7 +228,9 @@ void History::on_event(const decide::Event& event, const decide::State& state,
     give(beginning(settings_.clock()));
   if (moved) record_phase(state, policy);
   if (state.facts.progress.ledger_known) {
-    const bool closes = moved && std::holds_alternative<decide::ClosingLedger>(state.stage);
+    const bool closing = std::holds_alternative<decide::ClosingLedger>(state.stage);
+    // The requests of the last write to a bucket are not in that write; elsewhere they are read.
+    const bool closes = closing && (moved || std::holds_alternative<decide::HomeKept>(event.what));
     if (closes || !is_within(ledger_recorded_, settings_.clock(), between_ledgers))
       record_ledger(state.facts.progress.ledger);
     repeated_ = state.facts.progress.ledger.repeated;

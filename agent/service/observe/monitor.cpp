@@ -178,32 +178,35 @@ void Monitor::add_flows(wire::Exposition& to) const {
     to.sample(flow.before.stalled + flow.now.stalled, {{"channel", channel}});
 }
 
+namespace {
+
 // How fast the gang trains says each member's spotter_step.
-void Monitor::add_gang(wire::Exposition& to) const {
-  if (!gang_) return;
+void add_gang(wire::Exposition& to, const wire::GangReport& gang) {
   const auto sample = [&](const char* name, const char* help, double value) {
     to.gauge(name, help);
     to.sample(value);
   };
   const auto number = [](std::uint64_t count) { return static_cast<double>(count); };
-  sample("gang_members", "Machines of the gang that live.", number(gang_->members));
+  sample("gang_members", "Machines of the gang that live.", number(gang.members));
   sample("gang_machines", "Those that train together; 0 between two rounds.",
-         number(gang_->machines));
-  sample("gang_round", "The number of the gang's last round.", number(gang_->round));
+         number(gang.machines));
+  sample("gang_round", "The number of the gang's last round.", number(gang.round));
   to.gauge("gang_info", "1: who leads the round, and whom this machine waits for.");
-  to.sample(1, {{"leader", gang_->leader}, {"waits_for", gang_->waits_for}});
+  to.sample(1, {{"leader", gang.leader}, {"waits_for", gang.waits_for}});
   to.gauge("gang_member_info", "1: what a machine of the gang does.");
-  for (const auto& [name, does] : gang_->by_name) to.sample(1, {{"member", name}, {"does", does}});
+  for (const auto& [name, does] : gang.by_name) to.sample(1, {{"member", name}, {"does", does}});
   to.counter("gang_rounds_total", "Rounds that this machine was in.");
-  to.sample(number(gang_->rounds));
+  to.sample(number(gang.rounds));
   to.counter("gang_trained_seconds_total", "This machine's time in rounds.");
-  to.sample(gang_->trained);
+  to.sample(gang.trained);
   to.counter("gang_between_seconds_total", "Its time between them, since it asked for the first.");
-  to.sample(gang_->between);
-  if (gang_->rounds == 0) return;
+  to.sample(gang.between);
+  if (gang.rounds == 0) return;
   to.gauge("gang_round_seconds", "What the last round took to begin, and why there was one.");
-  to.sample(gang_->took, {{"why", gang_->why}, {"who", gang_->who}});
+  to.sample(gang.took, {{"why", gang.why}, {"who", gang.who}});
 }
+
+}  // namespace
 
 std::string Monitor::text(Time now) const {
   wire::Exposition to;
@@ -229,7 +232,7 @@ std::string Monitor::text(Time now) const {
   if (facts.exit.notice) to.sample(in_seconds(facts.exit.notice->deadline - now));
   add_progress(to, *state);
   add_flows(to);
-  if (facts.trainer.running && now - gang_at_ < wire::longest_gang_silence) add_gang(to);
+  if (const auto* gang = gang_.current(facts, now)) add_gang(to, *gang);
   to.gauge("checkpoint_timestamp_seconds", "When the newest checkpoint became durable.");
   if (facts.trainer.checkpoint_at != decide::kNever)
     to.sample(wall(facts.trainer.checkpoint_at, now));

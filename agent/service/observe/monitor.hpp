@@ -14,8 +14,8 @@
 #include "agent/io/local_server.hpp"
 #include "agent/job/job.hpp"
 #include "agent/launch/deadline.hpp"
+#include "agent/service/observe/gang_seen.hpp"
 #include "agent/wire/datagram.hpp"
-#include "agent/wire/gang_report.hpp"
 #include "agent/wire/prometheus.hpp"
 
 namespace spotter {
@@ -37,10 +37,7 @@ class Monitor {
   Monitor& operator=(const Monitor&) = delete;
 
   void on_message(const wire::TrainerMessage& message);
-  void on_gang(const wire::GangReport& gang, Time now) {
-    gang_ = gang;
-    gang_at_ = now;
-  }
+  void on_gang(const wire::GangReport& gang, Time now) { gang_.take(gang, now); }
   // Writes the file, at most every ten seconds unless the stage has changed.
   void update(Time now, bool stage_changed);
 
@@ -51,7 +48,6 @@ class Monitor {
   std::string text(Time now) const;
   void add_progress(wire::Exposition& to, const decide::State& state) const;
   void add_flows(wire::Exposition& to) const;
-  void add_gang(wire::Exposition& to) const;
 
   const config::Job& job_;
   Sources sources_;
@@ -65,8 +61,7 @@ class Monitor {
     wire::ChannelFlow before, now;
   };
   std::map<std::string, Flow> flows_;
-  std::optional<wire::GangReport> gang_;
-  Time gang_at_{};  // when it was reported
+  GangSeen gang_;
   Time written_{};
   bool failed_ = false;  // the last write of the file, which was logged
 };

@@ -76,12 +76,6 @@ void Status::observe(const wire::TrainerMessage& message, Time now) {
   if (message.window_trained) window_trained_ = message.window_trained;
 }
 
-void Status::observe(const wire::GangReport& gang, Time now) {
-  if (!gang_ || gang_->rounds != gang.rounds) gang_round_at_ = now;
-  gang_ = gang;
-  gang_at_ = now;
-}
-
 // Before the trainer has said its step, what is left is not known.
 void Status::look_ahead(const decide::Facts& facts) {
   outlook_.reset();
@@ -142,9 +136,9 @@ void Status::update(const decide::State& state, const std::string& says, Time no
     status["notice_deadline_ms"] = facts.exit.notice->deadline.time_since_epoch().count();
     status["deadline"] = wall(facts.exit.notice->deadline, now);
   }
-  if (gang_ && facts.trainer.running && now - gang_at_ < wire::longest_gang_silence) {
-    status["gang"] = wire::to_json(*gang_);
-    if (gang_->rounds > 0) status["gang"]["round_boottime_ms"] = milliseconds(gang_round_at_);
+  if (const auto* gang = gang_.current(facts, now)) {
+    status["gang"] = wire::to_json(*gang);
+    if (gang->rounds > 0) status["gang"]["round_boottime_ms"] = milliseconds(gang_.round_at());
   }
   if (job_.storage.in_bucket()) add_bucket(status, facts.home);
   look_ahead(facts);

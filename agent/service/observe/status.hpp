@@ -8,8 +8,8 @@
 #include "agent/decide/state.hpp"
 #include "agent/launch/deadline.hpp"
 #include "agent/launch/step_pace.hpp"
+#include "agent/service/observe/gang_seen.hpp"
 #include "agent/wire/datagram.hpp"
-#include "agent/wire/gang_report.hpp"
 
 namespace spotter {
 
@@ -20,7 +20,7 @@ class Status {
       : path_(std::move(path)), job_(job), deadline_(deadline) {}
 
   void observe(const wire::TrainerMessage& message, Time now);
-  void observe(const wire::GangReport& gang, Time now);
+  void observe(const wire::GangReport& gang, Time now) { gang_.take(gang, now); }
   // What is wrong with the storage (it hangs or fails), for a person; empty: nothing.
   void storage_says(std::string words) { storage_says_ = std::move(words); }
   // What `spotter watch` wrote down of the job (launch/watch_mark.hpp); empty: not known.
@@ -44,9 +44,7 @@ class Status {
   std::string storage_says_;
   std::string watcher_says_;
   std::optional<double> window_trained_;
-  std::optional<wire::GangReport> gang_;
-  Time gang_at_{};        // when it was reported
-  Time gang_round_at_{};  // when its last round was first reported
+  GangSeen gang_;
   Time written_{};
 };
 

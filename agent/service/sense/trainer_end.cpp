@@ -70,7 +70,7 @@ void TrainerEnd::look() {
   if (ended) {
     const supervise::Verdict verdict = supervise::judge(*ended, expect_());
     say(*ended, verdict);
-    return ended_({verdict.success, verdict.stopped_as_asked});
+    return ended_({verdict.success, verdict.stopped_as_asked, verdict.unfit_machine});
   }
   const bool runs = supervised && (std::holds_alternative<supervise::Running>(*supervised) ||
                                    std::holds_alternative<supervise::Starting>(*supervised));

@@ -63,8 +63,8 @@ int supervise(int argc, char** argv) {
   const auto absolute = std::filesystem::absolute(directory, ignored).string();
   const auto started = supervise::start(absolute, *spec);
   if (started) return 0;
-  const bool running = started.error().kind == supervise::StartFailure::Kind::AlreadyRunning;
-  return io::complain("supervise", started.error().message, running ? 3 : 1);
+  return io::complain("supervise", started.error().message,
+                      supervise::exit_status(started.error()));
 }
 
 }  // namespace spotter::command

@@ -129,8 +129,7 @@ int start_trainer(TrainerOptions options) {
     return io::complain("unit", request.unit + ": " + how + "; see journalctl -u " + request.unit);
   const auto started = supervise::read_report(said);
   if (started) return 0;
-  const bool running = started.error().kind == supervise::StartFailure::Kind::AlreadyRunning;
-  return io::complain("unit", started.error().message, running ? 3 : 1);
+  return io::complain("unit", started.error().message, supervise::exit_status(started.error()));
 }
 
 struct VerbOptions {

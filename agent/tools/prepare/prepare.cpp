@@ -105,8 +105,9 @@ int run(const RemoteOptions& options, const FillHere& fill_here) {
         "prepare",
         "the job's storage is " + config::describe(*job->storage.share) +
             (job->storage.in_bucket()
-                 ? ": name the data in `channels:`, which reads it from S3; a volume (storage.ebs) "
-                   "is prepared"
+                 ? ": nothing is to be prepared. Name the data in `channels:`, which reads it "
+                   "where "
+                   "it is in S3: what is elsewhere is brought there once, as by `aws s3 sync`"
                  : ": put the data there, or name it in `channels:`; a volume (storage.ebs) is "
                    "prepared"));
     return wrong_input;
