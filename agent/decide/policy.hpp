@@ -47,7 +47,8 @@ struct Policy {
   // Who may use the volume is an epoch's to say (epoch.hpp), and no bound is waited for.
   bool fence = false;
   Fleet fleet;                         // None: learn it from the instance's own tags
-  Duration stop_grace = seconds(100);  // how long the trainer may take to checkpoint and end
+  // How long the trainer may take to checkpoint and end: two minutes less `release_durable`.
+  Duration stop_grace = seconds(110);
 
   // --- the cloud ---
   // EC2 is eventually consistent; AWS names no bound. Everything seen in practice settles within
@@ -154,6 +155,9 @@ struct Policy {
   // The trainer is killed this long before the deadline, so that unmount (a sync of what remains in
   // the page cache) and detach (1 to 4 s) still fit. For a short notice: a third of what is left.
   Duration release_reserve = seconds(20);
+  // The same where the trainer's checkpoints are durable when it says so. A release that is cut by
+  // the machine's end loses nothing then: the next one waits for EC2 to detach the volume.
+  Duration release_durable = seconds(10);
   // A busy mount or a refused detach is tried again this soon, for the deadline is near; SIGKILL is
   // sent again to processes that were started since the last.
   Duration release_again = seconds(1);

@@ -7,10 +7,17 @@
 namespace spotter::decide {
 namespace {
 
+// What the storage's release needs. Where checkpoints come with their stall, libspotter writes
+// them: such a trainer has ended only when its last one is durable, and the unmount finds little to
+// write.
+Duration release_needs(const Context& c) {
+  const bool durable = c.facts.progress.ledger.stall > 0 && !on_share(c);
+  return durable ? c.policy.release_durable : c.policy.release_reserve;
+}
+
 Time last_kill(const Context& c, Time deadline) {
   const Duration left = deadline - c.now;
-  return deadline -
-         std::max(std::min<Duration>(c.policy.release_reserve, left / 3), upload_needs(c));
+  return deadline - std::max(std::min<Duration>(release_needs(c), left / 3), upload_needs(c));
 }
 
 }  // namespace

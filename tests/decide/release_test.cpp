@@ -40,6 +40,16 @@ TEST(Release, KillsADeafTrainerInTimeToUnmountAndDetach) {
   EXPECT_EQ(story.asked(), "unmount");
 }
 
+TEST(Release, NeedsLessTimeWhereCheckpointsAreDurableWhenTheyAreReported) {
+  Story story;
+  story.train();
+  story.sense(CheckpointMade{100, seconds(1)});
+  const Time deadline = story.now + seconds(100);
+  story.sense(NoticeSeen{InterruptionAction::Terminate, deadline});
+  EXPECT_EQ(story.did<StopTrainer>()->usable_until, deadline - story.policy.release_durable);
+  EXPECT_LT(story.policy.release_durable, story.policy.release_reserve);
+}
+
 // An earlier session may have been killed in an unmount that the kernel has not ended, or that left
 // the volume in another mount namespace.
 TEST(Release, WhatAnEarlierSessionAttachedIsProvedToBeUnmountedBeforeItIsDetached) {

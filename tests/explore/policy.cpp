@@ -17,13 +17,14 @@ decide::Policy make_policy() {
   policy.settled = std::chrono::hours(100);
   policy.stop_grace = seconds(20);
   policy.consistency_bound = seconds(20);
-  for (Duration* call :
-       {&policy.ec2_call,     &policy.imds_call,       &policy.look,          &policy.device,
-        &policy.inspect,      &policy.make_filesystem, &policy.mount,         &policy.verify,
-        &policy.await_gpus,   &policy.fetch_code,      &policy.start_trainer, &policy.ledger,
-        &policy.unmount,      &policy.poll_attachment, &policy.poll_snapshot, &policy.poll_held,
-        &policy.retry_first,  &policy.retry_last,      &policy.blocked_retry, &policy.restart_first,
-        &policy.restart_last, &policy.release_reserve, &policy.spared_after}) {
+  for (Duration* call : {&policy.ec2_call,        &policy.imds_call,       &policy.look,
+                         &policy.device,          &policy.inspect,         &policy.make_filesystem,
+                         &policy.mount,           &policy.verify,          &policy.await_gpus,
+                         &policy.fetch_code,      &policy.start_trainer,   &policy.ledger,
+                         &policy.unmount,         &policy.poll_attachment, &policy.poll_snapshot,
+                         &policy.poll_held,       &policy.retry_first,     &policy.retry_last,
+                         &policy.blocked_retry,   &policy.restart_first,   &policy.restart_last,
+                         &policy.release_reserve, &policy.release_durable, &policy.spared_after}) {
     *call = seconds(10);
   }
   policy.epoch_call = policy.commit_call = seconds(10);

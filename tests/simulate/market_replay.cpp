@@ -243,8 +243,8 @@ void Replay::stop_trainer(Host& host, const decide::StopTrainer& why) {
   if (host.trainer.state != Trainer::State::Running || host.trainer.stopping) return;
   if (why.usable_until == decide::kNever || now_ < since_) return save_last(host);
   const double takes = model_.checkpoint / model_.memory_copy + model_.checkpoint / model_.disk;
-  const Duration left = why.usable_until - now_ - of_seconds(1.5 * takes + 2);
-  if (left <= of_seconds(takes)) return save_last(host);
+  const Duration left = why.usable_until - now_ - of_seconds(1.2 * takes + 2);
+  if (left <= of_seconds(takes * 2.3)) return save_last(host);
   save(host);
   at(left, [this, id = host.id, run = host.trainer.run] {
     if (Host* its = trainer_of(id, run)) save_last(*its);

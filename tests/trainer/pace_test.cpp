@@ -67,13 +67,24 @@ TEST_F(Training, TheWindowOfANoticeIsTrainedInUntilTheLastSafeMoment) {
   while (!step()) ASSERT_LT(now, gone);
   ASSERT_EQ(saves.size(), 2U) << "at once, and at the last moment";
   EXPECT_LT(saves[0], notice + seconds(1));
-  // 2.2 s to be durable, half as much again, a step, a second to exit.
-  EXPECT_GT(saves[1], gone - seconds(5));
-  EXPECT_LT(saves[1] + milliseconds(2200), gone);
+  // 2.2 s to be durable, a fifth as much again, a step, a second to exit.
+  EXPECT_GT(saves[1], gone - seconds(4));
+  EXPECT_LT(saves[1] + milliseconds(2200 * 6 / 5), gone);
   const auto trained = pace.trained_in_window();
   ASSERT_TRUE(trained);
   EXPECT_GT(*trained, seconds(94));
   EXPECT_LT(*trained, saves[1] - notice);
+}
+
+// All since the last checkpoint is at stake: there is no room for one at once and one at the end.
+TEST_F(Training, WhereNothingIsSavedSinceTheNoticeTheLastSaveBeginsEarlier) {
+  train_until(seconds(70));
+  const Instant gone = now + seconds(8);
+  pace.stop(now, gone);
+  saves.clear();
+  while (!step()) ASSERT_LT(now, gone);
+  ASSERT_EQ(saves.size(), 1U);
+  EXPECT_LT(saves[0], gone - milliseconds(2200 * 3 / 2));
 }
 
 TEST_F(Training, InAShortWindowThereIsOneCheckpointOnly) {

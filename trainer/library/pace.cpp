@@ -50,7 +50,10 @@ Duration Pace::writing() const {
   return all;
 }
 
-Instant Pace::last_moment() const { return *gone_by_ - estimate() * 3 / 2 - step_.get() - kExit; }
+Instant Pace::last_moment() const {
+  const Duration saving = secured_ ? estimate() * 6 / 5 : estimate() * 3 / 2;
+  return *gone_by_ - saving - step_.get() - kExit;
+}
 
 bool Pace::checkpoint_due(Instant now) const {
   if (finished_) return false;

@@ -5,6 +5,9 @@
 // last checkpoint at the last safe moment, and it leaves:
 //
 //   last moment = gone by - 1.5 x (stall + write) - the longest recent step - 1 s to exit
+//
+// of the longest recent stall and write. Once the checkpoint of the notice is saved only the steps
+// since then are at stake, and 1.2 x do.
 #pragma once
 
 #include <array>

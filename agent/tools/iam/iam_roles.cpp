@@ -12,8 +12,8 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 // Batch takes user data in this format only. ECS's agent does not drain by default, and sends
-// SIGKILL 30 s after SIGTERM; 100 s are what `spotter agent` takes of a notice
-// (trainer.stop_grace), and leave some of the two minutes to ECS and Spotter.
+// SIGKILL 30 s after SIGTERM; of a notice's two minutes 100 s are the trainer's here, and some are
+// left to ECS and Spotter.
 // https://docs.aws.amazon.com/batch/latest/userguide/launch-templates.html
 // https://docs.aws.amazon.com/AmazonECS/latest/developerguide/container-instance-spot.html
 // https://docs.aws.amazon.com/AmazonECS/latest/developerguide/ecs-agent-config.html
