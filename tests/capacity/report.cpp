@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "agent/market/watched.hpp"
 #include "tests/capacity/optimum.hpp"
 
 namespace spotter::capacity {
@@ -18,14 +19,30 @@ Outcome best_of_one_pool(const Market& market, const Task& task) {
   return best;
 }
 
+// Regions where traces name none; what a move costs is then what a gigabyte costs between them.
+Watching watching_of(const Market& market, std::shared_ptr<Tables> tables) {
+  std::size_t places = 1;
+  for (const MarketPool& it : market.pools) places = std::max(places, it.place + 1);
+  Watching watching{.regions = market.regions, .tables = std::move(tables)};
+  const std::string names[] = {"us-west-2", "us-east-2", "eu-west-1", "eu-central-1"};
+  watching.regions.resize(places);
+  for (std::size_t i = 0; i < places; ++i)
+    if (watching.regions[i].empty()) watching.regions[i] = names[i % std::size(names)];
+  watching.gigabytes = 1;
+  const double of_one = dollars_of_move(watching);
+  watching.gigabytes = of_one > 0 ? market.move / of_one : 0;
+  return watching;
+}
+
 }  // namespace
 
 void judge(const Market& market, const std::vector<Task>& tasks, Report& report) {
+  const auto watching = watching_of(market, std::make_shared<Tables>(std::size_t{256} << 20));
   for (const Task& task : tasks) {
     const double least = optimum(market, task);
     if (!std::isfinite(least)) continue;
     ++report.tasks;
-    const std::vector<std::pair<std::string, Outcome>> outcomes{
+    std::vector<std::pair<std::string, Outcome>> outcomes{
         {"on demand", play(market, task, *only_on_demand())},
         {"best pool", best_of_one_pool(market, task)},
         {"greedy", play(market, task, *greedy(market, task))},
@@ -34,6 +51,8 @@ void judge(const Market& market, const std::vector<Task>& tasks, Report& report)
         {"spotter, misled", play(market, task, *planned(market, task, 0.05, 1))},
         {"spotter, misled 2", play(market, task, *planned(market, task, 0.05, 2))},
     };
+    if (report.watcher)
+      outcomes.emplace_back("spotter watch", play(market, task, *watched(market, task, watching)));
     report.rows.resize(outcomes.size());
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
       Row& row = report.rows[i];
