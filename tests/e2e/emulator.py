@@ -132,9 +132,11 @@ class Emulator:
         free_shells()
         self.log = self.workplace / "emulator.out"
         with open(self.log, "wb") as log:
-            # Its own session: a Ctrl-C at the terminal is ours to handle, in order.
+            # Its own session: a Ctrl-C at the terminal is ours to handle, in order. It ends when the
+            # story that began it is killed, as CTest does when time is up.
             self.process = subprocess.Popen(
-                [self.bin / "spotter-emulator", "serve", "--directory", self.directory,
+                ["setpriv", "--pdeathsig", "TERM",
+                 self.bin / "spotter-emulator", "serve", "--directory", self.directory,
                  "--api", "127.0.0.1:0", "--metadata", "127.0.0.1:0",
                  *self.arguments, *recording()],
                 # An image's programs are found by name.
