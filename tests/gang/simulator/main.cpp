@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "tests/gang/simulator/market.hpp"
 #include "tests/gang/simulator/world.hpp"
 
 namespace spotter::gang {
@@ -97,7 +98,12 @@ int run(int argc, char** argv) {
                "fails where a kind of trouble never came, or too few lives were done");
   app.add_option("--tail", tail, "of no meaning here");
   app.add_option("--json", asked.file, "for scripts/simulate");
+  std::vector<std::string> traces;
+  std::size_t runs = 10;
+  app.add_option("--trace", traces, "replays these spot markets with a gang of eight");
+  app.add_option("--runs", runs, "with --trace: seeds");
   CLI11_PARSE(app, argc, argv);
+  if (!traces.empty()) return replay_gangs(traces, runs);
   if (replays->count() > 0) {
     SimWorld world(replay, true);
     const std::string broken = world.live();

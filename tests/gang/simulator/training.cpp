@@ -21,6 +21,14 @@ constexpr Duration before_the_end{9'000};  // all stop to save
 
 }  // namespace
 
+Time SimWorld::step_ends(std::uint64_t /*round*/, std::size_t /*ranks*/) {
+  return now_ + up_to(longest_step);
+}
+
+Duration SimWorld::save_takes() { return up_to(longest_save); }
+
+Duration SimWorld::opening_takes() { return up_to(Duration(1'000)); }
+
 // Each connects to all others, in the order of their ranks; then all wait at the leader's store.
 void SimWorld::meet(SimMachine& machine) {
   if (now_ < machine.next) return;
@@ -39,7 +47,7 @@ void SimWorld::meet(SimMachine& machine) {
   met.insert(machine.id);
   if (met.size() == place.machines.size()) {
     machine.does = Does::Opens;
-    machine.next = now_ + up_to(Duration(1'000));
+    machine.next = now_ + opening_takes();
     return;
   }
   if (machine.self->is_over(place.round))
@@ -128,7 +136,7 @@ void SimWorld::step(std::uint64_t round, const std::vector<SimMachine*>& ranks) 
   SimMachine& leader = *ranks.front();
   if (leader.step >= steps_) return finish(ranks);
   if (now_ < next_step_[round]) return;
-  next_step_[round] = now_ + up_to(longest_step);
+  next_step_[round] = step_ends(round, ranks.size());
   if (trouble_of_trainer(ranks)) return;
   const auto stop = leader.self->must_stop();
   const bool stops = (stop && (!stop->by || now_ + before_the_end >= *stop->by)) ||
@@ -139,7 +147,7 @@ void SimWorld::step(std::uint64_t round, const std::vector<SimMachine*>& ranks) 
     if (!saves) continue;
     each->stops = stops;
     each->does = Does::Saves;
-    each->next = now_ + up_to(longest_save);
+    each->next = now_ + save_takes();
   }
 }
 

@@ -29,6 +29,11 @@ SimWorld::SimWorld(std::uint64_t seed, bool talks) : chance_(seed), talks_(talks
   for (std::size_t i = 0; i < settings_.size; ++i) arrive();
 }
 
+SimWorld::SimWorld(std::uint64_t seed, Settings settings, std::int64_t steps, std::int64_t every)
+    : chance_(seed), talks_(false), settings_(std::move(settings)), steps_(steps), every_(every) {
+  trouble_.lasts = std::chrono::hours(24 * 400);
+}
+
 SimMachine& SimWorld::arrive() {
   Settings its = settings_;
   its.id = its.name = its.address = "m" + std::to_string(++arrived_);

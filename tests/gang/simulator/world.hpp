@@ -97,6 +97,9 @@ struct SimMachine {
 class SimWorld : Watcher {
  public:
   SimWorld(std::uint64_t seed, bool talks);
+  virtual ~SimWorld() = default;
+  SimWorld(const SimWorld&) = delete;
+  SimWorld& operator=(const SimWorld&) = delete;
 
   // What was broken first; empty: the life ended well.
   std::string live();
@@ -105,7 +108,16 @@ class SimWorld : Watcher {
   // How often each kind of trouble, and of end, came.
   const std::map<std::string, std::uint64_t>& tally() const { return tally_; }
 
- private:
+ protected:  // replay.cpp has machines that come and go, and paces, of its own
+  // Nothing is drawn but how long things take; nobody comes of its own accord.
+  SimWorld(std::uint64_t seed, Settings settings, std::int64_t steps, std::int64_t every);
+  virtual void happen();
+  // When the ranks of a round have done the step that they begin now; what it takes each to write
+  // its shard, and rank 0 to open the home.
+  virtual Time step_ends(std::uint64_t round, std::size_t ranks);
+  virtual Duration save_takes();
+  virtual Duration opening_takes();
+
   using Machines = std::vector<std::unique_ptr<SimMachine>>;
 
   // world.cpp: the core's part
@@ -146,7 +158,6 @@ class SimWorld : Watcher {
 
   // faults.cpp
   void draw_trouble();
-  void happen();
   void hit(SimMachine& machine, const char* why);
   void notice(SimMachine& machine);
   void draw_kill(double a_minute, const char* why, bool (SimWorld::*fits)(const SimMachine&) const);
