@@ -132,13 +132,11 @@ class Emulator:
         free_shells()
         self.log = self.workplace / "emulator.out"
         with open(self.log, "wb") as log:
-            # Its own session: a Ctrl-C at the terminal is ours to handle, in order. It ends when the
-            # story that began it is killed, as CTest does when time is up.
+            # Its own session: a Ctrl-C is ours to handle. It ends when its story is killed.
             self.process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "TERM",
-                 self.bin / "spotter-emulator", "serve", "--directory", self.directory,
-                 "--api", "127.0.0.1:0", "--metadata", "127.0.0.1:0",
-                 *self.arguments, *recording()],
+                ["setpriv", "--pdeathsig", "TERM", self.bin / "spotter-emulator", "serve",
+                 "--directory", self.directory, "--api", "127.0.0.1:0",
+                 "--metadata", "127.0.0.1:0", *self.arguments, *recording()],
                 # An image's programs are found by name.
                 env={**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}"},
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)

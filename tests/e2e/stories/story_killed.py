@@ -1,4 +1,4 @@
-"""A story that is killed, as CTest does it when time is up, leaves its world to itself, which ends."""
+"""A story that is killed, as CTest does it when time is up: its world ends by itself."""
 
 import os
 import pathlib
