@@ -46,7 +46,7 @@ struct Policy {
   bool fills = false;
   // Who may use the volume is an epoch's to say (epoch.hpp), and no bound is waited for.
   bool fence = false;
-  Fleet fleet;                         // None: learn it from the instance's own tags
+  Fleet fleet;  // None: learn it from the instance's own tags
   // How long the trainer may take to checkpoint and end: two minutes less `release_durable`.
   Duration stop_grace = seconds(110);
 

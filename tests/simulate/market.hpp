@@ -20,8 +20,8 @@ struct MarketModel {
   // gp3's throughput without extra pay: 125 MB/s (AWS, "EBS volume types"), both ways.
   double disk = 0.125;
   // The state is copied to memory while training stands still, and written behind it (the design of
-  // CheckFreq, FAST 2021), at 5 GB/s: bench/checkpoint measures 5.4 on two shared cores, and 17 from
-  // a GPU. AWS's script (Keras ModelCheckpoint) writes while it waits.
+  // CheckFreq, FAST 2021), at 5 GB/s: bench/checkpoint measures 5.4 on two shared cores, 17 from a
+  // GPU. AWS's script (Keras ModelCheckpoint) writes while it waits.
   double memory_copy = 5;
   // An epoch of ResNet-50 on ImageNet takes a V100 about an hour at 32 and half an hour at 16 bits.
   double epoch = 1800;
