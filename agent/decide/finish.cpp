@@ -157,7 +157,9 @@ Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
   }
   std::optional<Command> command;
   if (!current || !candidates_settle(*current, ours, c)) {
-    command = leftover(ours, c.facts.identity.instance, false);
+    // What could not be unmounted stays attached until the machine ends.
+    const bool idle = !c.facts.holding.mounted && !c.facts.holding.unproven;
+    command = leftover(ours, idle ? c.facts.identity.instance : InstanceId(), false);
   }
   if (!command) command = data_left_over(seen.survey, c.facts);
   const SeenVolume* unmarked = to_mark(ours, c.facts);

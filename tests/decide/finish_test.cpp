@@ -250,5 +250,29 @@ TEST(Finish, AMarkThatFailedIsMadeWhenTheVolumeIsReleased) {
   EXPECT_EQ(story.asked(), "mark-done");
 }
 
+// An earlier session was killed while it verified the copy, and its processes hold it.
+TEST(Finish, ACopyThatCannotBeUnmountedIsNotDetached) {
+  Story story;
+  story.boot();
+  SeenVolume done = the_volume();
+  done.done = true;
+  const SeenVolume copy = held(the_copy(Role::Candidate), kMe);
+  story.survey({done, copy});
+  for (std::uint32_t tries = 0; tries <= story.policy.stuck_tries; ++tries) {
+    ASSERT_EQ(story.asked(), "unmount");
+    story.answer(EffectFailed{Failure::Busy});
+    if (story.stage() == "unmounting") story.wake();
+  }
+  ASSERT_EQ(story.stage(), "tidying");
+  const Time limit = story.now + story.policy.tidy_limit;
+  while (story.stage() == "tidying") {
+    ASSERT_FALSE(story.did<DetachVolume>());
+    story.answer(StorageSurveyed{{{done, copy}, {}}});
+    if (story.stage() == "tidying") story.wake();
+  }
+  EXPECT_GE(story.now, limit) << "it may be unmounted yet";
+  EXPECT_FALSE(story.did<DetachVolume>());
+}
+
 }  // namespace
 }  // namespace spotter::decide
