@@ -26,7 +26,7 @@ for place in {repository} /var/tmp; do
 done
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
-USE_LIBUV=0 LC_ALL=C.UTF-8 exec chroot "$root" /usr/bin/python3 "$@"' {root} "$@"
+exec chroot "$root" /usr/bin/python3 "$@"' {root} "$@"
 """
 # Of tests/e2e/stories/gang.py: those in which torch's own ways matter.
 STORIES = ("one_leaves_one_is_killed_and_others_come", "a_kill_costs_no_more",

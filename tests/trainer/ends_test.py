@@ -70,7 +70,7 @@ class Ends(unittest.TestCase):
                         **os.environ, "RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": "2",
                         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
                         "SPOTTER_GANG_RANKS": str(machine), "PYTHONPATH": str(LIBRARY),
-                        "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1",
+                        "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "USE_LIBUV": "0",
                         "PYTHONDONTWRITEBYTECODE": "1"}))
             try:
                 said = [each.communicate(timeout=120)[1] for each in ranks]

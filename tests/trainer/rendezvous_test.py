@@ -28,7 +28,7 @@ class Meeting(unittest.TestCase):
 
     def handler(self):
         handler = rendezvous.Handler(types.SimpleNamespace(endpoint="127.0.0.1:9", run_id="job"))
-        handler._own = rendezvous.TCPStore("127.0.0.1", 0, None, True, rendezvous.CONNECT, False)
+        handler._own = rendezvous._store("127.0.0.1", 0, True)
         handler._ask = lambda question: {"over": self.over}
         return handler
 

@@ -31,6 +31,23 @@ MEET = 60  # seconds, once all machines can be reached: one may hang before it c
 OF_OTHERS = datetime.timedelta(seconds=30)  # at the end of a round: their last words
 
 
+def _store(host, port, leads):
+    """Since 2.4 PyTorch asks for libuv unless its own variable says no, also where it was built
+    without, as Debian's is. The workers learn it from that variable, too."""
+    arguments = (host, port, None, leads, CONNECT, False)
+    if os.environ.get("USE_LIBUV") != "0":
+        try:
+            return TCPStore(*arguments)
+        except RuntimeError as error:
+            if "libuv" not in str(error):
+                raise
+            os.environ["USE_LIBUV"] = "0"
+    try:
+        return TCPStore(*arguments, use_libuv=False)
+    except TypeError:  # it does not know libuv
+        return TCPStore(*arguments)
+
+
 def _probe(address):
     """Its store listens before it is in a round. The workers of any two machines may connect. Of a
     machine that refuses only torchrun is gone: the network is all right."""
@@ -73,7 +90,7 @@ class Handler(RendezvousHandler):
         Handler.ended = ""
         while True:
             # A new one for each round: nothing of the last one is in it. Port 0: any that is free.
-            self._own = TCPStore("127.0.0.1", 0, None, True, CONNECT, False)
+            self._own = _store("127.0.0.1", 0, True)
             place = self._ask(f"/round?port={self._own.port}&pid={os.getpid()}{why}")
             store, missing = self._meet(place)
             if store:
@@ -94,7 +111,7 @@ class Handler(RendezvousHandler):
         if refused:
             return None, nobody
         try:
-            store = self._own if own == 0 else TCPStore(*machines[0], None, False, CONNECT, False)
+            store = self._own if own == 0 else _store(*machines[0], False)
             store = PrefixStore(f"round-{place['round']}", store)
             store.add("machines", 1)
             begun = looked = time.monotonic()
