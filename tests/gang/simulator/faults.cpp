@@ -13,6 +13,10 @@ constexpr Duration longest_outage{100'000}, longest_cut{300'000};
 constexpr Duration longest_partition{120'000}, longest_pause{200'000};
 constexpr Duration longest_deafness{60'000}, more_to_wear_out{12 * 60'000};
 
+std::string in_seconds(Duration duration) {
+  return std::to_string((duration.count() + 500) / 1000) + " s";
+}
+
 }  // namespace
 
 // Of each kind there is none in most lives, so that two that meet are seen by themselves, too.
@@ -78,7 +82,7 @@ void SimWorld::notice(SimMachine& machine) {
   if (std::exchange(machine.noticed, true)) return;
   const Duration lead = shortest_notice + up_to(longest_notice - shortest_notice);
   count("notices");
-  say(machine.id + " is noticed, " + std::to_string(lead.count()) + " ms");
+  say(machine.id + " is noticed, " + in_seconds(lead) + " before its end");
   machine.self->leave(now_ + lead - Duration(5'000));
   machine.dies = std::min(machine.dies, now_ + lead);
 }
@@ -115,27 +119,27 @@ void SimWorld::happen() {
     count("torchruns started again");
   }
   if (waits.does == Does::Asks && in_this_turn(trouble_.deaf)) {
-    say(waits.id + " does not reach S3 while it waits");
     waits.cut_until = now_ + up_to(longest_deafness);
+    say(waits.id + " does not reach S3 while it waits, for " + in_seconds(waits.cut_until - now_));
     count("machines that see a round late");
   }
   if (in_this_turn(trouble_.outages)) {
     down_until_ = now_ + up_to(longest_outage);
     count("outages");
-    say("S3 is silent");
+    say("S3 is silent for " + in_seconds(down_until_ - now_));
   }
   if (in_this_turn(trouble_.cuts)) {
     SimMachine& machine = one();
     machine.cut_until = now_ + up_to(longest_cut);
     count("cuts");
-    say(machine.id + " does not reach S3");
+    say(machine.id + " does not reach S3 for " + in_seconds(machine.cut_until - now_));
   }
   if (in_this_turn(trouble_.pauses)) {
     SimMachine& machine = one();
     machine.paused_at = now_;
     machine.paused_until = now_ + up_to(longest_pause);
     count("pauses");
-    say(machine.id + " is paused");
+    say(machine.id + " is paused for " + in_seconds(machine.paused_until - now_));
   }
   if (in_this_turn(trouble_.partitions)) {
     const std::string from = one().id;
@@ -144,7 +148,7 @@ void SimWorld::happen() {
     for (const auto& each : machines_)
       if (each->id != from && (of_all || likely(0.5))) parted_[std::minmax(from, each->id)] = until;
     count("partitions");
-    say(from + " does not reach others");
+    say(from + " does not reach others for " + in_seconds(until - now_));
   }
 }
 
@@ -175,7 +179,7 @@ void SimWorld::end_trouble() {
     each->cut_until = std::min(each->cut_until, now_);
     each->paused_until = std::min(each->paused_until, now_);
   }
-  while (machines_.size() < settings_.size) arrive();
+  while (machines_.size() < settings_.size) say(arrive().id + " comes");
 }
 
 }  // namespace spotter::gang

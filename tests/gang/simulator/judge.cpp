@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "tests/gang/simulator/story.hpp"
 #include "tests/gang/simulator/world.hpp"
 
 namespace spotter::gang {
@@ -88,6 +89,8 @@ void SimWorld::changed(const std::optional<Record>& before, const Record& after,
       broken_.push_back(each.id + " is taken for dead by " + by + ", and has written " +
                         std::to_string((now_ - machine->accepted).count()) + " ms ago");
   }
+  if (talks_)
+    for (const std::string& words : changes(before, after, by)) say("  record: " + words);
   const bool is_over =
       before && !before->ranks.empty() && (before->round != after.round || after.ranks.empty());
   if (is_over) note_absence(*before);
@@ -97,7 +100,6 @@ void SimWorld::changed(const std::optional<Record>& before, const Record& after,
   const bool begins = after.phase == Phase::Training &&
                       (!before || before->phase != Phase::Training || before->round != after.round);
   if (!begins) return;
-  say("round " + std::to_string(after.round) + " begins, by " + by);
   if (!rounds_.emplace(after.round, after.ranks).second)
     broken_.push_back("one leader an epoch: round " + std::to_string(after.round) +
                       " begins twice");

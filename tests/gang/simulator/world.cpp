@@ -1,4 +1,5 @@
 #include "tests/gang/simulator/world.hpp"
+#include "tests/gang/simulator/story.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -26,7 +27,10 @@ SimWorld::SimWorld(std::uint64_t seed, bool talks) : chance_(seed), talks_(talks
   every_ = 3 + static_cast<std::int64_t>(chance_() % 20);
   draw_trouble();
   settings_.replaced = trouble_.on_fleet;
-  for (std::size_t i = 0; i < settings_.size; ++i) arrive();
+  say("a gang of " + std::to_string(settings_.size) + " machines, " +
+      std::to_string(settings_.min) + " at least, has " + std::to_string(steps_) +
+      " steps to do, and saves after each " + std::to_string(every_));
+  for (std::size_t i = 0; i < settings_.size; ++i) say(arrive().id + " comes");
 }
 
 SimWorld::SimWorld(std::uint64_t seed, Settings settings, std::int64_t steps, std::int64_t every)
@@ -82,7 +86,7 @@ void SimWorld::turn() {
   now_ += tick_;
   if (now_ < troubled_until_) happen();
   if (now_ >= troubled_until_) start_again();
-  while (now_ >= troubled_until_ && machines_.size() < settings_.size) arrive();
+  while (now_ >= troubled_until_ && machines_.size() < settings_.size) say(arrive().id + " comes");
   std::erase_if(late_, [&](const Late& write) {
     if (now_ < write.at) return false;
     bucket_.carry_out(write.ask, write.by);
@@ -110,6 +114,7 @@ void SimWorld::turn() {
 void SimWorld::bury() {
   std::erase_if(machines_, [&](const auto& each) {
     if (now_ < each->dies) return false;
+    say(each->id + " is gone");
     dead_[each->process] = now_;
     return true;
   });
@@ -203,8 +208,7 @@ void SimWorld::ask_for_round(SimMachine& machine) {
 }
 
 void SimWorld::end_workers(SimMachine& machine, Last last, Duration until_it_asks) {
-  if (talks_ && last.end != End::Other)
-    say(machine.id + ": its workers end, " + std::to_string(static_cast<int>(last.end)));
+  if (talks_ && last.end != End::Other) say(machine.id + ": " + to_words(last.end));
   note_end(machine, last);
   machine.does = Does::Starts;
   machine.last = std::move(last);
