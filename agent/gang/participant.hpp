@@ -138,6 +138,7 @@ class Participant {
 
   // The new round that it is in, once; its workers then run until ready().
   std::optional<Place> place();
+  bool has_place() const { return place_.has_value(); }
   // A launcher that waits for a round waits in vain.
   bool refuses() const {
     return is_leaving() || is_done() || has_failed() || is_foreign() || given_back_;

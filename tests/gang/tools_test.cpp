@@ -12,6 +12,7 @@
 #include "agent/gang/record.hpp"
 #include "agent/service/settings.hpp"
 #include "agent/supervise/processes.hpp"
+#include "agent/tools/gang/gang_handover.hpp"
 #include "agent/tools/gang/gang_home.hpp"
 #include "agent/tools/gang/gang_launcher.hpp"
 #include "agent/tools/gang/gang_notice.hpp"
@@ -181,6 +182,60 @@ TEST_F(ALauncher, EndsARankThatHasLostItsTorchrunAndNoOther) {
   EXPECT_FALSE(launcher_->end_orphans());
   EXPECT_TRUE(supervise::find_process(daemon));
   EXPECT_TRUE(launcher_->runs());
+}
+
+// A rank of the torchrun before this one is ended first, and this one may end meanwhile.
+class AHandover : public ALauncher {
+ protected:
+  void begin() {
+    start("(LOCAL_RANK=0 sh -c 'echo $$ > " + folder_ + "/rank; exec sleep 1000' &)\n" +
+          "sh -c 'echo $$ > " + folder_ + "/torchrun; exec sleep 1000'; exec sleep 1000");
+    rank_ = written("rank");
+    torchrun_ = written("torchrun");
+    ASSERT_TRUE(is_own(rank_));
+    self_.ready(4000, -1);
+    ask();
+  }
+  // The record that S3 has, and what this machine has it say.
+  const gang::Record& ask() {
+    for (int request = 0; request < 4; ++request) {
+      const auto ask = self_.next(now_);
+      if (!ask) break;
+      if (std::holds_alternative<gang::Write>(*ask)) self_.wrote(now_, "1");
+      if (std::holds_alternative<gang::Look>(*ask)) self_.looked(now_, std::nullopt);
+    }
+    return self_.record();
+  }
+  const Time now_{Duration(1'000'000)};
+  gang::Participant self_{{.job = "home", .id = "m1", .name = "m1", .size = 1, .min = 1}};
+  pid_t rank_ = 0, torchrun_ = 0;
+};
+
+TEST_F(AHandover, GivesTheRoundOnceNoEarlierRankIsLeft) {
+  begin();
+  GangHandover handover(*launcher_, self_, torchrun_);
+  EXPECT_FALSE(handover.look());
+  EXPECT_TRUE(is_gone(rank_));
+  const auto place = handover.look();
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->round, 1U);
+  EXPECT_FALSE(handover.look()) << "once";
+  EXPECT_FALSE(handover.is_in_vain());
+}
+
+TEST_F(AHandover, ToATorchrunThatHasEndedMeanwhileIsNoRoundInWhichItsWorkersFailed) {
+  begin();
+  GangHandover handover(*launcher_, self_, torchrun_);
+  EXPECT_FALSE(handover.look());
+  ::kill(torchrun_, SIGKILL);
+  EXPECT_TRUE(is_gone(rank_) && is_gone(torchrun_));
+  EXPECT_FALSE(handover.look());
+  EXPECT_TRUE(handover.is_in_vain());
+  self_.ready(4001, -1);  // the next one asks
+  const gang::Record& record = ask();
+  EXPECT_EQ(record.round, 2U);
+  EXPECT_EQ(record.failures, 0U);
+  EXPECT_EQ(record.apart, 1U);
 }
 
 }  // namespace

@@ -4,13 +4,12 @@
 #include <string_view>
 #include <utility>
 
+#include "agent/tools/gang/gang_handover.hpp"
 #include "agent/tools/gang/gang_home.hpp"
 #include "agent/tools/gang/gang_process.hpp"
 
 namespace spotter::command {
 namespace {
-
-constexpr int turns_for_orphans = 40;
 
 // ?port=4000&pid=17
 long number_in(const std::string& target, std::string_view name) {
@@ -74,6 +73,7 @@ gang::Last GangProcess::missed(std::size_t rank) const {
 
 asio::awaitable<io::LocalResponse> GangProcess::place(std::uint64_t asking) {
   asio::steady_timer timer(context_);
+  GangHandover handover(launcher_, participant_, torchrun_);
   const Time since = gang_now();
   std::string said;
   for (;;) {
@@ -89,15 +89,7 @@ asio::awaitable<io::LocalResponse> GangProcess::place(std::uint64_t asking) {
                                                     : "the trainer has failed again and again";
       co_return io::LocalResponse{409, nlohmann::json{{"error", why}}.dump()};
     }
-    if (const auto place = participant_.place()) {
-      // One in the kernel is left to it.
-      for (int turn = 0; turn < turns_for_orphans && launcher_.end_orphans(); ++turn) {
-        timer.expires_after(gang_tick);
-        boost::system::error_code ignored;
-        auto ending = timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-        co_await std::move(ending);
-      }
-      if (asking != asked_) co_return io::LocalResponse{410, R"({"error": "asked again"})"};
+    if (const auto place = handover.look()) {
       placed_ = asking;
       end_.reset();
       ranks_.forget();
@@ -112,8 +104,10 @@ asio::awaitable<io::LocalResponse> GangProcess::place(std::uint64_t asking) {
                                                       {"machines", std::move(machines)}}
                                            .dump()};
     }
+    if (handover.is_in_vain())
+      co_return io::LocalResponse{410, R"({"error": "torchrun has ended"})"};
     const std::string waits = participant_.waits_for();
-    if (waits != said && gang_now() - since > Duration(2'000))
+    if (!participant_.has_place() && waits != said && gang_now() - since > Duration(2'000))
       say_of_gang("waiting for " + (said = waits));
     timer.expires_after(gang_tick);
     boost::system::error_code ignored;
