@@ -38,7 +38,10 @@ Stage call_failed(Context& c, const EffectFailed& failed) {
   return retry_later(c, failed);
 }
 
+// What a person would have to mend on a machine that is given back anyway keeps nothing there: one
+// that was blocked for long would end the fleet, which is that of the gang's other machines, too.
 Stage block(Context& c, Block why, const Detail& detail) {
+  if (c.facts.exit.hinders_gang && is_replaced(c)) return leave_gang(c);
   // A file system that was shut down after an I/O error works again only after a new mount, which
   // replays its log. `mounted` stays: the unmount may fail. What was not synced is lost, a result,
   // too.
@@ -87,6 +90,7 @@ namespace {
 // Local work that failed: it was abandoned because we have to leave, or a person must look.
 Stage host_failed(Context& c, const EffectFailed& failed, Block why) {
   if (Next end = leaving(c)) return *end;
+  if (c.facts.exit.hinders_gang && is_replaced(c)) return leave_gang(c);
   if (failed.failure == Failure::Unavailable || failed.failure == Failure::ShareSilent ||
       failed.failure == Failure::Abandoned) {
     return retry_later(c, failed);
@@ -145,7 +149,8 @@ Next on(const Blocked& stage, const Woke&, Context& c) {
   }
   if (stage.why == Block::ManyInstances) return read_fleet(c, 0);
   // Its fleet could not be read before; it may launch another machine.
-  const bool unfit = stage.why == Block::GpusAbsent || c.facts.trouble.left_since != kNever;
+  const bool unfit = stage.why == Block::GpusAbsent || c.facts.trouble.left_since != kNever ||
+                     c.facts.exit.hinders_gang;
   if (unfit && !c.facts.identity.fleet_known) return identify(c, 0);
   return prepare(c);
 }
