@@ -261,8 +261,10 @@ class Builder {
         state = "waiting";
     } else if (!boots_.empty() && boot_to_show(boots_)->shown.end == End::Running) {
       if (const auto said = wire::text_field(status, "says"); !said.empty()) says = said;
+      const wire::Json gang = status.value("gang", wire::Json());
+      const std::string copy = wire::gang_copy(gang);
       for (const std::string& more :
-           {wire::gang_words(status.value("gang", wire::Json())),
+           {wire::gang_words(gang), copy.empty() ? "" : "the newest copy in memory: " + copy,
             wire::text_field(status, "outlook"), wire::text_field(status, "watcher")})
         if (!more.empty()) says += (says.empty() ? "" : "; ") + more;
     }

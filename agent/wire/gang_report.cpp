@@ -66,6 +66,8 @@ void take_part(std::string_view key, std::string_view value, GangParts& parts) {
   if (key == "WAITS_FOR") report.waits_for = text();
   if (key == "WHO") report.who = text();
   if (key == "HUNG") report.hung = text();
+  if (key == "COPY_STEP") report.copy_step = gang_count(value).value_or(0);
+  if (key == "COPY_MACHINES") report.copy_machines = gang_count(value).value_or(0);
   if (key == "WHY" && is_one_of(value, reasons)) report.why = text();
   if (key == "SECONDS") report.took = gang_seconds(value);
   if (key == "TRAINED_SECONDS") report.trained = gang_seconds(value);
@@ -87,6 +89,8 @@ std::string to_lines(const GangReport& report) {
         {"SECONDS", seconds_text(report.took)},
         {"TRAINED_SECONDS", seconds_text(report.trained)},
         {"BETWEEN_SECONDS", seconds_text(report.between)},
+        {"COPY_STEP", std::to_string(report.copy_step)},
+        {"COPY_MACHINES", std::to_string(report.copy_machines)},
         {"LEADER", report.leader},
         {"WAITS_FOR", report.waits_for},
         {"WHY", report.why},
@@ -126,6 +130,10 @@ Json to_json(const GangReport& report) {
                  {"rounds", report.rounds},          {"trained_seconds", report.trained},
                  {"between_seconds", report.between}};
   if (!report.hung.empty()) object["hung"] = report.hung;
+  if (report.copy_machines > 0) {
+    object["copy_step"] = report.copy_step;
+    object["copy_machines"] = report.copy_machines;
+  }
   const double all = report.trained + report.between;
   object["goodput"] = all > 0 ? Json(report.trained / all) : Json();
   if (report.rounds == 0) return object;
@@ -135,21 +143,41 @@ Json to_json(const GangReport& report) {
   return object;
 }
 
+namespace {
+
+// -1: it is absent, or no such number.
+std::int64_t shown_count(const Json& gang, const char* name, double most = 1e9) {
+  const double value = number_field(gang, name).value_or(-1);
+  return value >= 0 && value < most ? static_cast<std::int64_t>(value) : -1;
+}
+
+std::string machines_text(std::int64_t count) {
+  return std::to_string(count) + (count == 1 ? " machine" : " machines");
+}
+
+}  // namespace
+
 std::string gang_words(const Json& gang) {
   if (!gang.is_object()) return "";
-  const auto count = [&](const char* name) {
-    const double value = number_field(gang, name).value_or(-1);
-    return value >= 0 && value < 1e9 ? static_cast<std::int64_t>(value) : -1;
-  };
-  const auto members = count("members"), machines = count("machines");
+  const auto members = shown_count(gang, "members"), machines = shown_count(gang, "machines");
   if (members < 0) return "";
-  const std::string of = std::to_string(members) + (members == 1 ? " machine" : " machines");
+  const std::string of = machines_text(members);
   if (machines <= 0) {
     const std::string waits = text_field(gang, "waits_for");
     return "no round of " + of + (waits.empty() ? "" : ": this one waits for " + waits);
   }
-  return "round " + std::to_string(count("round")) + ": " + std::to_string(machines) + " of " + of +
-         (machines == 1 ? " trains" : " train") + ", led by " + text_field(gang, "leader");
+  return "round " + std::to_string(shown_count(gang, "round")) + ": " + std::to_string(machines) +
+         " of " + of + (machines == 1 ? " trains" : " train") + ", led by " +
+         text_field(gang, "leader");
+}
+
+std::string gang_copy(const Json& gang) {
+  if (!gang.is_object()) return "";
+  constexpr double most_steps = 1e15;
+  const auto step = shown_count(gang, "copy_step", most_steps),
+             machines = shown_count(gang, "copy_machines");
+  if (step < 0 || machines <= 0) return "";
+  return "step " + std::to_string(step) + " on " + machines_text(machines);
 }
 
 std::string gang_reason(const Json& gang) {

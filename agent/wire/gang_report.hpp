@@ -36,6 +36,9 @@ struct GangReport {
   double took = 0;               // seconds until it had begun
   double trained = 0;            // seconds in rounds, of this machine
   double between = 0;            // ... and between them, since it asked for the first
+  // The newest copy of the state in memory, and how many machines had it when it was made.
+  std::uint64_t copy_step = 0;
+  std::uint64_t copy_machines = 0;  // 0: there is none
   std::string hung = {};  // what this machine's ranks did when none of them did a step for long
   friend bool operator==(const GangReport&, const GangReport&) = default;
 };
@@ -51,6 +54,8 @@ std::optional<GangReport> parse_gang_report(std::string_view datagram);
 Json to_json(const GangReport& report);
 // Of that, for a person: "round 7: 3 of 4 machines train, led by i-1"; empty: there is none.
 std::string gang_words(const Json& gang);
+// "step 120 on 3 machines"; empty: there is no copy in memory.
+std::string gang_copy(const Json& gang);
 // "i-4 was lost"; empty: there was no round.
 std::string gang_reason(const Json& gang);
 

@@ -143,6 +143,7 @@ void add_gang(Page& page, const Fields& is, Time now) {
       text += ", " + duration_text(-*since) + " ago";
     page.line("last round", joined("in " + text, ": ", printable(gang_reason(object))));
   }
+  page.line("in memory", gang_copy(object));
   page.line("hung", gang.text("hung"));
   const auto part = gang.number("goodput"), trained = gang.number("trained_seconds");
   if (part && trained)

@@ -12,6 +12,7 @@
 #include "agent/gang/record.hpp"
 #include "agent/service/settings.hpp"
 #include "agent/supervise/processes.hpp"
+#include "agent/tools/gang/gang_copies.hpp"
 #include "agent/tools/gang/gang_handover.hpp"
 #include "agent/tools/gang/gang_home.hpp"
 #include "agent/tools/gang/gang_launcher.hpp"
@@ -95,6 +96,24 @@ TEST_F(GangTools, TheEndOfARanksStacksIsRead) {
   ASSERT_EQ(seen.size(), 1U);
   EXPECT_TRUE(seen[0].stack.ends_with("the last"));
   EXPECT_LT(seen[0].stack.size(), 100'000U);
+}
+
+TEST_F(GangTools, TheNewestCopyIsWhatTheRanksHaveWrittenDown) {
+  const auto of = [&](const std::string& text) {
+    std::ofstream(folder_ + "/newest") << text;
+    const GangCopy copy = newest_copy(folder_);
+    return std::pair(copy.step, copy.machines);
+  };
+  const std::pair<std::int64_t, std::uint64_t> none{-1, 0};
+  EXPECT_EQ(newest_copy("").machines, 0U);
+  EXPECT_EQ(newest_copy(folder_).machines, 0U);
+  EXPECT_EQ(of("120 3"), (std::pair<std::int64_t, std::uint64_t>{120, 3}));
+  for (const char* text : {"", "120", "120 ", "-1 3", "x 3", "120 3 4", "120 -3", "120 257",
+                           "99999999999999999 3", "99999999999999999999 3"})
+    EXPECT_EQ(of(text), none) << text;
+  of("120 3");
+  forget_newest_copy(folder_);
+  EXPECT_EQ(newest_copy(folder_).machines, 0U);
 }
 
 // The core takes a trainer that ran for long for one that gets on.

@@ -43,6 +43,11 @@ TEST(Model, AMemberSaysWhatItsGangDoes) {
   input.status =
       R"({"says":"training","gang":{"members":4,"machines":3,"round":7,"leader":"i-2"}})";
   EXPECT_EQ(build(input).says, "training; round 7: 3 of 4 machines train, led by i-2");
+  input.status = R"({"says":"training","gang":{"members":4,"machines":3,"round":7,)"
+                 R"("leader":"i-2","copy_step":120,"copy_machines":3}})";
+  EXPECT_EQ(build(input).says,
+            "training; round 7: 3 of 4 machines train, led by i-2; the newest copy in memory: "
+            "step 120 on 3 machines");
   input.status = R"({"says":"training","gang":["members"]})";
   EXPECT_EQ(build(input).says, "training");
 }

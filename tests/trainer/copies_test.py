@@ -114,6 +114,16 @@ class InMemory(Api):
         self.assertEqual(self.round([three], "save")[:3], [6, 6, 6.5])
         self.assertEqual(self.round([two], "")[:3], [7, 7, 7.5], "the newest is a checkpoint")
 
+    def test_each_machine_knows_how_many_have_the_newest(self):
+        one, two, three = self.machines
+        (two / "unfinished").mkdir()
+        self.round([one, two, three], "- copy -", "kill")
+        self.assertEqual([(machine / "newest").read_text() for machine in self.machines],
+                         ["2 2", "2 2", "2 2"])
+        self.assertFalse((two / "copy").exists())
+        self.round([three], "- copy", "kill")
+        self.assertEqual((three / "newest").read_text(), "4 1")
+
     def test_without_copies_it_is_the_checkpoint(self):
         one, two, _ = self.machines
         self.round([one, two], "- - save - -", "kill", every=0)

@@ -20,6 +20,8 @@ TEST(GangReport, IsReadAsItWasWritten) {
                           .took = 5.25,
                           .trained = 900.5,
                           .between = 30,
+                          .copy_step = 120,
+                          .copy_machines = 3,
                           .hung = "hangs: local rank 1 in train.py:30 in load"};
   EXPECT_EQ(parse_gang_report("X_SPOTTER_STEP=3\n" + to_lines(report)), report);
   EXPECT_TRUE(parse_datagram(to_lines(report)));
@@ -38,6 +40,8 @@ TEST(GangReport, FitsIntoADatagram) {
                     .took = 1.0 / 3,
                     .trained = 1.0 / 3,
                     .between = 1.0 / 3,
+                    .copy_step = UINT64_MAX,
+                    .copy_machines = UINT64_MAX,
                     .hung = longest};
   for (int i = 0; i < 100; ++i) report.by_name.push_back({longest, "awaited"});
   EXPECT_LE(to_lines(report).size(), longest_datagram);
@@ -57,12 +61,17 @@ TEST(GangReport, SaysWhatItIs) {
   EXPECT_EQ(gang_words(to_json(report)), "round 7: 3 of 4 machines train, led by i-1");
   EXPECT_EQ(gang_reason(to_json(report)), "i-4 was lost");
   EXPECT_EQ(to_json(report).value("goodput", 0.0), 0.9);
+  EXPECT_EQ(gang_copy(to_json(report)), "");
+  report.copy_step = 120;
+  report.copy_machines = 1;
+  EXPECT_EQ(gang_copy(to_json(report)), "step 120 on 1 machine");
   report.machines = 0;
   report.waits_for = "i-4";
   EXPECT_EQ(gang_words(to_json(report)), "no round of 4 machines: this one waits for i-4");
   for (const Json& none : {Json(), Json::array(), Json(7), Json::object()}) {
     EXPECT_EQ(gang_words(none), "");
     EXPECT_EQ(gang_reason(none), "");
+    EXPECT_EQ(gang_copy(none), "");
   }
 }
 
@@ -76,12 +85,15 @@ TEST(GangReport, IsWholeOrNot) {
 TEST(GangReport, HasNoOtherReasonAndNoLongTexts) {
   const auto report = parse_gang_report(
       "X_SPOTTER_GANG_MEMBERS=4\nX_SPOTTER_GANG_ROUND=1\nX_SPOTTER_GANG_WHY=whim\n"
-      "X_SPOTTER_GANG_SECONDS=-3\nX_SPOTTER_GANG_ROUNDS=many\nX_SPOTTER_GANG_LEADER=" +
+      "X_SPOTTER_GANG_SECONDS=-3\nX_SPOTTER_GANG_ROUNDS=many\nX_SPOTTER_GANG_COPY_STEP=-1\n"
+      "X_SPOTTER_GANG_COPY_MACHINES=18446744073709551615\nX_SPOTTER_GANG_LEADER=" +
       std::string(1000, 'x') + "\n");
   ASSERT_TRUE(report);
   EXPECT_EQ(report->why, "");
   EXPECT_EQ(report->took, 0);
   EXPECT_EQ(report->rounds, 0U);
+  EXPECT_EQ(report->copy_step, 0U);
+  EXPECT_EQ(report->copy_machines, 0U);
   EXPECT_EQ(report->leader.size(), longest_status_text);
 }
 

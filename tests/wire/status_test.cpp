@@ -48,10 +48,12 @@ TEST(StatusText, HasTheGang) {
                  R"("by_name":[{"name":"i-1","does":"trains"},{"name":"i-4","does":"awaited"}],)"
                  R"("why":"lost","who":"i-4","took_seconds":5.25,"round_boottime_ms":8000,)"
                  R"("hung":"hangs: local rank 1 in a.py:3 in f","goodput":0.968,)"
+                 R"("copy_step":120,"copy_machines":3,)"
                  R"("trained_seconds":6000,"between_seconds":90})"),
             "gang        round 7: 3 of 4 machines train, led by i-1\n"
             "members     i-1 trains; i-4 awaited\n"
             "last round  in 5.2 s, 2 s ago: i-4 was lost\n"
+            "in memory   step 120 on 3 machines\n"
             "hung        hangs: local rank 1 in a.py:3 in f\n"
             "goodput     96 %: 1 h 40 min in rounds, 90 s between\n");
   EXPECT_EQ(gang(R"({"members":1,"machines":0,"round":0,"waits_for":"2 machines at least"})"),
@@ -59,7 +61,8 @@ TEST(StatusText, HasTheGang) {
             "waits for   2 machines at least\n");
   EXPECT_EQ(gang(R"({"members":2,"machines":2,"round":3,"leader":"a\u001b","why":"failed"})"),
             "gang        round 3: 2 of 2 machines train, led by a \n");
-  for (const char* none : {"{}", "[]", "7", "null", R"({"by_name":[1,{}]})"})
+  for (const char* none : {"{}", "[]", "7", "null", R"({"by_name":[1,{}]})",
+                           R"({"copy_step":-1,"copy_machines":3})", R"({"copy_machines":"3"})"})
     EXPECT_EQ(gang(none), "") << none;
 }
 

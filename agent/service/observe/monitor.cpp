@@ -201,6 +201,12 @@ void add_gang(wire::Exposition& to, const wire::GangReport& gang) {
   to.sample(gang.trained);
   to.counter("gang_between_seconds_total", "Its time between them, since it asked for the first.");
   to.sample(gang.between);
+  if (gang.copy_machines > 0) {
+    sample("gang_copy_step", "The step of the newest copy of the state in memory.",
+           number(gang.copy_step));
+    sample("gang_copy_machines", "Machines that had it when it was made.",
+           number(gang.copy_machines));
+  }
   if (gang.rounds == 0) return;
   to.gauge("gang_round_seconds", "What the last round took to begin, and why there was one.");
   to.sample(gang.took, {{"why", gang.why}, {"who", gang.who}});

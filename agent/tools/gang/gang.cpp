@@ -54,6 +54,7 @@ int GangProcess::run() {
     if (copies_->path().empty())
       say_of_gang("no copies of the state on this machine: cannot make " + copies.path +
                   ", or another process has it");
+    reporter_.copies_in(copies_->path());
   }
   await_signal();
   launch();

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "agent/tools/gang/gang_copies.hpp"
 #include "agent/tools/gang/gang_handover.hpp"
 #include "agent/tools/gang/gang_home.hpp"
 #include "agent/tools/gang/gang_process.hpp"
@@ -93,6 +94,7 @@ asio::awaitable<io::LocalResponse> GangProcess::place(std::uint64_t asking) {
       placed_ = asking;
       end_.reset();
       ranks_.forget();
+      if (copies_) forget_newest_copy(copies_->path());
       last_ = place;
       say_of_gang("round " + std::to_string(place->round) + ": machine " +
                   std::to_string(place->rank) + " of " + std::to_string(place->machines.size()) +

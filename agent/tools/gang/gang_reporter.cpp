@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "agent/supervise/run_directory.hpp"
+#include "agent/tools/gang/gang_copies.hpp"
 #include "agent/wire/gang_report.hpp"
 
 namespace spotter::command {
@@ -48,6 +49,10 @@ void GangReporter::report(Time now, const gang::Participant& participant, bool a
   said_at_ = now;
   wire::GangReport report = report_of(account, accountant_);
   report.hung = hung_;
+  if (const GangCopy copy = newest_copy(copies_); copy.machines > 0) {
+    report.copy_step = static_cast<std::uint64_t>(copy.step);
+    report.copy_machines = copy.machines;
+  }
   const std::string lines = wire::to_lines(report);
   (void)supervise::send_datagram(socket_, lines, patience_with_the_agent);
 }

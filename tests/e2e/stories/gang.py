@@ -1,8 +1,10 @@
 """One model on several machines, any of which may go: real torchrun, gloo, DDP."""
 
+import contextlib
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -80,11 +82,24 @@ class Gang(GangStory):
     def test_a_kill_costs_no_more_than_what_is_newer_than_the_copies_in_memory(self):
         gate, memory = (self.world.workplace / name for name in ("gate", "memory"))
         memory.mkdir()
+        reports = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self.addCleanup(reports.close)
+        agent = str(self.world.workplace / "agent.sock")
+        reports.bind(agent)
+
+        def says_so():
+            with contextlib.suppress(BlockingIOError):
+                while b"X_SPOTTER_GANG_COPY_MACHINES=3\n" not in reports.recv(1 << 16):
+                    continue
+                return True
+            return False
         gang = self.gang(size=3, least=2, every=1_000_000, PACE="0.4", HOLD="14", GATE=str(gate),
-                         SPOTTER_GANG_COPY_EVERY="1", SPOTTER_GANG_MEMORY=str(memory))
+                         SPOTTER_GANG_COPY_EVERY="1", SPOTTER_GANG_MEMORY=str(memory),
+                         NOTIFY_SOCKET=agent)
         gang.start_all()
         gang.wait_ranks(3, 0)
         gang.wait_step(6)
+        wait("all three to have the newest copy", says_so, 60)
         leader = gang.record()["ranks"][0].rsplit("-", 1)[0]
         killed = time.time()
         gang.kill(leader)

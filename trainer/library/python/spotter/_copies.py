@@ -7,6 +7,7 @@ and lies there in a file in memory:
 
     $SPOTTER_GANG_COPIES/copy    a line of JSON {"generation", "step", "meta", "parts": [[name,
                                  bytes], ...]}, then the parts end to end
+    $SPOTTER_GANG_COPIES/newest  its step, and how many machines have it
 
 The next round goes on from the newest copy that any of its machines has, if it is newer than the
 newest checkpoint. That alone is durable: a copy is lost with the last machine that has it.
@@ -78,7 +79,11 @@ class Copies:
         pieces = packed[1] if packed else None
         machines = self._machines()
         kept = self._take(header, pieces, machines) if self._first else None
-        if not any(self._ranks.gather(kept) or [True]):
+        everybody = self._ranks.gather(kept)
+        machines = self._ranks.share(lambda: sum(map(bool, everybody)))
+        if machines and self._first:
+            self._note(step, machines)
+        elif not machines and self._ranks.leads:
             self.stop("no machine of this gang has room for one")
 
     def _packed(self, step, meta, state, staging):
@@ -119,6 +124,15 @@ class Copies:
             if file.trouble:
                 self._say(f"no copy of the state on this machine: {file.trouble}")
             file.close()
+
+    def _note(self, step, machines):
+        """For `spotter gang`, which reports it."""
+        name = f"{self._folder}/newest"
+        with contextlib.suppress(OSError):
+            if self._folder:
+                with open(f"{name}.new", "w") as file:
+                    file.write(f"{step} {machines}")
+                os.replace(f"{name}.new", name)
 
     def _say(self, words):
         if not self._said:
