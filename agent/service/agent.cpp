@@ -89,7 +89,7 @@ class Agent {
     link_.drain();
     // On a share looking for the result may hang: trainer_ended() checks it instead.
     return {run_directory_, job_.storage.share ? "" : result_path(), said_finished_,
-            job_.gang ? job_.name.str() : ""};
+            job_.name.str(), job_.gang.has_value()};
   }
   void trainer_ended(decide::TrainerEnded ended);
   asio::awaitable<void> confirm_result();
@@ -203,7 +203,7 @@ void Agent::compose_loop(Region region) {
   dependencies.history_kept = [this](auto bytes) { observers_.history().file().kept(bytes); };
   dependencies.run_directory = run_directory_;
   dependencies.result = result_path();
-  if (job_.gang) dependencies.gang = job_.name.str();
+  dependencies.job = &job_;
   performer_ = std::make_unique<act::Performer>(context_, *cloud_, *local_, *data_, *trainer_,
                                                 metrics_, std::move(dependencies));
   decide::State state;

@@ -7,6 +7,7 @@
 namespace spotter::supervise {
 
 Verdict judge(const Ended& ended, const Expectation& expectation) {
+  if (!expectation.job.empty() && ended.job != expectation.job) return {};
   std::error_code ignored;
   const bool asked = std::filesystem::exists(expectation.run_directory + "/notice", ignored);
   const bool declared = !expectation.result.empty();
@@ -16,9 +17,7 @@ Verdict judge(const Ended& ended, const Expectation& expectation) {
   Verdict verdict;
   verdict.success = ended.exit_code == 0 && trusted;
   verdict.stopped_as_asked = asked && !verdict.success;
-  // An end that lies there from an earlier job says nothing of this one's machine.
-  const bool in_gang = !expectation.gang.empty() && ended.job == expectation.gang;
-  verdict.unfit_machine = in_gang && !asked && ended.exit_code == give_machine_back;
+  verdict.unfit_machine = expectation.gang && !asked && ended.exit_code == give_machine_back;
   return verdict;
 }
 

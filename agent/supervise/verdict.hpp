@@ -11,7 +11,8 @@ struct Expectation {
   std::string run_directory;   // where `notice` is once the trainer was asked to end
   std::string result;          // absolute path that must exist; empty: none, or checked later
   bool said_finished = false;  // it sent X_SPOTTER_FINISHED=1
-  std::string gang{};          // the job, where `spotter gang` ended, with its own exit status
+  std::string job{};           // whose end it must be; empty: of whichever job
+  bool gang = false;           // `spotter gang` ended, with its own exit status
 };
 
 struct Verdict {
@@ -20,11 +21,12 @@ struct Verdict {
   bool unfit_machine = false;     // its gang says so
 };
 
-// Exit status 0 is success when the declared result exists. When the trainer had been asked to end,
-// status 0 may mean only that it saved and stopped, and the result may be an earlier epoch's: it
-// must also have said that it is finished. Otherwise the next instance starts it again, and it ends
-// at once. A result that cannot be checked counts as present: on success the caller checks it again
-// (service/act/local.hpp: is_there()).
+// An end that lies there from another job says nothing of this one, nor of its machine: that job's
+// agent was killed before it had collected it. Exit status 0 is success when the declared result
+// exists. When the trainer had been asked to end, status 0 may mean only that it saved and stopped,
+// and the result may be an earlier epoch's: it must also have said that it is finished. Otherwise
+// the next instance starts it again, and it ends at once. A result that cannot be checked counts as
+// present: on success the caller checks it again (service/act/local.hpp: is_there()).
 Verdict judge(const Ended& ended, const Expectation& expectation);
 
 // collect(), but where the end says that the machine is unfit: that is kept until the machine is

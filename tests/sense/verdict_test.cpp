@@ -68,25 +68,40 @@ TEST_F(TheVerdict, OfStatus69IsOfItsMachineInAGangAlone) {
   Ended ended;
   ended.exit_code = 69;
   ended.job = "mine";
-  EXPECT_FALSE(judge(ended, {directory_, {}, false, {}}).unfit_machine);
-  EXPECT_FALSE(judge(ended, {directory_, {}, false, "another"}).unfit_machine);
-  EXPECT_TRUE(judge(ended, {directory_, {}, false, "mine"}).unfit_machine);
+  EXPECT_FALSE(judge(ended, {directory_, {}, false, "mine", false}).unfit_machine);
+  EXPECT_FALSE(judge(ended, {directory_, {}, false, "another", true}).unfit_machine);
+  EXPECT_TRUE(judge(ended, {directory_, {}, false, "mine", true}).unfit_machine);
   ask_to_stop();
-  EXPECT_FALSE(judge(ended, {directory_, {}, false, "mine"}).unfit_machine) << "it goes anyway";
+  EXPECT_FALSE(judge(ended, {directory_, {}, false, "mine", true}).unfit_machine)
+      << "it goes anyway";
+}
+
+// Its agent was killed, and the machine is used again: else this job would end without training.
+TEST_F(TheVerdict, OfAnotherJobsEndIsNothing) {
+  Ended ended;
+  ended.exit_code = 0;
+  ended.job = "another";
+  for (const bool in_gang : {false, true}) {
+    EXPECT_FALSE(judge(ended, {directory_, {}, false, "mine", in_gang}).success);
+    EXPECT_TRUE(judge(ended, {directory_, {}, false, "another", in_gang}).success);
+  }
+  EXPECT_FALSE(judge(ended, {directory_, result(true), true, "mine"}).success);
+  ask_to_stop();
+  EXPECT_FALSE(judge(ended, {directory_, {}, false, "mine"}).stopped_as_asked);
 }
 
 // Its agent may be killed after the sync or the unmount, and before the machine is gone.
 TEST_F(TheVerdict, ThatItsMachineIsUnfitIsNotForgotten) {
-  const auto left_after = [&](int exit_code, const std::string& gang) {
+  const auto left_after = [&](int exit_code, const std::string& job, bool in_gang = true) {
     std::ofstream(directory_ + "/ended.json")
         << R"({"exit_code": )" << exit_code << R"(, "job": "mine"})";
-    const auto forgotten = forget({directory_, {}, false, gang});
+    const auto forgotten = forget({directory_, {}, false, job, in_gang});
     EXPECT_TRUE(forgotten) << forgotten.error().message;
     return std::filesystem::exists(directory_ + "/ended.json");
   };
   EXPECT_TRUE(left_after(69, "mine"));
   EXPECT_FALSE(left_after(69, "another"));
-  EXPECT_FALSE(left_after(69, ""));
+  EXPECT_FALSE(left_after(69, "mine", false));
   EXPECT_FALSE(left_after(0, "mine"));
 }
 

@@ -121,13 +121,18 @@ void Performer::answer(EffectId id, Happening what) {
   dependencies_.deliver({dependencies_.now(), id, std::move(what)});
 }
 
+// Of a trainer whose end no agent has seen.
+supervise::Expectation Performer::expectation(std::string result) const {
+  const config::Job& job = *dependencies_.job;
+  return {dependencies_.run_directory, std::move(result), false, job.name.str(),
+          job.gang.has_value()};
+}
+
 // Before the sync, not after it: an agent that is killed during the sync, or after one that failed,
 // must not find a trainer that ended well, as a second sync does not report what the first one
 // lost.
 void Performer::forget_end() {
-  const supervise::Expectation expectation{
-      dependencies_.run_directory, {}, false, dependencies_.gang};
-  if (const auto forgotten = supervise::forget(expectation); !forgotten) {
+  if (const auto forgotten = supervise::forget(expectation({})); !forgotten) {
     spdlog::debug("{}", forgotten.error().message);  // it runs: there is no end to forget
   }
 }
@@ -154,9 +159,8 @@ Performer::Answer Performer::look_at_host(Duration limit) {
   }
   HostLooked seen = *mounted;
   if (const auto* ended = std::get_if<supervise::Ended>(&*supervised)) {
-    const supervise::Verdict verdict = supervise::judge(
-        *ended, {dependencies_.run_directory, seen.share ? std::string() : dependencies_.result,
-                 false, dependencies_.gang});
+    const supervise::Verdict verdict =
+        supervise::judge(*ended, expectation(seen.share ? std::string() : dependencies_.result));
     seen.trainer = HostLooked::Trainer::Ended;
     seen.ended = {verdict.success, verdict.stopped_as_asked, verdict.unfit_machine};
     if (verdict.success && !dependencies_.result.empty()) {

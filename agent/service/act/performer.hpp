@@ -15,6 +15,7 @@
 #include "agent/service/act/local.hpp"
 #include "agent/service/act/metrics.hpp"
 #include "agent/service/act/trainer.hpp"
+#include "agent/supervise/verdict.hpp"
 
 namespace spotter::act {
 
@@ -31,7 +32,7 @@ struct Dependencies {
   std::function<void(std::size_t)> history_kept;
   std::string run_directory;
   std::string result;  // absolute path of the declared result, or empty
-  std::string gang;    // the job's name, where it is one of a gang
+  const config::Job* job = nullptr;
 };
 
 // Threading: the io_context's one thread. Local work runs one piece at a time, in the order of the
@@ -59,6 +60,7 @@ class Performer {
   asio::awaitable<void> end(std::uint32_t number);
   void answer(decide::EffectId id, decide::Happening what);
   void finish_local();
+  supervise::Expectation expectation(std::string result) const;
   void forget_end();
   Answer unmount(decide::Unmount effect, Duration limit);
   Answer sync(Duration limit);
