@@ -86,8 +86,9 @@ std::string capitalized(std::string text) {
 }
 
 // All types in all zones or subnets; with priorities a place's is its number, and so each type's in
-// it.
-OrderedJson overrides(const config::Job& job, const char* price) {
+// it. `group`: the placement group, of which AWS does not say that the template's counts where an
+// override names a zone.
+OrderedJson overrides(const config::Job& job, const char* price, const std::string& group = "") {
   const config::Launch& launch = *job.launch;
   const bool in_subnets = !launch.subnets.empty();
   Texts places = in_subnets ? launch.subnets : launch.zones;
@@ -100,6 +101,7 @@ OrderedJson overrides(const config::Job& job, const char* price) {
       if (!place.empty()) one[in_subnets ? "SubnetId" : "AvailabilityZone"] = place;
       if (!launch.max_price.empty()) one[price] = launch.max_price;
       if (has_priorities(job)) one["Priority"] = i;
+      if (!group.empty()) one["Placement"] = {{"GroupName", group}};
       list.push_back(std::move(one));
     }
   }
@@ -127,7 +129,7 @@ AwsCommand ec2_fleet(const config::Job& job, const TemplateVersion& it, const st
        {{"TotalTargetCapacity", launch.capacity}, {"DefaultTargetCapacityType", "spot"}}},
       {"SpotOptions", {{"AllocationStrategy", strategy(job)}}},
       {"ExcessCapacityTerminationPolicy", "termination"},
-      {"LaunchTemplateConfigs", configs(it, overrides(job, "MaxPrice"))},
+      {"LaunchTemplateConfigs", configs(it, overrides(job, "MaxPrice", placement_group_of(job)))},
       {"TagSpecifications", OrderedJson::array({specification("fleet", tags)})}};
   if (is_always_on_demand(launch)) {
     input["TargetCapacitySpecification"] = all_on_demand(launch.capacity);

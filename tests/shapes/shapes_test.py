@@ -173,7 +173,7 @@ def launch_template(ask):
 def ec2_fleet(ask):
     config = {"LaunchTemplateSpecification": {"LaunchTemplateName": "trainer", "Version": "1"},
               "Overrides": [{"InstanceType": "p3.2xlarge", "AvailabilityZone": "us-west-2b",
-                             "WeightedCapacity": 1}]}
+                             "Placement": {"GroupName": "near"}, "WeightedCapacity": 1}]}
     capacity = {"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "spot"}
     instant = ask("CreateFleet", Type="instant", LaunchTemplateConfigs=[config],
                   TargetCapacitySpecification=capacity)

@@ -113,10 +113,10 @@ class Needs {
     for (const std::string& config : query_.members(configs)) {
       Launch& launch = all.emplace_back(launch_of(config + "LaunchTemplateSpecification."));
       for (const std::string& it : query_.members(config + "Overrides")) {
-        const std::string image = query_.text(it + "ImageId");
-        if (!image.empty()) launch.what.image = image;
-        const std::string subnet = query_.text(it + "SubnetId");
-        launch.subnets.push_back(subnet.empty() ? "*" : subnet);
+        launch.what.image = query_.text(it + "ImageId", launch.what.image);
+        launch.what.placement_group =
+            query_.text(it + "Placement.GroupName", launch.what.placement_group);
+        launch.subnets.push_back(query_.text(it + "SubnetId", "*"));
       }
     }
     return all;

@@ -23,6 +23,33 @@ std::string refine(const std::string& wanted, const std::string& otherwise) {
   return wanted.empty() ? otherwise : wanted;
 }
 
+// EC2 API reference: API_Placement.html says of all but the group that it "is not supported for
+// CreateFleet"; an override of a Spot Fleet (API_LaunchTemplateOverrides.html) has no Placement.
+void take_placement(Session& session, const std::string& override, LaunchOption& option) {
+  const Query& query = session.query;
+  const std::string placement = override + "Placement.";
+  std::string name, id;
+  for (const auto& [parameter, value] : query.all()) {
+    if (!parameter.starts_with(placement)) continue;
+    const std::string member = parameter.substr(placement.size());
+    if (parameter.starts_with("SpotFleetRequestConfig."))
+      return query.refuse("UnknownParameter", "The parameter " + parameter + " is not recognized");
+    if (member == "GroupName")
+      name = value;
+    else if (member == "GroupId")
+      id = value;
+    else
+      return query.refuse("InvalidParameter", "The parameter Placement." + member +
+                                                  " is not supported for CreateFleet");
+  }
+  if (!name.empty() && !id.empty())
+    return query.refuse("InvalidParameterCombination",
+                        "If you specify GroupName, you can't specify GroupId");
+  for (const auto& [known, group] : session.cloud.placement_groups)
+    if (!id.empty() && group.id == id) name = known;
+  option.placement_group = refine(refine(name, id), option.placement_group);
+}
+
 }  // namespace
 
 std::string zone_id(const Cloud& cloud, const Zone& zone) {
@@ -108,8 +135,8 @@ std::vector<LaunchOption> template_options(Session& session, const std::string& 
       option.image = refine(query.text(it + "ImageId"), option.image);
       option.type = InstanceType(refine(query.text(it + "InstanceType"), option.type.str()));
       option.weight = query.decimal(it + "WeightedCapacity", 1);
-      const std::string zones = refine(query.text(it + "AvailabilityZone"),
-                                       query.text(it + "Placement.AvailabilityZone"));
+      take_placement(session, it, option);
+      const std::string zones = query.text(it + "AvailabilityZone");
       const std::string subnets = query.text(it + "SubnetId");
       for (const Site& site :
            sites(session, subnets.empty() ? refine(zones, base.zone.str()) : zones, subnets)) {

@@ -1,4 +1,6 @@
 // Placement groups: what EC2 refuses of them, and of launches into them.
+#include <algorithm>
+
 #include "tests/world/test_api.hpp"
 
 namespace spotter::world {
@@ -121,6 +123,55 @@ TEST_F(Placement, OfAFleetIsItsTemplates) {
   ASSERT_EQ(instances.size(), 2u);
   EXPECT_EQ(instances[0].zone, instances[1].zone);
   EXPECT_EQ(instances[0].placement_group, "near");
+}
+
+// botocore's model, FleetLaunchTemplateOverridesRequest.Placement: of what it has only the group is
+// supported for CreateFleet; and LaunchTemplateOverrides, of a Spot Fleet, has no such member.
+TEST_F(Placement, OfAnOverrideIsAGroupAlone) {
+  make("near");
+  make("apart", "spread");
+  const std::string id = api.ask("DescribePlacementGroups", {{"GroupName.1", "apart"}},
+                                 "placementGroupSet/item/groupId");
+  api.raw("CreateLaunchTemplate", {{"LaunchTemplateName", "trainer"},
+                                   {"LaunchTemplateData.ImageId", "ami-1"},
+                                   {"LaunchTemplateData.InstanceType", "g5.xlarge"},
+                                   {"LaunchTemplateData.Placement.GroupName", "near"}});
+  const auto create = [&](const Api::Parameters& placement, const std::string& action) {
+    const std::string prefix = action == "CreateFleet" ? "" : "SpotFleetRequestConfig.";
+    const std::string config = prefix + "LaunchTemplateConfigs.1.";
+    Api::Parameters call = {{config + "LaunchTemplateSpecification.LaunchTemplateName", "trainer"},
+                            {config + "LaunchTemplateSpecification.Version", "1"},
+                            {config + "Overrides.1.AvailabilityZone", "us-west-2a"}};
+    if (prefix.empty()) {
+      call["TargetCapacitySpecification.TotalTargetCapacity"] = "1";
+    } else {
+      call[prefix + "TargetCapacity"] = "1";
+      call[prefix + "IamFleetRole"] = "arn:aws:iam::123456789012:role/fleet";
+    }
+    for (const auto& [name, value] : placement)
+      call[config + "Overrides.1.Placement." + name] = value;
+    return api.error(action, call);
+  };
+  EXPECT_EQ(create({{"AvailabilityZone", "us-west-2a"}}, "CreateFleet"), "InvalidParameter");
+  EXPECT_EQ(create({{"Tenancy", "dedicated"}}, "CreateFleet"), "InvalidParameter");
+  EXPECT_EQ(create({{"GroupName", "near"}, {"GroupId", id}}, "CreateFleet"),
+            "InvalidParameterCombination");
+  EXPECT_EQ(create({{"GroupName", "near"}}, "RequestSpotFleet"), "UnknownParameter");
+  const auto in = [&](const std::string& group) {
+    const auto all = api.world.instances(api.now).list();
+    return std::ranges::count(all, group, &Instance::placement_group);
+  };
+  const auto launch = [&](const Api::Parameters& placement) {
+    EXPECT_EQ(create(placement, "CreateFleet"), "");
+    api.wait(120_s);
+  };
+  launch({});
+  EXPECT_EQ(in("near"), 1) << "also where an override names a zone";
+  launch({{"GroupName", "apart"}});
+  EXPECT_EQ(in("apart"), 1);
+  launch({{"GroupId", id}});
+  EXPECT_EQ(in("apart"), 2);
+  EXPECT_EQ(in("near"), 1);
 }
 
 }  // namespace
