@@ -157,17 +157,21 @@ void judge_image(Findings& findings, const wire::Image& image, const Machines& m
 }
 
 void judge_placement(Findings& findings, const config::Job& job, const Machines& machines) {
-  if (job.launch->placement_group != config::own_placement_group) return;
+  const std::string& group = job.launch->placement_group;
+  const bool own = group == config::own_placement_group;
+  const std::string strategy = own ? "cluster" : group.empty() ? "" : machines.named_strategy;
+  if (strategy.empty()) return;
   const Misfit found = misfits(
       machines.types,
-      [](const TypeSize& it) {
-        return it.placements.empty() || std::ranges::count(it.placements, "cluster") > 0;
+      [&](const TypeSize& it) {
+        return it.placements.empty() || std::ranges::count(it.placements, strategy) > 0;
       },
       [](const TypeSize&) { return ""; });
   if (found.names.empty()) return;
+  const std::string other = own ? "" : "name a group of another strategy, or ";
   findings.push_back({"placement group", Verdict::Fail,
-                      "a cluster placement group does not take " + found.names,
-                      found.all ? "say `placement_group: none`" : remove_them(found)});
+                      "a " + strategy + " placement group does not take " + found.names,
+                      found.all ? other + "say `placement_group: none`" : remove_them(found)});
 }
 
 void judge_efa(Findings& findings, const config::Job& job, const Machines& machines) {

@@ -21,10 +21,12 @@ struct Machines {
   std::optional<std::vector<wire::Image>> seen;  // the image; empty: there is none; none: unknown
   std::vector<std::string> packages = {};  // files that the launch sends; empty: launch.package
   wire::WallTime now{};
+  // Strategy of the placement group that launch.placement_group names; empty: unknown.
+  std::string named_strategy = {};
 };
 
-// Of GPUs, architectures, the image and the number of volumes. Fail: it can never work; Warn: it
-// may not, or not for long. REQUIRES: job.launch.
+// Of GPUs, architectures, the image, the number of volumes, the placement group and EFA. Fail: it
+// can never work; Warn: it may not, or not for long. REQUIRES: job.launch.
 Findings judge_machines(const config::Job& job, const Machines& machines);
 
 // "x86_64", "arm64", by the name of a package (spotter_0.1.0_amd64.deb); else empty.

@@ -70,6 +70,16 @@ TEST(Machines, OfAClusterArePutNearOneAnother) {
             "`placement_group: none`");
   story.job.launch->placement_group = "mine";
   EXPECT_TRUE(story.is_well()) << "its strategy may be another";
+  story.machines.named_strategy = "cluster";
+  EXPECT_EQ(story.said("placement group"),
+            "a cluster placement group does not take g5.xlarge, p4d.24xlarge: name a group of "
+            "another strategy, or say `placement_group: none`");
+  story.machines.named_strategy = "spread";
+  EXPECT_EQ(story.said("placement group"),
+            "a spread placement group does not take g5.xlarge: remove g5.xlarge from "
+            "launch.instance_types: a fleet may choose any of those named there");
+  story.job.launch->placement_group.clear();
+  EXPECT_TRUE(story.is_well());
 }
 
 wire::TypeSize with_efa(const char* name, std::uint64_t efas, std::uint64_t cards) {

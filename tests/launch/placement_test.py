@@ -4,6 +4,7 @@
 import pathlib
 import unittest
 
+from botocore.exceptions import ClientError
 from launching import GANG, JOB, LaunchTest, Recorder, SPOT_FLEET, served, setUpModule  # noqa: F401
 
 ONE_ZONE = GANG.replace("zones: [us-west-2a, us-west-2b]", "zones: [us-west-2b]")
@@ -63,6 +64,9 @@ class Placement(LaunchTest):
         self.assertEqual(printed["CreatePlacementGroup"][1]["Strategy"], "cluster")
         data = printed["CreateLaunchTemplate"][1]["LaunchTemplateData"]
         self.assertEqual(data["Placement"], {"GroupName": f"spotter-{self.name}"})
+        for each in printed["CreateFleet"][1]["LaunchTemplateConfigs"][0]["Overrides"]:
+            self.assertEqual(each["Placement"], {"GroupName": f"spotter-{self.name}"})
+            self.assertEqual(each["AvailabilityZone"], "us-west-2b")
 
     def test_its_own_is_made_and_goes_with_the_fleet(self):
         done = self.spotter("launch", self.job(OWN))
@@ -188,6 +192,28 @@ class Placement(LaunchTest):
         self.assertIn("a cluster placement group does not take t3.micro",
                       self.refused(OWN, text, code=2))
         self.assertEqual(self.groups(), {})
+
+    def test_types_that_a_named_one_does_not_take_are_named_before_anything_is_made(self):
+        text = ONE_ZONE.replace("g5.xlarge, g4dn.xlarge", "g5.xlarge, t3.micro")
+        named = f"  placement_group: {self.name}\n"
+        self.ec2.create_placement_group(GroupName=self.name, Strategy="cluster")
+        self.addCleanup(self.ec2.delete_placement_group, GroupName=self.name)
+        said = self.refused(named, text, code=2)
+        self.assertIn("a cluster placement group does not take t3.micro", said)
+        self.assertIn("remove t3.micro from launch.instance_types", said)
+        with self.assertRaisesRegex(ClientError, "InvalidLaunchTemplateName.NotFound"):
+            self.ec2.describe_launch_templates(LaunchTemplateNames=[f"spotter-{self.name}"])
+        for types in ("t3.micro", "t3.micro, g5.xlarge"):  # EC2 is asked of the first alone
+            said = self.refused(named, ONE_ZONE.replace("g5.xlarge, g4dn.xlarge", types), code=2)
+            self.assertIn("a cluster placement group does not take t3.micro", said)
+
+    def test_a_named_one_that_spreads_takes_any_type(self):
+        self.ec2.create_placement_group(GroupName=self.name, Strategy="spread")
+        self.addCleanup(self.ec2.delete_placement_group, GroupName=self.name)
+        named = f"  placement_group: {self.name}\n"
+        text = ONE_ZONE.replace("g5.xlarge, g4dn.xlarge", "g5.xlarge, t3.micro")
+        self.spotter("launch", self.job(named, text))
+        self.spotter("stop", self.job(named, text), "--wait")
 
     def test_who_launches_may_do_what_iam_prints(self):
         job = self.job(OWN)

@@ -37,7 +37,8 @@ Findings examine_machines(AwsCalls& calls, const config::Job& job,
   auto reached = examine_efa(calls, job);
   std::ranges::move(reached, std::back_inserter(findings));
   auto placed = examine_placement_group(calls, job);
-  std::ranges::move(placed, std::back_inserter(findings));
+  std::ranges::move(placed.findings, std::back_inserter(findings));
+  machines.named_strategy = std::move(placed.strategy);
   auto judged = launch::judge_machines(job, machines);
   std::ranges::move(judged, std::back_inserter(findings));
   return findings;

@@ -83,27 +83,30 @@ void await_end(AwsCalls& calls, const std::string& name) {
 
 }  // namespace
 
-Findings examine_placement_group(AwsCalls& calls, const config::Job& job) {
+PlacementSeen examine_placement_group(AwsCalls& calls, const config::Job& job) {
   const char* const check = "placement group";
   const std::string name = launch::placement_group_of(job);
   if (name.empty()) return {};
   const auto groups = groups_of_name(calls, name);
-  if (!groups) return {unanswered(check, groups.error(), "whether it can be used")};
+  if (!groups) return {{unanswered(check, groups.error(), "whether it can be used")}, {}};
   const wire::PlacementGroup* const group = usable(*groups);
   if (group == nullptr && !is_own(job))
-    return {{check, Verdict::Fail, "there is no placement group " + name + " in this region",
-             "make it, or say `placement_group: own`, and `spotter launch` makes one"}};
+    return {{{check, Verdict::Fail, "there is no placement group " + name + " in this region",
+              "make it, or say `placement_group: own`, and `spotter launch` makes one"}},
+            {}};
   if (group == nullptr) return {};  // it will be made
   if (is_own(job) && !belongs_to(*group, key_of(job)))
-    return {{check, Verdict::Fail, not_ours(*group),
-             "give the job another name, or name that group in launch.placement_group"}};
+    return {{{check, Verdict::Fail, not_ours(*group),
+              "give the job another name, or name that group in launch.placement_group"}},
+            {}};
   const std::string& strategy = group->strategy;
   if (strategy == "spread" && job.launch->capacity > most_in_spread)
-    return {{check, Verdict::Fail,
-             name + " is of the strategy spread, and takes " + std::to_string(most_in_spread) +
-                 " instances in a zone",
-             "name a group of the strategy cluster, or a smaller gang.size"}};
-  return {{check, Verdict::Ok, name + " is there, a " + strategy, ""}};
+    return {{{check, Verdict::Fail,
+              name + " is of the strategy spread, and takes " + std::to_string(most_in_spread) +
+                  " instances in a zone",
+              "name a group of the strategy cluster, or a smaller gang.size"}},
+            strategy};
+  return {{{check, Verdict::Ok, name + " is there, a " + strategy, ""}}, strategy};
 }
 
 bool placement_group_is_missing(AwsCalls& calls, const config::Job& job) {

@@ -9,9 +9,14 @@
 
 namespace spotter::command {
 
+struct PlacementSeen {
+  Findings findings;
+  std::string strategy;  // cluster, spread, partition; empty: there is none, or it is unknown
+};
+
 // Whether it can be used: one that is named is there, and the job's own is nobody else's. What EC2
 // does not say is a warning. REQUIRES: job.launch.
-Findings examine_placement_group(AwsCalls& calls, const config::Job& job);
+PlacementSeen examine_placement_group(AwsCalls& calls, const config::Job& job);
 
 // The job is to have its own, and EC2 shows none. REQUIRES: job.launch.
 bool placement_group_is_missing(AwsCalls& calls, const config::Job& job);
