@@ -159,8 +159,8 @@ class Emulator:
     def control(self, *words):
         done = subprocess.run([self.bin / "spotter-emulator", "--api", self.ec2.endpoint, *words],
                               cwd=self.directory,  # where its certificate is named
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30,
-                              check=False)
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=30 * PATIENCE, check=False)
         if done.returncode:
             raise Failed(f"spotter-emulator {' '.join(map(str, words))}: "
                          f"{done.stderr or done.stdout}")
@@ -213,7 +213,7 @@ class Emulator:
             [self.bin / "spotter", "iam", document, folder / "job.yaml", "--account", ec2.ACCOUNT,
              "--region", ec2.REGION, "--role", ec2.ROLE, *self.iam_options, *options],
             env={**os.environ, "SPOTTER_MOUNT": "/mnt/spotter"}, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=30, check=False)
+            capture_output=True, text=True, timeout=30 * PATIENCE, check=False)
         if done.returncode not in (most, 0, 2):
             raise Failed(f"spotter iam {document}: {done.stderr}")
         return done
@@ -267,11 +267,11 @@ class Emulator:
             return
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(20)
+            process.wait(20 * PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            raise Failed("spotter-emulator did not stop within 20 s") from None
+            raise Failed(f"spotter-emulator did not stop within {20 * PATIENCE:g} s") from None
 
     def close(self, keep=False):
         """Stops everything and returns what was left behind: an empty list, or the test fails."""
