@@ -59,6 +59,8 @@ ROUND = textwrap.dedent("""
     run.close()
     if dist.is_initialized():
         dist.destroy_process_group()
+    sys.stdout.flush()
+    os._exit(0)  # the interpreter's end may abort in gloo: pytorch#190489
 """)
 
 
