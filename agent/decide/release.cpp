@@ -190,8 +190,8 @@ Next leaving(Context& c) {
   return std::nullopt;
 }
 
-// Only an agent that may write to the volume and has read the ledger writes it. On a share, where
-// releasing waits for nothing, a result is synced also without that.
+// Only an agent that may write to the volume and has read the ledger writes it. A result is synced
+// also without that: releasing a share waits for nothing, and an unmount may be in vain.
 Stage release_storage(Context& c, After then) {
   if (c.facts.trainer.running) {
     const Time deadline =
@@ -206,7 +206,7 @@ Stage release_storage(Context& c, After then) {
   }
   const bool writes =
       c.facts.holding.mounted && c.facts.holding.purpose == Purpose::Train && then != After::Survey;
-  const bool only_syncs = on_share(c) && then == After::Finish;
+  const bool only_syncs = then == After::Finish && (on_share(c) || c.facts.trainer.ended_success);
   if (writes && (c.facts.progress.ledger_known || only_syncs)) return close_ledger(c, then);
   return next_release_step(c, then);
 }

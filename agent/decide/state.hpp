@@ -325,7 +325,7 @@ struct Facts {
   // write what the trainer reports; identity.cpp and transitions.hpp how it ended unwatched.
   struct Trainer {
     bool running = false;
-    bool ended_success = false;    // it ended well while no agent watched it
+    bool ended_success = false;    // it ended well, and its result may still have to be synced
     Time started_at = kNever;      // by this session
     Time reported_at = kNever;     // its last report of a step or a checkpoint, or its start
     Duration advised_interval{0};  // between checkpoints, as StartTrainer or PaceTrainer said it

@@ -122,6 +122,7 @@ void count_trainer_end(Context& c, const TrainerEnded& ended, bool announced) {
   count_spending(c);  // while it still counts as running
   Ledger& ledger = c.facts.progress.ledger;
   c.facts.trainer.running = false;
+  c.facts.trainer.ended_success = ended.success;
   ledger.running = false;
   if (!ended.success && !ended.stopped_as_asked) ++ledger.losses;
   if (!ended.success && ended.stopped_as_asked && announced) ++ledger.releases;

@@ -209,6 +209,20 @@ TEST(Finish, AFleetThatCouldNotBeAskedForAtTheStartIsAskedForAtTheEnd) {
   EXPECT_EQ(story.did<CancelFleet>()->fleet.id.view(), "fleet-1");
 }
 
+// Seed 20134823: the unmount, which would have synced it, was in vain.
+TEST(Finish, AResultIsSyncedAlsoWhereTheLedgerCannotBeRead) {
+  Story story;
+  story.adopt();
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  story.answer(FleetRead{});
+  story.answer(EffectFailed{});
+  ASSERT_EQ(story.stage(), "training");
+  story.sense(TrainerEnded{true});
+  EXPECT_EQ(story.asked(), "sync-storage");
+  story.answer(StorageSynced{});
+  EXPECT_EQ(story.asked(), "mark-done") << "what was not read is not overwritten";
+}
+
 TEST(Finish, AnEndIsNotBelievedWhenItsFileSystemHadToBeMountedAgain) {
   Story story;
   story.sense(Started{});
