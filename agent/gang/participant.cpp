@@ -69,10 +69,10 @@ std::optional<Ask> Participant::next(Time now) {
   return Write{std::move(record), etag_};
 }
 
-void Participant::looked(Time now, const std::optional<Seen>& seen) {
+void Participant::looked(Time now, std::optional<Seen> seen) {
   awaited_ = false;
-  record_ = seen ? seen->record : Record{.job = settings_.job};
-  etag_ = seen ? seen->etag : "";
+  record_ = seen ? std::move(seen->record) : Record{.job = settings_.job};
+  etag_ = seen ? std::move(seen->etag) : "";
   foreign_ = record_.job != settings_.job;
   if (foreign_) return;
   if (!looked_) accepted_ = looked_at_ = now;
@@ -163,14 +163,14 @@ void Participant::forget_last() {
 }
 
 void Participant::watch(Duration passed) {
-  std::map<std::string, Watched> seen;
+  std::erase_if(watched_, [&](const auto& each) { return record_.find(each.first) == nullptr; });
   for (const Member& each : record_.members) {
     if (each.id == settings_.id) continue;
-    const auto known = watched_.find(each.id);
-    const bool still = known != watched_.end() && known->second.beats == each.beats;
-    seen[each.id] = {each.beats, still ? known->second.still + passed : Duration(0)};
+    const auto [known, is_new] = watched_.try_emplace(each.id);
+    auto& [beats, still] = known->second;
+    still = !is_new && beats == each.beats ? still + passed : Duration(0);
+    beats = each.beats;
   }
-  watched_ = std::move(seen);
   std::string waiting = who_is_ready(record_);
   steady_ = waiting == waiting_ ? steady_ + passed : Duration(0);
   waiting_ = std::move(waiting);

@@ -116,7 +116,7 @@ class Participant {
 
   std::optional<Ask> next(Time now);
   // The answers; `seen`: none: there is no record yet.
-  void looked(Time now, const std::optional<Seen>& seen);
+  void looked(Time now, std::optional<Seen> seen);
   void wrote(Time now, const std::string& etag);
   void refused(Time now);     // the condition does not hold
   void unanswered(Time now);  // or unclear: the write may have been done, or be done later

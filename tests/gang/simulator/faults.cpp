@@ -163,7 +163,8 @@ void SimWorld::refill() {
 // back.
 void SimWorld::start_again() {
   const auto& record = bucket_.record();
-  for (const Member& each : record ? record->members : std::vector<Member>()) {
+  if (!record) return;
+  for (const Member& each : record->members) {
     SimMachine* const machine = find(each.id);
     if (!each.left_out || each.replaced || machine == nullptr || now_ >= machine->dies) continue;
     say(each.id + " is started again");

@@ -126,9 +126,9 @@ void SimWorld::talk(SimMachine& machine) {
   if (machine.answered_at) {
     if (now_ < *machine.answered_at) return;
     machine.answered_at.reset();
-    const auto answer = std::exchange(machine.answer, std::nullopt);
+    auto answer = std::exchange(machine.answer, std::nullopt);
     if (!answer) return self.unanswered(now_);
-    if (answer->kind == Answer::Kind::Seen) return self.looked(now_, answer->seen);
+    if (answer->kind == Answer::Kind::Seen) return self.looked(now_, std::move(answer->seen));
     if (answer->kind == Answer::Kind::Refused) return self.refused(now_);
     return self.wrote(now_, answer->etag);
   }
