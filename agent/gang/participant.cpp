@@ -167,8 +167,10 @@ void Participant::watch(Duration passed) {
   for (const Member& each : record_.members) {
     if (each.id == settings_.id) continue;
     const auto [known, is_new] = watched_.try_emplace(each.id);
-    auto& [beats, still] = known->second;
-    still = !is_new && beats == each.beats ? still + passed : Duration(0);
+    auto& [beats, writes, still] = known->second;
+    const bool wrote = !is_new && beats != each.beats;
+    writes = writes || wrote;
+    still = is_new || wrote ? Duration(0) : still + passed;
     beats = each.beats;
   }
   std::string waiting = who_is_ready(record_);
@@ -326,6 +328,12 @@ bool Participant::lives(const Member& member) const {
   return watched != watched_.end() && watched->second.still < settings_.last_call;
 }
 
+// Of one that has not written since this machine came nobody knows here whether it ever will: it
+// may have been killed long ago. No trainer is to be blamed for that.
+bool Participant::is_silent(const Member& member) const {
+  return !lives(member) || (member.id != settings_.id && !watched_.at(member.id).writes);
+}
+
 // For all that may still come, and for a network that may come back.
 bool Participant::waited(const Record& record) const {
   const std::size_t ready = count(record, is_ready);
@@ -350,7 +358,7 @@ void Participant::form(Record& record) const {
   const std::size_t ready = count(record, is_ready);
   if (ready == 0 || ready < settings_.min || !waited(record)) return;
   // A machine that was killed is in the record until its lease is over.
-  begin_round(record, settings_, [this](const Member& member) { return !lives(member); });
+  begin_round(record, settings_, [this](const Member& member) { return is_silent(member); });
 }
 
 }  // namespace spotter::gang

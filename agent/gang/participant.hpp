@@ -175,6 +175,7 @@ class Participant {
   void form(Record& record) const;
   bool waited(const Record& record) const;
   bool lives(const Member& member) const;
+  bool is_silent(const Member& member) const;
   void saw(Time now, Duration passed);
   void forget_last();
   void drop_place();
@@ -184,7 +185,8 @@ class Participant {
 
   struct Watched {
     std::uint64_t beats = 0;
-    Duration still{};  // of the time in which this machine could look
+    bool writes = false;  // it has, since this machine watches it
+    Duration still{};     // of the time in which this machine could look
   };
 
   Settings settings_;

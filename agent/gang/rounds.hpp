@@ -18,8 +18,8 @@ std::size_t count(const Record& record, bool (*which)(const Member&));
 using IsSilent = std::function<bool(const Member&)>;
 
 // Begins the next round with those that are ready, or says that the gang has failed. `is_silent`:
-// the member's beats have stood still for so long that it is not only slow. REQUIRES: its phase is
-// Forming, and nobody is waited for.
+// the member's beats have stood still for so long that it is not only slow, or always.
+// REQUIRES: its phase is Forming, and nobody is waited for.
 void begin_round(Record& record, const Settings& settings, const IsSilent& is_silent);
 
 // Where fewer than `min` stay, and enough would with those that were left out: as many of these as

@@ -283,6 +283,37 @@ TEST(AMachineThatWaits, JudgesTheRoundByTheNewestCheckpointThatAnotherHasSeen) {
   EXPECT_FALSE(record.find("m3")->trained);
 }
 
+// Both machines of the round were killed, one before it said that its workers never began, and two
+// others come. These have seen neither of them write.
+TEST(AMachineThatIsNew, TakesNoneForSlowThatItHasNotSeenToWrite) {
+  const auto begins_with = [](bool is_new, bool writes) {
+    Time now = Time(seconds(1000));
+    Record record{.job = "home", .round = 9, .ranks = {"m1", "m2"}, .failures = 1};
+    for (const char* id : {"m1", "m2", "m3"})
+      record.members.push_back({.id = id, .name = id, .beats = 7, .ready = id[1] == '3'});
+    Participant comes({.job = "home", .id = "m4", .name = "m4", .size = 2, .min = 2});
+    const auto look = [&] {
+      comes.next(now);
+      comes.looked(now, Seen{record, "1"});
+    };
+    look();
+    for (int second = 0; !is_new && second < 10; ++second) {
+      now += seconds(1);
+      if (writes) record.find("m1")->beats += 1;
+      if (writes) record.find("m2")->beats += 1;
+      look();
+    }
+    comes.ready(4000, -1);
+    const auto ask = comes.next(now);
+    EXPECT_TRUE(ask && std::holds_alternative<Write>(*ask));
+    return std::get<Write>(*ask).record;
+  };
+  EXPECT_EQ(begins_with(true, false).round, 10U);
+  EXPECT_EQ(begins_with(true, false).failures, 0U);
+  EXPECT_EQ(begins_with(false, false).failures, 0U);
+  EXPECT_EQ(begins_with(false, true).failures, 2U) << "they live, and are slow";
+}
+
 // A round of one begins with its own write, and its torchrun may be gone before it has the answer.
 TEST(AFailure, IsNoRoundWhosePlaceNoLauncherHasHad) {
   const Time now = Time(seconds(1000));
