@@ -95,11 +95,15 @@ std::optional<Stage> begin_final_snapshot(Context& c, After then) {
 }
 
 // A home in a bucket gets there what is not there yet, and what S3 does not take now it may take a
-// moment later. Zero: it may not.
-Duration asked_again_in(const EffectFailed& failed, const Context& c) {
+// moment later. Zero: it may not. Nobody hurries where the notice was withdrawn, or the machine
+// lacks what the job needs; and without S3 no other machine would train.
+Duration asked_again_in(const EffectFailed& failed, After then, const Context& c) {
+  if (!in_bucket(c) || failed.failure != Failure::Unavailable) return Duration::zero();
   const Time until = leaves_by(c);
-  if (!in_bucket(c) || until == kNever || failed.failure != Failure::Unavailable)
-    return Duration::zero();
+  if (until == kNever) {
+    const bool waits = then == After::Release || then == After::GiveBack;
+    return waits ? c.policy.blocked_retry : Duration::zero();
+  }
   const Duration left = until - c.now;
   if (left <= 2 * c.policy.keep_reserve + c.policy.release_again) return Duration::zero();
   return std::clamp<Duration>(left / 32, c.policy.release_again, c.policy.retry_last);
@@ -273,7 +277,7 @@ Next on(const ClosingLedger&, const HomeKept& kept, Context& c) {
 // job needs must be counted somewhere, or they are replaced for ever. A gang counts in its record,
 // and the share may be what hangs on the machine that it gives back.
 Next on(const ClosingLedger& stage, const EffectFailed& failed, Context& c) {
-  if (const Duration pause = asked_again_in(failed, c); pause > Duration::zero()) {
+  if (const Duration pause = asked_again_in(failed, stage.then, c); pause > Duration::zero()) {
     c.wake_in(pause);
     return stage;
   }

@@ -97,5 +97,25 @@ TEST(Bucket, IsWrittenOnWhenTheNoticeIsWithdrawn) {
   EXPECT_EQ(story.stage(), "marking-done");
 }
 
+// Seed 912007984: it was released without its newest checkpoint, and then the next notice came.
+TEST(Bucket, OfAWithdrawnNoticeGetsItsCheckpointBeforeItIsReleased) {
+  BucketStory story;
+  story.begin();
+  story.checkpoint(10);
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(100)});
+  story.sense(TrainerEnded{false, true});
+  ASSERT_EQ(story.stage(), "closing-ledger");
+  story.sense(NoticeWithdrawn{});
+  for (int tries = 0; tries < 10; ++tries) {
+    story.answer(EffectFailed{Failure::Unavailable, true, {}});
+    ASSERT_EQ(story.stage(), "closing-ledger");
+    story.wake();
+    ASSERT_TRUE(story.did<WriteLedger>());
+  }
+  story.kept(10);
+  story.answer(LedgerWritten{});
+  EXPECT_EQ(story.asked(), "release-share");
+}
+
 }  // namespace
 }  // namespace spotter::decide

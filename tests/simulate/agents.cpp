@@ -118,6 +118,9 @@ void Simulation::take(Host& host, const decide::Event& event) {
     say(host.id.view(), line);
   }
   for (const decide::Effect& effect : effects) {
+    const bool counts_start = std::holds_alternative<decide::CountingAttempt>(state.stage) &&
+                              std::holds_alternative<decide::WriteLedger>(effect.what);
+    if (counts_start) ++starts_counted_;
     if (!survives(host, Side::BeforeEffect, name(effect.what))) return;
     perform(host, effect);
   }

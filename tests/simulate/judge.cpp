@@ -193,7 +193,7 @@ void Simulation::judge_surrender(const InstanceId& caller) {
       if (ends_in_vain_ < most) broken("given up though the job had not failed often enough");
       return;
     case decide::Surrender::StartsInVain:
-      if (starts_in_vain_ < most * policy_.starts_per_attempt)
+      if (starts_in_vain_ + starts_counted_ < most * policy_.starts_per_attempt)
         broken("given up though the trainer was not started often enough");
       return;
     case decide::Surrender::HoursSpent:

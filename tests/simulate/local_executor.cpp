@@ -296,6 +296,7 @@ Happening Simulation::start_trainer(Host& host) {
   judge_start(host);
   host.saw_gpus = false;
   ++starts_in_vain_;
+  if (starts_counted_ > 0) --starts_counted_;
   trainer.step = std::max<std::int64_t>(0, disks_[host.mounted].newest());
   trainer.base = disks_[host.mounted].newest_whole().number;
   say(host.id.view(), "trainer resumes at step ", trainer.step, " on ", host.mounted);

@@ -378,6 +378,7 @@ class Simulation {
   std::map<std::string, VolumeId> copies_;  // by what was asked for
   std::int64_t durable_ = -1;               // the newest step that a trainer called durable
   std::uint64_t starts_in_vain_ = 0;        // of trainers since the last durable checkpoint
+  std::uint64_t starts_counted_ = 0;        // ... that may be in the ledger, and never came
   std::uint64_t ends_in_vain_ = 0;          // of trainers that failed, since then
   Duration instance_time_{0};               // of all instances together
   Time git_back_;                           // until then git is out of reach

@@ -80,7 +80,7 @@ void Simulation::end_write(const Write& write) {
   while (disk.checkpoints.size() > 3) disk.checkpoints.erase(disk.checkpoints.begin());
   if (write.step > durable_ && !in_bucket()) {  // there what is committed counts
     durable_ = write.step;
-    starts_in_vain_ = ends_in_vain_ = 0;
+    starts_in_vain_ = starts_counted_ = ends_in_vain_ = 0;
   }
   say(its->id.view(), "trainer: step ", write.step, " is durable");
   if (!work_.mute) {
