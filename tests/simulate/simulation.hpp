@@ -377,8 +377,8 @@ class Simulation {
   SnapshotId source_;                       // of the data; the user's
   std::map<std::string, VolumeId> copies_;  // by what was asked for
   std::int64_t durable_ = -1;               // the newest step that a trainer called durable
-  std::uint64_t starts_in_vain_ = 0;        // of trainers since the last durable checkpoint
-  std::uint64_t starts_counted_ = 0;        // ... that may be in the ledger, and never came
+  // Of trainers since the last durable checkpoint; and those that the ledger may have beside them.
+  std::uint64_t starts_in_vain_ = 0, starts_counted_ = 0;
   std::uint64_t ends_in_vain_ = 0;          // of trainers that failed, since then
   Duration instance_time_{0};               // of all instances together
   Time git_back_;                           // until then git is out of reach
@@ -391,8 +391,7 @@ class Simulation {
   bool needs_person_ = false;  // something happened that only a person mends
   bool awaited_ = false;       // an operator will act soon
   decide::Surrender surrender_ = decide::Surrender::None;
-  Time tidying_since_ = decide::kNever;  // of the agent that cancelled the fleet
-  Time cancelled_ = decide::kNever;
+  Time tidying_since_ = decide::kNever, cancelled_ = tidying_since_;  // of who ended the fleet
   std::uint64_t numbers_ = 0;
   std::deque<std::string> transcript_;
   Verdict verdict_;
