@@ -379,9 +379,9 @@ class Simulation {
   std::int64_t durable_ = -1;               // the newest step that a trainer called durable
   // Of trainers since the last durable checkpoint; and those that the ledger may have beside them.
   std::uint64_t starts_in_vain_ = 0, starts_counted_ = 0;
-  std::uint64_t ends_in_vain_ = 0;          // of trainers that failed, since then
-  Duration instance_time_{0};               // of all instances together
-  Time git_back_;                           // until then git is out of reach
+  std::uint64_t ends_in_vain_ = 0;  // of trainers that failed, since then
+  Duration instance_time_{0};       // of all instances together
+  Time git_back_;                   // until then git is out of reach
   Time revision_back_;
   std::set<VolumeId> strays_;     // users' volumes that are not the job's
   std::set<VolumeId> namesakes_;  // of them, another job's of the same name
