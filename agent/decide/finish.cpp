@@ -159,7 +159,8 @@ Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
   if (!current || !candidates_settle(*current, ours, c)) {
     // What could not be unmounted stays attached until the machine ends.
     const bool idle = !c.facts.holding.mounted && !c.facts.holding.unproven;
-    command = leftover(ours, idle ? c.facts.identity.instance : InstanceId(), false);
+    command =
+        leftover(ours, finished(c.facts), idle ? c.facts.identity.instance : InstanceId(), false);
   }
   if (!command) command = data_left_over(seen.survey, c.facts);
   const SeenVolume* unmarked = to_mark(ours, c.facts);

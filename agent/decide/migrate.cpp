@@ -154,16 +154,18 @@ bool held_by_stopped(const SeenVolume& volume) {
 }
 
 // Only for the instance that holds and has claimed the current volume: every snapshot taken for a
-// move and every candidate is obsolete then. One at a time; nullopt: nothing is left. `idle`: this
-// instance uses none of what it holds (a stale survey may show the volume in use as a copy).
-std::optional<Command> leftover(const Survey& survey, const InstanceId& idle, bool keep_newest) {
+// move and every candidate is obsolete then. One at a time; nullopt: nothing is left. `ours`: what
+// has the job's state, which a stale survey may show as a copy that is free; such a call may be
+// carried out when the volume is. `idle`: this instance uses none of what it holds.
+std::optional<Command> leftover(const Survey& survey, const VolumeId& ours, const InstanceId& idle,
+                                bool keep_newest) {
   for (const SeenVolume& volume : survey.volumes) {
     const bool free = volume.state == VolumeState::Available || volume.state == VolumeState::Error;
-    if (!is_copy(volume)) continue;
+    if (!is_copy(volume) || volume.id == ours) continue;
     if (free && !volume.holder) return DeleteVolume{volume.id};
     // Attached by an agent that was killed, or by its late call.
-    const bool ours = volume.holder == idle && volume.attachment == AttachmentState::Attached;
-    if (ours || held_by_stopped(volume)) return DetachVolume{volume.id, volume.holder};
+    const bool here = volume.holder == idle && volume.attachment == AttachmentState::Attached;
+    if (here || held_by_stopped(volume)) return DetachVolume{volume.id, volume.holder};
   }
   for (const SeenSnapshot& snapshot : survey.snapshots) {
     if (snapshot.state == SnapshotState::Recoverable) continue;  // nor can it be deleted

@@ -314,7 +314,7 @@ Next on(const Training& training, const StorageSurveyed& seen, Context& c) {
   const bool ours_no_more = c.policy.fence && ours.epoch.holder != c.facts.identity.instance;
   const bool learned = std::exchange(stage.learns, !c.facts.move.lineage);
   if (ours_no_more || learned) return tidying_later(stage, false, c);
-  auto command = leftover(ours, {}, snapshots_pay(c));
+  auto command = leftover(ours, c.facts.holding.volume, {}, snapshots_pay(c));
   if (!command) command = forget_left(ours);
   if (command) {
     c.ask(*command, c.policy.ec2_call);

@@ -106,9 +106,10 @@ bool learn_line(const Survey&, Context&);  // lineage.cpp
 // Where no volume is current: sets `line`, unless it is one of those found, to the line of the
 // verified copies or else of the snapshots. More than one: their names, for a person to choose.
 Detail lines_left(const Survey&, VolumeId& line);
-std::optional<Command> leftover(const Survey&, const InstanceId& self,
-                                bool keep_newest);  // migrate.cpp
-bool held_by_stopped(const SeenVolume&);            // migrate.cpp
+// --- migrate.cpp ---
+std::optional<Command> leftover(const Survey&, const VolumeId& ours, const InstanceId& idle,
+                                bool keep_newest);
+bool held_by_stopped(const SeenVolume&);
 // A volume that another instance has: waited for, or detached when that is known to be stopped.
 Stage held_by_other(const SeenVolume&, Context&);  // plan.cpp
 // The volume that EC2 says is attached to us, if it is not `except`.

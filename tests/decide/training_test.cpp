@@ -116,6 +116,26 @@ TEST(Crash, TheLineOfAnAdoptedTrainerIsAskedForUntilItIsKnown) {
   EXPECT_FALSE(story.did<DeleteVolume>()) << "the trainer has shown nothing yet";
 }
 
+// `explore --faults 2`: such a call was carried out when the result was on the volume, and it was
+// free.
+TEST(Crash, AnOldPictureOfTheVolumeInUseDeletesNothing) {
+  Story story;
+  story.adopt();
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
+  story.answer(LedgerRead{});
+  while (!story.did<SurveyStorage>()) story.wake();
+  story.answer(StorageSurveyed{{{held(the_volume(), kMe)}, {}}});
+  story.sense(CheckpointMade{100});
+  while (!story.did<SurveyStorage>()) story.wake();
+  SeenVolume before = the_copy(Role::Verified);
+  before.id = kVolume;
+  SeenVolume other = the_copy(Role::Candidate);
+  story.answer(StorageSurveyed{{{before, other}, {}}});
+  ASSERT_TRUE(story.did<DeleteVolume>());
+  EXPECT_EQ(story.did<DeleteVolume>()->volume, other.id);
+}
+
 TEST(Crash, ARestartedAgentFindsThatTheTrainerFinishedMeanwhile) {
   Story story;
   story.sense(Started{});
