@@ -125,7 +125,9 @@ Next on(const Surveying&, const StorageSurveyed& seen, Context& c) {
 Next on(const Surveying&, const EffectFailed& failed, Context& c) { return call_failed(c, failed); }
 
 Next on(const Waiting& stage, const Woke&, Context& c) {
-  if (stage.why == Wait::TrainerRestart) return verify(c);  // what it left may be torn
+  // What it left may be torn; and of a trainer that was adopted the ledger may still be unread.
+  if (stage.why == Wait::TrainerRestart && !c.facts.progress.ledger_known) return read_ledger(c);
+  if (stage.why == Wait::TrainerRestart) return verify(c);
   if (stage.why == Wait::ShareHeld || stage.why == Wait::FleetUnseen) return read_fleet(c, 0);
   return prepare(c);
 }

@@ -116,6 +116,20 @@ TEST(Crash, TheLineOfAnAdoptedTrainerIsAskedForUntilItIsKnown) {
   EXPECT_FALSE(story.did<DeleteVolume>()) << "the trainer has shown nothing yet";
 }
 
+// Bucket seed 30002373: it was overwritten, and nothing written at the notice.
+TEST(Crash, ALedgerThatWasNotReadIsReadBeforeTheNextStart) {
+  Story story;
+  story.adopt();
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
+  story.answer(EffectFailed{});
+  ASSERT_EQ(story.stage(), "training");
+  story.sense(TrainerEnded{});
+  ASSERT_EQ(story.stage(), "waiting");
+  story.wake();
+  EXPECT_EQ(story.asked(), "read-ledger");
+}
+
 // `explore --faults 2`: such a call was carried out when the result was on the volume, and it was
 // free.
 TEST(Crash, AnOldPictureOfTheVolumeInUseDeletesNothing) {

@@ -62,7 +62,8 @@ void Simulation::inject_instance_fault(Fault fault, Host& host) {
   if (fault == Fault::GpuLost) lose_gpu(host);
   if (fault == Fault::Paused) {
     say(host.id.view(), "STANDS STILL");
-    host.paused_until = now_ + luck_.within({seconds(5), minutes(luck_.below(2) ? 1 : 20)});
+    const Duration lasts = luck_.within({seconds(5), minutes(luck_.below(2) ? 1 : 20)});
+    host.paused_until = std::max(host.paused_until, now_ + lasts);
   }
   if (fault == Fault::AgentKill && host.agent.alive) {
     kill_agent(host);
