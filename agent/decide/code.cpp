@@ -33,7 +33,7 @@ Stage prepare_training(Context& c) {
     c.facts.exit.done = true;
     return release_storage(c, After::Finish);
   }
-  if (c.facts.exit.hinders_gang && is_replaced(c)) return leave_gang(c);
+  if (hinders_gang(c)) return leave_gang(c);
   if (c.policy.gpus == 0) return prepare_data(c);
   c.ask(AwaitGpus{}, c.policy.await_gpus);
   return AwaitingGpus{};

@@ -23,6 +23,8 @@ bool is_replaced(const Context& c) {
          identity.fleet.kind != FleetKind::None;
 }
 
+bool hinders_gang(const Context& c) { return c.facts.exit.hinders_gang && is_replaced(c); }
+
 // They may write where the next trainer would. The fault is this machine's: it must not end the
 // job.
 Stage outlast(Context& c, const EffectFailed& failed) {

@@ -41,7 +41,7 @@ Stage call_failed(Context& c, const EffectFailed& failed) {
 // What a person would have to mend on a machine that is given back anyway keeps nothing there: one
 // that was blocked for long would end the fleet, which is that of the gang's other machines, too.
 Stage block(Context& c, Block why, const Detail& detail) {
-  if (c.facts.exit.hinders_gang && is_replaced(c)) return leave_gang(c);
+  if (hinders_gang(c)) return leave_gang(c);
   // A file system that was shut down after an I/O error works again only after a new mount, which
   // replays its log. `mounted` stays: the unmount may fail. What was not synced is lost, a result,
   // too.
@@ -90,7 +90,7 @@ namespace {
 // Local work that failed: it was abandoned because we have to leave, or a person must look.
 Stage host_failed(Context& c, const EffectFailed& failed, Block why) {
   if (Next end = leaving(c)) return *end;
-  if (c.facts.exit.hinders_gang && is_replaced(c)) return leave_gang(c);
+  if (hinders_gang(c)) return leave_gang(c);
   if (failed.failure == Failure::Unavailable || failed.failure == Failure::ShareSilent ||
       failed.failure == Failure::Abandoned) {
     return retry_later(c, failed);

@@ -145,9 +145,10 @@ Detail data_in_use(const Survey&);                                   // data.cpp
 Stage give_back(Context&, std::uint32_t failures);                   // gpus.cpp
 Stage outlast(Context&, const EffectFailed&);  // gpus.cpp: processes that a trainer left
 Stage leave_gang(Context&);                    // gpus.cpp: and be given back
-bool is_replaced(const Context&);  // gpus.cpp: by a fleet, once this process has ended it
-Stage fetch_code(Context&);        // code.cpp
-Stage count_attempt(Context&);     // code.cpp
+bool hinders_gang(const Context&);  // gpus.cpp: so its gang has said, and another one follows
+bool is_replaced(const Context&);   // gpus.cpp: by a fleet, once this process has ended it
+Stage fetch_code(Context&);         // code.cpp
+Stage count_attempt(Context&);      // code.cpp
 std::optional<Surrender> overspent(const Context&);  // code.cpp: hours, dollars
 Stage fill(Context&);                                // fill.cpp
 std::optional<Detail> in_use(const Survey&, const SeenVolume&, const Context&);  // fill.cpp

@@ -303,11 +303,7 @@ TEST_F(FenceTest, ForgetsTheOriginalWhenItIsDeleted) {
 }
 
 TEST_F(FenceTest, OfAnAdoptedTrainerIsReadAtOnceSoThatANoticeFindsIt) {
-  story_.adopt();
-  story_.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
-  story_.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
-  story_.answer(LedgerRead{});
-  ASSERT_EQ(story_.stage(), "training");
+  story_.watch_adopted();
   story_.wake();
   ASSERT_TRUE(story_.did<SurveyStorage>()) << story_.asked();
   Survey survey;

@@ -212,11 +212,7 @@ TEST(Finish, AFleetThatCouldNotBeAskedForAtTheStartIsAskedForAtTheEnd) {
 // Seed 20134823: the unmount, which would have synced it, was in vain.
 TEST(Finish, AResultIsSyncedAlsoWhereTheLedgerCannotBeRead) {
   Story story;
-  story.adopt();
-  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
-  story.answer(FleetRead{});
-  story.answer(EffectFailed{});
-  ASSERT_EQ(story.stage(), "training");
+  story.watch_adopted(EffectFailed{});
   story.sense(TrainerEnded{true});
   EXPECT_EQ(story.asked(), "sync-storage");
   story.answer(StorageSynced{});

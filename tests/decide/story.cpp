@@ -48,6 +48,14 @@ void Story::adopt() {
   answer(seen);
 }
 
+void Story::watch_adopted(Happening ledger, Fleet fleet) {
+  adopt();
+  answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  answer(FleetRead{fleet, 1.0});
+  answer(std::move(ledger));
+  EXPECT_EQ(stage(), "training");
+}
+
 void Story::find_finished() {
   sense(Started{});
   HostLooked seen;

@@ -46,7 +46,10 @@ class Story {
   void take(Event event);
 
   // --- chapters ---
-  void adopt();                         // a trainer of an earlier session runs on the volume
+  void adopt();  // a trainer of an earlier session runs on the volume
+  // ... and is watched, after its ledger was read, or was not: EffectFailed.
+  void watch_adopted(Happening ledger = LedgerRead{},
+                     Fleet fleet = {FleetKind::SpotFleet, "sfr-1"});
   void find_finished();                 // one ended well meanwhile, on a share or in a home
   void boot(Zone zone = "us-west-2a");  // up to the first look at the storage
   void survey(std::vector<SeenVolume> volumes, std::vector<SeenSnapshot> snapshots = {});

@@ -97,10 +97,7 @@ TEST(Crash, ARestartedAgentAdoptsTheRunningTrainer) {
 // A notice may come soon, and then it matters.
 TEST(Crash, TheLineOfAnAdoptedTrainerIsAskedForUntilItIsKnown) {
   Story story;
-  story.adopt();
-  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
-  story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
-  story.answer(LedgerRead{});
+  story.watch_adopted();
   const Time adopted = story.now;
   const SeenVolume mine = held(the_volume(), kMe);
   const SeenVolume left = the_copy(Role::Candidate);
@@ -119,11 +116,7 @@ TEST(Crash, TheLineOfAnAdoptedTrainerIsAskedForUntilItIsKnown) {
 // Bucket seed 30002373: it was overwritten, and nothing written at the notice.
 TEST(Crash, ALedgerThatWasNotReadIsReadBeforeTheNextStart) {
   Story story;
-  story.adopt();
-  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
-  story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
-  story.answer(EffectFailed{});
-  ASSERT_EQ(story.stage(), "training");
+  story.watch_adopted(EffectFailed{});
   story.sense(TrainerEnded{});
   ASSERT_EQ(story.stage(), "waiting");
   story.wake();
@@ -134,10 +127,7 @@ TEST(Crash, ALedgerThatWasNotReadIsReadBeforeTheNextStart) {
 // free.
 TEST(Crash, AnOldPictureOfTheVolumeInUseDeletesNothing) {
   Story story;
-  story.adopt();
-  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
-  story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
-  story.answer(LedgerRead{});
+  story.watch_adopted();
   while (!story.did<SurveyStorage>()) story.wake();
   story.answer(StorageSurveyed{{{held(the_volume(), kMe)}, {}}});
   story.sense(CheckpointMade{100});
@@ -201,11 +191,7 @@ TEST(Training, AnInstanceLostWithoutNoticeIsNoFailureOfTheJob) {
 
 TEST(Training, AnAccountThatCouldNotBeReadIsNotOverwritten) {
   Story story;
-  story.adopt();
-  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
-  story.answer(FleetRead{});
-  story.answer(EffectFailed{});
-  ASSERT_EQ(story.stage(), "training");
+  story.watch_adopted(EffectFailed{}, {});
   story.wake();
   story.answer(StorageSurveyed{{{held(the_volume(), kMe)}, {}}});  // what it has adopted
   story.wake();
