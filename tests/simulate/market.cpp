@@ -12,12 +12,6 @@
 namespace spotter::simulate {
 namespace {
 
-double seconds_of(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-
-double part(world::Random& random) {
-  return static_cast<double>(random.below(1U << 30)) / (1U << 30);
-}
-
 [[noreturn]] void refuse(const std::string& file, const std::string& why) {
   throw std::invalid_argument(file + ": " + why);
 }
@@ -157,9 +151,9 @@ Market draw_market(const Trace& trace, std::uint64_t seed, const MarketModel& mo
   world::Random random(seed * 104'729 + 17);
   Market market;
   for (std::size_t zone = 0; zone < model.zones; ++zone) {
-    market.prices.push_back(model.dollars * (1 + part(random) / 2));
+    market.prices.push_back(model.dollars * (1 + random.part() / 2));
   }
-  const double offset = part(random) * trace.length;
+  const double offset = random.part() * trace.length;
   for (double when = 0; when < length;) {
     const auto [begin, end] =
         live(trace, offset + when + seconds_of(random.within(model.launch)), random);
@@ -168,14 +162,14 @@ Market draw_market(const Trace& trace, std::uint64_t seed, const MarketModel& mo
     segment.end = end - offset;
     segment.boot = seconds_of(random.within(model.boot));
     segment.zone = random.below(model.zones);
-    segment.announced = part(random) >= model.unannounced;
+    segment.announced = random.part() >= model.unannounced;
     // Each recommendation that is followed comes with so many that are not.
     const double in_vain = model.hinted * model.hints_in_vain / (1 - model.hints_in_vain);
     const double lasts = segment.end - segment.begin;
-    if (part(random) < model.hinted) segment.hint = segment.end - 120 - part(random) * 780;
+    if (random.part() < model.hinted) segment.hint = segment.end - 120 - random.part() * 780;
     for (double left = in_vain; left > 0; --left) {
-      const double at = segment.begin + part(random) * lasts;
-      const bool happens = part(random) < left;
+      const double at = segment.begin + random.part() * lasts;
+      const bool happens = random.part() < left;
       if (happens && (segment.hint < 0 || at < segment.hint)) segment.hint = at;
     }
     if (segment.hint < segment.begin) segment.hint = -1;

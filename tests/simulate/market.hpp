@@ -3,12 +3,20 @@
 // nodes, and when that one is removed it is interrupted.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
 #include "tests/world/random.hpp"
 
 namespace spotter::simulate {
+
+inline double seconds_of(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+inline Duration of_seconds(double time) {
+  return std::chrono::round<Duration>(std::chrono::duration<double>(time));
+}
 
 // Every number that the traces do not hold. Times in seconds, sizes in gigabytes.
 struct MarketModel {

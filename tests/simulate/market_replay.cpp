@@ -12,12 +12,6 @@ namespace {
 
 using std::chrono::seconds;
 
-Duration of_seconds(double time) {
-  return std::chrono::round<Duration>(std::chrono::duration<double>(time));
-}
-
-double in_seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
-
 Script quiet(bool fence) {
   Script script;
   script.fence = fence;
@@ -152,7 +146,7 @@ Duration Replay::takes(Host& host, const decide::Command& command) {
 }
 
 double Replay::position() const {
-  return reached_ + std::max(0.0, since_ == decide::kNever ? 0.0 : in_seconds(now_ - since_));
+  return reached_ + std::max(0.0, since_ == decide::kNever ? 0.0 : seconds_of(now_ - since_));
 }
 
 decide::Happening Replay::start_trainer(Host& host) {
@@ -274,14 +268,14 @@ Outcome Replay::play() {
   const auto& zones = world_.settings().zones;
   world_.cloud().instances.each([&](const world::Instance& it) {
     const Time died = it.died.value_or(it.launched);
-    const double ran = in_seconds(died - it.launched);
+    const double ran = seconds_of(died - it.launched);
     const auto zone =
         static_cast<std::size_t>(std::find(zones.begin(), zones.end(), it.zone) - zones.begin());
     paid += ran;
     outcome.cost += ran / 3600 * market_.prices[zone];
     last = std::max(last, died);
   });
-  outcome.hours = in_seconds(last - kBegin - seconds(30)) / 3600;
+  outcome.hours = seconds_of(last - kBegin - seconds(30)) / 3600;
   outcome.goodput = model_.work / paid;
   outcome.steps_repeated = repeated_;
   const double stored = model_.data + 3 * model_.checkpoint;

@@ -23,6 +23,9 @@ class Random {
   // REQUIRES: bound > 0. The bias of the remainder is far below what any test could see.
   std::uint64_t below(std::uint64_t bound) { return next() % bound; }
 
+  // At least 0, and less than 1.
+  double part() { return static_cast<double>(below(1U << 30)) / (1U << 30); }
+
   Duration within(Range range) {
     assert(range.least <= range.most);
     return range.least + Duration(static_cast<Duration::rep>(below(

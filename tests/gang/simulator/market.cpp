@@ -12,13 +12,8 @@
 namespace spotter::gang {
 namespace {
 
+using simulate::seconds_of;
 using simulate::Trace;
-
-double seconds_of(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-
-double part(world::Random& random) {
-  return static_cast<double>(random.below(1U << 30)) / (1U << 30);
-}
 
 // The trace from a moment on, over and over. A node that is there at its end goes on as one of
 // those that are there at its beginning.
@@ -82,7 +77,7 @@ GangOutcome outcome_of(const std::vector<Lease>& leases, double end, const GangM
 std::vector<Lease> draw_leases(const Trace& trace, std::uint64_t seed, const GangModel& model,
                                double length) {
   world::Random random(seed * 7'919 + 5);
-  Nodes nodes(trace, part(random) * trace.length);
+  Nodes nodes(trace, random.part() * trace.length);
   std::vector<Seat> seats(model.size);
   std::vector<Lease> leases;
   std::set<std::string> used;
@@ -97,7 +92,7 @@ std::vector<Lease> draw_leases(const Trace& trace, std::uint64_t seed, const Gan
     seat.lease = leases.size();
     leases.push_back({static_cast<std::size_t>(&seat - seats.data()), now,
                       now + seconds_of(random.within(model.of_one.boot)), length,
-                      part(random) >= model.of_one.unannounced});
+                      random.part() >= model.of_one.unannounced});
     return true;
   };
   for (Seat& it : seats) ask(it, 0);

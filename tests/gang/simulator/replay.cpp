@@ -8,9 +8,8 @@
 namespace spotter::gang {
 namespace {
 
-Duration of_seconds(double time) {
-  return std::chrono::round<Duration>(std::chrono::duration<double>(time));
-}
+using simulate::of_seconds;
+using simulate::seconds_of;
 
 Settings settings_of(const GangModel& model) {
   Settings settings;
@@ -42,13 +41,13 @@ class Replay : public SimWorld {
     last_ = begun_ + of_seconds(leases.back().end);
   }
 
-  // The hours; none: the market ended first.
+  // When it is done, in seconds; none: the market ended first.
   std::optional<double> play() {
     const std::string broken = live();
     if (now_ >= last_) return std::nullopt;
     if (!broken.empty() || summary() != "done")
       throw std::runtime_error("a gang on the market: " + (broken.empty() ? summary() : broken));
-    return std::chrono::duration<double>(now_ - begun_).count() / 3600;
+    return seconds_of(now_ - begun_);
   }
 
  protected:
@@ -107,9 +106,9 @@ class Replay : public SimWorld {
 
 std::optional<GangOutcome> play_gang(const std::vector<Lease>& leases, const GangModel& model,
                                      std::uint64_t seed) {
-  const auto hours = Replay(leases, model, seed).play();
-  if (!hours) return std::nullopt;
-  return outcome_of(leases, *hours * 3600, model);
+  const auto end = Replay(leases, model, seed).play();
+  if (!end) return std::nullopt;
+  return outcome_of(leases, *end, model);
 }
 
 }  // namespace spotter::gang
