@@ -194,10 +194,8 @@ TEST(Watched, MissesNoDeadline) {
         const auto ticks = static_cast<std::size_t>(std::ceil(24 * times * 6));
         const Market market = make_up(kind, 7919 * seed + 1, ticks);
         const Task task{0, ticks, 24, 0.1};
-        Watching watching{{}, market.move / 0.02};
-        for (std::size_t i = 0; i < kind.places; ++i)
-          watching.regions.push_back("us-east-" + std::to_string(i + 1));
-        EXPECT_TRUE(play(market, task, *watched(market, task, watching)).in_time) << kind.name;
+        const auto watcher = watched(market, task, watching_of(market));
+        EXPECT_TRUE(play(market, task, *watcher).in_time) << kind.name;
       }
 }
 

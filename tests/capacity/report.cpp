@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdio>
 
-#include "agent/market/watched.hpp"
 #include "tests/capacity/optimum.hpp"
 
 namespace spotter::capacity {
@@ -19,7 +18,8 @@ Outcome best_of_one_pool(const Market& market, const Task& task) {
   return best;
 }
 
-// Regions where traces name none; what a move costs is then what a gigabyte costs between them.
+}  // namespace
+
 Watching watching_of(const Market& market, std::shared_ptr<Tables> tables) {
   std::size_t places = 1;
   for (const MarketPool& it : market.pools) places = std::max(places, it.place + 1);
@@ -33,8 +33,6 @@ Watching watching_of(const Market& market, std::shared_ptr<Tables> tables) {
   watching.gigabytes = of_one > 0 ? market.move / of_one : 0;
   return watching;
 }
-
-}  // namespace
 
 void judge(const Market& market, const std::vector<Task>& tasks, Report& report) {
   const auto watching = watching_of(market, std::make_shared<Tables>(std::size_t{256} << 20));

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/market/market.hpp"
+#include "agent/market/watched.hpp"
 
 namespace spotter::capacity {
 
@@ -23,6 +23,10 @@ struct Report {
   // two seeds; and the watcher.
   std::vector<Row> rows;
 };
+
+// The watcher of this market: of its regions, or of some where the traces name none. A move brings
+// as much as costs what a move costs there.
+Watching watching_of(const Market& market, std::shared_ptr<Tables> tables = nullptr);
 
 // The tasks are of this market. `best pool` of the table is the one pool that is cheapest for each.
 void judge(const Market& market, const std::vector<Task>& tasks, Report& report);
