@@ -305,18 +305,33 @@ TEST_F(Gang, TouchesNoRecordOfAnotherJob) {
   EXPECT_EQ(*world->bucket.record, Record{.job = "another"});
 }
 
+Record first_round(const std::vector<std::string>& ranks) {
+  Record record{.job = "home", .phase = Record::Phase::Training, .round = 1, .ranks = ranks};
+  for (const std::string& id : ranks)
+    record.members.push_back({.id = id, .name = id, .address = id, .port = 4000});
+  return record;
+}
+
+// Its leader, m1, which has its place.
+Participant first_of(const Record& record, Time now) {
+  Participant self({.job = "home",
+                    .id = "m1",
+                    .name = "m1",
+                    .address = "m1",
+                    .size = record.ranks.size(),
+                    .min = 2});
+  self.ready(4000, -1);
+  EXPECT_TRUE(std::holds_alternative<Look>(self.next(now).value()));
+  self.looked(now, Seen{record, "1"});
+  EXPECT_TRUE(self.place());
+  return self;
+}
+
 // A round that began and was over before it looked is not that one.
 TEST(Participant, SaysOfOneRoundHowItsWorkersEnded) {
   const Time now{seconds(1000)};
-  Record record{.job = "home", .phase = Record::Phase::Training, .round = 1};
-  record.ranks = {"m1", "m2", "m3"};
-  for (const std::string& id : record.ranks)
-    record.members.push_back({.id = id, .name = id, .address = id, .port = 4000});
-  Participant self({.job = "home", .id = "m1", .name = "m1", .address = "m1", .size = 3, .min = 2});
-  self.ready(4000, -1);
-  ASSERT_TRUE(std::holds_alternative<Look>(self.next(now).value()));
-  self.looked(now, Seen{record, "1"});
-  ASSERT_TRUE(self.place());
+  Record record = first_round({"m1", "m2", "m3"});
+  Participant self = first_of(record, now);
 
   self.ready(4001, -1, {.end = End::Torn});
   auto ask = self.next(now);
@@ -336,15 +351,8 @@ TEST(Participant, SaysOfOneRoundHowItsWorkersEnded) {
 // Its launcher ended while it waited, and the others began with it all the same.
 TEST(Participant, SaysItAlsoOnceOfARoundThatItSawWhileIdle) {
   const Time now{seconds(1000)};
-  Record record{.job = "home", .phase = Record::Phase::Training, .round = 1};
-  record.ranks = {"m1", "m2"};
-  for (const std::string& id : record.ranks)
-    record.members.push_back({.id = id, .name = id, .address = id, .port = 4000});
-  Participant self({.job = "home", .id = "m1", .name = "m1", .address = "m1", .size = 2, .min = 2});
-  self.ready(4000, -1);
-  ASSERT_TRUE(std::holds_alternative<Look>(self.next(now).value()));
-  self.looked(now, Seen{record, "1"});
-  ASSERT_TRUE(self.place());
+  Record record = first_round({"m1", "m2"});
+  Participant self = first_of(record, now);
 
   self.ready(4001, -1, {.end = End::Hung});
   auto ask = self.next(now);

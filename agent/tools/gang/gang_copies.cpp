@@ -2,8 +2,9 @@
 
 #include <unistd.h>
 
-#include <charconv>
+#include <string_view>
 
+#include "agent/base/number_text.hpp"
 #include "agent/gang/record.hpp"
 #include "agent/io/files.hpp"
 
@@ -18,15 +19,13 @@ GangCopy newest_copy(const std::string& folder) {
   if (folder.empty()) return {};
   const auto text = io::read_file(file_in(folder), 256);
   if (!text) return {};
-  GangCopy copy;
-  const char* const end = text->data() + text->size();
-  const auto step = std::from_chars(text->data(), end, copy.step);
-  if (step.ec != std::errc{} || step.ptr == end || *step.ptr != ' ') return {};
-  const auto machines = std::from_chars(step.ptr + 1, end, copy.machines);
-  const bool whole = machines.ec == std::errc{} && machines.ptr == end;
-  const bool possible =
-      copy.step >= 0 && copy.step <= gang::most_steps && copy.machines <= gang::most_members;
-  return whole && possible ? copy : GangCopy{};
+  const auto space = text->find(' ');
+  if (space == text->npos) return {};
+  const auto step = number_of_text<std::int64_t>(std::string_view(*text).substr(0, space));
+  const auto machines = number_of_text<std::uint64_t>(std::string_view(*text).substr(space + 1));
+  const bool possible = step && machines && *step >= 0 && *step <= gang::most_steps &&
+                        *machines <= gang::most_members;
+  return possible ? GangCopy{*step, *machines} : GangCopy{};
 }
 
 void forget_newest_copy(const std::string& folder) {
