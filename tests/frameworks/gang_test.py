@@ -9,6 +9,7 @@ ROOT: a tree that scripts/frameworks makes; the agents and the emulator are thos
 
 import os
 import pathlib
+import shlex
 import stat
 import subprocess
 import sys
@@ -16,18 +17,6 @@ import tempfile
 
 import root as roots
 
-# Python in the root: what the test has made is there at the same place.
-ENTER = """#!/bin/sh
-exec unshare --mount --propagation private sh -c '
-root=$0
-for place in {repository} /var/tmp; do
-  mkdir -p "$root$place"
-  mount --bind "$place" "$root$place"
-done
-mount -t proc proc "$root/proc"
-mount --rbind /dev "$root/dev"
-exec chroot "$root" /usr/bin/python3 "$@"' {root} "$@"
-"""
 # Of tests/e2e/stories/gang.py: those in which torch's own ways matter.
 STORIES = ("one_leaves_one_is_killed_and_others_come", "a_kill_costs_no_more",
            "of_one_size_it_ends_with_the_bits", "a_network_that_breaks",
@@ -43,7 +32,10 @@ def main():
     with tempfile.TemporaryDirectory(prefix="st-", dir="/var/tmp") as place:
         os.chmod(place, 0o755)
         python = pathlib.Path(place) / "python"
-        python.write_text(ENTER.format(repository=roots.REPOSITORY, root=root))
+        # Python in the root: what the test has made is there at the same place.
+        seen = {str(each)[1:]: each for each in (roots.REPOSITORY, pathlib.Path("/var/tmp"))}
+        words = map(str, roots.within(root, seen, "/usr/bin/python3"))
+        python.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
         python.chmod(python.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
         environment = {
             **os.environ, "SPOTTER_TEST_PYTHON": str(python), "SPOTTER_BIN": str(binaries),

@@ -17,7 +17,7 @@ def skip_without(root):
 
 def within(root, mounts, *words):
     """The command that runs these words there, in a namespace of mounts of its own. `mounts`: what
-    is to be seen in it, by its name directly below the root."""
+    is to be seen in it, by its path below the root."""
     script = "set -e\n" + "".join(
         f'mkdir -p "$0/{name}"; mount --bind "${{{at}}}" "$0/{name}"\n'
         for at, name in enumerate(mounts, 1))

@@ -7,30 +7,22 @@ import subprocess
 import sys
 import tempfile
 import time
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import harness
-from emulator import ROOT, leftovers, processes, sweep
+from emulator import ROOT, leftovers
 
 
-class DemoBrokenOff(unittest.TestCase):
-    def setUp(self):
-        # Not below another place of tests: the path of a socket has at most 107 bytes.
-        self.place = tempfile.TemporaryDirectory(prefix="spotter-b-", dir="/var/tmp")
-        os.chmod(self.place.name, 0o755)  # the unprivileged trainer has to reach it
-        self.addCleanup(self.place.cleanup)
-        self.addCleanup(sweep, self.place.name)
-
+class DemoBrokenOff(harness.Apart):
     def test_nothing_is_left(self):
         command = [ROOT / "scripts/demo", "--no-build", "--no-verify", "--bin", harness.BINARIES]
         with tempfile.TemporaryFile("a+") as output:
             demo = subprocess.Popen(command, cwd=ROOT, start_new_session=True,
                                     stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                                    env={**os.environ, "SPOTTER_TEST_DIRECTORY": self.place.name})
+                                    env={**os.environ, "SPOTTER_TEST_DIRECTORY": self.place})
             try:
                 # When the trainer does not come, the demo gives up by itself, and says why.
-                while demo.poll() is None and not self.trains():
+                while demo.poll() is None and not self.runs("spotter-train"):
                     time.sleep(0.1)
                 if demo.poll() is None:
                     os.killpg(demo.pid, signal.SIGINT)  # as a terminal does it: to all in front
@@ -41,11 +33,8 @@ class DemoBrokenOff(unittest.TestCase):
                     demo.wait()
             output.seek(0)
             self.assertEqual(demo.returncode, 130, output.read())
-        self.assertEqual(leftovers(self.place.name), [])
-        self.assertEqual(os.listdir(self.place.name), [], "its world was not removed")
-
-    def trains(self):
-        return any("spotter-train" in words for _, words in processes(self.place.name))
+        self.assertEqual(leftovers(self.place), [])
+        self.assertEqual(os.listdir(self.place), [], "its world was not removed")
 
 
 if __name__ == "__main__":

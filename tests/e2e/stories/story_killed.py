@@ -6,40 +6,29 @@ import signal
 import subprocess
 import sys
 import tempfile
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import harness
-from emulator import leftovers, processes, sweep, wait
+from emulator import leftovers, wait
 
 STORY = pathlib.Path(__file__).with_name("agent_killed.py")
 
 
-class StoryKilled(unittest.TestCase):
-    def setUp(self):
-        # Not below another place of tests: the path of a socket has at most 107 bytes.
-        self.place = tempfile.TemporaryDirectory(prefix="spotter-k-", dir="/var/tmp")
-        os.chmod(self.place.name, 0o755)  # the unprivileged trainer has to reach it
-        self.addCleanup(self.place.cleanup)
-        self.addCleanup(sweep, self.place.name)
-
+class StoryKilled(harness.Apart):
     def test_nothing_of_it_stays(self):
         with tempfile.TemporaryFile("a+") as output:
             story = subprocess.Popen(
                 [sys.executable, STORY, "-k", "test_the_trainer_goes_on"], start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                env={**os.environ, "SPOTTER_TEST_DIRECTORY": self.place.name})
+                env={**os.environ, "SPOTTER_TEST_DIRECTORY": self.place})
             try:
-                wait("its trainer", lambda: story.poll() is not None or self.trains(), 60)
+                wait("its trainer", lambda: story.poll() is not None or self.runs("train.py"), 60)
                 output.seek(0)
                 self.assertIsNone(story.poll(), output.read())
             finally:
                 story.send_signal(signal.SIGKILL)
                 story.wait()
-        wait("its world to end", lambda: not leftovers(self.place.name), 30)
-
-    def trains(self):
-        return any("train.py" in words for _, words in processes(self.place.name))
+        wait("its world to end", lambda: not leftovers(self.place), 30)
 
 
 if __name__ == "__main__":
