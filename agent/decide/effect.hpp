@@ -41,9 +41,7 @@ struct CreateSnapshot {
   std::uint32_t generation = 0;
   VolumeId lineage;  // these two of the volume, for the tags
   std::uint32_t moves = 0;
-  // Taken while we use the volume, so that EBS copies less when it moves. No candidate is made from
-  // it as long as the volume exists.
-  bool ahead = false;
+  Taken taken = Taken::Moving;
 };
 struct CreateVolume {  // a candidate in our zone, in all else like its parent
   Zone zone;
@@ -59,6 +57,7 @@ struct MarkVerified {
 };
 struct PromoteVolume {  // gives it the discovery tag and spotter:role = state
   VolumeId volume;
+  std::uint32_t generation = 0;  // not 0: and claims it
 };
 struct MarkDone {   // a tag; on a share a file beside the checkpoints
   VolumeId volume;  // empty: on a share

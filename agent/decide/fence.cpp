@@ -201,8 +201,8 @@ Next on(const WritingEpoch& stage, const EpochWritten&, Context& c) {
   if (in_bucket(c)) return enter_home(c);
   const bool commits = c.facts.move.verified && stage.epoch.volume == c.facts.move.verified;
   if (!commits) return survey(c);
-  c.ask(PromoteVolume{stage.epoch.volume}, c.policy.ec2_call);
-  return Promoting{stage.epoch.volume};
+  c.ask(PromoteVolume{stage.epoch.volume, stage.epoch.generation}, c.policy.ec2_call);
+  return Promoting{stage.epoch.volume, {}, stage.epoch.generation};
 }
 
 // Conflict: another epoch was written first, perhaps by a call of ours whose answer was lost.

@@ -13,8 +13,9 @@
 // began to use it less than claim_known_at() before the commit was answered (else its generation
 // were seen, and the copy dropped) and has lost it again since: a bound, and the time of the look
 // and of the commit (policy.hpp: commit_call). It ran beside the instance that commits, for whoever
-// ended before has written nothing since the snapshot; and who sees the snapshot or the copy writes
-// nothing before that time (plan.cpp: attached_here()).
+// ended before has written nothing since the snapshot, which who leaves on a notice takes itself,
+// when its generation is known to all (release.cpp); and who sees the snapshot of a move, or a
+// copy, writes nothing before that time (plan.cpp: attached_here()).
 #include <algorithm>
 
 #include "agent/decide/transitions.hpp"
@@ -74,8 +75,8 @@ Next on(const Committing& stage, const CallAccepted&, Context& c) {
   const Duration left = stage.asked_at + c.policy.consistency_bound - c.now;
   if (left < c.policy.consistency_bound / 2) return survey(c);
   const VolumeId candidate = c.facts.move.verified;
-  c.ask(PromoteVolume{candidate}, std::min<Duration>(left, c.policy.ec2_call));
-  return Promoting{candidate, stage.parent};
+  c.ask(PromoteVolume{candidate, stage.generation}, std::min<Duration>(left, c.policy.ec2_call));
+  return Promoting{candidate, stage.parent, stage.generation};
 }
 
 // Missing: another agent's commit was first. Conflict: the parent is in use again, ours is stale.
@@ -85,21 +86,18 @@ Next on(const Committing&, const EffectFailed& failed, Context& c) {
 }
 
 Next on(const Promoting& stage, const CallAccepted&, Context& c) {
-  if (c.facts.holding.volume == stage.candidate)
-    c.facts.holding.generation = 0;  // to be claimed as any other
+  const bool claimed = stage.generation != 0;
+  if (c.facts.holding.volume == stage.candidate) {
+    c.facts.holding.generation = stage.generation;  // 0: to be claimed as any other
+    if (claimed) c.facts.holding.claimed_at = c.now;
+  }
   if (stage.original) {
     c.facts.move.original = stage.original;
     c.facts.move.committed = stage.candidate;
     c.facts.move.committed_at = c.now;
   }
   if (Next end = leaving(c)) return end;
-  if (stage.original) return survey(c);
-  // Number 0: the move began without a fence, and the first epoch is still to be written.
-  if (c.policy.fence && c.facts.fence.epoch.number != 0) {
-    const std::uint32_t generation = c.facts.fence.epoch.generation;
-    c.ask(ClaimVolume{stage.candidate, generation}, c.policy.ec2_call);
-    return Claiming{stage.candidate, generation};
-  }
+  if (claimed) return survey(c);
   return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
 }
 

@@ -75,8 +75,8 @@ Stage claim_fenced(const SeenVolume& volume, Context& c) {
     c.ask(ClaimVolume{volume.id, volume.generation}, c.policy.ec2_call);
     return Claiming{volume.id, volume.generation};
   }
-  c.ask(PromoteVolume{volume.id}, c.policy.ec2_call);
-  return Promoting{volume.id};
+  c.ask(PromoteVolume{volume.id, volume.generation}, c.policy.ec2_call);
+  return Promoting{volume.id, {}, volume.generation};
 }
 
 Stage attached_here(const SeenVolume& volume, bool copied, Context& c) {
@@ -192,7 +192,7 @@ Stage settle_candidate(const Survey& survey, const SeenVolume& candidate, Contex
   }
   if (c.policy.fence) return commit_by_epoch(survey, candidate, c);
   c.ask(DeleteVolume{candidate.parent}, c.policy.commit_call);
-  return Committing{candidate.parent, c.now};
+  return Committing{candidate.parent, c.now, candidate.generation + 1};
 }
 
 // Has this session verified `volume` itself, and is it still attached here?
@@ -205,7 +205,7 @@ bool is_verified_here(const SeenVolume& volume, const Facts& facts) {
 
 std::optional<Detail> copy_of(const Survey& survey, const VolumeId& volume) {
   for (const SeenSnapshot& it : survey.snapshots)
-    if (it.parent == volume && !it.ahead) return Detail(it.id.view());
+    if (it.parent == volume && it.taken == Taken::Moving) return Detail(it.id.view());
   for (const SeenVolume& it : survey.volumes)
     if (it.parent == volume) return Detail(it.id.view());
   return std::nullopt;
@@ -244,7 +244,7 @@ Stage advance_candidate(const Survey& survey, const VolumeId& parent, std::uint3
   const SeenSnapshot* best = nullptr;
   for (const SeenSnapshot& snapshot : survey.snapshots) {
     if (snapshot.parent != parent || snapshot.generation != generation) continue;
-    if (snapshot.ahead && !lost) continue;  // lacks what was written after it
+    if (snapshot.taken == Taken::InUse && !lost) continue;  // lacks what was written after it
     if (snapshot.state == SnapshotState::Failed) {
       c.ask(DeleteSnapshot{snapshot.id}, c.policy.ec2_call);
       return Discarding{};

@@ -68,10 +68,16 @@ Stage close_ledger(Context& c, After then) {
   return Securing{};
 }
 
-// The volume is unmounted and does not change: the next move finds most of it copied. The call is
-// short, and its answer is awaited only while there is time. With a fence it is the move's own
-// snapshot: whoever uses the volume after us, and so this agent should it live on, takes another
-// epoch with another generation first.
+// Has everybody seen the generation that we use the volume in? Who uses it after us, and so this
+// agent should it live on, then takes another one.
+bool generation_is_known(const Context& c) {
+  if (c.policy.fence) return true;
+  return c.facts.holding.claimed_at != kNever && c.now >= claim_known_at(c);
+}
+
+// The volume is unmounted and does not change: this is the snapshot that its move makes a copy of.
+// The call is short, and its answer is awaited only while there is time. Where another may use our
+// generation again, the move takes its own, and finds most of it copied.
 std::optional<Stage> begin_final_snapshot(Context& c, After then) {
   const Facts& facts = c.facts;
   const bool ours = facts.holding.attached && facts.holding.purpose == Purpose::Train &&
@@ -86,10 +92,11 @@ std::optional<Stage> begin_final_snapshot(Context& c, After then) {
   if (left <= Duration::zero()) return std::nullopt;
   if (!facts.move.lineage) return std::nullopt;  // adopted, and not surveyed yet
   c.facts.move.snapshot_asked_ahead_at = c.now;
-  const bool fence = c.policy.fence;
-  if (fence) c.facts.fence.ours = 0;
-  c.ask(CreateSnapshot{facts.holding.volume, facts.holding.generation - (fence ? 0 : 1),
-                       facts.move.lineage, facts.move.moves, !fence},
+  if (c.policy.fence) c.facts.fence.ours = 0;
+  const bool known = generation_is_known(c);
+  c.ask(CreateSnapshot{facts.holding.volume, facts.holding.generation - (known ? 0 : 1),
+                       facts.move.lineage, facts.move.moves,
+                       known ? Taken::Released : Taken::InUse},
         std::min<Duration>(c.policy.ec2_call, left / c.policy.final_snapshot_share));
   return FinalSnapshot{then};
 }

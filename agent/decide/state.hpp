@@ -119,10 +119,12 @@ struct MarkingVerified {  // tagging the candidate `verified`
 struct Committing {  // deleting the parent
   VolumeId parent;
   Time asked_at;
+  std::uint32_t generation = 0;  // in which the copy is used then
 };
 struct Promoting {
   VolumeId candidate;
   VolumeId original;  // that EC2 deleted for this session; empty: another was first, or a fence
+  std::uint32_t generation = 0;  // as PromoteVolume has it
 };
 struct Discarding {};  // deleting a leftover volume or snapshot
 // --- fence.cpp ---

@@ -80,7 +80,20 @@ Stage read_ledger(Context& c) {
   return ReadingLedger{};
 }
 
+namespace {
+
+Stage mount_it(bool read_only, Context& c) {
+  c.ask(Mount{c.facts.holding.device, c.facts.holding.volume, read_only}, c.policy.mount);
+  return Mounting{};
+}
+
+}  // namespace
+
+// A copy that was verified here is mounted, and may be written to once it is the job's.
 Stage bring_up(Context& c) {
+  const Facts::Holding& holding = c.facts.holding;
+  const bool verified = holding.mounted && c.facts.move.verified == holding.volume;
+  if (verified && holding.purpose == Purpose::Train) return mount_it(false, c);
   c.ask(FindDevice{c.facts.holding.volume, c.facts.holding.attached_as}, c.policy.device);
   return FindingDevice{};
 }
@@ -214,10 +227,7 @@ Next on(const Inspecting&, const DiskInspected& disk, Context& c) {
     return Formatting{};
   }
   if (!disk.matches) return block(c, Block::DiskForeign, disk.found);
-  c.ask(Mount{c.facts.holding.device, c.facts.holding.volume,
-              c.facts.holding.purpose == Purpose::Verify},
-        c.policy.mount);
-  return Mounting{};
+  return mount_it(c.facts.holding.purpose == Purpose::Verify, c);
 }
 
 Next on(const Inspecting&, const EffectFailed& failed, Context& c) {
@@ -226,8 +236,7 @@ Next on(const Inspecting&, const EffectFailed& failed, Context& c) {
 
 Next on(const Formatting&, const FilesystemMade&, Context& c) {
   if (Next end = leaving(c)) return end;
-  c.ask(Mount{c.facts.holding.device, c.facts.holding.volume, false}, c.policy.mount);
-  return Mounting{};
+  return mount_it(false, c);
 }
 
 Next on(const Formatting&, const EffectFailed& failed, Context& c) {

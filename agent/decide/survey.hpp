@@ -1,6 +1,7 @@
 // The job's storage as EC2 describes it at one time.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -46,13 +47,28 @@ struct SeenVolume {
   bool named = true;  // of the epoch's volume: its tags say, too, that it is the job's
 };
 
+// When a snapshot was taken, and by whom (tag spotter:ahead). A move makes its copy of one that has
+// all that was written in its generation.
+enum class Taken : std::uint8_t {
+  Moving,    // by who moves the volume, which nobody used
+  InUse,     // by who trained on it, so that EBS copies less when it moves
+  Released,  // by who had just unmounted it after a notice: nobody needs to be moving it yet
+};
+
+// What was released for longer a person may have changed by hand: a move takes its own snapshot
+// then, and the older one counts as `InUse`.
+inline constexpr std::chrono::minutes kReleasedCounts{15};
+inline Taken taken_when_released(std::chrono::milliseconds ago) {
+  return ago < kReleasedCounts ? Taken::Released : Taken::InUse;
+}
+
 struct SeenSnapshot {
   SnapshotId id;
   VolumeId parent;               // the volume that it was made of
   std::uint32_t generation = 0;  // the volume's generation when it was taken
   SnapshotState state = SnapshotState::Pending;
   std::int64_t started = 0;  // seconds since the epoch, EC2's clock: only ever compared
-  bool ahead = false;        // taken while the volume was in use, to make the next one small
+  Taken taken = Taken::Moving;
   VolumeId lineage = {};     // tag spotter:lineage; empty: see line_of()
   std::uint32_t moves = 0;   // those of the volume
 };

@@ -325,7 +325,7 @@ Next on(const Training& training, const StorageSurveyed& seen, Context& c) {
   if (!generation) return tidying_later(stage, true, c);
   c.facts.move.snapshot_asked_ahead_at = c.now;
   c.ask(CreateSnapshot{c.facts.holding.volume, *generation, c.facts.move.lineage,
-                       c.facts.move.moves, true},
+                       c.facts.move.moves, Taken::InUse},
         c.policy.ec2_call);
   stage.changed = false;
   stage.next_snapshot = c.now + c.policy.snapshot_every;

@@ -20,7 +20,7 @@ class Ahead : public testing::Test {
     SeenSnapshot snapshot = the_snapshot(state);
     snapshot.id = SnapshotId(id);
     snapshot.started = started;
-    snapshot.ahead = true;
+    snapshot.taken = Taken::InUse;
     return snapshot;
   }
   // A checkpoint, and the look that follows it.
@@ -37,7 +37,7 @@ class Ahead : public testing::Test {
 TEST_F(Ahead, ASnapshotFollowsACheckpointAndIsOfNoGenerationThatAMoveWouldTake) {
   checkpoint_and_look(1, {});
   ASSERT_TRUE(story_.did<CreateSnapshot>());
-  EXPECT_TRUE(story_.did<CreateSnapshot>()->ahead);
+  EXPECT_EQ(story_.did<CreateSnapshot>()->taken, Taken::InUse);
   EXPECT_EQ(story_.did<CreateSnapshot>()->generation, 0U);
   story_.answer(SnapshotStarted{"snap-1"});
   EXPECT_EQ(story_.stage(), "training");
@@ -81,16 +81,69 @@ TEST_F(Ahead, AHintBringsTheNextOneForward) {
   EXPECT_TRUE(story_.did<CreateSnapshot>());
 }
 
+// Nobody can have seen the claim yet: the next one may use the same generation.
 TEST_F(Ahead, TheLastOneIsTakenOfTheUnmountedVolumeBeforeItIsReleased) {
+  story_.state.facts.holding.claimed_at = story_.now;
   story_.sense(CheckpointMade{1});
   story_.sense(NoticeSeen{InterruptionAction::Terminate, story_.now + seconds(110)});
   story_.sense(TrainerEnded{false, true});
   story_.answer(LedgerWritten{});
   story_.answer(Unmounted{});
   ASSERT_TRUE(story_.did<CreateSnapshot>());
-  EXPECT_TRUE(story_.did<CreateSnapshot>()->ahead);
+  EXPECT_EQ(story_.did<CreateSnapshot>()->taken, Taken::InUse);
   story_.answer(SnapshotStarted{"snap-9"});
+  story_.wake();
   EXPECT_EQ(story_.asked(), "detach-volume");
+}
+
+TEST_F(Ahead, OnceAllCanHaveSeenTheClaimTheMoveUsesTheLastOne) {
+  story_.state.facts.holding.claimed_at =
+      story_.now - story_.policy.consistency_bound - 2 * story_.policy.commit_call;
+  story_.sense(CheckpointMade{1});
+  story_.sense(NoticeSeen{InterruptionAction::Terminate, story_.now + seconds(110)});
+  story_.sense(TrainerEnded{false, true});
+  story_.answer(LedgerWritten{});
+  story_.answer(Unmounted{});
+  ASSERT_TRUE(story_.did<CreateSnapshot>());
+  EXPECT_EQ(story_.did<CreateSnapshot>()->taken, Taken::Released);
+  EXPECT_EQ(story_.did<CreateSnapshot>()->generation, 1U);
+
+  Story mover;
+  mover.boot("us-west-2b");
+  SeenVolume volume = the_volume("us-west-2a");
+  volume.generation = 1;
+  SeenSnapshot last = image("snap-9", SnapshotState::Completed, 100);
+  last.taken = Taken::Released;
+  last.generation = 1;
+  mover.survey({volume}, {last});
+  ASSERT_TRUE(mover.did<CreateVolume>());
+  EXPECT_EQ(mover.did<CreateVolume>()->snapshot, SnapshotId("snap-9"));
+}
+
+// By then a person may have changed the volume by hand.
+TEST_F(Ahead, TheLastOneIsTheMovesForAWhileOnly) {
+  EXPECT_EQ(taken_when_released(minutes(14)), Taken::Released);
+  EXPECT_EQ(taken_when_released(minutes(15)), Taken::InUse);
+}
+
+// Nobody needs to be moving it: who has it in its zone waits for nothing.
+TEST_F(Ahead, TheLastOneIsNoSignOfAMove) {
+  Story stays;
+  stays.boot("us-west-2a");
+  SeenVolume volume = the_volume("us-west-2a");
+  volume.generation = 1;
+  SeenSnapshot last = image("snap-9", SnapshotState::Completed, 100);
+  last.taken = Taken::Released;
+  last.generation = 1;
+  stays.survey({volume}, {last});
+  stays.answer(CallAccepted{});
+  volume = held(volume, kMe);
+  stays.wake();
+  stays.answer(StorageSurveyed{{{volume}, {last}}});
+  stays.answer(CallAccepted{});
+  volume.generation = 2;
+  stays.answer(StorageSurveyed{{{volume}, {last}}});
+  EXPECT_EQ(stays.asked(), "find-device");
 }
 
 TEST_F(Ahead, AStoppedInstanceKeepsItsVolumeInItsZone) {
@@ -108,7 +161,7 @@ TEST_F(Ahead, NoMoveIsMadeFromOneAndNoneIsTakenForAMoveUnderWay) {
   volume.generation = 1;
   mover.survey({volume}, {image("snap-1", SnapshotState::Completed, 100)});
   ASSERT_TRUE(mover.did<CreateSnapshot>());  // its own, of the volume that nobody uses
-  EXPECT_FALSE(mover.did<CreateSnapshot>()->ahead);
+  EXPECT_EQ(mover.did<CreateSnapshot>()->taken, Taken::Moving);
   EXPECT_EQ(mover.did<CreateSnapshot>()->generation, 1U);
 }
 

@@ -93,10 +93,16 @@ void walk_fields(A& a, T& it) {
       auto& [zone, snapshot, parent, generation, lineage, moves, attempt] = it;
       field(zone), field(snapshot), field(parent), a.generation(generation), field(attempt);
       (void)lineage, (void)moves;  // one job; the world knows how often it has moved
-    } else if constexpr (requires { it.ahead; }) {
-      auto& [volume, generation, lineage, moves, ahead] = it;
-      field(volume), a.generation(generation), field(ahead);
+    } else if constexpr (requires { it.taken; }) {
+      auto& [volume, generation, lineage, moves, taken] = it;
+      field(volume), a.generation(generation), field(taken);
       (void)lineage, (void)moves;
+    } else if constexpr (requires { it.asked_at; }) {
+      auto& [parent, asked_at, generation] = it;
+      field(parent), field(asked_at), a.generation(generation);
+    } else if constexpr (requires { it.original; }) {
+      auto& [candidate, original, generation] = it;
+      field(candidate), field(original), a.generation(generation);
     } else {
       auto& [volume, generation] = it;
       field(volume), a.generation(generation);
@@ -279,7 +285,7 @@ void walk(A& a, Snapshot& it) {
   a.snapshot(it.id);
   if (!it.id) return;
   a.flag(it.there), a.time(it.old_until), a.flag(it.old_there), a.small(it.state);
-  a.volume(it.parent), a.flag(it.ahead), a.small(it.rank), a.generation(it.generation);
+  a.volume(it.parent), a.small(it.taken), a.small(it.rank), a.generation(it.generation);
   a.moves(it.moves);
   a.small(it.tokens[0]), a.small(it.tokens[1]);
   walk(a, it.image);

@@ -75,9 +75,10 @@ struct Call {
     return change(it.volume, [](Volume& its) { its.face.role = Role::Verified; });
   }
   Happening operator()(const PromoteVolume& it) const {
-    return change(it.volume, [](Volume& its) {
+    return change(it.volume, [&](Volume& its) {
       its.face.role = Role::State;
       its.face.discoverable = true;
+      if (it.generation != 0) its.face.generation = it.generation;
     });
   }
   Happening operator()(const MarkDone& it) const {
@@ -117,7 +118,7 @@ struct Call {
       slot.rank = 99;
       slot.generation = it.generation;
       slot.moves = volume->moves;
-      slot.ahead = it.ahead;
+      slot.taken = it.taken;
       slot.image = volume->contents;
       return SnapshotStarted{snapshot_id(id)};
     }
@@ -264,7 +265,7 @@ Survey survey(const Node& node, bool stale) {
     snapshot.lineage = volume_id(1);
     snapshot.moves = it.moves;
     snapshot.generation = it.generation;
-    snapshot.ahead = it.ahead;
+    snapshot.taken = it.taken;
     snapshot.state = it.state;
     snapshot.started = it.rank;
     seen.snapshots.push_back(snapshot);

@@ -66,7 +66,7 @@ struct Snapshot {
   Time old_until = kNever;
   decide::SnapshotState state = decide::SnapshotState::Pending;
   std::uint8_t parent = 0;
-  bool ahead = false;
+  decide::Taken taken = decide::Taken::Moving;
   std::uint8_t rank = 0;  // in order of its start
   std::uint32_t generation = 0;
   std::uint32_t moves = 0;

@@ -22,7 +22,7 @@ void normalise_times(decide::State& state, const decide::Policy& policy) {
   const Duration bound = policy.consistency_bound;
   forget(facts.move.committed_at, kNow - bound);
   if (facts.move.committed_at == kNever) facts.move.original = facts.move.committed = {};
-  forget(facts.holding.claimed_at, kNow - bound - 2 * policy.commit_call);
+  at_least(facts.holding.claimed_at, kNow - bound - 2 * policy.commit_call);
   at_least(facts.move.parent_gone_since, kNow - 2 * bound);
   at_least(facts.fence.holder_lost_since, kNow - bound);
   at_least(facts.home.keeping_since, kNow - policy.keep_home);

@@ -58,6 +58,11 @@ std::string action_of(const decide::Command& command) {
   return "CreateTags";
 }
 
+const char* taken_in_words(decide::Taken taken) {
+  if (taken == decide::Taken::InUse) return "true";
+  return taken == decide::Taken::Released ? "released" : "";
+}
+
 EffectFailed lost(const char* detail, bool unsettled) {
   EffectFailed result;
   result.unsettled = unsettled;
@@ -136,7 +141,12 @@ Happening Simulation::carry_out(const decide::Command& command) {
     return tag(it->volume.str(), {{"spotter:role", "verified"}});
   }
   if (const auto* it = std::get_if<PromoteVolume>(&command)) {
-    return tag(it->volume.str(), {{kDiscoveryKey, kDiscoveryValue}, {"spotter:role", "state"}});
+    world::Tags tags{{kDiscoveryKey, kDiscoveryValue}, {"spotter:role", "state"}};
+    if (it->generation != 0) {
+      tags["spotter:job"] = kJob;
+      tags["spotter:generation"] = std::to_string(it->generation);
+    }
+    return tag(it->volume.str(), tags);
   }
   if (const auto* it = std::get_if<MarkDone>(&command)) {
     return tag(it->volume.str(), {{"spotter:done", "true"}});
@@ -172,7 +182,7 @@ Happening Simulation::snapshot(const decide::CreateSnapshot& command) {
                             {"spotter:moves", std::to_string(command.moves)},
                             {"spotter:storage", kStorage},
                             {"spotter:generation", std::to_string(command.generation)},
-                            {"spotter:ahead", command.ahead ? "true" : "false"}};
+                            {"spotter:ahead", taken_in_words(command.taken)}};
   const auto made = world_.snapshots(now_).create({command.volume, "", tags});
   return made ? Happening(decide::SnapshotStarted{made->id}) : failed(made.error());
 }

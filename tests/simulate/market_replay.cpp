@@ -132,14 +132,19 @@ void Replay::before_snapshot(const VolumeId& volume) {
   (void)world_.fault("snapshot-takes", {{"time", std::to_string(takes.count()) + "ms"}}, now_);
 }
 
-// A verification reads the whole checkpoint; of a new copy from where its snapshot is kept.
+// A verification reads the whole checkpoint, of a new copy from where its snapshot is kept; and
+// what was read a moment ago not again. A copy that is mounted is only made writable.
 Duration Replay::takes(Host& host, const decide::Command& command) {
-  if (std::holds_alternative<decide::Mount>(command)) return of_seconds(model_.mount);
+  if (const auto* it = std::get_if<decide::Mount>(&command)) {
+    if (host.mounted == it->volume) return Simulation::takes(host, command);
+    return of_seconds(model_.mount);
+  }
   if (!std::holds_alternative<decide::VerifyCheckpoints>(command)) {
     return Simulation::takes(host, command);
   }
   const bool proven = std::get<decide::VerifyCheckpoints>(command).proven_step >= 0;
-  if (proven || disks_[host.mounted].newest() <= 0) return seconds(1);
+  if (proven) return Duration(1);  // agent/service/act/local.cpp
+  if (disks_[host.mounted].newest() <= 0) return seconds(1);
   const world::Volume* volume = world_.cloud().volumes.find(host.mounted);
   const bool lazy = volume && volume->snapshot && !std::exchange(loaded_[host.mounted], true);
   return of_seconds(model_.checkpoint / (lazy ? model_.lazy : model_.disk));

@@ -70,7 +70,7 @@ decide::SeenVolume seen(const world::Volume& volume, const Marks& marks) {
   return result;
 }
 
-decide::SeenSnapshot seen(const world::Snapshot& snapshot, const Marks& marks) {
+decide::SeenSnapshot seen(const world::Snapshot& snapshot, const Marks& marks, Time now) {
   using world::SnapshotState;
   decide::SeenSnapshot result;
   result.id = snapshot.id;
@@ -78,7 +78,8 @@ decide::SeenSnapshot seen(const world::Snapshot& snapshot, const Marks& marks) {
   result.lineage = VolumeId(marks.lineage);
   result.moves = number_in(marks.moves);
   result.generation = number_in(marks.generation);
-  result.ahead = marks.ahead == "true";
+  if (marks.ahead == "true") result.taken = decide::Taken::InUse;
+  if (marks.ahead == "released") result.taken = decide::taken_when_released(now - snapshot.started);
   result.started = std::chrono::floor<seconds>(snapshot.started.time_since_epoch()).count();
   switch (snapshot.state) {
     case SnapshotState::Completed:
@@ -153,7 +154,7 @@ void Simulation::survey(Host& host, const decide::Effect& effect) {
     world_.cloud().snapshots.each_seen(now_, [&](const world::Snapshot& it) {
       if (it.state == world::SnapshotState::Deleted) return;
       const Marks marks = marks_of(it.tags);
-      if (marks.of_the_job()) picture->snapshots.push_back(seen(it, marks));
+      if (marks.of_the_job()) picture->snapshots.push_back(seen(it, marks, now_));
     });
   });
   at(later += gap(), [this, picture, id = host.id, run = host.agent.run, asked = effect.id,

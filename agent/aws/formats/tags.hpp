@@ -15,7 +15,7 @@ inline constexpr const char* parent = "spotter:parent";    // the volume that th
 inline constexpr const char* lineage = "spotter:lineage";  // the job's first volume
 inline constexpr const char* moves = "spotter:moves";      // from that to this
 inline constexpr const char* generation = "spotter:generation";
-inline constexpr const char* ahead = "spotter:ahead";    // a snapshot before any notice
+inline constexpr const char* ahead = "spotter:ahead";    // a snapshot that no move asked for
 inline constexpr const char* format = "spotter:format";  // "blank": a file system may be made
 inline constexpr const char* fence = "spotter:fence";    // the URL of the fence that guards it
 inline constexpr const char* done = "spotter:done";      // the job is finished
@@ -31,6 +31,10 @@ inline constexpr const char* first_launch = "spotter:first-launch";  // of the j
 inline constexpr const char* beside = "spotter:beside";
 inline constexpr const char* watched = "spotter:watched";  // launch::tag_of(): by `spotter watch`
 inline constexpr const char* rests = "spotter:rests";  // since when the watcher has it at target 0
+
+// Values of `ahead`: decide::Taken.
+inline constexpr const char* ahead_in_use = "true";
+inline constexpr const char* ahead_released = "released";
 
 // Values of `role`.
 inline constexpr const char* role_data = "data";

@@ -93,21 +93,28 @@ Cloud::Answer Cloud::detach(decide::DetachVolume effect, Duration limit) {
   co_return accepted(result);
 }
 
-Cloud::Answer Cloud::claim(decide::ClaimVolume effect, Duration limit) {
+wire::Tags Cloud::tags_of_claim(std::uint32_t generation) const {
   wire::Tags tags{{tag::job, job_.volumes_owner()},
                   {tag::role, "state"},
-                  {tag::generation, std::to_string(effect.generation)}};
+                  {tag::generation, std::to_string(generation)}};
   add_fence(tags);
-  return set_tags(effect.volume.str(), std::move(tags), limit);
+  return tags;
+}
+
+Cloud::Answer Cloud::claim(decide::ClaimVolume effect, Duration limit) {
+  return set_tags(effect.volume.str(), tags_of_claim(effect.generation), limit);
 }
 
 Cloud::Answer Cloud::mark_verified(VolumeId volume, Duration limit) {
   return set_tags(volume.str(), {{tag::role, "verified"}}, limit);
 }
 
-Cloud::Answer Cloud::promote(VolumeId volume, Duration limit) {
+Cloud::Answer Cloud::promote(decide::PromoteVolume effect, Duration limit) {
   const config::Tag& found_by = job_.storage.ebs.tag;
-  return set_tags(volume.str(), {{found_by.key, found_by.value}, {tag::role, "state"}}, limit);
+  wire::Tags tags{{tag::role, "state"}};
+  if (effect.generation != 0) tags = tags_of_claim(effect.generation);
+  tags[found_by.key] = found_by.value;
+  return set_tags(effect.volume.str(), std::move(tags), limit);
 }
 
 Cloud::Answer Cloud::mark_done(VolumeId volume, Duration limit) {
@@ -142,7 +149,8 @@ Cloud::Answer Cloud::create_snapshot(decide::CreateSnapshot effect, Duration lim
                   {tag::parent, effect.volume.str()},
                   {tag::generation, std::to_string(effect.generation)}};
   add_line(effect.lineage, effect.moves, request.tags);
-  if (effect.ahead) request.tags[tag::ahead] = "true";
+  if (effect.taken == decide::Taken::InUse) request.tags[tag::ahead] = tag::ahead_in_use;
+  if (effect.taken == decide::Taken::Released) request.tags[tag::ahead] = tag::ahead_released;
   auto call = aws_.call(std::move(request), limit);
   const auto result = co_await std::move(call);
   if (!result) co_return as_failure(result.error());

@@ -55,7 +55,7 @@ class Cloud {
   Answer create_snapshot(decide::CreateSnapshot effect, Duration limit);
   Answer create_volume(decide::CreateVolume effect, Duration limit);
   Answer mark_verified(VolumeId volume, Duration limit);
-  Answer promote(VolumeId volume, Duration limit);
+  Answer promote(decide::PromoteVolume effect, Duration limit);
   Answer mark_done(VolumeId volume, Duration limit);
   Answer mark_prepared(VolumeId volume, Duration limit);
   Answer write_epoch(decide::Epoch epoch, Duration limit);  // REQUIRES: the job has a fence
@@ -64,6 +64,7 @@ class Cloud {
 
  private:
   void add_fence(wire::Tags& to) const;
+  wire::Tags tags_of_claim(std::uint32_t generation) const;
   void add_line(const VolumeId& lineage, std::uint32_t moves, wire::Tags& to) const;
   Answer set_tags(std::string resource, wire::Tags tags, Duration limit);
   asio::awaitable<Result<wire::FleetStatus, CallError>> status_of(Fleet fleet, Duration limit);

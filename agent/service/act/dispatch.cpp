@@ -57,7 +57,7 @@ struct Performer::Dispatch {
     at_aws([c](Performer& it, Duration limit) { return it.cloud_.mark_verified(c.volume, limit); });
   }
   void operator()(const PromoteVolume& c) const {
-    at_aws([c](Performer& it, Duration limit) { return it.cloud_.promote(c.volume, limit); });
+    at_aws([c](Performer& it, Duration limit) { return it.cloud_.promote(c, limit); });
   }
   void operator()(const MarkPrepared& c) const {
     at_aws([c](Performer& it, Duration limit) { return it.cloud_.mark_prepared(c.volume, limit); });

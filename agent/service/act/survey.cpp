@@ -154,7 +154,12 @@ SeenSnapshot seen(const wire::Snapshot& snapshot) {
   result.lineage = VolumeId(value_of(snapshot.tags, tag::lineage));
   result.moves = number_of(snapshot.tags, tag::moves);
   result.generation = number_of(snapshot.tags, tag::generation);
-  result.ahead = value_of(snapshot.tags, tag::ahead) == "true";
+  const std::string taken = value_of(snapshot.tags, tag::ahead);
+  if (taken == tag::ahead_in_use) result.taken = decide::Taken::InUse;
+  if (taken == tag::ahead_released) {
+    const auto ago = std::chrono::system_clock::now() - snapshot.start_time;
+    result.taken = decide::taken_when_released(std::chrono::floor<std::chrono::milliseconds>(ago));
+  }
   result.state = state_of(snapshot.state);
   result.started =
       std::chrono::duration_cast<std::chrono::seconds>(snapshot.start_time.time_since_epoch())
