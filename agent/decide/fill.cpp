@@ -18,8 +18,7 @@ std::optional<Detail> in_use(const Survey& survey, const SeenVolume& volume, con
   if (volume.zone != c.facts.identity.zone)
     return Detail(volume.id.str() + " in " + volume.zone.str());
   // A claim of ours would make the copy stale, and the instance that made it would begin again.
-  // With a fence that instance has the epoch, and there may be a last snapshot that nobody uses
-  // yet.
+  // With a fence that instance has the epoch.
   const bool fenced = c.policy.fence && survey.epoch.number != 0;
   return ours || fenced ? std::nullopt : copy_of(survey, volume.id);
 }

@@ -79,7 +79,7 @@ Stage claim_fenced(const SeenVolume& volume, Context& c) {
   return Promoting{volume.id, {}, volume.generation};
 }
 
-Stage attached_here(const SeenVolume& volume, bool copied, Context& c) {
+Stage attached_here(const SeenVolume& volume, const Survey& survey, Context& c) {
   Facts::Holding& holding = c.facts.holding;
   holding.volume = volume.id;
   holding.purpose = Purpose::Train;
@@ -91,6 +91,7 @@ Stage attached_here(const SeenVolume& volume, bool copied, Context& c) {
     const Duration left =
         holding.claimed_at == kNever ? Duration::zero() : claim_known_at(c) - c.now;
     const bool unseen = left > Duration::zero();
+    const bool copied = copy_of(survey, volume.id).has_value();
     if (copied && unseen) return wait(c, Wait::VolumeChanging, left);
     return bring_up(c);
   }
@@ -98,11 +99,12 @@ Stage attached_here(const SeenVolume& volume, bool copied, Context& c) {
   // it.
   const bool fresh =
       holding.claimed_at != kNever && c.now - holding.claimed_at < c.policy.consistency_bound;
-  if (holding.generation == volume.generation + 1 && fresh) {
+  if (holding.generation > volume.generation && fresh) {
     return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
   }
-  c.ask(ClaimVolume{volume.id, volume.generation + 1}, c.policy.ec2_call);
-  return Claiming{volume.id, volume.generation + 1};
+  const std::uint32_t next = used_generation(volume, survey) + 1;
+  c.ask(ClaimVolume{volume.id, next}, c.policy.ec2_call);
+  return Claiming{volume.id, next};
 }
 
 // Attaching or detaching. When it takes too long, the volume is attached again; a detach that is
@@ -143,7 +145,7 @@ Stage held_by_other(const SeenVolume& volume, Context& c) {
 
 namespace {
 
-Stage use_volume(const SeenVolume& volume, Purpose purpose, bool copied, Context& c) {
+Stage use_volume(const SeenVolume& volume, Purpose purpose, const Survey& survey, Context& c) {
   Facts::Holding& holding = c.facts.holding;
   if (volume.state == VolumeState::Error) {
     return block(c, Block::VolumeBroken, Detail(volume.id.view()));
@@ -156,7 +158,7 @@ Stage use_volume(const SeenVolume& volume, Purpose purpose, bool copied, Context
     if (volume.attachment != AttachmentState::Attached) return changing_here(volume, c);
     holding.changing_since = kNever;
     holding.attached_as = volume.attached_as;
-    if (purpose == Purpose::Train) return attached_here(volume, copied, c);
+    if (purpose == Purpose::Train) return attached_here(volume, survey, c);
     holding.volume = volume.id;
     holding.purpose = purpose;
     holding.attached = true;
@@ -203,14 +205,6 @@ bool is_verified_here(const SeenVolume& volume, const Facts& facts) {
 
 }  // namespace
 
-std::optional<Detail> copy_of(const Survey& survey, const VolumeId& volume) {
-  for (const SeenSnapshot& it : survey.snapshots)
-    if (it.parent == volume && it.taken == Taken::Moving) return Detail(it.id.view());
-  for (const SeenVolume& it : survey.volumes)
-    if (it.parent == volume) return Detail(it.id.view());
-  return std::nullopt;
-}
-
 const SeenVolume* current_volume(const Survey& survey) {
   const Volumes current = current_volumes(survey);
   return current.empty() ? nullptr : current.front();
@@ -236,7 +230,7 @@ Stage advance_candidate(const Survey& survey, const VolumeId& parent, std::uint3
       return settle_candidate(survey, *candidate, c);
     }
     if (candidate->state != VolumeState::Error)
-      return use_volume(*candidate, Purpose::Verify, false, c);
+      return use_volume(*candidate, Purpose::Verify, survey, c);
     ++facts.move.create_attempt;
     c.ask(DeleteVolume{candidate->id}, c.policy.ec2_call);
     return Discarding{};
@@ -244,7 +238,7 @@ Stage advance_candidate(const Survey& survey, const VolumeId& parent, std::uint3
   const SeenSnapshot* best = nullptr;
   for (const SeenSnapshot& snapshot : survey.snapshots) {
     if (snapshot.parent != parent || snapshot.generation != generation) continue;
-    if (snapshot.taken == Taken::InUse && !lost) continue;  // lacks what was written after it
+    if (!is_of_the_whole(snapshot, c.policy) && !lost) continue;
     if (snapshot.state == SnapshotState::Failed) {
       c.ask(DeleteSnapshot{snapshot.id}, c.policy.ec2_call);
       return Discarding{};
@@ -306,8 +300,7 @@ Next plan_to_fill(const Survey& survey, const SeenVolume* volume, Context& c) {
   if (c.policy.fence) {
     if (const Next before = take_epoch(survey, volume, c)) return before;
   }
-  const bool copied = copy_of(survey, volume->id).has_value();
-  return use_volume(*volume, Purpose::Train, copied, c);
+  return use_volume(*volume, Purpose::Train, survey, c);
 }
 
 Next check_single(const Survey& survey, Context& c) {
@@ -346,7 +339,7 @@ Next plan_own(const Survey& survey, const Survey& everything, Context& c) {
   if (volume.zone != c.facts.identity.zone) return migrate(survey, volume, c);
   if (const SeenVolume* held = other_attached_here(survey, c.facts, volume.id))
     return drop(*held, c);
-  return use_volume(volume, Purpose::Train, copy_of(survey, volume.id).has_value(), c);
+  return use_volume(volume, Purpose::Train, survey, c);
 }
 
 }  // namespace

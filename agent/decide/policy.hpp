@@ -90,6 +90,9 @@ struct Policy {
   // An instance that waits for a person for longer costs money for nothing: the job's failure
   // policy ends it (never by cancelling: the fault is not the job's).
   Duration blocked_limit = minutes(60);
+  // The snapshot of a volume that was released for longer is not what a move copies: a person may
+  // have changed the volume by hand since. The next machine comes within minutes, or much later.
+  Duration released_counts = minutes(15);
   // How often the work tree of the cloud (old snapshots, dropped candidates) is tidied.
   Duration tidy_every = minutes(10);
   // At the end: another agent detaches its copy when it sees `done`, and a missing permission may

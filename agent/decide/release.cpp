@@ -94,10 +94,10 @@ std::optional<Stage> begin_final_snapshot(Context& c, After then) {
   c.facts.move.snapshot_asked_ahead_at = c.now;
   if (c.policy.fence) c.facts.fence.ours = 0;
   const bool known = generation_is_known(c);
-  c.ask(CreateSnapshot{facts.holding.volume, facts.holding.generation - (known ? 0 : 1),
-                       facts.move.lineage, facts.move.moves,
-                       known ? Taken::Released : Taken::InUse},
-        std::min<Duration>(c.policy.ec2_call, left / c.policy.final_snapshot_share));
+  c.ask(
+      CreateSnapshot{facts.holding.volume, facts.holding.generation - (known ? 0 : 1),
+                     facts.move.lineage, facts.move.moves, known ? Taken::Released : Taken::InUse},
+      std::min<Duration>(c.policy.ec2_call, left / c.policy.final_snapshot_share));
   return FinalSnapshot{then};
 }
 

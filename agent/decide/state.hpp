@@ -270,9 +270,8 @@ struct Facts {
     bool data = false;  // volumes of data may be here: mounted, attached, or asked for
   };
 
-  // The move between zones. plan.cpp and migrate.cpp write it, release.cpp and training.cpp the
-  // snapshot ahead. A detach resets `verified` and `marked`, an answer or a survey the times of
-  // what EC2 shows by then.
+  // The move between zones. A detach resets `verified` and `marked`, an answer or a survey the
+  // times of what EC2 shows by then.
   struct Move {
     VolumeId lineage;         // the job's first volume: line_of() of all that is its own
     std::uint32_t moves = 0;  // of the job's volume, as last seen
@@ -282,8 +281,7 @@ struct Facts {
     Time snapshot_asked_ahead_at = kNever;  // of a snapshot ahead that was not answered yet
     VolumeId verified;    // the candidate whose newest checkpoint this session verified
     bool marked = false;  // and tagged so
-    // Of `verified`: that checkpoint's, when it had none that is torn and nobody has written to it
-    // since; -1: not so.
+    // That checkpoint's, while nobody writes to the copy; -1: one of its checkpoints is torn.
     std::int64_t proven_step = -1;
     // What this session committed: EC2 deleted the original for it, and for nobody else, and took
     // the copy's promotion; as_known() shows both as long as EC2 may not.

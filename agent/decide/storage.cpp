@@ -61,6 +61,7 @@ Stage attach(Context& c, const VolumeId& volume, Purpose purpose) {
   c.facts.holding.volume = volume;
   c.facts.holding.purpose = purpose;
   c.facts.holding.unproven = false;
+  c.facts.holding.device = {};
   c.ask(AttachVolume{volume, c.facts.identity.instance, c.facts.holding.attach_attempt},
         c.policy.ec2_call);
   return Attaching{volume};
@@ -93,7 +94,8 @@ Stage mount_it(bool read_only, Context& c) {
 Stage bring_up(Context& c) {
   const Facts::Holding& holding = c.facts.holding;
   const bool verified = holding.mounted && c.facts.move.verified == holding.volume;
-  if (verified && holding.purpose == Purpose::Train) return mount_it(false, c);
+  const bool there = verified && !holding.device.empty();
+  if (there && holding.purpose == Purpose::Train) return mount_it(false, c);
   c.ask(FindDevice{c.facts.holding.volume, c.facts.holding.attached_as}, c.policy.device);
   return FindingDevice{};
 }
@@ -253,6 +255,7 @@ Next on(const Mounting&, const EffectFailed& failed, Context& c) {
   // A mount that was abandoned or timed out may have happened: unmounting settles it.
   const bool unsure = failed.failure == Failure::Abandoned || failed.unsettled;
   c.facts.holding.mounted = c.facts.holding.mounted || unsure;
+  c.facts.holding.device = {};  // to be looked for again
   const bool damaged = failed.failure == Failure::FilesystemDamaged;
   return host_failed(c, failed, damaged ? Block::FilesystemDamaged : Block::MountFailed);
 }

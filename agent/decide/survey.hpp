@@ -1,7 +1,6 @@
 // The job's storage as EC2 describes it at one time.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -55,13 +54,6 @@ enum class Taken : std::uint8_t {
   Released,  // by who had just unmounted it after a notice: nobody needs to be moving it yet
 };
 
-// What was released for longer a person may have changed by hand: a move takes its own snapshot
-// then, and the older one counts as `InUse`.
-inline constexpr std::chrono::minutes kReleasedCounts{15};
-inline Taken taken_when_released(std::chrono::milliseconds ago) {
-  return ago < kReleasedCounts ? Taken::Released : Taken::InUse;
-}
-
 struct SeenSnapshot {
   SnapshotId id;
   VolumeId parent;               // the volume that it was made of
@@ -69,8 +61,9 @@ struct SeenSnapshot {
   SnapshotState state = SnapshotState::Pending;
   std::int64_t started = 0;  // seconds since the epoch, EC2's clock: only ever compared
   Taken taken = Taken::Moving;
-  VolumeId lineage = {};     // tag spotter:lineage; empty: see line_of()
-  std::uint32_t moves = 0;   // those of the volume
+  Duration age{0};          // since `started`, by EC2's clock
+  VolumeId lineage = {};    // tag spotter:lineage; empty: see line_of()
+  std::uint32_t moves = 0;  // those of the volume
 };
 
 // One that a move made and that is not the job's yet, or never was.

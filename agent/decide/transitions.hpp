@@ -152,8 +152,11 @@ Stage count_attempt(Context&);      // code.cpp
 std::optional<Surrender> overspent(const Context&);  // code.cpp: hours, dollars
 Stage fill(Context&);                                // fill.cpp
 std::optional<Detail> in_use(const Survey&, const SeenVolume&, const Context&);  // fill.cpp
-std::optional<Detail> copy_of(const Survey&, const VolumeId&);  // plan.cpp: a move is under way
-Stage train(Context&);                                          // training.cpp
+// copies.cpp: is a move under way; may a move copy it; in which generation was it used last.
+std::optional<Detail> copy_of(const Survey&, const VolumeId&);
+bool is_of_the_whole(const SeenSnapshot&, const Policy&);
+std::uint32_t used_generation(const SeenVolume&, const Survey&);
+Stage train(Context&);          // training.cpp
 void count_spending(Context&);  // training.cpp: time and money so far
 void reset_failures(Context&);  // training.cpp: there is progress
 void count_trainer_end(Context&, const TrainerEnded&,

@@ -122,8 +122,38 @@ TEST_F(Ahead, OnceAllCanHaveSeenTheClaimTheMoveUsesTheLastOne) {
 
 // By then a person may have changed the volume by hand.
 TEST_F(Ahead, TheLastOneIsTheMovesForAWhileOnly) {
-  EXPECT_EQ(taken_when_released(minutes(14)), Taken::Released);
-  EXPECT_EQ(taken_when_released(minutes(15)), Taken::InUse);
+  for (const bool late : {false, true}) {
+    Story mover;
+    mover.boot("us-west-2b");
+    SeenVolume volume = the_volume("us-west-2a");
+    volume.generation = 1;
+    SeenSnapshot last = image("snap-9", SnapshotState::Completed, 100);
+    last.taken = Taken::Released;
+    last.generation = 1;
+    last.age = mover.policy.released_counts - seconds(late ? 0 : 1);
+    mover.survey({volume}, {last});
+    EXPECT_EQ(mover.asked(), late ? "create-snapshot" : "create-volume");
+  }
+}
+
+// Its tag may be lost: by a person, or a tool that removes the tags it does not know.
+TEST_F(Ahead, NobodyUsesTheVolumeInTheGenerationOfItsLastOneAgain) {
+  Story next;
+  next.boot("us-west-2a");
+  SeenVolume volume = held(the_volume("us-west-2a"), kMe);
+  SeenSnapshot last = image("snap-9", SnapshotState::Completed, 100);
+  last.taken = Taken::Released;
+  last.generation = 3;
+  next.survey({volume}, {last});
+  ASSERT_TRUE(next.did<ClaimVolume>());
+  EXPECT_EQ(next.did<ClaimVolume>()->generation, 4U);
+  next.answer(CallAccepted{});
+  next.answer(StorageSurveyed{{{volume}, {last}}});
+  EXPECT_EQ(next.stage(), "waiting") << "until the claim is seen";
+  volume.generation = 4;
+  next.wake();
+  next.answer(StorageSurveyed{{{volume}, {last}}});
+  EXPECT_EQ(next.asked(), "find-device");
 }
 
 // Nobody needs to be moving it: who has it in its zone waits for nothing.

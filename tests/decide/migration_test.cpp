@@ -93,6 +93,23 @@ TEST(Migration, DeletesTheOldVolumeOnlyAfterTheCopyIsVerifiedAndThenWaitsForNoth
   EXPECT_EQ(story.did<VerifyCheckpoints>()->proven_step, 250);
 }
 
+// The disk may have another name by then.
+TEST(Migration, ACopyThatCouldNotBeMountedWritableIsLookedForAgain) {
+  Story story;
+  commit(story);
+  story.answer(CallAccepted{});
+  SeenVolume copy = held(the_copy(Role::Verified), kMe);
+  copy.generation = story.did<PromoteVolume>()->generation;
+  story.answer(CallAccepted{});
+  story.answer(StorageSurveyed{{{the_volume(), copy}, {}}});
+  ASSERT_TRUE(story.did<Mount>());
+  story.answer(EffectFailed{Failure::Unavailable});
+  story.wake();
+  while (story.asked() != "survey-storage") story.answer(CallAccepted{});
+  story.answer(StorageSurveyed{{{the_volume(), copy}, {}}});
+  EXPECT_EQ(story.asked(), "find-device");
+}
+
 // Who finds the original gone cannot know whose copy follows it: another one may have been
 // verified.
 void waits_and_elects(Story& story) {

@@ -79,7 +79,8 @@ decide::SeenSnapshot seen(const world::Snapshot& snapshot, const Marks& marks, T
   result.moves = number_in(marks.moves);
   result.generation = number_in(marks.generation);
   if (marks.ahead == "true") result.taken = decide::Taken::InUse;
-  if (marks.ahead == "released") result.taken = decide::taken_when_released(now - snapshot.started);
+  if (marks.ahead == "released") result.taken = decide::Taken::Released;
+  result.age = now - snapshot.started;
   result.started = std::chrono::floor<seconds>(snapshot.started.time_since_epoch()).count();
   switch (snapshot.state) {
     case SnapshotState::Completed:

@@ -147,7 +147,7 @@ SeenVolume seen(const wire::Volume& volume, const config::Job& job) {
 
 namespace {
 
-SeenSnapshot seen(const wire::Snapshot& snapshot) {
+SeenSnapshot seen(const wire::Snapshot& snapshot, wire::WallTime now) {
   SeenSnapshot result;
   result.id = snapshot.id;
   result.parent = snapshot.volume;
@@ -156,10 +156,8 @@ SeenSnapshot seen(const wire::Snapshot& snapshot) {
   result.generation = number_of(snapshot.tags, tag::generation);
   const std::string taken = value_of(snapshot.tags, tag::ahead);
   if (taken == tag::ahead_in_use) result.taken = decide::Taken::InUse;
-  if (taken == tag::ahead_released) {
-    const auto ago = std::chrono::system_clock::now() - snapshot.start_time;
-    result.taken = decide::taken_when_released(std::chrono::floor<std::chrono::milliseconds>(ago));
-  }
+  if (taken == tag::ahead_released) result.taken = decide::Taken::Released;
+  result.age = std::chrono::floor<std::chrono::milliseconds>(now - snapshot.start_time);
   result.state = state_of(snapshot.state);
   result.started =
       std::chrono::duration_cast<std::chrono::seconds>(snapshot.start_time.time_since_epoch())
@@ -246,7 +244,7 @@ Cloud::Answer Cloud::survey(VolumeId line, Duration whole) {
   for (const wire::Snapshot& snapshot : snapshots->items) {
     if (is_foreign(snapshot.tags, job_)) continue;
     if (auto failed = misread(snapshot.id.str(), snapshot.tags)) co_return *failed;
-    survey.snapshots.push_back(seen(snapshot));
+    survey.snapshots.push_back(seen(snapshot, aws_.aws_time()));
   }
 
   wire::Filter holders{"instance-id", {}};
