@@ -1,12 +1,37 @@
 // A history has one writer, also where the lock of one that was paused is lost.
 #include "trainer/library/writer_lock.hpp"
 
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdarg>
 
 #include "tests/trainer/scratch.hpp"
 #include "trainer/library/saver.hpp"
+
+namespace {
+
+int stops_after = 0;  // so many locks taken by this process; 0: never
+
+}  // namespace
+
+// That of the C library, and then the process is paused, as its machine may be.
+extern "C" int fcntl(int file, int command, ...) {
+  va_list list;
+  va_start(list, command);
+  void* const argument = va_arg(list, void*);
+  va_end(list);
+  using Call = int (*)(int, int, ...);
+  static const auto real = reinterpret_cast<Call>(::dlsym(RTLD_NEXT, "fcntl"));
+  const int result = real(file, command, argument);
+  if (command == F_SETLK && stops_after > 0 && --stops_after == 0) ::raise(SIGSTOP);
+  return result;
+}
 
 namespace spotter::checkpoint {
 namespace {
@@ -61,7 +86,10 @@ TEST_F(InAGang, AWriterThatAnotherOneHasFollowedTouchesNothing) {
 
 TEST_F(InAGang, WhatCannotBeReadIsNotItsOwn) {
   auto first = open();
-  ASSERT_TRUE(std::filesystem::remove(claim()));
+  const auto names = list_names(directory());
+  ASSERT_TRUE(names);
+  for (const auto& name : *names)
+    if (name.starts_with(".writer-")) std::filesystem::remove(directory() / name);
   EXPECT_FALSE(first->is_writer());
   EXPECT_FALSE(save(*first, 1));
   EXPECT_EQ(checkpoints(), 0);
@@ -73,6 +101,46 @@ TEST_F(InAGang, WhoTakesTheLockLaterIsTheWriter) {
   auto later = open();
   EXPECT_TRUE(later->is_writer());
   EXPECT_TRUE(save(*later, 1));
+}
+
+TEST_F(InAGang, AWriterLeavesOneClaim) {
+  for (int times = 0; times < 3; ++times) open().reset();
+  const auto names = list_names(directory());
+  ASSERT_TRUE(names);
+  const auto is_claim = [](const auto& it) { return it.starts_with(".writer-"); };
+  EXPECT_EQ(std::ranges::count_if(*names, is_claim), 1);
+}
+
+// What a writer before has made and not committed, it does not commit later.
+TEST_F(InAGang, NothingUnfinishedIsLeftBeforeItIsTheWriter) {
+  const auto others = directory() / ".tmp-step-000000000009-17";
+  std::filesystem::create_directories(others);
+  auto later = open();
+  EXPECT_FALSE(std::filesystem::exists(others));
+}
+
+// Paused with the lock, before its claim is made or before it has looked at the others'. A server
+// of NFS has given its lock away meanwhile: to the kernel here it is that of another file.
+TEST_F(InAGang, AClaimThatIsMadeLateReplacesNone) {
+  std::filesystem::create_directories(directory());
+  for (const int locks : {1, 2}) {
+    const pid_t paused = ::fork();
+    if (paused == 0) {
+      stops_after = locks;
+      ::_exit(WriterLock::take(directory()) ? 1 : 0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(paused, &status, WUNTRACED), paused);
+    ASSERT_TRUE(WIFSTOPPED(status));
+    std::filesystem::remove(directory() / ".writer");
+    auto follower = open();
+    ASSERT_TRUE(save(*follower, static_cast<std::uint64_t>(locks) * 10));
+    ::kill(paused, SIGCONT);
+    ASSERT_EQ(::waitpid(paused, &status, 0), paused);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "it is no writer";
+    EXPECT_TRUE(follower->is_writer());
+    EXPECT_TRUE(save(*follower, static_cast<std::uint64_t>(locks) * 10 + 1));
+  }
 }
 
 TEST(OutsideAGang, ThereIsTheLockAlone) {

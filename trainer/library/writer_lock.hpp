@@ -22,8 +22,8 @@ class WriterLock {
 
   // In a gang (SPOTTER_GANG_MEMBER): fails when another writer has taken the lock since, or that
   // cannot be read. A machine that was paused may have lost its own unnoticed: a server of NFS
-  // keeps it for 90 s. It reads `<directory>/.writer-of-gang`, a file of its own: closing the
-  // locked one would release the lock.
+  // keeps it for 90 s. It reads this writer's `<directory>/.writer-of-gang-*`, a claim that the
+  // next one removes. Not the locked file: closing that would release the lock.
   Result<void> still_held() const;
 
   WriterLock(WriterLock&& other) noexcept
@@ -35,16 +35,12 @@ class WriterLock {
 
  private:
   using Key = std::pair<dev_t, ino_t>;
-  struct Claim {
-    std::filesystem::path file;
-    std::string words;  // what it holds as long as the lock is this one's; empty: not in a gang
-  };
-  WriterLock(Descriptor file, Key key, Claim claim)
+  WriterLock(Descriptor file, Key key, std::filesystem::path claim)
       : file_(std::move(file)), key_(key), claim_(std::move(claim)) {}
 
   Descriptor file_;
-  Key key_;  // zeros: moved from
-  Claim claim_;
+  Key key_;                      // zeros: moved from
+  std::filesystem::path claim_;  // there as long as nobody followed; empty: not in a gang
 };
 
 }  // namespace spotter::checkpoint
