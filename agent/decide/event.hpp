@@ -99,6 +99,7 @@ struct HostLooked {
   TrainerEnded ended;  // when Ended
   VolumeId mounted;    // empty: nothing of ours
   bool share = false;  // the job's share is mounted here, or is a folder that is always there
+  bool ec2 = false;    // the hardware says that this is an instance, so it has a metadata service
 };
 struct IdentityRead {
   InstanceId instance;

@@ -35,7 +35,8 @@ Stage ask_scale(Context& c, std::uint32_t failures) {
 
 // No metadata service, so no fleet: a laptop, a container.
 bool is_outside_ec2(const Context& c, std::uint32_t failures) {
-  return on_share(c) && !c.facts.identity.instance && !c.facts.identity.fleet_known &&
+  const Facts::Identity& identity = c.facts.identity;
+  return on_share(c) && !identity.ec2 && !identity.instance && !identity.fleet_known &&
          failures + 1 >= c.policy.identity_tries;
 }
 

@@ -73,6 +73,7 @@ Next on(const Booting&, const Started&, Context& c) {
 Next on(const LookingAround&, const HostLooked& seen, Context& c) {
   Facts::Holding& holding = c.facts.holding;
   Facts::Trainer& trainer = c.facts.trainer;
+  c.facts.identity.ec2 = seen.ec2;
   holding.volume = seen.mounted;
   holding.attached = static_cast<bool>(seen.mounted);
   holding.mounted = holding.attached || seen.share;
@@ -115,7 +116,8 @@ Next on(const Identifying& stage, const EffectFailed&, Context& c) {
   if (Next end = leaving(c)) return end;
   // A volume needs it; a share does not. The end asks once more (finish.cpp).
   if (c.policy.once) return skip_fleet(c);
-  if (on_share(c) && stage.failures + 1 >= c.policy.identity_tries) return begin_work(c);
+  const bool in_vain = stage.failures + 1 >= c.policy.identity_tries;
+  if (on_share(c) && !c.facts.identity.ec2 && in_vain) return begin_work(c);
   c.wake_in(backoff(c.policy, stage.failures));
   return Identifying{stage.failures + 1};
 }

@@ -114,6 +114,10 @@ Survey as_known(const Survey& seen, const Context& c) {
   if (c.policy.fence) return as_fenced(seen);
   Survey result = seen;
   const Facts::Move& move = c.facts.move;
+  for (SeenVolume& volume : result.volumes) {
+    const bool marked = move.marked && volume.id == move.verified;  // EC2 took it
+    if (marked && volume.role == Role::Candidate) volume.role = Role::Verified;
+  }
   const bool fresh =
       move.committed_at != kNever && c.now - move.committed_at < c.policy.consistency_bound;
   if (!fresh) return result;

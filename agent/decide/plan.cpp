@@ -327,7 +327,7 @@ Next plan_own(const Survey& survey, const Survey& everything, Context& c) {
     }
     if (!holding.attached) holding.volume = done->id;
     holding.purpose = holding.volume == done->id ? Purpose::Train : Purpose::Verify;
-    return release_storage(c, After::Finish);
+    return next_release_step(c, After::Finish);  // what `done` stands for was synced before it
   }
   if (c.policy.fence) {
     if (const Next before = take_epoch(survey, current, c)) return before;

@@ -135,7 +135,7 @@ struct Policy {
   // or the mount is gone. It does nothing more of its own: after so many kills we go without it.
   std::uint32_t share_kills = 2;
   // A machine whose metadata service does not answer so many requests has none (a laptop, a
-  // container); fewer failures are an outage.
+  // container); fewer failures are an outage, and on an instance all are.
   std::uint32_t identity_tries = 4;
 
   // --- a home in a bucket ---

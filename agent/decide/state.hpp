@@ -246,11 +246,11 @@ struct Facts {
     bool fleet_known = false;
     Time fleet_asked_at = kNever;  // since when EC2 answers which fleet it is: none, at first
     double dollars_per_hour = 0;   // 0: unknown
+    bool ec2 = false;              // as HostLooked has it
   };
 
-  // The storage that this machine attaches, mounts and releases. identity.cpp writes it at the
-  // start, then plan.cpp, storage.cpp and share.cpp; a detach resets what belongs to one attachment
-  // (release.cpp).
+  // The storage that this machine attaches, mounts and releases. A detach resets what belongs to
+  // one attachment (release.cpp).
   struct Holding {
     VolumeId volume;  // the job's, or a copy that is being verified
     Purpose purpose = Purpose::Train;

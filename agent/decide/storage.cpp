@@ -164,12 +164,13 @@ Next on(const Blocked& stage, const Woke&, Context& c) {
   if (c.facts.trouble.blocked >= c.policy.blocked_limit) {
     return give_up(c, Surrender::BlockedTooLong);
   }
-  if (stage.why == Block::ManyInstances) return read_fleet(c, 0);
   // Its fleet could not be read before; it may launch another machine.
   const bool unfit = stage.why == Block::GpusAbsent || c.facts.trouble.left_since != kNever ||
                      c.facts.exit.hinders_gang;
   if (unfit && !c.facts.identity.fleet_known) return identify(c, 0);
-  return prepare(c);
+  // Another instance may have the share by now; what the fleet showed before may have been old.
+  const bool on_fleet = on_share(c) && !in_bucket(c) && !c.policy.once;
+  return on_fleet && c.facts.identity.instance ? read_fleet(c, 0) : prepare(c);
 }
 
 Next on(const Blocked&, const NoticeSeen& notice, Context& c) {

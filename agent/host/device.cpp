@@ -114,6 +114,11 @@ std::optional<fs::path> by_hint(const Machine& machine, const std::string& hint)
 
 }  // namespace
 
+bool is_ec2(const Machine& machine) {
+  return attribute(machine.sysfs / "class/dmi/id/sys_vendor") == "Amazon EC2" ||
+         attribute(machine.sysfs / "hypervisor/uuid").starts_with("ec2");
+}
+
 Result<fs::path> find_device(const verbs::FindDevice& asked, const Machine& machine) {
   const auto serial = serial_of(asked.volume);
   if (!serial) return fail("bad-request", "'" + asked.volume + "' is not a volume id (vol-...)");

@@ -134,7 +134,9 @@ struct Host {
     return answer(work::release_share(it), "unmounted");
   }
   json operator()(const verbs::LookShare& it) const {
-    return {{"ok", true}, {"mounted", work::is_share_mounted(it.share)}};
+    return {{"ok", true},
+            {"mounted", work::is_share_mounted(it.share)},
+            {"ec2", work::is_ec2(machine)}};
   }
   json operator()(const verbs::ProbeShare& it) const {
     const bool there = it.mount_point.empty() || work::mount_at(it.mount_point);

@@ -284,5 +284,28 @@ TEST(Finish, ACopyThatCannotBeUnmountedIsNotDetached) {
   EXPECT_FALSE(story.did<DetachVolume>());
 }
 
+// What it stands for was synced before it was said. A file system that an I/O error shut down takes
+// nothing more, and the job is done all the same.
+TEST(Finish, WhatIsDoneIsNotWrittenAgain) {
+  Story story;
+  story.boot();
+  SeenVolume volume = held(the_volume(), kMe);
+  volume.generation = 1;
+  story.survey({volume}, {});
+  story.answer(CallAccepted{});
+  volume.generation = 2;
+  story.answer(StorageSurveyed{{{volume}, {}}});
+  story.mount();
+  story.answer(LedgerRead{});
+  EffectFailed broken;
+  broken.failure = Failure::Rejected;
+  story.answer(broken);
+  ASSERT_EQ(story.stage(), "blocked");
+  story.wake();
+  volume.done = true;
+  story.answer(StorageSurveyed{{{volume}, {}}});
+  EXPECT_EQ(story.asked(), "unmount");
+}
+
 }  // namespace
 }  // namespace spotter::decide

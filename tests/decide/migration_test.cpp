@@ -93,6 +93,20 @@ TEST(Migration, DeletesTheOldVolumeOnlyAfterTheCopyIsVerifiedAndThenWaitsForNoth
   EXPECT_EQ(story.did<VerifyCheckpoints>()->proven_step, 250);
 }
 
+// Between its commit and its promotion a person tags another volume, and EC2 does not show yet that
+// the copy is verified: the other one is no original that could be moved.
+TEST(Migration, ACopyWhoseMarkIsNotShownYetIsTheJobsAllTheSame) {
+  Story story;
+  commit(story);
+  story.answer(CallAccepted{});
+  story.answer(EffectFailed{Failure::Unavailable});
+  story.wake();
+  SeenVolume other = the_volume("us-west-2c");
+  other.id = VolumeId("vol-0other");
+  story.answer(StorageSurveyed{{{other, held(the_copy(Role::Candidate), kMe)}, {}}});
+  EXPECT_EQ(std::get<Blocked>(story.state.stage).why, Block::TwoVolumes);
+}
+
 // The disk may have another name by then.
 TEST(Migration, ACopyThatCouldNotBeMountedWritableIsLookedForAgain) {
   Story story;

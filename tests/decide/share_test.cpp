@@ -91,6 +91,8 @@ TEST(Share, WhoseServerIsSilentBlocksAndIsUsedWhenItComesBack) {
   EXPECT_EQ(story.stage(), "blocked");
   EXPECT_EQ(std::get<Blocked>(story.state.stage).why, Block::ShareSilent);
   story.wake();
+  EXPECT_EQ(story.asked(), "read-fleet") << "another may have been launched meanwhile";
+  story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
   story.prepare();
   EXPECT_EQ(story.stage(), "counting-attempt");
 }
@@ -192,6 +194,22 @@ TEST(Share, WorksWhereNoMetadataServiceAnswersAndEndsNoFleet) {
   story.answer(EffectFailed{});
   EXPECT_EQ(story.stage(), "finished");
   story.wake();
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  EXPECT_EQ(story.asked(), "read-fleet");
+}
+
+// Else it would work beside the instance that has the share, which only the fleet says.
+TEST(Share, AnInstanceWaitsForItsMetadataServiceHoweverLong) {
+  ShareStory story;
+  story.sense(Started{});
+  HostLooked seen;
+  seen.ec2 = true;
+  story.answer(seen);
+  for (std::uint32_t i = 0; i < 5 * story.policy.identity_tries; ++i) {
+    story.answer(EffectFailed{});
+    EXPECT_EQ(story.stage(), "identifying");
+    story.wake();
+  }
   story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
   EXPECT_EQ(story.asked(), "read-fleet");
 }

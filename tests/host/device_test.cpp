@@ -34,6 +34,18 @@ class FindDevice : public Directory {
   }
 };
 
+TEST_F(FindDevice, KnowsAnInstanceByItsFirmwareOrItsHypervisor) {
+  const Machine machine{directory_ / "dev", directory_ / "sys"};
+  EXPECT_FALSE(is_ec2(machine));
+  write("sys/class/dmi/id/sys_vendor", "QEMU\n");
+  EXPECT_FALSE(is_ec2(machine));
+  write("sys/class/dmi/id/sys_vendor", "Amazon EC2\n");
+  EXPECT_TRUE(is_ec2(machine));
+  write("sys/class/dmi/id/sys_vendor", "Xen\n");
+  write("sys/hypervisor/uuid", "ec2e1916-9099-7caf-fd21-012345abcdef\n");
+  EXPECT_TRUE(is_ec2(machine));
+}
+
 TEST_F(FindDevice, FollowsTheLinkOfItsSerial) {
   link(std::string("nvme-Amazon_Elastic_Block_Store_") + serial, node("nvme1n1"));
   EXPECT_EQ(find().value(), directory_ / "dev/nvme1n1");

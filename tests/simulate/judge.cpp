@@ -178,6 +178,17 @@ bool Simulation::is_result_there() const {
   return result;
 }
 
+namespace {
+
+std::uint32_t snapshots_in_the_bin(const world::Cloud& cloud) {
+  std::uint32_t found = 0;
+  cloud.snapshots.each(
+      [&](const auto& it) { found += it.state == world::SnapshotState::Recoverable ? 1U : 0U; });
+  return found;
+}
+
+}  // namespace
+
 // 9: given up for the reason that is given, and for no other.
 void Simulation::judge_surrender(const InstanceId& caller) {
   const Host& host = hosts_[caller];
@@ -212,6 +223,8 @@ void Simulation::judge_surrender(const InstanceId& caller) {
       if (menu_.has(Fault::DeviceAbsent) &&
           host.agent.state.facts.holding.attach_attempt >= policy_.attach_tries)
         return;
+      // Somebody puts away what a move is made of, as often as it is made.
+      if (snapshots_in_the_bin(world_.cloud()) >= policy_.changes_in_vain) return;
       // The one machine of a run that has lost its GPUs is for a person, whatever else is wrong.
       if (!needs_person_ && !(share_.once && host.lacks_gpus))
         broken("given up though nothing needed a person");

@@ -151,6 +151,7 @@ Happening Simulation::work(Host& host, const decide::Command& command) {
 Happening Simulation::look(Host& host) {
   using decide::HostLooked;
   HostLooked seen;
+  seen.ec2 = true;
   seen.share = host.mounted == kShare || in_bucket();
   if (!seen.share && !host.cut) seen.mounted = host.mounted;
   seen.ended = host.trainer.ended;

@@ -304,6 +304,7 @@ asio::awaitable<Result<decide::HostLooked, EffectFailed>> Local::mounted(Duratio
   decide::HostLooked seen;
   const bool there = work.answer.value("mounted", false);
   seen.share = share && there;
+  seen.ec2 = work.answer.value("ec2", false);
   if (!share && there) seen.mounted = VolumeId(work.answer.value("volume", ""));
   co_return seen;
 }
