@@ -117,7 +117,8 @@ Next on(const Identifying& stage, const EffectFailed&, Context& c) {
   // A volume needs it; a share does not. The end asks once more (finish.cpp).
   if (c.policy.once) return skip_fleet(c);
   const bool in_vain = stage.failures + 1 >= c.policy.identity_tries;
-  if (on_share(c) && !c.facts.identity.ec2 && in_vain) return begin_work(c);
+  const bool beside_nobody = !c.facts.identity.ec2 || c.facts.trainer.running;
+  if (on_share(c) && beside_nobody && in_vain) return begin_work(c);
   c.wake_in(backoff(c.policy, stage.failures));
   return Identifying{stage.failures + 1};
 }

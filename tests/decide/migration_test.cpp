@@ -42,7 +42,6 @@ void commit(Story& story) {
   story.answer(StorageSurveyed{{{the_volume(), held(the_copy(Role::Candidate), kMe)}, {}}});
   ASSERT_EQ(story.asked(), "mark-verified");
   story.answer(CallAccepted{});
-  // Its own tag may be shown later: EC2 took it.
   story.answer(StorageSurveyed{{{the_volume(), held(the_copy(Role::Candidate), kMe)}, {}}});
   ASSERT_EQ(story.asked(), "delete-volume");
 }
@@ -93,8 +92,7 @@ TEST(Migration, DeletesTheOldVolumeOnlyAfterTheCopyIsVerifiedAndThenWaitsForNoth
   EXPECT_EQ(story.did<VerifyCheckpoints>()->proven_step, 250);
 }
 
-// Between its commit and its promotion a person tags another volume, and EC2 does not show yet that
-// the copy is verified: the other one is no original that could be moved.
+// A person tags another volume then, before EC2 shows that the copy is verified.
 TEST(Migration, ACopyWhoseMarkIsNotShownYetIsTheJobsAllTheSame) {
   Story story;
   commit(story);
@@ -102,7 +100,7 @@ TEST(Migration, ACopyWhoseMarkIsNotShownYetIsTheJobsAllTheSame) {
   story.answer(EffectFailed{Failure::Unavailable});
   story.wake();
   SeenVolume other = the_volume("us-west-2c");
-  other.id = VolumeId("vol-0other");
+  other.id = "vol-0other";
   story.answer(StorageSurveyed{{{other, held(the_copy(Role::Candidate), kMe)}, {}}});
   EXPECT_EQ(std::get<Blocked>(story.state.stage).why, Block::TwoVolumes);
 }

@@ -214,6 +214,22 @@ TEST(Share, AnInstanceWaitsForItsMetadataServiceHoweverLong) {
   EXPECT_EQ(story.asked(), "read-fleet");
 }
 
+// Its share is in use already, and a notice must find somebody who listens.
+TEST(Share, AnInstanceWhoseTrainerRunsWaitsForNoMetadataService) {
+  ShareStory story;
+  story.sense(Started{});
+  HostLooked seen;
+  seen.ec2 = seen.share = true;
+  seen.trainer = HostLooked::Trainer::Running;
+  story.answer(seen);
+  for (std::uint32_t i = 1; i < story.policy.identity_tries; ++i) {
+    story.answer(EffectFailed{});
+    story.wake();
+  }
+  story.answer(EffectFailed{});
+  EXPECT_EQ(story.asked(), "read-ledger");
+}
+
 TEST(Share, AMetadataServiceThatComesBackNamesTheFleetToCancel) {
   ShareStory story;
   story.sense(Started{});
