@@ -92,9 +92,12 @@ Next on(const LookingAround&, const HostLooked& seen, Context& c) {
 }
 
 // The host cannot be examined (a hung mount, no memory). A trainer may be running, and nothing may
-// be started beside it: look again until it can.
-Next on(const LookingAround&, const EffectFailed&, Context& c) {
-  c.wake_in(c.policy.retry_first);
+// be started beside it: look again until it can. Conflict: another job's trainer runs, whose agent
+// is gone. It is neither taken over nor ended, and nothing here is ours.
+Next on(const LookingAround&, const EffectFailed& failed, Context& c) {
+  const bool anothers = failed.failure == Failure::Conflict;
+  if (Next end = anothers ? leaving(c) : std::nullopt) return end;
+  c.wake_in(anothers ? c.policy.left_retry : c.policy.retry_first);
   return LookingAround{};
 }
 

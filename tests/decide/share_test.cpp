@@ -214,6 +214,20 @@ TEST(Share, AnInstanceWaitsForItsMetadataServiceHoweverLong) {
   EXPECT_EQ(story.asked(), "read-fleet");
 }
 
+TEST(Share, AnotherJobsTrainerIsWaitedForUnlessThisAgentIsToLeave) {
+  for (const bool leaves : {false, true}) {
+    ShareStory story;
+    story.policy.once = true;
+    story.sense(Started{});
+    story.answer(EffectFailed{Failure::Conflict, false, "a trainer of job one runs here"});
+    EXPECT_EQ(story.stage(), "looking-around");
+    story.wake();
+    if (leaves) story.sense(StopRequested{story.now + seconds(60)});
+    story.answer(EffectFailed{Failure::Conflict, false, "a trainer of job one runs here"});
+    EXPECT_EQ(story.stage(), leaves ? "leaving" : "looking-around");
+  }
+}
+
 // Its share is in use already, and a notice must find somebody who listens.
 TEST(Share, AnInstanceWhoseTrainerRunsWaitsForNoMetadataService) {
   ShareStory story;

@@ -147,6 +147,17 @@ Performer::Answer Performer::sync(Duration limit) {
   return local_.sync(limit);
 }
 
+// What it says meanwhile is not of this job's history.
+EffectFailed Performer::anothers(const supervise::Running& trainer) {
+  (void)metrics_.take();
+  EffectFailed failed;
+  failed.failure = decide::Failure::Conflict;
+  failed.detail = Detail("a trainer of job " + trainer.job + " runs here (pid " +
+                         std::to_string(trainer.trainer_pid) +
+                         "), and its agent is gone: end it, or start that job's agent again");
+  return failed;
+}
+
 Performer::Answer Performer::look_at_host(Duration limit) {
   auto looking = local_.mounted(limit);
   const auto mounted = co_await std::move(looking);
@@ -157,6 +168,9 @@ Performer::Answer Performer::look_at_host(Duration limit) {
     failed.detail = Detail(supervised.error().message);
     co_return failed;
   }
+  const auto* running = std::get_if<supervise::Running>(&*supervised);
+  const bool named = running != nullptr && !running->job.empty();  // an early version named none
+  if (named && running->job != dependencies_.job->name.view()) co_return anothers(*running);
   HostLooked seen = *mounted;
   if (const auto* ended = std::get_if<supervise::Ended>(&*supervised)) {
     const supervise::Verdict verdict =

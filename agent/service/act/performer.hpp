@@ -65,6 +65,7 @@ class Performer {
   Answer unmount(decide::Unmount effect, Duration limit);
   Answer sync(Duration limit);
   Answer look_at_host(Duration limit);
+  decide::EffectFailed anothers(const supervise::Running& trainer);
   Answer verify(decide::VerifyCheckpoints effect, Duration limit);
   Answer fetch_code(Duration limit);
   Answer release_share(Duration limit);

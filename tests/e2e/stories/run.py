@@ -155,6 +155,46 @@ class Run(RunCase):
         self.assertTrue(self.said("another agent is at work"))
         self.assertEqual(self.end(first), 0)
 
+    def wait_beside_another(self, start):
+        """What is left of the killed agent may hold its lock for a moment."""
+        self.output.write_text("")
+        tried = [start()]
+
+        def waits():
+            if tried[-1].poll() is not None:
+                tried.append(start())
+            return self.said("a trainer of job one runs here (pid ")
+
+        wait("it to say whose trainer runs", waits, 60)
+        return tried[-1]
+
+    def test_a_trainer_of_another_job_is_not_taken_over(self):
+        pid, go = self.place / "pid", self.place / "go"
+
+        def start(name, command):
+            job = self.place / f"{name}.yaml"
+            job.write_text(f"job: {name}\nstorage: {{folder: {{path: {self.storage}}}}}\n"
+                           "trainer: {command: x}\n")
+            return self.start("/bin/sh", "-c", command, options=("--job", str(job)))
+
+        agent = start("one", f"echo $$ >{pid}.new; mv {pid}.new {pid}; "
+                             f"while [ ! -e {go} ]; do sleep 0.1; done; touch {pid}.by-itself")
+        wait("its trainer", pid.exists, 60)
+        agent.kill()
+        agent.wait()
+        other = self.place / "other"
+        try:
+            waiting = self.wait_beside_another(lambda: start("other", f"touch {other}"))
+            waiting.terminate()
+            self.assertEqual(self.end(waiting), 75, "it waits for nothing when it is to leave")
+            waiting = self.wait_beside_another(lambda: start("other", f"touch {other}"))
+            self.assertFalse(other.exists())
+        finally:
+            go.touch()
+        self.assertEqual(self.end(waiting), 0)
+        self.assertTrue(other.exists(), "its own trainer")
+        self.assertTrue((self.place / "pid.by-itself").exists(), "the other one was left alone")
+
     def test_a_trainer_that_hears_nothing_is_killed_in_time(self):
         first = self.start(BEHAVIOUR="deaf", STEPS="100000")
         wait("some steps", lambda: len(self.steps_done()) >= 2, 60)
