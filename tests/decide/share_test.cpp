@@ -202,14 +202,12 @@ TEST(Share, WorksWhereNoMetadataServiceAnswersAndEndsNoFleet) {
 TEST(Share, AnInstanceWaitsForItsMetadataServiceHoweverLong) {
   ShareStory story;
   story.sense(Started{});
-  HostLooked seen;
-  seen.ec2 = true;
-  story.answer(seen);
+  story.answer(HostLooked{.ec2 = true});
   for (std::uint32_t i = 0; i < 5 * story.policy.identity_tries; ++i) {
     story.answer(EffectFailed{});
-    EXPECT_EQ(story.stage(), "identifying");
     story.wake();
   }
+  EXPECT_EQ(story.asked(), "read-identity");
   story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
   EXPECT_EQ(story.asked(), "read-fleet");
 }
@@ -219,11 +217,11 @@ TEST(Share, AnotherJobsTrainerIsWaitedForUnlessThisAgentIsToLeave) {
     ShareStory story;
     story.policy.once = true;
     story.sense(Started{});
-    story.answer(EffectFailed{Failure::Conflict, false, "a trainer of job one runs here"});
-    EXPECT_EQ(story.stage(), "looking-around");
+    const EffectFailed anothers{Failure::Conflict, false, "a trainer of job one runs here"};
+    story.answer(anothers);
     story.wake();
     if (leaves) story.sense(StopRequested{story.now + seconds(60)});
-    story.answer(EffectFailed{Failure::Conflict, false, "a trainer of job one runs here"});
+    story.answer(anothers);
     EXPECT_EQ(story.stage(), leaves ? "leaving" : "looking-around");
   }
 }
@@ -236,11 +234,10 @@ TEST(Share, AnInstanceWhoseTrainerRunsWaitsForNoMetadataService) {
   seen.ec2 = seen.share = true;
   seen.trainer = HostLooked::Trainer::Running;
   story.answer(seen);
-  for (std::uint32_t i = 1; i < story.policy.identity_tries; ++i) {
+  for (std::uint32_t i = 0; i < story.policy.identity_tries; ++i) {
+    if (i > 0) story.wake();
     story.answer(EffectFailed{});
-    story.wake();
   }
-  story.answer(EffectFailed{});
   EXPECT_EQ(story.asked(), "read-ledger");
 }
 
