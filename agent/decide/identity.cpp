@@ -20,10 +20,10 @@ void remember_fleet(Context& c, const FleetRead& read) {
   if (read.dollars_per_hour > 0) identity.dollars_per_hour = read.dollars_per_hour;
 }
 
-namespace {
-
 // On a share nothing else tells one writer from two; a home in a bucket has its epoch.
 bool fleet_decides(const Context& c) { return on_share(c) && !in_bucket(c); }
+
+namespace {
 
 // On a share the instance that was launched first writes, and which these are only tags say.
 bool may_be_second(const Context& c, const FleetRead& read) {

@@ -169,8 +169,8 @@ Next on(const Blocked& stage, const Woke&, Context& c) {
                      c.facts.exit.hinders_gang;
   if (unfit && !c.facts.identity.fleet_known) return identify(c, 0);
   // Another instance may have the share by now; what the fleet showed before may have been old.
-  const bool on_fleet = on_share(c) && !in_bucket(c) && !c.policy.once;
-  return on_fleet && c.facts.identity.instance ? read_fleet(c, 0) : prepare(c);
+  const bool looks = fleet_decides(c) && !c.policy.once && c.facts.identity.instance;
+  return looks ? read_fleet(c, 0) : prepare(c);
 }
 
 Next on(const Blocked&, const NoticeSeen& notice, Context& c) {

@@ -38,6 +38,7 @@ inline Next ignored() { return std::nullopt; }
 
 // --- shared beginnings of a stage; each asks what the stage awaits ---
 Stage identify(Context&, std::uint32_t failures);       // identity.cpp
+bool fleet_decides(const Context&);                     // identity.cpp: which machine writes
 void remember_identity(Context&, const IdentityRead&);  // identity.cpp
 Stage survey(Context&);                                 // storage.cpp
 Stage read_ledger(Context&);                            // storage.cpp

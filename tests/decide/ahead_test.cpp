@@ -23,6 +23,18 @@ class Ahead : public testing::Test {
     snapshot.taken = Taken::InUse;
     return snapshot;
   }
+  // That of the released volume, as the next machine sees it.
+  SeenSnapshot last_one(std::uint32_t generation) const {
+    SeenSnapshot snapshot = image("snap-9", SnapshotState::Completed, 100);
+    snapshot.taken = Taken::Released;
+    snapshot.generation = generation;
+    return snapshot;
+  }
+  static SeenVolume used_volume() {  // in us-west-2a; once, and released
+    SeenVolume volume = the_volume("us-west-2a");
+    volume.generation = 1;
+    return volume;
+  }
   // A checkpoint, and the look that follows it.
   void checkpoint_and_look(std::int64_t step, std::vector<SeenSnapshot> snapshots) {
     story_.sense(CheckpointMade{step, seconds(5)});
@@ -85,10 +97,7 @@ TEST_F(Ahead, AHintBringsTheNextOneForward) {
 TEST_F(Ahead, TheLastOneIsTakenOfTheUnmountedVolumeBeforeItIsReleased) {
   story_.state.facts.holding.claimed_at = story_.now;
   story_.sense(CheckpointMade{1});
-  story_.sense(NoticeSeen{InterruptionAction::Terminate, story_.now + seconds(110)});
-  story_.sense(TrainerEnded{false, true});
-  story_.answer(LedgerWritten{});
-  story_.answer(Unmounted{});
+  story_.unmount_on_notice(seconds(110));
   ASSERT_TRUE(story_.did<CreateSnapshot>());
   EXPECT_EQ(story_.did<CreateSnapshot>()->taken, Taken::InUse);
   story_.answer(SnapshotStarted{"snap-9"});
@@ -100,21 +109,15 @@ TEST_F(Ahead, OnceAllCanHaveSeenTheClaimTheMoveUsesTheLastOne) {
   story_.state.facts.holding.claimed_at =
       story_.now - story_.policy.consistency_bound - 2 * story_.policy.commit_call;
   story_.sense(CheckpointMade{1});
-  story_.sense(NoticeSeen{InterruptionAction::Terminate, story_.now + seconds(110)});
-  story_.sense(TrainerEnded{false, true});
-  story_.answer(LedgerWritten{});
-  story_.answer(Unmounted{});
+  story_.unmount_on_notice(seconds(110));
   ASSERT_TRUE(story_.did<CreateSnapshot>());
   EXPECT_EQ(story_.did<CreateSnapshot>()->taken, Taken::Released);
   EXPECT_EQ(story_.did<CreateSnapshot>()->generation, 1U);
 
   Story mover;
   mover.boot("us-west-2b");
-  SeenVolume volume = the_volume("us-west-2a");
-  volume.generation = 1;
-  SeenSnapshot last = image("snap-9", SnapshotState::Completed, 100);
-  last.taken = Taken::Released;
-  last.generation = 1;
+  SeenVolume volume = used_volume();
+  const SeenSnapshot last = last_one(1);
   mover.survey({volume}, {last});
   ASSERT_TRUE(mover.did<CreateVolume>());
   EXPECT_EQ(mover.did<CreateVolume>()->snapshot, SnapshotId("snap-9"));
@@ -125,11 +128,8 @@ TEST_F(Ahead, TheLastOneIsTheMovesForAWhileOnly) {
   for (const bool late : {false, true}) {
     Story mover;
     mover.boot("us-west-2b");
-    SeenVolume volume = the_volume("us-west-2a");
-    volume.generation = 1;
-    SeenSnapshot last = image("snap-9", SnapshotState::Completed, 100);
-    last.taken = Taken::Released;
-    last.generation = 1;
+    const SeenVolume volume = used_volume();
+    SeenSnapshot last = last_one(1);
     last.age = mover.policy.released_counts - seconds(late ? 0 : 1);
     mover.survey({volume}, {last});
     EXPECT_EQ(mover.asked(), late ? "create-snapshot" : "create-volume");
@@ -141,9 +141,7 @@ TEST_F(Ahead, NobodyUsesTheVolumeInTheGenerationOfItsLastOneAgain) {
   Story next;
   next.boot("us-west-2a");
   SeenVolume volume = held(the_volume("us-west-2a"), kMe);
-  SeenSnapshot last = image("snap-9", SnapshotState::Completed, 100);
-  last.taken = Taken::Released;
-  last.generation = 3;
+  const SeenSnapshot last = last_one(3);
   next.survey({volume}, {last});
   ASSERT_TRUE(next.did<ClaimVolume>());
   EXPECT_EQ(next.did<ClaimVolume>()->generation, 4U);
@@ -160,11 +158,8 @@ TEST_F(Ahead, NobodyUsesTheVolumeInTheGenerationOfItsLastOneAgain) {
 TEST_F(Ahead, TheLastOneIsNoSignOfAMove) {
   Story stays;
   stays.boot("us-west-2a");
-  SeenVolume volume = the_volume("us-west-2a");
-  volume.generation = 1;
-  SeenSnapshot last = image("snap-9", SnapshotState::Completed, 100);
-  last.taken = Taken::Released;
-  last.generation = 1;
+  SeenVolume volume = used_volume();
+  const SeenSnapshot last = last_one(1);
   stays.survey({volume}, {last});
   stays.answer(CallAccepted{});
   volume = held(volume, kMe);
@@ -177,18 +172,14 @@ TEST_F(Ahead, TheLastOneIsNoSignOfAMove) {
 }
 
 TEST_F(Ahead, AStoppedInstanceKeepsItsVolumeInItsZone) {
-  story_.sense(NoticeSeen{InterruptionAction::Stop, story_.now + seconds(110)});
-  story_.sense(TrainerEnded{false, true});
-  story_.answer(LedgerWritten{});
-  story_.answer(Unmounted{});
+  story_.unmount_on_notice(seconds(110), InterruptionAction::Stop);
   EXPECT_EQ(story_.asked(), "detach-volume");
 }
 
 TEST_F(Ahead, NoMoveIsMadeFromOneAndNoneIsTakenForAMoveUnderWay) {
   Story mover;
   mover.boot("us-west-2b");
-  SeenVolume volume = the_volume("us-west-2a");
-  volume.generation = 1;
+  SeenVolume volume = used_volume();
   mover.survey({volume}, {image("snap-1", SnapshotState::Completed, 100)});
   ASSERT_TRUE(mover.did<CreateSnapshot>());  // its own, of the volume that nobody uses
   EXPECT_EQ(mover.did<CreateSnapshot>()->taken, Taken::Moving);

@@ -65,10 +65,7 @@ TEST(Data, OfAJobThatHasNoneIsNotAskedFor) {
   Story story;
   story.train();
   EXPECT_EQ(story.stage(), "training");
-  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + minutes(2)});
-  story.sense(TrainerEnded{false, true});
-  story.answer(LedgerWritten{});
-  story.answer(Unmounted{});
+  story.unmount_on_notice(minutes(2));
   story.answer(CallAccepted{});
   EXPECT_EQ(story.stage(), "released");
 }

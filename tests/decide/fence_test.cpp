@@ -95,10 +95,7 @@ TEST_F(FenceTest, TheLastSnapshotIsTheMovesOwn) {
   look({the_volume()}, an_epoch(Epoch::State::Released, kOther));
   Epoch ours = written();
   train(ours);
-  story_.sense(NoticeSeen{InterruptionAction::Terminate, story_.now + seconds(110)});
-  story_.sense(TrainerEnded{false, true});
-  story_.answer(LedgerWritten{});
-  story_.answer(Unmounted{});
+  story_.unmount_on_notice(seconds(110));
   ASSERT_TRUE(story_.did<CreateSnapshot>());
   EXPECT_EQ(story_.did<CreateSnapshot>()->taken, Taken::Released);
   EXPECT_EQ(story_.did<CreateSnapshot>()->generation, ours.generation);
@@ -317,10 +314,7 @@ TEST_F(FenceTest, OfAnAdoptedTrainerIsReadAtOnceSoThatANoticeFindsIt) {
   survey.volumes.push_back(the_copy(Role::Candidate));
   story_.answer(StorageSurveyed{survey});
   EXPECT_FALSE(story_.did<DeleteVolume>()) << "the trainer has shown nothing yet";
-  story_.sense(NoticeSeen{InterruptionAction::Terminate, story_.now + seconds(100)});
-  story_.sense(TrainerEnded{false, true});
-  story_.answer(LedgerWritten{});
-  story_.answer(Unmounted{});
+  story_.unmount_on_notice(seconds(100));
   EXPECT_EQ(written().state, Epoch::State::Released);
 }
 

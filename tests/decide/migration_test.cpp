@@ -369,10 +369,7 @@ TEST(Migration, ACopyOfAnEarlierGenerationIsNeverPromoted) {
 TEST(Storage, AVolumeThatWeReleasedIsNotMountedAgainWhileItIsStillShownHere) {
   Story story;
   story.train();
-  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(100)});
-  story.sense(TrainerEnded{false, true});
-  story.answer(LedgerWritten{});
-  story.answer(Unmounted{});
+  story.unmount_on_notice(seconds(100));
   story.answer(CallAccepted{});
   story.sense(NoticeWithdrawn{});
   story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});

@@ -206,10 +206,7 @@ TEST(Release, AWithdrawnNoticeAndASparedInstanceTakeUpWorkAgain) {
   for (const bool withdrawn : {true, false}) {
     Story story;
     story.train();
-    story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(100)});
-    story.sense(TrainerEnded{false, true});
-    story.answer(LedgerWritten{});
-    story.answer(Unmounted{});
+    story.unmount_on_notice(seconds(100));
     story.answer(CallAccepted{});
     ASSERT_EQ(story.stage(), "released");
     if (withdrawn) story.sense(NoticeWithdrawn{});
@@ -245,10 +242,7 @@ TEST(Release, WhoUsedTheVolumeForLessThanTheBoundKeepsItUntilOthersCanSeeIt) {
   Story story;
   story.train();
   story.now -= seconds(57);  // the claim is 3 s old, the bound 10 s
-  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(100)});
-  story.sense(TrainerEnded{false, true});
-  story.answer(LedgerWritten{});
-  story.answer(Unmounted{});
+  story.unmount_on_notice(seconds(100));
   EXPECT_EQ(story.asked(), "");
   EXPECT_EQ(story.stage(), "detaching");
   story.wake();
@@ -261,10 +255,7 @@ TEST(Release, WhoUsedTheVolumeKeepsItForTheTimeOfACommitLonger) {
   story.train();
   story.now -= seconds(48);  // the claim is 12 s old, the bound 10 s
   const Time claimed = story.now - seconds(12);
-  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(100)});
-  story.sense(TrainerEnded{false, true});
-  story.answer(LedgerWritten{});
-  story.answer(Unmounted{});
+  story.unmount_on_notice(seconds(100));
   ASSERT_EQ(story.asked(), "");
   story.wake();
   EXPECT_EQ(story.asked(), "detach-volume");

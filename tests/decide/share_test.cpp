@@ -18,6 +18,14 @@ struct ShareStory : Story {
     answer(LedgerRead{ledger});
     answer(CheckpointsVerified{});
   }
+  // No metadata service answers, `times` in succession.
+  void ask_in_vain(std::uint32_t times) {
+    for (std::uint32_t i = 0; i < times; ++i) {
+      if (i > 0) wake();
+      EXPECT_EQ(asked(), "read-identity");
+      answer(EffectFailed{});
+    }
+  }
   void train() {
     boot();
     prepare();
@@ -203,10 +211,8 @@ TEST(Share, AnInstanceWaitsForItsMetadataServiceHoweverLong) {
   ShareStory story;
   story.sense(Started{});
   story.answer(HostLooked{.ec2 = true});
-  for (std::uint32_t i = 0; i < 5 * story.policy.identity_tries; ++i) {
-    story.answer(EffectFailed{});
-    story.wake();
-  }
+  story.ask_in_vain(5 * story.policy.identity_tries);
+  story.wake();
   EXPECT_EQ(story.asked(), "read-identity");
   story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
   EXPECT_EQ(story.asked(), "read-fleet");
@@ -234,10 +240,7 @@ TEST(Share, AnInstanceWhoseTrainerRunsWaitsForNoMetadataService) {
   seen.ec2 = seen.share = true;
   seen.trainer = HostLooked::Trainer::Running;
   story.answer(seen);
-  for (std::uint32_t i = 0; i < story.policy.identity_tries; ++i) {
-    if (i > 0) story.wake();
-    story.answer(EffectFailed{});
-  }
+  story.ask_in_vain(story.policy.identity_tries);
   EXPECT_EQ(story.asked(), "read-ledger");
 }
 
@@ -245,10 +248,7 @@ TEST(Share, AMetadataServiceThatComesBackNamesTheFleetToCancel) {
   ShareStory story;
   story.sense(Started{});
   story.answer(HostLooked{});
-  for (std::uint32_t i = 0; i < story.policy.identity_tries; ++i) {
-    if (i > 0) story.wake();
-    story.answer(EffectFailed{});
-  }
+  story.ask_in_vain(story.policy.identity_tries);
   story.prepare();
   story.answer(LedgerWritten{});
   story.answer(TrainerStarted{});

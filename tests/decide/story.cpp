@@ -106,6 +106,13 @@ void Story::take_volume(Ledger ledger) {
   mount_and_read(ledger);
 }
 
+void Story::unmount_on_notice(Duration left, InterruptionAction action) {
+  sense(NoticeSeen{action, now + left});
+  sense(TrainerEnded{false, true});
+  answer(LedgerWritten{});
+  answer(Unmounted{});
+}
+
 void Story::finish() {
   sense(TrainerEnded{true, false});
   answer(StorageSynced{});

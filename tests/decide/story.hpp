@@ -58,6 +58,8 @@ class Story {
   void mount_and_read(Ledger ledger = {}, std::optional<std::int64_t> newest = std::nullopt);
   void take_volume(Ledger ledger = {});  // vol-1, in our zone: attached, claimed, mounted, read
   void train(Ledger ledger = {});        // boot to training on it
+  // A notice, `left` before its deadline: the trainer ends, the ledger is written, nothing mounted.
+  void unmount_on_notice(Duration left, InterruptionAction action = InterruptionAction::Terminate);
   void finish();  // the trainer ends well: the result is durable, marked, the volume detached
 };
 
