@@ -91,8 +91,9 @@ GrowingFile::News GrowingFile::look() {
   head_ += piece.substr(0, compared_bytes - std::min(head_.size(), compared_bytes));
   tail_ += piece;
   if (tail_.size() > compared_bytes) tail_.erase(0, tail_.size() - compared_bytes);
-  // The guard makes a checkpoint durable. When the machine is lost the rows before it must not be:
-  // the trainer does not write these again. On failure they are only as durable as they were.
+  // When the machine is lost the rows before a checkpoint must not be: the trainer does not write
+  // these again. (Where there is a guard it syncs them, too, before it records one.) On failure
+  // they are only as durable as they were.
   if (!piece.empty()) (void)::fdatasync(file.get());
   take(piece, news);
   return news;

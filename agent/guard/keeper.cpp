@@ -157,6 +157,7 @@ void Keeper::discard(const Candidate& candidate) const {
 }
 
 Result<Entry> Keeper::finish(Candidate candidate) {
+  place_.sync_log();
   auto finished = enter(std::move(candidate));
   if (!finished) return finished;
   forget_old_copies();

@@ -84,7 +84,8 @@ class Keeper {
   // and does not show what is asked for.
   Result<Candidate, Refusal> examine_folder(const std::string& name, Asked asked);
   void discard(const Candidate& candidate) const;
-  // Records it; durable when it returns.
+  // Records it; durable when it returns, and so are the rows of the log that were there before: the
+  // trainer will not write them again.
   Result<Entry> finish(Candidate candidate);
 
   // While no trainer runs: moves aside what is not whole, puts back the last whole content where it

@@ -165,6 +165,17 @@ Result<std::vector<std::string>> Place::folders() const {
   return names;
 }
 
+void Place::sync_log() const {
+  for (std::string name : mount_.matching(where_.log, logs_limit)) {
+    const auto file = mount_.file(name, O_RDONLY);
+    if (!file || ::fdatasync(file->get()) != 0) continue;
+    for (auto end = name.size(); end != name.npos; end = name.rfind('/')) {
+      name.resize(end);
+      if (const auto above = mount_.parent(name)) (void)above->sync();
+    }
+  }
+}
+
 bool Place::is_root() const { return ::geteuid() == 0 && !where_.as_trainer; }
 
 Result<Beneath, std::error_code> Place::own() const {

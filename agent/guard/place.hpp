@@ -31,6 +31,9 @@ struct Where {
   // In the place of `files`: patterns of the names of folders directly below the directory, each of
   // which is one checkpoint.
   std::string folders;
+  // The trainer's log of metrics, relative to the mount; its components may be patterns of glob(7).
+  // "": none.
+  std::string log;
 };
 
 bool matches(const std::string& patterns, const std::string& path);  // by the last component
@@ -43,6 +46,7 @@ struct Found {
 };
 Found found(const std::string& name, const struct stat& status);
 
+inline constexpr std::size_t logs_limit = 1000;     // that Where::log names
 inline constexpr std::size_t units_limit = 10'000;  // checkpoints of one job
 // For words of a file that is_trainers() refuses.
 inline constexpr std::string_view has_other_name =
@@ -70,6 +74,10 @@ class Place {
   Result<std::vector<std::string>> folders() const;
   Result<Beneath, std::error_code> folder(
       const std::string& name) const;  // "": the directory itself
+
+  // Makes the rows that the trainer's log has by now durable, and the names on the way to it. What
+  // cannot be reached, or synced, stays as durable as it was.
+  void sync_log() const;
 
   // <mount>/.spotter. Fails, where we are root and do not act as the trainer, when it is not
   // root's: then somebody else put it there. std::errc::no_such_file_or_directory: there is none.

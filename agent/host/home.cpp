@@ -44,8 +44,8 @@ Result<tier::Home> home_of(const verbs::Home& it) {
   auto at = wire::parse_s3_url(it.at);
   if (!at) return tl::unexpected<Error>(at.error());
   std::signal(SIGBUS, became_shorter);
-  tier::Home home{it.folder, it.job,         it.checkpoints, it.files, it.folders,
-                  it.result, *std::move(at), it.epoch,       it.id,    {}};
+  tier::Home home{it.folder, it.job,         it.checkpoints, it.files, it.folders, it.result,
+                  it.log,    *std::move(at), it.epoch,       it.id,    {}};
   home.s3.environment = environment_with(it.identity);
   return home;
 }

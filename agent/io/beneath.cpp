@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <linux/openat2.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -277,6 +278,29 @@ Result<std::vector<std::string>, std::error_code> Beneath::names() const {
   if (!listed) return tl::unexpected(listed.error());
   std::ranges::sort(names);
   return names;
+}
+
+std::vector<std::string> Beneath::matching(const std::string& pattern, std::size_t limit) const {
+  const auto slash = pattern.find('/');
+  const std::string first = pattern.substr(0, slash);
+  std::vector<std::string> names;
+  if (first.find_first_of("*?[") == first.npos) {
+    if (!first.empty()) names.push_back(first);
+  } else {
+    (void)each_name([&](const std::string& name) {
+      if (::fnmatch(first.c_str(), name.c_str(), FNM_PERIOD) == 0) names.push_back(name);
+      return names.size() < limit;
+    });
+  }
+  if (slash == pattern.npos) return names;
+  std::vector<std::string> paths;
+  for (const std::string& name : names) {
+    const auto inner = folder(name);
+    if (!inner) continue;
+    for (const std::string& below : inner->matching(pattern.substr(slash + 1), limit))
+      if (paths.size() < limit) paths.push_back(name + "/" + below);
+  }
+  return paths;
 }
 
 bool Beneath::may_change() const {

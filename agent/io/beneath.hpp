@@ -68,6 +68,10 @@ class Beneath {
       const std::function<bool(const std::string&)>& take) const;
   Result<std::vector<std::string>, std::error_code> names() const;  // sorted
 
+  // The paths, relative to the directory, that `pattern` names (glob(7); FNM_PERIOD), at most
+  // `limit` of them; without a wildcard in it the path itself, be it there or not.
+  std::vector<std::string> matching(const std::string& pattern, std::size_t limit) const;
+
   // With the present rights (effective ids): may names be made and removed in the directory?
   bool may_change() const;
   Result<void, std::error_code> sync() const;

@@ -18,19 +18,10 @@ namespace spotter::tier {
 namespace {
 
 constexpr const char* code_folder = "code";
-constexpr const char* fetching = ".spotter-home";  // in the home: what has not its name yet
 constexpr std::size_t brought_piece = 8U << 20;
 constexpr std::uint64_t most_bytes_brought_at_once = std::uint64_t{1} << 30;
 constexpr std::size_t most_brought_at_once = 256;
 constexpr int range_beyond_the_end = 416;
-
-constexpr std::string_view left_behind = ".spotter-left-";  // and a number: see set_aside()
-
-// Never kept, and made again by others: what is in them stays as it is.
-bool is_left_alone(const std::string& name) {
-  return name == code_folder || name == "cache" || name == own_folder || name == fetching ||
-         name.starts_with(left_behind);
-}
 
 // A new file of the right size, mapped.
 class Target {
@@ -83,7 +74,7 @@ class Target {
 class Bringing {
  public:
   Bringing(const Home& home, const io::Beneath& folder)
-      : home_(home), folder_(folder), client_(home.s3), kept_(kept_roots(home)) {
+      : home_(home), folder_(folder), client_(home.s3), kept_(kept_roots(home, folder)) {
     kept_.push_back(home.checkpoints);
   }
 

@@ -136,11 +136,24 @@ std::optional<nlohmann::json> any_mark(const io::Beneath& folder) {
 
 }  // namespace
 
-std::vector<std::string> kept_roots(const Home& home) {
+bool is_left_alone(const std::string& name) {
+  return name == "code" || name == "cache" || name == own_folder || name == fetching ||
+         name.starts_with(left_behind);
+}
+
+std::vector<std::string> kept_roots(const Home& home, const io::Beneath& folder) {
   std::vector<std::string> roots = {"result", "model", "log", "ml/state", "ml/model", "ml/output"};
   if (!home.result.empty()) roots.push_back(home.result);
   roots.emplace_back("metrics.jsonl");
   roots.push_back(std::string(own_folder) + "/best");
+  // What lies among the checkpoints would be taken for one that a trainer left.
+  for (const std::string& log : folder.matching(home.log, guard::logs_limit)) {
+    const auto has_it = [&log](const std::string& root) {
+      return log == root || log.starts_with(root + "/");
+    };
+    const bool apart = !is_left_alone(log.substr(0, log.find('/'))) && !has_it(home.checkpoints);
+    if (apart && std::ranges::none_of(roots, has_it)) roots.push_back(log);
+  }
   return roots;
 }
 
@@ -150,7 +163,7 @@ Result<Inventory> look_over(const Home& home, const io::Beneath& folder, bool wh
   const auto looked =
       guarded ? look_at_record(home, folder, inventory) : look_at_library(home, folder, inventory);
   if (!looked) return tl::unexpected(looked.error());
-  std::vector<std::string> roots = kept_roots(home);
+  std::vector<std::string> roots = kept_roots(home, folder);
   // Of a trainer with a format of its own only what it left is known to be whole.
   if (whole && !guarded && inventory.checkpoints.empty()) roots.push_back(home.checkpoints);
   for (const std::string& root : roots)

@@ -35,8 +35,16 @@ struct Inventory {
   std::vector<Wanted> others;
 };
 
-// The files and folders that are kept whatever is in them, beside checkpoints and records.
-std::vector<std::string> kept_roots(const Home& home);
+// Names in the home that only these processes use: what has not its own yet; a number follows.
+inline constexpr const char* fetching = ".spotter-home";
+inline constexpr std::string_view left_behind = ".spotter-left-";
+
+// Of a name in the home: never kept, and made again by others. What is in it stays as it is.
+bool is_left_alone(const std::string& name);
+
+// The files and folders that are kept whatever is in them, beside checkpoints and records: the
+// trainer's log of metrics, too, as far as `folder` has it now.
+std::vector<std::string> kept_roots(const Home& home, const io::Beneath& folder);
 
 // Changes nothing. Fails where what is there cannot be read.
 Result<Inventory> look_over(const Home& home, const io::Beneath& folder, bool whole);

@@ -114,6 +114,7 @@ void each_field(Of<Home> auto& it, const auto& visit) {
   visit("files", it.files);
   visit("folders", it.folders);
   visit("result", it.result);
+  visit("log", it.log);
   visit("at", it.at, required);
   visit("epoch", it.epoch, required);
   visit("id", it.id);

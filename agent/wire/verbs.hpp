@@ -152,7 +152,7 @@ struct Home {
   std::string folder;
   std::string job;
   std::string checkpoints;  // their directory, relative to it
-  std::string files, folders, result;
+  std::string files, folders, result, log;
   std::string at;           // s3://bucket/prefix/job/
   std::uint32_t epoch = 0;  // that we hold
   std::string id;           // as its head has it

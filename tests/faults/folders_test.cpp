@@ -1,11 +1,13 @@
 // The power is cut before every call by which a trainer writes checkpoints that are folders and the
-// guard records them. What the next start finds is whole, and no older than what was recorded.
+// guard records them. What the next start finds is whole, and no older than what was recorded; the
+// log has the rows that were written before it.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 
@@ -57,6 +59,20 @@ class FolderCut : public Units {
       if (name.starts_with(folder + "/")) found[name] = bytes;
     return found;
   }
+  // A trainer's row of the log, which it does not sync.
+  void log(std::uint64_t step) const {
+    fs::create_directories(mount_ / "logs");
+    const Descriptor file(
+        ::open((mount_ / "logs/1.csv").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+    const std::string row = std::to_string(step) + "\n";
+    ASSERT_EQ(::write(file.get(), row.data(), row.size()), std::ssize(row));
+  }
+  bool logged(std::uint64_t step) const {
+    std::ifstream rows(mount_ / "logs/1.csv");
+    for (std::string row; std::getline(rows, row);)
+      if (row == std::to_string(step)) return true;
+    return false;
+  }
   // A file's time comes to the disk with its content (fsync(2)), and the record knows it.
   void set_times(const Files& whole) const {
     for (const auto& [name, bytes] : whole) {
@@ -84,6 +100,7 @@ std::string FolderCut::wrong_with(std::uint64_t promised, const Files& whole) co
     for (const std::string& each : settled.said) words += "; " + each;
     return words;
   }
+  if (promised != 0 && !logged(promised)) return "the log lacks the row";
   const Files found = files();
   std::uint64_t taken = 0;  // what a framework takes for the latest
   for (const auto& each : fs::directory_iterator(path(""))) {
@@ -103,6 +120,7 @@ std::string FolderCut::cut_everywhere(const Framework& framework, bool syncs_are
     EXPECT_TRUE(guard.begin());
     for (const std::uint64_t step : {10, 20}) {
       const std::string name = "checkpoint-" + std::to_string(step);
+      log(step);
       run(framework(name));
       record(guard, name, Asked::Format);
       recording.acknowledge(step);

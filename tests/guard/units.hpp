@@ -17,7 +17,7 @@ class Units : public Folder {
   using Step = std::function<void()>;
   using Steps = std::vector<Step>;
 
-  Where where() const { return {mount_, "ckpt", "", false, "checkpoint-*"}; }
+  Where where() const { return {mount_, "ckpt", "", false, "checkpoint-*", "log*/?.csv"}; }
   Keeper keeper() const;
   Settled settle() const;
   void rename(const std::string& from, const std::string& to) const;

@@ -45,6 +45,7 @@ class Session {
     share.kind = config::Share::Kind::S3;
     share.mount = cache;
     share.bucket = {"bucket", "jobs/"};
+    job_.metrics.emplace().csv = "*/run?.csv";
     home_ = std::make_unique<Home>(Home::Parts{job_, aws_, local_, keys_, run_directory});
   }
 
@@ -279,6 +280,30 @@ TEST_F(HomeOfAgents, WhatWasNotSentBeforeTheReleaseIsStillThere) {
   next->begin();
   EXPECT_EQ(head().epoch.number, 3U);
   EXPECT_TRUE(next->has(20));
+}
+
+TEST_F(HomeOfAgents, TheTrainersLogIsBroughtAlong) {
+  const auto one = session("run", "cache");
+  one->begin();
+  // The last two are not kept: its code is fetched again, and a file among the checkpoints would be
+  // taken for one.
+  for (const char* folder : {"metrics", "result", "code", "checkpoints"}) {
+    fs::create_directories(one->folder() / folder);
+    std::ofstream(one->folder() / folder / "run1.csv") << "step,loss\n10,0.5\n";
+  }
+  one->save(10);
+  ASSERT_EQ(one->keep(1).outcome, HomeKept::Outcome::Committed);
+  const auto two = session("other-run", "other-cache");
+  fs::create_directories(two->folder() / "metrics");
+  std::ofstream(two->folder() / "metrics/run2.csv") << "of another history";
+  two->begin();
+  EXPECT_TRUE(two->has(10));
+  std::ifstream log(two->folder() / "metrics/run1.csv");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(log), {}), "step,loss\n10,0.5\n");
+  EXPECT_TRUE(fs::exists(two->folder() / "result/run1.csv"));
+  EXPECT_FALSE(fs::exists(two->folder() / "code/run1.csv"));
+  EXPECT_FALSE(fs::exists(two->folder() / "checkpoints/run1.csv"));
+  EXPECT_FALSE(fs::exists(two->folder() / "metrics/run2.csv"));
 }
 
 TEST_F(HomeOfAgents, WhatTheSessionBeforeDidNotSendIsStillThere) {

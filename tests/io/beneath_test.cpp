@@ -93,6 +93,24 @@ TEST_F(BeneathIt, DoesBothWithoutOpenat2) {
   }));
 }
 
+TEST_F(BeneathIt, NamesWhatAPatternMatchesAndNothingBehindALink) {
+  using Names = std::vector<std::string>;
+  std::ofstream(root_ / "deep/er/file");
+  std::ofstream(root_ / "deep/er/.file");
+  std::ofstream(root_ / "deep/er/file2");
+  const auto at = Beneath::open(root_);
+  ASSERT_TRUE(at);
+  EXPECT_EQ(at->matching("*/*/*e", 9), Names({"deep/er/file"}));
+  EXPECT_EQ(at->matching("[ad]*/er/?ile", 9), Names({"deep/er/file"}));
+  EXPECT_EQ(at->matching("*/file", 9), Names({"deep/file"}));
+  EXPECT_EQ(at->matching("deep/er/file*", 9).size(), 2U);
+  EXPECT_EQ(at->matching("deep/er/file*", 1).size(), 1U);
+  EXPECT_EQ(at->matching("deep/none", 9), Names({"deep/none"}));
+  EXPECT_EQ(at->matching("away/file", 9), Names());
+  EXPECT_EQ(at->matching("*/../*", 9), Names());
+  EXPECT_EQ(at->matching("", 9), Names());
+}
+
 TEST_F(BeneathIt, StaysWithTheDirectoryThatWasOpened) {
   const auto at = Beneath::open(root_);
   ASSERT_TRUE(at);

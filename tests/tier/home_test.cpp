@@ -26,7 +26,7 @@ class HomeInS3 : public ::testing::Test {
 
   Home home(const std::string& machine, std::uint32_t epoch) {
     fs::create_directories(root_ / machine);
-    Home home{root_ / machine,           "mine", "checkpoints", "", "", "",
+    Home home{root_ / machine,           "mine", "checkpoints", "", "", "", "",
               {"bucket", "homes/mine/"}, epoch,  id_,           {}};
     home.s3.environment = act::Environment({{"AWS_ENDPOINT_URL_S3", server_.url()},
                                             {"AWS_ACCESS_KEY_ID", "AKID"},

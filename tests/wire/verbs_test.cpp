@@ -39,6 +39,7 @@ std::vector<Verb> make_all() {
                   "*.pt",
                   "",
                   "result/w",
+                  "log/*.csv",
                   "s3://b/job/",
                   7,
                   "0f",

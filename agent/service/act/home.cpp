@@ -247,6 +247,7 @@ asio::awaitable<Result<verbs::Home, EffectFailed>> Home::described(std::uint32_t
                    .files = job.checkpoints.files,
                    .folders = job.checkpoints.folders,
                    .result = job.trainer.result,
+                   .log = job.metrics ? job.metrics->file() : "",
                    .at = wire::to_url(at_),
                    .epoch = epoch,
                    .id = std::move(id),

@@ -261,6 +261,7 @@ std::vector<std::string> Trainer::guard() const {
       "--directory",  kept.directory, "--socket", paths_.run_directory + "/trainer.sock"};
   words.push_back(folders ? "--folders" : "--files");
   words.push_back(folders ? kept.folders : kept.files);
+  if (job_.metrics) words.insert(words.end(), {"--log", job_.metrics->file()});
   if (is_on_share()) words.insert(words.end(), {"--as", job_.trainer.user});
   if (kept.keep_best) {
     words.insert(words.end(), {"--best", kept.keep_best->metric});

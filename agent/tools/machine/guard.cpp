@@ -24,6 +24,7 @@ int guard(int argc, char** argv) {
   which->add_option("--files", options.where.files, "patterns of names");
   which->add_option("--folders", options.where.folders, "of folders that are one checkpoint each");
   which->require_option(1);
+  app.add_option("--log", options.where.log, "of metrics, durable before a checkpoint is recorded");
   app.add_option("--socket", options.socket, "the agent's, for datagrams")->required();
   app.add_option("--as", as, "the user who does it: on a share the trainer's");
   auto* to = app.add_option("--copies", copies, "s3://bucket/prefix/, for finished folders");
