@@ -6,12 +6,13 @@
 namespace spotter::decide {
 namespace {
 
-// It counts as an attempt: a fleet that only has such machines would replace them for ever.
+// It counts as an attempt: a fleet that only has such machines would replace them for ever. Once,
+// however often this one tries to leave.
 Stage leave_unfit_machine(Context& c, Surrender at_last) {
-  c.facts.exit.unfit = true;
+  auto& attempts = c.facts.progress.ledger.attempts_without_progress;
+  if (!std::exchange(c.facts.exit.unfit, true)) ++attempts;
   c.facts.exit.hinders_gang = false;
-  if (++c.facts.progress.ledger.attempts_without_progress >= c.policy.attempts_without_progress)
-    return give_up(c, at_last);
+  if (attempts >= c.policy.attempts_without_progress) return give_up(c, at_last);
   return release_storage(c, After::GiveBack);
 }
 
@@ -48,7 +49,7 @@ Stage give_back(Context& c, std::uint32_t failures) {
 }
 
 Next on(const AwaitingGpus&, const GpusFound&, Context& c) {
-  c.facts.exit.unfit = false;
+  if (c.facts.trouble.left_since == kNever) c.facts.exit.unfit = false;
   if (Next end = leaving(c)) return end;
   return prepare_data(c);
 }

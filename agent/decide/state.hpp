@@ -15,8 +15,7 @@ namespace spotter::decide {
 
 constexpr Time kNever = Time::max();
 
-// Why a volume is being brought up: to train on it, or to verify a candidate before the original is
-// deleted.
+// Why a volume is brought up: to train on it, or to verify a copy before the original is deleted.
 enum class Purpose : std::uint8_t { Train, Verify };
 
 // Why the agent waits, and no person needs to act.
@@ -125,6 +124,7 @@ struct Promoting {
   VolumeId candidate;
   VolumeId original;  // that EC2 deleted for this session; empty: another was first, or a fence
   std::uint32_t generation = 0;  // as PromoteVolume has it
+  Time by = kNever;              // answered later: others may have elected another copy
 };
 struct Discarding {};  // deleting a leftover volume or snapshot
 // --- fence.cpp ---
@@ -358,13 +358,13 @@ struct Facts {
   struct Trouble {
     std::uint32_t retries = 0;  // calls that failed since the last success
     Duration blocked{0};        // for how long a person was needed since the last real work
-    Time left_since = kNever;   // processes of a trainer keep the next one from starting
+    Time left_since = kNever;   // processes of a trainer keep the next from starting
     std::uint32_t crashes = 0;  // of the trainer, on this instance, since the last checkpoint
     Change change;
   };
 
-  // Why this session ends, or will. Any file writes it. Reset are: a notice that was withdrawn or
-  // did not come true, `unfit` when the GPUs appear, `done` when the result was lost or has moved.
+  // Why this session ends, or will. Any file writes it. Reset are: a notice that came to nothing,
+  // `unfit` when the GPUs appear or a trainer starts, `done` when the result was lost or has moved.
   struct Exit {
     std::optional<Notice> notice;
     bool leave = false;         // StopRequested: the process ends when all is released, ...

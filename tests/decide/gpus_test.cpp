@@ -1,7 +1,7 @@
 // The GPUs that the job needs: awaited before each start, and a machine without them given back.
 #include <gtest/gtest.h>
 
-#include "tests/decide/story.hpp"
+#include "tests/decide/machine.hpp"
 
 namespace spotter::decide {
 namespace {
@@ -12,29 +12,6 @@ EffectFailed absent() {
   failed.detail = "7 of 8 GPUs answer";
   return failed;
 }
-
-// Up to the question whether they are there.
-struct Machine : Story {
-  explicit Machine(Ledger ledger = {}, Fleet fleet = {FleetKind::Ec2Fleet, "fleet-1"},
-                   const HostLooked& looked = {}) {
-    policy.gpus = 8;
-    sense(Started{});
-    answer(looked);
-    answer(IdentityRead{kMe, "p4d.24xlarge", "us-west-2a", "us-west-2"});
-    answer(FleetRead{fleet, 1.0});
-    take_volume(ledger);
-    pass(seconds(60));
-  }
-  // Everything is released, in the usual order.
-  void release() {
-    EXPECT_EQ(stage(), "closing-ledger");
-    answer(LedgerWritten{});
-    EXPECT_EQ(stage(), "unmounting");
-    answer(Unmounted{});
-    EXPECT_EQ(stage(), "detaching");
-    answer(CallAccepted{});
-  }
-};
 
 TEST(Gpus, AreSeenBeforeTheCodeIsFetched) {
   Machine story;
@@ -258,71 +235,6 @@ TEST(Gpus, AMachineOfNoFleetIsNobodysToEnd) {
   EXPECT_EQ(story.asked(), "survey-storage");
 }
 
-EffectFailed left() {
-  EffectFailed failed;
-  failed.failure = Failure::ProcessesLeft;
-  failed.detail = "processes of the trainer before do not end, not even by SIGKILL: python (pid 9)";
-  return failed;
-}
-
-// One that a trainer left waits for a device for ever, on this machine only: a Story with GPUs.
-struct Stuck : Machine {
-  explicit Stuck(Fleet fleet = {FleetKind::Ec2Fleet, "fleet-1"}, bool once = false)
-      : Machine({}, fleet) {
-    policy.once = once;
-    answer(GpusFound{});
-    answer(CodeFetched{});
-    answer(LedgerWritten{});
-    EXPECT_EQ(asked(), "start-trainer");
-    began = now;
-    while (now - began < policy.left_limit) {
-      again();
-      pass(seconds(20));
-    }
-  }
-  // It is refused, and tried again.
-  void again() {
-    answer(left());
-    ASSERT_EQ(stage(), "waiting") << "for those that only end slowly";
-    wake();
-    SeenVolume ours = held(the_volume(), kMe);
-    ours.generation = state.facts.holding.generation;
-    survey({ours});
-    mount_and_read(state.facts.progress.ledger);
-    answer(GpusFound{});
-    answer(CodeFetched{});
-    answer(LedgerWritten{});
-    ASSERT_EQ(asked(), "start-trainer");
-  }
-  Time began;
-};
-
-TEST(AProcessLeftOver, GivesTheMachineBackAndDoesNotEndTheJob) {
-  Stuck story;
-  story.answer(left());
-  ASSERT_NE(story.did<WriteLedger>(), nullptr);
-  EXPECT_EQ(story.state.facts.progress.ledger.attempts_without_progress, 1U);
-  story.release();
-  EXPECT_EQ(story.stage(), "giving-back");
-  const std::string words = describe(story.state, story.policy);
-  EXPECT_NE(words.find("do not end"), words.npos) << words;
-}
-
-TEST(AProcessLeftOver, GivesItBackAlsoWhereItKeepsTheStorageBusy) {
-  Stuck story;
-  story.answer(left());
-  story.answer(LedgerWritten{});
-  EffectFailed busy;
-  busy.failure = Failure::Busy;
-  for (std::uint32_t tries = 0; tries < story.policy.stuck_tries; ++tries) {
-    ASSERT_EQ(story.stage(), "unmounting");
-    story.answer(busy);
-    story.wake();
-  }
-  story.answer(busy);
-  EXPECT_EQ(story.stage(), "giving-back");
-}
-
 // A process waits for the GPU that fell off the bus, and never ends.
 TEST(Gpus, AMachineWithoutThemIsGivenBackAlsoWhereItsStorageStaysInUse) {
   Machine story;
@@ -336,44 +248,6 @@ TEST(Gpus, AMachineWithoutThemIsGivenBackAlsoWhereItsStorageStaysInUse) {
   ASSERT_EQ(story.stage(), "giving-back");
   story.sense(StopRequested{story.now + seconds(2)});
   EXPECT_EQ(story.asked(), "exit");
-}
-
-TEST(AProcessLeftOver, IsNoReasonToCallItReleasedAfterANotice) {
-  Stuck story;
-  story.answer(left());
-  story.answer(LedgerWritten{});
-  const Time deadline = story.now + minutes(2);
-  story.sense(NoticeSeen{InterruptionAction::Terminate, deadline});
-  const EffectFailed busy{Failure::Busy};
-  while (story.now < deadline + story.policy.spared_after) {
-    ASSERT_EQ(story.stage(), "unmounting");
-    story.answer(busy);
-    story.wake();
-  }
-  story.answer(busy);
-  EXPECT_EQ(story.stage(), "giving-back") << "the notice came to nothing";
-}
-
-TEST(AProcessLeftOver, LetsTheAgentOfOneExperimentLeave) {
-  Stuck story({}, true);
-  story.answer(left());
-  story.release();
-  EXPECT_EQ(story.stage(), "leaving");
-  EXPECT_TRUE(story.state.facts.exit.unfit);
-}
-
-TEST(AProcessLeftOver, OnAMachineOfNoFleetIsForAPerson) {
-  Stuck story(Fleet{});
-  story.answer(left());
-  EXPECT_EQ(story.stage(), "blocked");
-  story.wake();
-  EXPECT_EQ(story.asked(), "read-identity") << "its fleet's tags may have come";
-}
-
-TEST(AProcessLeftOver, IsForgottenOnceATrainerHasStarted) {
-  Stuck story;
-  story.answer(TrainerStarted{});
-  EXPECT_EQ(story.state.facts.trouble.left_since, kNever);
 }
 
 TEST(Gpus, ANoticeComesFirst) {
