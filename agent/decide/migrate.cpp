@@ -72,11 +72,12 @@ Next on(const MarkingVerified&, const EffectFailed& failed, Context& c) {
 // bound is left for a call that is carried out after its limit.
 Next on(const Committing& stage, const CallAccepted&, Context& c) {
   if (Next end = leaving(c)) return end;
-  const Duration left = stage.asked_at + c.policy.consistency_bound - c.now;
+  const Time by = stage.asked_at + c.policy.consistency_bound;
+  const Duration left = by - c.now;
   if (left < c.policy.consistency_bound / 2) return survey(c);
   const VolumeId candidate = c.facts.move.verified;
   c.ask(PromoteVolume{candidate, stage.generation}, std::min<Duration>(left, c.policy.ec2_call));
-  return Promoting{candidate, stage.parent, stage.generation};
+  return Promoting{candidate, stage.parent, stage.generation, by};
 }
 
 // Missing: another agent's commit was first. Conflict: the parent is in use again, ours is stale.
@@ -86,6 +87,11 @@ Next on(const Committing&, const EffectFailed& failed, Context& c) {
 }
 
 Next on(const Promoting& stage, const CallAccepted&, Context& c) {
+  // A machine that was paused: when the call was carried out nobody knows.
+  if (c.now > stage.by) {
+    if (Next end = leaving(c)) return end;
+    return look_again_soon(c);
+  }
   const bool claimed = stage.generation != 0;
   if (c.facts.holding.volume == stage.candidate) {
     c.facts.holding.generation = stage.generation;  // 0: to be claimed as any other

@@ -206,5 +206,20 @@ TEST(Storage, ACopyThatVanishesAgainAndAgainIsGivenUpInTheEnd) {
   EXPECT_EQ(story.state.facts.exit.surrender, Surrender::BlockedTooLong);
 }
 
+// Found by simulate, seed 300: EC2 still shows as attached what is being detached.
+TEST(Storage, AVolumeThatWeReleasedIsNotMountedAgainWhileItIsStillShownHere) {
+  Story story;
+  story.train();
+  story.unmount_on_notice(seconds(100));
+  story.answer(CallAccepted{});
+  story.sense(NoticeWithdrawn{});
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
+  story.survey({held(the_volume(), kMe)});
+  EXPECT_EQ(story.stage(), "waiting");
+  story.survey({the_volume()});
+  EXPECT_EQ(story.asked(), "attach-volume");
+}
+
 }  // namespace
 }  // namespace spotter::decide

@@ -101,8 +101,9 @@ void walk_fields(A& a, T& it) {
       auto& [parent, asked_at, generation] = it;
       field(parent), field(asked_at), a.generation(generation);
     } else if constexpr (requires { it.original; }) {
-      auto& [candidate, original, generation] = it;
+      auto& [candidate, original, generation, by] = it;
       field(candidate), field(original), a.generation(generation);
+      (void)by;  // calls take no time
     } else {
       auto& [volume, generation] = it;
       field(volume), a.generation(generation);
