@@ -27,9 +27,19 @@ Stage stop_trainer(Context& c, After then, InterruptionAction action, Time deadl
   const Time kill_at = std::max(c.now, last);
   const Time usable_until = c.facts.exit.notice ? kill_at : kNever;
   c.issue(StopTrainer{action, deadline, usable_until}, c.policy.start_trainer);
+  // Nothing is kept in a bucket before it is known.
+  if (in_bucket(c) && !c.facts.progress.ledger_known) c.ask(ReadLedger{}, c.policy.ledger);
   c.wake_at(kill_at);
   return Stopping{then, kill_at};
 }
+
+Next on(const Stopping&, const LedgerRead& read, Context& c) {
+  learn_ledger(c, read);
+  return std::nullopt;
+}
+
+// What was not read is not overwritten.
+Next on(const Stopping&, const EffectFailed&, Context&) { return std::nullopt; }
 
 Next on(const Stopping&, const TrainerProgressed& progress, Context& c) {
   c.facts.trainer.step = c.facts.progress.ledger.reached = progress.step;

@@ -352,14 +352,17 @@ Next on(const Training& training, const EpochWritten&, Context& c) {
   return on(training, CallAccepted{}, c);
 }
 
-// The ledger could not be read when this agent adopted the trainer.
-Next on(const Training&, const LedgerRead& read, Context& c) {
+void learn_ledger(Context& c, const LedgerRead& read) {
   const std::int64_t newest =
       std::max(c.facts.progress.ledger.newest_step, read.ledger.newest_step);
   c.facts.progress.ledger = read.ledger;
   c.facts.progress.ledger.newest_step = newest;
   if (c.facts.trainer.step >= 0) c.facts.progress.ledger.reached = c.facts.trainer.step;
   c.facts.progress.ledger_known = true;
+}
+
+Next on(const Training&, const LedgerRead& read, Context& c) {
+  learn_ledger(c, read);
   return std::nullopt;
 }
 

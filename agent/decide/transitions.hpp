@@ -160,6 +160,8 @@ std::uint32_t used_generation(const SeenVolume&, const Survey&);
 Stage train(Context&);          // training.cpp
 void count_spending(Context&);  // training.cpp: time and money so far
 void reset_failures(Context&);  // training.cpp: there is progress
+// training.cpp: it could not be read when this agent adopted the trainer
+void learn_ledger(Context&, const LedgerRead&);
 void count_trainer_end(Context&, const TrainerEnded&,
                        bool announced);             // training.cpp: for the pace
 Stage give_up(Context&, Surrender);                 // training.cpp
@@ -278,6 +280,8 @@ Next on(const Training&, const LedgerRead&, Context&);
 Next on(const Training&, const FleetRead&, Context&);
 Next on(const Training&, const EffectFailed&, Context&);
 // --- stopping.cpp ---
+Next on(const Stopping&, const LedgerRead&, Context&);
+Next on(const Stopping&, const EffectFailed&, Context&);
 Next on(const Stopping&, const TrainerProgressed&, Context&);
 Next on(const Stopping&, const CheckpointMade&, Context&);
 Next on(const Stopping&, const HomeKept&, Context&);

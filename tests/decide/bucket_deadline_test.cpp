@@ -117,5 +117,27 @@ TEST(Bucket, OfAWithdrawnNoticeGetsItsCheckpointBeforeItIsReleased) {
   EXPECT_EQ(story.asked(), "release-share");
 }
 
+// Seed 30003800: the agent before was killed, and this one could not read the ledger yet. Nothing
+// is kept that is not known.
+TEST(Bucket, WhoseLedgerIsUnknownReadsItWhileTheTrainerEnds) {
+  BucketStory story;
+  story.sense(Started{});
+  HostLooked seen;
+  seen.share = true;
+  seen.trainer = HostLooked::Trainer::Running;
+  story.answer(seen);
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
+  story.answer(EffectFailed{Failure::Busy});
+  ASSERT_EQ(story.stage(), "training");
+  story.checkpoint(10);
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(100)});
+  EXPECT_EQ(story.asked(), "stop-trainer read-ledger");
+  story.answer(LedgerRead{{.newest_step = 5}});
+  story.sense(TrainerEnded{false, true});
+  ASSERT_EQ(story.stage(), "closing-ledger");
+  EXPECT_EQ(story.did<WriteLedger>()->ledger.newest_step, 10);
+}
+
 }  // namespace
 }  // namespace spotter::decide

@@ -96,6 +96,7 @@ const std::map<std::string, Names> kAnswers = {
     {"training",
      {"storage-surveyed", "call-accepted", "epoch-written", "ledger-read", "fleet-read",
       "snapshot-started"}},
+    {"stopping", {"ledger-read"}},
     {"securing", {"storage-synced"}},
     {"closing-ledger", {"ledger-written"}},
     {"unmounting", {"unmounted"}},

@@ -112,9 +112,6 @@ void Simulation::judge_left(const InstanceId& author, std::uint32_t epoch) {
   const auto disk = disks_.find(its->mounted);
   const bool awake = now_ > its->paused_until + kInOrder;
   if (!awake || disk == disks_.end() || disk->second.full || its->shut_down) return;
-  // What could not be read is not overwritten, and is asked for once in `ledger_every`.
-  const bool unread = !its->agent.state.facts.progress.ledger_known;
-  if (unread && now_ - its->agent.started < policy_.ledger_every + minutes(2)) return;
   const Disk* there = committed();
   if (disk->second.newest() <= (there ? there->newest() : -1)) return;
   const decide::Facts::Exit& exit = its->agent.state.facts.exit;
