@@ -310,6 +310,10 @@ Next check_single(const Survey& survey, Context& c) {
   if (current.size() == 1 && current.front()->generation == 0 && current.front()->parent.empty()) {
     const SeenVolume* elected = elect(survey);
     if (elected && elected->parent != current.front()->id) current.push_back(elected);
+    // And EC2 may not yet show that the copy was verified.
+    const Time gone = c.facts.move.parent_gone_since;
+    const bool settles = gone != kNever && c.now < gone + 2 * c.policy.consistency_bound;
+    if (!elected && settles) return wait(c, Wait::CommitSettling, c.policy.poll_snapshot);
   }
   if (current.size() > 1) return block(c, Block::TwoVolumes, names_of(current));
   return std::nullopt;

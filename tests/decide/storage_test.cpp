@@ -206,6 +206,23 @@ TEST(Storage, ACopyThatVanishesAgainAndAgainIsGivenUpInTheEnd) {
   EXPECT_EQ(story.state.facts.exit.surrender, Surrender::BlockedTooLong);
 }
 
+// Found by simulate, seed 2100075142: a snapshot of it was taken, and nobody ever removed that.
+TEST(Storage, AVolumeThatAPersonTagsWhileACommitSettlesIsNotTakenForTheJobs) {
+  Story story;
+  story.boot();
+  const SeenVolume copy = the_copy(Role::Candidate);
+  story.survey({copy}, {the_snapshot(SnapshotState::Completed)});
+  ASSERT_EQ(std::get<Waiting>(story.state.stage).why, Wait::CommitSettling);
+  SeenVolume other = the_volume("us-west-2c");
+  other.id = "vol-0other";
+  story.survey({other, copy}, {the_snapshot(SnapshotState::Completed)});
+  EXPECT_EQ(std::get<Waiting>(story.state.stage).why, Wait::CommitSettling);
+  SeenVolume promoted = the_copy(Role::State);
+  promoted.discoverable = true;
+  story.survey({other, promoted}, {});
+  EXPECT_EQ(std::get<Blocked>(story.state.stage).why, Block::TwoVolumes);
+}
+
 // Found by simulate, seed 300: EC2 still shows as attached what is being detached.
 TEST(Storage, AVolumeThatWeReleasedIsNotMountedAgainWhileItIsStillShownHere) {
   Story story;

@@ -30,6 +30,7 @@ void Simulation::start_agent(const InstanceId& id) {
 void Simulation::kill_agent(Host& host) {
   if (!host.agent.alive) return;
   say(host.id.view(), "agent is killed");
+  if (host.agent.state.facts.exit.surrender != decide::Surrender::None) ++killed_giving_up_;
   // Its child may have got as far as doing the work.
   lose_work(host);
   host.agent.alive = false;

@@ -271,8 +271,10 @@ void Simulation::judge_rest() {
   verdict_.outcome = std::string("given up: ") + reasons[static_cast<std::size_t>(surrender_)];
   judge_durable("given up");
   const std::uint64_t most = policy_.attempts_without_progress;
-  // What could not be written to the ledger before the instance was lost is tried once more.
-  const std::uint64_t slack = verdict_.instances;
+  // What could not be written to the ledger before the instance was lost is tried once more. Who
+  // gives up leaves a ledger for a person's fresh start: an agent that is killed before its fleet
+  // is at zero is followed by one that begins so.
+  const std::uint64_t slack = verdict_.instances + killed_giving_up_ * most;
   if (!in_bucket() && starts_in_vain_ > most * policy_.starts_per_attempt + slack) {
     broken("it was tried far too often");
   }

@@ -377,14 +377,14 @@ class Simulation {
   SnapshotId source_;                       // of the data; the user's
   std::map<std::string, VolumeId> copies_;  // by what was asked for
   std::int64_t durable_ = -1;               // the newest step that a trainer called durable
-  // Of trainers since the last durable checkpoint; and those that the ledger may have beside them.
-  std::uint64_t starts_in_vain_ = 0, starts_counted_ = 0;
+  // Of trainers since the last durable checkpoint; those that the ledger may have beside them; and
+  // agents that were killed after they gave up.
+  std::uint64_t starts_in_vain_ = 0, starts_counted_ = 0, killed_giving_up_ = 0;
   std::uint64_t ends_in_vain_ = 0;  // of trainers that failed, since then
   Duration instance_time_{0};       // of all instances together
-  Time git_back_;                   // until then git is out of reach
-  Time revision_back_;
-  std::set<VolumeId> strays_;     // users' volumes that are not the job's
-  std::set<VolumeId> namesakes_;  // of them, another job's of the same name
+  Time git_back_, revision_back_;   // until then git is out of reach, or the revision
+  std::set<VolumeId> strays_;       // users' volumes that are not the job's
+  std::set<VolumeId> namesakes_;    // of them, another job's of the same name
   std::set<SnapshotId> namesake_snapshots_;
   std::set<VolumeId> past_;  // deleted for their copies, and there again; of a former line
   std::set<SnapshotId> past_snapshots_;
