@@ -1,6 +1,7 @@
 #include "agent/decide/describe.hpp"
 
 #include "agent/decide/pace.hpp"
+#include "agent/decide/transitions.hpp"
 
 namespace spotter::decide {
 namespace {
@@ -192,9 +193,12 @@ std::string sentence(const CancellingFleet& stage, const Facts& facts, const Pol
   const std::string what = left + "cancelling the fleet " + facts.identity.fleet.id.str();
   return stage.failures == 0 ? what : what + " failed; it is tried until it succeeds";
 }
-std::string sentence(const ScalingToZero&, const Facts& facts, const Policy&) {
+std::string sentence(const ScalingToZero&, const Facts& facts, const Policy& policy) {
   if (!facts.identity.fleet_known)
     return "asking EC2 which fleet to scale to 0, until two minutes have shown that it is none";
+  if (leaves_gang_alone(facts, policy))
+    return "this instance ends, and the target capacity of " + facts.identity.fleet.id.str() +
+           " goes down by one: the others of the gang train on";
   return "setting the target capacity of " + facts.identity.fleet.id.str() +
          " to 0: nothing is cancelled, nothing deleted";
 }

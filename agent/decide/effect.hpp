@@ -83,6 +83,10 @@ struct ScaleFleetToZero {
 struct GiveBackInstance {  // the fleet starts another in its place
   InstanceId instance;
 };
+struct LeaveFleet {  // the instance ends, and its fleet has one place less: it starts no other
+  Fleet fleet;
+  InstanceId instance;
+};
 struct CompleteLifecycle {  // its Auto Scaling group, which takes it out, need not wait for us
   Fleet fleet;
   InstanceId instance;
@@ -167,11 +171,11 @@ using Command =
     std::variant<LookAtHost, ReadIdentity, ReadFleet, SurveyStorage, AttachVolume, DetachVolume,
                  ClaimVolume, CreateSnapshot, CreateVolume, MarkVerified, PromoteVolume, MarkDone,
                  MarkPrepared, WriteEpoch, DeleteVolume, DeleteSnapshot, CancelFleet,
-                 ScaleFleetToZero, GiveBackInstance, CompleteLifecycle, FindDevice, InspectDisk,
-                 MakeFilesystem, Mount, Unmount, PrepareShare, ReleaseShare, PrepareData,
-                 ReleaseData, ReadLedger, WriteLedger, SyncStorage, VerifyCheckpoints, AwaitGpus,
-                 FetchCode, FillVolume, StartTrainer, PaceTrainer, StopTrainer, KillTrainer,
-                 Abandon, Exit>;
+                 ScaleFleetToZero, GiveBackInstance, LeaveFleet, CompleteLifecycle, FindDevice,
+                 InspectDisk, MakeFilesystem, Mount, Unmount, PrepareShare, ReleaseShare,
+                 PrepareData, ReleaseData, ReadLedger, WriteLedger, SyncStorage, VerifyCheckpoints,
+                 AwaitGpus, FetchCode, FillVolume, StartTrainer, PaceTrainer, StopTrainer,
+                 KillTrainer, Abandon, Exit>;
 
 struct Effect {
   EffectId id;

@@ -27,9 +27,13 @@ Stage ask_cancel(Context& c, std::uint32_t failures) {
 }
 
 Stage ask_scale(Context& c, std::uint32_t failures) {
-  if (c.facts.identity.fleet_known)
-    c.ask(ScaleFleetToZero{c.facts.identity.fleet}, c.policy.ec2_call);
-  if (!c.facts.identity.fleet_known) ask_fleet(c);
+  const Facts::Identity& identity = c.facts.identity;
+  if (!identity.fleet_known)
+    ask_fleet(c);
+  else if (leaves_gang_alone(c.facts, c.policy))
+    c.ask(LeaveFleet{identity.fleet, identity.instance}, c.policy.ec2_call);
+  else
+    c.ask(ScaleFleetToZero{identity.fleet}, c.policy.ec2_call);
   return ScalingToZero{failures};
 }
 
@@ -100,6 +104,10 @@ Stage tidy_up(Context& c) {
 }
 
 Stage cancel_fleet(Context& c) { return has_fleet(c) ? ask_cancel(c, 0) : rest(c, end_of(c)); }
+
+bool leaves_gang_alone(const Facts& facts, const Policy& policy) {
+  return policy.gang && facts.exit.surrender == Surrender::BlockedTooLong;
+}
 
 Stage scale_to_zero(Context& c) { return has_fleet(c) ? ask_scale(c, 0) : rest(c, GaveUp{}); }
 

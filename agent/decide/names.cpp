@@ -81,6 +81,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Command>> kCommands =
     "cancel-fleet",
     "scale-fleet-to-zero",
     "give-back-instance",
+    "leave-fleet",
     "complete-lifecycle",
     "find-device",
     "inspect-disk",

@@ -42,6 +42,9 @@ struct Policy {
   // `spotter run`: AWS Batch, Slurm or a person starts the process again and owns the machines. The
   // process ends with the trainer or with a notice, and asks for no fleet and ends none.
   bool once = false;
+  // The fleet has other machines of the job's gang beside this one. Nobody but they know how they
+  // get on, so this one, blocked for too long, ends with its own place in the fleet alone.
+  bool gang = false;
   // `spotter prepare`: fills the volume, and starts no trainer (fill.cpp). Goes with `once`.
   bool fills = false;
   // Who may use the volume is an epoch's to say (epoch.hpp), and no bound is waited for.

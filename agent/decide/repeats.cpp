@@ -33,6 +33,7 @@ struct TargetOf {
   Target operator()(const CancelFleet&) const { return {}; }
   Target operator()(const ScaleFleetToZero&) const { return {}; }
   Target operator()(const GiveBackInstance&) const { return {}; }
+  Target operator()(const LeaveFleet&) const { return {}; }
   Target operator()(const CompleteLifecycle&) const { return {}; }
   Target operator()(const FindDevice&) const { return {}; }
   Target operator()(const InspectDisk&) const { return {}; }

@@ -172,7 +172,8 @@ Stage settle(Context&, After);                      // release.cpp: all is relea
 Stage tidy_up(Context&);                            // finish.cpp
 Stage cancel_fleet(Context&);                       // finish.cpp
 Stage scale_to_zero(Context&);                      // finish.cpp
-Stage rest(Context&, Stage last);                   // finish.cpp: unless asked to leave
+bool leaves_gang_alone(const Facts&, const Policy&);  // finish.cpp: its fleet is not scaled to 0
+Stage rest(Context&, Stage last);                     // finish.cpp: unless asked to leave
 Stage stop_trainer(Context&, After, InterruptionAction, Time deadline);  // stopping.cpp
 
 // --- identity.cpp ---

@@ -128,6 +128,7 @@ Fields on_failure_fields(Reader& reader, OnFailure& on_failure) {
   return {{"attempts_without_progress", optional,
            reader.scalar(on_failure.attempts_without_progress, attempts)},
           {"starts_per_attempt", optional, reader.scalar(on_failure.starts_per_attempt, attempts)},
+          {"blocked", optional, reader.scalar(on_failure.blocked, duration)},
           {"then", optional, reader.scalar(on_failure.then, give_up)}};
 }
 

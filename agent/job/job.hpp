@@ -201,7 +201,8 @@ enum class GiveUp : std::uint8_t { ScaleToZero, Hold, Cancel };
 
 struct OnFailure {
   int attempts_without_progress = 3;
-  int starts_per_attempt = 10;  // of the trainer, however they end
+  int starts_per_attempt = 10;               // of the trainer, however they end
+  Duration blocked = std::chrono::hours(1);  // so long a machine waits for a person
   GiveUp then = GiveUp::ScaleToZero;
 };
 

@@ -25,6 +25,7 @@ decide::Policy policy_of(const config::Job& job, bool once) {
   policy.attempts_without_progress =
       static_cast<std::uint32_t>(job.on_failure.attempts_without_progress);
   policy.starts_per_attempt = static_cast<std::uint32_t>(job.on_failure.starts_per_attempt);
+  policy.blocked_limit = job.on_failure.blocked;
   switch (job.on_failure.then) {
     case config::GiveUp::ScaleToZero:
       policy.then = decide::FailurePolicy::ScaleToZero;
@@ -42,6 +43,7 @@ decide::Policy policy_of(const config::Job& job, bool once) {
   // When a gang's process ends its record has counted rounds without a new checkpoint, however long
   // each of them took: ten minutes pass until a hang is seen.
   if (job.gang) policy.settled = Duration::max();
+  policy.gang = job.gang.has_value();
   policy.has_code = job.code.has_value();
   policy.data = static_cast<std::uint32_t>(job.storage.data.size());
   const bool all = job.trainer.gpus == config::all_gpus;

@@ -10,7 +10,6 @@
 namespace spotter::verbs {
 namespace {
 
-using std::chrono::milliseconds;
 using wire::Json;
 
 constexpr std::uint64_t longest_wait = 365ULL * 24 * 3600 * 1000;  // milliseconds
@@ -268,10 +267,10 @@ Wrong read(const Json& json, Count& count) {
   return wrong;
 }
 
-Wrong read(const Json& json, milliseconds& time) {
+Wrong read(const Json& json, std::chrono::milliseconds& time) {
   std::uint64_t read = 0;
   Wrong wrong = read_count(json, longest_wait, read);
-  if (wrong.empty()) time = milliseconds(read);
+  if (wrong.empty()) time = std::chrono::milliseconds(read);
   return wrong;
 }
 
@@ -324,7 +323,7 @@ template <class Value>
 Json shown(const Value& value) {
   return value;
 }
-Json shown(const milliseconds& time) { return time.count(); }
+Json shown(const std::chrono::milliseconds& time) { return time.count(); }
 Json shown(const wire::LedgerFile& file) { return Json::parse(wire::to_json(file)); }
 Json shown(const std::optional<std::uint64_t>& count) { return count ? Json(*count) : Json(); }
 Json shown(const Share& share) { return object_of(share); }

@@ -42,7 +42,7 @@ trainer:
   imds: allow
   result: result/weights.bin
 checkpoints: {directory: saved, files: "*.h5 *.pt"}
-on_failure: {attempts_without_progress: 5, starts_per_attempt: 20, then: hold}
+on_failure: {attempts_without_progress: 5, starts_per_attempt: 20, blocked: 8h, then: hold}
 limits: {hours: 72, dollars: 49.5}
 fleet: {kind: ec2-fleet, id: fleet-0123}
 )",
@@ -76,12 +76,11 @@ fleet: {kind: ec2-fleet, id: fleet-0123}
   EXPECT_EQ(job->checkpoints.files, "*.h5 *.pt");
   EXPECT_EQ(job->on_failure.attempts_without_progress, 5);
   EXPECT_EQ(job->on_failure.starts_per_attempt, 20);
+  EXPECT_EQ(job->on_failure.blocked, std::chrono::hours(8));
   EXPECT_EQ(job->on_failure.then, GiveUp::Hold);
   EXPECT_EQ(job->limits.hours, 72);
   EXPECT_EQ(job->limits.dollars, 49.5);
-  ASSERT_TRUE(job->fleet);
-  EXPECT_EQ(job->fleet->kind, FleetKind::Ec2Fleet);
-  EXPECT_EQ(job->fleet->id.view(), "fleet-0123");
+  EXPECT_EQ(job->fleet, (Fleet{FleetKind::Ec2Fleet, "fleet-0123"}));
 }
 
 TEST(Job, HasDefaults) {
@@ -98,10 +97,10 @@ TEST(Job, HasDefaults) {
   EXPECT_EQ(job->trainer.role, "");
   EXPECT_FALSE(job->trainer.imds_allowed);
   EXPECT_EQ(job->trainer.result, "");
-  EXPECT_EQ(job->checkpoints.directory, "checkpoints");
-  EXPECT_EQ(job->checkpoints.files, "");
+  EXPECT_EQ(job->checkpoints.directory + job->checkpoints.files, "checkpoints");
   EXPECT_EQ(job->on_failure.attempts_without_progress, 3);
   EXPECT_EQ(job->on_failure.starts_per_attempt, 10);
+  EXPECT_EQ(job->on_failure.blocked, std::chrono::hours(1));
   EXPECT_EQ(job->on_failure.then, GiveUp::ScaleToZero);
   EXPECT_FALSE(job->limits.hours);
   EXPECT_FALSE(job->fleet);

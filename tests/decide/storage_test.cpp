@@ -206,6 +206,32 @@ TEST(Storage, ACopyThatVanishesAgainAndAgainIsGivenUpInTheEnd) {
   EXPECT_EQ(story.state.facts.exit.surrender, Surrender::BlockedTooLong);
 }
 
+// What the others of a gang do it does not know: they may train.
+TEST(Storage, AGangsMachineThatStaysBlockedEndsWithItsPlaceAlone) {
+  Story story;
+  story.policy.gang = true;
+  story.policy.storage = StorageKind::Share;
+  story.boot();
+  while (story.state.facts.exit.surrender == Surrender::None) {
+    ASSERT_EQ(story.asked(), "prepare-share");
+    story.answer(EffectFailed{Failure::MountFailed});
+    ASSERT_EQ(story.stage(), "blocked");
+    story.wake();
+    if (story.asked() == "read-fleet")
+      story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
+  }
+  ASSERT_TRUE(story.did<LeaveFleet>()) << story.asked();
+  EXPECT_EQ(story.did<LeaveFleet>()->fleet.id, FleetId("sfr-1"));
+  EXPECT_EQ(story.did<LeaveFleet>()->instance, kMe);
+  const std::string words = describe(story.state, story.policy);
+  EXPECT_NE(words.find("goes down by one"), words.npos) << words;
+  story.answer(EffectFailed{Failure::Unavailable});
+  story.wake();
+  EXPECT_TRUE(story.did<LeaveFleet>());
+  story.answer(CallAccepted{});
+  EXPECT_EQ(story.stage(), "gave-up");
+}
+
 // Found by simulate, seed 2100075142: a snapshot of it was taken, and nobody ever removed that.
 TEST(Storage, AVolumeThatAPersonTagsWhileACommitSettlesIsNotTakenForTheJobs) {
   Story story;

@@ -48,6 +48,9 @@ class Cloud {
   // the fleet, which would choose itself, ends none of the others.
   Answer leave_fleet(Fleet fleet, InstanceId self, std::optional<std::uint32_t> needed,
                      Duration limit);
+  // The same, of a fleet whose other instances have work: its target becomes one less than it was
+  // at the first call, however often this is called.
+  Answer leave_with_place(Fleet fleet, InstanceId self, Duration limit);
   // --- cloud.cpp ---
   Answer attach(decide::AttachVolume effect, Duration limit);
   Answer detach(decide::DetachVolume effect, Duration limit);
@@ -80,7 +83,8 @@ class Cloud {
 
   AwsClient& aws_;
   const config::Job& job_;
-  std::unique_ptr<Fence> fence_;  // where the job has one
+  std::unique_ptr<Fence> fence_;              // where the job has one
+  std::optional<std::uint32_t> places_left_;  // see leave_with_place()
 };
 
 // Accepted, or the failure.

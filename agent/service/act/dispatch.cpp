@@ -87,6 +87,11 @@ struct Performer::Dispatch {
       return it.cloud_.leave_fleet({}, c.instance, std::nullopt, limit);
     });
   }
+  void operator()(const LeaveFleet& c) const {
+    at_aws([c](Performer& it, Duration limit) {
+      return it.cloud_.leave_with_place(c.fleet, c.instance, limit);
+    });
+  }
   void operator()(const CompleteLifecycle& c) const {
     at_aws([c](Performer& it, Duration limit) {
       return it.cloud_.complete_lifecycle(c.fleet, c.instance, limit);

@@ -342,6 +342,17 @@ Cloud::Answer Cloud::leave_fleet(Fleet fleet, InstanceId self, std::optional<std
   co_return accepted(result);
 }
 
+Cloud::Answer Cloud::leave_with_place(Fleet fleet, InstanceId self, Duration limit) {
+  if (!places_left_ && fleet.kind != FleetKind::AutoScalingGroup) {
+    auto asking = status_of(fleet, limit / 4);
+    const auto status = co_await std::move(asking);
+    if (!status) co_return as_failure(status.error());
+    places_left_ = static_cast<std::uint32_t>(std::max(0, status->target_capacity - 1));
+  }
+  auto leaving = leave_fleet(fleet, self, places_left_.value_or(0), limit / 4);
+  co_return co_await std::move(leaving);
+}
+
 Cloud::Answer Cloud::scale_one_to_zero(Fleet fleet, Duration limit) {
   if (fleet.kind == FleetKind::AutoScalingGroup) {
     auto scale = set_capacity_of_group(fleet, limit);

@@ -60,7 +60,7 @@ class Local {
   // What of the job's storage is mounted here; no more is filled in.
   asio::awaitable<Result<decide::HostLooked, decide::EffectFailed>> mounted(Duration limit);
   // Is there a file at `path`? Asked again and again within `limit`. What cannot be looked at is
-  // not absent: EffectFailed. When that goes on for Policy::blocked_limit: no.
+  // not absent: EffectFailed. When that goes on for on_failure.blocked: no.
   asio::awaitable<Result<bool, decide::EffectFailed>> is_there(std::string path, Duration limit);
   // What the trainer wrote to its log is kept on the share; if that fails, the next time.
   asio::awaitable<void> keep_log(Duration limit);

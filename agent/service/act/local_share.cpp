@@ -101,8 +101,7 @@ asio::awaitable<Result<bool, decide::EffectFailed>> Local::is_there(std::string 
       unknown_since_ = Clock::now();
       spdlog::warn("whether there is {} is not known yet: {}", path, work.failed->detail.view());
     }
-    const bool too_long =
-        work.failed && Clock::now() - *unknown_since_ >= decide::Policy().blocked_limit;
+    const bool too_long = work.failed && Clock::now() - *unknown_since_ >= job_.on_failure.blocked;
     if (!work.failed || too_long) {
       unknown_since_.reset();
       co_return !too_long && work.answer.value("there", false);

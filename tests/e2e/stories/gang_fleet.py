@@ -43,6 +43,7 @@ class GangFleet(launched.Launched, gangs.Journal):
         self.hangs = self.world.workplace / "hangs"
         self.stall = {}
         self.near = {}
+        self.failure = {}
 
     def words(self):
         return json.dumps(self.record()) + "\n" + self.world.logs(60)
@@ -61,6 +62,7 @@ class GangFleet(launched.Launched, gangs.Journal):
             storage={"folder": {"path": str(self.folder)}},
             gang={"size": self.size, "min": 1, "at": "s3://gangs/all", "lease": "20s",
                   **self.stall},
+            on_failure=self.failure,
             launch={"type": self.kind, "image": "resolve:ssm:/aws/service/debian/12",
                     "instance_types": ["g5.xlarge"], "zones": self.world.zones,
                     "profile": "spotter-role", **self.near})) + "\n"
@@ -158,6 +160,24 @@ class GangFleet(launched.Launched, gangs.Journal):
             os.kill(pid, signal.SIGKILL)
         self.wait_console(bad, f"giving back {bad}", 60)
         self.assert_replaced(bad, others)
+
+    def test_one_that_stays_blocked_ends_with_its_place_and_the_others_train_on(self):
+        self.failure = {"blocked": "1s"}
+        gone, *others = self.go()
+        self.wait_ranks(3, 0)
+        self.wait_step(8)
+        away = self.repository.rename(self.repository.with_name("away"))
+        self.world.interrupt(gone, 15)
+        last, = self._wait("another instance", lambda: set(self.running()) - {gone, *others}, 90)
+        self.wait_console(last, f"the target capacity of {self.fleet} goes down by one", 120)
+        self._wait("it to be gone", lambda: set(self.running()) == set(others), 60)
+        went = time.time()
+        self.assertEqual(self.listed()[self.job_name]["fleets"][0]["target"], 2)
+        away.rename(self.repository)
+        self.wait_ranks(2, went - 60)
+        self.gate.touch()
+        self.assert_done()
+        self.assertEqual(set(self.running()), set())
 
     def placed(self):
         return {one.text("placement/groupName") for one in self.ec2.instances()
