@@ -97,8 +97,6 @@ Next on(const FetchingCode&, const EffectFailed& failed, Context& c) {
 
 Next on(const StartingTrainer&, const TrainerStarted&, Context& c) {
   Facts::Trainer& trainer = c.facts.trainer;
-  c.facts.trouble.left_since = kNever;
-  c.facts.exit.unfit = false;
   trainer = {.running = true, .started_at = c.now, .advised_interval = trainer.advised_interval};
   c.facts.exit.hinders_gang = false;  // said of the one before
   return train(c);

@@ -42,8 +42,8 @@ struct Policy {
   // `spotter run`: AWS Batch, Slurm or a person starts the process again and owns the machines. The
   // process ends with the trainer or with a notice, and asks for no fleet and ends none.
   bool once = false;
-  // The fleet has other machines of the job's gang beside this one. Nobody but they know how they
-  // get on, so this one, blocked for too long, ends with its own place in the fleet alone.
+  // The fleet has other machines of the job's gang, and they may train without this one. Nobody but
+  // they know how they get on: blocked for too long, it ends with its own place in the fleet alone.
   bool gang = false;
   // `spotter prepare`: fills the volume, and starts no trainer (fill.cpp). Goes with `once`.
   bool fills = false;

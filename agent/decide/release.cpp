@@ -298,6 +298,7 @@ Next on(const ClosingLedger& stage, const EffectFailed& failed, Context& c) {
   const bool must_count = stage.then == After::GiveBack && !c.facts.exit.hinders_gang;
   if (must_count && !c.facts.exit.notice && !c.facts.exit.leave) {
     c.facts.trouble.blocked += c.policy.await_gpus;
+    c.facts.exit.unfit = false;  // what is not written was not counted
     return block(c, Block::MountFailed, failed.detail);
   }
   return on(stage, LedgerWritten{}, c);

@@ -94,6 +94,8 @@ Training tidying_later(Training stage, bool clean, Context& c) {
 
 Stage train(Context& c) {
   c.facts.trouble.blocked = {};
+  c.facts.trouble.left_since = kNever;
+  c.facts.exit.unfit = false;
   c.facts.trainer.reported_at = c.now;
   if (c.facts.progress.counted_until == kNever) c.facts.progress.counted_until = c.now;
   if (c.facts.exit.notice) {
@@ -356,6 +358,7 @@ void learn_ledger(Context& c, const LedgerRead& read) {
   const std::int64_t newest =
       std::max(c.facts.progress.ledger.newest_step, read.ledger.newest_step);
   c.facts.progress.ledger = read.ledger;
+  if (newest > read.ledger.newest_step) reset_failures(c);
   c.facts.progress.ledger.newest_step = newest;
   if (c.facts.trainer.step >= 0) c.facts.progress.ledger.reached = c.facts.trainer.step;
   c.facts.progress.ledger_known = true;

@@ -281,26 +281,40 @@ Result<std::vector<std::string>, std::error_code> Beneath::names() const {
 }
 
 std::vector<std::string> Beneath::matching(const std::string& pattern, std::size_t limit) const {
+  std::vector<std::string> paths;
+  match(pattern, "", limit, paths);
+  return paths;
+}
+
+// `left`: so many names more are looked at.
+void Beneath::match(const std::string& pattern, const std::string& above, std::size_t& left,
+                    std::vector<std::string>& paths) const {
   const auto slash = pattern.find('/');
   const std::string first = pattern.substr(0, slash);
+  const std::string rest = slash == pattern.npos ? "" : pattern.substr(slash + 1);
+  if (first.empty() || first == ".") {
+    if (!rest.empty()) match(rest, above, left, paths);
+    return;
+  }
   std::vector<std::string> names;
-  if (first.find_first_of("*?[") == first.npos) {
-    if (!first.empty()) names.push_back(first);
-  } else {
+  const auto take = [&](const std::string& name) {
+    if (left == 0) return false;
+    --left;
+    names.push_back(name);
+    return true;
+  };
+  if (first.find_first_of("*?[") == first.npos)
+    take(first);
+  else
     (void)each_name([&](const std::string& name) {
-      if (::fnmatch(first.c_str(), name.c_str(), FNM_PERIOD) == 0) names.push_back(name);
-      return names.size() < limit;
+      return ::fnmatch(first.c_str(), name.c_str(), FNM_PERIOD) != 0 || take(name);
     });
-  }
-  if (slash == pattern.npos) return names;
-  std::vector<std::string> paths;
   for (const std::string& name : names) {
-    const auto inner = folder(name);
-    if (!inner) continue;
-    for (const std::string& below : inner->matching(pattern.substr(slash + 1), limit))
-      if (paths.size() < limit) paths.push_back(name + "/" + below);
+    if (rest.empty())
+      paths.push_back(above + name);
+    else if (const auto inner = folder(name))
+      inner->match(rest, above + name + "/", left, paths);
   }
-  return paths;
 }
 
 bool Beneath::may_change() const {

@@ -68,8 +68,8 @@ class Beneath {
       const std::function<bool(const std::string&)>& take) const;
   Result<std::vector<std::string>, std::error_code> names() const;  // sorted
 
-  // The paths, relative to the directory, that `pattern` names (glob(7); FNM_PERIOD), at most
-  // `limit` of them; without a wildcard in it the path itself, be it there or not.
+  // The paths, relative to the directory, that `pattern` names (glob(7); FNM_PERIOD); at most
+  // `limit` names are looked at. A last component without a wildcard need not be there.
   std::vector<std::string> matching(const std::string& pattern, std::size_t limit) const;
 
   // With the present rights (effective ids): may names be made and removed in the directory?
@@ -80,6 +80,8 @@ class Beneath {
   Result<void, std::error_code> change_mode(mode_t mode) const;
 
  private:
+  void match(const std::string& pattern, const std::string& above, std::size_t& left,
+             std::vector<std::string>& paths) const;
   Beneath(Descriptor directory, std::filesystem::path path)
       : directory_(std::move(directory)), path_(std::move(path)) {}
 

@@ -43,7 +43,7 @@ decide::Policy policy_of(const config::Job& job, bool once) {
   // When a gang's process ends its record has counted rounds without a new checkpoint, however long
   // each of them took: ten minutes pass until a hang is seen.
   if (job.gang) policy.settled = Duration::max();
-  policy.gang = job.gang.has_value();
+  policy.gang = job.gang && job.gang->min < job.gang->size;
   policy.has_code = job.code.has_value();
   policy.data = static_cast<std::uint32_t>(job.storage.data.size());
   const bool all = job.trainer.gpus == config::all_gpus;

@@ -152,7 +152,8 @@ std::vector<std::string> kept_roots(const Home& home, const io::Beneath& folder)
       return log == root || log.starts_with(root + "/");
     };
     const bool apart = !is_left_alone(log.substr(0, log.find('/'))) && !has_it(home.checkpoints);
-    if (apart && std::ranges::none_of(roots, has_it)) roots.push_back(log);
+    if (!apart || std::ranges::any_of(roots, has_it)) continue;
+    if (folder.file(log, O_RDONLY)) roots.push_back(log);  // nothing fails for want of a log
   }
   return roots;
 }

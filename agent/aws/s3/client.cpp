@@ -24,7 +24,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds longest_pause{5'000};
 constexpr int throttled_factor = 8;  // S3 takes longer to make room than to get well
-constexpr int most_corrections = 4;  // of a call's region, keys and clock
+constexpr int most_corrections =
+    4;  // of a call: its region, keys and clock, and answers to another
 // A small body is hashed; of a large one over TLS the hash says nothing that TLS does not.
 constexpr std::size_t hashed_body = 1U << 20;
 
@@ -277,6 +278,9 @@ void Client::Calls::ended(CallId id, Taken taken) {
   if (!taken.objection.empty() || taken.too_long) {
     if (taken.too_long) failure.message = "the answer is longer than what was asked for";
     failure.kind = call.changed ? Failure::Kind::Changed : Failure::Kind::Refused;
+    // It may be what the server sent too much before, on a connection that is closed now.
+    if (!call.changed && ++call.corrections <= most_corrections)
+      return try_again(call, settings_.shortest_pause, std::move(failure));
     finish(call, tl::unexpected(std::move(failure)));
   } else if (taken.code == CURLE_OK) {
     answered(call, std::move(taken.answer));

@@ -314,6 +314,7 @@ Cloud::Answer Cloud::lower_target(Fleet fleet, std::uint32_t needed, Duration li
   const auto status = co_await std::move(asking);
   const bool asks_again = !status && !is_final(status.error());
   if (asks_again) co_return as_failure(status.error());  // it may ask for on-demand instances
+  if (status && status->target_capacity <= most) co_return decide::CallAccepted{};  // somebody did
   const int on_demand = status ? std::min(most, status->on_demand) : 0;
   if (fleet.kind == FleetKind::Ec2Fleet) {
     auto call = aws_.call(wire::ModifyFleet{fleet.id, most, on_demand, false}, limit / 2);
@@ -346,6 +347,10 @@ Cloud::Answer Cloud::leave_with_place(Fleet fleet, InstanceId self, Duration lim
   if (!places_left_ && fleet.kind != FleetKind::AutoScalingGroup) {
     auto asking = status_of(fleet, limit / 4);
     const auto status = co_await std::move(asking);
+    if (!status && is_final(status.error())) {  // it is not there: it starts no other
+      auto leaving = leave_fleet(fleet, self, std::nullopt, limit / 4);
+      co_return co_await std::move(leaving);
+    }
     if (!status) co_return as_failure(status.error());
     places_left_ = static_cast<std::uint32_t>(std::max(0, status->target_capacity - 1));
   }
