@@ -5,6 +5,7 @@
 
 #include "agent/aws/formats/ec2_words.hpp"
 #include "agent/aws/formats/tags.hpp"
+#include "agent/decide/policy.hpp"
 #include "agent/service/act/cloud.hpp"
 
 namespace spotter::act {
