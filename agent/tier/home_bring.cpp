@@ -17,7 +17,6 @@
 namespace spotter::tier {
 namespace {
 
-constexpr const char* code_folder = "code";
 constexpr std::size_t brought_piece = 8U << 20;
 constexpr std::uint64_t most_bytes_brought_at_once = std::uint64_t{1} << 30;
 constexpr std::size_t most_brought_at_once = 256;

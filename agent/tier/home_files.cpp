@@ -137,7 +137,7 @@ std::optional<nlohmann::json> any_mark(const io::Beneath& folder) {
 }  // namespace
 
 bool is_left_alone(const std::string& name) {
-  return name == "code" || name == "cache" || name == own_folder || name == fetching ||
+  return name == code_folder || name == "cache" || name == own_folder || name == fetching ||
          name.starts_with(left_behind);
 }
 

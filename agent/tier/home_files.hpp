@@ -35,6 +35,7 @@ struct Inventory {
   std::vector<Wanted> others;
 };
 
+inline constexpr const char* code_folder = "code";
 // Names in the home that only these processes use: what has not its own yet; a number follows.
 inline constexpr const char* fetching = ".spotter-home";
 inline constexpr std::string_view left_behind = ".spotter-left-";

@@ -97,7 +97,8 @@ TEST(Job, HasDefaults) {
   EXPECT_EQ(job->trainer.role, "");
   EXPECT_FALSE(job->trainer.imds_allowed);
   EXPECT_EQ(job->trainer.result, "");
-  EXPECT_EQ(job->checkpoints.directory + job->checkpoints.files, "checkpoints");
+  EXPECT_EQ(job->checkpoints.directory, "checkpoints");
+  EXPECT_EQ(job->checkpoints.files, "");
   EXPECT_EQ(job->on_failure.attempts_without_progress, 3);
   EXPECT_EQ(job->on_failure.starts_per_attempt, 10);
   EXPECT_EQ(job->on_failure.blocked, std::chrono::hours(1));

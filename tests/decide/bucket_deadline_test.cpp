@@ -121,11 +121,7 @@ TEST(Bucket, OfAWithdrawnNoticeGetsItsCheckpointBeforeItIsReleased) {
 // is kept that is not known.
 TEST(Bucket, WhoseLedgerIsUnknownReadsItWhileTheTrainerEnds) {
   BucketStory story;
-  story.sense(Started{});
-  HostLooked seen;
-  seen.share = true;
-  seen.trainer = HostLooked::Trainer::Running;
-  story.answer(seen);
+  story.adopt_on_share();
   story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
   story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
   story.answer(EffectFailed{Failure::Busy});

@@ -298,11 +298,7 @@ TEST(Once, EndsWithANoticeAndWithAFailure) {
 
 TEST(Share, AnAgentThatComesBackAdoptsTheTrainerOnItsShare) {
   ShareStory story;
-  story.sense(Started{});
-  HostLooked seen;
-  seen.share = true;
-  seen.trainer = HostLooked::Trainer::Running;
-  story.answer(seen);
+  story.adopt_on_share();
   story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
   story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0, 2});
   story.answer(LedgerRead{});

@@ -48,6 +48,14 @@ void Story::adopt() {
   answer(seen);
 }
 
+void Story::adopt_on_share() {
+  sense(Started{});
+  HostLooked seen;
+  seen.share = true;
+  seen.trainer = HostLooked::Trainer::Running;
+  answer(seen);
+}
+
 void Story::watch_adopted(Happening ledger, Fleet fleet) {
   adopt();
   answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});

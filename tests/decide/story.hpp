@@ -46,8 +46,9 @@ class Story {
   void take(Event event);
 
   // --- chapters ---
-  void adopt();  // a trainer of an earlier session runs on the volume
-  // ... and is watched, after its ledger was read, or was not: EffectFailed.
+  void adopt();           // a trainer of an earlier session runs on the volume
+  void adopt_on_share();  // the same on a share, or in a home
+  // The first is watched, after its ledger was read, or was not: EffectFailed.
   void watch_adopted(Happening ledger = LedgerRead{},
                      Fleet fleet = {FleetKind::SpotFleet, "sfr-1"});
   void find_finished();                 // one ended well meanwhile, on a share or in a home

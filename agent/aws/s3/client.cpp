@@ -24,8 +24,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds longest_pause{5'000};
 constexpr int throttled_factor = 8;  // S3 takes longer to make room than to get well
-constexpr int most_corrections =
-    4;  // of a call: its region, keys and clock, and answers to another
+// Of a call: its region, keys and clock, and answers that were to another.
+constexpr int most_corrections = 4;
 // A small body is hashed; of a large one over TLS the hash says nothing that TLS does not.
 constexpr std::size_t hashed_body = 1U << 20;
 
