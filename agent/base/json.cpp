@@ -20,6 +20,10 @@ Result<Json> parse_json(std::string_view text) {
   return value;
 }
 
+std::string json_text(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 Result<Json> parse_json_object(std::string_view text) {
   auto value = parse_json(text);
   if (value && !value->is_object()) return failure("not a JSON object");

@@ -14,6 +14,7 @@
 
 #include "agent/aws/s3/objects.hpp"
 #include "agent/data/clients.hpp"
+#include "agent/data/fetched.hpp"
 #include "agent/data/fifo.hpp"
 #include "agent/data/partial.hpp"
 #include "agent/data/wanted.hpp"
@@ -26,7 +27,6 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 // Makes data durable and records it after so many bytes, or so much time.
-constexpr std::uint64_t bytes_at_risk = 64U << 20;
 constexpr std::chrono::seconds time_at_risk{1};
 constexpr std::chrono::milliseconds turn_at_most{100};
 

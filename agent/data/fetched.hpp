@@ -16,6 +16,9 @@
 
 namespace spotter::data {
 
+// After so many bytes of a file they are made durable and recorded.
+inline constexpr std::uint64_t bytes_at_risk = 64U << 20;
+
 class Fetched {
  public:
   struct File {

@@ -24,7 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint64_t bytes_at_risk = 64U << 20;  // after so many it is made durable and recorded
 constexpr long most_redirects = 10;
 constexpr std::chrono::seconds connect_limit{15};
 constexpr std::chrono::milliseconds pause{500};  // before a try; doubled up to 8 s

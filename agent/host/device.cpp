@@ -38,14 +38,6 @@ bool is_device(const fs::path& path) {
   return ::stat(path.c_str(), &status) == 0 && (S_ISBLK(status.st_mode) || S_ISDIR(status.st_mode));
 }
 
-std::string attribute(const fs::path& path) {
-  auto text = io::read_file(path, attribute_limit).value_or("");
-  const auto padding = [](unsigned char c) { return std::isspace(c) || c == '\0'; };
-  while (!text.empty() && padding(static_cast<unsigned char>(text.back()))) text.pop_back();
-  text.erase(text.begin(), std::find_if_not(text.begin(), text.end(), padding));
-  return text;
-}
-
 // nvme1n1 but not nvme1n1p1; sysfs lists only whole disks here, yet a name is cheap to check.
 std::vector<fs::path> nvme_disks(const fs::path& sysfs) {
   std::vector<fs::path> disks;
@@ -63,7 +55,7 @@ std::vector<fs::path> nvme_disks(const fs::path& sysfs) {
 
 // A stale by-id link (udev is behind) is caught by the serial of the disk that it leads to.
 bool serial_contradicts(const fs::path& device, const std::string& serial, const fs::path& sysfs) {
-  const auto stated = attribute(sysfs / "block" / device.filename() / "device" / "serial");
+  const auto stated = attribute_in_sysfs(sysfs / "block" / device.filename() / "device" / "serial");
   if (stated.empty() || device.filename().string().rfind("nvme", 0) != 0) return false;
   return stated != serial && stated != "vol-" + serial.substr(3);
 }
@@ -80,7 +72,7 @@ std::optional<fs::path> by_id(const Machine& machine, const std::string& serial)
 
 std::optional<fs::path> by_serial(const Machine& machine, const std::string& serial) {
   for (const auto& disk : nvme_disks(machine.sysfs)) {
-    const auto stated = attribute(disk / "device" / "serial");
+    const auto stated = attribute_in_sysfs(disk / "device" / "serial");
     if (stated != serial && stated != "vol-" + serial.substr(3)) continue;
     const auto device = machine.devices / disk.filename();
     if (is_device(device)) return device;
@@ -92,7 +84,7 @@ std::optional<fs::path> by_serial(const Machine& machine, const std::string& ser
 bool names_mean_something(const fs::path& sysfs) {
   const auto disks = nvme_disks(sysfs);
   return std::none_of(disks.begin(), disks.end(), [](const fs::path& disk) {
-    return attribute(disk / "device" / "model") == ebs_model;
+    return attribute_in_sysfs(disk / "device" / "model") == ebs_model;
   });
 }
 
@@ -114,9 +106,17 @@ std::optional<fs::path> by_hint(const Machine& machine, const std::string& hint)
 
 }  // namespace
 
+std::string attribute_in_sysfs(const fs::path& path) {
+  auto text = io::read_file(path, attribute_limit).value_or("");
+  const auto padding = [](unsigned char c) { return std::isspace(c) || c == '\0'; };
+  while (!text.empty() && padding(static_cast<unsigned char>(text.back()))) text.pop_back();
+  text.erase(text.begin(), std::find_if_not(text.begin(), text.end(), padding));
+  return text;
+}
+
 bool is_ec2(const Machine& machine) {
-  return attribute(machine.sysfs / "class/dmi/id/sys_vendor") == "Amazon EC2" ||
-         attribute(machine.sysfs / "hypervisor/uuid").starts_with("ec2");
+  return attribute_in_sysfs(machine.sysfs / "class/dmi/id/sys_vendor") == "Amazon EC2" ||
+         attribute_in_sysfs(machine.sysfs / "hypervisor/uuid").starts_with("ec2");
 }
 
 Result<fs::path> find_device(const verbs::FindDevice& asked, const Machine& machine) {
@@ -140,7 +140,7 @@ std::string volume_of(const fs::path& device, const fs::path& devices, const fs:
   std::error_code error;
   const auto wanted = fs::canonical(device, error);
   if (error) return {};
-  auto serial = attribute(sysfs / "block" / wanted.filename() / "device" / "serial");
+  auto serial = attribute_in_sysfs(sysfs / "block" / wanted.filename() / "device" / "serial");
   for (fs::directory_iterator at(devices / "disk" / "by-id", error), end;
        !error && at != end && serial.rfind("vol", 0) != 0; at.increment(error)) {
     const auto name = at->path().filename().string();

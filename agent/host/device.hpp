@@ -23,4 +23,7 @@ std::string volume_of(const std::filesystem::path& device,
                       const std::filesystem::path& devices = "/dev",
                       const std::filesystem::path& sysfs = "/sys");
 
+// A file of sysfs without the blanks and NULs around its text; empty when it cannot be read.
+std::string attribute_in_sysfs(const std::filesystem::path& path);
+
 }  // namespace spotter::act::host

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "agent/host/device.hpp"
 #include "agent/host/inspect.hpp"
 #include "agent/host/mounts.hpp"
 #include "agent/host/tool.hpp"
@@ -24,12 +25,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* model = "Amazon EC2 NVMe Instance Storage";
 constexpr const char* label = "spottercache";  // XFS has room for 12 letters
-
-std::string attribute(const fs::path& path) {
-  auto text = io::read_file(path, 4096).value_or("");
-  text.erase(text.find_last_not_of(" \n\0") + 1);
-  return text;
-}
 
 // Which one it has now. Every image has one of the two.
 Result<std::string> give_filesystem(const fs::path& disk) {
@@ -91,10 +86,10 @@ std::vector<fs::path> instance_store_disks(const fs::path& devices, const fs::pa
   for (fs::directory_iterator at(sysfs / "block", error), end; !error && at != end;
        at.increment(error)) {
     const fs::path device = devices / at->path().filename();
-    if (attribute(at->path() / "device/model") != model) continue;
+    if (attribute_in_sysfs(at->path() / "device/model") != model) continue;
     std::error_code absent;
     if (!fs::is_block_file(device, absent)) continue;
-    const std::string sectors = attribute(at->path() / "size");
+    const std::string sectors = attribute_in_sysfs(at->path() / "size");
     found.emplace_back(std::strtoull(sectors.c_str(), nullptr, 10), device);
   }
   std::ranges::sort(found, [](const auto& one, const auto& other) {

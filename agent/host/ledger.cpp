@@ -9,7 +9,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t ledger_limit = 64U << 10;
 constexpr const char* ledger_name = "ledger.json";
 
 Result<LedgerRead> set_aside(const io::Beneath& own) {

@@ -9,6 +9,8 @@
 
 namespace spotter::act::host {
 
+inline constexpr std::size_t ledger_limit = 64U << 10;  // bytes of the file
+
 struct LedgerRead {
   wire::LedgerFile file;
   std::string warning;  // not empty: the file was damaged, and where it was moved

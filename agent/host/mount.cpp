@@ -79,7 +79,7 @@ Result<void> repair_ext4(const fs::path& device) {
                                         last_words(*result) + "; run e2fsck on it by hand");
 }
 
-tl::unexpected<Error> mount_failure(int error, const Disk& disk) {
+tl::unexpected<Error> disk_failure(int error, const Disk& disk) {
   const auto device = disk.device.string();
   const auto what = "cannot mount " + device + " on " + disk.mount_point.string();
   switch (error) {
@@ -122,7 +122,7 @@ Result<void> make_writable(const Disk& disk, const MountEntry& there) {
   if (disk.read_only || !there.read_only) return {};
   if (::mount(nullptr, disk.mount_point.c_str(), nullptr, MS_REMOUNT | flags_of(disk),
               options_of(disk)) != 0) {
-    return mount_failure(errno, disk);
+    return disk_failure(errno, disk);
   }
   return {};
 }
@@ -159,7 +159,7 @@ Result<void> attach(const Disk& disk) {
   }
   if (::mount(disk.device.c_str(), disk.mount_point.c_str(), disk.filesystem.c_str(),
               flags_of(disk), options_of(disk)) != 0) {
-    return mount_failure(errno, disk);
+    return disk_failure(errno, disk);
   }
   return {};
 }

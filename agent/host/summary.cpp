@@ -15,7 +15,6 @@ namespace fs = std::filesystem;
 
 using sweep::Summary;
 
-constexpr std::size_t ledger_limit = 64U << 10;
 // The ledger is written each minute; a clock of another machine may be a little off.
 constexpr std::chrono::minutes ledger_is_young{5};
 
@@ -41,7 +40,7 @@ Result<std::optional<Reading>> ledger_of(const fs::path& home) {
   return Reading{file.value_or(wire::LedgerFile()), young};
 }
 
-bool is_there(const fs::path& path) {
+bool has_file(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error);
 }
@@ -82,7 +81,7 @@ std::string model_in(const fs::path& folder, const fs::path& home) {
 
 Summary::State state_of(const std::optional<Reading>& reading, const fs::path& folder,
                         const fs::path& home) {
-  if (is_there(folder / "DONE") || is_there(home / "DONE")) return Summary::State::Done;
+  if (has_file(folder / "DONE") || has_file(home / "DONE")) return Summary::State::Done;
   if (reading && reading->file.ledger.done) return Summary::State::Done;  // of a volume, a bucket
   if (!reading) return Summary::State::Waiting;
   if (reading->file.ledger.running && reading->young) return Summary::State::Running;

@@ -86,16 +86,16 @@ void read_one(Reader& reader, const Node& key, const Node& value, const std::str
 }
 
 // The same text as JSON, except that numbers stay texts.
-Json json_of(const Node& node) {
+Json json_of_texts(const Node& node) {
   if (node.kind == Node::Kind::Text) return node.text;
   Json json;
   if (node.kind == Node::Kind::List) {
     json = Json::array();
-    for (const Node& each : node.items) json.push_back(json_of(each));
+    for (const Node& each : node.items) json.push_back(json_of_texts(each));
   } else if (node.kind == Node::Kind::Map) {
     json = Json::object();
     for (std::size_t i = 0; i < node.keys.size(); ++i)
-      json[node.keys[i].text] = json_of(node.items[i]);
+      json[node.keys[i].text] = json_of_texts(node.items[i]);
   }
   return json;
 }
@@ -113,7 +113,7 @@ Reader::Take channels(Reader& reader, Channels& channels) {
         reader.problem(node, path, "channels have names: {train: s3://bucket/prefix}");
     } else if (node.kind == Node::Kind::List) {
       auto read = wire::parse_input_data_config(
-          json_of(node).dump(-1, ' ', false, Json::error_handler_t::replace));
+          json_of_texts(node).dump(-1, ' ', false, Json::error_handler_t::replace));
       if (!read) return reader.problem(node, path, read.error().message);
       channels.all = std::move(*read);
     } else {

@@ -54,11 +54,11 @@ Result<std::string> parse_instance_type(std::string_view text) {
   return failure(in_quotes(text) + " is no instance type, such as g5.xlarge");
 }
 
-Result<std::string> parse_role(std::string_view text) {
+Result<std::string> parse_role_arn(std::string_view text) {
   if (text.starts_with("arn:") && text.find(":role/") != text.npos) return std::string(text);
   return failure(in_quotes(text) + " is no role's ARN: arn:aws:iam::ACCOUNT:role/NAME");
 }
-const Scalar<std::string> role{"a role's ARN", parse_role};
+const Scalar<std::string> role{"a role's ARN", parse_role_arn};
 
 Result<std::string> parse_price(std::string_view text) {
   const auto number = positive_number.parse(text);

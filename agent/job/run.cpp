@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Problems = std::vector<config::Problem>;
 
-tl::unexpected<Problems> problem(const std::string& message) {
+tl::unexpected<Problems> refused(const std::string& message) {
   return tl::unexpected(Problems{{0, 0, message}});
 }
 
@@ -48,16 +48,16 @@ Result<config::Job, std::vector<config::Problem>> storage_in(
   auto job = config::parse_job(
       "job: run\nstorage: {s3: " + nlohmann::json(url).dump() + "}\ntrainer: {command: x}\n",
       environment);
-  if (!job) return problem("--storage: " + job.error().front().message);
+  if (!job) return refused("--storage: " + job.error().front().message);
   return job;
 }
 
 Result<config::Job, std::vector<config::Problem>> described(
     const RunRequest& request, const config::Environment& environment) {
   if (!request.job_file.empty()) return config::load_job(request.job_file, environment);
-  if (request.command.empty()) return problem("give a command after --, or --job FILE");
+  if (request.command.empty()) return refused("give a command after --, or --job FILE");
   if (request.storage.empty())
-    return problem("give --storage FOLDER or s3://bucket/prefix, or --job FILE");
+    return refused("give --storage FOLDER or s3://bucket/prefix, or --job FILE");
   // The defaults of job.yaml; a failing command is not tried again.
   return config::parse_job(
       "job: run\nstorage: {folder: {path: /}}\ntrainer: {command: x}\n"
@@ -80,11 +80,11 @@ Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& reque
   if (!job) return job;
   if (!request.command.empty()) {
     auto words = filled(request.command, *job);
-    if (!words) return problem(words.error().message);
+    if (!words) return refused(words.error().message);
     job->trainer.command = "exec " + in_quotes(*words);
   }
   if (!request.member.empty() && !job->gang)
-    return problem("--gang is for a job with `gang:`, which says how many machines it has");
+    return refused("--gang is for a job with `gang:`, which says how many machines it has");
   if (job->gang) config::join_gang(*job, request.member.empty() ? host_name() : request.member);
   job->trainer.inherits = true;
   // A login shell sets a PATH of its own; the trainer starts in the current folder, unless its code
@@ -105,16 +105,16 @@ Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& reque
     std::error_code error;
     const fs::path folder = fs::absolute(request.storage, error).lexically_normal();
     auto path = config::folder_path.parse(folder.string());
-    if (!path) return problem("--storage: " + path.error().message);
+    if (!path) return refused("--storage: " + path.error().message);
     job->storage.share.emplace().mount = *path;
   }
   if (!request.name.empty()) {
     const auto name = config::job_name.parse(request.name);
-    if (!name) return problem("--name: " + name.error().message);
+    if (!name) return refused("--name: " + name.error().message);
     job->name = *name;
   }
   if (!job->storage.share) {
-    return problem(
+    return refused(
         "storage.ebs is for `spotter agent`, on an instance that can attach a volume: give "
         "--storage FOLDER or --storage s3://bucket/prefix");
   }

@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kLettersAndDigits =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
-bool only(std::string_view text, const std::string& also) {
+bool only_letters_digits(std::string_view text, const std::string& also) {
   return text.find_first_not_of(std::string(kLettersAndDigits) + also) == text.npos;
 }
 
@@ -33,7 +33,8 @@ Result<std::string> parse_folder_path(std::string_view text) {
 
 Result<std::string> parse_host_name(std::string_view text) {
   // An IPv6 address is in brackets, as mount.nfs and ssh expect it.
-  const bool good = !text.empty() && text.size() <= 255 && text[0] != '-' && only(text, ".-_:[]");
+  const bool good =
+      !text.empty() && text.size() <= 255 && text[0] != '-' && only_letters_digits(text, ".-_:[]");
   if (good) return std::string(text);
   return failure(in_quotes(text) + " is not a host's name or address");
 }
@@ -43,7 +44,7 @@ bool is_named(std::string_view option, std::string_view name) {
 }
 
 Result<std::string> parse_mount_options(std::string_view text) {
-  if (text.empty() || !only(text, ",=._:/@%+-[]"))
+  if (text.empty() || !only_letters_digits(text, ",=._:/@%+-[]"))
     return failure(in_quotes(text) + " is not a list of options such as ro,timeo=600");
   for (std::string_view rest = text; !rest.empty();) {
     const auto comma = std::min(rest.find(','), rest.size());
@@ -86,7 +87,8 @@ Result<std::string> parse_sshfs_source(std::string_view text) {
   const auto host = text.substr(0, colon);
   const auto at = host.rfind('@');
   const auto user = at == host.npos ? std::string_view() : host.substr(0, at);
-  const bool named = at == host.npos || (!user.empty() && user[0] != '-' && only(user, "._-"));
+  const bool named =
+      at == host.npos || (!user.empty() && user[0] != '-' && only_letters_digits(user, "._-"));
   const auto path = parse_folder_path(text.substr(colon + 1));
   if (!named || !path || !parse_host_name(host.substr(at == host.npos ? 0 : at + 1))) return wrong;
   return std::string(text.substr(0, colon + 1)) + *path;

@@ -19,7 +19,6 @@ import harness
 from emulator import Emulator
 
 SIZE, LEAST, TARGET = 4, 2, 15.0  # seconds
-PATIENCE = 200
 
 
 class Copied(gangs.Gang):
@@ -65,11 +64,11 @@ def one(world, kind, name, go):
     gang = kind(world, size=SIZE, least=LEAST, name=name, PACE="0.05", EPOCHS="1000", every=5)
     try:
         gang.start_all()
-        gang.wait_ranks(SIZE, 0, PATIENCE)
+        gang.wait_ranks(SIZE, 0)
         time.sleep(8)  # some checkpoints
         went = time.time()
         getattr(gang, go)("m3")
-        again = gang.wait_ranks(SIZE - 1, went, PATIENCE)
+        again = gang.wait_ranks(SIZE - 1, went)
         steps = gang.notes()
         last = max(when for _, ranks, when, _ in steps if ranks == SIZE)
         reached = max(step for step, ranks, _, _ in steps if ranks == SIZE)

@@ -89,7 +89,7 @@ class Judged:
         if plan in table.LEFT:
             checkpoints["files"] = "*.bin *.safetensors readable"
         one = self.begin_attack(env, checkpoints)
-        wait("the trainer", lambda: self.starts() == 1, 90)
+        wait("the trainer", lambda: self.starts() == 1)
         self.before = self.look(one)
         (self.loot / "go").touch()
         return one
@@ -107,7 +107,7 @@ class Judged:
         or never will be."""
         one = self.attack(plan)
         self.wait_status(one, "the end of root's work", lambda status:
-                         status["stage"] == "blocked" or self.starts() > 2, 150)
+                         status["stage"] == "blocked" or self.starts() > 2)
         lines = self.assert_carried_out([name for start in table.LEFT[plan] for name in start])
         for line in lines:
             if not line["got"]:
@@ -120,7 +120,7 @@ class Judged:
         one = self.attack("reached")
         last = table.REACHED[-1]
         wait(f"the attack {last}", lambda: any(
-            line["attack"] == last for line in self.lines()), 120, 0.3)
+            line["attack"] == last for line in self.lines()), every=0.3)
         lines = self.assert_carried_out([name for name in table.REACHED
                                          if name not in self.left_out])
         self.assertEqual({line["attack"]: line["got"] for line in lines if line["got"]},

@@ -56,7 +56,7 @@ class OnAWholeMachine(judge.Judged, whole_machines.WholeLife):
         self.assertNotIn(self.agent(one), (agent, "0"))
         self.wait_more_steps(one)
         self.judge_all(one)
-        self.wait_journal(one, "the job is done|cancelling the fleet", 120)
+        self.wait_journal(one, "the job is done|cancelling the fleet")
 
 
 if __name__ == "__main__":

@@ -49,8 +49,8 @@ class WithoutUnits(judge.Judged, life.Life):
         """It is killed, started again, and follows its trainer as before."""
         before = self.agents(one)
         self.kill_agent(one)
-        wait("another agent", lambda: self.agents(one) and self.agents(one) != before, 30)
-        self.wait_console(one, "it is taken over", 60)
+        wait("another agent", lambda: self.agents(one) and self.agents(one) != before)
+        self.wait_console(one, "it is taken over")
         self.wait_more_steps(one)
 
 
@@ -98,7 +98,7 @@ class OnAShare(WithoutUnits):
         one = self.reach()
         self.agent_goes_on(one)
         self.judge_all(one)
-        wait("the fleet to be cancelled", self.fleet_is_cancelled, 120)
+        wait("the fleet to be cancelled", self.fleet_is_cancelled)
         self.assert_silent_after(self.home(), (self.home() / "DONE").stat().st_mtime_ns)
         self.assertEqual([words for _, words in processes(self.home())
                           if "train.py" in words], [])
@@ -125,7 +125,7 @@ class OnAVolume(WithoutUnits):
         super().leave(plan)
         self.ec2.call("CancelSpotFleetRequests", SpotFleetRequestId=[self.fleet],
                       TerminateInstances=True)
-        self.wait_volume(self.volume_id, "available", 60)
+        self.wait_volume(self.volume_id, "available")
         self.world.stop()
         own = self.copy_of(self.volume_id, ".spotter")
         self.assertEqual(own.stat().st_uid, 0, "what root believes is root's")

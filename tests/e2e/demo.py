@@ -21,7 +21,7 @@ import time
 import job as jobs
 import picture
 import volumes
-from emulator import PATIENCE, ROOT, Emulator, Failed
+from emulator import LIMIT, ROOT, Emulator, Failed
 from watch import Watch, steps_of
 
 JOB = "mnist-mlp"
@@ -65,17 +65,16 @@ class Demo:
     def say(self, text):
         self.progress.say(self.watch.now() if self.watch else 0.0, text)
 
-    def until(self, what, condition, seconds):
+    def until(self, what, condition):
         """Watches until condition() holds. What happens meanwhile is seen, drawn and remembered."""
-        seconds *= PATIENCE
-        end = time.monotonic() + seconds
+        end = time.monotonic() + LIMIT
         while True:
             self.watch.look()
             value = condition()
             if value:
                 return value
             if time.monotonic() > end:
-                raise Failed(f"waited {seconds} s in vain for: {what}")
+                raise Failed(f"waited {LIMIT} s in vain for: {what}")
             for one in self.living():
                 if re.search(self.broken, self.emulator.console(one.id)):
                     raise Failed(f"the agent on {one.id} ended")
@@ -141,8 +140,7 @@ class Demo:
     # The story
 
     def number(self, index):
-        return self.until(f"instance {index}", lambda: self.watch.in_order()[index - 1:index],
-                          60)[0]
+        return self.until(f"instance {index}", lambda: self.watch.in_order()[index - 1:index])[0]
 
     def training_until(self, instance, share):
         """Until the instance is at that share of the job, in the middle of an epoch."""
@@ -155,7 +153,7 @@ class Demo:
                 return False
             epoch = total / self.arguments.epochs
             return step >= share * total and 0.2 < step / epoch % 1 < 0.9
-        self.until(f"step {share:.0%} on {instance.id}", there, 120)
+        self.until(f"step {share:.0%} on {instance.id}", there)
 
     def first(self):
         one = self.number(1)
@@ -167,8 +165,7 @@ class Demo:
         one.marks.append((self.watch.now(), "notice"))
         self.emulator.interrupt(one.id, NOTICE_SECONDS)
         try:
-            self.until("the volume to be released", lambda: one.status.get("released"),
-                       NOTICE_SECONDS)
+            self.until("the volume to be released", lambda: one.status.get("released"))
             left = deadline - self.watch.now()
         except Failed:
             left = 0
@@ -176,7 +173,7 @@ class Demo:
         self.promise(f"{one.id} had checkpointed and released {left:.1f} s before its deadline",
                      left > 0)
         self.say(f"{one.id} released everything {left:.1f} s before the deadline")
-        self.until(f"the end of {one.id}", lambda: not one.alive(), NOTICE_SECONDS + 10)
+        self.until(f"the end of {one.id}", lambda: not one.alive())
 
     def second(self):
         one, two = self.watch.in_order()[0], self.number(2)
@@ -188,16 +185,16 @@ class Demo:
                  "it is killed without notice")
         self.emulator.kill(two.id)
         self.newest = self.newest_durable(two)
-        self.until(f"the end of {two.id}", lambda: not two.alive(), 10)
+        self.until(f"the end of {two.id}", lambda: not two.alive())
 
     def third(self):
         three = self.number(3)
         self.say(f"{three.id} runs in {three.zone}")
         self.until("the fleet to be cancelled", lambda: self.emulator.ec2.fleet_state(
-            self.fleet).startswith("cancelled"), 120)
-        self.until("the instances to be gone", lambda: not self.not_terminated(), 30)
+            self.fleet).startswith("cancelled"))
+        self.until("the instances to be gone", lambda: not self.not_terminated())
         self.until("the fleet to be at rest",
-                   lambda: self.emulator.ec2.fleet_state(self.fleet) == "cancelled", 30)
+                   lambda: self.emulator.ec2.fleet_state(self.fleet) == "cancelled")
         self.lasted = self.watch.now()
         self.say("finished: the fleet is cancelled, its instances are gone")
 

@@ -103,12 +103,12 @@ class Gang(demo.Demo, gangs.Journal):
         def steps():
             return {member for _, ranks, when, member in self.notes()
                     if when > since and ranks == HOSTS}
-        self.until(f"{HOSTS} machines to train together", lambda: len(steps()) == HOSTS, 240)
+        self.until(f"{HOSTS} machines to train together", lambda: len(steps()) == HOSTS)
         self.say(f"round {self.record()['round']}: {HOSTS} machines train")
 
     def more_steps(self, count):
         until = self.step() + count
-        self.until(f"step {until}", lambda: self.step() >= until, 120)
+        self.until(f"step {until}", lambda: self.step() >= until)
 
     def went_on(self, since):
         """(last step before, first one after) that time."""
@@ -122,9 +122,9 @@ class Gang(demo.Demo, gangs.Journal):
         one.marks.append((self.watch.now(), "notice"))
         since = time.time()
         self.emulator.interrupt(one.id, NOTICE_SECONDS)
-        self.until(f"{one.id} to be released", lambda: one.status.get("released"), NOTICE_SECONDS)
+        self.until(f"{one.id} to be released", lambda: one.status.get("released"))
         self.until("the others to go on", lambda: any(
-            when > since for _, _, when, _ in self.notes("resumed")), 60)
+            when > since for _, _, when, _ in self.notes("resumed")))
         last = max(step for step, _, when, member in self.notes() if member == one.id)
         resumed = min(step for step, _, when, _ in self.notes("resumed") if when > since)
         self.promise(f"after the notice the others went on at the very step ({last}, then "
@@ -132,7 +132,7 @@ class Gang(demo.Demo, gangs.Journal):
         self.all_train(time.time())
 
     def leader(self):
-        return self.until("a round", self.at_work, 60)[0]
+        return self.until("a round", self.at_work)[0]
 
     def kill(self):
         leader = self.leader()
@@ -141,7 +141,7 @@ class Gang(demo.Demo, gangs.Journal):
         since = time.time()
         self.emulator.kill(one.id)
         self.until("the others to go on", lambda: any(
-            when > since for _, _, when, _ in self.notes("resumed")), 90)
+            when > since for _, _, when, _ in self.notes("resumed")))
         before, resumed = self.went_on(since)
         took = min(when for _, _, when, _ in self.notes("resumed") if when > since) - since
         self.facts.update(steps_repeated=max(0, before - resumed),
@@ -153,8 +153,8 @@ class Gang(demo.Demo, gangs.Journal):
     def end(self):
         self.gate.touch()
         self.until("the fleet to be cancelled", lambda: self.emulator.ec2.fleet_state(
-            self.fleet).startswith("cancelled"), 240)
-        self.until("the instances to be gone", lambda: not self.not_terminated(), 60)
+            self.fleet).startswith("cancelled"))
+        self.until("the instances to be gone", lambda: not self.not_terminated())
         self.lasted = self.watch.now()
         self.say("finished: the first that saw the result has cancelled the fleet")
 

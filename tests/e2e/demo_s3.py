@@ -38,7 +38,7 @@ class DemoS3(demo.Demo):
         super().training_until(instance, share)
         # What only its own disk has does not outlive it: something of it has to be in the bucket.
         resumed = instance.status.get("resumed_step") or 0
-        self.until("a checkpoint in the bucket", lambda: self.head()["newest"] > resumed, 120)
+        self.until("a checkpoint in the bucket", lambda: self.head()["newest"] > resumed)
 
     def newest_durable(self, two):
         return self.head()["newest"]

@@ -129,7 +129,7 @@ class Sweep(demo.Demo):
         if number % 2:
             self.say(f"{one.id} is killed without notice")
             self.emulator.kill(one.id)
-            self.until(f"the end of {one.id}", lambda: not one.alive(), 20)
+            self.until(f"the end of {one.id}", lambda: not one.alive())
         else:
             self.say(f"notice: {one.id} will be terminated in {NOTICE_SECONDS} s")
             one.marks.append((self.watch.now(), "notice"))
@@ -138,16 +138,15 @@ class Sweep(demo.Demo):
     def train(self):
         interruptions = 0
         while interruptions < MOST_INTERRUPTIONS:
-            found = self.until("somebody amid a training", lambda: self.is_over() or self.at_work(),
-                               180)
+            found = self.until("somebody amid a training", lambda: self.is_over() or self.at_work())
             if found is True:
                 break
             self.interrupt(found, interruptions)
             interruptions += 1
         self.facts["interruptions"] = interruptions
         self.promise(f"it was interrupted all along: {interruptions} times", interruptions >= 4)
-        self.until("the fleet to be cancelled", self.is_over, 400)
-        self.until("the instances to be gone", lambda: not self.not_terminated(), 60)
+        self.until("the fleet to be cancelled", self.is_over)
+        self.until("the instances to be gone", lambda: not self.not_terminated())
         self.lasted = self.watch.now()
         self.say("finished: the last one has cancelled the fleet")
 

@@ -98,7 +98,7 @@ class Life:
                 self.start()
             time.sleep(0.5)
         for name in self.alive():
-            self.gang.end(name, 90)
+            self.gang.end(name)
         self.judge()
 
     def judge(self):

@@ -53,10 +53,10 @@ class Journal:
     def step(self):
         return max((line[0] for line in self.notes()), default=0)
 
-    def wait_step(self, step, seconds=240):
-        self._wait(f"step {step}", lambda: self.step() >= step, seconds)
+    def wait_step(self, step):
+        self._wait(f"step {step}", lambda: self.step() >= step)
 
-    def wait_ranks(self, ranks, since, seconds=240):
+    def wait_ranks(self, ranks, since):
         """Until so many train together; gives the time of the last one's first step."""
         def all_step():
             firsts = {}
@@ -64,11 +64,11 @@ class Journal:
                 if when > since and those == ranks:
                     firsts.setdefault(member, when)
             return max(firsts.values()) if len(firsts) == ranks else None
-        return self._wait(f"{ranks} ranks", all_step, seconds)
+        return self._wait(f"{ranks} ranks", all_step)
 
-    def _wait(self, what, condition, seconds):
+    def _wait(self, what, condition):
         try:
-            return wait(what, condition, seconds)
+            return wait(what, condition)
         except Failed as failed:
             raise Failed(f"{failed}\n{self.words()}") from None
 
@@ -210,9 +210,9 @@ class Gang(Journal):
         except OSError:
             return ""
 
-    def end(self, member, seconds=300):
+    def end(self, member):
         """Its exit status."""
-        self._wait(f"{member} to end", lambda: self.members[member].poll() is not None, seconds)
+        self._wait(f"{member} to end", lambda: self.members[member].poll() is not None)
         return self.members[member].returncode
 
     def result(self):

@@ -103,45 +103,44 @@ class Story(unittest.TestCase):
 
     # Then
 
-    def wait_instance(self, besides=(), seconds=30):
+    def wait_instance(self, besides=()):
         def running():
             for instance in self.ec2.instances():
                 name = instance.text("instanceId")
                 if name not in besides and instance.text("instanceState/name") == "running":
                     return name
             return None
-        return wait("an instance to run", running, seconds)
+        return wait("an instance to run", running)
 
-    def wait_volume(self, volume, state, seconds=30):
-        return wait(f"{volume} to be {state}", lambda: self.volume_state(volume) == state, seconds)
+    def wait_volume(self, volume, state):
+        return wait(f"{volume} to be {state}", lambda: self.volume_state(volume) == state)
 
     def volume_state(self, volume):
         return next((one.text("status") for one in self.ec2.volumes()
                      if one.text("volumeId") == volume), "gone")
 
-    def wait_status(self, instance, what, condition, seconds=60):
+    def wait_status(self, instance, what, condition):
         """Until the agent's own account of itself fits; gives that account back."""
         def fits():
             status = self.world.status(instance)
             return status if status and condition(status) else None
         try:
-            return wait(what, fits, seconds)
+            return wait(what, fits)
         except Failed as failure:
             raise Failed(f"{failure}; last status: {self.world.status(instance)}") from None
 
-    def wait_stage(self, instance, stage, seconds=60):
+    def wait_stage(self, instance, stage):
         return self.wait_status(instance, f"the stage {stage}",
-                                lambda status: status.get("stage") == stage, seconds)
+                                lambda status: status.get("stage") == stage)
 
-    def wait_training(self, instance, step, seconds=60):
+    def wait_training(self, instance, step):
         return self.wait_status(instance, f"the trainer to do step {step}", lambda status:
-                                status["stage"] == "training" and status.get("step", 0) >= step,
-                                seconds)
+                                status["stage"] == "training" and status.get("step", 0) >= step)
 
-    def wait_console(self, instance, pattern, seconds=60):
+    def wait_console(self, instance, pattern):
         def said():
             return re.search(pattern, self.world.console(instance), re.I)
-        return wait(f"the console to say /{pattern}/", said, seconds)
+        return wait(f"the console to say /{pattern}/", said)
 
     def everybody(self, instance):
         return processes(self.world.instance(instance))

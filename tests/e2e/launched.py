@@ -55,7 +55,7 @@ class Launched(life.Life):
         self.file.write_text(text)
         self.world.allow_only(text)
         self.fleet = self.spotter("launch", self.file).stdout.strip()
-        self.instance = self.wait_instance(besides, 60)
+        self.instance = self.wait_instance(besides)
         return self.instance
 
     def fleet_is_cancelled(self):

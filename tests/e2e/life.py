@@ -35,7 +35,7 @@ class Life(harness.Story):
             self.fault("capacity", zone=zone, instances=1 if zone in zones else 0)
 
     def successor(self, *before):
-        return self.wait_instance(besides=before, seconds=60)
+        return self.wait_instance(besides=before)
 
     def step_of(self, instance):
         return self.world.status(instance).get("step") or 0
@@ -48,22 +48,22 @@ class Life(harness.Story):
     def fleet_is_cancelled(self):
         return self.ec2.fleet_state(self.fleet) == "cancelled"
 
-    def wait_end(self, seconds=120):
-        wait("the fleet to be cancelled", self.fleet_is_cancelled, seconds)
+    def wait_end(self):
+        wait("the fleet to be cancelled", self.fleet_is_cancelled)
         wait("the instances to be gone", lambda: all(
-            one.text("instanceState/name") == "terminated" for one in self.ec2.instances()), 30)
+            one.text("instanceState/name") == "terminated" for one in self.ec2.instances()))
         wait("the volumes to be free", lambda: all(
-            one.text("status") == "available" for one in self.ec2.volumes()), 30)
+            one.text("status") == "available" for one in self.ec2.volumes()))
 
     def trainer_runs(self):
         """Of each start of a trainer, in their order: [(time, step), ...]."""
         return [[tuple(map(int, line.split())) for line in path.read_text().splitlines()]
                 for path in sorted(self.journal.iterdir())]
 
-    def assert_ended_well(self, kills=0, torn=0, seconds=120):
+    def assert_ended_well(self, kills=0, torn=0):
         """`kills`: so many trainers died between making a step durable and writing it down.
         `torn`: so many durable steps were destroyed from outside and had to be done again."""
-        self.wait_end(seconds)
+        self.wait_end()
         self.assert_steps(kills, torn)
         left = self.ec2.volumes()
         self.assertEqual(len(left), 1, [f"{one.text('volumeId')} {one.tags()}" for one in left])

@@ -32,10 +32,10 @@ class ShareLife(life.Life):
                              storage=self.storage(), **more)
         return self.launch(text, zones=self.world.zones)
 
-    def assert_ended_well(self, kills=0, torn=0, seconds=120):
-        wait("the fleet to be cancelled", self.fleet_is_cancelled, seconds)
+    def assert_ended_well(self, kills=0, torn=0):
+        wait("the fleet to be cancelled", self.fleet_is_cancelled)
         wait("the instances to be gone", lambda: all(
-            one.text("instanceState/name") == "terminated" for one in self.ec2.instances()), 30)
+            one.text("instanceState/name") == "terminated" for one in self.ec2.instances()))
         self.assert_steps(kills, torn)
         self.assertEqual(self.ec2.volumes(), [], "a share needs no volume")
         self.assertEqual((self.home() / "result" / "weights.bin").read_text(),

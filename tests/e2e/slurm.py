@@ -79,11 +79,11 @@ class Slurm:
             self._start("munged", "--foreground", "--force", f"--socket={self.place}/munge.sock",
                         f"--key-file={key}", f"--pid-file={self.place}/munged.pid",
                         f"--log-file={self.place}/munged.log", f"--seed-file={self.place}/seed")
-            wait("munged", (self.place / "munge.sock").exists, 30)
+            wait("munged", (self.place / "munge.sock").exists)
             self._start("slurmctld", "-D", "-f", configuration)
             for node in ("n0", "n1"):
                 self._start("slurmd", "-D", "-N", node, "-f", configuration)
-            wait("both nodes", lambda: self.ask("sinfo", "-h", "-o", "%D %t") == "2 idle", 60)
+            wait("both nodes", lambda: self.ask("sinfo", "-h", "-o", "%D %t") == "2 idle")
         except BaseException:
             self.stop()
             raise
@@ -114,7 +114,7 @@ class Slurm:
                        env=self.environment, capture_output=True, timeout=30)
         if len(self.daemons) > 1:
             try:
-                wait("the jobs' end", lambda: self.ask("squeue", "-h") == "", 60)
+                wait("the jobs' end", lambda: self.ask("squeue", "-h") == "")
             except Exception:  # pylint: disable=broad-except
                 pass  # what is left is reported by the caller
         for daemon in reversed(self.daemons):

@@ -78,7 +78,7 @@ class Sshd:
         def listens():
             with socket.socket() as probe:
                 return probe.connect_ex(("127.0.0.1", self.port)) == 0
-        wait("sshd to listen", listens, 20)
+        wait("sshd to listen", listens)
 
     def _sessions(self):
         """The processes of its connections: children of ours in sessions of their own."""

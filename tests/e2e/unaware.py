@@ -75,13 +75,13 @@ class Unaware(harness.Story):
         checkpoints = variables[b"SPOTTER_CHECKPOINTS"].decode()
         return pathlib.Path(f"/proc/{trainer}/root{checkpoints}") / self.subfolder
 
-    def wait_durable(self, instance, more_than=0, seconds=120):
+    def wait_durable(self, instance, more_than=0):
         """The highest number that the journal calls durable."""
         def highest():
             found = re.findall(r"(\d+)\.\w+ is durable", self.world.console(instance))
             number = max(map(int, found), default=0)
             return number if number > more_than else None
-        return wait(f"a checkpoint after {more_than}", highest, seconds)
+        return wait(f"a checkpoint after {more_than}", highest)
 
     def in_the_middle(self, instance, kill):
         """Calls kill(trainer) while the trainer has written a part of a checkpoint."""
@@ -127,8 +127,8 @@ class Unaware(harness.Story):
         # A notice; the next instance is in the other zone, with a verified copy of the volume.
         self.world.control("fault", "capacity", zone, "1")
         self.world.interrupt(first, 15)
-        self.wait_status(first, "released", lambda status: status.get("released"), 15)
-        second = self.wait_instance(besides=(first,), seconds=60)
+        self.wait_status(first, "released", lambda status: status.get("released"))
+        second = self.wait_instance(besides=(first,))
         self.assertNotEqual(self.zone_of(second), zone)
         done = self.wait_durable(second, more_than=done)
         self.assertNotEqual([one.text("volumeId") for one in self.ec2.volumes()], [volume])
@@ -143,12 +143,12 @@ class Unaware(harness.Story):
             subprocess.run(["sync", "-f", self.folder(trainer)], check=True)
             self.world.kill(second)
         self.in_the_middle(second, lose_all)
-        third = self.wait_instance(besides=(first, second), seconds=60)
-        self.wait_console(third, r"torn checkpoint: .* moved to \S+/torn/", 90)
+        third = self.wait_instance(besides=(first, second))
+        self.wait_console(third, r"torn checkpoint: .* moved to \S+/torn/")
         wait("the fleet to be cancelled", lambda: self.ec2.fleet_state(self.fleet)
-             .startswith("cancelled"), 240)
+             .startswith("cancelled"))
         wait("the instances to be gone", lambda: all(
-            one.text("instanceState/name") == "terminated" for one in self.ec2.instances()), 60)
+            one.text("instanceState/name") == "terminated" for one in self.ec2.instances()))
         self.check_the_end(other_result())
 
     def check_the_end(self, other_result):

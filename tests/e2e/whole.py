@@ -179,7 +179,7 @@ class Machines(Emulator):
         return read_status(pathlib.Path(f"/proc/{leader}/root/run/spotter")) if leader else {}
 
     def leader(self, instance):
-        return wait(f"{instance} to boot", lambda: self.inside(instance), 60)
+        return wait(f"{instance} to boot", lambda: self.inside(instance))
 
     def words(self, instance, *command):
         """Those that run a command in the instance."""
@@ -214,11 +214,11 @@ class Machines(Emulator):
                 return int(numbers[0])
         raise Failed(f"{instance} has no process {pid}")
 
-    def wait_booted(self, instance, seconds=120):
+    def wait_booted(self, instance):
         """Until systemd has reached its target; the user data may still run."""
         wait(f"{instance} to be up", lambda: self.run(
             instance, "systemctl", "is-active", "multi-user.target", check=False).strip()
-             == "active", seconds)
+             == "active")
 
     def logs(self, lines=25):
         journals = [f"--- journal of {folder.name}\n" + "\n".join(
@@ -262,7 +262,7 @@ def main():
         world.ec2.request_spot_fleet(template, [world.zones[0]])
         instance = wait("an instance to run", lambda: next(
             (one.text("instanceId") for one in world.ec2.instances()
-             if one.text("instanceState/name") == "running"), None), 60)
+             if one.text("instanceState/name") == "running"), None))
         world.wait_booted(instance)
         print(f"{instance}: {world.instance(instance)}; API {world.api}", file=sys.stderr)
         status = subprocess.run(world.words(instance, *(arguments.command or ["bash", "-l"])),

@@ -72,8 +72,8 @@ class WholeLife(life.Life):
         job["storage"]["ebs"].update({"mount": "/mnt/spotter", **(ebs or {})})
         return job
 
-    def wait_instance(self, besides=(), seconds=60):
-        return super().wait_instance(besides, seconds)
+    def wait_instance(self, besides=()):
+        return super().wait_instance(besides)
 
     # What a machine shows
 
@@ -96,10 +96,10 @@ class WholeLife(life.Life):
         (group / "memory.limit_in_bytes").write_text("4096")
         before = killed(group)
         (group / "cgroup.procs").write_text(str(pid))
-        wait("the kernel to kill it", lambda: killed(group) > before, 60)
+        wait("the kernel to kill it", lambda: killed(group) > before)
 
-    def wait_journal(self, instance, pattern, seconds=60, unit="spotter"):
+    def wait_journal(self, instance, pattern, unit="spotter"):
         """Until the journal says it; gives back the match."""
         def said():
             return re.search(pattern, self.world.journal(instance, "-u", unit, "-o", "cat"), re.I)
-        return wait(f"the journal to say /{pattern}/", said, seconds)
+        return wait(f"the journal to say /{pattern}/", said)

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "tests/emulator/frames.hpp"
 #include "tests/emulator/process_tree.hpp"
 
 namespace spotter::emulator {
@@ -51,13 +52,6 @@ std::string find_program(const Command& command) {
     at = end + 1;
   }
   return {};
-}
-
-std::vector<char*> pointers(const Words& texts) {
-  std::vector<char*> result;
-  for (const auto& text : texts) result.push_back(const_cast<char*>(text.c_str()));
-  result.push_back(nullptr);
-  return result;
 }
 
 void open_streams(const std::string& log) {

@@ -20,7 +20,6 @@ constexpr std::chrono::seconds silence_limit{60};
 constexpr std::chrono::milliseconds stream_pause{250};
 
 using Parser = http::request_parser<http::buffer_body>;
-constexpr auto as_tuple = asio::as_tuple(asio::use_awaitable);
 
 HttpRequest request_of(const Parser& parser) {
   const auto& message = parser.get();

@@ -12,6 +12,14 @@ namespace spotter::emulator {
 
 using Words = std::vector<std::string>;
 
+// For exec: of `texts`, which must outlive them, with a null pointer behind them.
+inline std::vector<char*> pointers(const Words& texts) {
+  std::vector<char*> result;
+  for (const auto& text : texts) result.push_back(const_cast<char*>(text.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
 // A list: the size of what follows, then each text behind its own size. Sizes: 32 bits, this
 // machine's order.
 inline std::string frame(const Words& words) {

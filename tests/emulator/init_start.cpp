@@ -10,19 +10,13 @@
 #include <cerrno>
 #include <cstring>
 
+#include "tests/emulator/frames.hpp"
 #include "tests/emulator/init.hpp"
 
 namespace spotter::emulator {
 namespace {
 
 constexpr int ready_limit_ms = 10'000;  // a loaded machine under a sanitizer needs about one second
-
-std::vector<char*> pointers(const std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  for (const auto& text : texts) result.push_back(const_cast<char*>(text.c_str()));
-  result.push_back(nullptr);
-  return result;
-}
 
 struct Launch {
   std::vector<char*> arguments;

@@ -13,7 +13,6 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::chrono::seconds handshake_limit{60};
-constexpr auto as_tuple = asio::as_tuple(asio::use_awaitable);
 
 asio::awaitable<void> connection(std::shared_ptr<Shared> shared, tcp::socket socket) {
   const std::shared_ptr<Wire> wire =

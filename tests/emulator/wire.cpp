@@ -14,7 +14,6 @@ using boost::system::error_code;
 
 namespace {
 
-constexpr auto as_tuple = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t chunk = 64 * 1024;
 constexpr std::chrono::seconds goodbye_limit{1};
 

@@ -7,10 +7,12 @@
 #include <string>
 #include <utility>
 // clang-format off: boost/asio/awaitable.hpp needs <utility> first
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 // clang-format on
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
 
 #include "agent/base/result.hpp"
 
@@ -19,6 +21,9 @@ class context;
 }
 
 namespace spotter::emulator {
+
+// What failed comes as the first value, not as an exception.
+inline constexpr auto as_tuple = boost::asio::as_tuple(boost::asio::use_awaitable);
 
 using TlsContext = std::shared_ptr<boost::asio::ssl::context>;
 

@@ -9,7 +9,6 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr const char* volume = "vol-0123456789abcdef0";
 constexpr const char* serial = "vol0123456789abcdef0";
 
 class FindDevice : public Directory {
@@ -27,7 +26,7 @@ class FindDevice : public Directory {
     fs::create_symlink(target, directory_ / "dev/disk/by-id" / name);
   }
   Result<fs::path> find(const std::string& hint = "") const {
-    return find_as({.volume = volume, .hint = hint});
+    return find_as({.volume = volume_id, .hint = hint});
   }
   Result<fs::path> find_as(const verbs::FindDevice& asked) const {
     return find_device(asked, {directory_ / "dev", directory_ / "sys"});
@@ -49,7 +48,8 @@ TEST_F(FindDevice, KnowsAnInstanceByItsFirmwareOrItsHypervisor) {
 TEST_F(FindDevice, FollowsTheLinkOfItsSerial) {
   link(std::string("nvme-Amazon_Elastic_Block_Store_") + serial, node("nvme1n1"));
   EXPECT_EQ(find().value(), directory_ / "dev/nvme1n1");
-  EXPECT_EQ(volume_of(directory_ / "dev/nvme1n1", directory_ / "dev", directory_ / "sys"), volume);
+  EXPECT_EQ(volume_of(directory_ / "dev/nvme1n1", directory_ / "dev", directory_ / "sys"),
+            volume_id);
 }
 
 TEST_F(FindDevice, DoesNotBelieveALinkThatTheDiskContradicts) {
@@ -58,7 +58,8 @@ TEST_F(FindDevice, DoesNotBelieveALinkThatTheDiskContradicts) {
   link(std::string("nvme-Amazon_Elastic_Block_Store_") + serial, node("nvme1n1"));
   node("nvme2n1");
   EXPECT_EQ(find().value(), directory_ / "dev/nvme2n1");
-  EXPECT_EQ(volume_of(directory_ / "dev/nvme2n1", directory_ / "dev", directory_ / "sys"), volume);
+  EXPECT_EQ(volume_of(directory_ / "dev/nvme2n1", directory_ / "dev", directory_ / "sys"),
+            volume_id);
 }
 
 TEST_F(FindDevice, ReadsThePaddedSerialFromSysfs) {
@@ -90,9 +91,9 @@ TEST_F(FindDevice, DisksOfTheMachineItselfDoNotMakeItNitro) {
 }
 
 TEST_F(FindDevice, SaysWhatIsAbsentAfterTheWait) {
-  const auto found = find_as({.volume = volume, .wait = 150ms});
+  const auto found = find_as({.volume = volume_id, .wait = 150ms});
   EXPECT_EQ(kind_of(found), "device-absent");
-  EXPECT_NE(words_of(found).find(volume), std::string::npos);
+  EXPECT_NE(words_of(found).find(volume_id), std::string::npos);
 }
 
 TEST_F(FindDevice, RefusesWhatIsNoVolumeId) {

@@ -18,6 +18,8 @@
 
 namespace spotter::act::host {
 
+inline constexpr const char* volume_id = "vol-0123456789abcdef0";
+
 // Removed with all that is in it.
 class Directory : public testing::Test {
  protected:

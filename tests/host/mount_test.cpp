@@ -21,15 +21,13 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr const char* volume = "vol-0123456789abcdef0";
-
 class Mount : public Disk {
  protected:
   verbs::Mount request(const std::string& filesystem = "xfs") const {
     return {.device = loop_->path(),
             .filesystem = filesystem,
             .mount_point = mount_point(),
-            .volume = volume,
+            .volume = volume_id,
             .user = "nobody"};
   }
   struct stat status_of(const fs::path& relative) const {
@@ -133,7 +131,7 @@ TEST_F(Mount, LaysOutDirectoriesForTheUserAndARecordOfItsOwn) {
   ASSERT_TRUE(seen);
   EXPECT_TRUE(seen->mounted);
   EXPECT_EQ(seen->device, loop_->path().string());
-  EXPECT_EQ(seen->volume, volume);
+  EXPECT_EQ(seen->volume, volume_id);
   EXPECT_EQ(seen->filesystem, "ext4");
   EXPECT_FALSE(seen->read_only);
 }
@@ -183,9 +181,9 @@ TEST_F(Mount, ProvesACopyReadOnlyThenWrites) {
   copy.read_only = true;
   const auto verified = mount(copy);
   ASSERT_TRUE(verified) << words_of(verified);
-  EXPECT_EQ(verified->previous_volume, volume);
+  EXPECT_EQ(verified->previous_volume, volume_id);
   EXPECT_TRUE(look(mount_point())->read_only);
-  EXPECT_EQ(look(mount_point())->recorded, volume);
+  EXPECT_EQ(look(mount_point())->recorded, volume_id);
   copy.read_only = false;
   const auto writable = mount(copy);
   ASSERT_TRUE(writable) << words_of(writable);
@@ -250,7 +248,7 @@ TEST_F(Mount, AnUnmountOfBeforeIsProvedByTheVolumesName) {
   const std::string link = "nvme-Amazon_Elastic_Block_Store_vol0123456789abcdef0";
   fs::create_symlink(loop_->path(), machine.devices / "disk/by-id" / link);
   const verbs::Unmount again{
-      .mount_point = mount_point(), .wait = 200ms, .link = {}, .volume = volume, .hint = {}};
+      .mount_point = mount_point(), .wait = 200ms, .link = {}, .volume = volume_id, .hint = {}};
   EXPECT_EQ(kind_of(unmount(again, machine)), "mount-busy");
   other.end();
   EXPECT_TRUE(unmount(again, machine));

@@ -41,9 +41,6 @@ class Instances(whole_machines.WholeLife):
         job["trainer"]["command"] = "/usr/bin/python3 /srv/train.py"
         return self.launch(job, zones=self.world.zones)
 
-    def wait_training(self, instance, step, seconds=400):
-        return super().wait_training(instance, step, seconds)
-
     def assert_steps(self, kills, torn):
         """Nobody here saw the steps; what came of them is on the volume."""
 
@@ -53,14 +50,14 @@ class Instances(whole_machines.WholeLife):
         self.assertIn("nvme", self.world.run(one, "findmnt", "-no", "SOURCE", "/mnt/spotter"))
         self.room(self.world.zones[1])
         self.world.interrupt(one, 45)
-        self.wait_status(one, "released", lambda status: status.get("released"), 90)
+        self.wait_status(one, "released", lambda status: status.get("released"))
         kept = self.world.status(one)["checkpoint_step"]
         wait("its disk to be taken out", lambda: "vol" not in self.world.run(
-            one, "sh", "-c", "cat /sys/block/nvme*/device/serial"), 60)
-        two = self.wait_instance([one], 180)
+            one, "sh", "-c", "cat /sys/block/nvme*/device/serial"))
+        two = self.wait_instance([one])
         self.wait_training(two, kept + 2)
         self.assertGreaterEqual(self.resumed(two), kept)
-        self.assert_ended_well(seconds=300)
+        self.assert_ended_well()
 
     def resumed(self, instance):
         return int(self.wait_journal(instance, r"the trainer goes on from step (\d+)")[1])
@@ -71,14 +68,14 @@ class Instances(whole_machines.WholeLife):
         self.world.run(one, "touch", "/run/hold")
         wait("a checkpoint that is not complete", lambda: self.world.run(
             one, "sh", "-c", "ls -d /mnt/spotter/checkpoints/new-step-*", check=False)
-             .startswith("/mnt"), 60)
+             .startswith("/mnt"))
         kept = self.world.status(one)["checkpoint_step"]
         self.world.kill(one)
-        two = self.wait_instance([one], 120)
+        two = self.wait_instance([one])
         self.wait_training(two, kept + 2)
         self.assertRegex(self.world.run(two, "dmesg"), r"XFS \(nvme\d+n1\): Starting recovery")
         self.assertGreaterEqual(self.resumed(two), kept, "what was durable is there")
-        self.assert_ended_well(seconds=300)
+        self.assert_ended_well()
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ class Machine:
                                             preexec_fn=dies_with_us)
         self.answers.clear()
         wait(f"qemu to begin: {self.place}", lambda: self._alive() and
-             (self.place / "orders").exists(), 30)
+             (self.place / "orders").exists())
         self.orders = socket.socket(socket.AF_UNIX)
         self.orders.connect(str(self.place / "orders"))
         threading.Thread(target=self._listen, args=(self.orders,), daemon=True).start()

@@ -61,7 +61,7 @@ class Memory(unittest.TestCase):
         spec = json.dumps({"command": command, "user": "worker", "log_file": "/tmp/log"})
         self.machine.sh(SUPERVISE.format(spec=shlex.quote(spec)))
         wait("its end", lambda: self.machine.result(self.machine.begin(
-            "test -e /tmp/run/ended.json"))[0] == 0, 120)
+            "test -e /tmp/run/ended.json"))[0] == 0)
         return json.loads(self.machine.sh("cat /tmp/run/ended.json"))
 
     def test_the_kernel_kills_the_trainer_and_not_who_tells_of_it(self):

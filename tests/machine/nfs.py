@@ -133,7 +133,7 @@ class Nfs(unittest.TestCase):
         for name in names:
             try:
                 wait(f"steps of {name}", lambda name=name: len(self.steps_of(name))
-                     >= before[name] + more, 240, every=1)
+                     >= before[name] + more, every=1)
             except Failed as failure:
                 raise Failed(f"{failure}\n{self.output(name)[-3000:]}") from None
 
@@ -203,19 +203,19 @@ class Nfs(unittest.TestCase):
         self.run_job("one")
         self.wait_steps("one")
         self.server.link(up=False)
-        wait("the agent to say what hangs", lambda: "does not answer" in self.says("one"), 120,
+        wait("the agent to say what hangs", lambda: "does not answer" in self.says("one"),
              every=1)
         self.assertIn(f"{self.server.address}:/srv/export", self.says("one"))
         time.sleep(90)
         self.server.link(up=True)
-        wait("the agent to say that it is well", lambda: not self.says("one"), 240, every=1)
+        wait("the agent to say that it is well", lambda: not self.says("one"), every=1)
         self.assert_ended_well("one")
 
     def test_a_notice_while_the_network_is_away_is_seen_and_kept(self):
         self.run_job("one")
         self.wait_steps("one")
         self.server.link(up=False)
-        wait("the agent to say what hangs", lambda: self.says("one"), 120, every=1)
+        wait("the agent to say what hangs", lambda: self.says("one"), every=1)
         self.notice("one")
         self.end("one", 75)
         self.assertEqual(self.mounts(), [], "it released what hangs")
@@ -233,7 +233,7 @@ class Nfs(unittest.TestCase):
             self.server.sh("dd if=/dev/zero bs=64k >>/srv/stuffing 2>/dev/null; "
                            "dd if=/dev/zero bs=4k >>/srv/stuffing 2>/dev/null; sync", 300)
             return "No space left on device" in self.output("one")
-        wait("the trainer to be out of room", failed, 240, every=1)
+        wait("the trainer to be out of room", failed, every=1)
         self.wait_words("one", "no room is left on")
         self.server.sh("rm /srv/stuffing; sync")
         self.assert_ended_well("one", kills=3)

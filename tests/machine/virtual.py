@@ -71,7 +71,7 @@ class Virtual(whole.Machines):
 
     def leader(self, instance):
         """Waits until it is up; it is a machine of its own, and has no process here."""
-        wait(f"{instance} to obey", lambda: self.orders(instance).obeys(), 300)
+        wait(f"{instance} to obey", lambda: self.orders(instance).obeys())
 
     def run(self, instance, *command, check=True):
         self.leader(instance)

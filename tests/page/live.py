@@ -72,7 +72,7 @@ class Page(Story):
             def shown():
                 model = self.model(url=url)
                 return model if model.get("instances") else None
-            model = wait("the page to know the instance", shown, 120)
+            model = wait("the page to know the instance", shown)
             self.assertEqual(model["job"], self.job_name)
             self.assertEqual(model["instances"][0]["id"], instance)
             process.terminate()

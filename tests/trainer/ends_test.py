@@ -108,9 +108,8 @@ class Ends(unittest.TestCase):
         self.assertEqual(verdicts, ["torn", "torn"], said)
 
     def test_nor_where_a_collective_times_out(self):
-        # Within it the ranks also have to find one another.
-        seconds = 2 * float(os.environ.get("SPOTTER_PATIENCE", "1"))
-        verdicts, said = self.run_ranks(f"time.sleep({3 * seconds}); sys.exit(75)", timeout=seconds)
+        # Within it the ranks also have to find one another, on a busy machine, too.
+        verdicts, said = self.run_ranks("time.sleep(18); sys.exit(75)", timeout=6)
         self.assertEqual(verdicts, ["torn", ""], said)
 
     def test_collectives_that_do_not_fit_are_the_scripts_fault(self):

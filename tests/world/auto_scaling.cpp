@@ -207,7 +207,7 @@ Answer tag(Session& session) {
   return Xml();
 }
 
-const Operations& operations() {
+const Operations& group_operations() {
   static const Operations all = [] {
     Operations made = {{"CreateAutoScalingGroup", create},
                        {"UpdateAutoScalingGroup", update},
@@ -225,7 +225,7 @@ const Operations& operations() {
 }
 
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/CommonErrors.html
-Reply error_reply(Cloud& cloud, const ApiError& error) {
+Reply group_error(Cloud& cloud, const ApiError& error) {
   Xml xml;
   xml.element("Error", [&] {
     xml.text("Type", error.http_status < 500 ? "Sender" : "Receiver");
@@ -237,7 +237,7 @@ Reply error_reply(Cloud& cloud, const ApiError& error) {
           .body = std::string("<ErrorResponse ") + space + ">" + xml.str() + "</ErrorResponse>"};
 }
 
-Reply success_reply(Cloud& cloud, const std::string& action, const Xml& inner) {
+Reply group_success(Cloud& cloud, const std::string& action, const Xml& inner) {
   Xml metadata;
   metadata.element("ResponseMetadata", [&] { metadata.text("RequestId", cloud.random.uuid()); });
   const std::string result = "<" + action + "Result>" + inner.str() + "</" + action + "Result>";
@@ -245,20 +245,20 @@ Reply success_reply(Cloud& cloud, const std::string& action, const Xml& inner) {
                   action + "Response>"};
 }
 
-Reply answer(Cloud& cloud, const Call& call) {
+Reply group_answer(Cloud& cloud, const Call& call) {
   for (const AccessRequest& it : auto_scaling_access(cloud, call)) {
     if (!cloud.access || cloud.access->allows(call.caller, it)) continue;
-    return error_reply(cloud, {"AccessDenied", denial(cloud, call.caller, it), 403});
+    return group_error(cloud, {"AccessDenied", denial(cloud, call.caller, it), 403});
   }
   auto parameters = call.parameters;
   for (const char* name : {"Action", "Version"}) parameters.erase(name);
   if (parameters.count("MaxRecords")) parameters["MaxResults"] = parameters["MaxRecords"];
   const Query query(parameters);
   Session session{cloud, query};
-  const Answer result = operations().at(call.action)(session);
-  if (query.error()) return error_reply(cloud, *query.error());
-  if (!result) return error_reply(cloud, result.error());
-  return success_reply(cloud, call.action, *result);
+  const Answer result = group_operations().at(call.action)(session);
+  if (query.error()) return group_error(cloud, *query.error());
+  if (!result) return group_error(cloud, result.error());
+  return group_success(cloud, call.action, *result);
 }
 
 }  // namespace
@@ -266,13 +266,13 @@ Reply answer(Cloud& cloud, const Call& call) {
 Reply World::auto_scaling(const Call& call, Time now) {
   enter(now);
   Reply reply;
-  if (!operations().count(call.action)) {
-    reply = error_reply(cloud_, {"InvalidAction", "Could not find operation " + call.action +
+  if (!group_operations().count(call.action)) {
+    reply = group_error(cloud_, {"InvalidAction", "Could not find operation " + call.action +
                                                       " for version 2011-01-01"});
   } else {
     const Admission admission = admit(call.action, now);
     const bool refused = admission.error && !admission.carry_out;
-    reply = refused ? error_reply(cloud_, *admission.error) : answer(cloud_, call);
+    reply = refused ? group_error(cloud_, *admission.error) : group_answer(cloud_, call);
     reply.delay = admission.delay;
     reply.drop = admission.drop;
   }

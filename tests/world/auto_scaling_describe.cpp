@@ -123,7 +123,7 @@ Answer describe_groups(Session& session) {
   return xml;
 }
 
-Answer describe_instances(Session& session) {
+Answer describe_group_instances(Session& session) {
   const auto ids = session.query.list("InstanceIds.member");
   std::vector<Instance> rows;
   session.cloud.fleets.each([&](const FleetRequest& group) {
@@ -201,7 +201,7 @@ Answer describe_hooks(Session& session) {
 
 void add_group_descriptions(Operations& operations) {
   operations["DescribeAutoScalingGroups"] = describe_groups;
-  operations["DescribeAutoScalingInstances"] = describe_instances;
+  operations["DescribeAutoScalingInstances"] = describe_group_instances;
   operations["DescribeScalingActivities"] = describe_activities;
   operations["DescribeLifecycleHooks"] = describe_hooks;
 }

@@ -4,7 +4,7 @@ namespace spotter::world {
 
 namespace {
 
-constexpr const char* malformed = "InvalidParameterValue";
+constexpr const char* malformed_volume = "InvalidParameterValue";
 
 std::string_view name(VolumeState state) {
   constexpr std::string_view names[] = {"creating", "available", "in-use",
@@ -47,20 +47,20 @@ void write_volume(Xml& xml, const Cloud& cloud, const Volume& volume) {
 }
 
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeVolumes.html, Filters
-const std::vector<std::string> known = {"volume-id",
-                                        "status",
-                                        "availability-zone",
-                                        "size",
-                                        "snapshot-id",
-                                        "volume-type",
-                                        "encrypted",
-                                        "create-time",
-                                        "attachment.instance-id",
-                                        "attachment.device",
-                                        "attachment.status",
-                                        "attachment.attach-time",
-                                        "attachment.delete-on-termination",
-                                        "multi-attach-enabled"};
+const std::vector<std::string> known_filters = {"volume-id",
+                                                "status",
+                                                "availability-zone",
+                                                "size",
+                                                "snapshot-id",
+                                                "volume-type",
+                                                "encrypted",
+                                                "create-time",
+                                                "attachment.instance-id",
+                                                "attachment.device",
+                                                "attachment.status",
+                                                "attachment.attach-time",
+                                                "attachment.delete-on-termination",
+                                                "multi-attach-enabled"};
 
 Facts facts(const Cloud& cloud, const Volume& volume) {
   Facts all = {{"volume-id", volume.id.str()},
@@ -85,12 +85,12 @@ Facts facts(const Cloud& cloud, const Volume& volume) {
 Answer describe_volumes(Session& session) {
   const auto ids = session.query.list("VolumeId");
   for (std::size_t i = 1; i <= ids.size(); ++i) {
-    session.query.identifier("VolumeId." + std::to_string(i), "vol-", malformed);
+    session.query.identifier("VolumeId." + std::to_string(i), "vol-", malformed_volume);
   }
   SPOTTER_CHECK_QUERY(session);
   const Cloud& cloud = session.cloud;
   const auto page = select<Volume>(
-      session, Volumes(session.cloud).list(), ids, "InvalidVolume.NotFound", known,
+      session, Volumes(session.cloud).list(), ids, "InvalidVolume.NotFound", known_filters,
       [&](const Volume& it) { return facts(cloud, it); },
       [](const Volume& it) { return it.id.str(); });
   if (!page) return tl::unexpected(page.error());
@@ -127,7 +127,7 @@ Answer create_volume(Session& session) {
 Answer attach_volume(Session& session) {
   const Query& query = session.query;
   const AttachVolume request{
-      .volume = VolumeId(query.identifier("VolumeId", "vol-", malformed)),
+      .volume = VolumeId(query.identifier("VolumeId", "vol-", malformed_volume)),
       .instance = InstanceId(query.identifier("InstanceId", "i-", "InvalidInstanceID.Malformed")),
       .device = query.required("Device")};
   SPOTTER_CHECK_QUERY(session);
@@ -140,7 +140,7 @@ Answer attach_volume(Session& session) {
 
 Answer detach_volume(Session& session) {
   const Query& query = session.query;
-  DetachVolume request{.volume = VolumeId(query.identifier("VolumeId", "vol-", malformed)),
+  DetachVolume request{.volume = VolumeId(query.identifier("VolumeId", "vol-", malformed_volume)),
                        .force = query.boolean("Force")};
   if (query.has("InstanceId")) {
     request.instance =
@@ -156,7 +156,7 @@ Answer detach_volume(Session& session) {
 }
 
 Answer delete_volume(Session& session) {
-  const VolumeId id(session.query.identifier("VolumeId", "vol-", malformed));
+  const VolumeId id(session.query.identifier("VolumeId", "vol-", malformed_volume));
   SPOTTER_CHECK_QUERY(session);
   const auto removed = Volumes(session.cloud).remove(id);
   if (!removed) return tl::unexpected(removed.error());

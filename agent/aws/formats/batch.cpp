@@ -9,12 +9,8 @@
 namespace spotter::wire {
 namespace {
 
-std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 BatchCall call(std::string action, const Json& body, Repeatable repeatable = Repeatable::Read) {
-  return {std::move(action), text_of(body), repeatable};
+  return {std::move(action), json_text(body), repeatable};
 }
 
 // "lt-0123:7" -> an id and a version; a name likewise.
@@ -114,7 +110,7 @@ bool says(const Json& there, const Json& wanted) {
       const auto found = there.find(item.key());
       if (found == there.end()) return says(Json(), item.value());
       // Batch takes RETRY and gives retry.
-      if (item.key() == "action") return lower(text_of(*found)) == lower(text_of(item.value()));
+      if (item.key() == "action") return lower(json_text(*found)) == lower(json_text(item.value()));
       return says(*found, item.value());
     });
   }

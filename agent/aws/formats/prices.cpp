@@ -56,7 +56,7 @@ std::string encode_get_products(std::string_view instance_type, std::string_view
   Json request = {{"ServiceCode", "AmazonEC2"}, {"FormatVersion", "aws_v1"}, {"MaxResults", 10}};
   for (const auto& [field, value] : wanted)
     request["Filters"].push_back({{"Type", "TERM_MATCH"}, {"Field", field}, {"Value", value}});
-  return request.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(request);
 }
 
 Result<double> decode_get_products(std::string_view json) {

@@ -69,7 +69,7 @@ std::string encode_get_ec2_quota(std::string_view code) {
   Json request;
   request["ServiceCode"] = "ec2";
   request["QuotaCode"] = std::string(code);
-  return request.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(request);
 }
 
 Result<double> decode_get_ec2_quota(std::string_view json) {

@@ -8,7 +8,7 @@ std::string encode_get_parameter(std::string_view name) {
   Json request;
   request["Name"] = std::string(name);
   request["WithDecryption"] = true;
-  return request.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(request);
 }
 
 Result<std::string> decode_get_parameter(std::string_view json) {

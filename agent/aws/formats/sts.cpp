@@ -4,14 +4,6 @@
 #include "agent/base/json.hpp"
 
 namespace spotter::wire {
-namespace {
-
-// What AWS says may hold anything.
-std::string text_of(const Json& document) {
-  return document.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-}  // namespace
 
 Query encode(const AssumeRole& request) {
   return {.service = "sts",
@@ -38,11 +30,11 @@ std::string container_credentials(const Credentials& credentials, std::string_vi
                    {"Token", credentials.session_token},
                    {"Expiration", to_rfc3339(credentials.expiration.value())}};
   if (!role.empty()) document["RoleArn"] = std::string(role);
-  return text_of(document);
+  return json_text(document);
 }
 
 std::string container_error(std::string_view code, std::string_view message) {
-  return text_of({{"code", std::string(code)}, {"message", std::string(message)}});
+  return json_text({{"code", std::string(code)}, {"message", std::string(message)}});
 }
 
 }  // namespace spotter::wire

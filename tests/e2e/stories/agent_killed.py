@@ -20,7 +20,7 @@ class AgentKilled(harness.Story):
         before = self.agents(instance)
         self.assertEqual(len(before), 1)
         self.kill_agent(instance)
-        wait("a new agent", lambda: [pid for pid in self.agents(instance) if pid not in before], 20)
+        wait("a new agent", lambda: [pid for pid in self.agents(instance) if pid not in before])
 
     def test_the_trainer_goes_on_and_the_job_finishes(self):
         instance = self._training(80)
@@ -31,7 +31,7 @@ class AgentKilled(harness.Story):
         self.wait_training(instance, step + 6)
         self.assertEqual(self.trainers(instance), trainer)
         wait("the fleet to be cancelled", lambda: self.ec2.fleet_state(self.fleet)
-             .startswith("cancelled"), 60)
+             .startswith("cancelled"))
         text = (self.world.instance(instance) / "run" / "trainer.log")
         if text.exists():
             self.assertEqual(text.read_text().count("behaviour train"), 1)
@@ -43,9 +43,9 @@ class AgentKilled(harness.Story):
             if not self.trainers(instance):
                 break
             time.sleep(0.2)
-        wait("the trainer's end", lambda: not self.trainers(instance), 20)
+        wait("the trainer's end", lambda: not self.trainers(instance))
         wait("the fleet to be cancelled", lambda: self.ec2.fleet_state(self.fleet)
-             .startswith("cancelled"), 60)
+             .startswith("cancelled"))
 
 
 if __name__ == "__main__":

@@ -21,11 +21,11 @@ class AutoScaling(launch.Launch):
     def fleet_is_cancelled(self):
         return self.ec2.group(self.fleet).text("DesiredCapacity") == "0"
 
-    def wait_end(self, seconds=120):
-        wait("the group to be at 0", self.fleet_is_cancelled, seconds)
+    def wait_end(self):
+        wait("the group to be at 0", self.fleet_is_cancelled)
         wait("the group to be empty",
-             lambda: self.ec2.group(self.fleet).members("Instances") == [], 120)
-        super().wait_end(seconds)
+             lambda: self.ec2.group(self.fleet).members("Instances") == [])
+        super().wait_end()
 
     def scale_in(self, instance):
         self.ec2.call("TerminateInstanceInAutoScalingGroup", "autoscaling", InstanceId=instance,

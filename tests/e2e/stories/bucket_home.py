@@ -41,14 +41,14 @@ class BucketHome(shares.ShareLife):
     def wait_kept(self, step):
         return wait(f"a checkpoint of step {step} in the bucket",
                     lambda: self.bucket.exists() and self.head().get("newest", -1) >= step
-                    and self.head()["newest"], 60)
+                    and self.head()["newest"])
 
-    def assert_ended_well(self, kills=0, torn=0, seconds=120):
-        wait("the fleet to be cancelled", self.fleet_is_cancelled, seconds)
+    def assert_ended_well(self, kills=0, torn=0):
+        wait("the fleet to be cancelled", self.fleet_is_cancelled)
         head = self.head()
         self.assertEqual(head["state"], "done", "the fleet went before the head said so")
         wait("the instances to be gone", lambda: all(
-            one.text("instanceState/name") == "terminated" for one in self.ec2.instances()), 30)
+            one.text("instanceState/name") == "terminated" for one in self.ec2.instances()))
         self.assert_steps(kills, torn)
         self.assertEqual(self.ec2.volumes(), [], "a bucket needs no volume")
         self.assertEqual(self.kept("result/weights.bin").decode(),
@@ -83,7 +83,7 @@ class BucketHome(shares.ShareLife):
         self.world.kill(one)
         two = self.successor(one)
         self.wait_training(two, kept + 1)
-        wait("its first step", lambda: len([run for run in self.trainer_runs() if run]) == 2, 60)
+        wait("its first step", lambda: len([run for run in self.trainer_runs() if run]) == 2)
         runs = self.trainer_runs()
         lost = runs[0][-1][1] - runs[1][0][1] + 1
         self.assert_ended_well(kills=1, torn=max(lost, 0) + 1)
@@ -96,15 +96,15 @@ class BucketHome(shares.ShareLife):
         kept = self.wait_kept(kept + 1)
         self.world.kill(one)
         self.successor(one)
-        wait("a second run", lambda: len([run for run in self.trainer_runs() if run]) == 2, 60)
+        wait("a second run", lambda: len([run for run in self.trainer_runs() if run]) == 2)
         self.assertGreater(self.trainer_runs()[1][0][1], 1, "it began from scratch")
-        wait("the fleet to be cancelled", self.fleet_is_cancelled, 120)
+        wait("the fleet to be cancelled", self.fleet_is_cancelled)
         self.assertEqual(self.head()["state"], "done")
         self.assertEqual(self.kept("result/weights.bin").decode(),
                          fake_trainer.result_of(self.steps))
 
     def wait_more_lines(self, count):
-        wait(f"{count} steps", lambda: sum(map(len, self.trainer_runs())) >= count, 60)
+        wait(f"{count} steps", lambda: sum(map(len, self.trainer_runs())) >= count)
 
 
 if __name__ == "__main__":

@@ -121,7 +121,7 @@ class Channels(harness.Story):
 
     def wait_cancelled(self):
         wait("the fleet to be cancelled", lambda: self.ec2.fleet_state(self.fleet)
-             .startswith("cancelled"), 120)
+             .startswith("cancelled"))
 
     def reading_job(self, expected=""):
         return self.job(trainer={"command": READER}, env={"EXPECTED": expected},
@@ -140,7 +140,7 @@ class Channels(harness.Story):
                    (self.world.directory / "s3/data/train").rglob("*") if path.is_file())
         both = f'spotter_pipe_bytes_total{{channel="train"}} {2 * size}\n'
         wait("the bytes of two epochs to be shown", lambda: any(
-            both in path.read_text() for path in folder.glob("*.prom")), 60)
+            both in path.read_text() for path in folder.glob("*.prom")))
         self.world.kill(instance)
         self.wait_cancelled()
 
@@ -170,8 +170,8 @@ class Channels(harness.Story):
         instance = self.launch(job, zones=self.world.zones, before=FUSE_FOR_ALL)
         self.wait_training(instance, 1)
         self.world.interrupt(instance, 20)
-        self.wait_status(instance, "released", lambda status: status.get("released"), 20)
-        wait("the volume to be free", lambda: self.volume_state(volume) != "in-use", 20)
+        self.wait_status(instance, "released", lambda status: status.get("released"))
+        wait("the volume to be free", lambda: self.volume_state(volume) != "in-use")
         self.wait_cancelled()
 
     def test_a_thousand_of_them(self):
@@ -191,7 +191,7 @@ class Channels(harness.Story):
     def test_no_data_is_a_failure_that_is_shown(self):
         self.volume()
         instance = self.launch(self.reading_job())
-        self.wait_console(instance, "channel train: s3://data/train/: there is no such bucket", 90)
+        self.wait_console(instance, "channel train: s3://data/train/: there is no such bucket")
 
 
 if __name__ == "__main__":

@@ -50,11 +50,11 @@ class ChannelsResumed(harness.Story):
         one = self.begin()
         self.wait_training(one, EPOCH + 3)
         self.world.interrupt(one, 8)
-        two = self.wait_instance(besides=(one,), seconds=60)
+        two = self.wait_instance(besides=(one,))
         self.wait_training(two, 4 * EPOCH + 6)
         self.world.kill(two)
         wait("the fleet to be cancelled",
-             lambda: self.ec2.fleet_state(self.fleet).startswith("cancelled"), 120)
+             lambda: self.ec2.fleet_state(self.fleet).startswith("cancelled"))
         self.assertEqual((self.journal / "result/model.safetensors").read_bytes(),
                          self.weights_from_files())
         steps = list(map(int, (self.journal / "steps").read_text().split()))

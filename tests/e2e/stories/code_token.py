@@ -34,8 +34,8 @@ class CodeToken(harness.Story):
         job = self.job(env={"SERVER": server, "THIEF": thief})
         job["code"].update(repository=f"{server}/repository/.git", token=f"file:{path}")
         one = self.launch(job, before=serve + lurk)
-        self.wait_console(one, "the checkout is poisoned", 60)
-        self.wait_console(one, "attempt 1 without progress", 60)
+        self.wait_console(one, "the checkout is poisoned")
+        self.wait_console(one, "attempt 1 without progress")
         self.wait_stage(one, "training")
         self.assertEqual(asked().count(f"nothing hidden\nx-access-token:{TOKEN} hidden"), 4,
                          "twice the commit by its id, which this server refuses, and then all")

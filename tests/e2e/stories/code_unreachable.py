@@ -13,7 +13,7 @@ class CodeUnreachable(life.Life):
         self.repository.rename(away)
         one = self.begin()
         self.wait_stage(one, "blocked")
-        self.wait_console(one, "blocked: the code could not be fetched", 10)
+        self.wait_console(one, "blocked: the code could not be fetched")
         self.assertEqual(self.trainers(one), [])
         self.assert_fleet_untouched()
         away.rename(self.repository)

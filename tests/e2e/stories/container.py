@@ -157,7 +157,7 @@ class Container(unittest.TestCase):
                 if "Name:\tspotter\n" in status and caught >> (signal.SIGTERM - 1) & 1:
                     return int(child)
             return 0
-        os.kill(wait("process 1 to hear signals", hears, 60), signal.SIGTERM)
+        os.kill(wait("process 1 to hear signals", hears), signal.SIGTERM)
 
     def journal(self, index, user="root"):
         path = self.place / user / f"journal-{index}"
@@ -183,7 +183,7 @@ class Container(unittest.TestCase):
         self.make_image()
         self.check_libraries()
         first = self.start(1)
-        wait("five steps", lambda: len(self.journal(1)) == 5, 120)
+        wait("five steps", lambda: len(self.journal(1)) == 5)
         self.stop(first)
         self.assertEqual(self.end(first), 75, self.output.read_text())
         (self.place / "root" / "go").touch()

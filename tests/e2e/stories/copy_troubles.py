@@ -24,7 +24,7 @@ class CopyTroubles(life.Life):
         self.world.interrupt(one, 10)
         two = self.successor(one)
         self.wait_stage(two, "blocked")
-        self.wait_console(two, "KMS", 10)
+        self.wait_console(two, "KMS")
         self.assert_fleet_untouched()
         self.fault("key-forbidden", on="false")
         self.assert_ended_well()

@@ -65,7 +65,7 @@ class CsvLog(run.RunCase):
     def test_the_curve_is_whole_after_a_stop_and_a_loss(self):
         self.describe("16 0.4")
         first = self.begin()
-        wait("some epochs", lambda: self.reached() >= 3, 60)
+        wait("some epochs", lambda: self.reached() >= 3)
         status = self.status()
         self.assertIn("val_accuracy", status["metrics"])
         self.assertEqual(status["epoch"], status["step"])
@@ -74,7 +74,7 @@ class CsvLog(run.RunCase):
         stopped = json.loads(self.curve().splitlines()[-1])["step"]
         # Everything is killed: the last rows are in the script's log alone.
         second = self.begin()
-        wait("more epochs", lambda: self.reached() >= stopped + 3, 60)
+        wait("more epochs", lambda: self.reached() >= stopped + 3)
         os.killpg(second.pid, signal.SIGKILL)
         for pid, _ in processes(self.place):
             os.kill(pid, signal.SIGKILL)
@@ -120,16 +120,16 @@ class CsvLogOnAVolume(harness.Story):
         status = self.wait_training(first, 2)
         self.assertIn("val_loss", status["metrics"])
         self.world.interrupt(first, 15)
-        self.wait_status(first, "released", lambda now: now.get("released"), 30)
+        self.wait_status(first, "released", lambda now: now.get("released"))
         self.world.control("fault", "capacity", self.zone, "5")
-        second = self.wait_instance(besides=(first,), seconds=60)
+        second = self.wait_instance(besides=(first,))
         self.wait_training(second, 5)
         self.world.kill(second)  # what was not made durable by then is lost
-        self.wait_instance(besides=(first, second), seconds=60)
+        self.wait_instance(besides=(first, second))
         wait("the fleet to be cancelled", lambda: self.ec2.fleet_state(self.fleet)
-             .startswith("cancelled"), 120)
+             .startswith("cancelled"))
         wait("the instances to be gone", lambda: all(
-            one.text("instanceState/name") == "terminated" for one in self.ec2.instances()), 60)
+            one.text("instanceState/name") == "terminated" for one in self.ec2.instances()))
         result = copy_out(self.world, volume, "result")
         self.assertTrue((result / "training.csv").exists())
         curve = copy_out(self.world, volume, "metrics.jsonl")

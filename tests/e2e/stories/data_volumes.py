@@ -51,7 +51,7 @@ class DataVolumes(life.Life):
                        check=True)
         made = self.ec2.call("CreateSnapshot", VolumeId=volume).text("snapshotId")
         wait("the snapshot to be completed", lambda: all(
-            one.text("status") == "completed" for one in self.ec2.snapshots()), 60)
+            one.text("status") == "completed" for one in self.ec2.snapshots()))
         self.ec2.call("DeleteVolume", VolumeId=volume)
         self.wait_volume(volume, "gone")
         return made
@@ -136,7 +136,7 @@ class DataVolumes(life.Life):
         self.snapshot = "snap-0123456789abcdef0"
         one = self.begin(zones=[self.zone])
         self.wait_stage(one, "blocked")
-        self.wait_console(one, "snap-0123456789abcdef0 for .*InvalidSnapshot.NotFound", 10)
+        self.wait_console(one, "snap-0123456789abcdef0 for .*InvalidSnapshot.NotFound")
         self.assertFalse((self.notes / "read").exists(), "the trainer waits for its data")
         self.assert_fleet_untouched()
 

@@ -187,22 +187,22 @@ class DayOne(whole_machines.WholeLife):
         made = json.loads(me.types("aws iam create-access-key --user-name me", shown=False))
         me.keys = (made["AccessKey"]["AccessKeyId"], made["AccessKey"]["SecretAccessKey"])
         # IAM's changes may not have reached everybody: it is tried again, as the manual says.
-        wait("nothing to fail", lambda: "fail " not in me.types(doctor, code=None), 180, every=3)
+        wait("nothing to fail", lambda: "fail " not in me.types(doctor, code=None), every=3)
         me.types(launch)
         self.train(me, status)
         self.finish(me, stop)
 
     def train(self, person, status):
-        one = self.wait_instance(seconds=120)
-        self.wait_training(one, 3, seconds=180)
+        one = self.wait_instance()
+        self.wait_training(one, 3)
         said = person.types(status)
         self.assertIn("mnist", said)
         self.assertIn(one, said)
 
     def finish(self, person, stop):
-        wait("the fleet to be cancelled", lambda: not self.fleets(), 240)
+        wait("the fleet to be cancelled", lambda: not self.fleets())
         wait("the instances to be gone", lambda: all(
-            it.text("instanceState/name") == "terminated" for it in self.ec2.instances()), 60)
+            it.text("instanceState/name") == "terminated" for it in self.ec2.instances()))
         volume, = self.ec2.volumes()
         self.assertEqual(volume.tags().get("spotter:done"), "true")
         self.assertIn("mnist", person.types(stop))

@@ -25,7 +25,7 @@ class DeviceTroubles(life.Life):
     def test_hanging_in_attaching_is_given_up_and_tried_by_another_name(self):
         self.fault("attach-hangs", **{"for": "12s"})
         one = self.begin()
-        self.wait_training(one, 1, seconds=200)
+        self.wait_training(one, 1)
         self.assertRegex((self.world.directory / "emulator.log").read_text(),
                          f"{one} DetachVolume -> 200")
         self.assert_ended_well()

@@ -26,7 +26,7 @@ def stuff_until(path, there):
     def stuffed():
         stuff(path)
         return there()
-    wait("the agent to say that there is no room", stuffed, 60)
+    wait("the agent to say that there is no room", stuffed)
 
 
 class DiskFull(life.Life):

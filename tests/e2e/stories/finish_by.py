@@ -48,7 +48,7 @@ class FinishBy(launched.Launched):
                     if one.text("instanceId") == instance)
 
     def trains_on(self, instance):
-        self.wait_stage(instance, "training", 120)
+        self.wait_stage(instance, "training")
 
     def zone_of(self, instance):
         return next(one.text("placement/availabilityZone") for one in self.ec2.instances()
@@ -64,9 +64,9 @@ class FinishBy(launched.Launched):
     def goes_on_on_demand(self, spot):
         """Until that one is gone and the on-demand instance that was asked for trains."""
         wait("the spot instance to be gone",
-             lambda: not self.listed()[self.job_name]["instances"], 90)
-        wait("it to ask for an on-demand instance", lambda: "asks for it" in self.watch(), 60)
-        paid = self.wait_instance([spot], 60)
+             lambda: not self.listed()[self.job_name]["instances"])
+        wait("it to ask for an on-demand instance", lambda: "asks for it" in self.watch())
+        paid = self.wait_instance([spot])
         self.assertEqual(self.lifecycle(paid), "")
         self.trains_on(paid)
         return paid
@@ -84,16 +84,16 @@ class FinishBy(launched.Launched):
         self.assertRegex(shown, r"(?m)^deadline +by \S+Z; \d+ % left, about [\d.]+ h; on demand "
                                 r"now; spot")
         # Its machine knows what the watcher wrote down, with the prices.
-        seen = self.wait_status(paid, "what the watcher said", lambda one: one.get("watcher"), 60)
+        seen = self.wait_status(paid, "what the watcher said", lambda one: one.get("watcher"))
         self.assertRegex(seen["watcher"], r"^watched at \S+Z: no spot since \S+Z; \d+ % left, .*; "
                                           r"spot in us-west-2\w is \d+ % cheaper and lasted")
         # A spot instance comes, and the job returns to it.
         self.room(*self.world.zones)
-        back = self.wait_instance([one, paid], 90)
+        back = self.wait_instance([one, paid])
         self.assertEqual(self.lifecycle(back), "spot")
-        wait("the on-demand instance to end", lambda: "is ended" in self.watch(), 90)
+        wait("the on-demand instance to end", lambda: "is ended" in self.watch())
         self.trains_on(back)
-        wait("its fleet to end", lambda: True not in self.fleets(), 60)
+        wait("its fleet to end", lambda: True not in self.fleets())
         self.gate.touch()
         self.wait_end()
         for decision in (r"the job has the spot instance",
@@ -119,9 +119,9 @@ class FinishBy(launched.Launched):
         self.assertIn("00:10:00 g5.xlarge us-west-2a: no capacity at $0.3 an hour", said)
         paid = self.goes_on_on_demand(one)
         self.play("--from", "15m", "--speed", "600")
-        back = self.wait_instance([one, paid], 90)
+        back = self.wait_instance([one, paid])
         self.assertEqual((self.lifecycle(back), self.zone_of(back)), ("spot", "us-west-2b"))
-        wait("the on-demand instance to end", lambda: "is ended" in self.watch(), 90)
+        wait("the on-demand instance to end", lambda: "is ended" in self.watch())
         self.trains_on(back)
         self.gate.touch()
         self.wait_end()
@@ -136,16 +136,16 @@ class FinishBy(launched.Launched):
     def test_it_leaves_a_spot_instance_whose_loss_would_be_too_late(self):
         one = self.begin_on_spot(28)
         self.wait_training(one, 15)
-        wait("it to ask for an on-demand instance", lambda: "asks for it" in self.watch(), 60)
-        paid = self.wait_instance([one], 60)
-        wait("the job's own fleet to rest", lambda: "gets the target 0" in self.watch(), 60)
+        wait("it to ask for an on-demand instance", lambda: "asks for it" in self.watch())
+        paid = self.wait_instance([one])
+        wait("the job's own fleet to rest", lambda: "gets the target 0" in self.watch())
         self.trains_on(paid)
         self.assertIn("as the deadline asks", self.said)
         self.assertEqual(self.fleets()[False]["target"], 0)
         self.watch()
         self.assertIn("rests", self.said)
         self.gate.touch()
-        wait("both fleets to end", lambda: not self.fleets(), 120)
+        wait("both fleets to end", lambda: not self.fleets())
         self.assert_ended_well()
 
 

@@ -27,7 +27,7 @@ class Folder(shares.ShareLife):
         first = self.begin()
         self.wait_training(first, 5)
         self.world.interrupt(first, 20)
-        self.wait_status(first, "released", lambda status: status.get("released"), 20)
+        self.wait_status(first, "released", lambda status: status.get("released"))
         self.assertEqual(self.trainers(first), [])
         second = self.successor(first)
         self.wait_status(second, "training", lambda one: one.get("resumed_step"))
@@ -74,7 +74,7 @@ class Folder(shares.ShareLife):
         way = self.home() / "way"  # that leads to itself
         way.unlink()
         way.symlink_to("good")
-        wait("the fleet to be cancelled", self.fleet_is_cancelled, 60)
+        wait("the fleet to be cancelled", self.fleet_is_cancelled)
         self.assertTrue((self.home() / "DONE").exists())
         self.assertEqual((self.home() / "starts").read_text(), "\n", "it trained again")
 

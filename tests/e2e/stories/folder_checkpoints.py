@@ -32,12 +32,12 @@ class FolderCheckpoints(unaware.Unaware):
         job["checkpoints"] = {"directory": self.directory, "folders": "checkpoint-*"}
         return job
 
-    def wait_durable(self, instance, more_than=0, seconds=120):
+    def wait_durable(self, instance, more_than=0):
         def highest():
             found = re.findall(r"checkpoint-(\d+) is durable", self.world.console(instance))
             number = max(map(int, found), default=0)
             return number if number > more_than else None
-        return wait(f"a checkpoint after {more_than}", highest, seconds)
+        return wait(f"a checkpoint after {more_than}", highest)
 
     def _stop_in_the_middle(self, trainer, end):
         folder = self.folder(trainer)

@@ -63,7 +63,7 @@ class FoldersInS3(shares.ShareLife):
         first = self.begin(trainer=self.command(EPOCHS), **self.kept)
         self.wait_console(first, r"checkpoint-\d+ is copied to S3")
         copied = wait("the third checkpoint in S3", lambda: max(self.in_s3(), default=0) >= 3
-                      and self.in_s3(), 60)
+                      and self.in_s3())
         self.assertLessEqual(len(copied), 3, "all are kept")  # one of them is removed just now
         self.permit(NOTHING)
         self.world.kill(first)
@@ -75,7 +75,7 @@ class FoldersInS3(shares.ShareLife):
         self.assertEqual(list((self.home() / "out").glob("checkpoint-*")), [], "from scratch")
         self.permit('{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": '
                     '"s3:*", "Resource": "*"}]}')
-        wait("the fleet to be cancelled", self.fleet_is_cancelled, 120)
+        wait("the fleet to be cancelled", self.fleet_is_cancelled)
         log = (self.home() / "log/trainer.log").read_text()
         fetched = re.search(r"checkpoint-(\d+) is fetched from S3\nresumed after epoch (\d+)", log)
         self.assertTrue(fetched, log)
@@ -89,7 +89,7 @@ class FoldersInS3(shares.ShareLife):
         self.volume()
         first = self.launch(self.job(trainer=self.command(5), **self.kept), zones=self.world.zones)
         self.wait_console(first, r"checkpoint-\d+ is copied to S3")
-        wait("the fleet to be cancelled", self.fleet_is_cancelled, 120)
+        wait("the fleet to be cancelled", self.fleet_is_cancelled)
         copied = self.in_s3()  # the newest, and the one that was copied before it
         self.assertEqual((max(copied), len(copied)), (5, 2), copied)
         self.assertNotRegex(self.world.console(first), "not copied to S3")

@@ -41,7 +41,7 @@ class GangStory(unittest.TestCase):
         def fulfilled():
             report = gang.status(member).get("gang")
             return report if report and condition(report) else None
-        return wait(f"{member} to report the gang", fulfilled, 60)
+        return wait(f"{member} to report the gang", fulfilled)
 
     def assert_ended_well(self, gang, *members):
         self.assertEqual([gang.end(member) for member in members], [0] * len(members), gang.words())
@@ -99,7 +99,7 @@ class Gang(GangStory):
         gang.start_all()
         gang.wait_ranks(3, 0)
         gang.wait_step(6)
-        wait("all three to have the newest copy", says_so, 60)
+        wait("all three to have the newest copy", says_so)
         leader = gang.record()["ranks"][0].rsplit("-", 1)[0]
         killed = time.time()
         gang.kill(leader)
@@ -168,7 +168,7 @@ class Gang(GangStory):
         gang = self.gang(size=2, least=2, PACE="0")
         gang.start("m1")
         gang.start("m2", SPOTTER_GANG_ADDRESS="224.0.0.1")  # nobody can connect to that
-        wait("several tries", lambda: gang.record().get("apart", 0) >= 4, 120)
+        wait("several tries", lambda: gang.record().get("apart", 0) >= 4)
         self.assertEqual((gang.record()["failures"], gang.notes("resumed")), (0, []))
         self.assertRegex((gang.place / "m1.log").read_text(),
                          r"cannot reach m2 at 224\.0\.0\.1:\d+")
@@ -202,7 +202,7 @@ class Gang(GangStory):
             self.assertEqual(len(workers), 1, gang.words())
             launcher, = gang.processes_of("m1", what, without)
             os.kill(launcher, signal.SIGKILL)
-            wait(f"the worker to end with {what}", lambda: not self.alive(workers), 30)
+            wait(f"the worker to end with {what}", lambda: not self.alive(workers))
         gang.kill("m1")
         gate.touch()
         self.assertEqual(gang.end(gang.start("m1")), 0, gang.words())
@@ -233,7 +233,7 @@ class Gang(GangStory):
         wait("Prometheus to see it", lambda: {
             "spotter_gang_members 2", f'spotter_gang_info{{leader="{leader}",waits_for=""}} 1',
             'spotter_gang_member_info{member="m1",does="trains"} 1'}.issubset(
-                gang.exported().splitlines()), 30)
+                gang.exported().splitlines()))
         checked = subprocess.run(["promtool", "check", "metrics"], input=gang.exported(), text=True,
                                  capture_output=True, check=False, timeout=60)
         self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, ""))

@@ -74,16 +74,16 @@ class GangFleet(launched.Launched, gangs.Journal):
         self.world.allow_only(text)
         self.fleet = self.spotter("launch", self.file).stdout.strip()
         return self._wait(f"{self.size} instances", lambda: self.size == len(self.running()) and
-                          self.running(), 60)
+                          self.running())
 
     def running(self):
         return [one.text("instanceId") for one in self.ec2.instances()
                 if one.text("instanceState/name") == "running"]
 
     def assert_done(self):
-        wait("the fleet to be cancelled", self.fleet_is_cancelled, 120)
+        wait("the fleet to be cancelled", self.fleet_is_cancelled)
         wait("the instances to be gone", lambda: all(
-            one.text("instanceState/name") == "terminated" for one in self.ec2.instances()), 30)
+            one.text("instanceState/name") == "terminated" for one in self.ec2.instances()))
         _, least, most, right = (
             self.folder / self.job_name / "result/weights.txt").read_text().split()
         self.assertEqual((least, most), ("4", "4"), "each sample once an epoch")
@@ -102,7 +102,7 @@ class GangFleet(launched.Launched, gangs.Journal):
         self.wait_step(8)
         noticed = time.time()
         self.world.interrupt(first[0], 40)
-        wait("it to be released", lambda: self.world.status(first[0]).get("released"), 40)
+        wait("it to be released", lambda: self.world.status(first[0]).get("released"))
         self.wait_ranks(3, noticed)
         resumed = min(step for step, _, when, _ in self.notes("resumed") if when > noticed)
         self.assertGreaterEqual(resumed, 8, "what it was noticed in is not lost")
@@ -127,14 +127,14 @@ class GangFleet(launched.Launched, gangs.Journal):
         self.wait_ranks(3, 0)
         self.wait_step(8)
         self.hangs.write_text(bad)
-        self._wait("the first fault", lambda: self.faults(bad) == 1, 90)
+        self._wait("the first fault", lambda: self.faults(bad) == 1)
         return bad, others
 
     def assert_replaced(self, bad, others):
         went = time.time()
-        self._wait("it to be gone", lambda: bad not in self.running(), 60)
+        self._wait("it to be gone", lambda: bad not in self.running())
         self.assertFalse(self.fleet_is_cancelled())
-        self._wait("another instance", lambda: len(self.running()) == 3, 60)
+        self._wait("another instance", lambda: len(self.running()) == 3)
         self.wait_ranks(3, went)
         trains = {member for _, ranks, when, member in self.notes() if when > went}
         self.assertEqual(trains, set(self.running()))
@@ -145,7 +145,7 @@ class GangFleet(launched.Launched, gangs.Journal):
 
     def test_one_that_hangs_twice_is_given_back_and_replaced(self):
         bad, others = self.hang_twice()
-        self.wait_console(bad, f"giving back {bad}", 120)
+        self.wait_console(bad, f"giving back {bad}")
         self.assert_replaced(bad, others)
 
     def test_it_is_given_back_also_where_its_agent_did_not_see_that(self):
@@ -155,10 +155,10 @@ class GangFleet(launched.Launched, gangs.Journal):
             os.kill(pid, signal.SIGSTOP)
         ended = self.world.instance(bad) / "run/ended.json"
         self._wait("its gang to say so", lambda: ended.exists() and
-                   json.loads(ended.read_text()).get("exit_code") == 69, 120)
+                   json.loads(ended.read_text()).get("exit_code") == 69)
         for pid in agents:
             os.kill(pid, signal.SIGKILL)
-        self.wait_console(bad, f"giving back {bad}", 60)
+        self.wait_console(bad, f"giving back {bad}")
         self.assert_replaced(bad, others)
 
     def test_one_that_stays_blocked_ends_with_its_place_and_the_others_train_on(self):
@@ -168,9 +168,9 @@ class GangFleet(launched.Launched, gangs.Journal):
         self.wait_step(8)
         away = self.repository.rename(self.repository.with_name("away"))
         self.world.interrupt(gone, 15)
-        last, = self._wait("another instance", lambda: set(self.running()) - {gone, *others}, 90)
-        self.wait_console(last, f"the target capacity of {self.fleet} goes down by one", 120)
-        self._wait("it to be gone", lambda: set(self.running()) == set(others), 60)
+        last, = self._wait("another instance", lambda: set(self.running()) - {gone, *others})
+        self.wait_console(last, f"the target capacity of {self.fleet} goes down by one")
+        self._wait("it to be gone", lambda: set(self.running()) == set(others))
         went = time.time()
         self.assertEqual(self.listed()[self.job_name]["fleets"][0]["target"], 2)
         away.rename(self.repository)

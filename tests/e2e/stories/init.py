@@ -92,7 +92,7 @@ class Init(harness.Story):
         self.assertEqual(len(self.fleet_works(launched)), 1)
         volume, = self.ec2.volumes()
         self.assertEqual(volume.tags()["Name"], "first")
-        wait("an instance", self.ec2.instances, 60)
+        wait("an instance", self.ec2.instances)
         self.spotter("stop", "first", "--wait")
 
     def test_it_takes_what_checkout_and_account_have(self):
@@ -189,7 +189,7 @@ class Init(harness.Story):
             if select.select([terminal], [], [], 0)[0]:
                 self.shown += os.read(terminal, 65536).decode()
             return self.shown.rstrip(" ").endswith(prompt)
-        wait(f"{prompt!r} at the end of {self.shown!r}", comes, 60)
+        wait(f"{prompt!r} at the end of {self.shown!r}", comes)
 
     def answer(self, terminal, prompt, text):
         self.until(terminal, prompt)

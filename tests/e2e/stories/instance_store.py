@@ -61,7 +61,7 @@ class InstanceStore(life.Life):
         self.disks = ""
         one = self.start()
         self.wait_training(one, 3)
-        self.wait_console(one, "no instance store", 10)
+        self.wait_console(one, "no instance store")
         self.assertEqual(self.lines("read"), [self.whole])
         self.assertTrue(self.lines("where")[0].endswith("/ml/input/data/train"))
         self.assertEqual(self.lines("cache"), ["none"])

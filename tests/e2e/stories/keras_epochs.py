@@ -68,7 +68,7 @@ class KerasEpochs(unaware.Unaware):
                 storage = variables[b"SPOTTER_STORAGE"].decode()
                 log = pathlib.Path(f"/proc/{trainer}/root{storage}/log/trainer.log")
                 return log.exists() and "status 401: waiting for the end" in log.read_text()
-        wait("the script to wait", waits, 60)
+        wait("the script to wait", waits)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ class LateFleet(life.Life):
     def test_a_fleet_whose_tag_comes_late_is_cancelled_at_the_end(self):
         self.fault("fleet-tags-late", least="1h", most="1h")
         one = self.begin()
-        self.wait_console(one, "asking EC2 which fleet to cancel", 120)
+        self.wait_console(one, "asking EC2 which fleet to cancel")
         self.assertFalse(self.fleet_is_cancelled(), "by whom?")
         self.fault("fleet-tags-late", most="0s")
         self.assert_ended_well()

@@ -58,9 +58,9 @@ class Launch(launched.Launched):
         self.wait_training(one, 5)
         self.room()
         self.world.interrupt(one, 10)
-        wait("the instance to be gone", lambda: not self.listed()[self.job_name]["instances"], 60)
+        wait("the instance to be gone", lambda: not self.listed()[self.job_name]["instances"])
         wait("the fleet's history to say why", lambda: "InsufficientInstanceCapacity" in
-             self.listed()[self.job_name]["fleets"][0].get("launches_nothing", ""), 60)
+             self.listed()[self.job_name]["fleets"][0].get("launches_nothing", ""))
         two = self.go(self.world.zones[1:], besides=[one], instance_types=["g4dn.xlarge"])
         self.wait_training(two, 5)
         self.assertEqual(self.listed()[self.job_name]["instances"][0]["type"], "g4dn.xlarge")
@@ -100,7 +100,7 @@ class Launch(launched.Launched):
         sent, = (self.world.directory / "s3/packages").rglob(archive.name)
         self.assertEqual(sent.parent.name, hashlib.sha256(archive.read_bytes()).hexdigest())
         installed = f"instances/{one}/root/var/lib/spotter-launch/installed"
-        wait("it to be installed", (self.world.directory / installed).exists, 60)
+        wait("it to be installed", (self.world.directory / installed).exists)
         self.wait_training(one, 3)
         self.wait_end()
         self.assert_ended_well()
@@ -111,7 +111,7 @@ class Launch(launched.Launched):
     def test_a_package_that_is_another_one_costs_one_boot(self):
         one = self.go(self.world.zones, package=self.offer_another())
         self.wait_console(one, "could not be fetched; the fleet's target is 0 now")
-        wait("the instance to be gone", lambda: not self.listed()[self.job_name]["instances"], 60)
+        wait("the instance to be gone", lambda: not self.listed()[self.job_name]["instances"])
         self.assertEqual(self.target(), 0)
         self.assertEqual(len(self.ec2.instances()), 1, "no other was started in vain")
 

@@ -56,7 +56,7 @@ class MovesBrokenOff(life.Life):
         self.wait_training(one, 5)
         self.world.interrupt(one, 8)
         two = self.successor(one)
-        wait("a copy", lambda: len(self.ec2.volumes()) > 1, 60, every=0.05)
+        wait("a copy", lambda: len(self.ec2.volumes()) > 1, every=0.05)
         self.room(self.world.zones[0])
         self.world.kill(two)
         self.assert_ended_well()

@@ -46,15 +46,15 @@ class Namesake(life.Life):
         self.room(self.world.zones[1])
         self.world.interrupt(one, 8)
         two = self.successor(one)
-        wait("a copy", lambda: len(self.ec2.volumes()) > 2, 60, every=0.05)
+        wait("a copy", lambda: len(self.ec2.volumes()) > 2, every=0.05)
         self.room()
         self.target(0)
         self.world.kill(two)
-        wait("the end of its instances", self.nobody_runs, 30)
+        wait("the end of its instances", self.nobody_runs)
         wait("its volumes to be free", lambda: all(
-            one.text("status") == "available" for one in self.ec2.volumes()), 30)
+            one.text("status") == "available" for one in self.ec2.volumes()))
         wait("the snapshot to be completed", lambda: all(
-            one.text("status") == "completed" for one in self.ec2.snapshots()), 60)
+            one.text("status") == "completed" for one in self.ec2.snapshots()))
 
     def test_who_ends_deletes_and_takes_nothing_of_the_others_move(self):
         text = self.others_job()
@@ -76,8 +76,8 @@ class Namesake(life.Life):
         self.room(self.world.zones[1])  # where the copy would be at hand
         template = self.ec2.create_template("namesake", self.user_data(text, True, ""))
         fleet = self.ec2.request_spot_fleet(template, self.world.zones, tags=self.fleet_tags())
-        wait("the other job to end", lambda: self.ec2.fleet_state(fleet) == "cancelled", 180)
-        wait("the end of its instances", self.nobody_runs, 30)
+        wait("the other job to end", lambda: self.ec2.fleet_state(fleet) == "cancelled")
+        wait("the end of its instances", self.nobody_runs)
         left = {one.text("volumeId"): one.tags() for one in self.ec2.volumes()}
         for name in (original, copy):
             self.assertEqual(left[name], volumes[name], "the other's volume was changed")
@@ -99,7 +99,7 @@ class Namesake(life.Life):
         copy = self.volume(tags=tags)
         instance = self.launch(self.job())
         self.wait_stage(instance, "blocked")
-        self.wait_console(instance, "no volume carries the tag", 10)
+        self.wait_console(instance, "no volume carries the tag")
         self.assert_volumes(copy)
         self.assertEqual(self.ec2.volumes()[0].tags(), tags)
         self.assert_fleet_untouched()

@@ -15,7 +15,7 @@ class NotPermitted(life.Life):
 
     def _lacks(self, instance, action):
         self.wait_stage(instance, "blocked")
-        self.wait_console(instance, f"blocked: .*permission.*{action}", 10)
+        self.wait_console(instance, f"blocked: .*permission.*{action}")
         self.assert_fleet_untouched()
         self.deny(action, False)
 
@@ -47,7 +47,7 @@ class NotPermitted(life.Life):
         two = self.successor(one)
         self.wait_stage(two, "blocked")
         self.wait_console(two, r"needs ec2:CreateSnapshot on snapshot/\* "
-                               r"\(scripts/iam/agent.json: .*MakeSnapshots", 10)
+                               r"\(scripts/iam/agent.json: .*MakeSnapshots")
         self.world.control("policy", "instance", whole)
         self.assert_ended_well()
 

@@ -82,10 +82,10 @@ class Notify(harness.Story):
         self.assertEqual((self.delivered(), self.published()), ([], []), "a first start is no news")
         self.world.interrupt(instance, 20)
         self.world.control("fault", "capacity", self.zone, "1")
-        other = self.wait_instance(besides=(instance,), seconds=90)
+        other = self.wait_instance(besides=(instance,))
         self.wait_status(other, "training", lambda one: one.get("resumed_step"))
-        wait("the fleet's end", lambda: self.ec2.fleet_state(self.fleet) == "cancelled", 90)
-        wait("three posts", lambda: len(self.delivered()) >= 3, 30)
+        wait("the fleet's end", lambda: self.ec2.fleet_state(self.fleet) == "cancelled")
+        wait("three posts", lambda: len(self.delivered()) >= 3)
         notice, resumed, finished = self.delivered()
         self.assertRegex(notice, rf"^\*story\*: interruption notice: {instance} in \S+ ends in "
                                  r"\d+ s; the trainer is at step \d+ and is asked to checkpoint$")
@@ -95,7 +95,7 @@ class Notify(harness.Story):
                                    r".*, 1 interruption$")
         self.assertEqual({(path, kind) for path, kind, _, _ in self.posted()},
                          {(f"/{SECRET}", "application/json")})
-        wait("three messages", lambda: len(self.published()) >= 3, 30)
+        wait("three messages", lambda: len(self.published()) >= 3)
         self.assertEqual([one["Subject"] for one in self.published()],
                          [f"spotter: story: {each}" for each in ("notice", "resumed", "finished")])
         self.assertEqual(["*story*: " + one["Message"].removeprefix("story: ")
@@ -109,7 +109,7 @@ class Notify(harness.Story):
                   "work": "1h"}
         instance = self.begin(on=["deadline"], env={"STEPS": "100000"}, launch=launch,
                               finish_by="2020-01-01T00:00Z")
-        wait("the message", self.delivered, 90)
+        wait("the message", self.delivered)
         said = r"by 2020-01-01T00:00:00Z; 100 % left, about 1.0 h; THE DEADLINE CANNOT BE KEPT"
         self.assertRegex(self.delivered()[0], rf"^\*story\*: {said}$")
         status = self.wait_training(instance, 20)
@@ -123,7 +123,7 @@ class Notify(harness.Story):
                               env={"STEPS": "100000"})
         self.wait_training(instance, 4)
         self.world.interrupt(instance, 40)
-        wait("the third try", self.delivered, 30)
+        wait("the third try", self.delivered)
         self.assertEqual([status for *_, status in self.posted()], [500, 429, 200])
         self.assertEqual(len({body for _, _, body, _ in self.posted()}), 1)
 
@@ -132,7 +132,7 @@ class Notify(harness.Story):
         instance = self.begin(statuses=[404] * 9, on="finished")
         self.wait_console(instance, r"a notification was not delivered \(finished\): "
                                     r"the web hook answers 404 \(no_service\)")
-        wait("the fleet's end", lambda: self.ec2.fleet_state(self.fleet) == "cancelled", 60)
+        wait("the fleet's end", lambda: self.ec2.fleet_state(self.fleet) == "cancelled")
         self.assertEqual(len(self.posted()), 1)
         self.assertEqual(len(self.published()), 1, "the other way is open")
         self.assertNotIn(SECRET, self.world.logs())

@@ -37,15 +37,15 @@ class OnDemand(launched.Launched):
         self.room()
         self.world.interrupt(instance, 5)
         wait("the spot instance to be gone",
-             lambda: not self.listed()[self.job_name]["instances"], 60)
+             lambda: not self.listed()[self.job_name]["instances"])
 
     def to_on_demand(self, besides):
         """Until the watcher has asked for an on-demand instance and that trains."""
-        wait("it to ask for an on-demand instance", lambda: "asks for it" in self.watch(), 60)
-        instance = self.wait_instance(besides, 60)
+        wait("it to ask for an on-demand instance", lambda: "asks for it" in self.watch())
+        instance = self.wait_instance(besides)
         self.assertEqual(self.lifecycle(instance), "", "on demand")
         wait("it to train there", lambda: any(
-            instance in path.name and path.read_text() for path in self.journal.iterdir()), 120)
+            instance in path.name and path.read_text() for path in self.journal.iterdir()))
         return instance
 
     def trainer_runs_on(self, instance):
@@ -65,15 +65,15 @@ class OnDemand(launched.Launched):
         self.assertEqual(self.states_of_fleets().keys(), {True, False})
         # A spot instance comes, waits for the volume, and gets it.
         self.room(*self.world.zones)
-        back = self.wait_instance([one, paid], 60)
+        back = self.wait_instance([one, paid])
         self.assertEqual(self.lifecycle(back), "spot")
-        wait("the on-demand instance to end", lambda: "is ended" in self.watch(), 60)
-        self.wait_training(back, 3, 120)
-        wait("its fleet to end", lambda: True not in self.states_of_fleets(), 60)
+        wait("the on-demand instance to end", lambda: "is ended" in self.watch())
+        self.wait_training(back, 3)
+        wait("its fleet to end", lambda: True not in self.states_of_fleets())
         self.gate.touch()
         self.wait_end()
         self.assertRegex(self.watch(), "the job is done|the job has no fleet")
-        wait("no fleet to be left", lambda: not self.states_of_fleets(), 60)
+        wait("no fleet to be left", lambda: not self.states_of_fleets())
         self.assert_ended_well()
         # On demand it did what lies between, and nothing twice.
         self.assertGreater(self.trainer_runs_on(paid), 0)
@@ -92,7 +92,7 @@ class OnDemand(launched.Launched):
         self.lose_spot(one)
         paid = self.to_on_demand([one])
         self.gate.touch()
-        wait("both fleets to end", lambda: not self.states_of_fleets(), 120)
+        wait("both fleets to end", lambda: not self.states_of_fleets())
         said = self.spotter("watch", self.file, "--interval", "1s").stdout
         self.assertRegex(said, "the job is done|the job has no fleet")
         self.assert_ended_well()

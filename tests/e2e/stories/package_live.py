@@ -30,7 +30,7 @@ class Live(unittest.TestCase):
         self.world.ec2.request_spot_fleet(template, [self.world.zones[0]])
         self.instance = wait("an instance to run", lambda: next(
             (one.text("instanceId") for one in self.world.ec2.instances()
-             if one.text("instanceState/name") == "running"), None), 60)
+             if one.text("instanceState/name") == "running"), None))
         self.world.wait_booted(self.instance)
 
     def _end(self):
@@ -48,7 +48,7 @@ class Live(unittest.TestCase):
         return [tuple(map(int, line.split())) for line in lines if len(line.split()) == 2]
 
     def wait_steps(self, number):
-        wait(f"step {number}", lambda: len(self.steps()) >= number, 60)
+        wait(f"step {number}", lambda: len(self.steps()) >= number)
 
     def agent(self):
         return self.do("systemctl", "show", "--property=MainPID", "--value", "spotter")
@@ -72,7 +72,7 @@ class Live(unittest.TestCase):
         self.assertEqual([step for step, _ in steps], list(range(1, len(steps) + 1)))
         self.assertEqual(len({process for _, process in steps}), 1, "the trainer did not notice")
         wait("the new agent to have it in its care", lambda: '"training"' in
-             self.do("spotter", "status", "--json", check=False), 60)
+             self.do("spotter", "status", "--json", check=False))
 
         said = self.do("dpkg", "--remove", "spotter")
         self.assertIn("spotter: done; the next agent", said)

@@ -141,8 +141,8 @@ class Preparing(life.Life):
         file.with_suffix(".new").rename(file)
         return file
 
-    def end_there(self, file, code=0, seconds=90):
-        wait("the command to end", lambda: pathlib.Path(f"{file}.code").exists(), seconds)
+    def end_there(self, file, code=0):
+        wait("the command to end", lambda: pathlib.Path(f"{file}.code").exists())
         said = pathlib.Path(f"{file}.out").read_text()
         self.assertEqual(pathlib.Path(f"{file}.code").read_text().strip(), str(code), said)
         return said
@@ -162,7 +162,7 @@ class Preparing(life.Life):
     def end_cheap(self):
         self.ec2.call("TerminateInstances", InstanceId=[self.cheap])
         wait("it to be gone", lambda: all(
-            it.text("instanceState/name") == "terminated" for it in self.ec2.instances()), 60)
+            it.text("instanceState/name") == "terminated" for it in self.ec2.instances()))
 
 
 class Prepare(Preparing):
@@ -282,7 +282,7 @@ class PrepareRemotely(Preparing):
         with subprocess.Popen([self.world.bin / "spotter", "prepare", file, *options],
                               env=environment, text=True, stderr=subprocess.PIPE) as running:
             if before_instance:  # what lies here is no instance's: it is gone when one comes
-                wait("the instance", self.ec2.instances, 60, every=0.02)
+                wait("the instance", self.ec2.instances, every=0.02)
                 before_instance()
             said = running.communicate(timeout=200)[1]
         self.assertEqual(running.returncode, code, said)

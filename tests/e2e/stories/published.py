@@ -36,11 +36,11 @@ class Published(life.Life):
     def seen(self):
         return json.loads(self.laptop("--publish", PLACE, "--json").stdout)
 
-    def wait_seen(self, what, fits, seconds=90):
+    def wait_seen(self, what, fits):
         def look():
             seen = self.seen()
             return seen if fits(seen) else None
-        return wait(f"the laptop to see {what}", look, seconds, every=1)
+        return wait(f"the laptop to see {what}", look, every=1)
 
     def moments(self, instance):
         """What the agent of that instance has published."""

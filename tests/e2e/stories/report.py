@@ -110,7 +110,7 @@ class Report(Reporting, shares.ShareLife):
         first = self.begin(env={"EVERY": str(self.every)}, publish=PLACE)
         self.wait_training(first, 5)
         self.world.interrupt(first, 20)
-        self.wait_status(first, "released", lambda status: status.get("released"), 20)
+        self.wait_status(first, "released", lambda status: status.get("released"))
         second = self.successor(first)
         self.wait_status(second, "training", lambda one: one.get("resumed_step"))
         self.wait_more_steps(second, self.every + 2)
@@ -173,7 +173,7 @@ class Report(Reporting, shares.ShareLife):
         instances = self.live_through()
         published = f"{PLACE}/{self.job_name}"
         model = wait("the third to be seen",
-                     lambda: self.seen_training(published, instances[2]), 90)
+                     lambda: self.seen_training(published, instances[2]))
         self.assertIsNone(model["to"])
         self.assert_ended_well(torn=self.every)
         for place in (None, published):

@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import emulator
 import fake_trainer
 import harness
-from emulator import wait
+from emulator import LIMIT, wait
 
 TRAINER = pathlib.Path(fake_trainer.__file__)
 
@@ -46,9 +46,9 @@ class RunCase(unittest.TestCase):
                 env={**self.environment, **environment}, stdin=subprocess.DEVNULL, stdout=output,
                 stderr=subprocess.STDOUT, start_new_session=True)
 
-    def end(self, process, seconds=60):
+    def end(self, process):
         try:
-            return process.wait(seconds)
+            return process.wait(LIMIT)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             self.fail(f"it did not end:\n{self.output.read_text()}")
@@ -199,7 +199,7 @@ class Run(RunCase):
         first = self.start(BEHAVIOUR="deaf", STEPS="100000")
         wait("some steps", lambda: len(self.steps_done()) >= 2, 60)
         first.send_signal(signal.SIGTERM)
-        self.assertEqual(self.end(first, 60), 75)
+        self.assertEqual(self.end(first), 75)
         self.assertEqual(self.end(self.start()), 0)
         done = self.steps_done()
         self.assertEqual(len(done) - len(set(done)), 0, "a durable step was done again")

@@ -26,7 +26,7 @@ class Secrets(harness.Story):
         for pid in self.agents(instance):
             self.assertNotIn(SECRET.encode(), self.environment(pid))
         wait("the fleet to be cancelled", lambda: self.ec2.fleet_state(self.fleet)
-             .startswith("cancelled"), 60)
+             .startswith("cancelled"))
         for file in (path for path in self.world.directory.rglob("*") if path.is_file()):
             if file.stat().st_size < 1 << 24:
                 self.assertNotIn(SECRET.encode(), file.read_bytes(), f"in {file}")
@@ -38,7 +38,7 @@ class Secrets(harness.Story):
         job = self.job(secrets={"API_KEY": "file:/nowhere/key"})
         instance = self.launch(job)
         self.wait_stage(instance, "blocked")
-        self.wait_console(instance, "/nowhere/key", 10)
+        self.wait_console(instance, "/nowhere/key")
         self.assertEqual(self.trainers(instance), [])
         self.assert_fleet_untouched()
 

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import sys
 import tempfile
 
@@ -24,7 +25,7 @@ class SlurmArray(run.RunCase):
         super().setUp()
         # Its sockets' paths must be short, too.
         place = pathlib.Path(tempfile.mkdtemp(prefix="spotter-slurm-", dir="/var/tmp"))
-        self.addCleanup(lambda: run.shutil.rmtree(place, ignore_errors=True))
+        self.addCleanup(lambda: shutil.rmtree(place, ignore_errors=True))
         self.slurm = slurm.Slurm(place)
         self.addCleanup(self._stop)
         self.job = self.place / "job.yaml"
@@ -67,11 +68,11 @@ class SlurmArray(run.RunCase):
         array = self.submit("--array=0-2", f"--output={self.place}/task-%a",
                             ROOT / "scripts/slurm-array", self.job, *command)
         wait("two tasks at work",
-             lambda: min(len(self.steps_of(0)), len(self.steps_of(1))) > 5, 90)
+             lambda: min(len(self.steps_of(0)), len(self.steps_of(1))) > 5)
         self.submit("--partition=urgent", "--wrap", "sleep 3", "--output=/dev/null")
-        wait("one to be preempted", lambda: "exit status 75" in self.said_by_all(), 60)
-        wait("all to be done", lambda: all(map(self.done, range(3))), 180)
-        wait("Slurm to know", lambda: set(self.slurm.states(array).values()) <= {"COMPLETED"}, 60)
+        wait("one to be preempted", lambda: "exit status 75" in self.said_by_all())
+        wait("all to be done", lambda: all(map(self.done, range(3))))
+        wait("Slurm to know", lambda: set(self.slurm.states(array).values()) <= {"COMPLETED"})
         for index in range(3):
             self.assertEqual(self.steps_of(index), list(range(1, self.steps + 1)), "each step once")
             home = self.storage / "tuning" / str(index)

@@ -17,7 +17,7 @@ class Sshfs(shares.SshfsLife):
         first = self.begin()
         self.wait_training(first, 5)
         self.world.interrupt(first, 30)
-        self.wait_status(first, "released", lambda status: status.get("released"), 30)
+        self.wait_status(first, "released", lambda status: status.get("released"))
         second = self.successor(first)
         self.wait_status(second, "training", lambda one: one.get("resumed_step"))
         self.wait_more_steps(second)
@@ -35,7 +35,7 @@ class Sshfs(shares.SshfsLife):
             self.wait_console(instance, "trainer failed")
             self.server.start()
             wait("more steps", lambda: len([step for run in self.trainer_runs() for _, step in run])
-                 > before + 3, 120)
+                 > before + 3)
         self.assert_ended_well(kills=4)
 
     def test_a_network_that_is_cut_is_named_and_comes_back(self):
@@ -44,20 +44,20 @@ class Sshfs(shares.SshfsLife):
         self.wait_training(instance, 5)
         self.server.switch.cut()
         status = self.wait_status(instance, "to say what hangs",
-                                  lambda one: one.get("storage_says"), 60)
+                                  lambda one: one.get("storage_says"))
         self.assertIn(f"{self.server.user}@127.0.0.1:{self.folder}", status["storage_says"])
         self.assertEqual(len(self.agents(instance)), 1)
         self.server.switch.mend()
         self.wait_status(instance, "to say that it is well",
-                         lambda one: not one.get("storage_says"), 120)
-        self.assert_ended_well(kills=4, seconds=200)
+                         lambda one: not one.get("storage_says"))
+        self.assert_ended_well(kills=4)
 
     def test_a_notice_while_the_server_is_away_is_seen_and_kept(self):
         instance = self.begin(**self.patient)
         self.wait_training(instance, 5)
         self.server.switch.cut()
         self.world.interrupt(instance, 60)
-        self.wait_status(instance, "released", lambda status: status.get("released"), 60)
+        self.wait_status(instance, "released", lambda status: status.get("released"))
         self.server.switch.mend()
         other = self.successor(instance)
         self.wait_status(other, "training", lambda one: one.get("resumed_step"))

@@ -81,7 +81,7 @@ class SshfsJobs(run.RunCase):
         before = {name: len(self.steps_of(name)) for name in names}
         for name in names:
             wait(f"steps of {name}", lambda name=name: len(self.steps_of(name))
-                 >= before[name] + more, 120)
+                 >= before[name] + more)
 
     def is_mounted(self):
         return str(self.mount) in emulator.mounts(self.place)
@@ -89,7 +89,7 @@ class SshfsJobs(run.RunCase):
     def ended(self, name, process, kills=0):
         """It ended well, and nothing that was durable was done again."""
         self.output = self.place / name / "output"
-        self.assertEqual(self.end(process, 240), 0, self.output.read_text())
+        self.assertEqual(self.end(process), 0, self.output.read_text())
         done = self.steps_of(name)
         self.assertEqual(done, sorted(set(done)), "a durable step was lost and done again")
         self.assertLessEqual(len(set(range(1, self.steps + 1)) - set(done)), kills)
@@ -168,12 +168,12 @@ class SshfsJobs(run.RunCase):
                        f"exec /usr/bin/python3 {saver}", PYTHONPATH=str(PYTHON),
                        SPOTTER_LIBRARY=str(library), PYTHONDONTWRITEBYTECODE="1")
         self.output = self.place / "saver" / "output"
-        wait("the trainer to be started", lambda: self.said("training on"), 60)
+        wait("the trainer to be started", lambda: self.said("training on"))
         disk_full.stuff(self.storage / "stuffing")
         ready.touch()
-        wait("the trainer to say it", lambda: self.said("no room is left)"), 60)
+        wait("the trainer to say it", lambda: self.said("no room is left)"))
         (self.storage / "stuffing").unlink()
-        self.assertEqual(self.end(job, 120), 0, self.output.read_text())
+        self.assertEqual(self.end(job), 0, self.output.read_text())
 
 
 if __name__ == "__main__":

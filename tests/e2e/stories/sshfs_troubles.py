@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -16,6 +15,7 @@ import harness
 import job as jobs
 import shares
 import sshd
+from emulator import wait
 
 
 @unittest.skipIf(sshd.why_not(), sshd.why_not())
@@ -64,18 +64,21 @@ class SshfsTroubles(shares.SshfsLife):
         away.rename(self.folder)
         self.assert_ended_well(kills=3)
 
-    def test_a_network_that_is_away_for_a_minute_and_a_half(self):
-        storage = self.server.storage(self.folder, "${SPOTTER_MOUNT}", options="")  # 45 s, then EIO
-        self.storage = lambda: storage
+    def connections(self, instance):
+        """The processes of ssh that carry its mount."""
+        return {pid for pid, words in self.everybody(instance) if "-s sftp" in words}
+
+    def test_a_network_that_is_away_until_ssh_has_given_it_up(self):
         instance = self.begin(env={"PACE": "0.7"}, **self.patient)
         self.wait_training(instance, 5)
+        before = self.connections(instance)
         self.server.switch.cut()
         self.wait_status(instance, "to say what hangs", lambda one:
-                         "does not answer" in one.get("storage_says", ""), 60)
-        time.sleep(90)
+                         "does not answer" in one.get("storage_says", ""))
+        wait("ssh to give it up", lambda: not before & self.connections(instance))  # then EIO
         self.assertEqual(len(self.agents(instance)), 1)
         self.server.switch.mend()
-        self.assert_ended_well(kills=4, seconds=240)
+        self.assert_ended_well(kills=4)
 
 
 if __name__ == "__main__":

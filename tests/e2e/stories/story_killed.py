@@ -22,13 +22,13 @@ class StoryKilled(harness.Apart):
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                 env={**os.environ, "SPOTTER_TEST_DIRECTORY": self.place})
             try:
-                wait("its trainer", lambda: story.poll() is not None or self.runs("train.py"), 60)
+                wait("its trainer", lambda: story.poll() is not None or self.runs("train.py"))
                 output.seek(0)
                 self.assertIsNone(story.poll(), output.read())
             finally:
                 story.send_signal(signal.SIGKILL)
                 story.wait()
-        wait("its world to end", lambda: not leftovers(self.place), 30)
+        wait("its world to end", lambda: not leftovers(self.place))
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ class SweepArray(run.RunCase):
 
     def test_an_interrupted_one_goes_on_and_its_neighbour_is_left_alone(self):
         first = self.task("/usr/bin/python3", str(run.TRAINER), index="1")
-        wait("some steps", lambda: len(self.steps_done()) >= 5, 60)
+        wait("some steps", lambda: len(self.steps_done()) >= 5)
         first.send_signal(signal.SIGTERM)
         self.assertEqual(self.end(first), 75)
         stopped = len(self.steps_done())
@@ -87,7 +87,7 @@ class SweepArray(run.RunCase):
         tasks = [self.task(*trainer, index=str(index), STEPS=str(20 + 10 * index), PACE=pace,
                            VALIDATE="1")
                  for index, pace in enumerate(("0.1", "1", "0.1"))]
-        wait("a checkpoint", lambda: list(self.home("1").glob("checkpoints/step-*")), 60)
+        wait("a checkpoint", lambda: list(self.home("1").glob("checkpoints/step-*")))
         tasks[1].send_signal(signal.SIGTERM)
         self.assertEqual([self.end(task) for task in tasks], [0, 75, 0], self.output.read_text())
         states = {row["index"]: row["state"]

@@ -134,10 +134,10 @@ class SweepBatch(unittest.TestCase):
 
     def wait_training(self, *sets):
         for index in sets:
-            wait(f"set {index} to do a step", lambda index=index: self.steps_of(index), 120)
+            wait(f"set {index} to do a step", lambda index=index: self.steps_of(index))
 
     def wait_attempt(self, job):
-        wait(f"an attempt of {job} to be over", lambda: self.attempts(job), 120)
+        wait(f"an attempt of {job} to be over", lambda: self.attempts(job))
 
     def host_of(self, job):
         """The one that it runs on."""
@@ -149,7 +149,7 @@ class SweepBatch(unittest.TestCase):
                                    self.job], env=self.environment, capture_output=True,
                                   text=True, timeout=60, check=False)
             return done.returncode in (0, 1) and json.loads(done.stdout)["counts"] == counts
-        wait(f"the sets to be {counts}", are_these, 240, every=0.5)
+        wait(f"the sets to be {counts}", are_these, every=0.5)
 
     # Then
 
@@ -243,7 +243,7 @@ class SweepBatch(unittest.TestCase):
             wait("it to be VALID", lambda: all(
                 it["status"] == "VALID" for it in
                 self.batch.describe_compute_environments()["computeEnvironments"]
-                + self.batch.describe_job_queues()["jobQueues"]), 60)
+                + self.batch.describe_job_queues()["jobQueues"]))
         self.wait_counts(SUCCEEDED=4)
         for index in range(self.sets):
             self.assert_trained_once(index)

@@ -81,7 +81,7 @@ class SweepBucket(Homes):
         first = self.first_begun()
         noticed = self.busy(first, 8)
         self.world.interrupt(noticed, 20)
-        self.wait_console(noticed, "releasing the work: the instance is about to end", 60)
+        self.wait_console(noticed, "releasing the work: the instance is about to end")
         self.wait_end()
         for each in range(4):
             self.assert_finished(each)
@@ -97,18 +97,18 @@ class SweepBucket(Homes):
         self.begin(2)
         index = self.first_begun()
         first = self.busy(index, 5)
-        wait("a commit", lambda: self.head(int(index)).get("newest", 0) > 0, 60)
+        wait("a commit", lambda: self.head(int(index)).get("newest", 0) > 0)
         asleep = [pid for pid, _ in self.everybody(first)]
         for pid in asleep:
             with contextlib.suppress(ProcessLookupError):  # a verb that has ended
                 os.kill(pid, signal.SIGSTOP)
         try:
-            wait("another to take over", lambda: len(self.machines(index)) == 2, 120)
+            wait("another to take over", lambda: len(self.machines(index)) == 2)
         finally:
             for pid in asleep:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)
-        self.wait_console(first, "the claim is lost", 60)
+        self.wait_console(first, "the claim is lost")
         self.wait_end()
         for each in range(2):
             self.assert_finished(each)
@@ -119,7 +119,7 @@ class SweepBucket(Homes):
         self.begin(3, env={"SCORES": "0.5 0.9 0.7"})
         index = self.first_begun()
         lost = self.busy(index, 5)
-        wait("a commit", lambda: self.head(int(index)).get("newest", 0) > 0, 60)
+        wait("a commit", lambda: self.head(int(index)).get("newest", 0) > 0)
         self.world.kill(lost)
         self.busy(index, 3)
         self.wait_end()
@@ -174,7 +174,7 @@ class Array(Homes):
 
     def test_a_task_of_an_array_goes_on_in_its_home_on_another_machine(self):
         first, neighbour = self.task(0, "one"), self.task(1, "two")
-        wait("some steps", lambda: sum(map(len, self.trainer_runs(0))) >= 5, 60)
+        wait("some steps", lambda: sum(map(len, self.trainer_runs(0))) >= 5)
         first.send_signal(signal.SIGTERM)
         self.assertEqual(self.end(first), 75)
         self.assertEqual(self.head(0)["state"], "released")

@@ -100,7 +100,7 @@ class Early(sweep_fleet.Shared):
              "compared": 2, "goes_on": False}))
         instance = self.begin(3, env={"SCORES": "0.5 0.9 -"})
         wait("the trainer's silence to be logged", lambda: "the trainer has not reported "
-             "val_accuracy" in self.world.console(instance), 120)
+             "val_accuracy" in self.world.console(instance))
         self.wait_end()
         self.assert_stopped(1, "0.2")
         self.assertFalse(self.rung(1, 1).exists(), "it came no further")

@@ -68,12 +68,12 @@ class Shared(harness.Story):
             if paths and len(paths[-1].read_text().splitlines()) >= steps:
                 return "-".join(paths[-1].name.split("-")[1:-1])
             return None
-        return wait(f"experiment {index} to do {steps} steps", found, 120)
+        return wait(f"experiment {index} to do {steps} steps", found)
 
-    def wait_end(self, seconds=240):
+    def wait_end(self):
         wait("the fleet to be cancelled",
-             lambda: self.ec2.fleet_state(self.fleet) == "cancelled", seconds)
-        wait("the instances to be gone", lambda: not self.running(), 30)
+             lambda: self.ec2.fleet_state(self.fleet) == "cancelled")
+        wait("the instances to be gone", lambda: not self.running())
 
     def assert_result(self, index, home=None):
         home = home or self.home(index)
@@ -102,7 +102,7 @@ class Shared(harness.Story):
         def found():
             paths = sorted(self.journal.iterdir())
             return paths[0].name.rsplit("-", 1)[1] if paths else None
-        return wait("an experiment to begin", found, 60)
+        return wait("an experiment to begin", found)
 
     def begun_on(self, instance):
         paths = sorted(self.journal.glob(f"*-{instance}-*"))
@@ -117,9 +117,9 @@ class SweepFleet(Shared):
         self.begin(6, notify={"topic": "arn:aws:sns:us-west-2:123456789012:training"})
         noticed = self.busy(self.first_begun(), 8)
         self.world.interrupt(noticed, 20)
-        self.wait_console(noticed, "releasing the work: the instance is about to end", 60)
+        self.wait_console(noticed, "releasing the work: the instance is about to end")
         lost = next(one for one in self.running() if one != noticed)
-        index = wait("it to have begun one", lambda: self.begun_on(lost), 60)
+        index = wait("it to have begun one", lambda: self.begun_on(lost))
         self.busy(index, 3)
         self.world.kill(lost)
         self.wait_end()
@@ -139,8 +139,8 @@ class SweepFleet(Shared):
         self.hosts = 4
         self.steps = 300
         self.begin(2)
-        wait("the two others to leave", lambda: self.ec2.fleet_target(self.fleet) == 2, 90)
-        wait("them to be gone", lambda: len(self.running()) == 2, 60)
+        wait("the two others to leave", lambda: self.ec2.fleet_target(self.fleet) == 2)
+        wait("them to be gone", lambda: len(self.running()) == 2)
         self.assertNotIn("cancel", self.ec2.fleet_state(self.fleet))
         self.wait_end()
         for each in range(2):
@@ -170,8 +170,8 @@ class SweepFleet(Shared):
         self.fleet = self.request_fleet(template, self.world.zones)
         instance = self.wait_instance()
         self.wait_console(instance, "two jobs have this name: these claims are of the one on "
-                          f"folder:{self.folder}, and this one is on folder:{others}", 60)
-        wait("its agent to end", lambda: not self.agents(instance), 60)
+                          f"folder:{self.folder}, and this one is on folder:{others}")
+        wait("its agent to end", lambda: not self.agents(instance))
         self.assertEqual(claims, {path.name: path.read_bytes() for path in prefix.iterdir()})
         self.assertNotIn("cancel", self.ec2.fleet_state(self.fleet), "it took itself for done")
         self.assertEqual([path.name for path in (others / self.job_name).iterdir()], [".spotter"])
@@ -183,7 +183,7 @@ class SweepFleet(Shared):
         self.busy(0, 5)
         self.world.control("fault", "deny", "PutObject")
         self.wait_console(first, "the claim is lost")
-        wait("the trainer to be gone", lambda: not self.trainers(first), 30)
+        wait("the trainer to be gone", lambda: not self.trainers(first))
         before = self.trainer_runs(0)
         self.world.control("fault", "clear")
         self.busy(0, 1)
@@ -209,10 +209,10 @@ class Sleepers(Shared):
         index = self.begun_on(first)
         self.signal(first, signal.SIGSTOP)
         try:
-            wait("another to take over", lambda: len(self.trainer_runs(index)) == 2, 120)
+            wait("another to take over", lambda: len(self.trainer_runs(index)) == 2)
         finally:
             self.signal(first, signal.SIGCONT)
-        self.wait_console(first, "the claim is lost", 60)
+        self.wait_console(first, "the claim is lost")
         self.wait_end()
         for each in range(2):
             self.assert_result(each)
@@ -227,7 +227,7 @@ class Sleepers(Shared):
         worker = self.agents(instance)[0]
         os.kill(worker, signal.SIGKILL)
         wait("it to be started again", lambda: [pid for pid in self.agents(instance)
-                                                if pid != worker], 30)
+                                                if pid != worker])
         self.wait_end()
         self.assert_done(0)
         self.assertEqual(self.claim(0)["token"], 2)

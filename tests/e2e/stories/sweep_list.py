@@ -51,7 +51,7 @@ class SweepList(run.RunCase):
         self.world.control("fault", "s3-slow-down", "percent=100")
         # A minute of patience, both at once.
         waiting = [self.task(), self.task(AWS_ENDPOINT_URL="http://127.0.0.1:9")]
-        self.assertEqual([self.end(task, 180) for task in waiting], [INTERRUPTED, INTERRUPTED])
+        self.assertEqual([self.end(task) for task in waiting], [INTERRUPTED, INTERRUPTED])
         self.assertTrue(self.said("s3://data/sets.yml"))
         self.assertFalse((self.place / "trained").exists())
         self.world.control("fault", "clear")
@@ -61,7 +61,7 @@ class SweepList(run.RunCase):
     def test_a_stop_while_it_waits_for_the_list_is_an_interruption(self):
         self.world.control("fault", "s3-slow-down", "percent=100")
         task = self.task()
-        wait("the list to be asked for", self.asked_for, 60)
+        wait("the list to be asked for", self.asked_for)
         task.send_signal(signal.SIGTERM)
         self.assertEqual(self.end(task), INTERRUPTED)
 

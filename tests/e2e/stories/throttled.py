@@ -21,7 +21,7 @@ class Throttled(life.Life):
         self.world.interrupt(one, 10)
         two = self.successor(one)
         self.throttle(15)
-        self.wait_training(two, 15, seconds=120)
+        self.wait_training(two, 15)
         self.throttle(15)
         self.assert_ended_well()
 

@@ -67,14 +67,14 @@ class OverTls(harness.Story):
     def test_a_job_from_its_begin_to_its_end(self):
         instance = self.begin()
         wait("the fleet to be cancelled", lambda: self.ec2.fleet_state(self.fleet)
-             .startswith("cancelled"), 180)
+             .startswith("cancelled"))
         console = self.world.console(instance)
         self.assertNotIn("trusted", console)
         self.assertNotIn("not copied to S3", console)
         kept = self.below("kept", "checkpoint-*/*/manifest.json")
         self.assertTrue(any(name.startswith("checkpoint-4/") for name in kept), kept)
         self.assertEqual(len(self.below("fence", "**/*.epoch")), 1)
-        wait("the last status to be published", lambda: self.below("seen", "**/*.json*"), 30)
+        wait("the last status to be published", lambda: self.below("seen", "**/*.json*"))
 
     def test_one_that_is_not_trusted_is_named(self):
         instance = self.begin("unset AWS_CA_BUNDLE")

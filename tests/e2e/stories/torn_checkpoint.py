@@ -24,7 +24,7 @@ class TornCheckpoint(life.Life):
         two = self.successor(one)
         self.wait_training(two, last + 1)
         self.assertIn(self.world.status(two)["resumed_step"], (last - 1, last))
-        self.wait_console(two, "torn", 10)
+        self.wait_console(two, "torn")
         self.assert_ended_well(kills=1, torn=1)
 
 

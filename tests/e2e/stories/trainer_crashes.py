@@ -14,9 +14,9 @@ class TrainerCrashes(harness.Story):
         job = self.job(env={"BEHAVIOUR": "crash"},
                        on_failure={"attempts_without_progress": 2, "then": "scale-to-zero"})
         instance = self.launch(job)
-        wait("the fleet's target to be 0", lambda: self.ec2.fleet_target(self.fleet) == 0, 90)
+        wait("the fleet's target to be 0", lambda: self.ec2.fleet_target(self.fleet) == 0)
         wait("the instance to be gone", lambda: all(
-            one.text("instanceState/name") == "terminated" for one in self.ec2.instances()), 60)
+            one.text("instanceState/name") == "terminated" for one in self.ec2.instances()))
         self.assertFalse(self.ec2.fleet_state(self.fleet).startswith("cancelled"))
         self.wait_volume(volume, "available")  # an instance may be gone before its disk is free
         self.assert_volumes(volume)

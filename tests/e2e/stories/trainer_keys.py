@@ -50,7 +50,7 @@ class TrainerKeys(harness.Story):
         return [json.loads(line) for line in text.splitlines(keepends=True) if line[-1] == "\n"]
 
     def wait_seen(self, count=2):
-        return wait(f"{count} steps", lambda: len(self.seen()) >= count and self.seen(), 60)
+        return wait(f"{count} steps", lambda: len(self.seen()) >= count and self.seen())
 
     def variables(self, instance):
         text = self.environment(self.trainers(instance)[0]).decode()
@@ -76,12 +76,12 @@ class TrainerKeys(harness.Story):
         self.assertNotIn("this is one", [*line["kept"], line["fresh"]])
         self.assertNotIn(f"assumed-role/{ROLE}/", line["who"])
         self.wait_console(one, f"no credentials at AWS while.*role/{TRAINERS_ROLE}"
-                               ".*spotter iam roles.*trainer.role", 10)
+                               ".*spotter iam roles.*trainer.role")
         document = self.world.workplace / "role.json"
         document.write_text(may_read("data/two"))
         self.world.control("policy", f"role/{TRAINERS_ROLE}", document)
         wait("credentials of the role that is there now",
-             lambda: self.seen()[-1]["fresh"] == "AccessDenied", 60)
+             lambda: self.seen()[-1]["fresh"] == "AccessDenied")
 
     def test_boto3_reads_with_the_instances_own(self):
         one = self.given({"role": "instance"}, reads="one")
@@ -114,7 +114,7 @@ class TrainerKeys(harness.Story):
         one = self.given({"role": f"arn:aws:iam::{ACCOUNT}:role/reader"}, not_made=["reader"])
         self.wait_stage(one, "blocked")
         self.wait_console(one, "blocked: .*needs sts:AssumeRole on role/reader.*"
-                               "TakeTheTrainersRole", 10)
+                               "TakeTheTrainersRole")
         self.assertEqual(self.trainers(one), [])
         document = self.world.workplace / "role.json"
         document.write_text(may_read("data/two"))
@@ -126,9 +126,9 @@ class TrainerKeys(harness.Story):
         before = self.wait_seen()[-1]
         agents = self.agents(one)
         self.kill_agent(one)
-        wait("another agent", lambda: self.agents(one) and self.agents(one) != agents, 30)
+        wait("another agent", lambda: self.agents(one) and self.agents(one) != agents)
         wait("keys from it", lambda: self.seen()[-1]["step"] > before["step"] + 5
-             and self.seen()[-1]["fresh"] == "this is one", 60)
+             and self.seen()[-1]["fresh"] == "this is one")
         for line in self.seen():
             self.assertEqual(line["pid"], before["pid"])
             self.assertEqual(line["kept"], ["this is one", "AccessDenied"])

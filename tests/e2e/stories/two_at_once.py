@@ -25,7 +25,7 @@ class TwoAtOnce(life.Life):
         self.assertEqual(self.trainers(two), [])
         # In the other zone, it races with the successor in the first one for a volume left behind.
         self.world.kill(one)
-        wait("a trainer again", lambda: len(self.trainer_runs()) > 1, 90)
+        wait("a trainer again", lambda: len(self.trainer_runs()) > 1)
         self.assert_ended_well(kills=1)
 
 

@@ -18,7 +18,7 @@ class WhichDisk(harness.Story):
         volume = self.volume(tags={"Name": jobs.TAG})
         instance = self.launch(self.job())
         self.wait_stage(instance, "blocked")
-        self.wait_console(instance, "spotter:format=blank", 10)
+        self.wait_console(instance, "spotter:format=blank")
         self._assert_untouched(volume)
         if self.backing(volume).is_dir():
             self.assertEqual(list(self.backing(volume).iterdir()), [])
@@ -32,7 +32,7 @@ class WhichDisk(harness.Story):
         before = self._sum(volume)
         instance = self.launch(self.job())
         self.wait_stage(instance, "blocked")
-        self.wait_console(instance, "something other than the file system", 10)
+        self.wait_console(instance, "something other than the file system")
         self._assert_untouched(volume)
         self.assertEqual(self._sum(volume), before)
 
@@ -47,7 +47,7 @@ class WhichDisk(harness.Story):
         before = self._sum(volume)
         instance = self.launch(self.job())
         self.wait_stage(instance, "blocked")
-        self.wait_console(instance, "blocked: .*file system", 10)
+        self.wait_console(instance, "blocked: .*file system")
         self._assert_untouched(volume)
         self.assertEqual(self._sum(volume), before)
 

@@ -13,7 +13,7 @@ class WhichVolume(harness.Story):
         other = self.volume(tags={"Name": "something-else"})
         instance = self.launch(self.job())
         self.wait_stage(instance, "blocked")
-        self.wait_console(instance, "no volume carries the tag", 10)
+        self.wait_console(instance, "no volume carries the tag")
         self.assert_volumes(other)
         self.assert_fleet_untouched()
 
@@ -22,13 +22,13 @@ class WhichVolume(harness.Story):
         self.wait_stage(instance, "blocked")
         self.volume()
         self.wait_status(instance, "the job to go on", lambda status: status["stage"] in
-                         ("training", "finished"), 60)
+                         ("training", "finished"))
 
     def test_two_volumes_with_the_tag(self):
         one, two = self.volume(), self.volume()
         instance = self.launch(self.job())
         self.wait_stage(instance, "blocked")
-        self.wait_console(instance, "more than one volume", 10)
+        self.wait_console(instance, "more than one volume")
         self.assertEqual(self.volume_state(one), "available")
         self.assertEqual(self.volume_state(two), "available")
         self.assert_volumes(one, two)
@@ -48,7 +48,7 @@ class WhichVolume(harness.Story):
         # Not forced: it is released by its holder, and only then taken.
         self.ec2.call("DetachVolume", VolumeId=volume)
         self.wait_status(instance, "the job to go on", lambda status: status["stage"] in
-                         ("training", "finished"), 60)
+                         ("training", "finished"))
 
     def test_a_generation_that_is_no_number_is_not_an_old_one(self):
         """Somebody edited the tag: read as 0, the original was older than its copy, and deleted."""
@@ -59,7 +59,7 @@ class WhichVolume(harness.Story):
             "spotter:lineage": original, "spotter:generation": "3", "spotter:moves": "1"})
         instance = self.launch(self.job(env={"STEPS": "3"}))
         self.wait_stage(instance, "blocked")
-        self.wait_console(instance, "spotter:generation of " + original + " is no number", 10)
+        self.wait_console(instance, "spotter:generation of " + original + " is no number")
         self.assert_volumes(original, copy)
         self.assert_fleet_untouched()
 

@@ -46,9 +46,9 @@ class WholeChannels(whole_machines.WholeLife):
         self.assertEqual(shown.splitlines(), ["ProtectSystem=strict", "NoNewPrivileges=no"])
         self.assertNotIn("fuse", self.world.run(one, "cat", "/proc/mounts"), "it is the unit's own")
         self.world.interrupt(one, 20)
-        self.wait_status(one, "released", lambda status: status.get("released"), 20)
-        wait("the volume to be free", lambda: self.volume_state(volume) != "in-use", 20)
-        wait("the fleet to be cancelled", self.fleet_is_cancelled, 120)
+        self.wait_status(one, "released", lambda status: status.get("released"))
+        wait("the volume to be free", lambda: self.volume_state(volume) != "in-use")
+        wait("the fleet to be cancelled", self.fleet_is_cancelled)
 
 
 if __name__ == "__main__":

@@ -43,9 +43,9 @@ class WholeLaunch(whole_machines.WholeLife):
         self.wait_training(one, 5)
         before = self.world.leader(one)
         self.world.run(one, "systemctl", "reboot")
-        wait("another boot", lambda: self.world.inside(one) not in (None, before), 90)
+        wait("another boot", lambda: self.world.inside(one) not in (None, before))
         self.wait_training(one, 8)
-        wait("the user data again", lambda: self.services_begun(one) == 2, 60)
+        wait("the user data again", lambda: self.services_begun(one) == 2)
         self.world.interrupt(one, 10)
         two = self.successor(one)
         self.wait_training(two, 10)
@@ -68,7 +68,7 @@ class WholeLaunch(whole_machines.WholeLife):
         one = self.begin()
         self.wait_boot(one, "could not be fetched.*target is 0 now.*launch` again")
         wait("its end", lambda: all(it.text("instanceState/name") == "terminated"
-                                    for it in self.ec2.instances()), 60)
+                                    for it in self.ec2.instances()))
         self.assertEqual(self.ec2.fleet_target(self.fleet), 0)
         self.assertEqual(len(self.ec2.instances()), 1, "no other was started in vain")
         self.offer = right

@@ -46,7 +46,7 @@ class Whole(whole_machines.WholeLife):
         self.world.process.wait()
         (self.world.directory / "emulator.json").unlink()
         wait("all to be gone",
-             lambda: not leftovers(self.world.directory, 0, with_groups=False), 60)
+             lambda: not leftovers(self.world.directory, 0, with_groups=False))
         self.assertTrue(groups(self.world.directory), "a folder of the kernel stays, empty")
         self.world.serve()
         self.assertEqual(groups(self.world.directory), [])

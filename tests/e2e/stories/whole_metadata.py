@@ -64,7 +64,7 @@ class WholeMetadata(whole_machines.WholeLife):
         self.assertRegex(self.ask(one, jobs.trainer_user()), "Permission denied.*at once")
         for pid in self.trainers(one):
             self.world.run(one, "kill", "-9", pid)
-        wait("its end", lambda: not self.trainers(one), 30)
+        wait("its end", lambda: not self.trainers(one))
         self.world.run(one, "systemctl", "start", "spotter")
         self.world.run(one, "systemctl", "stop", "spotter")
         self.assertEqual(self.rules(one), [])
@@ -96,14 +96,14 @@ class WholeMetadata(whole_machines.WholeLife):
         self.world.run(one, "mv", "/usr/bin/ip", "/usr/bin/no-ip")
         for pid in self.trainers(one):
             self.world.run(one, "kill", "-9", pid)
-        self.wait_journal(one, "metadata service answers user .*trainer.imds: allow", 120)
+        self.wait_journal(one, "metadata service answers user .*trainer.imds: allow")
         self.assertEqual(self.trainers(one), [])
         self.world.run(one, "systemctl", "restart", "spotter")
         said = self.wait_journal(one, "metadata service cannot be kept from .*iproute2")
         self.assertEqual(len(re.findall(said[0], self.world.journal(one, "-u", "spotter"))), 1)
         self.world.run(one, "mv", "/usr/bin/no-ip", "/usr/bin/ip")
         self.world.run(one, "systemctl", "restart", "spotter")
-        wait("it trains again", lambda: self.trainers(one), 120)
+        wait("it trains again", lambda: self.trainers(one))
 
 
 if __name__ == "__main__":

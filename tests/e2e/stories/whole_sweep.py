@@ -30,18 +30,18 @@ class WholeSweep(whole_machines.WholeLife):
             sweep={"parameters": [{"lr": 0.1}, {"lr": 0.2}]},
             storage={"folder": {"path": str(folder)}},
             claims={"at": "s3://claims/all", "lease": "5s"}), zones=self.world.zones)
-        first, = wait("the first one's unit", lambda: self.units(one), 120)
-        wait("it to train", lambda: self.trainers(one), 30)
+        first, = wait("the first one's unit", lambda: self.units(one))
+        wait("it to train", lambda: self.trainers(one))
         agent = self.agent(one)
         self.assertEqual(self.world.run(one, "systemctl", "show", "-P", "MemoryMax", first).strip(),
                          str(1 << 30))
         self.world.run(one, "systemctl", "kill", "--kill-who=main", "--signal=KILL", "spotter")
-        wait("another agent", lambda: self.agent(one) not in ("0", agent), 60)
+        wait("another agent", lambda: self.agent(one) not in ("0", agent))
         second, = wait("the second one's unit", lambda: [
-            unit for unit in self.units(one) if unit != first], 120)
+            unit for unit in self.units(one) if unit != first])
         self.assertEqual({first, second},
                          {f"spotter-trainer-{self.job_name}-{index}.service" for index in (0, 1)})
-        wait("the fleet to be cancelled", self.fleet_is_cancelled, 120)
+        wait("the fleet to be cancelled", self.fleet_is_cancelled)
         for index in (0, 1):
             result = folder / self.job_name / str(index) / "result/weights.bin"
             self.assertEqual(result.read_text(), fake_trainer.result_of(self.steps))

@@ -19,7 +19,7 @@ class WholeTroubles(whole_machines.WholeLife):
         before = self.world.leader(one)
         self.world.network(one, "down")
         self.world.run(one, "systemctl", "reboot")
-        wait("another boot", lambda: self.world.inside(one) not in (None, before), 90)
+        wait("another boot", lambda: self.world.inside(one) not in (None, before))
         self.wait_journal(one, "Started spotter.service(?s:.*)Started spotter.service(?s:.*)"
                                "metadata service does not say")
         self.assertEqual(self.trainers(one), [])

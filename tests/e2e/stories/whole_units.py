@@ -50,7 +50,7 @@ class WholeUnits(whole_machines.WholeLife):
 
     def wait_verb(self, instance, there):
         wait("the work to begin" if there else "nothing to be left of it",
-             lambda: bool(self.units(instance, VERBS)) == there, 30)
+             lambda: bool(self.units(instance, VERBS)) == there)
 
     def test_the_trainer_has_its_unit_and_the_agent_few_rights(self):
         one = self.begin(trainer={"memory_max": "256M", "cpu_quota": "150%", "cpu_weight": 50,
@@ -87,7 +87,7 @@ class WholeUnits(whole_machines.WholeLife):
         self.assertIn(anchor, ahead)
         self.assertIn("mnt-spotter.mount", self.show(one, anchor, "After")["After"].split())
         self.world.run(one, "systemctl", "reboot")
-        wait("another boot", lambda: self.world.inside(one) not in (None, before), 90)
+        wait("another boot", lambda: self.world.inside(one) not in (None, before))
         shown = self.world.journal(one, "-b", "1", "-o", "cat")
         order = [shown.find(line) for line in
                  ("Stopping spotter.service", "(exit status 75)", "detaching vol-",
@@ -103,7 +103,7 @@ class WholeUnits(whole_machines.WholeLife):
         self.world.run(one, "systemctl", "stop", "spotter")
         before = self.world.leader(one)
         self.world.run(one, "systemctl", "reboot")
-        wait("another boot", lambda: self.world.inside(one) not in (None, before), 90)
+        wait("another boot", lambda: self.world.inside(one) not in (None, before))
         shown = self.world.journal(one, "-b", "1", "-o", "cat")
         order = [shown.find(line) for line in
                  ("Stopped spotter.service", "the trainer ended: exit status 75",
@@ -118,7 +118,7 @@ class WholeUnits(whole_machines.WholeLife):
         before = self.world.leader(one)
         self.world.network(one, "down")
         self.world.run(one, "systemctl", "reboot")
-        wait("another boot", lambda: self.world.inside(one) not in (None, before), 120)
+        wait("another boot", lambda: self.world.inside(one) not in (None, before))
         shown = self.world.journal(one, "-b", "1", "-o", "cat")
         order = [shown.find(line) for line in
                  ("ended as asked", "detaching vol-", "time for releasing the job is over",
