@@ -45,10 +45,10 @@ LABELS = "e2e|adversary|page|machine|frameworks|dayone|check|seeds|fuzz"
 PARTS = {
     "check": Part("what the compiler does not: layers, words, tidy, ... (scripts/check)",
                   ["-L", "^check$"], jobs=CORES),
-    "unit": Part("GoogleTests, transcripts, and programs asked one thing at a time",
-                 ["-LE", f"^({LABELS}|long)$"]),
+    "unit": Part("GoogleTests, transcripts, programs asked one thing at a time, and what the "
+                 "stories share", ["-LE", f"^({LABELS}|long)$"], jobs=STORIES),
     "long": Part("more of these, which the gate leaves out: tests/README.md says why each",
-                 ["-L", "^long$"]),
+                 ["-L", "^long$"], targets=("all", "extra")),
     "seeds": Part("5,000 fresh lives of each kind in the simulators; a broken promise names its "
                   "seed", ["-L", "^seeds$"], jobs=1),
     "gate": Part("the stories of the gate", ["-L", "^gate$"], jobs=STORIES,
@@ -142,6 +142,7 @@ class Run:
         self.options, self.place = options, place
         self.table, self.entries = [], []  # (part, minutes, CPU minutes, passed, failed, skipped)
         self.failures = collections.Counter()
+        self.made = []  # then no fixture is made again
         self.environment = {
             # Trainers of the stories run in an environment of their own, what they are compared
             # with in ours: other kernels of OpenBLAS compute other last bits.
@@ -172,7 +173,7 @@ class Run:
         report = self.place / "report.xml"
         report.unlink(missing_ok=True)
         self.call("ctest", "--test-dir", f"build/{flavour}", "--output-on-failure", "-j", str(jobs),
-                  "--no-tests=error", "--output-junit", str(report), *select, **more)
+                  "--no-tests=error", "--output-junit", str(report), *select, *self.made, **more)
         counts, remains = self.tally(report), self.remains()
         if remains:
             print("left behind:", *remains, sep="\n  ")
@@ -213,17 +214,19 @@ class Run:
                 return found
             time.sleep(0.2)
 
-    def part(self, name, part=None):
-        part = part or PARTS[name]
+    def part(self, name, part):
         if name == "shapes":
-            return self.timed(name, self.judge)
+            self.timed(name, self.judge)
+            return
         for words in part.needs:
             self.call(*words)  # what is missing is a test's reason to be skipped
         more = {}
         if name == "e2e":
             (self.place / "recorded").mkdir(exist_ok=True)
             more = {"SPOTTER_RECORD": str(self.place / "recorded")}
-        return self.timed(name, lambda: self.ctest(part.flavour, part.select, part.jobs, **more))
+        self.timed(name, lambda: self.ctest(part.flavour, part.select, part.jobs, **more))
+        if name == "unit":
+            self.made = ["--fixture-exclude-setup", "mnist|packages|root"]
 
     def judge(self):
         records = [str(file) for file in (self.place / "recorded").glob("*.jsonl")]
@@ -235,12 +238,11 @@ class Run:
     def all_of(self, names):
         """The parts and patterns of this run, each after the build that it needs."""
         built = set()
-        for name in names:
-            part = PARTS.get(name) or Part("", ["-R", name], *flavour_of(name), STORIES)
+        for name, part in chosen(names).items():
             key = (part.flavour, *part.targets)
             if name != "shapes" and key not in built:
                 built.add(key)
-                if not self.timed(f"build {part.flavour}", self.build, *key[:1], part.targets):
+                if not self.timed(f"build {part.flavour}", self.build, part.flavour, part.targets):
                     continue
             self.part(name, part)
 
@@ -267,9 +269,16 @@ class Run:
         return 1 if failed else 0
 
 
-def flavour_of(pattern):
-    """And the targets: fuzzers have a build of their own."""
-    return ("fuzz", ["fuzz"]) if "fuzz_" in pattern else ("release", [])
+def chosen(names):
+    """name -> part: those that are named, then all patterns together. Fuzzers have a build of their
+    own."""
+    parts = {name: PARTS[name] for name in names if name in PARTS}
+    for name, flavour, targets, is_its in (
+            ("by name", "release", (), lambda pattern: "fuzz_" not in pattern),
+            ("by name: fuzz", "fuzz", ("fuzz",), lambda pattern: "fuzz_" in pattern)):
+        if patterns := [each for each in names if each not in PARTS and is_its(each)]:
+            parts[name] = Part("", ["-R", "|".join(patterns)], flavour, targets, STORIES)
+    return parts
 
 
 def cpu_seconds():

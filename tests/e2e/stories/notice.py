@@ -25,7 +25,7 @@ class Notice(harness.Story):
         return volume, instance
 
     def test_a_trainer_that_listens_checkpoints_and_its_successor_goes_on(self):
-        volume, instance = self._interrupted("train", 60, {})
+        volume, instance = self._interrupted("train", 40, {})
         stopped = self.world.status(instance)["checkpoint_step"]
         # An interruption means that the zone is full; somebody else's instance ends there.
         self.world.control("fault", "capacity", self.zone, "1")
