@@ -92,7 +92,10 @@ void Simulation::survey_home(Host& host, const decide::Effect& effect) {
 
 void Simulation::write_home_epoch(Host& host, const decide::Effect& effect) {
   const decide::Epoch next = std::get<decide::WriteEpoch>(effect.what).epoch;
-  if (next.state != State::Using) host.agent.home.renewing = 0;
+  if (next.state != State::Using) {
+    host.agent.home.renewing = 0;
+    host.agent.home.leaving = now_;
+  }
   const wire::HomeNames names{kJob, fence_dice_.hex(32)};
   const HeadMaker make = [next, names](const Host&, const wire::SeenHead& seen) {
     return wire::to_epoch(seen, next, names);
@@ -326,6 +329,8 @@ void Simulation::commit_home(Host& host, const std::string& manifest, std::uint3
   const auto answered = [this, sent, began, number = host.agent.work](Host& its,
                                                                       const Found& before) {
     if (!its.agent.working || its.agent.work != number) return;
+    if (began < its.agent.home.noticed && its.agent.home.noticed != decide::kNever)
+      its.agent.home.busy = now_;
     HomeKept kept = sent;
     kept.took = now_ - began;
     its.agent.home.unsure = !before;

@@ -119,13 +119,15 @@ void Simulation::judge_left(const InstanceId& author, std::uint32_t epoch) {
       std::min(exit.notice->deadline, exit.leave ? exit.leave_by : decide::kNever);
   // A second notice may move the deadline while the write that ends it all is under way.
   const Time since = its->agent.home.noticed;
-  const bool moved = since != decide::kNever && now_ - since < kRequests;
+  const bool moved = since != decide::kNever && since >= its->agent.home.leaving;
   if (deadline - now_ > kRequests && !moved)
     broken("a machine leaves early, and its newest checkpoint stays");
   const Duration upload = bucket_.transfer * 3 / 2 + kRequests;
   const Duration known = its->agent.state.facts.home.upload * 5 / 4;
   const bool fits = std::max<Duration>(policy_.release_reserve, known) >= upload;
-  const bool was_time = since != decide::kNever && deadline - since > upload + minutes(1) / 2;
+  // A write that was under way comes first.
+  const Time from = std::max(since, its->agent.home.busy);
+  const bool was_time = since != decide::kNever && deadline - from > upload + minutes(1) / 2;
   if (fits && was_time && s3_works())
     broken("a machine leaves in time, and its newest checkpoint is not in the bucket");
 }
