@@ -73,7 +73,7 @@ class Containers(Pipe):
             path = self.scratch / "parameters.json"
             path.write_text(json.dumps(parameters))
             words += ["--hyperparameters", str(path)]
-        done = subprocess.run([*words, "--", *command], env=self.environment(**more), timeout=60,
+        done = subprocess.run([*words, "--", *command], env=self.environment(**more), timeout=600,
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, status, done.stderr)
         return done
@@ -221,7 +221,7 @@ class Programs(Containers):
             [*enter, "sh", "-c", 'mount --bind "$0" /opt && exec "$@"',
              str(self.scratch / "opt"), *command],
             env=self.environment(TRAINING_JOB_NAME="the-job"), capture_output=True, text=True,
-            timeout=60, check=False)
+            timeout=600, check=False)
         self.assertEqual(done.returncode, status, done.stderr)
         return done.stderr
 

@@ -95,7 +95,7 @@ class Contents(Views):
                     [SPOTTER, "pipe", "--channel",
                      f"train=s3://bucket/{self.prefix}/{source},mode={mode}", "--shard", "0/1",
                      "--directory", folder, "--", "sh", "-c", 'cd "$0/train"; grep -r "" . | sort',
-                     folder], env=self.environment(), timeout=60, capture_output=True, check=False)
+                     folder], env=self.environment(), timeout=600, capture_output=True, check=False)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 shutil.rmtree(folder)
                 seen.append(done.stdout)
@@ -152,7 +152,7 @@ for what in (lambda: open("a/b", "r+"), lambda: open("new", "w"), lambda: os.unl
         done = subprocess.run(
             [SPOTTER, "pipe", "--input-data-config", config, "--root", root, "--", "sh", "-c",
              f'cat "$SM_CHANNEL_TRAIN/a" {root}/input/config/inputdataconfig.json'],
-            env=self.environment(), capture_output=True, timeout=60, text=True, check=True)
+            env=self.environment(), capture_output=True, timeout=600, text=True, check=True)
         self.assertTrue(done.stdout.startswith("abc{"))
         self.assertEqual(json.loads(done.stdout[3:])["train"]["TrainingInputMode"], "FastFile")
 
@@ -246,7 +246,7 @@ print(max(peak(pid) for pid in
         program = 'cd "$0" && find . -type f | sort | xargs -d "\\n" sha256sum'
         done = subprocess.run(["setpriv", "--reuid", str(NOBODY), "--clear-groups",
                                *self.command(",mode=fast_file", ["sh", "-c", program, self.view])],
-                              env=self.environment(), capture_output=True, timeout=60, check=False)
+                              env=self.environment(), capture_output=True, timeout=600, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         for data in whole.values():
             self.assertIn(hashlib.sha256(data).hexdigest().encode(), done.stdout)

@@ -96,7 +96,7 @@ class Pipe(unittest.TestCase):
              f"{environment['AWS_ACCESS_KEY_ID']}:{environment['AWS_SECRET_ACCESS_KEY']}",
              "-H", "x-amz-content-sha256: UNSIGNED-PAYLOAD", "-H", f"x-amz-checksum-crc32: {crc}",
              "-T", str(file), f"{self.served.api}/bucket/{self.prefix}/{name}"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True, timeout=60)
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True, timeout=600)
         return data
 
     def upload_parts(self, name, parts):
@@ -137,7 +137,7 @@ class Pipe(unittest.TestCase):
 
     def run_pipe(self, options, *command, status=0, **more):
         done = subprocess.run(self.command(options, command), env=self.environment(**more),
-                              capture_output=True, timeout=60, check=False)
+                              capture_output=True, timeout=600, check=False)
         self.assertEqual(done.returncode, status, done.stderr.decode())
         return done.stdout, done.stderr.decode()
 
@@ -218,7 +218,7 @@ class Streams(Pipe):
                                             "S3Uri": f"s3://bucket/{self.prefix}/"}}}]))
         done = subprocess.run([SPOTTER, "pipe", "--input-data-config", config, "--directory",
                                self.folder, "--", "sha256sum", self.folder / "train_0"],
-                              env=self.environment(), capture_output=True, timeout=60, check=True)
+                              env=self.environment(), capture_output=True, timeout=600, check=True)
         self.assertEqual(done.stdout.split()[0].decode(), hashlib.sha256(whole).hexdigest())
 
 
@@ -265,14 +265,16 @@ for epoch in range(6):
 import time, pathlib
 fifo = open(F + "/train_0", "rb", buffering=0)
 fifo.read(1)
+def peak():
+    return max(int(next(l for l in open(f"/proc/{p}/status") if l.startswith("VmHWM")).split()[1])
+               for p in open(f"/proc/{os.getppid()}/task/{os.getppid()}/children").read().split()
+               if int(p) != os.getpid())
+while peak() < 22 * 1024:  # KiB: until it has read ahead
+    time.sleep(0.1)
 time.sleep(1.5)
-peaks = [int(next(l for l in open(f"/proc/{p}/status") if l.startswith("VmHWM")).split()[1])
-         for p in open(f"/proc/{os.getppid()}/task/{os.getppid()}/children").read().split()
-         if int(p) != os.getpid()]
-print(max(peaks))
+print(peak())
 """, " --budget 40")
         self.assertLess(int(out), 40 * 1024 + 40 * 1024)  # KiB; the program takes some 20 MiB
-        self.assertGreater(int(out), 22 * 1024)           # it has read ahead
 
 
 class Troubles(Pipe):

@@ -19,7 +19,7 @@ LAUNCHER = "AKIALAUNCHER00000000"  # of the user `launcher` (tests/emulator/READ
 ACCOUNT, ROLE = "123456789012", "spotter-role"
 TRAINERS_ROLE = f"{ROLE}-trainer"
 VERSIONS = {"ec2": "2016-11-15", "autoscaling": "2011-01-01"}
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 400
 
 
 class Refused(Exception):
@@ -87,7 +87,7 @@ class Client:
                                          headers=signature("POST", url, body, *USER, now, service,
                                                            region=self.region))
         try:
-            with urllib.request.urlopen(request, timeout=20) as response:
+            with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as response:
                 text = response.read()
         except urllib.error.HTTPError as error:
             tree = plain(error.read())

@@ -368,7 +368,7 @@ def own_place(test, name):
     return place
 
 
-def leftovers(path, patience=3, with_groups=True):
+def leftovers(path, patience=60, with_groups=True):
     """What still runs, is mounted or looped below `path`. The kernel releases it late."""
     end = time.monotonic() + patience
     while True:

@@ -101,7 +101,23 @@ class Story(unittest.TestCase):
         """By which the agent's policy knows the fleet that it may end."""
         return {"spotter:job": self.job_name}
 
+    def held(self, step):
+        """The environment of a trainer that waits at this step, until the gate is touched or a stop
+        is asked for: however slow the story is, nothing is over before its time."""
+        self.gate = self.world.shared / "gate"
+        return {"HOLD": str(step), "GATE": str(self.gate)}
+
+    def notice(self, instance):
+        """An interruption notice, as early as AWS gives it: what the agent says of its release it
+        has said before its end, however slow this machine is. Then nobody waits for that end."""
+        self.world.interrupt(instance, 120)
+        self.wait_released(instance)
+        self.world.kill(instance)
+
     # Then
+
+    def wait_released(self, instance):
+        self.wait_status(instance, "released", lambda status: status.get("released"))
 
     def wait_instance(self, besides=()):
         def running():

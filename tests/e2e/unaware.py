@@ -9,7 +9,7 @@ import time
 
 import harness
 import job as jobs
-from emulator import Failed, wait
+from emulator import LIMIT, Failed, wait
 from volumes import copy_out
 
 
@@ -37,7 +37,7 @@ class Unaware(harness.Story):
         return jobs.document(
             self.job_name, self.repository, self.revision, self.command.format(
                 storage="$SPOTTER_STORAGE", epochs=self.epochs),
-            trainer={"env": self.environment_of_all, "stop_signal": self.stop_signal,
+            trainer={"env": self.environment_of_all, "stop_signal": self.stop_signal, "stop_grace": "5s",
                      "result": self.result, **self.more_of_trainer},
             ebs={"consistency_bound": "1s"},
             checkpoints={"directory": self.directory, "files": self.files})
@@ -52,7 +52,7 @@ class Unaware(harness.Story):
         (folder / self.directory).mkdir(parents=True)
         script = self.repository / "train.py"
         run = subprocess.Popen(
-            ["nice", "sh", "-c", self.command.replace("./train.py", str(script)).format(
+            ["sh", "-c", self.command.replace("./train.py", str(script)).format(
                 storage=folder, epochs=self.epochs)],
             env={"PATH": os.environ["PATH"], "AWS_EC2_METADATA_SERVICE_ENDPOINT":
                  self.quiet_metadata(), **self.environment_of_all},
@@ -65,7 +65,7 @@ class Unaware(harness.Story):
         self.addCleanup(end)
 
         def ended():
-            self.assertEqual(run.wait(timeout=300), 0)
+            self.assertEqual(run.wait(), 0)
             return folder / self.result
         return ended
 
@@ -85,7 +85,7 @@ class Unaware(harness.Story):
 
     def in_the_middle(self, instance, kill):
         """Calls kill(trainer) while the trainer has written a part of a checkpoint."""
-        end = time.monotonic() + 120
+        end = time.monotonic() + LIMIT
         while time.monotonic() < end:
             trainer = next(iter(self.trainers(instance)), None)
             try:
@@ -126,8 +126,7 @@ class Unaware(harness.Story):
 
         # A notice; the next instance is in the other zone, with a verified copy of the volume.
         self.world.control("fault", "capacity", zone, "1")
-        self.world.interrupt(first, 15)
-        self.wait_status(first, "released", lambda status: status.get("released"))
+        self.notice(first)
         second = self.wait_instance(besides=(first,))
         self.assertNotEqual(self.zone_of(second), zone)
         done = self.wait_durable(second, more_than=done)

@@ -1,8 +1,9 @@
 // A headless Chromium for the tests of the page. Where it or playwright-core is missing the test
 // ends with 77, and says so. Each page notes what it asked for and what went wrong in it.
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
 import path from "node:path";
 
 const root = path.resolve(import.meta.dirname ?? path.dirname(new URL(import.meta.url).pathname),
@@ -20,7 +21,15 @@ const modules = path.join(root, "build/page/node_modules/playwright-core");
 if (!existsSync(modules)) skip("playwright-core is not in build/page");
 const playwright = createRequire(modules + "/")(modules);
 
+// As LIMIT of tests/e2e/emulator.py: a busy machine is no failure.
+const patience = 400_000;
+// What Chromium writes besides is its own: nothing of this machine's user.
+const home = mkdtempSync(path.join(tmpdir(), "chromium-"));
+process.on("exit", () => rmSync(home, { recursive: true, force: true }));
+
 export const browser = await playwright.chromium.launch({ executablePath: chromium,
+  timeout: patience, env: { ...process.env, HOME: home, XDG_CONFIG_HOME: home,
+    XDG_CACHE_HOME: home },
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--no-first-run", "--disable-dev-shm-usage"] });
 
@@ -35,6 +44,7 @@ export async function open({ url, document, width = 1280, height = 900, colorSch
   reducedMotion = "no-preference" }) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme,
     reducedMotion, locale: "en-GB", timezoneId: "UTC" });
+  context.setDefaultTimeout(patience);
   const page = await context.newPage();
   page.asked = [];
   page.troubles = [];

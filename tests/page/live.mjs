@@ -6,7 +6,7 @@ import { browser, open, overflow, shot } from "./browser.mjs";
 const [api, story, instance] = process.argv.slice(2);
 const url = `${api}/_spotter/`;
 // Waits for states, never for times: the machine may be busy.
-const patience = 120000;
+const patience = 400000;
 
 const text = (page, id) => page.locator(`#${id}`).innerText();
 const shows = (page, id, pattern) => page.waitForFunction(([name, source]) =>

@@ -10,9 +10,9 @@ from emulator import wait
 
 
 class AgentKilled(harness.Story):
-    def _training(self, steps):
+    def _training(self, steps, **env):
         self.volume()
-        instance = self.launch(self.job(env={"STEPS": str(steps)}))
+        instance = self.launch(self.job(env={"STEPS": str(steps), **env}))
         self.wait_training(instance, 3)
         return instance
 
@@ -23,13 +23,13 @@ class AgentKilled(harness.Story):
         wait("a new agent", lambda: [pid for pid in self.agents(instance) if pid not in before])
 
     def test_the_trainer_goes_on_and_the_job_finishes(self):
-        instance = self._training(80)
+        instance = self._training(40, **self.held(20))
         trainer = self.trainers(instance)
         self.assertTrue(trainer)
         self._kill(instance)
-        step = self.world.status(instance).get("step", 0)
-        self.wait_training(instance, step + 6)
+        self.wait_console(instance, "it is taken over")
         self.assertEqual(self.trainers(instance), trainer)
+        self.gate.touch()
         wait("the fleet to be cancelled", lambda: self.ec2.fleet_state(self.fleet)
              .startswith("cancelled"))
         text = (self.world.instance(instance) / "run" / "trainer.log")

@@ -64,16 +64,17 @@ class BucketHome(shares.ShareLife):
 
     def test_a_notice_and_another_zone(self):
         self.fault("capacity", zone=self.world.zones[1], instances=0)
-        one = self.begin()
+        one = self.begin(env=self.held(20))
         self.wait_training(one, 5)
         self.wait_kept(1)
         self.assertEqual(self.head()["holder"], one)
         self.room(self.world.zones[1])
-        self.world.interrupt(one, 30)
+        self.notice(one)
         two = self.successor(one)
         self.wait_training(two, 6)
         self.assertIn("is released", self.world.console(one))
         self.assertEqual((self.head()["state"], self.head()["holder"]), ("using", two))
+        self.gate.touch()
         self.assert_ended_well()
 
     def test_a_loss(self):

@@ -4,7 +4,6 @@ sweep of such scripts is ranked by it."""
 import csv
 import io
 import json
-import os
 import pathlib
 import pickle
 import signal
@@ -16,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import harness
 import job as jobs
 import run
-from emulator import processes, wait
+from emulator import processes, sweep, wait
 from volumes import copy_out
 
 TRAINER = harness.TRAINERS / "logs_csv.py"
@@ -75,10 +74,9 @@ class CsvLog(run.RunCase):
         # Everything is killed: the last rows are in the script's log alone.
         second = self.begin()
         wait("more epochs", lambda: self.reached() >= stopped + 3)
-        os.killpg(second.pid, signal.SIGKILL)
-        for pid, _ in processes(self.place):
-            os.kill(pid, signal.SIGKILL)
+        sweep(self.place)
         second.wait()
+        wait("all to be gone", lambda: not processes(self.place))
         self.assertEqual(self.end(self.begin()), 0, self.output.read_text())
         self.assertEqual(self.output.read_text().count("resumed after epoch"), 2)
         assert_whole(self, self.curve(), 16)

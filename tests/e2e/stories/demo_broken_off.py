@@ -10,7 +10,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import harness
-from emulator import ROOT, leftovers
+from emulator import LIMIT, ROOT, leftovers
 
 
 class DemoBrokenOff(harness.Apart):
@@ -26,7 +26,7 @@ class DemoBrokenOff(harness.Apart):
                     time.sleep(0.1)
                 if demo.poll() is None:
                     os.killpg(demo.pid, signal.SIGINT)  # as a terminal does it: to all in front
-                demo.wait(180)
+                demo.wait(LIMIT)
             finally:
                 if demo.poll() is None:
                     os.killpg(demo.pid, signal.SIGKILL)

@@ -68,7 +68,7 @@ class Fenced(life.Life):
         self.assertEqual((self.epoch()["state"], self.epoch()["volume"]), ("done", self.left))
 
     def test_a_move_after_a_notice(self):
-        one = self.move(lambda instance: self.world.interrupt(instance, 30))
+        one = self.move(self.notice)
         self.assertIn("is released", self.world.console(one))
         self.end()
 
@@ -81,7 +81,7 @@ class Fenced(life.Life):
         self.wait_training(one, 5)
         [first] = self.of_the_job()
         self.room(self.world.zones[1])
-        self.world.interrupt(one, 30)
+        self.notice(one)
         two = self.successor(one)
         self.wait_training(two, 6)
         self.assertNotIn(first, self.of_the_job())

@@ -24,11 +24,12 @@ class Folder(shares.ShareLife):
         return self.folder / self.job_name
 
     def test_a_notice_and_then_a_kill_and_the_job_goes_on(self):
-        first = self.begin()
+        first = self.begin(env=self.held(40))
         self.wait_training(first, 5)
-        self.world.interrupt(first, 20)
-        self.wait_status(first, "released", lambda status: status.get("released"))
+        self.world.interrupt(first, 120)
+        self.wait_released(first)
         self.assertEqual(self.trainers(first), [])
+        self.world.kill(first)
         second = self.successor(first)
         self.wait_status(second, "training", lambda one: one.get("resumed_step"))
         self.wait_more_steps(second)
@@ -36,6 +37,7 @@ class Folder(shares.ShareLife):
         third = self.successor(first, second)
         status = self.wait_status(third, "training", lambda one: one.get("resumed_step"))
         self.assertGreaterEqual(status["resumed_step"], 8)
+        self.gate.touch()
         self.assert_ended_well(kills=1)
 
     def test_a_killed_agent_takes_its_trainer_over(self):

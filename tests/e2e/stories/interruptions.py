@@ -30,10 +30,11 @@ class Interruptions(life.Life):
         self.assertEqual(times, sorted(times))
 
     def test_no_notice_then_another_zone(self):
-        one = self.begin()
+        one = self.begin(env=self.held(20))
         self.wait_training(one, 5)
         self.room(self.world.zones[1])
         self.world.kill(one)
+        self.gate.touch()
         self.successor(one)
         self.assert_ended_well(kills=1)
 

@@ -36,11 +36,12 @@ class Launch(launched.Launched):
         self.assertEqual(self.ec2.call("DescribeLaunchTemplates").items("launchTemplates"), [])
 
     def _from_nothing_to_the_result(self):
-        one = self.go(self.world.zones, by_id=True)
+        one = self.go(self.world.zones, by_id=True, env=self.held(20))
         self.wait_training(one, 3)
         row = self.listed()[self.job_name]
         self.assertEqual([it["id"] for it in row["instances"]], [one])
         self.assertEqual([it["state"] for it in row["volumes"]], ["in-use"])
+        self.gate.touch()
         self.wait_end()
         self.assertEqual([it["role"] for it in self.listed()[self.job_name]["volumes"]], ["done"])
         self.assertIn("is done already", self.spotter("launch", self.file, code=1).stderr)

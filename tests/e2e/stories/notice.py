@@ -18,15 +18,16 @@ class Notice(harness.Story):
         pace = json.loads((self.world.instance(instance) / "run" / "pace").read_text())
         self.assertEqual("checkpoint_every_seconds" in pace, not env, "job.yaml's word counts")
         self.world.interrupt(instance, seconds)  # after them nobody is left there to say so
-        self.wait_status(instance, "released", lambda status: status.get("released"))
+        self.wait_released(instance)
         self.wait_volume(volume, "available")
         self.assertEqual(self.trainers(instance), [])
         self.assert_fleet_untouched()
         return volume, instance
 
     def test_a_trainer_that_listens_checkpoints_and_its_successor_goes_on(self):
-        volume, instance = self._interrupted("train", 40, {})
+        volume, instance = self._interrupted("train", 120, {})
         stopped = self.world.status(instance)["checkpoint_step"]
+        self.world.kill(instance)  # nobody waits for the deadline
         # An interruption means that the zone is full; somebody else's instance ends there.
         self.world.control("fault", "capacity", self.zone, "1")
         other = self.wait_instance(besides=(instance,))
@@ -47,7 +48,7 @@ class Notice(harness.Story):
                               env=environment, capture_output=True, check=True).stdout
 
     def test_a_trainer_that_ignores_signals_is_killed_in_time(self):
-        self._interrupted("deaf", 25, {"SPOTTER_CHECKPOINT_EVERY": "7"})
+        self._interrupted("deaf", 60, {"SPOTTER_CHECKPOINT_EVERY": "7"})
 
 
 if __name__ == "__main__":

@@ -77,13 +77,14 @@ class Notify(harness.Story):
 
     def test_a_job_is_reported_by_both_ways(self):
         self.volume()
-        instance = self.begin(env={"STEPS": "60"}, region="eu-central-1")
+        instance = self.begin(env={"STEPS": "60", **self.held(30)}, region="eu-central-1")
         self.wait_training(instance, 8)
         self.assertEqual((self.delivered(), self.published()), ([], []), "a first start is no news")
-        self.world.interrupt(instance, 20)
+        self.notice(instance)
         self.world.control("fault", "capacity", self.zone, "1")
         other = self.wait_instance(besides=(instance,))
         self.wait_status(other, "training", lambda one: one.get("resumed_step"))
+        self.gate.touch()
         wait("the fleet's end", lambda: self.ec2.fleet_state(self.fleet) == "cancelled")
         wait("three posts", lambda: len(self.delivered()) >= 3)
         notice, resumed, finished = self.delivered()

@@ -74,8 +74,10 @@ class Prometheus(harness.Story):
         wait("the file", lambda: file.exists() and value(file.read_text(), "training") == 1)
         self.assert_well_formed(file.read_text())
 
-        self.world.interrupt(instance, 30)
+        self.world.interrupt(instance, 120)
         wait("the deadline", lambda: value(self.scrape(instance)[1], "deadline_seconds"))
+        self.wait_released(instance)
+        self.world.kill(instance)
         self.world.control("fault", "capacity", self.zone, "1")
         other = self.wait_instance(besides=(instance,))
         self.wait_status(other, "training", lambda one: one.get("resumed_step"))

@@ -54,8 +54,10 @@ class Published(life.Life):
         seen = self.wait_seen("it train", lambda it: it["stage"] == "training")
         self.assertEqual((seen["instance"], seen["zone"]), (one, self.zone))
         self.room()
-        self.world.interrupt(one, 30)
-        self.wait_stage(one, "released")
+        self.world.interrupt(one, 120)
+        wait("its last word", lambda: "released" in [
+            it.get("phase") for it in self.moments(one)])
+        self.world.kill(one)
         seen = self.wait_seen("it wait", lambda it: it["stage"] == "waiting" and
                               it["cloud"]["volumes"][0]["state"] == "available")
         self.assertGreaterEqual(seen["step"], 5)

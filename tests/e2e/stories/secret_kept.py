@@ -16,7 +16,7 @@ class Secrets(harness.Story):
         path = self.world.workplace / "key"
         path.write_text(SECRET + "\n")
         path.chmod(0o600)
-        job = self.job(env={"STEPS": "40"}, secrets={"API_KEY": f"file:{path}"})
+        job = self.job(env={"STEPS": "40", **self.held(20)}, secrets={"API_KEY": f"file:{path}"})
         instance = self.launch(job)
         self.wait_training(instance, 3)
         trainer = self.trainers(instance)[0]
@@ -25,6 +25,7 @@ class Secrets(harness.Story):
             self.assertNotIn(SECRET, words, f"in the arguments of {pid}")
         for pid in self.agents(instance):
             self.assertNotIn(SECRET.encode(), self.environment(pid))
+        self.gate.touch()
         wait("the fleet to be cancelled", lambda: self.ec2.fleet_state(self.fleet)
              .startswith("cancelled"))
         for file in (path for path in self.world.directory.rglob("*") if path.is_file()):

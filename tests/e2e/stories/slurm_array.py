@@ -65,12 +65,15 @@ class SlurmArray(run.RunCase):
         command = ["/bin/sh", "-c",
                    f'JOURNAL={self.journal}/$SPOTTER_EXPERIMENT exec /usr/bin/python3 "$0" {{lr}}',
                    run.TRAINER]
+        gate = self.place / "gate"
         array = self.submit("--array=0-2", f"--output={self.place}/task-%a",
-                            ROOT / "scripts/slurm-array", self.job, *command)
+                            ROOT / "scripts/slurm-array", self.job, *command,
+                            HOLD="20", GATE=str(gate))
         wait("two tasks at work",
              lambda: min(len(self.steps_of(0)), len(self.steps_of(1))) > 5)
         self.submit("--partition=urgent", "--wrap", "sleep 3", "--output=/dev/null")
         wait("one to be preempted", lambda: "exit status 75" in self.said_by_all())
+        gate.touch()
         wait("all to be done", lambda: all(map(self.done, range(3))))
         wait("Slurm to know", lambda: set(self.slurm.states(array).values()) <= {"COMPLETED"})
         for index in range(3):

@@ -14,16 +14,16 @@ from emulator import wait
 @unittest.skipIf(sshd.why_not(), sshd.why_not())
 class Sshfs(shares.SshfsLife):
     def test_first_light_with_a_notice_and_a_kill(self):
-        first = self.begin()
+        first = self.begin(env=self.held(40))
         self.wait_training(first, 5)
-        self.world.interrupt(first, 30)
-        self.wait_status(first, "released", lambda status: status.get("released"))
+        self.notice(first)
         second = self.successor(first)
         self.wait_status(second, "training", lambda one: one.get("resumed_step"))
         self.wait_more_steps(second)
         self.world.kill(second)
         third = self.successor(first, second)
         self.wait_status(third, "training", lambda one: one.get("resumed_step"))
+        self.gate.touch()
         self.assert_ended_well(kills=1)
 
     def test_a_server_that_dies_in_mid_checkpoint_and_comes_back(self):

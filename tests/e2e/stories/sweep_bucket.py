@@ -77,11 +77,13 @@ class SweepBucket(Homes):
                 for path in sorted(self.journal.glob(f"*-{index}"))]
 
     def test_each_is_finished_once_and_an_interrupted_one_goes_on_elsewhere(self):
-        self.begin(4)
+        self.lease = "60s"  # nobody is lost here, and nobody's claim is to end
+        self.begin(4, env=self.held(20))
         first = self.first_begun()
         noticed = self.busy(first, 8)
-        self.world.interrupt(noticed, 20)
+        self.world.interrupt(noticed, 120)
         self.wait_console(noticed, "releasing the work: the instance is about to end")
+        self.gate.touch()
         self.wait_end()
         for each in range(4):
             self.assert_finished(each)

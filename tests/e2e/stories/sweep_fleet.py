@@ -21,6 +21,7 @@ class Shared(harness.Story):
     job_name = "tuning"
     steps = 40
     hosts = 3
+    lease = "5s"  # of a claim: for so long is a machine waited for that is gone
 
     def setUp(self):
         super().setUp()
@@ -47,7 +48,7 @@ class Shared(harness.Story):
         storage = {"storage": {"folder": {"path": str(self.folder)}}, **more}
         return jobs.document(self.job_name, self.repository, self.revision, command,
                              trainer={"env": env}, **sweep, **storage,
-                             claims={"at": "s3://claims/all", "lease": "5s"})
+                             claims={"at": "s3://claims/all", "lease": self.lease})
 
     def home(self, index):
         return self.folder / self.job_name / str(index)

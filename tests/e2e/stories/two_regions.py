@@ -100,7 +100,7 @@ class TwoRegions(launched.Launched):
         wait("a checkpoint in the bucket", lambda: self.head().get("newest", -1) >= 5)
         self.assertIn(f"the job has the spot instance {one}", self.watch())
         self.room(f"{THERE}a")
-        self.world.interrupt(one, 20)
+        self.notice(one)
         wait("it to go to the other region", lambda: "the job goes to" in self.watch())
         two = wait("an instance there", self.instance_there)
         self.assertEqual((self.target_in(HERE), self.target_in(THERE)), (0, 1))

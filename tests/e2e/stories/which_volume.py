@@ -18,11 +18,10 @@ class WhichVolume(harness.Story):
         self.assert_fleet_untouched()
 
     def test_it_goes_on_when_the_volume_appears(self):
-        instance = self.launch(self.job(env={"STEPS": "3"}))
+        instance = self.launch(self.job(env={"STEPS": "100000"}))
         self.wait_stage(instance, "blocked")
         self.volume()
-        self.wait_status(instance, "the job to go on", lambda status: status["stage"] in
-                         ("training", "finished"))
+        self.wait_training(instance, 1)
 
     def test_two_volumes_with_the_tag(self):
         one, two = self.volume(), self.volume()

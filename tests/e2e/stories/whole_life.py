@@ -15,9 +15,10 @@ class Whole(whole_machines.WholeLife):
     def test_from_the_fleet_to_the_end_by_way_of_another_zone(self):
         one = self.begin()
         self.wait_training(one, 5)
-        self.world.interrupt(one, 10)
-        self.wait_status(one, "released", lambda status: status.get("released"))
+        self.world.interrupt(one, 120)
+        self.wait_released(one)
         self.wait_journal(one, "interruption notice: the instance ends in")
+        self.world.kill(one)
         two = self.successor(one)
         self.wait_training(two, 10)
         self.assert_ended_well()
