@@ -40,8 +40,9 @@ const stories = {
     await shows(page, "progress-words", "step [\\d,]+");
     await page.waitForFunction(() => !document.getElementById("curve").hidden, null,
       { timeout: patience });
+    await page.locator("#lead").selectOption("30");
     await page.locator(`[data-instance=${instance}]`).getByText("Interrupt").click();
-    await shows(page, "said", `${instance} has its notice: it is terminated in 12 s`);
+    await shows(page, "said", `${instance} has its notice: it is terminated in 30 s`);
     await shows(page, "notice", `0:\\d\\d.*${instance}.*is terminated`);
     await shot(page, "live-notice");
     await resumed(page);
