@@ -69,6 +69,7 @@ def main():
     options = parser.parse_args()
     figures, missed = {"targets": TARGETS, "cores": os.cpu_count()}, False
     with tempfile.TemporaryDirectory(prefix="spotter-build-", dir="/var/tmp") as folder:
+        os.chmod(folder, 0o755)  # the unprivileged trainer reads what is in the clone
         clone = pathlib.Path(folder) / "spotter"
         subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True)
         runs = [options.only] if options.only else list(TARGETS)
