@@ -8,7 +8,8 @@ Environment: STEPS (how many), PACE (seconds a step), EVERY (a checkpoint every 
   deaf     hears no signal
   empty    ends with status 0, and writes no result on its first start
   finish   a stop signal comes when it is all but done: it writes the result and ends with status 0
-HOLD=30, GATE=FILE: from that step on it waits for the file, or for a stop signal.
+HOLD=30, GATE=FILE: from that step on it waits for the file, or for a stop signal. EACH=20 in the
+place of HOLD: after so many steps of each start.
 SCORES="0.5 - 0.9": each experiment's val_accuracy, reported every ten steps; -: not at all.
 FORMAT=spotter: checkpoints that the agent can verify, as trainer/library/manifest.hpp has them
 (written here from that description, and not with the library); otherwise one file, replaced.
@@ -148,6 +149,8 @@ class Trainer:
         self.step, self.digest, self.stopped = 0, after(0), False
         if kept := self.checkpoints.read():
             self.step, self.digest = int(kept[0]), kept[1]
+        if each := os.environ.get("EACH"):
+            self.hold = self.step + int(each)
 
     def listen(self):
         def stop(*_):

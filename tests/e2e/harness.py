@@ -101,11 +101,12 @@ class Story(unittest.TestCase):
         """By which the agent's policy knows the fleet that it may end."""
         return {"spotter:job": self.job_name}
 
-    def held(self, step):
-        """The environment of a trainer that waits at this step, until the gate is touched or a stop
-        is asked for: however slow the story is, nothing is over before its time."""
+    def held(self, steps):
+        """The environment of a trainer that waits after so many steps of each start, until the gate
+        is touched or a stop is asked for: however slow the story is, nothing is over before its
+        time."""
         self.gate = self.world.shared / "gate"
-        return {"HOLD": str(step), "GATE": str(self.gate)}
+        return {"EACH": str(steps), "GATE": str(self.gate)}
 
     def notice(self, instance):
         """An interruption notice, as early as AWS gives it: what the agent says of its release it
@@ -150,8 +151,11 @@ class Story(unittest.TestCase):
                                 lambda status: status.get("stage") == stage)
 
     def wait_training(self, instance, step):
-        return self.wait_status(instance, f"the trainer to do step {step}", lambda status:
-                                status["stage"] == "training" and status.get("step", 0) >= step)
+        """Also where it has resumed behind that step and has done none since."""
+        return self.wait_status(
+            instance, f"the trainer to be at step {step}", lambda status:
+            status["stage"] == "training" and
+            max(status.get("step", 0), status.get("resumed_step", 0)) >= step)
 
     def wait_console(self, instance, pattern):
         def said():

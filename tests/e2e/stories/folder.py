@@ -24,7 +24,7 @@ class Folder(shares.ShareLife):
         return self.folder / self.job_name
 
     def test_a_notice_and_then_a_kill_and_the_job_goes_on(self):
-        first = self.begin(env=self.held(40))
+        first = self.begin(env=self.held(15))
         self.wait_training(first, 5)
         self.world.interrupt(first, 120)
         self.wait_released(first)

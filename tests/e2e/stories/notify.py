@@ -77,7 +77,7 @@ class Notify(harness.Story):
 
     def test_a_job_is_reported_by_both_ways(self):
         self.volume()
-        instance = self.begin(env={"STEPS": "60", **self.held(30)}, region="eu-central-1")
+        instance = self.begin(env={"STEPS": "60", **self.held(20)}, region="eu-central-1")
         self.wait_training(instance, 8)
         self.assertEqual((self.delivered(), self.published()), ([], []), "a first start is no news")
         self.notice(instance)

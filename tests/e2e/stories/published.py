@@ -64,7 +64,8 @@ class Published(life.Life):
         shown = self.laptop("--publish", PLACE).stdout
         self.assertRegex(shown, r"stage       waiting for capacity since \d+ s\n")
         self.assertRegex(shown, rf"instance    none is up; the last was {one} in {self.zone}\n")
-        self.assertRegex(shown, rf"volume      vol-\S+ in {self.zone}, available\n")
+        self.assertRegex(shown, rf"volume      vol-\S+ in {self.zone}, available"
+                                r"(; snap-\S+ is made, \d+ %)?\n")  # the move's
         self.assertRegex(shown, r"checkpoint  step \d+, \d+ s ago\n")
         self.assertNotIn("left", shown)  # nothing is on its way
         self.room(self.world.zones[1])

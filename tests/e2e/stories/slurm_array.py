@@ -68,7 +68,7 @@ class SlurmArray(run.RunCase):
         gate = self.place / "gate"
         array = self.submit("--array=0-2", f"--output={self.place}/task-%a",
                             ROOT / "scripts/slurm-array", self.job, *command,
-                            HOLD="20", GATE=str(gate))
+                            EACH="20", GATE=str(gate))
         wait("two tasks at work",
              lambda: min(len(self.steps_of(0)), len(self.steps_of(1))) > 5)
         self.submit("--partition=urgent", "--wrap", "sleep 3", "--output=/dev/null")

@@ -14,7 +14,7 @@ from emulator import wait
 @unittest.skipIf(sshd.why_not(), sshd.why_not())
 class Sshfs(shares.SshfsLife):
     def test_first_light_with_a_notice_and_a_kill(self):
-        first = self.begin(env=self.held(40))
+        first = self.begin(env=self.held(15))
         self.wait_training(first, 5)
         self.notice(first)
         second = self.successor(first)
