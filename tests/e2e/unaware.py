@@ -37,8 +37,8 @@ class Unaware(harness.Story):
         return jobs.document(
             self.job_name, self.repository, self.revision, self.command.format(
                 storage="$SPOTTER_STORAGE", epochs=self.epochs),
-            trainer={"env": self.environment_of_all, "stop_signal": self.stop_signal, "stop_grace": "5s",
-                     "result": self.result, **self.more_of_trainer},
+            trainer={"env": self.environment_of_all, "stop_signal": self.stop_signal,
+                     "stop_grace": "5s", "result": self.result, **self.more_of_trainer},
             ebs={"consistency_bound": "1s"},
             checkpoints={"directory": self.directory, "files": self.files})
 
