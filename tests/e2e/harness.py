@@ -108,10 +108,10 @@ class Story(unittest.TestCase):
         self.gate = self.world.shared / "gate"
         return {"EACH": str(steps), "GATE": str(self.gate)}
 
-    def notice(self, instance):
+    def notice(self, instance, seconds=120):
         """An interruption notice, as early as AWS gives it: what the agent says of its release it
         has said before its end, however slow this machine is. Then nobody waits for that end."""
-        self.world.interrupt(instance, 120)
+        self.world.interrupt(instance, seconds)
         self.wait_released(instance)
         self.world.kill(instance)
 

@@ -101,7 +101,7 @@ class GangFleet(launched.Launched, gangs.Journal):
                          set(first))
         self.wait_step(8)
         noticed = time.time()
-        self.notice(first[0])
+        self.notice(first[0], 60)  # a gang trains on for as long as is safe
         self.wait_ranks(3, noticed)
         resumed = min(step for step, _, when, _ in self.notes("resumed") if when > noticed)
         self.assertGreaterEqual(resumed, 8, "what it was noticed in is not lost")
