@@ -4,6 +4,7 @@
 import argparse
 import collections
 import ctypes
+import glob
 import json
 import os
 import pathlib
@@ -86,8 +87,8 @@ def interrupt(number, _):
     raise Interrupted(signal.Signals(number).name)
 
 
-def descendants():
-    """Of this process, orphans among them: it is their reaper."""
+def descendants(depth=None):
+    """Of this process, orphans among them: it is their reaper. With a depth those near to it."""
     children = collections.defaultdict(list)
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -98,11 +99,11 @@ def descendants():
             state, parent = stat.rpartition(") ")[2].split()[:2]
             if state != "Z":
                 children[int(parent)].append(int(entry))
-    found, todo = [], [os.getpid()]
-    while todo:
-        below = children[todo.pop()]
-        found += below
-        todo += below
+    found, level = [], [os.getpid()]
+    while level and depth != 0:
+        level = [child for parent in level for child in children[parent]]
+        found += level
+        depth = depth and depth - 1
     return found
 
 
@@ -120,10 +121,13 @@ def reap(until=None):
         return None
 
 
-def end_all(seconds=60):
-    """Ends all that was started: an emulator that is asked to ends its world."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        for pid in descendants():
+def end_all(seconds=30):
+    """Ends all that was started. Those that we started, and their children, are asked to: a build
+    removes what is half done, and an emulator ends its world once its story has ended. Then the
+    others are killed."""
+    ours = descendants(depth=2)
+    for chosen_ones, number in ((ours, signal.SIGTERM), (None, signal.SIGKILL)):
+        for pid in descendants() if chosen_ones is None else chosen_ones:
             try:
                 os.kill(pid, number)
             except OSError:
@@ -133,6 +137,25 @@ def end_all(seconds=60):
             reap()
             time.sleep(0.1)
     reap()
+
+
+def trainers_groups():
+    """Groups of processes that agents without systemd make for their trainers."""
+    return {group for place in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup")
+            for group in glob.glob(f"{place}/spotter-trainer-*")}
+
+
+def remove_traces(place, groups):
+    """What killed worlds below `place` could not remove. `groups`: those that were there before."""
+    emulator.sweep(place)
+    for group in trainers_groups() - groups:
+        try:
+            os.rmdir(group)
+        except OSError:
+            pass  # somebody else's, at work
+    for use in glob.glob("/run/spotter-mounts/" + str(place).replace("/", "%2F") + "%2F*"):
+        shutil.rmtree(use, ignore_errors=True)
+    shutil.rmtree(place, ignore_errors=True)
 
 
 class Run:
@@ -330,6 +353,7 @@ def main():
         signal.signal(number, interrupt)
     # Short: sockets lie deep below it. The unprivileged trainer has to reach it.
     place = pathlib.Path(tempfile.mkdtemp(prefix="st-", dir="/var/tmp"))
+    groups = trainers_groups()
     try:
         place.chmod(0o755)
         (place / "tmp").mkdir()
@@ -340,8 +364,7 @@ def main():
         return 130
     finally:
         end_all()
-        emulator.sweep(place)
-        shutil.rmtree(place, ignore_errors=True)
+        remove_traces(place, groups)
 
 
 if __name__ == "__main__":
