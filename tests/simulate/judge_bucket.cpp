@@ -117,9 +117,10 @@ void Simulation::judge_left(const InstanceId& author, std::uint32_t epoch) {
   const decide::Facts::Exit& exit = its->agent.state.facts.exit;
   const Time deadline =
       std::min(exit.notice->deadline, exit.leave ? exit.leave_by : decide::kNever);
-  // A second notice may move the deadline while the write that ends it all is under way.
+  // A second notice may move the deadline when the write that ends it all is about to begin, or
+  // under way.
   const Time since = its->agent.home.noticed;
-  const bool moved = since != decide::kNever && since >= its->agent.home.leaving;
+  const bool moved = since != decide::kNever && since + kRequests > its->agent.home.leaving;
   if (deadline - now_ > kRequests && !moved)
     broken("a machine leaves early, and its newest checkpoint stays");
   const Duration upload = bucket_.transfer * 3 / 2 + kRequests;
