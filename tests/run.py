@@ -125,9 +125,8 @@ def end_all(seconds=30):
     """Ends all that was started. Those that we started, and their children, are asked to: a build
     removes what is half done, and an emulator ends its world once its story has ended. Then the
     others are killed."""
-    ours = descendants(depth=2)
-    for chosen_ones, number in ((ours, signal.SIGTERM), (None, signal.SIGKILL)):
-        for pid in descendants() if chosen_ones is None else chosen_ones:
+    for depth, number in ((2, signal.SIGTERM), (None, signal.SIGKILL)):
+        for pid in descendants(depth):
             try:
                 os.kill(pid, number)
             except OSError:
@@ -345,7 +344,7 @@ def main():
     if options.help:
         print(HELP.format(parts=parts))
         return 0
-    if "all" in options.names[1:] or (options.names[:1] == ["all"] and len(options.names) > 1):
+    if "all" in options.names and len(options.names) > 1:
         parser.error("all: by itself")
     PR_SET_CHILD_SUBREAPER = 36
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
