@@ -8,7 +8,6 @@ import glob
 import json
 import os
 import pathlib
-import resource
 import shutil
 import signal
 import subprocess
@@ -26,7 +25,7 @@ HELP = """\
 Usage: scripts/test [--repeat N] [--load N] [--json FILE] [all | NAME...]
 Sets up, builds and tests; a test is one entry of CTest. Without a NAME: the gate, which looks at
 every promise of README once, in at most 20 minutes on two quiet cores without a compiler cache:
-the parts check, unit, seeds, and of the stories those that tests/gate.txt names.
+the parts check, gate and unit, seeds.
   all    all that there is, some hours: each part, in this order. NAME is one of them,
 {parts}
   NAME   or else a pattern: of the entries those whose name has it (e2e_notice, ^fuzz_s3)
@@ -42,18 +41,18 @@ CORES = len(os.sched_getaffinity(0))
 Part = collections.namedtuple("Part", "text select flavour targets jobs needs", defaults=(
     "release", (), 2 * CORES, ()))
 STORIES = 6 * CORES  # they mostly wait
-LABELS = "e2e|adversary|page|machine|frameworks|dayone|check|seeds|fuzz"
+LABELS = "e2e|adversary|page|machine|frameworks|dayone|check|seeds|fuzz|long|made"
 PARTS = {
     "check": Part("what the compiler does not: layers, words, tidy, ... (scripts/check)",
                   ["-L", "^check$"], jobs=CORES),
-    "unit": Part("GoogleTests, transcripts, programs asked one thing at a time, and what the "
-                 "stories share", ["-LE", f"^({LABELS}|long)$"], jobs=STORIES),
+    "unit": Part("GoogleTests, transcripts, programs asked one thing at a time",
+                 ["-LE", f"^({LABELS})$"]),
     "long": Part("more of these, which the gate leaves out: tests/README.md says why each",
                  ["-L", "^long$"], targets=("all", "extra")),
     "seeds": Part("5,000 fresh lives of each kind in the simulators; a broken promise names its "
                   "seed", ["-L", "^seeds$"], jobs=1),
-    "gate": Part("the stories of the gate", ["-L", "^gate$"], jobs=STORIES,
-                 needs=(["scripts/setup", "--page"],)),
+    "gate": Part("the stories of the gate, which tests/gate.txt names", ["-L", "^gate$"],
+                 jobs=STORIES, needs=(["scripts/setup", "--page"],)),
     "e2e": Part("all stories of the real binaries against spotter-emulator, recorded",
                 ["-L", "^e2e$"], jobs=STORIES),
     "shapes": Part("what they asked of the emulator and its answers, by botocore's models", []),
@@ -73,7 +72,7 @@ PARTS = {
     "frameworks": Part("today's frameworks and PyTorch 2.6, killed as they save, and gangs",
                        ["-L", "^frameworks$"], jobs=2, needs=(["scripts/frameworks"],)),
 }
-GATE = ("check", "unit", "seeds", "gate")
+GATE = ("check", "gate", "unit", "seeds")
 ALL = tuple(name for name in PARTS if name != "gate")
 
 
@@ -107,18 +106,21 @@ def descendants(depth=None):
     return found
 
 
-def reap(until=None):
-    """Those of our children, and orphans, that have ended; `until` is waited for: its status."""
+def reap(*processes):
+    """What has ended, orphans too. `processes` are waited for: each has its returncode then, when
+    it `ended`, and its and its children's CPU seconds, `cpu`."""
+    waiting = {process.pid: process for process in processes}
     try:
         while True:
-            pid, status = os.waitpid(-1, 0 if until else os.WNOHANG)
-            if until and pid == until.pid:
-                until.returncode = os.waitstatus_to_exitcode(status)
-                return until.returncode
-            if not pid:
-                return None
+            pid, status, used = os.wait4(-1, 0 if waiting else os.WNOHANG)
+            if process := waiting.pop(pid, None):
+                process.returncode = os.waitstatus_to_exitcode(status)
+                process.ended = time.monotonic()
+                process.cpu = used.ru_utime + used.ru_stime
+            if not pid or (processes and not waiting):
+                return
     except ChildProcessError:
-        return None
+        return
 
 
 def end_all(seconds=30):
@@ -164,44 +166,81 @@ class Run:
         self.options, self.place = options, place
         self.table, self.entries = [], []  # (part, minutes, CPU minutes, passed, failed, skipped)
         self.failures = collections.Counter()
-        self.made = []  # then no fixture is made again
+        self.made = []  # once what stories share is made: not again
+        self.recorded = place / "recorded"
+        self.recorded.mkdir()
         self.environment = {
             # Trainers of the stories run in an environment of their own, what they are compared
             # with in ours: other kernels of OpenBLAS compute other last bits.
             **{name: value for name, value in os.environ.items() if "OPENBLAS_" not in name},
             "SPOTTER_TEST_DIRECTORY": str(place), "TMPDIR": str(place / "tmp")}
 
-    def call(self, *words, **more):
-        """Its exit status. In a session of its own: a Ctrl-C is ours to handle."""
-        return reap(subprocess.Popen(words, cwd=ROOT, start_new_session=True,
-                                     stdin=subprocess.DEVNULL, env={**self.environment, **more}))
+    def start(self, *words, output=None, **more):
+        """In a session of its own: a Ctrl-C is ours to handle."""
+        process = subprocess.Popen(words, cwd=ROOT, start_new_session=True, stdout=output,
+                                   stderr=output and subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                   env={**self.environment, **more})
+        process.began = time.monotonic()
+        return process
 
-    def timed(self, name, function, *words):
-        """Runs one part, which gives back its [passed, failed, skipped]."""
+    def call(self, *words):
+        process = self.start(*words)
+        reap(process)
+        return process
+
+    def count(self, name, process, counts):
+        """A row of the table."""
+        self.table.append((name, (process.ended - process.began) / 60, process.cpu / 60, *counts))
+
+    def succeeds(self, name, failure, *words):
+        """Runs a part that is one program."""
         print(f"== {name}", flush=True)
-        began, cpu = time.monotonic(), cpu_seconds()
-        counts = function(*words)
-        self.table.append((name, (time.monotonic() - began) / 60, (cpu_seconds() - cpu) / 60,
-                           *counts))
-        return counts[1] == 0
+        process = self.call(*words)
+        failed = int(process.returncode != 0)
+        if failed:
+            self.failures[failure] += 1
+        is_test = int(not name.startswith("build"))
+        self.count(name, process, [is_test * (1 - failed), failed, 0])
+        return not failed
 
-    def build(self, flavour, targets):
-        done = self.call("scripts/build", flavour, *targets)
-        if done:
-            self.failures[f"the {flavour} build"] += 1
-        return [0, int(done != 0), 0]
+    def ctest(self, name, part, output):
+        """Starts a part. CTest keeps notes: each run has its own place for them."""
+        place = self.place / name.replace(":", "")
+        place.mkdir(exist_ok=True)
+        (place / "CTestTestfile.cmake").write_text(f'subdirs("{ROOT}/build/{part.flavour}")\n')
+        (place / "report.xml").unlink(missing_ok=True)
+        more = {"SPOTTER_RECORD": str(self.recorded)} if name == "e2e" else {}
+        return self.start("ctest", "--test-dir", str(place), "--output-on-failure",
+                          "-j", str(part.jobs), "--no-tests=error",
+                          "--output-junit", str(place / "report.xml"),
+                          *part.select, *self.made, output=output, **more)
 
-    def ctest(self, flavour, select, jobs, **more):
-        report = self.place / "report.xml"
-        report.unlink(missing_ok=True)
-        self.call("ctest", "--test-dir", f"build/{flavour}", "--output-on-failure", "-j", str(jobs),
-                  "--no-tests=error", "--output-junit", str(report), *select, *self.made, **more)
-        counts, remains = self.tally(report), self.remains()
-        if remains:
+    def side_by_side(self, parts):
+        """Runs parts, name -> part. The first is seen while it runs, the others at the end."""
+        print("==", " and ".join(parts), flush=True)
+        for words in [words for part in parts.values() for words in part.needs]:
+            self.call(*words)  # what is missing is a test's reason to be skipped
+        running = []
+        for name, part in parts.items():
+            output = (self.place / f"{name}.log").open("w+b") if running else None
+            running.append((name, self.ctest(name, part, output), output))
+        reap(*(process for _, process, _ in running))
+        for name, process, output in running:
+            if output:
+                output.seek(0)
+                print(output.read().decode(errors="replace"), flush=True)
+                output.close()
+            counts = self.tally(self.place / name.replace(":", "") / "report.xml")
+            if process.returncode and not counts[1]:
+                self.failures[f"CTest, of {name}"] += 1
+                counts[1] = 1
+            self.count(name, process, counts)
+        if remains := self.remains():
             print("left behind:", *remains, sep="\n  ")
-            self.failures["left behind"] += 1
-            counts[1] += 1
-        return counts
+            self.failures["left behind by " + ", ".join(parts)] += 1
+            self.table.append(("left behind", 0, 0, 0, 1, 0))
+        if "e2e" in parts or "gate" in parts:
+            self.made = ["--fixture-exclude-setup", "mnist|packages|root"]
 
     def tally(self, report):
         counts = [0, 0, 0]
@@ -236,37 +275,29 @@ class Run:
                 return found
             time.sleep(0.2)
 
-    def part(self, name, part):
-        if name == "shapes":
-            self.timed(name, self.judge)
-            return
-        for words in part.needs:
-            self.call(*words)  # what is missing is a test's reason to be skipped
-        more = {}
-        if name == "e2e":
-            (self.place / "recorded").mkdir(exist_ok=True)
-            more = {"SPOTTER_RECORD": str(self.place / "recorded")}
-        self.timed(name, lambda: self.ctest(part.flavour, part.select, part.jobs, **more))
-        if name == "unit":
-            self.made = ["--fixture-exclude-setup", "mnist|packages|root"]
-
-    def judge(self):
-        records = [str(file) for file in (self.place / "recorded").glob("*.jsonl")]
-        done = self.call("/usr/bin/python3", "tests/shapes/judge.py", *records) if records else 1
-        if done:
-            self.failures["shapes" if records else "shapes, which come after e2e"] += 1
-        return [int(done == 0), int(done != 0), 0]
-
     def all_of(self, names):
-        """The parts and patterns of this run, each after the build that it needs."""
-        built = set()
+        """The parts and patterns of this run, each after the build that it needs. GoogleTests
+        compute while stories wait."""
+        built, groups = set(), []
         for name, part in chosen(names).items():
+            if name == "unit" and groups and "gate" in groups[-1]:
+                groups[-1][name] = part
+            else:
+                groups.append({name: part})
+        for parts in groups:
+            name, part = next(iter(parts.items()))
+            if name == "shapes":
+                records = [str(file) for file in self.recorded.glob("*.jsonl")]
+                self.succeeds(name, "shapes, which come after e2e", "/usr/bin/python3",
+                              "tests/shapes/judge.py", *(records or ["none"]))
+                continue
             key = (part.flavour, *part.targets)
-            if name != "shapes" and key not in built:
+            if key not in built:
                 built.add(key)
-                if not self.timed(f"build {part.flavour}", self.build, part.flavour, part.targets):
+                if not self.succeeds(f"build {part.flavour}", f"the {part.flavour} build",
+                                     "scripts/build", part.flavour, *part.targets):
                     continue
-            self.part(name, part)
+            self.side_by_side(parts)
 
     def report(self):
         print(f"\n{'part':15} {'minutes':>7} {'CPU':>6} {'passed':>7} {'failed':>7} {'skipped':>8}")
@@ -303,11 +334,6 @@ def chosen(names):
     return parts
 
 
-def cpu_seconds():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def words_of(pid):
     try:
         return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(
@@ -318,7 +344,7 @@ def words_of(pid):
 
 def run(options, place):
     tests = Run(options, place)
-    if tests.call("scripts/setup"):
+    if tests.call("scripts/setup").returncode:
         return 1
     names = ALL if options.names == ["all"] else options.names or GATE
     busy = [subprocess.Popen(["/usr/bin/python3", "-c", "while True: pass"])

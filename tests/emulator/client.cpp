@@ -60,7 +60,8 @@ Result<json> Client::call(const std::string& what, const std::optional<json>& bo
   curl_easy_setopt(curl.get(), CURLOPT_URL, url.c_str());
   curl_easy_setopt(curl.get(), CURLOPT_WRITEFUNCTION, append);
   curl_easy_setopt(curl.get(), CURLOPT_WRITEDATA, &answer);
-  curl_easy_setopt(curl.get(), CURLOPT_TIMEOUT, 30L);
+  constexpr long limit = 400;  // seconds; as the stories': it only breaks deadlocks
+  curl_easy_setopt(curl.get(), CURLOPT_TIMEOUT, limit);
   curl_easy_setopt(curl.get(), CURLOPT_NOPROXY, "*");
   if (body) curl_easy_setopt(curl.get(), CURLOPT_COPYPOSTFIELDS, sent.c_str());
   if (!certificate_.empty()) curl_easy_setopt(curl.get(), CURLOPT_CAINFO, certificate_.c_str());

@@ -49,7 +49,7 @@ class Published(life.Life):
         return [json.loads(line) for line in files[0].read_text().splitlines()]
 
     def test_from_machine_to_machine(self):
-        one = self.begin()
+        one = self.begin(env=self.held(20))
         self.wait_training(one, 5)
         seen = self.wait_seen("it train", lambda it: it["stage"] == "training")
         self.assertEqual((seen["instance"], seen["zone"]), (one, self.zone))
@@ -73,6 +73,7 @@ class Published(life.Life):
         self.wait_training(two, 7)
         seen = self.wait_seen("it go on", lambda it: it["stage"] == "training")
         self.assertEqual((seen["instance"], seen["zone"]), (two, self.world.zones[1]))
+        self.gate.touch()
         self.wait_end()
         seen = self.wait_seen("its end", lambda it: it["stage"] == "finished")
         self.assertRegex(seen["says"], "^finished, .* ago; the result is safe$")
