@@ -75,6 +75,47 @@ void end_keeping(Context& c) {
   limit_keeping(c);
 }
 
+// What may be newer here is brought up in a moment. A notice that comes meanwhile leaves it a part
+// of the time, and the rest to send it.
+bool brings_newer(const Context& c) {
+  const Stage& stage = c.state.stage;
+  const bool brings =
+      std::holds_alternative<Preparing>(stage) || std::holds_alternative<ReadingLedger>(stage);
+  return brings && in_bucket(c) && c.facts.home.newer;
+}
+
+void limit_bringing(Context& c) {
+  const Time until = leaves_by(c);
+  if (until != kNever) c.wake_at(c.now + std::max<Duration>(until - c.now, Duration(0)) / 4);
+}
+
+void end_bringing(Context& c) {
+  if (leaves_by(c) == kNever || !c.state.awaited) return;  // the notice was withdrawn
+  c.issue(Abandon{c.state.awaited}, c.policy.look);
+}
+
+// What was not brought up is not sent, nor before its ledger was read. Neither is begun again by
+// its own failure.
+std::optional<Stage> bring_newer(Context& c, After then) {
+  const Facts& facts = c.facts;
+  const bool leaves = then == After::Release || then == After::Exit;
+  const bool newer = in_bucket(c) && facts.home.newer && facts.fence.ours != 0;
+  if (!leaves || !newer || facts.progress.ledger_known) return std::nullopt;
+  if (!facts.home.brought && !std::holds_alternative<Preparing>(c.state.stage))
+    return enter_home(c);
+  if (!facts.home.brought || std::holds_alternative<ReadingLedger>(c.state.stage))
+    return std::nullopt;
+  limit_bringing(c);
+  return read_ledger(c);
+}
+
+// Memory, or a process, may be there a moment later.
+bool reads_again(const Context& c, const EffectFailed& failed) {
+  const Time until = leaves_by(c);
+  if (!brings_newer(c) || failed.failure != Failure::Unavailable || until == kNever) return false;
+  return until - c.now > 2 * c.policy.keep_reserve + c.policy.release_again;
+}
+
 // One write at a time: what comes meanwhile goes with the next one.
 void keep_home(Context& c) {
   Facts::Home& home = c.facts.home;
@@ -132,6 +173,8 @@ Stage take_home(const Survey& survey, Context& c) {
   const bool held = uses || survey.later_claim;
   if (held && c.facts.holding.mounted) return release(c, After::Survey);  // it was ours
   if (held) return wait(c, Wait::HomeHeld, c.policy.poll_held);
+  c.facts.home.newer = still;
+  c.facts.home.brought = false;
   Epoch next = epoch;
   ++next.number;
   next.state = Epoch::State::Using;
@@ -147,6 +190,7 @@ Stage enter_home(Context& c) {
     return release_storage(c, After::Finish);
   }
   c.ask(PrepareShare{}, c.policy.bring_home);
+  limit_bringing(c);
   return Preparing{};
 }
 

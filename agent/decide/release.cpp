@@ -105,7 +105,9 @@ std::optional<Stage> begin_final_snapshot(Context& c, After then) {
 // moment later. Zero: it may not. Nobody hurries where the notice was withdrawn, or the machine
 // lacks what the job needs; and without S3 no other machine would train.
 Duration asked_again_in(const EffectFailed& failed, After then, const Context& c) {
-  if (!in_bucket(c) || failed.failure != Failure::Unavailable) return Duration::zero();
+  const bool passes =
+      failed.failure == Failure::Unavailable || failed.failure == Failure::Abandoned;
+  if (!in_bucket(c) || !passes) return Duration::zero();
   const Time until = leaves_by(c);
   if (until == kNever) {
     const bool waits = then == After::Release || then == After::GiveBack;
@@ -179,6 +181,7 @@ void remember_stop(Context& c, const StopRequested& stop) {
 // Not mkfs: half a file system is neither blank nor ours, and it takes seconds. Not a call that
 // changes something at EC2: its outcome must be known. Reading a share's ledger may never end.
 void abandon_local_work(Context& c) {
+  if (brings_newer(c)) return limit_bringing(c);
   const bool local = std::visit(
       [](const auto& stage) {
         using Now = std::decay_t<decltype(stage)>;
@@ -215,6 +218,7 @@ Stage release_storage(Context& c, After then) {
     c.facts.exit.done = false;
     return next_release_step(c, After::Survey);
   }
+  if (const auto brings = bring_newer(c, then)) return *brings;
   const bool writes =
       c.facts.holding.mounted && c.facts.holding.purpose == Purpose::Train && then != After::Survey;
   const bool only_syncs = then == After::Finish && (on_share(c) || c.facts.trainer.ended_success);

@@ -38,6 +38,8 @@ Duration ledger_limit(const Context& c) {
 Next on(const Preparing&, const Mounted& made, Context& c) {
   c.facts.holding.mounted = true;
   if (made.cleared) c.facts.trainer.ended_success = false;
+  c.facts.home.newer = !made.cleared;
+  c.facts.home.brought = true;
   if (Next end = leaving(c)) return end;
   return read_ledger(c);
 }
@@ -60,8 +62,22 @@ Next on(const Preparing&, const EffectFailed& failed, Context& c) {
   return block(c, silent ? Block::ShareSilent : Block::ShareUnusable, failed.detail);
 }
 
+Next on(const Preparing&, const Woke&, Context& c) {
+  end_bringing(c);
+  return std::nullopt;
+}
+
+// A later deadline leaves time again for what was given up at the one before.
+Next on(const Releasing&, const NoticeSeen& notice, Context& c) {
+  const Time before = leaves_by(c);
+  remember_notice(c, notice);
+  const bool later = before != kNever && leaves_by(c) > before;
+  const bool writes = in_bucket(c) && c.facts.fence.ours != 0 && c.facts.progress.ledger_known;
+  return later && writes ? Next(release_storage(c, After::Release)) : std::nullopt;
+}
+
 Next on(const Releasing& stage, const Unmounted&, Context& c) {
-  c.facts.holding.mounted = c.facts.trainer.ended_success = false;
+  c.facts.holding.mounted = c.facts.home.brought = c.facts.trainer.ended_success = false;
   return next_release_step(c, stage.then);
 }
 

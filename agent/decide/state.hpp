@@ -261,8 +261,7 @@ struct Facts {
     Time changing_since = kNever;      // since when EC2 shows it attaching or detaching
     Device device;
     bool mounted = false;
-    // An earlier session attached it, and its unmount may not have ended: unmounting shows that.
-    bool unproven = false;
+    bool unproven = false;  // an earlier session attached it, and its unmount may not have ended
     std::uint32_t generation = 0;  // that we wrote on `volume`; 0: we have not claimed it yet
     Time claimed_at = kNever;      // since when others may see that we use it
     VolumeId released;  // the volume that we detached last; EC2 may still show it as attached here
@@ -308,10 +307,11 @@ struct Facts {
     Time keeping_since = kNever;  // a write is under way since then
     EffectId keeping;             // that one
     bool changed = false;         // a checkpoint was made since it began
+    bool newer = false;    // what is here may be: this machine had it before, or a trainer ran
+    bool brought = false;  // and it was brought up in the epoch that is ours
     std::int64_t kept_step = -1;  // of the newest checkpoint in the bucket
-    // What the last write took that brought a checkpoint there, and sent; 0: none has yet.
-    Duration upload{0};
-    std::uint64_t upload_bytes = 0;
+    Duration upload{0};  // of the last write that brought a checkpoint there; 0: none has yet
+    std::uint64_t upload_bytes = 0;  // that it sent
   };
 
   // What is removed at the end of the job. Only finish.cpp writes it; tidy_up() resets the times.

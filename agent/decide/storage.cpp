@@ -278,7 +278,20 @@ Next on(const ReadingLedger&, const LedgerRead& read, Context& c) {
 
 Next on(const ReadingLedger&, const EffectFailed& failed, Context& c) {
   if (c.facts.trainer.running) return train(c);
+  if (reads_again(c, failed)) {
+    c.wake_in(c.policy.release_again);
+    return std::nullopt;
+  }
   return host_failed(c, failed, Block::MountFailed);
+}
+
+Next on(const ReadingLedger&, const Woke&, Context& c) {
+  if (!c.state.awaited) {
+    limit_bringing(c);
+    return read_ledger(c);
+  }
+  end_bringing(c);
+  return std::nullopt;
 }
 
 Next on(const Verifying&, const CheckpointsVerified& seen, Context& c) {

@@ -96,6 +96,7 @@ Stage train(Context& c) {
   c.facts.trouble.blocked = {};
   c.facts.trouble.left_since = kNever;
   c.facts.exit.unfit = false;
+  c.facts.home.newer = in_bucket(c);
   c.facts.trainer.reported_at = c.now;
   if (c.facts.progress.counted_until == kNever) c.facts.progress.counted_until = c.now;
   if (c.facts.exit.notice) {

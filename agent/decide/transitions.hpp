@@ -70,6 +70,12 @@ Duration upload_needs(const Context&);  // of a checkpoint that a trainer makes 
 void limit_keeping(Context&);  // before a deadline: wakes when a write under way is to be ended
 void hurry_keeping(Context&);  // the same, where the stage waits for one
 void end_keeping(Context&);
+// What this machine had before it took the home again is brought up, and sent, after a notice, too.
+bool brings_newer(const Context&);
+void limit_bringing(Context&);  // before a deadline: wakes when that is to be given up
+void end_bringing(Context&);
+std::optional<Stage> bring_newer(Context&, After);  // before the release; none: nothing is newer
+bool reads_again(const Context&, const EffectFailed&);
 Stage unmount(Context&, After, std::uint32_t tries = 0);  // release.cpp
 Unmount unmount_of(const Context&);                       // release.cpp
 // From then on nobody commits a copy who has not seen our claim: not even by a look that was begun
@@ -210,11 +216,14 @@ Next on(const Mounting&, const Mounted&, Context&);
 Next on(const Mounting&, const EffectFailed&, Context&);
 Next on(const ReadingLedger&, const LedgerRead&, Context&);
 Next on(const ReadingLedger&, const EffectFailed&, Context&);
+Next on(const ReadingLedger&, const Woke&, Context&);
 Next on(const Verifying&, const CheckpointsVerified&, Context&);
 Next on(const Verifying&, const EffectFailed&, Context&);
 // --- share.cpp ---
 Next on(const Preparing&, const Mounted&, Context&);
 Next on(const Preparing&, const EffectFailed&, Context&);
+Next on(const Preparing&, const Woke&, Context&);
+Next on(const Releasing&, const NoticeSeen&, Context&);
 Next on(const Releasing&, const Unmounted&, Context&);
 Next on(const Releasing&, const EffectFailed&, Context&);
 // --- migrate.cpp ---

@@ -135,5 +135,143 @@ TEST(Bucket, WhoseLedgerIsUnknownReadsItWhileTheTrainerEnds) {
   EXPECT_EQ(story.did<WriteLedger>()->ledger.newest_step, 10);
 }
 
+// A session began, and found the home to be this machine's still: what is here may be newer.
+struct HadStory : BucketStory {
+  HadStory() {
+    boot();
+    Epoch epoch;
+    epoch.state = Epoch::State::Using;
+    epoch.holder = kMe;
+    epoch.number = 7;
+    look(epoch);
+  }
+  void notice() {
+    deadline = now + seconds(120);
+    sense(NoticeSeen{InterruptionAction::Terminate, deadline});
+  }
+  Time deadline;
+};
+
+// Seed 800019067: the newer checkpoint was not sent.
+TEST(Bucket, ThatMayBeNewerHereIsSentThoughANoticeComesAsItsLedgerIsRead) {
+  HadStory story;
+  story.answer(EpochWritten{});
+  story.answer(Mounted{});
+  ASSERT_EQ(story.stage(), "reading-ledger");
+  story.notice();
+  EXPECT_EQ(story.asked(), "");
+  story.answer(LedgerRead{});
+  EXPECT_EQ(story.stage(), "closing-ledger");
+  EXPECT_EQ(story.asked(), "write-ledger");
+}
+
+TEST(Bucket, ThatMayBeNewerHereIsSentThoughANoticeComesAsItIsBroughtUp) {
+  HadStory story;
+  story.answer(EpochWritten{});
+  ASSERT_EQ(story.stage(), "preparing");
+  story.notice();
+  EXPECT_EQ(story.asked(), "");
+  story.answer(Mounted{});
+  EXPECT_EQ(story.asked(), "read-ledger");
+  story.answer(LedgerRead{});
+  EXPECT_EQ(story.asked(), "write-ledger");
+}
+
+TEST(Bucket, ThatMayBeNewerHereIsSentThoughANoticeComesAsItIsTaken) {
+  HadStory story;
+  ASSERT_EQ(story.stage(), "writing-epoch");
+  story.notice();
+  story.answer(EpochWritten{});
+  EXPECT_EQ(story.asked(), "prepare-share");
+}
+
+// Seed 830005447, of a judge that asks for it.
+TEST(Bucket, ThatMayBeNewerHereIsBroughtUpAfterANoticeToo) {
+  HadStory story;
+  story.answer(EpochWritten{});
+  story.answer(EffectFailed{Failure::Unavailable, false, {}});
+  ASSERT_EQ(story.stage(), "waiting");
+  story.notice();
+  EXPECT_EQ(story.asked(), "prepare-share");
+  story.answer(EffectFailed{Failure::Unavailable, false, {}});
+  EXPECT_EQ(story.asked(), "write-epoch") << "it is tried once";
+}
+
+// Seed 830002774: the machine had no memory for it.
+TEST(Bucket, WhoseLedgerCannotBeReadAfterANoticeReadsItAgainInTime) {
+  HadStory story;
+  story.answer(EpochWritten{});
+  story.answer(Mounted{});
+  story.notice();
+  while (story.stage() == "reading-ledger") {
+    ASSERT_LT(story.now, story.deadline);
+    story.pass(seconds(5));
+    story.answer(EffectFailed{Failure::Unavailable, false, {}});
+    if (story.stage() != "reading-ledger") break;
+    story.wake();
+    EXPECT_EQ(story.asked(), "read-ledger");
+  }
+  EXPECT_EQ(story.asked(), "release-share");
+  EXPECT_LT(story.now, story.deadline);
+}
+
+TEST(Bucket, ThatIsBroughtUpForLongIsReleasedInTime) {
+  HadStory story;
+  story.answer(EpochWritten{});
+  story.notice();
+  story.wake();
+  EXPECT_LE(story.now, story.deadline - seconds(90)) << "the next machine waits for it";
+  ASSERT_TRUE(story.did<Abandon>());
+  story.answer(EffectFailed{Failure::Abandoned, false, {}});
+  EXPECT_EQ(story.asked(), "release-share");
+}
+
+TEST(Bucket, OfAnotherMachineIsNotBroughtAfterANotice) {
+  BucketStory story;
+  story.boot();
+  story.look({});
+  story.answer(EpochWritten{});
+  ASSERT_EQ(story.stage(), "preparing");
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(120)});
+  EXPECT_EQ(story.asked(), "abandon");
+}
+
+// Seed 800000111: the first one was too short for it, and the second came a moment later.
+TEST(Bucket, IsWrittenAgainWhenALaterDeadlineLeavesTimeForIt) {
+  BucketStory story;
+  story.begin();
+  story.checkpoint(10);
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(5)});
+  story.sense(TrainerEnded{false, true});
+  ASSERT_EQ(story.asked(), "write-ledger");
+  story.pass(seconds(4));
+  story.answer(EffectFailed{Failure::Abandoned, true, {}});
+  ASSERT_EQ(story.stage(), "releasing");
+  story.sense(NoticeSeen{InterruptionAction::Stop, story.now + seconds(120)});
+  EXPECT_EQ(story.stage(), "closing-ledger");
+  EXPECT_EQ(story.asked(), "write-ledger");
+}
+
+// Seed 830004920: the first notice was too short for all, and EC2 did not terminate the machine.
+TEST(Bucket, OfASparedMachineIsSentAtTheNextNotice) {
+  BucketStory story;
+  story.begin();
+  story.checkpoint(10);
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(5)});
+  story.sense(TrainerEnded{false, true});
+  story.pass(seconds(5));
+  story.answer(EffectFailed{Failure::Abandoned, true, {}});
+  story.answer(Unmounted{});
+  ASSERT_EQ(story.stage(), "released");
+  story.wake();
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(120)});
+  story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
+  EXPECT_EQ(story.asked(), "prepare-share");
+  story.answer(Mounted{});
+  story.answer(LedgerRead{});
+  EXPECT_EQ(story.asked(), "write-ledger");
+}
+
 }  // namespace
 }  // namespace spotter::decide

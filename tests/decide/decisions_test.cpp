@@ -115,10 +115,11 @@ const std::map<std::string, Names> kSensed = {
     {"started", {"booting"}},  // a process starts once
     // The others await an answer, which comes at its deadline at the latest, or may rest.
     {"woke",
-     {"looking-around", "identifying",      "reading-fleet",    "waiting",  "blocked",
-      "training",       "stopping",         "counting-attempt", "securing", "closing-ledger",
-      "unmounting",     "detaching",        "releasing-data",   "released", "giving-back",
-      "tidying",        "cancelling-fleet", "scaling-to-zero",  "finished", "gave-up"}},
+     {"looking-around", "identifying",    "reading-fleet", "waiting",          "blocked",
+      "preparing",      "reading-ledger", "training",      "stopping",         "counting-attempt",
+      "securing",       "closing-ledger", "unmounting",    "detaching",        "releasing-data",
+      "released",       "giving-back",    "tidying",       "cancelling-fleet", "scaling-to-zero",
+      "finished",       "gave-up"}},
     // Elsewhere no trainer of ours runs, or one is being taken over: then its checkpoints on the
     // volume say more than its words.
     {"trainer-progressed", {"training", "stopping"}},

@@ -187,9 +187,10 @@ void walk(A& a, decide::Facts::Fence& it) {
 
 template <class A>
 void walk(A& a, decide::Facts::Home& it) {
-  auto& [keeping_since, keeping, changed, kept_step, upload, upload_bytes] = it;
+  auto& [keeping_since, keeping, changed, newer, brought, kept_step, upload, upload_bytes] = it;
   (void)upload, (void)upload_bytes;  // it takes no time here
   a.time(keeping_since), a.flag(changed), a.version(kept_step);
+  a.flag(newer), a.flag(brought);
   keeping = keeping_since != kNever ? decide::EffectId{2, 1} : decide::EffectId{};
 }
 

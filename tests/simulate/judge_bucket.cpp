@@ -101,14 +101,17 @@ bool Simulation::s3_works() const {
          });
 }
 
-// Who leaves after a notice has brought to the bucket all that was finished here, where the way
-// there is known to be wide enough; and where it is not, or S3 has its troubles, it tries to the
-// end.
+// A machine that leaves after a notice has brought to the bucket all that was finished here, where
+// the way there is known to be wide enough; and where it is not, or S3 has its troubles, it tries
+// to the end.
 void Simulation::judge_left(const InstanceId& author, std::uint32_t epoch) {
   const Host* its = host_named(author);
   if (!its || !its->agent.alive || !its->agent.state.facts.exit.notice) return;
   const std::optional<Mark>& mark = bucket_.marks[its->id];
-  if (!mark || mark->epoch != epoch) return;  // what is here is of an earlier one
+  const AtHome& home = its->agent.home;
+  const bool brought = mark && mark->epoch == epoch;
+  const bool had = home.epoch == epoch && home.held != 0 && mark && mark->epoch == home.held;
+  if (!brought && !had) return;  // what is here is of an earlier one
   const auto disk = disks_.find(its->mounted);
   const bool awake = now_ > its->paused_until + kInOrder;
   if (!awake || disk == disks_.end() || disk->second.full || its->shut_down) return;
@@ -117,17 +120,16 @@ void Simulation::judge_left(const InstanceId& author, std::uint32_t epoch) {
   const decide::Facts::Exit& exit = its->agent.state.facts.exit;
   const Time deadline =
       std::min(exit.notice->deadline, exit.leave ? exit.leave_by : decide::kNever);
-  // A second notice may move the deadline when the write that ends it all is about to begin, or
-  // under way.
-  const Time since = its->agent.home.noticed;
-  const bool moved = since != decide::kNever && since + kRequests > its->agent.home.leaving;
-  if (deadline - now_ > kRequests && !moved)
+  // A second notice may move the deadline while the write that ends it all is under way.
+  const Time since = home.noticed;
+  if (since != decide::kNever && since >= home.leaving) return;
+  if (brought && deadline - now_ > kRequests)
     broken("a machine leaves early, and its newest checkpoint stays");
   const Duration upload = bucket_.transfer * 3 / 2 + kRequests;
   const Duration known = its->agent.state.facts.home.upload * 5 / 4;
   const bool fits = std::max<Duration>(policy_.release_reserve, known) >= upload;
   // A write that was under way comes first.
-  const Time from = std::max(since, its->agent.home.busy);
+  const Time from = std::max(since, home.busy);
   const bool was_time = since != decide::kNever && deadline - from > upload + minutes(1) / 2;
   if (fits && was_time && s3_works())
     broken("a machine leaves in time, and its newest checkpoint is not in the bucket");
