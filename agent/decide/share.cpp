@@ -67,13 +67,14 @@ Next on(const Preparing&, const Woke&, Context& c) {
   return std::nullopt;
 }
 
-// A later deadline leaves time again for what was given up at the one before.
-Next on(const Releasing&, const NoticeSeen& notice, Context& c) {
+// What the bucket did not take before, at a nearer deadline or without one, it may take up to this
+// one.
+Next on(const Releasing& stage, const NoticeSeen& notice, Context& c) {
   const Time before = leaves_by(c);
   remember_notice(c, notice);
-  const bool later = before != kNever && leaves_by(c) > before;
+  const bool later = before == kNever || leaves_by(c) > before;
   const bool writes = in_bucket(c) && c.facts.fence.ours != 0 && c.facts.progress.ledger_known;
-  return later && writes ? Next(release_storage(c, After::Release)) : std::nullopt;
+  return later && writes ? Next(release_storage(c, stage.then)) : std::nullopt;
 }
 
 Next on(const Releasing& stage, const Unmounted&, Context& c) {

@@ -252,6 +252,25 @@ TEST(Bucket, IsWrittenAgainWhenALaterDeadlineLeavesTimeForIt) {
   EXPECT_EQ(story.asked(), "write-ledger");
 }
 
+// Seed 880008092: the job was given up, and S3 did not take it at once.
+TEST(Bucket, OfAJobThatIsGivenUpIsWrittenAgainWhenANoticeComes) {
+  BucketStory story;
+  story.policy.hours_limit = 1;
+  story.begin();
+  story.pass(hours(2));
+  story.wake();
+  ASSERT_EQ(story.stage(), "stopping");
+  story.sense(TrainerEnded{false, true});
+  story.answer(EffectFailed{Failure::Unavailable, true, {}});
+  ASSERT_EQ(story.stage(), "releasing");
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(120)});
+  EXPECT_EQ(story.asked(), "write-ledger");
+  story.answer(LedgerWritten{});
+  story.answer(Unmounted{});
+  story.answer(EpochWritten{});
+  EXPECT_EQ(story.asked(), "scale-fleet-to-zero");
+}
+
 // Seed 830004920: the first notice was too short for all, and EC2 did not terminate the machine.
 TEST(Bucket, OfASparedMachineIsSentAtTheNextNotice) {
   BucketStory story;
