@@ -15,8 +15,7 @@ bool has_fleet(const Context& c) {
 
 // A fleet that could not be read at the start is read now: it costs money.
 void ask_fleet(Context& c) {
-  if (c.facts.identity.instance)
-    return c.ask(ReadFleet{c.facts.identity.instance}, c.policy.ec2_call);
+  if (c.facts.identity.instance) return ask_for_fleet(c);
   c.ask(ReadIdentity{}, c.policy.imds_call);  // a share does not need it before
 }
 

@@ -4,10 +4,24 @@
 
 namespace spotter::decide {
 
-Stage read_fleet(Context& c, std::uint32_t failures) {
+void ask_for_fleet(Context& c) {
+  c.facts.identity.fleet_call_at = c.now;
   c.ask(ReadFleet{c.facts.identity.instance}, c.policy.ec2_call);
+}
+
+Stage read_fleet(Context& c, std::uint32_t failures) {
+  ask_for_fleet(c);
   return ReadingFleet{failures};
 }
+
+namespace {
+
+// An answer says nothing of later than its question: a machine may stand still between the two.
+bool tags_may_come(const Facts::Identity& identity, const Context& c) {
+  return identity.fleet_call_at - identity.fleet_asked_at < c.policy.fleet_tags;
+}
+
+}  // namespace
 
 // EC2 shows none until the fleet's tags are written.
 void remember_fleet(Context& c, const FleetRead& read) {
@@ -15,8 +29,7 @@ void remember_fleet(Context& c, const FleetRead& read) {
   if (identity.fleet_asked_at == kNever) identity.fleet_asked_at = c.now;
   const bool named = c.policy.fleet.kind != FleetKind::None;
   identity.fleet = named ? c.policy.fleet : read.fleet;
-  identity.fleet_known =
-      named || read.is_final() || c.now - identity.fleet_asked_at >= c.policy.fleet_tags;
+  identity.fleet_known = named || read.is_final() || !tags_may_come(identity, c);
   if (read.dollars_per_hour > 0) identity.dollars_per_hour = read.dollars_per_hour;
 }
 
@@ -29,7 +42,7 @@ namespace {
 bool may_be_second(const Context& c, const FleetRead& read) {
   const Facts::Identity& identity = c.facts.identity;
   if (!identity.fleet_known) return true;
-  return read.untagged > 0 && c.now - identity.fleet_asked_at < c.policy.fleet_tags;
+  return read.untagged > 0 && tags_may_come(identity, c);
 }
 
 // An adopted trainer is watched before EC2 is called.

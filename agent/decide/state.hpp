@@ -245,6 +245,7 @@ struct Facts {
     Fleet fleet;
     bool fleet_known = false;
     Time fleet_asked_at = kNever;  // since when EC2 answers which fleet it is: none, at first
+    Time fleet_call_at = kNever;   // when it was asked last
     double dollars_per_hour = 0;   // 0: unknown
     bool ec2 = false;              // as HostLooked has it
   };
@@ -295,8 +296,7 @@ struct Facts {
   struct Fence {
     Epoch epoch;             // as it was read or written last
     std::uint32_t ours = 0;  // the number that this session wrote last; 0: none that counts
-    // Since when EC2 shows the holder of this epoch as stopped, or not at all. A new epoch proves
-    // that its writer lives: nothing that was seen before counts.
+    // Since when EC2 shows the holder of an epoch as stopped, or not at all; a new epoch ends that.
     Time holder_lost_since = kNever;
     std::uint32_t holder_lost_in = 0;
     InstanceId self;  // of a home in a bucket: the holder that this session is

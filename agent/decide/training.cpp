@@ -49,7 +49,7 @@ void ask_fleet_again(const Training& stage, Context& c) {
   const Facts::Identity& identity = c.facts.identity;
   if (identity.fleet_known || identity.fleet_asked_at == kNever) return;
   if (stage.tidying || c.state.awaited || c.now >= stage.next_tidy) return;
-  c.ask(ReadFleet{identity.instance}, c.policy.ec2_call);
+  ask_for_fleet(c);
 }
 
 bool snapshots_pay(const Context& c) {

@@ -43,6 +43,7 @@ void remember_identity(Context&, const IdentityRead&);  // identity.cpp
 Stage survey(Context&);                                 // storage.cpp
 Stage read_ledger(Context&);                            // storage.cpp
 Duration ledger_limit(const Context&);  // share.cpp: what reading or writing it is worth
+void ask_for_fleet(Context&);           // identity.cpp
 Stage read_fleet(Context&, std::uint32_t failures);  // identity.cpp
 void remember_fleet(Context&, const FleetRead&);     // identity.cpp; known or not yet
 // Both kinds of storage: to make it ready here, and to release it.

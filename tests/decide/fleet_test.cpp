@@ -65,6 +65,22 @@ TEST(LateFleet, AfterTwoMinutesOfNoneThereIsNone) {
   EXPECT_GE(story.now - story.state.facts.identity.fleet_asked_at, story.policy.fleet_tags);
 }
 
+// Seed 890001120 of --bucket: the machine stood still, and its fleet was never ended.
+TEST(LateFleet, AnAnswerThatIsOldDoesNotSayThatThereIsNone) {
+  Story story;
+  story.policy.storage = StorageKind::Share;
+  boot(story, kNone);
+  story.wake();
+  ASSERT_EQ(story.asked(), "read-fleet");
+  story.pass(minutes(15));
+  story.answer(kNone);
+  EXPECT_FALSE(story.state.facts.identity.fleet_known);
+  story.wake();
+  EXPECT_EQ(story.asked(), "read-fleet");
+  story.answer(kNone);
+  EXPECT_TRUE(story.state.facts.identity.fleet_known);
+}
+
 // A group with several types launches by a fleet of type instant; its own tag may come later.
 TEST(LateFleet, AFleetThatLaunchesOnceMayBeOneOfAGroup) {
   Story story;
