@@ -49,6 +49,11 @@ void limit_keeping(Context& c) {
   const Time end = until - std::min<Duration>(c.policy.keep_reserve, left / 4);
   const Time last = end - next_upload(home.upload);
   const bool newer = home.keeping_since != kNever && home.changed;
+  // Nothing is known of the way. Up to a third of what is left it is likelier that there is no time
+  // for both than that there is none for the newer one alone.
+  const bool has_only_begun =
+      newer && home.upload == Duration(0) && c.now - home.keeping_since <= left / 3;
+  if (has_only_begun) return c.wake_at(c.now);
   if (!newer || home.upload == Duration(0) || last < c.now) return c.wake_at(end);
   const bool both = home.keeping_since + home.upload <= last;
   const Time overdue = home.keeping_since + 2 * home.upload + 2 * c.policy.keep_reserve;

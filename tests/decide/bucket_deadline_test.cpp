@@ -69,6 +69,40 @@ TEST(Bucket, LeavesTheWriteUnderWayItsTimeWhereNothingNewerCanMakeIt) {
   EXPECT_EQ(story.asked(), "release-share") << "the next machine need not wait for its lease";
 }
 
+// The same in a session that has brought no checkpoint there yet: `before` the notice the write
+// began.
+struct UnknownWayStory : BucketStory {
+  explicit UnknownWayStory(Duration before) {
+    begin();
+    checkpoint(20);
+    under_way = state.facts.home.keeping;
+    pass(before);
+    sense(NoticeSeen{InterruptionAction::Terminate, now + seconds(120)});
+    pass(seconds(5));
+    checkpoint(30);
+    sense(TrainerEnded{false, true});
+  }
+  EffectId under_way;
+};
+
+// Seed 692720917970: the older one took a minute, and there was none left for the newer one.
+TEST(Bucket, EndsAWriteThatHasOnlyBegunForANewerOne) {
+  UnknownWayStory story(seconds(5));
+  const Time before = story.now;
+  story.wake();
+  EXPECT_EQ(story.now, before);
+  ASSERT_TRUE(story.did<Abandon>());
+  EXPECT_EQ(story.did<Abandon>()->effect, story.under_way);
+  EXPECT_EQ(story.stage(), "closing-ledger");
+}
+
+TEST(Bucket, LeavesAWriteItsTimeThatMayBeHalfDone) {
+  UnknownWayStory story(seconds(60));
+  const Time before = story.now;
+  story.wake();
+  EXPECT_GT(story.now, before + seconds(100));
+}
+
 TEST(Bucket, ThatIsWrittenForLongIsReleasedBeforeTheDeadline) {
   BucketStory story;
   story.bring();

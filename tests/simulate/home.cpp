@@ -329,8 +329,6 @@ void Simulation::commit_home(Host& host, const std::string& manifest, std::uint3
   const auto answered = [this, sent, began, number = host.agent.work](Host& its,
                                                                       const Found& before) {
     if (!its.agent.working || its.agent.work != number) return;
-    if (began < its.agent.home.noticed && its.agent.home.noticed != decide::kNever)
-      its.agent.home.busy = now_;
     HomeKept kept = sent;
     kept.took = now_ - began;
     its.agent.home.unsure = !before;

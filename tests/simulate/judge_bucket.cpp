@@ -128,9 +128,7 @@ void Simulation::judge_left(const InstanceId& author, std::uint32_t epoch) {
   const Duration upload = bucket_.transfer * 3 / 2 + kRequests;
   const Duration known = its->agent.state.facts.home.upload * 5 / 4;
   const bool fits = std::max<Duration>(policy_.release_reserve, known) >= upload;
-  // A write that was under way comes first.
-  const Time from = std::max(since, home.busy);
-  const bool was_time = since != decide::kNever && deadline - from > upload + minutes(1) / 2;
+  const bool was_time = since != decide::kNever && deadline - since > upload + seconds(30);
   if (fits && was_time && s3_works())
     broken("a machine leaves in time, and its newest checkpoint is not in the bucket");
 }

@@ -90,7 +90,6 @@ struct AtHome {
   std::uint64_t renewal = 0;
   bool unsure = true;  // whether a commit without an answer will still be carried out
   Time noticed = decide::kNever;
-  Time busy{};     // so long with the write that was under way when the notice came
   Time leaving{};  // when the last epoch in which it leaves was asked for
 };
 
