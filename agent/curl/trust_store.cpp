@@ -1,19 +1,23 @@
 #include "agent/curl/trust_store.hpp"
 
+#include <dirent.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <mutex>
 
 namespace spotter::curl {
 namespace {
 
-bool has_hashed_links(const std::filesystem::path& directory) {
-  std::error_code failed;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, failed)) {
-    const std::string name = entry.path().filename().string();  // 5a7722fb.0
+// Not with the standard library's iterator: trainer/library/trees.hpp says why, and spotter-train
+// calls this.
+bool has_hashed_links(const char* directory) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(directory), ::closedir);
+  while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
+    const std::string name = entry->d_name;  // 5a7722fb.0
     if (name.size() == 10 && name.substr(8) == ".0" &&
         name.find_first_not_of("0123456789abcdef") == 8) {
       return true;

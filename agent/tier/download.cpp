@@ -17,6 +17,7 @@
 #include "agent/tier/store.hpp"
 #include "trainer/library/files.hpp"
 #include "trainer/library/manifest.hpp"
+#include "trainer/library/trees.hpp"
 
 namespace spotter::tier {
 namespace {

@@ -87,53 +87,6 @@ Result<void> sync_directory(int directory, const fs::path& shown) {
   return {};
 }
 
-namespace {
-
-Result<std::uint64_t> sync_file(const fs::path& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  struct stat status {};
-  if (!file || ::fstat(file.get(), &status) != 0) return system_failure("cannot open", path);
-  if (::fsync(file.get()) != 0) return write_failure("cannot make durable", path, file.get());
-  return static_cast<std::uint64_t>(status.st_size);
-}
-
-Result<void> sync_folder(const fs::path& path) {
-  auto directory = open_directory(path);
-  if (!directory) return tl::unexpected(directory.error());
-  return sync_directory(directory->get(), path);
-}
-
-}  // namespace
-
-Result<std::uint64_t> make_durable(const fs::path& path) {
-  std::error_code code;
-  const fs::path absolute = fs::absolute(path, code).lexically_normal();
-  const fs::path clean = absolute.has_filename() ? absolute : absolute.parent_path();
-  std::vector<fs::path> folders = {clean.parent_path()}, files;
-  if (fs::is_directory(fs::symlink_status(clean, code))) {
-    folders.push_back(clean);
-    auto entry = fs::recursive_directory_iterator(clean, code);
-    for (; !code && entry != fs::recursive_directory_iterator(); entry.increment(code)) {
-      const auto status = entry->symlink_status(code);
-      if (fs::is_directory(status)) folders.push_back(entry->path());
-      if (fs::is_regular_file(status)) files.push_back(entry->path());
-    }
-    if (code) return failure("cannot list " + clean.string() + ": " + code.message());
-  } else {
-    files.push_back(clean);
-  }
-  std::uint64_t bytes = 0;
-  for (const auto& file : files) {
-    auto synced = sync_file(file);
-    if (!synced) return synced;
-    bytes += *synced;
-  }
-  for (const auto& folder : folders) {
-    if (auto synced = sync_folder(folder); !synced) return tl::unexpected(synced.error());
-  }
-  return bytes;
-}
-
 Result<void> make_directories(const fs::path& path) {
   std::error_code ignored;
   if (path.empty() || fs::is_directory(path, ignored)) return {};

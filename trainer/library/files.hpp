@@ -51,10 +51,6 @@ Result<void> write_new_file(int directory, const std::string& name, std::string_
 // Makes the names in the directory durable.
 Result<void> sync_directory(int directory, const std::filesystem::path& shown);
 
-// Makes a file durable, or a folder with all in it (links are not followed), and its name. Returns
-// the bytes of the files.
-Result<std::uint64_t> make_durable(const std::filesystem::path& path);
-
 // Creates the directory and its missing parents, each made durable in its own parent.
 Result<void> make_directories(const std::filesystem::path& path);
 

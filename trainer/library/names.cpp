@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "trainer/library/files.hpp"
+#include "trainer/library/trees.hpp"
 
 namespace spotter::checkpoint {
 
@@ -57,8 +58,7 @@ void remove_leftovers(const fs::path& directory) {
     // It may be alive: perhaps no descriptor was left to test its lock.
     if (!opened && errno != ENOTDIR) continue;
     if (opened && ::flock(opened->get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) continue;
-    std::error_code ignored;  // a leftover only costs space
-    fs::remove_all(path, ignored);
+    remove_tree(path);  // one that stays only costs space
   }
 }
 

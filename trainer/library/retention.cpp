@@ -1,12 +1,13 @@
 #include "trainer/library/retention.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <string>
-#include <system_error>
 
 #include "trainer/library/files.hpp"
 #include "trainer/library/names.hpp"
 #include "trainer/library/refusal.hpp"
+#include "trainer/library/trees.hpp"
 
 namespace spotter::checkpoint {
 
@@ -17,10 +18,9 @@ namespace {
 // Renames it first, then removes it: an interrupted removal must not look like a torn checkpoint.
 void remove_checkpoint(const fs::path& directory, std::uint64_t step) {
   const fs::path doomed = directory / (std::string(kTemporary) + "old-" + directory_name(step));
-  std::error_code error;
-  fs::remove_all(doomed, error);
-  fs::rename(directory / directory_name(step), doomed, error);
-  if (!error) fs::remove_all(doomed, error);
+  remove_tree(doomed);
+  if (::rename((directory / directory_name(step)).c_str(), doomed.c_str()) == 0)
+    remove_tree(doomed);
 }
 
 std::optional<double> metric_of(const fs::path& checkpoint) {

@@ -8,6 +8,7 @@
 
 #include "trainer/library/files.hpp"
 #include "trainer/library/pace.hpp"
+#include "trainer/library/trees.hpp"
 
 namespace spotter::checkpoint {
 

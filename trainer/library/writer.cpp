@@ -12,6 +12,7 @@
 
 #include "trainer/library/names.hpp"
 #include "trainer/library/refusal.hpp"
+#include "trainer/library/trees.hpp"
 
 namespace spotter::checkpoint {
 
@@ -42,8 +43,7 @@ Writer::~Writer() { abandon(); }
 void Writer::abandon() {
   if (!opened_) return;
   opened_ = Descriptor();
-  std::error_code ignored;  // remove_leftovers() removes it later
-  fs::remove_all(temporary_, ignored);
+  remove_tree(temporary_);  // remove_leftovers() removes later what stays
 }
 
 Result<Writer> Writer::begin(const fs::path& directory, std::uint64_t step) {
