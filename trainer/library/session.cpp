@@ -8,6 +8,7 @@
 
 #include "trainer/library/files.hpp"
 #include "trainer/library/pace.hpp"
+#include "trainer/library/storage.hpp"
 #include "trainer/library/trees.hpp"
 
 namespace spotter::checkpoint {
@@ -106,6 +107,7 @@ Result<void> OpenSession::open(const SessionOptions& options) {
   if (directory.empty()) {
     return failure("where do checkpoints go? Name a directory or set SPOTTER_CHECKPOINTS");
   }
+  if (auto kept = is_on_storage(directory); !kept) return kept;
   places_ = options.faster.value_or(paths_in(environment("SPOTTER_CHECKPOINTS_FASTER")));
   places_.push_back(directory);
   Saver::Settings settings;
@@ -273,6 +275,7 @@ bool OpenSession::can_save() {
 
 Result<void> OpenSession::saved(std::uint64_t step, const fs::path& path) {
   const Instant begun = std::exchange(begun_, std::nullopt).value_or(now());
+  if (auto kept = is_on_storage(path); !kept) return kept;
   if (auto held = is_writer(); !held) return held;
   const auto bytes = make_durable(path);
   if (!bytes) return tl::unexpected(bytes.error());

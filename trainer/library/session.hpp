@@ -38,7 +38,9 @@ namespace spotter::checkpoint {
 inline constexpr int kStoppedStatus = EX_TEMPFAIL;  // 75
 
 struct SessionOptions {
-  std::filesystem::path directory;  // empty: $SPOTTER_CHECKPOINTS
+  // Empty: $SPOTTER_CHECKPOINTS. Where that is set, one outside the job's storage is refused
+  // (storage.hpp).
+  std::filesystem::path directory;
   // Faster places that are lost with the machine (local NVMe, /dev/shm), the fastest first. None:
   // $SPOTTER_CHECKPOINTS_FASTER, separated by colons. They keep only the last checkpoint.
   std::optional<std::vector<std::filesystem::path>> faster;
@@ -60,7 +62,8 @@ enum class Saved : std::uint8_t {
 
 class Session {
  public:
-  // Fails when there is no directory, it cannot be written, or another writer has it.
+  // Fails when there is no directory, it cannot be written, is outside the job's storage, or another
+  // writer has it.
   static Result<std::unique_ptr<Session>> open(const SessionOptions& options);
   virtual ~Session() = default;  // waits for accepted checkpoints
 
@@ -103,8 +106,8 @@ class Session {
   // last durable one has to do, and should_stop() is true.
   virtual bool can_save() = 0;
   // The file or folder `path` is the complete checkpoint of `step`: makes it durable, and reports
-  // it. The stall is the time since should_checkpoint() or begin_save(). Fails when it cannot be
-  // read or made durable, and as is_writer().
+  // it. The stall is the time since should_checkpoint() or begin_save(). Fails when it is outside
+  // the job's storage, cannot be read or made durable, and as is_writer().
   virtual Result<void> saved(std::uint64_t step, const std::filesystem::path& path) = 0;
 
   // Fails when another machine of the gang saves there since (writer_lock.hpp): for what is renamed

@@ -39,7 +39,8 @@ typedef struct spotter_checkpoint spotter_checkpoint;
 /* Set `size` to sizeof(spotter_options). In all other members zero means the default. */
 typedef struct {
   size_t size;
-  const char* directory; /* NULL: $SPOTTER_CHECKPOINTS */
+  const char* directory; /* NULL: $SPOTTER_CHECKPOINTS. Where that is set, in a job of Spotter's, a
+                            directory outside the job's storage is refused: it would be lost */
   const char* faster;    /* faster places, lost with the machine, separated by colons;
                             NULL: $SPOTTER_CHECKPOINTS_FASTER */
   uint64_t keep_last;    /* checkpoints; 0: two */

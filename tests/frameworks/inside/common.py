@@ -15,7 +15,8 @@ import torch
 
 torch.set_num_threads(1)  # the threads do not outlive a fork, and other sums are other bits
 NAMES = ("NOTIFY_SOCKET", "SPOTTER_NOTICE_FILE", "SPOTTER_PACE_FILE", "SPOTTER_CHECKPOINTS",
-         "SPOTTER_CHECKPOINT_EVERY", "SPOTTER_CHECKPOINTS_FASTER", "SPOTTER_CHECKPOINTS_S3")
+         "SPOTTER_CHECKPOINT_EVERY", "SPOTTER_CHECKPOINTS_FASTER", "SPOTTER_CHECKPOINTS_S3",
+         "SPOTTER_STORAGE")
 
 
 class Inside(unittest.TestCase):

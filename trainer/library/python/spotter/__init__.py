@@ -2,7 +2,7 @@
 
     import spotter
 
-    run = spotter.open("checkpoints")            # without a name: $SPOTTER_CHECKPOINTS
+    run = spotter.open()                         # $SPOTTER_CHECKPOINTS; without Spotter a folder
     old = run.restore()                          # None: from scratch
     if old:
         model.load_state_dict(old["model"])

@@ -60,7 +60,8 @@ def open(directory=None, *, faster=None, keep_last=2, keep_every=0, keep_best=0,
     save(), should_stop(), flush(), leave() and finished() are calls of all ranks, with rank 0's
     answer; the state that is saved is rank 0's.
 
-    directory        default $SPOTTER_CHECKPOINTS
+    directory        default $SPOTTER_CHECKPOINTS; in a job of Spotter's, where that is set, one
+                     outside the job's storage is refused: it would be lost with the machine
     faster           list of faster directories that die with the machine (NVMe, /dev/shm)
     keep_last, keep_every, keep_best, lower_is_better
                      the last so many; the first of each so many steps; the best of save(metric=)

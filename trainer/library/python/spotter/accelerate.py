@@ -1,7 +1,7 @@
 """Accelerate:
 
-    saver = spotter.accelerate.Saver(accelerator, "checkpoints")    # after prepare()
-    step = saver.restore()                                          # 0: from scratch
+    saver = spotter.accelerate.Saver(accelerator)    # after prepare(); $SPOTTER_CHECKPOINTS
+    step = saver.restore()                           # 0: from scratch
     for batch in batches_after(step):
         with accelerator.accumulate(model):
             ...
@@ -22,7 +22,7 @@ from ._folders import Folders
 
 
 class Saver:
-    """directory    default $SPOTTER_CHECKPOINTS
+    """directory    as for spotter.open()
     keep_last    checkpoints
     options      every and signals of spotter.open()
     """

@@ -1,6 +1,6 @@
 """torch.distributed.checkpoint, of states that are sharded over several ranks (FSDP, DTensor):
 
-    run = spotter.open("checkpoints")
+    run = spotter.open()                              # $SPOTTER_CHECKPOINTS
     reader = spotter.dcp.Reader(run)                  # after init_process_group()
     if reader:
         dcp.load(state, storage_reader=reader)

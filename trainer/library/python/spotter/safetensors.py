@@ -1,6 +1,6 @@
 """Checkpoints as files of safetensors, which other programs read, and which hold no pickle:
 
-    run = spotter.open("checkpoints")
+    run = spotter.open()                              # $SPOTTER_CHECKPOINTS
     old = spotter.safetensors.load(run)               # None: from scratch
     if old:
         model.load_state_dict(old)                    # old.step, old.meta: the metadata

@@ -1,10 +1,13 @@
 """Transformers:
 
+    args = TrainingArguments(os.environ.get("SPOTTER_CHECKPOINTS", "checkpoints"), ...)
+    ...
     trainer.add_callback(spotter.transformers.Callback())
     trainer.train(resume_from_checkpoint=get_last_checkpoint(trainer.args.output_dir))
 
 (get_last_checkpoint of transformers.trainer_utils: the newest checkpoint's folder, or None.)
 
+In a job of Spotter's an output_dir outside the job's storage is refused, as by spotter.open().
 Each evaluation's metrics are reported, eval_loss as val_loss.
 
 Checkpoints stay Transformers' own folders, made when the arguments say so. Each is made durable and
