@@ -4,7 +4,8 @@
     inside_test.py ROOT LIBRARY NAME [arguments]
 
 runs inside/NAME.py in ROOT, a tree of Debian testing that scripts/frameworks makes, with the
-Python module of this repository and LIBRARY, a folder with libspotter.so.
+Python module of this repository and LIBRARY, a folder with libspotter.so. Python packages that
+Debian does not have are found in `site` beside ROOT, if it is there.
 """
 
 import pathlib
@@ -23,9 +24,10 @@ def main():
         mounts = {"work": work, "library": library,
                   "inside": roots.REPOSITORY / "tests/frameworks/inside",
                   "python": roots.REPOSITORY / "trainer/library/python"}
+        mounts |= {"site": site} if (site := root.parent / "site").is_dir() else {}
         command = roots.within(root, mounts, "python3", f"/inside/{name}.py", *options)
         environment = roots.ENVIRONMENT | {
-            "PYTHONPATH": "/python", "SPOTTER_LIBRARY": "/library/libspotter.so.1",
+            "PYTHONPATH": "/python:/site", "SPOTTER_LIBRARY": "/library/libspotter.so.1",
             "TMPDIR": "/work"}
         sys.exit(subprocess.run(command, env=environment, check=False).returncode)
 

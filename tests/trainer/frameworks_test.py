@@ -74,7 +74,6 @@ class OwnFormat(Api):
         self.assertRegex(saved, f"X_SPOTTER_CHECKPOINT={path}\nX_SPOTTER_CHECKPOINT_STEP=5\n"
                                 "(.*\n)*X_SPOTTER_CHECKPOINT_BYTES=5\n")
 
-
     def test_in_a_gang_nothing_is_committed_once_another_machine_writes(self):
         with unittest.mock.patch.dict(os.environ, SPOTTER_GANG_MEMBER="m1"):
             run = spotter.open(self.checkpoints)
@@ -201,7 +200,6 @@ class Keras(Stubbed):
             callback.exit_if_stopped()
         self.assertEqual(end.exception.code, spotter.STOPPED)
 
-
     def test_what_an_epochs_evaluation_found_is_reported(self):
         callback = self.callback()
         reported = self.reported(callback)
@@ -216,7 +214,7 @@ class Lightning(Stubbed):
         """Lightning's, with one step an epoch."""
 
         world_size, global_step, current_epoch, should_stop = 1, 0, 0, False
-        sanity_checking, sigterm_at = False, None
+        sanity_checking, sigterm_at, accumulate_grad_batches = False, None, 1
         callback_metrics = {"val/loss": torch.tensor(0.25) if torch else 0.25, "lr": 0.1}
 
         def __init__(self):
@@ -225,6 +223,9 @@ class Lightning(Stubbed):
         def dump_checkpoint(self, weights_only):
             return {"state_dict": {"w": torch.full((3,), float(self.global_step))},
                     "weights_only": weights_only}
+
+        def _get_loops_state_dict(self):
+            return {}
 
         def fit(self, callback, steps, ckpt_path=None):
             if ckpt_path:

@@ -62,8 +62,8 @@ enum class Saved : std::uint8_t {
 
 class Session {
  public:
-  // Fails when there is no directory, it cannot be written, is outside the job's storage, or another
-  // writer has it.
+  // Fails when there is no directory, it cannot be written, is outside the job's storage, or
+  // another writer has it.
   static Result<std::unique_ptr<Session>> open(const SessionOptions& options);
   virtual ~Session() = default;  // waits for accepted checkpoints
 

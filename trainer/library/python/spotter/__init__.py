@@ -18,6 +18,8 @@ Anything that pickle accepts can be saved; PyTorch tensors and NumPy arrays in i
 copied at the speed of memory. save() returns once they are copied, and the disk is written in the
 background. Without Spotter's agent this is a plain checkpoint library.
 
+With spotter.generators.capture() among the values, and restore(), the same random numbers follow.
+
 A channel (spotter pipe, a job's `channels:`, SageMaker's Pipe mode) resumes where the checkpoint
 left it, also in the middle of an epoch; for PyTorch see spotter.data:
 
@@ -31,10 +33,11 @@ spotter.safetensors, spotter.lightning, spotter.keras; a format of your own: Run
 Only load checkpoints that you wrote yourself: they hold pickles.
 """
 
-from . import _ends
+from . import _ends, generators
 from ._channel import Channel
 from ._run import STOPPED, Checkpoint, Run, SpotterError, Stopped, open  # noqa: A004
 
-__all__ = ["STOPPED", "Channel", "Checkpoint", "Run", "SpotterError", "Stopped", "open"]
+__all__ = ["STOPPED", "Channel", "Checkpoint", "Run", "SpotterError", "Stopped", "generators",
+           "open"]
 
 _ends.watch()

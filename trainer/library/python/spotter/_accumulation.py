@@ -1,8 +1,8 @@
 """What callbacks of frameworks share."""
 
-import random
-import sys
 import time
+
+from . import generators
 
 
 class Once:
@@ -37,19 +37,11 @@ class Randomness:
     within the next one repeats its batches with the same numbers."""
 
     def __init__(self):
-        self._restore = []
+        self.states = None
 
     def remember(self):
-        numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-        self._restore = [(random.setstate, random.getstate())]
-        if numpy:
-            self._restore.append((numpy.random.set_state, numpy.random.get_state()))
-        if torch:
-            self._restore.append((torch.random.set_rng_state, torch.random.get_rng_state()))
-        if torch and torch.cuda.is_available() and torch.cuda.is_initialized():
-            cuda = torch.cuda
-            self._restore.append((cuda.set_rng_state_all, cuda.get_rng_state_all()))
+        self.states = generators.capture()
 
     def go_back(self):
-        for restore, state in self._restore:
-            restore(state)
+        if self.states:
+            generators.restore(self.states)
