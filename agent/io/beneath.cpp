@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <memory>
 
@@ -248,6 +249,41 @@ Result<void, std::error_code> Beneath::rename(const std::string& name, const Ben
     return last_error();
   if (const auto synced = sync_directory(target->parent.get()); !synced) return synced;
   return sync_directory(from->parent.get());
+}
+
+Result<void, std::error_code> Beneath::link(const Descriptor& opened,
+                                            const std::string& name) const {
+  const auto at = find_parent(directory_.get(), name);
+  if (!at) return tl::unexpected(at.error());
+  const std::string file = "/proc/self/fd/" + std::to_string(opened.get());
+  if (::linkat(AT_FDCWD, file.c_str(), at->parent.get(), at->last.c_str(), AT_SYMLINK_FOLLOW) != 0)
+    return last_error();
+  return {};
+}
+
+Result<std::string, std::error_code> Beneath::read_link(const std::string& name) const {
+  const auto at = find_parent(directory_.get(), name);
+  if (!at) return tl::unexpected(at.error());
+  std::string target(PATH_MAX, '\0');
+  const ssize_t length =
+      ::readlinkat(at->parent.get(), at->last.c_str(), target.data(), target.size());
+  if (length < 0) return last_error();
+  target.resize(static_cast<std::size_t>(length));
+  return target;
+}
+
+Result<void, std::error_code> Beneath::make_link(const std::string& target,
+                                                 const std::string& name) const {
+  const auto at = find_parent(directory_.get(), name);
+  if (!at) return tl::unexpected(at.error());
+  const std::string beside = temporary_name(at->last);
+  if (::symlinkat(target.c_str(), at->parent.get(), beside.c_str()) != 0) return last_error();
+  if (::renameat(at->parent.get(), beside.c_str(), at->parent.get(), at->last.c_str()) != 0) {
+    const auto error = last_error();
+    ::unlinkat(at->parent.get(), beside.c_str(), 0);
+    return error;
+  }
+  return sync_directory(at->parent.get());
 }
 
 Result<void, std::error_code> Beneath::remove(const std::string& name) const {

@@ -60,6 +60,11 @@ class Beneath {
   // Replaces what `to_name` is; both directories are durable afterwards.
   Result<void, std::error_code> rename(const std::string& name, const Beneath& to,
                                        const std::string& to_name) const;
+  // Another name of a file that was opened; the name must not exist.
+  Result<void, std::error_code> link(const Descriptor& opened, const std::string& name) const;
+  // Where a symbolic link leads, as it says; and a new one, which replaces what `name` is.
+  Result<std::string, std::error_code> read_link(const std::string& name) const;
+  Result<void, std::error_code> make_link(const std::string& target, const std::string& name) const;
   Result<void, std::error_code> remove(const std::string& name) const;         // no folder
   Result<void, std::error_code> remove_folder(const std::string& name) const;  // an empty one
 
