@@ -85,6 +85,8 @@ struct TrainerEnded {
   bool success = false;           // exit status 0, and the declared result exists
   bool stopped_as_asked = false;  // EX_TEMPFAIL (75), or death by the signal that we sent
   bool unfit_machine = false;  // says its gang: twice this machine was the reason that it stopped
+  // It failed before its first progress: the checkpoint before the newest is there in its place.
+  bool checkpoint_doubted = false;
 };
 struct RuledOut {  // by the rule of the sweep (sweep/asha.hpp): more training is not worth its cost
   Detail why;

@@ -246,8 +246,10 @@ Next trainer_ended(Context& c, const TrainerEnded& ended) {
   const bool settled = c.facts.trainer.started_at != kNever &&
                        c.now - c.facts.trainer.started_at >= c.policy.settled;
   if (settled) reset_failures(c);
-  // Ended because an earlier agent or a person asked: no failure, and its start is counted.
-  if (!ended.stopped_as_asked) ++c.facts.progress.ledger.attempts_without_progress;
+  // Ended because an earlier agent or a person asked: no failure, and its start is counted. Nor was
+  // that an attempt which may have failed for its checkpoint.
+  if (!ended.stopped_as_asked && !ended.checkpoint_doubted)
+    ++c.facts.progress.ledger.attempts_without_progress;
   if (c.facts.progress.ledger.attempts_without_progress >= c.policy.attempts_without_progress)
     return give_up(c, Surrender::NoProgress);
   const std::uint32_t doublings = std::min<std::uint32_t>(c.facts.trouble.crashes++, 10);

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "agent/guard/format.hpp"
+#include "agent/guard/copying.hpp"
 #include "agent/guard/removal.hpp"
 #include "trainer/library/manifest.hpp"
 
@@ -33,28 +33,6 @@ std::string shortened(double value) {
 
 bool is_better(const BestRule& rule, double value, double than) {
   return rule.largest_is_best ? value > than : value < than;
-}
-
-// The step in a checkpoint's name. Of a file an extension does not count, nor what stands behind a
-// point: weights-0.25.h5.
-std::optional<std::uint64_t> number_of(const std::string& name, bool folder) {
-  if (folder) return step_in(name);
-  const std::string file = last_component(name);
-  const std::string stem = file.substr(0, file.rfind('.'));
-  const auto digits = stem.find_last_not_of("0123456789");
-  if (digits != stem.npos && stem[digits] == '.') return std::nullopt;
-  return step_in(stem);
-}
-
-// The folder that `name` lies in, made where it is missing.
-Result<Beneath, std::error_code> make_above(const Beneath& folder, const std::string& name) {
-  const auto slash = name.rfind('/');
-  if (slash == std::string::npos) return folder.folder("");
-  for (std::size_t at = 0; (at = name.find('/', at)) != std::string::npos; ++at) {
-    auto made = folder.make_folder(name.substr(0, at), 0755);
-    if (!made) return made;
-  }
-  return folder.folder(name.substr(0, slash));
 }
 
 }  // namespace
@@ -90,10 +68,9 @@ std::optional<BestRecord> decode_best(std::string_view bytes) {
 Best::Best(const Keeper& keeper, std::optional<BestRule> rule, Values values,
            Clock::time_point began)
     : keeper_(keeper), rule_(std::move(rule)), values_(std::move(values)), began_(began) {
-  for (const Entry& entry : keeper_.record().files) {
-    const Clock::time_point finished{
-        std::chrono::duration_cast<Clock::duration>(std::chrono::nanoseconds(entry.mtime_ns))};
-    if (!entry.gone && finished >= began_) offer(entry.name, finished);
+  for (const Generation& one : keeper_.record().generations) {
+    const Clock::time_point finished{std::chrono::seconds(one.time)};
+    if (!one.name.empty() && finished >= began_) offer(one.name, finished);
   }
 }
 
@@ -125,25 +102,25 @@ std::vector<Best::Word> Best::look(Clock::time_point now, bool all, const Stoppe
 
 std::optional<supervise::ReportedValue> Best::value_of(const Offered& one) const {
   const supervise::ReportedValues values = values_();
-  const auto number = number_of(one.name, !keeper_.place().where().folders.empty());
+  // The digits of a file's name may be anything's: yolov3.pt.
+  const bool folder = !keeper_.place().where().folders.empty();
+  const auto number = folder ? step_in(one.name) : std::nullopt;
   std::optional<supervise::ReportedValue> last;
   std::optional<supervise::ReportedValue> of_step;
   for (const auto& each : values.all()) {
     if (each.time < seconds(began_) || !std::isfinite(each.value)) continue;
     const bool in_time = each.time <= seconds(one.finished + moment);
     if (in_time) last = each;
-    // The number of a file may be anything's.
-    if ((in_time || keeper_.place().where().files.empty()) && number && each.step == *number)
-      of_step = each;
+    if (number && each.step == *number) of_step = each;
   }
   return of_step ? of_step : last;
 }
 
 std::optional<Best::Word> Best::consider(const Offered& one, const Stopped& stopped) {
   const auto value = value_of(one);
-  const Entry* entry = keeper_.record().find(one.name);
+  const std::vector<Part> parts = keeper_.record().parts_of(one.name);
   const auto own = keeper_.place().own();
-  if (!value || entry == nullptr || !own) return std::nullopt;
+  if (!value || parts.empty() || !own) return std::nullopt;
   const auto text = own->read(best_name, best_limit);
   const auto before = text ? decode_best(*text) : std::nullopt;
   const bool none = !text && text.error() == std::errc::no_such_file_or_directory;
@@ -157,10 +134,11 @@ std::optional<Best::Word> Best::consider(const Offered& one, const Stopped& stop
   const std::string of = keeper_.place().shown(one.name) + " is the best so far by " +
                          rule_->metric + " (" + shortened(value->value) + " at step " +
                          std::to_string(value->step) + ")";
-  BestRecord record{*rule_, value->value, value->step, one.name, entry->sum.substr(0, 8)};
+  const std::string sum = parts.size() == 1 ? parts.front().sum : sum_of_parts(parts);
+  BestRecord record{*rule_, value->value, value->step, one.name, sum.substr(0, 8)};
   record.kept += "-" + last_component(one.name);
   const std::string kept = (keeper_.place().shown_own(best_directory) / record.kept).string();
-  const auto done = keep(*entry, record, before, stopped);
+  const auto done = keep(parts, record, before, stopped);
   if (done) return Word{of + ": kept as " + kept, false};
   return trouble(of + ", and is not kept: " + done.error().message);
 }
@@ -171,7 +149,7 @@ std::optional<Best::Word> Best::trouble(const std::string& words) {
 }
 
 // The new one is whole and durable before the record names it, and the old one stays until then.
-Result<void> Best::keep(const Entry& entry, const BestRecord& record,
+Result<void> Best::keep(const std::vector<Part>& parts, const BestRecord& record,
                         const std::optional<BestRecord>& before, const Stopped& stopped) const {
   const auto own = keeper_.place().own();
   const auto to = keeper_.place().own(best_directory);
@@ -185,7 +163,8 @@ Result<void> Best::keep(const Entry& entry, const BestRecord& record,
   // Of a guard that was killed here. Without a record nobody knows which of them is whole.
   if (before) clear_but(before->kept);
   const bool same = before && record.kept == before->kept;  // these bytes: the value is better
-  if (auto copied = same ? Result<void>() : copy(entry, *to, record.kept, stopped); !copied) {
+  if (auto copied = same ? Result<void>() : copy(parts, record.name, *to, record.kept, stopped);
+      !copied) {
     remove_any(*to, record.kept, left);
     return copied;
   }
@@ -197,42 +176,35 @@ Result<void> Best::keep(const Entry& entry, const BestRecord& record,
 }
 
 // Only what has the recorded sum is called that checkpoint: its trainer may write to it, or remove
-// it, meanwhile.
-Result<void> Best::copy(const Entry& entry, const Beneath& to, const std::string& as,
-                        const Stopped& stopped) const {
+// it, meanwhile. The kept content is nobody's to change.
+Result<void> Best::copy(const std::vector<Part>& parts, const std::string& name, const Beneath& to,
+                        const std::string& as, const Stopped& stopped) const {
   const Place& place = keeper_.place();
-  const auto one = [&](const Beneath& from, const std::string& name, const Beneath& folder,
-                       const std::string& new_name, const std::string& sum) -> Result<void> {
-    const auto opened = from.file(name, O_RDONLY);
+  const bool file = parts.size() == 1 && parts.front().name == name;
+  const auto folder = file ? to.folder("") : to.make_folder(as, 0755);
+  if (!folder) return failure("cannot make its folder: " + folder.error().message());
+  for (const Part& part : parts) {
+    const std::string path = file ? name : name + "/" + part.name;
+    const Row* row = keeper_.record().row(path);
+    const auto kept = place.own(kept_directory);
+    const Descriptor opened = row != nullptr && !row->kept.empty() && kept
+                                  ? kept->file(row->kept, O_RDONLY).value_or(Descriptor())
+                                  : place.open(path, O_RDONLY);
     struct stat status {};
-    if (!opened || ::fstat(opened->get(), &status) != 0)
-      return failure(name + " is not there any more, or cannot be read");
-    if (!place.is_trainers(status)) return failure(name + " " + std::string(has_other_name));
-    if (auto copied = copy_file(opened->get(), status, folder, new_name, stopped); !copied)
+    if (!opened || ::fstat(opened.get(), &status) != 0)
+      return failure(part.name + " is not there any more, or cannot be read");
+    if (!place.is_trainers(status)) return failure(part.name + " " + std::string(has_other_name));
+    const std::string new_name = file ? as : part.name;
+    const auto above = make_above(*folder, new_name);
+    if (!above) return failure("cannot make its folders: " + above.error().message());
+    const std::string last = last_component(new_name);
+    if (auto copied = copy_file(opened.get(), status, *above, last, stopped); !copied)
       return copied;
-    const auto copied = folder.file(new_name, O_RDONLY);
+    const auto copied = above->file(last, O_RDONLY);
     const auto bytes = static_cast<std::uint64_t>(status.st_size);
     const auto its = copied ? sum_of_file(copied->get(), bytes, stopped) : Result<std::string>("");
-    if (!its || *its != sum) return failure(name + " was changed meanwhile");
-    return {};
-  };
-  if (!entry.folder) {
-    const auto kept = place.own(kept_directory);
-    if (kept && !entry.kept.empty()) return one(*kept, entry.kept, to, as, entry.sum);
-    const auto parent = place.parent(entry.name);
-    if (!parent) return failure("it is not there any more");
-    return one(*parent, last_component(entry.name), to, as, entry.sum);
-  }
-  const auto from = place.folder(entry.name);
-  const auto folder = to.make_folder(as, 0755);
-  if (!from || !folder) return failure("it is not there any more, or cannot be read");
-  if (entry.parts.empty()) return failure("two newer ones were recorded meanwhile");
-  for (const Part& part : entry.parts) {
-    const auto above = make_above(*folder, part.name);
-    if (!above) return failure("cannot make its folders: " + above.error().message());
-    auto done = one(*from, part.name, *above, last_component(part.name), part.sum);
-    if (done && !above->sync()) done = failure("cannot make it durable");
-    if (!done) return done;
+    if (!its || *its != part.sum) return failure(part.name + " was changed meanwhile");
+    if (!above->sync()) return failure("cannot make it durable");
   }
   if (!folder->sync() || !to.sync()) return failure("cannot make it durable");
   return {};

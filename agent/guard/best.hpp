@@ -79,10 +79,10 @@ class Best {
   std::optional<Word> consider(const Offered& one, const Stopped& stopped);
   std::optional<Word> trouble(const std::string& words);
   // `before`: the best so far.
-  Result<void> keep(const Entry& entry, const BestRecord& record,
+  Result<void> keep(const std::vector<Part>& parts, const BestRecord& record,
                     const std::optional<BestRecord>& before, const Stopped& stopped) const;
-  Result<void> copy(const Entry& entry, const Beneath& to, const std::string& as,
-                    const Stopped& stopped) const;
+  Result<void> copy(const std::vector<Part>& parts, const std::string& name, const Beneath& to,
+                    const std::string& as, const Stopped& stopped) const;
 
   const Keeper& keeper_;
   std::optional<BestRule> rule_;

@@ -7,21 +7,19 @@
 #include <string>
 #include <vector>
 
-#include "agent/guard/contents.hpp"
+#include "agent/guard/place.hpp"
 
 namespace spotter::guard {
 
 struct Change {
   enum class Kind : std::uint8_t {
-    Closed,    // by a writer, or moved here
+    Closed,    // by a writer, or moved here, or a link that was made
     Modified,  // written to
-    Removed,   // a file of a folder that is one checkpoint went
+    Removed,   // or moved away
     Folders,   // a folder came, went or moved, or events were lost: watch() and look at all again
   };
   Kind kind = Kind::Closed;
-  // Relative to the place's directory: the file, or the folder that is one checkpoint, whatever
-  // happened in it; of Folders empty.
-  std::string name;
+  std::string name;  // of the file, relative to the place's directory; of Folders empty
 };
 
 class Changes {
@@ -29,11 +27,10 @@ class Changes {
   // REQUIRES: `place` outlives this.
   explicit Changes(const Place& place) : place_(place) {}
 
-  // Watches every folder there is now, beside those watched already; answers the matching files in
-  // them, or the folders that are one checkpoint: one that was finished before its folder was
-  // watched gives no event. Of folders that are one checkpoint each the newest are watched, those
-  // that need 4096 watches at most, and one in any case.
-  Result<std::vector<Found>> watch();
+  // Watches every folder that there is now, and answers what is in them: a file that was finished
+  // before its folder was watched gives no event. The folders that changed last come first, where
+  // there are more than 4096.
+  Result<Listing> watch();
 
   // What has happened since, in order, without waiting.
   std::vector<Change> read();
@@ -42,7 +39,6 @@ class Changes {
 
  private:
   Result<void> watch_folder(const std::string& folder);
-  Result<std::vector<Found>> list(std::vector<std::string>& folders) const;
   void take(const inotify_event& event, const char* name, std::vector<Change>& changes) const;
 
   const Place& place_;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <functional>
 
 #include "agent/guard/zip.hpp"
 #include "trainer/library/files.hpp"
@@ -27,8 +28,10 @@ bool has_room(int file, std::uint64_t bytes) {
   return std::uint64_t{volume.f_bavail} * volume.f_frsize >= 2 * bytes;
 }
 
+bool clone_bytes(int from, int to) { return ::ioctl(to, FICLONE, from) == 0; }
+
 bool copy_bytes(int from, int to, std::uint64_t bytes, const Stopped& stopped) {
-  if (::ioctl(to, FICLONE, from) == 0) return true;
+  if (clone_bytes(from, to)) return true;
   if (!has_room(to, bytes)) {
     errno = ENOSPC;
     return false;
@@ -48,6 +51,30 @@ bool copy_bytes(int from, int to, std::uint64_t bytes, const Stopped& stopped) {
     return false;
   }
   return true;
+}
+
+// Makes the file, and fills it.
+Result<void> make(const struct stat& status, const io::Beneath& folder, const std::string& name,
+                  const std::function<bool(int to)>& fill) {
+  const auto failed = [&](const std::string& why) {
+    return failure("cannot copy to " + (folder.path() / name).string() + ": " + why);
+  };
+  const std::string beside = name + ".new";
+  (void)folder.remove(beside);
+  const auto to = folder.file(beside, O_RDWR | O_CREAT | O_EXCL, 0600);
+  if (!to) return failed(to.error().message());
+  const timespec times[2] = {status.st_atim, status.st_mtim};
+  const bool owned = ::geteuid() != 0 || io::give(*to, status.st_uid, status.st_gid);
+  const bool good = owned && fill(to->get()) && ::fchmod(to->get(), status.st_mode & 0777) == 0 &&
+                    ::futimens(to->get(), times) == 0 && ::fsync(to->get()) == 0;
+  const std::string why = std::generic_category().message(errno);
+  if (!good) {
+    (void)folder.remove(beside);
+    return failed(why);
+  }
+  const auto renamed = folder.rename(beside, folder, name);
+  if (!renamed) return failed(renamed.error().message());
+  return {};
 }
 
 }  // namespace
@@ -73,27 +100,30 @@ Result<std::string> sum_of_file(int file, std::uint64_t bytes, const Stopped& st
 
 Result<void> copy_file(int from, const struct stat& status, const io::Beneath& folder,
                        const std::string& name, const Stopped& stopped) {
-  const auto failed = [&](const std::string& why) {
-    return failure("cannot copy to " + (folder.path() / name).string() + ": " + why);
-  };
-  const std::string beside = name + ".new";
-  (void)folder.remove(beside);
-  const auto to = folder.file(beside, O_RDWR | O_CREAT | O_EXCL, 0600);
-  if (!to) return failed(to.error().message());
-  const timespec times[2] = {status.st_atim, status.st_mtim};
-  const bool owned = ::geteuid() != 0 || io::give(*to, status.st_uid, status.st_gid);
-  const bool good =
-      owned && copy_bytes(from, to->get(), static_cast<std::uint64_t>(status.st_size), stopped) &&
-      ::fchmod(to->get(), status.st_mode & 0777) == 0 && ::futimens(to->get(), times) == 0 &&
-      ::fsync(to->get()) == 0;
-  const std::string why = std::generic_category().message(errno);
-  if (!good) {
-    (void)folder.remove(beside);
-    return failed(why);
+  return make(status, folder, name, [&](int to) {
+    return copy_bytes(from, to, static_cast<std::uint64_t>(status.st_size), stopped);
+  });
+}
+
+bool clone_file(int from, const struct stat& status, const io::Beneath& folder,
+                const std::string& name) {
+  return make(status, folder, name, [from](int to) { return clone_bytes(from, to); }).has_value();
+}
+
+Result<io::Beneath, std::error_code> make_above(const io::Beneath& folder, const std::string& name,
+                                                const struct stat* like) {
+  const auto slash = name.rfind('/');
+  if (slash == std::string::npos) return folder.folder("");
+  for (std::size_t at = 0; (at = name.find('/', at)) != std::string::npos; ++at) {
+    const std::string outer = name.substr(0, at);
+    const bool missing = !folder.look(outer);
+    auto made = folder.make_folder(outer, 0755);
+    if (!made) return made;
+    if (!missing || like == nullptr || ::geteuid() != 0) continue;
+    if (const auto given = made->give(like->st_uid, like->st_gid); !given)
+      return tl::unexpected(given.error());
   }
-  const auto renamed = folder.rename(beside, folder, name);
-  if (!renamed) return failed(renamed.error().message());
-  return {};
+  return folder.folder(name.substr(0, slash));
 }
 
 }  // namespace spotter::guard

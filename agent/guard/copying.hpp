@@ -28,4 +28,13 @@ Result<std::string> sum_of_file(int file, std::uint64_t bytes, const Stopped& st
 Result<void> copy_file(int from, const struct stat& status, const io::Beneath& folder,
                        const std::string& name, const Stopped& stopped = {});
 
+// The same, where the file system shares the blocks: no byte is copied. Else false.
+bool clone_file(int from, const struct stat& status, const io::Beneath& folder,
+                const std::string& name);
+
+// The folder that `name` lies in. Those that are missing are made, and given to whoever owns
+// `like`.
+Result<io::Beneath, std::error_code> make_above(const io::Beneath& folder, const std::string& name,
+                                                const struct stat* like = nullptr);
+
 }  // namespace spotter::guard

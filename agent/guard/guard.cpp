@@ -1,34 +1,23 @@
 #include "agent/guard/guard.hpp"
 
+#include <fcntl.h>
+
 #include <algorithm>
-#include <array>
 #include <tuple>
+
+#include "agent/guard/copying.hpp"
 
 namespace spotter::guard {
 namespace {
 
 using std::chrono::milliseconds;
 
-// A file of unknown format was closed, and about then somebody died. Was it the writer, in the
-// middle? A trainer whose writer died ends within this time, too; `cp` in a shell script ends each
-// time.
+// A file was closed, and about then somebody died. Was it the writer, in the middle? A trainer
+// whose writer died ends within this time, too; `cp` in a shell script ends each time.
 constexpr milliseconds settle_time(1000);
-constexpr milliseconds look_again(10'000);  // at the processes, also while nothing happens
-
-// What a folder must show after how long without a change in it. Between two files of one save a
-// trainer may compute: it gathers what other machines hold. What is proven needs no time; the first
-// moment is for other ranks, and for a callback that adds a file.
-struct Patience {
-  milliseconds quiet;
-  Asked asked;
-};
-// The last is for a folder to which something was added when it was whole, by a callback after
-// Transformers' trainer_state.json, for example: no trainer pauses for minutes while it writes over
-// one.
-constexpr std::array<Patience, 4> patience = {{{milliseconds(1000), Asked::Likeness},
-                                               {milliseconds(5000), Asked::Format},
-                                               {milliseconds(30'000), Asked::Quiet},
-                                               {milliseconds(300'000), Asked::Nothing}}};
+constexpr milliseconds look_again(10'000);          // at the processes, also while nothing happens
+constexpr milliseconds between_companions(10'000);  // a script may write a small file all the time
+constexpr milliseconds try_again(200);              // what somebody wrote to meanwhile
 
 }  // namespace
 
@@ -39,53 +28,86 @@ Result<void> Guard::begin(bool again) {
     say_settled(*settled);
   }
   if (auto begun = keeper_.begin(); !begun) return begun;
-  auto files = changes_.watch();
-  if (!files) return tl::unexpected(files.error());
+  auto listing = changes_.watch();
+  if (!listing) return tl::unexpected(listing.error());
   std::ignore = process_died_();
-  if (again) look_at_all(true);
+  if (again)
+    look_at_all(true);
+  else
+    listing_ = *std::move(listing);
   return {};
 }
 
 std::chrono::milliseconds Guard::look() {
   take_changes();
-  const auto now = Clock::now();
-  milliseconds next = look_again;
-  for (const std::string& name : closed_names()) {
-    next = std::min(next, keeps_folders() ? look_at_folder(name, now) : look_at_file(name, now));
+  close_what_nobody_writes();
+  const auto now = now_();
+  const auto quiet = moments_.wait(now);
+  const auto late = wait_for_companions();
+  if (!quiet && !late) return look_again;
+  auto left = std::min(quiet.value_or(look_again), late.value_or(look_again));
+  left = std::max(left, std::chrono::ceil<milliseconds>(not_before_ - now));
+  if (left > milliseconds(0)) return std::min(left, settle_time);
+  capture();
+  return milliseconds(50);
+}
+
+// What names a checkpoint is often written last, when that is recorded already.
+std::optional<milliseconds> Guard::wait_for_companions() const {
+  if (!companions_ || moments_.wait(now_())) return std::nullopt;
+  const auto at = std::max(*companions_ + settle_time, last_companions_ + between_companions);
+  return std::max(milliseconds(0), std::chrono::ceil<milliseconds>(at - now_()));
+}
+
+void Guard::capture() {
+  touched_.clear();
+  // Once: a file that is closed meanwhile belongs to what is captured next.
+  const std::set<std::string> in_flux = moments_.in_flux();
+  const bool of_companions = !moments_.wait(now_());
+  const auto leave_out = [&](const std::string& name) { return in_flux.contains(name); };
+  const auto grows = [this](const std::string& name) { return moments_.grows(name); };
+  not_before_ = now_() + try_again;
+  if (std::ranges::any_of(died_at_, [&](const auto& one) { return is_unsure(one.first); })) return;
+  auto captured = keeper_.capture(leave_out, grows);
+  if (!captured) {
+    if (captured.error().why != Refusal::Why::Busy) return complain(captured.error().words);
+    busy_ = std::min(2 * std::max(busy_, try_again), look_again);
+    not_before_ = now_() + busy_;
+    return;
   }
-  return next;
+  busy_ = {};
+  take_changes();
+  const auto touched = [this](const Row& row) { return touched_.contains(row.name); };
+  if (std::ranges::any_of(captured->rows, touched)) return keeper_.discard(*captured);
+  for (const std::string& words : captured->left_out) complain(words);
+  // What is removed while nothing comes in its place, or another set is written, may have been
+  // removed for that: its contents are kept.
+  const auto is_news = [](const Row& row) {
+    return !row.companion && !row.grows && row.link.empty();
+  };
+  if (!in_flux.empty() || std::ranges::none_of(captured->rows, is_news)) captured->gone.clear();
+  companions_.reset();
+  if (of_companions) last_companions_ = now_();
+  if (captured->rows.empty() && captured->gone.empty()) {
+    if (!of_companions) moments_.captured();
+    return;
+  }
+  const auto finished = keeper_.finish(*std::move(captured));
+  if (!finished) return complain(finished.error().words);
+  if (!of_companions) moments_.captured();
+  keeper_.learn(moments_.learned());
+  for (const Finished& one : *finished) say_finished(one);
 }
 
-milliseconds Guard::look_at_file(const std::string& name, Clock::time_point now) {
-  const auto at = closed_.find(name);
-  if (at == closed_.end()) return look_again;  // written to meanwhile
-  const auto left = std::chrono::ceil<milliseconds>(at->second.at + settle_time - now);
-  const bool settled = !at->second.unsure || left <= milliseconds(0);
-  take(name, settled ? Closing::Voluntary : Closing::Unsure);
-  return settled ? look_again : left;
-}
-
-milliseconds Guard::look_at_folder(const std::string& name, Clock::time_point now) {
-  const auto at = closed_.find(name);
-  if (at == closed_.end()) return look_again;
-  if (at->second.asked == patience.size()) return look_again;  // it waits for its trainer's end
-  const Patience& step = patience[at->second.asked];
-  const auto left = std::chrono::ceil<milliseconds>(at->second.at + step.quiet - now);
-  if (left > milliseconds(0)) return left;
-  ++at->second.asked;
-  const bool killed = at->second.unsure && step.asked == Asked::Likeness;
-  take_folder(name, killed ? Asked::Seal : step.asked);
-  return milliseconds(100);
-}
-
-// In the order in which they were closed.
-std::vector<std::string> Guard::closed_names() const {
-  std::vector<std::pair<Clock::time_point, std::string>> order;
-  for (const auto& [name, how] : closed_) order.emplace_back(how.at, name);
-  std::sort(order.begin(), order.end());
-  std::vector<std::string> names;
-  for (auto& [at, name] : order) names.push_back(std::move(name));
-  return names;
+void Guard::say_finished(const Finished& one) {
+  const Place& place = keeper_.place();
+  say_({.path = (place.where().mount / place.shown(one.name)).string(),
+        .step = one.step,
+        .bytes = one.bytes,
+        .name = one.name,
+        .closed = std::chrono::system_clock::time_point(
+            std::chrono::duration_cast<std::chrono::system_clock::duration>(
+                std::chrono::nanoseconds(one.mtime_ns)))});
 }
 
 void Guard::take_changes() {
@@ -93,92 +115,88 @@ void Guard::take_changes() {
   const bool died = process_died_();
   bool all = false;
   for (const Change& change : changes) {
-    if (change.kind == Change::Kind::Folders) {
-      all = true;
-    } else {
-      touched_.insert(change.name);
-      take_change(change, died);
-    }
+    all = all || change.kind == Change::Kind::Folders;
+    if (change.kind != Change::Kind::Folders) take_change(change, died);
   }
   if (all) look_at_all(died);
 }
 
 void Guard::take_change(const Change& change, bool died) {
-  if (keeps_folders()) {
-    Closed& folder = closed_[change.name];
-    folder = {Clock::now(), folder.unsure || died, 0, change.kind == Change::Kind::Removed};
-  } else if (change.kind == Change::Kind::Modified) {
-    closed_.erase(change.name);  // it will be closed again
+  touched_.insert(change.name);
+  const Role role = keeper_.place().role(change.name, listing_);
+  if (role == Role::None) return;
+  if (role == Role::Companion) {
+    if (!is_log(change.name)) companions_ = now_();
+  } else if (change.kind == Change::Kind::Removed) {
+    moments_.removed(change.name, now_());
+    died_at_.erase(change.name);
   } else {
-    closed_[change.name] = {Clock::now(), died};
+    note(change.name, change.kind == Change::Kind::Closed, died);
   }
 }
 
-// Every file that is not known as it is now, as if it had just been closed.
-void Guard::look_at_all(bool unsure) {
-  const auto files = changes_.watch();
-  if (!files) return complain(files.error().message);
-  for (const Found& file : *files) {
-    const Entry* entry = keeper_.record().find(file.name);
-    const bool known = entry != nullptr && !entry->gone && entry->bytes == file.bytes &&
-                       entry->mtime_ns == file.mtime_ns;
-    if (!known) closed_.try_emplace(file.name, Closed{Clock::now(), unsure});
+void Guard::note(const std::string& name, bool closed, bool died) {
+  if (is_log(name)) return;
+  moments_.wrote(name, closed, now_());
+  if (closed && died)
+    died_at_[name] = now_();
+  else
+    died_at_.erase(name);
+}
+
+// Somebody died, and the trainer goes on: it was not the writer of what was closed then.
+bool Guard::is_unsure(const std::string& name) const {
+  const auto at = died_at_.find(name);
+  return at != died_at_.end() && now_() - at->second < settle_time;
+}
+
+// Every file that is not known as it is now, as if something had just happened to it.
+void Guard::look_at_all(bool died) {
+  auto listing = changes_.watch();
+  if (!listing) return complain(listing.error().message);
+  for (const Member& member : listing->members) {
+    const Row* row = keeper_.record().row(member.name);
+    const Member* before = listing_.find(member.name);
+    const bool known = row != nullptr && row->bytes == member.bytes &&
+                       row->mtime_ns == member.mtime_ns && row->link == member.link;
+    const bool seen =
+        before != nullptr && before->bytes == member.bytes && before->mtime_ns == member.mtime_ns;
+    if (known || seen) continue;
+    touched_.insert(member.name);
+    if (member.role == Role::Companion)
+      companions_ = now_();
+    else
+      note(member.name, !keeper_.is_written(member.name), died);
   }
+  listing_ = *std::move(listing);
 }
 
-void Guard::take(const std::string& name, Closing closing) {
-  take(name, [&] { return keeper_.examine(name, closing); });
+// A link, or a name that was made of a file that is there, is never closed.
+void Guard::close_what_nobody_writes() {
+  for (const std::string& name : moments_.open_for(settle_time, now_()))
+    if (!keeper_.is_written(name)) moments_.close(name);
 }
 
-void Guard::take_folder(const std::string& name, Asked asked) {
-  take(name, [&] { return keeper_.examine_folder(name, asked); });
-}
-
-void Guard::take(const std::string& name, const Examine& examine) {
-  using Why = Refusal::Why;
-  touched_.clear();
-  auto candidate = examine();
-  if (!candidate && candidate.error().why == Why::Unsure) return;  // it waits
-  const auto known = closed_.extract(name);
-  if (!candidate) {
-    const Why why = candidate.error().why;
-    // A folder lacks files as long as its trainer writes it.
-    const bool wrong =
-        why == Why::Failed || why == Why::Odd || (why == Why::Torn && !keeps_folders());
-    if (wrong) {
-      complain(keeper_.place().shown(name) +
-               " is no finished checkpoint: " + candidate.error().words);
-    }
-    return;
-  }
+bool Guard::end(End how, bool progressed) {
   take_changes();
-  if (touched_.count(name) != 0) return keeper_.discard(*candidate);
-  const auto finished = keeper_.finish(*std::move(candidate));
-  if (!finished) return complain(finished.error().message);
-  const auto& where = keeper_.place().where();
-  const auto ago = known ? Clock::now() - known.mapped().at : Clock::duration();
-  say_({.path = (where.mount / keeper_.place().shown(name)).string(),
-        .step = finished->step,
-        .bytes = finished->bytes,
-        .name = name,
-        .closed = std::chrono::system_clock::now() -
-                  std::chrono::duration_cast<std::chrono::system_clock::duration>(ago)});
-}
-
-void Guard::end(bool voluntarily) {
-  take_changes();
-  for (const std::string& name : closed_names()) {
-    const auto at = closed_.find(name);
-    if (at == closed_.end()) continue;
-    if (!keeps_folders()) {
-      take(name, at->second.unsure && !voluntarily ? Closing::Unsure : Closing::Voluntary);
-    } else if (voluntarily || !at->second.shrank) {
-      take_folder(name, voluntarily ? Asked::Nothing : Asked::Seal);
-    }
-  }
-  const auto settled = keeper_.settle(false);
-  if (settled) return say_settled(*settled);
-  complain(settled.error().message);
+  close_what_nobody_writes();
+  Witness witness;
+  witness.end = how;
+  witness.complete = moments_.is_sure();
+  witness.is_closed = [this](const std::string& name) {
+    return moments_.is_closed(name) && !is_unsure(name);
+  };
+  witness.is_current = [this](const std::string& name) { return moments_.is_current(name); };
+  witness.progressed = progressed || keeper_.is_long(now_() - began_);
+  keeper_.learn(moments_.learned());
+  const auto settled = keeper_.settle(false, witness);
+  for (const Finished& one : settled ? settled->finished : std::vector<Finished>())
+    say_finished(one);
+  if (settled)
+    say_settled(*settled);
+  else
+    complain(settled.error().message);
+  return settled && settled->tried_again;
 }
 
 void Guard::say_settled(const Settled& settled) {

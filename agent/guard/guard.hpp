@@ -2,10 +2,11 @@
 // its start to its end: `spotter guard`, started by `spotter supervise` before the trainer, which
 // also reports that end to it.
 //
-// stdin:  one line when the trainer has ended: `ended` (it left by itself, exit status 0 or 75) or
-//         `killed` (any other end); then nothing writes any more. The end of the stream alone: the
-//         supervisor is dead, and we leave at once.
-// stdout: one line: `ready`, when the trainer may start; else why not.
+// stdin:  one line when the trainer has ended: `finished` (exit status 0), `stopped` (75), `failed`
+//         (another, and nobody had asked it to stop) or `killed`; then nothing writes any more. The
+//         end of the stream alone: the supervisor is dead, and we leave at once.
+// stdout: one line: `ready`, when the trainer may start; else why not. At the end `doubted` where a
+//         start failed on the newest checkpoint, and the one before is there in its place.
 #pragma once
 
 #include <chrono>
@@ -14,12 +15,12 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "agent/guard/best.hpp"
 #include "agent/guard/changes.hpp"
 #include "agent/guard/keeper.hpp"
+#include "agent/guard/moments.hpp"
 
 namespace spotter::guard {
 
@@ -43,12 +44,18 @@ class Guard {
  public:
   using Say = std::function<void(const Saying&)>;
 
+  using Now = std::function<Moments::Time()>;
+
   // REQUIRES: the keeper outlives this.
-  Guard(Keeper& keeper, ProcessDied process_died, Say say)
+  Guard(Keeper& keeper, ProcessDied process_died, Say say,
+        Now now = &std::chrono::steady_clock::now)
       : keeper_(keeper),
         changes_(keeper.place()),
         process_died_(std::move(process_died)),
-        say_(std::move(say)) {}
+        say_(std::move(say)),
+        now_(std::move(now)),
+        moments_(keeper.record().usual),
+        began_(now_()) {}
 
   // From here on nothing is missed. What is not whole is moved aside first, unless a trainer runs
   // already (`again`: the guard before us died).
@@ -58,29 +65,20 @@ class Guard {
   std::chrono::milliseconds look();
   int descriptor() const { return changes_.descriptor(); }
 
-  // The trainer has ended, and all its processes.
-  void end(bool voluntarily);
+  // The trainer has ended, and all its processes. `progressed`: it reported steps. True: a start
+  // failed on the newest checkpoint, and the one before is there in its place.
+  bool end(End how, bool progressed);
 
  private:
-  using Clock = std::chrono::steady_clock;
-  struct Closed {
-    Clock::time_point at;  // of a folder: when something happened in it last
-    bool unsure = false;
-    std::size_t asked = 0;  // of a folder: how often, since then
-    bool shrank = false;    // of a folder: what happened last is that a file was removed
-  };
-  using Examine = std::function<Result<Candidate, Refusal>()>;
-
-  std::vector<std::string> closed_names() const;
   void take_changes();
-  void look_at_all(bool unsure);
-  bool keeps_folders() const { return !keeper_.place().where().folders.empty(); }
   void take_change(const Change& change, bool died);
-  std::chrono::milliseconds look_at_file(const std::string& name, Clock::time_point now);
-  std::chrono::milliseconds look_at_folder(const std::string& name, Clock::time_point now);
-  void take(const std::string& name, const Examine& examine);
-  void take(const std::string& name, Closing closing);
-  void take_folder(const std::string& name, Asked asked);
+  void look_at_all(bool died);
+  void note(const std::string& name, bool closed, bool died);
+  void close_what_nobody_writes();
+  bool is_unsure(const std::string& name) const;
+  std::optional<std::chrono::milliseconds> wait_for_companions() const;
+  void capture();
+  void say_finished(const Finished& one);
   void say_settled(const Settled& settled);
   void complain(const std::string& words);
 
@@ -88,8 +86,16 @@ class Guard {
   Changes changes_;
   ProcessDied process_died_;
   Say say_;
-  std::map<std::string, Closed> closed_;  // to be taken: files that were closed, or folders
-  std::set<std::string> touched_;         // since take() began
+  Now now_;
+  Listing listing_;  // when the folders were looked at last
+  Moments moments_;
+  std::map<std::string, Moments::Time> died_at_;  // files that were closed as somebody died
+  std::optional<Moments::Time> companions_;       // when one was written, and not recorded since
+  std::chrono::milliseconds busy_{0};             // how long somebody who writes is waited for
+  Moments::Time last_companions_{};
+  std::set<std::string> touched_;  // since capture() began
+  Moments::Time not_before_;       // after what could not be captured
+  Moments::Time began_;
   std::string last_complaint_;
 };
 

@@ -1,23 +1,27 @@
 #include "agent/guard/keeper.hpp"
 
 #include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
+#include <ctime>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "agent/guard/copying.hpp"
-#include "agent/guard/format.hpp"
 #include "agent/guard/shape.hpp"
 #include "trainer/library/files.hpp"
+#include "trainer/library/manifest.hpp"
 
 namespace spotter::guard {
 namespace {
 
 constexpr std::size_t record_limit = 64U << 20;
+constexpr const char* sqlite_beside[] = {"-journal", "-wal", "-shm"};
 
 tl::unexpected<Refusal> refuse(Refusal::Why why, std::string words = {}) {
   return tl::unexpected<Refusal>(Refusal{why, std::move(words)});
@@ -37,12 +41,46 @@ Result<std::uint64_t> steps_in_ledger(const Beneath& own) {
   return at != object.end() && at->is_number_unsigned() ? at->get<std::uint64_t>() : 0;
 }
 
-bool same(const struct stat& a, const struct stat& b) {
-  return a.st_size == b.st_size && a.st_mtim.tv_sec == b.st_mtim.tv_sec &&
-         a.st_mtim.tv_nsec == b.st_mtim.tv_nsec && a.st_ino == b.st_ino;
+std::string trimmed(const std::string& text) {
+  constexpr const char* space = " \t\r\n";
+  const auto begin = text.find_first_not_of(space);
+  if (begin == std::string::npos) return {};
+  return text.substr(begin, text.find_last_not_of(space) + 1 - begin);
+}
+
+// Does a text that is short, or where a link leads, name the checkpoint? By its whole name; by the
+// beginning of it, in quotes or by itself (`cp-0003.ckpt` names cp-0003.ckpt.index); by its number.
+bool names(const std::string& text, const std::string& checkpoint) {
+  constexpr std::size_t shortest = 3;
+  constexpr std::size_t longest_number = 15;
+  if (checkpoint.size() >= shortest && text.find(checkpoint) != std::string::npos) return true;
+  const std::string word = trimmed(text);
+  if (word.size() >= shortest && checkpoint.starts_with(word)) return true;
+  for (auto at = text.find('"'); at != std::string::npos; at = text.find('"', at + 1)) {
+    const std::string quoted = last_component(text.substr(at + 1, text.find('"', at + 1) - at - 1));
+    if (quoted.size() >= shortest && checkpoint.starts_with(quoted)) return true;
+  }
+  const bool number = !word.empty() && word.size() <= longest_number &&
+                      word.find_first_not_of("0123456789") == std::string::npos;
+  return number && step_in(checkpoint) == std::stoull(word);
+}
+
+bool same(const Row& row, const Member& member) {
+  if (row.link != member.link) return false;
+  if (!row.link.empty()) return true;
+  if (row.grows) return member.bytes >= row.bytes;
+  return row.bytes == member.bytes && row.mtime_ns == member.mtime_ns;
 }
 
 }  // namespace
+
+bool is_log(const std::string& name) {
+  const auto ends = [&name](std::string_view ending) { return name.ends_with(ending); };
+  return name.find("tfevents") != std::string::npos ||
+         std::ranges::any_of(
+             std::initializer_list<std::string_view>{".log", ".csv", ".tsv", ".jsonl"}, ends) ||
+         std::ranges::any_of(sqlite_beside, ends);
+}
 
 Result<Keeper> Keeper::open(Where where) {
   auto place = Place::open(std::move(where));
@@ -63,10 +101,9 @@ Result<Keeper> Keeper::open(Where where) {
     keeper.damaged_ = !record;
     if (record) keeper.record_ = *std::move(record);
     // What job.yaml kept before says nothing of what it keeps now: nobody watched that.
-    if (keeper.record_.of_folders != keeper.keeps_folders()) keeper.record_.watching = false;
-    std::erase_if(keeper.record_.files,
-                  [&keeper](const Entry& entry) { return entry.folder != keeper.keeps_folders(); });
+    if (keeper.record_.patterns != keeper.place_.patterns()) keeper.record_.watching = false;
   }
+  keeper.record_.of_files = !keeper.place_.where().files.empty();
   const auto ledger = steps_in_ledger(*own);
   if (!ledger) return tl::unexpected(ledger.error());
   keeper.record_.step = std::max(keeper.record_.step, *ledger);
@@ -94,11 +131,31 @@ Result<void> Keeper::make_own_folders() const {
   return {};
 }
 
+bool Keeper::is_written(const std::string& name) const {
+  const Descriptor file = place_.open(name, O_RDONLY);
+  struct stat status {};
+  return file && ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode) &&
+         is_being_written(file.get());
+}
+
+bool Keeper::is_long(std::chrono::steady_clock::duration time) const {
+  std::int64_t longest = 600;
+  constexpr std::int64_t least = 60;
+  for (std::size_t i = 1; i < record_.generations.size(); ++i) {
+    const auto& [one, next] = std::tie(record_.generations[i - 1], record_.generations[i]);
+    if (one.run == next.run) longest = std::max(least, next.time - one.time);
+  }
+  return time > std::chrono::seconds(longest);
+}
+
 Result<void> Keeper::begin() {
   if (auto made = make_own_folders(); !made) return made;
   ++record_.run;
   record_.watching = true;
-  record_.of_folders = keeps_folders();
+  // That nothing was there is a moment, too.
+  if (record_.generations.empty()) record_.add({.time = std::time(nullptr)}, {}, {});
+  record_.patterns = place_.patterns();
+  record_.of_files = !place_.where().files.empty();
   return save();
 }
 
@@ -107,114 +164,309 @@ std::string Keeper::next_number() {
   return std::string(number.size() < 6 ? 6 - number.size() : 0, '0') + number;
 }
 
-// Empty: there is none; that the disk is full is no reason not to record.
-std::string Keeper::copy(int file, const struct stat& status) {
-  const std::string name = next_number();
-  const auto kept = place_.own(kept_directory);
-  return kept && copy_file(file, status, *kept, name) ? name : std::string();
+bool Keeper::has_room(std::uint64_t bytes) const {
+  struct statvfs volume {};
+  const auto own = place_.own();
+  if (!own || ::fstatvfs(own->descriptor(), &volume) != 0) return true;
+  return std::uint64_t{volume.f_bavail} * volume.f_frsize >= bytes;
 }
 
-Result<Candidate, Refusal> Keeper::examine(const std::string& name, Closing closing) {
+// "": there is none; that the disk is full is no reason not to record.
+std::string Keeper::keep(const Descriptor& file, const struct stat& status,
+                         const std::string& name) {
+  const auto kept = place_.own(kept_directory);
+  const std::string number = next_number();
+  if (!kept) return {};
+  if (clone_file(file.get(), status, *kept, number)) return number;
+  // With a second name it must still be the trainer's, whoever asks.
+  struct stat named_twice = status;
+  named_twice.st_nlink = 2;
+  const bool once = record_.row(name) == nullptr && record_.is_series(name);
+  if (once && place_.is_trainers(named_twice) && kept->link(file, number)) return number;
+  return copy_file(file.get(), status, *kept, number) ? number : std::string();
+}
+
+// One file as it is now, kept beside.
+Result<Row, Refusal> Keeper::row_of(const Member& member, bool may_be_open) {
   using Why = Refusal::Why;
-  const Descriptor file = place_.open(name, O_RDONLY);
-  struct stat before {};
+  Row row{.name = member.name,
+          .bytes = member.bytes,
+          .mtime_ns = member.mtime_ns,
+          .link = member.link,
+          .companion = member.role == Role::Companion};
+  if (!row.link.empty()) return row;
+  const Descriptor file = place_.open(member.name, O_RDONLY);
+  struct stat status {};
   if (!file && errno == EACCES) return refuse(Why::Failed, "we may not read it");
-  if (!file || ::fstat(file.get(), &before) != 0 || !S_ISREG(before.st_mode)) {
-    return refuse(Why::Gone);
-  }
-  if (!place_.is_trainers(before)) {
-    return refuse(Why::Failed, "it " + std::string(has_other_name));
-  }
-  const auto bytes = static_cast<std::uint64_t>(before.st_size);
-  if (is_being_written(file.get())) return refuse(Why::Busy);
-  const Look look = look_at(file.get(), bytes, name);
+  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode))
+    return refuse(Why::Busy, member.name);
+  if (!place_.is_trainers(status)) return refuse(Why::Failed, "it " + std::string(has_other_name));
+  const Found now = found(member.name, status);
+  row.bytes = now.bytes;
+  row.mtime_ns = now.mtime_ns;
+  row.grows = may_be_open || is_log(member.name) || is_database(file.get());
+  if (row.grows) return row;
+  if (is_being_written(file.get())) return refuse(Why::Busy, member.name);
+  const Look look = look_at(file.get(), row.bytes, member.name);
   if (look.shape == Shape::Torn) return refuse(Why::Torn, look.why);
   if (checkpoint::is_mostly_unwritten(file.get()))
     return refuse(Why::Torn, "most of it was never written");
-  if (closing == Closing::Unsure && look.shape != Shape::Sealed) return refuse(Why::Unsure);
-  if (::fsync(file.get()) != 0) {
+  row.kept = keep(file, status, member.name);
+  return row;
+}
+
+// Of a companion that names nothing no start makes use.
+bool Keeper::names_checkpoint(const Member& member, const Listing& listing) const {
+  const std::string text = words_of(member);
+  std::set<std::string> checkpoints;
+  for (const Member& each : listing.members)
+    if (each.role == Role::Member) checkpoints.insert(record_.checkpoint_of(each.name));
+  for (const Row& row : record_.rows)
+    if (!row.companion) checkpoints.insert(record_.checkpoint_of(row.name));
+  return std::ranges::any_of(checkpoints, [&text](const auto& each) { return names(text, each); });
+}
+
+// It was written for a checkpoint that is not captured now.
+bool Keeper::names_left_out(const Member& member, const Listing& listing,
+                            const LeaveOut& leave_out) const {
+  if (member.role != Role::Companion && member.link.empty()) return false;
+  const std::string text = words_of(member);
+  std::set<std::string> checkpoints;
+  for (const Member& each : listing.members)
+    if (each.role == Role::Member && each.name != member.name && leave_out(each.name))
+      checkpoints.insert(record_.checkpoint_of(each.name));
+  return std::ranges::any_of(checkpoints, [&text](const auto& each) { return names(text, each); });
+}
+
+std::string Keeper::words_of(const Member& member) const {
+  return member.link.empty() ? text_of(member.name) : member.link;
+}
+
+bool Keeper::is_hollow(const Member& member) const {
+  return member.link.empty() && text_of(member.name).find_first_not_of('\0') == std::string::npos;
+}
+
+std::string Keeper::text_of(const std::string& name) const {
+  const auto folder = place_.folder("");
+  const auto text = folder ? folder->read(name, companion_limit) : tl::unexpected(folder.error());
+  return text.value_or(std::string());
+}
+
+Result<Capture, Refusal> Keeper::capture(const LeaveOut& leave_out, const LeaveOut& grows) {
+  using Why = Refusal::Why;
+  const auto listing = place_.list();
+  if (!listing) return refuse(Why::Failed, listing.error().message);
+  // Before anything is copied.
+  for (const Member& member : listing->members) {
+    const Row* before = record_.row(member.name);
+    const bool known = before != nullptr && same(*before, member);
+    const bool log = is_log(member.name) || (grows && grows(member.name));
+    const bool skipped = known || log || leave_out(member.name) || !member.link.empty();
+    if (!skipped && member.role == Role::Member && is_written(member.name))
+      return refuse(Why::Busy, member.name);
+  }
+  Capture capture;
+  const auto stop = [&](Refusal refusal) {
+    discard(capture);
+    return tl::unexpected(std::move(refusal));
+  };
+  for (const Member& member : listing->members) {
+    const Row* before = record_.row(member.name);
+    const bool log = is_log(member.name) || (grows && grows(member.name));
+    const bool known = before != nullptr && same(*before, member) && (!before->grows || log);
+    if (known || leave_out(member.name)) continue;
+    if (member.role == Role::Companion && before == nullptr && !names_checkpoint(member, *listing))
+      continue;
+    if (names_left_out(member, *listing, leave_out)) continue;
+    auto row = row_of(member, grows && grows(member.name));
+    if (row) {
+      capture.rows.push_back(*std::move(row));
+    } else if (row.error().why == Why::Busy) {
+      return stop(row.error());
+    } else {
+      capture.left_out.push_back(place_.shown(member.name) +
+                                 " is no finished checkpoint: " + row.error().words);
+    }
+  }
+  for (const Row* row : record_.rows_of(record_.newest_number()))
+    if (listing->find(row->name) == nullptr && !leave_out(row->name))
+      capture.gone.push_back(row->name);
+  return capture;
+}
+
+void Keeper::discard(const Capture& capture) const {
+  const auto kept = place_.own(kept_directory);
+  for (const Row& row : capture.rows)
+    if (kept && !row.kept.empty()) (void)kept->remove(row.kept);
+}
+
+// Sums up the kept content, where it is one of its own, else the file.
+Result<void, Refusal> Keeper::make_durable(Row& row) const {
+  using Why = Refusal::Why;
+  if (!row.link.empty()) return {};
+  const Descriptor file = place_.open(row.name, O_RDONLY);
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0) return refuse(Why::Busy, row.name);
+  if (::fsync(file.get()) != 0)
     return refuse(Why::Failed, "cannot make it durable: " + std::string(std::strerror(errno)));
-  }
-  Candidate candidate{found(name, before), {}, copy(file.get(), before)};
-  // The copy is nobody's to change while it is read.
+  if (row.grows) return {};
   const auto kept = place_.own(kept_directory);
-  const auto copied = kept && !candidate.kept.empty()
-                          ? kept->file(candidate.kept, O_RDONLY)
-                          : Result<Descriptor, std::error_code>(Descriptor());
-  const auto sum = sum_of_file(copied && *copied ? copied->get() : file.get(), bytes);
-  struct stat after {};
-  if (sum && ::fstat(file.get(), &after) == 0 && same(before, after)) {
-    candidate.sum = *sum;
-    return candidate;
-  }
-  discard(candidate);
-  return sum ? refuse(Why::Busy) : refuse(Why::Failed, sum.error().message);
+  const auto copy = kept && !row.kept.empty() ? kept->file(row.kept, O_RDONLY)
+                                              : Result<Descriptor, std::error_code>(Descriptor());
+  const int read = copy && *copy ? copy->get() : file.get();
+  const auto sum = sum_of_file(read, row.bytes);
+  const bool unchanged = ::fstat(file.get(), &status) == 0 &&
+                         found(row.name, status) == Found{row.name, row.bytes, row.mtime_ns};
+  if (!unchanged) return refuse(Why::Busy, row.name);
+  if (!sum) return refuse(Why::Failed, sum.error().message);
+  row.sum = *sum;
+  return {};
 }
 
-void Keeper::discard(const Candidate& candidate) const {
-  const auto kept = place_.own(kept_directory);
-  if (kept && !candidate.kept.empty()) (void)kept->remove(candidate.kept);
+// Its name, and those of the folders on the way to it.
+Result<void> Keeper::sync_folders_of(const std::vector<Row>& rows) const {
+  std::set<std::string> folders;
+  for (const Row& row : rows)
+    for (auto end = row.name.rfind('/');; end = row.name.rfind('/', end - 1)) {
+      const bool outermost = end == std::string::npos;
+      folders.insert(outermost ? "" : row.name.substr(0, end));
+      if (outermost || end == 0) break;
+    }
+  for (const std::string& folder : folders) {
+    const auto opened = place_.folder(folder);
+    if (!opened || !opened->sync())
+      return failure("cannot make " + place_.shown(folder) + " durable");
+  }
+  const auto above = place_.parent("");
+  if (above) (void)above->sync();
+  return {};
 }
 
-Result<Entry> Keeper::finish(Candidate candidate) {
+Result<std::vector<Finished>, Refusal> Keeper::finish(Capture capture) {
+  for (Row& row : capture.rows) {
+    auto durable = make_durable(row);
+    if (durable) continue;
+    discard(capture);
+    return refuse(durable.error().why, place_.shown(row.name) + ": " + durable.error().words);
+  }
   place_.sync_log();
-  auto finished = enter(std::move(candidate));
-  if (!finished) return finished;
-  forget_old_copies();
-  if (auto saved = save(); !saved) return tl::unexpected(saved.error());
+  if (const auto kept = place_.own(kept_directory)) (void)kept->sync();  // second names
+  if (auto synced = sync_folders_of(capture.rows); !synced) {
+    discard(capture);
+    return refuse(Refusal::Why::Failed, synced.error().message);
+  }
+  auto finished = enter(std::move(capture));
+  forget_copies();
+  if (auto saved = save(); !saved) return refuse(Refusal::Why::Failed, saved.error().message);
   clear_kept();
   return finished;
 }
 
-Result<Entry> Keeper::enter(Candidate candidate) {
-  // Its name, and those of the folders on the way to it.
-  for (std::string name = candidate.file.name; !name.empty();) {
-    const auto parent = place_.parent(name);
-    if (!parent || !parent->sync()) {
-      return failure("cannot make the folder of " + place_.shown(name) + " durable");
-    }
-    const auto slash = name.rfind('/');
-    name.resize(slash == std::string::npos ? 0 : slash);
+// Records it, and says which checkpoints are new in it.
+std::vector<Finished> Keeper::enter(Capture capture) {
+  struct New {
+    std::uint64_t bytes = 0;
+    std::int64_t mtime_ns = 0;
+    bool progress = false;
+  };
+  std::map<std::string, New> checkpoints;
+  for (const Row& row : capture.rows) {
+    if (row.companion || row.grows || !row.link.empty()) continue;
+    const Row* before = record_.row(row.name);
+    const Generation* since = before != nullptr ? record_.find(before->from) : nullptr;
+    New& one = checkpoints[record_.checkpoint_of(row.name)];
+    one.mtime_ns = std::max(one.mtime_ns, row.mtime_ns);
+    // A trainer that starts over after each crash makes none.
+    one.progress =
+        one.progress || before == nullptr || since == nullptr || since->run == record_.run;
   }
-  Entry entry;
-  entry.name = candidate.file.name;
-  entry.bytes = candidate.file.bytes;
-  entry.mtime_ns = candidate.file.mtime_ns;
-  entry.sum = candidate.sum;
-  entry.kept = candidate.kept;
-  entry.folder = !candidate.parts.empty();
-  if (entry.folder) entry.look = look_of(candidate.parts);
-  entry.parts = std::move(candidate.parts);
-  return record_.finish(std::move(entry),
-                        keeps_folders() ? step_in(candidate.file.name) : std::nullopt);
+  std::vector<std::pair<std::int64_t, std::string>> order;
+  for (const auto& [name, one] : checkpoints) order.emplace_back(one.mtime_ns, name);
+  std::ranges::sort(order);
+  std::vector<Finished> finished;
+  const bool folders = place_.where().files.empty();
+  const bool progress =
+      std::ranges::any_of(checkpoints, [](const auto& one) { return one.second.progress; });
+  if (progress && !folders) ++record_.step;
+  Generation next;
+  for (const auto& [time, name] : order) {
+    const auto number = folders ? step_in(name) : std::nullopt;
+    if (folders && !number && checkpoints[name].progress) ++record_.step;
+    const std::uint64_t step = number.value_or(record_.step);
+    record_.step = std::max(record_.step, step);
+    finished.push_back({name, step, 0, time});
+    if (next.name.empty() || step >= next.step) next = {0, step, 0, 0, name, false};
+  }
+  if (const Generation* newest = record_.newest(); newest != nullptr && next.name.empty()) {
+    next.name = newest->name;
+    next.step = newest->step;
+  }
+  if (!order.empty()) record_.tried = 0;
+  next.run = record_.run;
+  next.time = std::time(nullptr);
+  // Companions alone: the same moment, whose last word came late.
+  if (order.empty() && record_.newest() != nullptr)
+    record_.amend(std::move(capture.rows), capture.gone);
+  else
+    record_.add(std::move(next), std::move(capture.rows), capture.gone);
+  for (Finished& one : finished)
+    for (const Part& part : record_.parts_of(one.name)) one.bytes += part.bytes;
+  return finished;
 }
 
-// Of names beyond the newest two, and of those that are gone: all but the very newest, whose owner
-// may have removed it before its successor was whole.
-void Keeper::forget_old_copies() {
-  std::size_t names = 0;
-  bool newest = true;
-  for (auto at = record_.files.rbegin(); at != record_.files.rend(); ++at) {
-    at->gone = at->gone || (!place_.open(at->name, O_PATH | O_NOFOLLOW) && is_out_of_place(errno));
-    const bool keep = newest || (!at->gone && names < kept_names);
-    newest = false;
-    if (!at->gone) ++names;
-    if (!keep) at->kept.clear();
-  }
+// Of generations that are gone; and of a series, whose files nobody writes again, all but those of
+// the last generations: their own files stand for them.
+void Keeper::forget_copies() {
+  const bool room = has_room(2 * newest_bytes());
+  record_.forget_but(room ? kept_generations : kept_generations - 1);
+  if (record_.generations.empty()) return;
+  const std::uint64_t oldest = record_.generations.front().number;
+  for (Row& row : record_.rows)
+    if (row.until == 0 && row.from < oldest && record_.is_series(row.name)) row.kept.clear();
 }
 
-Result<bool> Keeper::is_whole(const Entry& entry, const Found& file, bool thorough) const {
-  if (entry.bytes != file.bytes) return false;
-  if (entry.mtime_ns == file.mtime_ns && !thorough) return true;
-  const Descriptor opened = place_.open(entry.name, O_RDONLY);
-  if (!opened && is_out_of_place(errno)) return false;
-  if (!opened) return checkpoint::system_failure("cannot open", place_.shown(entry.name));
-  struct stat status {};
-  if (::fstat(opened.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
-  if (checkpoint::is_mostly_unwritten(opened.get())) return false;
-  const auto sum = sum_of_file(opened.get(), entry.bytes);
-  if (!sum) return failure(place_.shown(entry.name) + ": " + sum.error().message);
-  return *sum == entry.sum;
+std::uint64_t Keeper::newest_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Row& row : record_.rows)
+    if (row.from == record_.newest_number()) bytes += row.bytes;
+  return bytes;
+}
+
+// Copies that no row names.
+void Keeper::clear_kept() const {
+  const auto kept = place_.own(kept_directory);
+  const auto names = kept ? kept->names() : tl::unexpected(kept.error());
+  if (!names) return;
+  std::set<std::string> used;
+  for (const Row& row : record_.rows) used.insert(row.kept);
+  for (const std::string& name : *names)
+    if (!used.contains(name)) (void)kept->remove(name);
+}
+
+std::vector<Difference> Keeper::differences(const Listing& listing,
+                                            std::uint64_t generation) const {
+  using What = Difference::What;
+  std::vector<Difference> found;
+  std::map<std::string_view, const Row*> rows;
+  for (const Row* row : record_.rows_of(generation)) rows.emplace(row->name, row);
+  for (const Member& member : listing.members) {
+    const auto at = rows.find(member.name);
+    const Row* row = at == rows.end() ? nullptr : at->second;
+    if (row != nullptr && same(*row, member)) continue;
+    if (row != nullptr && row->grows) continue;
+    // One that came just now and has lost its content may have been such.
+    if (row == nullptr && member.role == Role::Companion && !names_checkpoint(member, listing) &&
+        !is_hollow(member))
+      continue;
+    found.push_back({.name = member.name,
+                     .what = row == nullptr ? What::New : What::Changed,
+                     .companion = member.role == Role::Companion || !member.link.empty()});
+  }
+  for (const auto& [name, row] : rows)
+    if (listing.find(name) == nullptr)
+      found.push_back(
+          {.name = std::string(name), .what = What::Missing, .companion = row->companion});
+  return found;
 }
 
 }  // namespace spotter::guard

@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "trainer/library/files.hpp"
@@ -18,39 +16,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int depth_limit = 32;
-constexpr std::size_t files_limit = 100'000;  // each costs a look; more are no checkpoints
+constexpr std::size_t files_limit = 100'000;  // each costs a look at every start
 constexpr const char* own_directory = ".spotter";
 
-bool is_numbered(std::string_view name) {
-  for (const std::string_view prefix : {"checkpoint-", "checkpoint_", "global_step", "iter_"}) {
-    const std::string_view number = name.substr(std::min(prefix.size(), name.size()));
-    if (name.starts_with(prefix) && !number.empty() &&
-        number.find_first_not_of("0123456789") == std::string_view::npos)
-      return true;
-  }
-  return false;
-}
-
 }  // namespace
-
-// What JSON cannot hold as it is, the record cannot.
-bool is_one(const Beneath& folder, const std::string& name) {
-  if (is_numbered(name)) return true;
-  // Not optimizer.pt: a plain loop of PyTorch's names a file so, too.
-  constexpr std::array<const char*, 11> files = {"trainer_state.json",
-                                                 "training_args.bin",
-                                                 "model.safetensors.index.json",
-                                                 "pytorch_model.bin.index.json",
-                                                 "adapter_config.json",
-                                                 "random_states_0.pkl",
-                                                 ".metadata",
-                                                 ".metadata.tmp",
-                                                 "__0_0.distcp",
-                                                 "mp_rank_00_model_states.pt",
-                                                 "_CHECKPOINT_METADATA"};
-  return std::ranges::any_of(files,
-                             [&folder](const char* file) { return folder.look(file).has_value(); });
-}
 
 bool is_out_of_place(int code) { return checkpoint::is_absence(code) || code == EXDEV; }
 
@@ -89,80 +58,87 @@ Result<Beneath, std::error_code> Place::parent(const std::string& name) const {
   return mount_.parent(shown(name));
 }
 
-struct Place::Walk {
-  std::vector<Found> files;
-  std::vector<std::string>* folders;
-  std::vector<std::string>* ones;
-};
-
-Result<std::vector<Found>> Place::list(std::vector<std::string>* folders,
-                                       std::vector<std::string>* ones) const {
-  Walk into{{}, folders, ones};
-  if (auto walked = walk("", 0, into); !walked) return tl::unexpected(walked.error());
-  std::ranges::sort(into.files, {}, &Found::name);
-  return std::move(into.files);
+const Member* Listing::find(std::string_view name) const {
+  const auto at = std::ranges::lower_bound(members, name, {}, &Member::name);
+  return at != members.end() && at->name == name ? &*at : nullptr;
 }
 
-Result<void> Place::walk(const std::string& folder, int depth, Walk& into) const {
+Result<Listing> Place::list() const {
+  Listing listing;
+  if (auto walked = walk("", 0, listing); !walked) return tl::unexpected(walked.error());
+  std::erase_if(listing.members, [](const Member& each) { return each.role == Role::None; });
+  std::ranges::sort(listing.members, {}, &Member::name);
+  std::ranges::sort(listing.folders);
+  return listing;
+}
+
+Role Place::role(const std::string& name, const Listing& listing) const {
+  const auto slash = name.find('/');
+  const bool outermost = slash == std::string::npos;
+  if (!is_plain(name)) return Role::None;
+  if (!where_.folders.empty()) {
+    if (outermost) return Role::Companion;
+    return matches(where_.folders, name.substr(0, slash)) ? Role::Member : Role::None;
+  }
+  if (where_.files.empty() || matches(where_.files, name)) return Role::Member;
+  if (outermost) return Role::Companion;
+  return listing.whole.contains(name.substr(0, name.rfind('/'))) ? Role::Member : Role::None;
+}
+
+Result<void> Place::walk(const std::string& folder, int depth, Listing& into) const {
   const auto wrong = [&](const std::error_code& error, const std::string& name) {
     return failure("cannot list " + (where_.mount / shown(name)).string() + ": " + error.message());
   };
   const auto opened = this->folder(folder);
   if (!opened && is_out_of_place(opened.error().value())) return {};
   if (!opened) return wrong(opened.error(), folder);
-  if (!folder.empty() && is_one(*opened, last_component(folder))) {
-    if (into.ones != nullptr) into.ones->push_back(folder);
-    return {};
-  }
-  if (into.folders != nullptr) into.folders->push_back(folder);
+  into.folders.push_back(folder);
   Result<void> walked;
-  // What is there and cannot be looked at is not gone: an incomplete list is none.
+  const std::size_t first = into.members.size();
+  std::vector<std::string> inner;
   const auto listed = opened->each_name([&](const std::string& name) {
     const std::string path = folder.empty() ? name : folder + "/" + name;
+    if (path == own_directory && where_.directory == ".") return true;
     const auto status = opened->look(name);
     if (!status) {
       if (!is_out_of_place(status.error().value())) walked = wrong(status.error(), path);
       return walked.has_value();
     }
-    if (S_ISREG(status->st_mode) && matches(where_.files, name))
-      into.files.push_back(found(path, *status));
-    if (into.files.size() > files_limit) {
-      walked =
-          failure("more than " + std::to_string(files_limit) + " files match '" + where_.files +
-                  "' in " + where_.directory + "; give checkpoints.files a narrower pattern");
-    } else if (S_ISDIR(status->st_mode) && depth < depth_limit) {
-      walked = walk(path, depth + 1, into);
+    if (S_ISDIR(status->st_mode)) {
+      const bool matching = where_.folders.empty() || depth > 0 || matches(where_.folders, name);
+      if (matching && is_plain(path)) inner.push_back(path);
+    } else if (S_ISREG(status->st_mode) || S_ISLNK(status->st_mode)) {
+      Member& member = into.members.emplace_back(Member{found(path, *status)});
+      if (S_ISLNK(status->st_mode)) member.link = opened->read_link(name).value_or("");
+      const bool unread = S_ISLNK(status->st_mode) && member.link.empty();
+      member.role = unread ? Role::None : role(path, into);
+      const bool long_one = member.link.empty() && member.bytes > companion_limit;
+      if (member.role == Role::Companion && long_one) member.role = Role::None;
+      if (member.role == Role::Member && !folder.empty()) into.whole.insert(folder);
     }
+    if (into.members.size() > files_limit)
+      walked = failure("more than " + std::to_string(files_limit) + " files are in " +
+                       where_.directory + "; give checkpoints.files a narrower pattern");
     return walked.has_value();
   });
   if (walked && !listed) return wrong(listed.error(), folder);
+  if (into.whole.contains(folder))  // those that were looked at before the one that matches
+    for (std::size_t i = first; i < into.members.size(); ++i)
+      into.members[i].role = role(into.members[i].name, into);
+  for (const std::string& each : inner) {
+    if (!walked || depth >= depth_limit) break;
+    walked = walk(each, depth + 1, into);
+  }
   return walked;
+}
+
+std::string Place::patterns() const {
+  return where_.directory +
+         (where_.folders.empty() ? " files " + where_.files : " folders " + where_.folders);
 }
 
 Result<Beneath, std::error_code> Place::folder(const std::string& name) const {
   return mount_.folder(name.empty() ? where_.directory : shown(name));
-}
-
-Result<std::vector<std::string>> Place::folders() const {
-  std::vector<std::string> names;
-  const auto opened = folder("");
-  if (!opened && is_out_of_place(opened.error().value())) return names;
-  std::error_code wrong = opened ? std::error_code() : opened.error();
-  const auto listed =
-      !opened ? Result<void, std::error_code>() : opened->each_name([&](const auto& name) {
-        if (!matches(where_.folders, name)) return true;
-        const auto status = opened->look(name);
-        if (!status && !is_out_of_place(status.error().value())) wrong = status.error();
-        if (status && S_ISDIR(status->st_mode)) names.push_back(name);
-        return !wrong && names.size() <= units_limit;
-      });
-  if (!listed) wrong = listed.error();
-  if (wrong) {
-    return failure("cannot list " + (where_.mount / where_.directory).string() + ": " +
-                   wrong.message());
-  }
-  std::ranges::sort(names);
-  return names;
 }
 
 void Place::sync_log() const {

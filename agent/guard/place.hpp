@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,15 +22,17 @@ using io::Beneath;
 using io::Descriptor;
 using io::last_component;
 
-// Where the files are, as job.yaml says it.
+// Where the checkpoints are, as job.yaml says it.
 struct Where {
   std::filesystem::path mount;  // the storage's mount point
   std::string directory;        // of the checkpoints, relative to it
-  std::string files;            // patterns of file names (fnmatch(3)), separated by spaces
+  // Patterns (fnmatch(3)), separated by spaces, of the names of files that are checkpoints, in any
+  // folder below the directory.
+  std::string files;
   // All is done with the rights of the trainer's user: nothing of ours is on a share.
   bool as_trainer = false;
   // In the place of `files`: patterns of the names of folders directly below the directory, each of
-  // which is one checkpoint.
+  // which is one checkpoint. Neither: all that is there.
   std::string folders;
   // The trainer's log of metrics, relative to the mount; its components may be patterns of glob(7).
   // "": none.
@@ -46,8 +49,29 @@ struct Found {
 };
 Found found(const std::string& name, const struct stat& status);
 
-inline constexpr std::size_t logs_limit = 1000;     // that Where::log names
-inline constexpr std::size_t units_limit = 10'000;  // checkpoints of one job
+enum class Role : std::uint8_t {
+  None,
+  Companion,  // directly in the directory: a small file, or a link, that may name a checkpoint
+  Member,     // of a checkpoint
+};
+
+struct Member : Found {
+  Role role = Role::Member;
+  std::string link;  // of a symbolic link: where it leads
+};
+
+// What is in the directory. Neither FIFO nor device nor socket is listed, nor a name that JSON
+// cannot hold.
+struct Listing {
+  std::vector<Member> members;       // sorted by name
+  std::vector<std::string> folders;  // in which a member may appear; "" first
+  std::set<std::string> whole;       // folders of which every file is a member
+
+  const Member* find(std::string_view name) const;
+};
+
+inline constexpr std::uint64_t companion_limit = 16U << 10;  // bytes; what names a file is short
+inline constexpr std::size_t logs_limit = 1000;              // that Where::log names
 // For words of a file that is_trainers() refuses.
 inline constexpr std::string_view has_other_name =
     "has another name elsewhere, and another owner than its folder";
@@ -64,16 +88,16 @@ class Place {
   Descriptor open(const std::string& name, int flags) const;
   Result<Beneath, std::error_code> parent(const std::string& name) const;
 
-  // Every matching regular file, in any subfolder but such as are one checkpoint (is_one()), sorted
-  // by name; `folders` (if given) gets every other folder, "" first, `ones` those that are one. A
-  // directory that is not there has none.
-  Result<std::vector<Found>> list(std::vector<std::string>* folders = nullptr,
-                                  std::vector<std::string>* ones = nullptr) const;
-  // The names of the folders directly below the directory that `folders` matches, sorted; a link is
-  // none. No more than units_limit + 1 of them.
-  Result<std::vector<std::string>> folders() const;
+  // A directory that is not there has nothing. Fails where a part of it cannot be looked at, and
+  // for more than 100,000 files: an incomplete list is none.
+  Result<Listing> list() const;
+  // Of a name that list() did not find yet, or a moment ago.
+  Role role(const std::string& name, const Listing& listing) const;
   Result<Beneath, std::error_code> folder(
       const std::string& name) const;  // "": the directory itself
+
+  // What is kept, as job.yaml says it.
+  std::string patterns() const;
 
   // Makes the rows that the trainer's log has by now durable, and the names on the way to it. What
   // cannot be reached, or synced, stays as durable as it was.
@@ -92,18 +116,12 @@ class Place {
 
  private:
   explicit Place(Where where, Beneath mount) : where_(std::move(where)), mount_(std::move(mount)) {}
-  struct Walk;
-  Result<void> walk(const std::string& folder, int depth, Walk& into) const;
+  Result<void> walk(const std::string& folder, int depth, Listing& into) const;
   bool is_root() const;
 
   Where where_;
   Beneath mount_;
 };
-
-// Is this folder a checkpoint of several files, by its name (checkpoint-500, checkpoint_5,
-// global_step500, iter_0000500) or by a file that only Transformers, Accelerate, PyTorch's
-// distributed checkpoints, DeepSpeed or Orbax write? Of such a folder no single file is moved.
-bool is_one(const Beneath& folder, const std::string& name);
 
 // Whether an open that failed with `code` says that there is no such file in the place: gone, or
 // behind a link or another mount. All other codes say nothing about it.

@@ -1,7 +1,10 @@
 #include "agent/guard/record.hpp"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
 
 #include "trainer/library/manifest.hpp"
 
@@ -10,100 +13,183 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t format_of_files = 1;
-constexpr std::uint64_t known_format = 2;      // of folders, too
-constexpr std::size_t folders_with_parts = 2;  // of a thousand ranks each would have 500 KB
-constexpr std::size_t gone_limit = 4096;       // remembered names of files that are no more
+constexpr std::uint64_t known_format = 3;
 
-json to_json(const Entry& entry) {
-  json object = {{"name", entry.name}, {"bytes", entry.bytes}, {"mtime_ns", entry.mtime_ns},
-                 {"sum", entry.sum},   {"step", entry.step},   {"run", entry.run}};
-  if (!entry.kept.empty()) object["kept"] = entry.kept;
-  if (entry.gone) object["gone"] = true;
-  if (entry.restoring) object["restoring"] = true;
-  if (!entry.folder) return object;
-  object["look"] = entry.look;
-  json parts = json::array();
-  for (const Part& part : entry.parts) {
-    parts.push_back({{"name", part.name},
-                     {"bytes", part.bytes},
-                     {"mtime_ns", part.mtime_ns},
-                     {"sum", part.sum}});
-  }
-  object["parts"] = std::move(parts);
+json to_json(const Row& row) {
+  json object = {
+      {"name", row.name}, {"bytes", row.bytes}, {"mtime_ns", row.mtime_ns}, {"from", row.from}};
+  for (const auto& [key, value] : {std::pair<const char*, const std::string&>{"sum", row.sum},
+                                   {"kept", row.kept},
+                                   {"link", row.link}})
+    if (!value.empty()) object[key] = value;
+  if (row.until != 0) object["until"] = row.until;
+  if (row.companion) object["companion"] = true;
+  if (row.grows) object["grows"] = true;
   return object;
 }
 
-std::vector<Part> parts_of(const json& object) {
-  std::vector<Part> parts;
-  for (const json& part : object.value("parts", json::array())) {
-    parts.push_back({part.at("name").get<std::string>(), part.at("bytes").get<std::uint64_t>(),
-                     part.at("mtime_ns").get<std::int64_t>(), part.at("sum").get<std::string>()});
-  }
-  return parts;
+Row row_of(const json& object) {
+  return {.name = object.at("name").get<std::string>(),
+          .bytes = object.at("bytes").get<std::uint64_t>(),
+          .mtime_ns = object.at("mtime_ns").get<std::int64_t>(),
+          .sum = object.value("sum", ""),
+          .kept = object.value("kept", ""),
+          .link = object.value("link", ""),
+          .from = object.at("from").get<std::uint64_t>(),
+          .until = object.value("until", std::uint64_t{0}),
+          .companion = object.value("companion", false),
+          .grows = object.value("grows", false)};
 }
 
-Entry entry_of(const json& object) {
-  return {object.at("name").get<std::string>(),
+json to_json(const Generation& generation) {
+  return {{"number", generation.number}, {"step", generation.step}, {"run", generation.run},
+          {"time", generation.time},     {"name", generation.name}, {"failed", generation.failed}};
+}
+
+Generation generation_of(const json& object) {
+  return {object.at("number").get<std::uint64_t>(), object.at("step").get<std::uint64_t>(),
+          object.at("run").get<std::uint64_t>(),    object.at("time").get<std::int64_t>(),
+          object.at("name").get<std::string>(),     object.at("failed").get<bool>()};
+}
+
+json to_json(const Away& away) {
+  return {{"number", away.number},
+          {"time", away.time},
+          {"bytes", away.bytes},
+          {"names", away.names},
+          {"why", away.why}};
+}
+
+Away away_of(const json& object) {
+  return {object.at("number").get<std::uint64_t>(), object.at("time").get<std::int64_t>(),
           object.at("bytes").get<std::uint64_t>(),
-          object.at("mtime_ns").get<std::int64_t>(),
-          object.at("sum").get<std::string>(),
-          object.at("step").get<std::uint64_t>(),
-          object.at("run").get<std::uint64_t>(),
-          object.value("kept", ""),
-          object.value("gone", false),
-          object.value("restoring", false),
-          object.contains("look"),
-          object.value("look", ""),
-          parts_of(object)};
+          object.at("names").get<std::vector<std::string>>(), object.at("why").get<std::string>()};
+}
+
+template <class T>
+json list_of(const T& each_of) {
+  json list = json::array();
+  for (const auto& each : each_of) list.push_back(to_json(each));
+  return list;
+}
+
+bool is_in(const Row& row, std::uint64_t generation) {
+  return row.from <= generation && (row.until == 0 || generation < row.until);
+}
+
+bool is_of(const std::string& name, const std::string& checkpoint) {
+  return name == checkpoint || name.starts_with(checkpoint + "/");
 }
 
 }  // namespace
 
-Entry* Record::find(std::string_view name) {
-  const auto at = std::find_if(files.begin(), files.end(),
-                               [&](const Entry& entry) { return entry.name == name; });
-  return at == files.end() ? nullptr : &*at;
+const Generation* Record::find(std::uint64_t generation) const {
+  const auto at = std::ranges::find(generations, generation, &Generation::number);
+  return at == generations.end() ? nullptr : &*at;
 }
 
-const Entry* Record::find(std::string_view name) const {
-  return const_cast<Record*>(this)->find(name);
+std::vector<const Row*> Record::rows_of(std::uint64_t generation) const {
+  std::vector<const Row*> found;
+  for (const Row& row : rows)
+    if (is_in(row, generation)) found.push_back(&row);
+  return found;
 }
 
-const Entry* Record::newest() const {
-  const Entry* newest = nullptr;
-  for (const Entry& entry : files) {
-    const bool later = newest == nullptr || !entry.folder || entry.step >= newest->step;
-    if (!entry.gone && later) newest = &entry;
+const Row* Record::row(std::string_view name) const {
+  const auto [begin, end] = std::ranges::equal_range(rows, name, {}, &Row::name);
+  const auto at = std::find_if(begin, end, [](const Row& row) { return row.until == 0; });
+  return at == end ? nullptr : &*at;
+}
+
+std::string Record::checkpoint_of(const std::string& name) const {
+  return of_files ? name : name.substr(0, name.find('/'));
+}
+
+bool Record::is_series(const std::string& name) const {
+  const std::string checkpoint = checkpoint_of(name);
+  const std::string shape = shape_of(checkpoint);
+  if (shape.find('#') == std::string::npos || rewritten.contains(shape_of(name))) return false;
+  return std::ranges::any_of(rows, [&](const Row& row) {
+    const std::string other = checkpoint_of(row.name);
+    return other != checkpoint && shape_of(other) == shape;
+  });
+}
+
+std::vector<Part> Record::parts_of(const std::string& checkpoint) const {
+  std::vector<Part> parts;
+  for (const Row& row : rows) {
+    if (row.until != 0 || !row.link.empty() || !is_of(row.name, checkpoint)) continue;
+    const bool file = row.name == checkpoint;
+    parts.push_back({file ? row.name : row.name.substr(checkpoint.size() + 1), row.bytes,
+                     row.mtime_ns, row.sum});
   }
-  return newest;
+  return parts;
 }
 
-const Entry* Record::last_folder() const {
-  const auto at =
-      std::find_if(files.rbegin(), files.rend(), [](const Entry& entry) { return entry.folder; });
-  return at == files.rend() || at->run != run ? nullptr : &*at;
+Generation& Record::add(Generation generation, std::vector<Row> added,
+                        const std::vector<std::string>& gone) {
+  generation.number = newest_number() + 1;
+  std::set<std::string> replaced(gone.begin(), gone.end());
+  for (Row& row : added) {
+    row.from = generation.number;
+    row.until = 0;
+    replaced.insert(row.name);
+  }
+  const std::set<std::string> removed(gone.begin(), gone.end());
+  for (Row& row : rows) {
+    if (row.until != 0 || !replaced.contains(row.name)) continue;
+    row.until = generation.number;
+    if (!removed.contains(row.name)) rewritten.insert(shape_of(row.name));
+  }
+  std::ranges::move(added, std::back_inserter(rows));
+  std::ranges::sort(rows, {}, [](const Row& row) { return std::tie(row.name, row.from); });
+  generations.push_back(std::move(generation));
+  return generations.back();
 }
 
-Entry& Record::finish(Entry entry, std::optional<std::uint64_t> number) {
-  const Entry* before = find(entry.name);
-  if (!number && (before == nullptr || before->run == run)) ++step;
-  entry.step = number.value_or(step);
-  step = std::max(step, entry.step);
-  entry.run = run;
-  std::erase_if(files, [&](const Entry& other) { return other.name == entry.name; });
-  const auto gone =
-      std::count_if(files.begin(), files.end(), [](const Entry& other) { return other.gone; });
-  if (static_cast<std::size_t>(gone) > gone_limit) {
-    files.erase(
-        std::find_if(files.begin(), files.end(), [](const Entry& other) { return other.gone; }));
+void Record::amend(std::vector<Row> changed, const std::vector<std::string>& gone) {
+  const std::uint64_t number = newest_number();
+  Generation same = generations.back();
+  add(same, std::move(changed), gone);
+  generations.pop_back();
+  for (Row& row : rows) {
+    if (row.from == number + 1) row.from = number;
+    if (row.until == number + 1) row.until = number;
   }
-  files.push_back(std::move(entry));
-  std::size_t folders = 0;
-  for (auto at = files.rbegin(); at != files.rend(); ++at) {
-    if (at->folder && ++folders > folders_with_parts) at->parts.clear();
+  std::erase_if(rows, [](const Row& row) { return row.until != 0 && row.until <= row.from; });
+}
+
+void Record::go_to(std::uint64_t generation) {
+  const Generation* wanted = find(generation);
+  std::vector<Row> back;
+  std::set<std::string> names;
+  for (const Row* row : rows_of(generation)) {
+    names.insert(row->name);
+    if (row->until != 0) back.push_back(*row);
   }
-  return files.back();
+  std::vector<std::string> gone;
+  for (const Row* row : rows_of(newest_number()))
+    if (!names.contains(row->name)) gone.push_back(row->name);
+  generations.back().failed = true;
+  Generation next = *wanted;
+  next.failed = false;
+  add(std::move(next), std::move(back), gone);
+}
+
+void Record::forget_but(std::size_t count) {
+  if (generations.size() > count)
+    generations.erase(generations.begin(), generations.end() - static_cast<std::ptrdiff_t>(count));
+  std::erase_if(rows, [this](const Row& row) {
+    return row.until != 0 && row.until <= generations.front().number;
+  });
+}
+
+std::optional<std::uint64_t> step_in(const std::string& name) {
+  constexpr std::size_t longest = 15;
+  const auto before = name.find_last_not_of("0123456789");
+  const std::string digits = name.substr(before == std::string::npos ? 0 : before + 1);
+  if (digits.empty() || digits.size() > longest) return std::nullopt;
+  return std::stoull(digits);
 }
 
 std::string sum_of_parts(const std::vector<Part>& parts) {
@@ -114,18 +200,21 @@ std::string sum_of_parts(const std::vector<Part>& parts) {
 }
 
 std::string encode(const Record& record) {
-  json files = json::array();
-  for (const Entry& entry : record.files) files.push_back(to_json(entry));
-  const bool folders =
-      std::ranges::any_of(record.files, [](const Entry& entry) { return entry.folder; });
-  json object = {{"format", folders ? known_format : format_of_files},
+  json object = {{"format", known_format},
                  {"watching", record.watching},
                  {"run", record.run},
                  {"step", record.step},
                  {"number", record.number},
-                 {"files", std::move(files)}};
-  if (record.of_folders) object["of_folders"] = true;
-  // A file's name need not be UTF-8: what cannot be said in JSON is not watched (see Keeper).
+                 {"tried", record.tried},
+                 {"patterns", record.patterns},
+                 {"of_files", record.of_files},
+                 {"generations", list_of(record.generations)},
+                 {"rows", list_of(record.rows)},
+                 {"away", list_of(record.away)},
+                 {"restoring", record.restoring},
+                 {"rewritten", record.rewritten},
+                 {"usual", record.usual}};
+  // A name need not be UTF-8: what cannot be said in JSON is not recorded (see Place).
   return checkpoint::seal(object);
 }
 
@@ -140,17 +229,28 @@ Result<Record> decode(std::string_view bytes) {
   }
   Record record;
   try {
-    const auto format = object.at("format").get<std::uint64_t>();
-    if (format != format_of_files && format != known_format) return damaged();
+    if (object.at("format").get<std::uint64_t>() != known_format) return damaged();
     record.watching = object.at("watching").get<bool>();
-    record.of_folders = object.value("of_folders", format == known_format);
     record.run = object.at("run").get<std::uint64_t>();
     record.step = object.at("step").get<std::uint64_t>();
     record.number = object.at("number").get<std::uint64_t>();
-    for (const json& entry : object.at("files")) record.files.push_back(entry_of(entry));
+    record.tried = object.at("tried").get<std::uint64_t>();
+    record.of_files = object.at("of_files").get<bool>();
+    record.patterns = object.at("patterns").get<std::string>();
+    for (const json& each : object.at("generations"))
+      record.generations.push_back(generation_of(each));
+    for (const json& each : object.at("rows")) record.rows.push_back(row_of(each));
+    for (const json& each : object.at("away")) record.away.push_back(away_of(each));
+    record.restoring = object.at("restoring").get<bool>();
+    record.rewritten = object.at("rewritten").get<std::set<std::string>>();
+    record.usual = object.at("usual").get<std::deque<Shapes>>();
   } catch (const json::exception&) {
     return damaged();
   }
+  const bool sorted = std::ranges::is_sorted(
+      record.rows, {}, [](const Row& row) { return std::tie(row.name, row.from); });
+  if (!sorted || !std::ranges::is_sorted(record.generations, {}, &Generation::number))
+    return damaged();
   return record;
 }
 

@@ -1,78 +1,119 @@
-// What is known of a trainer's finished checkpoint files, or folders:
-// `<mount>/.spotter/checkpoints.json`, replaced as a whole, its last member the sum of all before
-// it. Format 1 knows files alone, and is written while there is no folder in it; format 2 knows
-// both.
+// What the guard knows of the checkpoint directory, durable beside it: its generations.
+//
+// A *generation* is the directory as it was at a quiet moment. A row is one content of one name, in
+// all generations from `from` until, without it, `until`: what does not change costs one row.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "agent/base/version.hpp"
+#include "agent/base/result.hpp"
+#include "agent/guard/moments.hpp"
 
 namespace spotter::guard {
 
-// A file of a folder that is one checkpoint.
+struct Row {
+  std::string name;  // relative to the directory
+  std::uint64_t bytes = 0;
+  std::int64_t mtime_ns = 0;
+  std::string sum;          // of the bytes; "": of a link, of what grows
+  std::string kept;         // its copy, in the folder `kept`; "": there is none
+  std::string link;         // of a symbolic link: where it leads
+  std::uint64_t from = 0;   // generation
+  std::uint64_t until = 0;  // 0: no generation lacks it
+  bool companion = false;   // no checkpoint: a small file, or a link, that may name one
+  bool grows = false;       // a log, whose first `bytes` bytes were there
+  friend bool operator==(const Row&, const Row&) = default;
+};
+
+struct Generation {
+  std::uint64_t number = 0;
+  std::uint64_t step = 0;  // of its newest checkpoint
+  std::uint64_t run = 0;
+  std::int64_t time = 0;  // seconds since 1970
+  std::string name;       // of its newest checkpoint, a file or a folder; "": it has none
+  bool failed = false;    // a trainer that started on it failed before its first progress
+  friend bool operator==(const Generation&, const Generation&) = default;
+};
+
+// What was put away, in the folder `torn` below its number.
+struct Away {
+  std::uint64_t number = 0;
+  std::int64_t time = 0;
+  std::uint64_t bytes = 0;
+  std::vector<std::string> names;
+  std::string why;
+  friend bool operator==(const Away&, const Away&) = default;
+};
+
+// A file of a checkpoint, below its folder; of one that is a file its own name.
 struct Part {
-  std::string name;  // relative to the folder
+  std::string name;
   std::uint64_t bytes = 0;
   std::int64_t mtime_ns = 0;
   std::string sum;
   friend bool operator==(const Part&, const Part&) = default;
 };
 
-// One finished file, or folder: durable, with this content, when it was recorded.
-struct Entry {
-  std::string name;           // relative to the checkpoint directory
-  std::uint64_t bytes = 0;    // of a folder: of all its files
-  std::int64_t mtime_ns = 0;  // of a folder: of its newest file
-  // XXH3, 128 bit, 32 hexadecimal digits; of a folder: of its files' names, lengths and sums.
-  std::string sum;
-  // The record's, when it was finished; of a folder the number that its name ends with, if any.
-  std::uint64_t step = 0;
-  std::uint64_t run = 0;  // in which it was written last
-  std::string kept;       // the copy of this content in .spotter/kept; empty: none
-  bool gone = false;      // its owner has removed it; the name is remembered
-  // Its file is torn, or moved aside already, and the copy is to take its place: whoever dies in
-  // between has removed nothing.
-  bool restoring = false;
-  bool folder = false;
-  std::string look;         // of a folder: the sum of its files' names, lengths and times of change
-  std::vector<Part> parts;  // of the newest two folders
-  friend bool operator==(const Entry&, const Entry&) = default;
-};
-
 struct Record {
-  // Somebody watches, or was killed while watching: what is not recorded may be torn.
-  bool watching = false;
-  std::uint64_t run = 0;     // how often a trainer was started under this watch
-  std::uint64_t step = 0;    // how often there was progress: what the agent counts
-  std::uint64_t number = 0;  // of the last copy or file set aside
-  std::vector<Entry> files;  // in the order in which they were finished, the newest last
-  bool of_folders = false;   // what was watched last, as job.yaml had it: folders, or files
+  bool watching = false;   // a guard is at work: what it has not recorded is not known to be whole
+  std::uint64_t run = 0;   // how often somebody began to watch
+  std::uint64_t step = 0;  // how often there was progress: what the agent counts
+  std::uint64_t number = 0;             // of the last copy, or of what was put away last
+  std::vector<Generation> generations;  // the newest last
+  std::vector<Row> rows;                // sorted by name, then by `from`
+  std::vector<Away> away;               // the newest last
+  std::deque<Shapes> usual;             // moments.hpp
+  std::set<std::string> rewritten;      // shapes of names that were written over
+  bool restoring = false;  // a generation is being put back, and is not there whole yet
+  std::uint64_t tried =
+      0;                  // the generation that failed, while the one before is tried in its place
+  bool of_files = false;  // patterns name files: each is a checkpoint
+  std::string patterns;   // of what was watched last, as job.yaml had it
   friend bool operator==(const Record&, const Record&) = default;
 
-  Entry* find(std::string_view name);
-  const Entry* find(std::string_view name) const;
-  // That is not gone: the file that was finished last, the folder with the highest step.
-  const Entry* newest() const;
-  // The folder that was finished last in this run, gone or not: what the next one will look like.
-  const Entry* last_folder() const;
+  const Generation* newest() const { return generations.empty() ? nullptr : &generations.back(); }
+  std::uint64_t newest_number() const { return newest() != nullptr ? newest()->number : 0; }
+  const Generation* find(std::uint64_t generation) const;
+  // Of this generation, sorted by name.
+  std::vector<const Row*> rows_of(std::uint64_t generation) const;
+  const Row* row(std::string_view name) const;  // of the newest
 
-  // This file was finished now, and is the newest. A name that is new, or that is written again in
-  // the same run, is progress; a trainer that starts over after each crash makes none. Where the
-  // name has a number, that is the step.
-  Entry& finish(Entry entry, std::optional<std::uint64_t> number = std::nullopt);
+  // The checkpoint that a file belongs to: a folder directly below the directory, or the file.
+  std::string checkpoint_of(const std::string& name) const;
+  // Is each name of its kind written only once? Its checkpoint has a number, and one of the same
+  // shape with another number is there, or was.
+  bool is_series(const std::string& name) const;
+  // The files of this checkpoint, a folder or a file, as they are in the newest generation.
+  std::vector<Part> parts_of(const std::string& checkpoint) const;
+
+  // The next generation: the newest without `gone`, with `rows` in the place of those of their
+  // names. Answers it.
+  Generation& add(Generation generation, std::vector<Row> rows,
+                  const std::vector<std::string>& gone);
+  // The newest generation, changed in these: it was not quite over.
+  void amend(std::vector<Row> rows, const std::vector<std::string>& gone);
+  // The next generation is as this one was.
+  void go_to(std::uint64_t generation);
+  // Only the newest `count` generations stay.
+  void forget_but(std::size_t count);
 };
 
-// Of a folder: of its files' names, lengths and sums.
-std::string sum_of_parts(const std::vector<Part>& parts);
+// checkpoint-500, step_500, 500: the number that a name ends with, without its extension, up to 15
+// digits.
+std::optional<std::uint64_t> step_in(const std::string& name);
+
+std::string sum_of_parts(const std::vector<Part>& parts);  // of names, lengths and sums
 
 std::string encode(const Record& record);
 // Fails for anything that encode() cannot have written. `newer`: the sum is right, the format a
-// later one; every format keeps `format`, and the sum as its last member.
+// later one; every format keeps `format`, and the sum as its last member. Earlier formats are not
+// known any more.
 Result<Record> decode(std::string_view bytes);
 
 }  // namespace spotter::guard

@@ -109,20 +109,31 @@ supervise::ReportedValues reported_values(const std::string& run_directory) {
   return values.value_or(supervise::ReportedValues());
 }
 
+bool reported_since(const std::string& run_directory, Best::Clock::time_point began) {
+  const double since = std::chrono::duration<double>(began.time_since_epoch()).count();
+  return std::ranges::any_of(reported_values(run_directory).all(),
+                             [since](const auto& each) { return each.time >= since; });
+}
+
 void answer(const std::string& line) {
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
 }
 
-// The supervisor's message; Nothing: none yet.
-enum class Instruction { Nothing, Ended, Killed, Gone };
+// The supervisor's message.
+struct Instruction {
+  bool gone = false;  // the supervisor
+  End end = End::Killed;
+};
 Instruction read_instruction() {
   std::array<char, 64> buffer{};
   const ssize_t got = ::read(0, buffer.data(), buffer.size());
-  if (got <= 0) return Instruction::Gone;
-  return std::string_view(buffer.data(), static_cast<std::size_t>(got)).starts_with("ended")
-             ? Instruction::Ended
-             : Instruction::Killed;
+  if (got <= 0) return {.gone = true};
+  const std::string_view word(buffer.data(), static_cast<std::size_t>(got));
+  for (const auto& [text, end] :
+       {std::pair{"finished", End::Finished}, {"stopped", End::Stopped}, {"failed", End::Failed}})
+    if (word.starts_with(text)) return {false, end};
+  return {};
 }
 
 }  // namespace
@@ -137,9 +148,9 @@ int run(const Options& options) {
   Family family;
   Copier copier(options.copying);
   const std::string run_directory = options.socket.substr(0, options.socket.rfind('/') + 1);
+  const Best::Clock::time_point began = start_of_supervisor();
   Best best(
-      *keeper, options.best, [&run_directory] { return reported_values(run_directory); },
-      start_of_supervisor());
+      *keeper, options.best, [&run_directory] { return reported_values(run_directory); }, began);
   Guard guard(
       *keeper, [&family] { return family.process_died(); },
       [&options, &copier, &best](const Saying& saying) {
@@ -174,15 +185,16 @@ int run(const Options& options) {
       continue;
     }
     if (watched[0].revents == 0) continue;
-    const Instruction instruction = read_instruction();
-    if (instruction == Instruction::Gone) return 1;
-    guard.end(instruction == Instruction::Ended);
+    const auto [gone, how] = read_instruction();
+    if (gone) return 1;
+    const bool voluntarily = how == End::Finished || how == End::Stopped;
+    if (guard.end(how, reported_since(run_directory, began))) answer("doubted");
     // A trainer that failed starts again: nothing waits for S3 then.
     const auto end = Best::Clock::now() + time_for_the_last_copy(options.socket);
     const auto left = [&end] {
       return std::max(milliseconds(0), std::chrono::floor<milliseconds>(end - Best::Clock::now()));
     };
-    if (instruction == Instruction::Ended) say(copier.finish(left()));
+    if (voluntarily) say(copier.finish(left()));
     // What the trainer reported last may still be on its way.
     if (const auto moment = best.wait(Best::Clock::now()))
       std::this_thread::sleep_for(std::min(*moment, left()));

@@ -14,6 +14,7 @@ namespace spotter::guard {
 namespace {
 
 constexpr std::string_view hdf5_signature = "\x89HDF\r\n\x1a\n";
+constexpr std::uint64_t json_limit = 64U << 20;
 constexpr std::uint64_t header_limit = 100U << 20;  // safetensors' own
 constexpr std::uint64_t header_read = 16U << 20;    // of 100,000 tensors; more tells us nothing
 
@@ -46,9 +47,10 @@ Look look_at_hdf5(int file, std::uint64_t bytes, std::uint64_t superblock) {
   if (!end) return torn("its HDF5 superblock is cut off");
   const std::uint64_t needed = little_endian(*end, 0, 8);
   // A file that was never flushed has an end that is not yet known (all ones).
-  if (needed > bytes - superblock || needed == 0) {
+  // Its writer cuts the file there when it closes it. A block of the user's own comes before.
+  const bool elsewhere = superblock == 0 ? needed != bytes : needed > bytes - superblock;
+  if (elsewhere || needed == 0)
     return torn("its HDF5 superblock names an end that the file does not have");
-  }
   return {};
 }
 
@@ -120,6 +122,30 @@ Look look_at_safetensors(int file, std::uint64_t bytes) {
   return {Shape::Sealed, {}};
 }
 
+// Is every bracket and string closed that a JSON text opens? Python's own writer says NaN, which is
+// no JSON: what the values are is not looked at. A NUL is in none: a block that was never written.
+bool is_closed_json(std::string_view text) {
+  std::uint64_t depth = 0;
+  bool in_string = false;
+  bool escaped = false;
+  for (const char each : text) {
+    if (each == '\0') return false;
+    if (escaped) {
+      escaped = false;
+    } else if (in_string) {
+      escaped = each == '\\';
+      in_string = each != '"';
+    } else if (each == '"') {
+      in_string = true;
+    } else if (each == '{' || each == '[') {
+      ++depth;
+    } else if ((each == '}' || each == ']') && depth > 0) {
+      --depth;
+    }
+  }
+  return depth == 0 && !in_string;
+}
+
 // The content of one entry, piece by piece, stored or deflated.
 bool has_its_sum(int file, const ZipEntry& entry) {
   constexpr std::size_t local_size = 30;
@@ -164,8 +190,15 @@ bool has_its_sum(int file, const ZipEntry& entry) {
 }  // namespace
 
 Look look_at(int file, std::uint64_t bytes, std::string_view name) {
-  if (bytes == 0) return torn("it is empty");
+  const bool content = ends_with(name, {".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".json",
+                                        ".npz", ".keras", ".h5", ".hdf5", ".pkl"});
+  if (bytes == 0) return content ? torn("it is empty") : Look{};  // a marker, say
   if (ends_with(name, {".safetensors"})) return look_at_safetensors(file, bytes);
+  if (ends_with(name, {".json"}) && bytes <= json_limit) {
+    const auto text = read_at(file, 0, bytes);
+    if (!text || !is_closed_json(*text)) return torn("the end of its JSON is missing");
+    return {Shape::Sealed, {}};
+  }
   const auto head = read_at(file, 0, std::min<std::uint64_t>(bytes, 4));
   const bool zip = head == "PK\x03\x04" || ends_with(name, {".npz", ".keras"});
   if (zip && !has_zip_end(file, bytes)) return torn("the end of its zip archive is missing");
@@ -174,6 +207,11 @@ Look look_at(int file, std::uint64_t bytes, std::string_view name) {
   const auto superblock = find_superblock(file, bytes);
   if (superblock) return look_at_hdf5(file, bytes, *superblock);
   return hdf5 ? torn("it has no HDF5 superblock") : Look{};
+}
+
+bool is_database(int file) {
+  constexpr std::string_view signature = "SQLite format 3";
+  return read_at(file, 0, signature.size()) == std::string(signature);
 }
 
 bool is_known_complete(int file, std::uint64_t bytes) {

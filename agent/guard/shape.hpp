@@ -1,10 +1,11 @@
-// What the bytes of a checkpoint file say of themselves: is its end there? Three formats tell; of
+// What the bytes of a checkpoint file say of themselves: is its end there? Four formats tell; of
 // any other nothing is known.
 //   zip (torch.save since 1.6, .npz, .keras): the end-of-central-directory record is written last,
 //     and each entry carries a CRC-32 (PKWARE APPNOTE.TXT, 4.3.6 to 4.3.16)
 //   safetensors: the header names the last byte
 //     (https://github.com/huggingface/safetensors, "Format")
 //   HDF5: the superblock names the end of the file (HDF5 File Format Specification, II.A)
+//   JSON: each bracket and string is closed
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,9 @@ struct Look {
 // Reads a few kilobytes. `name` tells what the content must be where the extension is certain (.h5,
 // .hdf5, .keras, .npz, .safetensors). `file` is a descriptor of a regular file of `bytes` bytes.
 Look look_at(int file, std::uint64_t bytes, std::string_view name);
+
+// A database of SQLite's (https://www.sqlite.org/fileformat.html, 1.3), which recovers by itself.
+bool is_database(int file);
 
 // Reads all of a zip and compares each entry's CRC-32: true when every byte is as it was written.
 // This is what is left to believe in after a power cut, when a length alone proves nothing.

@@ -62,7 +62,7 @@ class Agent {
                         [this](pid_t pid) { return supervise::is_ours(run_directory_, pid); },
                         [this](const wire::GangReport& gang) { observers_.on_gang(gang, now()); }}),
         trainer_end_(
-            context, run_directory_, [this] { return expectation(); },
+            context, run_directory_, runs_a_program(policy_), [this] { return expectation(); },
             [this](decide::TrainerEnded ended) { trainer_ended(ended); }),
         observers_(context, job_, deadline, policy_, run_directory_,
                    {[this] { return loop_ ? &loop_->state() : nullptr; },
@@ -88,8 +88,9 @@ class Agent {
   supervise::Expectation expectation() {
     link_.drain();
     // On a share looking for the result may hang: trainer_ended() checks it instead.
-    return {run_directory_, job_.storage.share ? "" : result_path(), said_finished_,
-            job_.name.str(), job_.gang.has_value()};
+    return {run_directory_,        job_.storage.share ? "" : result_path(),
+            said_finished_,        job_.name.str(),
+            job_.gang.has_value(), !job_.trainer.stop_signal};
   }
   void trainer_ended(decide::TrainerEnded ended);
   asio::awaitable<void> confirm_result();

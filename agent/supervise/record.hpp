@@ -36,8 +36,9 @@ struct Ended {
   std::optional<int> exit_code;  // exactly one of the two is set
   std::optional<int> signal;
   bool core_dumped = false;
-  bool out_of_memory = false;  // the kernel killed a process of its unit for that
-  std::string last_words;      // the end of its output: at most 4 KiB and 20 lines
+  bool out_of_memory = false;       // the kernel killed a process of its unit for that
+  bool checkpoint_doubted = false;  // it failed as it started on it: the one before is there now
+  std::string last_words;           // the end of its output: at most 4 KiB and 20 lines
   Time ended;
   Duration ran{};
   int trainer_pid = 0;

@@ -46,6 +46,8 @@ class Sidecar {
     restarts_ = restarts_limit + 1;
   }
   void send(const std::string& word) const;
+  // The line that it wrote last, but for `ready`; "": none.
+  std::string last_word() const { return read_word({}); }
   void kill() const;
 
  private:

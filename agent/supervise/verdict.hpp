@@ -13,12 +13,14 @@ struct Expectation {
   bool said_finished = false;  // it sent X_SPOTTER_FINISHED=1
   std::string job{};           // whose end it must be; empty: of whichever job
   bool gang = false;           // `spotter gang` ended, with its own exit status
+  bool never_asks = false;     // stop_signal: none: a notice asks nothing of it
 };
 
 struct Verdict {
-  bool success = false;           // the job is done: its result exists
-  bool stopped_as_asked = false;  // it ended because we asked; not the job's failure
-  bool unfit_machine = false;     // its gang says so
+  bool success = false;             // the job is done: its result exists
+  bool stopped_as_asked = false;    // it ended because we asked; not the job's failure
+  bool unfit_machine = false;       // its gang says so
+  bool checkpoint_doubted = false;  // no attempt: the next one goes on from another checkpoint
 };
 
 // An end that lies there from another job says nothing of this one, nor of its machine: that job's

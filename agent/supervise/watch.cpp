@@ -200,6 +200,7 @@ void Watch::watch_to_end() {
   follower_.end();
   auto left_over = end_descendants();
   end_sidecar();
+  checkpoint_doubted_ = sidecar_.last_word() == "doubted";
   if (left_over.empty()) left_over = kill_all();  // processes of the sidecar
   if (left_over.empty()) remove_control_group(control_group_);
   record_end(left_over);
@@ -234,11 +235,22 @@ std::vector<LeftOver> Watch::kill_all() {
   return left_over;
 }
 
+// As agent/guard/guard.hpp has it. That the trainer failed by itself may be its checkpoint's fault.
+std::string Watch::end_in_a_word() const {
+  const int status = WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
+  if (status == 0) return "finished\n";
+  if (status == EX_TEMPFAIL) return "stopped\n";
+  std::error_code ignored;
+  const bool asked = std::filesystem::exists(directory_.file("notice"), ignored);
+  const bool crashed =
+      WIFSIGNALED(status_) && WTERMSIG(status_) != SIGKILL && WTERMSIG(status_) != SIGTERM;
+  return !asked && (WIFEXITED(status_) || crashed) ? "failed\n" : "killed\n";
+}
+
 // Nothing writes any more. The sidecar may take its time, unless the agent sends `kill` again: then
 // the next start does what is left to do.
 void Watch::end_sidecar() {
-  const int status = WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
-  sidecar_.send(status == 0 || status == EX_TEMPFAIL ? "ended\n" : "killed\n");
+  sidecar_.send(end_in_a_word());
   constexpr int step = 10;
   for (int waited = 0; sidecar_.runs(); waited += step) {
     reap_all();
@@ -352,6 +364,7 @@ std::string Watch::ended_json(const std::string& words,
             {"job", job_},
             {"core_dumped", WIFSIGNALED(status_) && WCOREDUMP(status_)},
             {"out_of_memory", out_of_memory_},
+            {"checkpoint_doubted", checkpoint_doubted_},
             {"last_words", words},
             {"ended_boottime_ms", ended_},
             {"ran_ms", ended_ - started_},

@@ -47,6 +47,7 @@ class Watch {
   std::vector<LeftOver> kill_all();
   void reap_all();
   void end_sidecar();
+  std::string end_in_a_word() const;
   std::vector<LeftOver> end_descendants();
   std::string last_words() const;
   void record_end(const std::vector<LeftOver>& left_over);
@@ -72,6 +73,7 @@ class Watch {
   std::int64_t ended_ = 0;
   std::uint64_t memory_kills_ = 0;  // before the trainer started
   bool out_of_memory_ = false;
+  bool checkpoint_doubted_ = false;
 };
 
 }  // namespace spotter::supervise

@@ -3,10 +3,12 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "agent/aws/s3/objects.hpp"
-#include "agent/guard/format.hpp"
 #include "agent/guard/keeper.hpp"
 #include "trainer/library/manifest.hpp"
 #include "trainer/library/names.hpp"
@@ -77,16 +79,42 @@ Result<void> look_at_library(const Home& home, const io::Beneath& folder, Invent
   return {};
 }
 
-WantedCheckpoint of_entry(const Home& home, const guard::Entry& entry) {
-  WantedCheckpoint one{entry.name, static_cast<std::int64_t>(entry.step), {}};
-  const std::string path = home.checkpoints + "/" + entry.name;
-  if (!entry.folder) one.files.push_back({path, path, entry.sum, {}});
-  for (const guard::Part& part : entry.parts)
-    one.files.push_back({path + "/" + part.name, path + "/" + part.name, part.sum, {}});
-  return one;
+// The newest generation as two checkpoints: what came last, with all that is written over in place,
+// and of a numbered series what came before it.
+std::vector<WantedCheckpoint> of_generation(const Home& home, guard::Record& record) {
+  const guard::Generation* newest = record.newest();
+  if (newest == nullptr || newest->name.empty()) return {};
+  std::set<std::uint64_t, std::greater<>> moments;  // the newest first
+  for (const guard::Row* row : record.rows_of(newest->number))
+    if (!row->companion) moments.insert(row->from);
+  const std::uint64_t last = moments.empty() ? newest->number : *moments.begin();
+  const std::uint64_t before = moments.size() > 1 ? *std::next(moments.begin()) : last;
+  std::vector<WantedCheckpoint> found = {
+      {newest->name, static_cast<std::int64_t>(newest->step), {}}};
+  if (before != last) found.push_back({"", static_cast<std::int64_t>(newest->step), {}});
+  std::vector<guard::Row> rows;
+  for (const guard::Row* row : record.rows_of(newest->number)) {
+    const bool older = row->from < last && record.is_series(row->name);
+    if (older && row->from != before) continue;
+    if (row->link.empty() && !row->grows) {
+      const std::string path = home.checkpoints + "/" + row->name;
+      // The file may be written over at this moment; its copy beside is not.
+      const std::string from = row->kept.empty() ? path
+                                                 : std::string(own_folder) + "/" +
+                                                       guard::kept_directory + "/" + row->kept;
+      WantedCheckpoint& one = older ? found.back() : found.front();
+      if (one.name.empty()) one.name = record.checkpoint_of(row->name);
+      one.files.push_back({path, from, row->sum, {}});
+    }
+    rows.push_back(*row);
+    rows.back().kept.clear();
+  }
+  record.generations = {*newest};
+  record.rows = std::move(rows);
+  return found;
 }
 
-// What the guard recorded as finished. The record goes along as it will be true where the home is
+// What the guard recorded as whole. The record goes along as it will be true where the home is
 // brought: what is not kept is gone there, and so are the copies beside.
 Result<void> look_at_record(const Home& home, const io::Beneath& folder, Inventory& inventory) {
   const std::string path = std::string(own_folder) + "/" + guard::record_name;
@@ -95,28 +123,9 @@ Result<void> look_at_record(const Home& home, const io::Beneath& folder, Invento
   if (!bytes) return failure("cannot read " + path + ": " + bytes.error().message());
   auto record = guard::decode(*bytes);
   if (!record) return failure(path + ": " + record.error().message);
-  std::vector<const guard::Entry*> entries;
-  for (const guard::Entry& entry : record->files)
-    if (!entry.gone && (!entry.folder || !entry.parts.empty())) entries.push_back(&entry);
-  // As Record::newest() has it: the file that was finished last, the folder of the highest step.
-  std::ranges::reverse(entries);
-  std::ranges::stable_sort(entries, [](const auto* a, const auto* b) {
-    return a->folder && b->folder && a->step > b->step;
-  });
-  if (entries.size() > kept_checkpoints) entries.resize(kept_checkpoints);
-  for (const guard::Entry* entry : entries) {
-    inventory.checkpoints.push_back(of_entry(home, *entry));
-    if (entry->folder || entry->kept.empty()) continue;
-    // It may be overwritten at this moment; its copy beside is not.
-    Wanted& file = inventory.checkpoints.back().files.back();
-    file.from = std::string(own_folder) + "/" + guard::kept_directory + "/" + entry->kept;
-  }
-  std::vector<std::string> kept;
-  for (const guard::Entry* entry : entries) kept.push_back(entry->name);
-  for (guard::Entry& entry : record->files) {
-    entry.kept.clear();
-    if (std::ranges::find(kept, entry.name) == kept.end()) entry.gone = true;
-  }
+  for (WantedCheckpoint& one : of_generation(home, *record))
+    if (!one.files.empty()) inventory.checkpoints.push_back(std::move(one));
+  record->away.clear();
   record->watching = false;
   const std::string there = guard::encode(*record);
   inventory.others.push_back({path, path, checkpoint::sum_of(there), there});

@@ -4,11 +4,16 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "agent/guard/contents.hpp"
+#include "agent/guard/plain.hpp"
 #include "trainer/library/manifest.hpp"
 
 namespace spotter::tier {
 namespace {
+
+// A thousand ranks write four files each; checkpoint-500/pytorch_model_fsdp_0/__0_0.distcp has 2
+// folders, Orbax's parameters have 4.
+constexpr std::size_t parts_limit = 16384;
+constexpr int parts_depth = 8;
 
 using nlohmann::json;
 
@@ -27,7 +32,7 @@ bool is_part_path(const std::string& path, std::set<std::string, std::less<>>& f
   std::size_t begin = 0;
   for (std::size_t slash = path.find('/'); slash != path.npos; slash = path.find('/', begin)) {
     if (!is_component(std::string_view(path).substr(begin, slash - begin))) return false;
-    if (++depth > guard::parts_depth) return false;
+    if (++depth > parts_depth) return false;
     folders.insert(path.substr(0, slash));
     begin = slash + 1;
   }
@@ -36,7 +41,7 @@ bool is_part_path(const std::string& path, std::set<std::string, std::less<>>& f
 
 // Sorted, each once, none of them a folder of another.
 bool are_files_of_a_folder(const std::vector<guard::Part>& parts) {
-  if (parts.empty() || parts.size() > guard::parts_limit) return false;
+  if (parts.empty() || parts.size() > parts_limit) return false;
   std::set<std::string, std::less<>> folders;
   std::uint64_t bytes = 0;
   const guard::Part* before = nullptr;
@@ -72,7 +77,7 @@ Manifest manifest_of(const json& object) {
                     time_in(object, "saved_ms"),
                     {}};
   const json& parts = object.at("parts");
-  if (!parts.is_array() || parts.size() > guard::parts_limit) return manifest;
+  if (!parts.is_array() || parts.size() > parts_limit) return manifest;
   for (const json& part : parts) {
     manifest.parts.push_back({part.at("name").get<std::string>(), count_in(part, "bytes"),
                               time_in(part, "mtime_ns"), part.at("sum").get<std::string>()});

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "agent/base/version.hpp"
-#include "agent/guard/format.hpp"
 #include "agent/guard/record.hpp"
 
 namespace spotter::tier {

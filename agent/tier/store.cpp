@@ -5,9 +5,11 @@
 #include <set>
 
 #include "agent/aws/s3/objects.hpp"
-#include "agent/guard/format.hpp"
+#include "agent/guard/record.hpp"
 #include "agent/tier/download.hpp"
 #include "agent/tier/sender.hpp"
+#include "trainer/library/files.hpp"
+#include "trainer/library/manifest.hpp"
 
 namespace spotter::tier {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <chrono>
 
-#include "agent/guard/format.hpp"
 #include "agent/guard/keeper.hpp"
 #include "agent/tier/store.hpp"
 
@@ -20,8 +19,19 @@ Result<guard::Record> read_record(const guard::Place& place) {
   if (!text) return failure("cannot read " + shown + ": " + text.error().message());
   auto record = guard::decode(*text);
   if (!record) return failure(shown + ": " + record.error().message);
-  std::erase_if(record->files, [](const guard::Entry& entry) { return !entry.folder; });
   return record;
+}
+
+// The newest checkpoint that was recorded; none: there is none.
+struct Local {
+  std::string name;
+  std::uint64_t step = 0;
+  std::vector<guard::Part> parts;
+};
+std::optional<Local> newest_of(const guard::Record& record) {
+  const guard::Generation* newest = record.newest();
+  if (newest == nullptr || newest->name.empty()) return std::nullopt;
+  return Local{newest->name, newest->step, record.parts_of(newest->name)};
 }
 
 std::int64_t now_ms() {
@@ -30,16 +40,17 @@ std::int64_t now_ms() {
   return std::chrono::duration_cast<milliseconds>(now).count();
 }
 
-bool is_newer(const Manifest& stored, const guard::Entry* local) {
-  if (local == nullptr) return true;
+bool is_newer(const Manifest& stored, const std::optional<Local>& local) {
+  if (!local) return true;
   const auto there = guard::step_in(stored.name);
   const auto here = guard::step_in(local->name);
   return there && here && *there > *here;
 }
 
-Result<std::optional<std::string>> without_s3(const std::string& why, const guard::Entry* local,
+Result<std::optional<std::string>> without_s3(const std::string& why,
+                                              const std::optional<Local>& local,
                                               const std::function<void(const std::string&)>& say) {
-  if (local == nullptr)
+  if (!local)
     return failure("no checkpoint is on the storage, and none could be fetched from S3: " + why);
   say("the storage's own checkpoint is used, though S3 may have a newer one: " + why);
   return std::nullopt;
@@ -55,14 +66,14 @@ Result<std::optional<std::string>> copy(const Options& options) {
   for (std::string sum;;) {
     const auto record = read_record(*place);
     if (!record) return tl::unexpected(record.error());
-    const guard::Entry* newest = record->newest();
-    if (newest == nullptr || newest->sum == sum) return done;
+    const auto newest = newest_of(*record);
+    if (!newest || guard::sum_of_parts(newest->parts) == sum) return done;
     const std::string shown = place->shown(newest->name);
-    if (newest->parts.empty()) return failure(shown + " was recorded too long ago to be copied");
+    if (newest->parts.empty()) return failure(shown + " is not there any more");
     const auto copied =
         store.copy(*place, {options.job, newest->name, newest->step, now_ms(), newest->parts});
     if (!copied) return failure(shown + " is not copied to S3: " + copied.error().message);
-    sum = newest->sum;
+    sum = guard::sum_of_parts(newest->parts);
     done = newest->name;
   }
 }
@@ -74,7 +85,7 @@ Result<std::optional<std::string>> fetch(const Options& options,
   if (!place) return tl::unexpected(place.error());
   const auto record = read_record(*place);
   if (!record) return tl::unexpected(record.error());
-  const guard::Entry* local = record->newest();
+  const auto local = newest_of(*record);
   Store store(options.to, options.job, options.s3);
   const auto stored = store.stored();
   if (!stored && wire::is_newer(stored.error())) return tl::unexpected(stored.error());
@@ -91,7 +102,7 @@ Result<std::optional<std::string>> fetch(const Options& options,
     say(words);
     ++torn;
   }
-  if (local != nullptr || torn == 0) return std::nullopt;
+  if (local || torn == 0) return std::nullopt;
   return failure("no checkpoint is on the storage, and all in " + wire::to_url(options.to) +
                  " are torn: remove them there to begin from scratch");
 }

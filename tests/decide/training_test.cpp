@@ -220,6 +220,13 @@ TEST(Training, ATrainerThatSpokeAndThenIsSilentForLongIsKilled) {
   EXPECT_EQ(story.state.facts.progress.ledger.attempts_without_progress, 1U);
 }
 
+TEST(Training, AStartThatMayHaveFailedForItsCheckpointIsNoAttempt) {
+  Story story;
+  story.train();
+  story.sense(TrainerEnded{.checkpoint_doubted = true});
+  EXPECT_EQ(story.state.facts.progress.ledger.attempts_without_progress, 0U);
+}
+
 TEST(Training, ATrainerThatOnlyWritesALogMayBeSilentForLong) {
   Story story;
   story.train();

@@ -134,7 +134,7 @@ class Unaware(harness.Story):
 
         # SIGKILL of the trainer alone, in the middle of a write.
         self.in_the_middle(second, lambda trainer: os.kill(trainer, signal.SIGKILL))
-        self.wait_console(second, r"not finished when its trainer ended; moved to \S+/torn/")
+        self.wait_console(second, r"; moved to \S+/torn/")
         done = self.wait_durable(second, more_than=done)
 
         # SIGKILL of everything, in the middle of a write; what was written so far is on the disk.

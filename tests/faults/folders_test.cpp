@@ -122,7 +122,7 @@ std::string FolderCut::cut_everywhere(const Framework& framework, bool syncs_are
       const std::string name = "checkpoint-" + std::to_string(step);
       log(step);
       run(framework(name));
-      record(guard, name, Asked::Format);
+      record(guard, name);
       recording.acknowledge(step);
     }
   }

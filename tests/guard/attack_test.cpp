@@ -47,11 +47,9 @@ class Attack : public Folder {
     auto keeper = Keeper::open(where());
     if (!keeper) return;
     (void)keeper->begin();
-    if (auto candidate = keeper->examine("epoch-1.bin", Closing::Voluntary))
-      (void)keeper->finish(*std::move(candidate));
+    if (auto captured = keeper->capture([](const std::string&) { return false; }))
+      (void)keeper->finish(*std::move(captured));
     (void)keeper->settle(true);
-    std::vector<std::string> said;
-    keeper->forget_torn(INT64_MAX, said);
   }
   fs::path outside_;
 };
@@ -86,7 +84,7 @@ TEST_F(Attack, ACopyIsItsOwnersAndNeverSetuid) {
   ASSERT_TRUE(watched.begin());
   write_as_trainer("epoch-1.bin", 06755);
   record(watched, "epoch-1.bin");
-  const auto kept = status_of(own(kept_directory) / watched.record().newest()->kept);
+  const auto kept = status_of(own(kept_directory) / watched.record().rows.front().kept);
   EXPECT_EQ(kept.st_mode & 07777, 0755U);
   EXPECT_EQ(kept.st_uid, trainer);
   write("epoch-1.bin", "torn");
@@ -102,33 +100,16 @@ TEST_F(Attack, ASecondNameOfSomebodysFileIsLeftAlone) {
   Keeper watched = keeper();
   ASSERT_TRUE(watched.begin());
   fs::create_hard_link(mount_ / "secret", path("epoch-1.bin"));
-  const auto refused = watched.examine("epoch-1.bin", Closing::Voluntary);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().why, Refusal::Why::Failed);
+  const auto none = [](const std::string&) { return false; };
+  const auto captured = watched.capture(none);
+  ASSERT_TRUE(captured);
+  EXPECT_TRUE(captured->rows.empty());
+  ASSERT_EQ(captured->left_out.size(), 1U);
+  EXPECT_NE(captured->left_out[0].find("another name elsewhere"), std::string::npos);
   EXPECT_TRUE(fs::is_empty(own(kept_directory)));
   write_as_trainer("epoch-2.bin", 0644);
   fs::create_hard_link(path("epoch-2.bin"), path("last.bin"));
-  EXPECT_TRUE(watched.examine("last.bin", Closing::Voluntary)) << "the trainer's own may";
-}
-
-// What lies in a folder is read before anybody asks for its sum: by no other name than the
-// trainer's.
-TEST_F(Attack, ASecondNameInAFolderIsNotRead) {
-  std::ofstream(mount_ / "secret") << "{";  // no JSON: whoever reads it says so
-  ASSERT_EQ(::chmod((mount_ / "secret").c_str(), 0600), 0);
-  Where of_folders = where();
-  of_folders.files.clear();
-  of_folders.folders = "checkpoint-*";
-  auto watched = Keeper::open(of_folders);
-  ASSERT_TRUE(watched);
-  ASSERT_TRUE(watched->begin());
-  fs::create_directory(path("checkpoint-1"));
-  fs::create_hard_link(mount_ / "secret", path("checkpoint-1/config.json"));
-  const auto refused = watched->examine_folder("checkpoint-1", Asked::Format);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().why, Refusal::Why::Failed);
-  EXPECT_NE(refused.error().words.find("another name elsewhere"), std::string::npos)
-      << refused.error().words;
+  EXPECT_EQ(watched.capture(none)->rows.size(), 2U) << "the trainer's own may";
 }
 
 // `.spotter` and its folder change places with links to a folder of the system, all the time.

@@ -15,9 +15,9 @@ namespace spotter::guard {
 
 namespace fs = std::filesystem;
 
-Folder::Folder() {
-  char name[] = "/tmp/spotter-guard-XXXXXX";
-  mount_ = ::mkdtemp(name);
+Folder::Folder(const char* above) {
+  std::string name = std::string(above) + "/spotter-guard-XXXXXX";
+  mount_ = ::mkdtemp(name.data());
   fs::create_directories(mount_ / ".spotter");
   fs::create_directories(mount_ / "ckpt");
 }
@@ -50,9 +50,12 @@ Keeper Folder::keeper() const {
 }
 
 void Folder::record(Keeper& keeper, const std::string& name) {
-  auto candidate = keeper.examine(name, Closing::Voluntary);
-  ASSERT_TRUE(candidate) << candidate.error().words;
-  ASSERT_TRUE(keeper.finish(*std::move(candidate)));
+  auto captured = keeper.capture([&name](const std::string& other) {
+    return other != name && !other.starts_with(name + "/");
+  });
+  ASSERT_TRUE(captured) << captured.error().words;
+  ASSERT_FALSE(captured->rows.empty()) << name;
+  ASSERT_TRUE(keeper.finish(*std::move(captured)));
 }
 
 Settled Folder::settle() const {
@@ -64,8 +67,8 @@ Settled Folder::settle() const {
 std::string newer_record(const std::string& ours) {
   auto json = nlohmann::json::parse(ours);
   json.erase("xxh3_128");
-  json.erase("files");
-  json["format"] = 3;
+  json.erase("rows");
+  json["format"] = 4;
   std::string body = json.dump();
   body.pop_back();
   return body + ",\"xxh3_128\":\"" + checkpoint::sum_of(body) + "\"}\n";

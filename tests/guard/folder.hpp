@@ -15,7 +15,7 @@ namespace spotter::guard {
 
 class Folder : public testing::Test {
  protected:
-  Folder();
+  explicit Folder(const char* above = "/tmp");
   ~Folder() override;
 
   std::filesystem::path path(const std::string& name) const { return mount_ / "ckpt" / name; }

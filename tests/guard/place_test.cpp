@@ -27,7 +27,11 @@ std::string wrong_in(const fs::path& root) {
   if (!place->open("", O_RDONLY | O_DIRECTORY)) return "the directory itself is not opened";
   if (!place->open("sub/epoch.bin", O_RDONLY)) return "a file in a folder is not opened";
   const auto seen = place->list();
-  if (!seen || seen->size() != 1 || seen->front().name != "sub/epoch.bin") return "not listed";
+  const Member* file = seen ? seen->find("sub/epoch.bin") : nullptr;
+  if (file == nullptr || file->role != Role::Member) return "not listed";
+  const Member* link = seen->find("link.bin");
+  if (link == nullptr || link->link.empty() || seen->find("away/secret.bin") != nullptr)
+    return "a link is not listed as one";
   if (!fails_with("link.bin", O_RDONLY, ELOOP, ELOOP)) return "a link is followed";
   if (!place->open("link.bin", O_PATH | O_NOFOLLOW)) return "the link itself is not opened";
   if (!fails_with("away/secret.bin", O_RDONLY, ELOOP, ENOTDIR))

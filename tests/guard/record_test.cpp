@@ -1,29 +1,40 @@
-// The record of finished files.
+// The record of generations.
 #include "agent/guard/record.hpp"
 
 #include <gtest/gtest.h>
 
 #include "tests/guard/folder.hpp"
+#include "trainer/library/manifest.hpp"
 
 namespace spotter::guard {
 namespace {
 
-Entry file(const std::string& name) {
-  Entry entry;
-  entry.name = name;
-  entry.bytes = 7;
-  entry.mtime_ns = 1'700'000'000'123'456'789;
-  entry.sum = "0123456789abcdef0123456789abcdef";
-  return entry;
+Row row(const std::string& name, const std::string& sum = "0123456789abcdef0123456789abcdef") {
+  return {.name = name, .bytes = 7, .mtime_ns = 1'700'000'000'123'456'789, .sum = sum};
 }
+
+Generation of(const std::string& name, std::uint64_t run = 1) {
+  return {.step = 1, .run = run, .time = 1'700'000'000, .name = name};
+}
+
+std::vector<std::string> names_of(const Record& record, std::uint64_t generation) {
+  std::vector<std::string> names;
+  for (const Row* row : record.rows_of(generation)) names.push_back(row->name + " " + row->sum);
+  return names;
+}
+using Names = std::vector<std::string>;
 
 TEST(TheRecord, ComesBackAsItWas) {
   Record record;
   record.watching = true;
   record.run = 3;
-  record.finish(file("a.pt"));
-  record.finish(file("sub/b \xc3\xa9.pt")).kept = "000001";
-  record.files.front().gone = true;
+  record.add(of("a.pt"), {row("a.pt")}, {});
+  Row link = row("sub/b \xc3\xa9.pt", "");
+  link.link = "../a.pt";
+  link.companion = true;
+  record.add(of("a.pt"), {link, row("a.pt", "1")}, {});
+  record.usual = {{{"a.pt", 1}, {"rng_#.pt", 8}}};
+  record.away = {{4, 1'700'000'000, 12, {"x", "y/z"}, "why"}};
   const auto read = decode(encode(record));
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, record);
@@ -31,7 +42,7 @@ TEST(TheRecord, ComesBackAsItWas) {
 
 TEST(TheRecord, IsRefusedForEveryFlippedBitAndEveryCut) {
   Record record;
-  record.finish(file("a.pt"));
+  record.add(of("a.pt"), {row("a.pt")}, {});
   const std::string whole = encode(record);
   for (std::size_t at = 0; at < whole.size(); ++at) {
     std::string flipped = whole;
@@ -45,42 +56,49 @@ TEST(TheRecord, OfANewerSpotterIsNotTakenForADamagedOne) {
   const auto newer = decode(newer_record(encode({})));
   ASSERT_FALSE(newer);
   EXPECT_TRUE(wire::is_newer(newer.error()));
-  EXPECT_NE(newer.error().message.find("written by a newer Spotter (format 3"), std::string::npos)
+  EXPECT_NE(newer.error().message.find("written by a newer Spotter (format 4"), std::string::npos)
       << newer.error().message;
   EXPECT_FALSE(wire::is_newer(decode("{}").error()));
 }
 
-TEST(TheRecord, CountsANewNameAsProgress) {
+TEST(Generations, EachHasItsContents) {
   Record record;
-  for (const char* name : {"epoch-1.pt", "epoch-2.pt", "epoch-3.pt"}) record.finish(file(name));
-  EXPECT_EQ(record.step, 3U);
-  EXPECT_EQ(record.newest()->name, "epoch-3.pt");
+  record.add(of("a"), {row("a", "1"), row("b", "1")}, {});
+  record.add(of("a"), {row("a", "2"), row("c", "2")}, {"b"});
+  EXPECT_EQ(names_of(record, 1), (Names{"a 1", "b 1"}));
+  EXPECT_EQ(names_of(record, 2), (Names{"a 2", "c 2"}));
+  record.amend({row("latest", "2")}, {});
+  EXPECT_EQ(record.newest_number(), 2U);
+  EXPECT_EQ(names_of(record, 2), (Names{"a 2", "c 2", "latest 2"}));
+  EXPECT_EQ(names_of(record, 1), (Names{"a 1", "b 1"}));
+  record.go_to(1);
+  EXPECT_EQ(names_of(record, 3), (Names{"a 1", "b 1"}));
+  EXPECT_TRUE(record.find(2)->failed);
+  record.forget_but(1);
+  EXPECT_EQ(names_of(record, 3), (Names{"a 1", "b 1"}));
+  EXPECT_EQ(record.rows.size(), 2U) << "the others are forgotten";
 }
 
-TEST(TheRecord, CountsTheSameNameOnlyWhenOneRunWritesItAgain) {
+TEST(Generations, WhatIsChangedTwiceAtTheSameMomentIsThereOnce) {
   Record record;
-  record.run = 1;
-  for (int i = 0; i < 3; ++i) record.finish(file("last.ckpt"));
-  EXPECT_EQ(record.step, 3U);
-  // A trainer that crashes after its first checkpoint, and begins from scratch each time.
-  for (int crash = 0; crash < 5; ++crash) {
-    ++record.run;
-    record.finish(file("last.ckpt"));
-  }
-  EXPECT_EQ(record.step, 3U);
-  record.finish(file("last.ckpt"));
-  EXPECT_EQ(record.step, 4U);
+  record.add(of("a"), {row("a", "1")}, {});
+  record.amend({row("latest", "1")}, {});
+  record.amend({row("latest", "2")}, {});
+  EXPECT_EQ(names_of(record, 1), (Names{"a 1", "latest 2"}));
+  EXPECT_EQ(record.rows.size(), 2U);
 }
 
-TEST(TheRecord, RemembersANameThatIsGone) {
+TEST(Series, AreKnownByAnotherNumber) {
   Record record;
-  record.finish(file("epoch-1.pt"));
-  record.files.front().gone = true;
-  EXPECT_EQ(record.newest(), nullptr);
-  ++record.run;
-  record.finish(file("epoch-1.pt"));
-  EXPECT_EQ(record.step, 1U) << "done before, and removed since";
-  EXPECT_EQ(record.files.size(), 1U);
+  record.of_files = true;
+  record.add(of("e-1.pt"), {row("e-1.pt"), row("yolov3.pt")}, {});
+  EXPECT_FALSE(record.is_series("e-1.pt")) << "its number may be anything's";
+  record.add(of("e-2.pt"), {row("e-2.pt")}, {});
+  EXPECT_TRUE(record.is_series("e-3.pt"));
+  EXPECT_FALSE(record.is_series("yolov3.pt"));
+  EXPECT_FALSE(record.is_series("last.pt"));
+  record.add(of("e-2.pt"), {row("e-2.pt", "2")}, {});
+  EXPECT_FALSE(record.is_series("e-3.pt")) << "they are written over";
 }
 
 }  // namespace

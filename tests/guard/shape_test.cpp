@@ -103,9 +103,11 @@ TEST_F(TheShape, OfAHollowFileIsNotRead) {
   std::filesystem::resize_file(path("a.bin"), 4ULL << 40);
   Keeper watched = keeper();
   ASSERT_TRUE(watched.begin());
-  const auto refused = watched.examine("a.bin", Closing::Voluntary);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().why, Refusal::Why::Torn);
+  const auto captured = watched.capture([](const std::string&) { return false; });
+  ASSERT_TRUE(captured);
+  EXPECT_TRUE(captured->rows.empty());
+  ASSERT_EQ(captured->left_out.size(), 1U);
+  EXPECT_NE(captured->left_out[0].find("never written"), std::string::npos);
 }
 
 TEST_F(TheShape, OfAZipWhoseEntriesShareTheirContentProvesNothing) {

@@ -9,8 +9,6 @@
 namespace spotter::guard {
 
 std::string safetensors(const std::string& content);
-// A pickle of protocol 4 that names these files, as a `.metadata` does.
-std::string pickle_of(const std::vector<std::string>& names);
 
 class Units : public Folder {
  protected:
@@ -21,7 +19,6 @@ class Units : public Folder {
   Keeper keeper() const;
   Settled settle() const;
   void rename(const std::string& from, const std::string& to) const;
-  static void record(Keeper& keeper, const std::string& name, Asked asked = Asked::Likeness);
 
   // Each writes one file, or a half of one, renames, or removes. The last one completes the folder.
   Steps transformers(const std::string& name, bool sharded = false) const;

@@ -108,7 +108,7 @@ TEST_F(UnreadFiles, ACopyThatCannotBeReadIsNotForgotten) {
   Keeper lost = keeper();
   ASSERT_TRUE(lost.begin());
   write("epoch-1.bin", "torn");
-  const fs::path kept = mount_ / ".spotter/kept" / lost.record().files.front().kept;
+  const fs::path kept = mount_ / ".spotter/kept" / lost.record().rows.front().kept;
   const auto before = own_files();
   ASSERT_EQ(::chmod(kept.c_str(), 0), 0);
   EXPECT_FALSE(keeper().settle(true));

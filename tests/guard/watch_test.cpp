@@ -16,11 +16,18 @@ class Watching : public Folder {
       : keeper_(keeper()),
         guard_(
             keeper_, [this] { return std::exchange(died_, false); },
-            [this](const Saying& saying) { said_.push_back(saying); }) {}
+            [this](const Saying& saying) { said_.push_back(saying); }, [this] { return now_; }) {}
 
   void begin() {
     const auto begun = guard_.begin(false);
     ASSERT_TRUE(begun) << begun.error().message;
+  }
+  // Until so many are recorded.
+  void wait_for(std::size_t count) {
+    for (int i = 0; i < 600 && finished().size() < count; ++i) {
+      guard_.look();
+      now_ += std::chrono::milliseconds(100);
+    }
   }
   std::vector<std::string> finished() const {
     std::vector<std::string> names;
@@ -32,6 +39,7 @@ class Watching : public Folder {
   using Names = std::vector<std::string>;
 
   bool died_ = false;
+  Moments::Time now_{std::chrono::hours(1)};
   Keeper keeper_;
   std::vector<Saying> said_;
   Guard guard_;
@@ -45,7 +53,7 @@ TEST_F(Watching, AFileIsFinishedWhenItIsClosed) {
   EXPECT_EQ(finished(), Names{});
   file << "the second" << std::flush;
   file.close();
-  guard_.look();
+  wait_for(1);
   EXPECT_EQ(finished(), Names{"epoch-1.bin"});
   EXPECT_EQ(said_.back().step, 1U);
   guard_.look();
@@ -59,28 +67,28 @@ TEST_F(Watching, AFileThatIsMovedHereIsFinished) {
   guard_.look();
   EXPECT_EQ(finished(), Names{});
   std::filesystem::rename(path("epoch-1.bin.tmp"), path("epoch-1.bin"));
-  guard_.look();
+  wait_for(1);
   EXPECT_EQ(finished(), Names{"epoch-1.bin"});
 }
 
 TEST_F(Watching, FoldersThatAreMadeLaterAreWatchedToo) {
   begin();
   write("run/version_0/epoch-1.bin", "one");
-  guard_.look();
+  wait_for(1);
   EXPECT_EQ(finished(), Names{"run/version_0/epoch-1.bin"});
   write("run/version_0/epoch-2.bin", "two");
-  guard_.look();
+  wait_for(2);
   EXPECT_EQ(finished().size(), 2U);
 }
 
 TEST_F(Watching, AFolderThatIsMovedKeepsNothingOfItsOldName) {
   begin();
   write("new/epoch-1.bin", "one");
-  guard_.look();
+  wait_for(1);
   std::filesystem::rename(path("new"), path("old"));
-  guard_.look();
+  wait_for(2);
   write("old/epoch-2.bin", "two");
-  guard_.look();
+  wait_for(3);
   EXPECT_EQ(finished(), (Names{"new/epoch-1.bin", "old/epoch-1.bin", "old/epoch-2.bin"}));
 }
 
@@ -94,24 +102,26 @@ TEST_F(Watching, AFileThatSomebodyElseStillWritesIsNotFinished) {
 
 TEST_F(Watching, ATornFileIsSaidOnceAndNotRecorded) {
   begin();
-  write("epoch-1.pt", zip("one").substr(0, 40));
-  guard_.look();
-  write("epoch-1.pt", zip("one").substr(0, 40));
-  guard_.look();
-  EXPECT_EQ(finished(), Names{});
-  EXPECT_EQ(said_.size(), 1U);
+  for (const char* name : {"epoch-1.pt", "epoch-1.pt", "epoch-2.pt"}) {
+    const bool last = std::string_view(name) == "epoch-2.pt";
+    write(name, last ? zip("two") : zip("one").substr(0, 40));
+    wait_for(last ? 1 : 0);
+    guard_.look();
+  }
+  EXPECT_EQ(finished(), Names{"epoch-2.pt"});
+  EXPECT_EQ(said_.size(), 2U);
 }
 
 // The kernel closes a killed writer's files as if it had closed them itself.
 TEST_F(Watching, AFileClosedByItsWritersDeathIsMovedAside) {
   begin();
   write("epoch-1.bin", "one");
-  guard_.look();
+  wait_for(1);
   write("epoch-2.bin", "half of tw");
   died_ = true;
   guard_.look();
   EXPECT_EQ(finished(), Names{"epoch-1.bin"});
-  guard_.end(false);
+  guard_.end(End::Killed, true);
   EXPECT_TRUE(exists("epoch-1.bin"));
   EXPECT_FALSE(exists("epoch-2.bin"));
   EXPECT_FALSE(keeper().record().watching);
@@ -121,24 +131,26 @@ TEST_F(Watching, ADeathThatIsSeenOnlyAtTheEndCountsToo) {
   begin();
   write("epoch-1.h5", hdf5("flushed, and then killed"));
   died_ = true;
-  guard_.end(false);
+  guard_.end(End::Killed, true);
   EXPECT_FALSE(exists("epoch-1.h5"));
 }
 
 TEST_F(Watching, WhatItsOwnEndSealsIsBelievedAlsoThen) {
   begin();
   write("epoch-1.pt", zip("one"));
+  wait_for(1);
+  write("epoch-2.pt", zip("two"));
   died_ = true;
-  guard_.end(false);
-  EXPECT_TRUE(exists("epoch-1.pt"));
-  EXPECT_EQ(finished(), Names{"epoch-1.pt"});
+  guard_.end(End::Killed, true);
+  EXPECT_TRUE(exists("epoch-2.pt"));
+  EXPECT_EQ(finished(), (Names{"epoch-1.pt", "epoch-2.pt"}));
 }
 
 TEST_F(Watching, ATrainerThatLeftByItselfHadFinishedItsFiles) {
   begin();
   write("epoch-1.bin", "one");
   died_ = true;  // its data loaders, at the end
-  guard_.end(true);
+  guard_.end(End::Finished, true);
   EXPECT_EQ(finished(), Names{"epoch-1.bin"});
   EXPECT_TRUE(exists("epoch-1.bin"));
 }
@@ -150,22 +162,19 @@ TEST_F(Watching, AFileIsBelievedWhenItsTrainerLivesOn) {
   died_ = true;
   guard_.look();
   EXPECT_EQ(finished(), Names{});
-  for (int i = 0; i < 1000 && finished().empty(); ++i) {
-    ::usleep(10'000);
-    guard_.look();
-  }
+  wait_for(1);
   EXPECT_EQ(finished(), Names{"epoch-1.bin"});
 }
 
 TEST_F(Watching, AFileOverwrittenInPlaceIsPutBackWhenItsWriterDies) {
   begin();
   write("last.bin", "first");
-  guard_.look();
+  wait_for(1);
   write("last.bin", "second");
-  guard_.look();
+  wait_for(2);
   write("last.bin", "th");
   died_ = true;
-  guard_.end(false);
+  guard_.end(End::Killed, true);
   EXPECT_EQ(read("last.bin"), "second");
   EXPECT_EQ(set_aside(), 1U);
 }
@@ -175,12 +184,13 @@ TEST_F(Watching, ASecondGuardTakesUpWhatTheFirstMissed) {
   write("epoch-1.bin", "one");
   Keeper mine = keeper();
   Guard second(
-      mine, [] { return false; }, [this](const Saying& it) { said_.push_back(it); });
+      mine, [] { return false; }, [this](const Saying& it) { said_.push_back(it); },
+      [this] { return now_; });
   ASSERT_TRUE(second.begin(true));
   EXPECT_TRUE(exists("epoch-1.bin")) << "a trainer runs: nothing is moved from under it";
-  for (int i = 0; i < 1000 && finished().empty(); ++i) {
-    ::usleep(10'000);
+  for (int i = 0; i < 600 && finished().empty(); ++i) {
     second.look();
+    now_ += std::chrono::milliseconds(100);
   }
   EXPECT_EQ(finished(), Names{"epoch-1.bin"});
 }

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr const char* sentence = "was written by a newer Spotter (format 2";
-constexpr const char* of_the_record = "was written by a newer Spotter (format 3";
+constexpr const char* of_the_record = "was written by a newer Spotter (format 4";
 
 class NewerStorage : public Directory {
  protected:
@@ -84,7 +84,7 @@ TEST_F(NewerStorage, IsNotMountedAndNothingOfItIsWritten) {
       {".spotter/checkpoints.json",
        [&] {
          const fs::path path = volume() / ".spotter/checkpoints.json";
-         test::write_file(path, test::newer_manifest(test::read_file(path), 3));
+         test::write_file(path, test::newer_manifest(test::read_file(path), 4));
        }},
       {"checkpoints", [&] { test::make_newer(volume() / "checkpoints/step-000000000002"); }}};
   for (const auto& [what, raise_it] : newer) {

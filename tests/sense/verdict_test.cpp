@@ -57,6 +57,19 @@ TEST_F(TheVerdict, OfStatusZeroAfterAStopSignalNeedsProofOfTheResult) {
   EXPECT_FALSE(of(0, directory_ + "/nowhere", true).success);
 }
 
+// stop_signal: none. Whoever was asked nothing, and ends, means it.
+TEST_F(TheVerdict, OfStatusZeroWithTheResultIsSuccessWhereNothingIsAsked) {
+  ask_to_stop();
+  Ended ended;
+  ended.exit_code = 0;
+  EXPECT_TRUE(judge(ended, {directory_, result(true), false, "", false, true}).success);
+  EXPECT_FALSE(judge(ended, {directory_, {}, false, "", false, true}).success) << "none declared";
+  std::filesystem::remove(directory_ + "/weights.bin");
+  const Verdict verdict = judge(ended, {directory_, result(false), false, "", false, true});
+  EXPECT_FALSE(verdict.success);
+  EXPECT_TRUE(verdict.stopped_as_asked);
+}
+
 TEST_F(TheVerdict, OfStatus75IsAStopOnlyWhenItWasAskedFor) {
   EXPECT_FALSE(of(75).stopped_as_asked);
   ask_to_stop();

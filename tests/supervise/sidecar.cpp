@@ -32,7 +32,7 @@ TEST_F(Beside, IsReadyBeforeTheTrainerStartsAndIsSentItsEnd) {
   started(with_sidecar("cat arguments; exit 0", listens));
   EXPECT_EQ(wait_for_end().exit_code, 0);
   EXPECT_EQ(log(), "word\n");
-  EXPECT_EQ(sent(), "ended\n");
+  EXPECT_EQ(sent(), "finished\n");
 }
 
 TEST_F(Beside, ItsProcessIsKnownFromItsFirstWordToItsLast) {
@@ -55,10 +55,26 @@ TEST_F(Beside, ItsProcessIsKnownFromItsFirstWordToItsLast) {
   EXPECT_FALSE(is_sidecar(directory(), getpid())) << "its number was given away again";
 }
 
-TEST_F(Beside, ATrainerThatStoppedAsAskedHasEnded) {
+TEST_F(Beside, ATrainerThatStoppedAsAskedHasStopped) {
   started(with_sidecar("exit 75", listens));
   wait_for_end();
-  EXPECT_EQ(sent(), "ended\n");
+  EXPECT_EQ(sent(), "stopped\n");
+}
+
+// What it then says is kept with the end: the start failed for the checkpoint, perhaps.
+TEST_F(Beside, OneThatFailsByItselfMayHaveFailedForItsCheckpoint) {
+  started(with_sidecar("exit 3", "echo ready; read line; echo $line > sent; echo doubted"));
+  EXPECT_TRUE(wait_for_end().checkpoint_doubted);
+  EXPECT_EQ(sent(), "failed\n");
+}
+
+TEST_F(Beside, OneThatWasAskedToStopDidNotFailByItself) {
+  started(with_sidecar("echo up; while [ ! -e enough ]; do sleep 0.01; done; exit 3", listens));
+  ASSERT_TRUE(says("up"));
+  std::ofstream(path("notice")) << "{}";
+  std::ofstream(path("enough")) << "x";
+  EXPECT_FALSE(wait_for_end().checkpoint_doubted);
+  EXPECT_EQ(sent(), "killed\n");
 }
 
 TEST_F(Beside, AnyOtherEndIsAKill) {
@@ -102,7 +118,7 @@ TEST_F(Beside, ItIsStartedAgainWhenItDies) {
   ASSERT_TRUE(eventually([&] { return read_file(path("arguments")) == "word\nword --again\n"; }));
   std::ofstream(path("enough")) << "x";
   EXPECT_EQ(wait_for_end().exit_code, 0);
-  EXPECT_EQ(sent(), "ended\n");
+  EXPECT_EQ(sent(), "finished\n");
 }
 
 TEST_F(Beside, OneThatSaysNothingIsNotWaitedForForEver) {

@@ -40,7 +40,7 @@ void InS3::lose_the_storage() {
 void InS3::record_one(const std::string& name, const Steps& steps) {
   run(steps);
   auto watching = keeper();
-  record(watching, name, guard::Asked::Nothing);
+  record(watching, name);
 }
 
 void InS3::save(const std::string& name) {

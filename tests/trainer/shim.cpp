@@ -344,7 +344,8 @@ int linkat(int from, const char* old, int to, const char* path, int flags) {
   const std::scoped_lock lock(mutex);
   auto call = about(Call::Kind::Link, to, path);
   struct stat status {};
-  if (call && ::fstatat(from, old, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+  const int follow = (flags & AT_SYMLINK_FOLLOW) != 0 ? 0 : AT_SYMLINK_NOFOLLOW;
+  if (call && ::fstatat(from, old, &status, follow) == 0) {
     call->node = number_of(status).value_or(0);
   }
   return through(call, [&] {

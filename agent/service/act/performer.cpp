@@ -124,8 +124,8 @@ void Performer::answer(EffectId id, Happening what) {
 // Of a trainer whose end no agent has seen.
 supervise::Expectation Performer::expectation(std::string result) const {
   const config::Job& job = *dependencies_.job;
-  return {dependencies_.run_directory, std::move(result), false, job.name.str(),
-          job.gang.has_value()};
+  return {dependencies_.run_directory, std::move(result),       false, job.name.str(),
+          job.gang.has_value(),        !job.trainer.stop_signal};
 }
 
 // Before the sync, not after it: an agent that is killed during the sync, or after one that failed,
@@ -176,7 +176,8 @@ Performer::Answer Performer::look_at_host(Duration limit) {
     const supervise::Verdict verdict =
         supervise::judge(*ended, expectation(seen.share ? std::string() : dependencies_.result));
     seen.trainer = HostLooked::Trainer::Ended;
-    seen.ended = {verdict.success, verdict.stopped_as_asked, verdict.unfit_machine};
+    seen.ended = {verdict.success, verdict.stopped_as_asked, verdict.unfit_machine,
+                  verdict.checkpoint_doubted};
     if (verdict.success && !dependencies_.result.empty()) {
       auto asking = local_.is_there(dependencies_.result, limit);
       const auto there = co_await std::move(asking);

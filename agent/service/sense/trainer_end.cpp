@@ -23,7 +23,7 @@ std::string describe(const supervise::Ended& ended) {
   return how + ": killed; if by nobody, then by the kernel for want of memory: see `journalctl -k`";
 }
 
-void say(const supervise::Ended& ended, const supervise::Verdict& verdict) {
+void say(const supervise::Ended& ended, const supervise::Verdict& verdict, bool shown) {
   const double ran = std::chrono::duration<double>(ended.ran).count();
   const std::string how = describe(ended);
   if (verdict.success) {
@@ -32,6 +32,9 @@ void say(const supervise::Ended& ended, const supervise::Verdict& verdict) {
   } else if (verdict.stopped_as_asked) {
     io::note(wire::event("trainer-stopped"), info, "the trainer ended as asked after {:.1f} s ({})",
              ran, how);
+  } else if (shown) {
+    io::note(wire::event("trainer-failed"), err, "the trainer failed after {:.1f} s ({})", ran,
+             how);
   } else {
     io::note(wire::event("trainer-failed"), err,
              "the trainer failed after {:.1f} s ({}). Its last words:\n{}", ran, how,
@@ -69,8 +72,9 @@ void TrainerEnd::look() {
   const auto* ended = supervised ? std::get_if<supervise::Ended>(&*supervised) : nullptr;
   if (ended) {
     const supervise::Verdict verdict = supervise::judge(*ended, expect_());
-    say(*ended, verdict);
-    return ended_({verdict.success, verdict.stopped_as_asked, verdict.unfit_machine});
+    say(*ended, verdict, shown_);
+    return ended_({verdict.success, verdict.stopped_as_asked, verdict.unfit_machine,
+                   verdict.checkpoint_doubted});
   }
   const bool runs = supervised && (std::holds_alternative<supervise::Running>(*supervised) ||
                                    std::holds_alternative<supervise::Starting>(*supervised));

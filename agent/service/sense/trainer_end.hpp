@@ -16,9 +16,12 @@ class TrainerEnd {
   using Ended = std::function<void(decide::TrainerEnded)>;
   using Expect = std::function<supervise::Expectation()>;  // called when it has ended
 
-  TrainerEnd(asio::io_context& context, std::string run_directory, Expect expect, Ended ended)
+  // `shown`: whoever reads the journal has seen the trainer's output (`spotter run`).
+  TrainerEnd(asio::io_context& context, std::string run_directory, bool shown, Expect expect,
+             Ended ended)
       : context_(context),
         run_directory_(std::move(run_directory)),
+        shown_(shown),
         expect_(std::move(expect)),
         ended_(std::move(ended)),
         timer_(context) {}
@@ -31,6 +34,7 @@ class TrainerEnd {
 
   asio::io_context& context_;
   std::string run_directory_;
+  bool shown_;
   Expect expect_;
   Ended ended_;
   std::optional<asio::posix::stream_descriptor> pidfd_;

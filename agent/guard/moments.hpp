@@ -1,0 +1,96 @@
+// When is the checkpoint directory as its script means to leave it? Not while a file is open, and
+// not between two files of one save: `model_10.pt` may be closed seconds before `optim_10.pt` is
+// begun. What belongs to one save is learned from the run itself. No I/O.
+//
+// A *set* is what one save writes. It ends where the script begins the next: it writes a name again
+// that it had finished, or one that differs only in its numbers. From then on the shapes of its
+// names are known (`model_#.pt`, `checkpoint-#/rng_state_#.pth` twice), and a later set is whole as
+// soon as each of them is there.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace spotter::guard {
+
+// The name with each number in it as `#`.
+std::string shape_of(const std::string& name);
+std::vector<std::string> numbers_in(const std::string& name);
+
+// How often each shape is in a set.
+using Shapes = std::map<std::string, std::uint64_t>;
+
+// Do these names lack one of the shapes that each of the usual sets has, while they have another of
+// them?
+bool lacks_usual(const std::deque<Shapes>& usual, const std::vector<std::string>& names);
+
+class Moments {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  using Pause = std::chrono::milliseconds;
+
+  // `usual`: what sets of earlier runs had.
+  explicit Moments(std::deque<Shapes> usual = {}) : usual_(std::move(usual)) {}
+
+  // Something happened to the file; `closed`: its writer is done with it.
+  void wrote(const std::string& name, bool closed, Time now);
+  void removed(const std::string& name, Time now);
+
+  // After how long the directory may be looked at, if nothing happens until then; none: there is
+  // nothing new.
+  std::optional<Pause> wait(Time now) const;
+  // Names that belong to a set which was begun after the one to be looked at.
+  const std::set<std::string>& in_flux() const { return in_flux_; }
+  // A generation was made of what has happened, but for in_flux().
+  void captured();
+
+  // No file that sets usually have is missing in this one; or it has none of these.
+  bool is_complete() const;
+  // The same; while nothing is known, that all was captured.
+  bool is_sure() const;
+  // What happened before the current set began is whole, if each of its files is.
+  bool is_current(const std::string& name) const { return current_.contains(name); }
+  // Its writer is done with it; nothing has happened to it at all: false.
+  bool is_closed(const std::string& name) const;
+
+  // It was open all along while two other sets were written: a log.
+  bool grows(const std::string& name) const;
+  // Files that nothing happened to for so long, and that are not known to be closed.
+  std::vector<std::string> open_for(Pause pause, Time now) const;
+  void close(const std::string& name);
+  // What sets have, for the next run; the first one as far as it was captured.
+  std::deque<Shapes> learned() const;
+
+ private:
+  bool begins(const std::string& name, Pause pause) const;
+  void begin_set();
+  Shapes needed() const;
+
+  std::deque<Shapes> usual_;  // of the last sets, the newest last
+  struct State {
+    bool closed = false;
+    Time at{};
+  };
+  std::map<std::string, State> current_;  // names of the set that is written
+  std::map<std::string, bool> before_;  // those of the sets before that were not captured: closed?
+  std::map<std::string, int> open_;     // for how many sets
+  std::string first_;                   // of these
+  std::set<std::string> in_flux_;
+  std::set<std::string> burst_;     // of current_: what came since the last rest
+  std::set<std::string> in_place_;  // shapes of names that were written again
+  bool in_burst_ = false;           // whether these begin a set is not known yet
+  Pause rest_{0};                   // before them
+  Time last_{};
+  Pause within_{0};        // the longest pause in a set
+  bool new_ = false;       // something happened since captured()
+  bool captured_ = false;  // the set as it is now, or a part of it, was looked at
+  bool due_ = false;       // a set ended that was not
+};
+
+}  // namespace spotter::guard

@@ -1,0 +1,295 @@
+// A guard beside scripts that write in many ways: what their next start finds. Real files, real
+// inotify.
+#include <fstream>
+#include <iterator>
+
+#include "agent/guard/guard.hpp"
+#include "tests/guard/units.hpp"
+
+namespace spotter::guard {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string content_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+class Lives : public Folder {
+ protected:
+  // One life of a trainer and its guard.
+  class Life {
+   public:
+    explicit Life(Where where)
+        : keeper_(Keeper::open(std::move(where)).value()),
+          guard_(
+              keeper_, [this] { return std::exchange(died, false); },
+              [this](const Saying& saying) { said.push_back(saying); }, [this] { return now_; }) {
+      EXPECT_TRUE(guard_.begin(false));
+    }
+    // Time goes on, and the guard looks ten times a second.
+    void rest(int milliseconds) {
+      for (const auto end = now_ + std::chrono::milliseconds(milliseconds); now_ < end;
+           now_ += std::chrono::milliseconds(100))
+        guard_.look();
+    }
+    // Until the guard has recorded so many checkpoints more.
+    void wait_for(std::size_t count) {
+      const std::size_t before = finished().size();
+      for (int i = 0; i < 600 && finished().size() < before + count; ++i) rest(100);
+      EXPECT_EQ(finished().size(), before + count);
+    }
+    void look() { guard_.look(); }
+    bool end(End how, bool progressed = true) { return guard_.end(how, progressed); }
+    std::vector<std::string> finished() const {
+      std::vector<std::string> names;
+      for (const Saying& saying : said)
+        if (!saying.path.empty()) names.push_back(saying.name);
+      return names;
+    }
+    bool died = false;
+    std::vector<Saying> said;
+
+   private:
+    Moments::Time now_{std::chrono::hours(1)};
+    Keeper keeper_;
+    Guard guard_;
+  };
+
+  Where files(const std::string& patterns) const { return {mount_, "ckpt", patterns}; }
+  Where folders() const { return {mount_, "ckpt", "", false, "checkpoint-* iter_* global_step*"}; }
+  std::set<std::string> there() const {
+    std::set<std::string> names;
+    for (const auto& each : fs::directory_iterator(path("")))
+      names.insert(each.path().filename().string());
+    return names;
+  }
+  using Names = std::set<std::string>;
+  // Nothing whole is only there: how many files are away.
+  Settled settle(const Where& where) const {
+    auto settled = Keeper::open(where).value().settle(false);
+    EXPECT_TRUE(settled) << settled.error().message;
+    return settled.value_or(Settled{});
+  }
+};
+
+// Keras: ModelCheckpoint, its best, BackupAndRestore.
+TEST_F(Lives, ThreeNamesWrittenOverInPlaceAreOfOneMoment) {
+  Life life(files("*.h5"));
+  for (const char* epoch : {"1", "2", "3"}) {
+    for (const char* name : {"epoch.h5", "best.h5", "backup.h5"})
+      write(name, hdf5(std::string(name) + epoch));
+    life.wait_for(3);
+  }
+  write("epoch.h5", hdf5("epoch.h5"
+                         "4"));
+  write("best.h5", hdf5("best.h5"
+                        "4")
+                       .substr(0, 60));
+  life.died = true;
+  life.end(End::Killed);
+  for (const char* name : {"epoch.h5", "best.h5", "backup.h5"})
+    EXPECT_EQ(read(name), hdf5(name + std::string("3")));
+  EXPECT_EQ(set_aside(), 1U) << "together";
+}
+
+TEST_F(Lives, WeightsMayLieAnywhereInAFolder) {
+  Life life(folders());
+  for (const char* step : {"1", "2"}) {
+    const std::string folder = "checkpoint-" + std::string(step);
+    write(folder + "/0_Transformer/model.safetensors", safetensors("weights"));
+    write(folder + "/training_args.bin", zip("arguments"));
+    life.wait_for(1);
+  }
+  life.end(End::Killed);
+  EXPECT_EQ(there(), (Names{"checkpoint-1", "checkpoint-2"}));
+  EXPECT_EQ(set_aside(), 0U);
+}
+
+TEST_F(Lives, AFolderBehindWhichTheNextIsBegunIsFinished) {
+  Life life(folders());
+  write("checkpoint-1/model.safetensors", safetensors("one"));
+  life.look();
+  write("checkpoint-2/model.safetensors", safetensors("two"));
+  life.look();  // the new folder
+  life.look();
+  EXPECT_EQ(life.finished(), std::vector<std::string>{"checkpoint-1"});
+}
+
+TEST_F(Lives, WhatWasWholeBeforeTheKillIsKeptWithoutARest) {
+  Life life(folders());
+  write("checkpoint-1/model.safetensors", safetensors("one"));
+  write("checkpoint-1/optimizer.pt", zip("one"));
+  life.wait_for(1);
+  for (const char* folder : {"checkpoint-2", "checkpoint-3"}) {
+    write(std::string(folder) + "/model.safetensors", safetensors("more"));
+    write(std::string(folder) + "/optimizer.pt", zip("more"));
+    life.look();
+    life.look();
+  }
+  life.end(End::Killed);
+  EXPECT_EQ(there(), (Names{"checkpoint-1", "checkpoint-2", "checkpoint-3"}));
+  EXPECT_EQ(settle(folders()).newest, 3U);
+}
+
+TEST_F(Lives, ASetThatLacksAFileIsPutAwayWhole) {
+  Life life(files("*.pt *.json"));
+  for (const char* step : {"10", "20"}) {
+    for (const char* name : {"model_", "meta_", "optim_"})
+      write(name + std::string(step) + (name[2] == 't' && name[0] == 'm' ? ".json" : ".pt"),
+            name[2] == 't' && name[0] == 'm' ? "{}" : zip(name));
+    life.wait_for(3);
+  }
+  write("model_30.pt", zip("model_"));
+  write("meta_30.json", "{}");
+  life.look();
+  life.end(End::Killed);
+  EXPECT_FALSE(exists("model_30.pt"));
+  EXPECT_FALSE(exists("meta_30.json"));
+  EXPECT_TRUE(exists("model_20.pt"));
+  EXPECT_EQ(set_aside(), 1U);
+}
+
+TEST_F(Lives, WhatNamesTheNewestNamesOneThatIsThere) {
+  const std::pair<const char*, const char*> forms[] = {{"latest", "global_step"},
+                                                       {"latest_checkpointed_iteration.txt", ""}};
+  for (const auto& [tracker, prefix] : forms) {
+    fs::remove_all(path(""));
+    fs::remove_all(mount_ / ".spotter");
+    fs::create_directories(path(""));
+    fs::create_directories(mount_ / ".spotter");
+    const auto name = [&](int step) {
+      return (*prefix ? prefix : "iter_0000") + std::to_string(step);
+    };
+    const auto save = [&](int step, const std::string& bytes) {
+      write(name(step) + "/mp_rank_00/model.pt", bytes);
+      write(tracker, (*prefix ? name(step) : std::to_string(step)));
+    };
+    {
+      Life life(folders());
+      save(100, zip("one"));
+      life.wait_for(1);
+      save(200, zip("two"));
+      life.wait_for(1);
+      life.rest(1500);  // the tracker, a moment later
+      save(300, zip("three").substr(0, 20));
+    }  // the machine is lost
+    settle(folders());
+    EXPECT_EQ(there(), (Names{name(100), name(200), tracker}));
+    EXPECT_EQ(read(tracker), *prefix ? name(200) : "200");
+  }
+}
+
+TEST_F(Lives, ALinkToTheNewestIsPutBack) {
+  {
+    Life life(files("*.ckpt"));
+    write("epoch=1-step=10.ckpt", zip("one"));
+    fs::create_symlink("epoch=1-step=10.ckpt", path("last.ckpt"));
+    life.wait_for(1);
+    write("epoch=2-step=20.ckpt", std::string(500, '\0'));
+    fs::remove(path("last.ckpt"));
+    fs::create_symlink("epoch=2-step=20.ckpt", path("last.ckpt"));
+  }
+  settle(files("*.ckpt"));
+  EXPECT_EQ(fs::read_symlink(path("last.ckpt")), "epoch=1-step=10.ckpt");
+  EXPECT_FALSE(exists("epoch=2-step=20.ckpt"));
+}
+
+TEST_F(Lives, AStartThatFailsTriesTheOneBeforeAndComesBack) {
+  const auto run = [this](End end, bool progressed) {
+    Life life(files("last.bin"));
+    return life.end(end, progressed);
+  };
+  {
+    Life life(files("last.bin"));
+    for (const char* content : {"one", "two"}) {
+      write("last.bin", content);
+      life.wait_for(1);
+    }
+    EXPECT_FALSE(life.end(End::Killed));
+  }
+  EXPECT_FALSE(run(End::Failed, true)) << "it had progressed";
+  EXPECT_EQ(read("last.bin"), "two");
+  EXPECT_TRUE(run(End::Failed, false));
+  EXPECT_EQ(read("last.bin"), "one") << "the one before is tried";
+  EXPECT_FALSE(run(End::Failed, false));
+  EXPECT_EQ(read("last.bin"), "two") << "it was not the checkpoint";
+  EXPECT_FALSE(run(End::Failed, false)) << "once";
+  EXPECT_EQ(read("last.bin"), "two");
+}
+
+TEST_F(Lives, WhatTheScriptRemovedIsNotPutBackWhenItFinished) {
+  Life life(files("*.bin"));
+  write("last.bin", "one");
+  life.wait_for(1);
+  remove("last.bin");
+  life.end(End::Finished);
+  EXPECT_FALSE(exists("last.bin"));
+  EXPECT_FALSE(exists("last.bin"));
+}
+
+TEST_F(Lives, WhatIsRemovedBeforeTheNextIsWrittenIsPutBack) {
+  Life life(folders());
+  for (const char* name : {"checkpoint-1", "checkpoint-2"}) {
+    write(std::string(name) + "/model.safetensors", safetensors(name));
+    life.wait_for(1);
+  }
+  fs::remove_all(path("checkpoint-1"));
+  fs::remove_all(path("checkpoint-2"));
+  life.rest(2'000);
+  write("checkpoint-3/model.safetensors", safetensors("three").substr(0, 20));
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_TRUE(exists("checkpoint-2"));
+  EXPECT_FALSE(exists("checkpoint-3"));
+}
+
+TEST_F(Lives, AnEmptyMarkerIsAsWholeAsAnyFile) {
+  Life life(folders());
+  for (const char* name : {"checkpoint-1", "checkpoint-2"}) {
+    write(std::string(name) + "/model.safetensors", safetensors(name));
+    write(std::string(name) + "/_SUCCESS", "");
+    life.wait_for(1);
+  }
+  life.end(End::Killed);
+  EXPECT_TRUE(exists("checkpoint-2/_SUCCESS"));
+  EXPECT_EQ(set_aside(), 0U);
+}
+
+TEST_F(Lives, PuttingBackThatWasBrokenOffGoesOn) {
+  {
+    Life life(files("*.bin"));
+    for (const char* content : {"one", "two"}) {
+      write("a.bin", content);
+      write("b.bin", content);
+      life.wait_for(2);
+    }
+  }
+  auto record = decode(content_of(mount_ / ".spotter" / record_name)).value();
+  record.restoring = true;
+  std::ofstream(mount_ / ".spotter" / record_name) << encode(record);
+  remove("a.bin");  // put away, and not yet put back
+  settle(files("*.bin"));
+  EXPECT_EQ(read("a.bin"), "two");
+  EXPECT_EQ(read("b.bin"), "two");
+}
+
+TEST_F(Lives, ALogThatIsOpenHindersNothingAndStays) {
+  Life life({mount_, "ckpt", ""});  // all that is there
+  std::ofstream log(path("events.out.tfevents.1"));
+  for (const char* step : {"1", "2", "3"}) {
+    log << "a row" << std::flush;
+    write("model_" + std::string(step) + ".pt", zip(step));
+    life.wait_for(1);
+  }
+  log << "the last row" << std::flush;
+  write("model_4.pt", zip("half").substr(0, 20));
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_EQ(there(), (Names{"events.out.tfevents.1", "model_1.pt", "model_2.pt", "model_3.pt"}));
+  EXPECT_EQ(read("events.out.tfevents.1"), "a rowa rowa rowthe last row");
+}
+
+}  // namespace
+}  // namespace spotter::guard
