@@ -23,9 +23,8 @@ bool is_one_of(std::uint32_t mask, std::uint32_t wanted) { return (mask & wanted
 std::vector<std::string> newest_first(const Listing& listing) {
   std::map<std::string, std::int64_t> newest;
   for (const Member& member : listing.members)
-    for (auto end = member.name.rfind('/'); end != std::string::npos && end > 0;
-         end = member.name.rfind('/', end - 1)) {
-      std::int64_t& time = newest[member.name.substr(0, end)];
+    for (const std::string& folder : folders_above(member.name)) {
+      std::int64_t& time = newest[folder];
       time = std::max(time, member.mtime_ns);
     }
   std::vector<std::string> folders = listing.folders;

@@ -1,11 +1,7 @@
 #include "agent/guard/guard.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <tuple>
-
-#include "agent/guard/copying.hpp"
 
 namespace spotter::guard {
 namespace {

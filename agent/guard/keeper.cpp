@@ -155,14 +155,10 @@ Result<void> Keeper::begin() {
   // That nothing was there is a moment, too.
   if (record_.generations.empty()) record_.add({.time = std::time(nullptr)}, {}, {});
   record_.patterns = place_.patterns();
-  record_.of_files = !place_.where().files.empty();
   return save();
 }
 
-std::string Keeper::next_number() {
-  std::string number = std::to_string(++record_.number);
-  return std::string(number.size() < 6 ? 6 - number.size() : 0, '0') + number;
-}
+std::string Keeper::next_number() { return numbered(++record_.number); }
 
 bool Keeper::has_room(std::uint64_t bytes) const {
   struct statvfs volume {};
@@ -215,26 +211,19 @@ Result<Row, Refusal> Keeper::row_of(const Member& member, bool may_be_open) {
   return row;
 }
 
-// Of a companion that names nothing no start makes use.
-bool Keeper::names_checkpoint(const Member& member, const Listing& listing) const {
-  const std::string text = words_of(member);
-  std::set<std::string> checkpoints;
+// Those that are there, and those that are recorded.
+std::set<std::string> Keeper::checkpoints(const Listing& listing) const {
+  std::set<std::string> all;
   for (const Member& each : listing.members)
-    if (each.role == Role::Member) checkpoints.insert(record_.checkpoint_of(each.name));
+    if (each.role == Role::Member) all.insert(record_.checkpoint_of(each.name));
   for (const Row& row : record_.rows)
-    if (!row.companion) checkpoints.insert(record_.checkpoint_of(row.name));
-  return std::ranges::any_of(checkpoints, [&text](const auto& each) { return names(text, each); });
+    if (!row.companion) all.insert(record_.checkpoint_of(row.name));
+  return all;
 }
 
-// It was written for a checkpoint that is not captured now.
-bool Keeper::names_left_out(const Member& member, const Listing& listing,
-                            const LeaveOut& leave_out) const {
-  if (member.role != Role::Companion && member.link.empty()) return false;
+// Of a companion that names nothing no start makes use.
+bool Keeper::names_any(const Member& member, const std::set<std::string>& checkpoints) const {
   const std::string text = words_of(member);
-  std::set<std::string> checkpoints;
-  for (const Member& each : listing.members)
-    if (each.role == Role::Member && each.name != member.name && leave_out(each.name))
-      checkpoints.insert(record_.checkpoint_of(each.name));
   return std::ranges::any_of(checkpoints, [&text](const auto& each) { return names(text, each); });
 }
 
@@ -265,6 +254,12 @@ Result<Capture, Refusal> Keeper::capture(const LeaveOut& leave_out, const LeaveO
     if (!skipped && member.role == Role::Member && is_written(member.name))
       return refuse(Why::Busy, member.name);
   }
+  const std::set<std::string> all = checkpoints(*listing);
+  // What was written for one that is not captured now waits, too.
+  std::set<std::string> not_now;
+  for (const Member& each : listing->members)
+    if (each.role == Role::Member && leave_out(each.name))
+      not_now.insert(record_.checkpoint_of(each.name));
   Capture capture;
   const auto stop = [&](Refusal refusal) {
     discard(capture);
@@ -275,9 +270,9 @@ Result<Capture, Refusal> Keeper::capture(const LeaveOut& leave_out, const LeaveO
     const bool log = is_log(member.name) || (grows && grows(member.name));
     const bool known = before != nullptr && same(*before, member) && (!before->grows || log);
     if (known || leave_out(member.name)) continue;
-    if (member.role == Role::Companion && before == nullptr && !names_checkpoint(member, *listing))
-      continue;
-    if (names_left_out(member, *listing, leave_out)) continue;
+    if (member.role == Role::Companion && before == nullptr && !names_any(member, all)) continue;
+    const bool says = member.role == Role::Companion || !member.link.empty();
+    if (says && names_any(member, not_now)) continue;
     auto row = row_of(member, grows && grows(member.name));
     if (row) {
       capture.rows.push_back(*std::move(row));
@@ -326,12 +321,10 @@ Result<void, Refusal> Keeper::make_durable(Row& row) const {
 // Its name, and those of the folders on the way to it.
 Result<void> Keeper::sync_folders_of(const std::vector<Row>& rows) const {
   std::set<std::string> folders;
-  for (const Row& row : rows)
-    for (auto end = row.name.rfind('/');; end = row.name.rfind('/', end - 1)) {
-      const bool outermost = end == std::string::npos;
-      folders.insert(outermost ? "" : row.name.substr(0, end));
-      if (outermost || end == 0) break;
-    }
+  for (const Row& row : rows) {
+    folders.emplace();
+    for (std::string& above : folders_above(row.name)) folders.insert(std::move(above));
+  }
   for (const std::string& folder : folders) {
     const auto opened = place_.folder(folder);
     if (!opened || !opened->sync())
@@ -449,13 +442,14 @@ std::vector<Difference> Keeper::differences(const Listing& listing,
   std::vector<Difference> found;
   std::map<std::string_view, const Row*> rows;
   for (const Row* row : record_.rows_of(generation)) rows.emplace(row->name, row);
+  const std::set<std::string> all = checkpoints(listing);
   for (const Member& member : listing.members) {
     const auto at = rows.find(member.name);
     const Row* row = at == rows.end() ? nullptr : at->second;
     if (row != nullptr && same(*row, member)) continue;
     if (row != nullptr && row->grows) continue;
     // One that came just now and has lost its content may have been such.
-    if (row == nullptr && member.role == Role::Companion && !names_checkpoint(member, listing) &&
+    if (row == nullptr && member.role == Role::Companion && !names_any(member, all) &&
         !is_hollow(member))
       continue;
     found.push_back({.name = member.name,

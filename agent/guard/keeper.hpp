@@ -126,9 +126,8 @@ class Keeper {
 
   std::string keep(const Descriptor& file, const struct stat& status, const std::string& name);
   Result<Row, Refusal> row_of(const Member& member, bool may_be_open);
-  bool names_checkpoint(const Member& member, const Listing& listing) const;
-  bool names_left_out(const Member& member, const Listing& listing,
-                      const LeaveOut& leave_out) const;
+  std::set<std::string> checkpoints(const Listing& listing) const;
+  bool names_any(const Member& member, const std::set<std::string>& checkpoints) const;
   std::string words_of(const Member& member) const;
   bool is_hollow(const Member& member) const;
   std::string text_of(const std::string& name) const;

@@ -125,8 +125,8 @@ void Moments::removed(const std::string& name, Time now) {
   new_ = true;
 }
 
-// Does writing this name begin the next set?
-// What came since the last rest may belong to it, too: that is seen by a later name.
+// Does writing this name begin the next set? What came since the last rest may belong to it, too:
+// that is seen by a later name.
 bool Moments::begins(const std::string& name, Pause pause) const {
   if (current_.contains(name))  // it was finished, and is written again
     return in_burst_ ? !burst_.contains(name)

@@ -21,6 +21,14 @@ constexpr const char* own_directory = ".spotter";
 
 }  // namespace
 
+std::vector<std::string> folders_above(const std::string& name) {
+  std::vector<std::string> folders;
+  for (auto end = name.rfind('/'); end != std::string::npos && end > 0;
+       end = name.rfind('/', end - 1))
+    folders.push_back(name.substr(0, end));
+  return folders;
+}
+
 bool is_out_of_place(int code) { return checkpoint::is_absence(code) || code == EXDEV; }
 
 bool matches(const std::string& patterns, const std::string& path) {

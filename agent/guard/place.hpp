@@ -123,6 +123,9 @@ class Place {
   Beneath mount_;
 };
 
+// Those that `name` lies in, the inner ones first, without the directory itself.
+std::vector<std::string> folders_above(const std::string& name);
+
 // Whether an open that failed with `code` says that there is no such file in the place: gone, or
 // behind a link or another mount. All other codes say nothing about it.
 bool is_out_of_place(int code);

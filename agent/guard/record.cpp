@@ -192,6 +192,11 @@ std::optional<std::uint64_t> step_in(const std::string& name) {
   return std::stoull(digits);
 }
 
+std::string numbered(std::uint64_t number) {
+  const std::string text = std::to_string(number);
+  return std::string(text.size() < 6 ? 6 - text.size() : 0, '0') + text;
+}
+
 std::string sum_of_parts(const std::vector<Part>& parts) {
   std::string lines;
   for (const Part& part : parts)

@@ -108,6 +108,9 @@ struct Record {
 // digits.
 std::optional<std::uint64_t> step_in(const std::string& name);
 
+// As copies are named, and what is put away: 000042.
+std::string numbered(std::uint64_t number);
+
 std::string sum_of_parts(const std::vector<Part>& parts);  // of names, lengths and sums
 
 std::string encode(const Record& record);

@@ -11,12 +11,10 @@ struct Refusal {
     Gone,
     Busy,    // somebody writes to it
     Torn,    // its own format says so
-    Unsure,  // nothing speaks against it but the time
     Failed,  // it cannot be read, or not be made durable
-    Odd,     // a folder with what no checkpoint has: it is left as it is
   };
   Why why = Why::Gone;
-  std::string words;  // for the journal, of Torn, Failed and Odd
+  std::string words;  // for the journal, of Torn and Failed
 };
 
 }  // namespace spotter::guard

@@ -23,11 +23,6 @@ using What = Difference::What;
 constexpr const char* beside_name = "putting-back";
 constexpr std::int64_t spared_seconds = 3600;  // for a person to notice
 
-std::string padded(std::uint64_t number) {
-  std::string text = std::to_string(number);
-  return std::string(text.size() < 6 ? 6 - text.size() : 0, '0') + text;
-}
-
 std::string list_of(const std::vector<std::string>& names) {
   constexpr std::size_t shown = 3;
   std::string text;
@@ -205,11 +200,11 @@ Result<void> Keeper::put_away(const std::vector<std::string>& names, const std::
   if (!torn) return wrong("cannot use", torn_directory, torn.error());
   do {
     ++record_.number;
-  } while (torn->look(padded(record_.number)));  // it was given before something failed
+  } while (torn->look(numbered(record_.number)));  // it was given before something failed
   record_.restoring = true;
   if (auto saved = save(); !saved) return saved;
   Away away{record_.number, std::time(nullptr), 0, names, why};
-  const auto below = torn->make_folder(padded(away.number), 0755);
+  const auto below = torn->make_folder(numbered(away.number), 0755);
   if (!below) return wrong("cannot make", torn_directory, below.error());
   for (const std::string& name : names) {
     const auto parent = place_.parent(name);
@@ -234,10 +229,10 @@ Result<void> Keeper::put_away(const std::vector<std::string>& names, const std::
 // looks for the newest folder would find them.
 void Keeper::remove_empty_folders(const std::vector<std::string>& names) const {
   std::set<std::string, std::greater<>> folders;  // the inner ones first
-  for (const std::string& name : names)
-    for (auto end = name.size(); end != std::string::npos && end > 0;
-         end = name.rfind('/', end - 1))
-      folders.insert(name.substr(0, end));
+  for (const std::string& name : names) {
+    folders.insert(name);
+    for (std::string& above : folders_above(name)) folders.insert(std::move(above));
+  }
   for (const std::string& folder : folders) {
     const auto parent = place_.parent(folder);
     if (parent) (void)parent->remove_folder(last_component(folder));
@@ -398,7 +393,7 @@ void Keeper::forget_away(std::int64_t now, std::vector<std::string>& said) {
   if (!listed) return;
   // Without a checkpoint in any generation this is all that there is.
   if (std::ranges::all_of(record_.generations, &std::string::empty, &Generation::name)) return;
-  std::erase_if(record_.away, [&](const Away& one) { return !torn->look(padded(one.number)); });
+  std::erase_if(record_.away, [&](const Away& one) { return !torn->look(numbered(one.number)); });
   const std::uint64_t needed = 2 * newest_bytes();
   std::size_t left = removals_limit;
   for (std::size_t i = 0; i + 1 < listed->size(); ++i) {
@@ -412,7 +407,8 @@ void Keeper::forget_away(std::int64_t now, std::vector<std::string>& said) {
     remove_any(*torn, name, left);
     if (in_the_way)
       said.push_back((torn->path() / name).string() + " is removed: there is no room for two more");
-    std::erase_if(record_.away, [&name](const Away& away) { return padded(away.number) == name; });
+    std::erase_if(record_.away,
+                  [&name](const Away& away) { return numbered(away.number) == name; });
   }
 }
 
