@@ -35,6 +35,7 @@ struct Options {
   std::string name;  // of the file as job.yaml has it, for words
   wire::LogKind kind = wire::LogKind::Csv;
   wire::LogColumns columns;
+  std::string wanted;  // MetricLog
   std::string curve;   // the job's learning curve, which need not be there
   std::string socket;  // the agent's, for datagrams
   bool again = false;  // the trainer runs already: the follower before us died
@@ -50,7 +51,7 @@ class Follower {
   Follower(const Options& options, std::optional<std::uint64_t> last, Send send)
       : options_(options),
         file_(options.file, wire::longest_log_line),
-        log_(options.kind, options.columns),
+        log_(options.kind, options.columns, options.wanted),
         last_(last),
         send_(std::move(send)) {}
 

@@ -75,9 +75,20 @@ Best::Best(const Keeper& keeper, std::optional<BestRule> rule, Values values,
 }
 
 void Best::offer(const std::string& name, Clock::time_point finished) {
-  if (!rule_) return;
+  if (!rule_ || !has_weights(name)) return;
   std::erase_if(offered_, [&name](const Offered& one) { return one.name == name; });
   offered_.push_back({name, finished});
+}
+
+// A few settings, or a list, beside something larger are none.
+bool Best::has_weights(const std::string& name) const {
+  const Record& record = keeper_.record();
+  std::uint64_t bytes = 0;
+  for (const Part& part : record.parts_of(name)) bytes += part.bytes;
+  return bytes > companion_limit ||
+         std::ranges::none_of(record.rows_of(record.newest_number()), [](const Row* row) {
+           return !row->companion && !row->grows && row->bytes > companion_limit;
+         });
 }
 
 std::optional<milliseconds> Best::wait(Clock::time_point now) const {
@@ -103,7 +114,8 @@ std::vector<Best::Word> Best::look(Clock::time_point now, bool all, const Stoppe
 std::optional<supervise::ReportedValue> Best::value_of(const Offered& one) const {
   const supervise::ReportedValues values = values_();
   // The digits of a file's name may be anything's: yolov3.pt.
-  const bool folder = !keeper_.place().where().folders.empty();
+  const auto parts = keeper_.record().parts_of(one.name);
+  const bool folder = !(parts.size() == 1 && parts.front().name == one.name);
   const auto number = folder ? step_in(one.name) : std::nullopt;
   std::optional<supervise::ReportedValue> last;
   std::optional<supervise::ReportedValue> of_step;

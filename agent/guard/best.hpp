@@ -75,6 +75,7 @@ class Best {
     std::string name;
     Clock::time_point finished;
   };
+  bool has_weights(const std::string& name) const;
   std::optional<supervise::ReportedValue> value_of(const Offered& one) const;
   std::optional<Word> consider(const Offered& one, const Stopped& stopped);
   std::optional<Word> trouble(const std::string& words);

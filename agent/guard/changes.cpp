@@ -43,9 +43,10 @@ Result<void> Changes::watch_folder(const std::string& folder) {
   const Descriptor opened = place_.open(folder, O_PATH | O_DIRECTORY);
   if (!opened) return {};  // gone already
   const std::string path = "/proc/self/fd/" + std::to_string(opened.get());
-  const int watch = ::inotify_add_watch(inotify_.get(), path.c_str(),
-                                        IN_CLOSE_WRITE | IN_MODIFY | IN_CREATE | IN_MOVED_TO |
-                                            IN_MOVED_FROM | IN_DELETE | IN_ONLYDIR);
+  const int watch =
+      ::inotify_add_watch(inotify_.get(), path.c_str(),
+                          IN_CLOSE_WRITE | IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM |
+                              IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
   if (watch < 0 && errno == ENOSPC) {
     return failure(
         "too many folders are watched on this machine; raise the sysctl "
@@ -78,7 +79,8 @@ Result<Listing> Changes::watch() {
 void Changes::take(const inotify_event& event, const char* name,
                    std::vector<Change>& changes) const {
   const bool folder = is_one_of(event.mask, IN_ISDIR) && event.len > 0;
-  if (folder || is_one_of(event.mask, IN_Q_OVERFLOW)) {
+  const bool itself = is_one_of(event.mask, IN_DELETE_SELF | IN_MOVE_SELF);
+  if (folder || itself || is_one_of(event.mask, IN_Q_OVERFLOW)) {
     changes.push_back({Change::Kind::Folders, {}});
     return;
   }

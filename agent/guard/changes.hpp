@@ -35,6 +35,8 @@ class Changes {
   // What has happened since, in order, without waiting.
   std::vector<Change> read();
 
+  void stop() { inotify_ = Descriptor(); }  // nothing happens any more
+
   int descriptor() const { return inotify_.get(); }  // readable when read() has something
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace spotter::guard {
 namespace {
@@ -18,13 +19,19 @@ constexpr milliseconds try_again(200);              // what somebody wrote to me
 }  // namespace
 
 Result<void> Guard::begin(bool again) {
+  auto listing = changes_.watch();
+  if (!listing) return tl::unexpected(listing.error());
+  if (const std::string why = keeper_.left_alone(*listing); !why.empty()) {
+    leave_alone(why);
+    return {};
+  }
   if (!again) {
     auto settled = keeper_.settle(false);
     if (!settled) return tl::unexpected(settled.error());
     say_settled(*settled);
   }
   if (auto begun = keeper_.begin(); !begun) return begun;
-  auto listing = changes_.watch();
+  listing = changes_.watch();
   if (!listing) return tl::unexpected(listing.error());
   std::ignore = process_died_();
   if (again)
@@ -36,11 +43,17 @@ Result<void> Guard::begin(bool again) {
 
 std::chrono::milliseconds Guard::look() {
   take_changes();
+  if (idle_) return look_again;
+  // A script removes the directory at its start, and makes it again.
+  if (listing_.folders.empty() && now_() >= not_before_) {
+    not_before_ = now_() + settle_time;
+    look_at_all(false);
+  }
   close_what_nobody_writes();
   const auto now = now_();
   const auto quiet = moments_.wait(now);
   const auto late = wait_for_companions();
-  if (!quiet && !late) return look_again;
+  if (!quiet && !late) return listing_.folders.empty() ? settle_time : look_again;
   auto left = std::min(quiet.value_or(look_again), late.value_or(look_again));
   left = std::max(left, std::chrono::ceil<milliseconds>(not_before_ - now));
   if (left > milliseconds(0)) return std::min(left, settle_time);
@@ -55,7 +68,14 @@ std::optional<milliseconds> Guard::wait_for_companions() const {
   return std::max(milliseconds(0), std::chrono::ceil<milliseconds>(at - now_()));
 }
 
+// Two accounts of one trainer, with other steps, would spoil both.
+bool Guard::is_left() {
+  if (!idle_ && keeper_.place().where().of_all() && reports_()) leave_alone(trainer_reports);
+  return idle_;
+}
+
 void Guard::capture() {
+  if (is_left()) return;
   touched_.clear();
   // Once: a file that is closed meanwhile belongs to what is captured next.
   const std::set<std::string> in_flux = moments_.in_flux();
@@ -97,6 +117,9 @@ void Guard::capture() {
 
 void Guard::say_finished(const Finished& one) {
   const Place& place = keeper_.place();
+  if (!one.behind.empty() && !std::exchange(said_behind_, true))
+    say_({.words = place.shown(one.name) + " was saved although " + place.shown(one.behind) +
+                   " was there: the trainer did not go on from it, and this is no progress"});
   say_({.path = (place.where().mount / place.shown(one.name)).string(),
         .step = one.step,
         .bytes = one.bytes,
@@ -111,6 +134,7 @@ void Guard::take_changes() {
   const bool died = process_died_();
   bool all = false;
   for (const Change& change : changes) {
+    if (idle_) return;
     all = all || change.kind == Change::Kind::Folders;
     if (change.kind != Change::Kind::Folders) take_change(change, died);
   }
@@ -118,6 +142,8 @@ void Guard::take_changes() {
 }
 
 void Guard::take_change(const Change& change, bool died) {
+  if (keeper_.place().where().of_all() && is_of_libspotter(change.name))
+    return leave_alone(libspotter_saves);
   touched_.insert(change.name);
   const Role role = keeper_.place().role(change.name, listing_);
   if (role == Role::None) return;
@@ -132,7 +158,7 @@ void Guard::take_change(const Change& change, bool died) {
 }
 
 void Guard::note(const std::string& name, bool closed, bool died) {
-  if (is_log(name)) return;
+  if (keeper_.is_steady_log(name)) return;
   moments_.wrote(name, closed, now_());
   if (closed && died)
     died_at_[name] = now_();
@@ -150,6 +176,7 @@ bool Guard::is_unsure(const std::string& name) const {
 void Guard::look_at_all(bool died) {
   auto listing = changes_.watch();
   if (!listing) return complain(listing.error().message);
+  if (const std::string why = keeper_.left_alone(*listing); !why.empty()) return leave_alone(why);
   for (const Member& member : listing->members) {
     const Row* row = keeper_.record().row(member.name);
     const Member* before = listing_.find(member.name);
@@ -175,6 +202,7 @@ void Guard::close_what_nobody_writes() {
 
 bool Guard::end(End how, bool progressed) {
   take_changes();
+  if (is_left()) return false;
   close_what_nobody_writes();
   Witness witness;
   witness.end = how;
@@ -198,6 +226,17 @@ bool Guard::end(End how, bool progressed) {
 void Guard::say_settled(const Settled& settled) {
   for (const std::string& words : settled.said) say_({.words = words});
   for (const std::string& words : settled.torn) say_({.words = words});
+}
+
+// Of a trainer that reports by itself, as those of libspotter do, there is nothing to say.
+void Guard::leave_alone(const std::string& why) {
+  idle_ = true;
+  changes_.stop();
+  const auto left = keeper_.leave_alone(why == trainer_reports);
+  if (!left) complain(left.error().message);
+  if (why != libspotter_saves && why != trainer_reports)
+    complain(keeper_.place().where().directory + " is not watched: " + why +
+             "; name what its checkpoints are in checkpoints.files or checkpoints.folders");
 }
 
 // The same once: it may be true at each checkpoint.

@@ -47,14 +47,17 @@ class Guard {
   using Now = std::function<Moments::Time()>;
 
   // REQUIRES: the keeper outlives this.
-  Guard(Keeper& keeper, ProcessDied process_died, Say say,
-        Now now = &std::chrono::steady_clock::now)
+  // `reports`: does the trainer report its checkpoints itself?
+  Guard(
+      Keeper& keeper, ProcessDied process_died, Say say, Now now = &std::chrono::steady_clock::now,
+      SaidSet set = SaidSet(), std::function<bool()> reports = [] { return false; })
       : keeper_(keeper),
         changes_(keeper.place()),
         process_died_(std::move(process_died)),
         say_(std::move(say)),
         now_(std::move(now)),
-        moments_(keeper.record().usual),
+        reports_(std::move(reports)),
+        moments_(keeper.record().usual, std::move(set)),
         began_(now_()) {}
 
   // From here on nothing is missed. What is not whole is moved aside first, unless a trainer runs
@@ -64,6 +67,8 @@ class Guard {
   // Takes what has happened; answers after how long to come again though nothing happens.
   std::chrono::milliseconds look();
   int descriptor() const { return changes_.descriptor(); }
+
+  bool is_idle() const { return idle_; }  // Listing::left_alone
 
   // The trainer has ended, and all its processes. `progressed`: it reported steps. True: a start
   // failed on the newest checkpoint, and the one before is there in its place.
@@ -80,6 +85,8 @@ class Guard {
   void capture();
   void say_finished(const Finished& one);
   void say_settled(const Settled& settled);
+  void leave_alone(const std::string& why);
+  bool is_left();
   void complain(const std::string& words);
 
   Keeper& keeper_;
@@ -87,6 +94,7 @@ class Guard {
   ProcessDied process_died_;
   Say say_;
   Now now_;
+  std::function<bool()> reports_;
   Listing listing_;  // when the folders were looked at last
   Moments moments_;
   std::map<std::string, Moments::Time> died_at_;  // files that were closed as somebody died
@@ -96,6 +104,8 @@ class Guard {
   std::set<std::string> touched_;  // since capture() began
   Moments::Time not_before_;       // after what could not be captured
   Moments::Time began_;
+  bool said_behind_ = false;
+  bool idle_ = false;  // Listing::left_alone
   std::string last_complaint_;
 };
 
@@ -106,6 +116,7 @@ struct Options {
   bool again = false;
   std::vector<std::string> copying;  // what copies folders to S3 (copier.hpp); empty: nothing
   std::optional<BestRule> best;      // keeps the best checkpoint, too
+  std::string set;                   // SaidSet
 };
 int run(const Options& options);
 

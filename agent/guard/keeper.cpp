@@ -152,10 +152,29 @@ Result<void> Keeper::begin() {
   if (auto made = make_own_folders(); !made) return made;
   ++record_.run;
   record_.watching = true;
+  record_.left = false;
   // That nothing was there is a moment, too.
   if (record_.generations.empty()) record_.add({.time = std::time(nullptr)}, {}, {});
   record_.patterns = place_.patterns();
   return save();
+}
+
+std::string Keeper::left_alone(const Listing& listing) const {
+  const bool left = record_.left && place_.where().of_all() && !listing.members.empty();
+  return left ? trainer_reports : listing.left_alone;
+}
+
+Result<void> Keeper::leave_alone(bool reports) {
+  const bool known = record_.left || !reports;
+  if (known && (absent_ || record_.generations.empty())) return {};
+  record_.left = record_.left || reports;
+  record_.generations.clear();
+  record_.rows.clear();
+  record_.watching = record_.restoring = false;
+  record_.tried = 0;
+  if (auto saved = save(); !saved) return saved;
+  clear_kept();
+  return {};
 }
 
 std::string Keeper::next_number() { return numbered(++record_.number); }
@@ -202,6 +221,12 @@ Result<Row, Refusal> Keeper::row_of(const Member& member, bool may_be_open) {
   row.mtime_ns = now.mtime_ns;
   row.grows = may_be_open || is_log(member.name) || is_database(file.get());
   if (row.grows) return row;
+  const Row* before = record_.row(member.name);
+  if (before != nullptr && has_only_grown(*before, file.get(), row.bytes)) {
+    row.grows = true;
+    row.sum = sum_of_file(file.get(), row.bytes).value_or("");
+    return row;
+  }
   if (is_being_written(file.get())) return refuse(Why::Busy, member.name);
   const Look look = look_at(file.get(), row.bytes, member.name);
   if (look.shape == Shape::Torn) return refuse(Why::Torn, look.why);
@@ -209,6 +234,42 @@ Result<Row, Refusal> Keeper::row_of(const Member& member, bool may_be_open) {
     return refuse(Why::Torn, "most of it was never written");
   row.kept = keep(file, status, member.name);
   return row;
+}
+
+// Lines were added, and nothing else was changed: a log that its script opens for each.
+bool Keeper::has_only_grown(const Row& before, int file, std::uint64_t bytes) const {
+  constexpr std::uint64_t longest = 16U << 20;  // is read at each change
+  const bool longer = before.bytes > 0 && before.bytes < bytes && bytes <= longest;
+  const auto sum = longer && !before.sum.empty() ? sum_of_file(file, before.bytes)
+                                                 : Result<std::string>(std::string());
+  return sum && !sum->empty() && *sum == before.sum;
+}
+
+// It may be open for writing, and no moment waits for it.
+bool Keeper::is_open_log(const Member& member, const LeaveOut& grows) const {
+  if (!member.link.empty()) return false;
+  if (is_log(member.name) || (grows && grows(member.name))) return true;
+  const Descriptor file = place_.open(member.name, O_RDONLY);
+  return file && is_database(file.get());
+}
+
+bool Keeper::is_steady_log(const std::string& name) const {
+  if (is_log(name)) return true;
+  const Row* row = record_.row(name);
+  if (row == nullptr || !row->grows || row->companion) return false;
+  const Descriptor file = place_.open(name, O_RDONLY);
+  return !row->sum.empty() || (file && is_database(file.get()));
+}
+
+// As the newest generation has it.
+bool Keeper::is_known(const Member& member, const LeaveOut& grows) const {
+  const Row* before = record_.row(member.name);
+  if (before == nullptr || !same(*before, member)) return false;
+  if (!before->grows || is_open_log(member, grows)) return true;
+  if (before->sum.empty()) return false;  // it was open, and is not any more
+  const bool unchanged = before->bytes == member.bytes && before->mtime_ns == member.mtime_ns;
+  const Descriptor file = unchanged ? Descriptor() : place_.open(member.name, O_RDONLY);
+  return unchanged || (file && has_only_grown(*before, file.get(), member.bytes));
 }
 
 // Those that are there, and those that are recorded.
@@ -249,9 +310,9 @@ Result<Capture, Refusal> Keeper::capture(const LeaveOut& leave_out, const LeaveO
   for (const Member& member : listing->members) {
     const Row* before = record_.row(member.name);
     const bool known = before != nullptr && same(*before, member);
-    const bool log = is_log(member.name) || (grows && grows(member.name));
-    const bool skipped = known || log || leave_out(member.name) || !member.link.empty();
-    if (!skipped && member.role == Role::Member && is_written(member.name))
+    const bool skipped = known || leave_out(member.name) || !member.link.empty();
+    if (!skipped && member.role == Role::Member && is_written(member.name) &&
+        !is_open_log(member, grows))
       return refuse(Why::Busy, member.name);
   }
   const std::set<std::string> all = checkpoints(*listing);
@@ -266,11 +327,9 @@ Result<Capture, Refusal> Keeper::capture(const LeaveOut& leave_out, const LeaveO
     return tl::unexpected(std::move(refusal));
   };
   for (const Member& member : listing->members) {
-    const Row* before = record_.row(member.name);
-    const bool log = is_log(member.name) || (grows && grows(member.name));
-    const bool known = before != nullptr && same(*before, member) && (!before->grows || log);
-    if (known || leave_out(member.name)) continue;
-    if (member.role == Role::Companion && before == nullptr && !names_any(member, all)) continue;
+    if (is_known(member, grows) || leave_out(member.name)) continue;
+    const bool is_new = record_.row(member.name) == nullptr;
+    if (member.role == Role::Companion && is_new && !names_any(member, all)) continue;
     const bool says = member.role == Role::Companion || !member.link.empty();
     if (says && names_any(member, not_now)) continue;
     auto row = row_of(member, grows && grows(member.name));
@@ -355,12 +414,47 @@ Result<std::vector<Finished>, Refusal> Keeper::finish(Capture capture) {
   return finished;
 }
 
+// One of an earlier run whose name has larger numbers, and none that is smaller. "": none has.
+std::string Keeper::later_one(const std::string& name) const {
+  const std::string shape = shape_of(name);
+  const auto numbers = numbers_in(name);
+  if (numbers.empty()) return {};
+  const auto less = [](const std::string& one, const std::string& other) {
+    const auto value = [](const std::string& text) {
+      const auto digit = text.find_first_not_of('0');
+      return digit == std::string::npos ? std::string() : text.substr(digit);
+    };
+    const std::string a = value(one), b = value(other);
+    return a.size() != b.size() ? a.size() < b.size() : a < b;
+  };
+  std::vector<std::string> largest;
+  std::string its;
+  for (const Row* row : record_.rows_of(record_.newest_number())) {
+    const Generation* from = record_.find(row->from);
+    const bool earlier = from == nullptr || from->run != record_.run;
+    if (!earlier || row->companion || shape_of(row->name) != shape) continue;
+    const auto its_numbers = numbers_in(row->name);
+    if (largest.empty()) largest = its_numbers;
+    bool larger = its.empty();
+    for (std::size_t i = 0; i < std::min(largest.size(), its_numbers.size()); ++i)
+      if (less(largest[i], its_numbers[i])) largest[i] = its_numbers[i], larger = true;
+    if (larger) its = record_.checkpoint_of(row->name);
+  }
+  bool behind = false;
+  for (std::size_t i = 0; i < std::min(largest.size(), numbers.size()); ++i) {
+    if (less(largest[i], numbers[i])) return {};
+    behind = behind || less(numbers[i], largest[i]);
+  }
+  return behind ? its : std::string();
+}
+
 // Records it, and says which checkpoints are new in it.
 std::vector<Finished> Keeper::enter(Capture capture) {
   struct New {
     std::uint64_t bytes = 0;
     std::int64_t mtime_ns = 0;
     bool progress = false;
+    std::string behind;
   };
   std::map<std::string, New> checkpoints;
   for (const Row& row : capture.rows) {
@@ -370,8 +464,9 @@ std::vector<Finished> Keeper::enter(Capture capture) {
     New& one = checkpoints[record_.checkpoint_of(row.name)];
     one.mtime_ns = std::max(one.mtime_ns, row.mtime_ns);
     // A trainer that starts over after each crash makes none.
-    one.progress =
-        one.progress || before == nullptr || since == nullptr || since->run == record_.run;
+    if (before == nullptr && one.behind.empty()) one.behind = later_one(row.name);
+    const bool first = before == nullptr || since == nullptr || since->run == record_.run;
+    one.progress = one.progress || (first && one.behind.empty());
   }
   std::vector<std::pair<std::int64_t, std::string>> order;
   for (const auto& [name, one] : checkpoints) order.emplace_back(one.mtime_ns, name);
@@ -387,7 +482,7 @@ std::vector<Finished> Keeper::enter(Capture capture) {
     if (folders && !number && checkpoints[name].progress) ++record_.step;
     const std::uint64_t step = number.value_or(record_.step);
     record_.step = std::max(record_.step, step);
-    finished.push_back({name, step, 0, time});
+    finished.push_back({name, step, 0, time, checkpoints[name].behind});
     if (next.name.empty() || step >= next.step) next = {0, step, 0, 0, name, false};
   }
   if (const Generation* newest = record_.newest(); newest != nullptr && next.name.empty()) {

@@ -42,6 +42,8 @@ struct Finished {
   std::uint64_t step = 0;
   std::uint64_t bytes = 0;
   std::int64_t mtime_ns = 0;  // of its newest file
+  // A checkpoint with larger numbers was there when the trainer started: it did not go on from it.
+  std::string behind;
 };
 
 // What a trainer would resume from.
@@ -53,6 +55,8 @@ struct Settled {
   std::vector<Finished> finished;
   bool tried_again = false;  // a start failed on the newest generation: the one before is there
 };
+
+inline constexpr const char* trainer_reports = "its trainer reports its checkpoints";
 
 // What the one who watched knows of a trainer that has ended.
 struct Witness {
@@ -80,10 +84,17 @@ class Keeper {
   // Is this longer than a save of this trainer usually takes to come? Nothing is known: ten
   // minutes.
   bool is_long(std::chrono::steady_clock::duration time) const;
+  // A file of which no write is a checkpoint: a log, or a database that takes care of itself.
+  bool is_steady_log(const std::string& name) const;
   const Record& record() const { return record_; }
 
   // Somebody watches from now on; durable when it returns.
   Result<void> begin();
+  // Why nothing here is ours to keep (Listing::left_alone, Record::left). "": it is.
+  std::string left_alone(const Listing& listing) const;
+  // Nothing is kept any more; `reports`: the trainer reports its checkpoints itself, and its next
+  // run will.
+  Result<void> leave_alone(bool reports);
 
   using LeaveOut = std::function<bool(const std::string&)>;
   // Clones or copies what differs from the newest generation. Nobody may write to it meanwhile: the
@@ -126,6 +137,9 @@ class Keeper {
 
   std::string keep(const Descriptor& file, const struct stat& status, const std::string& name);
   Result<Row, Refusal> row_of(const Member& member, bool may_be_open);
+  bool is_open_log(const Member& member, const LeaveOut& grows) const;
+  bool has_only_grown(const Row& before, int file, std::uint64_t bytes) const;
+  bool is_known(const Member& member, const LeaveOut& grows) const;
   std::set<std::string> checkpoints(const Listing& listing) const;
   bool names_any(const Member& member, const std::set<std::string>& checkpoints) const;
   std::string words_of(const Member& member) const;
@@ -134,6 +148,7 @@ class Keeper {
   Result<void, Refusal> make_durable(Row& row) const;
   Result<void> sync_folders_of(const std::vector<Row>& rows) const;
   std::vector<Finished> enter(Capture capture);
+  std::string later_one(const std::string& name) const;
   void forget_copies();
   void clear_kept() const;
 

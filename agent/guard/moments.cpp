@@ -1,6 +1,9 @@
 #include "agent/guard/moments.hpp"
 
+#include <fnmatch.h>
+
 #include <algorithm>
+#include <sstream>
 
 namespace spotter::guard {
 namespace {
@@ -81,6 +84,44 @@ bool lacks_usual(const std::deque<Shapes>& usual, const std::vector<std::string>
   return lacks(needed_of(usual), there);
 }
 
+SaidSet::SaidSet(const std::string& patterns) {
+  std::istringstream words(patterns);
+  for (std::string word; words >> word;) patterns_.push_back(word);
+}
+
+std::optional<SaidSet::Match> SaidSet::match(const std::string& name) const {
+  const auto fits = [this](const std::string& text) -> std::optional<std::size_t> {
+    for (std::size_t i = 0; i < patterns_.size(); ++i)
+      if (::fnmatch(patterns_[i].c_str(), text.c_str(), FNM_PATHNAME | FNM_PERIOD) == 0) return i;
+    return std::nullopt;
+  };
+  if (const auto one = fits(name)) return Match{*one, {}};
+  constexpr std::string_view step = "{step}";
+  // `step_10/model_10_rank10.pt`: each number by itself, then all that are the same.
+  for (const std::string& number : numbers_in(name)) {
+    std::string all;
+    for (std::size_t at = 0; at < name.size();) {
+      std::size_t end = at;
+      while (end < name.size() && is_digit(name[end])) ++end;
+      const bool same = name.substr(at, end - at) == number;
+      if (same)
+        if (const auto one = fits(name.substr(0, at) + std::string(step) + name.substr(end)))
+          return Match{*one, number};
+      end = std::max(end, at + 1);
+      all += same ? std::string(step) : name.substr(at, end - at);
+      at = end;
+    }
+    if (const auto one = fits(all)) return Match{*one, number};
+  }
+  return std::nullopt;
+}
+
+bool SaidSet::is_countable() const {
+  return std::ranges::all_of(patterns_, [](const std::string& pattern) {
+    return pattern.find_first_of("*?[") == std::string::npos;
+  });
+}
+
 void Moments::wrote(const std::string& name, bool closed, Time now) {
   if (const auto open = open_.find(name); open != open_.end()) {
     if (!closed) return;
@@ -128,6 +169,7 @@ void Moments::removed(const std::string& name, Time now) {
 // Does writing this name begin the next set? What came since the last rest may belong to it, too:
 // that is seen by a later name.
 bool Moments::begins(const std::string& name, Pause pause) const {
+  if (said_.size() != 0) return begins_as_said(name);
   if (current_.contains(name))  // it was finished, and is written again
     return in_burst_ ? !burst_.contains(name)
                      : name == first_ && name.find('/') == std::string::npos;
@@ -157,6 +199,24 @@ bool Moments::begins(const std::string& name, Pause pause) const {
   return !shares || pause >= unknown_yet;
 }
 
+bool Moments::begins_as_said(const std::string& name) const {
+  const auto mine = said_.match(name);
+  if (!mine) return false;
+  if (current_.contains(name)) return has_all_said();
+  return std::ranges::any_of(current_, [&](const auto& one) {
+    const auto other = said_.match(one.first);
+    return other && other->step != mine->step;
+  });
+}
+
+// True also of what has no name that was said.
+bool Moments::has_all_said() const {
+  std::set<std::size_t> there;
+  for (const auto& [name, state] : current_)
+    if (const auto one = said_.match(name); one && state.closed) there.insert(one->pattern);
+  return there.empty() || there.size() == said_.size();
+}
+
 void Moments::begin_set() {
   std::map<std::string, State> next;
   if (in_burst_)
@@ -166,7 +226,7 @@ void Moments::begin_set() {
   if (needed().empty() || has_some(needed(), shapes_of(current_)))
     usual_.push_back(shapes_of(current_));
   if (usual_.size() > remembered) usual_.pop_front();
-  due_ = due_ || (new_ && !in_burst_);
+  due_ = due_ || (new_ && !in_burst_ && has_all_said());
   in_flux_.clear();
   for (auto& [name, sets] : open_) ++sets;
   for (const auto& [name, state] : current_) {
@@ -186,11 +246,15 @@ std::deque<Shapes> Moments::learned() const {
   return {shapes_of(current_)};
 }
 
-bool Moments::is_sure() const { return needed().empty() ? !new_ : is_complete(); }
+bool Moments::is_sure() const {
+  return needed().empty() && said_.size() == 0 ? !new_ : is_complete();
+}
 
 Shapes Moments::needed() const { return needed_of(usual_); }
 
-bool Moments::is_complete() const { return !lacks(needed(), shapes_of(current_)); }
+bool Moments::is_complete() const {
+  return has_all_said() && !lacks(needed(), shapes_of(current_));
+}
 
 bool Moments::is_closed(const std::string& name) const {
   if (const auto at = current_.find(name); at != current_.end()) return at->second.closed;
@@ -220,8 +284,11 @@ std::optional<Pause> Moments::wait(Time now) const {
   const bool open =
       std::ranges::any_of(current_, [](const auto& one) { return !one.second.closed; });
   Pause needed = std::clamp(2 * within_, unknown_yet, incomplete);
-  if (!this->needed().empty())
-    needed = is_complete() && !open ? Pause(0) : std::max(incomplete, needed);
+  const bool known = !this->needed().empty();
+  if (known || said_.size() != 0) {
+    const Pause rest = known || said_.is_countable() ? Pause(0) : unknown_yet;  // how many ranks?
+    needed = is_complete() && !open ? rest : std::max(incomplete, needed);
+  }
   return std::max(Pause(0), std::chrono::ceil<Pause>(last_ + needed - now));
 }
 

@@ -30,13 +30,32 @@ using Shapes = std::map<std::string, std::uint64_t>;
 // them?
 bool lacks_usual(const std::deque<Shapes>& usual, const std::vector<std::string>& names);
 
+// What a person says is written in one save: patterns (fnmatch(3)) of names relative to the
+// directory, separated by spaces, in which `{step}` is the number of the save. Empty: nothing is
+// said.
+class SaidSet {
+ public:
+  explicit SaidSet(const std::string& patterns = {});
+  struct Match {
+    std::size_t pattern = 0;
+    std::string step;  // "": its pattern has none
+  };
+  std::optional<Match> match(const std::string& name) const;  // none: of no set
+  std::size_t size() const { return patterns_.size(); }
+  bool is_countable() const;  // each pattern names one file of a save
+
+ private:
+  std::vector<std::string> patterns_;
+};
+
 class Moments {
  public:
   using Time = std::chrono::steady_clock::time_point;
   using Pause = std::chrono::milliseconds;
 
-  // `usual`: what sets of earlier runs had.
-  explicit Moments(std::deque<Shapes> usual = {}) : usual_(std::move(usual)) {}
+  // `usual`: what sets of earlier runs had. `said`: what each has at least.
+  explicit Moments(std::deque<Shapes> usual = {}, SaidSet said = SaidSet())
+      : usual_(std::move(usual)), said_(std::move(said)) {}
 
   // Something happened to the file; `closed`: its writer is done with it.
   void wrote(const std::string& name, bool closed, Time now);
@@ -69,10 +88,13 @@ class Moments {
 
  private:
   bool begins(const std::string& name, Pause pause) const;
+  bool begins_as_said(const std::string& name) const;
+  bool has_all_said() const;
   void begin_set();
   Shapes needed() const;
 
   std::deque<Shapes> usual_;  // of the last sets, the newest last
+  SaidSet said_;
   struct State {
     bool closed = false;
     Time at{};

@@ -8,7 +8,10 @@
 #include <cerrno>
 #include <sstream>
 
+#include "agent/guard/record.hpp"
 #include "trainer/library/files.hpp"
+#include "trainer/library/manifest.hpp"
+#include "trainer/library/names.hpp"
 
 namespace spotter::guard {
 namespace {
@@ -20,6 +23,17 @@ constexpr std::size_t files_limit = 100'000;  // each costs a look at every star
 constexpr const char* own_directory = ".spotter";
 
 }  // namespace
+
+bool is_of_libspotter(const std::string& name) {
+  const std::string last = last_component(name);
+  if (last == checkpoint::kLockName || last.starts_with(checkpoint::kClaimName)) return true;
+  const auto slash = name.rfind('/');
+  if (slash == std::string::npos || name.substr(slash + 1) != checkpoint::kManifestName)
+    return false;
+  const std::string folder = last_component(name.substr(0, slash));
+  const auto step = step_in(folder);
+  return step && folder == checkpoint::directory_name(*step);
+}
 
 std::vector<std::string> folders_above(const std::string& name) {
   std::vector<std::string> folders;
@@ -73,7 +87,14 @@ const Member* Listing::find(std::string_view name) const {
 
 Result<Listing> Place::list() const {
   Listing listing;
-  if (auto walked = walk("", 0, listing); !walked) return tl::unexpected(walked.error());
+  if (where_.of_all() && where_.directory == ".")
+    return Listing{.folders = {""}, .left_alone = "it is all of the storage"};
+  auto walked = walk("", 0, listing);
+  if (where_.of_all() && listing.members.size() > files_limit) {
+    listing.left_alone = "more than " + std::to_string(files_limit) + " files are there";
+    walked = {};
+  }
+  if (!walked) return tl::unexpected(walked.error());
   std::erase_if(listing.members, [](const Member& each) { return each.role == Role::None; });
   std::ranges::sort(listing.members, {}, &Member::name);
   std::ranges::sort(listing.folders);
@@ -116,6 +137,7 @@ Result<void> Place::walk(const std::string& folder, int depth, Listing& into) co
       const bool matching = where_.folders.empty() || depth > 0 || matches(where_.folders, name);
       if (matching && is_plain(path)) inner.push_back(path);
     } else if (S_ISREG(status->st_mode) || S_ISLNK(status->st_mode)) {
+      if (where_.of_all() && is_of_libspotter(path)) into.left_alone = libspotter_saves;
       Member& member = into.members.emplace_back(Member{found(path, *status)});
       if (S_ISLNK(status->st_mode)) member.link = opened->read_link(name).value_or("");
       const bool unread = S_ISLNK(status->st_mode) && member.link.empty();

@@ -32,8 +32,9 @@ struct Where {
   // All is done with the rights of the trainer's user: nothing of ours is on a share.
   bool as_trainer = false;
   // In the place of `files`: patterns of the names of folders directly below the directory, each of
-  // which is one checkpoint. Neither: all that is there.
+  // which is one checkpoint. Neither: all that is there (Listing::left_alone).
   std::string folders;
+  bool of_all() const { return files.empty() && folders.empty(); }
   // The trainer's log of metrics, relative to the mount; its components may be patterns of glob(7).
   // "": none.
   std::string log;
@@ -66,6 +67,9 @@ struct Listing {
   std::vector<Member> members;       // sorted by name
   std::vector<std::string> folders;  // in which a member may appear; "" first
   std::set<std::string> whole;       // folders of which every file is a member
+  // Why nothing is done here, though no pattern was named: libspotter saves there and takes care of
+  // it, or it is more than a directory of checkpoints. "": it is watched.
+  std::string left_alone;
 
   const Member* find(std::string_view name) const;
 };
@@ -89,7 +93,7 @@ class Place {
   Result<Beneath, std::error_code> parent(const std::string& name) const;
 
   // A directory that is not there has nothing. Fails where a part of it cannot be looked at, and
-  // for more than 100,000 files: an incomplete list is none.
+  // for more than 100,000 files that patterns name: an incomplete list is none.
   Result<Listing> list() const;
   // Of a name that list() did not find yet, or a moment ago.
   Role role(const std::string& name, const Listing& listing) const;
@@ -122,6 +126,10 @@ class Place {
   Where where_;
   Beneath mount_;
 };
+
+// libspotter's lock, or the last file of one of its checkpoints (trainer/library/names.hpp).
+bool is_of_libspotter(const std::string& name);
+inline constexpr const char* libspotter_saves = "libspotter saves there";
 
 // Those that `name` lies in, the inner ones first, without the directory itself.
 std::vector<std::string> folders_above(const std::string& name);

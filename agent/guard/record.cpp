@@ -212,6 +212,7 @@ std::string encode(const Record& record) {
                  {"number", record.number},
                  {"tried", record.tried},
                  {"patterns", record.patterns},
+                 {"left", record.left},
                  {"of_files", record.of_files},
                  {"generations", list_of(record.generations)},
                  {"rows", list_of(record.rows)},
@@ -240,6 +241,7 @@ Result<Record> decode(std::string_view bytes) {
     record.step = object.at("step").get<std::uint64_t>();
     record.number = object.at("number").get<std::uint64_t>();
     record.tried = object.at("tried").get<std::uint64_t>();
+    record.left = object.at("left").get<bool>();
     record.of_files = object.at("of_files").get<bool>();
     record.patterns = object.at("patterns").get<std::string>();
     for (const json& each : object.at("generations"))

@@ -75,6 +75,7 @@ struct Record {
       0;                  // the generation that failed, while the one before is tried in its place
   bool of_files = false;  // patterns name files: each is a checkpoint
   std::string patterns;   // of what was watched last, as job.yaml had it
+  bool left = false;      // without patterns: the trainer reports its checkpoints itself
   friend bool operator==(const Record&, const Record&) = default;
 
   const Generation* newest() const { return generations.empty() ? nullptr : &generations.back(); }

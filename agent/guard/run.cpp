@@ -10,6 +10,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
 #include "agent/guard/best.hpp"
 #include "agent/guard/copier.hpp"
@@ -158,6 +159,11 @@ int run(const Options& options) {
         if (saying.path.empty()) return;
         copier.offer();
         best.offer(saying.name, saying.closed);
+      },
+      &std::chrono::steady_clock::now, SaidSet(options.set),
+      [&run_directory] {
+        const auto run = Beneath::open(run_directory);
+        return run && run->look(supervise::reports_name).has_value();
       });
   const auto say_best = [&options](const std::vector<Best::Word>& words) {
     for (const Best::Word& one : words)
@@ -172,7 +178,10 @@ int run(const Options& options) {
   }
   answer("ready");
   copier.offer();  // what an earlier one did not copy
-  for (;;) {
+  for (bool said = !options.best;;) {
+    if (guard.is_idle() && !std::exchange(said, true))
+      send(options.socket, datagram({.words = "checkpoints.keep_best keeps none of this trainer's: "
+                                              "libspotter does, spotter.open(keep_best=1)"}));
     auto patience = std::min(guard.look(), copier.is_busy() ? while_copying : longest_copy);
     say(copier.look());
     // The trainer's end, and its last checkpoint, wait for no copy.

@@ -45,7 +45,7 @@ Result<Settled> Keeper::settle(bool thorough, const Witness& witness) {
   Settled settled;
   auto listing = place_.list();
   if (!listing) return tl::unexpected(listing.error());
-  if (absent_ && listing->members.empty()) return settled;
+  if (!left_alone(*listing).empty() || (absent_ && listing->members.empty())) return settled;
   if (auto made = make_own_folders(); !made) return tl::unexpected(made.error());
   if (damaged_)
     settled.said.emplace_back(
@@ -418,6 +418,7 @@ Result<Settled> Keeper::prove() const {
   if (absent_ || damaged_) return settled;
   const auto listing = place_.list();
   if (!listing) return tl::unexpected(listing.error());
+  if (!left_alone(*listing).empty()) return settled;
   for (auto at = record_.generations.rbegin(); at != record_.generations.rend(); ++at) {
     bool whole = true;
     for (const Row* row : record_.rows_of(at->number)) {

@@ -183,8 +183,7 @@ struct Host {
     return answer(work::sync(it.mount_point));
   }
   json operator()(const verbs::Verify& it) const {
-    return answer_of(it.files.empty() && it.folders.empty() ? work::verify_checkpoints(it)
-                                                            : work::verify_files(it));
+    return answer_of(work::verify(it));
   }
   json operator()(const verbs::Checkout& it) const {
     const auto done = work::checkout(it);

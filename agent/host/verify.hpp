@@ -20,11 +20,11 @@ struct Verified {
   std::vector<std::string> said;  // what else a person should read
 };
 
-// Of a trainer without libspotter (guard/keeper.hpp): of its files or its folders. What is not
-// whole is moved aside and a file's last finished content put back, unless it is read-only. Here
-// `newest` counts finished files, or is the number in a folder's name; none without a record of
-// them. Kind: "verify-failed".
-Result<Verified> verify_files(const verbs::Verify& request);
+// Of a trainer without libspotter what the guard's record says (guard/keeper.hpp): the directory
+// becomes its newest generation, unless it is read-only. Here `newest` counts finished files, or is
+// the number in a folder's name; none without a record of them. Else, and where libspotter saves,
+// verify_checkpoints(). Kind: "verify-failed".
+Result<Verified> verify(const verbs::Verify& request);
 
 // Reads every byte of the newest checkpoint, and of older ones as long as they are torn. Torn ones
 // are moved aside to `torn-...`, unless it is read-only. A missing directory is one without

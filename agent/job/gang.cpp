@@ -140,7 +140,7 @@ void finish_gang(Reader& reader, const Node& root, Job& job) {
   if (!job.storage.share || job.storage.in_bucket())
     reader.problem(*node, "gang",
                    "needs a home that all its machines reach: storage.folder, nfs, efs or sshfs");
-  if (job.checkpoints.guarded())
+  if (job.checkpoints.has_patterns())
     reader.problem(*node, "gang",
                    "needs checkpoints of libspotter: 'files' and 'folders' are of one machine");
 }

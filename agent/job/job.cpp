@@ -89,15 +89,16 @@ Fields notify_fields(Reader& reader, Notify& notify) {
           {"on", optional, reader.texts(notify.on, notified_event)}};
 }
 
+const Scalar<std::string> column_name{"a column's name", parse_column_name};
+
 Fields checkpoints_fields(Reader& reader, Checkpoints& checkpoints) {
   return {{"directory", optional, reader.scalar(checkpoints.directory, path_below_mount)},
           {"files", optional, reader.scalar(checkpoints.files, file_patterns)},
           {"folders", optional, reader.scalar(checkpoints.folders, folder_patterns)},
+          {"set", optional, reader.scalar(checkpoints.set, set_patterns)},
           {"s3", optional, reader.expanded(checkpoints.s3, checkpoints_prefix)},
-          {"keep_best", optional, objective(reader, checkpoints.keep_best)}};
+          {"keep_best", optional, objective(reader, checkpoints.keep_best, column_name)}};
 }
-
-const Scalar<std::string> column_name{"a column's name", parse_column_name};
 
 Fields metrics_fields(Reader& reader, MetricsLog& log) {
   const auto column = [&](const Node& key, const Node& value, const std::string& path) {
@@ -224,11 +225,6 @@ void check_checkpoints(Reader& reader, const Node& root, const Job& job) {
     reader.problem(*s3, "checkpoints.s3",
                    "is for 'folders', which is not given; libspotter's own checkpoints are copied "
                    "where SPOTTER_CHECKPOINTS_S3 in trainer.env says");
-  const Node* best = checkpoints == nullptr ? nullptr : child(*checkpoints, "keep_best");
-  if (best != nullptr && folders == nullptr && child(*checkpoints, "files") == nullptr)
-    reader.problem(*best, "checkpoints.keep_best",
-                   "is for 'files' or 'folders', none of which is given; libspotter keeps the best "
-                   "of its own checkpoints if asked: spotter.open(keep_best=1)");
   if (folders == nullptr || job.checkpoints.files.empty() || job.checkpoints.folders.empty())
     return;
   reader.problem(*folders, "checkpoints.folders",

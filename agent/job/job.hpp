@@ -108,10 +108,13 @@ struct Trainer {
 struct Checkpoints {
   std::string directory = "checkpoints";  // relative to the mount
   // For a trainer without libspotter, one of: patterns of the names of its files, or of folders
-  // directly in the directory, each of which is one checkpoint. Separated by spaces; empty: none.
+  // directly in the directory, each of which is one checkpoint. Separated by spaces. Both empty:
+  // all that is there, unless libspotter saves there.
   std::string files;
   std::string folders;
-  bool guarded() const { return !files.empty() || !folders.empty(); }
+  bool has_patterns() const { return !files.empty() || !folders.empty(); }
+  // What is written in one save: patterns with `{step}` (guard/moments.hpp). Empty: it is learned.
+  std::string set;
   // To where whole folders are copied, and from where they are fetched; a key with a slash at its
   // end. None: nowhere. For the trainer itself see Job::checkpoints_in_s3().
   std::optional<wire::S3Location> s3;

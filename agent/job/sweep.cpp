@@ -247,12 +247,13 @@ const Scalar<bool> objective_mode{"min or max", parse_mode};
 
 }  // namespace
 
-Reader::Take objective(Reader& reader, std::optional<sweep::Objective>& objective) {
+Reader::Take objective(Reader& reader, std::optional<sweep::Objective>& objective,
+                       const Scalar<std::string>& name) {
   return [&](const Node& node, const std::string& path) {
     std::string metric;
     std::optional<bool> mode;
     reader.map(node, path,
-               {{"metric", required, reader.scalar(metric, objective_metric)},
+               {{"metric", required, reader.scalar(metric, name)},
                 {"mode", optional, reader.scalar(mode, objective_mode)}});
     const bool asks = child(node, "mode") == nullptr;
     if (asks) mode = sweep::largest_is_best(metric);
@@ -313,7 +314,7 @@ Reader::Take sweep(Reader& reader, std::optional<Sweep>& sweep) {
                {{"parameters", optional, parameters(reader, *sweep)},
                 {"grid", optional, grid(reader, *sweep)},
                 {"random", optional, random(reader, *sweep)},
-                {"objective", optional, objective(reader, sweep->objective)},
+                {"objective", optional, objective(reader, sweep->objective, objective_metric)},
                 {"stop", optional, stop(reader, *sweep)},
                 {"batch", optional, batch(reader, *sweep)}});
     const auto lists = std::ranges::count_if(node.keys, [](const Node& key) {

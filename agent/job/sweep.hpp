@@ -15,7 +15,9 @@ namespace spotter::config {
 Reader::Take sweep(Reader& reader, std::optional<Sweep>& sweep);
 
 // {metric: val_loss, mode: min}; without a mode where the metric's name says it.
-Reader::Take objective(Reader& reader, std::optional<sweep::Objective>& objective);
+// `metric`: how it may be called.
+Reader::Take objective(Reader& reader, std::optional<sweep::Objective>& objective,
+                       const Scalar<std::string>& metric);
 
 // Parses a YAML (or JSON) list of maps. Fails for one that is empty or has more than
 // sweep::most_sets.

@@ -79,6 +79,20 @@ Result<std::string> parse_folder_patterns(std::string_view text) {
                  " has a '/' in it; a pattern is of a folder's name, directly in the directory");
 }
 
+Result<std::string> parse_set_patterns(std::string_view text) {
+  std::string rest(text);
+  constexpr std::string_view step = "{step}";
+  bool numbered = false;
+  for (auto at = rest.find(step); at != rest.npos; at = rest.find(step, at)) {
+    rest.replace(at, step.size(), "0");
+    numbered = true;
+  }
+  if (only(text, " ") || has_line_break(text) || !numbered)
+    return failure("expected the names of one save, such as model_{step}.pt optim_{step}.pt");
+  if (rest.find_first_of("{}") == rest.npos) return std::string(text);
+  return failure(in_quotes(text) + " has braces other than those of {step}");
+}
+
 Result<FileSystem> parse_file_system(std::string_view text) {
   return choose<FileSystem>(text, {{"xfs", FileSystem::Xfs}, {"ext4", FileSystem::Ext4}});
 }
@@ -311,6 +325,8 @@ const Scalar<std::string> path_below_mount{"a path below the mount", parse_path_
 const Scalar<std::string> file_patterns{"patterns of file names such as *.h5", parse_file_patterns};
 const Scalar<std::string> folder_patterns{"patterns of folder names such as checkpoint-*",
                                           parse_folder_patterns};
+const Scalar<std::string> set_patterns{
+    "the names of one save, such as model_{step}.pt optim_{step}.pt", parse_set_patterns};
 const Scalar<FileSystem> file_system{"xfs or ext4", parse_file_system};
 const Scalar<std::string> repository{"a git URL or a path", parse_repository};
 const Scalar<std::string> commit_id{"a full commit id", parse_commit_id};

@@ -13,6 +13,7 @@
 #include "agent/aws/aws_access.hpp"
 #include "agent/aws/formats/batch_values.hpp"
 #include "agent/io/clock.hpp"
+#include "agent/io/files.hpp"
 #include "agent/io/log.hpp"
 #include "agent/io/memory.hpp"
 #include "agent/job/job.hpp"
@@ -58,7 +59,7 @@ class Agent {
         notices_(imds_, {}, now, [this](decide::Happening what) { sensed(std::move(what)); }),
         link_(context, {[this](decide::Happening what) { sensed(std::move(what)); },
                         [this](const wire::TrainerMessage& message) { on_message(message); },
-                        job_.checkpoints.guarded(), job_.gang.has_value(),
+                        !job_.checkpoints.has_patterns(), !job_.gang, job_.gang.has_value(),
                         [this](pid_t pid) { return supervise::is_ours(run_directory_, pid); },
                         [this](const wire::GangReport& gang) { observers_.on_gang(gang, now()); }}),
         trainer_end_(
@@ -101,6 +102,10 @@ class Agent {
   }
   void on_message(const wire::TrainerMessage& message) {
     said_finished_ = said_finished_ || message.finished;
+    const bool reports = message.checkpoint && !message.of_guard;
+    if (reports && !std::exchange(reports_, true))
+      (void)io::replace_file(run_directory_ + "/" + supervise::reports_name, "\n",
+                             supervise::private_mode);
     observers_.on_message(message, now());
     early_stop_.on_message(message);
     if (!message.of_guard) metrics_.on_message(message, std::chrono::system_clock::now());
@@ -134,6 +139,7 @@ class Agent {
   asio::steady_timer machines_end_;
   bool waits_for_machines_end_ = false;
   Time machine_waits_until_ = Time::max();
+  bool reports_ = false;  // its checkpoints, itself
   bool said_finished_ = false;
   SessionsEnd end_{.of_worker = !job_.attempt.empty()};
 

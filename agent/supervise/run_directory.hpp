@@ -24,6 +24,9 @@ using io::Descriptor;
 inline constexpr mode_t directory_mode = 0755;
 inline constexpr mode_t private_mode = 0600;
 inline constexpr mode_t shown_mode = 0644;
+// The agent makes this file once the trainer has reported a checkpoint by itself: the guard, where
+// no patterns are named, leaves them to it.
+inline constexpr const char* reports_name = "reports";
 
 class RunDirectory {
  public:

@@ -125,6 +125,8 @@ Result<void> look_at_record(const Home& home, const io::Beneath& folder, Invento
   if (!record) return failure(path + ": " + record.error().message);
   for (WantedCheckpoint& one : of_generation(home, *record))
     if (!one.files.empty()) inventory.checkpoints.push_back(std::move(one));
+  const bool of_all = home.files.empty() && home.folders.empty();
+  if (of_all && inventory.checkpoints.empty()) return {};  // libspotter's job
   record->away.clear();
   record->watching = false;
   const std::string there = guard::encode(*record);
@@ -169,13 +171,14 @@ std::vector<std::string> kept_roots(const Home& home, const io::Beneath& folder)
 
 Result<Inventory> look_over(const Home& home, const io::Beneath& folder, bool whole) {
   Inventory inventory;
-  const bool guarded = !home.files.empty() || !home.folders.empty();
-  const auto looked =
-      guarded ? look_at_record(home, folder, inventory) : look_at_library(home, folder, inventory);
+  const bool of_all = home.files.empty() && home.folders.empty();
+  auto looked = look_at_record(home, folder, inventory);
+  if (looked && of_all && inventory.checkpoints.empty())
+    looked = look_at_library(home, folder, inventory);
   if (!looked) return tl::unexpected(looked.error());
   std::vector<std::string> roots = kept_roots(home, folder);
   // Of a trainer with a format of its own only what it left is known to be whole.
-  if (whole && !guarded && inventory.checkpoints.empty()) roots.push_back(home.checkpoints);
+  if (whole && of_all && inventory.checkpoints.empty()) roots.push_back(home.checkpoints);
   for (const std::string& root : roots)
     if (auto walked = walk(folder, root, inventory.others); !walked)
       return tl::unexpected(walked.error());

@@ -212,7 +212,8 @@ std::optional<CurvePoint> MetricLog::point_of(const std::vector<Cell>& cells) {
   for (const int wanted : {0, 1, 2}) {
     for (const Cell& cell : cells) {
       const std::string name = name_of_column(cell.column, columns_);
-      const int rank = columns_.contains(name) ? 0 : name == cell.column ? 1 : 2;
+      const bool first = columns_.contains(name) || (name == wanted_ && !name.empty());
+      const int rank = first ? 0 : name == cell.column ? 1 : 2;
       const bool fits = is_place(name) || (!name.empty() && metrics < most_metrics);
       if (rank != wanted || !fits) continue;
       if (values.emplace(name, cell.value).second && !is_place(name)) ++metrics;

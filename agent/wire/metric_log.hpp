@@ -36,7 +36,9 @@ std::string name_of_column(std::string_view column, const LogColumns& columns);
 
 class MetricLog {
  public:
-  MetricLog(LogKind kind, LogColumns columns) : kind_(kind), columns_(std::move(columns)) {}
+  // `wanted`: our name of a metric that is taken however many others there are; "": none.
+  MetricLog(LogKind kind, LogColumns columns, std::string wanted = {})
+      : kind_(kind), columns_(std::move(columns)), wanted_(std::move(wanted)) {}
 
   // Without its newline. None: a header, a line that is cut off or longer than a line may be, a row
   // without a step or without any finite number beside it. `time` is 0. Where a row has an epoch
@@ -61,6 +63,7 @@ class MetricLog {
 
   LogKind kind_;
   LogColumns columns_;
+  std::string wanted_;
   char separator_ = ',';
   std::vector<std::string> header_;
   std::string trouble_;

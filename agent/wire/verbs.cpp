@@ -152,6 +152,7 @@ void each_field(Of<Verify> auto& it, const auto& visit) {
   visit("checkpoints", it.checkpoints, required);
   visit("read_only", it.read_only);
   visit("proven", it.proven);
+  visit("watched", it.watched);
   visit("user", it.user);
   visit("files", it.files);
   visit("folders", it.folders);

@@ -206,10 +206,11 @@ struct Verify {
   std::string checkpoints;  // their directory, relative to it
   bool read_only = false;
   std::string user;  // the trainer's, whose they are; empty: as who we are
-  // Patterns of a trainer's own files, or of its folders; both empty: checkpoints of libspotter's.
+  // Patterns of a trainer's own files, or of its folders; both empty: of all that is there.
   std::string files;
   std::string folders;
   bool proven = false;  // the newest one was read a moment ago: size and time of change must do
+  bool watched = true;  // by the guard, unless libspotter saves there
   bool operator==(const Verify&) const = default;
 };
 

@@ -18,8 +18,8 @@ TEST(Checkpoints, AreFoldersWhereTheirNamesAreGiven) {
   EXPECT_EQ(job->checkpoints.directory, "out");
   EXPECT_EQ(job->checkpoints.folders, "checkpoint-*");
   EXPECT_EQ(job->checkpoints.files, "");
-  EXPECT_TRUE(job->checkpoints.guarded());
-  EXPECT_FALSE(parse_job(smallest_and(""), as_root)->checkpoints.guarded());
+  EXPECT_TRUE(job->checkpoints.has_patterns());
+  EXPECT_FALSE(parse_job(smallest_and(""), as_root)->checkpoints.has_patterns());
 }
 
 TEST(Checkpoints, AreNamesAndNotPaths) {
@@ -57,6 +57,18 @@ TEST(Checkpoints, InS3AreFolders) {
             std::string::npos);
 }
 
+TEST(Checkpoints, HaveTheNamesOfOneSaveWhereTheyAreSaid) {
+  const auto job = parse_job(
+      smallest_and("checkpoints: {set: 'model_{step}.pt optim_{step}_rank*.pt'}"), as_root);
+  ASSERT_TRUE(job) << describe(job.error(), "job.yaml");
+  EXPECT_EQ(job->checkpoints.set, "model_{step}.pt optim_{step}_rank*.pt");
+  EXPECT_FALSE(job->checkpoints.has_patterns());
+  for (const char* wrong : {"' '", "'*.pt'", "'model_{epoch}.pt'", "'model_{step}_{rank}.pt'"})
+    EXPECT_NE(problem_of("checkpoints: {set: " + std::string(wrong) + "}").find("checkpoints.set"),
+              std::string::npos)
+        << wrong;
+}
+
 TEST(Checkpoints, KeepTheBestByAMetric) {
   const auto job = parse_job(
       smallest_and("checkpoints: {files: '*.h5', keep_best: {metric: val_loss}}"), as_root);
@@ -64,9 +76,7 @@ TEST(Checkpoints, KeepTheBestByAMetric) {
   ASSERT_TRUE(job->checkpoints.keep_best);
   EXPECT_EQ(job->checkpoints.keep_best->metric, "val_loss");
   EXPECT_FALSE(job->checkpoints.keep_best->largest_is_best);
-  EXPECT_NE(problem_of("checkpoints: {keep_best: {metric: val_loss}}")
-                .find("checkpoints.keep_best: is for 'files' or 'folders', none of which is given"),
-            std::string::npos);
+  EXPECT_TRUE(parse_job(smallest_and("checkpoints: {keep_best: {metric: val_loss}}"), as_root));
   EXPECT_NE(problem_of("checkpoints: {files: '*.h5', keep_best: {metric: top5}}")
                 .find("is the smallest or the largest top5 best?"),
             std::string::npos);

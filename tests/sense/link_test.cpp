@@ -27,8 +27,11 @@ class TheLink : public testing::Test {
 
   Link::Receiver receiver() {
     return {[this](decide::Happening what) { happenings_.push_back(std::move(what)); },
-            [this](const wire::TrainerMessage& message) { messages_.push_back(message); }, false,
-            true, [this](pid_t sender) { return sender == guard_; }};
+            [this](const wire::TrainerMessage& message) { messages_.push_back(message); },
+            true,
+            false,
+            true,
+            [this](pid_t sender) { return sender == guard_; }};
   }
   void send(const std::string& text) {
     const int sender = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -157,7 +160,8 @@ TEST_F(TheLink, TakesCheckpointsFromTheGuardAloneWhereThereIsOne) {
   for (const bool guarded : {true, false}) {
     happenings_.clear();
     Link::Receiver taker = receiver();
-    taker.guarded = guarded;
+    taker.of_trainer = !guarded;
+    taker.of_guard = guarded;
     Link link(context_, taker);
     ASSERT_FALSE(link.open(path_, "root"));
     send(made + "1000");
@@ -170,10 +174,24 @@ TEST_F(TheLink, TakesCheckpointsFromTheGuardAloneWhereThereIsOne) {
   }
 }
 
+TEST_F(TheLink, TakesTheGuardsCheckpointsUntilTheTrainerReportsItsOwn) {
+  const std::string made = "X_SPOTTER_CHECKPOINT=/m/a.h5\nX_SPOTTER_CHECKPOINT_STEP=";
+  Link::Receiver taker = receiver();
+  taker.of_trainer = taker.of_guard = true;
+  Link link(context_, taker);
+  ASSERT_FALSE(link.open(path_, "root"));
+  for (const char* step : {"1", "2"}) send("X_SPOTTER_GUARD=1\n" + made + step);
+  send(made + "1000");
+  send("X_SPOTTER_GUARD=1\n" + made + "3");
+  link.drain();
+  ASSERT_EQ(happenings_.size(), 3U);
+  EXPECT_EQ(std::get<decide::CheckpointMade>(happenings_[2]).step, 1000);
+}
+
 TEST_F(TheLink, BelievesNobodyButTheGuardInItsName) {
   guard_ = 1;
   Link::Receiver taker = receiver();
-  taker.guarded = true;
+  taker.of_trainer = false;
   Link link(context_, taker);
   ASSERT_FALSE(link.open(path_, "root"));
   testing::internal::CaptureStdout();

@@ -125,6 +125,23 @@ TEST(MetricLog, TakesSixteenNamesOfMetricsThoseOfJobYamlFirst) {
   EXPECT_EQ(points[0].metrics.at("m14"), 14);
 }
 
+// YOLO's results.csv has it in the nineteenth column, with parentheses.
+TEST(MetricLog, TakesTheWantedNameWhereverItsColumnIs) {
+  std::string header = "epoch", row = "1";
+  for (int i = 0; i < 20; ++i) {
+    header += ",m" + std::to_string(i);
+    row += "," + std::to_string(i);
+  }
+  header += ",metrics/mAP50-95(B)";
+  row += ",0.75";
+  const std::string wanted = name_of_column("metrics/mAP50-95(B)", {});
+  MetricLog log(LogKind::Csv, {}, wanted);
+  const auto points = points_of(log, {header, row});
+  ASSERT_EQ(points.size(), 1U);
+  EXPECT_EQ(metric_of(points[0], wanted), 0.75);
+  EXPECT_EQ(points[0].metrics.size(), most_metrics);
+}
+
 TEST(MetricLog, SaysWhyNothingIsRead) {
   MetricLog csv(LogKind::Csv, {});
   points_of(csv, {"batch,loss", "1,0.5"});

@@ -16,6 +16,9 @@ inline constexpr std::string_view kTorn = "torn-";       // set aside; a prefix 
 
 inline constexpr std::string_view kPrefix = "step-";
 
+inline constexpr const char* kLockName = ".writer";  // the writer's (writer_lock.hpp)
+inline constexpr std::string_view kClaimName = ".writer-of-gang";
+
 // "step-000000001234"
 std::string directory_name(std::uint64_t step);
 

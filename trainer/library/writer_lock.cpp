@@ -34,8 +34,6 @@ tl::unexpected<Error> taken(const std::filesystem::path& directory, const std::s
                  "). Two would destroy one another's history: stop it, or give another directory.");
 }
 
-constexpr const char* kLockName = ".writer";
-constexpr std::string_view kClaim = ".writer-of-gang";
 
 // 0: this process has the lock; else errno.
 int try_lock(int file, struct flock& range) {
@@ -64,7 +62,7 @@ Result<std::vector<std::filesystem::path>> claims_beside(const std::filesystem::
   if (!names) return tl::unexpected(names.error());
   std::vector<std::filesystem::path> others;
   for (const auto& name : *names)
-    if (name.starts_with(kClaim) && name != own.filename())
+    if (name.starts_with(kClaimName) && name != own.filename())
       others.push_back(own.parent_path() / name);
   return others;
 }
@@ -118,7 +116,7 @@ Result<WriterLock> WriterLock::take(const std::filesystem::path& directory) {
   std::filesystem::path claim;
   if (const std::string member = environment("SPOTTER_GANG_MEMBER"); !member.empty()) {
     const std::string unique = unique_words();
-    claim = directory / (std::string(kClaim) + "-" + unique);
+    claim = directory / (std::string(kClaimName) + "-" + unique);
     if (auto made = make_claim(claim, member + " " + unique + "\n", file.get()); !made)
       return tl::unexpected(made.error());
     // What the one before has written, and wakes to rename, is not there any more.
@@ -132,7 +130,7 @@ Result<void> WriterLock::still_held() const {
   if (claim_.empty()) return {};
   const auto directory = claim_.parent_path();
   // The plain name is that of an older version's claim, which removes no other.
-  const std::string older = member_of(directory / kClaim);
+  const std::string older = member_of(directory / kClaimName);
   if (older.empty() && !member_of(claim_).empty()) return {};
   std::string who = older;
   const auto others = claims_beside(claim_);

@@ -232,15 +232,13 @@ Local::Answer Local::sync(Duration limit) {
 
 Local::Answer Local::verify(decide::VerifyCheckpoints effect, Duration limit) {
   const bool proven = effect.proven_step >= 0;
-  // Of libspotter's nothing but the reading is left, as none is torn.
-  if (proven && !job_.checkpoints.guarded())
-    co_return decide::CheckpointsVerified{effect.proven_step, 0};
   verbs::Verify verb{.mount_point = job_.home(),
                      .checkpoints = job_.checkpoints.directory,
                      .read_only = effect.read_only,
                      .files = job_.checkpoints.files,
                      .folders = job_.checkpoints.folders,
-                     .proven = proven};
+                     .proven = proven,
+                     .watched = !job_.gang};
   if (verb.files.empty() && !job_.storage.share) verb.user = job_.trainer.user;
   verbs::Request wanted = in_home(std::move(verb));
   auto running = run(std::move(wanted), limit);
@@ -248,6 +246,7 @@ Local::Answer Local::verify(decide::VerifyCheckpoints effect, Duration limit) {
   if (work.failed) co_return *work.failed;
   decide::CheckpointsVerified seen;
   const json newest = work.answer.value("newest", json());
+  if (proven) seen.newest = effect.proven_step;
   if (newest.is_number_integer()) seen.newest = newest.get<std::int64_t>();
   const json torn = work.answer.value("torn", json::array());
   seen.torn = static_cast<std::uint32_t>(torn.size());

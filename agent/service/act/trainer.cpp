@@ -20,6 +20,7 @@
 #include "agent/supervise/spec.hpp"
 #include "agent/supervise/supervisor.hpp"
 #include "agent/systemd/settings.hpp"
+#include "agent/wire/metric_log.hpp"
 
 namespace spotter::act {
 namespace {
@@ -254,13 +255,13 @@ std::vector<std::string> Trainer::in_unit() const {
 // The guard's command line.
 std::vector<std::string> Trainer::guard() const {
   const config::Checkpoints& kept = job_.checkpoints;
-  if (!kept.guarded()) return {};
-  const bool folders = kept.files.empty();
+  if (job_.gang) return {};  // libspotter's own checkpoints
   std::vector<std::string> words = {
       paths_.program, "guard",        "--mount",  job_.home(),
       "--directory",  kept.directory, "--socket", paths_.run_directory + "/trainer.sock"};
-  words.push_back(folders ? "--folders" : "--files");
-  words.push_back(folders ? kept.folders : kept.files);
+  if (!kept.files.empty()) words.insert(words.end(), {"--files", kept.files});
+  if (!kept.folders.empty()) words.insert(words.end(), {"--folders", kept.folders});
+  if (!kept.set.empty()) words.insert(words.end(), {"--set", kept.set});
   if (job_.metrics) words.insert(words.end(), {"--log", job_.metrics->file()});
   if (is_on_share()) words.insert(words.end(), {"--as", job_.trainer.user});
   if (kept.keep_best) {
@@ -280,6 +281,8 @@ std::vector<std::string> Trainer::follower() const {
                                     "--socket=" + paths_.run_directory + "/trainer.sock",
                                     (log.csv.empty() ? "--json-lines=" : "--csv=") + log.file()};
   for (const auto& [ours, its] : log.columns) words.push_back("--column=" + ours + "=" + its);
+  if (const auto& best = job_.checkpoints.keep_best)
+    words.push_back("--wanted=" + wire::name_of_column(best->metric, {}));
   return words;
 }
 

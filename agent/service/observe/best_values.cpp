@@ -7,6 +7,7 @@
 #include "agent/io/files.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/wire/curve.hpp"
+#include "agent/wire/metric_log.hpp"
 
 namespace spotter {
 namespace {
@@ -21,6 +22,7 @@ BestValues::BestValues(asio::io_context& context, const config::Job& job, std::s
     : path_(std::move(run_directory) + "/" + supervise::values_name), next_(context) {
   if (!job.checkpoints.keep_best) return;
   metric_ = job.checkpoints.keep_best->metric;
+  as_in_log_ = wire::name_of_column(*metric_, {});
   const auto text = io::read_file(path_, limit);
   const auto before = text ? supervise::parse_values(*text) : failure("none");
   if (before) values_ = *before;
@@ -30,8 +32,9 @@ void BestValues::on_message(const wire::TrainerMessage& message,
                             std::chrono::system_clock::time_point now) {
   if (!metric_ || !message.progress) return;
   const wire::Progress& said = *message.progress;
-  const auto value =
-      wire::metric_of({said.step, said.epoch, said.loss, said.accuracy, 0, said.metrics}, *metric_);
+  const wire::CurvePoint point{said.step, said.epoch, said.loss, said.accuracy, 0, said.metrics};
+  auto value = wire::metric_of(point, *metric_);
+  if (!value) value = wire::metric_of(point, as_in_log_);
   if (!value || !std::isfinite(*value)) return;
   values_.add({std::chrono::duration<double>(now.time_since_epoch()).count(), said.step, *value});
   unwritten_ = true;

@@ -24,6 +24,7 @@ class BestValues {
   void write();
 
   std::optional<std::string> metric_;
+  std::string as_in_log_;  // what its column is called with us
   std::string path_;
   supervise::ReportedValues values_;
   asio::steady_timer next_;  // runs: what came since the last write is written when it expires

@@ -178,7 +178,9 @@ void Link::deliver(const wire::TrainerMessage& message) {
     receiver_.deliver(decide::TrainerProgressed{static_cast<std::int64_t>(message.progress->step),
                                                 message.of_log});
   }
-  if (message.checkpoint && message.of_guard == receiver_.guarded) {
+  reports_ = reports_ || (message.checkpoint && !message.of_guard && receiver_.of_trainer);
+  const bool counts = message.of_guard ? receiver_.of_guard && !reports_ : receiver_.of_trainer;
+  if (message.checkpoint && counts) {
     const std::chrono::duration<double> stall(message.checkpoint->seconds.value_or(0));
     receiver_.deliver(decide::CheckpointMade{static_cast<std::int64_t>(message.checkpoint->step),
                                              std::chrono::round<Duration>(stall)});

@@ -31,9 +31,10 @@ class Link {
   struct Receiver {
     std::function<void(decide::Happening)> deliver;
     std::function<void(const wire::TrainerMessage&)> observe;  // all messages, for the status
-    // The guard watches the trainer's files: only these count as checkpoints. Counting the
-    // trainer's own as well, with other steps, would spoil both.
-    bool guarded = false;
+    // Whose checkpoints count. Counting both of one trainer, with other steps, would spoil both:
+    // where both may report, the trainer's word ends the guard's.
+    bool of_trainer = true;
+    bool of_guard = true;
     bool in_gang = false;  // else what is reported of one is nothing
     // Is that process the guard, which alone may send X_SPOTTER_GUARD?
     std::function<bool(pid_t)> is_guard = [](pid_t) { return false; };
@@ -83,6 +84,7 @@ class Link {
     Allowance words, events, gang;
   } of_trainer_, of_guard_;
   int taken_ = 0;  // datagrams since the last rest
+  bool reports_ = false;  // the trainer, its checkpoints
   bool said_refused_ = false, said_limited_ = false;
   std::array<char, wire::longest_datagram + 1> buffer_{};
 };

@@ -21,6 +21,7 @@ int follow_log(int argc, char** argv) {
   which->add_option("--json-lines", json_lines, "the same");
   which->require_option(1);
   app.add_option("--column", columns, "OURS=ITS; may be repeated")->allow_extra_args(false);
+  app.add_option("--wanted", options.wanted, "our name of a metric that is taken in any case");
   app.add_option("--socket", options.socket, "the agent's, for datagrams")->required();
   app.add_option("--missing-after", missing_after, "milliseconds until a missing file is reported");
   app.add_flag("--again", options.again, "the trainer runs already");

@@ -20,10 +20,11 @@ int guard(int argc, char** argv) {
   bool smallest = false;
   app.add_option("--mount", mount, "the storage's mount point")->required();
   app.add_option("--directory", options.where.directory, "relative to it")->required();
-  auto* which = app.add_option_group("which", "one of the two");
+  auto* which = app.add_option_group("which", "one of the two; neither: all that is there");
   which->add_option("--files", options.where.files, "patterns of names");
   which->add_option("--folders", options.where.folders, "of folders that are one checkpoint each");
-  which->require_option(1);
+  which->require_option(0, 1);
+  app.add_option("--set", options.set, "patterns of the names of one save, with {step}");
   app.add_option("--log", options.where.log, "of metrics, durable before a checkpoint is recorded");
   app.add_option("--socket", options.socket, "the agent's, for datagrams")->required();
   app.add_option("--as", as, "the user who does it: on a share the trainer's");

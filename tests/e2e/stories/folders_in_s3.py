@@ -90,8 +90,10 @@ class FoldersInS3(shares.ShareLife):
         first = self.launch(self.job(trainer=self.command(5), **self.kept), zones=self.world.zones)
         self.wait_console(first, r"checkpoint-\d+ is copied to S3")
         wait("the fleet to be cancelled", self.fleet_is_cancelled)
-        copied = self.in_s3()  # the newest, and the one that was copied before it
-        self.assertEqual((max(copied), len(copied)), (5, 2), copied)
+        # The newest, and the one that was copied before it, if there was time for one.
+        copied = self.in_s3()
+        self.assertEqual(max(copied), 5, copied)
+        self.assertLessEqual(len(copied), 2, copied)
         self.assertNotRegex(self.world.console(first), "not copied to S3")
 
 
