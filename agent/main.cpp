@@ -8,6 +8,7 @@
 #include "agent/host/host.hpp"
 #include "agent/io/log.hpp"
 #include "agent/service/agent.hpp"
+#include "agent/tools/checkpoints/checkpoints.hpp"
 #include "agent/tools/command_table.hpp"
 #include "agent/tools/doctor/doctor.hpp"
 #include "agent/tools/explain.hpp"
@@ -62,6 +63,7 @@ int main(int argc, char** argv) {
   spotter::command::add_list(app, status);
   spotter::command::add_status(app, status);
   spotter::command::add_report(app, status);
+  spotter::command::add_checkpoints(app, status);
   spotter::command::add_explain(app, status);
   // Those that the shell's completion and the build of the manual ask.
   if (own == "complete") {

@@ -20,7 +20,6 @@
 namespace spotter::guard {
 namespace {
 
-constexpr std::size_t record_limit = 64U << 20;
 constexpr const char* sqlite_beside[] = {"-journal", "-wal", "-shm"};
 
 tl::unexpected<Refusal> refuse(Refusal::Why why, std::string words = {}) {

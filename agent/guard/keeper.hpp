@@ -26,6 +26,7 @@ inline constexpr std::size_t kept_generations = 3;  // two, where room is short
 inline constexpr std::size_t away_limit = 8;
 inline constexpr std::int64_t away_seconds = 24 * 3600;
 inline constexpr const char* record_name = "checkpoints.json";
+inline constexpr std::size_t record_limit = 64U << 20;
 inline constexpr const char* kept_directory = "kept";
 inline constexpr const char* torn_directory = "torn";
 
@@ -119,6 +120,24 @@ class Keeper {
   // of a bad copy, one with the same size and time and another sum is.
   Result<Settled> prove() const;
 
+  // For a person, while nobody watches (lock.hpp).
+  //
+  // The directory becomes this generation, whole: the next one is as it was. What is there and
+  // differs is put away; a log stays. Fails before anything is changed where there is no such
+  // generation, a content of it has no copy that its sum fits, or somebody writes to a file. Broken
+  // off, it goes on at the next settle().
+  Result<Settled> go_back(std::uint64_t generation);
+  // What was put away below this number is in the directory again; the next start takes it up as it
+  // takes what a person brings. Fails before anything is moved where something is in the way.
+  Result<Settled> bring_back(std::uint64_t number);
+  // Fails where a name of it is in no generation, unless `even_the_last`.
+  Result<void> remove_away(std::uint64_t number, bool even_the_last);
+
+  // Of what was put away the oldest first; not the newest, and none of the last hour before `now`,
+  // in seconds since 1970. A day's are kept, where there is room for two checkpoints more. Says
+  // what goes early for want of room, and what a person can remove where that does not suffice.
+  void forget_away(std::int64_t now, std::vector<std::string>& said);
+
  private:
   explicit Keeper(Place place) : place_(std::move(place)) {
     record_.of_files = !place_.where().files.empty();
@@ -168,8 +187,10 @@ class Keeper {
   std::uint64_t before(std::uint64_t generation) const;
   bool is_restorable(const Listing& listing, std::uint64_t generation) const;
   Result<void> set_unnamed_aside();
-  // As of `now`, seconds since 1970. Says what goes early, for want of room.
-  void forget_away(std::int64_t now, std::vector<std::string>& said);
+  Result<bool> has_copy(const Row& row) const;
+  Result<std::vector<Difference>> unlike(const Listing& listing, std::uint64_t generation) const;
+  Result<std::vector<std::string>> weigh_return(const std::vector<Difference>& found,
+                                                std::uint64_t generation) const;
   tl::unexpected<Error> wrong(const std::string& what, const std::string& name,
                               const std::error_code& error) const;
 
@@ -177,6 +198,7 @@ class Keeper {
   Record record_;
   bool absent_ = true;
   bool damaged_ = false;
+  std::uint64_t spared_ = 0;  // put away below this number, and asked for
 };
 
 }  // namespace spotter::guard

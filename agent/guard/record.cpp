@@ -1,6 +1,7 @@
 #include "agent/guard/record.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -170,7 +171,6 @@ void Record::go_to(std::uint64_t generation) {
   std::vector<std::string> gone;
   for (const Row* row : rows_of(newest_number()))
     if (!names.contains(row->name)) gone.push_back(row->name);
-  generations.back().failed = true;
   Generation next = *wanted;
   next.failed = false;
   add(std::move(next), std::move(back), gone);
@@ -195,6 +195,27 @@ std::optional<std::uint64_t> step_in(const std::string& name) {
 std::string numbered(std::uint64_t number) {
   const std::string text = std::to_string(number);
   return std::string(text.size() < 6 ? 6 - text.size() : 0, '0') + text;
+}
+
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr std::size_t shown = 3;
+  std::string text;
+  for (std::size_t i = 0; i < names.size() && i < shown; ++i)
+    text += (i == 0 ? "" : ", ") + names[i];
+  return names.size() > shown ? text + " and " + std::to_string(names.size() - shown) + " more"
+                              : text;
+}
+
+std::string bytes_text(std::uint64_t bytes) {
+  constexpr double thousand = 1000;
+  constexpr const char* units[] = {"kB", "MB", "GB", "TB"};
+  if (bytes < 1000) return std::to_string(bytes) + " B";
+  double value = static_cast<double>(bytes) / thousand;
+  std::size_t unit = 0;
+  for (; value >= thousand && unit + 1 < std::size(units); ++unit) value /= thousand;
+  char text[40];
+  std::snprintf(text, sizeof text, value < 10 ? "%.1f %s" : "%.0f %s", value, units[unit]);
+  return text;
 }
 
 std::string sum_of_parts(const std::vector<Part>& parts) {

@@ -112,6 +112,11 @@ std::optional<std::uint64_t> step_in(const std::string& name);
 // As copies are named, and what is put away: 000042.
 std::string numbered(std::uint64_t number);
 
+// The first of them, and how many there are more.
+std::string some_of(const std::vector<std::string>& names);
+
+std::string bytes_text(std::uint64_t bytes);  // 512 B, 4.1 kB, 1.3 GB
+
 std::string sum_of_parts(const std::vector<Part>& parts);  // of names, lengths and sums
 
 std::string encode(const Record& record);

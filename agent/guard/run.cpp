@@ -15,6 +15,8 @@
 #include "agent/guard/best.hpp"
 #include "agent/guard/copier.hpp"
 #include "agent/guard/guard.hpp"
+#include "agent/guard/inventory.hpp"
+#include "agent/guard/lock.hpp"
 #include "agent/supervise/processes.hpp"
 #include "agent/supervise/run_directory.hpp"
 
@@ -27,7 +29,8 @@ constexpr int milliseconds_between_looks = 50;
 constexpr milliseconds while_copying(500);
 // At the trainer's end, for the last copy: less than the supervisor waits for us.
 constexpr milliseconds longest_copy(45'000);
-constexpr milliseconds spared(1000);  // of what a notice leaves
+constexpr milliseconds spared(1000);          // of what a notice leaves
+constexpr milliseconds for_a_person(60'000);  // whose command puts a generation back
 
 // The supervisor's other children and theirs: the trainer's processes.
 class Family {
@@ -62,6 +65,13 @@ std::string datagram(const Saying& saying) {
             "\nX_SPOTTER_CHECKPOINT_BYTES=" + std::to_string(saying.bytes);
   }
   return text.substr(0, longest);
+}
+
+// What is put away, for `spotter status`; "": nothing is.
+std::string datagram(const Keeper& keeper) {
+  constexpr std::size_t longest = 1000;
+  const std::string words = away_text(keeper.record().away, keeper.place().where().mount);
+  return "X_SPOTTER_GUARD=1\nX_SPOTTER_PUT_AWAY=" + words.substr(0, longest);
 }
 
 // Nobody listens while no agent runs: what was finished stands in the record all the same.
@@ -141,7 +151,9 @@ Instruction read_instruction() {
 
 int run(const Options& options) {
   std::signal(SIGPIPE, SIG_IGN);
-  auto keeper = Keeper::open(options.where);
+  const auto place = Place::open(options.where);
+  const auto lock = place ? lock_as_guard(*place, for_a_person) : tl::unexpected(place.error());
+  auto keeper = lock ? Keeper::open(options.where) : tl::unexpected(lock.error());
   if (!keeper) {
     answer(keeper.error().message);
     return 1;
@@ -154,9 +166,10 @@ int run(const Options& options) {
       *keeper, options.best, [&run_directory] { return reported_values(run_directory); }, began);
   Guard guard(
       *keeper, [&family] { return family.process_died(); },
-      [&options, &copier, &best](const Saying& saying) {
+      [&options, &keeper, &copier, &best](const Saying& saying) {
         send(options.socket, datagram(saying));
         if (saying.path.empty()) return;
+        send(options.socket, datagram(*keeper));  // an agent may have begun meanwhile
         copier.offer();
         best.offer(saying.name, saying.closed);
       },
@@ -176,6 +189,7 @@ int run(const Options& options) {
     answer(begun.error().message);
     return 1;
   }
+  send(options.socket, datagram(*keeper));
   answer("ready");
   copier.offer();  // what an earlier one did not copy
   for (bool said = !options.best;;) {
@@ -198,6 +212,7 @@ int run(const Options& options) {
     if (gone) return 1;
     const bool voluntarily = how == End::Finished || how == End::Stopped;
     if (guard.end(how, reported_since(run_directory, began))) answer("doubted");
+    send(options.socket, datagram(*keeper));
     // A trainer that failed starts again: nothing waits for S3 then.
     const auto end = Best::Clock::now() + time_for_the_last_copy(options.socket);
     const auto left = [&end] {

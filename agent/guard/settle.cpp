@@ -23,15 +23,6 @@ using What = Difference::What;
 constexpr const char* beside_name = "putting-back";
 constexpr std::int64_t spared_seconds = 3600;  // for a person to notice
 
-std::string list_of(const std::vector<std::string>& names) {
-  constexpr std::size_t shown = 3;
-  std::string text;
-  for (std::size_t i = 0; i < names.size() && i < shown; ++i)
-    text += (i == 0 ? "" : ", ") + names[i];
-  return names.size() > shown ? text + " and " + std::to_string(names.size() - shown) + " more"
-                              : text;
-}
-
 std::vector<std::string> new_names(const std::vector<Difference>& differences) {
   std::vector<std::string> names;
   for (const Difference& one : differences)
@@ -201,17 +192,22 @@ Result<void> Keeper::put_away(const std::vector<std::string>& names, const std::
   do {
     ++record_.number;
   } while (torn->look(numbered(record_.number)));  // it was given before something failed
+  // Recorded before it is moved: whatever happens then, it is named.
+  Away away{record_.number, std::time(nullptr), 0, names, why};
+  for (const std::string& name : names) {
+    const auto parent = place_.parent(name);
+    if (const auto status =
+            parent ? parent->look(last_component(name)) : tl::unexpected(parent.error()))
+      away.bytes += static_cast<std::uint64_t>(status->st_size);
+  }
+  record_.away.push_back(std::move(away));
   record_.restoring = true;
   if (auto saved = save(); !saved) return saved;
-  Away away{record_.number, std::time(nullptr), 0, names, why};
-  const auto below = torn->make_folder(numbered(away.number), 0755);
+  const auto below = torn->make_folder(numbered(record_.number), 0755);
   if (!below) return wrong("cannot make", torn_directory, below.error());
   for (const std::string& name : names) {
     const auto parent = place_.parent(name);
-    const auto status =
-        parent ? parent->look(last_component(name)) : tl::unexpected(parent.error());
-    if (!status) continue;  // gone meanwhile
-    away.bytes += static_cast<std::uint64_t>(status->st_size);
+    if (!parent || !parent->look(last_component(name))) continue;  // gone meanwhile
     const auto above = make_above(*below, name);
     const auto moved = above ? parent->rename(last_component(name), *above, last_component(name))
                              : tl::unexpected(above.error());
@@ -219,10 +215,10 @@ Result<void> Keeper::put_away(const std::vector<std::string>& names, const std::
       return failure("cannot put away " + place_.shown(name) + ": " + moved.error().message());
   }
   remove_empty_folders(names);
-  settled.torn.push_back(place_.where().directory + ", " + list_of(names) + ": " + why +
-                         "; moved to " + below->path().string());
-  record_.away.push_back(std::move(away));
-  return save();
+  settled.torn.push_back(place_.where().directory + ", " + some_of(names) + ": " + why +
+                         "; moved to " + below->path().string() + " (" +
+                         bytes_text(record_.away.back().bytes) + ")");
+  return {};
 }
 
 // With those above them. They were left by what was put away, or by a lost machine: a script that
@@ -253,7 +249,7 @@ Result<void> Keeper::put_back(const std::vector<std::string>& taken, Settled& se
     if (*back) names.push_back(one.name);
   }
   if (!names.empty())
-    settled.said.push_back(place_.where().directory + ": " + list_of(names) +
+    settled.said.push_back(place_.where().directory + ": " + some_of(names) +
                            (names.size() == 1 ? " is" : " are") +
                            " put back, as of the newest moment at which all was whole");
   return {};
@@ -271,6 +267,17 @@ Result<Descriptor> Keeper::copy_of(const Row& row) const {
                  copy.error().message());
 }
 
+// A copy that its length and sum fit; of a link that is the row.
+Result<bool> Keeper::has_copy(const Row& row) const {
+  if (!row.link.empty()) return true;
+  const auto copy = copy_of(row);
+  if (!copy) return tl::unexpected(copy.error());
+  struct stat status {};
+  if (!*copy || ::fstat(copy->get(), &status) != 0) return false;
+  const auto sum = sum_of_file(copy->get(), row.bytes);
+  return static_cast<std::uint64_t>(status.st_size) == row.bytes && sum && *sum == row.sum;
+}
+
 // False: there is no copy. Fails where one is there that cannot be read, or put back.
 Result<bool> Keeper::restore(Row& row) {
   const std::string shown = place_.shown(row.name);
@@ -285,15 +292,12 @@ Result<bool> Keeper::restore(Row& row) {
     return true;
   }
   const auto own = place_.own();
+  const auto good = has_copy(row);
+  if (!good || !*good) return good;
   const auto copy = copy_of(row);
-  if (!copy) return tl::unexpected(copy.error());
-  if (!*copy) return false;
   struct stat status {};
-  if (!own || ::fstat(copy->get(), &status) != 0)
+  if (!own || !copy || !*copy || ::fstat(copy->get(), &status) != 0)
     return failure("cannot read the copy of " + shown);
-  const auto sum = sum_of_file(copy->get(), row.bytes);
-  if (static_cast<std::uint64_t>(status.st_size) != row.bytes || !sum || *sum != row.sum)
-    return false;
   const auto parent = above(&status);
   if (!parent) return failure("cannot put back " + shown + ": " + parent.error().message());
   const auto copied = copy_file(copy->get(), status, *own, beside_name);
@@ -331,6 +335,7 @@ Result<void> Keeper::try_another(const Witness& witness, Settled& settled) {
   const std::string words =
       second ? "the start on the checkpoint before it failed, too: it is there again"
              : "a start on it failed before any progress: the one before is tried";
+  record_.generations.back().failed = true;
   record_.go_to(other);
   record_.tried = second ? record_.newest_number() : failed;
   record_.restoring = true;
@@ -385,8 +390,6 @@ Result<void> Keeper::set_unnamed_aside() {
   return {};
 }
 
-// The oldest first; not the newest, and none of the last hour. A day's are kept, where there is
-// room for two checkpoints more.
 void Keeper::forget_away(std::int64_t now, std::vector<std::string>& said) {
   const auto torn = place_.own(torn_directory);
   const auto listed = torn ? torn->names() : tl::unexpected(torn.error());
@@ -399,7 +402,7 @@ void Keeper::forget_away(std::int64_t now, std::vector<std::string>& said) {
   for (std::size_t i = 0; i + 1 < listed->size(); ++i) {
     const std::string& name = (*listed)[i];
     const auto status = torn->look(name);
-    if (!status) continue;
+    if (!status || name == numbered(spared_)) continue;
     const std::int64_t age = now - status->st_ctime;
     const bool old = i + away_limit < listed->size() && age >= away_seconds;
     const bool in_the_way = age >= spared_seconds && !has_room(needed);
@@ -410,6 +413,13 @@ void Keeper::forget_away(std::int64_t now, std::vector<std::string>& said) {
     std::erase_if(record_.away,
                   [&name](const Away& away) { return numbered(away.number) == name; });
   }
+  if (record_.away.empty() || has_room(needed)) return;
+  const std::string home = place_.where().mount.string();
+  said.push_back("there is no room for two checkpoints more: `spotter checkpoints " + home +
+                 "` lists what was put away in " + torn->path().string() +
+                 ", and `spotter checkpoints " + home + " --delete " +
+                 std::to_string(record_.away.front().number) + "` removes the oldest (" +
+                 bytes_text(record_.away.front().bytes) + ")");
 }
 
 Result<Settled> Keeper::prove() const {

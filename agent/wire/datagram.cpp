@@ -75,6 +75,7 @@ void take(std::string_view key, std::string_view value, TrainerMessage& message,
   if (key == "X_SPOTTER_LOG") message.of_log = value == "1";
   if (key == "X_SPOTTER_NOTE") message.note = std::string(value);
   if (key == "X_SPOTTER_BEST") message.best = std::string(value);
+  if (key == "X_SPOTTER_PUT_AWAY") message.put_away = std::string(value);
   if (key == "X_SPOTTER_RESUMED_STEP") message.resumed_step = whole_number(value);
   if (key == "X_SPOTTER_WINDOW_TRAINED_SECONDS") message.window_trained = decimal(value);
   take_progress(key, value, parts);

@@ -51,10 +51,11 @@ struct TrainerMessage {
   std::optional<Progress> progress;
   std::optional<std::uint64_t> resumed_step;
   std::optional<DurableCheckpoint> checkpoint;
-  bool of_guard = false;            // sent by `spotter guard` or its parent, not by the trainer
-  bool of_log = false;              // read in the trainer's own log (`spotter follow-log`)
-  std::optional<std::string> note;  // their line for the journal: something is wrong
-  std::optional<std::string> best;  // the guard's: a better checkpoint is kept
+  bool of_guard = false;                // sent by `spotter guard` or its parent, not by the trainer
+  bool of_log = false;                  // read in the trainer's own log (`spotter follow-log`)
+  std::optional<std::string> note;      // their line for the journal: something is wrong
+  std::optional<std::string> best;      // the guard's: a better checkpoint is kept
+  std::optional<std::string> put_away;  // the guard's: what lies there; "": nothing
   std::optional<ChannelFlow> flow;
   std::optional<double> window_trained;  // spent training after a notice, in seconds
   friend bool operator==(const TrainerMessage&, const TrainerMessage&) = default;

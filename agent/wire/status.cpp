@@ -201,6 +201,7 @@ void add_what_comes(Page& page, const Fields& is) {
     page.line("next", "looks again in " + duration_text(*left));
   page.line("blocked", joined(is.text("blocked"), " ", is.text("detail")));
   page.line("storage", is.text("storage_says"));
+  page.line("put away", is.text("put_away"));
 }
 
 void add_spending(Page& page, const Fields& is) {

@@ -34,6 +34,7 @@ std::string print(const wire::TrainerMessage& message) {
   if (message.status) bytes += "STATUS=" + *message.status + "\n";
   if (message.note) bytes += "X_SPOTTER_NOTE=" + *message.note + "\n";
   if (message.best) bytes += "X_SPOTTER_BEST=" + *message.best + "\n";
+  if (message.put_away) bytes += "X_SPOTTER_PUT_AWAY=" + *message.put_away + "\n";
   bytes += line("X_SPOTTER_WINDOW_TRAINED_SECONDS", message.window_trained);
   if (const auto& progress = message.progress) {
     bytes += line<std::uint64_t>("X_SPOTTER_STEP", progress->step);

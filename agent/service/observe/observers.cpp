@@ -65,6 +65,7 @@ void Observers::on_message(const wire::TrainerMessage& message, Time now) {
   if (message.of_guard) {
     if (message.note) spdlog::warn("{}", *message.note);
     if (message.best) spdlog::info("{}", *message.best);
+    if (message.put_away) status_.put_away(*message.put_away);
     if (message.checkpoint) spdlog::info("{} is durable", message.checkpoint->path);
     return;
   }

@@ -23,6 +23,8 @@ class Status {
   void observe(const wire::GangReport& gang, Time now) { gang_.take(gang, now); }
   // What is wrong with the storage (it hangs or fails), for a person; empty: nothing.
   void storage_says(std::string words) { storage_says_ = std::move(words); }
+  // What the guard has put away, for a person; empty: nothing.
+  void put_away(std::string words) { put_away_ = std::move(words); }
   // What `spotter watch` wrote down of the job (launch/watch_mark.hpp); empty: not known.
   void watcher_says(std::string words) { watcher_says_ = std::move(words); }
   // Writes the file, at most five times a second unless the stage has changed. `says`: the stage in
@@ -42,6 +44,7 @@ class Status {
   launch::StepPace pace_;
   std::string trainer_says_;
   std::string storage_says_;
+  std::string put_away_;
   std::string watcher_says_;
   std::optional<double> window_trained_;
   GangSeen gang_;

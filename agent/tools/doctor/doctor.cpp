@@ -135,6 +135,7 @@ int run(const DoctorOptions& options) {
     findings = examine(**calls, *job, options);
   else
     findings = {{"credentials", Verdict::Fail, calls.error().message, "set AWS_REGION"}};
+  append(findings, examine_checkpoints(*job));
   if (!options.json) {
     std::fputs(describe(findings).c_str(), stdout);
     return status_of(findings);

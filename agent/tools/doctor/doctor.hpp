@@ -55,6 +55,8 @@ Findings examine_buckets(const config::Job& job, bool on_instance = false);
 Findings examine_package(const LaunchedJob& launched);
 Findings examine_code(AwsCalls& calls, const config::Job& job, bool on_instance);
 Findings examine_machine(const config::Job& job);
+// What the guard keeps of the trainer's checkpoints, and has put away, where the storage is here.
+Findings examine_checkpoints(const config::Job& job);
 
 // What a launch needs besides: quotas, and the first requests (by DryRun).
 Findings examine_launching(AwsCalls& calls, const LaunchedJob& launched);

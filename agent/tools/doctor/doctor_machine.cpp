@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "agent/guard/inventory.hpp"
 #include "agent/host/checkout.hpp"
 #include "agent/host/user.hpp"
 #include "agent/io/scratch_folder.hpp"
@@ -96,6 +97,25 @@ Findings examine_machine(const config::Job& job) {
   }
   if (!present.empty()) findings.push_back({"tools", Verdict::Ok, present, ""});
   return findings;
+}
+
+// Not root's to trust on a share, where it is the trainer's: it is only read.
+Findings examine_checkpoints(const config::Job& job) {
+  if (!job.checkpoints.guarded()) return {};
+  std::error_code ignored;
+  const fs::path home = job.home();
+  if (!fs::exists(home / ".spotter" / guard::record_name, ignored)) return {};  // not here
+  const auto found = guard::inventory_of(home, job.storage.share.has_value());
+  if (!found)
+    return {{"checkpoints", Verdict::Warn, found.error().message,
+             "`spotter checkpoints " + home.string() + "` needs it"}};
+  const auto& generations = found->record.generations;
+  const std::string away = guard::away_text(found->record.away, home);
+  return {{"checkpoints", Verdict::Ok,
+           std::to_string(generations.size()) +
+               (generations.size() == 1 ? " generation" : " generations") + " kept; " +
+               (away.empty() ? "nothing is put away" : away),
+           ""}};
 }
 
 }  // namespace spotter::command

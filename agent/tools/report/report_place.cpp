@@ -10,7 +10,8 @@ namespace {
 constexpr const char* usual_job = "job.yaml";
 constexpr const char* job_of_the_service = "/etc/spotter/job.yaml";
 
-// The named file; without any option, job.yaml here or the service's.
+}  // namespace
+
 std::string job_file(const JobToShow& options) {
   if (!options.job.empty()) return options.job;
   std::error_code error;
@@ -18,8 +19,6 @@ std::string job_file(const JobToShow& options) {
     if (std::filesystem::exists(file, error)) return file;
   return "";
 }
-
-}  // namespace
 
 Result<config::Job> read_description(const std::string& file) {
   auto environment = config::Environment::of_process();

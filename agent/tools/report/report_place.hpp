@@ -13,6 +13,9 @@ struct JobToShow {
   std::string publish;  // s3://bucket/prefix, where its agents publish
 };
 
+// The named file; without one job.yaml here, or the service's; "": there is none.
+std::string job_file(const JobToShow& options);
+
 // Parses job.yaml without what concerns an agent on this machine, as nothing is run. Fails with all
 // its mistakes.
 Result<config::Job> read_description(const std::string& file);
