@@ -2,11 +2,9 @@
 
 #include <openssl/ssl.h>
 #include <strings.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cassert>
-#include <cerrno>
 #include <charconv>
 #include <mutex>
 
@@ -114,11 +112,9 @@ Easy::Easy(const TrustStore& trust, const Limits& limits) : easy_(new_handle()),
 
 CURLcode Easy::on_context(CURL*, void* context, void* self) {
   auto* const tls = static_cast<SSL_CTX*>(context);
-  auto& easy = *static_cast<Easy*>(self);
   // A server has no reason to ask for one; TLS 1.3 has none.
   SSL_CTX_set_options(tls, SSL_OP_NO_RENEGOTIATION);
-  if (easy.connects_only_) easy.handover_ = Handover::watch(tls);
-  return easy.trust_.give(tls);
+  return static_cast<Easy*>(self)->trust_.give(tls);
 }
 
 Easy::~Easy() {
@@ -194,7 +190,6 @@ CURLcode Easy::perform() { return curl_easy_perform(easy_); }
 
 void Easy::connect_only(const std::string& base, const Share& shared) {
   set_url(base);
-  connects_only_ = true;
   curl_easy_setopt(easy_, CURLOPT_SHARE, shared.handle());
   curl_easy_setopt(easy_, CURLOPT_CONNECT_ONLY, 1L);
 }
@@ -210,26 +205,7 @@ CURLcode Easy::send(std::string_view bytes, std::size_t& sent) {
 }
 
 CURLcode Easy::receive(std::span<char> into, std::size_t& got) {
-  if (records_) return receive_records(into, got);
-  const auto code = curl_easy_recv(easy_, into.data(), into.size(), &got);
-  // Only then OpenSSL has read a record to its end, and nothing of the next one.
-  if (code == CURLE_OK && got > 0 && handover_) records_ = handover_->take();
-  return code;
-}
-
-// As libcurl has it: no bytes when the server says that it closes; a mere end is an error.
-CURLcode Easy::receive_records(std::span<char> into, std::size_t& got) {
-  while (true) {
-    const auto state = records_->take(into, got);
-    if (state == Records::State::Broken) return CURLE_RECV_ERROR;
-    if (state != Records::State::Lacking) return CURLE_OK;
-    const auto room = records_->room();
-    const ssize_t came = ::recv(socket(), room.data(), room.size(), 0);
-    if (came < 0 && errno == EINTR) continue;
-    if (came < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return CURLE_AGAIN;
-    if (came <= 0) return CURLE_RECV_ERROR;
-    records_->put(static_cast<std::size_t>(came));
-  }
+  return curl_easy_recv(easy_, into.data(), into.size(), &got);
 }
 
 std::string Easy::explain_certificate() const {

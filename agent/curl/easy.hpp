@@ -8,7 +8,6 @@
 #include <array>
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "agent/curl/handover.hpp"
 #include "agent/curl/trust_store.hpp"
 
 namespace spotter::curl {
@@ -95,7 +93,7 @@ class Easy {
   void connect_only(const std::string& base, const Share& shared);
   curl_socket_t socket() const;
   CURLcode send(std::string_view bytes, std::size_t& sent);
-  // Over TLS to be repeated until CURLE_AGAIN, as what was received ahead makes no file readable.
+  // Over TLS to be repeated until CURLE_AGAIN, as what was decrypted ahead makes no file readable.
   CURLcode receive(std::span<char> into, std::size_t& got);
 
   int status() const;  // of the answer
@@ -109,12 +107,8 @@ class Easy {
   friend class Loop;
   std::string explain_certificate() const;
   static CURLcode on_context(CURL* easy, void* context, void* self);
-  CURLcode receive_records(std::span<char> into, std::size_t& got);
   CURL* easy_;
   const TrustStore trust_;
-  bool connects_only_ = false;
-  std::shared_ptr<Handover> handover_;  // of connect_only()
-  std::unique_ptr<Records> records_;    // once they are taken from OpenSSL
   curl_slist* headers_ = nullptr;
   std::array<char, CURL_ERROR_SIZE> message_{};
 };

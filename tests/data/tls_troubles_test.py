@@ -200,7 +200,6 @@ class Breaks(Secured):
                 self.whole_after(lambda *answer, at=at: change(*answer, at))
 
     def test_every_cipher_of_tls_1_3(self):
-        # All but those of AES-GCM stay with OpenSSL.
         data = noise(self.SIZE, 2)
         for cipher in ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384",
                        "TLS_CHACHA20_POLY1305_SHA256"):

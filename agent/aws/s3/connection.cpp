@@ -121,7 +121,7 @@ void Connection::ready() {
     if (!is_open() || sent_ < request_.size()) return;
     loop_.watch(socket_, false, *this);
   }
-  // What TLS has unpacked already makes no file readable: all of it is taken.
+  // What TLS has decrypted already makes no file readable: all of it is taken.
   for (int i = 0; (i < reads_at_once || is_tls()) && read_some(); ++i) {
   }
 }
