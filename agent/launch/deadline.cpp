@@ -38,9 +38,10 @@ wire::WallTime later(wire::WallTime from, double hours) {
   return from + std::chrono::seconds(std::lround(std::clamp(hours, 0.0, farthest) * 3600));
 }
 
-capacity::Spells spells_at(const Sight& sight, const capacity::Settings& settings) {
-  if (!sight.before) return {settings.available, settings.absent, settings.half_life};
-  capacity::Spells spells(sight.before->available, sight.before->absent, settings.half_life,
+capacity::Spells spells_at(const Sight& sight) {
+  const capacity::Settings usual;
+  if (!sight.before) return {usual.available, usual.absent, usual.half_life};
+  capacity::Spells spells(sight.before->available, sight.before->absent, usual.half_life,
                           sight.had_spot);
   const double gap = hours_between(sight.looked, sight.now);
   if (gap > 0 && gap <= kLongestGap) spells.pass(gap);
@@ -99,34 +100,59 @@ Remaining work_left(const Progress& progress, const config::Deadline& deadline) 
   return {std::max(hours, kUnseen), part};
 }
 
-Outlook look_ahead(const Prospect& it, const Sight& sight,
-                   std::shared_ptr<capacity::Tables> tables) {
+namespace {
+
+struct Asked {
+  capacity::Choice choice;
+  double dollars;         // from now on, on average
+  wire::WallTime latest;  // on demand from then on
+};
+
+Asked ask(const Prospect& it, const Sight& sight, const capacity::Spells& spells,
+          std::shared_ptr<capacity::Tables> tables = nullptr) {
   const double time = hours_between(sight.now, it.due);
   const double kept = it.interval + kUnseen;
-  capacity::Settings settings{
-      .on_demand = it.on_demand, .start = it.start, .tick = it.interval, .usual_spot = it.spot};
-  capacity::Spells spells = spells_at(sight, settings);
-  spells.see(sight.spot);
-  capacity::Planner planner(1, settings, std::move(tables));
+  capacity::Planner planner(
+      1, {.on_demand = it.on_demand, .start = it.start, .tick = it.interval, .usual_spot = it.spot},
+      std::move(tables));
   planner.remember(spells);
   planner.see({{sight.spot, it.spot}});
   const capacity::Choice choice =
       planner.choose({.work = it.work.hours, .time = time - kept, .use = sight.runs});
+  const double forced = it.on_demand * least_hours(it, sight.runs == Use::OnDemand);
+  return {choice, choice.forced ? forced : choice.expected,
+          later(sight.now, time - kept - it.interval - it.start - it.work.hours)};
+}
 
-  Outlook outlook{.choice = choice.use,
+}  // namespace
+
+Expectation expect(const Prospect& it, wire::WallTime now, double lasts, double gone) {
+  const capacity::Settings usual;
+  capacity::Spells spells({usual.available.count, lasts}, {usual.absent.count, gone},
+                          usual.half_life);
+  spells.see(false);
+  const Asked asked = ask(it, {.now = now, .before = {}}, spells);
+  return {asked.dollars, asked.latest};
+}
+
+Outlook look_ahead(const Prospect& it, const Sight& sight,
+                   std::shared_ptr<capacity::Tables> tables) {
+  capacity::Spells spells = spells_at(sight);
+  spells.see(sight.spot);
+  const Asked asked = ask(it, sight, spells, std::move(tables));
+  Outlook outlook{.choice = asked.choice.use,
                   .work = it.work,
-                  .latest = later(sight.now, time - kept - it.interval - it.start - it.work.hours),
+                  .latest = asked.latest,
                   .on_demand = it.on_demand,
                   .spot = it.spot,
                   .zone = it.zone,
                   .available = spells.available(),
                   .absent = spells.absent()};
-  if (choice.forced && is_stuck(it, sight, time)) outlook.choice = Use::Spot;
+  const double time = hours_between(sight.now, it.due);
+  if (asked.choice.forced && is_stuck(it, sight, time)) outlook.choice = Use::Spot;
   const bool stays = outlook.choice == sight.runs && sight.runs != Use::Nothing;
   if (time < least_hours(it, stays)) outlook.trouble = Trouble::Late;
-  const double dollars =
-      choice.forced ? it.on_demand * least_hours(it, sight.runs == Use::OnDemand) : choice.expected;
-  if (it.dollars_left && dollars > *it.dollars_left) {
+  if (it.dollars_left && asked.dollars > *it.dollars_left) {
     outlook.trouble = Trouble::Budget;
     if (it.gives_way == config::Deadline::GivesWay::Deadline && outlook.choice == Use::OnDemand)
       outlook.choice = sight.spot ? Use::Spot : Use::Nothing;

@@ -81,9 +81,17 @@ struct Sight {
   wire::WallTime looked{};  // before
   bool had_spot = false;    // before
 };
-// `tables`: for many looks one after the other, as a plan plays them.
+// `tables`: for many looks one after the other, as tests play them.
 Outlook look_ahead(const Prospect& prospect, const Sight& sight,
                    std::shared_ptr<capacity::Tables> tables = nullptr);
+
+// What is to be expected of a job that is launched now, before any spot capacity is seen: of which
+// it is believed that it lasts, and is gone for, so many hours at a time.
+struct Expectation {
+  double dollars = 0;       // on average
+  wire::WallTime latest{};  // on demand from then on, if no spot instance comes
+};
+Expectation expect(const Prospect& prospect, wire::WallTime now, double lasts, double gone);
 
 // "34 % left; on demand from 2026-12-03T21:10:00Z at the latest; spot in us-west-2b is 61 % cheaper
 // and lasted 5.2 h on average", and what cannot be kept.

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstdio>
 
-#include "agent/market/made_up.hpp"
-#include "agent/market/trace.hpp"
+#include "tests/capacity/made_up.hpp"
 #include "tests/capacity/report.hpp"
+#include "tests/capacity/trace.hpp"
 
 namespace spotter::capacity {
 namespace {
@@ -96,7 +96,7 @@ int main(int count, char** words) {
   CLI::App app("Policies on traces of spot capacity. Exit status 1: ours missed a deadline.");
   auto* places = app.add_option("TRACE", options.places, "files, or folders of them: a pool each");
   auto* made_up =
-      app.add_flag("--made-up", options.made_up, "markets of agent/market/made_up.cpp instead");
+      app.add_flag("--made-up", options.made_up, "markets of tests/capacity/made_up.cpp instead");
   places->excludes(made_up);
   app.add_option("--at-least", options.reading.at_least,
                  "of traces of counts: so many instances are capacity")

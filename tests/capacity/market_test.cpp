@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "agent/market/made_up.hpp"
-#include "agent/market/watched.hpp"
+#include "tests/capacity/made_up.hpp"
 #include "tests/capacity/optimum.hpp"
 #include "tests/capacity/report.hpp"
+#include "tests/capacity/watched.hpp"
 
 namespace spotter::capacity {
 namespace {

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "agent/market/market.hpp"
+#include "tests/capacity/market.hpp"
 
 namespace spotter::capacity {
 

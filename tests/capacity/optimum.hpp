@@ -1,7 +1,7 @@
 // What nobody can beat: the least that a task costs for whoever knows the whole market.
 #pragma once
 
-#include "agent/market/market.hpp"
+#include "tests/capacity/market.hpp"
 
 namespace spotter::capacity {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/market/watched.hpp"
+#include "tests/capacity/watched.hpp"
 
 namespace spotter::capacity {
 
@@ -15,8 +15,8 @@ struct Row {
 };
 
 struct Report {
-  // Whether `spotter watch` plays, too (agent/market/watched.hpp): the planner with what a watcher
-  // sees and may do. It takes ten times as long as all others.
+  // Whether `spotter watch` plays, too (tests/capacity/watched.hpp): the planner with what a
+  // watcher sees and may do. It takes ten times as long as all others.
   bool watcher = false;
   std::size_t tasks = 0;  // those that somebody can finish in time
   // Ours are called "spotter": with right figures; with such as are wrong by a twentieth, drawn by

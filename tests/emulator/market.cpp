@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "agent/market/trace.hpp"
+#include "tests/capacity/trace.hpp"
 #include "tests/emulator/duration.hpp"
 
 namespace spotter::emulator {

@@ -1,5 +1,5 @@
 // `spotter-emulator market TRACE...`: a priced trace of spot capacity, of one pool a file
-// (agent/market/trace.hpp), is replayed against a running emulator: its pools have capacity, or
+// (tests/capacity/trace.hpp), is replayed against a running emulator: its pools have capacity, or
 // none, at the trace's prices. The files are read here: the emulator may be elsewhere.
 #pragma once
 

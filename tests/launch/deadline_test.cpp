@@ -61,6 +61,27 @@ Prospect prospect_of(std::chrono::minutes time, double work) {
   return prospect;
 }
 
+TEST(Expect, IsBetweenSpotAndOnDemandAndFallsWithTheTime) {
+  const Prospect much = prospect_of(20h, 8), little = prospect_of(10h, 8);
+  const Expectation expected = expect(much, noon, 4, 3);
+  EXPECT_GT(expected.dollars, 8 * much.spot);
+  EXPECT_LT(expected.dollars, expect(little, noon, 4, 3).dollars);
+  EXPECT_LT(expect(little, noon, 4, 3).dollars, 8 + little.start + 1e-9);
+  EXPECT_LT(expected.latest, much.due - 8h);
+  EXPECT_GT(expected.latest, much.due - 9h);
+}
+
+TEST(Expect, GoesByWhatIsBelievedOfSpotCapacity) {
+  const Prospect much = prospect_of(20h, 8);
+  EXPECT_NEAR(expect(much, noon, 1000, 0.01).dollars, much.spot * (8 + much.start), 0.1);
+  EXPECT_NEAR(expect(much, noon, 0.1, 1000).dollars, 8 + much.start, 0.3);
+}
+
+TEST(Expect, WithoutTimeToWaitItIsAllOnDemand) {
+  const Prospect none = prospect_of(495min, 8);
+  EXPECT_DOUBLE_EQ(expect(none, noon, 4, 3).dollars, 8 + none.start);
+}
+
 Sight sight_of(Use runs, bool spot) {
   return {.now = noon, .runs = runs, .spot = spot, .before = {}, .looked = {}, .had_spot = false};
 }

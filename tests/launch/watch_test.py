@@ -8,7 +8,6 @@ import pathlib
 import re
 import time
 import unittest
-import xml.etree.ElementTree
 
 import launching
 import served
@@ -277,24 +276,18 @@ class Watch(launching.LaunchTest):
 
     def test_the_plan_says_before_what_it_costs(self):
         job = self.job(DEADLINE)
-        words = ("plan", job, "--on-demand", "1", "--spot", "0.3", "--samples", "20")
+        words = ("plan", job, "--on-demand", "1", "--spot", "0.3")
         said = json.loads(self.spotter(*words, "--json", api="http://127.0.0.1:9").stdout)
-        on_demand, pool, ours = said["plans"]
-        self.assertEqual([it["late"] for it in said["plans"]], [0, 0, 0])
-        self.assertEqual(on_demand["dollars"]["p10"], on_demand["dollars"]["p90"])
-        self.assertLess(ours["dollars"]["mean"], on_demand["dollars"]["mean"])
-        self.assertLessEqual(ours["dollars"]["p10"], ours["dollars"]["p90"])
-        self.assertLessEqual(ours["hours"]["p90"], said["hours_left"])
-        picture = self.folder / "plan.svg"
-        text = self.spotter(*words, "--svg", picture, api="http://127.0.0.1:9").stdout
-        self.assertIn("an assumption: spot capacity of each pool lasts 4 h", text)
-        root = xml.etree.ElementTree.parse(picture).getroot()
-        self.assertTrue(root.tag.endswith("svg"))
-        trace = self.folder / "trace.csv"
-        trace.write_text("time,available\n0,1\n7200,0\n36000,1\n")
-        said = json.loads(self.spotter(*words, "--json", "--traces", trace,
-                                       api="http://127.0.0.1:9").stdout)
-        self.assertRegex(said["assumption"], "as in the traces")
+        its, = said["regions"]
+        self.assertAlmostEqual(its["dollars_on_demand"],
+                               said["hours_of_work"] + said["hours_of_a_start"])
+        self.assertLess(its["dollars_expected"], its["dollars_on_demand"])
+        self.assertGreater(its["dollars_expected"], 0.3 * said["hours_of_work"])
+        self.assertLess(its["on_demand_from"], said["finish_by"])
+        text = self.spotter(*words, api="http://127.0.0.1:9").stdout
+        self.assertRegex(text, r"\$1\.0\d on demand alone, \$0\.\d\d as `spotter watch` decides; "
+                         r"on demand from 20\S+Z at the latest")
+        self.assertIn("it lasts 4 h and is gone for 3 h at a time", text)
         self.assertIn("too few for 1.0 h", self.spotter(
             "plan", self.job(DEADLINE.replace("3h", "30m")), code=2).stderr)
         self.assertIn("has no deadline", self.spotter("plan", self.job(AFTER), code=2).stderr)

@@ -3,7 +3,7 @@
 #include <optional>
 #include <random>
 
-#include "agent/market/market.hpp"
+#include "tests/capacity/market.hpp"
 
 namespace spotter::capacity {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "agent/launch/deadline.hpp"
 #include "agent/launch/price_move.hpp"
-#include "agent/market/market.hpp"
+#include "tests/capacity/market.hpp"
 
 namespace spotter::capacity {
 

@@ -1,4 +1,4 @@
-#include "agent/market/trace.hpp"
+#include "tests/capacity/trace.hpp"
 
 #include <algorithm>
 #include <charconv>

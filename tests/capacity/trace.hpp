@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "agent/base/result.hpp"
-#include "agent/market/market.hpp"
+#include "tests/capacity/market.hpp"
 
 namespace spotter::capacity {
 

@@ -1,4 +1,4 @@
-#include "agent/market/watched.hpp"
+#include "tests/capacity/watched.hpp"
 
 #include <algorithm>
 #include <cassert>

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/market/market.hpp"
+#include "tests/capacity/market.hpp"
 
 namespace spotter::capacity {
 

@@ -1,4 +1,4 @@
-#include "agent/market/market.hpp"
+#include "tests/capacity/market.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "agent/market/made_up.hpp"
+#include "tests/capacity/made_up.hpp"
 
 #include <cmath>
 #include <random>
