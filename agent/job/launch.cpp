@@ -219,7 +219,6 @@ Reader::Fields launch_fields(Reader& reader, Launch& launch) {
           {"work", optional, of_the_deadline},
           {"start", optional, of_the_deadline},
           {"pools", optional, pools(reader, launch)},
-          {"price_moves", optional, reader.scalar(launch.price_moves, yes_or_no)},
           {"package", optional, package(reader, launch.package)},
           {"volume", optional, reader.object(launch.volume, new_volume_fields)},
           {"tags", optional, tags(reader, launch.tags)}};

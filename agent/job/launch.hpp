@@ -83,7 +83,6 @@ struct Launch {
   bool efa = false;             // an interface of EFA on each network card that has it
   std::vector<Place> places;    // launch.pools; then what is above is of the first of them
   std::string region;           // of a place; empty: the one that AWS_REGION names
-  bool price_moves = true;  // a running job may go where spot costs less (launch/price_move.hpp)
   OnDemand on_demand;
   Package package;
   std::optional<NewVolume> volume;
@@ -110,7 +109,6 @@ struct Launch {
 //   tags: {project: speech}              for all that is made
 //   pools: [{types: [g5.xlarge], zones: [us-west-2a]}, {region: us-east-2, types: [g5.xlarge]}]
 //                                        in the place of instance_types, zones and subnets
-//   price_moves: true                    of several pools
 void read_launch(Reader& reader, const Node& node, const std::string& path, Launch& launch);
 
 // As if the job ran in this one of its places only.

@@ -74,9 +74,6 @@ Reader::Take pools(Reader& reader, Launch& launch) {
 
 void settle_pools(Reader& reader, const Node& node, const std::string& path, Launch& launch) {
   const Node* given = child(node, "pools");
-  if (launch.places.size() < 2 && child(node, "price_moves") != nullptr)
-    reader.problem(*child(node, "price_moves"), path + ".price_moves",
-                   "it is of a job with pools in several regions");
   if (given == nullptr) {
     if (child(node, "instance_types") == nullptr)
       reader.problem(node, path, "the key 'instance_types' is missing");

@@ -16,7 +16,6 @@ struct Published {
   bool has_step = false;  // the trainer has said a step since it began
   InstanceId instance = {};
   std::optional<wire::WallTime> at = {};  // by AWS's clock
-  double upload_bytes = 0;                // of the last commit to the home's bucket
 };
 
 // None: it is of an earlier run, which has finished. REQUIRES: the job is not done.

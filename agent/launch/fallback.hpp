@@ -23,7 +23,6 @@
 #include "agent/base/names.hpp"
 #include "agent/job/launch.hpp"
 #include "agent/launch/deadline.hpp"
-#include "agent/launch/price_note.hpp"
 #include "agent/launch/watch_mark.hpp"
 
 namespace spotter::launch {
@@ -46,13 +45,8 @@ struct WatchedFleet {
   // In its place: why it was woken. For that instance it does not rest again, or it would each time
   // its spot instance is there.
   std::optional<Silence> silence = {};
-  // In its place, too: it asks for the price (launch/price_move.hpp).
-  std::optional<PriceNote> note = {};
   std::optional<wire::WallTime> created = {};
 };
-
-// It is tried for its price, beside the job's own one.
-inline bool is_tried(const WatchedFleet& it) { return it.note && !it.note->came; }
 
 // A description of EC2 may be 30 s old: a target of 0 that has stood for longer is not a rest whose
 // mark is not seen yet.

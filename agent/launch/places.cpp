@@ -13,10 +13,10 @@ using std::chrono::seconds;
 
 constexpr std::string_view lacks_word = "lacks ";
 
-// It works; and when it was looked at last.
+// It asks; and when it was looked at last.
 auto rank_of(const PlaceSeen& it) {
   const wire::WallTime last = it.mark ? it.mark->looked : wire::WallTime{};
-  return std::tuple(it.own.has_value(), it.works(), last);
+  return std::tuple(it.own.has_value(), it.asks(), last);
 }
 
 // It was left because it had no capacity, and not long ago.
@@ -42,13 +42,6 @@ std::string history_of(const PlaceSeen& it) {
 std::size_t place_of_job(const std::vector<PlaceSeen>& places) {
   const auto best = std::ranges::max_element(places, {}, rank_of);
   return static_cast<std::size_t>(best - places.begin());
-}
-
-bool asks_beside(const std::optional<WatchedFleet>& here, const std::optional<WatchedFleet>& there,
-                 const WatchMark& mark) {
-  if (!here || !there || there->target == 0) return false;
-  if (here->target > 0) return true;
-  return is_tried(*there) && mark.looked - mark.since > stands;
 }
 
 std::string missing_in(const std::vector<PlaceSeen>& places) {

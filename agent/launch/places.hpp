@@ -4,7 +4,8 @@
 //
 // Nobody says what capacity a region has: a fleet that asks is the only sure sign (placement scores
 // promise nothing). So the job goes elsewhere when it gets no spot instance: to the cheapest place
-// that did not lack capacity just before. While it has one, only for the price (price_move.hpp).
+// that did not lack capacity just before.
+// While it has one, it stays.
 #pragma once
 
 #include <cstddef>
@@ -21,35 +22,14 @@ struct PlaceSeen {
   std::optional<WatchedFleet> own;  // none: it has no fleet there
   std::optional<WatchMark> mark;    // what was written down there
   double dollars = 0;               // an hour, in its cheapest pool; 0: not known
-  // The same, of the type on which the job runs; 0: it has no such pool there, too.
-  double of_its_type = 0;
-  // Its spot instance there, if it has one; and since when that has run.
-  struct Spot {
-    std::optional<wire::WallTime> runs_since;
-    double dollars = 0;  // an hour, in its pool; 0: not known
-    InstanceId id = {};
-    std::string type = {};
-  };
-  std::optional<Spot> spot = {};
 
   bool asks() const { return own && own->target > 0; }
-  // It asks, and not as what is tried for its price: there the job is not yet.
-  bool works() const { return asks() && !is_tried(*own); }
 };
 
 // Where the job is: its fleet there asks for an instance, or was the last that did, as the marks
 // say: when a fleet was left to rest does not count, as one is that asked beside it by mistake.
-// Nor does one that is tried for its price: were the job's own place silent for a look, or its
-// fleet given up, the job would be left for an instance that may never come.
 // REQUIRES: there is a place.
 std::size_t place_of_job(const std::vector<PlaceSeen>& places);
-
-// A fleet `there` asks beside the job's own one, and one of them is to stop. While the own one is
-// at target 0 that is only what is tried for its price, which would go on with a job that was given
-// up; and not at once, as a description of EC2 may be older than a move.
-// `mark`: of this look, where the job is.
-bool asks_beside(const std::optional<WatchedFleet>& here, const std::optional<WatchedFleet>& there,
-                 const WatchMark& mark);
 
 // Where the job has no own fleet at work, in words; empty: nowhere. There it may have ended, so the
 // job is neither woken nor moved elsewhere. Empty for a job with one place.

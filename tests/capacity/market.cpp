@@ -29,7 +29,6 @@ Outcome play(const Market& market, const Task& task, Policy& policy) {
     const bool spot = choice.use == Use::Spot;
     if (spot && !pools[choice.pool].available) std::abort();
     const bool same = choice.use == standing.use && (!spot || choice.pool == standing.pool);
-    outcome.dollars += market.tick * policy.beside();
     standing.time -= market.tick;
     outcome.hours += market.tick;
     standing.use = choice.use;

@@ -50,8 +50,6 @@ class Policy {
   virtual ~Policy() = default;
   // Asked once a tick, until the work is done.
   virtual Choice choose(const std::vector<Pool>& pools, const Standing& standing) = 0;
-  // Dollars an hour of the instances that it has in this tick beside the chosen one.
-  virtual double beside() const { return 0; }
 };
 
 // The data is where spot capacity was used last: used in another place it is brought there, which

@@ -28,9 +28,6 @@ Watching watching_of(const Market& market, std::shared_ptr<Tables> tables) {
   watching.regions.resize(places);
   for (std::size_t i = 0; i < places; ++i)
     if (watching.regions[i].empty()) watching.regions[i] = names[i % std::size(names)];
-  watching.gigabytes = 1;
-  const double of_one = dollars_of_move(watching);
-  watching.gigabytes = of_one > 0 ? market.move / of_one : 0;
   return watching;
 }
 

@@ -24,8 +24,7 @@ struct Report {
   std::vector<Row> rows;
 };
 
-// The watcher of this market: of its regions, or of some where the traces name none. A move brings
-// as much as costs what a move costs there.
+// The watcher of this market: of its regions, or of some where the traces name none.
 Watching watching_of(const Market& market, std::shared_ptr<Tables> tables = nullptr);
 
 // The tasks are of this market. `best pool` of the table is the one pool that is cheapest for each.

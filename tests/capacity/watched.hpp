@@ -1,5 +1,5 @@
 // `spotter watch` as a policy that is played on markets: each tick is a look, and the watcher's own
-// functions decide (launch/deadline.hpp, places.hpp, price_move.hpp). Of another region it sees no
+// functions decide (launch/deadline.hpp, places.hpp). Of another region it sees no
 // more than the watcher does: the prices, and whether the fleet that asks there gets an instance.
 #pragma once
 
@@ -9,22 +9,16 @@
 #include <vector>
 
 #include "agent/launch/deadline.hpp"
-#include "agent/launch/price_move.hpp"
 #include "tests/capacity/market.hpp"
 
 namespace spotter::capacity {
 
 struct Watching {
   std::vector<std::string> regions;              // of the market's places; it begins in the first
-  double gigabytes = 0;                          // that a move brings
-  bool price_moves = true;                       // launch.price_moves
   std::shared_ptr<Tables> tables = nullptr;      // of other plays
   std::optional<double> dollars = std::nullopt;  // limits.dollars, and what gives way beside it
   config::Deadline::GivesWay gives_way = config::Deadline::GivesWay::Deadline;
 };
-
-// Dollars of a move between these regions; with fewer than two 0.
-double dollars_of_move(const Watching& watching);
 
 // REQUIRES: a region for each place of the market.
 std::unique_ptr<Policy> watched(const Market& market, const Task& task, const Watching& watching);

@@ -102,13 +102,6 @@ TEST(Launch, HasPoolsInSeveralRegions) {
   EXPECT_EQ(launch_at(launch, 0).security_groups, std::vector<std::string>{});
 }
 
-TEST(Launch, MayKeepARunningJobWhereItIs) {
-  const auto job = parse_job(of_a_bucket + two_regions + "  price_moves: false\n", as_root);
-  ASSERT_TRUE(job) << describe(job.error(), "job.yaml");
-  EXPECT_FALSE(launch_at(*job->launch, 1).price_moves);
-  EXPECT_TRUE(parse_job(of_a_bucket + two_regions, as_root)->launch->price_moves);
-}
-
 TEST(Launch, OfPoolsSaysWhatDoesNotFit) {
   const auto said = [](const std::string& more) { return problems_of(of_a_bucket + more); };
   const auto expect = [&](const std::string& more, const std::string& what) {
@@ -119,9 +112,6 @@ TEST(Launch, OfPoolsSaysWhatDoesNotFit) {
   expect(two_regions + "  zones: [us-west-2a]\n", "leave out launch.zones");
   expect(two_regions + "  key: mine\n", "security_groups and key are of one region");
   expect(two_regions + "  type: auto-scaling-group\n", "does not wait at target 0");
-  expect("  instance_types: g5.xlarge\n  price_moves: false\n",
-         "launch.price_moves: it is of a job with pools in several regions");
-  expect(two_regions + "  price_moves: seldom\n", "launch.price_moves");
   expect("  pools: []\n", "expected a list of pools");
   expect("  pools: [{region: us-east-2}]\n", "launch.pools[0]: the key 'types' is missing");
   expect("  pools: [{region: Ohio, types: g5.xlarge}]\n", "'Ohio' is no region");

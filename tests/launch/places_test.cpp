@@ -131,26 +131,6 @@ TEST(Places, AMoveThatWasNotFinishedHasTheJobWhereItWent) {
   EXPECT_EQ(places.where(), "us-east-2") << "and the first one is left by the next look";
 }
 
-// It was given up, or stopped: what is tried would go on with it.
-TEST(Places, WhatIsTriedForItsPriceStopsWithTheJobsOwnFleet) {
-  WatchedFleet here{FleetId("fleet-here"), 1}, there{FleetId("fleet-there"), 1};
-  WatchMark mark{noon, Spot::Runs, noon - 1h, {}, {}};
-  EXPECT_TRUE(asks_beside(here, there, mark));
-  here.target = 0;
-  mark = {noon + 1min, Spot::Stopped, noon, {}, {}};
-  EXPECT_FALSE(asks_beside(here, there, mark)) << "it may be that the job has gone there";
-  there.note = PriceNote{.since = noon - 5min, .from = "us-west-2"};
-  EXPECT_FALSE(asks_beside(here, there, mark)) << "or goes there now";
-  mark.looked += 1s;
-  EXPECT_TRUE(asks_beside(here, there, mark));
-  there.note->came = true;
-  EXPECT_FALSE(asks_beside(here, there, mark));
-  there.target = 0;
-  here.target = 1;
-  EXPECT_FALSE(asks_beside(here, there, mark));
-  EXPECT_FALSE(asks_beside({}, there, mark));
-}
-
 TEST(Places, WhereAFleetWasLeftToRestLaterTheJobIsNot) {
   Places places;
   places.all[0].mark = {noon, Spot::Runs, noon - 1h, {}, {}};

@@ -11,7 +11,6 @@
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/base/finding.hpp"
 #include "agent/job/job.hpp"
-#include "agent/launch/price_note.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
 
@@ -65,16 +64,12 @@ struct WatchSeen {
   enum class State : std::uint8_t { None, Unknown, Nobody, Watched };
   State state = State::None;  // None: it needs no watcher, or the job is not there
   Findings findings;
-  struct Asks {
-    std::string id;
-    std::optional<launch::PriceNote> note;
-  };
-  std::vector<Asks> asks;  // fleets that ask for an instance
+  std::vector<std::string> asks;  // fleets that ask for an instance
 };
 // Does anybody watch the job's fleet, where an on-demand instance depends on that?
 WatchSeen examine_watcher(AwsCalls& calls, const config::Job& job);
-// Of all places, where nobody watches: a second fleet that a watcher has ask for an instance, for
-// its price (launch/price_move.hpp), and did not go on with.
+// Of all places, where nobody watches: a second fleet asks for an instance, as of a move that a
+// watcher did not go on with.
 Findings examine_second(const std::vector<WatchSeen>& seen);
 // Do the quotas suffice for the launch?
 Findings examine_quotas(AwsCalls& calls, const config::Launch& launch);

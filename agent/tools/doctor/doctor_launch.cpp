@@ -126,12 +126,6 @@ bool is_watched(const JobFleet& it) {
   return it.is_at_work() && it.is_own() && (it.target > 0 || rests);
 }
 
-// A watcher has it ask for an instance beside the job's, and writes no mark there.
-bool is_tried(const JobFleet& it) {
-  const auto note = launch::price_note_of(it.rests);
-  return it.target > 0 && note && !note->came;
-}
-
 }  // namespace
 
 WatchSeen examine_watcher(AwsCalls& calls, const config::Job& job) {
@@ -144,15 +138,9 @@ WatchSeen examine_watcher(AwsCalls& calls, const config::Job& job) {
             {}};
   WatchSeen seen;
   const auto now = calls.now();
-  for (const JobFleet& it : *fleets) {
-    const auto note = launch::price_note_of(it.rests);
-    // Begun just now, by a watcher that is there.
-    if (is_tried(it) && now - note->since < 2 * launch::longest_interval) continue;
-    if (it.is_at_work() && it.is_own() && it.target > 0)
-      seen.asks.push_back({it.fleet.id.str(), note});
-  }
-  const auto own = std::ranges::find_if(
-      *fleets, [](const JobFleet& it) { return is_watched(it) && !is_tried(it); });
+  for (const JobFleet& it : *fleets)
+    if (it.is_at_work() && it.is_own() && it.target > 0) seen.asks.push_back(it.fleet.id.str());
+  const auto own = std::ranges::find_if(*fleets, is_watched);
   if (own == fleets->end()) return seen;
   const auto mark = launch::mark_of(own->watched);
   const std::string id = own->fleet.id.str();
@@ -172,7 +160,7 @@ WatchSeen examine_watcher(AwsCalls& calls, const config::Job& job) {
 }
 
 Findings examine_second(const std::vector<WatchSeen>& seen) {
-  std::vector<WatchSeen::Asks> asks;
+  std::vector<std::string> asks;
   for (const WatchSeen& it : seen) {
     if (it.state == WatchSeen::State::Unknown) return {};
     asks.insert(asks.end(), it.asks.begin(), it.asks.end());
@@ -180,16 +168,10 @@ Findings examine_second(const std::vector<WatchSeen>& seen) {
   const bool nobody =
       std::ranges::find(seen, WatchSeen::State::Nobody, &WatchSeen::state) != seen.end();
   if (!nobody || asks.size() < 2) return {};
-  const auto noted = std::ranges::find_if(asks, [](const auto& it) { return it.note.has_value(); });
-  std::string what = asks[0].id + " and " + asks[1].id + " both ask for an instance";
-  if (noted != asks.end())
-    what = noted->id + " asks for an instance since " + wire::to_rfc3339(noted->note->since) +
-           (noted->note->came ? ", where the job went for its price, beside the one in "
-                              : ", tried for its price beside the one in ") +
-           noted->note->from;
-  return {{"watcher", Verdict::Warn, what + ": both are paid as long as nobody watches",
-           "`spotter watch job.yaml` goes on with it, or gives it up; `spotter stop job.yaml` "
-           "ends both"}};
+  return {{"watcher", Verdict::Warn,
+           asks[0] + " and " + asks[1] +
+               " both ask for an instance: both are paid as long as nobody watches",
+           "`spotter watch job.yaml` has one of them rest; `spotter stop job.yaml` ends both"}};
 }
 
 Findings examine_launching(AwsCalls& calls, const LaunchedJob& launched) {

@@ -121,8 +121,6 @@ OrderedJson to_json(const std::string& name, const Row& row) {
                          {"storage", it.storage}};
     if (const auto outlook = outlook_of(it); outlook && it.is_own() && it.is_at_work())
       fleet["deadline"] = launch::text_of(*outlook);
-    if (auto note = launch::words_of_note(it.rests, it.target); !note.empty())
-      fleet["price"] = std::move(note);
     if (!it.failure.empty()) fleet["launches_nothing"] = it.failure;
     one["fleets"].push_back(std::move(fleet));
   }
@@ -166,8 +164,6 @@ void print(const std::string& name, const Row& row, bool several) {
                 std::string(to_text(it.state)).c_str(), it.target, where.c_str());
     if (const auto outlook = outlook_of(it); outlook && it.is_own() && it.is_at_work())
       std::printf("            %s\n", launch::text_of(*outlook).c_str());
-    if (const auto note = launch::words_of_note(it.rests, it.target); !note.empty())
-      std::printf("            %s\n", note.c_str());
     if (!it.failure.empty()) std::printf("            launches nothing: %s\n", it.failure.c_str());
   }
   for (const wire::Instance& it : row.instances)

@@ -103,7 +103,6 @@ Result<std::optional<launch::Published>> published_progress(const config::Job& j
   if (const auto id = wire::text_field(*status, "instance"); InstanceId::fits(id))
     published.instance = InstanceId(id);
   if (written) published.at = *written;
-  published.upload_bytes = number("upload_bytes");
   published.has_step = wire::number_field(*status, "step").has_value();
   return published;
 }

@@ -31,12 +31,6 @@ struct PoolPrices {
     });
     return it == pools.end() ? nullptr : &*it;
   }
-  double cheapest_of(const std::string& type) const {  // 0: it has no pool, or no known price
-    double least = 0;
-    for (const Pool& it : pools)
-      if (it.type == type && (least == 0 || it.dollars < least)) least = it.dollars;
-    return least;
-  }
 };
 // A price that is not known, by the other one.
 void guess_unknown(PoolPrices& prices);

@@ -22,7 +22,6 @@ namespace spotter::command {
 namespace {
 
 using Action = launch::Fallback::Action;
-using PriceAction = launch::PriceStep::Action;
 
 struct WatchOptions {
   std::string job = "job.yaml";
@@ -57,44 +56,26 @@ class Watcher {
     const Duration start = launch::start_of(job_, deadline_);
     launch::Fallback next = decide_fallback(job_.launch->on_demand, start, looked->watched);
     const Duration settling = launch::settling_time(job_.launch->on_demand, start);
-    const bool waits = next.action == Action::Wait && !looked->watched.done;
-    const auto places = seen_with_prices(*looked);
-    Steps steps{.for_price =
-                    launch::decide_price_move(places, price_look(*looked, next.mark, settling),
-                                              waits && is_for_spot(next.mark), settling)};
-    const bool is_tried = steps.for_price.action != PriceAction::None;
-    if (waits && !is_tried) steps.move = launch::decide_move(places, next.mark, settling);
+    std::optional<launch::Move> move;
+    if (next.action == Action::Wait && !looked->watched.done)
+      move = launch::decide_move(seen_with_prices(*looked), next.mark, settling);
     if (looked->watched.done && next.action == Action::End) add_all_fleets(*looked, next);
-    const std::string more = steps.move ? steps.move->reason : steps.for_price.reason;
-    say(next.reason + (more.empty() ? "" : "; ") + more,
+    say(next.reason + (move ? "; " + move->reason : ""),
         next.mark.outlook ? launch::text_of(*next.mark.outlook) : "",
         launch::is_news(looked->watched.mark, next.mark));
-    return act(*looked, next, steps);
+    return act(*looked, next, move);
   }
 
  private:
-  // To other places: one of them at most.
-  struct Steps {
-    std::optional<launch::Move> move = {};
-    launch::PriceStep for_price = {};
-
-    bool leaves() const { return move || for_price.action != PriceAction::None; }
-    // It may ask beside the place where the job is.
-    std::optional<std::size_t> tried() const {
-      const bool is_one = for_price.action != PriceAction::None;
-      return is_one ? std::optional(for_price.to) : std::nullopt;
-    }
-  };
-
   There at(const Looked& looked, std::size_t place) const { return mover_.at(looked, place); }
 
   Result<bool, CallError> act(const Looked& looked, const launch::Fallback& next,
-                              const Steps& steps) {
+                              const std::optional<launch::Move>& move) {
     const There here = at(looked, looked.here);
     // Before the request: its token is made of what the tag says.
     Result<void, CallError> marked, done;
     // With the mark of this look the place stays the last in which the job was, whatever is left.
-    const bool leaves = steps.leaves() || mover_.asks_elsewhere(looked, next.mark);
+    const bool leaves = move || mover_.asks_elsewhere(looked);
     const bool news = leaves || launch::is_news(looked.watched.mark, next.mark);
     if (!options_.dry_run && news) marked = write_mark(here, next.mark);
     if (!options_.dry_run && news && next.action != Action::End)
@@ -114,9 +95,8 @@ class Watcher {
       for (std::size_t i = 0; i < places_.size() && done; ++i)
         done = end_there(at(looked, i), next.fleets, options_.dry_run);
     if (done && marked && !looked.watched.done)
-      done = mover_.quiet_others(looked, next.mark, steps.tried());
-    if (done && steps.move) done = mover_.go(looked, steps.move->to, next.mark, "no");
-    if (done && marked) done = mover_.carry_out(looked, steps.for_price, next.mark);
+      done = mover_.quiet_others(looked);
+    if (done && move) done = mover_.go(looked, move->to, next.mark);
     if (!done) return tl::unexpected(done.error());
     // Not before: at target 0 this tag must say that the fleet rests.
     if (!options_.dry_run && next.silence) try_to_write_rest(here, launch::tag_of(*next.silence));
@@ -137,56 +117,9 @@ class Watcher {
 
   std::vector<launch::PlaceSeen> seen_with_prices(const Looked& looked) const {
     auto seen = looked.places_seen(places_);
-    const auto& runs = looked.seen().spot;
     for (std::size_t i = 0; i < seen.size(); ++i)
-      if (prices_[i].known.spot) {
-        seen[i].dollars = prices_[i].spot;
-        if (runs) seen[i].of_its_type = prices_[i].cheapest_of(runs->type);
-        if (seen[i].spot) seen[i].spot->dollars = dollars_of_spot(looked, i);
-      }
+      if (prices_[i].known.spot) seen[i].dollars = prices_[i].spot;
     return seen;
-  }
-
-  // An hour, of the spot instance there; 0: there is none, or its price is not known.
-  double dollars_of_spot(const Looked& looked, std::size_t place) const {
-    const auto& spot = looked.places[place].spot;
-    const auto* pool = spot ? prices_[place].find(*spot) : nullptr;
-    return pool == nullptr ? 0 : pool->dollars;
-  }
-
-  // The job is to be on spot, whether it has an instance or not.
-  static bool is_for_spot(const launch::WatchMark& mark) {
-    using Spot = launch::WatchMark::Spot;
-    const bool asks =
-        mark.spot == Spot::None || mark.spot == Spot::Starts || mark.spot == Spot::Runs;
-    return asks && mark.outlook && mark.outlook->choice != capacity::Use::OnDemand;
-  }
-
-  launch::PriceLook price_look(const Looked& looked, const launch::WatchMark& mark,
-                               Duration settling) const {
-    if (!looked.watched.prospect || !mark.outlook) return {};
-    const launch::Outlook& outlook = *mark.outlook;
-    const bool runs = mark.spot == launch::WatchMark::Spot::Runs && looked.watched.beside.empty();
-    return {.now = looked.watched.now,
-            .may_move = job_.launch->price_moves,
-            .settled = runs && looked.watched.now - mark.since >= settling,
-            .dollars = dollars_of_spot(looked, looked.here),
-            .work = outlook.work.hours,
-            .lasts = outlook.available.hours / outlook.available.ends,
-            .start = looked.watched.prospect->start,
-            .slack = hours(outlook.latest - looked.watched.now),
-            .transfer = transfer_of(looked.seen()),
-            .publication_known = looked.watched.publication_known,
-            .publication = looked.watched.publication};
-  }
-
-  // By what was committed to the bucket until now.
-  launch::Transfer transfer_of(const Seen& seen) const {
-    if (!seen.head || !published_) return {.known = false};
-    return launch::transfer_of(job_, {.bytes = static_cast<double>(seen.head->bytes),
-                                      .commits = static_cast<double>(seen.head->commits),
-                                      .last_bytes = published_->upload_bytes,
-                                      .trained = published_->progress.trained});
   }
 
   // `ending`: a fleet that is to end because no instance came of it.
@@ -278,7 +211,6 @@ class Watcher {
         prospect.zone = pool->zone;
       }
     if (published) spent_ = says ? says->progress.dollars : 0;
-    published_ = says;
     watched.publication_known = published.has_value();
     if (says && says->at) watched.publication = {says->instance, *says->at};
     prospect.spent_unknown = deadline_.dollars && !spent_;
@@ -307,7 +239,6 @@ class Watcher {
   const WatchOptions& options_;
   Mover mover_;
   std::string said_, complained_;
-  std::optional<launch::Published> published_;
   std::optional<double> spent_;     // as far as it could be read
   std::vector<PoolPrices> prices_;  // of each place
   std::optional<std::chrono::steady_clock::time_point> priced_;

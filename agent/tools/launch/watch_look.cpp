@@ -54,7 +54,6 @@ launch::WatchedFleet watched(const JobFleet& own) {
                              own.fleet.kind != FleetKind::AutoScalingGroup};
   if (const auto rested = wire::parse_rfc3339(own.rests)) fleet.rested = *rested;
   fleet.silence = launch::silence_of(own.rests);
-  fleet.note = launch::price_note_of(own.rests);
   return fleet;
 }
 
@@ -79,9 +78,6 @@ Result<Seen, CallError> look_once(AwsCalls& calls, const config::Job& job) {
                                        FleetId::fits(fleet) ? FleetId(fleet) : FleetId()});
       if (!spot || state_of(it.state) > State::Running) continue;
       seen.spot = PoolPrices::Pool{it.type.str(), it.zone.str(), 0};
-      seen.spot_id = it.id;
-      seen.spot_runs_since.reset();
-      if (state_of(it.state) == State::Running) seen.spot_runs_since = it.launch_time;
     }
   if (job.storage.in_bucket() && !job.sweep) seen.head = read_head(job);
   const auto done = is_done(calls, job, seen);
@@ -117,8 +113,6 @@ std::vector<launch::PlaceSeen> Looked::places_seen(const std::vector<JobPlace>& 
   for (std::size_t i = 0; i < places.size(); ++i) {
     const Seen& it = places[i];
     seen.push_back({of[i].calls->region().str(), it.watched.own, it.watched.mark});
-    if (it.spot)
-      seen.back().spot = launch::PlaceSeen::Spot{it.spot_runs_since, 0, it.spot_id, it.spot->type};
   }
   return seen;
 }
@@ -150,7 +144,7 @@ Result<Looked, CallError> look_at(const std::vector<JobPlace>& places) {
   }
   const auto seen_places = looked.places_seen(places);
   looked.here = launch::place_of_job(seen_places);
-  if (trouble && !seen_places[looked.here].works()) return tl::unexpected(*trouble);
+  if (trouble && !seen_places[looked.here].asks()) return tl::unexpected(*trouble);
   looked.watched = looked.seen().watched;
   looked.watched.elsewhere = places.size() > 1;
   looked.watched.unread = unread;

@@ -16,12 +16,10 @@ namespace spotter::command {
 struct Seen {
   launch::Watched watched;
   std::vector<JobFleet> all;
-  std::vector<JobFleet> fleets;                   // at work, none of `spotter prepare`
-  std::optional<PoolPrices::Pool> spot;           // where a spot instance is, without its price
-  InstanceId spot_id;                             // its
-  std::optional<wire::WallTime> spot_runs_since;  // its launch, when it runs
-  std::optional<wire::Head> head;  // of a home in a bucket; none: it could not be read
-  std::string ended;               // fleets that are not: of an on-demand one the token is used up
+  std::vector<JobFleet> fleets;          // at work, none of `spotter prepare`
+  std::optional<PoolPrices::Pool> spot;  // where a spot instance is, without its price
+  std::optional<wire::Head> head;        // of a home in a bucket; none: it could not be read
+  std::string ended;    // fleets that are not: of an on-demand one the token is used up
   std::string trouble;  // not empty: nothing is known of it, as AWS does not answer there
   const JobFleet* own() const;
 };
@@ -37,7 +35,7 @@ struct Looked {
   std::vector<launch::PlaceSeen> places_seen(const std::vector<JobPlace>& of) const;
 };
 // Fails where nothing can be decided: AWS does not answer somewhere, and none of the fleets that it
-// shows elsewhere asks for an instance, but to be tried for its price.
+// shows elsewhere asks for an instance.
 Result<Looked, CallError> look_at(const std::vector<JobPlace>& places);
 
 // By the fleets there.

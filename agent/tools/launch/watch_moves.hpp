@@ -1,12 +1,11 @@
-// How `spotter watch` carries a job from one of its places to another (launch/places.hpp,
-// launch/price_move.hpp), step by step: it may end, and AWS refuse, after each.
+// How `spotter watch` carries a job from one of its places to another (launch/places.hpp), step by
+// step: it may end, and AWS refuse, after each.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "agent/launch/price_move.hpp"
 #include "agent/tools/launch/watch_acts.hpp"
 
 namespace spotter::command {
@@ -19,27 +18,20 @@ class Mover {
     return {*places_[place].calls, places_[place].job, looked.places[place]};
   }
 
-  // A place beside the job's asks, too (launch::asks_beside()). `mark`: of this look, here and
-  // below.
-  bool asks_elsewhere(const Looked& looked, const launch::WatchMark& mark) const;
-  // A move that was not finished, or that EC2 does not show yet. `but`: is tried for its price.
-  Result<void, CallError> quiet_others(const Looked& looked, const launch::WatchMark& mark,
-                                       std::optional<std::size_t> but) const;
+  // A place beside the job's asks, too.
+  bool asks_elsewhere(const Looked& looked) const;
+  // A move that was not finished, or that EC2 does not show yet.
+  Result<void, CallError> quiet_others(const Looked& looked) const;
 
   // The bucket lets one write, so what is entered asks before what is left stops. Its tags say so
-  // first: were they written later, another watcher's that has it rest would be lost. `rests`: what
-  // its tag of a rest is to say. `mark`: of this look, where the job is.
-  Result<void, CallError> go(const Looked& looked, std::size_t to, const launch::WatchMark& mark,
-                             const std::string& rests) const;
-
-  // All but Action::None; what a step leaves is not left before another has it.
-  Result<void, CallError> carry_out(const Looked& looked, const launch::PriceStep& step,
-                                    const launch::WatchMark& mark) const;
+  // first: were they written later, another watcher's that has it rest would be lost. `mark`: of
+  // this look, where the job is.
+  Result<void, CallError> go(const Looked& looked, std::size_t to,
+                             const launch::WatchMark& mark) const;
 
  private:
-  bool asks_elsewhere(const Looked& looked, const launch::WatchMark& mark, std::size_t place) const;
-  Result<void, CallError> raise(const There& to, const std::optional<launch::WatchMark>& mark,
-                                const std::string& rests) const;
+  bool asks_elsewhere(const Looked& looked, std::size_t place) const;
+  Result<void, CallError> raise(const There& to, const launch::WatchMark& mark) const;
   Result<void, CallError> refused(const Looked& looked, const There& to,
                                   const launch::WatchMark& mark, const CallError& why) const;
   Result<void, CallError> quiet(const Looked& looked, const There& it) const;

@@ -174,12 +174,9 @@ class View {
     if (!volumes.empty()) view_["volume"] = volumes;
     std::string fleets;
     for (const JobFleet& it : seen_.fleets)
-      if (!it.is_over()) {
-        const std::string note = launch::words_of_note(it.rests, it.target);
-        fleets =
-            joined(fleets, it.fleet.id.str() + ", " + std::string(to_text(it.state)) + ", target " +
-                               std::to_string(it.target) + (note.empty() ? "" : ", ") + note);
-      }
+      if (!it.is_over())
+        fleets = joined(fleets, it.fleet.id.str() + ", " + std::string(to_text(it.state)) +
+                                    ", target " + std::to_string(it.target));
     if (!fleets.empty()) view_["fleet"] = fleets;
     show_watchers_mark();
   }
