@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A result of spotter-train in stock PyTorch and torchvision, and `spotter-train predict`.
+"""A result of spotter-train in stock PyTorch and torchvision.
 
 Environment: SPOTTER_TRAIN.
 """
@@ -8,7 +8,6 @@ import json
 import os
 import pathlib
 import random
-import re
 import struct
 import subprocess
 import sys
@@ -23,7 +22,6 @@ from small_mnist import write_small_mnist  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TRAIN = os.environ.get("SPOTTER_TRAIN", str(ROOT / "build/release/bin/spotter-train"))
-USAGE, FAILED = 2, 1
 
 
 def tensors_in(file):
@@ -121,64 +119,6 @@ class Result(unittest.TestCase):
         _, metadata = tensors_in(self.mlp / "model.safetensors")
         self.assertEqual({name: text.decode() for name, text in files.items()}, metadata)
         self.assertEqual(json.loads(metadata["parameters"])["hidden_nodes"], [32, 16])
-
-    def predict(self, *words, status=0):
-        done = subprocess.run([TRAIN, "predict", *words], capture_output=True, text=True,
-                              timeout=60, check=False)
-        self.assertEqual(done.returncode, status, done.stderr + done.stdout)
-        return done.stderr if status else done.stdout
-
-    def test_predict_says_what_the_network_takes_each_image_for(self):
-        images, labels = mnist_in(self.scratch / "mnist")
-        with torch.no_grad():
-            shares = torch.jit.load(str(self.mlp / "model.pt"))(images).softmax(1)
-        words = self.predict(self.mlp / "model.safetensors", "--data", self.scratch / "mnist",
-                             *map(str, range(100)))
-        right = 0
-        for number, found in enumerate(re.findall(
-                r"^test image (\d+): (\d) \((\S+) %\), then \d \(\S+ %\); "
-                r"(right|wrong, it is (\d))$",
-                words, re.M)):
-            self.assertEqual(int(found[0]), number)
-            self.assertEqual(int(found[1]), shares[number].argmax().item())
-            self.assertAlmostEqual(float(found[2]), 100 * shares[number].max().item(), delta=0.06)
-            self.assertEqual(found[3] == "right", int(found[1]) == labels[number].item())
-            self.assertIn(found[4], ("", str(labels[number].item())))
-            right += found[3] == "right"
-        self.assertEqual(number, 99)
-        self.assertTrue(words.endswith(f"{right} of 100 are right\n"), words[-100:])
-        self.assertNotIn("\x1b", words, "no escape sequence where there is no terminal")
-
-    def test_predict_takes_an_image_of_ones_own_and_a_checkpoint(self):
-        images, _ = mnist_in(self.scratch / "mnist")
-        own = self.scratch / "own.pgm"
-        own.write_bytes(b"P5\n# made by hand\n28 28\n255\n" + bytes(images[7].flatten().tolist()))
-        of_data = self.predict(self.mlp / "model.safetensors", "--data", self.scratch / "mnist",
-                               "7")
-        seen = re.search(r"test image 7: (.*); ", of_data)[1]
-        checkpoint = max((self.scratch / "mlp-c").glob("step-*"))
-        for model in (self.mlp, checkpoint):
-            words = self.predict(model / "model.safetensors", "--image", own)
-            self.assertIn(f"the image: {seen}\n", words)
-            self.assertEqual(words.split("the image")[0], of_data.split("test image")[0])
-
-    def test_predict_says_what_is_wrong(self):
-        model, data = self.mlp / "model.safetensors", self.scratch / "mnist"
-        wrong = self.scratch / "wrong"
-        wrong.write_bytes(b"P5 30 30 255\n" + bytes(900))
-        self.assertIn("Give --data DIR", self.predict(model, status=USAGE))
-        self.assertIn("Give --data DIR", self.predict(model, "7", "--image", wrong, status=USAGE))
-        self.assertIn("excludes", self.predict(model, "--data", data, "--image", wrong,
-                                               status=USAGE))
-        self.assertIn("the last one is 99", self.predict(model, "--data", data, "100",
-                                                         status=FAILED))
-        self.assertIn("another size", self.predict(model, "--data", self.scratch / "cifar10",
-                                                   status=FAILED))
-        self.assertIn("the image has 30x30 pixels, the network takes 28x28; ImageMagick",
-                      self.predict(model, "--image", wrong, status=FAILED))
-        self.assertIn("no safetensors file", self.predict(wrong, "--data", data, status=FAILED))
-        self.assertIn("No such file", self.predict(self.scratch / "none", "--data", data,
-                                                   status=FAILED))
 
 
 if __name__ == "__main__":

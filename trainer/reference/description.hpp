@@ -1,7 +1,6 @@
 // What a file of weights says of itself, so that whoever has only the file can use it.
 #pragma once
 
-#include "agent/base/result.hpp"
 #include "trainer/reference/dataset.hpp"
 #include "trainer/reference/parameters.hpp"
 #include "trainer/reference/safetensors.hpp"
@@ -16,8 +15,5 @@ struct Description {
 // `parameters` and `input` as JSON: {"channels", "height", "width", "divide_by"}: images are bytes,
 // divided by that. `format` is what Hugging Face's readers ask for.
 Metadata describe(const Description& description);
-
-// The error says what is missing or wrong.
-Result<Description> read_description(const Metadata& metadata);
 
 }  // namespace spotter::train

@@ -1,22 +1,12 @@
 // spotter-train: the reference trainer. What it promises to whoever starts it is in README.md.
 #include <exception>
 #include <iostream>
-#include <string_view>
 
 #include "trainer/library/session.hpp"
 #include "trainer/reference/options.hpp"
-#include "trainer/reference/predict.hpp"
 #include "trainer/reference/training.hpp"
 
 int main(int count, char** arguments) {
-  if (count > 1 && std::string_view(arguments[1]) == "predict") {
-    try {
-      return spotter::train::predict(count - 1, arguments + 1);
-    } catch (const std::exception& error) {  // libtorch's and the allocator's
-      std::cerr << "spotter-train: " << error.what() << "\n";
-      return 1;
-    }
-  }
   // First of all: from here on a stop signal means "checkpoint", not "die".
   spotter::checkpoint::catch_stop_signals();
   try {

@@ -294,24 +294,6 @@ Score Network::evaluate(const Examples& examples) {
   return total;
 }
 
-std::vector<std::array<float, kClasses>> Network::predict(const Examples& examples) {
-  const torch::NoGradGuard no_gradients;
-  std::vector<std::array<float, kClasses>> all;
-  for (std::uint32_t at = 0; at < examples.count; at += kEvaluationBatch) {
-    const Batch batch =
-        make_batch(examples, parts_->shape, std::min(kEvaluationBatch, examples.count - at),
-                   [&](std::uint32_t i) { return at + i; });
-    const Replica& replica = parts_->replicas.front();
-    const at::Tensor shares =
-        at::softmax(replica.forward(batch.images, {}), 1).to(at::kCPU).contiguous();
-    for (std::int64_t i = 0; i < shares.size(0); ++i) {
-      const float* row = shares.data_ptr<float>() + i * kClasses;
-      std::copy_n(row, kClasses, all.emplace_back().begin());
-    }
-  }
-  return all;
-}
-
 std::string Network::weights() const {
   const auto names = parts_->names();
   std::vector<at::Tensor> values;  // keeps the bytes that the rest points into

@@ -1,7 +1,6 @@
 // A network being trained. The only header in front of libtorch; it includes none of it.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -47,9 +46,6 @@ class Network {
 
   // Without dropout, over all of `examples`.
   Score evaluate(const Examples& examples);
-
-  // What each class has of 1, for each of `examples`.
-  std::vector<std::array<float, kClasses>> predict(const Examples& examples);
 
   // The weights as they stand in result/model.safetensors, by the names that PyTorch's own models
   // give them (model.hpp), with the description of the network (description.hpp).

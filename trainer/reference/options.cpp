@@ -146,8 +146,7 @@ std::variant<Options, Exit> read_options(int count, char** arguments) {
   CLI::App app(
       "Trains a network on MNIST or CIFAR-10, so that it can be interrupted at any step.\n"
       "Exit status: 0 finished, the result is durable; 75 stopped on request behind a durable\n"
-      "checkpoint, start again to go on; 1 failed; 2 bad usage.\n"
-      "`spotter-train predict --help`: shows images to a trained network.",
+      "checkpoint, start again to go on; 1 failed; 2 bad usage.",
       "spotter-train");
   // The last one counts, so that a script can put defaults before its own arguments.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
