@@ -1,4 +1,4 @@
-// A number whose text is nothing else.
+// A number whose text is nothing else, and text without the space around it.
 #pragma once
 
 #include <charconv>
@@ -15,6 +15,14 @@ std::optional<Number> number_of_text(std::string_view text) {
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (failed != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+// Spaces, tabs and ends of lines.
+inline std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view space = " \t\r\n";
+  const auto first = text.find_first_not_of(space);
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(space) + 1 - first);
 }
 
 }  // namespace spotter

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "agent/base/clock_text.hpp"
+#include "agent/base/number_text.hpp"
 #include "agent/curl/distrust.hpp"
 
 namespace spotter::curl {
@@ -23,12 +24,6 @@ CURL* new_handle() {
   CURL* const easy = curl_easy_init();
   assert(easy != nullptr);
   return easy;
-}
-
-std::string_view trim(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r\n");
-  if (first == text.npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
 }
 
 char lower(char letter) {
@@ -57,7 +52,7 @@ int on_progress(void* stop, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
 
 std::optional<int> parse_status(std::string_view line) {
   if (!line.starts_with("HTTP/")) return std::nullopt;
-  const auto code = trim(line.substr(std::min(line.find(' '), line.size()))).substr(0, 3);
+  const auto code = trimmed(line.substr(std::min(line.find(' '), line.size()))).substr(0, 3);
   int status = 0;
   const auto* const end = code.data() + code.size();
   return std::from_chars(code.data(), end, status).ptr == end ? status : 0;
@@ -66,9 +61,9 @@ std::optional<int> parse_status(std::string_view line) {
 std::optional<std::pair<std::string, std::string>> parse_header(std::string_view line) {
   const auto colon = line.find(':');
   if (colon == line.npos) return std::nullopt;
-  std::string name(trim(line.substr(0, colon)));
+  std::string name(trimmed(line.substr(0, colon)));
   std::ranges::transform(name, name.begin(), lower);
-  return std::pair(std::move(name), std::string(trim(line.substr(colon + 1))));
+  return std::pair(std::move(name), std::string(trimmed(line.substr(colon + 1))));
 }
 
 Share::Share() : share_(curl_share_init()) {

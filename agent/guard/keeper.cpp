@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "agent/base/number_text.hpp"
 #include "agent/guard/copying.hpp"
 #include "agent/guard/shape.hpp"
 #include "trainer/library/files.hpp"
@@ -40,20 +41,13 @@ Result<std::uint64_t> steps_in_ledger(const Beneath& own) {
   return at != object.end() && at->is_number_unsigned() ? at->get<std::uint64_t>() : 0;
 }
 
-std::string trimmed(const std::string& text) {
-  constexpr const char* space = " \t\r\n";
-  const auto begin = text.find_first_not_of(space);
-  if (begin == std::string::npos) return {};
-  return text.substr(begin, text.find_last_not_of(space) + 1 - begin);
-}
-
 // Does a text that is short, or where a link leads, name the checkpoint? By its whole name; by the
 // beginning of it, in quotes or by itself (`cp-0003.ckpt` names cp-0003.ckpt.index); by its number.
 bool names(const std::string& text, const std::string& checkpoint) {
   constexpr std::size_t shortest = 3;
   constexpr std::size_t longest_number = 15;
   if (checkpoint.size() >= shortest && text.find(checkpoint) != std::string::npos) return true;
-  const std::string word = trimmed(text);
+  const std::string word(trimmed(text));
   if (word.size() >= shortest && checkpoint.starts_with(word)) return true;
   for (auto at = text.find('"'); at != std::string::npos; at = text.find('"', at + 1)) {
     const std::string quoted = last_component(text.substr(at + 1, text.find('"', at + 1) - at - 1));

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "agent/base/number_text.hpp"
 #include "agent/host/tool.hpp"
 #include "agent/io/files.hpp"
 
@@ -22,12 +23,6 @@ constexpr const char* driver = "nvidia-utils (the GPU's driver)";
 bool is_there(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error);
-}
-
-std::string trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return std::string(text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1));
 }
 
 // "nvidia0" is a GPU's, "nvidia-uvm" and "nvidiactl" are not.
@@ -111,7 +106,7 @@ std::string unready_fabric(const std::string& queried) {
   std::size_t section =
       std::string::npos;  // the indentation of the heading "Fabric" that we are in
   for (std::string line; std::getline(lines, line);) {
-    const std::string text = trimmed(line);
+    const std::string text(trimmed(line));
     if (text.empty()) continue;
     const std::size_t indented = line.find_first_not_of(" \t");
     if (text == "Fabric") {
@@ -125,8 +120,8 @@ std::string unready_fabric(const std::string& queried) {
     }
     const auto colon = text.find(':');
     if (colon == std::string::npos) continue;
-    const std::string key = trimmed(text.substr(0, colon));
-    const std::string value = trimmed(text.substr(colon + 1));
+    const std::string key(trimmed(std::string_view(text).substr(0, colon)));
+    const std::string value(trimmed(std::string_view(text).substr(colon + 1)));
     const bool wrong_state = key == "State" && value != "Completed" && value != "N/A";
     const bool wrong_status = key == "Status" && value != "Success" && value != "N/A";
     if (wrong_state || wrong_status) return "the NVLink fabric's " + key + " is " + value;
@@ -136,7 +131,7 @@ std::string unready_fabric(const std::string& queried) {
 
 std::size_t count_pci_gpus(const fs::path& sysfs) {
   const auto attribute = [](const fs::path& path) {
-    return trimmed(io::read_file(path, 4096).value_or("").substr(0, 8));
+    return std::string(trimmed(io::read_file(path, 4096).value_or("").substr(0, 8)));
   };
   std::size_t count = 0;
   std::error_code error;

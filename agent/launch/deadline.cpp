@@ -25,14 +25,6 @@ constexpr double kLeastPart = 0.02;          // of launch.work, when that was to
 constexpr std::array<const char*, 3> use_words{"wait", "spot", "on-demand"};
 constexpr std::array<const char*, 3> trouble_words{"none", "late", "budget"};
 
-double hours_of(Duration duration) {
-  return std::chrono::duration<double>(duration).count() / 3600;
-}
-
-double hours_between(wire::WallTime from, wire::WallTime to) {
-  return std::chrono::duration<double>(to - from).count() / 3600;
-}
-
 wire::WallTime later(wire::WallTime from, double hours) {
   constexpr double farthest = 10'000;  // a year, and more than any job has
   return from + std::chrono::seconds(std::lround(std::clamp(hours, 0.0, farthest) * 3600));
@@ -43,7 +35,7 @@ capacity::Spells spells_at(const Sight& sight) {
   if (!sight.before) return {usual.available, usual.absent, usual.half_life};
   capacity::Spells spells(sight.before->available, sight.before->absent, usual.half_life,
                           sight.had_spot);
-  const double gap = hours_between(sight.looked, sight.now);
+  const double gap = hours_of(sight.now - sight.looked);
   if (gap > 0 && gap <= kLongestGap) spells.pass(gap);
   return spells;
 }
@@ -71,6 +63,10 @@ bool is_stuck(const Prospect& it, const Sight& sight, double time) {
 }
 
 }  // namespace
+
+double hours_of(Duration duration) {
+  return std::chrono::duration<double>(duration).count() / 3600;
+}
 
 Duration start_of(const config::Job& job, const config::Deadline& deadline) {
   const Duration bound =
@@ -110,7 +106,7 @@ struct Asked {
 
 Asked ask(const Prospect& it, const Sight& sight, const capacity::Spells& spells,
           std::shared_ptr<capacity::Tables> tables = nullptr) {
-  const double time = hours_between(sight.now, it.due);
+  const double time = hours_of(it.due - sight.now);
   const double kept = it.interval + kUnseen;
   capacity::Planner planner(
       1, {.on_demand = it.on_demand, .start = it.start, .tick = it.interval, .usual_spot = it.spot},
@@ -148,7 +144,7 @@ Outlook look_ahead(const Prospect& it, const Sight& sight,
                   .zone = it.zone,
                   .available = spells.available(),
                   .absent = spells.absent()};
-  const double time = hours_between(sight.now, it.due);
+  const double time = hours_of(it.due - sight.now);
   if (asked.choice.forced && is_stuck(it, sight, time)) outlook.choice = Use::Spot;
   const bool stays = outlook.choice == sight.runs && sight.runs != Use::Nothing;
   if (time < least_hours(it, stays)) outlook.trouble = Trouble::Late;
@@ -180,7 +176,7 @@ std::optional<OwnOutlook> own_outlook(const config::Job& job, const config::Dead
   if (!own.work) return own;
   const double work = own.work->hours;
   if (own.due) {
-    const double time = hours_between(now, *own.due);
+    const double time = hours_of(*own.due - now);
     if (time < work) own.trouble = Trouble::Late;
     const double margins = 2 * kUsualInterval + kUnseen + hours_of(start_of(job, deadline));
     if (job.launch && job.launch->on_demand.when == config::OnDemand::When::WhenNeeded)

@@ -20,6 +20,8 @@
 
 namespace spotter::launch {
 
+double hours_of(Duration duration);
+
 // From the request to the first new step, unless job.yaml says otherwise.
 inline constexpr std::chrono::minutes usual_start{15};
 Duration start_of(const config::Job& job,

@@ -121,10 +121,6 @@ Result<void> send_signal(const std::string& run_directory, int signal) {
   return send(run_directory, "signal " + std::to_string(signal));
 }
 
-Result<void> send_signal_to_group(const std::string& run_directory, int signal) {
-  return send(run_directory, "signal-group " + std::to_string(signal));
-}
-
 Result<void> kill(const std::string& run_directory) { return send(run_directory, "kill"); }
 
 Result<void> end_vanished(const std::string& run_directory, std::chrono::milliseconds patience) {

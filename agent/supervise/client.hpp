@@ -41,7 +41,6 @@ bool is_ours(const std::string& run_directory, int pid);
 // written. A shell that neither traps nor ignores the signal passes it on to its children (see
 // signal_main_process()). Delivery is asynchronous. Fails when no supervisor listens.
 Result<void> send_signal(const std::string& run_directory, int signal);
-Result<void> send_signal_to_group(const std::string& run_directory, int signal);
 Result<void> kill(const std::string& run_directory);  // SIGKILL to the whole tree
 
 // The kind of an error: processes of the trainer before live on, since even SIGKILL does not end

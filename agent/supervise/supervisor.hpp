@@ -5,7 +5,7 @@
 //   supervisor.lock   held (open file description lock) for the supervisor's whole life
 //   supervisor.json   {"pid", "trainer_pid", "started_boottime_ms", "control_group", "job"}
 //   companion.pid     "PID TICKS": which process the sidecar is (sidecar.hpp)
-//   supervisor.sock   datagrams from the agent: `signal N`, `signal-group N`, `kill`
+//   supervisor.sock   datagrams from the agent: `signal N`, `kill`
 //   ended.json        {"exit_code" | "signal", "core_dumped", "out_of_memory", "last_words",
 //                      "ended_boottime_ms", "ran_ms", "trainer_pid", "job", "boot_id",
 //                      "left_over": [{"pid", "start_ticks"}]}: atomic, fsynced, last

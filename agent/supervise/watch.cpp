@@ -304,7 +304,7 @@ void Watch::handle_signal() {
   }
 }
 
-// `kill`, `signal N`, `signal-group N`; anything else is ignored: only our own agent can send here.
+// `kill`, `signal N`; anything else is ignored: only our own agent can send here.
 void Watch::handle_datagram() {
   std::array<char, 64> buffer{};
   const ssize_t size = recv(socket_.get(), buffer.data(), buffer.size(), 0);
@@ -317,7 +317,6 @@ void Watch::handle_datagram() {
   std::from_chars(text.data() + space + 1, text.data() + text.size(), signal);
   if (signal < 1 || signal > SIGRTMAX) return;
   if (text.substr(0, space) == "signal") signal_main_process(trainer_, signal);
-  if (text.substr(0, space) == "signal-group") ::kill(-trainer_, signal);
 }
 
 // Ends the sidecar, too: its copying could overwrite the work of another machine.

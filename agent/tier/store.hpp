@@ -58,7 +58,6 @@ class Store {
   wire::S3Location at(std::string key) const { return {prefix_.bucket, std::move(key)}; }
   Result<Groups> groups();
   Result<Stored> stored(const Groups& groups);
-  Result<void> send_files(const guard::Beneath& folder, const Manifest& manifest);
   void remove_older(const Manifest& written);
   void remove(const Group& group, const std::vector<std::string>& keys);
 

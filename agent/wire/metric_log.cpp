@@ -34,13 +34,6 @@ bool is_place(std::string_view name) {
   return name == "step" || name == "epoch" || name == "loss" || name == "accuracy";
 }
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view space = " \t\r";
-  const auto first = text.find_first_not_of(space);
-  if (first == text.npos) return {};
-  return text.substr(first, text.find_last_not_of(space) + 1 - first);
-}
-
 // Of the whole text; "nan" and "inf" are numbers.
 std::optional<double> number_in(std::string_view text) {
   text = trimmed(text);

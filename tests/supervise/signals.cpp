@@ -78,13 +78,6 @@ TEST_F(Signals, DoNotReachTheDataLoaders) {
   EXPECT_NE(log().find("loader lives"), std::string::npos);
 }
 
-TEST_F(Signals, ReachTheWholeGroupWhenAsked) {
-  started(spec("sleep 1000 & echo ready; wait $!; sleep 1000"));
-  ASSERT_TRUE(says("ready"));
-  ASSERT_TRUE(send_signal_to_group(directory(), SIGTERM));
-  EXPECT_EQ(wait_for_end().signal, SIGTERM);
-}
-
 TEST_F(Signals, KillEndsATrainerThatIgnoresAllElse) {
   const auto trainer = started(spec("trap '' TERM INT HUP; echo ready; while :; do sleep 1; done"));
   ASSERT_TRUE(says("ready"));

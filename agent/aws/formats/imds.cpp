@@ -3,15 +3,10 @@
 #include <algorithm>
 
 #include "agent/base/json.hpp"
+#include "agent/base/number_text.hpp"
 
 namespace spotter::wire {
 namespace {
-
-std::string_view trim(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
-}
 
 template <class Identifier>
 Result<Identifier> required_name(const Json& object, const char* name) {
@@ -74,7 +69,7 @@ Result<WallTime> parse_rebalance(std::string_view json) {
 }
 
 LifecycleState parse_lifecycle_state(std::string_view text) {
-  const std::string_view state = trim(text);
+  const std::string_view state = trimmed(text);
   if (state == "Detached") return LifecycleState::Detached;
   if (state == "InService") return LifecycleState::InService;
   if (state == "Standby") return LifecycleState::Standby;

@@ -4,14 +4,10 @@
 #include <fstream>
 #include <iterator>
 
+#include "agent/base/number_text.hpp"
+
 namespace spotter::act {
 namespace {
-
-std::string_view trim(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
 
 std::string contents(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -39,17 +35,17 @@ Profile parse_profile(std::string_view text, std::string_view section) {
     const auto end = std::min(text.find('\n'), text.size());
     const std::string_view raw = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    const std::string_view line = trim(raw);
+    const std::string_view line = trimmed(raw);
     if (line.empty() || line.front() == '#' || line.front() == ';') continue;
     if (line.front() == '[') {
-      inside = trim(line.substr(1, line.find(']') - 1)) == section;
+      inside = trimmed(line.substr(1, line.find(']') - 1)) == section;
       continue;
     }
     const auto equals = line.find('=');
     const bool nested = raw.front() == ' ' || raw.front() == '\t';
     if (!inside || nested || equals == std::string_view::npos) continue;
-    const std::string_view name = trim(line.substr(0, equals));
-    if (!name.empty()) profile[std::string(name)] = std::string(trim(line.substr(equals + 1)));
+    const std::string_view name = trimmed(line.substr(0, equals));
+    if (!name.empty()) profile[std::string(name)] = std::string(trimmed(line.substr(equals + 1)));
   }
   return profile;
 }

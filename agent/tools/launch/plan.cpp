@@ -48,7 +48,6 @@ struct Cost {
   wire::WallTime latest{};
 };
 
-double hours(Duration duration) { return std::chrono::duration<double>(duration).count() / 3600; }
 std::string hours_text(double hours) { return launch::figure("%.1f", hours) + " h"; }
 
 // What was given goes before what AWS says; one that nobody knows is guessed by the other.
@@ -123,9 +122,9 @@ Result<Order> order_of(const PlanOptions& options) {
   order.due = deadline->within
                   ? order.now + std::chrono::ceil<std::chrono::seconds>(*deadline->within)
                   : *deadline->finish_by;
-  order.work = hours(*deadline->work);
-  order.start = hours(launch::start_of(*job, *deadline));
-  order.time = std::chrono::duration<double>(order.due - order.now).count() / 3600;
+  order.work = launch::hours_of(*deadline->work);
+  order.start = launch::hours_of(launch::start_of(*job, *deadline));
+  order.time = launch::hours_of(order.due - order.now);
   order.dollars = deadline->dollars;
   if (order.time < order.work + order.start)
     return failure("until " + wire::to_rfc3339(order.due) + " there are " + hours_text(order.time) +

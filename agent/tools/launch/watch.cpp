@@ -94,8 +94,7 @@ class Watcher {
     if (next.action == Action::End)
       for (std::size_t i = 0; i < places_.size() && done; ++i)
         done = end_there(at(looked, i), next.fleets, options_.dry_run);
-    if (done && marked && !looked.watched.done)
-      done = mover_.quiet_others(looked);
+    if (done && marked && !looked.watched.done) done = mover_.quiet_others(looked);
     if (done && move) done = mover_.go(looked, move->to, next.mark);
     if (!done) return tl::unexpected(done.error());
     // Not before: at target 0 this tag must say that the fleet rests.
@@ -192,13 +191,13 @@ class Watcher {
     const auto before = watched.mark ? watched.mark->outlook : std::nullopt;
     const auto published = published_progress(job_);
     complain_once(published ? here.trouble : published.error().message);
-    const double since = watched.mark ? hours(watched.now - watched.mark->looked) : 0;
+    const double since = watched.mark ? launch::hours_of(watched.now - watched.mark->looked) : 0;
     const auto says = published ? launch::of_this_run(*published) : std::nullopt;
     const PoolPrices& paid = prices_[cheapest_on_demand(looked)];
     launch::Prospect prospect{.due = *due,
                               .work = launch::work_of(deadline_, says, before, since),
-                              .start = hours(launch::start_of(job_, deadline_)),
-                              .interval = hours(options_.until_next_look()),
+                              .start = launch::hours_of(launch::start_of(job_, deadline_)),
+                              .interval = launch::hours_of(options_.until_next_look()),
                               .on_demand = paid.on_demand,
                               .spot = here.spot,
                               .zone = here.zone,
@@ -227,10 +226,6 @@ class Watcher {
     for (std::size_t i = 0; i < places_.size(); ++i)
       prices_[i] = prices_now(*places_[i].calls, *places_[i].job.launch);
     priced_ = now;
-  }
-
-  static double hours(Duration duration) {
-    return std::chrono::duration<double>(duration).count() / 3600;
   }
 
   const std::vector<JobPlace>& places_;
