@@ -9,8 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "agent/systemd/message.hpp"
-
 namespace spotter::units {
 namespace {
 
@@ -41,34 +39,6 @@ int open_bus(sd_bus*& bus) {
   if (result >= 0) return result;
   bus = sd_bus_unref(bus);
   return sd_bus_open_system(&bus);
-}
-
-int append_command(sd_bus_message* message, const std::vector<std::string>& command) {
-  int result = sd_bus_message_open_container(message, 'r', "sv");
-  if (result >= 0) result = sd_bus_message_append(message, "s", "ExecStart");
-  if (result >= 0) result = sd_bus_message_open_container(message, 'v', "a(sasb)");
-  if (result >= 0) result = sd_bus_message_open_container(message, 'a', "(sasb)");
-  if (result >= 0) result = sd_bus_message_open_container(message, 'r', "sasb");
-  if (result >= 0) result = sd_bus_message_append(message, "s", command.front().c_str());
-  if (result >= 0) result = sd_bus_message_open_container(message, 'a', "s");
-  for (const auto& word : command)
-    if (result >= 0) result = sd_bus_message_append(message, "s", word.c_str());
-  if (result >= 0) result = sd_bus_message_close_container(message);
-  if (result >= 0) result = sd_bus_message_append(message, "b", 0);
-  for (int container = 0; container < 4; ++container)
-    if (result >= 0) result = sd_bus_message_close_container(message);
-  return result;
-}
-
-int fill(sd_bus_message* message, const std::string& unit, const std::vector<std::string>& command,
-         const Settings& settings) {
-  int result = sd_bus_message_append(message, "ss", unit.c_str(), "fail");
-  if (result >= 0) result = sd_bus_message_open_container(message, 'a', "(sv)");
-  for (const auto& setting : settings)
-    if (result >= 0) result = append(message, setting);
-  if (result >= 0) result = append_command(message, command);
-  if (result >= 0) result = sd_bus_message_close_container(message);
-  return result < 0 ? result : sd_bus_message_append(message, "a(sa(sv))", 0);
 }
 
 }  // namespace
@@ -102,34 +72,8 @@ int Manager::on_removed(sd_bus_message* message, void* ended, void* /*error*/) {
   const char* unit = nullptr;
   const char* how = nullptr;
   if (sd_bus_message_read(message, "uoss", &number, &job, &unit, &how) > 0)
-    (*static_cast<std::map<std::string, std::string>*>(ended))[job] = how;
+    (*static_cast<std::map<std::string, std::string>*>(ended))[unit] = how;
   return 0;
-}
-
-Result<std::string, Manager::Refused> Manager::start(const std::string& unit,
-                                                     const std::vector<std::string>& command,
-                                                     const Settings& settings) {
-  const auto refused = [&unit](Refusal why, const std::string& words) {
-    return tl::unexpected(Refused{why, "systemd does not start " + unit + ": " + words});
-  };
-  Answer call;
-  int result = sd_bus_message_new_method_call(bus_, &call.message, kService, kPath, kInterface,
-                                              "StartTransientUnit");
-  if (result >= 0) result = fill(call.message, unit, command, settings);
-  if (result < 0) return refused(Refusal::Other, std::strerror(-result));
-  Answer answer;
-  result = sd_bus_call(bus_, call.message, 0, &answer.error, &answer.message);
-  if (result < 0) {
-    const bool exists =
-        sd_bus_error_has_name(&answer.error, "org.freedesktop.systemd1.UnitExists") != 0;
-    const char* words = answer.error.message;
-    return refused(exists ? Refusal::Exists : Refusal::Other,
-                   words != nullptr ? words : std::strerror(-result));
-  }
-  const char* job = nullptr;
-  result = sd_bus_message_read(answer.message, "o", &job);
-  if (result <= 0) return refused(Refusal::Other, "its answer is not understood");
-  return std::string(job);
 }
 
 // When PID 1 re-executes itself, it closes all connections.
@@ -139,29 +83,47 @@ bool Manager::reconnect() {
   return open_bus(bus_) >= 0 && listen();
 }
 
-bool Manager::is_loaded(const std::string& unit) {
-  Answer answer;
-  const int result = sd_bus_call_method(bus_, kService, kPath, kInterface, "GetUnit", &answer.error,
-                                        &answer.message, "s", unit.c_str());
-  return result >= 0 ||
-         sd_bus_error_has_name(&answer.error, "org.freedesktop.systemd1.NoSuchUnit") == 0;
+Manager::Look Manager::look(const std::string& unit) {
+  Answer found;
+  const int result = sd_bus_call_method(bus_, kService, kPath, kInterface, "GetUnit", &found.error,
+                                        &found.message, "s", unit.c_str());
+  if (result < 0)
+    return sd_bus_error_has_name(&found.error, "org.freedesktop.systemd1.NoSuchUnit") != 0
+               ? Look::Absent
+               : Look::Unknown;
+  const char* path = nullptr;
+  if (sd_bus_message_read(found.message, "o", &path) <= 0) return Look::Unknown;
+  Answer job;
+  if (sd_bus_get_property(bus_, kService, path, "org.freedesktop.systemd1.Unit", "Job", &job.error,
+                          &job.message, "(uo)") < 0)
+    return Look::Unknown;
+  std::uint32_t number = 0;
+  const char* name = nullptr;
+  if (sd_bus_message_read(job.message, "(uo)", &number, &name) <= 0) return Look::Unknown;
+  return number == 0 ? Look::Settled : Look::HasJob;
 }
 
-std::string Manager::wait(const std::string& unit, const std::string& job, int stop) {
-  bool missed = false;  // the signal may have been sent before we listened
+bool Manager::is_loaded(const std::string& unit) {
+  const Look seen = look(unit);
+  return seen == Look::HasJob || seen == Look::Settled;
+}
+
+std::string Manager::wait(const std::string& unit, int stop) {
   while (true) {
+    const Look seen = look(unit);
+    // Behind the look: of what it saw the signal was sent before.
     int more = 0;
     do more = sd_bus_process(bus_, nullptr);
     while (more > 0);
-    if (const auto found = ended_.find(job); found != ended_.end()) return found->second;
-    if (more < 0) {
-      missed = true;
-      while (!reconnect()) {
-        pollfd stopped{stop, POLLIN, 0};
-        if (poll(&stopped, 1, milliseconds_to_look_again) > 0) return {};
-      }
+    if (seen == Look::Absent || seen == Look::Settled) {
+      const auto how = ended_.find(unit);
+      if (how != ended_.end()) return how->second;
+      return seen == Look::Absent ? "gone" : "done";
     }
-    if (missed && !is_loaded(unit)) return "gone";
+    while (more < 0 && !reconnect()) {
+      pollfd stopped{stop, POLLIN, 0};
+      if (poll(&stopped, 1, milliseconds_to_look_again) > 0) return {};
+    }
     const int events = sd_bus_get_events(bus_);
     std::array<pollfd, 2> watched{
         pollfd{sd_bus_get_fd(bus_), static_cast<short>(events > 0 ? events : POLLIN), 0},

@@ -116,6 +116,21 @@ bool is_of_unit_section(const std::string& name) {
   return false;
 }
 
+// One path, which may have spaces.
+bool is_path(const std::string& name) {
+  return name == "ReadWritePaths" || name == "RequiresMountsFor";
+}
+
+// As a word in systemd's syntax: systemd.syntax(7).
+std::string quoted(const std::string& value) {
+  std::string word = "\"";
+  for (const char each : value) {
+    if (each == '"' || each == '\\') word += '\\';
+    word += each;
+  }
+  return word + "\"";
+}
+
 }  // namespace
 
 std::uint64_t most_tasks() {
@@ -197,6 +212,16 @@ Settings of_anchor(const std::string& mount_point) {
           {"Type", "oneshot"},
           {"RemainAfterExit", "yes"},
           {"LogLevelMax", "warning"}};
+}
+
+std::vector<std::string> to_start(const std::string& unit, const std::vector<std::string>& command,
+                                  const Settings& settings) {
+  std::vector<std::string> words = {"systemd-run", "--quiet", "--no-block", "--unit=" + unit};
+  for (const auto& [name, value] : settings)
+    words.push_back("--property=" + name + "=" + (is_path(name) ? quoted(value) : value));
+  words.emplace_back("--");
+  words.insert(words.end(), command.begin(), command.end());
+  return words;
 }
 
 std::string to_unit_file(const Settings& settings, const std::string& command) {

@@ -1,5 +1,5 @@
 // Settings of our systemd units, each once, in the spelling of a unit file. The transient units
-// (manager.hpp) and the unit file that `scripts/check unit` verifies come from the same tables.
+// and the unit file that `scripts/check unit` verifies come from the same tables.
 #pragma once
 
 #include <chrono>
@@ -46,6 +46,11 @@ Settings of_verb(std::chrono::milliseconds limit, bool leaves_processes);
 // makes: systemd learns of that from the kernel, so it has no order of its own.
 std::string anchor_unit(const std::string& mount_point);
 Settings of_anchor(const std::string& mount_point);
+
+// What makes and starts such a service: systemd-run(1), which encodes the settings. `command`: a
+// path and its arguments.
+std::vector<std::string> to_start(const std::string& unit, const std::vector<std::string>& command,
+                                  const Settings& settings);
 
 // Both sections of a unit file, for `systemd-analyze`.
 std::string to_unit_file(const Settings& settings, const std::string& command);

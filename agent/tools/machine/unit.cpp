@@ -16,12 +16,14 @@
 #include <iterator>
 
 #include "agent/host/host.hpp"
+#include "agent/host/tool.hpp"
 #include "agent/host/verb_request.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/supervise/here.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/supervise/supervisor.hpp"
 #include "agent/systemd/manager.hpp"
+#include "agent/systemd/settings.hpp"
 #include "agent/wire/verbs.hpp"
 
 namespace spotter::command {
@@ -85,15 +87,21 @@ struct Request {
   units::Settings settings;
 };
 
-// The job of a unit that is being started, or why it is not.
-Result<std::string> begin(Manager& manager, const Request& request) {
-  for (int tries = 0;; ++tries) {
-    auto job = manager.start(request.unit, request.command, request.settings);
-    if (job) return *std::move(job);
-    if (job.error().why != Manager::Refusal::Exists || tries >= tries_to_start)
-      return failure(job.error().message);
+Result<void> try_to_begin(const Request& request) {
+  act::host::ToolRequest tool{
+      .argv = units::to_start(request.unit, request.command, request.settings),
+      .environment = {{"SYSTEMD_BUS_TIMEOUT", "10s"}}};
+  const auto ran = act::host::run_tool(tool, "systemd");
+  if (!ran) return tl::unexpected(ran.error());
+  if (ran->status == 0) return {};
+  return failure("systemd does not start " + request.unit + ": " + act::host::last_words(*ran));
+}
+
+// The unit is being started, or why it is not.
+Result<void> begin(Manager& manager, const Request& request) {
+  for (int tries = 0; tries < tries_to_start && manager.is_loaded(request.unit); ++tries)
     usleep(microseconds_between);
-  }
+  return try_to_begin(request);
 }
 
 struct TrainerOptions {
@@ -120,9 +128,9 @@ int start_trainer(TrainerOptions options) {
                         {own_program(), "supervise", "--run-directory", place.run_directory,
                          "--spec", spec.path(), "--report", report.path()},
                         units::of_trainer(place)};
-  const auto job = begin(**manager, request);
-  if (!job) return io::complain("unit", job.error().message);
-  const std::string how = (*manager)->wait(request.unit, *job, asked.get());
+  if (const auto begun = begin(**manager, request); !begun)
+    return io::complain("unit", begun.error().message);
+  const std::string how = (*manager)->wait(request.unit, asked.get());
   if (how.empty()) return io::complain("unit", "given up while " + request.unit + " started");
   const std::string said = report.read();
   if (said.empty())
@@ -138,20 +146,20 @@ struct VerbOptions {
 };
 
 // It ends at once, and whatever of it is stuck in the kernel is systemd's.
-void give_up(Manager& manager, const Request& request, const std::string& job) {
+void give_up(Manager& manager, const Request& request) {
   manager.stop(request.unit);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return;
   const Descriptor never(ends[0]);
   const Descriptor open_end(ends[1]);
-  (void)manager.wait(request.unit, job, never.get());
+  (void)manager.wait(request.unit, never.get());
 }
 
 // What was mounted stays until the agent has stopped, when the system stops. In vain: the mount is
 // used all the same.
-void anchor(Manager& manager, const std::string& place) {
-  if (place.empty()) return;
-  (void)manager.start(units::anchor_unit(place), {"/bin/true"}, units::of_anchor(place));
+void anchor(const std::string& place) {
+  if (!place.empty())
+    (void)try_to_begin({units::anchor_unit(place), {"/bin/true"}, units::of_anchor(place)});
 }
 
 // What is no request is refused by the one who is to do it.
@@ -171,16 +179,15 @@ int do_verb(const VerbOptions& options) {
   const Request request{"spotter-host-" + std::to_string(getpid()) + ".service",
                         {own_program(), "host", "--request", asked_for.path()},
                         units::of_verb(std::chrono::milliseconds(options.limit), leaves_processes)};
-  const auto job = begin(**manager, request);
-  if (!job) return io::complain("unit", job.error().message);
-  const std::string how = (*manager)->wait(request.unit, *job, asked.get());
+  if (const auto begun = begin(**manager, request); !begun)
+    return io::complain("unit", begun.error().message);
+  const std::string how = (*manager)->wait(request.unit, asked.get());
   if (how.empty()) {
-    give_up(**manager, request, *job);
+    give_up(**manager, request);
     return 1;
   }
   const std::string words = answer.read();
-  if (wanted && words.find(R"("ok":true)") != words.npos)
-    anchor(**manager, verbs::mounts_on(wanted->verb));
+  if (wanted && words.find(R"("ok":true)") != words.npos) anchor(verbs::mounts_on(wanted->verb));
   std::cout << words << std::flush;
   return words.empty() ? io::complain("unit", request.unit + ": " + how + "; see journalctl") : 0;
 }

@@ -52,6 +52,21 @@ class WholeUnits(whole_machines.WholeLife):
         wait("the work to begin" if there else "nothing to be left of it",
              lambda: bool(self.units(instance, VERBS)) == there)
 
+    def assert_settings(self, one):
+        """systemd has each setting as `spotter unit print` spells it."""
+        text = self.world.run(one, "/usr/bin/spotter", "unit", "print")
+        printed = dict(re.findall(r"^(\w+)=([\w-]+)$", text, re.M))
+        for name in ("TimeoutStartSec", "TimeoutStopSec", "TasksMax", "SystemCallErrorNumber"):
+            del printed[name]  # the job's own, the machine's, or in another spelling there
+        self.assertGreater(len(printed), 25)
+        self.assertEqual(self.show(one, TRAINER, *printed), printed)
+        for name in ("CapabilityBoundingSet", "RestrictAddressFamilies"):
+            words = re.search(rf"(?m)^{name}=(.*)$", text)[1]
+            self.assertCountEqual(self.show(one, TRAINER, name)[name].upper().split(),
+                                  words.upper().split())
+        self.assertIn("169.254.169.254/32", self.show(one, TRAINER, "IPAddressDeny")
+                      ["IPAddressDeny"])
+
     def test_the_trainer_has_its_unit_and_the_agent_few_rights(self):
         one = self.begin(trainer={"memory_max": "256M", "cpu_quota": "150%", "cpu_weight": 50,
                                   "stop_grace": "4m"})
@@ -62,6 +77,7 @@ class WholeUnits(whole_machines.WholeLife):
             {"ActiveState": "active", "MemoryMax": str(256 << 20),
              "CPUQuotaPerSecUSec": "1.500000s", "CPUWeight": "50", "NoNewPrivileges": "yes",
              "ProtectSystem": "strict", "TimeoutStopUSec": "5min"})
+        self.assert_settings(one)
         pid, = self.trainers(one)
         trainer, agent = self.status_of(one, pid), self.status_of(one, self.agent(one))
         self.assertEqual(trainer["0"], f"/system.slice/{TRAINER}")

@@ -1,0 +1,120 @@
+// What systemd is given of our units; and what a verb gets by way of a file.
+#include "agent/systemd/settings.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "agent/host/verb_request.hpp"
+
+namespace spotter::units {
+namespace {
+
+using namespace std::chrono_literals;
+
+const TrainerPlace place{.name = "job",
+                         .run_directory = "/run/spotter",
+                         .home = "/mnt/my data",
+                         .users_home = "/home/me",
+                         .refuses_metadata = true,
+                         .memory_max = "90%",
+                         .cpu_quota = "150%",
+                         .cpu_weight = "50"};
+
+// How systemd-run(1) gets a setting; empty: it does not.
+std::string property_of(const std::vector<std::string>& words, const std::string& name) {
+  const std::string begin = "--property=" + name + "=";
+  for (const std::string& word : words)
+    if (word.starts_with(begin)) return word.substr(begin.size());
+  return {};
+}
+
+TEST(Start, HasEverySettingOfEveryUnit) {
+  for (const auto& settings : {of_trainer(place), of_verb(5s, true), of_anchor("/mnt/my data")}) {
+    const auto words = to_start("a.service", {"/bin/true", "one word"}, settings);
+    EXPECT_EQ(words.front(), "systemd-run");
+    EXPECT_EQ(words.size(), 4 + settings.size() + 3);
+    for (const Setting& each : settings) EXPECT_NE(property_of(words, each.name), "") << each.name;
+    EXPECT_EQ((std::vector<std::string>(words.end() - 3, words.end())),
+              (std::vector<std::string>{"--", "/bin/true", "one word"}));
+  }
+}
+
+TEST(Start, QuotesPathsAlone) {
+  const auto words = to_start("a.service", {"/bin/true"},
+                              {{"RequiresMountsFor", "/mnt/my \"data\\"},
+                               {"ReadWritePaths", "-/mnt/my data"},
+                               {"DeviceAllow", "char-nvidia* rw"}});
+  EXPECT_EQ(property_of(words, "RequiresMountsFor"), R"("/mnt/my \"data\\")");
+  EXPECT_EQ(property_of(words, "ReadWritePaths"), R"("-/mnt/my data")");
+  EXPECT_EQ(property_of(words, "DeviceAllow"), "char-nvidia* rw");
+}
+
+TEST(Settings, OfATrainerThatMountsViewsOfDataLetASetuidProgramMount) {
+  auto views = place;
+  views.mounts = true;
+  const auto text = to_unit_file(of_trainer(views), "/bin/true");
+  EXPECT_EQ(text.find("NoNewPrivileges"), text.npos);
+  EXPECT_NE(text.find("CAP_SYS_ADMIN"), text.npos);
+  EXPECT_EQ(to_unit_file(of_trainer(place), "/bin/true").find("CAP_SYS_ADMIN"), text.npos);
+}
+
+TEST(Settings, KeepATrainerFromTheMetadataServiceUnlessItMayAsk) {
+  auto may = place;
+  may.refuses_metadata = false;
+  EXPECT_NE(to_unit_file(of_trainer(place), "/bin/true")
+                .find("IPAddressDeny=169.254.169.254 fd00:ec2::254\n"),
+            std::string::npos);
+  EXPECT_EQ(to_unit_file(of_trainer(may), "/bin/true").find("IPAddressDeny"), std::string::npos);
+}
+
+TEST(Settings, LeaveTasksToTheAgentAndTheSystem) {
+  std::uint64_t most = 0;
+  for (const Setting& each : of_trainer(place))
+    if (each.name == "TasksMax") most = std::stoull(each.value);
+  std::uint64_t of_kernel = 0;
+  ASSERT_TRUE(std::ifstream("/proc/sys/kernel/threads-max") >> of_kernel);
+  EXPECT_GT(most, 0U);
+  EXPECT_LE(most, of_kernel / 2);
+  EXPECT_LE(most, 32'768U);
+}
+
+TEST(Settings, LeaveTheSystemAloneWhoeverTheTrainersUserIs) {
+  for (const char* home : {"/", "", "/root", "/home/me"}) {
+    auto user = place;
+    user.users_home = home;
+    const auto text = to_unit_file(of_trainer(user), "/bin/true");
+    EXPECT_NE(text.find("ReadWritePaths=-/mnt\n"), text.npos);
+    EXPECT_EQ(text.find("ReadWritePaths=-/mnt/my data\n"), text.npos) << "it lies below that";
+    for (const char* system : {"/", "/usr", "/etc", "/boot", "/run", "/home"})
+      EXPECT_EQ(text.find(std::string("ReadWritePaths=-") + system + "\n"), text.npos) << system;
+  }
+}
+
+TEST(Settings, GiveALongCheckpointItsTime) {
+  auto slow = place;
+  slow.grace = 10min;
+  EXPECT_NE(to_unit_file(of_trainer(slow), "/bin/true").find("TimeoutStopSec=660\n"),
+            std::string::npos);
+}
+
+TEST(Settings, OfAnAnchorHaveANameThatIsThatOfOneMountPoint) {
+  EXPECT_EQ(anchor_unit("/mnt/my-data"), "spotter-storage-mnt-my\\x2ddata.service");
+}
+
+TEST(VerbRequest, IsReadAsItWasWritten) {
+  const command::VerbRequest request{
+      42, "/run/answer", {"A=1", "B=two\nlines"}, std::string("in\0put", 6)};
+  const auto bytes = to_bytes(request);
+  const auto read = command::parse_verb_request(bytes);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->asker, 42);
+  EXPECT_EQ(read->answer, request.answer);
+  EXPECT_EQ(read->environment, request.environment);
+  EXPECT_EQ(read->json, request.json);
+  for (std::size_t size = 0; size < bytes.size() - request.json.size(); ++size)
+    EXPECT_FALSE(command::parse_verb_request(bytes.substr(0, size))) << size;
+}
+
+}  // namespace
+}  // namespace spotter::units
