@@ -101,7 +101,6 @@ Findings examine_machine(const config::Job& job) {
 
 // Not root's to trust on a share, where it is the trainer's: it is only read.
 Findings examine_checkpoints(const config::Job& job) {
-  if (!job.checkpoints.guarded()) return {};
   std::error_code ignored;
   const fs::path home = job.home();
   if (!fs::exists(home / ".spotter" / guard::record_name, ignored)) return {};  // not here
@@ -110,6 +109,9 @@ Findings examine_checkpoints(const config::Job& job) {
     return {{"checkpoints", Verdict::Warn, found.error().message,
              "`spotter checkpoints " + home.string() + "` needs it"}};
   const auto& generations = found->record.generations;
+  const bool nothing =
+      std::ranges::all_of(generations, &std::string::empty, &guard::Generation::name);
+  if (nothing && found->record.away.empty()) return {};  // libspotter's job
   const std::string away = guard::away_text(found->record.away, home);
   return {{"checkpoints", Verdict::Ok,
            std::to_string(generations.size()) +
