@@ -2,14 +2,17 @@
 
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <sys/ioctl.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <functional>
+#include <iterator>
 
 #include "agent/guard/zip.hpp"
 #include "trainer/library/files.hpp"
@@ -84,6 +87,24 @@ bool is_being_written(int file) {
   if (::fcntl(file, F_SETLEASE, F_RDLCK) != 0) return errno == EAGAIN;
   ::fcntl(file, F_SETLEASE, F_UNLCK);
   return false;
+}
+
+bool has_leases(const io::Beneath& folder) {
+  constexpr std::uint64_t delegating[] = {NFS_SUPER_MAGIC, CIFS_SUPER_MAGIC, SMB2_SUPER_MAGIC};
+  struct statfs volume {};
+  if (::fstatfs(folder.descriptor(), &volume) != 0) return false;
+  if (std::ranges::find(delegating, static_cast<std::uint64_t>(volume.f_type) & 0xffffffffU) !=
+      std::end(delegating))
+    return false;
+  constexpr const char* name = "lease";
+  (void)folder.remove(name);
+  auto writer = folder.file(name, O_WRONLY | O_CREAT | O_EXCL, 0600);
+  const auto file = folder.file(name, O_RDONLY);
+  (void)folder.remove(name);
+  if (!writer || !file || !is_being_written(file->get())) return false;
+  *writer = io::Descriptor();
+  return ::fcntl(file->get(), F_SETLEASE, F_RDLCK) == 0 &&
+         ::fcntl(file->get(), F_SETLEASE, F_UNLCK) == 0;
 }
 
 Result<std::string> sum_of_file(int file, std::uint64_t bytes, const Stopped& stopped) {

@@ -12,9 +12,15 @@
 
 namespace spotter::guard {
 
-// A read lease is given only while nobody has the file open for writing (fcntl(2)). Where leases
-// are not to be had, nothing is known: then the close alone counts.
+// A read lease is given only while nobody has the file open for writing (fcntl(2)).
+// REQUIRES: has_leases() of its file system.
 bool is_being_written(int file);
+
+// Do leases tell here who writes? Asked of a file of ours in `folder`, with a writer and without
+// one. NFSv4 and CIFS answer EAGAIN, as if somebody wrote, for any file of which the server has not
+// delegated the care to this machine; EFS delegates none (nfs4_setlease() in fs/nfs/nfs4proc.c,
+// cifs_setlease() in fs/smb/client/cifsfs.c).
+bool has_leases(const io::Beneath& folder);
 
 // Asked between two pieces; true: whoever asked for this wants something else now.
 using Stopped = std::function<bool()>;

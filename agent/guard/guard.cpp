@@ -109,6 +109,7 @@ void Guard::capture() {
     return;
   }
   const auto finished = keeper_.finish(*std::move(captured));
+  if (!finished && finished.error().why == Refusal::Why::Busy) return;  // changed, or gone, since
   if (!finished) return complain(finished.error().words);
   if (!of_companions) moments_.captured();
   keeper_.learn(moments_.learned());
@@ -152,9 +153,30 @@ void Guard::take_change(const Change& change, bool died) {
   } else if (change.kind == Change::Kind::Removed) {
     moments_.removed(change.name, now_());
     died_at_.erase(change.name);
+    closed_.erase(change.name);
+  } else if (is_as_it_was_closed(change.name)) {
+    if (died) died_at_[change.name] = now_();
   } else {
     note(change.name, change.kind == Change::Kind::Closed, died);
+    if (change.kind == Change::Kind::Closed) remember_as_closed(change.name);
   }
+}
+
+// Then the event is older than what was seen since: it is no second writing.
+bool Guard::is_as_it_was_closed(const std::string& name) {
+  const auto at = closed_.find(name);
+  if (at == closed_.end()) return false;
+  const auto parent = keeper_.place().parent(name);
+  const auto status = parent ? parent->look(last_component(name)) : tl::unexpected(parent.error());
+  if (status && found(name, *status) == at->second) return true;
+  closed_.erase(at);
+  return false;
+}
+
+void Guard::remember_as_closed(const std::string& name) {
+  const auto parent = keeper_.place().parent(name);
+  const auto status = parent ? parent->look(last_component(name)) : tl::unexpected(parent.error());
+  if (status) closed_[name] = found(name, *status);
 }
 
 void Guard::note(const std::string& name, bool closed, bool died) {
@@ -172,7 +194,8 @@ bool Guard::is_unsure(const std::string& name) const {
   return at != died_at_.end() && now_() - at->second < settle_time;
 }
 
-// Every file that is not known as it is now, as if something had just happened to it.
+// Every file that is not known as it is now, as if something had just happened to it. What was seen
+// to be closed as it is now is known: a folder that comes is no sign that it was written again.
 void Guard::look_at_all(bool died) {
   auto listing = changes_.watch();
   if (!listing) return complain(listing.error().message);
@@ -184,12 +207,16 @@ void Guard::look_at_all(bool died) {
                        row->mtime_ns == member.mtime_ns && row->link == member.link;
     const bool seen =
         before != nullptr && before->bytes == member.bytes && before->mtime_ns == member.mtime_ns;
-    if (known || seen) continue;
+    const auto closed = closed_.find(member.name);
+    if (known || seen || (closed != closed_.end() && closed->second == member)) continue;
     touched_.insert(member.name);
-    if (member.role == Role::Companion)
+    if (member.role == Role::Companion) {
       companions_ = now_();
-    else
-      note(member.name, !keeper_.is_written(member.name), died);
+      continue;
+    }
+    const bool is_closed = keeper_.knows_writers() && !keeper_.is_written(member.name);
+    note(member.name, is_closed, died);
+    if (is_closed) closed_[member.name] = member;
   }
   listing_ = *std::move(listing);
 }

@@ -79,6 +79,8 @@ class Guard {
   void take_change(const Change& change, bool died);
   void look_at_all(bool died);
   void note(const std::string& name, bool closed, bool died);
+  void remember_as_closed(const std::string& name);
+  bool is_as_it_was_closed(const std::string& name);
   void close_what_nobody_writes();
   bool is_unsure(const std::string& name) const;
   std::optional<std::chrono::milliseconds> wait_for_companions() const;
@@ -95,7 +97,8 @@ class Guard {
   Say say_;
   Now now_;
   std::function<bool()> reports_;
-  Listing listing_;  // when the folders were looked at last
+  Listing listing_;                      // when the folders were looked at last
+  std::map<std::string, Found> closed_;  // each file as it was when its writer closed it
   Moments moments_;
   std::map<std::string, Moments::Time> died_at_;  // files that were closed as somebody died
   std::optional<Moments::Time> companions_;       // when one was written, and not recorded since

@@ -127,8 +127,19 @@ Result<void> Keeper::make_own_folders() const {
 bool Keeper::is_written(const std::string& name) const {
   const Descriptor file = place_.open(name, O_RDONLY);
   struct stat status {};
-  return file && ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode) &&
-         is_being_written(file.get());
+  const bool is_file = file && ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode);
+  return is_file && !is_database(file.get()) && has_writer(file);
+}
+
+bool Keeper::has_writer(const Descriptor& file) const {
+  return knows_writers() && is_being_written(file.get());
+}
+
+bool Keeper::knows_writers() const {
+  if (leases_) return *leases_;
+  const auto own = place_.own();
+  leases_ = own && has_leases(*own);
+  return *leases_;
 }
 
 bool Keeper::is_long(std::chrono::steady_clock::duration time) const {
@@ -220,7 +231,7 @@ Result<Row, Refusal> Keeper::row_of(const Member& member, bool may_be_open) {
     row.sum = sum_of_file(file.get(), row.bytes).value_or("");
     return row;
   }
-  if (is_being_written(file.get())) return refuse(Why::Busy, member.name);
+  if (has_writer(file)) return refuse(Why::Busy, member.name);
   const Look look = look_at(file.get(), row.bytes, member.name);
   if (look.shape == Shape::Torn) return refuse(Why::Torn, look.why);
   if (checkpoint::is_mostly_unwritten(file.get()))

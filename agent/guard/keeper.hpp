@@ -80,8 +80,10 @@ class Keeper {
   static Result<Keeper> open(Where where);
 
   const Place& place() const { return place_; }
-  // Has somebody opened the file for writing? Where leases are not to be had, nobody has.
+  // Has somebody opened the file for writing? Where leases do not tell, nobody has: then the close
+  // alone counts. A database is open all the time, and whole all the time.
   bool is_written(const std::string& name) const;
+  bool knows_writers() const;  // do leases tell here?
   // Is this longer than a save of this trainer usually takes to come? Nothing is known: ten
   // minutes.
   bool is_long(std::chrono::steady_clock::duration time) const;
@@ -148,6 +150,8 @@ class Keeper {
     std::string why;
   };
 
+  bool has_writer(const Descriptor& file) const;
+
   Result<void> save();
   Result<void> make_own_folders() const;
   std::string next_number();
@@ -198,7 +202,8 @@ class Keeper {
   Record record_;
   bool absent_ = true;
   bool damaged_ = false;
-  std::uint64_t spared_ = 0;  // put away below this number, and asked for
+  std::uint64_t spared_ = 0;            // put away below this number, and asked for
+  mutable std::optional<bool> leases_;  // has_leases(), once it was asked
 };
 
 }  // namespace spotter::guard

@@ -19,6 +19,9 @@ constexpr Pause incomplete(30'000);
 bool is_digit(char each) { return each >= '0' && each <= '9'; }
 
 constexpr int sets_of_a_log = 2;  // during which it is open
+// A file that its folder's set began with may be written twice in one save (config.json), after a
+// pause, too; but not three times: what it lacked since the first one (best.pt) is not usual.
+constexpr int begins_by_then = 2;
 
 template <class States>
 Shapes shapes_of(const States& names) {
@@ -137,6 +140,7 @@ void Moments::wrote(const std::string& name, bool closed, Time now) {
   const bool again = known != current_.end() && known->second.closed;
   if (!current_.empty() && (known == current_.end() || again)) {
     if (again && in_place_.insert(shape_of(first_component(name))).second) usual_.clear();
+    if (again && name == first_ && pause >= unknown_yet) ++first_again_;
     if (begins(name, in_burst_ ? rest_ : pause))
       begin_set();
     else if (!in_burst_)
@@ -172,7 +176,8 @@ bool Moments::begins(const std::string& name, Pause pause) const {
   if (said_.size() != 0) return begins_as_said(name);
   if (current_.contains(name))  // it was finished, and is written again
     return in_burst_ ? !burst_.contains(name)
-                     : name == first_ && name.find('/') == std::string::npos;
+                     : name == first_ &&
+                           (name.find('/') == std::string::npos || first_again_ >= begins_by_then);
   const std::string unit = first_component(name);
   const std::string shape = shape_of(unit);
   std::set<std::string> others;  // numbers of the set's units
@@ -239,6 +244,7 @@ void Moments::begin_set() {
     for (const auto& [name, state] : current_) in_flux_.insert(name);
   in_burst_ = false;
   captured_ = false;
+  first_again_ = 0;
 }
 
 std::deque<Shapes> Moments::learned() const {

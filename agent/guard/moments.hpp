@@ -103,6 +103,7 @@ class Moments {
   std::map<std::string, bool> before_;  // those of the sets before that were not captured: closed?
   std::map<std::string, int> open_;     // for how many sets
   std::string first_;                   // of these
+  int first_again_ = 0;                 // how often it was written again after a pause
   std::set<std::string> in_flux_;
   std::set<std::string> burst_;     // of current_: what came since the last rest
   std::set<std::string> in_place_;  // shapes of names that were written again

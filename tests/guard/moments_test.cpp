@@ -77,6 +77,19 @@ TEST_F(Quiet, ASetIsNotOverBeforeItsLastFile) {
   EXPECT_TRUE(is_quiet()) << "it must have gone on to something else";
 }
 
+// YOLO's best.pt: each epoch is the best one at first.
+TEST_F(Quiet, WhatSavesLackSinceIsNotWaitedForAtEachOfThem) {
+  for (int epoch = 1; epoch <= 6; ++epoch) {
+    write("weights/last.pt");
+    if (epoch <= 2) write("weights/best.pt");
+    rest(1000);
+    look();
+    rest(5000);
+  }
+  write("weights/last.pt");
+  EXPECT_TRUE(look());
+}
+
 TEST_F(Quiet, AFolderIsOverWhenTheNextIsBegun) {
   for (const char* file : {"model", "optimizer", "scheduler"}) {
     write("checkpoint-1/" + std::string(file));

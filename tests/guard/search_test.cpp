@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 
@@ -28,9 +29,13 @@ struct Step {
   bool whole = false;  // after it the script could go on from what is there
 };
 
+// A folder of another file system (disks.py), where every seventh life is enough: each moment with
+// one loss. In memory all: some 30,000 times what fsync takes.
+const char* elsewhere() { return std::getenv("SPOTTER_SEARCH_AT"); }
+
 class Search : public Folder {
  public:
-  Search() : Folder("/dev/shm") {}  // some 30,000 times what fsync takes
+  Search() : Folder(elsewhere() != nullptr ? elsewhere() : "/dev/shm") {}
 
   // --- what a script does ---
   void open(const std::string& name, const std::string& bytes) {
@@ -218,9 +223,12 @@ class Search : public Folder {
     for (int k = 1; k <= 5; ++k)
       for (Step& step : (this->*save)(k)) steps.push_back(std::move(step));
     int wrong = 0;
+    std::size_t lives = 0;
+    const std::size_t every = elsewhere() != nullptr ? 7 : 1;
     for (const Watchfulness how : watched)
       for (const Loss loss : losses)
         for (std::size_t count = 0; count <= steps.size() && wrong < 5; ++count) {
+          if (lives++ % every != 0) continue;
           const std::string what = live(where, steps, count, loss, how);
           if (what.empty()) continue;
           ++wrong;

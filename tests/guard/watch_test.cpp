@@ -81,6 +81,32 @@ TEST_F(Watching, FoldersThatAreMadeLaterAreWatchedToo) {
   EXPECT_EQ(finished().size(), 2U);
 }
 
+// A folder that is made has all looked at: what was closed by then was not written again by that.
+TEST_F(Watching, AFolderThatIsMadeIsNoSecondSave) {
+  begin();
+  for (const char* name : {"save-1/a.bin", "save-1/b.bin", "save-1/deep/c.bin", "save-2/a.bin"}) {
+    write(name, "all of it");
+    guard_.look();
+    now_ += std::chrono::milliseconds(300);
+  }
+  guard_.look();
+  EXPECT_EQ(finished(), (Names{"save-1/a.bin", "save-1/b.bin", "save-1/deep/c.bin"}));
+}
+
+// As where a file is closed after its new folder is watched, and before that is listed.
+TEST_F(Watching, AnEventOfWhatWasSeenSinceIsNoSecondWriting) {
+  begin();
+  write("save-1/a.bin", "all of it");
+  guard_.look();
+  { const Descriptor same(::open(path("save-1/a.bin").c_str(), O_WRONLY | O_CLOEXEC)); }
+  guard_.look();
+  now_ += std::chrono::milliseconds(300);
+  write("save-2/a.bin", "all of it");
+  guard_.look();
+  guard_.look();
+  EXPECT_EQ(finished(), Names{"save-1/a.bin"});
+}
+
 TEST_F(Watching, AFolderThatIsMovedKeepsNothingOfItsOldName) {
   begin();
   write("new/epoch-1.bin", "one");
@@ -98,6 +124,16 @@ TEST_F(Watching, AFileThatSomebodyElseStillWritesIsNotFinished) {
   write("epoch-1.bin", "closed by one of two");
   guard_.look();
   EXPECT_EQ(finished(), Names{});
+}
+
+TEST_F(Watching, ADatabaseThatIsAlwaysOpenHidesNoCheckpoint) {
+  begin();
+  write("study.bin", std::string("SQLite format 3\0", 16) + std::string(80, 'x'));
+  const Descriptor study(::open(path("study.bin").c_str(), O_WRONLY | O_CLOEXEC));
+  write("last.bin", "all of it");
+  wait_for(1);
+  EXPECT_EQ(finished(), Names{"last.bin"});
+  EXPECT_NE(keeper().record().row("study.bin"), nullptr);
 }
 
 TEST_F(Watching, ATornFileIsSaidOnceAndNotRecorded) {
