@@ -12,13 +12,8 @@
 #include "agent/gang/record.hpp"
 #include "agent/service/settings.hpp"
 #include "agent/supervise/processes.hpp"
-#include "agent/tools/gang/gang_copies.hpp"
-#include "agent/tools/gang/gang_handover.hpp"
-#include "agent/tools/gang/gang_home.hpp"
+#include "agent/tools/gang/gang_files.hpp"
 #include "agent/tools/gang/gang_launcher.hpp"
-#include "agent/tools/gang/gang_notice.hpp"
-#include "agent/tools/gang/gang_patience.hpp"
-#include "agent/tools/gang/gang_ranks.hpp"
 
 namespace spotter::command {
 namespace {

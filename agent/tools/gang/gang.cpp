@@ -5,16 +5,304 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "agent/base/exit_status.hpp"
-#include "agent/tools/gang/gang_home.hpp"
-#include "agent/tools/gang/gang_process.hpp"
+#include "agent/gang/account.hpp"
+#include "agent/io/local_server.hpp"
+#include "agent/io/random.hpp"
+#include "agent/supervise/run_directory.hpp"
+#include "agent/tools/gang/gang_clerk.hpp"
+#include "agent/tools/gang/gang_files.hpp"
+#include "agent/tools/gang/gang_launcher.hpp"
+#include "agent/wire/gang_report.hpp"
 
 namespace spotter::command {
 namespace {
+
+// Reports this machine's gang to its agent, in datagrams to $NOTIFY_SOCKET. Where there is no agent
+// it does nothing.
+class GangReporter {
+ public:
+  GangReporter();
+  // To be called at each turn. `asks`: the launcher waits for a round. Sends what has changed, and
+  // now and then what has not: the agent may have been started again, and its times pass.
+  void report(Time now, const gang::Participant& participant, bool asks);
+  // Where the ranks write down which copies of their state are in memory.
+  void copies_in(std::string folder) { copies_ = std::move(folder); }
+  // The last time that ranks of this machine did no step for long: who hung, and where.
+  void hangs(const std::string& words) {
+    hung_ = words;
+    said_at_.reset();
+  }
+
+ private:
+  std::string socket_, hung_, copies_;
+  gang::Accountant accountant_;
+  gang::Account said_;
+  std::optional<Time> said_at_;
+};
+
+constexpr Duration again_every{10'000};
+// An agent that takes nothing just now gets the next one.
+constexpr std::chrono::milliseconds patience_with_the_agent{5};
+
+double seconds_of(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+wire::GangReport report_of(const gang::Account& account, const gang::Accountant& accountant) {
+  wire::GangReport report{.members = account.members.size(),
+                          .machines = account.machines,
+                          .round = account.round,
+                          .leader = account.leader,
+                          .waits_for = account.waits_for,
+                          .rounds = account.rounds,
+                          .trained = seconds_of(accountant.trained()),
+                          .between = seconds_of(accountant.between())};
+  for (const auto& [name, does] : account.members)
+    report.by_name.push_back({name, std::string(gang::to_text(does))});
+  if (account.rounds == 0) return report;
+  report.why = gang::to_text(account.why);
+  report.who = account.who;
+  report.took = seconds_of(account.took);
+  return report;
+}
+
+GangReporter::GangReporter() {
+  if (const char* socket = std::getenv("NOTIFY_SOCKET"); socket != nullptr) socket_ = socket;
+}
+
+void GangReporter::report(Time now, const gang::Participant& participant, bool asks) {
+  const gang::Account& account = accountant_.look(now, participant, asks);
+  if (socket_.empty()) return;
+  const bool due = !said_at_ || now - *said_at_ >= again_every;
+  if (!due && account == said_) return;
+  said_ = account;
+  said_at_ = now;
+  wire::GangReport report = report_of(account, accountant_);
+  report.hung = hung_;
+  if (const GangCopy copy = newest_copy(copies_); copy.machines > 0) {
+    report.copy_step = static_cast<std::uint64_t>(copy.step);
+    report.copy_machines = copy.machines;
+  }
+  const std::string lines = wire::to_lines(report);
+  (void)supervise::send_datagram(socket_, lines, patience_with_the_agent);
+}
+
+constexpr std::chrono::milliseconds gang_tick{50};
+// From the time that no round will have this machine until the command ends by itself.
+constexpr Duration patience_with_refused{60'000};
+
+// For a person, on stderr.
+void say_of_gang(const std::string& words);
+
+struct GangOptions {
+  std::string at, job, name, home, checkpoints = "checkpoints", result, processes = "1";
+  std::size_t size = 1, min = 1;
+  bool replaced = false;
+  std::int64_t lease = 60'000, stall = 0;
+  std::uint64_t copy_every = 0;  // steps; 0: no copies of the state in memory
+  std::vector<std::string> command;
+};
+
+class GangProcess {
+ public:
+  GangProcess(GangOptions options, wire::S3Location at, gang::Settings settings)
+      : options_(std::move(options)),
+        agents_notice_(std::getenv("SPOTTER_NOTICE_FILE") ? std::getenv("SPOTTER_NOTICE_FILE")
+                                                          : ""),
+        token_(io::random_hex(32)),
+        participant_(std::move(settings)),
+        clerk_(
+            context_, std::move(at),
+            [](const std::string& what) { say_of_gang(what.empty() ? "S3 answers again" : what); }),
+        launcher_(context_, options_.command, [this](int status) { launcher_ended(status); }),
+        server_(context_, [this](io::LocalRequest request) { return answer(std::move(request)); }),
+        signals_(context_, SIGTERM, SIGINT, SIGHUP),
+        timer_(context_),
+        stall_(Duration(options_.stall)),
+        patience_(patience_with_refused) {
+    signals_.add(SIGUSR1);
+    signals_.add(SIGUSR2);
+  }
+
+  int run();
+
+ private:
+  void tick();
+  void keep_round();
+  void watch_launch();
+  void watch_refused();
+  void watch_ranks();
+  void end_workers();
+  void look_for_notice();
+  void await_signal();
+  void launch();
+  void launcher_ended(int status);
+  void decide_end();
+  bool ended_well();
+  void end(int status) {
+    status_ = status;
+    context_.stop();
+  }
+  void tell(const std::optional<gang::Stop>& stop);
+  asio::awaitable<io::LocalResponse> answer(io::LocalRequest request);
+  gang::Last became(const std::string& target, std::optional<gang::End> end) const;
+  gang::Last missed(std::size_t rank) const;
+  asio::awaitable<io::LocalResponse> place(std::uint64_t asking);
+
+  asio::io_context context_{1};
+  GangOptions options_;
+  std::string agents_notice_, token_;
+  gang::Participant participant_;
+  GangClerk clerk_;
+  GangLauncher launcher_;
+  io::LocalServer server_;
+  asio::signal_set signals_;
+  asio::steady_timer timer_;
+  GangNotice notice_;
+  GangReporter reporter_;
+  GangRanks ranks_;
+  std::optional<GangFolder> copies_;  // of the state, in memory
+  gang::StallWatch stall_;
+  GangPatience patience_;
+  Time looked_at_ranks_{};
+
+  Time looked_for_notice_{};
+  std::optional<StopBy> own_;  // this machine's own notice
+  std::string said_;           // the last words about the others
+  pid_t torchrun_ = 0;
+  std::uint64_t asked_ = 0;          // questions for a round; only the last is answered
+  std::uint64_t placed_ = 0;         // the last that was answered
+  std::optional<gang::Place> last_;  // that this machine got
+  std::optional<int> ended_;         // the launcher's exit status
+  std::optional<Time> ending_;       // since when its workers are ended
+  std::optional<gang::End> end_;     // of the workers, where this process ended them
+  bool again_ = false;               // it was killed, to be started again
+  bool refused_ = false;             // since its start, when it asked for a round
+  bool in_vain_ = false;             // it was killed, since no round would have it
+  bool has_asked_ = false;           // ever, for a round
+  int launches_ = 0;                 // of torchrun, since one of them asked
+  Time launched_at_{};
+  Duration launch_took_{};  // the first, until it asked
+  std::optional<Time> go_until_;
+  int status_ = EX_SOFTWARE;
+};
+
+// What `spotter gang` answers torchrun's rendezvous (trainer/library/python/spotter/rendezvous.py).
+
+// ?port=4000&pid=17
+long number_in(const std::string& target, std::string_view name) {
+  const auto at = target.find(std::string(name) + "=");
+  long number = -1;
+  if (at != target.npos)
+    std::from_chars(target.data() + at + name.size() + 1, target.data() + target.size(), number);
+  return number;
+}
+
+asio::awaitable<io::LocalResponse> GangProcess::answer(io::LocalRequest request) {
+  if (request.authorization != "Bearer " + token_) co_return io::LocalResponse{403, "{}"};
+  if (request.target.starts_with("/over?")) {
+    const bool over = participant_.is_over(
+        static_cast<std::uint64_t>(std::max(number_in(request.target, "round"), 0L)));
+    co_return io::LocalResponse{200, nlohmann::json{{"over", over}}.dump()};
+  }
+  const long port = number_in(request.target, "port");
+  const auto torchrun = static_cast<pid_t>(number_in(request.target, "pid"));
+  if (!request.target.starts_with("/round?") || port < 1 || port > UINT16_MAX)
+    co_return io::LocalResponse{404, "{}"};
+  // Only its own children are ended: never a process that a number happens to name.
+  torchrun_ = launcher_.has(torchrun) ? torchrun : 0;
+  if (!std::exchange(has_asked_, true)) launch_took_ = gang_now() - launched_at_;
+  launches_ = 0;
+  const std::uint64_t asking = ++asked_;
+  participant_.ready(static_cast<std::uint16_t>(port),
+                     newest_step(options_.home + "/" + options_.checkpoints),
+                     became(request.target, std::exchange(end_, {})));  // it is said once
+  auto placing = place(asking);
+  co_return co_await std::move(placing);
+}
+
+// What became of the workers. apart=N: they never began, since torchrun did not reach this machine
+// of the round; N is the number of machines: it did not meet all of them in time. over=1: nor did
+// they begin, as the round was over before.
+gang::Last GangProcess::became(const std::string& target, std::optional<gang::End> end) const {
+  const long rank = number_in(target, "apart");
+  if (rank >= 0 && last_) return missed(static_cast<std::size_t>(rank));
+  // What this process ended by SIGKILL looks to torchrun like a failure.
+  if (end) return {*end};
+  if (number_in(target, "over") == 1) return {gang::End::Ended};
+  if (target.find("ended=torn") != target.npos) return {gang::End::Torn};
+  return {target.find("ended=failed") != target.npos ? gang::End::Failed : gang::End::Other};
+}
+
+gang::Last GangProcess::missed(std::size_t rank) const {
+  if (rank >= last_->machines.size()) {
+    say_of_gang("the machines of round " + std::to_string(last_->round) +
+                " did not all come together");
+    return {.apart = true};
+  }
+  const gang::Place::Machine& other = last_->machines[rank];
+  say_of_gang(
+      "cannot reach " + other.name + " at " + other.address + ":" + std::to_string(other.port) +
+      ": does its firewall, or its security group, let the gang's machines through on all ports?");
+  return {.apart = true, .missed = other.id};
+}
+
+asio::awaitable<io::LocalResponse> GangProcess::place(std::uint64_t asking) {
+  asio::steady_timer timer(context_);
+  GangHandover handover(launcher_, participant_, torchrun_);
+  const Time since = gang_now();
+  std::string said;
+  for (;;) {
+    if (asking != asked_) co_return io::LocalResponse{410, R"({"error": "asked again"})"};
+    if (participant_.refuses()) {
+      refused_ = true;
+      const char* why = participant_.is_done()      ? "the gang's result is there"
+                        : participant_.is_leaving() ? "this machine leaves"
+                        : participant_.is_given_back()
+                            ? "this machine was the reason that a round ended twice"
+                        : participant_.is_foreign() ? "the record is another job's"
+                        : participant_.fell_apart() ? "the machines do not reach one another"
+                                                    : "the trainer has failed again and again";
+      co_return io::LocalResponse{409, nlohmann::json{{"error", why}}.dump()};
+    }
+    if (const auto place = handover.look()) {
+      placed_ = asking;
+      end_.reset();
+      ranks_.forget();
+      if (copies_) forget_newest_copy(copies_->path());
+      last_ = place;
+      say_of_gang("round " + std::to_string(place->round) + ": machine " +
+                  std::to_string(place->rank) + " of " + std::to_string(place->machines.size()) +
+                  ", after " + std::to_string((gang_now() - since).count()) + " ms");
+      auto machines = nlohmann::json::array();
+      for (const auto& each : place->machines) machines.push_back({each.address, each.port});
+      co_return io::LocalResponse{200, nlohmann::json{{"round", place->round},
+                                                      {"rank", place->rank},
+                                                      {"machines", std::move(machines)}}
+                                           .dump()};
+    }
+    if (handover.is_in_vain())
+      co_return io::LocalResponse{410, R"({"error": "torchrun has ended"})"};
+    const std::string waits = participant_.waits_for();
+    if (!participant_.has_place() && waits != said && gang_now() - since > Duration(2'000))
+      say_of_gang("waiting for " + (said = waits));
+    timer.expires_after(gang_tick);
+    boost::system::error_code ignored;
+    auto waiting = timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    co_await std::move(waiting);
+  }
+}
 
 using std::chrono::milliseconds;
 
@@ -31,11 +319,11 @@ constexpr Duration patience_with_launch{600'000};
 constexpr const char* restarts = "1000000";
 constexpr const char* look_every = "0.3";  // at its workers; torchrun's own default is 5 s
 
-}  // namespace
-
 void say_of_gang(const std::string& words) {
   std::fprintf(stderr, "spotter gang: %s\n", words.c_str());
 }
+
+}  // namespace
 
 int GangProcess::run() {
   if (const auto failed = server_.open(0)) {

@@ -5,10 +5,13 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "agent/base/names.hpp"
 #include "agent/base/result.hpp"
+#include "agent/gang/participant.hpp"
 #include "agent/io/asio.hpp"
 
 namespace spotter::command {
@@ -39,6 +42,50 @@ class GangLauncher {
   std::function<void(int)> ended_;
   asio::posix::stream_descriptor process_;
   pid_t pid_ = 0;
+};
+
+// A round that has begun, and torchrun, which asked for it. Before it gets its place the ranks of
+// an earlier torchrun are ended, which takes a while; torchrun may end meanwhile. A place that it
+// no longer takes stays with the participant, which then knows that the workers of that round never
+// began: given to nobody it would count as a failure of the trainer.
+class GangHandover {
+ public:
+  // `torchrun`: one of the launcher's processes; 0: it is not known which, and it may live.
+  GangHandover(const GangLauncher& launcher, gang::Participant& participant, pid_t torchrun)
+      : launcher_(launcher), participant_(participant), torchrun_(torchrun) {}
+
+  // To be called at each turn: the place, once.
+  std::optional<gang::Place> look();
+  // A round has begun, and torchrun has ended: nobody waits for it.
+  bool is_in_vain() const { return in_vain_; }
+
+ private:
+  const GangLauncher& launcher_;
+  gang::Participant& participant_;
+  pid_t torchrun_;
+  int turns_ = 0;
+  bool in_vain_ = false;
+};
+
+// How long the command may go on in vain.
+class GangPatience {
+ public:
+  explicit GangPatience(Duration most) : most_(most) {}
+
+  // To be called now and then. True: it has been in vain for so long, without a break; then again
+  // after as long.
+  bool is_over(Time now, bool in_vain) {
+    if (!in_vain) since_.reset();
+    if (!in_vain) return false;
+    if (!since_) since_ = now;
+    if (now - *since_ < most_) return false;
+    since_ = now;
+    return true;
+  }
+
+ private:
+  Duration most_;
+  std::optional<Time> since_;
 };
 
 }  // namespace spotter::command

@@ -1,0 +1,121 @@
+// What the processes of a gang's machines tell one another by files: on the gang's storage, in a
+// folder of this process's own, and in what the trainer's ranks write down.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/base/names.hpp"
+#include "agent/base/result.hpp"
+#include "agent/gang/stall.hpp"
+#include "agent/io/descriptor.hpp"
+
+namespace spotter::command {
+
+class GangFolder {
+ public:
+  // $TMPDIR/spotter-NAME-XXXXXX
+  explicit GangFolder(const std::string& name);
+  // Under a name that the machine's next process of this member has, too: what one that was killed
+  // left there, in memory, goes with it. One of another user's, or that another process has, is
+  // left alone.
+  struct Named {
+    std::string path;
+  };
+  explicit GangFolder(const Named& named);
+  ~GangFolder();
+  GangFolder(const GangFolder&) = delete;
+  GangFolder& operator=(const GangFolder&) = delete;
+
+  // Empty: it cannot be made.
+  const std::string& path() const { return path_; }
+  // Removes the files in it.
+  void clear() const;
+
+ private:
+  std::string path_;
+  io::Descriptor lock_;  // of a named one
+};
+
+// What the members of a gang have in common on their storage.
+
+// Makes the folders that the trainer works in. The id of the home, which the first member made:
+// members/.gang.
+Result<std::string> gang_home(const std::string& home, const std::string& checkpoints);
+
+// The highest step of a checkpoint's folder there, as libspotter and the frameworks name them
+// (step-000000001234, checkpoint-1234, global_step1234, iter_0001234); -1: there is none. Other
+// names may end with any number, a time, say, which would hide the trainer's progress.
+std::int64_t newest_step(const std::string& folder);
+
+// Nothing: the storage does not say.
+std::optional<bool> result_is_there(const std::string& path);
+
+// Where others reach this machine: $SPOTTER_GANG_ADDRESS, else the address of its way out.
+std::string own_address();
+
+// What the trainer's ranks have written down of the copies of their state in memory, beside this
+// machine's copy (trainer/library/python/spotter/_copies.py).
+
+struct GangCopy {
+  std::int64_t step = -1;      // of the newest
+  std::uint64_t machines = 0;  // that had it when it was made; 0: there is none
+};
+
+// FOLDER/newest: "120 3", the step and the machines. What is no such thing is none.
+GangCopy newest_copy(const std::string& folder);
+// Of an earlier round, some of whose machines may be gone: nobody knows how many have it now.
+void forget_newest_copy(const std::string& folder);
+
+// The workers' notice file: what the agent's says, and what the gang says.
+
+// When to stop. none: at once.
+struct StopBy {
+  std::optional<Time> by;
+  bool operator==(const StopBy&) const = default;
+};
+
+// Of the agent's file; nothing: there is none.
+std::optional<StopBy> read_notice(const std::string& file);
+// The earlier of the two.
+std::optional<StopBy> earlier(const std::optional<StopBy>& one, const std::optional<StopBy>& other);
+
+// A file in a folder of its own, which goes with this object.
+class GangNotice {
+ public:
+  GangNotice();
+  // Empty: it cannot be made.
+  const std::string& path() const { return path_; }
+  // To be called again and again: what could not be written is written later.
+  void say(const std::optional<StopBy>& stop);
+
+ private:
+  GangFolder folder_{"gang"};
+  std::string path_;
+  std::optional<StopBy> said_;  // that the file has
+  bool failed_ = false;         // the last time, which was reported
+};
+
+// What this machine's ranks write down of themselves, each in files of its own in one folder:
+// N.step ("PID STEP"), and N.stack when they are asked (trainer/library/python/spotter/_ranks.py).
+class GangRanks {
+ public:
+  // Empty: it cannot be made.
+  const std::string& folder() const { return folder_.path(); }
+  std::vector<gang::RankSeen> look() const;
+  // Those of the processes that `is_ours` where they are; without them nothing is signalled:
+  // whoever writes to the folder may have written any number.
+  void ask(const std::function<bool(pid_t)>& is_ours) const;
+  // Of the round before.
+  void forget() const { folder_.clear(); }
+
+ private:
+  GangFolder folder_{"ranks"};
+};
+
+}  // namespace spotter::command
