@@ -27,11 +27,20 @@ tl::unexpected<std::error_code> failed(int error) {
   return tl::unexpected<std::error_code>(std::error_code(error, std::generic_category()));
 }
 
+// The mount that a file is on; 0: the kernel (before 5.8) does not say. On an overlayfs a file's
+// device may be another than its folder's.
+std::uint64_t mount_of(int file) {
+  struct statx seen {};
+  if (::statx(file, "", AT_EMPTY_PATH, STATX_MNT_ID, &seen) != 0) return 0;
+  return (seen.stx_mask & STATX_MNT_ID) != 0 ? seen.stx_mnt_id : 0;
+}
+
 // What openat2(2) does at once. It looks into its arguments, which a filter of system calls cannot.
 Result<Descriptor, std::error_code> open_by_steps(int root, const std::string& path, int flags,
                                                   mode_t mode) {
   struct stat home {};
   if (::fstat(root, &home) != 0) return last_error();
+  const std::uint64_t mount = mount_of(root);
   Descriptor at;
   for (std::size_t begin = 0; begin <= path.size();) {
     const auto end = std::min(path.find('/', begin), path.size());
@@ -42,7 +51,8 @@ Result<Descriptor, std::error_code> open_by_steps(int root, const std::string& p
         ::openat(at ? at.get() : root, name.empty() ? "." : name.c_str(), how | O_NOFOLLOW, mode));
     struct stat seen {};
     if (!next || ::fstat(next.get(), &seen) != 0) return last_error();
-    if (seen.st_dev != home.st_dev) return failed(EXDEV);
+    const bool same = mount != 0 ? mount_of(next.get()) == mount : seen.st_dev == home.st_dev;
+    if (!same) return failed(EXDEV);
     at = std::move(next);
     begin = end + 1;
   }
