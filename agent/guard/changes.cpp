@@ -75,6 +75,12 @@ Result<Listing> Changes::watch() {
   }
 }
 
+bool Changes::is_link(const std::string& name) const {
+  const auto folder = place_.parent(name);
+  const auto status = folder ? folder->look(last_component(name)) : tl::unexpected(folder.error());
+  return status && S_ISLNK(status->st_mode);
+}
+
 // REQUIRES: `name` is the event's own, which may be longer than its type says.
 void Changes::take(const inotify_event& event, const char* name,
                    std::vector<Change>& changes) const {
@@ -87,9 +93,12 @@ void Changes::take(const inotify_event& event, const char* name,
   const auto known = folders_.find(event.wd);
   if (known == folders_.end() || event.len == 0) return;
   const std::string path = known->second.empty() ? name : known->second + "/" + name;
-  const auto kind = is_one_of(event.mask, IN_CLOSE_WRITE | IN_MOVED_TO) ? Change::Kind::Closed
-                    : is_one_of(event.mask, IN_DELETE | IN_MOVED_FROM)  ? Change::Kind::Removed
-                                                                        : Change::Kind::Modified;
+  // Nobody closes a link.
+  const bool link = is_one_of(event.mask, IN_CREATE) && is_link(path);
+  const bool closed = link || is_one_of(event.mask, IN_CLOSE_WRITE | IN_MOVED_TO);
+  const auto kind = closed                                             ? Change::Kind::Closed
+                    : is_one_of(event.mask, IN_DELETE | IN_MOVED_FROM) ? Change::Kind::Removed
+                                                                       : Change::Kind::Modified;
   changes.push_back({kind, path});
 }
 

@@ -41,6 +41,7 @@ class Changes {
 
  private:
   Result<void> watch_folder(const std::string& folder);
+  bool is_link(const std::string& name) const;
   void take(const inotify_event& event, const char* name, std::vector<Change>& changes) const;
 
   const Place& place_;

@@ -210,7 +210,8 @@ bool Moments::begins_as_said(const std::string& name) const {
   if (current_.contains(name)) return has_all_said();
   return std::ranges::any_of(current_, [&](const auto& one) {
     const auto other = said_.match(one.first);
-    return other && other->step != mine->step;
+    const bool both = other && !other->step.empty() && !mine->step.empty();
+    return both && other->step != mine->step;
   });
 }
 

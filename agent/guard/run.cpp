@@ -147,6 +147,24 @@ Instruction read_instruction() {
   return {};
 }
 
+bool reports_itself(const std::string& run_directory) {
+  const auto run = Beneath::open(run_directory);
+  return run && run->look(supervise::reports_name).has_value();
+}
+
+void say(const Options& options, const std::optional<std::string>& words) {
+  if (words) send(options.socket, datagram({.words = *words}));
+}
+
+void say(const Options& options, const std::vector<Best::Word>& words) {
+  for (const Best::Word& one : words)
+    send(options.socket, datagram({.words = one.text, .wrong = one.wrong}));
+}
+
+constexpr const char* libspotter_keeps_it =
+    "checkpoints.keep_best keeps none of this trainer's: libspotter does, "
+    "spotter.open(keep_best=1)";
+
 }  // namespace
 
 int run(const Options& options) {
@@ -174,17 +192,7 @@ int run(const Options& options) {
         best.offer(saying.name, saying.closed);
       },
       &std::chrono::steady_clock::now, SaidSet(options.set),
-      [&run_directory] {
-        const auto run = Beneath::open(run_directory);
-        return run && run->look(supervise::reports_name).has_value();
-      });
-  const auto say_best = [&options](const std::vector<Best::Word>& words) {
-    for (const Best::Word& one : words)
-      send(options.socket, datagram({.words = one.text, .wrong = one.wrong}));
-  };
-  const auto say = [&options](const std::optional<std::string>& words) {
-    if (words) send(options.socket, datagram({.words = *words}));
-  };
+      [&run_directory] { return reports_itself(run_directory); });
   if (const auto begun = guard.begin(options.again); !begun) {
     answer(begun.error().message);
     return 1;
@@ -193,13 +201,11 @@ int run(const Options& options) {
   answer("ready");
   copier.offer();  // what an earlier one did not copy
   for (bool said = !options.best;;) {
-    if (guard.is_idle() && !std::exchange(said, true))
-      send(options.socket, datagram({.words = "checkpoints.keep_best keeps none of this trainer's: "
-                                              "libspotter does, spotter.open(keep_best=1)"}));
+    if (guard.is_idle() && !std::exchange(said, true)) say(options, libspotter_keeps_it);
     auto patience = std::min(guard.look(), copier.is_busy() ? while_copying : longest_copy);
-    say(copier.look());
+    say(options, copier.look());
     // The trainer's end, and its last checkpoint, wait for no copy.
-    say_best(best.look(Best::Clock::now(), false, [] { return is_readable(0); }));
+    say(options, best.look(Best::Clock::now(), false, [] { return is_readable(0); }));
     patience = std::min(patience, best.wait(Best::Clock::now()).value_or(patience));
     std::array<pollfd, 2> watched{pollfd{0, POLLIN, 0}, pollfd{guard.descriptor(), POLLIN, 0}};
     // A checkpoint of many gigabytes is thousands of events: they are looked at together.
@@ -218,12 +224,14 @@ int run(const Options& options) {
     const auto left = [&end] {
       return std::max(milliseconds(0), std::chrono::floor<milliseconds>(end - Best::Clock::now()));
     };
-    if (voluntarily) say(copier.finish(left()));
+    if (voluntarily) say(options, copier.finish(left()));
     // What the trainer reported last may still be on its way.
     if (const auto moment = best.wait(Best::Clock::now()))
       std::this_thread::sleep_for(std::min(*moment, left()));
-    say_best(best.look(Best::Clock::now(), true, [&left] { return left() == milliseconds(0); }));
-    if (best.is_busy()) say("there was no time to look whether the last checkpoint is the best");
+    say(options,
+        best.look(Best::Clock::now(), true, [&left] { return left() == milliseconds(0); }));
+    if (best.is_busy())
+      say(options, "there was no time to look whether the last checkpoint is the best");
     return 0;
   }
 }

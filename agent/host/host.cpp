@@ -182,9 +182,7 @@ struct Host {
       if (const auto synced = work::sync_tree(it.tree); !synced) return answer(synced);
     return answer(work::sync(it.mount_point));
   }
-  json operator()(const verbs::Verify& it) const {
-    return answer_of(work::verify(it));
-  }
+  json operator()(const verbs::Verify& it) const { return answer_of(work::verify(it)); }
   json operator()(const verbs::Checkout& it) const {
     const auto done = work::checkout(it);
     if (done) return answer_of(done);

@@ -22,7 +22,7 @@ extern const Scalar<JobName> job_name;              // [a-z0-9-]{1,63}
 extern const Scalar<std::string> mount_point;       // absolute
 extern const Scalar<std::string> path_below_mount;  // relative, without ".."
 extern const Scalar<std::string> file_patterns;     // "*.h5": names, not paths
-extern const Scalar<std::string> set_patterns;  // guard/moments.hpp
+extern const Scalar<std::string> set_patterns;      // guard/moments.hpp
 extern const Scalar<std::string> folder_patterns;   // "checkpoint-*"
 extern const Scalar<FileSystem> file_system;
 extern const Scalar<std::string> folder_path;       // absolute, of a file or folder

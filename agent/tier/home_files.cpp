@@ -188,7 +188,8 @@ Result<Inventory> look_over(const Home& home, const io::Beneath& folder, bool wh
     return failure("cannot list " + std::string(own_folder) + ": " + names.error().message());
   for (const std::string& name : *names) {
     const auto status = own->look(name);
-    const bool ours = name == mark_name || name == guard::record_name || name.starts_with('.');
+    const bool ours = name == mark_name || name == guard::record_name || name.starts_with('.') ||
+                      name.ends_with(".lock");
     if (!status || !S_ISREG(status->st_mode) || ours) continue;
     const std::string path = std::string(own_folder) + "/" + name;
     if (is_kept_path(path)) inventory.others.push_back({path, path, {}, std::nullopt});

@@ -145,8 +145,18 @@ TEST_F(Everything, IsNotTheWholeStorage) {
   EXPECT_NE(words().find("is not watched: it is all of the storage"), std::string::npos) << words();
 }
 
+// Lightning's last.ckpt: the save is over with it.
+TEST_F(Everything, ALinkIsFinishedWhenItIsMade) {
+  begin(SaidSet("epoch_{step}.bin last.bin"));
+  write("epoch_1.bin", "one");
+  std::filesystem::create_symlink("epoch_1.bin", path("last.bin"));
+  guard_->look();
+  EXPECT_EQ(finished(), Names{"epoch_1.bin"}) << "at once";
+  EXPECT_EQ(fresh().record().row("last.bin")->link, "epoch_1.bin");
+}
+
 // shutil.rmtree(out), os.makedirs(out)
-TEST_F(Everything, IsWatchedAlsoWhereItsScriptMakesTheDirectoryAnew) {
+TEST_F(Everything, IsWatchedAlsoWhereItsScriptMakesTheDirectoryAgain) {
   begin();
   let_pass(std::chrono::seconds(1));
   std::filesystem::remove_all(path(""));

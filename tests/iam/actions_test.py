@@ -18,7 +18,8 @@ ON_THE_INSTANCE = ("doctor/doctor_permissions.cpp", "jobs/zone_names.cpp", "prep
                    "prepare/prepare_volume.cpp")
 UNITS = ("agent/tools/machine", "agent/tools/pipe")
 # What only a person runs; what these and the service share fetches the sweep's list, and asks AWS.
-COMMANDS = ("doctor", "iam", "init", "jobs", "launch", "prepare", "report", "status", "sweep")
+COMMANDS = ("checkpoints", "doctor", "iam", "init", "jobs", "launch", "prepare", "report", "status",
+            "sweep")
 FOR_BOTH = ("agent/sweep",)
 # What runs as the trainer's user, with the trainer's role.
 THE_TRAINERS = ("gang",)

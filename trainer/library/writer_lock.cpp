@@ -34,7 +34,6 @@ tl::unexpected<Error> taken(const std::filesystem::path& directory, const std::s
                  "). Two would destroy one another's history: stop it, or give another directory.");
 }
 
-
 // 0: this process has the lock; else errno.
 int try_lock(int file, struct flock& range) {
   range = {};

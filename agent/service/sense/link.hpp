@@ -83,7 +83,7 @@ class Link {
   struct Allowances {
     Allowance words, events, gang;
   } of_trainer_, of_guard_;
-  int taken_ = 0;  // datagrams since the last rest
+  int taken_ = 0;         // datagrams since the last rest
   bool reports_ = false;  // the trainer, its checkpoints
   bool said_refused_ = false, said_limited_ = false;
   std::array<char, wire::longest_datagram + 1> buffer_{};
