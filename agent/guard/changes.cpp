@@ -76,8 +76,7 @@ Result<Listing> Changes::watch() {
 }
 
 bool Changes::is_link(const std::string& name) const {
-  const auto folder = place_.parent(name);
-  const auto status = folder ? folder->look(last_component(name)) : tl::unexpected(folder.error());
+  const auto status = place_.look(name);
   return status && S_ISLNK(status->st_mode);
 }
 

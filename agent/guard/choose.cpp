@@ -108,8 +108,7 @@ Result<Settled> Keeper::bring_back(std::uint64_t number) {
   for (const std::string& name : away->names) {
     if (!below->look(name)) continue;  // an attempt that was broken off brought it
     names.push_back(name);
-    const auto parent = place_.parent(name);
-    if (parent && parent->look(last_component(name))) in_the_way.push_back(place_.shown(name));
+    if (place_.look(name)) in_the_way.push_back(place_.shown(name));
   }
   if (!in_the_way.empty()) return failure("in the way: " + some_of(in_the_way));
   const auto folder = place_.folder("");

@@ -19,20 +19,18 @@ constexpr milliseconds try_again(200);              // what somebody wrote to me
 }  // namespace
 
 Result<void> Guard::begin(bool again) {
+  if (!again) {
+    auto settled = keeper_.settle(false);
+    if (!settled) return tl::unexpected(settled.error());
+    say_settled(*settled);
+  }
   auto listing = changes_.watch();
   if (!listing) return tl::unexpected(listing.error());
   if (const std::string why = keeper_.left_alone(*listing); !why.empty()) {
     leave_alone(why);
     return {};
   }
-  if (!again) {
-    auto settled = keeper_.settle(false);
-    if (!settled) return tl::unexpected(settled.error());
-    say_settled(*settled);
-  }
   if (auto begun = keeper_.begin(); !begun) return begun;
-  listing = changes_.watch();
-  if (!listing) return tl::unexpected(listing.error());
   std::ignore = process_died_();
   if (again)
     look_at_all(true);
@@ -166,16 +164,14 @@ void Guard::take_change(const Change& change, bool died) {
 bool Guard::is_as_it_was_closed(const std::string& name) {
   const auto at = closed_.find(name);
   if (at == closed_.end()) return false;
-  const auto parent = keeper_.place().parent(name);
-  const auto status = parent ? parent->look(last_component(name)) : tl::unexpected(parent.error());
+  const auto status = keeper_.place().look(name);
   if (status && found(name, *status) == at->second) return true;
   closed_.erase(at);
   return false;
 }
 
 void Guard::remember_as_closed(const std::string& name) {
-  const auto parent = keeper_.place().parent(name);
-  const auto status = parent ? parent->look(last_component(name)) : tl::unexpected(parent.error());
+  const auto status = keeper_.place().look(name);
   if (status) closed_[name] = found(name, *status);
 }
 

@@ -249,11 +249,8 @@ bool Keeper::has_only_grown(const Row& before, int file, std::uint64_t bytes) co
   return sum && !sum->empty() && *sum == before.sum;
 }
 
-// It may be open for writing, and no moment waits for it.
-bool Keeper::is_open_log(const Member& member, const LeaveOut& grows) const {
-  if (!member.link.empty()) return false;
-  if (is_log(member.name) || (grows && grows(member.name))) return true;
-  const Descriptor file = place_.open(member.name, O_RDONLY);
+bool Keeper::is_database_file(const std::string& name) const {
+  const Descriptor file = place_.open(name, O_RDONLY);
   return file && is_database(file.get());
 }
 
@@ -261,15 +258,14 @@ bool Keeper::is_steady_log(const std::string& name) const {
   if (is_log(name)) return true;
   const Row* row = record_.row(name);
   if (row == nullptr || !row->grows || row->companion) return false;
-  const Descriptor file = place_.open(name, O_RDONLY);
-  return !row->sum.empty() || (file && is_database(file.get()));
+  return !row->sum.empty() || is_database_file(name);
 }
 
 // As the newest generation has it.
-bool Keeper::is_known(const Member& member, const LeaveOut& grows) const {
+bool Keeper::is_known(const Member& member, bool log) const {
   const Row* before = record_.row(member.name);
   if (before == nullptr || !same(*before, member)) return false;
-  if (!before->grows || is_open_log(member, grows)) return true;
+  if (!before->grows || log || is_database_file(member.name)) return true;
   if (before->sum.empty()) return false;  // it was open, and is not any more
   const bool unchanged = before->bytes == member.bytes && before->mtime_ns == member.mtime_ns;
   const Descriptor file = unchanged ? Descriptor() : place_.open(member.name, O_RDONLY);
@@ -310,13 +306,16 @@ Result<Capture, Refusal> Keeper::capture(const LeaveOut& leave_out, const LeaveO
   using Why = Refusal::Why;
   const auto listing = place_.list();
   if (!listing) return refuse(Why::Failed, listing.error().message);
+  const auto is_open_log = [&grows](const std::string& name) {
+    return is_log(name) || (grows && grows(name));
+  };
   // Before anything is copied.
   for (const Member& member : listing->members) {
     const Row* before = record_.row(member.name);
     const bool known = before != nullptr && same(*before, member);
-    const bool skipped = known || leave_out(member.name) || !member.link.empty();
-    if (!skipped && member.role == Role::Member && is_written(member.name) &&
-        !is_open_log(member, grows))
+    const bool log = is_open_log(member.name);
+    const bool skipped = known || log || leave_out(member.name) || !member.link.empty();
+    if (!skipped && member.role == Role::Member && is_written(member.name))
       return refuse(Why::Busy, member.name);
   }
   const std::set<std::string> all = checkpoints(*listing);
@@ -331,7 +330,7 @@ Result<Capture, Refusal> Keeper::capture(const LeaveOut& leave_out, const LeaveO
     return tl::unexpected(std::move(refusal));
   };
   for (const Member& member : listing->members) {
-    if (is_known(member, grows) || leave_out(member.name)) continue;
+    if (is_known(member, is_open_log(member.name)) || leave_out(member.name)) continue;
     const bool is_new = record_.row(member.name) == nullptr;
     if (member.role == Role::Companion && is_new && !names_any(member, all)) continue;
     const bool says = member.role == Role::Companion || !member.link.empty();

@@ -54,6 +54,7 @@ struct Settled {
   std::vector<std::string> torn;  // one sentence each
   std::vector<std::string> said;  // what else a person should read
   std::vector<Finished> finished;
+  bool left_alone = false;   // nothing was looked at: Keeper::left_alone()
   bool tried_again = false;  // a start failed on the newest generation: the one before is there
 };
 
@@ -160,9 +161,9 @@ class Keeper {
 
   std::string keep(const Descriptor& file, const struct stat& status, const std::string& name);
   Result<Row, Refusal> row_of(const Member& member, bool may_be_open);
-  bool is_open_log(const Member& member, const LeaveOut& grows) const;
+  bool is_database_file(const std::string& name) const;
   bool has_only_grown(const Row& before, int file, std::uint64_t bytes) const;
-  bool is_known(const Member& member, const LeaveOut& grows) const;
+  bool is_known(const Member& member, bool log) const;
   std::set<std::string> checkpoints(const Listing& listing) const;
   bool names_any(const Member& member, const std::set<std::string>& checkpoints) const;
   std::string words_of(const Member& member) const;

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <sstream>
 
-#include "agent/guard/record.hpp"
 #include "trainer/library/files.hpp"
 #include "trainer/library/manifest.hpp"
 #include "trainer/library/names.hpp"
@@ -30,9 +29,7 @@ bool is_of_libspotter(const std::string& name) {
   const auto slash = name.rfind('/');
   if (slash == std::string::npos || name.substr(slash + 1) != checkpoint::kManifestName)
     return false;
-  const std::string folder = last_component(name.substr(0, slash));
-  const auto step = step_in(folder);
-  return step && folder == checkpoint::directory_name(*step);
+  return checkpoint::step_of(last_component(name.substr(0, slash))).has_value();
 }
 
 std::vector<std::string> folders_above(const std::string& name) {
@@ -78,6 +75,10 @@ Descriptor Place::open(const std::string& name, int flags) const {
 
 Result<Beneath, std::error_code> Place::parent(const std::string& name) const {
   return mount_.parent(shown(name));
+}
+
+Result<struct stat, std::error_code> Place::look(const std::string& name) const {
+  return mount_.look(shown(name));
 }
 
 const Member* Listing::find(std::string_view name) const {

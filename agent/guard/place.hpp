@@ -91,6 +91,7 @@ class Place {
   // `name` is relative to the directory; "": the directory itself. Not open: errno says why.
   Descriptor open(const std::string& name, int flags) const;
   Result<Beneath, std::error_code> parent(const std::string& name) const;
+  Result<struct stat, std::error_code> look(const std::string& name) const;
 
   // A directory that is not there has nothing. Fails where a part of it cannot be looked at, and
   // for more than 100,000 files that patterns name: an incomplete list is none.

@@ -36,7 +36,8 @@ Result<Settled> Keeper::settle(bool thorough, const Witness& witness) {
   Settled settled;
   auto listing = place_.list();
   if (!listing) return tl::unexpected(listing.error());
-  if (!left_alone(*listing).empty() || (absent_ && listing->members.empty())) return settled;
+  settled.left_alone = !left_alone(*listing).empty();
+  if (settled.left_alone || (absent_ && listing->members.empty())) return settled;
   if (auto made = make_own_folders(); !made) return tl::unexpected(made.error());
   if (damaged_)
     settled.said.emplace_back(
@@ -194,12 +195,9 @@ Result<void> Keeper::put_away(const std::vector<std::string>& names, const std::
   } while (torn->look(numbered(record_.number)));  // it was given before something failed
   // Recorded before it is moved: whatever happens then, it is named.
   Away away{record_.number, std::time(nullptr), 0, names, why};
-  for (const std::string& name : names) {
-    const auto parent = place_.parent(name);
-    if (const auto status =
-            parent ? parent->look(last_component(name)) : tl::unexpected(parent.error()))
+  for (const std::string& name : names)
+    if (const auto status = place_.look(name))
       away.bytes += static_cast<std::uint64_t>(status->st_size);
-  }
   record_.away.push_back(std::move(away));
   record_.restoring = true;
   if (auto saved = save(); !saved) return saved;
@@ -424,11 +422,12 @@ void Keeper::forget_away(std::int64_t now, std::vector<std::string>& said) {
 
 Result<Settled> Keeper::prove() const {
   Settled settled;
-  if (damaged_) settled.torn.emplace_back("the record of finished checkpoints is damaged");
-  if (absent_ || damaged_) return settled;
   const auto listing = place_.list();
   if (!listing) return tl::unexpected(listing.error());
-  if (!left_alone(*listing).empty()) return settled;
+  settled.left_alone = !left_alone(*listing).empty();
+  if (settled.left_alone) return settled;
+  if (damaged_) settled.torn.emplace_back("the record of finished checkpoints is damaged");
+  if (absent_ || damaged_) return settled;
   for (auto at = record_.generations.rbegin(); at != record_.generations.rend(); ++at) {
     bool whole = true;
     for (const Row* row : record_.rows_of(at->number)) {

@@ -60,11 +60,9 @@ Result<Verified> verify(const verbs::Verify& request) {
   auto keeper = guard::Keeper::open(
       {request.mount_point, request.checkpoints, request.files, AsUser::active(), request.folders});
   if (!keeper) return fail("verify-failed", keeper.error().message);
-  const auto listing = keeper->place().list();
-  if (!listing) return fail("verify-failed", listing.error().message);
-  if (!keeper->left_alone(*listing).empty()) return by_library();
   auto settled = request.read_only ? keeper->prove() : keeper->settle(!request.proven);
   if (!settled) return fail("verify-failed", settled.error().message);
+  if (settled->left_alone) return by_library();
   const fs::path path =
       settled->name.empty() ? fs::path() : checkpoints_of(request) / settled->name;
   return Verified{settled->newest, path, std::move(settled->torn), std::move(settled->said)};

@@ -26,11 +26,12 @@ struct Home {
   std::string job;               // whose it is: a manifest of another's is not taken
   std::string checkpoints;       // their directory, relative to it
   std::string files, folders;    // of a trainer without libspotter, as the guard has them
-  std::string result;            // the declared one, relative to it; empty: none
-  std::string log;               // of metrics, as guard::Where has it
-  wire::S3Location at;           // the key ends with a slash
-  std::uint32_t epoch = 0;       // that this session holds
-  std::string id;                // of the home, as its head has it
+  bool of_all() const { return files.empty() && folders.empty(); }
+  std::string result;       // the declared one, relative to it; empty: none
+  std::string log;          // of metrics, as guard::Where has it
+  wire::S3Location at;      // the key ends with a slash
+  std::uint32_t epoch = 0;  // that this session holds
+  std::string id;           // of the home, as its head has it
   s3::Settings s3;
 };
 

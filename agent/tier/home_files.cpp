@@ -10,6 +10,7 @@
 
 #include "agent/aws/s3/objects.hpp"
 #include "agent/guard/keeper.hpp"
+#include "agent/guard/lock.hpp"
 #include "trainer/library/manifest.hpp"
 #include "trainer/library/names.hpp"
 
@@ -125,8 +126,7 @@ Result<void> look_at_record(const Home& home, const io::Beneath& folder, Invento
   if (!record) return failure(path + ": " + record.error().message);
   for (WantedCheckpoint& one : of_generation(home, *record))
     if (!one.files.empty()) inventory.checkpoints.push_back(std::move(one));
-  const bool of_all = home.files.empty() && home.folders.empty();
-  if (of_all && inventory.checkpoints.empty()) return {};  // libspotter's job
+  if (home.of_all() && inventory.checkpoints.empty()) return {};  // libspotter's job
   record->away.clear();
   record->watching = false;
   const std::string there = guard::encode(*record);
@@ -171,14 +171,13 @@ std::vector<std::string> kept_roots(const Home& home, const io::Beneath& folder)
 
 Result<Inventory> look_over(const Home& home, const io::Beneath& folder, bool whole) {
   Inventory inventory;
-  const bool of_all = home.files.empty() && home.folders.empty();
   auto looked = look_at_record(home, folder, inventory);
-  if (looked && of_all && inventory.checkpoints.empty())
+  if (looked && home.of_all() && inventory.checkpoints.empty())
     looked = look_at_library(home, folder, inventory);
   if (!looked) return tl::unexpected(looked.error());
   std::vector<std::string> roots = kept_roots(home, folder);
   // Of a trainer with a format of its own only what it left is known to be whole.
-  if (whole && of_all && inventory.checkpoints.empty()) roots.push_back(home.checkpoints);
+  if (whole && home.of_all() && inventory.checkpoints.empty()) roots.push_back(home.checkpoints);
   for (const std::string& root : roots)
     if (auto walked = walk(folder, root, inventory.others); !walked)
       return tl::unexpected(walked.error());
@@ -189,7 +188,7 @@ Result<Inventory> look_over(const Home& home, const io::Beneath& folder, bool wh
   for (const std::string& name : *names) {
     const auto status = own->look(name);
     const bool ours = name == mark_name || name == guard::record_name || name.starts_with('.') ||
-                      name.ends_with(".lock");
+                      name == guard::guards_lock || name == guard::persons_lock;
     if (!status || !S_ISREG(status->st_mode) || ours) continue;
     const std::string path = std::string(own_folder) + "/" + name;
     if (is_kept_path(path)) inventory.others.push_back({path, path, {}, std::nullopt});

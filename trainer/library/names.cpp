@@ -18,6 +18,14 @@ namespace {
 
 constexpr std::size_t kStepDigits = 12;
 
+}  // namespace
+
+std::string directory_name(std::uint64_t step) {
+  std::string digits = std::to_string(step);
+  if (digits.size() < kStepDigits) digits.insert(0, kStepDigits - digits.size(), '0');
+  return std::string(kPrefix) + digits;
+}
+
 std::optional<std::uint64_t> step_of(std::string_view name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   std::uint64_t step = 0;
@@ -25,14 +33,6 @@ std::optional<std::uint64_t> step_of(std::string_view name) {
       std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
   if (error != std::errc() || name != directory_name(step)) return std::nullopt;
   return step;
-}
-
-}  // namespace
-
-std::string directory_name(std::uint64_t step) {
-  std::string digits = std::to_string(step);
-  if (digits.size() < kStepDigits) digits.insert(0, kStepDigits - digits.size(), '0');
-  return std::string(kPrefix) + digits;
 }
 
 Result<std::vector<std::uint64_t>> steps_in(const fs::path& directory) {

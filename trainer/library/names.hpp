@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,7 @@ inline constexpr std::string_view kClaimName = ".writer-of-gang";
 
 // "step-000000001234"
 std::string directory_name(std::uint64_t step);
+std::optional<std::uint64_t> step_of(std::string_view name);  // none: another name
 
 // The steps of its checkpoints, complete or torn, newest first. Empty if the directory does not
 // exist.

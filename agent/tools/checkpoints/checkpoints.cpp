@@ -20,6 +20,7 @@
 #include "agent/base/version.hpp"
 #include "agent/guard/inventory.hpp"
 #include "agent/guard/lock.hpp"
+#include "agent/host/ledger.hpp"
 #include "agent/host/user.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/job/job.hpp"
@@ -89,9 +90,9 @@ Result<std::unique_ptr<act::host::AsUser>> rights_for(const fs::path& home) {
 
 // Evidence of a trainer on another machine, whose locks are not seen here.
 Result<void> refuse_running(const guard::Place& place) {
-  constexpr std::size_t limit = 64U << 10;
   const auto own = place.own();
-  const auto text = own ? own->read("ledger.json", limit) : tl::unexpected(own.error());
+  const auto text =
+      own ? own->read("ledger.json", act::host::ledger_limit) : tl::unexpected(own.error());
   const auto status = own ? own->look("ledger.json") : tl::unexpected(own.error());
   const auto file = text ? wire::parse_ledger(*text) : failure("none");
   if (!status || !file || !file->ledger.running) return {};
