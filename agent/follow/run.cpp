@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 constexpr int milliseconds_between_looks = 500;
 constexpr milliseconds time_to_end(800);       // the supervisor waits for a second
 constexpr milliseconds patience(200);          // for an agent that is busy
-constexpr std::size_t curve_limit = 8U << 20;  // as host/metrics.hpp has it
+constexpr std::size_t curve_limit = 8U << 20;  // as host/records.hpp has it
 
 std::optional<std::uint64_t> last_step(const std::string& curve) {
   const auto text = io::read_file(curve, curve_limit);

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "agent/host/ledger.hpp"
+#include "agent/host/records.hpp"
 #include "agent/host/share.hpp"
 #include "agent/sweep/claim.hpp"
 

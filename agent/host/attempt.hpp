@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <string>
 
-#include "agent/host/failure.hpp"
+#include "agent/host/verb.hpp"
 
 namespace spotter::act::host {
 

@@ -1,12 +1,62 @@
-// The trainer's code: one pinned commit, fetched as the trainer's user, with nothing of the
-// repository run.
+// Runs git with a configuration that is ours alone: of a repository whose files somebody else can
+// write, git uses objects and index, and reads nothing that says what to run or whom to ask.
 #pragma once
 
-#include "agent/host/failure.hpp"
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "agent/host/verb.hpp"
+#include "agent/io/descriptor.hpp"
 #include "agent/wire/verbs.hpp"
 
 namespace spotter::act::host {
 
+// What git works in: GIT_DIR, with its configuration, references and hooks, is ours, made again by
+// make_git_directory(). Empty paths: objects and index of its own, no work tree.
+struct GitPlace {
+  std::filesystem::path directory;
+  std::filesystem::path objects;
+  std::filesystem::path index;
+  std::filesystem::path work_tree;
+};
+
+// A token, and to whom it may be given.
+struct GitToken {
+  std::string value;   // empty: there is none
+  std::string server;  // "https://example.com:8443": scheme, host and port, and nobody else
+};
+
+// wire::token_server(). Kind: "code-denied".
+Result<std::string> token_server(const std::string& url);
+
+class Git {
+ public:
+  // Kind: "host-error".
+  static Result<Git> as(User user);
+
+  const User& user() const { return user_; }
+
+  // With a token, git follows no redirect, talks the server's scheme alone, and reads no home.
+  Result<ToolResult> run(const GitPlace& place, std::vector<std::string> arguments,
+                         const GitToken& token = {}) const;
+
+ private:
+  Git(User user, io::Descriptor config) : user_(std::move(user)), config_(std::move(config)) {}
+
+  std::map<std::string, std::string> environment(const GitPlace& place,
+                                                 const GitToken& token) const;
+
+  User user_;
+  io::Descriptor config_;
+};
+
+// An empty repository in an empty folder, made as this process's user: HEAD leads nowhere.
+Result<void> make_git_directory(const std::filesystem::path& directory);
+
+// The trainer's code: one pinned commit, fetched as the trainer's user, with nothing of the
+// repository run.
 struct CheckedOut {
   bool fetched = false;  // false: the commit was there already
 };
@@ -15,7 +65,7 @@ struct CheckedOut {
 // untracked ones (caches) stay. No hooks, no submodules, no configuration but ours is read: of
 // `.git`, which the trainer can write, its objects and its index are used, by processes of the
 // trainer's user that have no token. What a token is needed for is fetched into a folder of a user
-// that nobody else is (private_folder.hpp), and from there by path. Without root's rights that is
+// that nobody else is (checkout.cpp), and from there by path. Without root's rights that is
 // the same user, whose other processes could read the token. Kinds: "code-unreachable",
 // "revision-missing", "code-denied", "code-failed", "storage-full", "tool-missing", "user-missing",
 // "not-permitted", "bad-request".

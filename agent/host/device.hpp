@@ -1,15 +1,27 @@
-// Where on this machine is the volume? By its serial, never by a name alone on Nitro.
-// https://docs.aws.amazon.com/ebs/latest/userguide/identify-nvme-ebs-device.html
+// Where this machine has its devices.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
-#include "agent/host/failure.hpp"
-#include "agent/host/machine.hpp"
+#include "agent/host/verb.hpp"
 #include "agent/wire/verbs.hpp"
 
 namespace spotter::act::host {
+
+struct Machine {
+  std::filesystem::path devices = "/dev";
+  std::filesystem::path sysfs = "/sys";
+};
+
+// Is it an EC2 instance, by what its firmware (Nitro) or its hypervisor (Xen) says? A container on
+// one is, too. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/identify_ec2_instances.html
+bool is_ec2(const Machine& machine);
+
+// Where on this machine is the volume? By its serial, never by a name alone on Nitro.
+// https://docs.aws.amazon.com/ebs/latest/userguide/identify-nvme-ebs-device.html
 
 // The path of the block device (or, for ordinary-user emulation, directory) with symlinks resolved.
 // Looked for every 100 ms until `wait` is over. In this order: the by-id symlink, the serials of
@@ -25,5 +37,41 @@ std::string volume_of(const std::filesystem::path& device,
 
 // A file of sysfs without the blanks and NULs around its text; empty when it cannot be read.
 std::string attribute_in_sysfs(const std::filesystem::path& path);
+
+// What is on the disk? The one place that may call a disk blank.
+
+struct Inspection {
+  bool blank = false;  // provably: see inspect()
+  std::string
+      filesystem;  // "xfs", "ext4", ...; empty unless the disk holds exactly one file system
+  std::string label;
+  std::string uuid;
+  std::string
+      signature;  // whatever was recognized: "xfs", "crypto_LUKS", "LVM2_member", "dos", "gpt", ...
+  std::string detail;  // a sentence for a person
+  std::uint64_t bytes = 0;
+};
+
+// Blank means: libblkid finds neither a superblock nor a partition table (an ambivalent answer is
+// not "nothing"), and the first and last MiB and every block of sample_positions() hold zeros only.
+// A directory (ordinary-user emulation) is blank when empty, and holds the file system that its
+// marker `.spotter-filesystem` names.
+// Kinds: "device-absent", "not-permitted", "input-output", "inspect-failed".
+Result<Inspection> inspect(const std::filesystem::path& device);
+
+// Offsets of the 4 KiB blocks that are read: 64 spread over the device (one in each 64th, the same
+// for the same size), and the places where file systems keep copies of their superblock.
+std::vector<std::uint64_t> sample_positions(std::uint64_t device_bytes);
+inline constexpr std::uint64_t sample_bytes = 4096;
+
+bool is_directory_device(const std::filesystem::path& device);
+inline constexpr const char* directory_marker = ".spotter-filesystem";
+
+// mkfs, on a disk that is provably blank and on no other.
+
+// Inspects, makes the file system ("xfs" or "ext4") without any force option, inspects again.
+// Kinds: "not-blank", "device-busy", "tool-missing" (names the package), "format-failed",
+// "bad-request", and those of inspect().
+Result<Inspection> format(const std::filesystem::path& device, const std::string& filesystem);
 
 }  // namespace spotter::act::host

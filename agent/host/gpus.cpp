@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "agent/base/number_text.hpp"
-#include "agent/host/tool.hpp"
+#include "agent/host/verb.hpp"
 #include "agent/io/files.hpp"
 
 namespace spotter::act::host {

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <string>
 
-#include "agent/host/failure.hpp"
-#include "agent/host/machine.hpp"
+#include "agent/host/device.hpp"
+#include "agent/host/verb.hpp"
 #include "agent/wire/verbs.hpp"
 
 namespace spotter::act::host {

@@ -1,6 +1,8 @@
 #include "agent/host/layout.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,11 +11,114 @@
 #include <optional>
 
 #include "agent/base/version.hpp"
-#include "agent/host/give.hpp"
+#include "agent/guard/record.hpp"
+#include "agent/host/records.hpp"
+#include "agent/io/beneath.hpp"
 #include "agent/io/files.hpp"
+#include "agent/wire/curve.hpp"
+#include "agent/wire/history.hpp"
+#include "trainer/library/names.hpp"
+#include "trainer/library/refusal.hpp"
 
 namespace spotter::act::host {
 namespace {
+
+// Files that change their owner: a user has another number on another image.
+struct Owner {
+  uid_t uid;
+  gid_t gid;
+};
+
+struct Giving {
+  Owner from;
+  Owner to;
+  std::string skipped;  // a name at the top
+  // What lies there may be others': only files of `from.uid` are given, and none that has another
+  // name, which may lie in a place of somebody else's. On a volume all is the job's, and no name of
+  // a file leads off it.
+  bool shared = false;
+};
+
+constexpr std::uint64_t files_limit =
+    20'000'000;                   // minutes on an EBS volume; more is no job's output
+constexpr int depth_limit = 128;  // some descriptors each; paths end at 4096 bytes anyway
+
+class Walk {
+ public:
+  Walk(const Giving& giving, dev_t device) : giving_(giving), device_(device) {}
+
+  Result<void> directory(const io::Beneath& at, int depth) {
+    if (depth > depth_limit)
+      return fail("too-many-files", "directories on the volume are nested too deeply");
+    Result<void> done;
+    const auto listed = at.each_name([&](const std::string& name) {
+      if (depth == 0 && name == giving_.skipped) return true;
+      done = one(at, name, depth);
+      return done.has_value();
+    });
+    if (!listed) return fail_errno(listed.error(), "cannot list " + at.path().string());
+    return done;
+  }
+
+  std::uint64_t given() const { return given_; }
+
+ private:
+  Result<void> one(const io::Beneath& at, const std::string& name, int depth) {
+    const auto opened = at.open(name, O_PATH | O_NOFOLLOW);
+    struct stat status {};
+    if (!opened) {
+      const bool gone = opened.error() == std::errc::no_such_file_or_directory;
+      if (gone || opened.error() == std::errc::cross_device_link) return {};
+      return fail_errno(opened.error(), "cannot look at " + (at.path() / name).string());
+    }
+    if (::fstat(opened->get(), &status) != 0) return fail_errno(errno, "cannot look at " + name);
+    if (status.st_dev != device_) return {};
+    if (++seen_ > files_limit) {
+      return fail("too-many-files",
+                  "more than " + std::to_string(files_limit) +
+                      " files would change their owner; do it by hand (chown -R)");
+    }
+    if (!S_ISDIR(status.st_mode)) return give(*opened, status, name);
+    const auto below = at.folder(name);
+    const auto now = below ? below->status() : tl::unexpected(below.error());
+    if (!now) return fail_errno(now.error(), "cannot open " + (at.path() / name).string());
+    if (now->st_ino != status.st_ino) return {};  // it was replaced: not ours to give
+    if (const auto done = directory(*below, depth + 1); !done) return done;
+    return give(*opened, status, name);
+  }
+
+  // On a volume each id by itself: a file of root's may have the user's group.
+  Result<void> give(const io::Descriptor& opened, const struct stat& status,
+                    const std::string& name) {
+    const bool theirs = status.st_uid == giving_.from.uid;
+    const bool elsewhere = !S_ISDIR(status.st_mode) && status.st_nlink != 1;
+    if (giving_.shared && (!theirs || elsewhere)) return {};
+    const uid_t uid = theirs ? giving_.to.uid : status.st_uid;
+    const gid_t gid = status.st_gid == giving_.from.gid ? giving_.to.gid : status.st_gid;
+    if (uid == status.st_uid && gid == status.st_gid) return {};
+    if (const auto given = io::give(opened, uid, gid); !given)
+      return fail_errno(given.error(), "cannot give " + name + " to its user");
+    ++given_;
+    return {};
+  }
+
+  const Giving& giving_;
+  dev_t device_;
+  std::uint64_t seen_ = 0;
+  std::uint64_t given_ = 0;
+};
+
+// Gives what belongs to `from` below `directory` to `to`: never follows a symlink, never leaves the
+// file system. Each file is opened, looked at and given by that handle. Answers how many. Kinds:
+// "too-many-files", those of fail_errno.
+Result<std::uint64_t> give_files(const io::Beneath& directory, const Giving& giving) {
+  const auto status = directory.status();
+  if (!status) return fail_errno(status.error(), "cannot look at " + directory.path().string());
+  Walk walk(giving, status->st_dev);
+  if (const auto walked = walk.directory(directory, 0); !walked)
+    return tl::unexpected<Error>(walked.error());
+  return walk.given();
+}
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -241,6 +346,66 @@ Result<void> ensure_layout(const io::Beneath& root, const Layout& layout, const 
     return fail_errno(written.error(), "cannot write " + (own->path() / record_name).string());
   if (const auto synced = root.sync(); !synced)
     return fail_errno(synced.error(), "cannot sync " + root.path().string());
+  return {};
+}
+
+namespace {
+
+constexpr std::size_t longest_document = 64U << 20;
+
+template <class T>
+std::string newer_in(const io::Beneath& folder, const std::string& name,
+                     Result<T> (*decode)(std::string_view)) {
+  const auto text = folder.read(name, longest_document);
+  if (!text) return {};
+  const auto document = decode(*text);
+  return document || !wire::is_newer(document.error()) ? std::string() : document.error().message;
+}
+
+std::string newest_checkpoint(const fs::path& directory) {
+  const auto steps = checkpoint::steps_in(directory);
+  if (!steps || steps->empty()) return {};
+  const auto manifest =
+      checkpoint::read_manifest(directory / checkpoint::directory_name(steps->front()));
+  const bool newer = !manifest && manifest.error().why == checkpoint::Refusal::Why::Newer;
+  return newer ? manifest.error().reason : std::string();
+}
+
+Result<void> refuse(const fs::path& path, const std::string& why) {
+  if (why.empty()) return {};
+  return fail("newer-format", path.string() + ": " + why);
+}
+
+// A .spotter that is not ours is its reader's to say, too.
+Result<void> check_own(const io::Beneath& own) {
+  const auto file = [&own](const char* name) { return own.path() / name; };
+  if (auto good = refuse(file("ledger.json"), newer_in(own, "ledger.json", wire::parse_ledger));
+      !good)
+    return good;
+  const char* record = "checkpoints.json";
+  if (auto good = refuse(file(record), newer_in(own, record, guard::decode)); !good) return good;
+  return refuse(file("history.jsonl"), wire::parse_history(last_lines(own, "history.jsonl")).newer);
+}
+
+}  // namespace
+
+Result<void> check_formats(const fs::path& home, const std::vector<std::string>& directories) {
+  const auto storage = read_volume_record(home);
+  if (!storage && storage.error().kind == "newer-format") {
+    return tl::unexpected<Error>(storage.error());
+  }
+  const auto opened = io::Beneath::open(home);
+  if (!opened) return {};
+  if (const auto own = open_own(*opened)) {
+    if (auto good = check_own(*own); !good) return good;
+  }
+  const auto curve = wire::parse_curve(last_lines(*opened, "metrics.jsonl")).newer;
+  if (auto good = refuse(home / "metrics.jsonl", curve); !good) return good;
+  for (const std::string& directory : directories) {
+    // By a path, and only read: a link in it leads to what is no newer checkpoint.
+    const fs::path path = home / directory;
+    if (auto good = refuse(path, newest_checkpoint(path)); !good) return good;
+  }
   return {};
 }
 

@@ -6,10 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "agent/host/failure.hpp"
 #include "agent/host/mount.hpp"
-#include "agent/host/own.hpp"
-#include "agent/host/user.hpp"
+#include "agent/host/records.hpp"
+#include "agent/host/verb.hpp"
 
 namespace spotter::act::host {
 
@@ -63,5 +62,14 @@ Result<io::Beneath, std::error_code> make_for(const io::Beneath& at, const std::
 // away, and none that has another name elsewhere. Else nothing is done. Kinds: those of fail_errno,
 // "too-many-files".
 Result<void> take_over(const io::Beneath& home, const User& user);
+
+// Whether this Spotter may work on a storage: asked before anything is written there.
+
+// Looks at the version of all that is kept in a home: the record of the storage, the ledger, the
+// record of finished files, history, learning curve, and the newest checkpoint in each of
+// `directories`. Fails for what a newer Spotter wrote; what is absent, damaged or cannot be read is
+// its reader's to say. Kind: "newer-format".
+Result<void> check_formats(const std::filesystem::path& home,
+                           const std::vector<std::string>& directories);
 
 }  // namespace spotter::act::host

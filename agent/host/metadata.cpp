@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/host/tool.hpp"
+#include "agent/host/verb.hpp"
 
 namespace spotter::act::host {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <sys/types.h>
 
-#include "agent/host/failure.hpp"
+#include "agent/host/verb.hpp"
 
 namespace spotter::act::host {
 

@@ -1,16 +1,20 @@
 #include "agent/host/mounts.hpp"
 
 #include <fcntl.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
+
+#include "agent/host/verb.hpp"
 
 namespace spotter::act::host {
 namespace {
@@ -165,6 +169,23 @@ std::vector<std::string> holders(dev_t device, std::size_t limit) {
     if (!use.empty()) found.push_back(name_of(process) + " " + use);
   }
   return found;
+}
+
+std::size_t detach_views(const std::filesystem::path& place) {
+  const std::string name = mount_name(place);
+  auto entries = mounts();
+  std::erase_if(entries, [&](const MountEntry& entry) {
+    return entry.filesystem != "fuse.spotter" ||
+           (entry.mount_point != name && !entry.mount_point.starts_with(name + "/"));
+  });
+  std::reverse(entries.begin(), entries.end());
+  for (const auto& entry : entries) {
+    const auto& point = entry.mount_point;
+    if (::umount2(point.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0) continue;
+    // What a user has mounted the user may unmount, with this program's help.
+    if (errno == EPERM) (void)run_tool({{"fusermount3", "-u", "-z", "-q", "--", point}}, "fuse3");
+  }
+  return entries.size();
 }
 
 }  // namespace spotter::act::host

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -29,5 +30,11 @@ std::filesystem::path mount_name(const std::filesystem::path& mount_point);
 // Which processes use the file system: "python3 (pid 71) has /mnt/x/log.txt open"; at most `limit`.
 // Those that hold it mounted in another mount namespace count, too.
 std::vector<std::string> holders(dev_t device, std::size_t limit);
+
+// The mounts that show a channel in mode `fast_file` (agent/data/fast_file).
+
+// Unmounts each of them at this place or below it, the topmost first, whoever uses it, and whether
+// or not its process still runs. How many there were.
+std::size_t detach_views(const std::filesystem::path& place);
 
 }  // namespace spotter::act::host

@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "agent/host/failure.hpp"
-#include "agent/host/machine.hpp"
+#include "agent/host/device.hpp"
+#include "agent/host/mounts.hpp"
+#include "agent/host/verb.hpp"
+#include "agent/io/descriptor.hpp"
 #include "agent/wire/verbs.hpp"
 
 namespace spotter::act::host {
@@ -31,7 +33,7 @@ struct Prepared {
   bool already = false;  // it was mounted before
   std::string cache;     // words about it; that there is none is no failure
   std::string foreign;   // what is the job's by its place, and another's: whose, and what to do
-  std::string id;        // of the job's folder (home_id.hpp); empty: it was not wanted
+  std::string id;        // of the job's folder (records.hpp); empty: it was not wanted
 };
 
 // Mounts unless something is mounted there, makes the job's folder and its directories, and writes
@@ -70,5 +72,36 @@ Result<void> sync_tree(const std::filesystem::path& tree);
 // hole could not be made. NUL bytes at the begin of the rest count as the hole's. Kinds: those of
 // fail_errno.
 Result<void> keep_log(const std::filesystem::path& local, const std::filesystem::path& kept);
+
+// Who uses a mount on this machine, and was it us who mounted it? Kept beside the machine's other
+// runtime state, so that it is gone when the mounts are: $SPOTTER_MOUNTS, else
+// /run/spotter-mounts, or for ordinary users $XDG_RUNTIME_DIR/spotter-mounts or
+// /tmp/spotter-mounts-UID.
+
+// Holds the mount point's lock until it is destroyed, or until unlock(). A process that hangs with
+// the lock must not hang others: after a second it is done without.
+class ShareUse {
+ public:
+  explicit ShareUse(const std::filesystem::path& mount_point);
+
+  void lock();
+  void unlock() { lock_.close(); }
+
+  void begin(const std::string& holder);
+  void end(const std::string& holder);
+  bool is_used() const;
+  void is_ours(const MountEntry& entry);
+  bool is_by_us(const MountEntry& entry) const;  // this very mount
+  void forget_mount();
+
+ private:
+  std::filesystem::path folder_;
+  io::Descriptor lock_;
+};
+
+// After a lazy unmount of sshfs somebody may still wait for its server, in the kernel, where not
+// even SIGKILL ends it: the connection is cut, and the wait with it (fuse's `abort`,
+// https://docs.kernel.org/filesystems/fuse.html). Others: nothing.
+void cut_if_stuck(const MountEntry& entry);
 
 }  // namespace spotter::act::host

@@ -3,8 +3,7 @@
 #include <chrono>
 #include <map>
 
-#include "agent/host/ledger.hpp"
-#include "agent/host/metrics.hpp"
+#include "agent/host/records.hpp"
 #include "agent/io/files.hpp"
 #include "agent/sweep/claim.hpp"
 

@@ -1,7 +1,7 @@
 #include "agent/host/verify.hpp"
 
 #include "agent/guard/keeper.hpp"
-#include "agent/host/user.hpp"
+#include "agent/host/verb.hpp"
 #include "agent/io/beneath.hpp"
 #include "trainer/library/checkpoint.hpp"
 

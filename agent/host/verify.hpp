@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/host/failure.hpp"
+#include "agent/host/verb.hpp"
 #include "agent/wire/verbs.hpp"
 
 namespace spotter::act::host {

@@ -208,7 +208,7 @@ void check_lengths(Reader& reader, const Node& root, const Node& trainer, const 
                    "have more than 96 KiB: put them into a file");
 }
 
-// The fetching agent refuses it too (host/git.hpp), but by then instances cost money.
+// The fetching agent refuses it too (host/checkout.hpp), but by then instances cost money.
 void check_token(Reader& reader, const Node& root, const Job& job) {
   const Node* code = child(root, "code");
   const Node* repository = code == nullptr ? nullptr : child(*code, "repository");

@@ -44,7 +44,7 @@ Result<Claim> parse_claim(std::string_view json);
 
 // Whose claims are below a prefix: two jobs of one name would take each other's for their own.
 struct Owner {
-  // Unique among jobs of that name: the id of the job's folder on the share (host/home_id.hpp), or
+  // Unique among jobs of that name: the id of the job's folder on the share (host/records.hpp), or
   // the tag of its volumes.
   std::string id;
   std::string storage;  // config::storage_name(), for people

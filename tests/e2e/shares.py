@@ -46,7 +46,7 @@ class ShareLife(life.Life):
 
 
 def forget_mounts(place):
-    """Where the agents of this machine keep who uses which mount below `place` (share_use.hpp)."""
+    """Where the agents of this machine keep who uses which mount below `place` (share.hpp)."""
     ours = str(place).replace("/", "%2F")
     for folder in pathlib.Path("/run/spotter-mounts").glob(f"{ours}%2F*"):
         shutil.rmtree(folder)

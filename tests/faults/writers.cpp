@@ -9,9 +9,7 @@
 
 #include "agent/data/listing.hpp"
 #include "agent/guard/record.hpp"
-#include "agent/host/journal.hpp"
-#include "agent/host/ledger.hpp"
-#include "agent/host/metrics.hpp"
+#include "agent/host/records.hpp"
 #include "agent/host/share.hpp"
 #include "agent/io/files.hpp"
 #include "agent/supervise/run_directory.hpp"

@@ -10,10 +10,8 @@
 #include <fstream>
 #include <thread>
 
-#include "agent/host/journal.hpp"
 #include "agent/host/layout.hpp"
-#include "agent/host/ledger.hpp"
-#include "agent/host/metrics.hpp"
+#include "agent/host/records.hpp"
 #include "agent/host/share.hpp"
 #include "agent/host/verify.hpp"
 #include "disk.hpp"

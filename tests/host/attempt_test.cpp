@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "agent/host/ledger.hpp"
+#include "agent/host/records.hpp"
 #include "disk.hpp"
 
 namespace spotter::act::host {

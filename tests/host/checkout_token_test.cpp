@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <functional>
 
-#include "agent/host/git.hpp"
+#include "agent/host/checkout.hpp"
 #include "checkout.hpp"
 
 namespace spotter::act::host {

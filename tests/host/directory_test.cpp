@@ -2,7 +2,7 @@
 // everywhere.
 #include <pwd.h>
 
-#include "agent/host/format.hpp"
+#include "agent/host/device.hpp"
 #include "agent/host/mount.hpp"
 #include "agent/host/verify.hpp"
 #include "disk.hpp"

@@ -12,8 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/host/failure.hpp"
-#include "agent/host/tool.hpp"
+#include "agent/host/verb.hpp"
 #include "agent/io/descriptor.hpp"
 
 namespace spotter::act::host {

@@ -1,5 +1,5 @@
 // A disk is formatted only when it is provably blank.
-#include "agent/host/format.hpp"
+#include "agent/host/device.hpp"
 
 #include <fcntl.h>
 

@@ -1,5 +1,5 @@
 // The id of a job's folder on a share: one for all who see the folder.
-#include "agent/host/home_id.hpp"
+#include "agent/host/records.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // The machine's own disks as a cache, by a /sys made for it; a loop device stands for a disk.
-#include "agent/host/instance_store.hpp"
+#include "agent/host/mount.hpp"
 
 #include <sys/mount.h>
 
-#include "agent/host/inspect.hpp"
+#include "agent/host/device.hpp"
 #include "agent/host/mounts.hpp"
 #include "agent/host/share.hpp"
 #include "disk.hpp"

@@ -1,4 +1,4 @@
-#include "agent/host/journal.hpp"
+#include "agent/host/records.hpp"
 
 #include <fstream>
 

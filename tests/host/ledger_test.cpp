@@ -1,4 +1,4 @@
-#include "agent/host/ledger.hpp"
+#include "agent/host/records.hpp"
 
 #include <nlohmann/json.hpp>
 

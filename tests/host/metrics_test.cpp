@@ -1,4 +1,4 @@
-#include "agent/host/metrics.hpp"
+#include "agent/host/records.hpp"
 
 #include "agent/io/files.hpp"
 #include "agent/service/act/metrics.hpp"

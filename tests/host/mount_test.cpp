@@ -10,7 +10,7 @@
 #include <csignal>
 #include <functional>
 
-#include "agent/host/format.hpp"
+#include "agent/host/device.hpp"
 #include "agent/host/layout.hpp"
 #include "agent/io/files.hpp"
 #include "disk.hpp"

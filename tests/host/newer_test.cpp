@@ -8,11 +8,10 @@
 #include <utility>
 
 #include "agent/guard/record.hpp"
-#include "agent/host/format.hpp"
+#include "agent/host/device.hpp"
 #include "agent/host/layout.hpp"
-#include "agent/host/ledger.hpp"
-#include "agent/host/metrics.hpp"
 #include "agent/host/mount.hpp"
+#include "agent/host/records.hpp"
 #include "agent/host/summary.hpp"
 #include "agent/host/verify.hpp"
 #include "disk.hpp"

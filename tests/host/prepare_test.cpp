@@ -9,7 +9,7 @@
 #include <fstream>
 #include <optional>
 
-#include "agent/host/prepare_fill.hpp"
+#include "agent/host/prepare.hpp"
 #include "agent/io/descriptor.hpp"
 
 namespace spotter::command {

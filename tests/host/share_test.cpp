@@ -16,7 +16,6 @@
 
 #include "agent/host/layout.hpp"
 #include "agent/host/share.hpp"
-#include "agent/host/share_use.hpp"
 
 namespace spotter::act::host {
 namespace {

@@ -1,7 +1,7 @@
 // `spotter host` as the agent uses it: a process that reads a request and prints one line of JSON.
 #include <nlohmann/json.hpp>
 
-#include "agent/host/tool.hpp"
+#include "agent/host/verb.hpp"
 #include "agent/wire/verbs.hpp"
 #include "disk.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "agent/host/verb_request.hpp"
+#include "agent/host/host.hpp"
 
 namespace spotter::units {
 namespace {

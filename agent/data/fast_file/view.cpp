@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "agent/data/file_name.hpp"
-#include "agent/host/views.hpp"
+#include "agent/host/mounts.hpp"
 #include "agent/io/files.hpp"
 
 namespace spotter::fastfile {

@@ -38,7 +38,7 @@ class Local {
   };
   asio::awaitable<std::optional<MountSeen>> mounted_at(std::string mount_point, Duration limit);
   Answer prepare_share(Duration limit);
-  // Of a job whose work machines share, once its share was prepared (host/home_id.hpp).
+  // Of a job whose work machines share, once its share was prepared (host/records.hpp).
   const std::string& home_id() const { return home_id_; }
   Answer release_share(Duration limit);
   // A home in a bucket (verbs.hpp); the answers are the verbs' own, as JSON.
@@ -65,11 +65,11 @@ class Local {
   // What the trainer wrote to its log is kept on the share; if that fails, the next time.
   asio::awaitable<void> keep_log(Duration limit);
   // New lines of the learning curve, of a trainer that went on from step `resumed` if it said so,
-  // join those on the storage (host/metrics.hpp). False: it failed.
+  // join those on the storage (host/records.hpp). False: it failed.
   asio::awaitable<bool> keep_metrics(std::string lines, std::optional<std::uint64_t> resumed,
                                      Duration limit);
 
-  // Lines join those of the file of that name on the storage (host/journal.hpp).
+  // Lines join those of the file of that name on the storage (host/records.hpp).
   // False: it failed.
   asio::awaitable<bool> keep_lines(std::string name, std::string lines, Duration limit);
 

@@ -5,7 +5,7 @@
 
 #include "agent/guard/inventory.hpp"
 #include "agent/host/checkout.hpp"
-#include "agent/host/user.hpp"
+#include "agent/host/verb.hpp"
 #include "agent/io/scratch_folder.hpp"
 #include "agent/tools/doctor/doctor.hpp"
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "agent/host/tool.hpp"
+#include "agent/host/verb.hpp"
 #include "agent/job/variables.hpp"
 #include "agent/tools/init/job_text.hpp"
 

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "agent/guard/guard.hpp"
-#include "agent/host/user.hpp"
+#include "agent/host/verb.hpp"
 
 namespace spotter::command {
 

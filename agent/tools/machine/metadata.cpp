@@ -8,7 +8,7 @@
 
 #include "agent/aws/settings/environment.hpp"
 #include "agent/host/metadata.hpp"
-#include "agent/host/user.hpp"
+#include "agent/host/verb.hpp"
 #include "agent/io/log.hpp"
 #include "agent/job/job.hpp"
 #include "agent/supervise/client.hpp"

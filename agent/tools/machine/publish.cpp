@@ -11,7 +11,7 @@
 #include <string>
 
 #include "agent/aws/s3/objects.hpp"
-#include "agent/host/metrics.hpp"
+#include "agent/host/records.hpp"
 #include "agent/io/files.hpp"
 #include "agent/supervise/run_directory.hpp"
 

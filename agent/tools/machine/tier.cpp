@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "agent/base/exit_status.hpp"
-#include "agent/host/user.hpp"
+#include "agent/host/verb.hpp"
 #include "agent/io/child.hpp"
 #include "agent/tier/tier.hpp"
 

@@ -16,8 +16,7 @@
 #include <iterator>
 
 #include "agent/host/host.hpp"
-#include "agent/host/tool.hpp"
-#include "agent/host/verb_request.hpp"
+#include "agent/host/verb.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/supervise/here.hpp"
 #include "agent/supervise/run_directory.hpp"

@@ -21,7 +21,7 @@
 #include "agent/aws/settings/environment.hpp"
 #include "agent/data/download.hpp"
 #include "agent/data/plane.hpp"
-#include "agent/host/views.hpp"
+#include "agent/host/mounts.hpp"
 #include "agent/io/child.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/supervise/processes.hpp"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "agent/aws/aws_calls.hpp"
-#include "agent/host/prepare_fill.hpp"
+#include "agent/host/prepare.hpp"
 #include "agent/job/job.hpp"
 #include "agent/job/prepare.hpp"
 

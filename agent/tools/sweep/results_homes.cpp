@@ -7,7 +7,7 @@
 
 #include "agent/aws/formats/s3.hpp"
 #include "agent/aws/s3/objects.hpp"
-#include "agent/host/metrics.hpp"
+#include "agent/host/records.hpp"
 #include "agent/host/summary.hpp"
 #include "agent/io/scratch_folder.hpp"
 #include "agent/sweep/sweep_sets.hpp"

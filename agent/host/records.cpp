@@ -1,0 +1,279 @@
+#include "agent/host/records.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <ctime>
+
+#include "agent/host/verb.hpp"
+#include "agent/io/random.hpp"
+#include "agent/io/write_all.hpp"
+#include "agent/wire/history.hpp"
+
+namespace spotter::act::host {
+
+namespace fs = std::filesystem;
+
+bool is_ours(const struct stat& status) {
+  return status.st_uid == 0 || ::geteuid() != 0 || AsUser::active();
+}
+
+Result<io::Beneath> open_own(const io::Beneath& home) {
+  const auto path = (home.path() / own_directory).string();
+  auto opened = home.folder(own_directory);
+  if (!opened) {
+    const auto error = opened.error();
+    if (error == std::errc::no_such_file_or_directory)
+      return fail("not-mounted", "there is no " + path + "; mount the job's storage first");
+    if (error == std::errc::not_a_directory || error.value() == ELOOP)
+      return fail("layout-unusable", path + " is not a directory; move it away");
+    return fail_errno(error, "cannot open " + path);
+  }
+  const auto status = opened->status();
+  if (!status) return fail_errno(status.error(), "cannot look at " + path);
+  if (!is_ours(*status)) {
+    return fail("layout-unusable", path + " belongs to the user " + std::to_string(status->st_uid) +
+                                       ", not to root: what it says is not believed. If you know "
+                                       "that Spotter made it, give it to root (chown -R 0:0), else "
+                                       "move it away");
+  }
+  return *std::move(opened);
+}
+
+Result<io::Beneath> open_own(const fs::path& home) {
+  const auto opened = io::Beneath::open(home);
+  if (!opened && opened.error() == std::errc::no_such_file_or_directory)
+    return fail("not-mounted", "there is no " + home.string() + "; mount the job's storage first");
+  if (!opened) return fail_errno(opened.error(), "cannot open " + home.string());
+  return open_own(*opened);
+}
+
+namespace {
+
+constexpr const char* folder_name = "id";
+constexpr std::size_t digits = 32;
+
+bool is_id(const std::string& name) {
+  return name.size() == digits &&
+         std::ranges::all_of(name, [](unsigned char each) { return std::isxdigit(each) != 0; });
+}
+
+// Empty: there is none yet.
+Result<std::string> id_in(const io::Beneath& own) {
+  const std::string path = (own.path() / folder_name).string();
+  const auto folder = own.folder(folder_name);
+  if (!folder && folder.error() == std::errc::no_such_file_or_directory) return std::string();
+  const auto names = folder ? folder->names() : tl::unexpected(folder.error());
+  if (!names) return fail_errno(names.error(), "cannot read " + path);
+  if (names->empty()) return std::string();  // never ours, and no obstacle
+  if (names->size() == 1 && is_id(names->front())) return names->front();
+  return fail("layout-unusable", path + " does not hold one id, as Spotter makes it: move it away");
+}
+
+Result<void, std::error_code> put_id(const io::Beneath& own, const std::string& beside,
+                                     const std::string& id) {
+  const auto made = own.make_folder(beside, 0755);
+  if (!made) return tl::unexpected(made.error());
+  if (const auto inside = made->make_folder(id, 0755); !inside)
+    return tl::unexpected(inside.error());
+  auto put = own.rename(beside, own, folder_name);
+  if (!put) (void)made->remove_folder(id);
+  return put;
+}
+
+}  // namespace
+
+Result<std::string> home_id(const io::Beneath& home) {
+  const auto own = open_own(home);
+  if (!own) return tl::unexpected<Error>(own.error());
+  auto there = id_in(*own);
+  if (!there || !there->empty()) return there;
+  const std::string id = io::random_hex(digits);
+  if (id.empty()) return fail_errno(errno, "the kernel gives no random bytes");
+  const std::string beside = ".id-" + id;
+  const auto put = put_id(*own, beside, id);
+  if (!put) (void)own->remove_folder(beside);
+  // Where somebody else was faster: EEXIST or ENOTEMPTY; a server may say less (SFTP: EIO).
+  there = id_in(*own);
+  if (!there || !there->empty()) return there;
+  const auto error = put ? std::make_error_code(std::errc::no_such_file_or_directory) : put.error();
+  return fail_errno(error, "cannot make " + (own->path() / folder_name).string());
+}
+
+namespace {
+
+constexpr off_t journal_limit = 8 << 20;
+constexpr std::uint64_t looked_back = 64U << 10;
+
+// What cannot be read does not: then there is an empty line.
+bool ends_a_line(const io::Beneath& own, const std::string& name, off_t size) {
+  const auto file = own.file(name, O_RDONLY);
+  char last = 0;
+  return file && ::pread(file->get(), &last, 1, size - 1) == 1 && last == '\n';
+}
+
+}  // namespace
+
+std::string last_lines(const io::Beneath& folder, const std::string& name) {
+  const auto file = folder.file(name, O_RDONLY);
+  struct stat status {};
+  if (!file || ::fstat(file->get(), &status) != 0) return {};
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  std::string bytes(std::min(size, looked_back), '\0');
+  std::size_t have = 0;
+  while (have < bytes.size()) {
+    const auto got = ::pread(file->get(), bytes.data() + have, bytes.size() - have,
+                             static_cast<off_t>(size - bytes.size() + have));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    have += static_cast<std::size_t>(got);
+  }
+  bytes.resize(have);
+  return bytes;
+}
+
+Result<void> keep_lines(const std::filesystem::path& home, std::string_view name,
+                        std::string_view lines) {
+  const auto own = open_own(home);
+  if (!own) return tl::unexpected<Error>(own.error());
+  const std::string file_name(name);
+  const auto path = own->path() / name;
+  if (name == history_name) {
+    const std::string newer = wire::parse_history(last_lines(*own, file_name)).newer;
+    if (!newer.empty()) return fail("newer-format", path.string() + ": " + newer);
+  }
+  const auto seen = own->look(file_name);
+  if (seen && seen->st_size >= journal_limit) {
+    if (const auto moved = own->rename(file_name, *own, file_name + ".1"); !moved)
+      return fail_errno(moved.error(), "cannot move " + path.string() + " aside");
+  }
+  // What the boot said may hold what is nobody else's business.
+  const mode_t mode = name == log_name ? 0600 : 0644;
+  const auto file = own->file(file_name, O_WRONLY | O_APPEND | O_CREAT, mode);
+  if (!file) return fail_errno(file.error(), "cannot open " + path.string());
+  const off_t before = ::lseek(file->get(), 0, SEEK_END);
+  // A power cut may have left a part of a line there, or zeros.
+  const bool begins = before == 0 || ends_a_line(*own, file_name, before);
+  const bool good = before >= 0 && (begins || io::write_all(file->get(), "\n")) &&
+                    io::write_all(file->get(), lines) && ::fsync(file->get()) == 0;
+  if (good) return {};
+  const int why = errno;
+  // Who tries again says all of them again.
+  if (before >= 0) (void)!::ftruncate(file->get(), before);
+  return fail_errno(why, "cannot write " + path.string());
+}
+
+namespace {
+
+constexpr const char* ledger_name = "ledger.json";
+
+Result<LedgerRead> set_aside(const io::Beneath& own) {
+  const std::string aside = "ledger.damaged-" + std::to_string(std::time(nullptr));
+  const auto path = (own.path() / ledger_name).string();
+  const auto moved = own.rename(ledger_name, own, aside);
+  if (!moved) return fail_errno(moved.error(), "cannot move the damaged " + path + " aside");
+  return LedgerRead{{},
+                    path + " was damaged; it was moved to " + (own.path() / aside).string() +
+                        " and counting starts again from zero"};
+}
+
+Result<LedgerRead> read_in(const io::Beneath& own) {
+  const auto text = own.read(ledger_name, ledger_limit);
+  if (!text) {
+    if (text.error() == std::errc::no_such_file_or_directory) return LedgerRead{};
+    if (text.error() == std::errc::file_too_large) return set_aside(own);
+    return fail_errno(text.error(), "cannot read " + (own.path() / ledger_name).string());
+  }
+  const auto file = wire::parse_ledger(*text);
+  if (file) return LedgerRead{*file, {}};
+  if (wire::is_newer(file.error()))
+    return fail("newer-format", (own.path() / ledger_name).string() + ": " + file.error().message);
+  return set_aside(own);
+}
+
+}  // namespace
+
+Result<LedgerRead> read_ledger(const fs::path& mount_point) {
+  const auto own = open_own(mount_point);
+  if (own) return read_in(*own);
+  if (own.error().kind == "not-mounted") return LedgerRead{};
+  return tl::unexpected<Error>(own.error());
+}
+
+Result<void> write_ledger(const fs::path& mount_point, wire::LedgerFile file) {
+  const auto own = open_own(mount_point);
+  if (!own) return tl::unexpected<Error>(own.error());
+  const auto before = read_in(*own);
+  if (!before) return tl::unexpected<Error>(before.error());
+  const wire::LedgerFile& old = before->file;
+  // Of one that was lost while nobody looked no end was ever written.
+  const bool started =
+      file.ledger.running && (!old.ledger.running || file.ledger.losses > old.ledger.losses);
+  file.trainers = old.trainers + (started ? 1 : 0);
+  const auto written = own->write(ledger_name, to_json(file) + "\n", 0644);
+  if (!written)
+    return fail_errno(written.error(), "cannot write " + (own->path() / ledger_name).string());
+  return {};
+}
+
+namespace {
+
+constexpr std::size_t most_points = 4096;
+
+// Nothing of it is lost, nor is what was moved aside before.
+Result<std::string> move_aside(const io::Beneath& home, const std::string& name) {
+  const auto path = (home.path() / name).string();
+  const std::string aside = name + ".before";
+  const auto taken = home.look(aside);
+  if (taken)
+    return fail("layout-unusable", path + " is not Spotter's, and " + aside +
+                                       " is there already: move one of them away, and let the "
+                                       "trainer write its own under another name");
+  if (taken.error() != std::errc::no_such_file_or_directory)
+    return fail_errno(taken.error(), "cannot look at " + path + ".before");
+  if (const auto moved = home.rename(name, home, aside); !moved)
+    return fail_errno(moved.error(), "cannot move " + path + " aside");
+  return path + " was not Spotter's, which keeps the learning curve there: it is " + aside +
+         " now, and nothing of it is lost. Let the trainer write its own under another name";
+}
+
+}  // namespace
+
+Result<std::string> keep_metrics(const std::filesystem::path& path, std::string_view lines,
+                                 std::optional<std::uint64_t> resumed, mode_t mode) {
+  const auto home = io::Beneath::open(path.parent_path());
+  if (!home) return fail_errno(home.error(), "cannot open " + path.parent_path().string());
+  const std::string name = path.filename();
+  const auto text = home->read(name, metrics_limit);
+  const bool absent = !text && text.error() == std::errc::no_such_file_or_directory;
+  if (!text && !absent && text.error() != std::errc::file_too_large)
+    return fail_errno(text.error(), "cannot read " + path.string());
+  auto kept = wire::parse_curve(text.value_or(std::string()));
+  if (!kept.newer.empty()) return fail("newer-format", path.string() + ": " + kept.newer);
+  wire::Curve curve = std::move(kept.curve);
+  std::string said;
+  if (!absent && (!text || to_lines(curve) != *text)) {
+    auto moved = move_aside(*home, name);
+    if (!moved) return moved;
+    said = *std::move(moved);
+  }
+  if (resumed) curve.resume(*resumed);
+  curve.append(wire::parse_curve(lines).curve);
+  if (curve.points().size() > most_points) curve.thin(most_points / 2);
+  const auto written = home->write(name, to_lines(curve), mode);
+  if (!written) return fail_errno(written.error(), "cannot write " + path.string());
+  return said;
+}
+
+wire::Curve read_metrics(const std::filesystem::path& path) {
+  const auto home = io::Beneath::open(path.parent_path());
+  const auto text =
+      home ? home->read(path.filename(), metrics_limit) : tl::unexpected(home.error());
+  return text ? wire::parse_curve(*text).curve : wire::Curve();
+}
+
+}  // namespace spotter::act::host
