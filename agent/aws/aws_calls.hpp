@@ -1,7 +1,5 @@
-// AWS for a command in the foreground: one call after the other, each waited for. The credentials
-// are the SDKs' chain, the instance's role at its end.
-//
-//   auto volumes = calls.ask_all(wire::DescribeVolumes{...});   // every page
+// What a call to AWS takes on this machine: credentials, from wherever they come here, and a client
+// that signs with them.
 #pragma once
 
 #include <algorithm>
@@ -12,16 +10,39 @@
 #include <utility>
 #include <vector>
 
+#include "agent/aws/aws_client.hpp"
 #include "agent/aws/formats/aws_error.hpp"
 #include "agent/aws/formats/batch.hpp"
 #include "agent/aws/formats/ec2_query.hpp"
-#include "agent/aws/formats/efs.hpp"
 #include "agent/aws/formats/imds.hpp"
 #include "agent/aws/formats/pages.hpp"
+#include "agent/aws/formats/services.hpp"
+#include "agent/aws/imds_client.hpp"
 #include "agent/base/call_error.hpp"
 #include "agent/base/result.hpp"
 
 namespace spotter::command {
+
+// AWS_EC2_METADATA_SERVICE_ENDPOINT, or the instance's own.
+sense::ImdsSettings imds_settings(const act::Environment& environment);
+
+class AwsAccess {
+ public:
+  // The first two must outlive this.
+  AwsAccess(io::HttpClient& http, sense::ImdsClient& imds, const act::Environment& environment,
+            Region region);
+  act::AwsClient& client() { return client_; }
+  act::CredentialChain& credentials() { return credentials_; }
+
+ private:
+  act::CredentialChain credentials_;
+  act::AwsClient client_;
+};
+
+// AWS for a command in the foreground: one call after the other, each waited for. The credentials
+// are the SDKs' chain, the instance's role at its end.
+//
+//   auto volumes = calls.ask_all(wire::DescribeVolumes{...});   // every page
 
 // What AWS had no part in.
 inline tl::unexpected<CallError> failed(std::string message) {
@@ -53,7 +74,7 @@ class AwsCalls {
   Result<std::string, CallError> parameter(const std::string& name);
   // What an instance of the type costs on demand in that region, in dollars an hour.
   Result<double, CallError> on_demand_price(const InstanceType& type, const Region& region);
-  // What the account has in this region of EC2's quota of this code (aws/formats/quotas.hpp).
+  // What the account has in this region of EC2's quota of this code (aws/formats/services.hpp).
   Result<double, CallError> ec2_quota(const std::string& code);
 
   // The same, decoded.

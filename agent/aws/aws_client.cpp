@@ -1,17 +1,206 @@
 #include "agent/aws/aws_client.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
-#include <chrono>
+#include <charconv>
 
 #include "agent/aws/formats/iam.hpp"
-#include "agent/aws/formats/prices.hpp"
-#include "agent/aws/formats/quotas.hpp"
-#include "agent/aws/formats/ssm.hpp"
-#include "agent/aws/signature.hpp"
+#include "agent/aws/formats/services.hpp"
+#include "agent/aws/settings/settings.hpp"
 #include "agent/io/log.hpp"
 #include "agent/wire/events.hpp"
 
 namespace spotter::act {
+namespace {
+
+std::optional<int> number(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+RetryPolicy retry_policy(const Environment& environment) {
+  Profile profile = config_profile(environment);
+  const auto setting = [&](const char* variable, const char* key) {
+    const std::string set = environment.get(variable);
+    return set.empty() ? profile[key] : set;
+  };
+  RetryPolicy policy;
+  const std::string attempts = setting("AWS_MAX_ATTEMPTS", "max_attempts");
+  if (const auto given = number(attempts); given && *given > 0) {
+    policy.attempts = *given;
+  } else if (!attempts.empty()) {
+    spdlog::warn("AWS_MAX_ATTEMPTS: '{}' is no number above 0; {} is used", attempts,
+                 policy.attempts);
+  }
+  const std::string mode = setting("AWS_RETRY_MODE", "retry_mode");
+  if (!mode.empty() && mode != "standard") {
+    spdlog::warn("AWS_RETRY_MODE: calls are retried as in the mode `standard`, not `{}`", mode);
+  }
+  return policy;
+}
+
+int RetryBucket::cost(RetryReason reason) {
+  return reason == RetryReason::Throttled ? throttled_cost : transient_cost;
+}
+
+bool RetryBucket::take(int cost) {
+  if (tokens_ < cost) return false;
+  tokens_ -= cost;
+  return true;
+}
+
+void RetryBucket::give_back(int amount) { tokens_ = std::min(capacity, tokens_ + amount); }
+
+Duration Backoff::delay(const RetryPolicy& policy, RetryReason reason, int retry) {
+  const bool throttled = reason == RetryReason::Throttled;
+  const Duration base = throttled ? policy.throttled_base : policy.transient_base;
+  const int doublings = std::clamp(retry, 0, 20);  // 2^20 is beyond every ceiling
+  const Duration highest = std::min(policy.ceiling, base * (1 << doublings));
+  return Duration(std::uniform_int_distribution<Duration::rep>(0, highest.count())(random_));
+}
+
+Duration heed(const RetryPolicy& policy, Duration delay, std::string_view retry_after) {
+  const auto asked = number(retry_after);
+  if (!asked) return delay;
+  return std::clamp(Duration(*asked), delay, delay + policy.longest_hint);
+}
+
+namespace {
+
+using MaybeCredentials = Result<std::optional<wire::Credentials>>;
+
+// As the SDKs do: early enough for a source that is down for a while.
+constexpr std::chrono::minutes refresh_before_expiry{5};
+
+}  // namespace
+
+wire::WallTime system_time() {
+  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+}
+
+CredentialChain::CredentialChain(io::HttpClient& http, Environment environment, RoleSource role,
+                                 WallClock clock)
+    : http_(http),
+      environment_(std::move(environment)),
+      role_(std::move(role)),
+      clock_(clock ? std::move(clock) : system_time) {}
+
+asio::awaitable<Result<wire::Credentials>> CredentialChain::get() {
+  if (valid_for(refresh_before_expiry)) co_return *cached_;
+  auto pending = load();
+  MaybeCredentials loaded = co_await std::move(pending);
+  if (loaded && *loaded) {
+    cached_ = std::move(**loaded);
+    co_return *cached_;
+  }
+  if (valid_for(std::chrono::seconds{0})) co_return *cached_;
+  if (!loaded) co_return tl::unexpected(loaded.error());
+  co_return failure(
+      "no AWS credentials: neither in AWS_ACCESS_KEY_ID, nor in ~/.aws, nor from a container's "
+      "endpoint, nor from the instance's role. Give the instance a role.");
+}
+
+void CredentialChain::expire() { cached_.reset(); }
+
+bool CredentialChain::valid_for(std::chrono::seconds margin) const {
+  if (!cached_) return false;
+  return !cached_->expiration || *cached_->expiration - clock_() > margin;
+}
+
+asio::awaitable<MaybeCredentials> CredentialChain::load() {
+  if (auto found = credentials_from_environment(environment_)) co_return found;
+  if (auto found = credentials_from_files(environment_)) co_return found;
+  const auto container = container_endpoint(environment_);
+  if (!container) co_return tl::unexpected(container.error());
+  if (*container) {
+    auto pending = from_container(**container);
+    co_return co_await std::move(pending);
+  }
+  if (!role_ || environment_.get("AWS_EC2_METADATA_DISABLED") == "true") {
+    co_return std::optional<wire::Credentials>();
+  }
+  auto pending = role_();
+  co_return co_await std::move(pending);
+}
+
+asio::awaitable<MaybeCredentials> CredentialChain::from_container(ContainerEndpoint endpoint) {
+  io::HttpRequest request;
+  request.url = std::move(endpoint.url);
+  if (!endpoint.token.empty()) request.headers.emplace_back("Authorization", endpoint.token);
+  request.connect_timeout = std::chrono::seconds{1};  // on this host, as IMDS is
+  request.timeout = std::chrono::seconds{5};
+  request.use_proxy = false;
+  auto pending = http_.send(std::move(request));
+  Result<io::HttpResponse, CallError> answer = co_await std::move(pending);
+  if (!answer) co_return failure("the container's credentials: " + answer.error().message);
+  if (answer->status != 200) {
+    co_return failure("the container's credentials: HTTP " + std::to_string(answer->status));
+  }
+  auto credentials = wire::parse_credentials(answer->body);
+  if (!credentials) co_return tl::unexpected(credentials.error());
+  co_return std::optional(std::move(*credentials));
+}
+
+namespace {
+
+struct UrlParts {
+  std::string host;
+  std::string path;
+  std::string query;
+};
+
+UrlParts parse_url(std::string_view url) {
+  const bool encrypted = url.starts_with("https://");
+  url.remove_prefix(std::min(url.size(), url.find("://") + 3));
+  const auto end_of_host = std::min(url.find_first_of("/?"), url.size());
+  UrlParts parts{std::string(url.substr(0, end_of_host)), {}, {}};
+  // The Host header, which is what gets signed, leaves the scheme's own port out.
+  const std::string_view own_port = encrypted ? ":443" : ":80";
+  if (parts.host.ends_with(own_port)) parts.host.resize(parts.host.size() - own_port.size());
+  const std::string_view rest = url.substr(end_of_host);
+  const auto question = std::min(rest.find('?'), rest.size());
+  parts.path = question == 0 ? "/" : std::string(rest.substr(0, question));
+  if (question < rest.size()) parts.query = std::string(rest.substr(question + 1));
+  return parts;
+}
+
+// Name in lower case -> value: what is signed.
+std::map<std::string, std::string, std::less<>> signed_headers(const io::HttpRequest& request,
+                                                               const std::string& host) {
+  std::map<std::string, std::string, std::less<>> chosen{{"host", host}};
+  for (const auto& [name, value] : request.headers) {
+    std::string lower = name;
+    std::ranges::transform(lower, lower.begin(), [](char letter) {
+      return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+    });
+    if (lower == "content-type" || lower.starts_with("x-amz-")) chosen[lower] = value;
+  }
+  return chosen;
+}
+
+}  // namespace
+
+void sign(io::HttpRequest& request, const wire::Credentials& credentials,
+          const SigningScope& scope) {
+  const std::string time = wire::to_amz_date(scope.time);
+  request.headers.emplace_back("X-Amz-Date", time);
+  if (!credentials.session_token.empty()) {
+    request.headers.emplace_back("X-Amz-Security-Token", credentials.session_token);
+  }
+
+  const UrlParts url = parse_url(request.url);
+  const std::string payload = wire::sha256_hex(request.body);
+  const wire::Canonical canonical{request.method, url.path, url.query,
+                                  signed_headers(request, url.host), payload};
+  request.headers.emplace_back("Authorization",
+                               wire::Signer().authorization(canonical, credentials, scope));
+}
+
 namespace {
 
 using wire::ErrorClass;

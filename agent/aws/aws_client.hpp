@@ -1,28 +1,136 @@
-// Calls to AWS: signed, retried as the SDKs' standard mode does, within a deadline.
-//
-//   auto call = client.call(wire::DescribeVolumes{...}, 30s);   // named first: see io/asio.hpp
-//   Result<wire::Page<wire::Volume>, CallError> volumes = co_await std::move(call);
+// The AWS SDKs' standard retry mode as values: no clock, no sleep. Of 2026: transient errors are
+// retried soon, throttling after a second; a retry of a transient error costs more of the quota.
+// Source: https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
+// The limits of a single HTTP call are here and not in decide/policy.hpp: the core knows of a call
+// only how long it may take in all (Policy::ec2_call).
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
+#include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 
-#include "agent/aws/credentials.hpp"
 #include "agent/aws/formats/aws_error.hpp"
 #include "agent/aws/formats/batch.hpp"
 #include "agent/aws/formats/ec2_query.hpp"
-#include "agent/aws/formats/efs.hpp"
+#include "agent/aws/formats/imds.hpp"
 #include "agent/aws/formats/pages.hpp"
-#include "agent/aws/retry.hpp"
-#include "agent/aws/settings/endpoints.hpp"
+#include "agent/aws/formats/services.hpp"
+#include "agent/aws/formats/sigv4.hpp"
+#include "agent/aws/settings/settings.hpp"
 #include "agent/base/call_error.hpp"
+#include "agent/base/names.hpp"
 #include "agent/base/result.hpp"
 #include "agent/io/http.hpp"
 
 namespace spotter::act {
+
+struct RetryPolicy {
+  int attempts = 3;               // AWS_MAX_ATTEMPTS, or max_attempts of the profile
+  Duration transient_base{50};    // the service's own trouble is mostly one machine's: try another
+  Duration throttled_base{1000};  // EC2's buckets refill by the second
+  Duration ceiling{20'000};
+  // What a service asks for (x-amz-retry-after) is heeded up to so much beyond our own delay.
+  Duration longest_hint{5'000};
+  // One attempt of a call that may be repeated: leaves time for another within 30 s.
+  Duration longest_attempt{12'000};
+  // AWS accepts five minutes of skew; what is less than a minute is the network's.
+  std::chrono::seconds tolerated_skew{60};
+};
+
+// By AWS_MAX_ATTEMPTS and AWS_RETRY_MODE, else by max_attempts and retry_mode of the profile in
+// ~/.aws/config. What is no number above 0 counts as not given. Modes other than standard are not
+// known here: a word in the log, and the standard one.
+RetryPolicy retry_policy(const Environment& environment);
+
+enum class RetryReason : std::uint8_t { Transient, Throttled };
+
+// Stops a client from hammering a service that is down: every retry takes from the bucket, success
+// gives back what the last retry took, or a little.
+class RetryBucket {
+ public:
+  static constexpr int capacity = 500;
+  static constexpr int transient_cost = 14;
+  static constexpr int throttled_cost = 5;
+  static constexpr int reward = 1;  // of a success without a retry
+  static int cost(RetryReason reason);
+  bool take(int cost);
+  void give_back(int amount);
+  int tokens() const { return tokens_; }
+
+ private:
+  int tokens_ = capacity;
+};
+
+// Full jitter: uniform in [0, min(ceiling, base * 2^retry)], retry counting from 0.
+class Backoff {
+ public:
+  explicit Backoff(std::uint64_t seed) : random_(seed) {}
+  Duration delay(const RetryPolicy& policy, RetryReason reason, int retry);
+
+ private:
+  std::mt19937_64 random_;
+};
+
+// `delay`, or what the header x-amz-retry-after (milliseconds) asks for within reason.
+Duration heed(const RetryPolicy& policy, Duration delay, std::string_view retry_after);
+
+// The AWS SDKs' standard credential chain, without its network of assumed roles: environment
+// variables, the shared credentials and config files, a container's endpoint, the instance's role.
+// Source: https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html
+wire::WallTime system_time();  // whole seconds
+
+class CredentialChain {
+ public:
+  // The instance's role, from the metadata service; absent: the instance has none. Handed in
+  // because act does not know sense.
+  using RoleSource = std::function<asio::awaitable<Result<std::optional<wire::Credentials>>>()>;
+  using WallClock = std::function<wire::WallTime()>;
+
+  CredentialChain(io::HttpClient& http, Environment environment, RoleSource role = {},
+                  WallClock clock = {});
+
+  // Cached; asked for again 5 minutes before they expire (a failure then is no failure while the
+  // old ones are valid). Fails when no source has any, saying which were asked.
+  asio::awaitable<Result<wire::Credentials>> get();
+
+  // The service called them expired: the next get() asks the source again.
+  void expire();
+
+ private:
+  asio::awaitable<Result<std::optional<wire::Credentials>>> load();
+  asio::awaitable<Result<std::optional<wire::Credentials>>> from_container(
+      ContainerEndpoint endpoint);
+  bool valid_for(std::chrono::seconds margin) const;
+
+  io::HttpClient& http_;
+  Environment environment_;
+  RoleSource role_;
+  WallClock clock_;
+  std::optional<wire::Credentials> cached_;
+};
+
+// Signature Version 4, with the time handed in: libcurl's own signer takes the machine's clock,
+// which on a freshly resumed instance may be wrong. Source:
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html
+
+using wire::SigningScope;
+
+// Adds X-Amz-Date, X-Amz-Security-Token (when there is one) and Authorization. Signs the host, the
+// content type, every x-amz-* header and the body. The URL's query must be sorted and escaped
+// already.
+void sign(io::HttpRequest& request, const wire::Credentials& credentials,
+          const SigningScope& scope);
+
+// Calls to AWS: signed, retried as the SDKs' standard mode does, within a deadline.
+//
+//   auto call = client.call(wire::DescribeVolumes{...}, 30s);   // named first: see io/asio.hpp
+//   Result<wire::Page<wire::Volume>, CallError> volumes = co_await std::move(call);
 
 struct AwsSettings {
   Region region;
@@ -73,7 +181,7 @@ class AwsClient {
                                                                 Duration deadline);
   // What Service Quotas has for EC2's quota of this code.
   asio::awaitable<Result<double, CallError>> ec2_quota(std::string code, Duration deadline);
-  // What an instance costs on demand in that region, in dollars an hour (aws/formats/prices.hpp).
+  // What an instance costs on demand in that region, in dollars an hour (aws/formats/services.hpp).
   asio::awaitable<Result<double, CallError>> on_demand_price(InstanceType type, Region region,
                                                              Duration deadline);
 

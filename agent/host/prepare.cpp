@@ -15,7 +15,7 @@
 
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/s3/crc32c.hpp"
-#include "agent/aws/settings/environment.hpp"
+#include "agent/aws/settings/settings.hpp"
 #include "agent/data/download.hpp"
 #include "agent/data/fetched.hpp"
 #include "agent/data/fifo.hpp"

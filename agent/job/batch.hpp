@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "agent/aws/formats/batch_values.hpp"
+#include "agent/aws/formats/batch.hpp"
 
 namespace spotter::config {
 

@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/aws/formats/ec2_values.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
 #include "agent/sweep/ranking.hpp"
 #include "agent/sweep/summary.hpp"
 #include "agent/wire/curve.hpp"

@@ -10,8 +10,8 @@
 #include <memory>
 #include <random>
 
-#include "agent/aws/aws_access.hpp"
-#include "agent/aws/formats/batch_values.hpp"
+#include "agent/aws/aws_calls.hpp"
+#include "agent/aws/formats/batch.hpp"
 #include "agent/io/clock.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/log.hpp"

@@ -3,7 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/aws/s3/objects.hpp"
-#include "agent/aws/settings/environment.hpp"
+#include "agent/aws/settings/settings.hpp"
 #include "agent/io/log.hpp"
 #include "agent/wire/events.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "agent/aws/formats/batch_values.hpp"
+#include "agent/aws/formats/batch.hpp"
 #include "agent/decide/describe.hpp"
 
 namespace spotter {

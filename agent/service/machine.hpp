@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/aws/aws_access.hpp"
+#include "agent/aws/aws_calls.hpp"
 #include "agent/job/job.hpp"
 #include "agent/service/act/cloud.hpp"
 #include "agent/service/observe/notifier.hpp"

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <optional>
 
-#include "agent/aws/aws_access.hpp"
+#include "agent/aws/aws_calls.hpp"
 #include "agent/io/asio.hpp"
 #include "agent/io/clock.hpp"
 #include "agent/service/sense/notices.hpp"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "agent/aws/settings/environment.hpp"
+#include "agent/aws/settings/settings.hpp"
 
 namespace spotter::command {
 

@@ -1,7 +1,7 @@
 #include "agent/sweep/sweep_sets.hpp"
 
 #include "agent/aws/s3/objects.hpp"
-#include "agent/aws/settings/environment.hpp"
+#include "agent/aws/settings/settings.hpp"
 #include "agent/job/sweep.hpp"
 
 namespace spotter::command {

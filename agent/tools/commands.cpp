@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/aws/formats/batch_values.hpp"
+#include "agent/aws/formats/batch.hpp"
 #include "agent/io/child.hpp"
 #include "agent/job/gang.hpp"
 #include "agent/job/run.hpp"

@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "agent/aws/formats/batch_values.hpp"
+#include "agent/aws/formats/batch.hpp"
 #include "agent/decide/describe.hpp"
 #include "tests/decide/story.hpp"
 

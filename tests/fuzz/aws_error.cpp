@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "agent/aws/formats/ssm.hpp"
+#include "agent/aws/formats/services.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace spotter::fuzz {

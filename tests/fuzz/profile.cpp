@@ -1,5 +1,5 @@
 // ~/.aws/credentials and ~/.aws/config.
-#include "agent/aws/settings/shared_config.hpp"
+#include "agent/aws/settings/settings.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace spotter::fuzz {

@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include "agent/aws/formats/prices.hpp"
+#include "agent/aws/formats/services.hpp"
 #include "agent/report/model.hpp"
 #include "tests/fuzz/fuzz.hpp"
 

@@ -63,7 +63,8 @@ def encoders():
     """Names of the code -> actions: "DescribeVolumes" -> ec2:DescribeVolumes, "create" -> ..."""
     ec2 = {}
     source = "".join(text(path) for path in sorted((ROOT / "agent/aws/formats").glob("ec2_*.cpp")))
-    source += text(ROOT / "agent/aws/formats/sts.cpp") + text(ROOT / "agent/aws/formats/sns.cpp")
+    services = text(ROOT / "agent/aws/formats/services.cpp")
+    source += services
     for request, body in re.findall(r"Query encode\(const (\w+)&[^)]*\) \{(.*?)\n\}", source, re.S):
         if '"GetCallerIdentity"' in body:
             continue  # who one is, everybody may ask
@@ -73,9 +74,8 @@ def encoders():
         action = re.search(r'(?:Builder(?: builder)?|reading)\(\s*"(\w+)"', body)[1]
         service = "autoscaling" if "auto_scaling(" in body else "ec2"
         ec2[request] = f"{service}:{action}"
-    efs = text(ROOT / "agent/aws/formats/efs.cpp")
-    for request in re.findall(r"EfsCall encode\(const (\w+)&", efs):
-        assert f'"{request}"' in efs, request
+    for request in re.findall(r"EfsCall encode\(const (\w+)&", services):
+        assert f'"{request}"' in services, request
         ec2[request] = f"elasticfilesystem:{request}"
     assert len(ec2) > 20, ec2
     return ec2

@@ -1,4 +1,4 @@
-#include "agent/aws/credentials.hpp"
+#include "agent/aws/aws_client.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "agent/aws/settings/endpoints.hpp"
-#include "agent/aws/settings/shared_config.hpp"
-#include "agent/aws/signature.hpp"
+#include "agent/aws/settings/settings.hpp"
 #include "tests/net/server.hpp"
 
 namespace spotter::act {

@@ -1,4 +1,4 @@
-#include "agent/aws/retry.hpp"
+#include "agent/aws/aws_client.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

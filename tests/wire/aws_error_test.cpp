@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "agent/aws/formats/ssm.hpp"
+#include "agent/aws/formats/services.hpp"
 
 namespace spotter::wire {
 namespace {

@@ -1,8 +1,8 @@
 // Fleets, prices and groups: answers in the form of the API references' examples.
 #include <gtest/gtest.h>
 
+#include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/ec2_query.hpp"
-#include "agent/aws/formats/launching.hpp"
 
 namespace spotter::wire {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "agent/aws/settings/endpoints.hpp"
+#include "agent/aws/settings/settings.hpp"
 
 namespace spotter::wire {
 namespace {

@@ -1,4 +1,4 @@
-#include "agent/aws/formats/prices.hpp"
+#include "agent/aws/formats/services.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,6 @@
 #include "agent/aws/formats/batch.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "agent/aws/formats/aws_command.hpp"
 #include "agent/base/json.hpp"

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "agent/aws/formats/ec2_query.hpp"
-#include "agent/aws/formats/ec2_values.hpp"
 #include "agent/base/result.hpp"
 
 namespace spotter::wire {

@@ -1,7 +1,7 @@
 #include "agent/aws/s3/address.hpp"
 
 #include "agent/aws/formats/partition.hpp"
-#include "agent/aws/settings/endpoints.hpp"
+#include "agent/aws/settings/settings.hpp"
 
 namespace spotter::s3 {
 

@@ -19,7 +19,7 @@
 
 #include "agent/aws/s3/values.hpp"
 #include "agent/aws/s3/window.hpp"
-#include "agent/aws/settings/environment.hpp"
+#include "agent/aws/settings/settings.hpp"
 #include "agent/base/clock_text.hpp"
 #include "agent/base/names.hpp"
 

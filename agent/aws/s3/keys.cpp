@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "agent/aws/settings/key_sources.hpp"
+#include "agent/aws/settings/settings.hpp"
 #include "agent/curl/easy.hpp"
 
 namespace spotter::s3 {

@@ -1,4 +1,4 @@
-// The credential chain of agent/aws/credentials.hpp for a thread without Asio: it blocks while
+// The credential chain of agent/aws/aws_client.hpp for a thread without Asio: it blocks while
 // it asks a container's endpoint or the metadata service, for 5 s at most, once in some hours.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "agent/aws/formats/imds.hpp"
-#include "agent/aws/settings/environment.hpp"
+#include "agent/aws/settings/settings.hpp"
 #include "agent/base/result.hpp"
 
 namespace spotter::s3 {

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/aws/settings/environment.hpp"
+#include "agent/aws/settings/settings.hpp"
 #include "agent/data/clients.hpp"
 #include "agent/data/fast_file/view.hpp"
 #include "agent/data/messages.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "agent/aws/formats/ec2_words.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/decide/policy.hpp"
 #include "agent/service/act/cloud.hpp"

@@ -9,7 +9,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "agent/aws/formats/ec2_words.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/s3/objects.hpp"
 #include "agent/base/clock_text.hpp"
 #include "agent/base/json.hpp"

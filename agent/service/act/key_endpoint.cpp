@@ -9,7 +9,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "agent/aws/formats/sts.hpp"
+#include "agent/aws/formats/services.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/random.hpp"
 

@@ -1,7 +1,7 @@
 // Converts a volume of EC2's answer for the core.
 #pragma once
 
-#include "agent/aws/formats/ec2_values.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
 #include "agent/decide/survey.hpp"
 #include "agent/job/job.hpp"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "agent/aws/formats/ec2_words.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/s3.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/job/storage_name.hpp"

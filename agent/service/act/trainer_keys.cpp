@@ -3,7 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/aws/formats/ec2_places.hpp"
-#include "agent/aws/formats/sts.hpp"
+#include "agent/aws/formats/services.hpp"
 #include "agent/job/trainer_role.hpp"
 
 namespace spotter::act {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "agent/aws/formats/sns.hpp"
+#include "agent/aws/formats/services.hpp"
 #include "agent/io/clock.hpp"
 #include "agent/io/log.hpp"
 #include "agent/service/act/secret.hpp"

@@ -1,7 +1,7 @@
 #include <spdlog/spdlog.h>
 #include <sysexits.h>
 
-#include "agent/aws/formats/batch_values.hpp"
+#include "agent/aws/formats/batch.hpp"
 #include "agent/io/log.hpp"
 #include "agent/service/sweep/worker_parts.hpp"
 #include "agent/wire/events.hpp"

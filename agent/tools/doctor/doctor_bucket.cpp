@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "agent/aws/s3/objects.hpp"
-#include "agent/aws/settings/environment.hpp"
+#include "agent/aws/settings/settings.hpp"
 #include "agent/tools/doctor/doctor.hpp"
 
 namespace spotter::command {

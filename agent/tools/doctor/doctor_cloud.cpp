@@ -5,7 +5,7 @@
 #include <set>
 
 #include "agent/aws/formats/ec2_places.hpp"
-#include "agent/aws/formats/ec2_words.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/tools/doctor/doctor.hpp"
 #include "agent/tools/jobs/job_volumes.hpp"

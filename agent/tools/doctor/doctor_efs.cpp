@@ -5,7 +5,7 @@
 #include <set>
 
 #include "agent/aws/formats/ec2_places.hpp"
-#include "agent/aws/formats/efs.hpp"
+#include "agent/aws/formats/services.hpp"
 #include "agent/tools/doctor/doctor.hpp"
 
 namespace spotter::command {

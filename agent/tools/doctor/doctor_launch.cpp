@@ -6,7 +6,7 @@
 #include <map>
 
 #include "agent/aws/formats/ec2_places.hpp"
-#include "agent/aws/formats/quotas.hpp"
+#include "agent/aws/formats/services.hpp"
 #include "agent/launch/fallback.hpp"
 #include "agent/tools/doctor/doctor.hpp"
 #include "agent/tools/jobs/fleets.hpp"

@@ -1,7 +1,7 @@
 // Would EC2 allow this role the calls of a move between zones? Only asks, by DryRun.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/CommonParameters.html
 #include "agent/aws/formats/ec2_places.hpp"
-#include "agent/aws/formats/sts.hpp"
+#include "agent/aws/formats/services.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/job/trainer_role.hpp"
 #include "agent/service/act/cloud.hpp"

@@ -7,8 +7,7 @@
 #include <set>
 
 #include "agent/aws/formats/partition.hpp"
-#include "agent/aws/settings/endpoints.hpp"
-#include "agent/aws/settings/environment.hpp"
+#include "agent/aws/settings/settings.hpp"
 #include "agent/base/exit_status.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/job/trainer_role.hpp"

@@ -10,7 +10,7 @@
 #include <memory>
 #include <optional>
 
-#include "agent/aws/settings/endpoints.hpp"
+#include "agent/aws/settings/settings.hpp"
 #include "agent/base/exit_status.hpp"
 #include "agent/base/shell.hpp"
 #include "agent/io/complain.hpp"

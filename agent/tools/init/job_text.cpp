@@ -5,7 +5,7 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
-#include "agent/aws/formats/quotas.hpp"
+#include "agent/aws/formats/services.hpp"
 
 namespace spotter::command {
 namespace {

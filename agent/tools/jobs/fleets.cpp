@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <thread>
 
-#include "agent/aws/formats/ec2_words.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/fleet_history.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/job/storage_name.hpp"

@@ -6,7 +6,7 @@
 #include <set>
 #include <thread>
 
-#include "agent/aws/formats/ec2_words.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/job/prepare.hpp"

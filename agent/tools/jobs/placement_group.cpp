@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "agent/aws/formats/ec2_places.hpp"
-#include "agent/aws/formats/ec2_words.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/tools/jobs/unanswered.hpp"

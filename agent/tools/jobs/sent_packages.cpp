@@ -7,7 +7,7 @@
 
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/s3/objects.hpp"
-#include "agent/aws/settings/environment.hpp"
+#include "agent/aws/settings/settings.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/job/file.hpp"
 #include "agent/launch/machines.hpp"

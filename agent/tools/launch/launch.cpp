@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "agent/aws/formats/launching.hpp"
+#include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/base/exit_status.hpp"
 #include "agent/io/complain.hpp"

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "agent/aws/formats/ec2_words.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/launch/places.hpp"

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "agent/aws/formats/aws_command.hpp"
-#include "agent/aws/formats/launching.hpp"
+#include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/io/complain.hpp"

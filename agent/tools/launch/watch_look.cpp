@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "agent/aws/formats/ec2_words.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/aws/s3/client.hpp"
 #include "agent/launch/requests.hpp"

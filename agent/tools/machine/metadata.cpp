@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
-#include "agent/aws/settings/environment.hpp"
+#include "agent/aws/settings/settings.hpp"
 #include "agent/host/metadata.hpp"
 #include "agent/host/verb.hpp"
 #include "agent/io/log.hpp"

@@ -18,7 +18,7 @@
 #include <memory>
 #include <vector>
 
-#include "agent/aws/settings/environment.hpp"
+#include "agent/aws/settings/settings.hpp"
 #include "agent/data/download.hpp"
 #include "agent/data/plane.hpp"
 #include "agent/host/mounts.hpp"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/aws/settings/environment.hpp"
+#include "agent/aws/settings/settings.hpp"
 #include "agent/base/result.hpp"
 #include "agent/data/plane.hpp"
 #include "agent/tools/pipe/container.hpp"

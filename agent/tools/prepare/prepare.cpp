@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "agent/aws/formats/batch_values.hpp"
+#include "agent/aws/formats/batch.hpp"
 #include "agent/base/exit_status.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/supervise/here.hpp"

@@ -10,8 +10,7 @@
 #include <thread>
 
 #include "agent/aws/formats/ec2_places.hpp"
-#include "agent/aws/formats/ec2_words.hpp"
-#include "agent/aws/formats/launching.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/base/exit_status.hpp"
 #include "agent/tools/jobs/fleets.hpp"

@@ -10,7 +10,7 @@
 #include <map>
 
 #include "agent/aws/s3/upload.hpp"
-#include "agent/aws/settings/environment.hpp"
+#include "agent/aws/settings/settings.hpp"
 #include "agent/data/fifo.hpp"
 #include "agent/tools/prepare/prepare.hpp"
 

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <thread>
 
-#include "agent/aws/formats/ec2_words.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/tools/jobs/fleets.hpp"

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "agent/aws/aws_calls.hpp"
-#include "agent/aws/formats/prices.hpp"
+#include "agent/aws/formats/services.hpp"
 
 namespace spotter::command {
 namespace {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "agent/aws/settings/environment.hpp"
+#include "agent/aws/settings/settings.hpp"
 #include "agent/io/clock.hpp"
 #include "agent/io/files.hpp"
 #include "agent/supervise/here.hpp"

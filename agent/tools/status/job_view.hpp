@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/aws/formats/ec2_values.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
 #include "agent/tools/jobs/fleets.hpp"
 #include "agent/tools/report/published.hpp"
 

@@ -14,7 +14,7 @@
 #include <optional>
 #include <string>
 
-#include "agent/aws/settings/environment.hpp"
+#include "agent/aws/settings/settings.hpp"
 #include "agent/io/clock.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/io/files.hpp"

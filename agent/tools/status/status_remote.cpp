@@ -8,9 +8,9 @@
 #include <map>
 #include <set>
 
-#include "agent/aws/formats/ec2_words.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/tags.hpp"
-#include "agent/aws/settings/environment.hpp"
+#include "agent/aws/settings/settings.hpp"
 #include "agent/base/exit_status.hpp"
 #include "agent/base/json.hpp"
 #include "agent/io/clock.hpp"

@@ -1,0 +1,310 @@
+#include "agent/aws/formats/services.hpp"
+
+#include <array>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "agent/aws/formats/ec2_xml.hpp"
+#include "agent/aws/formats/partition.hpp"
+#include "agent/base/json.hpp"
+
+namespace spotter::wire {
+namespace {
+
+// It must begin with a letter, a digit or a mark, and have no line break: else SNS refuses it all.
+std::string plain(std::string_view text) {
+  constexpr std::size_t longest = 100;
+  std::string subject;
+  for (const char each : text.substr(0, longest))
+    subject += each >= ' ' && each <= '~' ? each : '?';
+  return subject;
+}
+
+// Of arn:aws:sns:us-west-2:123456789012:training its region.
+Region region_of(std::string_view arn) {
+  for (int field = 0; field < 3; ++field) arn.remove_prefix(arn.find(':') + 1);
+  return Region(arn.substr(0, arn.find(':')));
+}
+
+}  // namespace
+
+Query encode(const Publish& request) {
+  return {.service = "sns",
+          .action = "Publish",
+          .version = "2010-03-31",
+          // A message that comes twice is better than one that does not come.
+          .repeatable = Repeatable::Token,
+          .parameters = {{"TopicArn", request.topic},
+                         {"Subject", plain(request.subject)},
+                         {"Message", request.message}},
+          .region = region_of(request.topic)};
+}
+
+template <>
+Result<std::string> decode<Publish>(std::string_view xml) {
+  return read_answer(xml, "Publish", [](const Fields& fields) {
+    return fields.child("PublishResult").text("MessageId");
+  });
+}
+
+std::string encode_get_parameter(std::string_view name) {
+  Json request;
+  request["Name"] = std::string(name);
+  request["WithDecryption"] = true;
+  return json_text(request);
+}
+
+Result<std::string> decode_get_parameter(std::string_view json) {
+  const auto document = parse_json_object(json);
+  if (!document) return failure("the answer of GetParameter is no JSON object");
+  const auto parameter = document->find("Parameter");
+  if (parameter == document->end() || !parameter->is_object()) {
+    return failure("the answer of GetParameter has no Parameter");
+  }
+  const auto value = parameter->find("Value");
+  if (value == parameter->end() || !value->is_string()) {
+    return failure("the answer of GetParameter has no Value");
+  }
+  return value->get<std::string>();
+}
+
+Query encode(const AssumeRole& request) {
+  return {.service = "sts",
+          .action = "AssumeRole",
+          .version = "2011-06-15",
+          .repeatable = Repeatable::Read,
+          .parameters = {{"RoleArn", request.role},
+                         {"RoleSessionName", request.session},
+                         {"DurationSeconds", std::to_string(request.duration.count())}}};
+}
+
+template <>
+Result<Credentials> decode<AssumeRole>(std::string_view xml) {
+  return read_answer(xml, "AssumeRole", [](const Fields& fields) {
+    const Fields keys = fields.child("AssumeRoleResult").child("Credentials");
+    return Credentials{keys.text("AccessKeyId"), keys.text("SecretAccessKey"),
+                       keys.text("SessionToken"), keys.time("Expiration")};
+  });
+}
+
+std::string container_credentials(const Credentials& credentials, std::string_view role) {
+  Json document = {{"AccessKeyId", credentials.access_key_id},
+                   {"SecretAccessKey", credentials.secret_access_key},
+                   {"Token", credentials.session_token},
+                   {"Expiration", to_rfc3339(credentials.expiration.value())}};
+  if (!role.empty()) document["RoleArn"] = std::string(role);
+  return json_text(document);
+}
+
+std::string container_error(std::string_view code, std::string_view message) {
+  return json_text({{"code", std::string(code)}, {"message", std::string(message)}});
+}
+
+namespace {
+
+// Nothing: it is none in dollars, or nothing is to be paid.
+std::optional<double> dollars_of(const Json& dimension) {
+  if (!dimension.is_object() || text_field(dimension, "unit") != "Hrs") return std::nullopt;
+  const auto prices = dimension.find("pricePerUnit");
+  if (prices == dimension.end() || !prices->is_object()) return std::nullopt;
+  const std::string text = text_field(*prices, "USD");
+  double dollars = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), dollars);
+  const bool good = error == std::errc{} && end == text.data() + text.size() && dollars > 0;
+  return good ? std::optional(dollars) : std::nullopt;
+}
+
+const Json& member(const Json& object, const char* name) {
+  static const Json none = Json::object();
+  const auto found = object.find(name);
+  return found == object.end() || !found->is_object() ? none : *found;
+}
+
+// A product is a document of its own, as a text: terms.OnDemand.<offer>.priceDimensions.<rate>.
+void find_prices(const Json& product, std::optional<double>& lowest) {
+  for (const Json& offer : member(member(product, "terms"), "OnDemand")) {
+    if (!offer.is_object()) continue;
+    for (const Json& dimension : member(offer, "priceDimensions"))
+      if (const auto dollars = dollars_of(dimension); dollars && (!lowest || *dollars < *lowest))
+        lowest = dollars;
+  }
+}
+
+}  // namespace
+
+std::string_view price_list_region(std::string_view region) {
+  return partition_of(region).price_list;
+}
+
+std::string encode_get_products(std::string_view instance_type, std::string_view region) {
+  const std::array<std::pair<const char*, std::string>, 6> wanted = {
+      {{"instanceType", std::string(instance_type)},
+       {"regionCode", std::string(region)},
+       {"operatingSystem", "Linux"},
+       {"preInstalledSw", "NA"},
+       {"tenancy", "Shared"},
+       {"capacitystatus", "Used"}}};
+  Json request = {{"ServiceCode", "AmazonEC2"}, {"FormatVersion", "aws_v1"}, {"MaxResults", 10}};
+  for (const auto& [field, value] : wanted)
+    request["Filters"].push_back({{"Type", "TERM_MATCH"}, {"Field", field}, {"Value", value}});
+  return json_text(request);
+}
+
+Result<double> decode_get_products(std::string_view json) {
+  const auto document = parse_json_object(json);
+  if (!document) return failure("the answer of GetProducts is no JSON object");
+  const auto list = document->find("PriceList");
+  if (list == document->end() || !list->is_array())
+    return failure("the answer of GetProducts has no PriceList");
+  std::optional<double> lowest;
+  for (const Json& product : *list) {
+    if (!product.is_string()) continue;
+    if (const auto parsed = parse_json_object(product.get<std::string>()))
+      find_prices(*parsed, lowest);
+  }
+  if (!lowest) return failure("the price list has no such machine with a price in dollars");
+  return *lowest;
+}
+
+namespace {
+
+constexpr InstanceQuota dl{"L-85EED4F7", "All DL Spot Instance Requests"};
+constexpr InstanceQuota f{"L-88CF9481", "All F Spot Instance Requests"};
+constexpr InstanceQuota g{"L-3819A6DF", "All G and VT Spot Instance Requests"};
+constexpr InstanceQuota inf{"L-B5D1601B", "All Inf Spot Instance Requests"};
+constexpr InstanceQuota p{"L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests"};
+constexpr InstanceQuota p5{"L-C4BD4855", "All P5 Spot Instance Requests"};
+constexpr InstanceQuota standard{"L-34B43A08",
+                                 "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests"};
+constexpr InstanceQuota trn{"L-6B0D517C", "All Trn Spot Instance Requests"};
+constexpr InstanceQuota x{"L-E3A00192", "All X Spot Instance Requests"};
+
+constexpr InstanceQuota running_dl{"L-6E869C2A", "Running On-Demand DL instances"};
+constexpr InstanceQuota running_f{"L-74FC7D96", "Running On-Demand F instances"};
+constexpr InstanceQuota running_g{"L-DB2E81BA", "Running On-Demand G and VT instances"};
+constexpr InstanceQuota running_inf{"L-1945791B", "Running On-Demand Inf instances"};
+constexpr InstanceQuota running_p{"L-417A185B", "Running On-Demand P instances"};
+constexpr InstanceQuota running_standard{
+    "L-1216C47A", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"};
+constexpr InstanceQuota running_trn{"L-2C3B7624", "Running On-Demand Trn instances"};
+constexpr InstanceQuota running_x{"L-7295265B", "Running On-Demand X instances"};
+
+// Of spot instances, and of those on demand.
+constexpr std::array<std::pair<const InstanceQuota*, const InstanceQuota*>, 9> on_demand = {
+    {{&dl, &running_dl},
+     {&f, &running_f},
+     {&g, &running_g},
+     {&inf, &running_inf},
+     {&p, &running_p},
+     {&p5, &running_p},
+     {&standard, &running_standard},
+     {&trn, &running_trn},
+     {&x, &running_x}}};
+
+constexpr std::array<std::pair<std::string_view, const InstanceQuota*>, 23> families = {
+    {{"a", &standard},  {"c", &standard}, {"d", &standard}, {"h", &standard}, {"i", &standard},
+     {"m", &standard},  {"r", &standard}, {"t", &standard}, {"z", &standard}, {"im", &standard},
+     {"is", &standard}, {"dl", &dl},      {"f", &f},        {"g", &g},        {"gr", &g},
+     {"vt", &g},        {"inf", &inf},    {"p2", &p},       {"p3", &p},       {"p4", &p},
+     {"p5", &p5},       {"trn", &trn},    {"x", &x}}};
+
+}  // namespace
+
+const InstanceQuota* spot_quota_of(std::string_view instance_type) {
+  const auto letters = instance_type.substr(0, instance_type.find_first_of("0123456789"));
+  const auto with_generation = instance_type.substr(0, letters.size() + 1);
+  for (const auto& [family, quota] : families)
+    if (family == letters || family == with_generation) return quota;
+  return nullptr;
+}
+
+const InstanceQuota* on_demand_quota_of(std::string_view instance_type) {
+  const InstanceQuota* of_spot = spot_quota_of(instance_type);
+  for (const auto& [spot, running] : on_demand)
+    if (spot == of_spot) return running;
+  return nullptr;
+}
+
+std::string encode_get_ec2_quota(std::string_view code) {
+  Json request;
+  request["ServiceCode"] = "ec2";
+  request["QuotaCode"] = std::string(code);
+  return json_text(request);
+}
+
+Result<double> decode_get_ec2_quota(std::string_view json) {
+  const auto document = parse_json_object(json);
+  if (!document) return failure("the answer of GetServiceQuota is no JSON object");
+  const auto quota = document->find("Quota");
+  if (quota == document->end() || !quota->is_object())
+    return failure("the answer of GetServiceQuota has no Quota");
+  const auto value = quota->find("Value");
+  if (value == quota->end() || !value->is_number())
+    return failure("the answer of GetServiceQuota has no Value");
+  return value->get<double>();
+}
+
+namespace {
+
+EfsCall efs_call(const char* action, const char* what, const std::string& file_system,
+                 const std::string& marker) {
+  std::string path = "/2015-02-01/" + std::string(what) + "?FileSystemId=" + escape(file_system);
+  if (!marker.empty()) path += "&Marker=" + escape(marker);
+  return {action, std::move(path)};
+}
+
+template <class Item, class Read>
+Result<Page<Item>> efs_page(std::string_view json, const char* list, Read read) {
+  const auto document = parse_json_object(json);
+  if (!document) return tl::unexpected(document.error());
+  const auto found = document->find(list);
+  if (found == document->end() || !found->is_array())
+    return failure("EFS answers without " + std::string(list));
+  Page<Item> page;
+  for (const Json& each : *found) {
+    Result<Item> item = each.is_object() ? read(each) : failure("no object in its list");
+    if (!item)
+      return failure("EFS answers with strange " + std::string(list) + ": " + item.error().message);
+    page.items.push_back(*std::move(item));
+  }
+  page.next_token = text_field(*document, "NextMarker");
+  return page;
+}
+
+}  // namespace
+
+EfsCall encode(const DescribeFileSystems& request) {
+  return efs_call("DescribeFileSystems", "file-systems", request.id, request.next_token);
+}
+
+EfsCall encode(const DescribeMountTargets& request) {
+  return efs_call("DescribeMountTargets", "mount-targets", request.file_system, request.next_token);
+}
+
+template <>
+Result<Page<FileSystem>> decode<DescribeFileSystems>(std::string_view json) {
+  return efs_page<FileSystem>(json, "FileSystems", [](const Json& it) -> Result<FileSystem> {
+    auto id = required_text(it, "FileSystemId");
+    if (!id) return tl::unexpected(id.error());
+    auto state = required_text(it, "LifeCycleState");
+    if (!state) return tl::unexpected(state.error());
+    return FileSystem{*std::move(id), *std::move(state),
+                      Zone(text_field(it, "AvailabilityZoneName"))};
+  });
+}
+
+template <>
+Result<Page<MountTarget>> decode<DescribeMountTargets>(std::string_view json) {
+  return efs_page<MountTarget>(json, "MountTargets", [](const Json& it) -> Result<MountTarget> {
+    auto id = required_text(it, "MountTargetId");
+    if (!id) return tl::unexpected(id.error());
+    auto state = required_text(it, "LifeCycleState");
+    if (!state) return tl::unexpected(state.error());
+    auto zone = required_text(it, "AvailabilityZoneName");
+    if (!zone) return tl::unexpected(zone.error());
+    return MountTarget{*std::move(id), *std::move(state), Zone(*std::move(zone))};
+  });
+}
+
+}  // namespace spotter::wire

@@ -1,0 +1,121 @@
+// The services of AWS of which we use a call or two.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "agent/aws/formats/ec2_query.hpp"
+#include "agent/aws/formats/imds.hpp"
+#include "agent/base/names.hpp"
+#include "agent/base/result.hpp"
+
+namespace spotter::wire {
+
+struct Publish {
+  using Answer = std::string;  // the message's id
+  std::string topic;           // ARN
+  std::string subject;         // what a mail has: 100 characters of ASCII at most, cut and cleaned
+  std::string message;         // UTF-8, 256 KiB at most
+};
+
+Query encode(const Publish& request);
+
+// Parameter Store's GetParameter (JSON 1.1). No I/O.
+// Source: https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetParameter.html
+std::string encode_get_parameter(std::string_view name);  // with decryption
+// The parameter's value. An error's message never contains a part of it.
+Result<std::string> decode_get_parameter(std::string_view json);
+
+// Credentials of a role, from STS, and as programs in a container are given them. As in
+// ec2_query.hpp. Sources: https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
+// and https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
+
+struct AssumeRole {
+  using Answer = Credentials;  // always with their expiration
+  std::string role;            // ARN
+  std::string session;         // 2 to 64 of [A-Za-z0-9_=,.@-]: CloudTrail shows it
+  // An hour is what a role may always be had for, and the most from another role.
+  std::chrono::seconds duration{3600};
+};
+
+Query encode(const AssumeRole& request);
+
+// {"AccessKeyId", "SecretAccessKey", "Token", "Expiration", "RoleArn"}, the last unless `role` is
+// empty. REQUIRES: an expiration; SDKs take none for an error.
+std::string container_credentials(const Credentials& credentials, std::string_view role);
+
+// {"code", "message"}: as SDKs expect it of such an endpoint with a status of 4xx or 5xx.
+std::string container_error(std::string_view code, std::string_view message);
+
+// The price list's GetProducts (JSON 1.1): what an instance costs on demand. No I/O.
+// Sources: https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/
+// API_pricing_GetProducts.html, and for the products' attributes
+// https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-price-list-query-api.html
+
+// The list is asked for in one region for all of a partition: https://docs.aws.amazon.com/
+// general/latest/gr/billing.html
+std::string_view price_list_region(std::string_view region);
+
+// Linux without anything on it, on shared hardware, used without a reservation.
+std::string encode_get_products(std::string_view instance_type, std::string_view region);
+// Dollars an hour: the lowest of the products that there are. Fails when none has a price in
+// dollars.
+Result<double> decode_get_products(std::string_view json);
+
+// Service Quotas' GetServiceQuota (JSON 1.1), and which quota counts which instances. No I/O.
+// Sources:
+// https://docs.aws.amazon.com/servicequotas/2019-06-24/apireference/API_GetServiceQuota.html and
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-quotas.html,
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-on-demand-instances.html
+
+// In vCPUs of all spot, or of all on-demand, instances of its families that the account has at
+// once, in one region. New accounts have 0 of those with GPUs.
+struct InstanceQuota {
+  std::string_view code;  // L-3819A6DF
+  std::string_view name;  // All G and VT Spot Instance Requests
+};
+// nullptr: of a family that is not known here.
+const InstanceQuota* spot_quota_of(std::string_view instance_type);
+const InstanceQuota* on_demand_quota_of(std::string_view instance_type);
+
+std::string encode_get_ec2_quota(std::string_view code);
+Result<double> decode_get_ec2_quota(std::string_view json);
+
+// Amazon EFS: file systems, and their mount targets, by which instances of a zone reach them.
+// REST-JSON: GET /2015-02-01/... No I/O.
+//
+// A decoder skips what it does not know, and fails on an answer that is no JSON object or lacks
+// what it needs. Source: https://docs.aws.amazon.com/efs/latest/ug/api-reference.html
+
+struct EfsCall {
+  std::string action;  // DescribeMountTargets
+  std::string path;    // with its query: /2015-02-01/mount-targets?FileSystemId=fs-...
+  Repeatable repeatable = Repeatable::Read;
+};
+
+struct FileSystem {
+  std::string id;     // fs-...
+  std::string state;  // creating | available | updating | deleting | deleted | error
+  Zone zone;          // of a One Zone file system; empty: one of the region
+};
+struct DescribeFileSystems {
+  using Answer = Page<FileSystem>;
+  std::string id;  // FileSystemNotFound where there is none
+  std::string next_token = {};
+};
+
+struct MountTarget {
+  std::string id;     // fsmt-...
+  std::string state;  // as of a file system
+  Zone zone;
+};
+struct DescribeMountTargets {
+  using Answer = Page<MountTarget>;
+  std::string file_system;
+  std::string next_token = {};
+};
+
+EfsCall encode(const DescribeFileSystems& request);
+EfsCall encode(const DescribeMountTargets& request);
+
+}  // namespace spotter::wire

@@ -1,0 +1,76 @@
+// What AWS's environment variables and files say.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "agent/aws/formats/imds.hpp"
+#include "agent/base/names.hpp"
+#include "agent/base/result.hpp"
+
+namespace spotter::act {
+
+class Environment {
+ public:
+  Environment() = default;
+  explicit Environment(std::map<std::string, std::string, std::less<>> values)
+      : values_(std::move(values)) {}
+
+  // This process's own, read once: before threads start.
+  static Environment of_this_process();
+
+  // Empty when unset: the AWS SDKs make no difference between unset and empty either.
+  std::string get(std::string_view name) const;
+
+ private:
+  std::map<std::string, std::string, std::less<>> values_;
+};
+
+// ~/.aws/credentials and ~/.aws/config. Private to aws/settings.
+// Source: https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html
+
+using Profile = std::map<std::string, std::string>;
+
+// The settings of [section]; nested settings (indented lines) are skipped.
+Profile parse_profile(std::string_view text, std::string_view section);
+
+// The profile that AWS_PROFILE names ("default"); empty when there is no such file or profile.
+Profile credentials_profile(const Environment& environment);
+Profile config_profile(const Environment& environment);
+
+// Where keys come from, without a network: what the chain of aws_client.hpp (on Asio) and that of
+// agent/aws/s3 (without) have in common.
+
+std::optional<wire::Credentials> credentials_from_environment(const Environment& environment);
+
+// AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials), then AWS_CONFIG_FILE (~/.aws/config),
+// AWS_PROFILE.
+std::optional<wire::Credentials> credentials_from_files(const Environment& environment);
+
+// A container's endpoint (ECS, Batch, EKS).
+struct ContainerEndpoint {
+  std::string url;
+  std::string token;  // the Authorization header; empty: none. Read each time: it is rotated
+};
+// None: not in a container. Fails when the URL is neither https nor on this host: keys are asked
+// for in plain text only there.
+Result<std::optional<ContainerEndpoint>> container_endpoint(const Environment& environment);
+
+// Where a service answers.
+// Source: https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html
+
+// AWS_ENDPOINT_URL_<SERVICE>, else AWS_ENDPOINT_URL (both unless
+// AWS_IGNORE_CONFIGURED_ENDPOINT_URLS is "true"), else https://SERVICE.REGION.SUFFIX, the suffix
+// that of the region's partition (aws/formats/partition.hpp). AWS_USE_FIPS_ENDPOINT and
+// AWS_USE_DUALSTACK_ENDPOINT ("true") choose the host that AWS has for them, as the SDKs'
+// endpoint rules do. Without a trailing slash.
+std::string endpoint(const Environment& environment, std::string_view service,
+                     const Region& region);
+
+// AWS_REGION, else AWS_DEFAULT_REGION, else the profile's `region` in the config file, else empty.
+Region configured_region(const Environment& environment);
+
+}  // namespace spotter::act
