@@ -10,7 +10,7 @@
 #include <string>
 
 #include "agent/base/result.hpp"
-#include "agent/io/descriptor.hpp"
+#include "agent/io/files.hpp"
 
 namespace spotter::data {
 

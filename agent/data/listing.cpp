@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "agent/base/version.hpp"
-#include "agent/io/pieces.hpp"
+#include "agent/io/files.hpp"
 
 namespace spotter::data {
 namespace {

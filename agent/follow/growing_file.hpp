@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/io/descriptor.hpp"
+#include "agent/io/files.hpp"
 
 namespace spotter::follow {
 

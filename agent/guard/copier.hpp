@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "agent/io/descriptor.hpp"
+#include "agent/io/files.hpp"
 
 namespace spotter::guard {
 

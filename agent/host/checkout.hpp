@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "agent/host/verb.hpp"
-#include "agent/io/descriptor.hpp"
+#include "agent/io/files.hpp"
 #include "agent/wire/verbs.hpp"
 
 namespace spotter::act::host {

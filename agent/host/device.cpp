@@ -14,7 +14,6 @@
 #include <thread>
 
 #include "agent/host/verb.hpp"
-#include "agent/io/descriptor.hpp"
 #include "agent/io/files.hpp"
 
 namespace spotter::act::host {

@@ -11,7 +11,7 @@
 
 #include "agent/host/share.hpp"
 #include "agent/io/beneath.hpp"
-#include "agent/io/write_all.hpp"
+#include "agent/io/files.hpp"
 
 namespace spotter::act::host {
 namespace {

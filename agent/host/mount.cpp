@@ -20,7 +20,6 @@
 #include "agent/host/mounts.hpp"
 #include "agent/host/verb.hpp"
 #include "agent/io/beneath.hpp"
-#include "agent/io/descriptor.hpp"
 #include "agent/io/files.hpp"
 
 namespace spotter::act::host {

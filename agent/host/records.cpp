@@ -10,8 +10,8 @@
 #include <ctime>
 
 #include "agent/host/verb.hpp"
-#include "agent/io/random.hpp"
-#include "agent/io/write_all.hpp"
+#include "agent/io/files.hpp"
+#include "agent/io/kernel.hpp"
 #include "agent/wire/history.hpp"
 
 namespace spotter::act::host {

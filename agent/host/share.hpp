@@ -10,7 +10,7 @@
 #include "agent/host/device.hpp"
 #include "agent/host/mounts.hpp"
 #include "agent/host/verb.hpp"
-#include "agent/io/descriptor.hpp"
+#include "agent/io/files.hpp"
 #include "agent/wire/verbs.hpp"
 
 namespace spotter::act::host {

@@ -15,7 +15,7 @@
 #include <sstream>
 
 #include "agent/io/child.hpp"
-#include "agent/io/descriptor.hpp"
+#include "agent/io/files.hpp"
 
 namespace spotter::act::host {
 namespace {

@@ -14,7 +14,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "agent/io/write_all.hpp"
+#include "agent/io/files.hpp"
 
 namespace spotter::io {
 namespace {

@@ -19,7 +19,6 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/io/descriptor.hpp"
 #include "agent/io/files.hpp"
 
 namespace spotter::io {

@@ -1,17 +1,11 @@
 #include "agent/io/files.hpp"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
-#include <utility>
 #include <vector>
-
-#include "agent/io/descriptor.hpp"
-#include "agent/io/pieces.hpp"
-#include "agent/io/write_all.hpp"
 
 namespace spotter::io {
 namespace {
@@ -163,6 +157,19 @@ Result<void, std::error_code> make_directories(const std::filesystem::path& path
     return tl::unexpected<std::error_code>(std::error_code(error, std::generic_category()));
   }
   return {};
+}
+
+namespace fs = std::filesystem;
+
+ScratchFolder::ScratchFolder(std::string_view name) {
+  std::string path =
+      (fs::temp_directory_path() / ("spotter-" + std::string(name) + "-XXXXXX")).string();
+  if (::mkdtemp(path.data()) != nullptr) path_ = std::move(path);
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) fs::remove_all(path_, ignored);
 }
 
 }  // namespace spotter::io

@@ -1,20 +1,59 @@
-// Files that are either whole or absent, also after a power cut. Every failure is the errno of the
-// call that failed; nothing is retried (a failed fsync marks pages clean: write again, into a new
-// file).
+// Owns a file descriptor, and closes it. libspotter, which links nothing of io, has a copy of it
+// (trainer/library/files.hpp).
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "agent/base/result.hpp"
 
 namespace spotter::io {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number = -1) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Descriptor() { close(); }
+  int get() const { return number_; }
+  explicit operator bool() const { return number_ >= 0; }
+  int release() { return std::exchange(number_, -1); }
+  // What close() said, where that matters: 0, or -1 and errno. Without one: 0.
+  int close() { return number_ >= 0 ? ::close(release()) : 0; }
+
+ private:
+  int number_;
+};
+
+// A write that is whole: a short one is gone on with.
+
+// False: errno says why, and a part may have been written.
+inline bool write_all(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const auto put = ::write(file, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put == 0) errno = EIO;
+    if (put <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(put));
+  }
+  return true;
+}
+
+// Files that are either whole or absent, also after a power cut. Every failure is the errno of the
+// call that failed; nothing is retried (a failed fsync marks pages clean: write again, into a new
+// file).
 
 // What errno says, as a failure.
 inline tl::unexpected<std::error_code> last_error() {
@@ -42,5 +81,38 @@ Result<void, std::error_code> fsync_directory(const std::filesystem::path& path)
 
 // mkdir -p; directories that exist are left as they are. std::errc::not_a_directory otherwise.
 Result<void, std::error_code> make_directories(const std::filesystem::path& path, mode_t mode);
+
+// Files that may be longer than memory: as files.hpp has them, a piece or a line at a time.
+
+// As atomic_write(), of pieces: `next` makes the following one of an empty text, until it leaves it
+// empty. So a file may be longer than memory.
+using NextPiece = std::function<void(std::string&)>;
+Result<void, std::error_code> atomic_write_pieces(const std::filesystem::path& path, mode_t mode,
+                                                  const NextPiece& next);
+
+// Each line of a regular file, without its end; `whole` is false of a last one that has none. False
+// from `each` ends it. Takes memory for one line. std::errc::file_too_large when a line is longer
+// than `longest` bytes.
+using EachLine = std::function<bool(std::string_view line, bool whole)>;
+Result<void, std::error_code> read_lines(const std::filesystem::path& path, std::size_t longest,
+                                         const EachLine& each);
+
+// A folder of this process's own for a moment's work.
+
+// Removed with this object, with all that is in it.
+class ScratchFolder {
+ public:
+  // $TMPDIR/spotter-NAME-XXXXXX
+  explicit ScratchFolder(std::string_view name);
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  // Empty: it cannot be made.
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
 
 }  // namespace spotter::io

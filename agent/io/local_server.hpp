@@ -1,13 +1,13 @@
-// A small HTTP server on 127.0.0.1 for programs of this machine, on one thread: GET-like questions
-// without a body, each answered by one function with one document, or with a stream, on a
-// connection of its own.
+// Whose program is at the other end of a TCP connection within this machine.
 #pragma once
 
 #include <sys/types.h>
 
+#include <boost/asio/ip/tcp.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -15,6 +15,15 @@
 #include "agent/io/asio.hpp"
 
 namespace spotter::io {
+
+// The user of the socket that is connected to `accepted`, an IPv4 one. Nothing: it is none of this
+// network namespace, or closed by now (the kernel would call it root's), or the kernel does not
+// say. Source: sock_diag(7).
+std::optional<uid_t> user_of_peer(const boost::asio::ip::tcp::socket& accepted);
+
+// A small HTTP server on 127.0.0.1 for programs of this machine, on one thread: GET-like questions
+// without a body, each answered by one function with one document, or with a stream, on a
+// connection of its own.
 
 struct LocalRequest {
   std::string method;

@@ -18,7 +18,7 @@
 #define SD_JOURNAL_SUPPRESS_LOCATION
 #include <systemd/sd-journal.h>
 
-#include "agent/io/clock.hpp"
+#include "agent/io/kernel.hpp"
 
 namespace spotter::io {
 namespace {

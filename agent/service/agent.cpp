@@ -12,10 +12,9 @@
 
 #include "agent/aws/aws_calls.hpp"
 #include "agent/aws/formats/batch.hpp"
-#include "agent/io/clock.hpp"
 #include "agent/io/files.hpp"
+#include "agent/io/kernel.hpp"
 #include "agent/io/log.hpp"
-#include "agent/io/memory.hpp"
 #include "agent/job/job.hpp"
 #include "agent/job/run.hpp"
 #include "agent/service/act/performer.hpp"

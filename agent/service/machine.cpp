@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "agent/io/clock.hpp"
+#include "agent/io/kernel.hpp"
 #include "agent/supervise/here.hpp"
 
 namespace spotter {

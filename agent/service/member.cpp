@@ -5,7 +5,7 @@
 
 #include "agent/aws/aws_calls.hpp"
 #include "agent/io/asio.hpp"
-#include "agent/io/clock.hpp"
+#include "agent/io/kernel.hpp"
 #include "agent/service/sense/notices.hpp"
 
 namespace spotter {

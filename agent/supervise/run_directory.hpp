@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "agent/base/result.hpp"
-#include "agent/io/descriptor.hpp"
+#include "agent/io/files.hpp"
 
 namespace spotter::supervise {
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "agent/io/descriptor.hpp"
+#include "agent/io/files.hpp"
 #include "tests/emulator/http.hpp"
 
 namespace spotter::emulator {

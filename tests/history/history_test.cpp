@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "agent/io/clock.hpp"
+#include "agent/io/kernel.hpp"
 #include "tests/decide/story.hpp"
 
 namespace spotter {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "agent/host/verb.hpp"
-#include "agent/io/descriptor.hpp"
+#include "agent/io/files.hpp"
 
 namespace spotter::act::host {
 

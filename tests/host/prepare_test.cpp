@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "agent/host/prepare.hpp"
-#include "agent/io/descriptor.hpp"
+#include "agent/io/files.hpp"
 
 namespace spotter::command {
 namespace {

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "agent/io/http.hpp"
-#include "agent/io/peer.hpp"
 #include "tests/net/server.hpp"
 
 namespace spotter::io {

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "agent/io/clock.hpp"
+#include "agent/io/kernel.hpp"
 #include "tests/net/server.hpp"
 #include "tests/world/world.hpp"
 

@@ -13,7 +13,7 @@
 #include "agent/decide/effect.hpp"
 #include "agent/decide/event.hpp"
 #include "agent/io/asio.hpp"
-#include "agent/io/descriptor.hpp"
+#include "agent/io/files.hpp"
 #include "agent/job/job.hpp"
 #include "agent/service/act/apart.hpp"
 #include "agent/service/act/local.hpp"

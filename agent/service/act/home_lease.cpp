@@ -8,7 +8,7 @@
 
 #include "agent/decide/policy.hpp"
 #include "agent/io/files.hpp"
-#include "agent/io/random.hpp"
+#include "agent/io/kernel.hpp"
 #include "agent/service/act/home.hpp"
 #include "agent/supervise/here.hpp"
 

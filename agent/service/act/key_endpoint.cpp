@@ -11,7 +11,7 @@
 
 #include "agent/aws/formats/services.hpp"
 #include "agent/io/files.hpp"
-#include "agent/io/random.hpp"
+#include "agent/io/kernel.hpp"
 
 namespace spotter::act {
 namespace {

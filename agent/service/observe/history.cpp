@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "agent/decide/describe.hpp"
-#include "agent/io/clock.hpp"
+#include "agent/io/kernel.hpp"
 #include "agent/io/log.hpp"
 
 namespace spotter {

@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "agent/io/write_all.hpp"
+#include "agent/io/files.hpp"
 #include "agent/supervise/run_directory.hpp"
 
 namespace spotter {

@@ -5,8 +5,8 @@
 #include <cstdio>
 
 #include "agent/decide/describe.hpp"
-#include "agent/io/clock.hpp"
 #include "agent/io/files.hpp"
+#include "agent/io/kernel.hpp"
 #include "agent/report/page/feed.hpp"
 #include "agent/service/act/metrics.hpp"
 #include "agent/wire/prometheus.hpp"

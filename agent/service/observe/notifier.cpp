@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "agent/aws/formats/services.hpp"
-#include "agent/io/clock.hpp"
+#include "agent/io/kernel.hpp"
 #include "agent/io/log.hpp"
 #include "agent/service/act/secret.hpp"
 #include "agent/wire/events.hpp"

@@ -3,7 +3,7 @@
 #include <spdlog/spdlog.h>
 #include <systemd/sd-daemon.h>
 
-#include "agent/io/clock.hpp"
+#include "agent/io/kernel.hpp"
 #include "agent/io/log.hpp"
 #include "agent/supervise/here.hpp"
 #include "agent/wire/events.hpp"

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/decide/describe.hpp"
-#include "agent/io/clock.hpp"
 #include "agent/io/files.hpp"
+#include "agent/io/kernel.hpp"
 #include "agent/io/log.hpp"
 #include "agent/service/act/metrics.hpp"
 #include "agent/wire/status.hpp"

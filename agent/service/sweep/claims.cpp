@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "agent/io/clock.hpp"
+#include "agent/io/kernel.hpp"
 
 namespace spotter {
 Time now() { return Time(io::boot_time()); }

@@ -6,7 +6,7 @@
 #include "agent/guard/inventory.hpp"
 #include "agent/host/checkout.hpp"
 #include "agent/host/verb.hpp"
-#include "agent/io/scratch_folder.hpp"
+#include "agent/io/files.hpp"
 #include "agent/tools/doctor/doctor.hpp"
 
 namespace spotter::command {

@@ -19,8 +19,8 @@
 
 #include "agent/base/exit_status.hpp"
 #include "agent/gang/account.hpp"
+#include "agent/io/kernel.hpp"
 #include "agent/io/local_server.hpp"
-#include "agent/io/random.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/tools/gang/gang_clerk.hpp"
 #include "agent/tools/gang/gang_files.hpp"

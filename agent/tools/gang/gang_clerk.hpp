@@ -8,7 +8,7 @@
 #include "agent/aws/s3/client.hpp"
 #include "agent/gang/participant.hpp"
 #include "agent/io/asio.hpp"
-#include "agent/io/clock.hpp"
+#include "agent/io/kernel.hpp"
 
 namespace spotter::command {
 

@@ -23,7 +23,7 @@
 #include "agent/base/number_text.hpp"
 #include "agent/gang/record.hpp"
 #include "agent/io/files.hpp"
-#include "agent/io/random.hpp"
+#include "agent/io/kernel.hpp"
 
 namespace spotter::command {
 

@@ -13,7 +13,7 @@
 #include "agent/base/names.hpp"
 #include "agent/base/result.hpp"
 #include "agent/gang/stall.hpp"
-#include "agent/io/descriptor.hpp"
+#include "agent/io/files.hpp"
 
 namespace spotter::command {
 

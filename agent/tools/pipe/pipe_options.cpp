@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "agent/io/pieces.hpp"
+#include "agent/io/files.hpp"
 #include "agent/job/array_index.hpp"
 
 namespace spotter::command {

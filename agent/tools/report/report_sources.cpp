@@ -7,8 +7,8 @@
 #include <set>
 
 #include "agent/aws/settings/settings.hpp"
-#include "agent/io/clock.hpp"
 #include "agent/io/files.hpp"
+#include "agent/io/kernel.hpp"
 #include "agent/supervise/here.hpp"
 #include "agent/sweep/claim.hpp"
 #include "agent/sweep/sweep_sets.hpp"

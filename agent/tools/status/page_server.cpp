@@ -5,7 +5,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
-#include "agent/io/clock.hpp"
+#include "agent/io/kernel.hpp"
 #include "agent/io/local_server.hpp"
 #include "agent/report/page/feed.hpp"
 #include "agent/report/page/page.hpp"

@@ -15,9 +15,9 @@
 #include <string>
 
 #include "agent/aws/settings/settings.hpp"
-#include "agent/io/clock.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/io/files.hpp"
+#include "agent/io/kernel.hpp"
 #include "agent/supervise/here.hpp"
 #include "agent/tools/status/serve.hpp"
 #include "agent/tools/status/status_remote.hpp"

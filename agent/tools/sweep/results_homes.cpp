@@ -9,7 +9,7 @@
 #include "agent/aws/s3/objects.hpp"
 #include "agent/host/records.hpp"
 #include "agent/host/summary.hpp"
-#include "agent/io/scratch_folder.hpp"
+#include "agent/io/files.hpp"
 #include "agent/sweep/sweep_sets.hpp"
 #include "agent/tier/home_manifest.hpp"
 #include "agent/wire/head_change.hpp"

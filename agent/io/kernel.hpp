@@ -1,9 +1,11 @@
-// The one place where the machine's clock is read.
+// What a process asks the kernel for: the time, what nobody can guess, its memory.
 #pragma once
 
 #include <time.h>
 
 #include <chrono>
+#include <cstddef>
+#include <string>
 
 namespace spotter::io {
 
@@ -19,5 +21,17 @@ inline std::chrono::milliseconds boot_time() {
 inline double wall_clock() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
+
+// What nobody can guess.
+
+// So many hexadecimal digits (an even number, 512 at most) of the kernel's random bytes:
+// getrandom(2). Empty: it gives none.
+std::string random_hex(std::size_t digits);
+
+// The memory of a process that stays for days, after a busy start.
+
+// Gives back what is free of the heap, and unmaps the pages of programs and libraries, which are
+// the kernel's anyway: those that are run from now on come back one by one, without I/O as a rule.
+void return_free_memory();
 
 }  // namespace spotter::io

@@ -1,14 +1,27 @@
-#include "agent/io/memory.hpp"
+#include "agent/io/kernel.hpp"
 
 #include <malloc.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 
 #include <cinttypes>
 #include <cstdio>
 #include <fstream>
-#include <string>
+#include <vector>
 
 namespace spotter::io {
+
+std::string random_hex(std::size_t digits) {
+  std::vector<unsigned char> bytes(digits / 2);
+  // Of that many bytes it gives all or, before the kernel has any, waits.
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return {};
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += "0123456789abcdef"[byte >> 4U];
+    text += "0123456789abcdef"[byte & 15U];
+  }
+  return text;
+}
 
 void return_free_memory() {
   ::malloc_trim(0);
