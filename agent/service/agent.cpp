@@ -1,41 +1,327 @@
 #include "agent/service/agent.hpp"
 
+#include <fcntl.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <sysexits.h>
 #include <systemd/sd-daemon.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <deque>
+#include <functional>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
+#include <thread>
+#include <vector>
 
 #include "agent/aws/aws_calls.hpp"
 #include "agent/aws/formats/batch.hpp"
+#include "agent/decide/invariants.hpp"
+#include "agent/decide/step.hpp"
+#include "agent/io/asio.hpp"
+#include "agent/io/child.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/kernel.hpp"
 #include "agent/io/log.hpp"
-#include "agent/job/job.hpp"
+#include "agent/io/process.hpp"
 #include "agent/job/run.hpp"
 #include "agent/service/act/performer.hpp"
 #include "agent/service/early_stop.hpp"
 #include "agent/service/ending.hpp"
-#include "agent/service/follow.hpp"
-#include "agent/service/loop.hpp"
 #include "agent/service/observe/observers.hpp"
 #include "agent/service/sense/link.hpp"
 #include "agent/service/sense/notices.hpp"
 #include "agent/service/sense/trainer_end.hpp"
 #include "agent/service/service.hpp"
 #include "agent/service/settings.hpp"
-#include "agent/service/share_watch.hpp"
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/here.hpp"
 #include "agent/supervise/sidecar.hpp"
 #include "agent/wire/events.hpp"
+#include "agent/wire/verbs.hpp"
 
 namespace spotter {
 namespace {
+
+// The agent's one loop: takes an event, steps, performs, traces. One thread, one queue.
+class Loop {
+ public:
+  struct Callbacks {
+    std::function<Time()> now;
+    std::function<void(const decide::Effect&)> perform;
+    // After each step; `before` is the stage's index before it.
+    std::function<void(const decide::Event&, const decide::State&, std::size_t before)> trace;
+  };
+
+  Loop(asio::io_context& context, decide::State state, const decide::Policy& policy,
+       Callbacks callbacks)
+      : timer_(context),
+        state_(std::move(state)),
+        policy_(policy),
+        callbacks_(std::move(callbacks)) {}
+
+  // May be called from within perform(): events are handled one at a time.
+  void deliver(decide::Event event);
+
+  const decide::State& state() const { return state_; }
+
+ private:
+  void take(const decide::Event& event);
+  void set_timer();
+
+  asio::steady_timer timer_;
+  decide::State state_;
+  const decide::Policy& policy_;
+  Callbacks callbacks_;
+  decide::Effects effects_;
+  std::deque<decide::Event> queue_;
+  bool busy_ = false;
+  Time timer_at_ = decide::kNever;
+};
+
+void Loop::deliver(decide::Event event) {
+  queue_.push_back(std::move(event));
+  if (busy_) return;
+  busy_ = true;
+  while (!queue_.empty()) {
+    const decide::Event next = std::move(queue_.front());
+    queue_.pop_front();
+    take(next);
+  }
+  busy_ = false;
+  set_timer();
+}
+
+void Loop::take(const decide::Event& event) {
+  const std::size_t before = state_.stage.index();
+  decide::step(state_, event, policy_, effects_);
+  if (const char* words = decide::broken_invariant(state_)) {
+    io::note(wire::event("invariant-broken"), spdlog::level::critical,
+             "broken invariant: {}. The agent stops and is started again", words);
+    std::abort();
+  }
+  const std::vector<decide::Effect> effects(effects_.begin(), effects_.end());
+  for (const decide::Effect& effect : effects) callbacks_.perform(effect);
+  callbacks_.trace(event, state_, before);
+}
+
+// Asio's timer uses the monotonic clock, which stops while the machine is suspended. Any event that
+// wakes the loop reads `now` again, so a deadline is late at most by the step after the resume.
+void Loop::set_timer() {
+  if (state_.wake_at == timer_at_) return;
+  timer_at_ = state_.wake_at;
+  if (timer_at_ == decide::kNever) {
+    timer_.cancel();
+    return;
+  }
+  timer_.expires_after(std::max(timer_at_ - callbacks_.now(), Duration::zero()));
+  timer_.async_wait([this](boost::system::error_code error) {
+    if (error) return;
+    timer_at_ = decide::kNever;
+    deliver({callbacks_.now(), {}, decide::Woke{}});
+  });
+}
+
+}  // namespace
+}  // namespace spotter
+
+namespace spotter::command {
+namespace {
+
+// Prints a growing file: the trainer's log, while `spotter run` is in the foreground.
+
+// A child process that prints the content of `path` and what is appended, until it is asked to end;
+// then the rest. Reads a truncated file from its beginning. Dies with this process.
+class Follower {
+ public:
+  explicit Follower(const std::string& path);
+  Follower(const Follower&) = delete;
+  Follower& operator=(const Follower&) = delete;
+  ~Follower();  // waits until it has printed the rest, two seconds at most
+
+ private:
+  int process_ = -1;
+};
+
+using namespace std::chrono_literals;
+
+volatile std::sig_atomic_t end_requested = 0;
+
+// False: the output has no reader any more.
+bool print(const char* bytes, ssize_t count) {
+  while (count > 0) {
+    const ssize_t put = ::write(STDOUT_FILENO, bytes, static_cast<std::size_t>(count));
+    if (put < 0) return false;
+    bytes += put;
+    count -= put;
+  }
+  return true;
+}
+
+bool print_new(const std::string& path, off_t& at) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return true;
+  struct stat status {};
+  if (::fstat(file, &status) == 0 && status.st_size < at) at = 0;
+  std::array<char, 65536> buffer;
+  ssize_t got = 0;
+  bool read_on = true;
+  while (read_on && (got = ::pread(file, buffer.data(), buffer.size(), at)) > 0) {
+    at += got;
+    // Parts that were moved to the storage meanwhile read as zeros (host/share.hpp).
+    const auto* end = std::remove(buffer.data(), buffer.data() + got, '\0');
+    read_on = print(buffer.data(), end - buffer.data());
+  }
+  ::close(file);
+  return read_on;
+}
+
+[[noreturn]] void follow(const std::string& path, off_t at) {
+  for (;;) {
+    const bool last = end_requested != 0;
+    if (!print_new(path, at) || last) std::_Exit(0);
+    std::this_thread::sleep_for(50ms);
+  }
+}
+
+// Skips what an earlier run wrote, which that run printed.
+Follower::Follower(const std::string& path) {
+  struct stat status {};
+  const off_t begin = ::stat(path.c_str(), &status) == 0 ? status.st_size : 0;
+  const pid_t parent = ::getpid();
+  process_ = io::fork_child([&] {
+    ::signal(SIGINT, SIG_IGN);  // of the terminal, sent to all of us: the agent ends this process
+    ::signal(SIGTERM, [](int) { end_requested = 1; });
+    if (io::die_with(parent, SIGTERM)) follow(path, begin);
+    return 0;
+  });
+}
+
+Follower::~Follower() {
+  if (process_ <= 0) return;
+  ::kill(process_, SIGTERM);
+  for (int i = 0; i < 200; ++i) {
+    if (::waitpid(process_, nullptr, WNOHANG) != 0) return;
+    std::this_thread::sleep_for(10ms);
+  }
+  ::kill(process_, SIGKILL);
+  ::waitpid(process_, nullptr, 0);
+}
+
+}  // namespace
+}  // namespace spotter::command
+
+namespace spotter {
+namespace {
+
+// Checks now and then whether a share's server answers, in a process of its own: any other process
+// would hang with a dead server until a deadline, and could not say why.
+class ShareWatch {
+ public:
+  struct Callbacks {
+    std::function<bool()> wanted;          // is the share in use?
+    std::function<void(bool)> hanging;     // called at each change
+    std::function<void(std::string)> say;  // what hangs or fails, since when; empty: nothing
+  };
+  struct Share {
+    std::string home;   // the job's folder on the share
+    std::string mount;  // if nothing is mounted there it does not check; empty: it always checks
+    std::string place;  // for a person
+  };
+  // REQUIRES: the job's storage is a share.
+  static Share share_of(const config::Job& job);
+  // `program`: the spotter binary.
+  ShareWatch(asio::io_context& context, std::string program, Share share, Callbacks callbacks);
+
+  // Checks every `kEvery`, until the io_context ends. One check at a time: a check that hangs in
+  // the kernel is waited for, and its end shows that the server is back.
+  asio::awaitable<void> watch();
+
+  static constexpr Duration kEvery{10'000};
+  static constexpr Duration kPatience{10'000};
+
+ private:
+  asio::awaitable<void> ask();
+  void said(const std::string& words);
+
+  std::string program_;
+  Share share_;
+  Callbacks callbacks_;
+  asio::steady_timer pause_;
+  asio::steady_timer patience_;
+  std::string last_;
+  bool hanging_ = false;
+};
+
+ShareWatch::Share ShareWatch::share_of(const config::Job& job) {
+  const config::Share& share = *job.storage.share;
+  const bool folder =
+      share.kind == config::Share::Kind::Folder || share.kind == config::Share::Kind::S3;
+  return {job.home(), folder ? "" : share.mount, config::describe(share)};
+}
+
+ShareWatch::ShareWatch(asio::io_context& context, std::string program, Share share,
+                       Callbacks callbacks)
+    : program_(std::move(program)),
+      share_(std::move(share)),
+      callbacks_(std::move(callbacks)),
+      pause_(context),
+      patience_(context) {}
+
+void ShareWatch::said(const std::string& words) {
+  if (words == last_) return;
+  if (words.empty()) {
+    io::note(wire::event("share-answers"), spdlog::level::info, "{} answers again", share_.place);
+  } else {
+    io::note(wire::event("share-silent-now"), spdlog::level::err, "{}", words);
+  }
+  last_ = words;
+  callbacks_.say(words);
+}
+
+asio::awaitable<void> ShareWatch::ask() {
+  patience_.expires_after(kPatience);
+  patience_.async_wait([this](boost::system::error_code error) {
+    if (error) return;
+    hanging_ = true;
+    callbacks_.hanging(true);
+    said(share_.place + " does not answer: whatever touches it waits");
+  });
+  io::ProcessRequest request;
+  request.argv = {program_, "host"};
+  request.stdin_text = verbs::to_json({verbs::ProbeShare{share_.home, share_.mount}, {}});
+  request.timeout = std::chrono::hours(24 * 365);
+  auto running = io::run(std::move(request));
+  const io::ProcessResult result = co_await std::move(running);
+  patience_.cancel();
+  if (std::exchange(hanging_, false)) callbacks_.hanging(false);
+  const auto answer = nlohmann::json::parse(result.output, nullptr, false);
+  if (answer.is_object() && !answer.value("mounted", true)) co_return;  // released meanwhile
+  const bool ok = answer.is_object() && answer.value("ok", false);
+  const std::string why = answer.is_object() ? answer.value("error", "") : result.errors;
+  said(ok || !callbacks_.wanted() ? "" : share_.place + " fails: " + why);
+}
+
+asio::awaitable<void> ShareWatch::watch() {
+  for (;;) {
+    pause_.expires_after(kEvery);
+    co_await pause_.async_wait(asio::use_awaitable);
+    if (!callbacks_.wanted()) {
+      if (!last_.empty()) said("");
+      continue;
+    }
+    auto asking = ask();
+    co_await std::move(asking);
+  }
+}
 
 Time now() { return Time(io::boot_time()); }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "agent/aws/aws_calls.hpp"
+#include "agent/base/result.hpp"
 #include "agent/job/job.hpp"
 #include "agent/service/act/cloud.hpp"
 #include "agent/service/observe/notifier.hpp"
@@ -66,5 +67,12 @@ class Machine {
   std::unique_ptr<act::Cloud> cloud_;
   std::unique_ptr<Notifier> notifier_;
 };
+
+// The name under which this instance is a member of its job's gang.
+
+// The instance's id: no other machine ever has it, and the agent after this one finds the same.
+// Fails where the metadata service does not say within seconds: under another name it would
+// be another member, beside the trainer that this one has left running.
+Result<std::string> member_here();
 
 }  // namespace spotter

@@ -2,8 +2,14 @@
 // it.
 #pragma once
 
-#include <string>
+#include <sys/types.h>
 
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/base/result.hpp"
 #include "agent/io/asio.hpp"
 
 namespace spotter {
@@ -24,6 +30,28 @@ class Service {
   void feed(std::chrono::milliseconds every);
 
   asio::steady_timer watchdog_;
+};
+
+// A child process running one of our programs: it writes to our stdout and stderr, and gets SIGTERM
+// when this process dies.
+class Child {
+ public:
+  explicit Child(asio::io_context& context) : ended_(context) {}
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  // argv[0] is a path. `variables` are added to our own; an empty value removes one. REQUIRES: the
+  // previous process was awaited.
+  Result<void> start(const std::vector<std::string>& argv,
+                     const std::map<std::string, std::string>& variables);
+  bool runs() const { return pid_ > 0; }
+  void signal(int number) const;
+  // Its exit status, or 128 plus the signal that ended it. REQUIRES: one caller at a time.
+  asio::awaitable<int> wait();
+
+ private:
+  asio::posix::stream_descriptor ended_;
+  pid_t pid_ = 0;
 };
 
 }  // namespace spotter

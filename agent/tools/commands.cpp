@@ -14,7 +14,7 @@
 #include "agent/job/gang.hpp"
 #include "agent/job/run.hpp"
 #include "agent/service/agent.hpp"
-#include "agent/service/member.hpp"
+#include "agent/service/machine.hpp"
 #include "agent/service/sweep/worker.hpp"
 #include "agent/supervise/here.hpp"
 #include "agent/sweep/sweep_sets.hpp"

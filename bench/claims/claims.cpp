@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "agent/service/sweep/claim_clerk.hpp"
+#include "agent/service/sweep/claims.hpp"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "agent/service/act/key_endpoint.hpp"
+#include "agent/service/act/trainer_keys.hpp"
 #include "tests/net/server.hpp"
 
 namespace spotter::act {

@@ -18,7 +18,7 @@ using std::chrono::seconds;
 
 namespace {
 
-// Who hangs is known from here on (share_watch.hpp: kEvery and kPatience).
+// Who hangs is known from here on (service/agent.cpp: kEvery and kPatience).
 constexpr Duration kSilenceKnown = seconds(20);
 // A child that is stuck in the kernel is answered for after two graces (io/process.hpp).
 constexpr Duration kStuckChild = seconds(4);

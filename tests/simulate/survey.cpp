@@ -1,4 +1,4 @@
-// A look at EC2 as service/act/survey.cpp takes it.
+// A look at EC2 as service/act/cloud.cpp takes it.
 #include <algorithm>
 #include <memory>
 
@@ -118,7 +118,7 @@ decide::HolderState Simulation::state_of(const InstanceId& holder) {
   return stopped ? decide::HolderState::Stopped : decide::HolderState::Alive;
 }
 
-// Four calls one after the other, as service/act/survey.cpp makes them: the picture is of no one
+// Four calls one after the other, as service/act/cloud.cpp makes them: the picture is of no one
 // instant.
 void Simulation::survey(Host& host, const decide::Effect& effect) {
   if (fires(menu_.call_fails / 2)) {

@@ -1,13 +1,18 @@
 #include "agent/service/act/cloud.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
+#include <set>
 
 #include "agent/aws/formats/s3.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/job/prepare.hpp"
 #include "agent/job/storage_name.hpp"
+#include "agent/job/variables.hpp"
 
 namespace spotter::act {
 namespace {
@@ -211,6 +216,309 @@ Cloud::Answer Cloud::delete_snapshot(SnapshotId snapshot, Duration limit) {
   auto call = aws_.call(wire::DeleteSnapshot{snapshot}, limit);
   const auto result = co_await std::move(call);
   co_return accepted(result);
+}
+
+namespace {
+
+// One look at the job's storage: its volumes, its snapshots, and whether their holders run.
+using decide::SeenSnapshot;
+using decide::SeenVolume;
+using wire::value_of;
+
+// 0: the tag was never written. None: it is no number.
+std::optional<std::uint32_t> parsed(const wire::Tags& tags, const char* name) {
+  const std::string text = value_of(tags, name);
+  std::uint32_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (!text.empty() && (error != std::errc() || rest != end)) return std::nullopt;
+  return number;
+}
+
+// REQUIRES: misread() finds nothing in these tags.
+std::uint32_t number_of(const wire::Tags& tags, const char* name) {
+  return parsed(tags, name).value_or(0);
+}
+
+// A value that is no number was changed by hand. Read as 0 it would make the newest volume the
+// oldest, which is deleted; so nothing is decided until a person has corrected it.
+std::optional<EffectFailed> misread(const std::string& id, const wire::Tags& tags) {
+  for (const char* name : {tag::generation, tag::moves}) {
+    if (parsed(tags, name)) continue;
+    EffectFailed failed{Failure::Rejected, false, {}};
+    failed.detail = decide::Detail("the tag " + std::string(name) + " of " + id +
+                                   " is no number: " + value_of(tags, name).substr(0, 40));
+    return failed;
+  }
+  return std::nullopt;
+}
+
+decide::VolumeState state_of(wire::VolumeState state) {
+  switch (state) {
+    case wire::VolumeState::Creating:
+      return decide::VolumeState::Creating;
+    case wire::VolumeState::Available:
+      return decide::VolumeState::Available;
+    case wire::VolumeState::Deleting:
+    case wire::VolumeState::Deleted:
+      return decide::VolumeState::Deleting;
+    case wire::VolumeState::Error:
+      return decide::VolumeState::Error;
+    default:
+      return decide::VolumeState::InUse;  // unknown: it is not touched
+  }
+}
+
+decide::AttachmentState state_of(wire::AttachmentState state) {
+  switch (state) {
+    case wire::AttachmentState::Attaching:
+      return decide::AttachmentState::Attaching;
+    case wire::AttachmentState::Attached:
+      return decide::AttachmentState::Attached;
+    case wire::AttachmentState::Detaching:
+      return decide::AttachmentState::Detaching;
+    case wire::AttachmentState::Detached:
+      return decide::AttachmentState::None;
+    default:
+      return decide::AttachmentState::Busy;
+  }
+}
+
+decide::SnapshotState state_of(wire::SnapshotState state) {
+  switch (state) {
+    case wire::SnapshotState::Completed:
+      return decide::SnapshotState::Completed;
+    case wire::SnapshotState::Error:
+      return decide::SnapshotState::Failed;
+    case wire::SnapshotState::Recoverable:
+      return decide::SnapshotState::Recoverable;
+    default:
+      return decide::SnapshotState::Pending;
+  }
+}
+
+decide::HolderState state_of(wire::InstanceState state) {
+  switch (state) {
+    case wire::InstanceState::Terminated:
+      return decide::HolderState::Gone;
+    case wire::InstanceState::Stopped:
+      return decide::HolderState::Stopped;
+    default:
+      return decide::HolderState::Alive;
+  }
+}
+
+decide::Role role_of(const wire::Tags& tags) {
+  const std::string role = value_of(tags, tag::role);
+  if (role == "candidate") return decide::Role::Candidate;
+  if (role == "verified") return decide::Role::Verified;
+  return decide::Role::State;
+}
+
+decide::FenceTag fence_of(const wire::Tags& tags, const config::Job& job) {
+  const std::string named = value_of(tags, tag::fence);
+  if (named.empty()) return decide::FenceTag::None;
+  const auto place = job.fenced_at();
+  return place && wire::to_url(*place) == named ? decide::FenceTag::Ours : decide::FenceTag::Other;
+}
+
+}  // namespace
+
+SeenVolume seen(const wire::Volume& volume, const config::Job& job) {
+  SeenVolume result;
+  result.id = volume.id;
+  result.zone = volume.zone;
+  result.state = state_of(volume.state);
+  const config::Tag& found_by = job.storage.ebs.tag;
+  result.discoverable = value_of(volume.tags, found_by.key) == found_by.value;
+  result.role = role_of(volume.tags);
+  result.parent = VolumeId(value_of(volume.tags, tag::parent));
+  result.lineage = VolumeId(value_of(volume.tags, tag::lineage));
+  result.moves = number_of(volume.tags, tag::moves);
+  result.generation = number_of(volume.tags, tag::generation);
+  result.ours_to_format = value_of(volume.tags, tag::format) == "blank";
+  result.done = value_of(volume.tags, tag::done) == "true";
+  result.from = volume.from_snapshot;
+  result.fence = fence_of(volume.tags, job);
+  for (const wire::Attachment& attachment : volume.attachments) {
+    if (attachment.state == wire::AttachmentState::Detached) continue;
+    result.holder = attachment.instance;
+    result.attached_as = ShortText<31>(attachment.device);
+    result.attachment = state_of(attachment.state);
+  }
+  return result;
+}
+
+namespace {
+
+SeenSnapshot seen(const wire::Snapshot& snapshot, wire::WallTime now) {
+  SeenSnapshot result;
+  result.id = snapshot.id;
+  result.parent = snapshot.volume;
+  result.lineage = VolumeId(value_of(snapshot.tags, tag::lineage));
+  result.moves = number_of(snapshot.tags, tag::moves);
+  result.generation = number_of(snapshot.tags, tag::generation);
+  const std::string taken = value_of(snapshot.tags, tag::ahead);
+  if (taken == tag::ahead_in_use) result.taken = decide::Taken::InUse;
+  if (taken == tag::ahead_released) result.taken = decide::Taken::Released;
+  result.age = std::chrono::floor<std::chrono::milliseconds>(now - snapshot.start_time);
+  result.state = state_of(snapshot.state);
+  result.started =
+      std::chrono::duration_cast<std::chrono::seconds>(snapshot.start_time.time_since_epoch())
+          .count();
+  return result;
+}
+
+void add_holders(const std::vector<SeenVolume>& volumes, wire::Filter& holders) {
+  for (const SeenVolume& volume : volumes) {
+    if (volume.holder) holders.values.push_back(volume.holder.str());
+  }
+}
+
+void set_holder_states(std::vector<SeenVolume>& volumes,
+                       const std::vector<wire::Instance>& instances) {
+  for (SeenVolume& volume : volumes) {
+    if (!volume.holder) continue;
+    volume.holder_state = decide::HolderState::Gone;  // EC2 lists a terminated instance for an hour
+    for (const wire::Instance& instance : instances) {
+      if (instance.id == volume.holder) volume.holder_state = state_of(instance.state);
+    }
+  }
+}
+
+// Terminated is final. One that is not listed may be new, or have ended more than an hour ago.
+decide::HolderState state_of(const InstanceId& holder,
+                             const std::vector<wire::Instance>& instances) {
+  for (const wire::Instance& instance : instances) {
+    if (instance.id == holder) return state_of(instance.state);
+  }
+  return decide::HolderState::Unknown;
+}
+
+}  // namespace
+
+bool is_foreign(const wire::Tags& tags, const config::Job& job) {
+  const std::string owner = value_of(tags, tag::job);
+  if (!owner.empty() && owner != job.name.view() && owner != job.volumes_owner()) return true;
+  const config::Tag& found_by = job.storage.ebs.tag;
+  const bool named = value_of(tags, found_by.key) == found_by.value;
+  return !named && config::is_of_other_storage(tags, job);
+}
+
+bool is_foreign(const wire::Volume& volume, const config::Job& job) {
+  const bool nameless = value_of(volume.tags, tag::role) == tag::role_data &&
+                        value_of(volume.tags, tag::storage).empty();
+  return (nameless && volume.attachments.empty()) || is_foreign(volume.tags, job);
+}
+
+Cloud::Answer Cloud::survey(VolumeId line, Duration whole) {
+  // Each call may take what the ones before it have left: where one is slow, another is quick.
+  const auto end = std::chrono::steady_clock::now() + whole;
+  const auto left = [end] {
+    const auto rest = end - std::chrono::steady_clock::now();
+    return std::max<Duration>(std::chrono::duration_cast<Duration>(rest),
+                              std::chrono::milliseconds(1));
+  };
+  decide::Survey survey;
+  const config::Tag& found_by = job_.storage.ebs.tag;
+  const std::vector<wire::Filter> filters = {wire::tagged(found_by.key, found_by.value),
+                                             wire::tagged(tag::job, job_.volumes_owner())};
+  std::set<VolumeId> known;
+  for (const wire::Filter& filter : filters) {
+    wire::DescribeVolumes request;
+    request.filters = {filter};
+    auto call = aws_.call_all(std::move(request), left());
+    const auto volumes = co_await std::move(call);
+    if (!volumes) co_return as_failure(volumes.error());
+    for (const wire::Volume& volume : volumes->items) {
+      if (volume.state == wire::VolumeState::Deleted || is_foreign(volume, job_)) continue;
+      if (!known.insert(volume.id).second) continue;
+      if (auto failed = misread(volume.id.str(), volume.tags)) co_return *failed;
+      const bool of_data = value_of(volume.tags, tag::role) == tag::role_data;
+      (of_data ? survey.data : survey.volumes).push_back(seen(volume, job_));
+    }
+  }
+  wire::DescribeSnapshots request;
+  // A user's backup may have the job's tag, too: only snapshots that we took for a move are ours.
+  request.filters = {wire::tagged(tag::job, job_.volumes_owner()),
+                     wire::tagged(tag::role, "snapshot")};
+  auto call = aws_.call_all(std::move(request), left());
+  const auto snapshots = co_await std::move(call);
+  if (!snapshots) co_return as_failure(snapshots.error());
+  for (const wire::Snapshot& snapshot : snapshots->items) {
+    if (is_foreign(snapshot.tags, job_)) continue;
+    if (auto failed = misread(snapshot.id.str(), snapshot.tags)) co_return *failed;
+    survey.snapshots.push_back(seen(snapshot, aws_.aws_time()));
+  }
+
+  wire::Filter holders{"instance-id", {}};
+  if (fence_) {
+    survey.epoch_line = decide::line_in(survey, line);
+    auto reading = fence_->read(survey.epoch_line, std::min<Duration>(left(), whole / 5));
+    const auto epoch = co_await std::move(reading);
+    if (!epoch) co_return epoch.error();
+    survey.epoch = *epoch;
+    if (epoch->holder) holders.values.push_back(epoch->holder.str());
+  }
+  add_holders(survey.volumes, holders);
+  add_holders(survey.data, holders);
+  if (!holders.values.empty()) {
+    wire::DescribeInstances lookup;
+    lookup.filters = {holders};
+    auto look = aws_.call_all(std::move(lookup), left());
+    const auto instances = co_await std::move(look);
+    if (!instances) co_return as_failure(instances.error());
+    set_holder_states(survey.volumes, instances->items);
+    set_holder_states(survey.data, instances->items);
+    survey.epoch_holder = state_of(survey.epoch.holder, instances->items);
+  }
+  co_return decide::StorageSurveyed{std::move(survey)};
+}
+
+asio::awaitable<std::vector<bool>> Cloud::experiments_in(Zone zone, std::size_t count,
+                                                         Duration limit) {
+  const config::Tag& found_by = job_.storage.ebs.tag;
+  const std::string prefix = found_by.value + "-";
+  wire::DescribeVolumes request;
+  request.filters = {{"tag:" + found_by.key, {wire::exactly(prefix) + "*"}},
+                     {"availability-zone", {zone.str()}}};
+  auto call = aws_.call_all(std::move(request), limit);
+  const auto volumes = co_await std::move(call);
+  if (!volumes) co_return std::vector<bool>();
+  std::vector<bool> there(count, false);
+  for (const wire::Volume& volume : volumes->items) {
+    const std::string value = value_of(volume.tags, found_by.key);
+    if (!value.starts_with(prefix)) continue;
+    const auto index = wire::parse_count(std::string_view(value).substr(prefix.size()));
+    if (index && *index < count) there[*index] = true;
+  }
+  co_return there;
+}
+
+asio::awaitable<Result<std::string, EffectFailed>> read_secret(AwsClient& aws,
+                                                               config::SecretReference reference,
+                                                               Duration limit) {
+  if (reference.kind == config::SecretReference::Kind::Parameter) {
+    auto call = aws.ssm_parameter(reference.target, limit);
+    auto value = co_await std::move(call);
+    if (value) co_return std::move(*value);
+    EffectFailed failed = as_failure(value.error());
+    failed.unsettled = false;  // nothing was changed
+    failed.detail = decide::Detail(config::describe(reference) + ": " + value.error().message);
+    co_return tl::unexpected(failed);
+  }
+  const auto no_parameter = [](const std::string& name) -> Result<config::Secret> {
+    return failure("ssm:" + name + " is not read here");
+  };
+  auto resolved = config::resolve(reference, config::variables_of_process(), no_parameter);
+  if (!resolved) {
+    EffectFailed failed;
+    failed.failure = decide::Failure::TrainerUnstartable;
+    failed.detail = decide::Detail(resolved.error().message);
+    co_return tl::unexpected(failed);
+  }
+  if (!resolved->warning.empty()) spdlog::warn("{}", resolved->warning);
+  co_return resolved->secret.reveal();
 }
 
 }  // namespace spotter::act

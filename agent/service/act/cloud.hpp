@@ -1,5 +1,4 @@
-// EC2 effects. Each returns the one happening that answers it, and never throws; the caller adds
-// the effect's id.
+// Converts a volume of EC2's answer for the core.
 #pragma once
 
 #include <map>
@@ -9,12 +8,30 @@
 #include <vector>
 
 #include "agent/aws/aws_client.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
+#include "agent/base/result.hpp"
 #include "agent/decide/effect.hpp"
 #include "agent/decide/event.hpp"
+#include "agent/decide/survey.hpp"
 #include "agent/job/job.hpp"
-#include "agent/service/act/fence.hpp"
+#include "agent/job/secrets.hpp"
+#include "agent/service/act/at_s3.hpp"
 
 namespace spotter::act {
+
+// Does not fill in whether its holder runs.
+decide::SeenVolume seen(const wire::Volume& volume, const config::Job& job);
+
+// True for a volume or snapshot of another job, or of a namesake, whatever else it is tagged with.
+// What has job.yaml's tag is ours, even if it was made while job.yaml named another tag.
+bool is_foreign(const wire::Tags& tags, const config::Job& job);
+
+// Also true for a free volume of data without an owner's tag, as earlier versions made them: it may
+// be a namesake's, and volumes that are seen are used and deleted.
+bool is_foreign(const wire::Volume& volume, const config::Job& job);
+
+// EC2 effects. Each returns the one happening that answers it, and never throws; the caller adds
+// the effect's id.
 
 // A failed call as the core represents it. `detail` keeps AWS's code and message.
 decide::EffectFailed as_failure(const CallError& error);
@@ -27,7 +44,7 @@ class Cloud {
 
   using Answer = asio::awaitable<decide::Happening>;
 
-  // --- survey.cpp ---
+  // --- cloud.cpp ---
   Answer survey(VolumeId line, Duration limit);  // `line`: decide::SurveyStorage
   // For a sweep with volumes: which of `count` experiments have their volume in this zone. Empty:
   // unknown.
@@ -93,5 +110,12 @@ decide::Happening accepted(const Result<T, CallError>& result) {
   if (!result) return as_failure(result.error());
   return decide::CallAccepted{};
 }
+
+// Reads a secret's value by its reference in job.yaml.
+
+// A failure names the reference, never the value. Files and variables are read at once; an SSM
+// parameter takes `limit` at most.
+asio::awaitable<Result<std::string, decide::EffectFailed>> read_secret(
+    AwsClient& aws, config::SecretReference reference, Duration limit);
 
 }  // namespace spotter::act

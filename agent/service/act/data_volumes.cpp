@@ -7,7 +7,7 @@
 #include "agent/aws/formats/tags.hpp"
 #include "agent/io/log.hpp"
 #include "agent/job/storage_name.hpp"
-#include "agent/service/act/seen.hpp"
+#include "agent/service/act/cloud.hpp"
 #include "agent/wire/events.hpp"
 
 namespace spotter::act {

@@ -15,7 +15,7 @@
 #include "agent/io/asio.hpp"
 #include "agent/io/files.hpp"
 #include "agent/job/job.hpp"
-#include "agent/service/act/apart.hpp"
+#include "agent/service/act/at_s3.hpp"
 #include "agent/service/act/local.hpp"
 #include "agent/service/act/trainer_keys.hpp"
 #include "agent/wire/head_change.hpp"

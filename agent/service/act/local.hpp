@@ -1,5 +1,4 @@
-// Local work: each piece is a child process `spotter host`, so that a hang (a dead disk, a
-// dead server) never stops the agent, and an abandoned piece can be killed.
+// Where a job keeps what can be fetched again, if job.yaml wants it on the machine's own disks.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +14,17 @@
 
 namespace spotter::act {
 
+// A folder beside the storage, shared by all that the job runs on this machine. Empty: job.yaml
+// wants none. It exists only where the machine has such disks.
+inline std::string cache_folder(const config::Job& job) {
+  if (!job.cache_on_instance_store) return {};
+  // Then the working copy is on that disk, too, and this folder of it goes to no bucket.
+  if (job.storage.in_bucket()) return job.home() + "/cache";
+  return job.storage.mount() + "-cache/" + job.name.str();
+}
+
+// Local work: each piece is a child process `spotter host`, so that a hang (a dead disk, a
+// dead server) never stops the agent, and an abandoned piece can be killed.
 class Local {
  public:
   // `program`: the spotter binary itself; `log`: the trainer's, on this machine (a share's may
@@ -84,7 +94,7 @@ class Local {
   asio::awaitable<Result<std::string>> sum_up(verbs::SumUp what, Duration limit);
 
   // Does the share's server hang? Then nothing is begun on it but to release it
-  // (share_watch.hpp).
+  // (agent.cpp).
   void set_hanging(bool hanging) { hanging_ = hanging; }
 
  private:

@@ -1,16 +1,96 @@
-// The trainer's identity at AWS: the role in job.yaml, else the one made for trainers
-// (job/trainer_role.hpp); the instance's own only if job.yaml says so.
+// Temporary credentials that stay valid long enough to pass on: loaded once for all callers, and
+// again well before they expire.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
+#include "agent/aws/aws_client.hpp"
 #include "agent/aws/formats/ec2_places.hpp"
+#include "agent/base/result.hpp"
+#include "agent/io/local_server.hpp"
 #include "agent/job/job.hpp"
-#include "agent/service/act/key_endpoint.hpp"
 
 namespace spotter::act {
+
+// Threading: the io_context's one thread. Must outlive the io_context's last run.
+class FreshKeys {
+ public:
+  using Load = std::function<asio::awaitable<Result<wire::Credentials, CallError>>()>;
+
+  // `clock`: empty means the system's.
+  FreshKeys(asio::io_context& context, Load load, CredentialChain::WallClock clock = {});
+
+  // Returns valid credentials at once, and reloads old ones in the background; waits only when
+  // there are none. A failed reload is hidden while the old ones are valid. For two seconds the
+  // same failure is returned without another try.
+  asio::awaitable<Result<wire::Credentials, CallError>> get();
+
+ private:
+  bool valid_for(std::chrono::seconds margin) const;
+  void begin();
+  asio::awaitable<void> reload();
+
+  asio::io_context& context_;
+  Load load_;
+  CredentialChain::WallClock clock_;
+  asio::steady_timer loaded_;  // never expires: its cancellation wakes the waiting callers
+  bool loading_ = false;
+  std::optional<wire::Credentials> keys_;
+  CallError error_;
+  std::chrono::steady_clock::time_point not_before_{};
+};
+
+// Where the trainer gets credentials: a local HTTP endpoint as ECS and EKS give it to containers,
+// so that every AWS SDK finds it by its variables alone. Source:
+// https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
+//
+// Port and token are kept in the run directory, so that an agent that takes over a trainer serves
+// the same address. In between the SDKs retry, and keep using what they have.
+
+class KeyEndpoint {
+ public:
+  struct Place {
+    std::string run_directory;
+    std::string user;  // the trainer's: only this user may read the token
+  };
+
+  // `role`: the ARN in the answers; empty: none. REQUIRES: `keys` outlives this.
+  KeyEndpoint(asio::io_context& context, Place place, FreshKeys& keys,
+              std::function<std::string()> role);
+
+  // Opens it at an earlier agent's address, if there was one; tries each second until it can.
+  void resume();
+  // Opens it if necessary; returns the variables for SDKs. Old ones (botocore before 1.34) read the
+  // token from its variable, not from its file.
+  Result<std::map<std::string, std::string>> open();
+
+ private:
+  asio::awaitable<void> bind_again();
+  asio::awaitable<io::LocalResponse> answer(io::LocalRequest request);
+  bool remembered();
+  Result<void> remember();
+  std::string token_file() const { return place_.run_directory + "/aws-token"; }
+
+  asio::io_context& context_;
+  Place place_;
+  FreshKeys& keys_;
+  std::function<std::string()> role_;
+  io::LocalServer server_;
+  std::string token_;  // "PORT-" and 64 hexadecimal digits, so that one file holds both
+  std::uint16_t port_ = 0;
+};
+
+inline constexpr const char* container_uri = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
+inline constexpr const char* container_relative_uri = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI";
+inline constexpr const char* container_token = "AWS_CONTAINER_AUTHORIZATION_TOKEN";
+inline constexpr const char* container_token_file = "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE";
+
+// The trainer's identity at AWS: the role in job.yaml, else the one made for trainers
+// (job/trainer_role.hpp); the instance's own only if job.yaml says so.
 
 class TrainerKeys {
  public:

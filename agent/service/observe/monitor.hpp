@@ -14,7 +14,7 @@
 #include "agent/io/local_server.hpp"
 #include "agent/job/job.hpp"
 #include "agent/launch/deadline.hpp"
-#include "agent/service/observe/gang_seen.hpp"
+#include "agent/service/observe/status.hpp"
 #include "agent/wire/datagram.hpp"
 #include "agent/wire/prometheus.hpp"
 

@@ -8,7 +8,7 @@
 #include "agent/aws/formats/services.hpp"
 #include "agent/io/kernel.hpp"
 #include "agent/io/log.hpp"
-#include "agent/service/act/secret.hpp"
+#include "agent/service/act/cloud.hpp"
 #include "agent/wire/events.hpp"
 #include "agent/wire/webhook.hpp"
 

@@ -1,12 +1,17 @@
-// All observers of the agent: the journal, `spotter status`, Prometheus, the history, and
-// notifications. The failure of one does not affect the job.
+// Writes what the trainer reports of the metric of `checkpoints.keep_best` to the run directory,
+// where the guard reads it (supervise/values.hpp).
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
-#include "agent/service/observe/best_values.hpp"
+#include "agent/decide/state.hpp"
+#include "agent/io/asio.hpp"
+#include "agent/job/job.hpp"
+#include "agent/service/act/cloud.hpp"
 #include "agent/service/observe/history.hpp"
 #include "agent/service/observe/journal.hpp"
 #include "agent/service/observe/monitor.hpp"
@@ -14,10 +19,60 @@
 #include "agent/service/observe/notifier.hpp"
 #include "agent/service/observe/publisher.hpp"
 #include "agent/service/observe/status.hpp"
-#include "agent/service/observe/watcher_says.hpp"
+#include "agent/supervise/values.hpp"
+#include "agent/wire/datagram.hpp"
 
 namespace spotter {
 
+class BestValues {
+ public:
+  // Without `checkpoints.keep_best` it does nothing. Goes on with what an earlier agent wrote.
+  BestValues(asio::io_context& context, const config::Job& job, std::string run_directory);
+
+  void on_message(const wire::TrainerMessage& message, std::chrono::system_clock::time_point now);
+
+ private:
+  void write();
+
+  std::optional<std::string> metric_;
+  std::string as_in_log_;  // what its column is called with us
+  std::string path_;
+  supervise::ReportedValues values_;
+  asio::steady_timer next_;  // runs: what came since the last write is written when it expires
+  bool waits_ = false;
+  bool unwritten_ = false;
+  std::string last_trouble_;
+};
+
+// What `spotter watch` wrote down of this job: on what it runs next and when, and the prices that
+// this depends on. It is a tag of the fleet, which the instance's role may read; no fleet and no
+// right to it mean that nothing is said.
+class WatcherSays {
+ public:
+  using Say = std::function<void(std::string)>;  // a sentence; empty: nobody watches
+  // REQUIRES: `cloud` outlives it. Asks nothing for a job that needs no watcher.
+  WatcherSays(asio::io_context& context, act::Cloud& cloud, const config::Job& job, Say say)
+      : context_(context),
+        cloud_(cloud),
+        wanted_(job.launch && job.launch->on_demand.needs_watcher()),
+        say_(std::move(say)) {}
+
+  // To be called after each step of the core: asks from time to time, while the trainer runs.
+  void on_event(const decide::State& state, Time now);
+
+ private:
+  asio::awaitable<void> ask(Fleet fleet);
+
+  asio::io_context& context_;
+  act::Cloud& cloud_;
+  bool wanted_;
+  Say say_;
+  Time next_{};
+  bool asking_ = false;
+};
+
+// All observers of the agent: the journal, `spotter status`, Prometheus, the history, and
+// notifications. The failure of one does not affect the job.
 class Observers {
  public:
   // References must outlive it. `deadline`: none of a job that is not of a file.

@@ -1,5 +1,4 @@
-// Writes SPOTTER_RUN/status.json, which `spotter status` shows. A file, not a socket, so that it
-// can be read without the agent, even after that has died.
+// What was reported of the gang, as long as it says anything of now.
 #pragma once
 
 #include <optional>
@@ -8,10 +7,33 @@
 #include "agent/decide/state.hpp"
 #include "agent/launch/deadline.hpp"
 #include "agent/launch/step_pace.hpp"
-#include "agent/service/observe/gang_seen.hpp"
 #include "agent/wire/datagram.hpp"
+#include "agent/wire/gang_report.hpp"
 
 namespace spotter {
+
+class GangSeen {
+ public:
+  void take(const wire::GangReport& report, Time now) {
+    if (!report_ || report_->rounds != report.rounds) round_at_ = now;
+    report_ = report;
+    at_ = now;
+  }
+  // Null: no trainer runs, or nothing was reported lately.
+  const wire::GangReport* current(const decide::Facts& facts, Time now) const {
+    const bool says = facts.trainer.running && now - at_ < wire::longest_gang_silence;
+    return says && report_ ? &*report_ : nullptr;
+  }
+  // When its last round was first reported.
+  Time round_at() const { return round_at_; }
+
+ private:
+  std::optional<wire::GangReport> report_;
+  Time at_{}, round_at_{};
+};
+
+// Writes SPOTTER_RUN/status.json, which `spotter status` shows. A file, not a socket, so that it
+// can be read without the agent, even after that has died.
 
 class Status {
  public:

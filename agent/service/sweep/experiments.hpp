@@ -8,7 +8,7 @@
 #include <string>
 
 #include "agent/base/names.hpp"
-#include "agent/service/child.hpp"
+#include "agent/service/service.hpp"
 
 namespace spotter {
 

@@ -1,20 +1,243 @@
 #include "agent/service/sweep/worker.hpp"
 
 #include <spdlog/spdlog.h>
+#include <sysexits.h>
 #include <systemd/sd-daemon.h>
 
 #include <csignal>
+#include <functional>
 #include <iostream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
 
+#include "agent/aws/formats/batch.hpp"
+#include "agent/decide/policy.hpp"
 #include "agent/io/log.hpp"
+#include "agent/job/storage_name.hpp"
+#include "agent/service/act/local.hpp"
+#include "agent/service/machine.hpp"
 #include "agent/service/observe/status.hpp"
+#include "agent/service/service.hpp"
 #include "agent/service/settings.hpp"
-#include "agent/service/sweep/worker_parts.hpp"
+#include "agent/service/sweep/claims.hpp"
+#include "agent/service/sweep/experiments.hpp"
 #include "agent/supervise/here.hpp"
+#include "agent/sweep/claim.hpp"
+#include "agent/sweep/claimant.hpp"
+#include "agent/sweep/summary.hpp"
 #include "agent/sweep/sweep_sets.hpp"
 #include "agent/wire/events.hpp"
 
 namespace spotter {
+namespace {
+
+// A worker's operations on the storage for the job's experiments, each attempt in a folder of its
+// own (host/attempt.hpp). With a volume for each experiment, or a home in a bucket, most do
+// nothing: the agent that attaches or brings it finds all in it. Nothing here throws; failures have
+// a message for a person.
+class Attempts {
+ public:
+  // `sets`: of the job's sweep; empty without one.
+  Attempts(const config::Job& job, const decide::Policy& policy, std::vector<sweep::Set> sets,
+           const std::string& run_directory);
+
+  std::size_t count() const { return job_.sweep ? sets_.size() : 1; }
+  std::string name(std::size_t index) const;  // "experiment 3 of 8", "the job"
+
+  asio::awaitable<Result<void>> mount_storage();
+  asio::awaitable<void> release_storage();
+  // The owner of this job's claims. REQUIRES: mount_storage() succeeded.
+  sweep::Owner owner() const;
+
+  asio::awaitable<Result<std::string>> find_parent(sweep::FindParent ask);
+  asio::awaitable<Result<std::string>> begin(sweep::Begin begin);
+  // The experiment's agent has ended: before the next one takes the folder of its working copy
+  // (Job::folder_in_turn()), what sum_up() is to say is read.
+  asio::awaitable<void> end(sweep::Begin begun);
+  asio::awaitable<Result<std::string>> publish(sweep::Published published);
+  // The outcome, a sweep::Summary as JSON; empty: the storage does not have it.
+  asio::awaitable<std::string> sum_up(sweep::Published published);
+
+ private:
+  bool in_folders() const { return job_.storage.share && !job_.storage.in_bucket(); }
+  std::string home(std::size_t index) const;
+  // The home in the bucket, as a URL; none: the storage is another one.
+  std::optional<std::string> home_in_bucket(std::size_t index) const;
+
+  const config::Job& job_;
+  const decide::Policy& policy_;
+  std::vector<sweep::Set> sets_;
+  act::Local local_;
+  struct Read {
+    std::uint64_t token = 0;  // of the attempt
+    std::string text;
+  };
+  std::map<std::size_t, Read> read_;  // by end(), and not asked for yet
+};
+
+using sweep::attempt_name;
+
+Attempts::Attempts(const config::Job& job, const decide::Policy& policy,
+                   std::vector<sweep::Set> sets, const std::string& run_directory)
+    : job_(job),
+      policy_(policy),
+      sets_(std::move(sets)),
+      local_(job, command::own_program(), run_directory) {}
+
+std::string Attempts::home(std::size_t index) const {
+  return job_.home() + (job_.sweep ? "/" + std::to_string(index) : "");
+}
+
+std::string Attempts::name(std::size_t index) const {
+  if (!job_.sweep) return "the job";
+  return "experiment " + std::to_string(index) + " of " + std::to_string(sets_.size());
+}
+
+asio::awaitable<Result<void>> Attempts::mount_storage() {
+  if (!in_folders()) co_return Result<void>();
+  auto preparing = local_.prepare_share(policy_.prepare_share);
+  const decide::Happening answer = co_await std::move(preparing);
+  const auto* failed = std::get_if<decide::EffectFailed>(&answer);
+  if (failed != nullptr) co_return failure(failed->detail.str());
+  co_return Result<void>();
+}
+
+sweep::Owner Attempts::owner() const {
+  const std::string storage = config::storage_name(job_);
+  // With a volume for each experiment, no other job has the tag by which volumes are found; and a
+  // bucket's prefix has one home of a name.
+  return {in_folders() ? local_.home_id() : storage, storage};
+}
+
+asio::awaitable<void> Attempts::release_storage() {
+  if (!in_folders()) co_return;
+  auto releasing = local_.release_share(policy_.release_share);
+  co_await std::move(releasing);
+}
+
+asio::awaitable<Result<std::string>> Attempts::find_parent(sweep::FindParent ask) {
+  if (!in_folders()) co_return std::string();
+  auto finding = local_.find_parent(home(ask.index), ask.token, policy_.look);
+  co_return co_await std::move(finding);
+}
+
+asio::awaitable<Result<std::string>> Attempts::begin(sweep::Begin begin) {
+  if (!in_folders()) co_return std::string();
+  auto copying = local_.begin_attempt(home(begin.index), attempt_name(begin.token), begin.parent,
+                                      policy_.verify);
+  co_return co_await std::move(copying);
+}
+
+asio::awaitable<Result<std::string>> Attempts::publish(sweep::Published published) {
+  if (!in_folders() || !published.done) co_return std::string();
+  auto linking =
+      local_.publish_attempt(home(published.index), attempt_name(published.token), policy_.ledger);
+  co_return co_await std::move(linking);
+}
+
+std::optional<std::string> Attempts::home_in_bucket(std::size_t index) const {
+  auto home = job_.kept_at();
+  if (!home) return std::nullopt;
+  if (job_.sweep) home->key += std::to_string(index) + "/";
+  return wire::to_url(*home);
+}
+
+asio::awaitable<void> Attempts::end(sweep::Begin begun) {
+  const auto home = home_in_bucket(begun.index);
+  if (!home) co_return;
+  auto asking = local_.sum_up({.path = job_.storage.mount() + "/" + job_.folder_in_turn(),
+                               .index = begun.index,
+                               .token = begun.token,
+                               .copy_of = *home},
+                              policy_.ledger);
+  const auto text = co_await std::move(asking);
+  if (text) read_[begun.index] = {begun.token, *text};
+}
+
+// What a copy here says of an experiment that was ended elsewhere may be old.
+asio::awaitable<std::string> Attempts::sum_up(sweep::Published published) {
+  Result<std::string> text = std::string();
+  if (const auto read = read_.extract(published.index);
+      !read.empty() && read.mapped().token == published.token)
+    text = std::move(read.mapped().text);
+  if (in_folders()) {
+    auto asking = local_.sum_up({.path = home(published.index),
+                                 .index = published.index,
+                                 .token = published.token,
+                                 .copy_of = {}},
+                                policy_.ledger);
+    text = co_await std::move(asking);
+  }
+  auto summary = text ? sweep::parse_summary(*text) : tl::unexpected(text.error());
+  const bool done = summary && summary->state == sweep::Summary::State::Done;
+  if (!summary || (published.done && !done && !in_folders())) co_return "";
+  // The copy is another's soon.
+  if (!summary->model.empty() && !in_folders())
+    if (const auto home = home_in_bucket(published.index)) summary->model = *home;
+  if (published.index < sets_.size()) summary->parameters = sets_[published.index];
+  if (!published.done) summary->state = sweep::Summary::State::Failed;
+  co_return sweep::to_json(*summary);
+}
+
+class Worker {
+ public:
+  Worker(asio::io_context& context, config::Job job, std::vector<sweep::Set> sets,
+         const std::string& job_file);
+  int run();
+
+ private:
+  static constexpr Duration between_tries{5'000};
+
+  asio::awaitable<void> run_sessions();
+  asio::awaitable<void> pause(Duration duration = between_tries);
+  using Try = std::function<asio::awaitable<Result<void>>()>;
+  asio::awaitable<bool> retry_until_done(std::string trouble, Try attempt);
+  asio::awaitable<void> retry_storage();
+
+  void claim(std::vector<bool> near);
+  void carry_out(const sweep::Order& order);
+  void begin_leaving(bool at_once);
+  asio::awaitable<void> find_parent(std::uint64_t number, sweep::FindParent ask);
+  asio::awaitable<void> train(sweep::Begin begin, Experiments::Turn turn);
+  asio::awaitable<void> run_turn(sweep::Begin begin, Experiments::Turn turn);
+  void ended(std::size_t index, int status);
+  asio::awaitable<void> publish(sweep::Published published);
+  asio::awaitable<bool> publish_result(const sweep::Published& published);
+  void idle(std::size_t unfinished);
+
+  asio::awaitable<bool> leave();                                           // true: for good
+  asio::awaitable<bool> leave_fleet(std::optional<std::uint32_t> needed);  // false: it stays
+  asio::awaitable<void> leave_unfit();
+  void noticed(const decide::Happening& what);
+  void await_signal();
+  void say(const std::string& words);
+  void show() const;
+
+  asio::io_context& context_;
+  config::Job job_;
+  decide::Policy policy_;
+  std::string run_directory_;
+  Machine machine_;
+  Attempts attempts_;
+  Experiments experiments_;
+  asio::signal_set signals_;
+  Service service_;
+  std::string words_, trouble_;  // for `spotter status`
+  std::unique_ptr<Claims> claims_;
+  int publishing_ = 0;  // experiments
+  int idle_looks_ = 0;
+  int failures_ = 0;  // consecutive ones on this machine
+  // Why this machine releases what it holds, if it does.
+  enum class Leaving : std::uint8_t { No, Again, Asked, Interrupted, NothingFree, AllDone, Broken };
+  Leaving leaving_ = Leaving::No;
+  std::size_t unfinished_ = 0;  // of NothingFree: running elsewhere
+  Time deadline_{};             // of Interrupted
+  int exit_status_ = 0;
+};
+
+}  // namespace
 
 using wire::event;
 
@@ -140,6 +363,233 @@ int work(config::Job job, const std::string& job_file) {
   asio::io_context context(1);
   auto worker = std::make_unique<Worker>(context, std::move(job), std::move(*sets), job_file);
   return worker->run();
+}
+
+namespace {
+
+using spdlog::level::err;
+constexpr int failures_of_a_machine = 3;
+
+}  // namespace
+
+void Worker::claim(std::vector<bool> near) {
+  idle_looks_ = failures_ = 0;
+  machine_.set_idle(false);
+  auto settings = claim_settings(job_, attempts_.count(), machine_.name());
+  settings.near = std::move(near);
+  claims_->begin(std::move(settings));
+}
+
+void Worker::carry_out(const sweep::Order& order) {
+  if (const auto* begin = std::get_if<sweep::Begin>(&order)) {
+    idle_looks_ = 0;
+    const auto turn = experiments_.begin(begin->index, begin->token, begin->usable_until);
+    asio::co_spawn(context_, train(*begin, turn), io::rethrow);
+  } else if (const auto* extended = std::get_if<sweep::Extend>(&order)) {
+    experiments_.extend(extended->usable_until);
+  } else if (const auto* end = std::get_if<sweep::End>(&order)) {
+    io::note(event("claim-lost"), err, "the claim is lost ({}): the trainer is killed", end->why);
+    experiments_.end();
+    if (leaving_ != Leaving::No)
+      asio::post(context_, [this] { begin_leaving(false); });  // its end is no outcome
+  } else if (const auto* published = std::get_if<sweep::Published>(&order)) {
+    ++publishing_;
+    asio::co_spawn(context_, publish(*published), io::rethrow);
+  } else if (const auto* nothing = std::get_if<sweep::Idle>(&order)) {
+    idle(nothing->unfinished);
+  }
+}
+
+asio::awaitable<void> Worker::find_parent(std::uint64_t number, sweep::FindParent ask) {
+  auto finding = attempts_.find_parent(ask);
+  const auto parent = co_await std::move(finding);
+  if (!parent) {
+    spdlog::warn("{}", parent.error().message);
+    auto retrying = retry_storage();
+    co_await std::move(retrying);
+  }
+  sweep::Answer answer = sweep::NoAnswer{};
+  if (parent) answer = sweep::Parent{*parent};
+  claims_->deliver(sweep::Reply{number, std::move(answer)});
+}
+
+asio::awaitable<void> Worker::train(sweep::Begin begin, Experiments::Turn turn) {
+  auto trying = run_turn(begin, turn);
+  co_await std::move(trying);
+  if (!experiments_.is_on(turn)) claims_->deliver(sweep::TrainerGone{begin.index, begin.token});
+  if (!experiments_.is_stuck() || leaving_ != Leaving::No) co_return;
+  leaving_ = Leaving::Broken;
+  begin_leaving(false);
+}
+
+asio::awaitable<void> Worker::run_turn(sweep::Begin begin, Experiments::Turn turn) {
+  say(attempts_.name(begin.index) + " is ours" +
+      (begin.parent.empty() ? "" : ", and goes on where " + begin.parent + " was"));
+  while (experiments_.is_on(turn)) {
+    auto beginning = attempts_.begin(begin);
+    const auto begun = co_await std::move(beginning);
+    if (begun) break;
+    say("cannot begin: " + begun.error().message);
+    auto retrying = retry_storage();
+    co_await std::move(retrying);
+  }
+  if (!experiments_.is_on(turn)) co_return;
+  auto running = experiments_.run(turn);
+  const int status = co_await std::move(running);
+  auto ending = attempts_.end(begin);
+  co_await std::move(ending);
+  if (experiments_.is_on(turn)) ended(begin.index, status);
+}
+
+void Worker::ended(std::size_t index, int status) {
+  if (status == 0) {
+    failures_ = 0;
+    claims_->deliver(sweep::TrainerDone{});
+    if (leaving_ != Leaving::No) claims_->deliver(sweep::Leave{});
+    return;
+  }
+  const bool interrupted = status == wire::interrupted_exit_code;
+  const bool wrong = status == 2;
+  const bool unable = status == EX_UNAVAILABLE;  // not the experiment's fault
+  if (wrong) exit_status_ = 2;
+  if (unable)
+    io::note(event("machine-unfit"), err, "it cannot run here: {}", attempts_.name(index));
+  if (!interrupted && !wrong && !unable) {
+    io::note(event("experiment-failed"), err, "{} failed here (exit status {})",
+             attempts_.name(index), status);
+    claims_->deliver(sweep::TrainerFailed{false});
+    if (++failures_ < failures_of_a_machine) return;
+    io::note(event("machine-unfit"), err, "{} failures in a row: it claims no more", failures_);
+  }
+  if (leaving_ == Leaving::No)
+    leaving_ = interrupted ? Leaving::Again : wrong ? Leaving::Asked : Leaving::Broken;
+  claims_->deliver(sweep::Leave{});
+}
+
+// False: this machine has to leave, and another one publishes it.
+asio::awaitable<bool> Worker::publish_result(const sweep::Published& published) {
+  for (;;) {
+    auto linking = attempts_.publish(published);
+    const auto done = co_await std::move(linking);
+    if (done) co_return true;
+    spdlog::error("{} is done, but its result cannot be published yet: {}",
+                  attempts_.name(published.index), done.error().message);
+    if (leaving_ == Leaving::Interrupted || leaving_ == Leaving::Asked) co_return false;
+    auto retrying = retry_storage();
+    co_await std::move(retrying);
+  }
+}
+
+asio::awaitable<void> Worker::publish(sweep::Published published) {
+  auto publishing = publish_result(published);
+  if (co_await std::move(publishing)) {
+    auto summing = attempts_.sum_up(published);
+    claims_->mark_ended(published.index, co_await std::move(summing));
+    say(attempts_.name(published.index) + (published.done ? " is done" : " has failed too often"));
+  }
+  --publishing_;
+}
+
+namespace {
+
+constexpr int most_idle_looks = 5;  // a lease apart: about as long as an unrenewed claim is valid
+
+}  // namespace
+
+// Not from within an order. A running trainer ends first (`at_once` asks it to), then this goes on.
+void Worker::begin_leaving(bool at_once) {
+  if (experiments_.is_at_work()) {
+    if (at_once) experiments_.stop();
+  } else if (claims_) {
+    experiments_.withdraw();
+    claims_->deliver(sweep::Leave{});
+  } else {
+    experiments_.hurry();  // it clears what an earlier worker left
+  }
+}
+
+void Worker::idle(std::size_t unfinished) {
+  if (leaving_ != Leaving::No) return;
+  unfinished_ = unfinished;
+  if (unfinished == 0) {
+    leaving_ = Leaving::AllDone;
+  } else if (++idle_looks_ < most_idle_looks) {
+    if (idle_looks_ > 1) return;
+    return say("nothing is free: others are at work on the last " + std::to_string(unfinished));
+  } else {
+    leaving_ = Leaving::NothingFree;
+  }
+  asio::post(context_, [this] { begin_leaving(false); });
+}
+
+// Returns when the machine ends: if restarted before, it would claim what it cannot finish.
+asio::awaitable<bool> Worker::leave_fleet(std::optional<std::uint32_t> needed) {
+  auto leaving = machine_.leave_fleet(needed);
+  if (!co_await std::move(leaving)) co_return false;
+  say("this machine leaves the fleet");
+  while (leaving_ != Leaving::Asked) {
+    auto waiting = pause(std::chrono::seconds(1));
+    co_await std::move(waiting);
+  }
+  co_return true;
+}
+
+asio::awaitable<void> Worker::leave_unfit() {
+  exit_status_ = 1;
+  auto leaving = leave_fleet(std::nullopt);
+  co_await std::move(leaving);
+}
+
+asio::awaitable<bool> Worker::leave() {
+  const Leaving why = std::exchange(leaving_, Leaving::No);
+  machine_.set_idle(true);
+  if (claims_->are_foreign()) exit_status_ = 2;
+  if (why == Leaving::Asked || claims_->are_foreign()) co_return true;
+  if (why == Leaving::AllDone) {
+    say("all " + std::to_string(attempts_.count()) + " have ended: the fleet is cancelled");
+    auto cancelling = retry_until_done("everything has ended, but the fleet is not cancelled",
+                                       [this] { return machine_.cancel_fleet(); });
+    co_await std::move(cancelling);
+    co_return true;
+  }
+  if (why == Leaving::NothingFree) {
+    auto leaving = leave_fleet(static_cast<std::uint32_t>(unfinished_));
+    if (co_await std::move(leaving)) co_return true;
+    // In no fleet, or in one that needs it: waits until an experiment is given back.
+  }
+  if (why == Leaving::Broken) {
+    auto leaving = leave_unfit();
+    co_await std::move(leaving);
+    co_return true;
+  }
+  Duration wait = why == Leaving::NothingFree ? job_.claims->lease : between_tries;
+  if (why == Leaving::Interrupted) {
+    say("releasing the work: the instance is about to end");
+    wait = std::max(between_tries, deadline_ + policy_.spared_after - now());
+  }
+  for (const Time until = now() + wait; now() < until && leaving_ == Leaving::No;) {
+    auto waiting = pause(std::chrono::seconds(1));
+    co_await std::move(waiting);
+  }
+  co_return leaving_ == Leaving::Asked;
+}
+
+void Worker::noticed(const decide::Happening& what) {
+  const auto* notice = std::get_if<decide::NoticeSeen>(&what);
+  if (notice == nullptr || leaving_ == Leaving::Asked) return;
+  leaving_ = Leaving::Interrupted;
+  deadline_ = notice->deadline;
+  begin_leaving(false);  // a running trainer gets the notice, too
+}
+
+void Worker::await_signal() {
+  signals_.async_wait([this](boost::system::error_code error, int) {
+    if (error) return;
+    say("asked to stop: releasing the work");
+    leaving_ = Leaving::Asked;
+    begin_leaving(true);
+    await_signal();
+  });
 }
 
 }  // namespace spotter
