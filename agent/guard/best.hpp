@@ -15,7 +15,7 @@
 
 #include "agent/guard/copying.hpp"
 #include "agent/guard/keeper.hpp"
-#include "agent/supervise/values.hpp"
+#include "agent/supervise/run_directory.hpp"
 
 namespace spotter::guard {
 

@@ -43,7 +43,7 @@
 #include "agent/service/service.hpp"
 #include "agent/service/settings.hpp"
 #include "agent/supervise/client.hpp"
-#include "agent/supervise/here.hpp"
+#include "agent/supervise/run_directory.hpp"
 #include "agent/supervise/sidecar.hpp"
 #include "agent/wire/events.hpp"
 #include "agent/wire/verbs.hpp"

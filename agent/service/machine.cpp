@@ -7,7 +7,7 @@
 
 #include "agent/io/asio.hpp"
 #include "agent/io/kernel.hpp"
-#include "agent/supervise/here.hpp"
+#include "agent/supervise/run_directory.hpp"
 
 namespace spotter {
 namespace {

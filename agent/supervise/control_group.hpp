@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 namespace spotter::supervise {
@@ -21,5 +22,12 @@ void kill_control_group(const std::string& path);
 // False: some have not ended (stuck in the kernel).
 bool remove_control_group(const std::string& path,
                           std::chrono::milliseconds patience = std::chrono::seconds(5));
+
+// The kernel's counters of the memory of this process's control group.
+
+// How many of its processes the kernel killed when out of memory; 0 where it does not count (cgroup
+// v1). https://docs.kernel.org/admin-guide/cgroup-v2.html, memory.events. `root`: the directory
+// that has proc and sys.
+std::uint64_t kills_for_want_of_memory(const std::string& root = "");
 
 }  // namespace spotter::supervise

@@ -1,16 +1,55 @@
-// A Spec resolved against this machine, so that every error in it is found before a process is
-// forked.
+// What `spotter supervise` has to run. It arrives as JSON on stdin, because it holds secrets.
 #pragma once
 
 #include <sys/types.h>
 
+#include <csignal>
+#include <cstdint>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/base/result.hpp"
-#include "agent/supervise/spec.hpp"
+#include "agent/job/python_environment.hpp"
 
 namespace spotter::supervise {
+
+struct Spec {
+  std::string command;  // run as `SHELL -l -c command`
+  std::string shell;    // empty: the user's own; /bin/sh where that is nologin or false
+  std::string user;     // without root only the current user
+  std::map<std::string, std::string> environment;  // all that the trainer gets beside HOME, USER,
+                                                   // LOGNAME, SHELL, PATH and LANG; secrets, too
+  std::string secrets;  // the secret ones: names, separated by spaces. Their values are masked in
+                        // the last words, which the agent writes to the journal
+  config::PythonEnvironment environment_kind;
+  std::string working_directory;  // absolute, must exist; empty: the user's home
+  std::string log_file;           // absolute; appended to; made with the user as its owner
+  int stop_signal = SIGTERM;      // sent to the trainer when the supervisor gets SIGTERM; 0: none
+  std::string job;
+  std::string lease;             // a file with its end (run_directory.hpp); empty: no such limit
+  bool refuse_metadata = false;  // the instance's metadata service must not answer the trainer
+  std::vector<std::string> sidecar;   // a program and its arguments (sidecar.hpp); empty: none
+  std::vector<std::string> follower;  // the same (watch.hpp)
+  // In milliseconds: when it is said that the login shell has not come to the command. Not in the
+  // JSON.
+  std::int64_t shell_patience = 10'000;
+};
+
+// {"command", "shell", "user", "environment": {NAME: value}, "secrets": "NAME NAME",
+//  "environment_kind": "conda NAME",
+//  "working_directory", "log_file", "stop_signal": 15, "job", "lease",
+//  "refuse_metadata": true,
+//  "companion": [WORD], "follower": [WORD]}: command, user,
+// log_file are required. A failure names the key, never a value.
+Result<Spec> parse_spec(std::string_view json);
+std::string to_json(const Spec& spec);
+
+inline constexpr std::size_t spec_size_limit = 4U << 20;
+
+// A Spec resolved against this machine, so that every error in it is found before a process is
+// forked.
 
 struct Account {
   std::string name;

@@ -6,16 +6,41 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <system_error>
 
-#include "agent/io/files.hpp"
+namespace spotter::command {
+
+std::string own_program() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "/usr/bin/spotter" : path.string();
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
+std::string run_directory_of(const act::Environment& environment) {
+  const std::string set = environment.get("SPOTTER_RUN");
+  return set.empty() ? "/run/spotter" : set;
+}
+
+}  // namespace spotter::command
 
 namespace spotter::supervise {
 namespace {
@@ -154,6 +179,68 @@ std::string boot_id() {
   std::string id;
   file >> id;
   return id;
+}
+
+void ReportedValues::add(const ReportedValue& value) {
+  // A clock that was set back begins another series.
+  if (!all_.empty() && value.time < all_.back().time) all_.clear();
+  if (all_.size() > 1 && value.time - all_[all_.size() - 2].time < spacing) {
+    all_.back() = value;
+    return;
+  }
+  all_.push_back(value);
+  if (all_.size() > most) all_.pop_front();
+}
+
+std::string to_json(const ReportedValues& values) {
+  auto json = nlohmann::json::array();
+  for (const ReportedValue& each : values.all()) json.push_back({each.time, each.step, each.value});
+  return json.dump() + "\n";
+}
+
+Result<ReportedValues> parse_values(std::string_view text) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  ReportedValues values;
+  if (!json.is_array()) return failure("no list of values");
+  for (const auto& each : json) {
+    if (!each.is_array() || each.size() != 3 || !each[0].is_number() ||
+        !each[1].is_number_unsigned() || !each[2].is_number())
+      return failure("no value: " + each.dump());
+    values.add({each[0].get<double>(), each[1].get<std::uint64_t>(), each[2].get<double>()});
+  }
+  return values;
+}
+
+Result<void> write_lease(const std::string& path, std::int64_t until_boottime_ms) {
+  const auto slash = path.rfind('/');
+  const RunDirectory directory(path.substr(0, slash));
+  return directory.write(path.substr(slash + 1), std::to_string(until_boottime_ms) + "\n");
+}
+
+Lease::Lease(std::string path)
+    : path_(std::move(path)),
+      timer_(path_.empty() ? -1 : timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)) {
+  renew();
+}
+
+std::int64_t Lease::until() const {
+  if (path_.empty()) return std::numeric_limits<std::int64_t>::max();
+  std::int64_t until = 0;
+  std::ifstream(path_) >> until;
+  return until;
+}
+
+bool Lease::is_over() const { return boottime_milliseconds() >= until(); }
+
+void Lease::renew() {
+  if (!timer_) return;
+  std::uint64_t ignored = 0;
+  [[maybe_unused]] const ssize_t got = read(timer_.get(), &ignored, sizeof ignored);
+  const std::int64_t next = std::max(until(), boottime_milliseconds() + 1000);
+  itimerspec when{};
+  when.it_value.tv_sec = next / 1000;
+  when.it_value.tv_nsec = next % 1000 * 1'000'000;
+  timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
 }
 
 }  // namespace spotter::supervise

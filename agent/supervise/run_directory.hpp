@@ -1,18 +1,36 @@
-// The files by which supervisor and agent communicate; see supervisor.hpp.
+// This program's path, this machine's name, and the run directory.
 #pragma once
 
 #include <sys/types.h>
 #include <sys/un.h>
 
 #include <chrono>
+#include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "agent/aws/settings/settings.hpp"
 #include "agent/base/result.hpp"
 #include "agent/io/files.hpp"
 
+namespace spotter::command {
+
+// An absolute path.
+std::string own_program();
+
+// Named where there is no instance id.
+std::string host_name();
+
+// The service's run directory: $SPOTTER_RUN, or /run/spotter.
+std::string run_directory_of(const act::Environment& environment);
+
+}  // namespace spotter::command
+
 namespace spotter::supervise {
+
+// The files by which supervisor and agent communicate; see supervisor.hpp.
 
 using io::Descriptor;
 
@@ -79,5 +97,61 @@ bool send_datagram(const std::string& path, const std::string& text,
 
 std::int64_t boottime_milliseconds();
 std::string boot_id();  // of the kernel; empty: it does not say
+
+// What the trainer reported of the metric by which its best checkpoint is kept: `values` in the run
+// directory, which the agent writes and the guard reads.
+
+struct ReportedValue {
+  double time = 0;  // seconds since 1970, when the agent got it
+  std::uint64_t step = 0;
+  double value = 0;  // finite
+  friend bool operator==(const ReportedValue&, const ReportedValue&) = default;
+};
+
+// In the order in which they came. Of those that came within half a second of each other the newest
+// stays: a loss may be reported thousands of times a second, and a folder may be recorded five
+// minutes after its last change.
+class ReportedValues {
+ public:
+  static constexpr double spacing = 0.5;
+  static constexpr std::size_t most = 1024;
+
+  void add(const ReportedValue& value);
+  const std::deque<ReportedValue>& all() const { return all_; }
+
+ private:
+  std::deque<ReportedValue> all_;
+};
+
+inline constexpr const char* values_name = "values";
+
+std::string to_json(const ReportedValues& values);
+// Fails for anything that to_json() cannot have written.
+Result<ReportedValues> parse_values(std::string_view text);
+
+// How long a trainer may run, where several machines could run it: the holder of the experiment
+// writes the time into a file, and again with each renewal. The clock also counts while the machine
+// sleeps, so a machine that was paused for too long ends its trainer when it wakes.
+
+// Replaces the file at `path`, which is absolute: milliseconds of CLOCK_BOOTTIME.
+Result<void> write_lease(const std::string& path, std::int64_t until_boottime_ms);
+
+class Lease {
+ public:
+  // An empty path: it never ends. A missing or unreadable file: it has ended.
+  explicit Lease(std::string path);
+
+  bool is_over() const;
+  // Becomes readable when it is time to call renew().
+  int descriptor() const { return timer_.get(); }
+  // Reads the file, and sets the timer to the end of the lease, or to one second where it is over.
+  void renew();
+
+ private:
+  std::int64_t until() const;
+
+  std::string path_;
+  Descriptor timer_;
+};
 
 }  // namespace spotter::supervise

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "agent/supervise/launch.hpp"
 #include "agent/supervise/run_directory.hpp"
-#include "agent/supervise/spec.hpp"
 
 namespace spotter::supervise {
 

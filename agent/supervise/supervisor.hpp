@@ -14,7 +14,7 @@
 #include <string>
 
 #include "agent/base/result.hpp"
-#include "agent/supervise/spec.hpp"
+#include "agent/supervise/launch.hpp"
 
 namespace spotter::supervise {
 

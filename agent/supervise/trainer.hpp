@@ -1,13 +1,32 @@
-// Starting the trainer's process. Internal to supervise.
+// Checks that the instance metadata service refuses the trainer's user. Tries it before each start,
+// as that user and in the trainer's own control group: a routing rule may be missing
+// (host/metadata.hpp), and systemd only warns where it cannot apply IPAddressDeny=.
+//
+// A routing rule that prohibits an IPv4 address does not apply to a socket bound to a device, which
+// any user may make since Linux 5.7: the kernel assumes the address on that device's link
+// (net/ipv4/route.c, ip_route_output_key_hash_rcu). Where the control group's filter does not apply
+// either, the trainer is forbidden to bind sockets to devices.
 #pragma once
 
 #include <sys/types.h>
 
 #include "agent/supervise/launch.hpp"
-#include "agent/supervise/metadata.hpp"
 #include "agent/supervise/run_directory.hpp"
 
 namespace spotter::supervise {
+
+enum class BoundSockets { Allowed, Forbidden };
+
+// Returns how a trainer of that account is kept from the service. Fails, with what to do, where the
+// service would answer. Takes 1 s at most, 2 s where it has to forbid; silence is a refusal.
+Result<BoundSockets> keep_from_metadata(const Account& account);
+
+// Forbids this process and all that it starts to bind a socket to a device (EPERM, as before Linux
+// 5.7) and to use io_uring (ENOSYS), which could do the same. Without CAP_SYS_ADMIN it also
+// disables setuid programs. For a child after fork. False: see errno.
+bool forbid_bound_sockets();
+
+// Starting the trainer's process. Internal to supervise.
 
 // Where the log is: in the run directory, where only we can change the path, or where the user can.
 enum class LogPlace { RunDirectory, UsersFolder };
@@ -35,7 +54,7 @@ Result<pid_t> spawn_as_trainer(const Launch& launch, const Streams& streams, Bou
                                const std::string& control_group);
 
 // The trainer itself, whose output is the log. Where the launch says so, it is kept from the
-// metadata service (metadata.hpp), or not started.
+// metadata service (trainer.hpp), or not started.
 Result<pid_t> spawn_trainer(const Launch& launch, const Descriptor& log,
                             const std::string& control_group);
 

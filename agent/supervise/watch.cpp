@@ -16,20 +16,149 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <climits>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <tuple>
 
-#include "agent/supervise/children.hpp"
+#include "agent/base/shell.hpp"
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/control_group.hpp"
-#include "agent/supervise/memory.hpp"
 #include "agent/supervise/processes.hpp"
-#include "agent/supervise/record.hpp"
 #include "agent/supervise/trainer.hpp"
 
 namespace spotter::supervise {
+namespace {
+
+constexpr const char* fifo_name = "shell-started";
+
+std::string in_seconds(std::int64_t milliseconds) {
+  return std::to_string(milliseconds / 1000) + " s";
+}
+
+}  // namespace
+
+void ShellStart::prepare(const RunDirectory& directory, const Launch& launch) {
+  shell_ = launch.shell;
+  user_ = launch.account.name;
+  path_ = directory.file(fifo_name);
+  began_ = boottime_milliseconds();
+  std::ignore = directory.remove(fifo_name);
+  if (mkfifo(path_.c_str(), private_mode) != 0) return;
+  // Opened before it is the user's: in the run directory nobody else can have changed the path.
+  // Also for writing: with a reader alone, anybody who opens and closes it is reported as POLLHUP.
+  fifo_ = Descriptor(open(path_.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  const Account& owner = launch.account;
+  if (fifo_ && geteuid() == 0 && fchown(fifo_.get(), owner.uid, owner.gid) != 0) fifo_.close();
+  awaited_ = fifo_.get() >= 0;
+  if (!awaited_) std::ignore = directory.remove(fifo_name);
+}
+
+// Appending works in all shells, also where files are not to be overwritten (noclobber). A shell
+// without rights to it says so and goes on.
+Launch ShellStart::marked(Launch launch) const {
+  if (!is_awaited() || launch.arguments.empty()) return launch;
+  std::string& command = launch.arguments.back();
+  command = "echo >>" + wire::shell_quoted(path_) + "\n" + command;
+  return launch;
+}
+
+int ShellStart::milliseconds_left(std::int64_t now) const {
+  if (!is_awaited() || said_) return -1;
+  const std::int64_t left = began_ + patience_ - now;
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, INT_MAX));
+}
+
+std::optional<std::string> ShellStart::look(bool readable, std::int64_t now) {
+  if (!is_awaited()) return std::nullopt;
+  if (readable) {
+    end();
+    if (!said_) return std::nullopt;
+    return "the login shell " + shell_ + " has come to trainer.command after " +
+           in_seconds(now - began_);
+  }
+  if (milliseconds_left(now) != 0) return std::nullopt;
+  said_ = true;
+  return "the login shell " + shell_ + " of user '" + user_ + "' runs for " +
+         in_seconds(now - began_) +
+         " and has not come to trainer.command: something in its profile (/etc/profile, "
+         "/etc/profile.d, ~/.profile, ~/.bash_profile, ~/.bashrc) is slow or waits, such as a "
+         "version manager's hook. To see what: sudo -u " +
+         user_ + " -H " + shell_ +
+         " -lxc true. Remove it there, or name a user without it (trainer.user of job.yaml)";
+}
+
+void ShellStart::end() {
+  if (!is_awaited()) return;
+  awaited_ = false;
+  unlink(path_.c_str());
+}
+
+namespace {
+
+constexpr int milliseconds_to_read_what_is_there = 5000;  // of the agent's 30 s for a start
+constexpr int milliseconds_to_read_the_last = 1000;
+
+}  // namespace
+
+bool Follower::spawn(const std::vector<std::string>& arguments) {
+  std::array<int, 2> input{};
+  std::array<int, 2> output{};
+  if (pipe2(input.data(), O_CLOEXEC) != 0) return false;
+  const Descriptor its_input(input[0]);
+  stdin_ = Descriptor(input[1]);
+  if (pipe2(output.data(), O_CLOEXEC) != 0) return false;
+  stdout_ = Descriptor(output[0]);
+  const Descriptor its_output(output[1]);
+  launch_.arguments = arguments;
+  // It needs no such sockets; the trainer's user may change what it does (ptrace(2)).
+  const auto bound = launch_.refuse_metadata ? BoundSockets::Forbidden : BoundSockets::Allowed;
+  const auto spawned =
+      spawn_as_trainer(launch_, {its_input.get(), its_output.get(), log_}, bound, control_group_);
+  if (spawned) pid_ = *spawned;
+  if (!spawned) dprintf(log_, "spotter: %s\n", spawned.error().message.c_str());
+  return spawned.has_value();
+}
+
+// Without the trainer's environment, which has secrets, and in no folder, which it would keep busy.
+void Follower::start(const Launch& trainer, const Descriptor& log,
+                     const std::string& control_group) {
+  if (arguments_.empty()) return;
+  launch_ = trainer;
+  launch_.shell = arguments_.front();
+  launch_.environment = {"LANG=C.UTF-8"};
+  launch_.working_directory = "/";
+  log_ = log.get();
+  control_group_ = control_group;
+  if (!spawn(arguments_)) return;
+  pollfd watched{stdout_.get(), POLLIN, 0};
+  while (poll(&watched, 1, milliseconds_to_read_what_is_there) < 0 && errno == EINTR) continue;
+}
+
+void Follower::restart() {
+  pid_ = 0;
+  if (restarts_left_-- <= 0) return;
+  auto again = arguments_;
+  again.emplace_back("--again");
+  spawn(again);
+}
+
+void Follower::end() {
+  if (pid_ == 0) return;
+  restarts_left_ = 0;
+  constexpr std::string_view word = "ended\n";
+  [[maybe_unused]] const auto written = write(stdin_.get(), word.data(), word.size());
+  constexpr int step = 10;
+  for (int waited = 0; waited < milliseconds_to_read_the_last; waited += step) {
+    const pid_t ended = waitpid(pid_, nullptr, WNOHANG);
+    if (ended != 0) break;
+    usleep(step * 1000);
+  }
+  pid_ = 0;
+}
+
 namespace {
 
 using Json = nlohmann::json;

@@ -1,22 +1,84 @@
-// Watches one trainer from its start until its end is recorded. Internal to supervise.
+// Says when the trainer's login shell does not come to the command: something in its profile, such
+// as the hook of a version manager, is slow or waits for ever, and the trainer seems to hang.
 #pragma once
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "agent/supervise/follower.hpp"
 #include "agent/supervise/launch.hpp"
-#include "agent/supervise/lease.hpp"
 #include "agent/supervise/record.hpp"
 #include "agent/supervise/run_directory.hpp"
-#include "agent/supervise/shell_start.hpp"
 #include "agent/supervise/sidecar.hpp"
 #include "agent/supervise/supervisor.hpp"
 
 namespace spotter::supervise {
 
+class ShellStart {
+ public:
+  // `patience`: in milliseconds, until it is said.
+  explicit ShellStart(std::int64_t patience) : patience_(patience) {}
+
+  // Makes the FIFO into which the shell writes before the command. Without one (the file system has
+  // none) nothing is said, and the trainer runs as it would.
+  void prepare(const RunDirectory& directory, const Launch& launch);
+  // The same launch, whose shell first writes into the FIFO.
+  Launch marked(Launch launch) const;
+
+  bool is_awaited() const { return awaited_; }
+  // For poll(2); -1 when nothing is awaited.
+  int descriptor() const { return awaited_ ? fifo_.get() : -1; }
+  // Milliseconds until there is something to say; -1: nothing will be.
+  int milliseconds_left(std::int64_t now) const;
+  // `readable`: POLLIN: the shell has come to the command. Returns what is to be said.
+  std::optional<std::string> look(bool readable, std::int64_t now);
+  // Removes the FIFO; keeps it open: a shell that is about to open it would wait for ever for a
+  // reader.
+  void end();
+
+ private:
+  std::int64_t patience_;
+  std::int64_t began_ = 0;
+  bool awaited_ = false;
+  bool said_ = false;
+  std::string shell_, user_, path_;
+  Descriptor fifo_;
+};
+
+// The program that reads the trainer's own log of metrics (`spotter follow-log`), with no more
+// rights than the trainer. Nothing depends on it: where it fails, the trainer trains without.
+class Follower {
+ public:
+  // No arguments: there is none, and no function does anything.
+  explicit Follower(std::vector<std::string> arguments) : arguments_(std::move(arguments)) {}
+
+  // Returns once it is ready, or after a moment without that. Its failure goes to the log.
+  void start(const Launch& trainer, const Descriptor& log, const std::string& control_group);
+  bool is(pid_t pid) const { return pid_ != 0 && pid == pid_; }
+  // After its end by itself: starts it as `... --again`, a few times at most.
+  void restart();
+  // It is not started again: the trainer is killed, and so is it.
+  void give_up() { restarts_left_ = 0; }
+  // The trainer has ended: lets it read the last rows, for a second at most. Then it may be killed
+  // as any process of the trainer.
+  void end();
+
+ private:
+  bool spawn(const std::vector<std::string>& arguments);
+
+  std::vector<std::string> arguments_;
+  Launch launch_;
+  int log_ = -1;
+  std::string control_group_;
+  pid_t pid_ = 0;
+  Descriptor stdin_, stdout_;
+  int restarts_left_ = 5;  // one that fails each time is of no use
+};
+
+// Watches one trainer from its start until its end is recorded. Internal to supervise.
 class Watch {
  public:
   // Takes the lock, binds the socket, starts the trainer, writes supervisor.json. On failure

@@ -16,7 +16,7 @@
 #include "agent/service/agent.hpp"
 #include "agent/service/machine.hpp"
 #include "agent/service/sweep/worker.hpp"
-#include "agent/supervise/here.hpp"
+#include "agent/supervise/run_directory.hpp"
 #include "agent/sweep/sweep_sets.hpp"
 
 namespace spotter {

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "agent/supervise/launch.hpp"
 #include "agent/supervise/record.hpp"
-#include "agent/supervise/spec.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace spotter::fuzz {

@@ -1,6 +1,6 @@
 // What a trainer's end means. The same exit status is a success, a stop or a failure, by what was
 // asked.
-#include "agent/supervise/verdict.hpp"
+#include "agent/supervise/client.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

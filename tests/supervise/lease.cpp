@@ -2,7 +2,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "agent/supervise/lease.hpp"
+#include "agent/supervise/run_directory.hpp"
 #include "tests/supervise/stage.hpp"
 
 namespace spotter::supervise {

@@ -1,5 +1,4 @@
 // A metadata service at its own address, in a network namespace beside that of the test.
-#include "agent/supervise/metadata.hpp"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

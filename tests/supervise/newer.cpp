@@ -5,8 +5,8 @@
 #include <iterator>
 
 #include "agent/supervise/client.hpp"
+#include "agent/supervise/launch.hpp"
 #include "agent/supervise/record.hpp"
-#include "agent/supervise/spec.hpp"
 #include "tests/supervise/stage.hpp"
 
 namespace spotter::supervise {

@@ -6,8 +6,8 @@
 
 #include <filesystem>
 
-#include "agent/supervise/children.hpp"
 #include "agent/supervise/control_group.hpp"
+#include "agent/supervise/processes.hpp"
 #include "agent/systemd/settings.hpp"
 #include "tests/supervise/stage.hpp"
 

@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "agent/supervise/lease.hpp"
 #include "tests/supervise/stage.hpp"
 
 namespace spotter::supervise {

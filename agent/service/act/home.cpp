@@ -19,7 +19,7 @@
 #include "agent/io/log.hpp"
 #include "agent/service/act/at_s3.hpp"
 #include "agent/service/act/trainer.hpp"
-#include "agent/supervise/here.hpp"
+#include "agent/supervise/run_directory.hpp"
 #include "agent/wire/events.hpp"
 
 namespace spotter::act {

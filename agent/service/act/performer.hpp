@@ -15,7 +15,7 @@
 #include "agent/service/act/local.hpp"
 #include "agent/service/act/metrics.hpp"
 #include "agent/service/act/trainer.hpp"
-#include "agent/supervise/verdict.hpp"
+#include "agent/supervise/client.hpp"
 
 namespace spotter::act {
 

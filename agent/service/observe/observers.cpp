@@ -9,7 +9,6 @@
 #include "agent/io/kernel.hpp"
 #include "agent/io/log.hpp"
 #include "agent/launch/watch_mark.hpp"
-#include "agent/supervise/here.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/wire/curve.hpp"
 #include "agent/wire/events.hpp"

@@ -1,5 +1,5 @@
 // Writes what the trainer reports of the metric of `checkpoints.keep_best` to the run directory,
-// where the guard reads it (supervise/values.hpp).
+// where the guard reads it (supervise/run_directory.hpp).
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@
 #include "agent/service/observe/notifier.hpp"
 #include "agent/service/observe/publisher.hpp"
 #include "agent/service/observe/status.hpp"
-#include "agent/supervise/values.hpp"
+#include "agent/supervise/run_directory.hpp"
 #include "agent/wire/datagram.hpp"
 
 namespace spotter {

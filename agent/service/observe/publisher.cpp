@@ -6,7 +6,7 @@
 #include <array>
 
 #include "agent/io/log.hpp"
-#include "agent/supervise/here.hpp"
+#include "agent/supervise/run_directory.hpp"
 #include "agent/wire/events.hpp"
 
 namespace spotter {

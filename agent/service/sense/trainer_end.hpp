@@ -7,7 +7,7 @@
 
 #include "agent/decide/event.hpp"
 #include "agent/io/asio.hpp"
-#include "agent/supervise/verdict.hpp"
+#include "agent/supervise/client.hpp"
 
 namespace spotter::sense {
 

@@ -10,8 +10,6 @@
 #include "agent/io/log.hpp"
 #include "agent/service/service.hpp"
 #include "agent/supervise/client.hpp"
-#include "agent/supervise/here.hpp"
-#include "agent/supervise/lease.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/sweep/claim.hpp"
 #include "agent/wire/events.hpp"

@@ -23,7 +23,7 @@
 #include "agent/service/settings.hpp"
 #include "agent/service/sweep/claims.hpp"
 #include "agent/service/sweep/experiments.hpp"
-#include "agent/supervise/here.hpp"
+#include "agent/supervise/run_directory.hpp"
 #include "agent/sweep/claim.hpp"
 #include "agent/sweep/claimant.hpp"
 #include "agent/sweep/summary.hpp"

@@ -11,7 +11,6 @@
 
 #include "agent/io/child.hpp"
 #include "agent/io/files.hpp"
-#include "agent/supervise/children.hpp"
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/processes.hpp"
 

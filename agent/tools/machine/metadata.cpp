@@ -12,7 +12,7 @@
 #include "agent/io/log.hpp"
 #include "agent/job/job.hpp"
 #include "agent/supervise/client.hpp"
-#include "agent/supervise/here.hpp"
+#include "agent/supervise/run_directory.hpp"
 
 namespace spotter::command {
 namespace {

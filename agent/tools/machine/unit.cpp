@@ -18,7 +18,6 @@
 #include "agent/host/host.hpp"
 #include "agent/host/verb.hpp"
 #include "agent/io/complain.hpp"
-#include "agent/supervise/here.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/supervise/supervisor.hpp"
 #include "agent/systemd/manager.hpp"

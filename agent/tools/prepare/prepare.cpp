@@ -9,7 +9,7 @@
 #include "agent/aws/formats/batch.hpp"
 #include "agent/base/exit_status.hpp"
 #include "agent/io/complain.hpp"
-#include "agent/supervise/here.hpp"
+#include "agent/supervise/run_directory.hpp"
 #include "agent/sweep/sweep_sets.hpp"
 #include "agent/tools/jobs/job_volumes.hpp"
 #include "agent/tools/jobs/launched_job.hpp"

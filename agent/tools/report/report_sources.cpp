@@ -9,7 +9,7 @@
 #include "agent/aws/settings/settings.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/kernel.hpp"
-#include "agent/supervise/here.hpp"
+#include "agent/supervise/run_directory.hpp"
 #include "agent/sweep/claim.hpp"
 #include "agent/sweep/sweep_sets.hpp"
 #include "agent/tools/report/published.hpp"

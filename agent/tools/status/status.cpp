@@ -18,7 +18,7 @@
 #include "agent/io/complain.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/kernel.hpp"
-#include "agent/supervise/here.hpp"
+#include "agent/supervise/run_directory.hpp"
 #include "agent/tools/status/serve.hpp"
 #include "agent/tools/status/status_remote.hpp"
 #include "agent/wire/status.hpp"
