@@ -1,3 +1,71 @@
+// A file that another process appends to, writes over or replaces, line by line. It belongs to the
+// trainer, as whose user this process reads it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "agent/io/files.hpp"
+#include "agent/wire/metric_log.hpp"
+
+namespace spotter::follow {
+
+inline constexpr std::size_t most_bytes_a_look = 1U << 20;
+
+class GrowingFile {
+ public:
+  // `pattern` may have the wildcards of glob(7) in it: the file that was changed last is read.
+  // `longest`: a line with more bytes is left out.
+  GrowingFile(std::string pattern, std::size_t longest)
+      : pattern_(std::move(pattern)), longest_(longest) {}
+
+  struct News {
+    bool there = false;   // there is such a file, and it can be read
+    bool begins = false;  // the lines are the first of a file: of another, or one written over
+    bool more = false;    // there may be more to read by now
+    std::vector<std::string> lines;  // without their newlines
+  };
+
+  // Reads what is new, up to the last newline, and makes it durable.
+  News look();
+  // What stands behind the last newline.
+  const std::string& rest() const { return partial_; }
+  // Leaves that line out, however it goes on: its writer is dead.
+  void drop_rest() {
+    dropped_ = dropped_ || !partial_.empty();
+    partial_.clear();
+  }
+
+ private:
+  struct Identity {
+    dev_t device = 0;
+    ino_t inode = 0;
+    bool operator==(const Identity&) const = default;
+  };
+  std::string newest() const;
+  io::Descriptor open(Identity& identity, std::uint64_t& bytes) const;
+  bool is_same(const io::Descriptor& file) const;
+  void take(std::string_view piece, News& news);
+
+  std::string pattern_;
+  std::size_t longest_;
+  Identity identity_;
+  bool begun_ = false;
+  std::uint64_t at_ = 0;  // so much of it is read
+  std::string head_;      // the first of these bytes
+  std::string tail_;      // and the last
+  std::string partial_;   // of a line that has no newline yet
+  bool dropped_ = false;  // that line is left out: too long, or its writer's last
+};
+
 // Reads the metrics in a trainer's own log, beside it, and reports them to the agent: `spotter
 // follow-log`, started by `spotter supervise` before the trainer, as the trainer's user. It may do
 // no more than the trainer: the file is read and the datagrams are sent with that user's rights.
@@ -11,20 +79,6 @@
 // written over, as some trainers write all epochs each time, those from the first that is not
 // known. Of rows that were there before the trainer started, those behind the curve's last point:
 // they were not reported before a machine was lost; without any curve they are another run's.
-#pragma once
-
-#include <chrono>
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <optional>
-#include <string>
-#include <unordered_set>
-
-#include "agent/follow/growing_file.hpp"
-#include "agent/wire/metric_log.hpp"
-
-namespace spotter::follow {
 
 inline constexpr std::size_t most_points_a_look = 512;  // more are thinned
 inline constexpr std::size_t most_known_rows = 1U << 20;

@@ -173,7 +173,7 @@ struct Sweep {
   std::string source;
   std::vector<sweep::Set> sets;
   std::optional<Batch> batch;  // where `spotter sweep submit` runs it
-  // By which its experiments are compared; none: ranking_of() of sweep/ranking.hpp chooses.
+  // By which its experiments are compared; none: ranking_of() of sweep/summary.hpp chooses.
   std::optional<sweep::Objective> objective;
   std::optional<sweep::Asha> stop;  // none: each experiment is trained to its end
 };

@@ -1,8 +1,9 @@
-// Can the machines that `launch:` names run the job? By what EC2 says of the instance types and of
-// the image, before anything is made. A fleet may choose any of the types, so each has to fit.
-// Pure.
+// EFA, the network adapter with which machines that train together reach one another past the
+// kernel: which network interfaces an instance gets. Pure.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,9 +11,32 @@
 
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/base/finding.hpp"
+#include "agent/base/result.hpp"
 #include "agent/job/job.hpp"
 
 namespace spotter::launch {
+
+struct Interface {  // the first device of its card
+  std::uint64_t card = 0;
+  std::string type;  // interface (ENA) | efa (EFA with ENA) | efa-only (without an address)
+
+  bool operator==(const Interface&) const = default;
+};
+using Interfaces = std::vector<Interface>;
+
+// Those of a type with EFA: one on each network card that has it, and an address on the first
+// alone. Empty: it has no EFA, or EC2 does not say how much.
+Interfaces interfaces_of(const wire::TypeSize& type);
+
+// Those that all these types can have, since the launch template has them for every type. Fails
+// where not one of them would be EFA's.
+Result<Interfaces> shared_interfaces(const std::vector<wire::TypeSize>& types);
+
+std::size_t count_efas(const Interfaces& interfaces);
+
+// Can the machines that `launch:` names run the job? By what EC2 says of the instance types and of
+// the image, before anything is made. A fleet may choose any of the types, so each has to fit.
+// Pure.
 
 // What EC2 said. What is unknown is not judged.
 struct Machines {

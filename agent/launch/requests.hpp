@@ -10,7 +10,7 @@
 #include "agent/aws/formats/aws_command.hpp"
 #include "agent/base/clock_text.hpp"
 #include "agent/job/job.hpp"
-#include "agent/launch/efa.hpp"
+#include "agent/launch/machines.hpp"
 
 namespace spotter::launch {
 

@@ -1,9 +1,9 @@
-// What a watcher writes down between two looks (launch/fallback.hpp decides by it), as tags of the
-// job's own fleet. Pure.
+// The words of a tag that the watcher writes down: "use=spot left=1/2". Pure.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +13,15 @@
 #include "agent/launch/deadline.hpp"
 
 namespace spotter::launch {
+
+// Word by word, each by what is before its "="; what has none is left out.
+std::map<std::string, std::string, std::less<>> words_of_tag(std::string_view tag);
+
+// As printf has it, of a number that is not long. `format` has one conversion, of a double.
+std::string figure(const char* format, double value);
+
+// What a watcher writes down between two looks (launch/fallback.hpp decides by it), as tags of the
+// job's own fleet. Pure.
 
 // What `spotter watch` writes into the tag spotter:watched of the job's fleet. EC2 shows ended
 // instances for about an hour only, and a watcher that a timer starts each minute has no memory.

@@ -5,7 +5,7 @@
 #include "agent/base/clock_text.hpp"
 #include "agent/base/json.hpp"
 #include "agent/report/boots.hpp"
-#include "agent/wire/gang_report.hpp"
+#include "agent/wire/datagram.hpp"
 #include "agent/wire/status.hpp"
 
 namespace spotter::report {

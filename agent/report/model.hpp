@@ -23,7 +23,6 @@
 #include <vector>
 
 #include "agent/aws/formats/ec2_query.hpp"
-#include "agent/sweep/ranking.hpp"
 #include "agent/sweep/summary.hpp"
 #include "agent/wire/curve.hpp"
 #include "agent/wire/history.hpp"

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "agent/job/values.hpp"
-#include "agent/wire/catalog.hpp"
+#include "agent/wire/events.hpp"
 
 namespace spotter {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "agent/base/exit_status.hpp"
-#include "agent/wire/catalog.hpp"
+#include "agent/wire/events.hpp"
 
 namespace spotter::command {
 namespace {

@@ -1,7 +1,10 @@
 #include "agent/wire/datagram.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "agent/base/number_text.hpp"
 
@@ -114,6 +117,187 @@ Result<TrainerMessage> parse_datagram(std::string_view bytes) {
       parts.channel_stalled.value_or(-1) >= 0)
     message.flow = ChannelFlow{parts.channel, *parts.channel_bytes, *parts.channel_stalled};
   return message;
+}
+
+namespace {
+
+constexpr std::string_view gang_key = "X_SPOTTER_GANG_";
+constexpr std::array<std::string_view, 7> reasons = {"first", "left", "lost",  "joined",
+                                                     "apart", "torn", "failed"};
+constexpr std::array<std::string_view, 5> doings = {"trains", "waits", "awaited", "leaves",
+                                                    "spare"};
+constexpr double longest_seconds = 1e9;  // a longer time is a mistake
+
+template <class Words>
+bool is_one_of(std::string_view word, const Words& words) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+std::optional<std::uint64_t> gang_count(std::string_view text) {
+  const auto value = number_of_text<std::uint64_t>(text);
+  return value && *value <= INT64_MAX ? value : std::nullopt;
+}
+
+double gang_seconds(std::string_view text) {
+  const auto value = number_of_text<double>(text);
+  return value && std::isfinite(*value) ? std::clamp(*value, 0.0, longest_seconds) : 0;
+}
+
+std::string seconds_text(double seconds) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), seconds).ptr;
+  return {text.data(), end};
+}
+
+struct GangParts {
+  GangReport report;
+  std::optional<std::uint64_t> members, round;
+};
+
+// "i-1 trains"
+void take_member(std::string_view value, GangReport& report) {
+  const auto space = value.rfind(' ');
+  if (space == value.npos || report.by_name.size() >= most_gang_members) return;
+  const std::string_view does = value.substr(space + 1);
+  report.by_name.push_back({std::string(value.substr(0, std::min(space, longest_gang_name))),
+                            is_one_of(does, doings) ? std::string(does) : ""});
+}
+
+void take_part(std::string_view key, std::string_view value, GangParts& parts) {
+  GangReport& report = parts.report;
+  const auto text = [&] { return std::string(value.substr(0, longest_status_text)); };
+  if (key == "MEMBERS") parts.members = gang_count(value);
+  if (key == "MEMBER") take_member(value, report);
+  if (key == "ROUND") parts.round = gang_count(value);
+  if (key == "MACHINES") report.machines = gang_count(value).value_or(0);
+  if (key == "ROUNDS") report.rounds = gang_count(value).value_or(0);
+  if (key == "LEADER") report.leader = text();
+  if (key == "WAITS_FOR") report.waits_for = text();
+  if (key == "WHO") report.who = text();
+  if (key == "HUNG") report.hung = text();
+  if (key == "COPY_STEP") report.copy_step = gang_count(value).value_or(0);
+  if (key == "COPY_MACHINES") report.copy_machines = gang_count(value).value_or(0);
+  if (key == "WHY" && is_one_of(value, reasons)) report.why = text();
+  if (key == "SECONDS") report.took = gang_seconds(value);
+  if (key == "TRAINED_SECONDS") report.trained = gang_seconds(value);
+  if (key == "BETWEEN_SECONDS") report.between = gang_seconds(value);
+}
+
+}  // namespace
+
+std::string to_lines(const GangReport& report) {
+  std::string lines;
+  const auto add = [&](const char* key, const std::string& value) {
+    lines += std::string(gang_key) + key + "=" + value.substr(0, longest_status_text) + "\n";
+  };
+  for (const auto& [key, value] :
+       {std::pair<const char*, std::string>{"MEMBERS", std::to_string(report.members)},
+        {"MACHINES", std::to_string(report.machines)},
+        {"ROUND", std::to_string(report.round)},
+        {"ROUNDS", std::to_string(report.rounds)},
+        {"SECONDS", seconds_text(report.took)},
+        {"TRAINED_SECONDS", seconds_text(report.trained)},
+        {"BETWEEN_SECONDS", seconds_text(report.between)},
+        {"COPY_STEP", std::to_string(report.copy_step)},
+        {"COPY_MACHINES", std::to_string(report.copy_machines)},
+        {"LEADER", report.leader},
+        {"WAITS_FOR", report.waits_for},
+        {"WHY", report.why},
+        {"WHO", report.who},
+        {"HUNG", report.hung}})
+    add(key, value);
+  for (std::size_t i = 0; i < std::min(report.by_name.size(), most_gang_members); ++i)
+    add("MEMBER",
+        report.by_name[i].name.substr(0, longest_gang_name) + " " + report.by_name[i].does);
+  return lines;
+}
+
+std::optional<GangReport> parse_gang_report(std::string_view datagram) {
+  GangParts parts;
+  while (!datagram.empty()) {
+    const auto end = std::min(datagram.find('\n'), datagram.size());
+    const std::string_view line = datagram.substr(0, end);
+    datagram.remove_prefix(std::min(end + 1, datagram.size()));
+    const auto equals = line.find('=');
+    if (equals == line.npos || !line.starts_with(gang_key) || equals < gang_key.size()) continue;
+    take_part(line.substr(gang_key.size(), equals - gang_key.size()), line.substr(equals + 1),
+              parts);
+  }
+  if (!parts.members || !parts.round) return std::nullopt;
+  parts.report.members = *parts.members;
+  parts.report.round = *parts.round;
+  return std::move(parts.report);
+}
+
+Json to_json(const GangReport& report) {
+  Json members = Json::array();
+  for (const auto& [name, does] : report.by_name)
+    members.push_back({{"name", name}, {"does", does}});
+  Json object = {{"members", report.members},        {"by_name", std::move(members)},
+                 {"machines", report.machines},      {"round", report.round},
+                 {"leader", report.leader},          {"waits_for", report.waits_for},
+                 {"rounds", report.rounds},          {"trained_seconds", report.trained},
+                 {"between_seconds", report.between}};
+  if (!report.hung.empty()) object["hung"] = report.hung;
+  if (report.copy_machines > 0) {
+    object["copy_step"] = report.copy_step;
+    object["copy_machines"] = report.copy_machines;
+  }
+  const double all = report.trained + report.between;
+  object["goodput"] = all > 0 ? Json(report.trained / all) : Json();
+  if (report.rounds == 0) return object;
+  object["why"] = report.why;
+  object["who"] = report.who;
+  object["took_seconds"] = report.took;
+  return object;
+}
+
+namespace {
+
+// -1: it is absent, or no such number.
+std::int64_t shown_count(const Json& gang, const char* name, double most = 1e9) {
+  const double value = number_field(gang, name).value_or(-1);
+  return value >= 0 && value < most ? static_cast<std::int64_t>(value) : -1;
+}
+
+std::string machines_text(std::int64_t count) {
+  return std::to_string(count) + (count == 1 ? " machine" : " machines");
+}
+
+}  // namespace
+
+std::string gang_words(const Json& gang) {
+  if (!gang.is_object()) return "";
+  const auto members = shown_count(gang, "members"), machines = shown_count(gang, "machines");
+  if (members < 0) return "";
+  const std::string of = machines_text(members);
+  if (machines <= 0) {
+    const std::string waits = text_field(gang, "waits_for");
+    return "no round of " + of + (waits.empty() ? "" : ": this one waits for " + waits);
+  }
+  return "round " + std::to_string(shown_count(gang, "round")) + ": " + std::to_string(machines) +
+         " of " + of + (machines == 1 ? " trains" : " train") + ", led by " +
+         text_field(gang, "leader");
+}
+
+std::string gang_copy(const Json& gang) {
+  if (!gang.is_object()) return "";
+  constexpr double most_steps = 1e15;
+  const auto step = shown_count(gang, "copy_step", most_steps),
+             machines = shown_count(gang, "copy_machines");
+  if (step < 0 || machines <= 0) return "";
+  return "step " + std::to_string(step) + " on " + machines_text(machines);
+}
+
+std::string gang_reason(const Json& gang) {
+  if (!gang.is_object()) return "";
+  const std::string why = text_field(gang, "why"), who = text_field(gang, "who");
+  if (why == "first") return "the first";
+  if (why == "apart") return "the machines did not reach one another";
+  if (why == "torn") return "the machines lost one another";
+  if (why == "failed") return "the trainer failed";
+  if (why == "lost") return who + " was lost";
+  return why == "left" || why == "joined" ? who + " " + why : "";
 }
 
 }  // namespace spotter::wire

@@ -7,8 +7,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "agent/base/json.hpp"
 #include "agent/base/metrics.hpp"
+#include "agent/base/names.hpp"
 #include "agent/base/result.hpp"
 
 namespace spotter::wire {
@@ -66,5 +69,54 @@ struct TrainerMessage {
 // skipped, and so are metrics beyond `most_metrics`. Fails only for a datagram that is too long or
 // contains a NUL.
 Result<TrainerMessage> parse_datagram(std::string_view bytes);
+
+// What `spotter gang` reports to the agent of this machine's gang (gang/account.hpp): lines of a
+// datagram (datagram.hpp), beside which the trainer's own may stand. No I/O.
+
+inline constexpr std::size_t most_gang_members = 24;  // by name: all have to fit into a datagram
+inline constexpr std::size_t longest_gang_name = 64;
+// It is repeated each 10 s: an older one says nothing of now.
+inline constexpr Duration longest_gang_silence{30'000};
+
+struct GangReport {
+  struct Of {
+    std::string name;
+    std::string does;  // trains, waits, awaited, leaves, spare
+    friend bool operator==(const Of&, const Of&) = default;
+  };
+  std::uint64_t members = 0;     // that live
+  std::vector<Of> by_name = {};  // of those the first `most_gang_members`
+  std::uint64_t machines = 0;    // that train together now
+  std::uint64_t round = 0;       // 0: none has begun
+  std::string leader = {};       // of the round: a machine's name
+  std::string waits_for = {};    // empty: this machine waits for nobody
+  std::uint64_t rounds = 0;      // that this machine was in
+  std::string why = {};          // of the last: first, left, lost, joined, apart, torn, failed
+  std::string who = {};          // the machines that are the reason
+  double took = 0;               // seconds until it had begun
+  double trained = 0;            // seconds in rounds, of this machine
+  double between = 0;            // ... and between them, since it asked for the first
+  // The newest copy of the state in memory, and how many machines had it when it was made.
+  std::uint64_t copy_step = 0;
+  std::uint64_t copy_machines = 0;  // 0: there is none
+  std::string hung = {};  // what this machine's ranks did when none of them did a step for long
+  friend bool operator==(const GangReport&, const GangReport&) = default;
+};
+
+// As long as a datagram may be, at most.
+std::string to_lines(const GangReport& report);
+
+// Of a datagram that parse_datagram() takes. None without the members and the round. What is no
+// number counts as 0, a word that is none as empty; texts are cut.
+std::optional<GangReport> parse_gang_report(std::string_view datagram);
+
+// As status.json has it, under "gang".
+Json to_json(const GangReport& report);
+// Of that, for a person: "round 7: 3 of 4 machines train, led by i-1"; empty: there is none.
+std::string gang_words(const Json& gang);
+// "step 120 on 3 machines"; empty: there is no copy in memory.
+std::string gang_copy(const Json& gang);
+// "i-4 was lost"; empty: there was no round.
+std::string gang_reason(const Json& gang);
 
 }  // namespace spotter::wire

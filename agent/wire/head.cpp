@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <utility>
 
 #include "agent/base/json.hpp"
 #include "agent/base/version.hpp"
@@ -10,10 +11,70 @@
 namespace spotter::wire {
 namespace {
 
-constexpr std::uint64_t known_head = 1;
-constexpr std::array<const char*, 4> head_states = {"using", "moving", "released", "done"};
+constexpr std::uint64_t known_epoch = 1;
+constexpr std::array<const char*, 4> states = {"using", "moving", "released", "done"};
 // The next one must fit, too.
-constexpr std::uint64_t most_head_epochs = std::numeric_limits<std::uint32_t>::max() - 1;
+constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max() - 1;
+
+bool is_of_a_name(unsigned char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+}
+
+// A name of EC2: "vol-..." or "i-...". Cut to its length it would be another's.
+template <class Id>
+bool read_id(const nlohmann::json& json, const char* key, const std::string& prefix, Id& id) {
+  const std::string text = text_field(json, key);
+  id = Id(text);
+  const bool fits = id.view() == text && text.size() > prefix.size() && text.starts_with(prefix);
+  return fits && std::all_of(text.begin(), text.end(), is_of_a_name);
+}
+
+bool read_count(const nlohmann::json& json, const char* key, std::uint32_t& count) {
+  const auto found = json.find(key);
+  if (found == json.end() || !found->is_number_unsigned()) return false;
+  const auto value = found->get<std::uint64_t>();
+  count = static_cast<std::uint32_t>(std::min(value, most));
+  return value <= most;
+}
+
+}  // namespace
+
+std::string to_json(const decide::Epoch& epoch) {
+  const nlohmann::json json = {{"version", known_epoch},
+                               {"epoch", epoch.number},
+                               {"state", states[static_cast<std::size_t>(epoch.state)]},
+                               {"line", epoch.line.view()},
+                               {"volume", epoch.volume.view()},
+                               {"generation", epoch.generation},
+                               {"holder", epoch.holder.view()},
+                               {"left", epoch.left.view()}};
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+Result<decide::Epoch> parse_epoch(std::string_view text) {
+  const auto json = parse_json_object(text);
+  if (!json) return tl::unexpected(json.error());
+  if (auto newer_one = newer(*json, "version", known_epoch, "the epoch"))
+    return tl::unexpected<Error>(std::move(*newer_one));
+  decide::Epoch epoch;
+  const auto state = std::find(states.begin(), states.end(), text_field(*json, "state"));
+  if (state == states.end()) return failure("its state is no state of an epoch");
+  epoch.state = static_cast<decide::Epoch::State>(state - states.begin());
+  const bool counts = read_count(*json, "epoch", epoch.number) && epoch.number > 0 &&
+                      read_count(*json, "generation", epoch.generation);
+  if (!counts) return failure("its epoch or generation is no number that an epoch has");
+  const bool names = read_id(*json, "line", "vol-", epoch.line) &&
+                     read_id(*json, "volume", "vol-", epoch.volume) &&
+                     read_id(*json, "holder", "i-", epoch.holder);
+  if (!names) return failure("its line, volume or holder is no id of EC2");
+  const bool left = text_field(*json, "left").empty() || read_id(*json, "left", "vol-", epoch.left);
+  if (!left) return failure("its `left` is no id of a volume");
+  return epoch;
+}
+
+namespace {
+
+constexpr std::uint64_t known_head = 1;
 constexpr std::uint64_t most_of_head = std::numeric_limits<std::int64_t>::max();
 
 bool read_number(const nlohmann::json& json, const char* key, std::uint64_t limit,
@@ -28,10 +89,8 @@ bool read_number(const nlohmann::json& json, const char* key, std::uint64_t limi
 bool read_holder(const nlohmann::json& json, InstanceId& holder) {
   const std::string text = text_field(json, "holder");
   holder = InstanceId(text);
-  const auto fits = [](unsigned char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-  };
-  return !text.empty() && holder.view() == text && std::all_of(text.begin(), text.end(), fits);
+  return !text.empty() && holder.view() == text &&
+         std::all_of(text.begin(), text.end(), is_of_a_name);
 }
 
 }  // namespace
@@ -59,7 +118,7 @@ bool is_manifest_name(std::string_view name) {
 std::string to_json(const Head& head) {
   nlohmann::json json = {{"version", known_head},
                          {"epoch", head.epoch.number},
-                         {"state", head_states[static_cast<std::size_t>(head.epoch.state)]},
+                         {"state", states[static_cast<std::size_t>(head.epoch.state)]},
                          {"holder", head.epoch.holder.view()},
                          {"job", head.job},
                          {"commits", head.commits},
@@ -79,11 +138,11 @@ Result<Head> parse_head(std::string_view text) {
   if (auto newer_one = newer(*json, "version", known_head, "the head"))
     return tl::unexpected<Error>(std::move(*newer_one));
   Head head;
-  const auto state = std::find(head_states.begin(), head_states.end(), text_field(*json, "state"));
-  if (state == head_states.end()) return failure("its state is no state of an epoch");
-  head.epoch.state = static_cast<decide::Epoch::State>(state - head_states.begin());
+  const auto state = std::find(states.begin(), states.end(), text_field(*json, "state"));
+  if (state == states.end()) return failure("its state is no state of an epoch");
+  head.epoch.state = static_cast<decide::Epoch::State>(state - states.begin());
   std::uint64_t number = 0;
-  if (!read_number(*json, "epoch", most_head_epochs, number) || number == 0)
+  if (!read_number(*json, "epoch", most, number) || number == 0)
     return failure("its epoch is no number that an epoch has");
   head.epoch.number = static_cast<std::uint32_t>(number);
   if (!read_holder(*json, head.epoch.holder)) return failure("its holder has no name of a holder");
@@ -108,6 +167,72 @@ Result<Head> parse_head(std::string_view text) {
   if (!head.manifest.empty() && !is_manifest_name(head.manifest))
     return failure("it names no manifest of a home");
   return head;
+}
+
+namespace {
+
+// One lost renewal more, and the second that Last-Modified cuts off.
+constexpr Duration lease_margin{30'000};
+constexpr int leases_in_span = 3;
+
+// No two versions have the same bytes.
+HeadChange written(Head next, bool again) {
+  ++next.commits;
+  return {HeadChange::Kind::Write, std::move(next), again};
+}
+
+}  // namespace
+
+bool is_lease_over(Duration age) { return age > head_lease * leases_in_span + lease_margin; }
+
+std::optional<bool> is_gone_by_claim(const SeenHead& seen, std::uint64_t attempt) {
+  if (seen.head.attempt == 0 || attempt == 0) return std::nullopt;
+  return seen.head.attempt < attempt || is_lease_over(seen.age);
+}
+
+bool is_of_later_claim(const SeenHead& seen, std::uint64_t attempt) {
+  return attempt != 0 && seen.head.attempt > attempt && !is_lease_over(seen.age);
+}
+
+bool is_held(const Head& head, const HeadHolder& holder) {
+  return head.epoch.number == holder.epoch && head.epoch.holder == holder.name &&
+         head.epoch.state == decide::Epoch::State::Using;
+}
+
+// A commit of our own may have been late; one of another holder shows that it lives.
+HeadChange to_epoch(const SeenHead& seen, const decide::Epoch& next, const HomeNames& names) {
+  const decide::Epoch& old = seen.head.epoch;
+  if (old.number + 1 != next.number) return {HeadChange::Kind::Lost, {}, false};
+  if (next.state == decide::Epoch::State::Using && is_of_later_claim(seen, names.attempt))
+    return {HeadChange::Kind::Lost, {}, false};
+  Head head = seen.head;
+  head.epoch = next;
+  head.job = names.job;
+  head.attempt = names.attempt;
+  head.s3_writes = names.s3_writes;
+  head.s3_reads = names.s3_reads;
+  if (head.id.empty()) head.id = names.id;
+  return written(std::move(head), old.holder == next.holder);
+}
+
+// One that nobody waits for any more must not put an older manifest in the place of a newer one: it
+// ends when the next one has begun. Which one that is its caller asks after the head was read, so
+// that a write of the next one in between makes its own fail.
+HeadChange to_content(const SeenHead& seen, const HeadHolder& holder, const Head& content,
+                      bool overtaken) {
+  if (overtaken) return {HeadChange::Kind::Overtaken, {}, false};
+  if (!is_held(seen.head, holder)) return {HeadChange::Kind::Lost, {}, false};
+  Head head = seen.head;
+  head.manifest = content.manifest;
+  head.newest = content.newest;
+  head.bytes = content.bytes;
+  return written(std::move(head), true);  // no other machine writes in this epoch
+}
+
+HeadChange to_renewed(const SeenHead& seen, const HeadHolder& holder) {
+  if (!is_held(seen.head, holder)) return {HeadChange::Kind::Lost, {}, false};
+  if (seen.age < head_lease / 2) return {HeadChange::Kind::Enough, {}, false};  // a commit came
+  return written(seen.head, true);
 }
 
 }  // namespace spotter::wire

@@ -1,3 +1,22 @@
+// The object of a fence in S3: `<fence>/<job>/<the job's first volume>.epoch`, changed only by
+// conditional writes (spotter-storage(7), "A fence").
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "agent/base/names.hpp"
+#include "agent/base/result.hpp"
+#include "agent/decide/epoch.hpp"
+
+namespace spotter::wire {
+
+std::string to_json(const decide::Epoch& epoch);
+// Fails for what is no epoch, and for a later `version` (absent: 1): then nobody may write over it.
+Result<decide::Epoch> parse_epoch(std::string_view json);
+
 // The head of a job's home in a bucket: the one object that is written again and again, each time
 // in the place of the version before it (If-Match). It says who may write, and names all that is
 // committed; what it names is never overwritten.
@@ -7,16 +26,6 @@
 //   PREFIX/homes/JOB/data/7/SUM-BYTES       their bytes, under the epoch that brought them
 //
 // The trainer's role may write what is below homes/, and only the agent's the head.
-#pragma once
-
-#include <cstdint>
-#include <string>
-#include <string_view>
-
-#include "agent/base/result.hpp"
-#include "agent/decide/epoch.hpp"
-
-namespace spotter::wire {
 
 struct Head {
   decide::Epoch epoch;  // number, state and holder; of a home there is no volume
@@ -49,5 +58,60 @@ bool is_home_id(std::string_view id);
 
 // "manifests/7-" and 32 hexadecimal digits and ".json": it never leads out of the home.
 bool is_manifest_name(std::string_view name);
+
+// What a session may make of a home's head as it is there: the next version of it, or none. Who
+// writes one does so only in the place of the version that was judged (If-Match), else it looks
+// again. Pure: act/home.cpp asks S3, and tests/simulate plays the same judgements.
+
+struct SeenHead {
+  Head head;         // number 0: there is none
+  std::string etag;  // empty: there is none
+  Duration age{0};   // since S3 received it, by S3's clock
+};
+
+// A holder writes the head at least this often.
+inline constexpr Duration head_lease{60'000};
+// Of a holder that is no instance, or that EC2 does not know: it is gone.
+bool is_lease_over(Duration age);
+// Whether the holder of a head that is in use is gone, as the claims by which it and this session
+// (`attempt`) have the experiment say. Of two attempts only the later has the claim: it waits for
+// no end of the earlier one's machine, whose trainer the lease of the claim has ended. Of another
+// one the head's own lease says it, as a machine lives on when its experiment has ended. None: one
+// of the two has no claim.
+std::optional<bool> is_gone_by_claim(const SeenHead& seen, std::uint64_t attempt);
+// Whether a later claim than this session's (`attempt`) was at the home within a lease: the session
+// woke up after its own claim was over, and takes nothing, not even what is released. After that
+// time it may: claims that a person removed are counted from 1 again.
+bool is_of_later_claim(const SeenHead& seen, std::uint64_t attempt);
+
+struct HeadHolder {
+  std::uint32_t epoch = 0;
+  InstanceId name;
+};
+// Its number, holder and state say so: else nothing that this holder does counts any more.
+bool is_held(const Head& head, const HeadHolder& holder);
+
+struct HeadChange {
+  enum class Kind : std::uint8_t {
+    Write,
+    Enough,     // nothing is to be written
+    Lost,       // the head is of another epoch
+    Overtaken,  // by a later commit of the same session
+  } kind = Kind::Lost;
+  Head next;           // of Write
+  bool again = false;  // of Write: what was written meanwhile may be ours, and is worth a look
+};
+
+struct HomeNames {
+  std::string job;
+  std::string id;  // where the head has none yet
+  std::uint64_t attempt = 0;
+  std::uint64_t s3_writes = 0, s3_reads = 0;  // of a release
+};
+HeadChange to_epoch(const SeenHead& seen, const decide::Epoch& next, const HomeNames& names);
+// Of `content` its manifest, newest and bytes.
+HeadChange to_content(const SeenHead& seen, const HeadHolder& holder, const Head& content,
+                      bool overtaken);
+HeadChange to_renewed(const SeenHead& seen, const HeadHolder& holder);
 
 }  // namespace spotter::wire

@@ -6,7 +6,7 @@
 
 #include "agent/base/json.hpp"
 #include "agent/base/version.hpp"
-#include "agent/wire/gang_report.hpp"
+#include "agent/wire/datagram.hpp"
 
 namespace spotter::wire {
 namespace {

@@ -1,5 +1,5 @@
 // The object of a fence in S3, which whoever may write to the bucket may have changed.
-#include "agent/wire/epoch.hpp"
+#include "agent/wire/head.hpp"
 
 #include "tests/fuzz/fuzz.hpp"
 

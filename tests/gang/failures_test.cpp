@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "agent/gang/rounds.hpp"
 #include "tests/gang/gang_story.hpp"
 
 namespace spotter::gang {

@@ -1,4 +1,4 @@
-#include "agent/launch/beside.hpp"
+#include "agent/launch/fallback.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What the watcher of a job with a deadline takes for so when it cannot be read now.
-#include "agent/launch/estimates.hpp"
+#include "agent/launch/deadline.hpp"
 
 #include <gtest/gtest.h>
 

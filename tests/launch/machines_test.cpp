@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "agent/launch/efa.hpp"
-
 namespace spotter::launch {
 namespace {
 

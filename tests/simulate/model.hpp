@@ -10,7 +10,7 @@
 
 #include "agent/decide/data_volume.hpp"
 #include "agent/decide/step.hpp"
-#include "agent/wire/head_change.hpp"
+#include "agent/wire/head.hpp"
 #include "tests/simulate/faults.hpp"
 #include "tests/world/world.hpp"
 

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "agent/tier/home_manifest.hpp"
+#include "agent/tier/home_files.hpp"
 #include "tests/s3/server.hpp"
 #include "trainer/library/checkpoint.hpp"
 

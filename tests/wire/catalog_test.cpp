@@ -1,4 +1,3 @@
-#include "agent/wire/catalog.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "agent/wire/epoch.hpp"
+#include "agent/wire/head.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,3 @@
-#include "agent/wire/gang_report.hpp"
 
 #include <gtest/gtest.h>
 

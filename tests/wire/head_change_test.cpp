@@ -1,7 +1,7 @@
 // What a session may make of a home's head: only who has the epoch writes it, and nothing late.
 #include <gtest/gtest.h>
 
-#include "agent/wire/head_change.hpp"
+#include "agent/wire/head.hpp"
 
 namespace spotter::wire {
 namespace {

@@ -1,4 +1,4 @@
-#include "agent/wire/prometheus.hpp"
+#include "agent/wire/monitoring.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "agent/wire/webhook.hpp"
+#include "agent/wire/monitoring.hpp"
 
 #include <gtest/gtest.h>
 

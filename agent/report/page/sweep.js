@@ -21,7 +21,7 @@ class Sweep {
     const { metric: by = "loss", mode = "min", note = "" } = sweep.objective || {};
     this.by = by;
     const order = this.rows.map((_, i) => i).filter((i) => known(this.result(this.rows[i], by)));
-    // As best_first() in agent/sweep/ranking.cpp: first those that are done.
+    // As best_first() in agent/sweep/summary.cpp: first those that are done.
     const group = (row) => (this.rows[row].stopped_early ? 1
       : { done: 0, failed: 3, waiting: 4 }[this.rows[row].state] ?? 2);
     order.sort((a, b) => group(a) - group(b) || (this.result(this.rows[a], by) -

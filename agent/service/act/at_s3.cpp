@@ -5,7 +5,7 @@
 
 #include "agent/aws/s3/objects.hpp"
 #include "agent/aws/settings/settings.hpp"
-#include "agent/wire/epoch.hpp"
+#include "agent/wire/head.hpp"
 
 namespace spotter::act {
 namespace {

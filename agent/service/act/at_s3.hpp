@@ -1,5 +1,5 @@
 // What the agent itself asks S3: calls in threads of their own, what they answer as the core
-// represents it, and the job's epoch (wire/epoch.hpp), read, and written in the place of the one
+// represents it, and the job's epoch (wire/head.hpp), read, and written in the place of the one
 // before it.
 #pragma once
 
@@ -92,7 +92,7 @@ decide::EffectFailed failed_at_s3(const s3::Failure& failure, const char* what);
 // write was carried out.
 s3::Settings s3_settings(Duration limit);
 
-// The job's epoch in S3 (wire/epoch.hpp): read, and written in the place of the one before it.
+// The job's epoch in S3 (wire/head.hpp): read, and written in the place of the one before it.
 
 // Threading: as Apart has it.
 class Fence {

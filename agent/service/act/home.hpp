@@ -18,7 +18,7 @@
 #include "agent/service/act/at_s3.hpp"
 #include "agent/service/act/local.hpp"
 #include "agent/service/act/trainer_keys.hpp"
-#include "agent/wire/head_change.hpp"
+#include "agent/wire/head.hpp"
 
 namespace spotter::s3 {
 class Client;

@@ -9,7 +9,7 @@
 #include "agent/io/kernel.hpp"
 #include "agent/report/page/feed.hpp"
 #include "agent/service/act/metrics.hpp"
-#include "agent/wire/prometheus.hpp"
+#include "agent/wire/monitoring.hpp"
 
 namespace spotter {
 namespace {

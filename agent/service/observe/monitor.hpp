@@ -16,7 +16,7 @@
 #include "agent/launch/deadline.hpp"
 #include "agent/service/observe/status.hpp"
 #include "agent/wire/datagram.hpp"
-#include "agent/wire/prometheus.hpp"
+#include "agent/wire/monitoring.hpp"
 
 namespace spotter {
 

@@ -10,7 +10,7 @@
 #include "agent/io/log.hpp"
 #include "agent/service/act/cloud.hpp"
 #include "agent/wire/events.hpp"
-#include "agent/wire/webhook.hpp"
+#include "agent/wire/monitoring.hpp"
 
 namespace spotter {
 namespace {

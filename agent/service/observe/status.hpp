@@ -8,7 +8,6 @@
 #include "agent/launch/deadline.hpp"
 #include "agent/launch/step_pace.hpp"
 #include "agent/wire/datagram.hpp"
-#include "agent/wire/gang_report.hpp"
 
 namespace spotter {
 

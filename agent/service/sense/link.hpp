@@ -12,7 +12,6 @@
 #include "agent/decide/event.hpp"
 #include "agent/io/asio.hpp"
 #include "agent/wire/datagram.hpp"
-#include "agent/wire/gang_report.hpp"
 
 namespace spotter::sense {
 

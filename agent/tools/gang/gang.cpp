@@ -25,7 +25,7 @@
 #include "agent/tools/gang/gang_clerk.hpp"
 #include "agent/tools/gang/gang_files.hpp"
 #include "agent/tools/gang/gang_launcher.hpp"
-#include "agent/wire/gang_report.hpp"
+#include "agent/wire/datagram.hpp"
 
 namespace spotter::command {
 namespace {

@@ -5,7 +5,7 @@
 #include "agent/aws/aws_calls.hpp"
 #include "agent/base/finding.hpp"
 #include "agent/job/job.hpp"
-#include "agent/launch/efa.hpp"
+#include "agent/launch/machines.hpp"
 
 namespace spotter::command {
 

@@ -11,7 +11,7 @@
 #include "agent/base/json.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/launch/deadline.hpp"
-#include "agent/launch/tag_words.hpp"
+#include "agent/launch/watch_mark.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
 #include "agent/tools/jobs/places.hpp"
 #include "agent/tools/launch/job_command.hpp"

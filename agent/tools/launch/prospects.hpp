@@ -8,7 +8,7 @@
 
 #include "agent/aws/aws_calls.hpp"
 #include "agent/job/deadline.hpp"
-#include "agent/launch/estimates.hpp"
+#include "agent/launch/deadline.hpp"
 #include "agent/tools/jobs/fleets.hpp"
 
 namespace spotter::command {

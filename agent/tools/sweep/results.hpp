@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "agent/sweep/ranking.hpp"
 #include "agent/sweep/summary.hpp"
 
 namespace spotter::command {
@@ -20,7 +19,7 @@ struct SortOrder {
   std::string note = {};  // why it is not by the sweep's objective
 };
 
-// Parses "accuracy", "loss:max"; empty: as the objective says, see sweep/ranking.hpp. Fails for a
+// Parses "accuracy", "loss:max"; empty: as the objective says, see sweep/summary.hpp. Fails for a
 // metric that none has, listing those that exist.
 Result<SortOrder> sort_order(const Summaries& all, const std::string& asked,
                              const std::optional<sweep::Objective>& objective = {});

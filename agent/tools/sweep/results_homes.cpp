@@ -11,8 +11,8 @@
 #include "agent/host/summary.hpp"
 #include "agent/io/files.hpp"
 #include "agent/sweep/sweep_sets.hpp"
-#include "agent/tier/home_manifest.hpp"
-#include "agent/wire/head_change.hpp"
+#include "agent/tier/home_files.hpp"
+#include "agent/wire/head.hpp"
 
 namespace spotter::command {
 namespace {

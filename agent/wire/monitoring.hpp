@@ -1,6 +1,4 @@
-// Prometheus' text format. No I/O.
-// Source: https://prometheus.io/docs/instrumenting/exposition_formats/ (0.0.4), names after
-// https://prometheus.io/docs/practices/naming/
+// Formats of those who watch a job: Prometheus, and a web hook of Slack's kind. No I/O.
 #pragma once
 
 #include <optional>
@@ -37,5 +35,14 @@ class Exposition {
   std::string name_, head_;
   std::set<std::string> labels_;  // of the family's samples so far
 };
+
+// A web hook of Slack's kind. No I/O.
+// Source: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks/
+
+// The body of the POST; escapes what Slack would interpret as markup. `job`: its name.
+std::string webhook_body(std::string_view job, std::string_view words);
+
+// What is wrong with the URL; empty: nothing. Does not repeat the URL, which is a secret.
+std::string wrong_webhook(std::string_view url);
 
 }  // namespace spotter::wire

@@ -1,10 +1,9 @@
-#include "agent/wire/catalog.hpp"
+#include "agent/wire/events.hpp"
 
 #include <map>
 #include <optional>
 
 #include "agent/wire/catalog_text.hpp"
-#include "agent/wire/events.hpp"
 
 namespace spotter::wire {
 namespace {
