@@ -1,23 +1,113 @@
-// The objects of a channel, frozen when they are listed for the first time: key, size and ETag. A
-// restart reads the same objects in the same order. If the prefix has changed meanwhile, that is an
-// error, and not a shifted stream.
+// The S3 clients of a process that fetches several channels: one signs, one is anonymous, one pays.
+// Channels share them and their connections.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/aws/formats/pages.hpp"
 #include "agent/aws/s3/checksum.hpp"
 #include "agent/aws/s3/client.hpp"
-#include "agent/data/listing.hpp"
 #include "agent/job/channel.hpp"
 
 namespace spotter::data {
 
+class Clients {
+ public:
+  explicit Clients(s3::Settings settings) : settings_(std::move(settings)) {}
+
+  s3::Client& of(const wire::Channel& channel) {
+    auto& client = clients_.at(channel.anonymous ? 1 : channel.requester_pays ? 2 : 0);
+    if (!client) {
+      s3::Settings settings = settings_;
+      settings.anonymous = settings.anonymous || channel.anonymous;
+      settings.requester_pays = channel.requester_pays;
+      client = std::make_unique<s3::Client>(std::move(settings));
+    }
+    return *client;
+  }
+
+  // Null: no channel has used it.
+  const std::array<std::unique_ptr<s3::Client>, 3>& all() const { return clients_; }
+
+ private:
+  s3::Settings settings_;
+  std::array<std::unique_ptr<s3::Client>, 3> clients_;
+};
+
+// Which objects an epoch has, and in which order: the same on every instance and after every
+// restart.
+
+// This instance's part of the objects: those whose number is `index` modulo `count`.
+struct Shard {
+  std::size_t index = 0;
+  std::size_t count = 1;
+};
+
+// Numbers 0 .. count - 1 in an order that depends on seed and epoch only.
+std::vector<std::uint32_t> shuffled(std::size_t count, std::uint64_t seed, std::uint64_t epoch);
+
+// How many of `objects` objects are in the shard.
+std::size_t share(std::size_t objects, const Shard& shard);
+
+// The frozen part of a channel: its objects, as they were listed for the first time.
+//
+// The file (atomic, durable): a JSON object that names the source, then one array a line:
+//   {"format":1,"prefix":"prefix","source":"s3://bucket/prefix","type":0}
+//   ["key",1234,"\"etag\"",true,1700000000]   an object, and when it was written; between them
+//                                    its bucket, when it is another
+//   ["value"]                        bytes that an augmented manifest itself contains
+
+struct Entry {
+  std::string key;
+  std::uint64_t size = 0;
+  std::string etag;
+  bool checksum = false;             // S3 has one
+  std::string bucket;                // empty: the channel's
+  std::optional<std::string> value;  // these bytes, in place of an object
+  // Of an object that a manifest names, size and ETag come later than the name.
+  bool known() const { return value || !etag.empty(); }
+  std::int64_t modified = 0;  // seconds since 1970; 0: not known
+  // True for the same data, even if it was written again later.
+  friend bool operator==(const Entry& one, const Entry& other) {
+    return one.key == other.key && one.size == other.size && one.etag == other.etag &&
+           one.checksum == other.checksum && one.bucket == other.bucket && one.value == other.value;
+  }
+};
+
+// The entry's own bucket, or the channel's.
+inline const std::string& bucket_of(const Entry& entry, const wire::Channel& channel) {
+  return entry.bucket.empty() ? channel.source.bucket : entry.bucket;
+}
+
+struct Listing {
+  std::string prefix;  // of the keys: the channel's, or its manifest's
+  std::vector<Entry> entries;
+  friend bool operator==(const Listing&, const Listing&) = default;
+};
+
+std::string encode_listing(const wire::Channel& channel, const Listing& listing);
+// Fails for a listing of another source, and for what encode_listing() did not write.
+Result<Listing> decode_listing(const wire::Channel& channel, std::string_view text);
+
+// Writes a durable file, line by line: for ten million keys it has more than 1 GiB.
+Result<void> write_listing(const std::filesystem::path& path, const wire::Channel& channel,
+                           const Listing& listing);
+// None: there is no such file.
+Result<std::optional<Listing>> read_listing(const std::filesystem::path& path,
+                                            const wire::Channel& channel);
+
+// The objects of a channel, frozen when they are listed for the first time: key, size and ETag. A
+// restart reads the same objects in the same order. If the prefix has changed meanwhile, that is an
+// error, and not a shifted stream.
 class Catalogue {
  public:
   // `frozen`: the file that keeps the listing; empty: none.

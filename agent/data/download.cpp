@@ -4,26 +4,274 @@
 #include <poll.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <deque>
-#include <vector>
+#include <future>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
 
+#include "agent/aws/formats/sigv4.hpp"
+#include "agent/aws/s3/checksum.hpp"
 #include "agent/aws/s3/objects.hpp"
-#include "agent/data/clients.hpp"
+#include "agent/data/catalogue.hpp"
 #include "agent/data/fetched.hpp"
 #include "agent/data/fifo.hpp"
-#include "agent/data/partial.hpp"
-#include "agent/data/wanted.hpp"
 #include "agent/io/files.hpp"
+
+namespace {
+
+// A download's unfinished work: files that are not complete yet, ranges of them being fetched, and
+// data being made durable.
+
+namespace spotter::data {
+class Wanted;
+}
+
+}  // namespace
+
+namespace spotter::data::partial {
+namespace {
+
+struct File {
+  Wanted* wanted = nullptr;  // its channel
+  const Entry* entry = nullptr;
+  std::string name;               // relative to the channel's folder
+  std::filesystem::path partial;  // its path until it is complete
+  Descriptor open;                // while it is written
+  std::uint64_t begin = 0;        // bytes that an earlier run left
+  std::uint64_t digested = 0;     // of `begin`
+  std::uint64_t planned = 0;
+  std::uint64_t written = 0;
+  bool asks = false;                     // for the checksum, by a request of its own
+  std::optional<s3::Checksum> checksum;  // known
+  std::optional<s3::Digest> digest;
+};
+
+struct Chunk {
+  File* file = nullptr;
+  std::uint64_t offset = 0;
+  std::size_t size = 0;
+  std::unique_ptr<char[]> bytes;
+  bool whole = false;
+};
+
+struct Commit {
+  std::vector<File*> files;
+  File* partly = nullptr;
+  std::uint64_t written = 0;  // of it
+  std::future<int> synced;    // errno
+};
+
+}  // namespace
+}  // namespace spotter::data::partial
 
 namespace spotter::data {
 namespace {
 
+// One channel of a download: its listing, which of its files exist, and which are to be fetched.
+class Wanted {
+ public:
+  // Reads the record of complete files. REQUIRES: `settings` and `client` outlive it; it does not
+  // move.
+  static Result<std::unique_ptr<Wanted>> open(const DownloadSettings& settings,
+                                              const wire::Channel& channel, s3::Client& client);
+
+  s3::Client& client() const { return client_; }
+  Catalogue& catalogue() { return catalogue_; }
+  const Catalogue& catalogue() const { return catalogue_; }
+  const std::filesystem::path& folder() const { return folder_; }
+
+  // To be called once the listing is complete. Appends the files that are missing, and removes
+  // those that only an earlier listing had. Fails on names that cannot be files, before it removes
+  // any.
+  Result<void> choose(std::deque<partial::File>& files);
+  // Also opens them.
+  Result<void> make_folders();
+  const Descriptor& disk() const { return disk_; }
+  dev_t device() const { return device_; }
+
+  // Renames a complete and durable file to its name. False: see errno, at path `at`.
+  bool add_whole(const partial::File& file, std::filesystem::path& at);
+  void add_begun(const partial::File& file, std::uint64_t bytes);
+  // Writes what was added to the record.
+  Result<void> keep() { return fetched_.keep(); }
+  void came(std::size_t bytes) { done_.bytes += bytes; }
+
+  // To be called when all of it is there.
+  Downloaded finish() const;
+  bool has_fetched() const { return done_.fetched > 0; }
+
+  const std::string& bucket(const partial::File& file) const {
+    return bucket_of(*file.entry, channel_);
+  }
+  std::string url(const partial::File& file) const {
+    return wire::to_url({bucket(file), file.entry->key});
+  }
+  std::string wrong(const std::string& what) const {
+    return "channel " + channel_.name + ": " + what;
+  }
+
+ private:
+  Wanted(const DownloadSettings& settings, const wire::Channel& channel, s3::Client& client,
+         Fetched fetched);
+  Result<std::map<std::string, const Entry*>> names() const;
+  void remove_others(const std::map<std::string, const Entry*>& names);
+  void remove_partials(const std::deque<partial::File>& files) const;
+
+  const wire::Channel& channel_;
+  Shard shard_;
+  s3::Client& client_;
+  std::filesystem::path folder_;
+  std::filesystem::path partials_;
+  Descriptor disk_;
+  dev_t device_ = 0;
+  Fetched fetched_;
+  Catalogue catalogue_;
+  Downloaded done_;
+};
+
 namespace fs = std::filesystem;
+using partial::File;
+
+Result<std::unique_ptr<Wanted>> Wanted::open(const DownloadSettings& settings,
+                                             const wire::Channel& channel, s3::Client& client) {
+  // Without a state the record of files says which are ours, so a changed listing is no error.
+  const fs::path ledger = settings.state.empty()
+                              ? settings.directory / (".spotter-" + channel.name + ".files")
+                              : (settings.ledgers.empty() ? settings.state : settings.ledgers) /
+                                    (channel.name + ".files");
+  auto fetched = Fetched::open(ledger);
+  if (!fetched) return tl::unexpected(fetched.error());
+  return std::unique_ptr<Wanted>(new Wanted(settings, channel, client, std::move(*fetched)));
+}
+
+Wanted::Wanted(const DownloadSettings& settings, const wire::Channel& channel, s3::Client& client,
+               Fetched fetched)
+    : channel_(channel),
+      shard_(channel.sharded ? settings.shard : Shard{}),
+      client_(client),
+      folder_(settings.directory / channel.name),
+      partials_(settings.directory / (".spotter-" + channel.name)),
+      fetched_(std::move(fetched)),
+      catalogue_(channel, settings.state.empty() ? fs::path()
+                                                 : settings.state / (channel.name + ".listing")) {
+  done_.channel = channel.name;
+}
+
+Result<std::map<std::string, const Entry*>> Wanted::names() const {
+  const auto& entries = catalogue_.entries();
+  std::map<std::string, const Entry*> names;
+  for (std::size_t i = shard_.index; i < entries.size(); i += shard_.count) {
+    const auto name = file_name(catalogue_.prefix(), entries[i].key);
+    if (!name) return failure(wrong(name.error().message));
+    const auto [at, added] = names.emplace(*name, &entries[i]);
+    if (!added && at->second->key != entries[i].key) {
+      return failure(
+          wrong(at->second->key + " and " + entries[i].key + " would be the same file, " + *name));
+    }
+  }
+  for (const auto& [name, entry] : names) {
+    for (auto slash = name.find('/'); slash != name.npos; slash = name.find('/', slash + 1)) {
+      const auto file = names.find(name.substr(0, slash));
+      if (file == names.end()) continue;
+      return failure(wrong(file->second->key + " and " + entry->key + " cannot both be files: " +
+                           file->first + " would be the folder of the other"));
+    }
+  }
+  return names;
+}
+
+void Wanted::remove_others(const std::map<std::string, const Entry*>& names) {
+  for (const auto& [name, file] : std::map(fetched_.files())) {
+    if (names.contains(name)) continue;
+    if (fetched_.is_whole(folder_, name, file.size, file.etag)) {
+      const fs::path path = folder_ / name;
+      ::unlink(path.c_str());
+      // Removes folders that have become empty, which may be in the way of a file.
+      for (fs::path above = path.parent_path(); above != folder_; above = above.parent_path())
+        if (::rmdir(above.c_str()) != 0) break;
+    }
+    fetched_.forget(name);
+  }
+}
+
+// Partial files that cannot be continued, of this listing or an earlier one, only take space.
+void Wanted::remove_partials(const std::deque<File>& files) const {
+  std::set<fs::path> begun;
+  for (const auto& file : files)
+    if (file.begin > 0) begun.insert(file.partial);
+  std::error_code ignored;
+  for (const auto& each : fs::directory_iterator(partials_, ignored)) {
+    std::error_code stays;
+    if (!begun.contains(each.path())) fs::remove(each.path(), stays);
+  }
+}
+
+Result<void> Wanted::choose(std::deque<File>& files) {
+  const auto names = this->names();
+  if (!names) return tl::unexpected(names.error());
+  for (const auto& [name, entry] : *names) {
+    if (fetched_.is_whole(folder_, name, entry->size, entry->etag)) continue;
+    File& file = files.emplace_back();
+    file.wanted = this;
+    file.entry = entry;
+    file.name = name;
+    // The name depends on the content alone, whatever listing it was fetched by.
+    file.partial = partials_ / wire::sha256_hex(name + "\n" + entry->etag);
+    file.begin = file.planned = file.written =
+        fetched_.begun(file.partial, name, entry->size, entry->etag);
+    ++done_.fetched;
+  }
+  done_.files = names->size();
+  remove_others(*names);
+  remove_partials(files);
+  return {};
+}
+
+Result<void> Wanted::make_folders() {
+  for (const auto& folder : {folder_, partials_}) {
+    if (folder == partials_ && !has_fetched()) continue;  // a read-only disk must have all of it
+    if (auto made = io::make_directories(folder, 0755); !made)
+      return failure(wrong(folder.string() + ": " + made.error().message()));
+  }
+  disk_ = Descriptor(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat status {};
+  if (!disk_ || ::fstat(disk_.get(), &status) != 0)
+    return failure(wrong(folder_.string() + ": " + std::strerror(errno)));
+  device_ = status.st_dev;
+  return {};
+}
+
+bool Wanted::add_whole(const File& file, fs::path& at) {
+  const fs::path path = folder_ / file.name;
+  at = path.parent_path();
+  if (auto made = io::make_directories(at, 0755); !made) {
+    errno = made.error().value();
+    return false;
+  }
+  at = path;
+  return ::rename(file.partial.c_str(), path.c_str()) == 0 &&
+         fetched_.add_whole(folder_, file.name, file.entry->etag);
+}
+
+void Wanted::add_begun(const File& file, std::uint64_t bytes) {
+  fetched_.add_begun(file.name, bytes, file.entry->etag);
+}
+
+Downloaded Wanted::finish() const {
+  std::error_code ignored;
+  fs::remove_all(partials_, ignored);
+  return done_;
+}
 using Clock = std::chrono::steady_clock;
 
 // Makes data durable and records it after so many bytes, or so much time.
@@ -32,7 +280,6 @@ constexpr std::chrono::milliseconds turn_at_most{100};
 
 using partial::Chunk;
 using partial::Commit;
-using partial::File;
 
 std::string gigabytes(std::uint64_t bytes) {
   char text[32];

@@ -1,8 +1,4 @@
-// Which files of a channel in mode `file` are complete, so that none is fetched twice: one JSON
-// array a line, append-only.
-//   ["a/b.bin",1234,"\"etag\"",1700000000000000000]    complete; its size and modification time
-//   ["a/c.bin",268435456,"\"etag\""]                    its first bytes, in its partial file
-// A line is written once its bytes are durable. A line that was cut off is ignored.
+// The path of an object's file, in mode `file`.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +11,17 @@
 #include "agent/base/result.hpp"
 
 namespace spotter::data {
+
+// Relative to the channel's folder: the key without `prefix`, which is the channel's or its
+// manifest's. When the prefix ends inside a name ("data/part-"), the name stays whole. Fails for
+// keys that cannot be files: "a//b", "../a", "a/", a name of more than 255 bytes.
+Result<std::string> file_name(std::string_view prefix, std::string_view key);
+
+// Which files of a channel in mode `file` are complete, so that none is fetched twice: one JSON
+// array a line, append-only.
+//   ["a/b.bin",1234,"\"etag\"",1700000000000000000]    complete; its size and modification time
+//   ["a/c.bin",268435456,"\"etag\""]                    its first bytes, in its partial file
+// A line is written once its bytes are durable. A line that was cut off is ignored.
 
 // After so many bytes of a file they are made durable and recorded.
 inline constexpr std::uint64_t bytes_at_risk = 64U << 20;

@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -74,5 +76,76 @@ void Fifo::end() {
 }
 
 void Fifo::remove_name() const { ::unlink(path_.c_str()); }
+
+namespace {
+
+constexpr std::size_t longest = 8192;
+
+}  // namespace
+
+bool send_message(int socket, const std::string& text, int file) {
+  iovec piece{const_cast<char*>(text.data()), std::min(text.size(), longest)};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  if (file >= 0) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &file, sizeof(int));
+  }
+  while (true) {
+    if (::sendmsg(socket, &message, MSG_NOSIGNAL) >= 0) return true;
+    if (errno != EINTR) return false;
+  }
+}
+
+std::optional<Message> receive_message(int socket, bool& gone) {
+  std::array<char, longest> text{};
+  iovec piece{text.data(), text.size()};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t got = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  gone = got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+  if (got <= 0) return std::nullopt;
+  Message word{std::string(text.data(), static_cast<std::size_t>(got)), Descriptor()};
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (header != nullptr && header->cmsg_type == SCM_RIGHTS) {
+    int file = -1;
+    std::memcpy(&file, CMSG_DATA(header), sizeof(int));
+    word.file = Descriptor(file);
+  }
+  return word;
+}
+
+Holder::Report Holder::listen() {
+  using Kind = Report::Kind;
+  while (true) {
+    bool gone = false;
+    auto message = receive_message(socket_.get(), gone);
+    if (gone) return {Kind::Gone, {}};
+    if (!message) return {};
+    const auto blank = std::min(message->text.find(' '), message->text.size());
+    const std::string verb = message->text.substr(0, blank);
+    std::string rest = blank < message->text.size() ? message->text.substr(blank + 1) : "";
+    if (verb == "ready") return {Kind::Ready, {}};
+    if (verb == "failed") return {Kind::Failed, std::move(rest)};
+    if (verb == "made") held_[rest] = std::move(message->file);
+    if (verb == "ended") held_.erase(rest);
+  }
+}
+
+void Holder::leave() {
+  (void)send_message(socket_.get(), "bye");
+  socket_.close();
+}
 
 }  // namespace spotter::data

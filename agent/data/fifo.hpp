@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -43,6 +45,56 @@ class Fifo {
   std::filesystem::path path_;
   Descriptor write_end_;
   Descriptor read_end_;  // after end(), for unread() only
+};
+
+// Messages between the data plane and the holder of its FIFOs, over a SOCK_SEQPACKET socket.
+//
+//   plane:  "made NAME" with the FIFO's write end; "ended NAME": its stream is complete and
+//           verified; "failed TEXT": no more data will come, and no end of file either
+//   holder: "trainer PID": that process and its session must have ended before a FIFO closes;
+//           "bye": they have. A holder that leaves without "bye" has died.
+
+struct Message {
+  std::string text;
+  Descriptor file;  // the descriptor sent with it
+};
+
+// False: the other side is gone.
+bool send_message(int socket, const std::string& text, int file = -1);
+
+// None: there is no message now, or (`gone`) the other side has left.
+std::optional<Message> receive_message(int socket, bool& gone);
+
+// The other end of the data plane's socket: keeps a second write end of each FIFO open until the
+// plane reports the end of its stream. So a plane that dies never looks like an epoch's end.
+class Holder {
+ public:
+  explicit Holder(Descriptor socket) : socket_(std::move(socket)) {}
+
+  int descriptor() const { return socket_.get(); }
+
+  struct Report {
+    enum class Kind {
+      None,    // nothing more now
+      Ready,   // the FIFOs are there: the trainer may start
+      Failed,  // no more data will come; `text` says why
+      Gone,    // the data plane has died; its FIFOs are still open here
+    } kind = Kind::None;
+    std::string text;
+  };
+  // The next message of the plane; to be called until Kind::None.
+  Report listen();
+
+  // Names the process that must have ended before any FIFO closes, if the holder dies.
+  void send_trainer(int pid) {
+    (void)send_message(socket_.get(), "trainer " + std::to_string(pid));
+  }
+  // Says that the trainer has ended, so that the data plane can end.
+  void leave();
+
+ private:
+  Descriptor socket_;
+  std::map<std::string, Descriptor> held_;
 };
 
 }  // namespace spotter::data

@@ -13,8 +13,8 @@
 #include <cstring>
 #include <memory>
 
-#include "agent/data/clients.hpp"
-#include "agent/data/messages.hpp"
+#include "agent/data/catalogue.hpp"
+#include "agent/data/fifo.hpp"
 #include "agent/io/files.hpp"
 
 namespace spotter::data {

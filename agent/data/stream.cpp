@@ -2,11 +2,105 @@
 
 #include <algorithm>
 
+#include "agent/aws/formats/s3.hpp"
 #include "agent/aws/s3/objects.hpp"
-#include "agent/data/epoch.hpp"
+#include "agent/io/files.hpp"
 #include "trainer/library/recordio.hpp"
 
 namespace spotter::data {
+
+// Parts of Stream that only its own sources share.
+
+// A range of an object, while it is in memory.
+struct Stream::Chunk {
+  std::string bucket;
+  std::string key;
+  std::string etag;
+  std::string object() const { return bucket + "/" + key; }
+  std::optional<s3::Checksum> known;  // of a large object, in its first chunk, once S3 has sent it
+  bool first = false;
+  bool last = false;  // of its object
+  bool sums = false;  // S3 has a checksum of a large object: a request of its own gets it
+  std::size_t size = 0;
+  Memory::Piece piece;
+  std::size_t arrived = 0;
+  bool whole = false;     // all its bytes are here
+  bool verified = false;  // compared with S3's checksum, as far as possible at this chunk
+  std::size_t sent = 0;
+  std::uint64_t spliced = 0;  // the stream's position up to which its own pages were moved
+  std::string before;         // a record's header
+  std::string after;          // its padding
+  s3::Checksum checksum;
+  s3::Client::CallId call = 0;
+};
+
+struct Stream::Epoch {
+  Epoch(std::uint64_t number_, Fifo fifo_) : number(number_), fifo(std::move(fifo_)) {}
+
+  std::uint64_t number;
+  Fifo fifo;
+  std::vector<std::uint32_t> order;  // of a shuffled channel
+  std::size_t next = 0;              // the next object to plan, in the epoch's order
+  std::uint64_t offset = 0;          // in it
+  std::uint64_t skip = 0;  // bytes of the stream that are not planned: the reader has read them
+  std::uint64_t drop = 0;  // bytes at the begin of what is planned that the reader has read, too
+  std::deque<Chunk> chunks;
+  std::vector<s3::Client::CallId> asked;
+  s3::Digest digest{{}};
+  std::string staged;          // bytes outside the memory, to be sent before all else
+  std::string record;          // a gzip object that is to become one record
+  std::uint64_t unpacked = 0;  // of the gzip object that is being sent
+  std::uint64_t written = 0;   // into the FIFO
+  struct InPipe {
+    Memory::Region region;
+    std::size_t size;
+    std::uint64_t end;  // of `written`
+  };
+  std::deque<InPipe> in_pipe;
+};
+
+namespace fs = std::filesystem;
+
+std::optional<Position> parse_position(std::string_view text) {
+  const auto colon = text.find(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  const auto epoch = wire::parse_count(text.substr(0, colon));
+  const auto bytes = wire::parse_count(text.substr(colon + 1));
+  if (!epoch || !bytes) return std::nullopt;
+  return Position{*epoch, *bytes};
+}
+
+Result<Requests> Requests::make(const fs::path& fifos) {
+  const fs::path folder = fifos / ".start";
+  std::error_code wrong;
+  fs::remove_all(folder, wrong);
+  if (!wrong) fs::create_directory(folder, wrong);
+  if (wrong) return failure("cannot make " + folder.string() + ": " + wrong.message());
+  return Requests(folder);
+}
+
+Requests::~Requests() {
+  std::error_code ignored;
+  if (!folder_.empty()) fs::remove_all(folder_, ignored);
+}
+
+Result<std::optional<Position>> Requests::asked(const std::string& channel) const {
+  constexpr std::size_t longest = 100;
+  const auto text = io::read_file(folder_ / channel, longest);
+  if (!text && text.error() == std::errc::no_such_file_or_directory) return std::nullopt;
+  if (!text) return failure((folder_ / channel).string() + ": " + text.error().message());
+  // Without a newline a shell is still writing it; inotify will report the end of that.
+  if (!text->ends_with('\n')) return std::nullopt;
+  const auto position = parse_position(std::string_view(*text).substr(0, text->size() - 1));
+  if (!position) return failure((folder_ / channel).string() + " is not EPOCH:BYTES");
+  return position;
+}
+
+void Requests::answer(const std::string& channel) const {
+  std::error_code ignored;
+  fs::remove(folder_ / channel, ignored);
+}
+
 namespace {
 
 // How much of the next epoch is fetched before a reader opens it.
@@ -329,6 +423,191 @@ void Stream::follow() {
 pollfd Stream::poll_for() const {
   const bool waits = full_ && !failed_ && current_->fifo.has_reader();
   return {waits ? current_->fifo.descriptor() : -1, POLLOUT, 0};
+}
+
+namespace {
+
+// Writes a stream's bytes from memory into the pipe.
+
+constexpr std::size_t page = 4096;
+constexpr std::size_t staged_at_most = 1U << 20;
+// More than a pipe of ours holds: once so much was written after a page, the page was read.
+constexpr std::size_t pipe_at_most = 1U << 20;
+
+}  // namespace
+
+// Frees pages whose bytes were read. Asking takes the pipe's lock, which the reader holds while it
+// copies, so it is done only when it pays.
+void Stream::reclaim(Epoch& epoch) {
+  if (epoch.in_pipe.empty()) return;
+  const bool needed = starved_ || draining_;
+  if (!needed && epoch.written - epoch.in_pipe.front().end < 2 * pipe_at_most) return;
+  const std::uint64_t read = epoch.written - epoch.fifo.unread();
+  while (!epoch.in_pipe.empty() && epoch.in_pipe.front().end <= read) {
+    memory_.give_back(epoch.in_pipe.front().region);
+    in_pipe_ -= epoch.in_pipe.front().size;
+    epoch.in_pipe.pop_front();
+  }
+}
+
+bool Stream::emit() {
+  Epoch& epoch = *current_;
+  if (!epoch.staged.empty()) return send_staged();
+  if (epoch.chunks.empty()) return is_planned(epoch) && end_epoch();
+  Chunk& chunk = epoch.chunks.front();
+  if (!chunk.before.empty()) {
+    epoch.staged = std::exchange(chunk.before, {});
+    return true;
+  }
+  if (!emit_chunk(chunk)) return !epoch.staged.empty();
+  finish_chunk();
+  return true;
+}
+
+bool Stream::emit_chunk(Chunk& chunk) {
+  if (chunk.whole) verify(chunk);
+  // The last bytes are sent only once they are verified: a damaged object never ends.
+  const std::size_t until =
+      chunk.verified ? chunk.size : std::min(chunk.arrived, chunk.size - 1) / page * page;
+  if (settings_.channel.gzip) {
+    unpack(chunk, until);
+  } else if (!send_bytes(chunk, until)) {
+    return false;
+  }
+  return chunk.verified && chunk.sent == chunk.size && !failed_ &&
+         (!settings_.channel.gzip || current_->staged.empty());
+}
+
+void Stream::verify(Chunk& chunk) {
+  if (chunk.verified || failed_) return;
+  Epoch& epoch = *current_;
+  if (chunk.first) {
+    if (chunk.sums && !chunk.known) return;  // S3 has not answered yet
+    epoch.digest = s3::Digest(chunk.sums ? *chunk.known : chunk.checksum);
+  }
+  epoch.digest.add({chunk.piece.memory, chunk.size});
+  if (chunk.last && !epoch.digest.matches()) {
+    const s3::Failure corrupt{
+        .kind = s3::Failure::Kind::Corrupt, .bucket = chunk.bucket, .key = chunk.key};
+    return fail(corrupt.text());
+  }
+  chunk.verified = true;
+}
+
+bool Stream::send(char* bytes, std::size_t size, bool splice, std::size_t& sent) {
+  Epoch& epoch = *current_;
+  const iovec piece{bytes, size};
+  const Fifo::Sent result = epoch.fifo.send({&piece, 1}, splice, sent);
+  epoch.written += sent;
+  bytes_ += sent;
+  full_ = result == Fifo::Sent::Full;
+  return result == Fifo::Sent::Some;
+}
+
+bool Stream::send_staged() {
+  Epoch& epoch = *current_;
+  const auto dropped = std::min<std::uint64_t>(epoch.drop, epoch.staged.size());
+  epoch.drop -= dropped;
+  std::size_t done = dropped;
+  bool more = true;
+  while (more && done < epoch.staged.size()) {
+    std::size_t sent = 0;
+    more = send(epoch.staged.data() + done, epoch.staged.size() - done, false, sent);
+    done += sent;
+  }
+  epoch.staged.erase(0, done);
+  return more;
+}
+
+std::size_t Stream::left_to_send() const {
+  std::size_t left = 0;
+  for (const auto& chunk : current_->chunks) {
+    left += chunk.size - chunk.sent;
+    if (left > pipe_at_most) break;
+  }
+  return left;
+}
+
+bool Stream::send_bytes(Chunk& chunk, std::size_t until) {
+  Epoch& epoch = *current_;
+  const auto dropped = std::min<std::uint64_t>(epoch.drop, until - chunk.sent);
+  epoch.drop -= dropped;
+  chunk.sent += dropped;
+  while (chunk.sent < until) {
+    // The end of an epoch is copied, so that at its end none of our pages is left in the pipe.
+    const std::size_t left = is_planned(epoch) ? left_to_send() : pipe_at_most + 1;
+    const bool splice = settings_.splice && left > pipe_at_most;
+    std::size_t size = until - chunk.sent;
+    if (splice && left != pipe_at_most + 1) size = std::min(size, left - pipe_at_most);
+    std::size_t sent = 0;
+    if (!send(chunk.piece.memory + chunk.sent, size, splice, sent)) return false;
+    chunk.sent += sent;
+    if (splice) chunk.spliced = epoch.written;
+  }
+  return true;
+}
+
+void Stream::unpack(Chunk& chunk, std::size_t until) {
+  Epoch& epoch = *current_;
+  const bool framed = settings_.channel.recordio;
+  std::string& out = framed ? epoch.record : epoch.staged;
+  const auto failed = [&](const std::string& what) {
+    fail("s3://" + chunk.object() + ": " + what);
+  };
+  bool more = true;
+  while (more && (framed || out.size() < staged_at_most)) {
+    const std::size_t before = out.size();
+    const std::string_view in(chunk.piece.memory + chunk.sent, until - chunk.sent);
+    const auto used = gunzip_.unpack(in, out, staged_at_most);
+    if (!used) return failed(used.error().message);
+    chunk.sent += *used;
+    epoch.unpacked += out.size() - before;
+    more = *used > 0 || out.size() > before;
+    if (framed && out.size() > wire::longest_record) return failed("no record is so large");
+  }
+  // It ends when no more output comes, and not as soon as all input was taken.
+  if (more || !chunk.verified || chunk.sent < chunk.size || !chunk.last) return;
+  if (!framed && !out.empty()) return;
+  if (auto ended = gunzip_.end(); !ended) return failed(ended.error().message);
+  unpacked_.learn(chunk.etag, std::exchange(epoch.unpacked, 0));
+  if (framed) {
+    chunk.after = wire::whole_record(out);
+    out.clear();
+  }
+}
+
+void Stream::finish_chunk() {
+  Epoch& epoch = *current_;
+  Chunk& chunk = epoch.chunks.front();
+  epoch.staged += chunk.after;
+  if (chunk.piece.memory != nullptr) {
+    if (chunk.spliced != 0) {
+      epoch.in_pipe.push_back({chunk.piece.region, chunk.size, chunk.spliced});
+      in_pipe_ += chunk.size;
+    } else {
+      memory_.give_back(chunk.piece.region);
+    }
+  }
+  epoch.chunks.pop_front();
+}
+
+bool Stream::end_epoch() {
+  Epoch& epoch = *current_;
+  if (epoch.skip + epoch.drop > 0) {
+    fail("it was to begin " + std::to_string(epoch.skip + epoch.drop) +
+         " bytes behind the end of " + name_of(epoch));
+    return false;
+  }
+  if (!epoch.fifo.has_reader() && epoch.written == 0) return false;  // nobody has read it yet
+  if (!catalogue_.confirmed()) return false;
+  draining_ = true;
+  reclaim(epoch);
+  draining_ = !epoch.in_pipe.empty();
+  if (draining_) return false;
+  epoch.fifo.remove_name();
+  callbacks_.ended(name_of(epoch));
+  follow();
+  return !failed_;
 }
 
 }  // namespace spotter::data

@@ -1,9 +1,11 @@
-// One channel's bytes, from S3 into the FIFOs of its epochs: NAME_0, NAME_1, ...
+// How a trainer asks that a channel begins at another position. Only the trainer knows from which
+// checkpoint it resumes: one in a faster place, in S3, or an older one that a person chose. A
+// trainer that does not ask begins at epoch 0.
 //
-// A reader may read an epoch to its end; close early and open the same FIFO again (it continues at
-// the next byte); open the next epoch instead (the rest of the previous one is dropped); read
-// several channels at once or one after the other; never come. The next epoch's FIFO exists before
-// this one can be opened, and its first bytes are fetched before this one has ended.
+//   <folder of the FIFOs>/.start/<channel>, "EPOCH:BYTES\n", put there by a rename
+//
+// The plane removes the file once the FIFOs begin there: that is the answer. It does so as soon as
+// nobody reads the channel. A folder without .start belongs to a feeder that takes no requests.
 #pragma once
 
 #include <poll.h>
@@ -16,20 +18,54 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/aws/s3/checksum.hpp"
 #include "agent/aws/s3/client.hpp"
+#include "agent/base/result.hpp"
 #include "agent/data/catalogue.hpp"
 #include "agent/data/fifo.hpp"
 #include "agent/data/gunzip.hpp"
 #include "agent/data/memory.hpp"
-#include "agent/data/order.hpp"
-#include "agent/data/requests.hpp"
-#include "agent/data/unpacked.hpp"
 
 namespace spotter::data {
 
+// Where a stream begins: after `bytes` bytes of that epoch.
+struct Position {
+  std::uint64_t epoch = 0;
+  std::uint64_t bytes = 0;
+  friend bool operator==(const Position&, const Position&) = default;
+};
+
+// "EPOCH:BYTES".
+std::optional<Position> parse_position(std::string_view text);
+
+class Requests {
+ public:
+  // Removes requests of an earlier run.
+  static Result<Requests> make(const std::filesystem::path& fifos);
+  Requests(Requests&& other) noexcept : folder_(std::move(other.folder_)) { other.folder_.clear(); }
+  Requests& operator=(Requests&&) = delete;
+  ~Requests();
+
+  const std::filesystem::path& folder() const { return folder_; }
+  // None: there is no request. Fails for text that is no position.
+  Result<std::optional<Position>> asked(const std::string& channel) const;
+  void answer(const std::string& channel) const;
+
+ private:
+  explicit Requests(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  std::filesystem::path folder_;
+};
+
+// One channel's bytes, from S3 into the FIFOs of its epochs: NAME_0, NAME_1, ...
+//
+// A reader may read an epoch to its end; close early and open the same FIFO again (it continues at
+// the next byte); open the next epoch instead (the rest of the previous one is dropped); read
+// several channels at once or one after the other; never come. The next epoch's FIFO exists before
+// this one can be opened, and its first bytes are fetched before this one has ended.
 struct StreamSettings {
   wire::Channel channel;
   std::filesystem::path directory;  // of the FIFOs

@@ -6,11 +6,10 @@
 #include <deque>
 #include <random>
 
+#include "agent/data/catalogue.hpp"
 #include "agent/data/fetched.hpp"
-#include "agent/data/file_name.hpp"
 #include "agent/data/gunzip.hpp"
 #include "agent/data/memory.hpp"
-#include "agent/data/order.hpp"
 
 namespace spotter::data {
 namespace {

@@ -1,5 +1,5 @@
 // What is frozen of a channel, as text and as a file.
-#include "agent/data/listing.hpp"
+#include "agent/data/catalogue.hpp"
 
 #include <gtest/gtest.h>
 

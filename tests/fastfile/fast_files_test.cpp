@@ -3,7 +3,6 @@
 
 #include "agent/aws/s3/crc32c.hpp"
 #include "agent/data/fast_file/cache.hpp"
-#include "agent/data/fast_file/tree.hpp"
 #include "tests/s3/fixture.hpp"
 
 namespace spotter::fastfile {

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "agent/data/listing.hpp"
+#include "agent/data/catalogue.hpp"
 #include "agent/guard/record.hpp"
 #include "agent/host/records.hpp"
 #include "agent/host/share.hpp"

@@ -6,7 +6,6 @@
 
 #include "agent/data/catalogue.hpp"
 #include "agent/data/fetched.hpp"
-#include "agent/data/file_name.hpp"
 #include "agent/data/gunzip.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "trainer/library/recordio.hpp"

@@ -12,7 +12,7 @@
 // Records are not copied, except for a record that crosses the end of the buffer. The position is
 // that of the returned records, whatever was read ahead.
 //
-// To begin in the middle it asks `spotter pipe` (agent/data/requests.hpp) to start the stream
+// To begin in the middle it asks `spotter pipe` (agent/data/stream.hpp) to start the stream
 // there: only the trainer knows from which checkpoint it resumes. Source of the protocol:
 // https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-running-container.html
 #pragma once

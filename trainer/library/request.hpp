@@ -1,4 +1,4 @@
-// Asks a channel's feeder to begin its stream in the middle: agent/data/requests.hpp.
+// Asks a channel's feeder to begin its stream in the middle: agent/data/stream.hpp.
 #pragma once
 
 #include <filesystem>

@@ -2,10 +2,105 @@
 
 #include <algorithm>
 #include <cassert>
+#include <unordered_map>
 
 #include "agent/aws/s3/objects.hpp"
 
 namespace spotter::fastfile {
+
+Result<Tree> Tree::make(const std::vector<File>& files) {
+  Tree tree;
+  auto& nodes = tree.nodes_;
+  nodes.emplace_back();
+  std::unordered_map<std::string, Number> known{{"", root}};  // by path
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::string& path = files[i].name;
+    Number parent = root;
+    for (std::size_t begin = 0; begin <= path.size();) {
+      const std::size_t end = std::min(path.find('/', begin), path.size());
+      const bool last = end == path.size();
+      const auto [at, added] =
+          known.emplace(path.substr(0, end), static_cast<Number>(nodes.size()));
+      if (added) {
+        nodes.push_back({.name = path.substr(begin, end - begin), .parent = parent});
+        nodes[parent].children.push_back(at->second);
+        if (last) nodes.back().file = i;
+      } else if (last || nodes[at->second].file) {
+        return failure("the name " + at->first + " is that of a file and of another, or a folder");
+      }
+      parent = at->second;
+      nodes[parent].modified = std::max(nodes[parent].modified, files[i].modified);
+      begin = end + 1;
+    }
+    nodes[root].modified = std::max(nodes[root].modified, files[i].modified);
+  }
+  for (Node& node : nodes)
+    std::ranges::sort(node.children, {},
+                      [&](Number child) -> const std::string& { return nodes[child].name; });
+  return tree;
+}
+
+std::optional<Tree::Number> Tree::find(Number folder, std::string_view name) const {
+  const auto& children = nodes_[folder].children;
+  const auto name_of = [this](Number child) -> std::string_view { return nodes_[child].name; };
+  const auto found = std::ranges::lower_bound(children, name, {}, name_of);
+  if (found == children.end() || name_of(*found) != name) return std::nullopt;
+  return *found;
+}
+
+namespace {
+
+// The kernel splits its own read-ahead into several requests, which may arrive out of order, and
+// leaves out what it has.
+constexpr std::uint64_t tolerance = 512U << 10;
+constexpr std::size_t most_readers = 64;
+constexpr std::uint64_t least_window = 2U << 20;
+constexpr std::uint64_t growth = 2;
+constexpr std::chrono::seconds forgotten{10};
+
+}  // namespace
+
+const ReadAhead::Reader& ReadAhead::read(std::uint64_t begin, std::uint64_t bytes, bool waits,
+                                         Instant now) {
+  const std::uint64_t end = begin + bytes;
+  const auto fits = [&](const Reader& reader) {
+    return begin + tolerance >= reader.next && begin <= reader.next + tolerance;
+  };
+  // Takes the nearest, as two readers may be close to one another.
+  auto found = readers_.end();
+  const auto distance = [&](const Reader& reader) {
+    return std::max(begin, reader.next) - std::min(begin, reader.next);
+  };
+  for (auto each = readers_.begin(); each != readers_.end(); ++each) {
+    if (fits(*each) && (found == readers_.end() || distance(*each) < distance(*found)))
+      found = each;
+  }
+  if (found == readers_.end()) {
+    if (readers_.size() >= most_readers) readers_.pop_back();
+    found = readers_.insert(readers_.end(), {.next = begin, .planned = end});
+  }
+  if (end > found->next) {
+    found->run += end - std::max(begin, found->next);
+    found->next = end;
+  }
+  found->planned = std::max(found->planned, found->next);
+  if (reads_on(*found) && waits && begin >= found->grown) {
+    found->window = std::min(std::max(growth * found->window, least_window), room_);
+    found->grown = found->next + found->window;
+  }
+  found->seen = now;
+  std::rotate(readers_.begin(), found, found + 1);
+  return readers_.front();
+}
+
+std::uint64_t ReadAhead::window(const Reader& reader, Instant now) const {
+  if (!reads_on(reader)) return 0;
+  const auto alive = static_cast<std::uint64_t>(std::ranges::count_if(
+      readers_, [&](const Reader& each) { return reads_on(each) && now - each.seen < forgotten; }));
+  const std::uint64_t most = room_ / std::max<std::uint64_t>(1, alive);
+  return std::min(most, std::max(least_window, reader.window));
+}
+
 namespace {
 
 using Clock = std::chrono::steady_clock;

@@ -1,12 +1,10 @@
-// The parts of a channel's files that are in memory or being fetched: ranges of exactly the objects
-// that were listed (If-Match), for waiting reads and ahead of sequential readers.
-//
-// The kernel caches what was read. So a piece is dropped here when all of it was handed out, or
-// when its memory is needed and no read waits for it (the least recently used one).
+// The files of a channel as a tree of folders. No I/O.
 #pragma once
 
 #include <sys/uio.h>
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -19,11 +17,86 @@
 
 #include "agent/aws/s3/checksum.hpp"
 #include "agent/aws/s3/client.hpp"
-#include "agent/data/fast_file/read_ahead.hpp"
+#include "agent/base/result.hpp"
 #include "agent/data/memory.hpp"
 
 namespace spotter::fastfile {
 
+class Tree {
+ public:
+  using Number = std::uint32_t;  // of a node
+  static constexpr Number root = 0;
+
+  struct Node {
+    std::string name;  // its last part
+    Number parent = root;
+    std::optional<std::size_t> file;  // index into the names; none: it is a folder
+    std::vector<Number> children;     // of a folder, in the order of their names' bytes
+    std::int64_t modified = 0;        // seconds since 1970; of a folder: of the newest below it
+  };
+
+  struct File {
+    std::string name;  // "a/b.bin": of data::file_name()
+    std::int64_t modified = 0;
+  };
+  // Fails where one name is a file and a folder.
+  static Result<Tree> make(const std::vector<File>& files);
+
+  std::size_t size() const { return nodes_.size(); }
+  const Node& at(Number number) const { return nodes_[number]; }
+  std::optional<Number> find(Number folder, std::string_view name) const;
+
+ private:
+  std::vector<Node> nodes_;
+};
+
+// Which readers read sequentially, and how far ahead of them it pays to fetch. Positions count
+// through all files of a channel in the listing's order, so a process that reads small files in
+// that order is sequential, too. No I/O; the caller passes the time.
+//
+// The window grows as long as a sequential reader has to wait, and no further: touching memory for
+// the first time costs as much as receiving its bytes. A reader that jumps costs little. Several
+// readers of one file are distinguished by their positions.
+class ReadAhead {
+ public:
+  using Instant = std::chrono::steady_clock::time_point;
+
+  struct Reader {
+    std::uint64_t next = 0;     // where its next read is expected
+    std::uint64_t run = 0;      // bytes that it has read without a gap
+    std::uint64_t planned = 0;  // fetched for it up to there, or tried
+    std::uint64_t window = 0;   // bytes beyond `next`
+    std::uint64_t grown = 0;    // a read before it may wait: the window was smaller then
+    Instant seen{};
+  };
+
+  // `room`: bytes of memory for all that is fetched ahead, of all readers together.
+  explicit ReadAhead(std::uint64_t room) : room_(room) {}
+
+  // Records a read of these bytes; `waits`: not all of them are in memory. Returns its reader, a
+  // new one if none fits.
+  const Reader& read(std::uint64_t begin, std::uint64_t bytes, bool waits, Instant now);
+
+  // The most recently seen one comes first.
+  std::vector<Reader>& readers() { return readers_; }
+
+  // How many bytes beyond `next` are worth fetching: 0 for a reader that jumps.
+  std::uint64_t window(const Reader& reader, Instant now) const;
+
+ private:
+  static bool reads_on(const Reader& reader) { return reader.run >= telling; }
+
+  // The least run: reading a file's begin, with the kernel's read-ahead, is no sign yet.
+  static constexpr std::uint64_t telling = 256U << 10;
+  std::uint64_t room_;
+  std::vector<Reader> readers_;
+};
+
+// The parts of a channel's files that are in memory or being fetched: ranges of exactly the objects
+// that were listed (If-Match), for waiting reads and ahead of sequential readers.
+//
+// The kernel caches what was read. So a piece is dropped here when all of it was handed out, or
+// when its memory is needed and no read waits for it (the least recently used one).
 struct RemoteFile {
   std::string bucket;
   std::string key;

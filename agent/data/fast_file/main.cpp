@@ -1,7 +1,7 @@
 // spotter-fastfile: serves the channels in mode `fast_file`. `spotter pipe` starts it beside its
 // command. It is a program of its own, so that no other needs libfuse3.
 //
-//   --socket FD      SOCK_SEQPACKET to `spotter pipe` (agent/data/messages.hpp): sends "ready" when
+//   --socket FD      SOCK_SEQPACKET to `spotter pipe` (agent/data/fifo.hpp): sends "ready" when
 //                    all is mounted, or "failed TEXT"; receives "trainer PID" and "bye"
 //   --directory DIR  the views are at DIR/NAME
 //   --state DIR      of the frozen listings
@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "agent/aws/settings/settings.hpp"
-#include "agent/data/clients.hpp"
+#include "agent/data/catalogue.hpp"
 #include "agent/data/fast_file/view.hpp"
-#include "agent/data/messages.hpp"
+#include "agent/data/fifo.hpp"
 #include "agent/data/plane.hpp"
 #include "agent/io/files.hpp"
 #include "agent/supervise/processes.hpp"

@@ -11,7 +11,6 @@
 
 #include "agent/base/result.hpp"
 #include "agent/data/fast_file/cache.hpp"
-#include "agent/data/fast_file/tree.hpp"
 
 namespace spotter::fastfile {
 

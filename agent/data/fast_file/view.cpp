@@ -2,7 +2,7 @@
 
 #include <unordered_map>
 
-#include "agent/data/file_name.hpp"
+#include "agent/data/fetched.hpp"
 #include "agent/host/mounts.hpp"
 #include "agent/io/files.hpp"
 

@@ -15,7 +15,6 @@
 #include "agent/aws/s3/client.hpp"
 #include "agent/data/catalogue.hpp"
 #include "agent/data/fast_file/session.hpp"
-#include "agent/data/order.hpp"
 #include "agent/job/channel.hpp"
 
 namespace spotter::fastfile {

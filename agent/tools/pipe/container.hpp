@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "agent/base/result.hpp"
-#include "agent/data/order.hpp"
+#include "agent/data/catalogue.hpp"
 #include "agent/job/channel.hpp"
 
 namespace spotter::command {

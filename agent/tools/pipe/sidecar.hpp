@@ -1,5 +1,5 @@
 // A process that feeds the trainer, started beside this one, and this end of their socket
-// (agent/data/messages.hpp): the data plane, or the server of views of mode `fast_file`.
+// (agent/data/fifo.hpp): the data plane, or the server of views of mode `fast_file`.
 #pragma once
 
 #include <sys/types.h>
@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "agent/data/holder.hpp"
+#include "agent/data/fifo.hpp"
 #include "agent/data/plane.hpp"
 
 namespace spotter::command {
