@@ -26,3 +26,11 @@ std::string manual_of_events();
 std::string manual_of_commands(const CLI::App& app);
 
 }  // namespace spotter
+
+// `spotter explain NAME`: what a kind of journal event means, and what to do about it.
+
+namespace spotter::command {
+
+void add_explain(CLI::App& app, int& status);
+
+}  // namespace spotter::command

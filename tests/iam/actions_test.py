@@ -14,8 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 IAM = ROOT / "scripts/iam"
 
 # What the service on an instance and its units run of agent/tools, beside what is theirs alone.
-ON_THE_INSTANCE = ("doctor/doctor_permissions.cpp", "jobs/zone_names.cpp", "prepare/prepare.cpp",
-                   "prepare/prepare_volume.cpp")
+ON_THE_INSTANCE = ("doctor/doctor_permissions.cpp", "jobs/launched_job.cpp", "prepare/prepare.cpp",
+                   "prepare/prepare.cpp")
 UNITS = ("agent/tools/machine", "agent/tools/pipe")
 # What only a person runs; what these and the service share fetches the sweep's list, and asks AWS.
 COMMANDS = ("checkpoints", "doctor", "iam", "init", "jobs", "launch", "prepare", "report", "status",

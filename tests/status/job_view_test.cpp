@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "agent/tools/jobs/due.hpp"
+#include "agent/tools/jobs/fleets.hpp"
 #include "agent/wire/status.hpp"
 
 namespace spotter::command {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "agent/supervise/processes.hpp"
-#include "agent/tools/machine/supervise.hpp"
+#include "agent/tools/machine/machine.hpp"
 #include "tests/supervise/hop.hpp"
 
 namespace {

@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "agent/tools/sweep/sweep_image.hpp"
+#include "agent/tools/sweep/sweep.hpp"
 
 namespace spotter::command {
 namespace {

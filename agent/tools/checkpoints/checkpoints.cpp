@@ -25,7 +25,7 @@
 #include "agent/io/complain.hpp"
 #include "agent/job/job.hpp"
 #include "agent/tools/checkpoints/table.hpp"
-#include "agent/tools/report/report_place.hpp"
+#include "agent/tools/report/report_sources.hpp"
 #include "agent/wire/ledger.hpp"
 
 namespace spotter::command {

@@ -8,8 +8,8 @@
 
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/base/exit_status.hpp"
+#include "agent/tools/jobs/launched_job.hpp"
 #include "agent/tools/jobs/machines.hpp"
-#include "agent/tools/jobs/places.hpp"
 
 namespace spotter::command {
 namespace {

@@ -3,20 +3,113 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
+#include "agent/aws/formats/aws_command.hpp"
 #include "agent/aws/formats/partition.hpp"
 #include "agent/aws/settings/settings.hpp"
 #include "agent/base/exit_status.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/job/trainer_role.hpp"
 #include "agent/launch/requests.hpp"
-#include "agent/tools/iam/iam_places.hpp"
 #include "agent/tools/iam/iam_sizes.hpp"
 
 namespace spotter::command {
 namespace {
+
+// Of each place in S3 that a job uses what a policy names: objects, buckets, prefixes.
+
+// The objects, buckets and prefixes of several places in S3, for `<name>-objects` and so on. What
+// lies below another of the places is not named again.
+class Places {
+ public:
+  void add(const wire::S3Location& where) { all_[where.bucket].insert(where.key); }
+  void give(const std::string& arn, const std::string& name, wire::IamValues& to) const {
+    auto& objects = to.many[name + "-objects"] = {};
+    auto& buckets = to.many[name + "-buckets"] = {};
+    std::set<std::string> prefixes;
+    for (const auto& [bucket, keys] : all_) {
+      const std::string* above = nullptr;
+      buckets.push_back(arn + bucket);
+      for (const std::string& key : keys) {  // a prefix comes before what it begins
+        if (above != nullptr && key.starts_with(*above)) continue;
+        above = &key;
+        objects.push_back(arn + bucket + "/" + wire::literally(key) + "*");
+        prefixes.insert(wire::literally(key) + "*");
+      }
+    }
+    to.many[name + "-prefixes"] = {prefixes.begin(), prefixes.end()};
+  }
+
+ private:
+  std::map<std::string, std::set<std::string>> all_;  // bucket -> keys' prefixes
+};
+
+// Where libspotter copies its checkpoints, as the trainer's environment says. None: nowhere.
+std::optional<wire::S3Location> copied_by_libspotter(const config::Job& job) {
+  const auto copied = job.trainer.env.find("SPOTTER_CHECKPOINTS_S3");
+  if (copied == job.trainer.env.end()) return std::nullopt;
+  const auto where = wire::parse_s3_url(copied->second);
+  return where ? std::optional(*where) : std::nullopt;
+}
+
+// For the values `<name>-objects`, `<name>-buckets` and `<name>-prefixes` of scripts/iam.
+void add_places(const config::Job& job, const IamScope& scope, wire::IamValues& values) {
+  const std::string s3 = "arn:" + values.one["partition"] + ":s3:::";
+  Places channels;
+  for (const wire::Channel& channel : job.channels.all)
+    if (!channel.anonymous) channels.add(channel.source);
+  for (const wire::S3Location& where : scope.read) channels.add(where);
+  channels.give(s3, "channel", values);
+  Places prepared;
+  Places sent;
+  for (const config::Source& source : job.prepare) {
+    if (const auto where = wire::parse_s3_url(source.from)) prepared.add(*where);
+    if (source.via) prepared.add(*source.via);
+    if (source.via) sent.add(*source.via);
+  }
+  const bool sends = job.launch && job.launch->package.is_sent();
+  if (sends) sent.add(wire::parse_s3_url(job.launch->package.source).value());
+  prepared.give(s3, "prepared", values);
+  sent.give(s3, "sent", values);
+  Places checkpoints;
+  for (const wire::S3Location& where : scope.checkpoints) checkpoints.add(where);
+  if (job.checkpoints.s3) checkpoints.add(*job.checkpoints.s3);
+  if (const auto where = copied_by_libspotter(job)) checkpoints.add(*where);
+  if (const auto where = job.kept_at()) checkpoints.add(*where);
+  checkpoints.give(s3, "checkpoint", values);
+  Places heads;
+  if (const auto where = job.headed_at()) heads.add(*where);
+  heads.give(s3, "head", values);
+  Places homes;  // is there one, where there is no head?
+  if (const auto where = job.headed_at()) homes.add(*where);
+  if (const auto where = job.kept_at()) homes.add(*where);
+  homes.give(s3, "home", values);
+  Places claims;
+  if (job.claims) claims.add(job.claims->at);
+  claims.give(s3, "claim", values);
+  Places gang;
+  if (job.gang) gang.add(job.gang->at);
+  gang.give(s3, "gang", values);
+  Places fence;
+  if (const auto where = job.fenced_at()) fence.add(*where);
+  fence.give(s3, "fence", values);
+  Places published;
+  if (const auto where = job.published_at()) published.add(*where);
+  published.give(s3, "published", values);
+  auto& package = values.many["package-objects"];
+  if (job.launch)
+    if (const auto where = wire::parse_s3_url(job.launch->package.source))
+      package = {s3 + where->bucket + "/" + wire::literally(where->key) + (sends ? "*" : "")};
+  auto& list = values.many["list-objects"];
+  if (job.sweep && !job.sweep->source.empty())
+    if (const auto where = wire::parse_s3_url(job.sweep->source))
+      list = {s3 + where->bucket + "/" + wire::literally(where->key)};
+}
 
 // Not documents, but commands: that make all roles, or give the buckets their lifecycle's rules.
 constexpr const char* all_roles = "roles";
@@ -364,6 +457,157 @@ void add_iam(CLI::App& app, int& status) {
       "objects that a manifest lists, or a prefix of many channels, which then are not "
       "named; repeatable");
   command->callback([options, &status] { status = print(*options); });
+}
+
+namespace {
+
+// What removes from the job's buckets that which nobody else removes.
+
+using OrderedJson = nlohmann::ordered_json;
+
+// A day for the longest upload, and one that S3 may take to notice.
+constexpr int days = 2;
+
+// https://docs.aws.amazon.com/AmazonS3/latest/API/API_LifecycleRule.html
+OrderedJson rule(const std::string& name, const std::string& prefix, bool only_ours) {
+  OrderedJson its = {{"ID", name},
+                     {"Status", "Enabled"},
+                     {"Filter", {{"Prefix", prefix}}},
+                     {"AbortIncompleteMultipartUpload", {{"DaysAfterInitiation", days}}}};
+  // In a versioned bucket what is removed, or written again, leaves a version.
+  if (only_ours) its["NoncurrentVersionExpiration"] = {{"NoncurrentDays", days}};
+  return its;
+}
+
+}  // namespace
+
+int print_lifecycle(const config::Job& job, const IamScope& scope) {
+  std::map<std::string, std::vector<OrderedJson>> rules;  // by bucket
+  const std::string name = "spotter-" + job.name.str();
+  const auto add = [&](const wire::S3Location& where, const std::string& what, bool only_ours) {
+    rules[where.bucket].push_back(rule(name + "-" + what, where.key, only_ours));
+  };
+  if (const auto home = job.kept_at()) add(*home, "home", true);
+  if (const auto head = job.headed_at()) add(*head, "head", true);
+  if (job.checkpoints.s3) add(*job.checkpoints.s3, "checkpoints", false);
+  if (const auto where = copied_by_libspotter(job)) add(*where, "copies", false);
+  for (std::size_t i = 0; i < scope.checkpoints.size(); ++i)
+    add(scope.checkpoints[i], "checkpoints-" + std::to_string(i + 1), false);
+  if (rules.empty()) return io::complain("iam", "the job copies no checkpoints to S3");
+  for (const auto& [bucket, its] : rules) {
+    std::printf(
+        "# This replaces all rules that %s has: add to these what aws s3api "
+        "get-bucket-lifecycle-configuration --bucket %s shows.\n",
+        bucket.c_str(), bucket.c_str());
+    const OrderedJson input = {{"Bucket", bucket}, {"LifecycleConfiguration", {{"Rules", its}}}};
+    const auto command = wire::command_of("s3api", "PutBucketLifecycleConfiguration", input.dump());
+    std::printf("%s\n", command.c_str());
+  }
+  return 0;
+}
+
+namespace {
+
+// The commands of `aws` that make the job's roles.
+
+// Batch takes user data in this format only. ECS's agent does not drain by default, and sends
+// SIGKILL 30 s after SIGTERM; of a notice's two minutes 100 s are the trainer's here, and some are
+// left to ECS and Spotter.
+// https://docs.aws.amazon.com/batch/latest/userguide/launch-templates.html
+// https://docs.aws.amazon.com/AmazonECS/latest/developerguide/container-instance-spot.html
+// https://docs.aws.amazon.com/AmazonECS/latest/developerguide/ecs-agent-config.html
+constexpr std::string_view ecs_user_data =
+    "MIME-Version: 1.0\n"
+    "Content-Type: multipart/mixed; boundary=\"==spotter==\"\n\n"
+    "--==spotter==\n"
+    "Content-Type: text/x-shellscript; charset=\"us-ascii\"\n\n"
+    "#!/bin/sh\n"
+    "echo ECS_ENABLE_SPOT_INSTANCE_DRAINING=true >>/etc/ecs/ecs.config\n"
+    "echo ECS_CONTAINER_STOP_TIMEOUT=100s >>/etc/ecs/ecs.config\n"
+    "--==spotter==--\n";
+
+class Commands {
+ public:
+  Commands(const config::Job& job, const IamScope& scope)
+      : values_(iam_values(job, scope)), policy_("spotter-" + job.name.str()) {}
+
+  void remark(const std::string& text) { text_ += "# " + text + "\n"; }
+  void iam(const char* action, const OrderedJson& input) {
+    text_ += wire::command_of("iam", action, input.dump()) + "\n";
+  }
+  void role(const RolePolicies& it) {
+    std::vector<OrderedJson> policies;
+    std::size_t characters = 0;
+    for (const std::string& name : it.documents) {
+      const std::string document = filled(name, values_);
+      if (document.empty()) continue;
+      characters += policy_characters(document);
+      policies.push_back({{"RoleName", it.role},
+                          {"PolicyName", policy_ + (policies.empty() ? "" : "-" + name)},
+                          {"PolicyDocument", document}});
+    }
+    remark(it.what + ": " + with_commas(characters) + " of the " + with_commas(longest_of_a_role) +
+           " characters that all policies in a role have together");
+    if (const auto problem = too_long_for_a_role(characters); !problem.empty())
+      problems_ += (problems_.empty() ? "" : "; ") + it.what + ": " + problem;
+    iam("CreateRole",
+        {{"RoleName", it.role}, {"AssumeRolePolicyDocument", filled(it.trust, values_)}});
+    for (const OrderedJson& policy : policies) iam("PutRolePolicy", policy);
+    if (!it.managed.empty())
+      iam("AttachRolePolicy",
+          {{"RoleName", it.role},
+           {"PolicyArn", "arn:" + values_.one["partition"] + ":iam::aws:policy/" + it.managed}});
+    if (!it.has_profile) return;
+    remark("The profile that gives it to the instances");
+    iam("CreateInstanceProfile", {{"InstanceProfileName", it.role}});
+    iam("AddRoleToInstanceProfile", {{"InstanceProfileName", it.role}, {"RoleName", it.role}});
+  }
+  void launch_template(const std::string& name) {
+    const OrderedJson data = {{"UserData", launch::base64(std::string(ecs_user_data))},
+                              {"MetadataOptions",
+                               {{"HttpEndpoint", "enabled"},
+                                {"HttpTokens", "required"},
+                                {"HttpPutResponseHopLimit", 2}}}};
+    text_ += wire::command_of(
+                 "ec2", "CreateLaunchTemplate",
+                 OrderedJson{{"LaunchTemplateName", name}, {"LaunchTemplateData", data}}.dump()) +
+             "\n";
+  }
+  RoleCommands all() && { return {std::move(text_), std::move(problems_)}; }
+
+ private:
+  wire::IamValues values_;
+  std::string policy_;
+  std::string text_;
+  std::string problems_;
+};
+
+// The service-linked roles of EC2 and Auto Scaling: made once in an account.
+std::set<std::string> services_of(FleetKind kind) {
+  if (kind == FleetKind::AutoScalingGroup) return {"spot", "autoscaling"};
+  return {"spot", kind == FleetKind::SpotFleet ? "spotfleet" : "ec2fleet"};
+}
+
+}  // namespace
+
+RoleCommands role_commands(const config::Job& job, const IamScope& scope) {
+  Commands commands(job, scope);
+  for (const RolePolicies& it : roles_of(job, scope)) commands.role(it);
+  const config::Batch* batch = job.sweep && job.sweep->batch ? &*job.sweep->batch : nullptr;
+  std::set<std::string> services;
+  if (job.launch) services = services_of(job.launch->type);
+  if (batch != nullptr) services.insert({"batch", "spot"});
+  if (!services.empty())
+    commands.remark("AWS's own roles, once in an account: one that is there already is well");
+  for (const std::string& service : services)
+    commands.iam("CreateServiceLinkedRole", {{"AWSServiceName", service + ".amazonaws.com"}});
+  if (batch == nullptr) return std::move(commands).all();
+  const std::string own = launch::resource_name(job) + "-batch";
+  if (batch->environment.launch_template.empty())
+    commands.remark("Then: sweep.batch.launch_template: " + own);
+  commands.remark("Containers get SIGTERM at a notice, and reach the metadata service");
+  commands.launch_template(own);
+  return std::move(commands).all();
 }
 
 }  // namespace spotter::command

@@ -9,18 +9,133 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
+#include "agent/aws/aws_calls.hpp"
+#include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/settings/settings.hpp"
 #include "agent/base/exit_status.hpp"
 #include "agent/base/shell.hpp"
+#include "agent/host/verb.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/io/files.hpp"
-#include "agent/tools/init/account.hpp"
-#include "agent/tools/init/checkout.hpp"
+#include "agent/job/job.hpp"
+#include "agent/job/variables.hpp"
+#include "agent/tools/doctor/doctor.hpp"
 #include "agent/tools/init/job_text.hpp"
 
 namespace spotter::command {
 namespace {
+
+// What the account has for a new job: zones and types, by Describe calls alone.
+class AccountView {
+ public:
+  // Asks who calls. Without an answer all below answers from what is known without AWS.
+  explicit AccountView(const Region& region);
+
+  const std::string& number() const { return number_; }    // empty: unknown
+  const std::string& trouble() const { return trouble_; }  // why it is unknown
+  // Those of the types that a zone of the region offers; all where that is unknown.
+  std::vector<std::string> offered(const std::vector<std::string>& types);
+  // The zones that are available, have a default subnet and one of the types. A condition that
+  // no zone meets, or that cannot be read, does not count: remarks() says so. Empty: unknown.
+  std::vector<std::string> zones(const std::vector<std::string>& types);
+  // What is amiss with zones, subnets, types and quotas, a line each, as `spotter doctor` has it.
+  std::string remarks(const config::Job& job);
+
+ private:
+  std::unique_ptr<AwsCalls> calls_;
+  std::string number_;
+  std::string trouble_;
+};
+
+using Names = std::set<std::string>;
+
+// Keeps those that are in both, unless that would leave none.
+void narrow(Names& zones, const Names& to) {
+  Names both;
+  std::ranges::set_intersection(zones, to, std::inserter(both, both.end()));
+  if (!both.empty()) zones = std::move(both);
+}
+
+AccountView::AccountView(const Region& region) : calls_(AwsCalls::open(region)) {
+  const auto who = calls_->ask(wire::GetCallerIdentity{});
+  if (who)
+    number_ = who->account;
+  else
+    trouble_ = who.error().message;
+}
+
+std::vector<std::string> AccountView::offered(const std::vector<std::string>& types) {
+  if (number_.empty()) return types;
+  const auto there = calls_->ask_all(wire::DescribeInstanceTypeOfferings{types, {}});
+  if (!there) return types;
+  std::vector<std::string> found = types;
+  std::erase_if(found, [&](const std::string& type) {
+    return std::ranges::none_of(*there, [&](const auto& it) { return it.type.str() == type; });
+  });
+  return found.empty() ? types : found;
+}
+
+std::vector<std::string> AccountView::zones(const std::vector<std::string>& types) {
+  if (number_.empty()) return {};
+  const auto places = calls_->ask(wire::DescribeAvailabilityZones{});
+  if (!places) return {};
+  Names zones;
+  for (const auto& it : places->items)
+    if (it.state == "available") zones.insert(it.zone.str());
+  wire::DescribeSubnets defaults;
+  defaults.filters = {{"default-for-az", {"true"}}};
+  Names with_subnet, with_type;
+  if (const auto subnets = calls_->ask_all(defaults))
+    for (const auto& it : *subnets) with_subnet.insert(it.zone.str());
+  if (const auto there = calls_->ask_all(wire::DescribeInstanceTypeOfferings{types, {}}))
+    for (const auto& it : *there) with_type.insert(it.zone.str());
+  narrow(zones, with_subnet);
+  narrow(zones, with_type);
+  return {zones.begin(), zones.end()};
+}
+
+std::string AccountView::remarks(const config::Job& job) {
+  if (number_.empty() || !job.launch) return {};
+  Findings all = examine_places(*calls_, job, scope_of(job));
+  std::ranges::move(examine_quotas(*calls_, *job.launch), std::back_inserter(all));
+  return describe(without_ok(std::move(all)));
+}
+
+// The git checkout that a person stands in.
+struct GitCheckout {
+  std::string address;   // of the remote `origin`, as web_address() makes it; empty: none
+  std::string revision;  // HEAD's full commit id; empty: none
+  bool pushed = false;   // a branch of a remote that was seen here has HEAD
+  bool changed = false;  // files that git knows differ from HEAD
+};
+
+// Its output without the last newline; none: it failed.
+std::optional<std::string> ask_git(std::vector<std::string> words) {
+  words.insert(words.begin(), "git");
+  auto variables = config::variables_of_process();
+  variables["GIT_OPTIONAL_LOCKS"] = "0";
+  const auto done = act::host::run_tool({words, variables}, "git");
+  if (!done || done->status != 0) return std::nullopt;
+  std::string text = done->output;
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+// All empty: the current folder is in no checkout, or there is no git.
+GitCheckout current_checkout() {
+  GitCheckout found;
+  const auto head = ask_git({"rev-parse", "--verify", "HEAD^{commit}"});
+  if (!head) return found;
+  found.revision = *head;
+  found.address = web_address(ask_git({"remote", "get-url", "origin"}).value_or(""));
+  found.pushed = !ask_git({"branch", "--remotes", "--contains", *head}).value_or("").empty();
+  found.changed = !ask_git({"status", "--porcelain", "--untracked-files=no"}).value_or("").empty();
+  return found;
+}
 
 namespace fs = std::filesystem;
 using Given = std::optional<std::string>;

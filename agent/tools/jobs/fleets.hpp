@@ -1,10 +1,12 @@
 // The fleets of jobs that `spotter launch` requested, found by their tags, and how to end them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "agent/aws/aws_calls.hpp"
+#include "agent/job/deadline.hpp"
 #include "agent/job/job.hpp"
 
 namespace spotter::command {
@@ -79,5 +81,15 @@ Result<void, CallError> wait_for_instances_to_end(AwsCalls& calls, const JobKey&
 std::string_view to_text(FleetKind kind);  // as in launch.type
 std::string_view to_text(wire::FleetState state);
 std::string_view to_text(wire::InstanceState state);
+
+// By when a launched job is to have finished.
+
+// When the first of its own fleets was made, by those that EC2 still shows (for two days after
+// their end) and what their tags say of those before them. None: it was not launched.
+std::optional<wire::WallTime> first_launch_of(const std::vector<JobFleet>& fleets);
+
+// finish_by, or so long after its first launch. None: it has no deadline, or was not launched.
+std::optional<wire::WallTime> due_of(const config::Deadline& deadline,
+                                     const std::vector<JobFleet>& fleets);
 
 }  // namespace spotter::command

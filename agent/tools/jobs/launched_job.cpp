@@ -8,10 +8,42 @@
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/job/file.hpp"
 #include "agent/job/sweep.hpp"
-#include "agent/tools/jobs/efa.hpp"
+#include "agent/tools/jobs/machines.hpp"
 #include "agent/tools/jobs/sent_packages.hpp"
 
 namespace spotter::command {
+
+Result<std::unique_ptr<AwsCalls>> calls_in(const std::string& region) {
+  if (region.empty()) return AwsCalls::open();
+  return AwsCalls::open(Region(region));
+}
+
+Result<std::vector<JobPlace>> unnamed_places_of(const config::Job& job) {
+  std::vector<JobPlace> places;
+  for (std::size_t i = 0; i < std::max<std::size_t>(job.launch->places.size(), 1); ++i) {
+    JobPlace place{nullptr, job};
+    place.job.launch = config::launch_at(*job.launch, i);
+    auto calls = calls_in(place.job.launch->region);
+    if (!calls) return tl::unexpected(calls.error());
+    place.calls = std::move(*calls);
+    const Region& region = place.calls->region();
+    if (std::ranges::any_of(places, [&](const auto& it) { return it.calls->region() == region; }))
+      return failure("launch.pools: " + region.str() +
+                     " is there twice, once as the region that AWS_REGION names");
+    places.push_back(std::move(place));
+  }
+  return places;
+}
+
+Result<std::vector<JobPlace>> places_of(const config::Job& job) {
+  auto places = unnamed_places_of(job);
+  if (!places) return places;
+  for (JobPlace& it : *places)
+    if (const auto named = name_zones(*it.calls, *it.job.launch); !named)
+      return failure(named.error().message);
+  return places;
+}
+
 namespace {
 
 config::Environment environment_of_root() {
@@ -115,6 +147,52 @@ Result<launch::TemplateVersion, CallError> provide_template(AwsCalls& calls,
                                  wire::decode_template_version);
   if (!version) return tl::unexpected(version.error());
   return launch::TemplateVersion{id, *version};
+}
+
+namespace {
+
+// The one call of tools/jobs that `spotter prepare` also makes on an instance, by the role there.
+
+// https://docs.aws.amazon.com/ram/latest/userguide/working-with-az-ids.html
+bool is_zone_id(std::string_view text) {
+  const auto end = text.rfind("-az");
+  if (end == text.npos || end == 0) return false;
+  const std::string_view number = text.substr(end + 3);
+  return !number.empty() && number.find_first_not_of("0123456789") == number.npos;
+}
+
+}  // namespace
+
+bool says_zone_ids(const config::Launch& launch) {
+  return std::ranges::any_of(launch.zones, is_zone_id) ||
+         (launch.volume && is_zone_id(launch.volume->zone));
+}
+
+Result<void, CallError> name_zones(AwsCalls& calls, config::Launch& launch) {
+  if (!says_zone_ids(launch)) return {};
+  const auto there = calls.ask(wire::DescribeAvailabilityZones{});
+  if (!there) return tl::unexpected(there.error());
+  std::map<std::string, std::string> names;
+  std::string known;
+  for (const auto& it : there->items) {
+    names[it.id] = it.zone.str();
+    known += (known.empty() ? "" : ", ") + it.id + " (" + it.zone.str() + ")";
+  }
+  std::vector<std::string*> all;
+  for (std::string& zone : launch.zones) all.push_back(&zone);
+  if (launch.volume) all.push_back(&launch.volume->zone);
+  for (std::string* zone : all) {
+    if (!is_zone_id(*zone)) continue;
+    const auto name = names.find(*zone);
+    if (name == names.end())
+      return failed("this account has no zone " + *zone + " in " + calls.region().str() +
+                    ": choose among " + known);
+    *zone = name->second;
+  }
+  for (auto it = launch.zones.begin(); it != launch.zones.end(); ++it)
+    if (std::find(launch.zones.begin(), it, *it) != it)
+      return failed("launch.zones: " + *it + " is there twice, once by its id: remove one of them");
+  return {};
 }
 
 }  // namespace spotter::command

@@ -1,7 +1,7 @@
-// A job as `spotter launch` and `spotter prepare` pass it to instances: parsed as the instances
-// will parse it, and put into a launch template.
+// The regions in which a job may run (launch.pools), with AWS in each.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +13,24 @@
 #include "agent/launch/user_data.hpp"
 
 namespace spotter::command {
+
+// AWS in that region; empty: in the one that AWS_REGION names.
+Result<std::unique_ptr<AwsCalls>> calls_in(const std::string& region);
+
+struct JobPlace {
+  std::unique_ptr<AwsCalls> calls;
+  config::Job job;  // as it is launched there, with the names of its zones
+};
+
+// One for a job without pools, in the region that AWS_REGION names. Never empty. Fails where no
+// region is known, or two places are the same one. REQUIRES: job.launch.
+Result<std::vector<JobPlace>> places_of(const config::Job& job);
+
+// The same with zones as job.yaml says them: asks nobody, as what ends a job must not depend on it.
+Result<std::vector<JobPlace>> unnamed_places_of(const config::Job& job);
+
+// A job as `spotter launch` and `spotter prepare` pass it to instances: parsed as the instances
+// will parse it, and put into a launch template.
 
 // A job that can be launched, and its instances' user data.
 struct LaunchedJob {

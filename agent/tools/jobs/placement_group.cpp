@@ -9,7 +9,7 @@
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/launch/requests.hpp"
-#include "agent/tools/jobs/unanswered.hpp"
+#include "agent/tools/jobs/machines.hpp"
 
 namespace spotter::command {
 namespace {

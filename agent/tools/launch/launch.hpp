@@ -1,6 +1,8 @@
 // `spotter launch`, `plan`, `watch`, `stop` and `list`: jobs on AWS, from a person's machine.
 #pragma once
 
+#include <CLI/CLI.hpp>
+#include <memory>
 #include <string>
 
 #include "agent/tools/jobs/fleets.hpp"
@@ -23,5 +25,20 @@ void add_watch(CLI::App& app, int& status);
 void add_plan(CLI::App& app, int& status);
 void add_stop(CLI::App& app, int& status);
 void add_list(CLI::App& app, int& status);
+
+// A command of `spotter` on a job's description, which is its first argument.
+
+// `Options` has the member `job`, the description's path. The command and its options, which live
+// as long as the command; `run` gets them, and answers with the exit status.
+template <class Options>
+std::pair<CLI::App*, std::shared_ptr<Options>> add_job_command(CLI::App& app, const char* name,
+                                                               const char* what, int& status,
+                                                               int (*run)(const Options&)) {
+  auto* command = app.add_subcommand(name, what);
+  auto options = std::make_shared<Options>();
+  command->add_option("job", options->job, "The job's description")->capture_default_str();
+  command->callback([options, &status, run] { status = run(*options); });
+  return {command, options};
+}
 
 }  // namespace spotter::command

@@ -15,7 +15,6 @@
 #include "agent/launch/requests.hpp"
 #include "agent/tools/jobs/fleets.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
-#include "agent/tools/jobs/places.hpp"
 #include "agent/tools/launch/launch.hpp"
 
 namespace spotter::command {

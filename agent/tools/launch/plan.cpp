@@ -13,8 +13,6 @@
 #include "agent/launch/deadline.hpp"
 #include "agent/launch/watch_mark.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
-#include "agent/tools/jobs/places.hpp"
-#include "agent/tools/launch/job_command.hpp"
 #include "agent/tools/launch/launch.hpp"
 #include "agent/tools/launch/prospects.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "agent/launch/places.hpp"
 #include "agent/tools/jobs/fleets.hpp"
-#include "agent/tools/jobs/places.hpp"
+#include "agent/tools/jobs/launched_job.hpp"
 #include "agent/tools/launch/prospects.hpp"
 #include "agent/wire/head.hpp"
 

@@ -1,13 +1,61 @@
-// The options of `spotter pipe`.
+// The environment of SageMaker's training containers: folders, configuration files and variables,
+// so that a program written for SageMaker runs unchanged.
+// Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo.html,
+// https://github.com/aws/sagemaker-training-toolkit/blob/master/ENVIRONMENT_VARIABLES.md
 #pragma once
 
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "agent/aws/settings/settings.hpp"
 #include "agent/base/result.hpp"
+#include "agent/data/catalogue.hpp"
 #include "agent/data/plane.hpp"
-#include "agent/tools/pipe/container.hpp"
+#include "agent/job/channel.hpp"
+
+namespace spotter::command {
+
+struct Container {
+  std::filesystem::path root;  // /opt/ml
+  std::filesystem::path data;  // root/input/data, or another folder with the channels
+  std::string job = "spotter";
+  std::map<std::string, std::string> hyperparameters;  // texts, as in SageMaker
+  std::vector<wire::Channel> channels;
+  std::filesystem::path checkpoints;  // target of root/checkpoints; empty: that is a folder
+  std::size_t processors = 1;
+  std::size_t accelerators = 0;
+  std::string network = "eth0";  // interface
+  data::Shard host;              // which of the job's instances this is: algo-1, algo-2, ...
+
+  // From a JSON object: texts are kept, all other values become JSON texts.
+  Result<void> take_hyperparameters(std::string_view json);
+  // Reads processors, accelerators and interface from this machine.
+  void look_around();
+};
+
+// The documents below root/input/config, by name.
+std::map<std::string, nlohmann::json> documents(const Container& container);
+
+// TRAINING_JOB_NAME, SM_*, SAGEMAKER_BASE_DIR. A channel's or hyperparameter's name that is no
+// variable's is set twice: as it is, and with underscores, which shells accept.
+std::map<std::string, std::string> variables(const Container& container);
+
+// Only the channels' variables: SM_CHANNELS, SM_CHANNEL_TRAIN.
+std::map<std::string, std::string> channel_variables(const Container& container);
+
+// Makes the folders, writes the documents, and removes root/output/failure of an earlier run.
+Result<void> prepare(const Container& container);
+
+// The first 1024 bytes of root/output/failure; empty: the program wrote none.
+std::string reason_of_failure(const Container& container);
+
+}  // namespace spotter::command
+
+// The options of `spotter pipe`.
 
 namespace CLI {
 class App;

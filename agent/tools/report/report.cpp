@@ -12,8 +12,6 @@
 #include "agent/io/complain.hpp"
 #include "agent/io/files.hpp"
 #include "agent/report/page/page.hpp"
-#include "agent/tools/report/report_place.hpp"
-#include "agent/tools/report/report_prices.hpp"
 #include "agent/tools/report/report_sources.hpp"
 
 namespace spotter::command {

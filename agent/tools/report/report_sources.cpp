@@ -3,19 +3,120 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
+#include "agent/aws/aws_calls.hpp"
+#include "agent/aws/formats/services.hpp"
+#include "agent/aws/s3/objects.hpp"
 #include "agent/aws/settings/settings.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/kernel.hpp"
+#include "agent/job/scalars.hpp"
+#include "agent/report/published.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/sweep/claim.hpp"
 #include "agent/sweep/sweep_sets.hpp"
-#include "agent/tools/report/published.hpp"
 #include "agent/tools/sweep/results_gather.hpp"
 
 namespace spotter::command {
+namespace {
+
+using report::PublishedName;
+
+// The objects of one job or experiment; segments are ordered by name.
+struct Objects {
+  std::string status;
+  wire::WallTime status_written;
+  std::vector<std::pair<std::string, PublishedName>> histories, curves;  // by their keys
+};
+
+// The names refer into the objects' keys.
+std::map<report::Experiment, Objects> sorted(const std::vector<wire::ListedObject>& objects,
+                                             std::size_t prefix) {
+  std::map<report::Experiment, Objects> all;
+  for (const auto& object : objects) {
+    const auto name = report::parse_published_name(std::string_view(object.key).substr(prefix));
+    switch (name.kind) {
+      case PublishedName::Kind::Status:
+        all[name.experiment].status = object.key;
+        all[name.experiment].status_written = object.modified;
+        break;
+      case PublishedName::Kind::History:
+        all[name.experiment].histories.emplace_back(object.key, name);
+        break;
+      case PublishedName::Kind::Curve:
+        all[name.experiment].curves.emplace_back(object.key, name);
+        break;
+      case PublishedName::Kind::Other:
+        break;
+    }
+  }
+  return all;
+}
+
+// Replaces an object of many MiB, which no agent writes, by a line that is not valid.
+constexpr const char* too_long = "too long\n";
+
+// Each object's bytes by its key, as many at once as S3 takes.
+Result<std::map<std::string, std::string>, s3::Failure> read_all(
+    s3::Client& client, const std::string& bucket, const std::vector<std::string>& keys) {
+  std::map<std::string, std::string> bytes;
+  std::optional<s3::Failure> failed;
+  for (const std::string& key : keys) {
+    client.start({.bucket = bucket, .key = key}, [&, key](Result<s3::Answer, s3::Failure> answer) {
+      if (answer)
+        bytes[key] = std::move(answer->body);
+      else if (answer.error().status == 200)
+        bytes[key] = too_long;
+      else if (answer.error().kind != s3::Failure::Kind::NoSuchKey)
+        failed = std::move(answer.error());
+    });
+  }
+  while (client.under_way() > 0) client.turn(std::chrono::seconds(1));
+  if (failed) return tl::unexpected(std::move(*failed));
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::vector<Published>, s3::Failure> read_published(s3::Client& client,
+                                                           const wire::S3Location& place,
+                                                           Wanted wanted) {
+  std::string date;
+  const auto listed = s3::list(client, place, {.date = &date});
+  if (!listed) return tl::unexpected(listed.error());
+  const auto now = wire::parse_http_date(date);
+  auto all = sorted(*listed, place.key.size());
+  std::vector<std::string> keys;
+  for (auto& [experiment, its] : all) {
+    if (wanted == Wanted::Status) {
+      if (its.histories.size() > 1) its.histories = {its.histories.back()};
+      its.curves.clear();
+    }
+    if (!its.status.empty()) keys.push_back(its.status);
+    for (const auto* segments : {&its.histories, &its.curves})
+      for (const auto& [key, name] : *segments) keys.push_back(key);
+  }
+  auto bytes = read_all(client, place.bucket, keys);
+  if (!bytes) return tl::unexpected(std::move(bytes.error()));
+  std::vector<Published> published;
+  for (const auto& [experiment, its] : all) {
+    Published one{.status = (*bytes)[its.status]};
+    one.source.experiment = experiment;
+    const bool dated = its.status_written != wire::WallTime();
+    if (now && dated)
+      one.age = std::max<double>(0, static_cast<double>((*now - its.status_written).count()));
+    for (const auto* segments : {&its.histories, &its.curves})
+      for (const auto& [key, name] : *segments)
+        report::add_published(one.source, name, (*bytes)[key]);
+    published.push_back(std::move(one));
+  }
+  return published;
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -306,6 +407,159 @@ class Reader {
 
 Result<Input> read_input(const ReportPlace& place, std::vector<std::string>* warnings) {
   return Reader(place, warnings).read();
+}
+
+namespace {
+
+constexpr const char* usual_job = "job.yaml";
+constexpr const char* job_of_the_service = "/etc/spotter/job.yaml";
+
+}  // namespace
+
+std::string job_file(const JobToShow& options) {
+  if (!options.job.empty()) return options.job;
+  std::error_code error;
+  for (const char* file : {usual_job, job_of_the_service})
+    if (std::filesystem::exists(file, error)) return file;
+  return "";
+}
+
+Result<config::Job> read_description(const std::string& file) {
+  auto environment = config::Environment::of_process();
+  environment.root = true;
+  environment.user = "root";
+  auto job = config::load_job(file, environment);
+  if (job) return std::move(*job);
+  std::string problems = config::describe(job.error(), file);
+  while (problems.ends_with('\n')) problems.pop_back();
+  return failure(std::move(problems));
+}
+
+bool is_a_file(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error) && !std::filesystem::is_directory(path, error);
+}
+
+// A job given by name is read from where it is published.
+Result<ReportPlace> place_of(const JobToShow& options) {
+  ReportPlace place{{}, options.from};
+  const std::string file = job_file(options);
+  std::string name = options.job;
+  if (!file.empty() && is_a_file(file)) {
+    auto job = read_description(file);
+    // With --from no file is needed.
+    if (!job && (options.from.empty() || !options.job.empty())) return tl::unexpected(job.error());
+    if (job) name = job->name.str();
+    if (job) place.job = std::move(*job);
+  } else if (!options.job.empty() && options.publish.empty()) {
+    return failure("--job " + options.job +
+                   ": there is no such file; of a job by its name, --publish s3://bucket/prefix "
+                   "says where its agents write");
+  }
+  if (!options.publish.empty()) {
+    const auto prefix = config::parse_s3_prefix(options.publish);
+    if (!prefix) return failure("--publish: " + prefix.error().message);
+    const auto good = config::job_name.parse(name);
+    if (!good) return failure("--job " + name + ": " + good.error().message);
+    place.from = wire::to_url({prefix->bucket, prefix->key + name + "/"});
+  }
+  if (!place.job && place.from.empty())
+    return failure(
+        "there is neither job.yaml here nor /etc/spotter/job.yaml: name the job's description "
+        "with --job, or where its history is with --from");
+  return place;
+}
+
+namespace {
+
+using report::Instance;
+using report::Prices;
+
+// EC2 keeps no older prices, but accepts any time.
+constexpr double oldest = 90.0 * 86'400;
+
+// us-west-2a, and us-west-2-lax-1a, are in us-west-2.
+std::string region_of(const std::string& zone) {
+  const auto digit = zone.find_first_of("0123456789");
+  if (digit == zone.npos) return "";
+  return zone.substr(0, std::min(zone.find_first_not_of("0123456789", digit), zone.size()));
+}
+
+struct Asked {
+  std::set<std::string> types;
+  double from = 0;
+};
+
+// By region. Machines that are no instances have no price.
+std::map<std::string, Asked> questions_for(const std::vector<Instance>& instances) {
+  std::map<std::string, Asked> regions;
+  for (const Instance& it : instances) {
+    const std::string region = region_of(it.zone);
+    if (!it.id.starts_with("i-") || it.type.empty() || region.empty()) continue;
+    const double from = std::min(it.began, it.booted.value_or(it.began));
+    const auto [at, is_new] = regions.try_emplace(region, Asked{{}, from});
+    at->second.types.insert(it.type);
+    at->second.from = std::min(at->second.from, from);
+  }
+  return regions;
+}
+
+class Asker {
+ public:
+  Asker(Region region, const Asked& asked, Prices& into)
+      : region_(std::move(region)), asked_(asked), into_(into) {}
+
+  void ask_spot(double now) {
+    const auto calls = AwsCalls::open(region_);
+    wire::DescribeSpotPriceHistory history;
+    for (const std::string& type : asked_.types) history.types.emplace_back(type);
+    const double start = std::max(asked_.from, now - oldest);
+    history.start = wire::WallTime(std::chrono::seconds(static_cast<long>(start)));
+    auto prices = calls->ask_all(std::move(history));
+    if (prices)
+      std::ranges::move(*prices, std::back_inserter(into_.spot));
+    else
+      into_.notes.push_back("AWS was asked for the history of spot prices: " +
+                            prices.error().message);
+  }
+
+  void ask_on_demand() {
+    const auto calls = AwsCalls::open(region_);
+    for (const std::string& type : asked_.types) {
+      const auto price = calls->on_demand_price(InstanceType(type), region_);
+      if (!price) {
+        into_.notes.push_back("AWS was asked for the on-demand price of " + type + ": " +
+                              price.error().message);
+        if (price.error().forbidden() || price.error().code.empty()) return;
+        continue;
+      }
+      into_.on_demand[type] = *price;
+    }
+    into_.notes.push_back("on-demand prices: AWS' price list of " + region_.str());
+  }
+
+ private:
+  Region region_;
+  const Asked& asked_;
+  Prices& into_;
+};
+
+}  // namespace
+
+Prices prices_of(const report::Input& input, report::Number on_demand) {
+  Prices prices;
+  prices.on_demand_of_all = on_demand;
+  if (on_demand) prices.notes.emplace_back("on-demand price: as --on-demand says");
+  const auto instances = report::instances_of(input);
+  const auto regions = questions_for(instances);
+  if (regions.empty() && !instances.empty())
+    prices.notes.emplace_back("its machines are no instances of EC2, as far as they say");
+  for (const auto& [region, asked] : regions) {
+    Asker asker(Region(region), asked, prices);
+    asker.ask_spot(input.now);
+    if (!on_demand) asker.ask_on_demand();
+  }
+  return prices;
 }
 
 }  // namespace spotter::command

@@ -10,7 +10,7 @@
 
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/tools/jobs/fleets.hpp"
-#include "agent/tools/report/published.hpp"
+#include "agent/tools/report/report_sources.hpp"
 
 namespace spotter::command {
 

@@ -14,7 +14,7 @@
 
 #include "agent/base/exit_status.hpp"
 #include "agent/io/complain.hpp"
-#include "agent/tools/report/report_prices.hpp"
+#include "agent/tools/report/report_sources.hpp"
 #include "agent/tools/status/page_server.hpp"
 
 namespace spotter::command {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "agent/tools/report/report_place.hpp"
+#include "agent/tools/report/report_sources.hpp"
 
 namespace CLI {
 class App;

@@ -18,9 +18,9 @@
 #include "agent/job/job.hpp"
 #include "agent/job/scalars.hpp"
 #include "agent/launch/requests.hpp"
-#include "agent/tools/jobs/due.hpp"
-#include "agent/tools/jobs/places.hpp"
-#include "agent/tools/report/report_place.hpp"
+#include "agent/tools/jobs/fleets.hpp"
+#include "agent/tools/jobs/launched_job.hpp"
+#include "agent/tools/report/report_sources.hpp"
 #include "agent/tools/status/job_view.hpp"
 #include "agent/wire/status.hpp"
 
