@@ -1,4 +1,4 @@
-// A fence: the job's epoch (epoch.hpp) says which volume is the job's and who may use it, in the
+// A fence: the job's epoch (survey.hpp) says which volume is the job's and who may use it, in the
 // place of tags and bounds. Its tags stay as what a person sees. Before a session uses or copies
 // the volume it writes the next epoch: only when the holder has released it, or can use nothing any
 // more. With a verified copy it writes another, and that is the commit.

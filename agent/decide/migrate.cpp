@@ -7,7 +7,7 @@
 // then attaches the parent to nobody, and nobody else can commit a copy of it. It promotes its copy
 // so soon that everybody sees that before two bounds have passed since the parent went; whoever
 // finds the parent gone, or got no answer, waits these two bounds before it elects a copy itself
-// (recover.cpp).
+// (storage.cpp).
 //
 // What the copy may lack: what was written to the parent after the snapshot, by an instance that
 // began to use it less than claim_known_at() before the commit was answered (else its generation
@@ -17,6 +17,7 @@
 // when its generation is known to all (release.cpp); and who sees the snapshot of a move, or a
 // copy, writes nothing before that time (plan.cpp: attached_here()).
 #include <algorithm>
+#include <vector>
 
 #include "agent/decide/transitions.hpp"
 
@@ -179,6 +180,94 @@ std::optional<Command> leftover(const Survey& survey, const VolumeId& ours, cons
     if (snapshot.state == SnapshotState::Recoverable) continue;  // nor can it be deleted
     if (!keep_newest || !is_base(snapshot, survey)) return DeleteSnapshot{snapshot.id};
   }
+  return std::nullopt;
+}
+
+// Which volumes and snapshots are this job's. Two jobs of one name share a tag, but not the first
+// volume (survey.hpp).
+
+Survey of_line(const Survey& survey, const VolumeId& known, const VolumeId& current) {
+  VolumeId line = known;  // empty for an agent that adopted its trainer: it knows only the volume
+  for (const SeenVolume& volume : survey.volumes) {
+    if (volume.id == current) line = line_of(volume);
+  }
+  Survey ours;
+  ours.data = survey.data;
+  ours.epoch_line = survey.epoch_line;
+  ours.epoch = survey.epoch;
+  ours.epoch_holder = survey.epoch_holder;
+  for (const SeenVolume& volume : survey.volumes) {
+    const bool old_copy = is_copy(volume) && !volume.lineage && volume.parent == current;
+    if (line_of(volume) == line || volume.id == current || old_copy) ours.volumes.push_back(volume);
+  }
+  for (const SeenSnapshot& snapshot : survey.snapshots) {
+    const bool old_copy = !snapshot.lineage && snapshot.parent == current;
+    if (line_of(snapshot) == line || old_copy) ours.snapshots.push_back(snapshot);
+  }
+  return ours;
+}
+
+bool learn_line(const Survey& survey, Context& c) {
+  if (c.facts.move.lineage) return false;
+  for (const SeenVolume& volume : survey.volumes) {
+    if (volume.id != c.facts.holding.volume) continue;
+    c.facts.move.lineage = line_of(volume);
+    c.facts.move.moves = volume.moves;
+    return survey.epoch_line != c.facts.move.lineage;
+  }
+  return false;
+}
+
+Detail lines_left(const Survey& survey, VolumeId& line) {
+  // A line that is known is kept while anything of it is shown: its copy may only be verified later
+  // than another line's.
+  const auto ours = [&](const auto& it) { return line_of(it) == line; };
+  if (line && (std::any_of(survey.volumes.begin(), survey.volumes.end(), ours) ||
+               std::any_of(survey.snapshots.begin(), survey.snapshots.end(), ours)))
+    return {};
+  std::vector<VolumeId> lines;
+  const auto add = [&](const VolumeId& found) {
+    if (std::find(lines.begin(), lines.end(), found) == lines.end()) lines.push_back(found);
+  };
+  for (const SeenVolume& volume : survey.volumes) {
+    if (is_copy(volume) && volume.role == Role::Verified) add(line_of(volume));
+  }
+  if (lines.empty()) {
+    for (const SeenSnapshot& snapshot : survey.snapshots) add(line_of(snapshot));
+  }
+  if (lines.empty()) return {};
+  line = lines.front();
+  std::string names;
+  for (const VolumeId& it : lines) names += (names.empty() ? "lines of " : ", ") + it.str();
+  return lines.size() > 1 ? Detail(names) : Detail();
+}
+
+// What was copied of a volume, and what a move may make its copy of.
+
+// Else it may lack what was written after it.
+bool is_of_the_whole(const SeenSnapshot& it, const Policy& policy) {
+  if (it.taken == Taken::Released) return it.age < policy.released_counts;
+  return it.taken == Taken::Moving;
+}
+
+// The newest generation in which it was used, also where its tag was lost since: what was copied of
+// it bears that of the copy.
+std::uint32_t used_generation(const SeenVolume& volume, const Survey& survey) {
+  std::uint32_t newest = volume.generation;
+  for (const SeenSnapshot& it : survey.snapshots) {
+    if (it.parent == volume.id) newest = std::max(newest, it.generation);
+  }
+  for (const SeenVolume& it : survey.volumes) {
+    if (it.parent == volume.id) newest = std::max(newest, it.generation);
+  }
+  return newest;
+}
+
+std::optional<Detail> copy_of(const Survey& survey, const VolumeId& volume) {
+  for (const SeenSnapshot& it : survey.snapshots)
+    if (it.parent == volume && it.taken == Taken::Moving) return Detail(it.id.view());
+  for (const SeenVolume& it : survey.volumes)
+    if (it.parent == volume) return Detail(it.id.view());
   return std::nullopt;
 }
 

@@ -45,9 +45,9 @@ struct Policy {
   // The fleet has other machines of the job's gang, and they may train without this one. Nobody but
   // they know how they get on: blocked for too long, it ends with its own place in the fleet alone.
   bool gang = false;
-  // `spotter prepare`: fills the volume, and starts no trainer (fill.cpp). Goes with `once`.
+  // `spotter prepare`: fills the volume, and starts no trainer (preparing.cpp). Goes with `once`.
   bool fills = false;
-  // Who may use the volume is an epoch's to say (epoch.hpp), and no bound is waited for.
+  // Who may use the volume is an epoch's to say (survey.hpp), and no bound is waited for.
   bool fence = false;
   Fleet fleet;  // None: learn it from the instance's own tags
   // How long the trainer may take to checkpoint and end: two minutes less `release_durable`.

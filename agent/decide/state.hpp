@@ -134,18 +134,16 @@ struct WritingEpoch {  // to use or copy the volume, or to make the copy the job
 struct ReleasingEpoch {  // nothing is mounted: the next instance need not wait for our end
   After then = After::Release;
 };
-// --- data.cpp ---
+// --- preparing.cpp ---
 struct PreparingData {};
 struct ReleasingData {
   After then = After::Release;
   std::uint32_t failures = 0;
 };
-// --- code.cpp ---
 struct AwaitingGpus {};
 struct CountingAttempt {};
 struct FetchingCode {};
 struct StartingTrainer {};
-// --- fill.cpp ---
 struct Filling {};
 struct MarkingPrepared {};
 // --- training.cpp ---
@@ -302,7 +300,7 @@ struct Facts {
     InstanceId self;  // of a home in a bucket: the holder that this session is
   };
 
-  // The home in a bucket, and this session's way there. bucket.cpp writes it.
+  // The home in a bucket, and this session's way there. share.cpp writes it.
   struct Home {
     Time keeping_since = kNever;  // a write is under way since then
     EffectId keeping;             // that one
@@ -321,8 +319,9 @@ struct Facts {
     Detail data_left;  // volumes of data that stay at the end, and the instances that hold them
   };
 
-  // The trainer of this machine. code.cpp resets it at each start, training.cpp and release.cpp
-  // write what the trainer reports; identity.cpp and transitions.hpp how it ended unwatched.
+  // The trainer of this machine. preparing.cpp resets it at each start, training.cpp and
+  // release.cpp write what the trainer reports; identity.cpp and transitions.hpp how it ended
+  // unwatched.
   struct Trainer {
     bool running = false;
     bool ended_success = false;    // it ended well, and its result may still have to be synced
@@ -343,7 +342,7 @@ struct Facts {
     std::int64_t checkpoint_step = -1;  // of the newest checkpoint; -1: none
   };
 
-  // The last change that a look at the storage led to. Only repeats.cpp writes it.
+  // The last change that a look at the storage led to. Only plan.cpp writes it.
   struct Change {
     std::size_t kind = 0;  // of Command
     ShortText<31> of;      // the id of what was to be changed

@@ -31,4 +31,63 @@ void step(State& state, const Event& event, const Policy& policy, Effects& effec
   if (next) state.stage = *next;
 }
 
+namespace {
+
+template <class... Stages>
+bool in(const Stage& stage) {
+  return (std::holds_alternative<Stages>(stage) || ...);
+}
+
+// Stages that end by an event that is sensed, or not at all.
+bool is_passive(const Stage& stage) {
+  return in<Booting, Training, Released, Finished, GaveUp, Leaving>(stage);
+}
+
+}  // namespace
+
+const char* broken_invariant(const State& state) {
+  const Facts& facts = state.facts;
+  const Stage& stage = state.stage;
+  if (in<FinalSnapshot, Detaching>(stage) && (facts.holding.mounted || facts.holding.unproven))
+    return "a volume that is mounted, or may be, is never detached";
+  if (in<Detaching, Unmounting, Releasing>(stage) && facts.trainer.running) {
+    return "the volume is never taken from under a running trainer";
+  }
+  if (in<ReleasingData>(stage) && facts.trainer.running) {
+    return "the data is never taken from under a running trainer";
+  }
+  // What does not end may keep it busy, and ends with the machine: this one, or the whole fleet.
+  const auto& exit = facts.exit;
+  const bool ends = exit.unfit || exit.done || exit.surrender != Surrender::None;
+  const bool stuck = in<GivingBack, Leaving>(stage) && ends;
+  if (in<Released, GivingBack, Leaving>(stage) &&
+      ((facts.holding.mounted && !stuck) || facts.trainer.running)) {
+    return "nothing is held when the volume is said to be released";
+  }
+  if (in<Committing>(stage) &&
+      (!facts.move.verified || facts.move.verified != facts.holding.volume ||
+       !facts.holding.attached)) {
+    return "the old volume is deleted only after its successor is attached and verified";
+  }
+  if (in<StartingTrainer, Training>(stage) && facts.holding.purpose != Purpose::Train) {
+    return "nothing writes to a copy before the original is gone";
+  }
+  if (in<Training>(stage) && !(facts.holding.mounted && facts.trainer.running)) {
+    return "training means a mounted volume and a running trainer";
+  }
+  if (in<ReleasingEpoch>(stage) && (facts.holding.mounted || facts.trainer.running)) {
+    return "the epoch is released only when nothing of the job is in use here";
+  }
+  if (in<GivingBack>(stage) && !facts.exit.unfit)
+    return "only a machine that is unfit is given back";
+  if (in<MarkingDone>(stage) && !facts.exit.done) return "only a durable result is called done";
+  if (in<CancellingFleet>(stage) && !facts.exit.done && facts.exit.surrender == Surrender::None) {
+    return "the fleet is cancelled only when the result is durable or the failure policy says so";
+  }
+  if (!is_passive(stage) && !state.awaited && state.wake_at == kNever) {
+    return "every stage awaits an answer, a wake-up, or is one that may rest";
+  }
+  return nullptr;
+}
+
 }  // namespace spotter::decide

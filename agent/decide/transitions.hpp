@@ -51,7 +51,7 @@ Stage prepare(Context&);         // share.cpp
 Stage release(Context&, After);  // share.cpp; REQUIRES: in use here
 // A folder here that nothing is attached for.
 inline bool on_share(const Context& c) { return c.policy.storage != StorageKind::Volume; }
-// --- bucket.cpp ---
+// --- share.cpp ---
 inline bool in_bucket(const Context& c) { return c.policy.storage == StorageKind::Bucket; }
 Stage take_home(const Survey&, Context&);
 Stage enter_home(Context&);
@@ -95,13 +95,13 @@ Stage reattach(Context&, Block when_in_vain);             // storage.cpp
 Stage bring_up(Context&);                                 // storage.cpp
 Next plan(const Survey&, Context&);                       // plan.cpp
 // The same, but a change that EC2 took many times and does not show is not made again at once.
-Next plan_spaced(const Survey&, Context&);  // repeats.cpp
-void count_taken(State&, const Event&);     // repeats.cpp: what was asked for so
-const SeenVolume* elect(const Survey&);     // recover.cpp; nullptr: none
-Stage recover(const Survey&, const Survey& everything, Context&);  // recover.cpp
+Next plan_spaced(const Survey&, Context&);  // plan.cpp
+void count_taken(State&, const Event&);     // plan.cpp: what was asked for so
+const SeenVolume* elect(const Survey&);     // storage.cpp; nullptr: none
+Stage recover(const Survey&, const Survey& everything, Context&);  // storage.cpp
 // How long to wait yet, where no volume is current, for a commit to be seen; it counts from the
 // first time that it is asked for this candidate (empty: none).
-Duration commit_settles_in(const VolumeId& elected, Context&);  // recover.cpp
+Duration commit_settles_in(const VolumeId& elected, Context&);  // storage.cpp
 // The job's volume, when it is marked as done or is `finished`. nullptr also when a commit has put
 // another in its place.
 const SeenVolume* done_volume(const Survey&, const VolumeId& finished);  // plan.cpp
@@ -110,7 +110,7 @@ const SeenVolume* current_volume(const Survey&);                         // plan
 Survey of_line(const Survey&, const VolumeId& line, const VolumeId& current);
 // An agent that adopted its trainer does not know its line before the first look. True: it does
 // only now, and the epoch that was read may be that of another volume with the tag.
-bool learn_line(const Survey&, Context&);  // lineage.cpp
+bool learn_line(const Survey&, Context&);  // migrate.cpp
 // Where no volume is current: sets `line`, unless it is one of those found, to the line of the
 // verified copies or else of the snapshots. More than one: their names, for a person to choose.
 Detail lines_left(const Survey&, VolumeId& line);
@@ -145,22 +145,22 @@ bool job_is_over(After);                                               // releas
 // it is better than none.
 Stage advance_candidate(const Survey&, const VolumeId& parent, std::uint32_t generation, bool lost,
                         Context&);
-Stage prepare_training(Context&);                                    // code.cpp
-Stage prepare_data(Context&);                                        // data.cpp; then the code
-Stage release_data(Context&, After, std::uint32_t failures = 0);     // data.cpp
-std::optional<Command> data_left_over(const Survey&, const Facts&);  // data.cpp: to be removed
-Detail data_in_use(const Survey&);                                   // data.cpp: by other instances
-Stage give_back(Context&, std::uint32_t failures);                   // gpus.cpp
-Stage outlast(Context&, const EffectFailed&);  // gpus.cpp: processes that a trainer left
-Stage leave_gang(Context&);                    // gpus.cpp: and be given back
-bool hinders_gang(const Context&);  // gpus.cpp: so its gang has said, and another one follows
-bool is_replaced(const Context&);   // gpus.cpp: by a fleet, once this process has ended it
-Stage fetch_code(Context&);         // code.cpp
-Stage count_attempt(Context&);      // code.cpp
-std::optional<Surrender> overspent(const Context&);  // code.cpp: hours, dollars
-Stage fill(Context&);                                // fill.cpp
-std::optional<Detail> in_use(const Survey&, const SeenVolume&, const Context&);  // fill.cpp
-// copies.cpp: is a move under way; may a move copy it; in which generation was it used last.
+Stage prepare_training(Context&);                                    // preparing.cpp
+Stage prepare_data(Context&);                                        // preparing.cpp; then the code
+Stage release_data(Context&, After, std::uint32_t failures = 0);     // preparing.cpp
+std::optional<Command> data_left_over(const Survey&, const Facts&);  // preparing.cpp: to be removed
+Detail data_in_use(const Survey&);                  // preparing.cpp: by other instances
+Stage give_back(Context&, std::uint32_t failures);  // preparing.cpp
+Stage outlast(Context&, const EffectFailed&);       // preparing.cpp: processes that a trainer left
+Stage leave_gang(Context&);                         // preparing.cpp: and be given back
+bool hinders_gang(const Context&);  // preparing.cpp: so its gang has said, and another one follows
+bool is_replaced(const Context&);   // preparing.cpp: by a fleet, once this process has ended it
+Stage fetch_code(Context&);         // preparing.cpp
+Stage count_attempt(Context&);      // preparing.cpp
+std::optional<Surrender> overspent(const Context&);  // preparing.cpp: hours, dollars
+Stage fill(Context&);                                // preparing.cpp
+std::optional<Detail> in_use(const Survey&, const SeenVolume&, const Context&);  // preparing.cpp
+// migrate.cpp: is a move under way; may a move copy it; in which generation was it used last.
 std::optional<Detail> copy_of(const Survey&, const VolumeId&);
 bool is_of_the_whole(const SeenSnapshot&, const Policy&);
 std::uint32_t used_generation(const SeenVolume&, const Survey&);
@@ -181,7 +181,7 @@ Stage cancel_fleet(Context&);                       // finish.cpp
 Stage scale_to_zero(Context&);                      // finish.cpp
 bool leaves_gang_alone(const Facts&, const Policy&);  // finish.cpp: its fleet is not scaled to 0
 Stage rest(Context&, Stage last);                     // finish.cpp: unless asked to leave
-Stage stop_trainer(Context&, After, InterruptionAction, Time deadline);  // stopping.cpp
+Stage stop_trainer(Context&, After, InterruptionAction, Time deadline);  // training.cpp
 
 // --- identity.cpp ---
 Next on(const Booting&, const Started&, Context&);
@@ -245,20 +245,18 @@ Next on(const WritingEpoch&, const EpochWritten&, Context&);
 Next on(const WritingEpoch&, const EffectFailed&, Context&);
 Next on(const ReleasingEpoch&, const EpochWritten&, Context&);
 Next on(const ReleasingEpoch&, const EffectFailed&, Context&);
-// --- gpus.cpp ---
+// --- preparing.cpp ---
 Next on(const AwaitingGpus&, const GpusFound&, Context&);
 Next on(const AwaitingGpus&, const EffectFailed&, Context&);
 Next on(const GivingBack&, const CallAccepted&, Context&);
 Next on(const GivingBack&, const EffectFailed&, Context&);
 Next on(const GivingBack&, const StopRequested&, Context&);
 Next on(const GivingBack&, const Woke&, Context&);
-// --- data.cpp ---
 Next on(const PreparingData&, const Mounted&, Context&);
 Next on(const PreparingData&, const EffectFailed&, Context&);
 Next on(const ReleasingData&, const Unmounted&, Context&);
 Next on(const ReleasingData&, const EffectFailed&, Context&);
 Next on(const ReleasingData&, const Woke&, Context&);
-// --- code.cpp ---
 Next on(const CountingAttempt&, const LedgerWritten&, Context&);
 Next on(const CountingAttempt&, const HomeKept&, Context&);
 Next on(const CountingAttempt&, const Woke&, Context&);
@@ -267,7 +265,6 @@ Next on(const FetchingCode&, const CodeFetched&, Context&);
 Next on(const FetchingCode&, const EffectFailed&, Context&);
 Next on(const StartingTrainer&, const TrainerStarted&, Context&);
 Next on(const StartingTrainer&, const EffectFailed&, Context&);
-// --- fill.cpp ---
 Next on(const Filling&, const VolumeFilled&, Context&);
 Next on(const Filling&, const EffectFailed&, Context&);
 Next on(const MarkingPrepared&, const CallAccepted&, Context&);
@@ -290,7 +287,6 @@ Next on(const Training&, const SnapshotStarted&, Context&);
 Next on(const Training&, const LedgerRead&, Context&);
 Next on(const Training&, const FleetRead&, Context&);
 Next on(const Training&, const EffectFailed&, Context&);
-// --- stopping.cpp ---
 Next on(const Stopping&, const LedgerRead&, Context&);
 Next on(const Stopping&, const EffectFailed&, Context&);
 Next on(const Stopping&, const TrainerProgressed&, Context&);

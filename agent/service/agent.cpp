@@ -24,7 +24,6 @@
 
 #include "agent/aws/aws_calls.hpp"
 #include "agent/aws/formats/batch.hpp"
-#include "agent/decide/invariants.hpp"
 #include "agent/decide/step.hpp"
 #include "agent/io/asio.hpp"
 #include "agent/io/child.hpp"

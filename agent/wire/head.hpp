@@ -9,7 +9,7 @@
 
 #include "agent/base/names.hpp"
 #include "agent/base/result.hpp"
-#include "agent/decide/epoch.hpp"
+#include "agent/decide/survey.hpp"
 
 namespace spotter::wire {
 

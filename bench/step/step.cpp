@@ -5,7 +5,6 @@
 
 #include <vector>
 
-#include "agent/decide/invariants.hpp"
 #include "agent/decide/step.hpp"
 
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "agent/decide/invariants.hpp"
+#include "agent/decide/step.hpp"
 
 namespace spotter::decide {
 

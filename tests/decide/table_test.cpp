@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "agent/decide/invariants.hpp"
+#include "agent/decide/step.hpp"
 #include "tests/decide/story.hpp"
 
 namespace spotter::decide {

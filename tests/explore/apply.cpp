@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "agent/decide/describe.hpp"
-#include "agent/decide/invariants.hpp"
+#include "agent/decide/step.hpp"
 #include "tests/explore/moves.hpp"
 #include "tests/explore/pack.hpp"
 #include "tests/explore/world.hpp"

@@ -1,6 +1,6 @@
 // Agents as processes: they start, receive events, have effects carried out, and are killed.
 #include "agent/decide/describe.hpp"
-#include "agent/decide/invariants.hpp"
+#include "agent/decide/step.hpp"
 #include "tests/simulate/simulation.hpp"
 
 namespace spotter::simulate {

@@ -1,6 +1,6 @@
 // `spotter prepare`: makes, formats and fills the job's volume on a cheap instance, before GPUs
 // cost money. This code makes the volume if there is none; the agent's core does the rest
-// (decide/fill.cpp), as it would to train.
+// (decide/preparing.cpp), as it would to train.
 #pragma once
 
 #include <atomic>
