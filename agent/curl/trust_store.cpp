@@ -12,7 +12,7 @@
 namespace spotter::curl {
 namespace {
 
-// Not with the standard library's iterator: trainer/library/trees.hpp says why, and spotter-train
+// Not with the standard library's iterator: trainer/library/files.hpp says why, and spotter-train
 // calls this.
 bool has_hashed_links(const char* directory) {
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(directory), ::closedir);

@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <sstream>
 
+#include "trainer/library/checkpoint.hpp"
 #include "trainer/library/files.hpp"
 #include "trainer/library/manifest.hpp"
-#include "trainer/library/names.hpp"
 
 namespace spotter::guard {
 namespace {

@@ -128,7 +128,7 @@ class Place {
   Beneath mount_;
 };
 
-// libspotter's lock, or the last file of one of its checkpoints (trainer/library/names.hpp).
+// libspotter's lock, or the last file of one of its checkpoints (trainer/library/checkpoint.hpp).
 bool is_of_libspotter(const std::string& name);
 inline constexpr const char* libspotter_saves = "libspotter saves there";
 

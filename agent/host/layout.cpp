@@ -17,8 +17,7 @@
 #include "agent/io/files.hpp"
 #include "agent/wire/curve.hpp"
 #include "agent/wire/history.hpp"
-#include "trainer/library/names.hpp"
-#include "trainer/library/refusal.hpp"
+#include "trainer/library/checkpoint.hpp"
 
 namespace spotter::act::host {
 namespace {

@@ -14,8 +14,8 @@
 #include "agent/guard/lock.hpp"
 #include "agent/guard/plain.hpp"
 #include "agent/tier/manifest.hpp"
+#include "trainer/library/checkpoint.hpp"
 #include "trainer/library/manifest.hpp"
-#include "trainer/library/names.hpp"
 
 namespace spotter::tier {
 namespace {

@@ -26,7 +26,6 @@
 #include "agent/guard/record.hpp"
 #include "trainer/library/files.hpp"
 #include "trainer/library/manifest.hpp"
-#include "trainer/library/trees.hpp"
 
 namespace spotter::tier {
 namespace {

@@ -1,5 +1,5 @@
 // Where records end, and what is none.
-#include "trainer/library/framing.hpp"
+#include "trainer/library/recordio.hpp"
 
 #include <gtest/gtest.h>
 

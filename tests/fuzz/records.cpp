@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "tests/fuzz/fuzz.hpp"
-#include "trainer/library/framing.hpp"
-#include "trainer/library/position.hpp"
+#include "trainer/library/reader.hpp"
+#include "trainer/library/recordio.hpp"
 
 namespace spotter::fuzz {
 namespace {

@@ -8,7 +8,7 @@
 #include "agent/guard/guard.hpp"
 #include "tests/guard/folder.hpp"
 #include "trainer/library/checkpoint.hpp"
-#include "trainer/library/writer_lock.hpp"
+#include "trainer/library/writer.hpp"
 
 namespace spotter::guard {
 namespace {

@@ -12,7 +12,6 @@
 
 #include "tests/trainer/scratch.hpp"
 #include "trainer/library/files.hpp"
-#include "trainer/library/names.hpp"
 #include "trainer/library/writer.hpp"
 
 namespace spotter::checkpoint {

@@ -6,7 +6,6 @@
 
 #include "tests/trainer/scratch.hpp"
 #include "trainer/library/checkpoint.hpp"
-#include "trainer/library/names.hpp"
 
 namespace spotter::checkpoint {
 namespace {

@@ -8,7 +8,7 @@
 #include "tests/s3/server.hpp"
 #include "tests/trainer/newer_manifest.hpp"
 #include "tests/trainer/scratch.hpp"
-#include "trainer/library/names.hpp"
+#include "trainer/library/checkpoint.hpp"
 #include "trainer/library/s3_mirror.hpp"
 #include "trainer/library/session.hpp"
 

@@ -7,7 +7,6 @@
 #include "tests/trainer/contents.hpp"
 #include "tests/trainer/newer_manifest.hpp"
 #include "trainer/library/checkpoint.hpp"
-#include "trainer/library/names.hpp"
 
 namespace spotter::checkpoint {
 namespace {

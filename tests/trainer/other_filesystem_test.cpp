@@ -10,10 +10,9 @@
 #include <fstream>
 #include <vector>
 
+#include "trainer/library/checkpoint.hpp"
 #include "trainer/library/files.hpp"
-#include "trainer/library/names.hpp"
 #include "trainer/library/saver.hpp"
-#include "trainer/library/trees.hpp"
 
 namespace spotter::checkpoint {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "tests/trainer/lost_power.hpp"
 #include "tests/trainer/power_story.hpp"
-#include "trainer/library/names.hpp"
+#include "trainer/library/checkpoint.hpp"
 
 namespace spotter::checkpoint {
 namespace {

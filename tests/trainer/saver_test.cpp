@@ -14,7 +14,6 @@
 #include "tests/trainer/short_memory.hpp"
 #include "trainer/library/checkpoint.hpp"
 #include "trainer/library/files.hpp"
-#include "trainer/library/names.hpp"
 
 namespace spotter::checkpoint {
 namespace {

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "tests/trainer/scratch.hpp"
-#include "trainer/library/names.hpp"
+#include "trainer/library/checkpoint.hpp"
 
 namespace spotter::checkpoint {
 namespace {

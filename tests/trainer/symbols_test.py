@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """What libspotter and spotter-train call of the standard library through the dynamic symbol table:
-nothing that PyTorch's libtorch.so exports, too, and broken (trainer/library/trees.hpp).
+nothing that PyTorch's libtorch.so exports, too, and broken (trainer/library/files.hpp).
 
 Environment: SPOTTER_BINARIES, paths separated by colons; OTHER_FILESYSTEM, a library that exports
 such symbols; SPOTTER_TRAIN, where it was built.

@@ -9,7 +9,6 @@
 #include "tests/trainer/contents.hpp"
 #include "tests/trainer/shim.hpp"
 #include "trainer/library/checkpoint.hpp"
-#include "trainer/library/names.hpp"
 #include "trainer/library/saver.hpp"
 
 namespace spotter::checkpoint {

@@ -1,5 +1,5 @@
 // A history has one writer, also where the lock of one that was paused is lost.
-#include "trainer/library/writer_lock.hpp"
+#include "trainer/library/writer.hpp"
 
 #include <dlfcn.h>
 #include <fcntl.h>

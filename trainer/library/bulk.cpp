@@ -6,16 +6,54 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <functional>
 #include <mutex>
+#include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "trainer/library/files.hpp"
-#include "trainer/library/parallel.hpp"
 #include "trainer/library/stream_copy.hpp"
 
 namespace spotter::checkpoint {
+namespace {
+
+// Runs a list of tasks in a few threads. Not a pool: starting a thread takes some 50 microseconds,
+// a checkpoint at least milliseconds.
+
+// Runs task(0) .. task(count - 1), begun in this order, on `threads` threads at most. After a
+// failure no further task is begun; the first failure is returned.
+Result<void> run_parallel(std::size_t count, std::size_t threads,
+                          const std::function<Result<void>(std::size_t)>& task) {
+  std::atomic<std::size_t> next{0};
+  std::atomic<bool> failed{false};
+  std::mutex mutex;
+  std::optional<Error> first;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < count && !failed; i = next++) {
+      auto done = task(i);
+      if (done) continue;
+      const std::scoped_lock lock(mutex);
+      if (!first) first = std::move(done.error());
+      failed = true;
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    try {
+      while (others.size() + 1 < std::min(threads, count)) others.emplace_back(work);
+    } catch (const std::system_error&) {  // out of threads: fewer will do
+    }
+    work();
+  }
+  if (first) return tl::unexpected(*first);
+  return {};
+}
+
+}  // namespace
 
 namespace fs = std::filesystem;
 

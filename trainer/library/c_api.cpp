@@ -7,7 +7,6 @@
 #include "trainer/library/c_api.hpp"
 #include "trainer/library/files.hpp"
 #include "trainer/library/mirror_module.hpp"
-#include "trainer/library/trees.hpp"
 
 namespace ch = spotter::channel;
 namespace cp = spotter::checkpoint;

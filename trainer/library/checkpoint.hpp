@@ -1,17 +1,12 @@
-// Atomic checkpoints: a directory is either complete and verified, or it does not exist.
-//
-//   <directory>/step-000000001234/{model.bin, ..., manifest.json}
-//
-// A checkpoint is written as `.tmp-step-...`: each part is fsynced, the manifest last, the
-// directory fsynced, renamed, its parent fsynced (writer.hpp). An acknowledged checkpoint survives
-// a power failure. This header has the simple interface: save() and latest(). In the background:
-// saver.hpp; with notice, deadline and agent: session.hpp.
+// Names in a directory of checkpoints.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,9 +15,81 @@
 #include "agent/base/result.hpp"
 #include "trainer/library/bulk.hpp"
 #include "trainer/library/manifest.hpp"
-#include "trainer/library/retention.hpp"
 
 namespace spotter::checkpoint {
+
+inline constexpr std::string_view kTemporary = ".tmp-";  // being made, or being removed
+inline constexpr std::string_view kTorn = "torn-";       // set aside; a prefix of the name
+
+inline constexpr std::string_view kPrefix = "step-";
+
+inline constexpr const char* kLockName = ".writer";  // the writer's (writer.hpp)
+inline constexpr std::string_view kClaimName = ".writer-of-gang";
+
+// "step-000000001234"
+std::string directory_name(std::uint64_t step);
+std::optional<std::uint64_t> step_of(std::string_view name);  // none: another name
+
+// The steps of its checkpoints, complete or torn, newest first. Empty if the directory does not
+// exist.
+Result<std::vector<std::uint64_t>> steps_in(const std::filesystem::path& directory);
+
+// Removes leftovers of dead writers. Failures are ignored until the next call.
+void remove_leftovers(const std::filesystem::path& directory);
+
+// Why a checkpoint cannot be used. Only a torn one may be moved, replaced or removed: an unreadable
+// one may be undamaged, and a newer Spotter's is.
+
+struct Refusal {
+  enum class Why : std::uint8_t {
+    Torn,    // its files differ from what was written
+    Unread,  // unknown: no permission, no resources, no answer of the disk or server
+    Newer,   // of a later format
+  };
+  Why why = Why::Torn;
+  std::string reason;
+};
+
+// Of a read that failed with `code`; 0: the content is not what it should be.
+Refusal refusal(int code, std::string reason);
+
+// The manifest in the directory of a checkpoint.
+Result<Manifest, Refusal> read_manifest(const std::filesystem::path& checkpoint);
+
+// Which checkpoints are kept. The one just written always is, as it is known to be good. One that
+// is unreadable now, or a newer Spotter's, is not removed, and does not count: the others are kept
+// or removed as if it did not exist.
+
+struct Retention {
+  std::size_t last = 2;  // two, so that there is another one if the newest is torn
+  std::uint64_t every =
+      0;                 // steps; of each so many, the first checkpoint is kept for good. 0: none
+  std::size_t best = 0;  // so many with the best metric
+  bool higher_is_better = true;
+};
+
+struct Kept {
+  std::uint64_t step = 0;
+  std::optional<double> metric;  // none: not compared with the others
+};
+
+// The steps to keep of `all`. Pure.
+std::set<std::uint64_t> kept(std::vector<Kept> all, std::uint64_t just_written,
+                             const Retention& retention);
+
+// Removes all others that are known to be ours, complete or torn. Failures are ignored until the
+// next call.
+void apply(const Retention& retention, const std::filesystem::path& directory,
+           std::uint64_t just_written);
+
+// Atomic checkpoints: a directory is either complete and verified, or it does not exist.
+//
+//   <directory>/step-000000001234/{model.bin, ..., manifest.json}
+//
+// A checkpoint is written as `.tmp-step-...`: each part is fsynced, the manifest last, the
+// directory fsynced, renamed, its parent fsynced (writer.hpp). An acknowledged checkpoint survives
+// a power failure. This header has the simple interface: save() and latest(). In the background:
+// saver.hpp; with notice, deadline and agent: session.hpp.
 
 // A checkpoint of which every byte was read and verified.
 struct Checkpoint {
@@ -46,7 +113,7 @@ struct Latest {
 
 // Writes a checkpoint (see Writer), then, once it is durable, removes older ones by `retention`. A
 // failed removal does not fail the save. Fails when another writer uses the directory
-// (writer_lock.hpp).
+// (writer.hpp).
 Result<std::filesystem::path> save(const std::filesystem::path& directory, std::uint64_t step,
                                    std::span<const Part> parts, const nlohmann::json& meta,
                                    Retention retention = {});

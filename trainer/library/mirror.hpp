@@ -13,7 +13,6 @@
 
 #include "agent/base/result.hpp"
 #include "trainer/library/checkpoint.hpp"
-#include "trainer/library/retention.hpp"
 
 namespace spotter::checkpoint {
 

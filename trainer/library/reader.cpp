@@ -14,11 +14,79 @@
 #include <vector>
 
 #include "trainer/library/files.hpp"
-#include "trainer/library/request.hpp"
 
 namespace spotter::channel {
+namespace {
+
+// Asks a channel's feeder to begin its stream in the middle: agent/data/stream.hpp.
+class Request {
+ public:
+  // If the feeder takes no requests, does nothing, and is_granted() is true at once.
+  static Result<Request> make(const std::filesystem::path& folder, const std::string& channel,
+                              const Position& start);
+
+  // True: the next FIFO that is opened begins there, if the feeder takes requests.
+  bool is_granted() const;
+  bool was_made() const { return !file_.empty(); }
+
+ private:
+  std::filesystem::path file_;
+};
 
 namespace fs = std::filesystem;
+using checkpoint::system_failure;
+
+Result<Request> Request::make(const fs::path& folder, const std::string& channel,
+                              const Position& start) {
+  Request request;
+  const fs::path requests = folder / ".start";
+  std::error_code unreadable;
+  if (!fs::is_directory(requests, unreadable)) return request;
+  const fs::path written = requests / ("." + channel + "." + std::to_string(::getpid()));
+  const std::string text = std::to_string(start.epoch) + ":" + std::to_string(start.bytes) + "\n";
+  const checkpoint::Descriptor file(
+      ::open(written.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!file) return system_failure("cannot make", written);
+  const auto wrote = ::write(file.get(), text.data(), text.size());
+  if (wrote != static_cast<ssize_t>(text.size())) return system_failure("cannot write", written);
+  request.file_ = requests / channel;
+  if (::rename(written.c_str(), request.file_.c_str()) != 0) {
+    return system_failure("cannot rename", written);
+  }
+  return request;
+}
+
+bool Request::is_granted() const {
+  return !was_made() || (::access(file_.c_str(), F_OK) != 0 && errno == ENOENT);
+}
+
+}  // namespace
+
+void record(nlohmann::json& meta, const std::string& channel, const Position& position) {
+  meta[kPositions][channel] = {
+      {"epoch", position.epoch}, {"bytes", position.bytes}, {"records", position.records}};
+}
+
+Result<Position> recorded(const nlohmann::json& meta, const std::string& channel) {
+  const auto all = meta.find(kPositions);
+  if (all == meta.end()) return Position{};
+  const auto unreadable = [&] {
+    return failure("the checkpoint's position in channel " + channel + " is not readable");
+  };
+  if (!all->is_object()) return unreadable();
+  const auto found = all->find(channel);
+  if (found == all->end()) return Position{};
+  Position position;
+  for (const auto& [name, value] :
+       {std::pair("epoch", &position.epoch), std::pair("bytes", &position.bytes),
+        std::pair("records", &position.records)}) {
+    if (!found->is_object() || !found->contains(name)) return unreadable();
+    const auto& number = (*found)[name];
+    if (!number.is_number_unsigned()) return unreadable();
+    *value = number.get<std::uint64_t>();
+  }
+  return position;
+}
 using checkpoint::Descriptor;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;

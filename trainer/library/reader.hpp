@@ -1,3 +1,37 @@
+// How far a channel was consumed, recorded in a checkpoint's `meta`, so that a run that restores
+// the weights continues with the next record.
+//   "spotter_channels": {"train": {"epoch": 3, "bytes": 47760, "records": 60}}
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "agent/base/result.hpp"
+#include "trainer/library/recordio.hpp"
+
+namespace spotter::channel {
+
+// What was consumed of an epoch: bytes of its stream, framing included, and records.
+struct Position {
+  std::uint64_t epoch = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t records = 0;
+  friend bool operator==(const Position&, const Position&) = default;
+};
+
+inline constexpr const char* kPositions = "spotter_channels";
+
+// REQUIRES: `meta` is an object.
+void record(nlohmann::json& meta, const std::string& channel, const Position& position);
+
+// The start of epoch 0 if `meta` lacks the channel. Fails for what record() did not write.
+Result<Position> recorded(const nlohmann::json& meta, const std::string& channel);
+
 // Reads a channel's records, epoch after epoch, from SageMaker's FIFOs `<folder>/<channel>_<epoch>`
 // (or regular files of these names).
 //
@@ -15,20 +49,6 @@
 // To begin in the middle it asks `spotter pipe` (agent/data/stream.hpp) to start the stream
 // there: only the trainer knows from which checkpoint it resumes. Source of the protocol:
 // https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-running-container.html
-#pragma once
-
-#include <chrono>
-#include <cstdint>
-#include <filesystem>
-#include <memory>
-#include <string>
-#include <string_view>
-
-#include "agent/base/result.hpp"
-#include "trainer/library/framing.hpp"
-#include "trainer/library/position.hpp"
-
-namespace spotter::channel {
 
 struct ReaderSettings {
   std::string channel;

@@ -2,21 +2,196 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <list>
+#include <map>
 #include <mutex>
 #include <new>
 #include <set>
 #include <utility>
 
 #include "trainer/library/bulk.hpp"
-#include "trainer/library/copy.hpp"
 #include "trainer/library/own_thread.hpp"
-#include "trainer/library/place_writer.hpp"
-#include "trainer/library/writer_lock.hpp"
+#include "trainer/library/writer.hpp"
 
 namespace spotter::checkpoint {
-
 namespace {
+
+// A copy of a training's state in memory, and a cheap check whether a part has changed.
+class Copy {
+ public:
+  // False: out of memory. Reuses the memory of earlier copies.
+  bool take(std::uint64_t step, std::span<const Source> sources, const nlohmann::json& meta,
+            std::optional<double> metric);
+  // Allocates and touches so many bytes, so that take() runs at the speed of memory.
+  bool prepare(std::uint64_t bytes);
+
+  std::uint64_t step() const { return step_; }
+  std::uint64_t bytes() const { return bytes_; }
+  std::uint64_t capacity() const { return memory_.capacity(); }
+  std::span<const Part> parts() const { return parts_; }  // each aligned to kAlignment
+  const nlohmann::json& meta() const { return meta_; }
+  std::optional<double> metric() const { return metric_; }
+
+  std::chrono::nanoseconds stall{};  // set by the caller of take()
+
+ private:
+  Buffer memory_;
+  std::uint64_t step_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::vector<Part> parts_;
+  nlohmann::json meta_;
+  std::optional<double> metric_;
+};
+
+constexpr std::size_t kSamples =
+    64;  // pages: takes microseconds, and every optimizer changes all of them
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+std::size_t size_of(const Source& source) {
+  std::size_t bytes = 0;
+  for (const auto piece : source.pieces) bytes += piece.size();
+  return bytes;
+}
+
+bool Copy::take(std::uint64_t step, std::span<const Source> sources, const nlohmann::json& meta,
+                std::optional<double> metric) {
+  std::size_t needed = 0;
+  for (const auto& source : sources) needed += aligned(size_of(source));
+  if (!memory_.reserve(needed)) return false;
+  step_ = step;
+  meta_ = meta;
+  metric_ = metric;
+  bytes_ = 0;
+  parts_.clear();
+  std::vector<CopyPiece> pieces;
+  char* at = memory_.data();
+  for (const auto& source : sources) {
+    const char* begin = at;
+    for (const auto piece : source.pieces) {
+      pieces.push_back({at, piece});
+      at += piece.size();
+    }
+    const std::size_t size = size_of(source);
+    parts_.push_back({source.name, {begin, size}});
+    bytes_ += size;
+    at += aligned(size) - size;
+  }
+  copy_pieces(pieces);
+  return true;
+}
+
+bool Copy::prepare(std::uint64_t bytes) {
+  if (!memory_.reserve(bytes)) return false;
+  memory_.touch();
+  return true;
+}
+
+// The sum of some of its pages. Different samples mean different bytes; equal samples do not mean
+// equal bytes.
+std::string sample_of(std::string_view bytes) {
+  if (bytes.size() <= kSamples * kAlignment) return sum_of(bytes);
+  Sum sum;
+  const std::size_t stride = (bytes.size() - kAlignment) / (kSamples - 1);
+  for (std::size_t i = 0; i < kSamples; ++i) sum.add(bytes.substr(i * stride, kAlignment));
+  return sum.hex();
+}
+
+// Writes copies as checkpoints of one place. Unchanged parts (frozen layers) are hard-linked to the
+// checkpoint before the last one, not written again. So two neighbours never share bytes on the
+// disk, and a bad block damages only one of them. If only one checkpoint is kept, parts are linked
+// to that.
+class PlaceWriter {
+ public:
+  // `lock`: of the directory; a checkpoint gets its name only while that is still held. None: there
+  // is no other writer. It must outlive this.
+  explicit PlaceWriter(Place place, const WriterLock* lock = nullptr)
+      : place_(std::move(place)), lock_(lock) {}
+
+  struct Written {
+    std::filesystem::path path;
+    std::uint64_t bytes = 0;  // without linked parts
+  };
+
+  // Fails when another writer has the directory since.
+  Result<void> is_writer() const;
+  // Durable when it returns; then applies the retention. Touches nothing unless it is_writer().
+  Result<Written> write(const Copy& copy);
+
+ private:
+  struct Known {
+    PartEntry entry;
+    std::string sample;
+  };
+  using Parts = std::map<std::string, Known, std::less<>>;
+
+  struct Made {
+    std::filesystem::path path;
+    Parts parts;
+  };
+
+  // The part of `made` that has the same bytes; null: none.
+  static const PartEntry* unchanged(const Made& made, const Part& part, const std::string& sample);
+
+  Place place_;
+  const WriterLock* lock_;
+  // The last checkpoints that this writer made durable, the newest last: parts are linked only to
+  // these. Two, or one if only one is kept.
+  std::deque<Made> made_;
+};
+
+const PartEntry* PlaceWriter::unchanged(const Made& made, const Part& part,
+                                        const std::string& sample) {
+  const auto known = made.parts.find(part.name);
+  const bool same = known != made.parts.end() && known->second.entry.bytes == part.bytes.size() &&
+                    known->second.sample == sample &&
+                    known->second.entry.xxh3_128 == sum_of(part.bytes);
+  return same ? &known->second.entry : nullptr;
+}
+
+Result<void> PlaceWriter::is_writer() const {
+  return lock_ != nullptr ? lock_->still_held() : Result<void>();
+}
+
+Result<PlaceWriter::Written> PlaceWriter::write(const Copy& copy) {
+  // Also before: what looks like a dead writer's leftovers may be the other one's checkpoint.
+  if (auto held = is_writer(); !held) return tl::unexpected(held.error());
+  auto writer = Writer::begin(place_.directory, copy.step());
+  if (!writer) return tl::unexpected(writer.error());
+  const std::size_t copies = place_.retention.last > 1 ? 2 : 1;
+  const Made none;
+  const Made& origin = made_.size() < copies ? none : made_.front();
+  Written written;
+  std::map<std::string, std::string> samples;
+  std::vector<Part> changed;
+  for (const auto& part : copy.parts()) {
+    const auto& sample = samples[part.name] = sample_of(part.bytes);
+    const auto* known = unchanged(origin, part, sample);
+    if (known && writer->link_part(*known, origin.path)) continue;
+    changed.push_back(part);
+    written.bytes += part.bytes.size();
+  }
+  if (auto added = writer->add_parts(changed); !added) return tl::unexpected(added.error());
+  if (auto held = is_writer(); !held) return tl::unexpected(held.error());
+  auto path = writer->commit(copy.meta(), copy.metric());
+  if (!path) {
+    made_.clear();
+    return tl::unexpected(path.error());
+  }
+  Made made{*path, {}};
+  for (const auto& entry : writer->manifest().parts) {
+    made.parts[entry.name] = {entry, samples[entry.name]};
+  }
+  std::erase_if(made_, [&](const Made& one) { return one.path == *path; });  // it was replaced
+  made_.push_back(std::move(made));
+  if (made_.size() > copies) made_.pop_front();
+  written.path = *path;
+  apply(place_.retention, place_.directory, copy.step());
+  return written;
+}
 
 using Clock = std::chrono::steady_clock;
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "agent/base/result.hpp"
-#include "trainer/library/retention.hpp"
+#include "trainer/library/checkpoint.hpp"
 
 namespace spotter::checkpoint {
 
@@ -56,7 +56,7 @@ class Saver {
     std::function<void(const std::string&)> trouble;
   };
 
-  // Takes the lock of each place; fails when another writer holds the last one's (writer_lock.hpp).
+  // Takes the lock of each place; fails when another writer holds the last one's (writer.hpp).
   static Result<std::unique_ptr<Saver>> open(Settings settings);
 
   // Waits until all is durable, or has failed.

@@ -39,7 +39,7 @@ inline constexpr int kStoppedStatus = EX_TEMPFAIL;  // 75
 
 struct SessionOptions {
   // Empty: $SPOTTER_CHECKPOINTS. Where that is set, one outside the job's storage is refused
-  // (storage.hpp).
+  // (session.cpp).
   std::filesystem::path directory;
   // Faster places that are lost with the machine (local NVMe, /dev/shm), the fastest first. None:
   // $SPOTTER_CHECKPOINTS_FASTER, separated by colons. They keep only the last checkpoint.
@@ -110,7 +110,7 @@ class Session {
   // the job's storage, cannot be read or made durable, and as is_writer().
   virtual Result<void> saved(std::uint64_t step, const std::filesystem::path& path) = 0;
 
-  // Fails when another machine of the gang saves there since (writer_lock.hpp): for what is renamed
+  // Fails when another machine of the gang saves there since (writer.hpp): for what is renamed
   // to a checkpoint's name before saved().
   virtual Result<void> is_writer() const = 0;
 
