@@ -1,6 +1,6 @@
 // A file of weights. The input is its header and data behind a size: that of the header first, so
 // that chance need not find eight right bytes.
-#include "trainer/reference/safetensors.hpp"
+#include "trainer/reference/parameters.hpp"
 
 #include <cstring>
 

@@ -1,5 +1,5 @@
 // The data files are believed in nothing.
-#include "trainer/reference/cifar10.hpp"
+#include "trainer/reference/dataset.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The order of the examples: a permutation, another one each epoch, and the same on every machine.
-#include "trainer/reference/order.hpp"
+#include "trainer/reference/feed.hpp"
 
 #include <gtest/gtest.h>
 

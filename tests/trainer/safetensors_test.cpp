@@ -1,5 +1,5 @@
 // What is written is what Hugging Face's format says; what is read may be anything.
-#include "trainer/reference/safetensors.hpp"
+#include "trainer/reference/parameters.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "tests/trainer/scratch.hpp"
-#include "trainer/reference/mnist.hpp"
-#include "trainer/reference/order.hpp"
+#include "trainer/reference/dataset.hpp"
+#include "trainer/reference/feed.hpp"
 
 namespace spotter::test {
 

@@ -19,7 +19,7 @@
 #include "tests/trainer/small_mnist.hpp"
 #include "trainer/library/checkpoint.hpp"
 #include "trainer/library/session.hpp"
-#include "trainer/reference/safetensors.hpp"
+#include "trainer/reference/parameters.hpp"
 
 namespace spotter::test {
 namespace {

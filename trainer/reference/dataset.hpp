@@ -40,4 +40,20 @@ Result<Dataset> read_dataset(const std::filesystem::path& directory);
 // For the readers of one format each: computes the sum.
 Dataset make_dataset(const Shape& shape, Examples training, Examples test);
 
+// The MNIST files, read and validated whole. Format: http://yann.lecun.com/exdb/mnist/ (idx:
+// big-endian magic 0x00000803 for images, 0x00000801 for labels, then the sizes, then bytes).
+inline constexpr std::uint32_t kPixels = 28 * 28;
+
+// Reads {train,t10k}-{images-idx3,labels-idx1}-ubyte. The error names the file, what is wrong with
+// it, and how to get good ones.
+Result<Dataset> read_mnist(const std::filesystem::path& directory);
+
+// CIFAR-10, binary version (https://www.cs.toronto.edu/~kriz/cifar.html): data_batch_1.bin ..
+// data_batch_5.bin and test_batch.bin; a record is one label and 3 x 32 x 32 bytes, red, green,
+// blue.
+inline constexpr const char* kCifar10TestFile = "test_batch.bin";
+
+// Any whole number of records a file, so that tests can have small ones.
+Result<Dataset> read_cifar10(const std::filesystem::path& directory);
+
 }  // namespace spotter::train

@@ -3,7 +3,6 @@
 
 #include "trainer/reference/dataset.hpp"
 #include "trainer/reference/parameters.hpp"
-#include "trainer/reference/safetensors.hpp"
 
 namespace spotter::train {
 

@@ -15,9 +15,9 @@
 #include <thread>
 
 #include "trainer/reference/description.hpp"
+#include "trainer/reference/feed.hpp"
 #include "trainer/reference/mixed_precision.hpp"
 #include "trainer/reference/model.hpp"
-#include "trainer/reference/order.hpp"
 
 namespace spotter::train {
 

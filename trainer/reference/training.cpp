@@ -4,24 +4,120 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include "trainer/library/files.hpp"
+#include "trainer/library/link.hpp"
 #include "trainer/library/s3_mirror.hpp"
 #include "trainer/library/session.hpp"
-#include "trainer/reference/console.hpp"
 #include "trainer/reference/network.hpp"
-#include "trainer/reference/results.hpp"
 #include "trainer/reference/snapshot.hpp"
 #include "trainer/reference/tensorboard.hpp"
 
 namespace spotter::train {
-
 namespace {
+
+// What a person sees: a progress bar on a terminal, plain lines in a journal.
+class Console {
+ public:
+  Console();
+  // A line of its own, in both forms.
+  void line(const std::string& text);
+  // The bar, at most 10 times a second; nothing where standard output is no terminal.
+  void progress(const checkpoint::Progress& now, std::uint64_t steps_per_epoch);
+
+ private:
+  bool terminal_;
+  bool bar_shown_ = false;
+  std::optional<std::chrono::steady_clock::time_point> last_;
+};
+
+constexpr std::chrono::milliseconds kInterval{100};
+constexpr std::uint64_t kWidth = 30;
+
+Console::Console() : terminal_(::isatty(STDOUT_FILENO) == 1) {}
+
+void Console::line(const std::string& text) {
+  std::printf("%s%s\n", bar_shown_ ? "\r\x1b[K" : "", text.c_str());
+  std::fflush(stdout);
+  bar_shown_ = false;
+}
+
+void Console::progress(const checkpoint::Progress& now, std::uint64_t steps_per_epoch) {
+  const auto at = std::chrono::steady_clock::now();
+  if (!terminal_ || (last_ && at - *last_ < kInterval)) return;
+  last_ = at;
+  const std::uint64_t in_epoch = (now.step - 1) % steps_per_epoch + 1;
+  const std::uint64_t filled = in_epoch * kWidth / steps_per_epoch;
+  const std::string bar = std::string(filled, '#') + std::string(kWidth - filled, '.');
+  std::printf("\r\x1b[Kepoch %llu/%llu [%s] step %llu/%llu  loss %.4f  accuracy %.4f",
+              static_cast<unsigned long long>(now.epoch),
+              static_cast<unsigned long long>(now.epochs_total), bar.c_str(),
+              static_cast<unsigned long long>(now.step),
+              static_cast<unsigned long long>(now.steps_total), now.loss, now.accuracy);
+  std::fflush(stdout);
+  bar_shown_ = true;
+}
+
+// The files of the result directory. All are functions of the run alone: no times, no names of
+// machines.
+
+double accuracy(const Score& score) {
+  return score.count == 0 ? 0
+                          : static_cast<double>(score.correct) / static_cast<double>(score.count);
+}
+
+double mean_loss(const Score& score) {
+  return score.count == 0 ? 0 : score.loss_sum / static_cast<double>(score.count);
+}
+
+// training.csv: the header alone, and a row with its newline.
+std::string log_header() { return "epoch,loss,accuracy,val_loss,val_accuracy\n"; }
+
+std::string log_row(std::uint64_t epoch, const Score& training, const Score& test) {
+  char row[160];
+  std::snprintf(row, sizeof row, "%llu,%.9g,%.9g,%.9g,%.9g\n",
+                static_cast<unsigned long long>(epoch), mean_loss(training), accuracy(training),
+                mean_loss(test), accuracy(test));
+  return row;
+}
+
+// training.csv, replaced as a whole: no duplicate and no missing row, however often the run was
+// interrupted.
+Result<void> write_log(const std::filesystem::path& directory, const Position& position) {
+  if (auto made = checkpoint::make_directories(directory); !made) return made;
+  return checkpoint::replace_file(directory / "training.csv", position.log);
+}
+
+// model.safetensors, model.pt, metrics.json and training.csv, durable when it returns.
+Result<void> write_result(const std::filesystem::path& directory, const Parameters& parameters,
+                          const Position& position, const Network& network) {
+  const auto script = network.script();
+  if (!script) return tl::unexpected(script.error());
+  const nlohmann::json metrics = {{"accuracy", accuracy(position.test)},
+                                  {"loss", mean_loss(position.test)},
+                                  {"test_examples", position.test.count},
+                                  {"epochs", parameters.epochs},
+                                  {"steps", position.step},
+                                  {"parameters", to_json(parameters)}};
+  if (auto written = write_log(directory, position); !written) return written;
+  auto written = checkpoint::replace_file(directory / "metrics.json", metrics.dump(2) + "\n");
+  if (!written) return written;
+  written = checkpoint::replace_file(directory / "model.pt", *script);
+  if (!written) return written;
+  // Last: job.yaml names it as what must exist for the job to count as finished.
+  return checkpoint::replace_file(directory / "model.safetensors", network.weights());
+}
 
 using checkpoint::Descriptor;
 using checkpoint::stop_requested;
