@@ -27,17 +27,16 @@
 #include "agent/data/fifo.hpp"
 #include "agent/io/files.hpp"
 
+namespace spotter::data {
 namespace {
+
+class Wanted;
+
+}  // namespace
+}  // namespace spotter::data
 
 // A download's unfinished work: files that are not complete yet, ranges of them being fetched, and
 // data being made durable.
-
-namespace spotter::data {
-class Wanted;
-}
-
-}  // namespace
-
 namespace spotter::data::partial {
 namespace {
 

@@ -95,7 +95,7 @@ namespace {
 // one before. So a session commits only while its own epoch is the newest one, whatever any clock
 // says, and one that was paused and wakes up finds out at its next write.
 //
-//   look ─▶ take the epoch ─▶ bring the home here (share.cpp) ─▶ train, commit ... ─▶ release it
+//   look ─▶ take the epoch ─▶ bring the home here ─▶ train, commit ... ─▶ release it
 //
 // A write whose answer is lost may be carried out later. In doubt a session looks, and writes the
 // next epoch, after which no earlier write is taken.

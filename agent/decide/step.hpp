@@ -12,7 +12,7 @@ namespace spotter::decide {
 // Moves `state` on by one event and leaves in `effects` what is to be done now, in order.
 // An answer that is not awaited (late, of an earlier session) changes nothing.
 // The caller sends Woke at state.wake_at (kNever: no need), answers every effect once, and asks
-// broken_invariant() (step.hpp) before it does anything.
+// broken_invariant() before it does anything.
 void step(State& state, const Event& event, const Policy& policy, Effects& effects);
 
 // What must hold after every step, whatever happened (agent/README.md, "What must hold"). The loop

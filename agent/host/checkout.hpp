@@ -65,7 +65,7 @@ struct CheckedOut {
 // untracked ones (caches) stay. No hooks, no submodules, no configuration but ours is read: of
 // `.git`, which the trainer can write, its objects and its index are used, by processes of the
 // trainer's user that have no token. What a token is needed for is fetched into a folder of a user
-// that nobody else is (checkout.cpp), and from there by path. Without root's rights that is
+// that nobody else is, and from there by path. Without root's rights that is
 // the same user, whose other processes could read the token. Kinds: "code-unreachable",
 // "revision-missing", "code-denied", "code-failed", "storage-full", "tool-missing", "user-missing",
 // "not-permitted", "bad-request".

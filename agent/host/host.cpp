@@ -40,9 +40,6 @@
 namespace spotter::act::host {
 namespace {
 
-// Fails for a place that is none in S3.
-Result<tier::Home> home_of(const verbs::Home& home);
-
 // A mapped file has fewer bytes than when it was mapped. Nothing is committed.
 void became_shorter(int) {
   constexpr std::string_view words =
@@ -69,6 +66,7 @@ Environment environment_with(const std::vector<std::string>& identity) {
   return Environment(std::move(values));
 }
 
+// Fails for a place that is none in S3.
 Result<tier::Home> home_of(const verbs::Home& it) {
   auto at = wire::parse_s3_url(it.at);
   if (!at) return tl::unexpected<Error>(at.error());

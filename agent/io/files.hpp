@@ -82,7 +82,7 @@ Result<void, std::error_code> fsync_directory(const std::filesystem::path& path)
 // mkdir -p; directories that exist are left as they are. std::errc::not_a_directory otherwise.
 Result<void, std::error_code> make_directories(const std::filesystem::path& path, mode_t mode);
 
-// Files that may be longer than memory: as files.hpp has them, a piece or a line at a time.
+// Files that may be longer than memory, a piece or a line at a time.
 
 // As atomic_write(), of pieces: `next` makes the following one of an empty text, until it leaves it
 // empty. So a file may be longer than memory.

@@ -10,16 +10,7 @@
 namespace spotter::launch {
 namespace {
 
-// What the requests for fleets and for Auto Scaling groups
-// share.
-
 using OrderedJson = nlohmann::ordered_json;
-
-wire::AwsCommand command(std::string service, std::string action, const OrderedJson& input,
-                         wire::Repeatable repeatable);
-std::string hyphenated(config::Allocation allocation);  // EC2 Fleet's spelling: lowest-price
-wire::AwsCommand create_group(const config::Job& job, const TemplateVersion& it,
-                              const wire::Tags& tags);
 
 using wire::AwsCommand;
 using wire::Repeatable;
@@ -46,6 +37,7 @@ wire::Tags fleet_tags(const config::Job& job, const std::string& digest) {
   return tags;
 }
 
+// EC2 Fleet's spelling: lowest-price.
 std::string hyphenated(config::Allocation allocation) {
   switch (allocation) {
     case config::Allocation::LowestPrice:
@@ -211,6 +203,63 @@ AwsCommand spot_fleet(const config::Job& job, const TemplateVersion& it, const s
   if (on_demand && has_priorities(job)) config["OnDemandAllocationStrategy"] = "prioritized";
   return command("ec2", "RequestSpotFleet", {{"SpotFleetRequestConfig", config}},
                  Repeatable::Token);
+}
+
+// Auto Scaling groups.
+
+// The agent needs two minutes at most, and learns that it has to leave some seconds late. If it is
+// dead, the instance costs money for that long.
+constexpr int hook_seconds = 180;
+
+// The settings of a group that can also be changed later.
+OrderedJson group_shape(const config::Job& job, const TemplateVersion& it) {
+  const config::Launch& launch = *job.launch;
+  OrderedJson types = OrderedJson::array();
+  for (const std::string& type : launch.instance_types) types.push_back({{"InstanceType", type}});
+  const OrderedJson shares = {
+      {"OnDemandBaseCapacity", 0},
+      {"OnDemandPercentageAboveBaseCapacity", is_always_on_demand(launch) ? 100 : 0},
+      {"SpotAllocationStrategy", hyphenated(launch.allocation)},
+      {"SpotMaxPrice", launch.max_price}};  // empty: removes an earlier one
+  OrderedJson shape = {{"AutoScalingGroupName", resource_name(job)},
+                       {"MixedInstancesPolicy",
+                        {{"LaunchTemplate",
+                          {{"LaunchTemplateSpecification", template_of(it)}, {"Overrides", types}}},
+                         {"InstancesDistribution", shares}}},
+                       {"MinSize", 0},
+                       {"MaxSize", launch.capacity},
+                       {"DesiredCapacity", launch.capacity}};
+  std::string subnets;
+  for (const std::string& subnet : launch.subnets) subnets += (subnets.empty() ? "" : ",") + subnet;
+  if (subnets.empty())
+    shape["AvailabilityZones"] = launch.zones;
+  else
+    shape["VPCZoneIdentifier"] = subnets;
+  return shape;
+}
+
+OrderedJson group_tags(const config::Job& job, const wire::Tags& tags) {
+  OrderedJson list = OrderedJson::array();
+  for (const auto& [key, value] : tags)
+    list.push_back({{"ResourceId", resource_name(job)},
+                    {"ResourceType", "auto-scaling-group"},
+                    {"Key", key},
+                    {"Value", value},
+                    {"PropagateAtLaunch", key != tag::request}});
+  return list;
+}
+
+AwsCommand create_group(const config::Job& job, const TemplateVersion& it, const wire::Tags& tags) {
+  OrderedJson input = group_shape(job, it);
+  if (job.launch->max_price.empty())
+    input["MixedInstancesPolicy"]["InstancesDistribution"].erase("SpotMaxPrice");
+  input["LifecycleHookSpecificationList"] =
+      OrderedJson::array({{{"LifecycleHookName", wire::checkpoint_hook},
+                           {"LifecycleTransition", "autoscaling:EC2_INSTANCE_TERMINATING"},
+                           {"HeartbeatTimeout", hook_seconds},
+                           {"DefaultResult", "CONTINUE"}}});
+  input["Tags"] = group_tags(job, tags);
+  return command("autoscaling", "CreateAutoScalingGroup", input, Repeatable::No);
 }
 
 }  // namespace
@@ -387,67 +436,6 @@ AwsCommand set_capacity(const Fleet& fleet, const Capacity& capacity) {
                    {{"TotalTargetCapacity", capacity.target},
                     {"OnDemandTargetCapacity", capacity.on_demand}}}},
                  Repeatable::Read);
-}
-
-namespace {
-
-// Auto Scaling groups.
-
-// The agent needs two minutes at most, and learns that it has to leave some seconds late. If it is
-// dead, the instance costs money for that long.
-constexpr int hook_seconds = 180;
-
-// The settings of a group that can also be changed later.
-OrderedJson group_shape(const config::Job& job, const TemplateVersion& it) {
-  const config::Launch& launch = *job.launch;
-  OrderedJson types = OrderedJson::array();
-  for (const std::string& type : launch.instance_types) types.push_back({{"InstanceType", type}});
-  const OrderedJson shares = {
-      {"OnDemandBaseCapacity", 0},
-      {"OnDemandPercentageAboveBaseCapacity", is_always_on_demand(launch) ? 100 : 0},
-      {"SpotAllocationStrategy", hyphenated(launch.allocation)},
-      {"SpotMaxPrice", launch.max_price}};  // empty: removes an earlier one
-  OrderedJson shape = {{"AutoScalingGroupName", resource_name(job)},
-                       {"MixedInstancesPolicy",
-                        {{"LaunchTemplate",
-                          {{"LaunchTemplateSpecification", template_of(it)}, {"Overrides", types}}},
-                         {"InstancesDistribution", shares}}},
-                       {"MinSize", 0},
-                       {"MaxSize", launch.capacity},
-                       {"DesiredCapacity", launch.capacity}};
-  std::string subnets;
-  for (const std::string& subnet : launch.subnets) subnets += (subnets.empty() ? "" : ",") + subnet;
-  if (subnets.empty())
-    shape["AvailabilityZones"] = launch.zones;
-  else
-    shape["VPCZoneIdentifier"] = subnets;
-  return shape;
-}
-
-OrderedJson group_tags(const config::Job& job, const wire::Tags& tags) {
-  OrderedJson list = OrderedJson::array();
-  for (const auto& [key, value] : tags)
-    list.push_back({{"ResourceId", resource_name(job)},
-                    {"ResourceType", "auto-scaling-group"},
-                    {"Key", key},
-                    {"Value", value},
-                    {"PropagateAtLaunch", key != tag::request}});
-  return list;
-}
-
-}  // namespace
-
-AwsCommand create_group(const config::Job& job, const TemplateVersion& it, const wire::Tags& tags) {
-  OrderedJson input = group_shape(job, it);
-  if (job.launch->max_price.empty())
-    input["MixedInstancesPolicy"]["InstancesDistribution"].erase("SpotMaxPrice");
-  input["LifecycleHookSpecificationList"] =
-      OrderedJson::array({{{"LifecycleHookName", wire::checkpoint_hook},
-                           {"LifecycleTransition", "autoscaling:EC2_INSTANCE_TERMINATING"},
-                           {"HeartbeatTimeout", hook_seconds},
-                           {"DefaultResult", "CONTINUE"}}});
-  input["Tags"] = group_tags(job, tags);
-  return command("autoscaling", "CreateAutoScalingGroup", input, Repeatable::No);
 }
 
 AwsCommand update_group(const config::Job& job, const TemplateVersion& launch_template) {

@@ -54,7 +54,7 @@ Result<pid_t> spawn_as_trainer(const Launch& launch, const Streams& streams, Bou
                                const std::string& control_group);
 
 // The trainer itself, whose output is the log. Where the launch says so, it is kept from the
-// metadata service (trainer.hpp), or not started.
+// metadata service, or not started.
 Result<pid_t> spawn_trainer(const Launch& launch, const Descriptor& log,
                             const std::string& control_group);
 

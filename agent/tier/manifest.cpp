@@ -10,9 +10,7 @@
 namespace spotter::tier {
 namespace {
 
-// A thousand ranks write four files each; checkpoint-500/pytorch_model_fsdp_0/__0_0.distcp has 2
-// folders, Orbax's parameters have 4.
-constexpr std::size_t parts_limit = 16384;
+// checkpoint-500/pytorch_model_fsdp_0/__0_0.distcp has 2 folders, Orbax's parameters have 4.
 constexpr int parts_depth = 8;
 
 using nlohmann::json;

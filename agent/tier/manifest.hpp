@@ -21,6 +21,7 @@ namespace spotter::tier {
 
 inline constexpr std::size_t manifest_limit = 8U << 20;  // what s3::read() takes
 inline constexpr std::size_t key_limit = 1024;           // of S3, in bytes
+inline constexpr std::size_t parts_limit = 16384;        // a thousand ranks write four files each
 
 struct Manifest {
   std::string job;   // whose it is: its name, and in a sweep the experiment's index

@@ -71,7 +71,7 @@ struct TrainerMessage {
 Result<TrainerMessage> parse_datagram(std::string_view bytes);
 
 // What `spotter gang` reports to the agent of this machine's gang (gang/account.hpp): lines of a
-// datagram (datagram.hpp), beside which the trainer's own may stand. No I/O.
+// datagram, beside which the trainer's own may stand. No I/O.
 
 inline constexpr std::size_t most_gang_members = 24;  // by name: all have to fit into a datagram
 inline constexpr std::size_t longest_gang_name = 64;

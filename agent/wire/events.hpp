@@ -96,7 +96,7 @@ consteval EventKind event(std::string_view name) {
   throw std::invalid_argument("no such kind of event");
 }
 
-// systemd/spotter.catalog, compiled into the program: what each kind of event (events.hpp) means,
+// systemd/spotter.catalog, compiled into the program: what each kind of event means,
 // and what to do about it. No I/O. Format: https://systemd.io/CATALOG
 
 struct Explanation {
@@ -104,7 +104,7 @@ struct Explanation {
   std::string subject;    // in one line
   std::string text;       // paragraphs, with an empty line between two
 };
-// In the order of events.hpp. A field that journalctl would fill in appears as its name: VOLUME_ID.
+// In the order of the events. A field that journalctl would fill in appears as its name: VOLUME_ID.
 std::vector<Explanation> explanations();
 
 // Parses a text in the catalog's format. Leaves out kinds of events that it does not explain.

@@ -8,12 +8,12 @@ from checks.files import ROOT, name, sources
 # (what is counted, the most there may be, the aim). The most only falls: who makes something
 # smaller writes the new figure here.
 LIMITS = [
-    ("product files", 943, 620),
-    ("product lines", 97006, 79000),
-    ("test lines", 119845, 94000),
-    ("files under 40 lines, %", 27.4, 12),
-    ("headers with at most one other user, %", 35.7, 20),
-    ("lines that are #include, %", 5.9, 4),
+    ("product files", 635, 620),
+    ("product lines", 94101, 79000),
+    ("test lines", 119815, 94000),
+    ("files under 40 lines, %", 17.0, 12),
+    ("headers with at most one other user, %", 31.3, 20),
+    ("lines that are #include, %", 4.9, 4),
     ("folders of the product", 47, 36),
     ("rows of layers.txt", 47, 32),
 ]

@@ -2,7 +2,6 @@
 // whoever may write to the bucket can do, too.
 #include <set>
 
-#include "agent/guard/contents.hpp"
 #include "agent/tier/manifest.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "trainer/library/manifest.hpp"
@@ -16,7 +15,7 @@ void examine(std::string_view bytes) {
   if (!manifest) return;
   must(manifest->name.find('/') == std::string::npos && !manifest->name.starts_with('.'),
        "a folder lies directly in the directory");
-  must(!manifest->parts.empty() && manifest->parts.size() <= guard::parts_limit,
+  must(!manifest->parts.empty() && manifest->parts.size() <= tier::parts_limit,
        "a checkpoint has files, and not without end");
   std::set<std::string> names;
   for (const auto& part : manifest->parts) {

@@ -25,7 +25,7 @@
 namespace spotter::checkpoint {
 namespace {
 
-// Checkpoints in S3; calls block. For the keys see s3_mirror.hpp.
+// Checkpoints in S3 (keys: s3_mirror.hpp); calls block.
 class S3Place {
  public:
   // `prefix` ends with a slash, or is empty.

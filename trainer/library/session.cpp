@@ -14,14 +14,6 @@
 namespace spotter::checkpoint {
 namespace {
 
-// Which places outlive the machine: under Spotter those on the job's storage, and no other.
-
-// Fails where `place` is neither below $SPOTTER_STORAGE nor below $SPOTTER_CHECKPOINTS, and says
-// what to do: a checkpoint there would be lost with the machine, and must not be called durable.
-// Links are followed, and it need not exist yet. Without $SPOTTER_CHECKPOINTS there is no job, and
-// each place is as good.
-Result<void> is_on_storage(const std::filesystem::path& place);
-
 namespace fs = std::filesystem;
 
 fs::path resolved(const fs::path& path) {
@@ -38,6 +30,10 @@ bool is_below(const fs::path& place, const std::string& folder) {
   return std::mismatch(above.begin(), above.end(), place.begin(), place.end()).first == above.end();
 }
 
+// Fails where `place` is neither below $SPOTTER_STORAGE nor below $SPOTTER_CHECKPOINTS, and says
+// what to do: a checkpoint there would be lost with the machine, and must not be called durable.
+// Links are followed, and it need not exist yet. Without $SPOTTER_CHECKPOINTS there is no job, and
+// each place is as good.
 Result<void> is_on_storage(const fs::path& place) {
   const std::string checkpoints = environment("SPOTTER_CHECKPOINTS");
   const std::string storage = environment("SPOTTER_STORAGE");

@@ -38,8 +38,7 @@ namespace spotter::checkpoint {
 inline constexpr int kStoppedStatus = EX_TEMPFAIL;  // 75
 
 struct SessionOptions {
-  // Empty: $SPOTTER_CHECKPOINTS. Where that is set, one outside the job's storage is refused
-  // (session.cpp).
+  // Empty: $SPOTTER_CHECKPOINTS. Where that is set, one outside the job's storage is refused.
   std::filesystem::path directory;
   // Faster places that are lost with the machine (local NVMe, /dev/shm), the fastest first. None:
   // $SPOTTER_CHECKPOINTS_FASTER, separated by colons. They keep only the last checkpoint.

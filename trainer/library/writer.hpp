@@ -51,8 +51,7 @@ class WriterLock {
 };
 
 // Writes one checkpoint. Two writers of one directory do not destroy one another's work (of one
-// step, the later commit remains), although writer.hpp normally prevents a second one.
-
+// step, the later commit remains), although WriterLock normally prevents a second one.
 // If destroyed before commit(), or after a failure, it removes what it wrote. Not thread-safe;
 // different Writers may work in parallel.
 class Writer {

@@ -44,12 +44,11 @@ class Cloud {
 
   using Answer = asio::awaitable<decide::Happening>;
 
-  // --- cloud.cpp ---
   Answer survey(VolumeId line, Duration limit);  // `line`: decide::SurveyStorage
   // For a sweep with volumes: which of `count` experiments have their volume in this zone. Empty:
   // unknown.
   asio::awaitable<std::vector<bool>> experiments_in(Zone zone, std::size_t count, Duration limit);
-  // --- fleet.cpp ---
+  // The fleet (fleet.cpp).
   Answer read_fleet(InstanceId instance, Duration limit);  // and what the instance costs
   // Both do the same before to the fleet that the tag spotter:beside of this one names.
   Answer cancel_fleet(Fleet fleet, Duration limit);
@@ -68,7 +67,7 @@ class Cloud {
   // The same, of a fleet whose other instances have work: its target becomes one less than it was
   // at the first call, however often this is called.
   Answer leave_with_place(Fleet fleet, InstanceId self, Duration limit);
-  // --- cloud.cpp ---
+  // Volumes and snapshots.
   Answer attach(decide::AttachVolume effect, Duration limit);
   Answer detach(decide::DetachVolume effect, Duration limit);
   Answer claim(decide::ClaimVolume effect, Duration limit);

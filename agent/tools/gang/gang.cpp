@@ -103,7 +103,9 @@ constexpr std::chrono::milliseconds gang_tick{50};
 constexpr Duration patience_with_refused{60'000};
 
 // For a person, on stderr.
-void say_of_gang(const std::string& words);
+void say_of_gang(const std::string& words) {
+  std::fprintf(stderr, "spotter gang: %s\n", words.c_str());
+}
 
 struct GangOptions {
   std::string at, job, name, home, checkpoints = "checkpoints", result, processes = "1";
@@ -318,10 +320,6 @@ constexpr Duration patience_with_launch{600'000};
 // when a trainer fails too often.
 constexpr const char* restarts = "1000000";
 constexpr const char* look_every = "0.3";  // at its workers; torchrun's own default is 5 s
-
-void say_of_gang(const std::string& words) {
-  std::fprintf(stderr, "spotter gang: %s\n", words.c_str());
-}
 
 }  // namespace
 

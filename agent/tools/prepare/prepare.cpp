@@ -35,19 +35,10 @@
 #include "agent/tools/jobs/machines.hpp"
 #include "agent/tools/jobs/sent_packages.hpp"
 
-namespace {
-
-// `spotter prepare` from outside of EC2.
-
-namespace CLI {
-class App;
-}
-
-}  // namespace
-
 namespace spotter::command {
 namespace {
 
+// `spotter prepare` from outside of EC2.
 struct RemoteOptions {
   std::string job = "job.yaml";
   std::string type = "t3.micro";

@@ -22,8 +22,6 @@ class App;
 
 namespace spotter::command {
 
-// --- prepare.cpp: the volume in EC2 ---
-
 // The job's volume; none: it has none yet. Fails, saying what to do, if the job runs or its volume
 // is moving between zones. `self`: the calling instance; empty: none.
 Result<std::optional<wire::Volume>, CallError> free_volume(AwsCalls& calls, const config::Job& job,
@@ -31,8 +29,6 @@ Result<std::optional<wire::Volume>, CallError> free_volume(AwsCalls& calls, cons
 
 // Waits until EC2 shows it as released by this instance, two minutes at most.
 Result<void, CallError> await_free(AwsCalls& calls, const VolumeId& volume, const InstanceId& self);
-
-// --- prepare.cpp ---
 
 // Uploads a local folder to `source.via`, from where an instance fetches it: files that S3 lacks,
 // or has with another size or an older date. Returns how many.

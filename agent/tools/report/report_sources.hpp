@@ -45,7 +45,7 @@ struct ReportPlace {
   std::string from;
 };
 
-// All except prices (report_sources.hpp), for report::build(). Of a sweep all experiments. Reads
+// All except prices, for report::build(). Of a sweep all experiments. Reads
 // the storage, which may hang, so agents must not call it. Fails without any history, with a
 // message that says what to do. `warnings`: what could not be read.
 Result<report::Input> read_input(const ReportPlace& place, std::vector<std::string>* warnings);
