@@ -4,12 +4,6 @@
 
 namespace spotter::checkpoint {
 
-namespace {
-
-constexpr Duration kExit = std::chrono::seconds(1);  // interpreters and GPU drivers need it
-
-}  // namespace
-
 Duration Longest::get() const { return *std::max_element(ring_.begin(), ring_.end()); }
 
 void Pace::stepped(Instant now) {

@@ -22,6 +22,8 @@ namespace spotter::checkpoint {
 using Duration = std::chrono::nanoseconds;
 using Instant = std::chrono::nanoseconds;  // CLOCK_BOOTTIME
 
+constexpr Duration kExit = std::chrono::seconds(1);  // interpreters and GPU drivers need it
+
 // The maximum of the last few durations.
 class Longest {
  public:

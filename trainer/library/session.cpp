@@ -48,7 +48,6 @@ Result<void> is_on_storage(const fs::path& place) {
 }
 
 constexpr Duration kLookEvery = std::chrono::milliseconds(50);
-constexpr Duration kExit = std::chrono::seconds(1);
 constexpr Duration kLongestCopy = std::chrono::minutes(1);  // of the last one, at the end
 constexpr Duration kUsual = std::chrono::minutes(10);       // what a crash may cost by default
 
