@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "agent/guard/best.hpp"
-#include "agent/guard/changes.hpp"
 #include "agent/guard/keeper.hpp"
 #include "agent/guard/moments.hpp"
 

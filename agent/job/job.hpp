@@ -10,7 +10,6 @@
 
 #include "agent/base/names.hpp"
 #include "agent/base/result.hpp"
-#include "agent/job/asha.hpp"
 #include "agent/job/batch.hpp"
 #include "agent/job/channel.hpp"
 #include "agent/job/launch.hpp"

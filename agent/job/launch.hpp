@@ -56,7 +56,7 @@ struct Package {
   bool is_sent() const { return source.ends_with('/'); }
 };
 
-// A region in which the job may run (pools.hpp). What is empty is as in Launch.
+// A region in which the job may run (launch.cpp). What is empty is as in Launch.
 struct Place {
   std::string region;  // empty: the one that AWS_REGION names
   std::vector<std::string> instance_types;

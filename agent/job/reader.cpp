@@ -1,10 +1,170 @@
 #include "agent/job/reader.hpp"
 
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
 #include <algorithm>
+#include <cstdint>
+#include <sstream>
 #include <tuple>
 
 namespace spotter::config {
 namespace {
+
+// Parses YAML into a plain tree with positions. Stricter than YAML: one document, no aliases (a few
+// lines of them can expand to gigabytes), UTF-8 text only.
+struct Node {
+  enum class Kind : std::uint8_t { Null, Text, List, Map };
+  Kind kind = Kind::Null;
+  int line = 1;
+  int column = 1;
+  std::string text;         // Text: as written, without quotes
+  bool plain = false;       // Text: it had no quotes, so 1 may be a number
+  std::vector<Node> keys;   // Map: keys[i] belongs to items[i]; duplicates are kept
+  std::vector<Node> items;  // Map or List
+};
+
+// "a list", "the text 'abc'": for messages.
+std::string describe(const Node& node);
+
+// Builds the tree from the parser's events: YAML::Node would expand aliases and lose the keys'
+// positions.
+class TreeBuilder : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { add(at(mark, Node::Kind::Null)); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+    problems_.push_back(
+        {mark.line + 1, mark.column + 1, "an alias (*name) is not supported: write the value out"});
+    add(at(mark, Node::Kind::Null));
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+                const std::string& value) override {
+    Node node = at(mark, Node::Kind::Text);
+    node.text = value;
+    node.plain = tag == "?";
+    add(std::move(node));
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {
+    open_.push_back(at(mark, Node::Kind::List));
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {
+    open_.push_back(at(mark, Node::Kind::Map));
+  }
+  void OnMapEnd() override { close(); }
+
+  Node take_root() { return std::move(root_); }
+  std::vector<Problem> take_problems() { return std::move(problems_); }
+
+ private:
+  static Node at(const YAML::Mark& mark, Node::Kind kind) {
+    Node node;
+    node.kind = kind;
+    node.line = mark.line + 1;
+    node.column = mark.column + 1;
+    return node;
+  }
+  void close() {
+    Node node = std::move(open_.back());
+    open_.pop_back();
+    add(std::move(node));
+  }
+  void add(Node node) {
+    if (open_.empty()) {
+      root_ = std::move(node);
+      return;
+    }
+    Node& parent = open_.back();
+    const bool is_key = parent.kind == Node::Kind::Map && parent.keys.size() == parent.items.size();
+    if (is_key && node.kind != Node::Kind::Text)
+      problems_.push_back({node.line, node.column, "a key must be text, not " + describe(node)});
+    (is_key ? parent.keys : parent.items).push_back(std::move(node));
+  }
+
+  std::vector<Node> open_;
+  Node root_;
+  std::vector<Problem> problems_;
+};
+
+// The length of the UTF-8 sequence at `text`; 0: it is invalid, or a control character.
+std::size_t character_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) {
+    const bool printable = first >= 0x20 && first != 0x7f;
+    return printable || first == '\n' || first == '\r' || first == '\t' ? 1 : 0;
+  }
+  const std::size_t length = first >= 0xf5   ? 0
+                             : first >= 0xf0 ? 4
+                             : first >= 0xe0 ? 3
+                             : first >= 0xc2 ? 2
+                                             : 0;
+  if (length == 0 || length > text.size()) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  return length;
+}
+
+std::vector<Problem> check_text(std::string_view text, std::size_t limit) {
+  if (text.size() > limit) {
+    const std::string most = std::to_string(limit >> 10U);
+    return {{0, 0, "the file is larger than " + most + " KiB: is this the right one?"}};
+  }
+  Problem here{1, 1, "not text (UTF-8 without control characters): is this a binary file?"};
+  while (!text.empty()) {
+    const std::size_t length = character_length(text);
+    if (length == 0) return {here};
+    here.column = text[0] == '\n' ? 1 : here.column + 1;
+    here.line += text[0] == '\n' ? 1 : 0;
+    text.remove_prefix(length);
+  }
+  return {};
+}
+
+// The root is Null for an empty text. One that is longer than `limit` is refused.
+Result<Node, std::vector<Problem>> parse_yaml(std::string_view text,
+                                              std::size_t limit = job_size_limit) {
+  if (auto problems = check_text(text, limit); !problems.empty()) return tl::unexpected(problems);
+  std::istringstream stream{std::string(text)};
+  TreeBuilder tree;
+  try {
+    YAML::Parser parser(stream);
+    parser.HandleNextDocument(tree);
+    Node root = tree.take_root();
+    auto problems = tree.take_problems();
+    TreeBuilder second;
+    if (parser.HandleNextDocument(second)) {
+      const Node extra = second.take_root();
+      problems.push_back(
+          {extra.line, extra.column, "a second YAML document begins here: a file has one"});
+    }
+    if (!problems.empty()) return tl::unexpected(problems);
+    return root;
+  } catch (const YAML::Exception& exception) {
+    return tl::unexpected(std::vector<Problem>{
+        {exception.mark.line + 1, exception.mark.column + 1, "not valid YAML: " + exception.msg}});
+  }
+}
+
+std::string describe(const Node& node) {
+  switch (node.kind) {
+    case Node::Kind::Null:
+      return "nothing";
+    case Node::Kind::List:
+      return "a list";
+    case Node::Kind::Map:
+      return "a mapping";
+    case Node::Kind::Text:
+      break;
+  }
+  constexpr std::size_t shown = 60;
+  return "the text '" + node.text.substr(0, shown) + (node.text.size() > shown ? "...'" : "'");
+}
 
 std::string join(const std::vector<std::string_view>& words) {
   std::string joined;

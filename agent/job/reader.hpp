@@ -11,7 +11,6 @@
 
 #include "agent/job/job.hpp"
 #include "agent/job/values.hpp"
-#include "agent/job/yaml.hpp"
 
 namespace spotter::config {
 

@@ -31,7 +31,7 @@ struct Spec {
   std::string lease;             // a file with its end (run_directory.hpp); empty: no such limit
   bool refuse_metadata = false;  // the instance's metadata service must not answer the trainer
   std::vector<std::string> sidecar;   // a program and its arguments (sidecar.hpp); empty: none
-  std::vector<std::string> follower;  // the same (watch.hpp)
+  std::vector<std::string> follower;  // the same (supervisor.cpp)
   // In milliseconds: when it is said that the login shell has not come to the command. Not in the
   // JSON.
   std::int64_t shell_patience = 10'000;

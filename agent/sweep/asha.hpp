@@ -21,7 +21,6 @@
 #include <vector>
 
 #include "agent/base/result.hpp"
-#include "agent/job/asha.hpp"
 #include "agent/job/objective.hpp"
 
 namespace spotter::sweep {

@@ -1,5 +1,5 @@
 // The trainer's datagrams through a real socket.
-#include "agent/service/sense/link.hpp"
+#include "agent/service/sense/trainer.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

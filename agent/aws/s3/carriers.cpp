@@ -1,12 +1,330 @@
 #include "agent/aws/s3/carriers.hpp"
 
 #include <algorithm>
+#include <array>
+#include <string>
 #include <utility>
+
+#include "agent/aws/s3/incoming.hpp"
+#include "agent/aws/s3/intake.hpp"
+#include "agent/curl/loop.hpp"
 
 namespace spotter::s3 {
 namespace {
 
+// One HTTP exchange on a reused libcurl handle: all but reads, and whatever goes through a proxy.
+// Private to agent/aws/s3.
+class Exchange final : public curl::Turned, public curl::Sink {
+ public:
+  using Done = std::function<void(Taken)>;
+
+  Exchange(curl::Loop& loop, const curl::TrustStore& trust);
+  ~Exchange() override;
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  void begin(Plan plan, Done done);
+  void finished(CURLcode code) override;
+
+ private:
+  bool take_header(std::string_view line) override { return intake_.take_header(line); }
+  bool take_body(std::string_view bytes) override { return intake_.take_body(bytes); }
+
+  curl::Loop& loop_;
+  curl::Easy easy_;
+  Intake intake_;
+  Done done_;
+};
+
+// From the socket: what is copied on from here should still be in the processor's cache.
+constexpr long document_read_at_once = 128L << 10;
+
+Exchange::Exchange(curl::Loop& loop, const curl::TrustStore& trust)
+    : loop_(loop),
+      easy_(trust, {.connect = connect_limit,
+                    .silence = silence_limit,
+                    .read_at_once = document_read_at_once,
+                    .write_at_once = 1L << 20}) {
+  easy_.keep_path();
+  easy_.hand_to(*this);
+}
+
+Exchange::~Exchange() { loop_.remove(easy_); }
+
+void Exchange::begin(Plan plan, Done done) {
+  intake_.begin(std::move(plan));
+  done_ = std::move(done);
+  const Plan& begun = intake_.plan();
+  easy_.set_url(begun.base + begun.target);
+  easy_.set_headers(begun.headers);
+  easy_.set_method(begun.method, begun.body);
+  loop_.add(easy_, *this);
+}
+
+void Exchange::finished(CURLcode code) {
+  loop_.remove(easy_);
+  const auto first = easy_.time_of(CURLINFO_STARTTRANSFER_TIME_T);
+  const Done done = std::move(done_);
+  Taken taken = intake_.end(code, easy_.explain(code));
+  taken.waited = first - easy_.time_of(CURLINFO_PRETRANSFER_TIME_T);
+  taken.lasted = easy_.time_of(CURLINFO_TOTAL_TIME_T) - first;
+  done(std::move(taken));
+}
+
+// One HTTP/1.1 connection for reads, made by libcurl (names, TLS), spoken over here: so a body's
+// bytes go from the socket to where they belong, and not by way of a buffer of libcurl's.
+// Source: RFC 9112. Private to agent/aws/s3.
+class Connection final : public curl::Turned {
+ public:
+  using Done = std::function<void(Taken)>;
+  using Instant = curl::Loop::Instant;
+
+  // To scheme://host:port. `shared`: names that were looked up, and sessions of TLS.
+  // Loop, share and trust have to outlive it.
+  Connection(curl::Loop& loop, const curl::Share& shared, const curl::TrustStore& trust,
+             std::string base);
+  ~Connection() override;
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  const std::string& base() const { return base_; }
+  bool is_open() const { return link_ != nullptr && open_; }  // and may take another request
+  bool is_connecting() const { return link_ != nullptr && !open_; }
+
+  // REQUIRES: the one before has ended. A connection that the server has closed since then is
+  // opened again.
+  void begin(Plan plan, Done done);
+  void continue_connecting();           // while it is connecting: what libcurl has to do
+  std::optional<Instant> next() const;  // and when that is; not at once in begin()
+  // Called once a second: ends what has been silent for too long.
+  void tick();
+
+  void finished(CURLcode code) override;
+  void ready() override;
+
+ private:
+  bool is_tls() const { return base_.starts_with("https:"); }
+
+  void connect();
+  void disconnect();
+  void send();
+  CURLcode receive(std::span<char> into, std::size_t& got);
+  bool read_some();  // false: nothing more now
+  void settle();
+  void broken(CURLcode code);
+  void end(CURLcode code, std::string message);
+
+  curl::Loop& loop_;
+  const curl::Share& shared_;
+  const curl::TrustStore& trust_;
+  std::string base_;
+  // Of its own: in a cache that others share libcurl would close this one for its unread bytes.
+  std::unique_ptr<curl::Loop> link_;
+  std::optional<curl::Easy> easy_;
+  std::optional<CURLcode> linked_;  // what became of connecting
+  int socket_ = -1;
+  bool open_ = false;
+  bool used_ = false;  // it has carried an answer
+  bool busy_ = false;
+  Incoming incoming_;
+  Done done_;
+  std::string request_;
+  std::size_t sent_ = 0;
+  std::uint64_t came_ = 0;  // bytes, ever
+  std::uint64_t came_before_ = 0;
+  int silent_ = 0;  // seconds
+  Instant begun_;
+  Instant first_;  // byte of the answer
+};
+
 using Clock = std::chrono::steady_clock;
+
+// What is read before it is known where the body belongs: the rest of it is copied.
+constexpr std::size_t head_at_once = 1024;
+constexpr std::size_t some_at_once = 16U << 10;
+// libcurl asks the socket for no more at once.
+constexpr long received_at_once = 512L << 10;
+constexpr int reads_at_once = 32;  // then others have their turn
+
+std::string text_of(const Plan& plan) {
+  std::string text = plan.method;
+  text.reserve(1024);
+  text.append(" ").append(plan.target).append(" HTTP/1.1\r\nHost: ").append(plan.host);
+  text.append("\r\nUser-Agent: ").append(curl::user_agent).append("\r\n");
+  for (const auto& [name, value] : plan.headers) {
+    text.append(name).append(": ").append(value).append("\r\n");
+  }
+  return text.append("\r\n");
+}
+
+Connection::Connection(curl::Loop& loop, const curl::Share& shared, const curl::TrustStore& trust,
+                       std::string base)
+    : loop_(loop), shared_(shared), trust_(trust), base_(std::move(base)) {}
+
+Connection::~Connection() { disconnect(); }
+
+void Connection::connect() {
+  link_ = std::make_unique<curl::Loop>(1);
+  easy_.emplace(trust_, curl::Limits{.connect = connect_limit, .read_at_once = received_at_once});
+  easy_->connect_only(base_, shared_);
+  used_ = false;
+  linked_.reset();
+  link_->add(*easy_, *this);
+  loop_.watch(link_->descriptor(), false, *this);
+}
+
+void Connection::disconnect() {
+  if (link_ == nullptr) return;
+  loop_.forget(socket_ >= 0 ? socket_ : link_->descriptor());
+  link_->remove(*easy_);
+  easy_.reset();
+  link_.reset();
+  socket_ = -1;
+  open_ = false;
+}
+
+void Connection::begin(Plan plan, Done done) {
+  request_ = text_of(plan);
+  incoming_.begin(std::move(plan));
+  busy_ = true;
+  done_ = std::move(done);
+  sent_ = 0;
+  silent_ = 0;
+  // What the server has sent since the last answer is none to this request: bytes that were too
+  // many, or its farewell.
+  std::size_t stray = 0;
+  char byte = 0;
+  if (is_open() && receive({&byte, 1}, stray) != CURLE_AGAIN) disconnect();
+  if (is_open()) {
+    send();
+  } else {
+    connect();
+  }
+}
+
+void Connection::continue_connecting() {
+  link_->turn(std::chrono::milliseconds(0));
+  if (!linked_) return;
+  if (*linked_ != CURLE_OK) {
+    return end(*linked_, easy_->explain(*linked_));
+  }
+  // The handle stays in its loop: that is where libcurl looks for the connection.
+  loop_.forget(link_->descriptor());
+  socket_ = easy_->socket();
+  open_ = true;
+  send();
+}
+
+// From within its loop, which has to outlive that.
+void Connection::finished(CURLcode code) { linked_ = code; }
+
+std::optional<Connection::Instant> Connection::next() const {
+  return is_connecting() ? link_->next() : std::nullopt;
+}
+
+void Connection::send() {
+  while (sent_ < request_.size()) {
+    std::size_t sent = 0;
+    const auto code = easy_->send(std::string_view(request_).substr(sent_), sent);
+    if (code == CURLE_AGAIN) return loop_.watch(socket_, true, *this);
+    if (code != CURLE_OK) return broken(code);
+    sent_ += sent;
+  }
+  begun_ = Clock::now();
+  if (!used_) loop_.watch(socket_, false, *this);
+}
+
+CURLcode Connection::receive(std::span<char> into, std::size_t& got) {
+  got = 0;
+  const auto code = easy_->receive(into, got);
+  came_ += got;
+  if (code == CURLE_OK && got == 0) return CURLE_GOT_NOTHING;
+  return code;
+}
+
+void Connection::ready() {
+  if (is_connecting()) return continue_connecting();
+  if (busy_ && sent_ < request_.size()) {
+    send();
+    if (!is_open() || sent_ < request_.size()) return;
+    loop_.watch(socket_, false, *this);
+  }
+  // What TLS has decrypted already makes no file readable: all of it is taken.
+  for (int i = 0; (i < reads_at_once || is_tls()) && read_some(); ++i) {
+  }
+}
+
+bool Connection::read_some() {
+  if (!is_open()) return false;
+  std::array<char, some_at_once> some;
+  auto into = busy_ ? incoming_.room() : std::span<char>();
+  const bool direct = !into.empty();
+  if (direct) into = into.first(std::min(into.size(), std::size_t{received_at_once}));
+  if (!direct) into = std::span(some).first(incoming_.has_head() ? some_at_once : head_at_once);
+  std::size_t got = 0;
+  const auto code = receive(into, got);
+  if (code == CURLE_AGAIN) return false;
+  if (!busy_) {  // nobody asked: the server has left, or says what it must not
+    disconnect();
+    return false;
+  }
+  if (code != CURLE_OK) {
+    broken(code);
+    return false;
+  }
+  if (incoming_.is_silent()) first_ = Clock::now();
+  if (direct) {
+    incoming_.put(got);
+  } else {
+    incoming_.take({into.data(), got});
+  }
+  settle();
+  // A short read has emptied the socket; TLS reads record by record.
+  return busy_ && (got == into.size() || is_tls());
+}
+
+// The answer is over, or cannot be read.
+void Connection::settle() {
+  if (incoming_.state() == Incoming::State::Whole) end(CURLE_OK, {});
+  if (busy_ && incoming_.state() == Incoming::State::Wrong) {
+    end(CURLE_WEIRD_SERVER_REPLY, incoming_.what_is_wrong());
+  }
+}
+
+// A server may close a connection that it has kept for long, just when it is used again.
+void Connection::broken(CURLcode code) {
+  if (used_ && incoming_.is_silent()) {
+    disconnect();
+    sent_ = 0;
+    return connect();
+  }
+  if (code != CURLE_GOT_NOTHING || incoming_.is_silent()) {
+    return end(code, curl::words_for(code));
+  }
+  incoming_.close();
+  settle();
+}
+
+void Connection::end(CURLcode code, std::string message) {
+  const auto now = Clock::now();
+  busy_ = false;
+  used_ = true;
+  if (code != CURLE_OK || incoming_.is_last()) disconnect();
+  const Done done = std::exchange(done_, nullptr);
+  Taken taken = incoming_.end(code, std::move(message));
+  if (incoming_.has_head()) {
+    taken.waited = std::chrono::duration_cast<std::chrono::microseconds>(first_ - begun_);
+    taken.lasted = std::chrono::duration_cast<std::chrono::microseconds>(now - first_);
+  }
+  done(std::move(taken));
+}
+
+void Connection::tick() {
+  silent_ = came_ == came_before_ ? silent_ + 1 : 0;
+  came_before_ = came_;
+  if (silent_ < silence_limit.count() || !busy_ || !is_open()) return;
+  end(CURLE_OPERATION_TIMEDOUT, "the server has said nothing for too long");
+}
 
 constexpr std::chrono::seconds tick_every{1};
 

@@ -10,9 +10,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "agent/aws/s3/connection.hpp"
-#include "agent/aws/s3/exchange.hpp"
-
 namespace spotter::s3 {
 
 // Of libcurl's own connections, as many requests go out at once.

@@ -5,19 +5,267 @@
 #include <cstdlib>
 #include <deque>
 #include <map>
-#include <random>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
+#include "agent/aws/formats/iam.hpp"
+#include "agent/aws/formats/imds.hpp"
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/s3/address.hpp"
 #include "agent/aws/s3/carriers.hpp"
-#include "agent/aws/s3/judge.hpp"
-#include "agent/aws/s3/keys.hpp"
 #include "agent/aws/s3/piece.hpp"
+#include "agent/base/result.hpp"
+#include "agent/curl/easy.hpp"
 
 namespace spotter::s3 {
 namespace {
+
+// What an answer of S3 that is no success means. No I/O. Private to agent/aws/s3.
+// Source: https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
+struct Judgement {
+  enum class Next : std::uint8_t {
+    Fail,       // with `failure`
+    Retry,      // S3's own trouble
+    SlowDown,   // later, and fewer at once
+    Elsewhere,  // the bucket is in `region`, or at `endpoint` for now
+    NewKeys,    // they have expired
+    NewClock,   // ours is wrong: the answer's Date is right
+  };
+  Next next = Next::Fail;
+  Failure failure;
+  std::string region;
+  std::string endpoint;
+};
+
+using FailureKind = Failure::Kind;
+using Next = Judgement::Next;
+
+template <std::size_t count>
+bool among(const std::array<std::string_view, count>& codes, std::string_view code) {
+  return std::ranges::find(codes, code) != codes.end();
+}
+
+constexpr std::array<std::string_view, 6> slow{"SlowDown",         "ServiceUnavailable",
+                                               "Throttling",       "ThrottlingException",
+                                               "RequestThrottled", "TooManyRequests"};
+// A body that was damaged on its way counts as S3's trouble: it is sent again.
+constexpr std::array<std::string_view, 7> transient{
+    "InternalError", "RequestTimeout", "OperationAborted",         "ConditionalRequestConflict",
+    "BadDigest",     "IncompleteBody", "XAmzContentSHA256Mismatch"};
+constexpr std::array<std::string_view, 4> elsewhere{"PermanentRedirect", "TemporaryRedirect",
+                                                    "AuthorizationHeaderMalformed",
+                                                    "IllegalLocationConstraintException"};
+constexpr std::array<std::string_view, 3> expired{"ExpiredToken", "TokenRefreshRequired",
+                                                  "ExpiredTokenException"};
+constexpr std::array<std::string_view, 7> forbidden{
+    "AccessDenied",   "AllAccessDisabled", "InvalidAccessKeyId", "SignatureDoesNotMatch",
+    "AccountProblem", "InvalidToken",      "InvalidPayer"};
+
+bool is_read(const Request& request) { return request.method == "GET" || request.method == "HEAD"; }
+
+FailureKind kind_of(const Request& request, int status, std::string_view code) {
+  if (code == "NoSuchBucket") return FailureKind::NoSuchBucket;
+  if (code == "NoSuchKey") return FailureKind::NoSuchKey;
+  if (code == "PreconditionFailed" || status == 412) {
+    return is_read(request) ? FailureKind::Changed : FailureKind::Exists;
+  }
+  if (among(forbidden, code)) return FailureKind::Permission;
+  if (!code.empty()) return FailureKind::Refused;
+  // The answer to HEAD has no body.
+  if (status == 404)
+    return request.key.empty() ? FailureKind::NoSuchBucket : FailureKind::NoSuchKey;
+  return status == 401 || status == 403 ? FailureKind::Permission : FailureKind::Refused;
+}
+
+bool is_completion(const Request& request) {
+  return request.method == "POST" &&
+         std::ranges::any_of(request.query, [](const auto& it) { return it.first == "uploadId"; });
+}
+
+Next next_of(int status, std::string_view code, bool names_another_region) {
+  if (among(slow, code) || status == 503 || status == 429) return Next::SlowDown;
+  if (among(transient, code)) return Next::Retry;
+  if (status >= 500 && status != 501) return Next::Retry;
+  if (among(elsewhere, code) || status == 301 || status == 307) return Next::Elsewhere;
+  if (status == 400 && code.empty() && names_another_region) return Next::Elsewhere;  // HEAD
+  if (among(expired, code)) return Next::NewKeys;
+  if (code == "RequestTimeTooSkewed") return Next::NewClock;
+  return Next::Fail;
+}
+
+// Of a redirect's Location: its host.
+std::string host_of(std::string_view url) {
+  const auto scheme = url.find("://");
+  if (scheme == url.npos) return {};
+  url.remove_prefix(scheme + 3);
+  return std::string(url.substr(0, url.find_first_of("/?")));
+}
+
+// The IAM action that S3 wanted.
+// https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
+const char* action_of(const Request& request) {
+  if (request.key.empty()) return "s3:ListBucket";
+  if (is_read(request)) return "s3:GetObject";
+  if (request.method != "DELETE") return "s3:PutObject";
+  for (const auto& [name, value] : request.query)
+    if (name == "uploadId") return "s3:AbortMultipartUpload";
+  return "s3:DeleteObject";
+}
+
+Judgement judge(const Request& request, const Answer& answer) {
+  wire::S3Refusal refusal = wire::parse_s3_error(answer.body);
+  Judgement judgement;
+  judgement.region = answer.header("x-amz-bucket-region");
+  if (judgement.region.empty()) judgement.region = std::move(refusal.region);
+  judgement.endpoint = std::move(refusal.endpoint);
+  if (judgement.endpoint.empty()) judgement.endpoint = host_of(answer.header("location"));
+  judgement.next = next_of(answer.status, refusal.code, !judgement.region.empty());
+  // The upload is of no use any more: upload() begins another.
+  if (answer.status == 409 && is_completion(request)) judgement.next = Next::Fail;
+  judgement.failure = {.kind = kind_of(request, answer.status, refusal.code),
+                       .code = std::move(refusal.code),
+                       .message = std::move(refusal.message),
+                       .bucket = request.bucket,
+                       .key = request.key,
+                       .status = answer.status};
+  // The answer to HEAD has no code.
+  Failure& failure = judgement.failure;
+  if (failure.kind == FailureKind::Permission &&
+      (failure.code == "AccessDenied" || failure.code.empty()))
+    failure.message = wire::missing_permission(action_of(request), failure.message);
+  return judgement;
+}
+
+// The credential chain of agent/aws/aws_client.hpp for a thread without Asio: it blocks while
+// it asks a container's endpoint or the metadata service, for 5 s at most, once in some hours.
+class Keys {
+ public:
+  using WallClock = std::function<wire::WallTime()>;
+
+  Keys(act::Environment environment, WallClock clock);
+
+  // Cached; asked for again 5 minutes before they expire (a failure then is none while the old ones
+  // are valid).
+  Result<wire::Credentials> get();
+
+  // The service called them expired.
+  void expire() { cached_.reset(); }
+
+ private:
+  Result<std::optional<wire::Credentials>> load() const;
+  Result<std::optional<wire::Credentials>> from_role() const;
+  bool valid_for(std::chrono::seconds margin) const;
+
+  act::Environment environment_;
+  WallClock clock_;
+  std::optional<wire::Credentials> cached_;
+};
+
+using Maybe = Result<std::optional<wire::Credentials>>;
+
+constexpr std::chrono::minutes refresh_before_expiry{5};
+constexpr std::size_t longest_answer = 64U << 10;
+
+struct Local {
+  std::string method = "GET";
+  std::string url;
+  curl::Headers headers;
+};
+
+struct LocalAnswer final : curl::Sink {
+  int status = 0;
+  std::string body;
+
+  bool take_header(std::string_view) override { return true; }
+  bool take_body(std::string_view bytes) override {
+    if (body.size() + bytes.size() > longest_answer) return false;
+    body += bytes;
+    return true;
+  }
+};
+
+// One exchange with a service of this machine or its host: no proxy, short limits.
+Result<LocalAnswer> exchange(const Local& request) {
+  curl::Easy easy(curl::TrustStore::of_this_machine(),
+                  {.connect = std::chrono::seconds{1}, .whole = std::chrono::seconds{5}});
+  LocalAnswer answer;
+  easy.ignore_proxy();
+  easy.hand_to(answer);
+  easy.set_url(request.url);
+  easy.set_headers(request.headers);
+  easy.set_method(request.method);
+  const CURLcode code = easy.perform();
+  if (code != CURLE_OK) return failure(easy.explain(code));
+  answer.status = easy.status();
+  return answer;
+}
+
+Maybe parsed(const Result<LocalAnswer>& answer, const std::string& source) {
+  if (!answer) return failure(source + ": " + answer.error().message);
+  if (answer->status != 200) return failure(source + ": HTTP " + std::to_string(answer->status));
+  auto credentials = wire::parse_credentials(answer->body);
+  if (!credentials) return tl::unexpected(credentials.error());
+  return std::optional(std::move(*credentials));
+}
+
+Keys::Keys(act::Environment environment, WallClock clock)
+    : environment_(std::move(environment)), clock_(std::move(clock)) {}
+
+Result<wire::Credentials> Keys::get() {
+  if (valid_for(refresh_before_expiry)) return *cached_;
+  auto loaded = load();
+  if (loaded && *loaded) {
+    cached_ = std::move(**loaded);
+    return *cached_;
+  }
+  if (valid_for(std::chrono::seconds{0})) return *cached_;
+  if (!loaded) return tl::unexpected(loaded.error());
+  return failure(
+      "neither in AWS_ACCESS_KEY_ID, nor in ~/.aws, nor from a container's endpoint, nor from the "
+      "instance's role; a public bucket is read without any when it is called anonymous");
+}
+
+bool Keys::valid_for(std::chrono::seconds margin) const {
+  if (!cached_) return false;
+  return !cached_->expiration || *cached_->expiration - clock_() > margin;
+}
+
+Maybe Keys::load() const {
+  if (auto found = act::credentials_from_environment(environment_)) return found;
+  if (auto found = act::credentials_from_files(environment_)) return found;
+  const auto container = act::container_endpoint(environment_);
+  if (!container) return tl::unexpected(container.error());
+  if (*container) {
+    const auto& [url, token] = **container;
+    curl::Headers headers;
+    if (!token.empty()) headers.emplace_back("Authorization", token);
+    return parsed(exchange({.url = url, .headers = std::move(headers)}),
+                  "the container's credentials");
+  }
+  if (environment_.get("AWS_EC2_METADATA_DISABLED") == "true") {
+    return std::optional<wire::Credentials>();
+  }
+  return from_role();
+}
+
+// IMDSv2. That nothing answers there only means that this is no instance.
+Maybe Keys::from_role() const {
+  std::string base = environment_.get("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+  if (base.empty()) base = "http://169.254.169.254";
+  while (base.ends_with('/')) base.pop_back();
+  const auto token = exchange({.method = "PUT",
+                               .url = base + "/latest/api/token",
+                               .headers = {{"X-aws-ec2-metadata-token-ttl-seconds", "21600"}}});
+  if (!token || token->status != 200) return std::optional<wire::Credentials>();
+  const curl::Headers headers{{"X-aws-ec2-metadata-token", token->body}};
+  const std::string path = base + "/latest/meta-data/iam/security-credentials/";
+  const auto role = exchange({.url = path, .headers = headers});
+  if (!role || role->status != 200) return std::optional<wire::Credentials>();
+  const auto names = wire::parse_lines(role->body);
+  if (names.empty()) return std::optional<wire::Credentials>();
+  return parsed(exchange({.url = path + names.front(), .headers = headers}), "the instance's role");
+}
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;

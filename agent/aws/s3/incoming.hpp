@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "agent/aws/s3/chunks.hpp"
 #include "agent/aws/s3/intake.hpp"
 
 namespace spotter::s3 {

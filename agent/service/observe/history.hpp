@@ -1,5 +1,5 @@
 // Records what happens to the job as entries of its history (wire/history.hpp): for the storage,
-// for readers in S3 (publisher.hpp), and for sinks that need each entry at once.
+// for readers in S3 (observers.cpp), and for sinks that need each entry at once.
 #pragma once
 
 #include <cstdint>

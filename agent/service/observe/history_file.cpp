@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view lines_name = "history.jsonl", kept_name = "history.kept";
-constexpr std::string_view curve_name = "curve.jsonl";  // the learning curve: publisher.hpp
+constexpr std::string_view curve_name = "curve.jsonl";  // the learning curve: observers.cpp
 
 constexpr std::size_t most_bytes = 1U << 20;
 constexpr std::size_t looked_back = 64U << 10;  // usually more than a day

@@ -3,13 +3,24 @@
 #include <spdlog/spdlog.h>
 #include <systemd/sd-daemon.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
 
+#include "agent/aws/formats/s3.hpp"
+#include "agent/decide/describe.hpp"
+#include "agent/decide/event.hpp"
+#include "agent/decide/policy.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/kernel.hpp"
 #include "agent/io/log.hpp"
+#include "agent/io/process.hpp"
 #include "agent/launch/watch_mark.hpp"
-#include "agent/supervise/run_directory.hpp"
+#include "agent/service/act/metrics.hpp"
+#include "agent/service/observe/history_file.hpp"
 #include "agent/wire/curve.hpp"
 #include "agent/wire/events.hpp"
 #include "agent/wire/metric_log.hpp"
@@ -17,6 +28,369 @@
 
 namespace spotter {
 namespace {
+
+// The agent's journal lines about events, with the fields SPOTTER_STAGE, SPOTTER_STEP, INSTANCE_ID,
+// VOLUME_ID, SPOTTER_ZONE.
+class Journal {
+ public:
+  // Makes the end of `printed` (the output of cloud-init and the user data) the first log line kept
+  // with the job (io/log.hpp). Once a boot: it leaves a mark in `run_directory`.
+  static void remember_boot(const std::filesystem::path& printed,
+                            const std::filesystem::path& run_directory);
+  // To be called after each step of the core. `moved`: the stage has changed.
+  void on_event(const decide::Event& event, const decide::State& state,
+                const decide::Policy& policy, bool moved);
+  // The last line about the stage, which is also the service's STATUS.
+  const std::string& said() const { return said_; }
+
+ private:
+  void record_surrender(decide::Surrender why);
+
+  std::string said_;
+  decide::Surrender surrender_ = decide::Surrender::None;
+};
+
+namespace fs = std::filesystem;
+
+using decide::Block;
+using decide::Surrender;
+using decide::Wait;
+using spdlog::level::level_enum;
+using wire::event;
+using wire::EventKind;
+using Kind = std::optional<EventKind>;
+
+EventKind kind_of(Block why) {
+  switch (why) {
+    case Block::NoVolume:
+      return event("no-volume");
+    case Block::TwoVolumes:
+      return event("two-volumes");
+    case Block::VolumeBroken:
+      return event("volume-broken");
+    case Block::CopyDamaged:
+      return event("copy-damaged");
+    case Block::BlankNotOurs:
+      return event("blank-not-ours");
+    case Block::DiskForeign:
+      return event("disk-foreign");
+    case Block::FilesystemDamaged:
+      return event("file-system-damaged");
+    case Block::MountFailed:
+      return event("mount-failed");
+    case Block::HomeGone:
+    case Block::ShareUnusable:
+      return event("share-unusable");
+    case Block::ShareSilent:
+      return event("share-silent");
+    case Block::ManyInstances:
+      return event("many-instances");
+    case Block::FenceOther:
+    case Block::FenceGone:
+      return event("fence-unusable");
+    case Block::DataUnusable:
+      return event("data-unusable");
+    case Block::DeviceAbsent:
+      return event("device-absent");
+    case Block::VolumeStuck:
+      return event("volume-stuck");
+    case Block::CodeUnreachable:
+      return event("code-unreachable");
+    case Block::CodeMissing:
+      return event("code-missing");
+    case Block::TrainerUnstartable:
+      return event("trainer-unstartable");
+    case Block::NotPermitted:
+      return event("not-permitted");
+    case Block::Rejected:
+      return event("call-rejected");
+    case Block::CopyVanished:
+      return event("copy-vanished");
+    case Block::ChangeInVain:
+      return event("change-in-vain");
+    case Block::GpusAbsent:
+      return event("gpus-absent");
+    case Block::NotFree:
+      return event("volume-not-free");
+    case Block::NotFilled:
+      return event("volume-not-filled");
+  }
+  return event("call-rejected");
+}
+
+Kind kind_of(Surrender why) {
+  switch (why) {
+    case Surrender::None:
+      return {};
+    case Surrender::NoProgress:
+      return event("gave-up-no-progress");
+    case Surrender::StartsInVain:
+      return event("gave-up-starts-in-vain");
+    case Surrender::HoursSpent:
+      return event("gave-up-hours-spent");
+    case Surrender::DollarsSpent:
+      return event("gave-up-dollars-spent");
+    case Surrender::BlockedTooLong:
+      return event("gave-up-blocked");
+    case Surrender::GpusAbsent:
+      return event("gave-up-gpus-absent");
+  }
+  return {};
+}
+
+// One overload for each stage that has an explanation.
+Kind kind_of(const decide::Blocked& stage, const decide::Facts&) { return kind_of(stage.why); }
+Kind kind_of(const decide::Training&, const decide::Facts&) { return event("training"); }
+Kind kind_of(const decide::Released&, const decide::Facts&) { return event("released"); }
+Kind kind_of(const decide::Finished&, const decide::Facts&) { return event("finished"); }
+Kind kind_of(const decide::Snapshotting&, const decide::Facts&) { return event("volume-moving"); }
+Kind kind_of(const decide::GivingBack&, const decide::Facts&) {
+  return event("instance-given-back");
+}
+Kind kind_of(const decide::Promoting&, const decide::Facts&) { return event("volume-moved"); }
+Kind kind_of(const decide::Stopping& stage, const decide::Facts&) {
+  return stage.kills > 0 ? Kind(event("trainer-killed")) : Kind();
+}
+Kind kind_of(const decide::Waiting& stage, const decide::Facts&) {
+  if (stage.why == Wait::VolumeHeld) return event("volume-held");
+  return stage.why == Wait::ShareHeld ? Kind(event("share-held")) : Kind();
+}
+Kind kind_of(const decide::CancellingFleet&, const decide::Facts& facts) {
+  return facts.tidying.data_left ? Kind(event("data-left")) : Kind();
+}
+template <class OtherStage>
+Kind kind_of(const OtherStage&, const decide::Facts&) {
+  return {};
+}
+
+void say(const Kind& kind, level_enum level, const std::string& words) {
+  if (kind)
+    io::note(*kind, level, "{}", words);
+  else
+    spdlog::log(level, "{}", words);
+}
+
+void record_happening(const decide::Event& happened) {
+  if (const auto* notice = std::get_if<decide::NoticeSeen>(&happened.what)) {
+    const double left = std::chrono::duration<double>(notice->deadline - happened.at).count();
+    io::note(event("interruption-notice"), level_enum::warn, "{}: the instance ends in {:.1f} s",
+             notice->held ? "its Auto Scaling group takes it out" : "interruption notice", left);
+  } else if (std::holds_alternative<decide::NoticeWithdrawn>(happened.what)) {
+    io::note(event("notice-withdrawn"), level_enum::info, "the interruption notice was withdrawn");
+  } else if (std::holds_alternative<decide::RebalanceRecommended>(happened.what)) {
+    io::note(event("rebalance-recommendation"), level_enum::info,
+             "a rebalance recommendation: mostly they lead to nothing; training goes on");
+  } else if (const auto* resumed = std::get_if<decide::TrainerResumed>(&happened.what)) {
+    io::note(event("trainer-resumed"), level_enum::info, "the trainer goes on from step {}",
+             resumed->step);
+  } else if (const auto* made = std::get_if<decide::CheckpointMade>(&happened.what)) {
+    io::note(event("checkpoint-durable"), level_enum::info, "checkpoint of step {} is durable",
+             made->step);
+  }
+}
+
+void set_fields(const decide::State& state) {
+  const decide::Facts& facts = state.facts;
+  io::set_log_field("SPOTTER_STAGE", decide::name(state.stage));
+  io::set_log_field("SPOTTER_STEP",
+                    facts.trainer.step < 0 ? "" : std::to_string(facts.trainer.step));
+  io::set_log_field("INSTANCE_ID", facts.identity.instance.view());
+  io::set_log_field("VOLUME_ID", facts.holding.volume.view());
+  io::set_log_field("SPOTTER_ZONE", facts.identity.zone.view());
+}
+
+void Journal::remember_boot(const fs::path& printed, const fs::path& run_directory) {
+  constexpr std::streamoff most = 64 << 10;
+  const auto remembered = run_directory / "boot-remembered";
+  std::ifstream file(printed, std::ios::binary | std::ios::ate);
+  if (!file || fs::exists(remembered)) return;
+  const std::streamoff size = file.tellg();
+  file.seekg(std::max<std::streamoff>(0, size - most));
+  std::string line, lines;
+  if (size > most) std::getline(file, line);  // the rest of a line
+  while (std::getline(file, line)) lines += "boot: " + line + "\n";
+  io::put_log_back(std::move(lines));
+  (void)supervise::RunDirectory(run_directory).replace("boot-remembered", "");
+}
+
+// Before the storage is released, so that the history on it has the reason, too.
+void Journal::record_surrender(Surrender why) {
+  if (why == surrender_) return;
+  surrender_ = why;
+  if (why == Surrender::None) return;
+  said_ = "gave up: " + std::string(decide::words(why));
+  say(kind_of(why), level_enum::err, said_);
+  sd_notifyf(0, "STATUS=%s", said_.c_str());
+}
+
+void Journal::on_event(const decide::Event& event, const decide::State& state,
+                       const decide::Policy& policy, bool moved) {
+  set_fields(state);
+  record_happening(event);
+  record_surrender(state.facts.exit.surrender);
+  const std::string words = decide::describe(state, policy);
+  // A wait repeats the same look every second: not logged again.
+  if (words.empty() || words == said_) return;
+  const bool blocked = std::holds_alternative<decide::Blocked>(state.stage);
+  // Checkpoints have lines of their own: this text is for the status only.
+  const bool trains_on = !moved && std::holds_alternative<decide::Training>(state.stage);
+  const auto kind =
+      std::visit([&](const auto& stage) { return kind_of(stage, state.facts); }, state.stage);
+  if (!trains_on) say(kind, blocked ? level_enum::err : level_enum::info, words);
+  sd_notifyf(0, "STATUS=%s", words.c_str());
+  said_ = words;
+}
+
+// Publishes the job in S3: `publish:` of job.yaml. Every two minutes, and at once when something
+// happens, a child process (`spotter publish`) writes this agent's status, history and learning
+// curve to S3. Nothing waits for it; what fails is written the next time.
+class Publisher {
+ public:
+  // REQUIRES: `history` outlives it. Nothing is written before the history has a segment().
+  Publisher(asio::io_context& context, std::string run_directory, wire::S3Location place,
+            const HistoryFile& history);
+
+  void on_message(const wire::TrainerMessage& message);
+  void on_entry(const wire::HistoryEntry& entry);
+  // `now`: whether this machine has the job. The status is the job's, so of several machines only
+  // one writes it. An agent that has released the job writes that once, then no status any more.
+  void publish_status(bool now);
+  // Writes for the last time, and blocks for it: `at_most` at the longest.
+  void end(std::chrono::milliseconds at_most);
+
+ private:
+  asio::awaitable<void> work();
+  asio::awaitable<void> publish(std::chrono::milliseconds patience);
+  io::ProcessRequest request(const act::Metrics::News& news,
+                             std::chrono::milliseconds patience) const;
+  void judge(const io::ProcessResult& result);
+
+  std::string run_directory_;
+  wire::S3Location place_;
+  const HistoryFile& history_;
+  asio::steady_timer next_;
+  act::Metrics metrics_;
+  std::size_t history_sent_ = 0;  // its size at the last write
+  bool speaks_ = false;
+  bool last_word_ = false;  // still to be written
+  bool busy_ = false;
+  bool soon_ = false;
+  bool failing_ = false;  // was logged
+};
+
+using namespace std::chrono_literals;
+
+constexpr std::chrono::seconds every = 120s;           // the child is half of the cost
+constexpr std::chrono::milliseconds together = 500ms;  // batches entries of one moment
+constexpr std::chrono::milliseconds patience = 30s;
+
+// Entries that must be published at once.
+bool is_news(const wire::HistoryEntry& entry) {
+  constexpr std::array<std::string_view, 5> kinds = {"checkpoint", "account", "price", "problem",
+                                                     "volume"};
+  return std::ranges::find(kinds, entry.what) == kinds.end();
+}
+
+std::string last_line(std::string text) {
+  while (text.ends_with('\n')) text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
+Publisher::Publisher(asio::io_context& context, std::string run_directory, wire::S3Location place,
+                     const HistoryFile& history)
+    : run_directory_(std::move(run_directory)),
+      place_(std::move(place)),
+      history_(history),
+      next_(context) {
+  asio::co_spawn(context, work(), io::rethrow);
+}
+
+void Publisher::on_message(const wire::TrainerMessage& message) {
+  metrics_.on_message(message, std::chrono::system_clock::now());
+}
+
+void Publisher::publish_status(bool now) {
+  last_word_ = (last_word_ || speaks_) && !now;
+  speaks_ = now;
+}
+
+void Publisher::on_entry(const wire::HistoryEntry& entry) {
+  if (!is_news(entry)) return;
+  if (!soon_ && !busy_) next_.expires_after(together);  // cancels the current wait
+  soon_ = true;
+}
+
+asio::awaitable<void> Publisher::work() {
+  for (;;) {
+    next_.expires_after(soon_ ? std::chrono::steady_clock::duration(together) : every);
+    boost::system::error_code woken;
+    co_await next_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+    if (woken) continue;
+    soon_ = false;
+    busy_ = true;
+    auto publishing = publish(patience);
+    co_await std::move(publishing);
+    busy_ = false;
+  }
+}
+
+io::ProcessRequest Publisher::request(const act::Metrics::News& news,
+                                      std::chrono::milliseconds limit) const {
+  io::ProcessRequest request;
+  request.argv = {command::own_program(),
+                  "publish",
+                  "--to",
+                  wire::to_url(place_),
+                  "--from",
+                  run_directory_,
+                  "--name",
+                  history_.segment()};
+  if (history_.size() != history_sent_) request.argv.emplace_back("--history");
+  if (speaks_ || last_word_) request.argv.emplace_back("--status");
+  if (news.resumed)
+    request.argv.insert(request.argv.end(), {"--resumed", std::to_string(*news.resumed)});
+  request.argv.insert(request.argv.end(), {"--patience", std::to_string((limit * 4 / 5).count())});
+  request.stdin_text = to_lines(news.curve);
+  request.timeout = limit;
+  request.kill_grace = 0ms;
+  return request;
+}
+
+asio::awaitable<void> Publisher::publish(std::chrono::milliseconds limit) {
+  if (history_.segment().empty()) co_return;
+  act::Metrics::News news = metrics_.take();
+  const std::size_t size = history_.size();
+  const bool last_word = last_word_;
+  auto running = io::run(request(news, limit));
+  const io::ProcessResult result = co_await std::move(running);
+  const bool done = result.end == io::ProcessResult::End::Exited && result.status == 0;
+  if (done) {
+    history_sent_ = size;
+    last_word_ = last_word_ && !last_word;
+  } else {
+    metrics_.put_back(std::move(news));
+  }
+  judge(result);
+}
+
+// Logs a failure once, until it works again.
+void Publisher::judge(const io::ProcessResult& result) {
+  const bool done = result.end == io::ProcessResult::End::Exited && result.status == 0;
+  if (done == !failing_) return;
+  failing_ = !done;
+  if (done) return spdlog::info("{} can be written again", wire::to_url(place_));
+  const bool late = result.end == io::ProcessResult::End::TimedOut;
+  io::note(wire::event("not-published"), spdlog::level::warn,
+           "nothing can be published at {}: {}; the job goes on", wire::to_url(place_),
+           late ? "S3 does not answer in time" : last_line(result.errors));
+}
+
+// The agent's own context has ended, so nothing else runs meanwhile.
+void Publisher::end(std::chrono::milliseconds at_most) {
+  asio::io_context last(1);
+  asio::co_spawn(last, publish(at_most), asio::detached);
+  last.run_for(at_most + 1s);
+}
 
 constexpr std::size_t limit = 1U << 20;
 // A loss may be reported thousands of times a second.

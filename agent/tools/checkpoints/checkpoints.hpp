@@ -1,5 +1,3 @@
-// `spotter checkpoints`: what the guard of a storage has kept and put away, and a person's choice
-// among it.
 #pragma once
 
 namespace CLI {

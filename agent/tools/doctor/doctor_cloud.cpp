@@ -8,7 +8,7 @@
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/tools/doctor/doctor.hpp"
-#include "agent/tools/jobs/job_volumes.hpp"
+#include "agent/tools/jobs/job_storage.hpp"
 
 namespace spotter::command {
 namespace {

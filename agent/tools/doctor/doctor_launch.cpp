@@ -10,9 +10,8 @@
 #include "agent/launch/fallback.hpp"
 #include "agent/tools/doctor/doctor.hpp"
 #include "agent/tools/jobs/fleets.hpp"
-#include "agent/tools/jobs/job_volumes.hpp"
+#include "agent/tools/jobs/job_storage.hpp"
 #include "agent/tools/jobs/machines.hpp"
-#include "agent/tools/jobs/placement_group.hpp"
 
 namespace spotter::command {
 namespace {

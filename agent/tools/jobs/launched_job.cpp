@@ -8,8 +8,8 @@
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/job/file.hpp"
 #include "agent/job/sweep.hpp"
+#include "agent/tools/jobs/job_storage.hpp"
 #include "agent/tools/jobs/machines.hpp"
-#include "agent/tools/jobs/sent_packages.hpp"
 
 namespace spotter::command {
 

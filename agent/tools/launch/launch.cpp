@@ -18,11 +18,9 @@
 #include "agent/launch/requests.hpp"
 #include "agent/tools/doctor/doctor.hpp"
 #include "agent/tools/jobs/fleets.hpp"
-#include "agent/tools/jobs/job_volumes.hpp"
+#include "agent/tools/jobs/job_storage.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
 #include "agent/tools/jobs/machines.hpp"
-#include "agent/tools/jobs/placement_group.hpp"
-#include "agent/tools/jobs/sent_packages.hpp"
 #include "agent/tools/launch/prospects.hpp"
 #include "agent/tools/launch/watch_look.hpp"
 

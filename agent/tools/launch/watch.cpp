@@ -1,22 +1,224 @@
-// `spotter watch`: carries out what launch/fallback.hpp decides.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
+#include "agent/aws/formats/aws_command.hpp"
+#include "agent/aws/formats/ec2_places.hpp"
+#include "agent/aws/formats/sigv4.hpp"
+#include "agent/aws/formats/tags.hpp"
 #include "agent/base/exit_status.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/job/values.hpp"
 #include "agent/launch/fallback.hpp"
+#include "agent/launch/requests.hpp"
 #include "agent/tools/jobs/fleets.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
 #include "agent/tools/launch/launch.hpp"
 #include "agent/tools/launch/prospects.hpp"
-#include "agent/tools/launch/watch_moves.hpp"
+#include "agent/tools/launch/watch_look.hpp"
 
 namespace spotter::command {
 namespace {
+
+// What `spotter watch` asks AWS for in one place of a job. With `dry_run` each says what it would
+// do, and does nothing.
+
+// A place at a look, to act there.
+struct There {
+  AwsCalls& calls;
+  const config::Job& job;
+  const Seen& seen;
+};
+
+Result<void, CallError> write_tag(const There& it, const FleetId& fleet, const std::string& key,
+                                  const std::string& text) {
+  const auto written = it.calls.perform(encode(wire::CreateTags{{fleet.str()}, {{key, text}}}));
+  if (!written) return tl::unexpected(written.error());
+  return {};
+}
+
+// By the version of the template that the job's own fleet launches from: a newer one may be of a
+// launch that failed later. Two watchers that saw the same time ask for the same fleet.
+Result<wire::AwsCommand, CallError> request_of(const There& it, const launch::WatchMark& mark,
+                                               const std::string& ended) {
+  const JobFleet& own = *it.seen.own();
+  const auto& [id, version] = own.launch_template;
+  if (id.empty() || version.empty())
+    return failed("AWS does not say which launch template " + own.fleet.id.str() + " launches by");
+  const std::string when = own.fleet.id.str() + "\n" + wire::to_rfc3339(mark.since) + ended;
+  const std::string token = "on-demand-" + wire::sha256_hex(when).substr(0, 40);
+  return launch::request_on_demand(it.job, {id, version}, own.fleet.id, token, own.digest);
+}
+
+void try_to_mark(const There& it, const FleetId& fleet, const launch::WatchMark& mark) {
+  if (const auto written = write_tag(it, fleet, tag::watched, launch::tag_of(mark)); !written)
+    io::complain("watch", written.error().message);
+}
+
+// At the own fleet; and at the on-demand fleets that are there, whose instances read it, as the own
+// fleet may be in another region.
+Result<void, CallError> write_mark(const There& it, const launch::WatchMark& mark) {
+  const JobFleet* own = it.seen.own();
+  if (own == nullptr) return {};
+  const std::string text = launch::tag_of(mark);
+  const FleetId& id = own->fleet.id;
+  if (own->fleet.kind != FleetKind::AutoScalingGroup) return write_tag(it, id, tag::watched, text);
+  const auto written =
+      it.calls.perform(wire::query_of(launch::mark_group(id, it.job.name.str(), text)));
+  if (!written) return tl::unexpected(written.error());
+  return {};
+}
+
+void mark_on_demand(const There& it, const launch::WatchMark& mark) {
+  for (const JobFleet& each : it.seen.fleets)
+    if (!each.is_own()) try_to_mark(it, each.fleet.id, mark);
+}
+
+// At the own fleet, apart from the mark, which another watcher may write over.
+Result<void, CallError> write_rest(const There& it, const std::string& text) {
+  return write_tag(it, it.seen.own()->fleet.id, tag::rests, text);
+}
+
+// A policy of before has no right to it: then the mark alone says that the fleet rests.
+void try_to_write_rest(const There& it, const std::string& text) {
+  if (const auto written = write_rest(it, text); !written)
+    io::complain("watch", written.error().message);
+}
+
+// `ended`: of all places, the on-demand fleets that are not any more.
+Result<void, CallError> ask_on_demand(const There& it, const launch::WatchMark& mark,
+                                      const std::string& ended, bool dry_run) {
+  const auto request = request_of(it, mark, ended);
+  if (!request) return tl::unexpected(request.error());
+  if (dry_run) {
+    std::printf("%s\n", wire::command_of(*request).c_str());
+    return {};
+  }
+  const auto made = it.calls.ask(wire::query_of(*request), wire::decode_created_fleet);
+  if (!made) return tl::unexpected(made.error());
+  std::printf("%s asks for it\n", made->id.str().c_str());
+  if (!made->errors.empty()) io::complain("watch", made->id.str() + ": " + made->errors);
+  try_to_mark(it, made->id, mark);
+  return {};
+}
+
+// Of one of the fleets that are there: it is ended because no instance came.
+Result<void, CallError> write_lack(const There& it, const FleetId& fleet) {
+  return write_tag(it, fleet, tag::rests, launch::tag_of_lack(it.seen.watched.now));
+}
+
+// Those of the fleets that are there, with their instances.
+Result<void, CallError> end_there(const There& it, const std::vector<FleetId>& ids, bool dry_run) {
+  std::vector<JobFleet> ended = it.seen.fleets;
+  std::erase_if(ended, [&](const JobFleet& each) {
+    return std::ranges::find(ids, each.fleet.id) == ids.end();
+  });
+  for (const JobFleet& each : ended)
+    std::printf("%s %s\n", each.fleet.id.str().c_str(), dry_run ? "would be ended" : "is ended");
+  return dry_run ? Result<void, CallError>{} : end_fleets(it.calls, ended, true);
+}
+
+// For the own fleet: at 0 it ends its spot instance and asks for none.
+Result<void, CallError> set_target(const There& it, int target, bool dry_run) {
+  const Fleet& fleet = it.seen.own()->fleet;
+  std::printf("%s %s the target %d\n", fleet.id.str().c_str(), dry_run ? "would get" : "gets",
+              target);
+  if (dry_run) return {};
+  const auto changed =
+      it.calls.perform(wire::query_of(launch::set_capacity(fleet, {.target = target})));
+  if (!changed) return tl::unexpected(changed.error());
+  return {};
+}
+
+// How `spotter watch` carries a job from one of its places to another (launch/places.hpp), step by
+// step: it may end, and AWS refuse, after each.
+class Mover {
+ public:
+  Mover(const std::vector<JobPlace>& places, bool dry_run) : places_(places), dry_run_(dry_run) {}
+
+  There at(const Looked& looked, std::size_t place) const {
+    return {*places_[place].calls, places_[place].job, looked.places[place]};
+  }
+
+  // A place beside the job's asks, too.
+  bool asks_elsewhere(const Looked& looked) const;
+  // A move that was not finished, or that EC2 does not show yet.
+  Result<void, CallError> quiet_others(const Looked& looked) const;
+
+  // The bucket lets one write, so what is entered asks before what is left stops. Its tags say so
+  // first: were they written later, another watcher's that has it rest would be lost. `mark`: of
+  // this look, where the job is.
+  Result<void, CallError> go(const Looked& looked, std::size_t to,
+                             const launch::WatchMark& mark) const;
+
+ private:
+  bool asks_elsewhere(const Looked& looked, std::size_t place) const;
+  Result<void, CallError> raise(const There& to, const launch::WatchMark& mark) const;
+  Result<void, CallError> refused(const Looked& looked, const There& to,
+                                  const launch::WatchMark& mark, const CallError& why) const;
+  Result<void, CallError> quiet(const Looked& looked, const There& it) const;
+
+  const std::vector<JobPlace>& places_;
+  bool dry_run_;
+};
+
+bool Mover::asks_elsewhere(const Looked& looked, std::size_t place) const {
+  const auto &here = looked.watched.own, &there = looked.places[place].watched.own;
+  return place != looked.here && here && there && here->target > 0 && there->target > 0;
+}
+
+bool Mover::asks_elsewhere(const Looked& looked) const {
+  for (std::size_t i = 0; i < places_.size(); ++i)
+    if (asks_elsewhere(looked, i)) return true;
+  return false;
+}
+
+Result<void, CallError> Mover::quiet_others(const Looked& looked) const {
+  for (std::size_t i = 0; i < places_.size(); ++i)
+    if (asks_elsewhere(looked, i))
+      if (auto done = quiet(looked, at(looked, i)); !done) return done;
+  return {};
+}
+
+Result<void, CallError> Mover::go(const Looked& looked, std::size_t to,
+                                  const launch::WatchMark& mark) const {
+  const launch::MoveMarks marks = launch::marks_of_move(mark);
+  const There there = at(looked, to);
+  if (const auto entered = raise(there, marks.entered); !entered)
+    return refused(looked, there, marks.refused, entered.error());
+  return quiet(looked, at(looked, looked.here));
+}
+
+Result<void, CallError> Mover::raise(const There& to, const launch::WatchMark& mark) const {
+  if (!dry_run_) {
+    if (auto marked = write_mark(to, mark); !marked) return marked;
+    if (auto asks = write_rest(to, "no"); !asks) return asks;
+  }
+  return set_target(to, 1, dry_run_);
+}
+
+// The job stays; whether the place it was to enter has the target 1 after all the next look
+// shows.
+Result<void, CallError> Mover::refused(const Looked& looked, const There& to,
+                                       const launch::WatchMark& mark, const CallError& why) const {
+  try_to_write_rest(to, wire::to_rfc3339(looked.watched.now));
+  if (auto marked = write_mark(to, mark); !marked) io::complain("watch", marked.error().message);
+  return tl::unexpected(why);
+}
+
+// It says first that it rests: were that a mistake, it can be woken.
+Result<void, CallError> Mover::quiet(const Looked& looked, const There& it) const {
+  if (!dry_run_)
+    if (auto rests = write_rest(it, wire::to_rfc3339(looked.watched.now)); !rests) return rests;
+  return set_target(it, 0, dry_run_);
+}
+
+// `spotter watch`: carries out what launch/fallback.hpp decides.
 
 using Action = launch::Fallback::Action;
 

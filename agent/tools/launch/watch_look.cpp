@@ -7,7 +7,7 @@
 #include "agent/aws/formats/tags.hpp"
 #include "agent/aws/s3/client.hpp"
 #include "agent/launch/requests.hpp"
-#include "agent/tools/jobs/job_volumes.hpp"
+#include "agent/tools/jobs/job_storage.hpp"
 #include "agent/wire/head.hpp"
 
 namespace spotter::command {

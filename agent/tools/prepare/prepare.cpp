@@ -30,10 +30,9 @@
 #include "agent/supervise/run_directory.hpp"
 #include "agent/sweep/sweep_sets.hpp"
 #include "agent/tools/jobs/fleets.hpp"
-#include "agent/tools/jobs/job_volumes.hpp"
+#include "agent/tools/jobs/job_storage.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
 #include "agent/tools/jobs/machines.hpp"
-#include "agent/tools/jobs/sent_packages.hpp"
 
 namespace spotter::command {
 namespace {
