@@ -5,23 +5,12 @@
 #include <string>
 #include <string_view>
 
+#include "agent/commands/commands.hpp"
+#include "agent/commands/gang/gang.hpp"
+#include "agent/commands/machine/machine.hpp"
 #include "agent/host/host.hpp"
 #include "agent/io/log.hpp"
 #include "agent/service/agent.hpp"
-#include "agent/tools/checkpoints/checkpoints.hpp"
-#include "agent/tools/command_table.hpp"
-#include "agent/tools/doctor/doctor.hpp"
-#include "agent/tools/gang/gang.hpp"
-#include "agent/tools/iam/iam.hpp"
-#include "agent/tools/init/init.hpp"
-#include "agent/tools/launch/launch.hpp"
-#include "agent/tools/machine/guard.hpp"
-#include "agent/tools/machine/machine.hpp"
-#include "agent/tools/pipe/pipe.hpp"
-#include "agent/tools/prepare/prepare.hpp"
-#include "agent/tools/report/report.hpp"
-#include "agent/tools/status/status.hpp"
-#include "agent/tools/sweep/sweep.hpp"
 
 int main(int argc, char** argv) {
   spotter::io::log_to_stderr();
@@ -61,15 +50,17 @@ int main(int argc, char** argv) {
   spotter::command::add_explain(app, status);
   // Those that the shell's completion and the build of the manual ask.
   if (own == "complete") {
-    std::cout << spotter::completions(app, {argv + 2, argv + argc});
+    std::cout << spotter::command::completions(app, {argv + 2, argv + argc});
     return 0;
   }
   if (own == "manual") {
     const bool events = argc > 2 && std::string_view(argv[2]) == "events";
-    std::cout << (events ? spotter::manual_of_events() : spotter::manual_of_commands(app));
+    std::cout << (events ? spotter::command::manual_of_events()
+                         : spotter::command::manual_of_commands(app));
     return 0;
   }
-  if (const auto wrong = spotter::wrong_command(app, {argv + 1, argv + argc}); !wrong.empty()) {
+  if (const auto wrong = spotter::command::wrong_command(app, {argv + 1, argv + argc});
+      !wrong.empty()) {
     std::cerr << "spotter: " << wrong << "\n";
     return 2;
   }

@@ -14,7 +14,7 @@
 #include <tuple>
 #include <vector>
 
-#include "agent/capacity/spells.hpp"
+#include "agent/capacity/availability_history.hpp"
 #include "agent/capacity/values.hpp"
 
 namespace spotter::capacity {

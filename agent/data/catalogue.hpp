@@ -16,7 +16,7 @@
 #include "agent/aws/formats/pages.hpp"
 #include "agent/aws/s3/checksum.hpp"
 #include "agent/aws/s3/client.hpp"
-#include "agent/job/channel.hpp"
+#include "agent/config/channel.hpp"
 
 namespace spotter::data {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "agent/aws/s3/client.hpp"
+#include "agent/config/channel.hpp"
 #include "agent/data/catalogue.hpp"
-#include "agent/job/channel.hpp"
 
 namespace spotter::data {
 

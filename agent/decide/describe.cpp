@@ -120,7 +120,7 @@ std::string sentence(const PreparingData&, const Facts& facts, const Policy& pol
          ", read-only";
 }
 std::string sentence(const ReleasingData& stage, const Facts&, const Policy& policy) {
-  const bool over = stage.then == After::Finish || stage.then == After::GiveUp;
+  const bool over = stage.then == ReleaseGoal::Finish || stage.then == ReleaseGoal::GiveUp;
   return (over ? "removing the " : "releasing the ") + volumes_of_data(policy) +
          (stage.failures == 0 ? "" : ", failed; it is tried again");
 }
@@ -162,7 +162,7 @@ std::string sentence(const Stopping& stage, const Facts& facts, const Policy& po
   if (stage.kills > 0) return "the trainer did not end in time and is killed";
   if (facts.exit.surrender != Surrender::None)
     return "gave up: " + std::string(words(facts.exit.surrender));
-  if (stage.then == After::Finish)
+  if (stage.then == ReleaseGoal::Finish)
     return "the sweep ends this experiment early: " + facts.progress.ledger.stopped_early.str();
   return "the trainer is asked to checkpoint and end";
 }

@@ -159,8 +159,8 @@ std::optional<Command> forget_left(const Survey& survey) {
 
 // Once, whatever comes of it: the next one then waits for the end of this instance. It may take
 // that part of a notice.
-std::optional<Stage> write_released(Context& c, After then, std::uint32_t share_of_notice) {
-  if (then == After::Survey || then == After::Finish) return std::nullopt;
+std::optional<Stage> write_released(Context& c, ReleaseGoal then, std::uint32_t share_of_notice) {
+  if (then == ReleaseGoal::Survey || then == ReleaseGoal::Finish) return std::nullopt;
   Duration limit = c.policy.epoch_call;
   if (c.facts.exit.notice)
     limit = std::min<Duration>(limit, (c.facts.exit.notice->deadline - c.now) / share_of_notice);
@@ -173,7 +173,7 @@ std::optional<Stage> write_released(Context& c, After then, std::uint32_t share_
   return ReleasingEpoch{then};
 }
 
-std::optional<Stage> release_epoch(Context& c, After then) {
+std::optional<Stage> release_epoch(Context& c, ReleaseGoal then) {
   if (in_bucket(c)) return release_home(c, then);
   const Epoch& epoch = c.facts.fence.epoch;
   const bool holds = epoch.number != 0 && epoch.holder == c.facts.identity.instance;

@@ -9,7 +9,7 @@ namespace {
 
 // Is there a fleet to end? As long as EC2 has not answered which, there may be one.
 bool has_fleet(const Context& c) {
-  if (c.policy.once) return false;
+  if (c.policy.foreground) return false;
   return !c.facts.identity.fleet_known || c.facts.identity.fleet.kind != FleetKind::None;
 }
 
@@ -112,27 +112,29 @@ Stage scale_to_zero(Context& c) { return has_fleet(c) ? ask_scale(c, 0) : rest(c
 
 Stage rest(Context& c, Stage last) {
   complete_lifecycle(c);
-  if (!c.facts.exit.leave && !c.policy.once) return last;
+  if (!c.facts.exit.leave && !c.policy.foreground) return last;
   c.issue(Exit{}, c.policy.look);
   return Leaving{};
 }
 
 // Once, before the volume is released, so that the next instance sees it. After a failure tidying
 // tries it again; the volume's ledger says `done`, too.
-Next on(const MarkingDone&, const CallAccepted&, Context& c) { return release(c, After::Finish); }
+Next on(const MarkingDone&, const CallAccepted&, Context& c) {
+  return release(c, ReleaseGoal::Finish);
+}
 
 Next on(const MarkingDone&, const EpochWritten&, Context& c) {
   ++c.facts.fence.epoch.number;
   c.facts.fence.epoch.state = Epoch::State::Done;
-  return release(c, After::Finish);
+  return release(c, ReleaseGoal::Finish);
 }
 
 Next on(const MarkingDone&, const EffectFailed& failed, Context& c) {
-  if (!in_bucket(c)) return release(c, After::Finish);
+  if (!in_bucket(c)) return release(c, ReleaseGoal::Finish);
   // Whether it was written the next look says; who has to leave does not wait for that.
   c.facts.exit.done = false;
   if (c.facts.exit.notice || c.facts.exit.leave)
-    return release(c, c.facts.exit.notice ? After::Release : After::Exit);
+    return release(c, c.facts.exit.notice ? ReleaseGoal::Release : ReleaseGoal::Exit);
   return home_failed(c, failed);
 }
 
@@ -298,7 +300,7 @@ Next on(const GaveUp&, const Woke&, Context& c) {
 
 Next on(const GaveUp&, const IdentityRead& identity, Context& c) {
   remember_identity(c, identity);
-  return settle(c, After::GiveUp);
+  return settle(c, ReleaseGoal::GiveUp);
 }
 
 Next on(const GaveUp&, const EffectFailed&, Context& c) {
@@ -308,12 +310,12 @@ Next on(const GaveUp&, const EffectFailed&, Context& c) {
 
 Next on(const Finished&, const StopRequested& stop, Context& c) {
   remember_stop(c, stop);
-  return settle(c, After::Exit);
+  return settle(c, ReleaseGoal::Exit);
 }
 
 Next on(const GaveUp&, const StopRequested& stop, Context& c) {
   remember_stop(c, stop);
-  return release_storage(c, After::Exit);
+  return release_storage(c, ReleaseGoal::Exit);
 }
 
 }  // namespace spotter::decide

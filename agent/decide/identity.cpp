@@ -122,7 +122,7 @@ Next on(const LookingAround&, const Woke&, Context& c) {
 Next on(const Identifying&, const IdentityRead& identity, Context& c) {
   remember_identity(c, identity);
   if (c.facts.progress.counted_until == kNever) c.facts.progress.counted_until = c.now;
-  if (c.policy.once) return skip_fleet(c);
+  if (c.policy.foreground) return skip_fleet(c);
   if (must_stop_trainer(c)) return begin_work(c);
   return read_fleet(c, 0);
 }
@@ -131,7 +131,7 @@ Next on(const Identifying& stage, const EffectFailed&, Context& c) {
   if (must_stop_trainer(c)) return begin_work(c);
   if (Next end = leaving(c)) return end;
   // A volume needs it; a share does not. The end asks once more (finish.cpp).
-  if (c.policy.once) return skip_fleet(c);
+  if (c.policy.foreground) return skip_fleet(c);
   const bool in_vain = stage.failures + 1 >= c.policy.identity_tries;
   const bool beside_nobody = !c.facts.identity.ec2 || c.facts.trainer.running;
   if (on_share(c) && beside_nobody && in_vain) return begin_work(c);

@@ -64,7 +64,7 @@ Stage drop(const SeenVolume& volume, Context& c) {
   // After a restart of the agent it is not known whether it is mounted: unmounting settles it.
   holding.mounted = true;
   c.facts.move.verified = {};
-  return release_storage(c, After::Survey);
+  return release_storage(c, ReleaseGoal::Survey);
 }
 
 namespace {
@@ -332,7 +332,8 @@ Next plan_own(const Survey& survey, const Survey& everything, Context& c) {
     }
     if (!holding.attached) holding.volume = done->id;
     holding.purpose = holding.volume == done->id ? Purpose::Train : Purpose::Verify;
-    return next_release_step(c, After::Finish);  // what `done` stands for was synced before it
+    return next_release_step(c,
+                             ReleaseGoal::Finish);  // what `done` stands for was synced before it
   }
   if (c.policy.fence) {
     if (const Next before = take_epoch(survey, current, c)) return before;

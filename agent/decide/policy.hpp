@@ -41,7 +41,7 @@ struct Policy {
   ShortText<200> place;  // of a share, for a person: "/mnt/share (user@host:/opt/host)"
   // `spotter run`: AWS Batch, Slurm or a person starts the process again and owns the machines. The
   // process ends with the trainer or with a notice, and asks for no fleet and ends none.
-  bool once = false;
+  bool foreground = false;
   // The fleet has other machines of the job's gang, and they may train without this one. Nobody but
   // they know how they get on: blocked for too long, it ends with its own place in the fleet alone.
   bool gang = false;

@@ -31,7 +31,7 @@ std::optional<Surrender> overspent(const Context& c) {
 Stage prepare_training(Context& c) {
   if (c.facts.progress.ledger.done || c.facts.trainer.ended_success) {
     c.facts.exit.done = true;
-    return release_storage(c, After::Finish);
+    return release_storage(c, ReleaseGoal::Finish);
   }
   if (hinders_gang(c)) return leave_gang(c);
   if (c.policy.gpus == 0) return prepare_data(c);
@@ -130,14 +130,14 @@ Stage leave_unfit_machine(Context& c, Surrender at_last) {
   if (!std::exchange(c.facts.exit.unfit, true)) ++attempts;
   c.facts.exit.hinders_gang = false;
   if (attempts >= c.policy.attempts_without_progress) return give_up(c, at_last);
-  return release_storage(c, After::GiveBack);
+  return release_storage(c, ReleaseGoal::GiveBack);
 }
 
 }  // namespace
 
 bool is_replaced(const Context& c) {
   const auto& identity = c.facts.identity;
-  return !c.policy.once && identity.instance && identity.fleet_known &&
+  return !c.policy.foreground && identity.instance && identity.fleet_known &&
          identity.fleet.kind != FleetKind::None;
 }
 
@@ -149,7 +149,7 @@ Stage outlast(Context& c, const EffectFailed& failed) {
   Time& since = c.facts.trouble.left_since;
   if (since == kNever) since = c.now;
   if (c.now - since < c.policy.left_limit) return wait(c, Wait::Retry, c.policy.left_retry);
-  if (is_replaced(c) || c.policy.once) return leave_unfit_machine(c, Surrender::NoProgress);
+  if (is_replaced(c) || c.policy.foreground) return leave_unfit_machine(c, Surrender::NoProgress);
   return block(c, Block::TrainerUnstartable, failed.detail);
 }
 
@@ -157,7 +157,7 @@ Stage outlast(Context& c, const EffectFailed& failed) {
 Stage leave_gang(Context& c) {
   c.facts.exit.unfit = true;
   c.facts.exit.hinders_gang = true;
-  return release_storage(c, After::GiveBack);
+  return release_storage(c, ReleaseGoal::GiveBack);
 }
 
 Stage give_back(Context& c, std::uint32_t failures) {
@@ -178,7 +178,7 @@ Next on(const AwaitingGpus&, const EffectFailed& failed, Context& c) {
   const bool hangs = failed.failure == Failure::Unavailable && failed.unsettled;
   const bool absent = hangs || failed.failure == Failure::GpusAbsent;
   // `once`: what started this process finds it another machine.
-  if (absent && (is_replaced(c) || c.policy.once))
+  if (absent && (is_replaced(c) || c.policy.foreground))
     return leave_unfit_machine(c, Surrender::GpusAbsent);
   c.facts.trouble.blocked += c.policy.await_gpus;
   return block(c, Block::GpusAbsent, failed.detail);
@@ -201,7 +201,7 @@ Next on(const GivingBack& stage, const EffectFailed& failed, Context& c) {
 
 Next on(const GivingBack&, const StopRequested& stop, Context& c) {
   remember_stop(c, stop);
-  return settle(c, After::Exit);
+  return settle(c, ReleaseGoal::Exit);
 }
 
 Next on(const GivingBack& stage, const Woke&, Context& c) {
@@ -222,7 +222,7 @@ Stage prepare_data(Context& c) {
 }
 
 // After a notice only until the deadline; the end of the instance does the rest.
-Stage release_data(Context& c, After then, std::uint32_t failures) {
+Stage release_data(Context& c, ReleaseGoal then, std::uint32_t failures) {
   Duration limit = c.policy.release_data;
   if (c.facts.exit.notice) {
     const Duration left = c.facts.exit.notice->deadline - c.now;
@@ -328,7 +328,7 @@ Next on(const Filling&, const EffectFailed& failed, Context& c) {
 
 Next on(const MarkingPrepared&, const CallAccepted&, Context& c) {
   c.facts.exit.filled = true;
-  return release_storage(c, After::Exit);
+  return release_storage(c, ReleaseGoal::Exit);
 }
 
 // The next run finds all of it there, and marks it.

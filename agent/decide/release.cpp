@@ -12,12 +12,14 @@ Unmount unmount_of(const Context& c) {
   return {c.facts.holding.volume, c.facts.holding.attached_as};
 }
 
-Stage unmount(Context& c, After then, std::uint32_t tries) {
+Stage unmount(Context& c, ReleaseGoal then, std::uint32_t tries) {
   c.ask(unmount_of(c), c.policy.unmount);
   return Unmounting{then, tries};
 }
 
-bool job_is_over(After then) { return then == After::Finish || then == After::GiveUp; }
+bool job_is_over(ReleaseGoal then) {
+  return then == ReleaseGoal::Finish || then == ReleaseGoal::GiveUp;
+}
 
 namespace {
 
@@ -35,7 +37,7 @@ bool claim_settles(Context& c) {
   return true;
 }
 
-Stage detach(Context& c, After then) {
+Stage detach(Context& c, ReleaseGoal then) {
   if (claim_settles(c)) return Detaching{then};
   c.ask(DetachVolume{c.facts.holding.volume, c.facts.identity.instance}, c.policy.ec2_call);
   return Detaching{then};
@@ -47,11 +49,11 @@ Stage mark_done(Context& c) {
   return MarkingDone{};
 }
 
-Stage write_closing(Context& c, After then) {
+Stage write_closing(Context& c, ReleaseGoal then) {
   if (!c.facts.progress.ledger_known) return mark_done(c);  // what was not read is not overwritten
   Ledger& ledger = c.facts.progress.ledger;
   count_spending(c);
-  if (then == After::Finish) ledger.done = true;
+  if (then == ReleaseGoal::Finish) ledger.done = true;
   // A person who raises the target again gets new tries.
   if (job_is_over(then)) reset_failures(c);
   c.ask(ledger_to_write(c), ledger_limit(c));
@@ -60,8 +62,8 @@ Stage write_closing(Context& c, After then) {
 }
 
 // A result is called durable only after it was synced, whoever wrote it and how.
-Stage close_ledger(Context& c, After then) {
-  if (then != After::Finish) return write_closing(c, then);
+Stage close_ledger(Context& c, ReleaseGoal then) {
+  if (then != ReleaseGoal::Finish) return write_closing(c, then);
   c.facts.home.changed = true;
   c.ask(SyncStorage{}, c.policy.unmount);
   limit_keeping(c);
@@ -78,11 +80,11 @@ bool generation_is_known(const Context& c) {
 // The volume is unmounted and does not change: this is the snapshot that its move makes a copy of.
 // The call is short, and its answer is awaited only while there is time. Where another may use our
 // generation again, the move takes its own, and finds most of it copied.
-std::optional<Stage> begin_final_snapshot(Context& c, After then) {
+std::optional<Stage> begin_final_snapshot(Context& c, ReleaseGoal then) {
   const Facts& facts = c.facts;
   const bool ours = facts.holding.attached && facts.holding.purpose == Purpose::Train &&
                     facts.holding.generation > 0;
-  const bool leaves = then == After::Release && facts.exit.notice &&
+  const bool leaves = then == ReleaseGoal::Release && facts.exit.notice &&
                       facts.exit.notice->action == InterruptionAction::Terminate;
   if (!ours || !leaves ||
       !snapshots_pay(facts.progress.ledger, facts.identity.dollars_per_hour, c.policy)) {
@@ -104,13 +106,13 @@ std::optional<Stage> begin_final_snapshot(Context& c, After then) {
 // A home in a bucket gets there what is not there yet, and what S3 does not take now it may take a
 // moment later. Zero: it may not. Nobody hurries where the notice was withdrawn, or the machine
 // lacks what the job needs; and without S3 no other machine would train.
-Duration asked_again_in(const EffectFailed& failed, After then, const Context& c) {
+Duration asked_again_in(const EffectFailed& failed, ReleaseGoal then, const Context& c) {
   const bool passes =
       failed.failure == Failure::Unavailable || failed.failure == Failure::Abandoned;
   if (!in_bucket(c) || !passes) return Duration::zero();
   const Time until = leaves_by(c);
   if (until == kNever) {
-    const bool waits = then == After::Release || then == After::GiveBack;
+    const bool waits = then == ReleaseGoal::Release || then == ReleaseGoal::GiveBack;
     return waits ? c.policy.blocked_retry : Duration::zero();
   }
   const Duration left = until - c.now;
@@ -118,7 +120,7 @@ Duration asked_again_in(const EffectFailed& failed, After then, const Context& c
   return std::clamp<Duration>(left / 32, c.policy.release_again, c.policy.retry_last);
 }
 
-Stage detached(Context& c, After then) {
+Stage detached(Context& c, ReleaseGoal then) {
   Facts::Holding& holding = c.facts.holding;
   holding.released = holding.volume;
   holding.released_at = c.now;
@@ -136,26 +138,26 @@ Next leave_in_use(const Unmounting& stage, const EffectFailed& failed, Context& 
   Facts::Exit& exit = c.facts.exit;
   const bool spared = exit.notice && c.now >= exit.notice->deadline + c.policy.spared_after;
   if (spared) exit.notice.reset();
-  if (stage.then == After::Release && !exit.notice) return identify(c, 0);
+  if (stage.then == ReleaseGoal::Release && !exit.notice) return identify(c, 0);
   // This session has not mounted it: an earlier one, or a person, elsewhere.
   if (c.facts.holding.mounted || !c.facts.holding.unproven) return std::nullopt;
   if (exit.leave && c.now >= exit.leave_by && !job_is_over(stage.then))
     return settle(c, stage.then);
-  const bool in_vain = stage.then == After::Survey && stage.tries >= c.policy.stuck_tries;
+  const bool in_vain = stage.then == ReleaseGoal::Survey && stage.tries >= c.policy.stuck_tries;
   if (in_vain) return block(c, Block::MountFailed, failed.detail);
   return std::nullopt;
 }
 
 }  // namespace
 
-Stage next_release_step(Context& c, After then) {
+Stage next_release_step(Context& c, ReleaseGoal then) {
   const Facts::Holding& holding = c.facts.holding;
   if (holding.mounted || (holding.attached && holding.unproven)) return release(c, then);
   if (const auto epoch = release_epoch(c, then)) return *epoch;
   // Before the instance id is known it must not detach: the volume may be another instance's.
   if (holding.attached && c.facts.identity.instance) return detach(c, then);
   // Last: the next instance waits for the job's volume; volumes of data it can make itself.
-  if (holding.data && c.facts.identity.instance && then != After::Survey)
+  if (holding.data && c.facts.identity.instance && then != ReleaseGoal::Survey)
     return release_data(c, then);
   return settle(c, then);
 }
@@ -199,14 +201,14 @@ void abandon_local_work(Context& c) {
 }
 
 Next leaving(Context& c) {
-  if (c.facts.exit.notice) return release_storage(c, After::Release);
-  if (c.facts.exit.leave) return release_storage(c, After::Exit);
+  if (c.facts.exit.notice) return release_storage(c, ReleaseGoal::Release);
+  if (c.facts.exit.leave) return release_storage(c, ReleaseGoal::Exit);
   return std::nullopt;
 }
 
 // Only an agent that may write to the volume and has read the ledger writes it. A result is synced
 // also without that: releasing a share waits for nothing, and an unmount may be in vain.
-Stage release_storage(Context& c, After then) {
+Stage release_storage(Context& c, ReleaseGoal then) {
   if (c.facts.trainer.running) {
     const Time deadline =
         c.facts.exit.notice ? c.facts.exit.notice->deadline : c.now + c.policy.stop_grace;
@@ -214,28 +216,29 @@ Stage release_storage(Context& c, After then) {
   }
   // Without an epoch that is ours nothing can be committed, a result neither.
   const bool in_vain = in_bucket(c) && (c.facts.fence.ours == 0 || !c.facts.progress.ledger_known);
-  if (in_vain && then == After::Finish && c.facts.fence.epoch.state != Epoch::State::Done) {
+  if (in_vain && then == ReleaseGoal::Finish && c.facts.fence.epoch.state != Epoch::State::Done) {
     c.facts.exit.done = false;
-    return next_release_step(c, After::Survey);
+    return next_release_step(c, ReleaseGoal::Survey);
   }
   if (const auto brings = bring_newer(c, then)) return *brings;
-  const bool writes =
-      c.facts.holding.mounted && c.facts.holding.purpose == Purpose::Train && then != After::Survey;
-  const bool only_syncs = then == After::Finish && (on_share(c) || c.facts.trainer.ended_success);
+  const bool writes = c.facts.holding.mounted && c.facts.holding.purpose == Purpose::Train &&
+                      then != ReleaseGoal::Survey;
+  const bool only_syncs =
+      then == ReleaseGoal::Finish && (on_share(c) || c.facts.trainer.ended_success);
   if (writes && (c.facts.progress.ledger_known || only_syncs)) return close_ledger(c, then);
   return next_release_step(c, then);
 }
 
-Stage settle(Context& c, After then) {
+Stage settle(Context& c, ReleaseGoal then) {
   c.facts.progress.ledger_known = false;
-  if (then == After::Finish) return on_share(c) ? cancel_fleet(c) : tidy_up(c);
-  if (then == After::GiveUp) {
+  if (then == ReleaseGoal::Finish) return on_share(c) ? cancel_fleet(c) : tidy_up(c);
+  if (then == ReleaseGoal::GiveUp) {
     if (c.policy.then == FailurePolicy::Hold) return rest(c, GaveUp{});
     const bool cancel = c.policy.then == FailurePolicy::Cancel &&
                         c.facts.exit.surrender != Surrender::BlockedTooLong;
     return cancel ? cancel_fleet(c) : scale_to_zero(c);
   }
-  if (then == After::Exit || c.facts.exit.leave || c.policy.once) {
+  if (then == ReleaseGoal::Exit || c.facts.exit.leave || c.policy.foreground) {
     c.issue(Exit{}, c.policy.look);
     return Leaving{};
   }
@@ -244,14 +247,14 @@ Stage settle(Context& c, After then) {
     c.wake_at(c.facts.exit.notice->deadline + c.policy.spared_after);
     return Released{};
   }
-  if (then == After::GiveBack) return give_back(c, 0);
+  if (then == ReleaseGoal::GiveBack) return give_back(c, 0);
   // The notice was withdrawn before the instance id was known, or the fleet of a share.
   if (!c.facts.identity.instance) return identify(c, 0);
-  return on_share(c) && !c.policy.once ? read_fleet(c, 0) : prepare(c);
+  return on_share(c) && !c.policy.foreground ? read_fleet(c, 0) : prepare(c);
 }
 
 Next on(const Securing&, const StorageSynced&, Context& c) {
-  return write_closing(c, After::Finish);
+  return write_closing(c, ReleaseGoal::Finish);
 }
 
 Next on(const Securing&, const HomeKept& kept, Context& c) {
@@ -274,7 +277,7 @@ Next on(const Securing&, const EffectFailed& failed, Context& c) {
 }
 
 Next on(const ClosingLedger& stage, const LedgerWritten&, Context& c) {
-  return stage.then == After::Finish ? mark_done(c) : release(c, stage.then);
+  return stage.then == ReleaseGoal::Finish ? mark_done(c) : release(c, stage.then);
 }
 
 // What is tried again says what the last try cost.
@@ -292,14 +295,14 @@ Next on(const ClosingLedger& stage, const EffectFailed& failed, Context& c) {
     c.wake_in(pause);
     return stage;
   }
-  if (in_bucket(c) && stage.then == After::Finish) {
+  if (in_bucket(c) && stage.then == ReleaseGoal::Finish) {
     if (c.facts.exit.notice || c.facts.exit.leave) {
       c.facts.exit.done = false;
-      return release(c, c.facts.exit.notice ? After::Release : After::Exit);
+      return release(c, c.facts.exit.notice ? ReleaseGoal::Release : ReleaseGoal::Exit);
     }
     return home_failed(c, failed);
   }
-  const bool must_count = stage.then == After::GiveBack && !c.facts.exit.hinders_gang;
+  const bool must_count = stage.then == ReleaseGoal::GiveBack && !c.facts.exit.hinders_gang;
   if (must_count && !c.facts.exit.notice && !c.facts.exit.leave) {
     c.facts.trouble.blocked += c.policy.await_gpus;
     c.facts.exit.unfit = false;  // what is not written was not counted
@@ -340,7 +343,7 @@ Next on(const FinalSnapshot& stage, const EffectFailed&, Context& c) {
 Next on(const Unmounting& stage, const EffectFailed& failed, Context& c) {
   if (Next next = leave_in_use(stage, failed, c)) return next;
   // What does not end keeps it busy until the machine ends, as that soon does after a notice.
-  const bool given_back = stage.then == After::GiveBack && !c.facts.exit.notice;
+  const bool given_back = stage.then == ReleaseGoal::GiveBack && !c.facts.exit.notice;
   if (stage.tries >= c.policy.stuck_tries && (given_back || job_is_over(stage.then))) {
     // Volumes of data are mounted elsewhere, and nobody removes them after the job's end.
     const bool data = c.facts.holding.data && c.facts.identity.instance && !given_back;
@@ -381,7 +384,7 @@ Next on(const Released&, const NoticeWithdrawn&, Context& c) {
 
 Next on(const Released&, const StopRequested& stop, Context& c) {
   remember_stop(c, stop);
-  return settle(c, After::Exit);
+  return settle(c, ReleaseGoal::Exit);
 }
 
 // Long after the deadline: EC2 did not terminate the instance.

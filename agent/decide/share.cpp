@@ -15,7 +15,7 @@ Stage prepare(Context& c) {
   return Preparing{};
 }
 
-Stage release(Context& c, After then) {
+Stage release(Context& c, ReleaseGoal then) {
   if (!on_share(c)) return unmount(c, then);
   c.ask(ReleaseShare{}, c.policy.release_share);
   return Releasing{then};
@@ -186,9 +186,9 @@ void end_bringing(Context& c) {
 
 // What was not brought up is not sent, nor before its ledger was read. Neither is begun again by
 // its own failure.
-std::optional<Stage> bring_newer(Context& c, After then) {
+std::optional<Stage> bring_newer(Context& c, ReleaseGoal then) {
   const Facts& facts = c.facts;
-  const bool leaves = then == After::Release || then == After::Exit;
+  const bool leaves = then == ReleaseGoal::Release || then == ReleaseGoal::Exit;
   const bool newer = in_bucket(c) && facts.home.newer && facts.fence.ours != 0;
   if (!leaves || !newer || facts.progress.ledger_known) return std::nullopt;
   if (!facts.home.brought && !std::holds_alternative<Preparing>(c.state.stage))
@@ -249,7 +249,8 @@ Stage take_home(const Survey& survey, Context& c) {
   fence.ours = 0;
   if (epoch.state == Epoch::State::Done) {
     c.facts.exit.done = true;
-    return c.facts.holding.mounted ? release(c, After::Finish) : settle(c, After::Finish);
+    return c.facts.holding.mounted ? release(c, ReleaseGoal::Finish)
+                                   : settle(c, ReleaseGoal::Finish);
   }
   c.facts.exit.done = false;  // what was here may be older than what is there
   const bool still = epoch.holder == fence.self && epoch.state == Epoch::State::Using;
@@ -261,7 +262,7 @@ Stage take_home(const Survey& survey, Context& c) {
                     epoch.holder != fence.self && survey.epoch_holder != HolderState::Gone &&
                     survey.epoch_holder != HolderState::Stopped;
   const bool held = uses || survey.later_claim;
-  if (held && c.facts.holding.mounted) return release(c, After::Survey);  // it was ours
+  if (held && c.facts.holding.mounted) return release(c, ReleaseGoal::Survey);  // it was ours
   if (held) return wait(c, Wait::HomeHeld, c.policy.poll_held);
   c.facts.home.newer = still;
   c.facts.home.brought = false;
@@ -277,7 +278,7 @@ Stage take_home(const Survey& survey, Context& c) {
 Stage enter_home(Context& c) {
   if (c.facts.progress.ledger.done && c.facts.holding.mounted && c.facts.progress.ledger_known) {
     c.facts.exit.done = true;
-    return release_storage(c, After::Finish);
+    return release_storage(c, ReleaseGoal::Finish);
   }
   c.ask(PrepareShare{}, c.policy.bring_home);
   limit_bringing(c);
@@ -304,8 +305,8 @@ Stage lose_home(Context& c) {
   c.facts.exit.done = c.facts.trainer.ended_success = false;
   c.facts.progress.checkpoint_step = c.facts.home.kept_step;  // the rest is of no history
   if (c.facts.trainer.running)
-    return stop_trainer(c, After::Survey, InterruptionAction::Stop, c.now);
-  return next_release_step(c, After::Survey);
+    return stop_trainer(c, ReleaseGoal::Survey, InterruptionAction::Stop, c.now);
+  return next_release_step(c, ReleaseGoal::Survey);
 }
 
 // What is wrong with the folder here, such as too many files, no time mends. A result is not
@@ -334,7 +335,7 @@ Stage mark_home_done(Context& c) {
   return MarkingDone{};
 }
 
-std::optional<Stage> release_home(Context& c, After then) {
+std::optional<Stage> release_home(Context& c, ReleaseGoal then) {
   return is_ours(c.facts.fence) ? write_released(c, then, 1) : std::nullopt;
 }
 

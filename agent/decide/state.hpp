@@ -63,7 +63,7 @@ enum class Block : std::uint8_t {
 };
 
 // What follows when the volume has been released.
-enum class After : std::uint8_t {
+enum class ReleaseGoal : std::uint8_t {
   Release,   // wait for the end of the instance
   Finish,    // the result is durable: cancel the fleet
   GiveUp,    // the job's failure policy or a limit
@@ -132,12 +132,12 @@ struct WritingEpoch {  // to use or copy the volume, or to make the copy the job
   Epoch epoch;
 };
 struct ReleasingEpoch {  // nothing is mounted: the next instance need not wait for our end
-  After then = After::Release;
+  ReleaseGoal then = ReleaseGoal::Release;
 };
 // --- preparing.cpp ---
 struct PreparingData {};
 struct ReleasingData {
-  After then = After::Release;
+  ReleaseGoal then = ReleaseGoal::Release;
   std::uint32_t failures = 0;
 };
 struct AwaitingGpus {};
@@ -160,26 +160,26 @@ struct Training {
 };
 // --- release.cpp ---
 struct Stopping {
-  After then = After::Release;
+  ReleaseGoal then = ReleaseGoal::Release;
   Time kill_at;
   std::uint32_t kills = 0;
 };
 struct Securing {};  // syncing the result, before anything calls it durable
 struct ClosingLedger {
-  After then = After::Release;
+  ReleaseGoal then = ReleaseGoal::Release;
 };
 struct Unmounting {
-  After then = After::Release;
+  ReleaseGoal then = ReleaseGoal::Release;
   std::uint32_t tries = 0;
 };
 struct FinalSnapshot {  // begun on a notice: EBS copies it while the next instance boots
-  After then = After::Release;
+  ReleaseGoal then = ReleaseGoal::Release;
 };
 struct Detaching {
-  After then = After::Release;
+  ReleaseGoal then = ReleaseGoal::Release;
 };
 struct Releasing {  // of a share
-  After then = After::Release;
+  ReleaseGoal then = ReleaseGoal::Release;
 };
 struct Released {};
 struct GivingBack {  // of the machine itself

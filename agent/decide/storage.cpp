@@ -73,7 +73,7 @@ Stage reattach(Context& c, Block when_in_vain) {
   if (++c.facts.holding.attach_attempt % c.policy.attach_tries == 0) {
     return block(c, when_in_vain, Detail(c.facts.holding.volume.view()));
   }
-  return release_storage(c, After::Survey);
+  return release_storage(c, ReleaseGoal::Survey);
 }
 
 Stage read_ledger(Context& c) {
@@ -149,16 +149,16 @@ Next on(const Waiting& stage, const Woke&, Context& c) {
 
 Next on(const Waiting&, const NoticeSeen& notice, Context& c) {
   remember_notice(c, notice);
-  return release_storage(c, After::Release);
+  return release_storage(c, ReleaseGoal::Release);
 }
 
 Next on(const Waiting&, const StopRequested& stop, Context& c) {
   remember_stop(c, stop);
-  return release_storage(c, After::Exit);
+  return release_storage(c, ReleaseGoal::Exit);
 }
 
 Next on(const Blocked& stage, const Woke&, Context& c) {
-  if (c.policy.fills) return release_storage(c, After::Exit);
+  if (c.policy.fills) return release_storage(c, ReleaseGoal::Exit);
   // Summed over all blocks: a copy that vanishes, for one, is made again each time.
   c.facts.trouble.blocked += c.policy.blocked_retry;
   if (c.facts.trouble.blocked >= c.policy.blocked_limit) {
@@ -169,18 +169,18 @@ Next on(const Blocked& stage, const Woke&, Context& c) {
                      c.facts.exit.hinders_gang;
   if (unfit && !c.facts.identity.fleet_known) return identify(c, 0);
   // Another instance may have the share by now; what the fleet showed before may have been old.
-  const bool looks = fleet_decides(c) && !c.policy.once && c.facts.identity.instance;
+  const bool looks = fleet_decides(c) && !c.policy.foreground && c.facts.identity.instance;
   return looks ? read_fleet(c, 0) : prepare(c);
 }
 
 Next on(const Blocked&, const NoticeSeen& notice, Context& c) {
   remember_notice(c, notice);
-  return release_storage(c, After::Release);
+  return release_storage(c, ReleaseGoal::Release);
 }
 
 Next on(const Blocked&, const StopRequested& stop, Context& c) {
   remember_stop(c, stop);
-  return release_storage(c, After::Exit);
+  return release_storage(c, ReleaseGoal::Exit);
 }
 
 // EC2 has accepted the call; the next surveys show when it is attached.

@@ -100,11 +100,12 @@ Stage train(Context& c) {
   c.facts.trainer.reported_at = c.now;
   if (c.facts.progress.counted_until == kNever) c.facts.progress.counted_until = c.now;
   if (c.facts.exit.notice) {
-    return stop_trainer(c, After::Release, c.facts.exit.notice->action,
+    return stop_trainer(c, ReleaseGoal::Release, c.facts.exit.notice->action,
                         c.facts.exit.notice->deadline);
   }
   if (c.facts.exit.leave) {
-    return stop_trainer(c, After::Exit, InterruptionAction::Stop, c.now + c.policy.stop_grace);
+    return stop_trainer(c, ReleaseGoal::Exit, InterruptionAction::Stop,
+                        c.now + c.policy.stop_grace);
   }
   Training stage;
   stage.next_snapshot = c.now;
@@ -156,9 +157,10 @@ void count_spending(Context& c) {
 Stage give_up(Context& c, Surrender why) {
   c.facts.exit.surrender = why;
   if (c.facts.trainer.running) {
-    return stop_trainer(c, After::GiveUp, InterruptionAction::Stop, c.now + c.policy.stop_grace);
+    return stop_trainer(c, ReleaseGoal::GiveUp, InterruptionAction::Stop,
+                        c.now + c.policy.stop_grace);
   }
-  return release_storage(c, After::GiveUp);
+  return release_storage(c, ReleaseGoal::GiveUp);
 }
 
 namespace {
@@ -240,7 +242,7 @@ Next trainer_ended(Context& c, const TrainerEnded& ended) {
   if (ended.success) {
     c.facts.progress.ledger.stopped_early = {};
     c.facts.exit.done = true;
-    return release_storage(c, After::Finish);
+    return release_storage(c, ReleaseGoal::Finish);
   }
   if (ended.unfit_machine && is_replaced(c)) return leave_gang(c);
   const bool settled = c.facts.trainer.started_at != kNever &&
@@ -262,17 +264,18 @@ Next trainer_ended(Context& c, const TrainerEnded& ended) {
 Next on(const Training&, const RuledOut& ruled_out, Context& c) {
   if (!c.facts.progress.ledger_known) return std::nullopt;  // where the reason is kept
   c.facts.progress.ledger.stopped_early = ruled_out.why;
-  return stop_trainer(c, After::Finish, InterruptionAction::Stop, c.now + c.policy.stop_grace);
+  return stop_trainer(c, ReleaseGoal::Finish, InterruptionAction::Stop,
+                      c.now + c.policy.stop_grace);
 }
 
 Next on(const Training&, const NoticeSeen& notice, Context& c) {
   remember_notice(c, notice);
-  return stop_trainer(c, After::Release, notice.action, notice.deadline);
+  return stop_trainer(c, ReleaseGoal::Release, notice.action, notice.deadline);
 }
 
 Next on(const Training&, const StopRequested& stop, Context& c) {
   remember_stop(c, stop);
-  return stop_trainer(c, After::Exit, InterruptionAction::Stop, stop.deadline);
+  return stop_trainer(c, ReleaseGoal::Exit, InterruptionAction::Stop, stop.deadline);
 }
 
 Next on(const Training& training, const Woke&, Context& c) {
@@ -411,7 +414,7 @@ Time last_kill(const Context& c, Time deadline) {
 
 }  // namespace
 
-Stage stop_trainer(Context& c, After then, InterruptionAction action, Time deadline) {
+Stage stop_trainer(Context& c, ReleaseGoal then, InterruptionAction action, Time deadline) {
   const Time last = std::min(c.now + c.policy.stop_grace, last_kill(c, deadline));
   const Time kill_at = std::max(c.now, last);
   const Time usable_until = c.facts.exit.notice ? kill_at : kNever;
@@ -455,15 +458,15 @@ Next on(const Stopping& stage, const HomeKept& kept, Context& c) {
 }
 
 Next on(const Stopping& stage, const TrainerEnded& ended, Context& c) {
-  count_trainer_end(c, ended, stage.then == After::Release);
+  count_trainer_end(c, ended, stage.then == ReleaseGoal::Release);
   // One that reports no checkpoints may have made its last one now.
   c.facts.home.changed = c.facts.home.changed || ended.stopped_as_asked;
   if (ended.success) c.facts.progress.ledger.stopped_early = {};  // it came to its end after all
-  if (ended.success || stage.then == After::Finish) c.facts.exit.done = true;
+  if (ended.success || stage.then == ReleaseGoal::Finish) c.facts.exit.done = true;
   // It ended because we asked: this start is no failure of the job.
   std::uint32_t& starts = c.facts.progress.ledger.starts_without_progress;
   if (!ended.success && ended.stopped_as_asked && starts > 0) --starts;
-  return release_storage(c, ended.success ? After::Finish : stage.then);
+  return release_storage(c, ended.success ? ReleaseGoal::Finish : stage.then);
 }
 
 // A first notice while stopping for another reason, or a nearer deadline.
@@ -471,7 +474,7 @@ Next on(const Stopping& stage, const NoticeSeen& notice, Context& c) {
   const bool trains_on = c.facts.exit.notice.has_value();
   remember_notice(c, notice);
   Stopping next = stage;
-  if (!job_is_over(next.then)) next.then = After::Release;
+  if (!job_is_over(next.then)) next.then = ReleaseGoal::Release;
   next.kill_at = std::max(c.now, std::min(stage.kill_at, last_kill(c, notice.deadline)));
   if (!trains_on || next.kill_at < stage.kill_at) {
     const Time usable_until = trains_on ? next.kill_at : kNever;
@@ -485,11 +488,11 @@ Next on(const Stopping& stage, const NoticeSeen& notice, Context& c) {
 // SIGKILL does not end it: it is stuck in the kernel. If the job is given up, the fleet is ended
 // anyway; what was ruled out is not done as long as something may write to the volume.
 Next on(const Stopping& stage, const Woke&, Context& c) {
-  const bool gives_up = stage.then == After::GiveUp;
+  const bool gives_up = stage.then == ReleaseGoal::GiveUp;
   if (stage.kills >= c.policy.stuck_tries && gives_up) return settle(c, stage.then);
   if (on_share(c) && stage.kills >= c.policy.share_kills) {
     count_trainer_end(c, {}, false);
-    if (stage.then == After::Finish) c.facts.exit.done = true;
+    if (stage.then == ReleaseGoal::Finish) c.facts.exit.done = true;
     return release_storage(c, stage.then);
   }
   c.issue(KillTrainer{}, c.policy.look);

@@ -47,8 +47,8 @@ void ask_for_fleet(Context&);           // identity.cpp
 Stage read_fleet(Context&, std::uint32_t failures);  // identity.cpp
 void remember_fleet(Context&, const FleetRead&);     // identity.cpp; known or not yet
 // Both kinds of storage: to make it ready here, and to release it.
-Stage prepare(Context&);         // share.cpp
-Stage release(Context&, After);  // share.cpp; REQUIRES: in use here
+Stage prepare(Context&);               // share.cpp
+Stage release(Context&, ReleaseGoal);  // share.cpp; REQUIRES: in use here
 // A folder here that nothing is attached for.
 inline bool on_share(const Context& c) { return c.policy.storage != StorageKind::Volume; }
 // --- share.cpp ---
@@ -57,8 +57,9 @@ Stage take_home(const Survey&, Context&);
 Stage enter_home(Context&);
 Next watch_home(const Training&, const Survey&, Context&);  // of an adopted trainer
 Stage mark_home_done(Context&);
-std::optional<Stage> release_home(Context&, After);
-std::optional<Stage> write_released(Context&, After, std::uint32_t share_of_notice);  // fence.cpp
+std::optional<Stage> release_home(Context&, ReleaseGoal);
+std::optional<Stage> write_released(Context&, ReleaseGoal,
+                                    std::uint32_t share_of_notice);  // fence.cpp
 // The home is another's, or S3 does not answer: what becomes of the stage that wanted it kept.
 Stage home_failed(Context&, const EffectFailed&);
 Stage lose_home(Context&);  // stops what is done here, and looks again
@@ -75,16 +76,17 @@ void end_keeping(Context&);
 bool brings_newer(const Context&);
 void limit_bringing(Context&);  // before a deadline: wakes when that is to be given up
 void end_bringing(Context&);
-std::optional<Stage> bring_newer(Context&, After);  // before the release; none: nothing is newer
+std::optional<Stage> bring_newer(Context&,
+                                 ReleaseGoal);  // before the release; none: nothing is newer
 bool reads_again(const Context&, const EffectFailed&);
-Stage unmount(Context&, After, std::uint32_t tries = 0);  // release.cpp
-Unmount unmount_of(const Context&);                       // release.cpp
+Stage unmount(Context&, ReleaseGoal, std::uint32_t tries = 0);  // release.cpp
+Unmount unmount_of(const Context&);                             // release.cpp
 // From then on nobody commits a copy who has not seen our claim: not even by a look that was begun
 // just before all could see it. REQUIRES: claimed.
 inline Time claim_known_at(const Context& c) {
   return c.facts.holding.claimed_at + c.policy.consistency_bound + 2 * c.policy.commit_call;
 }
-Stage next_release_step(Context&, After);                 // release.cpp
+Stage next_release_step(Context&, ReleaseGoal);           // release.cpp
 Stage wait(Context&, Wait why, Duration how_long);        // storage.cpp
 Stage retry_later(Context&, const EffectFailed&);         // storage.cpp
 Stage call_failed(Context&, const EffectFailed&);         // storage.cpp
@@ -136,18 +138,18 @@ Next take_epoch(const Survey&, const SeenVolume* current, Context&);  // fence.c
 Next check_fence(const Survey&, Context&);  // fence.cpp
 // The verified copy becomes the job's volume.
 Stage commit_by_epoch(const Survey&, const SeenVolume& candidate, Context&);  // fence.cpp
-std::optional<Stage> release_epoch(Context&, After);                          // fence.cpp
+std::optional<Stage> release_epoch(Context&, ReleaseGoal);                    // fence.cpp
 std::optional<Command> forget_left(const Survey&);  // fence.cpp: the original of the last move
 // None: it is written, or not ours to write.
 std::optional<Command> epoch_of_the_end(const Survey&, const Facts&);  // fence.cpp
-bool job_is_over(After);                                               // release.cpp
+bool job_is_over(ReleaseGoal);                                         // release.cpp
 // The next change toward a verified candidate. `lost`: the parent is deleted, and any snapshot of
 // it is better than none.
 Stage advance_candidate(const Survey&, const VolumeId& parent, std::uint32_t generation, bool lost,
                         Context&);
-Stage prepare_training(Context&);                                    // preparing.cpp
-Stage prepare_data(Context&);                                        // preparing.cpp; then the code
-Stage release_data(Context&, After, std::uint32_t failures = 0);     // preparing.cpp
+Stage prepare_training(Context&);  // preparing.cpp
+Stage prepare_data(Context&);      // preparing.cpp; then the code
+Stage release_data(Context&, ReleaseGoal, std::uint32_t failures = 0);  // preparing.cpp
 std::optional<Command> data_left_over(const Survey&, const Facts&);  // preparing.cpp: to be removed
 Detail data_in_use(const Survey&);                  // preparing.cpp: by other instances
 Stage give_back(Context&, std::uint32_t failures);  // preparing.cpp
@@ -173,15 +175,15 @@ void count_trainer_end(Context&, const TrainerEnded&,
                        bool announced);             // training.cpp: for the pace
 Stage give_up(Context&, Surrender);                 // training.cpp
 Next trainer_ended(Context&, const TrainerEnded&);  // training.cpp
-Stage release_storage(Context&, After);             // release.cpp
+Stage release_storage(Context&, ReleaseGoal);       // release.cpp
 Next leaving(Context&);                             // release.cpp: after a notice or StopRequested
-Stage settle(Context&, After);                      // release.cpp: all is released; what now?
+Stage settle(Context&, ReleaseGoal);                // release.cpp: all is released; what now?
 Stage tidy_up(Context&);                            // finish.cpp
 Stage cancel_fleet(Context&);                       // finish.cpp
 Stage scale_to_zero(Context&);                      // finish.cpp
 bool leaves_gang_alone(const Facts&, const Policy&);  // finish.cpp: its fleet is not scaled to 0
 Stage rest(Context&, Stage last);                     // finish.cpp: unless asked to leave
-Stage stop_trainer(Context&, After, InterruptionAction, Time deadline);  // training.cpp
+Stage stop_trainer(Context&, ReleaseGoal, InterruptionAction, Time deadline);  // training.cpp
 
 // --- identity.cpp ---
 Next on(const Booting&, const Started&, Context&);

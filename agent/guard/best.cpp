@@ -189,8 +189,9 @@ Result<void> Best::keep(const std::vector<Part>& parts, const BestRecord& record
 
 // Only what has the recorded sum is called that checkpoint: its trainer may write to it, or remove
 // it, meanwhile. The kept content is nobody's to change.
-Result<void> Best::copy(const std::vector<Part>& parts, const std::string& name, const Beneath& to,
-                        const std::string& as, const Stopped& stopped) const {
+Result<void> Best::copy(const std::vector<Part>& parts, const std::string& name,
+                        const SafeDirectory& to, const std::string& as,
+                        const Stopped& stopped) const {
   const Place& place = keeper_.place();
   const bool file = parts.size() == 1 && parts.front().name == name;
   const auto folder = file ? to.folder("") : to.make_folder(as, 0755);

@@ -82,8 +82,8 @@ class Best {
   // `before`: the best so far.
   Result<void> keep(const std::vector<Part>& parts, const BestRecord& record,
                     const std::optional<BestRecord>& before, const Stopped& stopped) const;
-  Result<void> copy(const std::vector<Part>& parts, const std::string& name, const Beneath& to,
-                    const std::string& as, const Stopped& stopped) const;
+  Result<void> copy(const std::vector<Part>& parts, const std::string& name,
+                    const SafeDirectory& to, const std::string& as, const Stopped& stopped) const;
 
   const Keeper& keeper_;
   std::optional<BestRule> rule_;

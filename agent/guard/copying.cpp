@@ -57,8 +57,8 @@ bool copy_bytes(int from, int to, std::uint64_t bytes, const Stopped& stopped) {
 }
 
 // Makes the file, and fills it.
-Result<void> make(const struct stat& status, const io::Beneath& folder, const std::string& name,
-                  const std::function<bool(int to)>& fill) {
+Result<void> make(const struct stat& status, const io::SafeDirectory& folder,
+                  const std::string& name, const std::function<bool(int to)>& fill) {
   const auto failed = [&](const std::string& why) {
     return failure("cannot copy to " + (folder.path() / name).string() + ": " + why);
   };
@@ -89,7 +89,7 @@ bool is_being_written(int file) {
   return false;
 }
 
-bool has_leases(const io::Beneath& folder) {
+bool has_leases(const io::SafeDirectory& folder) {
   constexpr std::uint64_t delegating[] = {NFS_SUPER_MAGIC, CIFS_SUPER_MAGIC, SMB2_SUPER_MAGIC};
   struct statfs volume {};
   if (::fstatfs(folder.descriptor(), &volume) != 0) return false;
@@ -119,20 +119,21 @@ Result<std::string> sum_of_file(int file, std::uint64_t bytes, const Stopped& st
   return sum.hex();
 }
 
-Result<void> copy_file(int from, const struct stat& status, const io::Beneath& folder,
+Result<void> copy_file(int from, const struct stat& status, const io::SafeDirectory& folder,
                        const std::string& name, const Stopped& stopped) {
   return make(status, folder, name, [&](int to) {
     return copy_bytes(from, to, static_cast<std::uint64_t>(status.st_size), stopped);
   });
 }
 
-bool clone_file(int from, const struct stat& status, const io::Beneath& folder,
+bool clone_file(int from, const struct stat& status, const io::SafeDirectory& folder,
                 const std::string& name) {
   return make(status, folder, name, [from](int to) { return clone_bytes(from, to); }).has_value();
 }
 
-Result<io::Beneath, std::error_code> make_above(const io::Beneath& folder, const std::string& name,
-                                                const struct stat* like) {
+Result<io::SafeDirectory, std::error_code> make_above(const io::SafeDirectory& folder,
+                                                      const std::string& name,
+                                                      const struct stat* like) {
   const auto slash = name.rfind('/');
   if (slash == std::string::npos) return folder.folder("");
   for (std::size_t at = 0; (at = name.find('/', at)) != std::string::npos; ++at) {

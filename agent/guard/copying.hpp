@@ -8,7 +8,7 @@
 #include <string>
 
 #include "agent/base/result.hpp"
-#include "agent/io/beneath.hpp"
+#include "agent/io/safe_directory.hpp"
 
 namespace spotter::guard {
 
@@ -20,7 +20,7 @@ bool is_being_written(int file);
 // one. NFSv4 and CIFS answer EAGAIN, as if somebody wrote, for any file of which the server has not
 // delegated the care to this machine; EFS delegates none (nfs4_setlease() in fs/nfs/nfs4proc.c,
 // cifs_setlease() in fs/smb/client/cifsfs.c).
-bool has_leases(const io::Beneath& folder);
+bool has_leases(const io::SafeDirectory& folder);
 
 // Asked between two pieces; true: whoever asked for this wants something else now.
 using Stopped = std::function<bool()>;
@@ -31,16 +31,17 @@ Result<std::string> sum_of_file(int file, std::uint64_t bytes, const Stopped& st
 // Makes `name` in `folder` (replacing it), with owner, permissions and times of `status`, but
 // without its set-user-id and set-group-id bits: shares the blocks where the file system can (xfs),
 // else copies, and only where as much room is left again; fsynced.
-Result<void> copy_file(int from, const struct stat& status, const io::Beneath& folder,
+Result<void> copy_file(int from, const struct stat& status, const io::SafeDirectory& folder,
                        const std::string& name, const Stopped& stopped = {});
 
 // The same, where the file system shares the blocks: no byte is copied. Else false.
-bool clone_file(int from, const struct stat& status, const io::Beneath& folder,
+bool clone_file(int from, const struct stat& status, const io::SafeDirectory& folder,
                 const std::string& name);
 
 // The folder that `name` lies in. Those that are missing are made, and given to whoever owns
 // `like`.
-Result<io::Beneath, std::error_code> make_above(const io::Beneath& folder, const std::string& name,
-                                                const struct stat* like = nullptr);
+Result<io::SafeDirectory, std::error_code> make_above(const io::SafeDirectory& folder,
+                                                      const std::string& name,
+                                                      const struct stat* like = nullptr);
 
 }  // namespace spotter::guard

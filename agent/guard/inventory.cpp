@@ -24,7 +24,7 @@ void read_patterns(const std::string& patterns, Where& where) {
 }
 
 Contents contents_of(const Record& record, std::uint64_t generation,
-                     const Result<Beneath, std::error_code>& kept) {
+                     const Result<SafeDirectory, std::error_code>& kept) {
   Contents all;
   for (const Row* row : record.rows_of(generation)) {
     ++all.files;
@@ -37,7 +37,7 @@ Contents contents_of(const Record& record, std::uint64_t generation,
 }
 
 // What lies in `torn`, whether or not the record names it.
-std::vector<Away> away_in(const Beneath& torn, const std::vector<std::string>& names,
+std::vector<Away> away_in(const SafeDirectory& torn, const std::vector<std::string>& names,
                           const std::vector<Away>& recorded) {
   std::vector<Away> all;
   for (const std::string& name : names) {

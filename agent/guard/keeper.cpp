@@ -14,7 +14,7 @@
 
 #include "agent/base/number_text.hpp"
 #include "agent/guard/copying.hpp"
-#include "agent/guard/shape.hpp"
+#include "agent/guard/file_completeness.hpp"
 #include "trainer/library/files.hpp"
 #include "trainer/library/manifest.hpp"
 
@@ -28,7 +28,7 @@ tl::unexpected<Refusal> refuse(Refusal::Why why, std::string words = {}) {
 }
 
 // Another account of the same steps may be older than the record (datagrams of the trainer's own).
-Result<std::uint64_t> steps_in_ledger(const Beneath& own) {
+Result<std::uint64_t> steps_in_ledger(const SafeDirectory& own) {
   constexpr std::size_t limit = 64U << 10;
   const auto text = own.read("ledger.json", limit);
   if (!text && text.error() != std::errc::no_such_file_or_directory) {

@@ -58,7 +58,7 @@ Found found(const std::string& name, const struct stat& status) {
 }
 
 Result<Place> Place::open(Where where) {
-  auto mount = Beneath::open(where.mount);
+  auto mount = SafeDirectory::open(where.mount);
   if (!mount) {
     return failure("cannot open the directory " + where.mount.string() + ": " +
                    mount.error().message());
@@ -73,7 +73,7 @@ Descriptor Place::open(const std::string& name, int flags) const {
   return Descriptor();
 }
 
-Result<Beneath, std::error_code> Place::parent(const std::string& name) const {
+Result<SafeDirectory, std::error_code> Place::parent(const std::string& name) const {
   return mount_.parent(shown(name));
 }
 
@@ -168,7 +168,7 @@ std::string Place::patterns() const {
          (where_.folders.empty() ? " files " + where_.files : " folders " + where_.folders);
 }
 
-Result<Beneath, std::error_code> Place::folder(const std::string& name) const {
+Result<SafeDirectory, std::error_code> Place::folder(const std::string& name) const {
   return mount_.folder(name.empty() ? where_.directory : shown(name));
 }
 
@@ -185,7 +185,7 @@ void Place::sync_log() const {
 
 bool Place::is_root() const { return ::geteuid() == 0 && !where_.as_trainer; }
 
-Result<Beneath, std::error_code> Place::own() const {
+Result<SafeDirectory, std::error_code> Place::own() const {
   auto opened = mount_.folder(own_directory);
   if (!opened || !is_root()) return opened;
   const auto status = opened->status();
@@ -194,7 +194,7 @@ Result<Beneath, std::error_code> Place::own() const {
   return tl::unexpected(std::make_error_code(std::errc::operation_not_permitted));
 }
 
-Result<Beneath, std::error_code> Place::own(const std::string& name) const {
+Result<SafeDirectory, std::error_code> Place::own(const std::string& name) const {
   const auto above = own();
   if (!above) return tl::unexpected(above.error());
   return above->make_folder(name, 0755);

@@ -14,13 +14,13 @@
 
 #include "agent/base/result.hpp"
 #include "agent/guard/plain.hpp"
-#include "agent/io/beneath.hpp"
+#include "agent/io/safe_directory.hpp"
 
 namespace spotter::guard {
 
-using io::Beneath;
 using io::Descriptor;
 using io::last_component;
+using io::SafeDirectory;
 
 // Where the checkpoints are, as job.yaml says it.
 struct Where {
@@ -90,7 +90,7 @@ class Place {
 
   // `name` is relative to the directory; "": the directory itself. Not open: errno says why.
   Descriptor open(const std::string& name, int flags) const;
-  Result<Beneath, std::error_code> parent(const std::string& name) const;
+  Result<SafeDirectory, std::error_code> parent(const std::string& name) const;
   Result<struct stat, std::error_code> look(const std::string& name) const;
 
   // A directory that is not there has nothing. Fails where a part of it cannot be looked at, and
@@ -98,7 +98,7 @@ class Place {
   Result<Listing> list() const;
   // Of a name that list() did not find yet, or a moment ago.
   Role role(const std::string& name, const Listing& listing) const;
-  Result<Beneath, std::error_code> folder(
+  Result<SafeDirectory, std::error_code> folder(
       const std::string& name) const;  // "": the directory itself
 
   // What is kept, as job.yaml says it.
@@ -110,9 +110,9 @@ class Place {
 
   // <mount>/.spotter. Fails, where we are root and do not act as the trainer, when it is not
   // root's: then somebody else put it there. std::errc::no_such_file_or_directory: there is none.
-  Result<Beneath, std::error_code> own() const;
+  Result<SafeDirectory, std::error_code> own() const;
   // A folder in it, ours as well, made if it is missing.
-  Result<Beneath, std::error_code> own(const std::string& name) const;
+  Result<SafeDirectory, std::error_code> own(const std::string& name) const;
   std::filesystem::path shown_own(const std::string& name) const;  // for words
 
   // Root does not touch a file that has another name elsewhere, unless whoever owns the directory
@@ -120,12 +120,13 @@ class Place {
   bool is_trainers(const struct stat& status) const;
 
  private:
-  explicit Place(Where where, Beneath mount) : where_(std::move(where)), mount_(std::move(mount)) {}
+  explicit Place(Where where, SafeDirectory mount)
+      : where_(std::move(where)), mount_(std::move(mount)) {}
   Result<void> walk(const std::string& folder, int depth, Listing& into) const;
   bool is_root() const;
 
   Where where_;
-  Beneath mount_;
+  SafeDirectory mount_;
 };
 
 // libspotter's lock, or the last file of one of its checkpoints (trainer/library/checkpoint.hpp).

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int removals_depth = 64;
 
-bool remove_all_in(const io::Beneath& folder, int depth, std::size_t& left) {
+bool remove_all_in(const io::SafeDirectory& folder, int depth, std::size_t& left) {
   std::vector<std::string> names;
   const auto listed = folder.each_name([&](const std::string& name) {
     names.push_back(name);
@@ -27,7 +27,7 @@ bool remove_all_in(const io::Beneath& folder, int depth, std::size_t& left) {
 
 }  // namespace
 
-void remove_any(const io::Beneath& from, const std::string& name, std::size_t& left) {
+void remove_any(const io::SafeDirectory& from, const std::string& name, std::size_t& left) {
   if (from.remove(name)) return;
   const auto folder = from.folder(name);
   if (folder && remove_all_in(*folder, 0, left)) (void)from.remove_folder(name);

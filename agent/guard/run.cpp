@@ -85,7 +85,7 @@ milliseconds time_for_the_last_copy(const std::string& socket) {
   const auto slash = socket.rfind('/');
   const auto run = slash == std::string::npos
                        ? tl::unexpected(std::make_error_code(std::errc::no_such_file_or_directory))
-                       : Beneath::open(socket.substr(0, slash));
+                       : SafeDirectory::open(socket.substr(0, slash));
   const auto text = run ? run->read("notice", limit) : tl::unexpected(run.error());
   const auto notice = text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
   for (const char* name : {"stop_by_boottime_ms", "deadline_boottime_ms"}) {
@@ -114,7 +114,7 @@ bool is_readable(int file) {
 
 supervise::ReportedValues reported_values(const std::string& run_directory) {
   constexpr std::size_t limit = 1U << 20;
-  const auto run = Beneath::open(run_directory);
+  const auto run = SafeDirectory::open(run_directory);
   const auto text = run ? run->read(supervise::values_name, limit) : tl::unexpected(run.error());
   const auto values = text ? supervise::parse_values(*text) : failure("none");
   return values.value_or(supervise::ReportedValues());
@@ -148,7 +148,7 @@ Instruction read_instruction() {
 }
 
 bool reports_itself(const std::string& run_directory) {
-  const auto run = Beneath::open(run_directory);
+  const auto run = SafeDirectory::open(run_directory);
   return run && run->look(supervise::reports_name).has_value();
 }
 

@@ -16,10 +16,10 @@
 #include <system_error>
 #include <utility>
 
+#include "agent/config/git_server.hpp"
 #include "agent/host/verb.hpp"
-#include "agent/io/beneath.hpp"
 #include "agent/io/files.hpp"
-#include "agent/job/git_server.hpp"
+#include "agent/io/safe_directory.hpp"
 
 namespace spotter::act::host {
 namespace {
@@ -329,7 +329,7 @@ Result<void> check(const verbs::Checkout& request) {
 // not make it, whoever mounted the storage has.
 Result<void> ensure_directory(const fs::path& directory, const User& user) {
   const AsUser as_user(user);
-  const auto above = io::Beneath::open(directory.parent_path());
+  const auto above = io::SafeDirectory::open(directory.parent_path());
   const auto made = above ? above->make_folder(directory.filename(), 0755)
                           : tl::unexpected<std::error_code>(above.error());
   if (!made) return fail_errno(made.error(), "cannot make " + directory.string());

@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "agent/host/share.hpp"
-#include "agent/io/beneath.hpp"
 #include "agent/io/files.hpp"
+#include "agent/io/safe_directory.hpp"
 
 namespace spotter::act::host {
 namespace {
@@ -121,7 +121,7 @@ class Log {
 };
 
 Result<io::Descriptor, std::error_code> open_in_folder(const fs::path& path, int flags) {
-  const auto folder = io::Beneath::open(path.parent_path());
+  const auto folder = io::SafeDirectory::open(path.parent_path());
   if (!folder) return tl::unexpected(folder.error());
   return folder->file(path.filename(), flags, 0644);
 }

@@ -13,8 +13,8 @@
 #include "agent/base/version.hpp"
 #include "agent/guard/record.hpp"
 #include "agent/host/records.hpp"
-#include "agent/io/beneath.hpp"
 #include "agent/io/files.hpp"
+#include "agent/io/safe_directory.hpp"
 #include "agent/wire/curve.hpp"
 #include "agent/wire/history.hpp"
 #include "trainer/library/checkpoint.hpp"
@@ -46,7 +46,7 @@ class Walk {
  public:
   Walk(const Giving& giving, dev_t device) : giving_(giving), device_(device) {}
 
-  Result<void> directory(const io::Beneath& at, int depth) {
+  Result<void> directory(const io::SafeDirectory& at, int depth) {
     if (depth > depth_limit)
       return fail("too-many-files", "directories on the volume are nested too deeply");
     Result<void> done;
@@ -62,7 +62,7 @@ class Walk {
   std::uint64_t given() const { return given_; }
 
  private:
-  Result<void> one(const io::Beneath& at, const std::string& name, int depth) {
+  Result<void> one(const io::SafeDirectory& at, const std::string& name, int depth) {
     const auto opened = at.open(name, O_PATH | O_NOFOLLOW);
     struct stat status {};
     if (!opened) {
@@ -110,7 +110,7 @@ class Walk {
 // Gives what belongs to `from` below `directory` to `to`: never follows a symlink, never leaves the
 // file system. Each file is opened, looked at and given by that handle. Answers how many. Kinds:
 // "too-many-files", those of fail_errno.
-Result<std::uint64_t> give_files(const io::Beneath& directory, const Giving& giving) {
+Result<std::uint64_t> give_files(const io::SafeDirectory& directory, const Giving& giving) {
   const auto status = directory.status();
   if (!status) return fail_errno(status.error(), "cannot look at " + directory.path().string());
   Walk walk(giving, status->st_dev);
@@ -140,7 +140,7 @@ bool is_in_the_way(const std::error_code& error) {
 
 // Who owns the root directory, or may write there without its sticky bit, can move `.spotter` away
 // and put another in its place. A user who had it can go on writing there, by the group.
-Result<void> keep_root(const io::Beneath& root, const User& user) {
+Result<void> keep_root(const io::SafeDirectory& root, const User& user) {
   const auto status = root.status();
   if (!status) return fail_errno(status.error(), "cannot look at " + root.path().string());
   const bool others = status->st_uid != 0;
@@ -154,7 +154,7 @@ Result<void> keep_root(const io::Beneath& root, const User& user) {
 }
 
 // Ours, and no symlink that somebody put there: what we write into it is believed later.
-Result<io::Beneath> ensure_own_directory(const io::Beneath& root, const User& user) {
+Result<io::SafeDirectory> ensure_own_directory(const io::SafeDirectory& root, const User& user) {
   const bool as_root = ::geteuid() == 0 && !AsUser::active();
   if (as_root) {
     if (const auto kept = keep_root(root, user); !kept) return tl::unexpected(kept.error());
@@ -174,7 +174,7 @@ Result<io::Beneath> ensure_own_directory(const io::Beneath& root, const User& us
 
 // One component after the other below the root. An existing one is left to its owner: the user may
 // have made it.
-Result<void> ensure_user_directory(const io::Beneath& root, const fs::path& relative,
+Result<void> ensure_user_directory(const io::SafeDirectory& root, const fs::path& relative,
                                    const User& user) {
   auto at = root.folder("");
   for (const auto& part : relative) {
@@ -208,7 +208,7 @@ Result<VolumeRecord> parse_record(const std::string& text, const std::string& sh
 }
 
 // Just made by root: here, or on another machine that has not given it yet, or was killed before.
-bool is_not_given_yet(const io::Beneath& folder, const User& user) {
+bool is_not_given_yet(const io::SafeDirectory& folder, const User& user) {
   const auto status = folder.status();
   if (!status || status->st_uid != 0) return false;
   const auto names = folder.names();
@@ -218,7 +218,7 @@ bool is_not_given_yet(const io::Beneath& folder, const User& user) {
 
 // Of a job of the same name whose machine gave the folder to its own trainer's user meanwhile: that
 // user's files are in it.
-std::optional<Owner> other_owner(const io::Beneath& folder, const User& user) {
+std::optional<Owner> other_owner(const io::SafeDirectory& folder, const User& user) {
   const auto names = folder.names();
   if (!names) return std::nullopt;
   for (const std::string& name : *names) {
@@ -230,7 +230,7 @@ std::optional<Owner> other_owner(const io::Beneath& folder, const User& user) {
 }
 
 // None where it is not of a file that `may_be` accepts.
-Result<VolumeRecord> read_record(const io::Beneath& own,
+Result<VolumeRecord> read_record(const io::SafeDirectory& own,
                                  const std::function<bool(const struct stat&)>& may_be) {
   const auto shown = (own.path() / record_name).string();
   const auto seen = own.look(record_name);
@@ -267,8 +267,8 @@ Result<VolumeRecord> read_volume_record(const fs::path& mount_point) {
   return tl::unexpected<Error>(own.error());
 }
 
-Result<io::Beneath, std::error_code> make_for(const io::Beneath& at, const std::string& name,
-                                              const User& user) {
+Result<io::SafeDirectory, std::error_code> make_for(const io::SafeDirectory& at,
+                                                    const std::string& name, const User& user) {
   const bool may_give = ::geteuid() == 0 && !AsUser::active();
   std::optional<AsUser> as(user);
   auto made = at.make_folder(name, 0755);
@@ -286,7 +286,7 @@ Result<io::Beneath, std::error_code> make_for(const io::Beneath& at, const std::
   return made;
 }
 
-Result<void> take_over(const io::Beneath& home, const User& user) {
+Result<void> take_over(const io::SafeDirectory& home, const User& user) {
   if (::geteuid() != 0) return {};
   const auto own = home.folder(own_directory);
   const auto its = own ? own->status() : tl::unexpected(own.error());
@@ -312,7 +312,7 @@ Result<void> take_over(const io::Beneath& home, const User& user) {
   return fail_errno(given.error(), "cannot give " + home.path().string() + " to " + user.name);
 }
 
-Result<void> ensure_layout(const io::Beneath& root, const Layout& layout, const User& user,
+Result<void> ensure_layout(const io::SafeDirectory& root, const Layout& layout, const User& user,
                            Mounted& mounted) {
   const auto own = ensure_own_directory(root, user);
   if (!own) return tl::unexpected<Error>(own.error());
@@ -353,7 +353,7 @@ namespace {
 constexpr std::size_t longest_document = 64U << 20;
 
 template <class T>
-std::string newer_in(const io::Beneath& folder, const std::string& name,
+std::string newer_in(const io::SafeDirectory& folder, const std::string& name,
                      Result<T> (*decode)(std::string_view)) {
   const auto text = folder.read(name, longest_document);
   if (!text) return {};
@@ -376,7 +376,7 @@ Result<void> refuse(const fs::path& path, const std::string& why) {
 }
 
 // A .spotter that is not ours is its reader's to say, too.
-Result<void> check_own(const io::Beneath& own) {
+Result<void> check_own(const io::SafeDirectory& own) {
   const auto file = [&own](const char* name) { return own.path() / name; };
   if (auto good = refuse(file("ledger.json"), newer_in(own, "ledger.json", wire::parse_ledger));
       !good)
@@ -393,7 +393,7 @@ Result<void> check_formats(const fs::path& home, const std::vector<std::string>&
   if (!storage && storage.error().kind == "newer-format") {
     return tl::unexpected<Error>(storage.error());
   }
-  const auto opened = io::Beneath::open(home);
+  const auto opened = io::SafeDirectory::open(home);
   if (!opened) return {};
   if (const auto own = open_own(*opened)) {
     if (auto good = check_own(*own); !good) return good;

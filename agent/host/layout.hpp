@@ -41,7 +41,7 @@ struct Layout {
 // afterwards, and nobody else can move `.spotter` away. Safe to repeat after a kill at any line.
 // Fills in `mounted`. Kinds: those of read_volume_record, "layout-unusable", "too-many-files",
 // "bad-request".
-Result<void> ensure_layout(const io::Beneath& root, const Layout& layout, const User& user,
+Result<void> ensure_layout(const io::SafeDirectory& root, const Layout& layout, const User& user,
                            Mounted& mounted);
 
 // The symbolic link. Another one that stands there is replaced; anything else is somebody's. Kinds:
@@ -52,8 +52,8 @@ Result<void> ensure_link(const Link& link);
 // root, and given to the user, only where the user may not. An empty one of root's that is closed
 // to the user is given, too: another machine has just made it, or was killed before it gave it.
 // Fails with the errno.
-Result<io::Beneath, std::error_code> make_for(const io::Beneath& at, const std::string& name,
-                                              const User& user);
+Result<io::SafeDirectory, std::error_code> make_for(const io::SafeDirectory& at,
+                                                    const std::string& name, const User& user);
 
 // Of a job on a share, `home`, that another image wrote, whose trainer's user had another number:
 // is given to the user's present one. The record there is the trainer's own, and proves nothing but
@@ -61,7 +61,7 @@ Result<io::Beneath, std::error_code> make_for(const io::Beneath& at, const std::
 // be that owner's, too, and never root's; of what lies below only that owner's files are given
 // away, and none that has another name elsewhere. Else nothing is done. Kinds: those of fail_errno,
 // "too-many-files".
-Result<void> take_over(const io::Beneath& home, const User& user);
+Result<void> take_over(const io::SafeDirectory& home, const User& user);
 
 // Whether this Spotter may work on a storage: asked before anything is written there.
 

@@ -19,8 +19,8 @@
 #include "agent/host/layout.hpp"
 #include "agent/host/mounts.hpp"
 #include "agent/host/verb.hpp"
-#include "agent/io/beneath.hpp"
 #include "agent/io/files.hpp"
+#include "agent/io/safe_directory.hpp"
 
 namespace spotter::act::host {
 namespace {
@@ -239,7 +239,7 @@ Result<Mounted> mount(const verbs::Mount& request, const Machine& machine) {
   if (request.read_only) return mounted;
   const auto user = find_user(request.user);
   if (!user) return tl::unexpected<Error>(user.error());
-  const auto root = io::Beneath::open(request.mount_point);
+  const auto root = io::SafeDirectory::open(request.mount_point);
   if (!root) return fail_errno(root.error(), "cannot open " + request.mount_point);
   if (const auto laid = ensure_layout(*root, layout_of(request), *user, *mounted); !laid) {
     return tl::unexpected<Error>(laid.error());
@@ -455,7 +455,7 @@ Result<std::string> claim(const fs::path& disk) {
 
 // Each boot the user may have another number: what is there is the user's as well.
 Result<void> make_folder(const fs::path& folder, const User& user) {
-  const auto above = io::Beneath::open(folder.parent_path());
+  const auto above = io::SafeDirectory::open(folder.parent_path());
   const auto made = above ? above->make_folder(folder.filename(), 0755)
                           : tl::unexpected<std::error_code>(above.error());
   if (!made) return fail_errno(made.error(), "cannot make " + folder.string());
@@ -512,7 +512,7 @@ Result<std::string> make_cache(const CacheRequest& request, const User& user) {
     return "the cache is " + request.folder.string() + ", on " + there->source;
   }
   // Mounted over them they were out of reach: of another job, or not sent yet.
-  const auto under = io::Beneath::open(mount_point);
+  const auto under = io::SafeDirectory::open(mount_point);
   const auto names = under ? under->names() : tl::unexpected(under.error());
   const bool absent = !names && names.error() == std::errc::no_such_file_or_directory;
   if (!absent && (!names || !names->empty()))

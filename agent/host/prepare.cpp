@@ -22,8 +22,8 @@
 #include "agent/data/web_file.hpp"
 #include "agent/host/layout.hpp"
 #include "agent/host/verb.hpp"
-#include "agent/io/beneath.hpp"
 #include "agent/io/files.hpp"
+#include "agent/io/safe_directory.hpp"
 
 namespace spotter::command {
 namespace {
@@ -73,7 +73,7 @@ fs::path state_of(const Fill& request, const config::Source& source) {
 // A trainer that had the volume may have left anything below it: no link is followed.
 Result<void> make_state(const Fill& request, const config::Source& source, const User& user) {
   const fs::path state = state_of(request, source);
-  auto at = io::Beneath::open(request.mount_point);
+  auto at = io::SafeDirectory::open(request.mount_point);
   for (const auto& part : state.lexically_relative(request.mount_point))
     if (at) at = at->make_folder(part, 0755);
   if (!at) return failure(state.string() + ": " + at.error().message());
@@ -86,10 +86,11 @@ Result<void> make_state(const Fill& request, const config::Source& source, const
 // can open the file, so no trainer can hold it.
 Result<io::Descriptor> lock_out_others(const Fill& request, const Stopping& stop) {
   static constexpr const char* name = "filling.lock";
-  auto lock =
-      io::Beneath::open(request.mount_point)
-          .and_then([](const io::Beneath& root) { return root.folder(".spotter"); })
-          .and_then([](const io::Beneath& own) { return own.file(name, O_RDWR | O_CREAT, 0600); });
+  auto lock = io::SafeDirectory::open(request.mount_point)
+                  .and_then([](const io::SafeDirectory& root) { return root.folder(".spotter"); })
+                  .and_then([](const io::SafeDirectory& own) {
+                    return own.file(name, O_RDWR | O_CREAT, 0600);
+                  });
   const std::string path = request.mount_point + "/.spotter/" + name;
   if (!lock) return failure(path + ": " + lock.error().message());
   while (::flock(lock->get(), LOCK_EX | LOCK_NB) != 0) {
@@ -157,7 +158,7 @@ Result<void> make_folders(const Fill& request, const std::vector<config::Source>
     std::vector<fs::path> folders{source.to};
     if (is_s3(source)) folders.push_back(partials_of(source));
     for (const fs::path& folder : folders) {
-      auto at = io::Beneath::open(request.mount_point);
+      auto at = io::SafeDirectory::open(request.mount_point);
       for (const auto& part : folder)
         if (at) at = act::host::make_for(*at, part, user);
       if (!at)
@@ -169,7 +170,7 @@ Result<void> make_folders(const Fill& request, const std::vector<config::Source>
 
 // What is left of it holds something still, and is gone on with the next time.
 void remove_partials(const Fill& request, const config::Source& source) {
-  const auto root = io::Beneath::open(request.mount_point);
+  const auto root = io::SafeDirectory::open(request.mount_point);
   if (root) (void)root->remove_folder(partials_of(source));
 }
 
@@ -191,9 +192,9 @@ Result<void> write_manifest(const Fill& request, const std::string& digest,
   const std::string text =
       manifest.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
   const auto written =
-      io::Beneath::open(request.mount_point)
-          .and_then([](const io::Beneath& root) { return root.folder(".spotter"); })
-          .and_then([&text](const io::Beneath& own) { return own.write(name, text, 0644); });
+      io::SafeDirectory::open(request.mount_point)
+          .and_then([](const io::SafeDirectory& root) { return root.folder(".spotter"); })
+          .and_then([&text](const io::SafeDirectory& own) { return own.write(name, text, 0644); });
   if (written) return {};
   return failure(request.mount_point + "/.spotter/" + name + ": " + written.error().message());
 }

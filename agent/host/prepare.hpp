@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "agent/job/prepare.hpp"
+#include "agent/config/prepare.hpp"
 #include "agent/wire/verbs.hpp"
 
 namespace spotter::command {

@@ -22,7 +22,7 @@ bool is_ours(const struct stat& status) {
   return status.st_uid == 0 || ::geteuid() != 0 || AsUser::active();
 }
 
-Result<io::Beneath> open_own(const io::Beneath& home) {
+Result<io::SafeDirectory> open_own(const io::SafeDirectory& home) {
   const auto path = (home.path() / own_directory).string();
   auto opened = home.folder(own_directory);
   if (!opened) {
@@ -44,8 +44,8 @@ Result<io::Beneath> open_own(const io::Beneath& home) {
   return *std::move(opened);
 }
 
-Result<io::Beneath> open_own(const fs::path& home) {
-  const auto opened = io::Beneath::open(home);
+Result<io::SafeDirectory> open_own(const fs::path& home) {
+  const auto opened = io::SafeDirectory::open(home);
   if (!opened && opened.error() == std::errc::no_such_file_or_directory)
     return fail("not-mounted", "there is no " + home.string() + "; mount the job's storage first");
   if (!opened) return fail_errno(opened.error(), "cannot open " + home.string());
@@ -63,7 +63,7 @@ bool is_id(const std::string& name) {
 }
 
 // Empty: there is none yet.
-Result<std::string> id_in(const io::Beneath& own) {
+Result<std::string> id_in(const io::SafeDirectory& own) {
   const std::string path = (own.path() / folder_name).string();
   const auto folder = own.folder(folder_name);
   if (!folder && folder.error() == std::errc::no_such_file_or_directory) return std::string();
@@ -74,7 +74,7 @@ Result<std::string> id_in(const io::Beneath& own) {
   return fail("layout-unusable", path + " does not hold one id, as Spotter makes it: move it away");
 }
 
-Result<void, std::error_code> put_id(const io::Beneath& own, const std::string& beside,
+Result<void, std::error_code> put_id(const io::SafeDirectory& own, const std::string& beside,
                                      const std::string& id) {
   const auto made = own.make_folder(beside, 0755);
   if (!made) return tl::unexpected(made.error());
@@ -87,7 +87,7 @@ Result<void, std::error_code> put_id(const io::Beneath& own, const std::string& 
 
 }  // namespace
 
-Result<std::string> home_id(const io::Beneath& home) {
+Result<std::string> home_id(const io::SafeDirectory& home) {
   const auto own = open_own(home);
   if (!own) return tl::unexpected<Error>(own.error());
   auto there = id_in(*own);
@@ -110,7 +110,7 @@ constexpr off_t journal_limit = 8 << 20;
 constexpr std::uint64_t looked_back = 64U << 10;
 
 // What cannot be read does not: then there is an empty line.
-bool ends_a_line(const io::Beneath& own, const std::string& name, off_t size) {
+bool ends_a_line(const io::SafeDirectory& own, const std::string& name, off_t size) {
   const auto file = own.file(name, O_RDONLY);
   char last = 0;
   return file && ::pread(file->get(), &last, 1, size - 1) == 1 && last == '\n';
@@ -118,7 +118,7 @@ bool ends_a_line(const io::Beneath& own, const std::string& name, off_t size) {
 
 }  // namespace
 
-std::string last_lines(const io::Beneath& folder, const std::string& name) {
+std::string last_lines(const io::SafeDirectory& folder, const std::string& name) {
   const auto file = folder.file(name, O_RDONLY);
   struct stat status {};
   if (!file || ::fstat(file->get(), &status) != 0) return {};
@@ -171,7 +171,7 @@ namespace {
 
 constexpr const char* ledger_name = "ledger.json";
 
-Result<LedgerRead> set_aside(const io::Beneath& own) {
+Result<LedgerRead> set_aside(const io::SafeDirectory& own) {
   const std::string aside = "ledger.damaged-" + std::to_string(std::time(nullptr));
   const auto path = (own.path() / ledger_name).string();
   const auto moved = own.rename(ledger_name, own, aside);
@@ -181,7 +181,7 @@ Result<LedgerRead> set_aside(const io::Beneath& own) {
                         " and counting starts again from zero"};
 }
 
-Result<LedgerRead> read_in(const io::Beneath& own) {
+Result<LedgerRead> read_in(const io::SafeDirectory& own) {
   const auto text = own.read(ledger_name, ledger_limit);
   if (!text) {
     if (text.error() == std::errc::no_such_file_or_directory) return LedgerRead{};
@@ -225,7 +225,7 @@ namespace {
 constexpr std::size_t most_points = 4096;
 
 // Nothing of it is lost, nor is what was moved aside before.
-Result<std::string> move_aside(const io::Beneath& home, const std::string& name) {
+Result<std::string> move_aside(const io::SafeDirectory& home, const std::string& name) {
   const auto path = (home.path() / name).string();
   const std::string aside = name + ".before";
   const auto taken = home.look(aside);
@@ -245,7 +245,7 @@ Result<std::string> move_aside(const io::Beneath& home, const std::string& name)
 
 Result<std::string> keep_metrics(const std::filesystem::path& path, std::string_view lines,
                                  std::optional<std::uint64_t> resumed, mode_t mode) {
-  const auto home = io::Beneath::open(path.parent_path());
+  const auto home = io::SafeDirectory::open(path.parent_path());
   if (!home) return fail_errno(home.error(), "cannot open " + path.parent_path().string());
   const std::string name = path.filename();
   const auto text = home->read(name, metrics_limit);
@@ -270,7 +270,7 @@ Result<std::string> keep_metrics(const std::filesystem::path& path, std::string_
 }
 
 wire::Curve read_metrics(const std::filesystem::path& path) {
-  const auto home = io::Beneath::open(path.parent_path());
+  const auto home = io::SafeDirectory::open(path.parent_path());
   const auto text =
       home ? home->read(path.filename(), metrics_limit) : tl::unexpected(home.error());
   return text ? wire::parse_curve(*text).curve : wire::Curve();

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "agent/host/verb.hpp"
-#include "agent/io/beneath.hpp"
+#include "agent/io/safe_directory.hpp"
 #include "agent/wire/curve.hpp"
 #include "agent/wire/ledger.hpp"
 
@@ -23,8 +23,8 @@ inline constexpr const char* own_directory = ".spotter";
 // (AsUser: on a share) or without root's, its owner proves nothing, and nothing is at risk.
 // Kinds: "not-mounted" (there is none), "layout-unusable" (a link, no folder, not ours), those of
 // fail_errno.
-Result<io::Beneath> open_own(const io::Beneath& home);
-Result<io::Beneath> open_own(const std::filesystem::path& home);
+Result<io::SafeDirectory> open_own(const io::SafeDirectory& home);
+Result<io::SafeDirectory> open_own(const std::filesystem::path& home);
 
 // Does it belong to whom it must? `status` is of a folder or a file of ours.
 bool is_ours(const struct stat& status);
@@ -38,7 +38,7 @@ bool is_ours(const struct stat& status);
 // content, and only where there is none, on NFS and sshfs too.
 // REQUIRES: the folder is laid out, and the rights of the trainer's user (AsUser). Kinds: those of
 // open_own(), "layout-unusable", those of fail_errno.
-Result<std::string> home_id(const io::Beneath& home);
+Result<std::string> home_id(const io::SafeDirectory& home);
 
 // What the agent tells, beside the job's ledger, in `.spotter` of the job's home: its own words
 // (agent.log) and what happened (history.jsonl). Instances come and go, and their journals with
@@ -55,7 +55,7 @@ Result<void> keep_lines(const std::filesystem::path& home, std::string_view name
 
 // The last lines of a file that grows: whoever wrote there last says which version it is of. Empty:
 // there is none, or it cannot be read.
-std::string last_lines(const io::Beneath& folder, const std::string& name);
+std::string last_lines(const io::SafeDirectory& folder, const std::string& name);
 
 // What the job has cost and how often it failed: kept on the volume, since no instance keeps state.
 

@@ -145,7 +145,8 @@ Result<bool> bring(const verbs::Share& share, const User& user, const std::strin
 
 // One folder of the job's on the way to its home. A server knows no other than the trainer's user,
 // and its root may be nobody there (root_squash).
-Result<io::Beneath> make_home(const io::Beneath& at, const std::string& name, const User& user) {
+Result<io::SafeDirectory> make_home(const io::SafeDirectory& at, const std::string& name,
+                                    const User& user) {
   auto made = make_for(at, name, user);
   if (made) return *std::move(made);
   const auto home = at.path() / name;
@@ -159,9 +160,9 @@ Result<io::Beneath> make_home(const io::Beneath& at, const std::string& name, co
   return fail_errno(error, "cannot make " + home.string());
 }
 
-Result<io::Beneath> open_home(const verbs::PrepareShare& request, const User& user) {
+Result<io::SafeDirectory> open_home(const verbs::PrepareShare& request, const User& user) {
   const auto& mount_point = request.share.mount_point;
-  auto at = io::Beneath::open(mount_point);
+  auto at = io::SafeDirectory::open(mount_point);
   if (!at) return fail_errno(at.error(), "cannot open " + mount_point);
   const auto before = at->look(request.job);
   if (request.again && !before && before.error() == std::errc::no_such_file_or_directory) {
@@ -181,7 +182,7 @@ Result<io::Beneath> open_home(const verbs::PrepareShare& request, const User& us
 
 // The first folder of the job's that is another user's, and closed to the trainer's: take_over()
 // left it alone. That the server shows another number alone means nothing (an access point of EFS).
-std::string foreign_folder(const io::Beneath& home, const verbs::PrepareShare& request,
+std::string foreign_folder(const io::SafeDirectory& home, const verbs::PrepareShare& request,
                            const User& user) {
   const AsUser as(user);
   std::vector<std::string> names{"", own_directory};

@@ -2,7 +2,7 @@
 
 #include "agent/guard/keeper.hpp"
 #include "agent/host/verb.hpp"
-#include "agent/io/beneath.hpp"
+#include "agent/io/safe_directory.hpp"
 #include "trainer/library/checkpoint.hpp"
 
 namespace spotter::act::host {
@@ -20,7 +20,7 @@ Result<std::optional<User>> reader_of(const verbs::Verify& request) {
   if (request.user.empty()) return std::optional<User>();
   auto user = find_user(request.user);
   if (!user) return tl::unexpected<Error>(user.error());
-  const auto mount = io::Beneath::open(request.mount_point);
+  const auto mount = io::SafeDirectory::open(request.mount_point);
   const auto seen =
       mount ? mount->look(request.checkpoints) : tl::unexpected<std::error_code>(mount.error());
   const bool others = seen && S_ISDIR(seen->st_mode) && seen->st_uid != 0;

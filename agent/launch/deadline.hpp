@@ -16,7 +16,7 @@
 
 #include "agent/base/clock_text.hpp"
 #include "agent/capacity/planner.hpp"
-#include "agent/job/deadline.hpp"
+#include "agent/config/deadline.hpp"
 
 namespace spotter::launch {
 

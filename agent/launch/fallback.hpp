@@ -4,7 +4,7 @@
 //
 // The job's own fleet asks for spot capacity all the time. Beside it, for as long as it gets none,
 // is an on-demand fleet of one (request_on_demand()). Both may have an instance at once: EBS
-// attaches the job's volume to one of them, and claims let one write (job/launch.cpp requires
+// attaches the job's volume to one of them, and claims let one write (config/launch.cpp requires
 // either), so the other waits. When the on-demand machine is ended it shuts down as any other: its
 // agent has the trainer write a checkpoint and releases the volume, for which the spot instance
 // waits.
@@ -21,7 +21,7 @@
 
 #include "agent/base/clock_text.hpp"
 #include "agent/base/names.hpp"
-#include "agent/job/launch.hpp"
+#include "agent/config/launch.hpp"
 #include "agent/launch/deadline.hpp"
 #include "agent/launch/watch_mark.hpp"
 

@@ -12,7 +12,7 @@
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/base/finding.hpp"
 #include "agent/base/result.hpp"
-#include "agent/job/job.hpp"
+#include "agent/config/job.hpp"
 
 namespace spotter::launch {
 

@@ -5,7 +5,7 @@
 
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/formats/tags.hpp"
-#include "agent/job/storage_name.hpp"
+#include "agent/config/storage_name.hpp"
 
 namespace spotter::launch {
 namespace {

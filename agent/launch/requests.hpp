@@ -9,7 +9,7 @@
 
 #include "agent/aws/formats/aws_command.hpp"
 #include "agent/base/clock_text.hpp"
-#include "agent/job/job.hpp"
+#include "agent/config/job.hpp"
 #include "agent/launch/machines.hpp"
 
 namespace spotter::launch {

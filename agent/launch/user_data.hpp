@@ -8,7 +8,7 @@
 
 #include "agent/aws/formats/s3.hpp"
 #include "agent/base/result.hpp"
-#include "agent/job/job.hpp"
+#include "agent/config/job.hpp"
 
 namespace spotter::launch {
 

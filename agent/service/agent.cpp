@@ -24,6 +24,7 @@
 
 #include "agent/aws/aws_calls.hpp"
 #include "agent/aws/formats/batch.hpp"
+#include "agent/config/run.hpp"
 #include "agent/decide/step.hpp"
 #include "agent/io/asio.hpp"
 #include "agent/io/child.hpp"
@@ -31,7 +32,6 @@
 #include "agent/io/kernel.hpp"
 #include "agent/io/log.hpp"
 #include "agent/io/process.hpp"
-#include "agent/job/run.hpp"
 #include "agent/service/act/performer.hpp"
 #include "agent/service/early_stop.hpp"
 #include "agent/service/ending.hpp"
@@ -324,7 +324,7 @@ asio::awaitable<void> ShareWatch::watch() {
 Time now() { return Time(io::boot_time()); }
 
 // `spotter run`, and a worker's experiment.
-bool runs_a_program(const decide::Policy& policy) { return policy.once && !policy.fills; }
+bool runs_a_program(const decide::Policy& policy) { return policy.foreground && !policy.fills; }
 
 class Agent {
  public:
@@ -458,7 +458,7 @@ void Agent::trace(const decide::Event& event, const decide::State& state, std::s
   if (trains || std::holds_alternative<decide::Blocked>(state.stage)) io::return_free_memory();
   // The user data has usually ended by now. Only root may read its output; on a share all users of
   // the server might.
-  if (trains && !policy_.once && !job_.storage.share)
+  if (trains && !policy_.foreground && !job_.storage.share)
     Journal::remember_boot("/var/log/cloud-init-output.log", run_directory_);
 }
 
@@ -556,7 +556,7 @@ asio::awaitable<void> Agent::run_session() {
         ::setenv("AWS_REGION", region.str().c_str(), 1);  // for the trainer, too
         break;
       }
-      if (job_.storage.share && (policy_.once || tries >= policy_.identity_tries)) break;
+      if (job_.storage.share && (policy_.foreground || tries >= policy_.identity_tries)) break;
       if (tries == 1)
         spdlog::warn(
             "the metadata service does not say which instance this is; asking it every "
@@ -576,12 +576,12 @@ void Agent::await_signal() {
   signals_.async_wait([this](boost::system::error_code error, int signal) {
     if (error) return;
     if (waits_for_machines_end_) return context_.stop();
-    const bool release = signal == SIGINT || policy_.once || machine_is_stopping();
+    const bool release = signal == SIGINT || policy_.foreground || machine_is_stopping();
     if (!release || !loop_) return end();
     spdlog::info("asked to stop: releasing the job");
-    const Duration reserve = policy_.once ? Duration(0) : policy_.release_reserve;
+    const Duration reserve = policy_.foreground ? Duration(0) : policy_.release_reserve;
     const Time until = now() + policy_.stop_grace + reserve;
-    if (signal != SIGINT && !policy_.once) leave_with_the_machine(until);
+    if (signal != SIGINT && !policy_.foreground) leave_with_the_machine(until);
     sensed(decide::StopRequested{until});
     await_signal();
   });
@@ -622,7 +622,7 @@ void Agent::end() {
 // then starts the next attempt on this same machine, which ends at once, until no attempt is left.
 // So the first attempt that has nothing left to do stays until the machine ends.
 void Agent::leave() {
-  const bool of_batch = policy_.once && !environment_.get("AWS_BATCH_JOB_ID").empty();
+  const bool of_batch = policy_.foreground && !environment_.get("AWS_BATCH_JOB_ID").empty();
   if (!of_batch || !was_interrupted_idle(facts())) return end();
   spdlog::info("nothing was begun; waiting for the machine's end, not to be started here again");
   waits_for_machines_end_ = true;

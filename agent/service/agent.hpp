@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "agent/job/job.hpp"
+#include "agent/config/job.hpp"
 
 namespace CLI {
 class App;

@@ -11,9 +11,9 @@
 #include <string>
 #include <thread>
 
+#include "agent/config/job.hpp"
 #include "agent/decide/event.hpp"
 #include "agent/io/asio.hpp"
-#include "agent/job/job.hpp"
 #include "agent/sweep/asha.hpp"
 #include "agent/wire/datagram.hpp"
 

@@ -119,7 +119,7 @@ std::string of_service(const Policy& policy, const Facts& facts, const SessionsE
 }  // namespace
 
 int exit_status(const Policy& policy, const Facts& facts, const SessionsEnd& end) {
-  if (!policy.once) return 0;
+  if (!policy.foreground) return 0;
   if (policy.fills) {
     if (facts.exit.filled) return 0;
     return facts.exit.leave || facts.exit.notice ? wire::interrupted_exit_code : 1;
@@ -136,7 +136,7 @@ int exit_status(const Policy& policy, const Facts& facts, const SessionsEnd& end
 
 std::string last_words(const Policy& policy, const Facts& facts, const SessionsEnd& end) {
   if (policy.fills) return of_filling(facts, end);
-  return policy.once ? of_run(policy, facts, end) : of_service(policy, facts, end);
+  return policy.foreground ? of_run(policy, facts, end) : of_service(policy, facts, end);
 }
 
 void SessionsEnd::on_stage(const decide::Stage& stage) {

@@ -12,7 +12,7 @@
 
 #include "agent/aws/aws_calls.hpp"
 #include "agent/base/result.hpp"
-#include "agent/job/job.hpp"
+#include "agent/config/job.hpp"
 #include "agent/service/act/cloud.hpp"
 #include "agent/service/observe/notifier.hpp"
 #include "agent/service/sense/notices.hpp"

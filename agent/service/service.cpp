@@ -10,9 +10,9 @@
 #include <csignal>
 #include <cstring>
 
+#include "agent/config/job.hpp"
 #include "agent/io/child.hpp"
 #include "agent/io/files.hpp"
-#include "agent/job/job.hpp"
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/run_directory.hpp"
 

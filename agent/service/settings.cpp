@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "agent/job/parameters.hpp"
-#include "agent/systemd/manager.hpp"
+#include "agent/config/parameters.hpp"
+#include "agent/units/manager.hpp"
 
 namespace spotter {
 namespace {
@@ -15,7 +15,7 @@ constexpr Duration kEnginesPatience{30'000};
 
 decide::Policy policy_of(const config::Job& job, bool once) {
   decide::Policy policy;
-  policy.once = once;
+  policy.foreground = once;
   if (once && job.attempt.empty()) policy.stop_grace = kEnginesPatience;
   if (job.storage.share) {
     policy.storage =

@@ -1,8 +1,8 @@
 // Converts the job into the core's policy.
 #pragma once
 
+#include "agent/config/job.hpp"
 #include "agent/decide/policy.hpp"
-#include "agent/job/job.hpp"
 
 namespace spotter {
 

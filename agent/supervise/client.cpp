@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "agent/base/exit_status.hpp"
-#include "agent/job/file.hpp"
+#include "agent/config/file.hpp"
 #include "agent/supervise/control_group.hpp"
 #include "agent/supervise/processes.hpp"
 #include "agent/supervise/run_directory.hpp"

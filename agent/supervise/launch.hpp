@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "agent/base/result.hpp"
-#include "agent/job/python_environment.hpp"
+#include "agent/config/python_environment.hpp"
 
 namespace spotter::supervise {
 

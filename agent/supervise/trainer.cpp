@@ -32,7 +32,7 @@
 
 #include "agent/io/child.hpp"
 #include "agent/supervise/control_group.hpp"
-#include "agent/systemd/settings.hpp"
+#include "agent/units/settings.hpp"
 
 namespace spotter::supervise {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "agent/base/json.hpp"
 #include "agent/base/version.hpp"
-#include "agent/job/parameters.hpp"
+#include "agent/config/parameters.hpp"
 
 namespace spotter::sweep {
 namespace {

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "agent/base/result.hpp"
-#include "agent/job/objective.hpp"
+#include "agent/config/objective.hpp"
 
 namespace spotter::sweep {
 

@@ -6,7 +6,7 @@
 #include "agent/aws/formats/s3.hpp"
 #include "agent/base/json.hpp"
 #include "agent/base/version.hpp"
-#include "agent/job/parameters.hpp"
+#include "agent/config/parameters.hpp"
 
 namespace spotter::sweep {
 namespace {

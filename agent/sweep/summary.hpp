@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "agent/base/result.hpp"
-#include "agent/job/objective.hpp"
-#include "agent/job/parameters.hpp"
+#include "agent/config/objective.hpp"
+#include "agent/config/parameters.hpp"
 #include "agent/wire/curve.hpp"
 
 namespace spotter::sweep {

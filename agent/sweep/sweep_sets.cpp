@@ -2,7 +2,7 @@
 
 #include "agent/aws/s3/objects.hpp"
 #include "agent/aws/settings/settings.hpp"
-#include "agent/job/sweep.hpp"
+#include "agent/config/sweep.hpp"
 
 namespace spotter::command {
 namespace {

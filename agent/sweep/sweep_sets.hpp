@@ -1,7 +1,7 @@
 // The parameter sets of a job with a sweep, from wherever they are.
 #pragma once
 
-#include "agent/job/experiment.hpp"
+#include "agent/config/experiment.hpp"
 
 namespace spotter::command {
 

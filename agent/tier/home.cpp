@@ -32,7 +32,7 @@ constexpr int range_beyond_the_end = 416;
 // A new file of the right size, mapped.
 class Target {
  public:
-  static Result<Target> make(const io::Beneath& folder, const std::string& name,
+  static Result<Target> make(const io::SafeDirectory& folder, const std::string& name,
                              const KeptFile& file) {
     Target target;
     auto made = folder.file(name, O_RDWR | O_CREAT | O_EXCL, 0644);
@@ -79,7 +79,7 @@ class Target {
 
 class Bringing {
  public:
-  Bringing(const Home& home, const io::Beneath& folder)
+  Bringing(const Home& home, const io::SafeDirectory& folder)
       : home_(home), folder_(folder), client_(home.s3), kept_(kept_roots(home, folder)) {
     kept_.push_back(home.checkpoints);
   }
@@ -104,7 +104,7 @@ class Bringing {
   Result<void> make_durable() const;
 
   const Home& home_;
-  const io::Beneath& folder_;
+  const io::SafeDirectory& folder_;
   s3::Client client_;
   std::vector<std::string> kept_;
   std::map<std::string, std::string> torn_;  // paths, and why
@@ -357,7 +357,7 @@ Result<void> Bringing::make_durable() const {
 }  // namespace
 
 Result<Brought> bring(const Home& home, const std::string& manifest, std::uint32_t held) {
-  const auto folder = io::Beneath::open(home.folder);
+  const auto folder = io::SafeDirectory::open(home.folder);
   if (!folder)
     return failure("cannot open " + home.folder.string() + ": " + folder.error().message());
   Bringing bringing(home, *folder);
@@ -380,7 +380,8 @@ std::int64_t mtime_of(const struct stat& status) { return guard::found({}, statu
 // A file's bytes, as they were when it was opened: what is appended later is not of it.
 class Content {
  public:
-  static Result<std::unique_ptr<Content>> open(const io::Beneath& folder, const Wanted& wanted) {
+  static Result<std::unique_ptr<Content>> open(const io::SafeDirectory& folder,
+                                               const Wanted& wanted) {
     auto content = std::make_unique<Content>();
     if (wanted.content) {
       content->text_ = *wanted.content;
@@ -452,7 +453,7 @@ class Content {
 
 class Keeping {
  public:
-  Keeping(const Home& home, const io::Beneath& folder)
+  Keeping(const Home& home, const io::SafeDirectory& folder)
       : home_(home), folder_(folder), client_(home.s3) {}
 
   Result<Kept> keep(const KeepRequest& request);
@@ -476,7 +477,7 @@ class Keeping {
   Files committed_checkpoints() const;
 
   const Home& home_;
-  const io::Beneath& folder_;
+  const io::SafeDirectory& folder_;
   s3::Client client_;
   std::optional<Mark> mark_;
   HomeManifest committed_;
@@ -691,7 +692,7 @@ Result<Kept> Keeping::keep(const KeepRequest& request) {
 }  // namespace
 
 Result<Kept> keep(const Home& home, const KeepRequest& request) {
-  const auto folder = io::Beneath::open(home.folder);
+  const auto folder = io::SafeDirectory::open(home.folder);
   if (!folder)
     return failure("cannot open " + home.folder.string() + ": " + folder.error().message());
   Keeping keeping(home, *folder);

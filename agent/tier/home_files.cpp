@@ -126,7 +126,7 @@ bool is_absent(const std::error_code& error) {
 
 // Each regular file below a folder of the home; links and what is no file are passed over, as are
 // names that no manifest can have.
-Result<void> walk(const io::Beneath& home, const std::string& path, std::vector<Wanted>& into,
+Result<void> walk(const io::SafeDirectory& home, const std::string& path, std::vector<Wanted>& into,
                   int depth = 0) {
   const auto status = home.look(path);
   if (!status && is_absent(status.error())) return {};
@@ -148,7 +148,7 @@ Result<void> walk(const io::Beneath& home, const std::string& path, std::vector<
 }
 
 // A folder of libspotter's, which has its name only when it is whole.
-std::optional<WantedCheckpoint> of_libspotter(const Home& home, const io::Beneath& folder,
+std::optional<WantedCheckpoint> of_libspotter(const Home& home, const io::SafeDirectory& folder,
                                               std::uint64_t step, bool& measured) {
   const std::string name = checkpoint::directory_name(step);
   const std::string path = home.checkpoints + "/" + name;
@@ -165,7 +165,8 @@ std::optional<WantedCheckpoint> of_libspotter(const Home& home, const io::Beneat
 }
 
 // The newest two, and older ones that the trainer keeps for their metric.
-Result<void> look_at_library(const Home& home, const io::Beneath& folder, Inventory& inventory) {
+Result<void> look_at_library(const Home& home, const io::SafeDirectory& folder,
+                             Inventory& inventory) {
   const auto steps = checkpoint::steps_in(home.folder / home.checkpoints);
   if (!steps) return tl::unexpected(steps.error());
   for (const std::uint64_t step : *steps) {
@@ -215,7 +216,8 @@ std::vector<WantedCheckpoint> of_generation(const Home& home, guard::Record& rec
 
 // What the guard recorded as whole. The record goes along as it will be true where the home is
 // brought: what is not kept is gone there, and so are the copies beside.
-Result<void> look_at_record(const Home& home, const io::Beneath& folder, Inventory& inventory) {
+Result<void> look_at_record(const Home& home, const io::SafeDirectory& folder,
+                            Inventory& inventory) {
   const std::string path = std::string(own_folder) + "/" + guard::record_name;
   const auto bytes = folder.read(path, home_record_limit);
   if (!bytes && is_absent(bytes.error())) return {};
@@ -236,7 +238,7 @@ Result<void> look_at_record(const Home& home, const io::Beneath& folder, Invento
 std::string home_of_mark(const Home& home) { return wire::to_url(home.at) + " " + home.id; }
 
 // Of whichever home.
-std::optional<nlohmann::json> any_mark(const io::Beneath& folder) {
+std::optional<nlohmann::json> any_mark(const io::SafeDirectory& folder) {
   const auto bytes = folder.read(std::string(own_folder) + "/" + mark_name, mark_limit);
   auto object = bytes ? checkpoint::unseal(*bytes) : std::nullopt;
   if (!object || !object->is_object()) return std::nullopt;
@@ -250,7 +252,7 @@ bool is_left_alone(const std::string& name) {
          name.starts_with(left_behind);
 }
 
-std::vector<std::string> kept_roots(const Home& home, const io::Beneath& folder) {
+std::vector<std::string> kept_roots(const Home& home, const io::SafeDirectory& folder) {
   std::vector<std::string> roots = {"result", "model", "log", "ml/state", "ml/model", "ml/output"};
   if (!home.result.empty()) roots.push_back(home.result);
   roots.emplace_back("metrics.jsonl");
@@ -267,7 +269,7 @@ std::vector<std::string> kept_roots(const Home& home, const io::Beneath& folder)
   return roots;
 }
 
-Result<Inventory> look_over(const Home& home, const io::Beneath& folder, bool whole) {
+Result<Inventory> look_over(const Home& home, const io::SafeDirectory& folder, bool whole) {
   Inventory inventory;
   auto looked = look_at_record(home, folder, inventory);
   if (looked && home.of_all() && inventory.checkpoints.empty())
@@ -295,13 +297,13 @@ Result<Inventory> look_over(const Home& home, const io::Beneath& folder, bool wh
 }
 
 bool is_copy(const std::filesystem::path& folder, const std::string& url) {
-  const auto opened = io::Beneath::open(folder);
+  const auto opened = io::SafeDirectory::open(folder);
   const auto mark = opened ? any_mark(*opened) : std::nullopt;
   const nlohmann::json of = mark ? mark->value("home", nlohmann::json()) : nlohmann::json();
   return of.is_string() && of.get_ref<const std::string&>().starts_with(url + " ");
 }
 
-std::optional<Mark> read_mark(const Home& home, const io::Beneath& folder) {
+std::optional<Mark> read_mark(const Home& home, const io::SafeDirectory& folder) {
   const auto object = any_mark(folder);
   if (!object) return std::nullopt;
   const auto of = object->find("home");
@@ -319,7 +321,7 @@ std::optional<Mark> read_mark(const Home& home, const io::Beneath& folder) {
               cleared != object->end() && *cleared == true};
 }
 
-Result<void> write_mark(const Home& home, const io::Beneath& folder, const Mark& mark) {
+Result<void> write_mark(const Home& home, const io::SafeDirectory& folder, const Mark& mark) {
   const nlohmann::json object = {{"home", home_of_mark(home)},
                                  {"epoch", mark.epoch},
                                  {"name", mark.name},

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "agent/base/result.hpp"
-#include "agent/io/beneath.hpp"
+#include "agent/io/safe_directory.hpp"
 #include "agent/tier/home.hpp"
 
 namespace spotter::tier {
@@ -79,10 +79,10 @@ bool is_left_alone(const std::string& name);
 
 // The files and folders that are kept whatever is in them, beside checkpoints and records: the
 // trainer's log of metrics, too, as far as `folder` has it now.
-std::vector<std::string> kept_roots(const Home& home, const io::Beneath& folder);
+std::vector<std::string> kept_roots(const Home& home, const io::SafeDirectory& folder);
 
 // Changes nothing. Fails where what is there cannot be read.
-Result<Inventory> look_over(const Home& home, const io::Beneath& folder, bool whole);
+Result<Inventory> look_over(const Home& home, const io::SafeDirectory& folder, bool whole);
 
 // What the folder is: brought, or kept last, in this epoch of this home, as this manifest says.
 // None: nobody knows, or it is of another home.
@@ -94,8 +94,8 @@ struct Mark {
   // asked for that may have been killed before it got the answer.
   bool cleared = false;
 };
-std::optional<Mark> read_mark(const Home& home, const io::Beneath& folder);
-Result<void> write_mark(const Home& home, const io::Beneath& folder, const Mark& mark);
+std::optional<Mark> read_mark(const Home& home, const io::SafeDirectory& folder);
+Result<void> write_mark(const Home& home, const io::SafeDirectory& folder, const Mark& mark);
 
 // What S3 said, and not what is here, is wrong. Its kind is "s3" where S3 may answer another time,
 // so that it is asked again soon; "s3-refused" where a person has to permit it; else "s3-rejected".

@@ -34,7 +34,7 @@ namespace {
 class Sender {
  public:
   // `to` is a key's beginning. REQUIRES: client and folder outlive this.
-  Sender(s3::Client& client, const guard::Beneath& folder, wire::S3Location to)
+  Sender(s3::Client& client, const guard::SafeDirectory& folder, wire::S3Location to)
       : client_(client), folder_(folder), to_(std::move(to)) {}
 
   // Each file has the recorded size and time before it is sent and after it, and the recorded sum,
@@ -46,7 +46,7 @@ class Sender {
   Result<void> send_together(std::span<const guard::Part> parts);
 
   s3::Client& client_;
-  const guard::Beneath& folder_;
+  const guard::SafeDirectory& folder_;
   wire::S3Location to_;
 };
 
@@ -61,7 +61,7 @@ tl::unexpected<Error> wrong(const guard::Part& part, const std::string& what) {
 // A file as it was recorded, mapped.
 class Recorded {
  public:
-  static Result<Recorded> open(const guard::Beneath& folder, const guard::Part& part) {
+  static Result<Recorded> open(const guard::SafeDirectory& folder, const guard::Part& part) {
     Recorded recorded(part);
     auto file = folder.file(part.name, O_RDONLY);
     if (!file) return wrong(part, "cannot be read: " + file.error().message());

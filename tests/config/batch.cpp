@@ -1,5 +1,5 @@
 // `sweep.batch:` of job.yaml.
-#include "agent/job/batch.hpp"
+#include "agent/config/batch.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // `gang:` of job.yaml, and the command that torchrun gets.
-#include "agent/job/gang.hpp"
+#include "agent/config/gang.hpp"
 
 #include <gtest/gtest.h>
 
 #include "agent/base/shell.hpp"
-#include "agent/job/run.hpp"
+#include "agent/config/run.hpp"
 #include "tests/config/smallest.hpp"
 
 namespace spotter::config {

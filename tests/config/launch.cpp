@@ -1,5 +1,5 @@
 // `launch:` of job.yaml.
-#include "agent/job/launch.hpp"
+#include "agent/config/launch.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "agent/job/deadline.hpp"
+#include "agent/config/deadline.hpp"
 
 #include "tests/config/smallest.hpp"
 

@@ -6,7 +6,7 @@
 #include <ostream>
 #include <type_traits>
 
-#include "agent/job/secrets.hpp"
+#include "agent/config/secrets.hpp"
 #include "tests/config/smallest.hpp"
 
 namespace spotter::config {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "agent/job/job.hpp"
+#include "agent/config/job.hpp"
 
 namespace spotter::config {
 

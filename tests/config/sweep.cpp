@@ -1,5 +1,5 @@
 // `sweep:` of job.yaml, and the list that it may name.
-#include "agent/job/sweep.hpp"
+#include "agent/config/sweep.hpp"
 
 #include <gtest/gtest.h>
 

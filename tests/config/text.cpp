@@ -1,7 +1,7 @@
 // Which word was meant, and what ${NAME} becomes.
 #include <gtest/gtest.h>
 
-#include "agent/job/values.hpp"
+#include "agent/config/values.hpp"
 
 namespace spotter::config {
 namespace {

@@ -176,7 +176,7 @@ TEST(Bucket, SaysDoneAfterTheResultIsThereAndOnlyThenTheFleetGoes) {
 TEST(Bucket, LostBeforeTheResultIsThereIsNotDone) {
   BucketStory story;
   story.begin();
-  story.policy.once = true;
+  story.policy.foreground = true;
   story.sense(TrainerEnded{true, false});
   story.answer(StorageSynced{});
   story.answer(EffectFailed{Failure::Conflict, false, {}});

@@ -9,7 +9,7 @@ namespace {
 class Fill : public testing::Test {
  protected:
   Fill() {
-    story.policy.once = story.policy.fills = true;
+    story.policy.foreground = story.policy.fills = true;
     story.policy.blocked_retry = Duration{0};
     story.sense(Started{});
     story.answer(HostLooked{});

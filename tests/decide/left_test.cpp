@@ -18,7 +18,7 @@ EffectFailed left() {
 struct Stuck : Machine {
   explicit Stuck(Fleet fleet = {FleetKind::Ec2Fleet, "fleet-1"}, bool once = false)
       : Machine({}, fleet) {
-    policy.once = once;
+    policy.foreground = once;
     answer(GpusFound{});
     answer(CodeFetched{});
     answer(LedgerWritten{});

@@ -221,7 +221,7 @@ TEST(Share, AnInstanceWaitsForItsMetadataServiceHoweverLong) {
 TEST(Share, AnotherJobsTrainerIsWaitedForUnlessThisAgentIsToLeave) {
   for (const bool leaves : {false, true}) {
     ShareStory story;
-    story.policy.once = true;
+    story.policy.foreground = true;
     story.sense(Started{});
     const EffectFailed anothers{Failure::Conflict, false, "a trainer of job one runs here"};
     story.answer(anothers);
@@ -261,7 +261,7 @@ TEST(Share, AMetadataServiceThatComesBackNamesTheFleetToCancel) {
 
 TEST(Once, EndsWithTheTrainerAndAsksForNoFleet) {
   ShareStory story;
-  story.policy.once = true;
+  story.policy.foreground = true;
   story.sense(Started{});
   story.answer(HostLooked{});
   story.answer(EffectFailed{});  // no metadata service: one question is enough
@@ -276,7 +276,7 @@ TEST(Once, EndsWithTheTrainerAndAsksForNoFleet) {
 TEST(Once, EndsWithANoticeAndWithAFailure) {
   for (const bool notice : {true, false}) {
     ShareStory story;
-    story.policy.once = true;
+    story.policy.foreground = true;
     story.policy.attempts_without_progress = 1;
     story.sense(Started{});
     story.answer(HostLooked{});
@@ -378,7 +378,7 @@ TEST(Share, WhoseAccountWasNeverReadIsSyncedAndMarkedAllTheSame) {
 TEST(Share, IsNotMountedForAMachineThatGoes) {
   for (const bool once : {true, false}) {
     ShareStory story;
-    story.policy.once = once;
+    story.policy.foreground = once;
     story.sense(Started{});
     story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(120)});
     story.answer(HostLooked{});

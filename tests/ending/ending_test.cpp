@@ -189,7 +189,7 @@ std::vector<Case> cases() {
 
 Policy policy_of(Kind kind) {
   Policy policy;
-  policy.once = kind != Kind::Service;
+  policy.foreground = kind != Kind::Service;
   policy.fills = kind == Kind::Prepare;
   return policy;
 }
@@ -220,7 +220,7 @@ TEST(Ending, OfARunThatIsAlwaysLostBeforeItsFirstCheckpoint) {
   for (; last.empty() && starts < 100; ++starts) {
     decide::Story story;
     story.policy.storage = decide::StorageKind::Share;
-    story.policy.once = true;
+    story.policy.foreground = true;
     story.policy.has_code = false;
     story.policy.attempts_without_progress = 1;
     story.policy.then = decide::FailurePolicy::Hold;

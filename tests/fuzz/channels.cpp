@@ -1,6 +1,6 @@
 // What describes a channel, and what its objects may hold: documents, manifests, frozen listings,
 // gzip, RecordIO.
-#include "agent/job/channel.hpp"
+#include "agent/config/channel.hpp"
 
 #include <algorithm>
 

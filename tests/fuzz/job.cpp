@@ -1,5 +1,5 @@
 // job.yaml, and the small languages in it.
-#include "agent/job/job.hpp"
+#include "agent/config/job.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "agent/job/sweep.hpp"
+#include "agent/config/sweep.hpp"
 #include "agent/sweep/claim.hpp"
 #include "agent/sweep/summary.hpp"
 #include "tests/fuzz/fuzz.hpp"

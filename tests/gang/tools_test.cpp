@@ -9,11 +9,11 @@
 #include <fstream>
 #include <thread>
 
+#include "agent/commands/gang/gang_files.hpp"
+#include "agent/commands/gang/gang_launcher.hpp"
 #include "agent/gang/record.hpp"
 #include "agent/service/settings.hpp"
 #include "agent/supervise/processes.hpp"
-#include "agent/tools/gang/gang_files.hpp"
-#include "agent/tools/gang/gang_launcher.hpp"
 
 namespace spotter::command {
 namespace {

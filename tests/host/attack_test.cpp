@@ -79,7 +79,7 @@ class Attack : public Directory {
   }
   Result<void> lay_out_volume() const {
     fs::create_directory(volume());
-    const auto root = io::Beneath::open(volume());
+    const auto root = io::SafeDirectory::open(volume());
     Mounted mounted;
     return ensure_layout(*root, {"vol-0", directories, {}}, trainer_, mounted);
   }
@@ -333,7 +333,7 @@ TEST_F(Attack, OnAVolumeALinkInThePlaceOfOurFilesIsNotFollowed) {
   fs::remove(volume() / "code");
   fs::create_directory_symlink(directory_ / "system", volume() / "code");
   Mounted mounted;
-  const auto root = io::Beneath::open(volume());
+  const auto root = io::SafeDirectory::open(volume());
   EXPECT_EQ(kind_of(ensure_layout(*root, {{}, directories, {}}, trainer_, mounted)),
             "layout-unusable");
 }

@@ -22,7 +22,7 @@ class HomeId : public Directory {
     return directory_ / name;
   }
   static Result<std::string> id_of(const fs::path& path) {
-    return home_id(io::Beneath::open(path).value());
+    return home_id(io::SafeDirectory::open(path).value());
   }
 };
 

@@ -13,16 +13,12 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 IAM = ROOT / "scripts/iam"
 
-# What the service on an instance and its units run of agent/tools, beside what is theirs alone.
-ON_THE_INSTANCE = ("doctor/doctor_permissions.cpp", "jobs/launched_job.cpp", "prepare/prepare.cpp",
-                   "prepare/prepare.cpp")
-UNITS = ("agent/tools/machine", "agent/tools/pipe")
-# What only a person runs; what these and the service share fetches the sweep's list, and asks AWS.
-COMMANDS = ("checkpoints", "doctor", "iam", "init", "jobs", "launch", "prepare", "report", "status",
-            "sweep")
+# What the service on an instance and its units run of what a person calls.
+ON_THE_INSTANCE = ("doctor_permissions.cpp", "launched_job.cpp", "prepare.cpp")
+# What a person calls, what the units run, and what runs as the trainer's user, with its role.
+COMMANDS, UNITS, THE_TRAINERS = "agent/commands", "agent/commands/machine", "agent/commands/gang"
+# What commands and the service share fetches the sweep's list, and asks AWS.
 FOR_BOTH = ("agent/sweep",)
-# What runs as the trainer's user, with the trainer's role.
-THE_TRAINERS = ("gang",)
 
 # agent/aws/s3/objects.hpp, upload.hpp -> actions. HeadObject is GetObject's; the parts of an upload
 # are PutObject's: docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
@@ -173,28 +169,26 @@ class Actions(unittest.TestCase):
         self.assertEqual(actions - needed.keys(), set(), f"{name}.json allows what nobody calls")
 
     def test_agent(self):
-        commands = [ROOT / "agent/tools" / file for file in ON_THE_INSTANCE]
+        commands = [ROOT / COMMANDS / file for file in ON_THE_INSTANCE]
         folders = ("agent/service", "agent/service/act", "agent/service/observe",
-                   "agent/service/sense", "agent/service/sweep", "agent/host", *UNITS, *FOR_BOTH)
+                   "agent/service/sense", "agent/service/sweep", "agent/host", UNITS, *FOR_BOTH)
         self.judge("agent", [*commands, *(each for folder in folders for each in sources(folder))])
 
     def test_trainer(self):
-        tools = [each for tool in THE_TRAINERS for each in sources(f"agent/tools/{tool}")]
         self.judge("trainer", [*sources("agent/data"), *sources("agent/data/fast_file"),
-                               *sources("trainer/library"), *tools])
+                               *sources("trainer/library"),
+                               *sources(THE_TRAINERS)])
 
     def test_launcher(self):
-        folders = [f"agent/tools/{command}" for command in COMMANDS]
-        skip = [pathlib.PurePath(file).name for file in ON_THE_INSTANCE]
-        self.judge("launcher", [each for folder in (*folders, *FOR_BOTH, "agent/aws")
-                                for each in sources(folder, skip)])
+        self.judge("launcher", [each for folder in (COMMANDS, *FOR_BOTH, "agent/aws")
+                                for each in sources(folder, ON_THE_INSTANCE)])
 
     def test_no_folder_is_forgotten(self):
-        tools = {each.name for each in (ROOT / "agent/tools").iterdir() if each.is_dir()}
-        units = (pathlib.PurePath(each).name for each in UNITS)
-        self.assertEqual(tools, {*COMMANDS, *THE_TRAINERS, *units})
+        folders = {str(each.relative_to(ROOT)) for each in (ROOT / COMMANDS).iterdir()
+                   if each.is_dir()}
+        self.assertEqual(folders, {UNITS, THE_TRAINERS})
         for file in ON_THE_INSTANCE:
-            self.assertTrue((ROOT / "agent/tools" / file).exists(), file)
+            self.assertTrue((ROOT / COMMANDS / file).exists(), file)
 
     def test_nothing_is_a_wildcard(self):
         for path in IAM.glob("*.json"):

@@ -1,11 +1,11 @@
 // What `spotter init` writes.
-#include "agent/tools/init/job_text.hpp"
+#include "agent/commands/job_text.hpp"
 
 #include <gtest/gtest.h>
 
 #include <sstream>
 
-#include "agent/job/job.hpp"
+#include "agent/config/job.hpp"
 
 namespace spotter::command {
 namespace {

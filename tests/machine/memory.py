@@ -27,7 +27,7 @@ mount -t cgroup2 none /sys/fs/cgroup
 echo +memory >/sys/fs/cgroup/cgroup.subtree_control
 mkdir {GROUP}; echo 96M >{GROUP}/memory.max
 """
-# The score is that of the unit: OOMScoreAdjust= of agent/systemd/settings.cpp.
+# The score is that of the unit: OOMScoreAdjust= of agent/units/settings.cpp.
 SUPERVISE = f"""
 echo $$ >{GROUP}/cgroup.procs; echo -500 >/proc/self/oom_score_adj
 rm -rf /tmp/run; echo {{spec}} | spotter supervise --run-directory /tmp/run --spec -

@@ -34,7 +34,7 @@ void Simulation::choose_bucket() {
   world::Random dice(verdict_.seed * 7919 + 11);
   policy_.storage = decide::StorageKind::Bucket;
   share_.folder = true;
-  share_.once = policy_.once = dice.below(3) == 0;
+  share_.once = policy_.foreground = dice.below(3) == 0;
   constexpr Duration uploads[] = {milliseconds(200), seconds(3), seconds(40), minutes(5)};
   bucket_.transfer = uploads[dice.below(std::size(uploads))];
   for (const Fault fault : {Fault::SecondVolume, Fault::VolumeDeleted, Fault::UntaggedBlank,

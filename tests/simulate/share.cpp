@@ -40,7 +40,7 @@ void Simulation::choose_share() {
   if (dice.below(4) != 0) return;
   policy_.storage = decide::StorageKind::Share;
   share_.folder = dice.below(4) == 0;
-  share_.once = policy_.once = dice.below(4) == 0;
+  share_.once = policy_.foreground = dice.below(4) == 0;
   for (std::size_t i = kFirstShareFault; i < kFirstGpuFault; ++i) menu_.on[i] = dice.below(3) != 0;
   for (const Fault fault : {Fault::SecondVolume, Fault::VolumeDeleted, Fault::UntaggedBlank,
                             Fault::ForeignDisk, Fault::KeyForbidden}) {

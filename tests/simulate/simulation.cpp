@@ -53,10 +53,10 @@ Simulation::Simulation(std::uint64_t seed, bool record, Script script)
   policy_.data = script.data ? 1 : 0;
   policy_.fence = script.fence;
   share_ = Share{};
-  share_.once = policy_.once = script.once;
+  share_.once = policy_.foreground = script.once;
   if (script.share) policy_.storage = decide::StorageKind::Share;
   if (script.bucket) choose_bucket();
-  share_.once = policy_.once = script.once;
+  share_.once = policy_.foreground = script.once;
   to_prepare_ = script.prepare ? 1 : 0;
   prepared_from_ = now_;
   launched_after_ = seconds(script.prepare ? 45 : 0);

@@ -1,9 +1,9 @@
 // How a job is, seen from elsewhere: what EC2 shows and what was published, put together.
-#include "agent/tools/status/job_view.hpp"
+#include "agent/commands/job_view.hpp"
 
 #include <gtest/gtest.h>
 
-#include "agent/tools/jobs/fleets.hpp"
+#include "agent/commands/fleets.hpp"
 #include "agent/wire/status.hpp"
 
 namespace spotter::command {

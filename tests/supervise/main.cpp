@@ -8,8 +8,8 @@
 
 #include <string_view>
 
+#include "agent/commands/machine/machine.hpp"
 #include "agent/supervise/processes.hpp"
-#include "agent/tools/machine/machine.hpp"
 #include "tests/supervise/hop.hpp"
 
 namespace {

@@ -8,7 +8,7 @@
 
 #include "agent/supervise/control_group.hpp"
 #include "agent/supervise/processes.hpp"
-#include "agent/systemd/settings.hpp"
+#include "agent/units/settings.hpp"
 #include "tests/supervise/stage.hpp"
 
 namespace spotter::supervise {

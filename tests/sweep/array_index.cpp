@@ -1,10 +1,10 @@
-#include "agent/job/array_index.hpp"
+#include "agent/config/array_index.hpp"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "agent/job/index_list.hpp"
+#include "agent/config/index_list.hpp"
 
 namespace spotter::sweep {
 namespace {

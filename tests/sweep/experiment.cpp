@@ -1,5 +1,5 @@
 // Which experiment a process runs.
-#include "agent/job/experiment.hpp"
+#include "agent/config/experiment.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "agent/tools/sweep/sweep.hpp"
+#include "agent/commands/sweep.hpp"
 
 namespace spotter::command {
 namespace {

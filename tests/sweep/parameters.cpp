@@ -1,5 +1,5 @@
 // Parameter sets, and how one becomes a command.
-#include "agent/job/parameters.hpp"
+#include "agent/config/parameters.hpp"
 
 #include <gtest/gtest.h>
 

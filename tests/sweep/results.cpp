@@ -1,4 +1,4 @@
-#include "agent/tools/sweep/results.hpp"
+#include "agent/commands/results.hpp"
 
 #include <gtest/gtest.h>
 

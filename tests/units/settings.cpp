@@ -1,5 +1,5 @@
 // What systemd is given of our units; and what a verb gets by way of a file.
-#include "agent/systemd/settings.hpp"
+#include "agent/units/settings.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "agent/job/channel.hpp"
+#include "agent/config/channel.hpp"
 
 #include <gtest/gtest.h>
 

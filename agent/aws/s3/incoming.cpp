@@ -2,28 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <functional>
 #include <utility>
 
 namespace spotter::s3 {
 namespace {
-
-// A body in chunks, as a server sends it that does not know its length yet (RFC 9112, 7.1).
-// Private to agent/aws/s3.
-class Chunks {
- public:
-  enum class State : std::uint8_t { Open, Whole, Wrong };
-  // `take` gets the content, piece by piece; false: no more is wanted, and it is Wrong. What comes
-  // behind the end is left in `bytes`.
-  State feed(std::string_view& bytes, const std::function<bool(std::string_view)>& take);
-
- private:
-  bool read_line(std::string_view& bytes);
-
-  enum class Part : std::uint8_t { Size, Content, Border, Trailer } part_ = Part::Size;
-  std::uint64_t left_ = 0;  // of a chunk
-  std::string line_;
-};
 
 constexpr std::size_t longest_line = 8U << 10;
 
@@ -33,6 +15,8 @@ bool parse_size(std::string_view line, std::uint64_t& size) {
   const auto rest = line.substr(static_cast<std::size_t>(end - line.data()));
   return error == std::errc() && (rest.empty() || rest[0] == ';' || rest[0] == ' ');
 }
+
+}  // namespace
 
 // True: line_ is one, without its end.
 bool Chunks::read_line(std::string_view& bytes) {
@@ -69,6 +53,8 @@ Chunks::State Chunks::feed(std::string_view& bytes,
   }
   return State::Open;
 }
+
+namespace {
 
 constexpr std::size_t longest_head = 64U << 10;
 

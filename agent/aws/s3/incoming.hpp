@@ -1,8 +1,9 @@
-// The bytes of one HTTP/1.1 answer, as they come from a connection. No I/O. Private to
-// agent/aws/s3. Source: RFC 9112.
+// A body in chunks, as a server sends it that does not know its length yet (RFC 9112, 7.1).
+// Private to agent/aws/s3.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,23 @@
 
 namespace spotter::s3 {
 
+class Chunks {
+ public:
+  enum class State : std::uint8_t { Open, Whole, Wrong };
+  // `take` gets the content, piece by piece; false: no more is wanted, and it is Wrong. What comes
+  // behind the end is left in `bytes`.
+  State feed(std::string_view& bytes, const std::function<bool(std::string_view)>& take);
+
+ private:
+  bool read_line(std::string_view& bytes);
+
+  enum class Part : std::uint8_t { Size, Content, Border, Trailer } part_ = Part::Size;
+  std::uint64_t left_ = 0;  // of a chunk
+  std::string line_;
+};
+
+// The bytes of one HTTP/1.1 answer, as they come from a connection. No I/O. Private to
+// agent/aws/s3. Source: RFC 9112.
 class Incoming {
  public:
   enum class State : std::uint8_t { Open, Whole, Wrong };

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "agent/aws/s3/client.hpp"
+#include "agent/config/channel.hpp"
 #include "agent/data/catalogue.hpp"
 #include "agent/data/fast_file/session.hpp"
-#include "agent/job/channel.hpp"
 
 namespace spotter::fastfile {
 

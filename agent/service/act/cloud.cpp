@@ -10,9 +10,9 @@
 
 #include "agent/aws/formats/s3.hpp"
 #include "agent/aws/formats/tags.hpp"
-#include "agent/job/prepare.hpp"
-#include "agent/job/storage_name.hpp"
-#include "agent/job/variables.hpp"
+#include "agent/config/prepare.hpp"
+#include "agent/config/storage_name.hpp"
+#include "agent/config/variables.hpp"
 
 namespace spotter::act {
 namespace {

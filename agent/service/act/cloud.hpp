@@ -10,11 +10,11 @@
 #include "agent/aws/aws_client.hpp"
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/base/result.hpp"
+#include "agent/config/job.hpp"
+#include "agent/config/secrets.hpp"
 #include "agent/decide/effect.hpp"
 #include "agent/decide/event.hpp"
 #include "agent/decide/survey.hpp"
-#include "agent/job/job.hpp"
-#include "agent/job/secrets.hpp"
 #include "agent/service/act/at_s3.hpp"
 
 namespace spotter::act {

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "agent/aws/formats/tags.hpp"
+#include "agent/config/storage_name.hpp"
 #include "agent/io/log.hpp"
-#include "agent/job/storage_name.hpp"
 #include "agent/service/act/cloud.hpp"
 #include "agent/wire/events.hpp"
 

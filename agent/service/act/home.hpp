@@ -10,11 +10,11 @@
 
 #include "agent/aws/aws_client.hpp"
 #include "agent/aws/s3/values.hpp"
+#include "agent/config/job.hpp"
 #include "agent/decide/effect.hpp"
 #include "agent/decide/event.hpp"
 #include "agent/io/asio.hpp"
 #include "agent/io/files.hpp"
-#include "agent/job/job.hpp"
 #include "agent/service/act/at_s3.hpp"
 #include "agent/service/act/local.hpp"
 #include "agent/service/act/trainer_keys.hpp"

@@ -10,7 +10,7 @@
 #include "agent/aws/formats/s3.hpp"
 #include "agent/decide/policy.hpp"
 #include "agent/io/log.hpp"
-#include "agent/systemd/settings.hpp"
+#include "agent/units/settings.hpp"
 #include "agent/wire/events.hpp"
 #include "agent/wire/ledger.hpp"
 

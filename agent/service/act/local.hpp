@@ -5,11 +5,11 @@
 #include <optional>
 #include <string>
 
+#include "agent/config/job.hpp"
 #include "agent/decide/effect.hpp"
 #include "agent/decide/event.hpp"
 #include "agent/io/asio.hpp"
 #include "agent/io/process.hpp"
-#include "agent/job/job.hpp"
 #include "agent/wire/verbs.hpp"
 
 namespace spotter::act {

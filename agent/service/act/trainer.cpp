@@ -9,17 +9,17 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/base/shell.hpp"
+#include "agent/config/gang.hpp"
+#include "agent/config/variables.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/process.hpp"
-#include "agent/job/gang.hpp"
-#include "agent/job/variables.hpp"
 #include "agent/service/act/cloud.hpp"
 #include "agent/service/act/local.hpp"
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/launch.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/supervise/supervisor.hpp"
-#include "agent/systemd/settings.hpp"
+#include "agent/units/settings.hpp"
 #include "agent/wire/metric_log.hpp"
 
 namespace spotter::act {

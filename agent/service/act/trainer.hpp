@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
+#include "agent/config/job.hpp"
 #include "agent/decide/effect.hpp"
 #include "agent/decide/event.hpp"
-#include "agent/job/job.hpp"
 #include "agent/service/act/cloud.hpp"
 #include "agent/service/act/trainer_keys.hpp"
 

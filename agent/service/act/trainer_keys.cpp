@@ -10,9 +10,9 @@
 #include <cstring>
 
 #include "agent/aws/formats/services.hpp"
+#include "agent/config/trainer_role.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/kernel.hpp"
-#include "agent/job/trainer_role.hpp"
 
 namespace spotter::act {
 namespace {

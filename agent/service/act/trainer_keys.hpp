@@ -11,8 +11,8 @@
 #include "agent/aws/aws_client.hpp"
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/base/result.hpp"
+#include "agent/config/job.hpp"
 #include "agent/io/local_server.hpp"
-#include "agent/job/job.hpp"
 
 namespace spotter::act {
 
@@ -90,7 +90,7 @@ inline constexpr const char* container_token = "AWS_CONTAINER_AUTHORIZATION_TOKE
 inline constexpr const char* container_token_file = "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE";
 
 // The trainer's identity at AWS: the role in job.yaml, else the one made for trainers
-// (job/trainer_role.hpp); the instance's own only if job.yaml says so.
+// (config/trainer_role.hpp); the instance's own only if job.yaml says so.
 
 class TrainerKeys {
  public:

@@ -10,8 +10,8 @@
 namespace spotter {
 namespace {
 
-using decide::After;
 using decide::Command;
+using decide::ReleaseGoal;
 using decide::Wait;
 using nlohmann::json;
 
@@ -33,9 +33,9 @@ bool is_within(double from, double now, double seconds) {
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-std::string_view phase_before(After then) {
-  if (then == After::Finish) return "finishing";
-  return then == After::Survey ? "moving" : "releasing";
+std::string_view phase_before(ReleaseGoal then) {
+  if (then == ReleaseGoal::Finish) return "finishing";
+  return then == ReleaseGoal::Survey ? "moving" : "releasing";
 }
 
 // One overload for a stage, or for a group of them.
@@ -104,7 +104,7 @@ struct Phase {
   std::string_view operator()(const decide::Leaving&) const { return {}; }
   // For stages that end with another one.
   template <class EndsWith>
-  requires requires(EndsWith it) { After{it.then}; }
+  requires requires(EndsWith it) { ReleaseGoal{it.then}; }
   std::string_view operator()(const EndsWith& stage) const { return phase_before(stage.then); }
 };
 

@@ -10,9 +10,9 @@
 #include <string>
 
 #include "agent/aws/aws_client.hpp"
+#include "agent/config/job.hpp"
 #include "agent/decide/state.hpp"
 #include "agent/io/local_server.hpp"
-#include "agent/job/job.hpp"
 #include "agent/launch/deadline.hpp"
 #include "agent/service/observe/status.hpp"
 #include "agent/wire/datagram.hpp"

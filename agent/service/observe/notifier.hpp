@@ -7,7 +7,7 @@
 #include <string>
 
 #include "agent/aws/aws_client.hpp"
-#include "agent/job/job.hpp"
+#include "agent/config/job.hpp"
 #include "agent/service/observe/notification_rules.hpp"
 
 namespace spotter {

@@ -6,51 +6,23 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstddef>
-#include <filesystem>
 #include <fstream>
 
-#include "agent/aws/formats/s3.hpp"
 #include "agent/decide/describe.hpp"
-#include "agent/decide/event.hpp"
-#include "agent/decide/policy.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/kernel.hpp"
 #include "agent/io/log.hpp"
-#include "agent/io/process.hpp"
 #include "agent/launch/watch_mark.hpp"
-#include "agent/service/act/metrics.hpp"
-#include "agent/service/observe/history_file.hpp"
 #include "agent/wire/curve.hpp"
 #include "agent/wire/events.hpp"
 #include "agent/wire/metric_log.hpp"
 #include "agent/wire/status.hpp"
 
 namespace spotter {
-namespace {
-
-// The agent's journal lines about events, with the fields SPOTTER_STAGE, SPOTTER_STEP, INSTANCE_ID,
-// VOLUME_ID, SPOTTER_ZONE.
-class Journal {
- public:
-  // Makes the end of `printed` (the output of cloud-init and the user data) the first log line kept
-  // with the job (io/log.hpp). Once a boot: it leaves a mark in `run_directory`.
-  static void remember_boot(const std::filesystem::path& printed,
-                            const std::filesystem::path& run_directory);
-  // To be called after each step of the core. `moved`: the stage has changed.
-  void on_event(const decide::Event& event, const decide::State& state,
-                const decide::Policy& policy, bool moved);
-  // The last line about the stage, which is also the service's STATUS.
-  const std::string& said() const { return said_; }
-
- private:
-  void record_surrender(decide::Surrender why);
-
-  std::string said_;
-  decide::Surrender surrender_ = decide::Surrender::None;
-};
 
 namespace fs = std::filesystem;
+
+namespace {
 
 using decide::Block;
 using decide::Surrender;
@@ -199,6 +171,8 @@ void set_fields(const decide::State& state) {
   io::set_log_field("SPOTTER_ZONE", facts.identity.zone.view());
 }
 
+}  // namespace
+
 void Journal::remember_boot(const fs::path& printed, const fs::path& run_directory) {
   constexpr std::streamoff most = 64 << 10;
   const auto remembered = run_directory / "boot-remembered";
@@ -241,42 +215,7 @@ void Journal::on_event(const decide::Event& event, const decide::State& state,
   said_ = words;
 }
 
-// Publishes the job in S3: `publish:` of job.yaml. Every two minutes, and at once when something
-// happens, a child process (`spotter publish`) writes this agent's status, history and learning
-// curve to S3. Nothing waits for it; what fails is written the next time.
-class Publisher {
- public:
-  // REQUIRES: `history` outlives it. Nothing is written before the history has a segment().
-  Publisher(asio::io_context& context, std::string run_directory, wire::S3Location place,
-            const HistoryFile& history);
-
-  void on_message(const wire::TrainerMessage& message);
-  void on_entry(const wire::HistoryEntry& entry);
-  // `now`: whether this machine has the job. The status is the job's, so of several machines only
-  // one writes it. An agent that has released the job writes that once, then no status any more.
-  void publish_status(bool now);
-  // Writes for the last time, and blocks for it: `at_most` at the longest.
-  void end(std::chrono::milliseconds at_most);
-
- private:
-  asio::awaitable<void> work();
-  asio::awaitable<void> publish(std::chrono::milliseconds patience);
-  io::ProcessRequest request(const act::Metrics::News& news,
-                             std::chrono::milliseconds patience) const;
-  void judge(const io::ProcessResult& result);
-
-  std::string run_directory_;
-  wire::S3Location place_;
-  const HistoryFile& history_;
-  asio::steady_timer next_;
-  act::Metrics metrics_;
-  std::size_t history_sent_ = 0;  // its size at the last write
-  bool speaks_ = false;
-  bool last_word_ = false;  // still to be written
-  bool busy_ = false;
-  bool soon_ = false;
-  bool failing_ = false;  // was logged
-};
+namespace {
 
 using namespace std::chrono_literals;
 
@@ -295,6 +234,8 @@ std::string last_line(std::string text) {
   while (text.ends_with('\n')) text.pop_back();
   return text.substr(text.rfind('\n') + 1);
 }
+
+}  // namespace
 
 Publisher::Publisher(asio::io_context& context, std::string run_directory, wire::S3Location place,
                      const HistoryFile& history)
@@ -391,6 +332,8 @@ void Publisher::end(std::chrono::milliseconds at_most) {
   asio::co_spawn(last, publish(at_most), asio::detached);
   last.run_for(at_most + 1s);
 }
+
+namespace {
 
 constexpr std::size_t limit = 1U << 20;
 // A loss may be reported thousands of times a second.

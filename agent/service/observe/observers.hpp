@@ -1,18 +1,26 @@
-// Writes what the trainer reports of the metric of `checkpoints.keep_best` to the run directory,
-// where the guard reads it (supervise/run_directory.hpp).
+// The agent's journal lines about events, with the fields SPOTTER_STAGE, SPOTTER_STEP, INSTANCE_ID,
+// VOLUME_ID, SPOTTER_ZONE.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "agent/aws/formats/s3.hpp"
+#include "agent/config/job.hpp"
+#include "agent/decide/event.hpp"
+#include "agent/decide/policy.hpp"
 #include "agent/decide/state.hpp"
 #include "agent/io/asio.hpp"
-#include "agent/job/job.hpp"
+#include "agent/io/process.hpp"
 #include "agent/service/act/cloud.hpp"
+#include "agent/service/act/metrics.hpp"
 #include "agent/service/observe/history.hpp"
+#include "agent/service/observe/history_file.hpp"
 #include "agent/service/observe/monitor.hpp"
 #include "agent/service/observe/notification_rules.hpp"
 #include "agent/service/observe/notifier.hpp"
@@ -21,6 +29,65 @@
 #include "agent/wire/datagram.hpp"
 
 namespace spotter {
+
+class Journal {
+ public:
+  // Makes the end of `printed` (the output of cloud-init and the user data) the first log line kept
+  // with the job (io/log.hpp). Once a boot: it leaves a mark in `run_directory`.
+  static void remember_boot(const std::filesystem::path& printed,
+                            const std::filesystem::path& run_directory);
+  // To be called after each step of the core. `moved`: the stage has changed.
+  void on_event(const decide::Event& event, const decide::State& state,
+                const decide::Policy& policy, bool moved);
+  // The last line about the stage, which is also the service's STATUS.
+  const std::string& said() const { return said_; }
+
+ private:
+  void record_surrender(decide::Surrender why);
+
+  std::string said_;
+  decide::Surrender surrender_ = decide::Surrender::None;
+};
+
+// Publishes the job in S3: `publish:` of job.yaml. Every two minutes, and at once when something
+// happens, a child process (`spotter publish`) writes this agent's status, history and learning
+// curve to S3. Nothing waits for it; what fails is written the next time.
+class Publisher {
+ public:
+  // REQUIRES: `history` outlives it. Nothing is written before the history has a segment().
+  Publisher(asio::io_context& context, std::string run_directory, wire::S3Location place,
+            const HistoryFile& history);
+
+  void on_message(const wire::TrainerMessage& message);
+  void on_entry(const wire::HistoryEntry& entry);
+  // `now`: whether this machine has the job. The status is the job's, so of several machines only
+  // one writes it. An agent that has released the job writes that once, then no status any more.
+  void publish_status(bool now);
+  // Writes for the last time, and blocks for it: `at_most` at the longest.
+  void end(std::chrono::milliseconds at_most);
+
+ private:
+  asio::awaitable<void> work();
+  asio::awaitable<void> publish(std::chrono::milliseconds patience);
+  io::ProcessRequest request(const act::Metrics::News& news,
+                             std::chrono::milliseconds patience) const;
+  void judge(const io::ProcessResult& result);
+
+  std::string run_directory_;
+  wire::S3Location place_;
+  const HistoryFile& history_;
+  asio::steady_timer next_;
+  act::Metrics metrics_;
+  std::size_t history_sent_ = 0;  // its size at the last write
+  bool speaks_ = false;
+  bool last_word_ = false;  // still to be written
+  bool busy_ = false;
+  bool soon_ = false;
+  bool failing_ = false;  // was logged
+};
+
+// Writes what the trainer reports of the metric of `checkpoints.keep_best` to the run directory,
+// where the guard reads it (supervise/run_directory.hpp).
 
 class BestValues {
  public:

@@ -228,7 +228,7 @@ sweep::ClaimSettings claim_settings(const config::Job& job, std::size_t count, s
   settings.seed = random();
   settings.lease = job.claims->lease;
   settings.margin = job.claims->lease / 2;
-  // An agent tries twice on its machine (job/experiment.cpp).
+  // An agent tries twice on its machine (config/experiment.cpp).
   settings.most_failures =
       static_cast<std::uint32_t>((job.on_failure.attempts_without_progress + 1) / 2);
   return settings;

@@ -13,9 +13,9 @@
 #include <variant>
 
 #include "agent/aws/s3/client.hpp"
+#include "agent/config/job.hpp"
+#include "agent/config/parameters.hpp"
 #include "agent/io/asio.hpp"
-#include "agent/job/job.hpp"
-#include "agent/job/parameters.hpp"
 #include "agent/sweep/claimant.hpp"
 
 namespace spotter::command {

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "agent/aws/formats/batch.hpp"
+#include "agent/config/storage_name.hpp"
 #include "agent/decide/policy.hpp"
 #include "agent/io/log.hpp"
-#include "agent/job/storage_name.hpp"
 #include "agent/service/act/local.hpp"
 #include "agent/service/machine.hpp"
 #include "agent/service/observe/status.hpp"

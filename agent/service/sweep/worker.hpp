@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "agent/job/job.hpp"
+#include "agent/config/job.hpp"
 
 namespace spotter {
 

@@ -1,0 +1,50 @@
+// The commands of `spotter`: each adds itself, with its options, to the program's table, and sets
+// the exit status once it has run.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "agent/config/job.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace spotter::command {
+
+void add_checkpoints(CLI::App& app, int& status);
+void add_doctor(CLI::App& app, int& status);
+void add_explain(CLI::App& app, int& status);
+void add_iam(CLI::App& app, int& status);
+void add_init(CLI::App& app, int& status);
+void add_launch(CLI::App& app, int& status);
+void add_list(CLI::App& app, int& status);
+void add_plan(CLI::App& app, int& status);
+void add_report(CLI::App& app, int& status);
+void add_status(CLI::App& app, int& status);
+void add_stop(CLI::App& app, int& status);
+void add_sweep(CLI::App& app, int& status);
+void add_watch(CLI::App& app, int& status);
+
+// `fill_here` fills the existing volume, and returns the agent's exit status
+// (agent/service/agent.hpp).
+void add_prepare(CLI::App& app, std::function<int(config::Job)> fill_here, int& status);
+
+// The words that may follow `words`, one a line. `words`: the command line without the program and
+// the word being typed. Empty: a file, or unknown (after `--`). For the shell's completion
+// (scripts/packaging/completion).
+std::string completions(const CLI::App& app, const std::vector<std::string>& words);
+
+// Tells a person which of `words` stands where a command must be, and is none; empty: there is no
+// such word. `words`: the command line without the program.
+std::string wrong_command(const CLI::App& app, const std::vector<std::string>& words);
+
+// All kinds of journal events, as subsections of mdoc(7) (scripts/packaging/manual).
+std::string manual_of_events();
+
+// All commands with their options, as subsections of mdoc(7).
+std::string manual_of_commands(const CLI::App& app);
+
+}  // namespace spotter::command

@@ -1,0 +1,85 @@
+// `spotter doctor`: checks that all is there that the job will need. It only reads and asks, except
+// for one test object in each bucket that the job writes to, which it removes again.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/aws/aws_calls.hpp"
+#include "agent/aws/formats/ec2_places.hpp"
+#include "agent/base/finding.hpp"
+#include "agent/commands/launched_job.hpp"
+#include "agent/config/job.hpp"
+#include "agent/launch/requests.hpp"
+
+namespace spotter::command {
+
+// Where the job is to run, as far as known.
+struct DoctorScope {
+  std::vector<std::string> types;         // instance types
+  std::vector<std::string> zones;         // empty: all of the region
+  std::vector<std::string> subnets;       // empty: the default ones
+  std::optional<std::uint32_t> capacity;  // instances at once
+  bool makes_volume = false;              // a missing volume will be made
+};
+// From `launch:`, if job.yaml has it.
+DoctorScope scope_of(const config::Job& job);
+
+// The chapters of checks, each independent.
+Findings examine_storage(AwsCalls& calls, const config::Job& job, const DoctorScope& scope);
+Findings examine_places(AwsCalls& calls, const config::Job& job, const DoctorScope& scope);
+// Of storage.efs: is the file system there, and can it be mounted in every zone of the scope?
+Findings examine_file_system(AwsCalls& calls, const config::Job& job, const DoctorScope& scope);
+// For the role that calls: asks EC2, by DryRun, whether each call of a move is allowed.
+Findings examine_permissions(AwsCalls& calls, const config::Job& job);
+// Asks STS for the credentials that the trainer will have.
+Findings examine_trainers_role(AwsCalls& calls, const config::Job& job);
+// Counts the characters of the policies that the job's roles get, which IAM limits.
+Findings examine_policies(const wire::CallerIdentity& who, const Region& region,
+                          const config::Job& job);
+// Would a sweep's containers on AWS Batch learn of a notice?
+Findings examine_batch(const config::Job& job);
+// Asks EC2, by DryRun, whether it would carry these out. `advice`: what to do if not.
+Findings examine_calls(AwsCalls& calls, const std::vector<wire::Query>& queries,
+                       const std::string& advice);
+// `on_instance`: with its role, which has no part in a gang's record.
+Findings examine_buckets(const config::Job& job, bool on_instance = false);
+// Is launch.package there, or can it be sent? For who launches.
+Findings examine_package(const LaunchedJob& launched);
+Findings examine_code(AwsCalls& calls, const config::Job& job, bool on_instance);
+Findings examine_machine(const config::Job& job);
+// What the guard keeps of the trainer's checkpoints, and has put away, where the storage is here.
+Findings examine_checkpoints(const config::Job& job);
+
+// What a launch needs besides: quotas, and the first requests (by DryRun).
+Findings examine_launching(AwsCalls& calls, const LaunchedJob& launched);
+// Of one place of the job.
+struct WatchSeen {
+  enum class State : std::uint8_t { None, Unknown, Nobody, Watched };
+  State state = State::None;  // None: it needs no watcher, or the job is not there
+  Findings findings;
+  std::vector<std::string> asks;  // fleets that ask for an instance
+};
+// Does anybody watch the job's fleet, where an on-demand instance depends on that?
+WatchSeen examine_watcher(AwsCalls& calls, const config::Job& job);
+// Of all places, where nobody watches: a second fleet asks for an instance, as of a move that a
+// watcher did not go on with.
+Findings examine_second(const std::vector<WatchSeen>& seen);
+// Do the quotas suffice for the launch?
+Findings examine_quotas(AwsCalls& calls, const config::Launch& launch);
+// All checks before a launch, from outside of EC2.
+Findings examine_before_launch(AwsCalls& calls, const LaunchedJob& launched);
+// Given the template: would EC2 launch instances from it, and make the fleet?
+Findings examine_fleet(AwsCalls& calls, const LaunchedJob& launched,
+                       const launch::TemplateVersion& version);
+
+// 0: all is well, 1: some warnings, 2: the job will not run.
+int status_of(const Findings& findings);
+// One line for each: "fail  volume   there is none ...: do that"
+std::string describe(const Findings& findings);
+// Without the findings that need no action.
+Findings without_ok(Findings findings);
+
+}  // namespace spotter::command

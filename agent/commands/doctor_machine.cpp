@@ -1,0 +1,123 @@
+// Checks the code, and on an instance the machine: user, tools, disks.
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "agent/commands/doctor.hpp"
+#include "agent/guard/inventory.hpp"
+#include "agent/host/checkout.hpp"
+#include "agent/host/verb.hpp"
+#include "agent/io/files.hpp"
+
+namespace spotter::command {
+namespace fs = std::filesystem;
+namespace {
+
+using Verdict = Finding::Verdict;
+
+bool is_installed(const std::string& program) {
+  for (const char* folder : {"/usr/sbin/", "/usr/bin/", "/sbin/", "/bin/", "/usr/local/bin/"})
+    if (::access((folder + program).c_str(), X_OK) == 0) return true;
+  return false;
+}
+
+struct Tool {
+  std::string program;
+  std::string package;  // of Debian
+};
+
+std::vector<Tool> tools_of(const config::Job& job) {
+  std::vector<Tool> tools;
+  if (job.code) tools.push_back({"git", "git"});
+  if (!job.storage.share) {
+    const bool xfs = job.storage.ebs.filesystem == config::FileSystem::Xfs;
+    if (xfs)
+      tools.insert(tools.end(), {{"mkfs.xfs", "xfsprogs"}, {"xfs_repair", "xfsprogs"}});
+    else
+      tools.insert(tools.end(), {{"mkfs.ext4", "e2fsprogs"}, {"e2fsck", "e2fsprogs"}});
+    return tools;
+  }
+  const std::string tool(config::mount_tool(*job.storage.share));
+  if (tool == "mount.efs")
+    tools.push_back({tool, "amazon-efs-utils"});
+  else if (!tool.empty())
+    tools.push_back({tool, tool == "sshfs" ? "sshfs" : "nfs-common"});
+  return tools;
+}
+
+Finding code_finding(const Error& failure) {
+  const bool passing = failure.kind == "code-unreachable" || failure.kind == "host-error";
+  return {"code", passing ? Verdict::Warn : Verdict::Fail, failure.message,
+          passing ? "the instances may reach it where this machine does not"
+                  : "push it, or mend code.repository, code.revision or code.token"};
+}
+
+}  // namespace
+
+Findings examine_code(AwsCalls& calls, const config::Job& job, bool on_instance) {
+  if (!job.code) return {};
+  const config::Code& code = *job.code;
+  const std::string what = code.repository + " at " + code.revision.substr(0, 12);
+  if (!on_instance && code.repository.starts_with('/'))
+    return {{"code", Verdict::Warn, what + " is a path on the instances", "it was not looked at"}};
+  const auto here = config::Environment::of_process();
+  std::string token;
+  if (code.token) {
+    const auto parameter = [&](const std::string& name) -> Result<config::Secret> {
+      const auto value = calls.parameter(name);
+      if (!value) return failure(value.error().message);
+      return config::Secret(*value);
+    };
+    const auto secret = config::resolve(*code.token, here.variables, parameter);
+    if (!secret) return {{"code", Verdict::Fail, secret.error().message, "mend code.token"}};
+    token = secret->secret.reveal();
+  }
+  const io::ScratchFolder scratch("doctor");
+  const auto fetched = act::host::checkout(
+      {code.repository, code.revision, scratch.path() / "code", here.user, token});
+  if (!fetched) return {code_finding(fetched.error())};
+  return {{"code", Verdict::Ok, what, ""}};
+}
+
+Findings examine_machine(const config::Job& job) {
+  Findings findings;
+  const auto user = act::host::find_user(job.trainer.user);
+  if (user)
+    findings.push_back({"user", Verdict::Ok, user->name + ", at home in " + user->home, ""});
+  else
+    findings.push_back(
+        {"user", Verdict::Fail, user.error().message, "make that user, or name another"});
+  std::string present;
+  for (const Tool& tool : tools_of(job)) {
+    if (is_installed(tool.program))
+      present += (present.empty() ? "" : ", ") + tool.program;
+    else
+      findings.push_back({"tools", Verdict::Fail, tool.program + " is not installed",
+                          "install the package " + tool.package});
+  }
+  if (!present.empty()) findings.push_back({"tools", Verdict::Ok, present, ""});
+  return findings;
+}
+
+// Not root's to trust on a share, where it is the trainer's: it is only read.
+Findings examine_checkpoints(const config::Job& job) {
+  std::error_code ignored;
+  const fs::path home = job.home();
+  if (!fs::exists(home / ".spotter" / guard::record_name, ignored)) return {};  // not here
+  const auto found = guard::inventory_of(home, job.storage.share.has_value());
+  if (!found)
+    return {{"checkpoints", Verdict::Warn, found.error().message,
+             "`spotter checkpoints " + home.string() + "` needs it"}};
+  const auto& generations = found->record.generations;
+  const bool nothing =
+      std::ranges::all_of(generations, &std::string::empty, &guard::Generation::name);
+  if (nothing && found->record.away.empty()) return {};  // libspotter's job
+  const std::string away = guard::away_text(found->record.away, home);
+  return {{"checkpoints", Verdict::Ok,
+           std::to_string(generations.size()) +
+               (generations.size() == 1 ? " generation" : " generations") + " kept; " +
+               (away.empty() ? "nothing is put away" : away),
+           ""}};
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,280 @@
+#include "agent/commands/gang/gang_files.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
+
+#include "agent/base/number_text.hpp"
+#include "agent/gang/record.hpp"
+#include "agent/io/files.hpp"
+#include "agent/io/kernel.hpp"
+
+namespace spotter::command {
+
+GangFolder::GangFolder(const std::string& name) {
+  const char* set = std::getenv("TMPDIR");
+  path_ = (set != nullptr && *set != 0 ? set : "/tmp") + ("/spotter-" + name + "-XXXXXX");
+  if (::mkdtemp(path_.data()) == nullptr) path_.clear();
+}
+
+GangFolder::GangFolder(const Named& named) {
+  ::mkdir(named.path.c_str(), 0700);
+  lock_ =
+      io::Descriptor(::open(named.path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat seen {};
+  const bool ours = lock_ && ::fstat(lock_.get(), &seen) == 0 && seen.st_uid == ::geteuid();
+  if (!ours || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) return;
+  path_ = named.path;
+  clear();
+}
+
+GangFolder::~GangFolder() {
+  clear();
+  if (!path_.empty()) ::rmdir(path_.c_str());
+}
+
+void GangFolder::clear() const {
+  std::error_code error;
+  if (path_.empty()) return;
+  for (std::filesystem::directory_iterator it(path_, error), end; !error && it != end;
+       it.increment(error))
+    ::unlink(it->path().c_str());
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t id_digits = 32;
+
+Result<std::string> id_of(const fs::path& file) {
+  const auto text = io::read_file(file, 256);
+  if (!text && text.error() == std::errc::no_such_file_or_directory) return std::string();
+  if (!text) return failure("cannot read " + file.string() + ": " + text.error().message());
+  const auto line = text->substr(0, text->find('\n'));
+  if (line.size() != id_digits) return failure(file.string() + " is no id of a gang; move it away");
+  return line;
+}
+
+}  // namespace
+
+// Of such a name; -1: it is none.
+std::int64_t step_in(std::string_view name) {
+  constexpr std::array<std::string_view, 4> prefixes = {"step-", "checkpoint-", "global_step",
+                                                        "iter_"};
+  for (const std::string_view prefix : prefixes) {
+    if (!name.starts_with(prefix)) continue;
+    const char* const end = name.data() + name.size();
+    std::uint64_t step = 0;
+    const auto read = std::from_chars(name.data() + prefix.size(), end, step);
+    const bool whole = read.ec == std::errc{} && read.ptr == end;
+    if (whole && step <= gang::most_steps) return static_cast<std::int64_t>(step);
+  }
+  return -1;
+}
+
+// Several members may come at once: one makes the name, whole or not at all, and all read it.
+Result<std::string> gang_home(const std::string& home, const std::string& checkpoints) {
+  const fs::path members = fs::path(home) / "members";
+  for (const fs::path& folder : {members, fs::path(home) / "result", fs::path(home) / checkpoints})
+    if (const auto made = io::make_directories(folder, 0755); !made)
+      return failure("cannot make " + folder.string() + ": " + made.error().message());
+  const fs::path file = members / ".gang";
+  auto id = id_of(file);
+  if (!id || !id->empty()) return id;
+  const std::string fresh = io::random_hex(id_digits);
+  const fs::path own = members / (".gang-" + fresh);
+  if (const auto written = io::atomic_write(own, fresh + "\n", 0644); !written)
+    return failure("cannot write " + own.string() + ": " + written.error().message());
+  std::error_code ignored;
+  fs::create_hard_link(own, file, ignored);
+  fs::remove(own, ignored);
+  id = id_of(file);
+  if (id && id->empty())
+    return failure("cannot make " + file.string() + ": this storage knows no hard links");
+  return id;
+}
+
+std::int64_t newest_step(const std::string& folder) {
+  std::int64_t newest = -1;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    newest = std::max(newest, step_in(it->path().filename().string()));
+  }
+  return newest;
+}
+
+std::optional<bool> result_is_there(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found) return false;
+  return error ? std::nullopt : std::optional(true);
+}
+
+// Connecting a socket of UDP sends nothing: the kernel chooses the address. This network is one of
+// documents (RFC 5737).
+std::string own_address() {
+  if (const char* given = std::getenv("SPOTTER_GANG_ADDRESS"); given != nullptr && *given != 0)
+    return given;
+  const io::Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(9);
+  ::inet_pton(AF_INET, "192.0.2.1", &address.sin_addr);
+  socklen_t size = sizeof address;
+  const bool found =
+      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0 &&
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  char text[INET_ADDRSTRLEN] = "127.0.0.1";
+  if (found) ::inet_ntop(AF_INET, &address.sin_addr, text, sizeof text);
+  return text;
+}
+
+namespace {
+
+std::string file_in(const std::string& folder) { return folder + "/newest"; }
+
+}  // namespace
+
+GangCopy newest_copy(const std::string& folder) {
+  if (folder.empty()) return {};
+  const auto text = io::read_file(file_in(folder), 256);
+  if (!text) return {};
+  const auto space = text->find(' ');
+  if (space == text->npos) return {};
+  const auto step = number_of_text<std::int64_t>(std::string_view(*text).substr(0, space));
+  const auto machines = number_of_text<std::uint64_t>(std::string_view(*text).substr(space + 1));
+  const bool possible = step && machines && *step >= 0 && *step <= gang::most_steps &&
+                        *machines <= gang::most_members;
+  return possible ? GangCopy{*step, *machines} : GangCopy{};
+}
+
+void forget_newest_copy(const std::string& folder) {
+  if (!folder.empty()) ::unlink(file_in(folder).c_str());
+}
+
+namespace {
+
+constexpr std::size_t most_of_agents = 65'536;
+
+std::error_code write_notice(const std::string& path, const StopBy& stop) {
+  nlohmann::json notice = {{"action", "terminate"}};
+  if (stop.by) notice["stop_by_boottime_ms"] = stop.by->time_since_epoch().count();
+  const auto done = io::replace_file(path, notice.dump() + "\n");
+  return done ? std::error_code() : done.error();
+}
+
+std::error_code remove_notice(const std::string& path) {
+  if (::unlink(path.c_str()) == 0 || errno == ENOENT) return {};
+  return {errno, std::generic_category()};
+}
+
+}  // namespace
+
+std::optional<StopBy> read_notice(const std::string& file) {
+  if (file.empty()) return std::nullopt;
+  const auto text = io::read_file(file, most_of_agents);
+  if (!text) return std::nullopt;
+  const auto json = nlohmann::json::parse(*text, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  const auto by = json.find("stop_by_boottime_ms");
+  if (by == json.end() || !by->is_number_integer()) return StopBy{};
+  return StopBy{Time(Duration(by->get<std::int64_t>()))};
+}
+
+std::optional<StopBy> earlier(const std::optional<StopBy>& one,
+                              const std::optional<StopBy>& other) {
+  if (!one || !other) return one ? one : other;
+  if (!one->by || !other->by) return StopBy{};
+  return StopBy{std::min(*one->by, *other->by)};
+}
+
+GangNotice::GangNotice() {
+  if (!folder_.path().empty()) path_ = folder_.path() + "/notice";
+}
+
+void GangNotice::say(const std::optional<StopBy>& stop) {
+  if (stop == said_) return;
+  const std::error_code error = stop ? write_notice(path_, *stop) : remove_notice(path_);
+  if (!error) said_ = stop;
+  if (error && !failed_)
+    std::fprintf(stderr, "spotter gang: cannot %s %s: %s\n", stop ? "write" : "remove",
+                 path_.c_str(), error.message().c_str());
+  failed_ = static_cast<bool>(error);
+}
+
+namespace {
+
+constexpr std::size_t most_ranks_here = 256;
+constexpr std::size_t longest_stack = 65'536;
+// As the library has it: one that has no other meaning.
+int stack_signal() { return SIGRTMIN + 7; }
+
+struct SaidStep {
+  long pid = 0;
+  std::int64_t step = -1;
+};
+
+// "17 4200"
+std::optional<SaidStep> said_step(const std::string& file) {
+  const auto text = io::read_file(file, 256);
+  if (!text) return std::nullopt;
+  SaidStep said;
+  const char* const end = text->data() + text->size();
+  const auto pid = std::from_chars(text->data(), end, said.pid);
+  if (pid.ec != std::errc{} || pid.ptr == end || said.pid < 1) return std::nullopt;
+  std::from_chars(pid.ptr + 1, end, said.step);
+  return said;
+}
+
+// The newest stack: each is added to the file.
+std::string end_of(const std::string& path) {
+  const io::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return "";
+  std::string text(longest_stack, '\0');
+  const off_t from = std::max<off_t>(status.st_size - static_cast<off_t>(text.size()), 0);
+  const ssize_t size = ::pread(file.get(), text.data(), text.size(), from);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  return text;
+}
+
+}  // namespace
+
+std::vector<gang::RankSeen> GangRanks::look() const {
+  std::vector<gang::RankSeen> ranks;
+  for (std::size_t rank = 0; rank < most_ranks_here && !folder().empty(); ++rank) {
+    const std::string file = folder() + "/" + std::to_string(rank);
+    const auto said = said_step(file + ".step");
+    if (!said) break;
+    ranks.push_back({rank, said->step, end_of(file + ".stack")});
+  }
+  return ranks;
+}
+
+void GangRanks::ask(const std::function<bool(pid_t)>& is_ours) const {
+  for (std::size_t rank = 0; rank < most_ranks_here && !folder().empty(); ++rank) {
+    const auto said = said_step(folder() + "/" + std::to_string(rank) + ".step");
+    if (!said) break;
+    const auto pid = static_cast<pid_t>(said->pid);
+    if (is_ours(pid)) ::kill(pid, stack_signal());
+  }
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,614 @@
+#include "agent/commands/iam.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "agent/aws/formats/aws_command.hpp"
+#include "agent/aws/formats/partition.hpp"
+#include "agent/aws/settings/settings.hpp"
+#include "agent/base/exit_status.hpp"
+#include "agent/commands/commands.hpp"
+#include "agent/commands/iam_sizes.hpp"
+#include "agent/config/trainer_role.hpp"
+#include "agent/io/complain.hpp"
+#include "agent/launch/requests.hpp"
+
+namespace spotter::command {
+namespace {
+
+// Of each place in S3 that a job uses what a policy names: objects, buckets, prefixes.
+
+// The objects, buckets and prefixes of several places in S3, for `<name>-objects` and so on. What
+// lies below another of the places is not named again.
+class Places {
+ public:
+  void add(const wire::S3Location& where) { all_[where.bucket].insert(where.key); }
+  void give(const std::string& arn, const std::string& name, wire::IamValues& to) const {
+    auto& objects = to.many[name + "-objects"] = {};
+    auto& buckets = to.many[name + "-buckets"] = {};
+    std::set<std::string> prefixes;
+    for (const auto& [bucket, keys] : all_) {
+      const std::string* above = nullptr;
+      buckets.push_back(arn + bucket);
+      for (const std::string& key : keys) {  // a prefix comes before what it begins
+        if (above != nullptr && key.starts_with(*above)) continue;
+        above = &key;
+        objects.push_back(arn + bucket + "/" + wire::literally(key) + "*");
+        prefixes.insert(wire::literally(key) + "*");
+      }
+    }
+    to.many[name + "-prefixes"] = {prefixes.begin(), prefixes.end()};
+  }
+
+ private:
+  std::map<std::string, std::set<std::string>> all_;  // bucket -> keys' prefixes
+};
+
+// Where libspotter copies its checkpoints, as the trainer's environment says. None: nowhere.
+std::optional<wire::S3Location> copied_by_libspotter(const config::Job& job) {
+  const auto copied = job.trainer.env.find("SPOTTER_CHECKPOINTS_S3");
+  if (copied == job.trainer.env.end()) return std::nullopt;
+  const auto where = wire::parse_s3_url(copied->second);
+  return where ? std::optional(*where) : std::nullopt;
+}
+
+// For the values `<name>-objects`, `<name>-buckets` and `<name>-prefixes` of scripts/iam.
+void add_places(const config::Job& job, const IamScope& scope, wire::IamValues& values) {
+  const std::string s3 = "arn:" + values.one["partition"] + ":s3:::";
+  Places channels;
+  for (const wire::Channel& channel : job.channels.all)
+    if (!channel.anonymous) channels.add(channel.source);
+  for (const wire::S3Location& where : scope.read) channels.add(where);
+  channels.give(s3, "channel", values);
+  Places prepared;
+  Places sent;
+  for (const config::Source& source : job.prepare) {
+    if (const auto where = wire::parse_s3_url(source.from)) prepared.add(*where);
+    if (source.via) prepared.add(*source.via);
+    if (source.via) sent.add(*source.via);
+  }
+  const bool sends = job.launch && job.launch->package.is_sent();
+  if (sends) sent.add(wire::parse_s3_url(job.launch->package.source).value());
+  prepared.give(s3, "prepared", values);
+  sent.give(s3, "sent", values);
+  Places checkpoints;
+  for (const wire::S3Location& where : scope.checkpoints) checkpoints.add(where);
+  if (job.checkpoints.s3) checkpoints.add(*job.checkpoints.s3);
+  if (const auto where = copied_by_libspotter(job)) checkpoints.add(*where);
+  if (const auto where = job.kept_at()) checkpoints.add(*where);
+  checkpoints.give(s3, "checkpoint", values);
+  Places heads;
+  if (const auto where = job.headed_at()) heads.add(*where);
+  heads.give(s3, "head", values);
+  Places homes;  // is there one, where there is no head?
+  if (const auto where = job.headed_at()) homes.add(*where);
+  if (const auto where = job.kept_at()) homes.add(*where);
+  homes.give(s3, "home", values);
+  Places claims;
+  if (job.claims) claims.add(job.claims->at);
+  claims.give(s3, "claim", values);
+  Places gang;
+  if (job.gang) gang.add(job.gang->at);
+  gang.give(s3, "gang", values);
+  Places fence;
+  if (const auto where = job.fenced_at()) fence.add(*where);
+  fence.give(s3, "fence", values);
+  Places published;
+  if (const auto where = job.published_at()) published.add(*where);
+  published.give(s3, "published", values);
+  auto& package = values.many["package-objects"];
+  if (job.launch)
+    if (const auto where = wire::parse_s3_url(job.launch->package.source))
+      package = {s3 + where->bucket + "/" + wire::literally(where->key) + (sends ? "*" : "")};
+  auto& list = values.many["list-objects"];
+  if (job.sweep && !job.sweep->source.empty())
+    if (const auto where = wire::parse_s3_url(job.sweep->source))
+      list = {s3 + where->bucket + "/" + wire::literally(where->key)};
+}
+
+// Not documents, but commands: that make all roles, or give the buckets their lifecycle's rules.
+constexpr const char* all_roles = "roles";
+constexpr const char* all_rules = "lifecycle";
+
+// In a sweep each experiment has its own volume, whose name ends with the index.
+std::vector<std::string> names_of(const config::Job& job, const std::string& name) {
+  std::vector<std::string> names{wire::literally(name)};
+  if (job.sweep) names.push_back(wire::literally(name) + "-*");
+  return names;
+}
+
+void add_volumes(const config::Job& job, const std::string& ec2, wire::IamValues& values) {
+  for (const char* name : {"volumes", "snapshots", "holders", "tag-values", "data-snapshots"})
+    values.many[name] = {};
+  if (job.storage.share) return;
+  const std::string account = ":" + values.one["account"] + ":";
+  values.one["tag-key"] = job.storage.ebs.tag.key;
+  values.many["tag-values"] = names_of(job, job.storage.ebs.tag.value);
+  values.many["volumes"] = {ec2 + account + "volume/*"};
+  values.many["snapshots"] = {ec2 + "::snapshot/*"};
+  values.many["holders"] = {ec2 + account + "instance/*"};
+  for (const config::DataVolume& data : job.storage.data)
+    values.many["data-snapshots"].push_back(ec2 + "::snapshot/" + data.snapshot);
+}
+
+// Without the option iam EFS asks nobody who mounts: its file system's own policy decides.
+void add_file_system(const config::Job& job, const std::string& efs, wire::IamValues& values) {
+  auto& shown = values.many["file-systems"] = {};
+  auto& mounted = values.many["mounted-file-systems"] = {};
+  if (!job.storage.share) return;
+  const config::Share& share = *job.storage.share;
+  const std::string id = config::efs_file_system(share, values.one["region"]);
+  if (id.empty()) return;
+  shown = {efs + "file-system/" + id};
+  if (config::mount_option(share, "iam")) mounted = shown;
+}
+
+void add_secrets(const config::Job& job, const std::string& ssm, wire::IamValues& values) {
+  std::set<std::string> secrets;
+  const auto add = [&](const config::SecretReference& reference) {
+    if (reference.kind != config::SecretReference::Kind::Parameter) return;
+    const std::string slash = reference.target.starts_with('/') ? "" : "/";
+    secrets.insert(ssm + "parameter" + slash + reference.target);
+  };
+  if (job.code && job.code->token) add(*job.code->token);
+  if (job.notify.webhook) add(*job.notify.webhook);
+  for (const auto& [name, reference] : job.trainer.secrets) add(reference);
+  values.many["secrets"] = {secrets.begin(), secrets.end()};
+}
+
+void add_trainer_role(const config::Job& job, wire::IamValues& values) {
+  auto& roles = values.many["trainer-roles"];
+  roles = {};
+  if (config::has_instances_role(job.trainer)) return;
+  const std::string role = config::trainers_role(job.trainer, values.one["role"]);
+  const std::string iam =
+      "arn:" + values.one["partition"] + ":iam::" + values.one["account"] + ":role/";
+  roles = {role.starts_with("arn:") ? role : iam + role};
+}
+
+void add_batch(const config::Job& job, const std::string& batch, wire::IamValues& values) {
+  for (const char* name : {"batch-all", "batch-resources", "batch-jobs", "batch-roles"})
+    values.many[name] = {};
+  if (!job.sweep || !job.sweep->batch) return;
+  const auto& [environment, queue, definition] = *job.sweep->batch;
+  values.many["batch-all"] = {"*"};
+  values.many["batch-resources"] = {batch + "compute-environment/" + environment.name,
+                                    batch + "job-definition/" + definition.name + "*",
+                                    batch + "job-queue/" + queue.name};
+  values.many["batch-jobs"] = {batch + "job/*"};
+  const std::string iam =
+      "arn:" + values.one["partition"] + ":iam::" + values.one["account"] + ":role/";
+  for (const std::string& role :
+       {environment.instance_role, environment.service_role, definition.job_role})
+    if (role.find(":instance-profile/") != role.npos)  // has the name of its role
+      values.many["batch-roles"].push_back(iam + role_name(role));
+    else if (!role.empty())
+      values.many["batch-roles"].push_back(role.starts_with("arn:") ? role : iam + role);
+}
+
+// What a fleet uses without making or changing it. CreateFleet and RequestSpotFleet are authorized
+// on each of these, and of none of them the request has tags.
+// https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html
+std::set<std::string> used_things(const config::Launch& launch, const std::string& ec2,
+                                  const std::string& here, const std::string& group) {
+  const std::string anybodys = ec2 + here.substr(0, here.find(':')) + "::";
+  std::set<std::string> used;
+  const auto add = [&](const std::string& begin, const std::vector<std::string>& names) {
+    if (names.empty()) used.insert(begin + "*");
+    for (const std::string& name : names) used.insert(begin + name);
+  };
+  const bool named = launch.image.starts_with("ami-");
+  add(anybodys + "image/", named ? std::vector{launch.image} : std::vector<std::string>{});
+  add(anybodys + "snapshot/", {});
+  add(ec2 + here + "subnet/", launch.subnets);
+  add(ec2 + here + "security-group/", launch.security_groups);
+  if (!launch.key.empty()) add(ec2 + here + "key-pair/", {launch.key});
+  if (!group.empty()) add(ec2 + here + "placement-group/", {wire::literally(group)});
+  for (const char* made : {"instance/", "network-interface/", "volume/"})
+    add(ec2 + here + made, {});
+  return used;
+}
+
+void add_launch(const config::Job& job, const std::string& here, wire::IamValues& values) {
+  for (const char* name :
+       {"launched-things", "launch-templates", "launched-fleets", "launched-groups", "made-groups",
+        "image-parameters", "launch-roles", "launch-all", "spot-quotas", "made-things",
+        "used-things", "placement-groups", "ended-placement-groups", "placement-all", "efa-all",
+        "instance-profiles", "watched-fleets", "on-demand-prices"})
+    values.many[name] = {};
+  if (!job.launch) return;
+  const std::string arn = "arn:" + values.one["partition"] + ":";
+  const auto ec2 = [&](const char* what) { return arn + "ec2:" + here + what + "/*"; };
+  values.many["launch-all"] = {"*"};
+  values.many["spot-quotas"] = {arn + "servicequotas:" + here + "ec2/*"};
+  values.many["launched-things"] = {ec2("fleet"), ec2("instance"), ec2("launch-template"),
+                                    ec2("spot-fleet-request"), ec2("volume")};
+  values.many["made-things"] = {ec2("fleet"), ec2("launch-template"), ec2("spot-fleet-request"),
+                                ec2("volume")};
+  std::set<std::string> used;
+  for (std::size_t i = 0; i < std::max<std::size_t>(job.launch->places.size(), 1); ++i)
+    used.merge(used_things(config::launch_at(*job.launch, i), arn + "ec2:", here,
+                           launch::placement_group_of(job)));
+  values.many["used-things"] = {used.begin(), used.end()};
+  if (job.launch->efa) values.many["efa-all"] = {"*"};
+  // A stop deletes that of an earlier launch, too.
+  if (job.gang) {
+    values.many["placement-all"] = {"*"};
+    values.many["ended-placement-groups"] = {arn + "ec2:" + here + "placement-group/" +
+                                             launch::resource_name(job)};
+  }
+  if (job.launch->placement_group == config::own_placement_group)
+    values.many["placement-groups"] = values.many["ended-placement-groups"];
+  values.many["launch-templates"] = {ec2("launch-template")};
+  values.many["launched-fleets"] = {ec2("fleet"), ec2("instance"), ec2("spot-fleet-request")};
+  values.many["launched-groups"] = {arn + "autoscaling:" + here +
+                                    "autoScalingGroup:*:autoScalingGroupName/" +
+                                    launch::resource_name(job)};
+  // Pools in several regions are of no group; one of an earlier launch is to be ended.
+  if (job.launch->places.size() < 2) values.many["made-groups"] = values.many["launched-groups"];
+  using When = config::OnDemand::When;
+  if (job.launch->on_demand.when != When::Never) values.many["on-demand-prices"] = {"*"};
+  if (job.launch->on_demand.needs_watcher())
+    values.many["watched-fleets"] = {ec2("fleet"), ec2("spot-fleet-request")};
+  constexpr std::string_view parameter = "resolve:ssm:";
+  if (const std::string& image = job.launch->image; image.starts_with(parameter)) {
+    const std::string name = image.substr(parameter.size());
+    // AWS's own parameters belong to no account.
+    const std::string whose = name.starts_with("/aws/") ? values.one["region"] + "::" : here;
+    values.many["image-parameters"] = {arn + "ssm:" + whose + "parameter" +
+                                       (name.starts_with('/') ? "" : "/") + name};
+  }
+  values.many["launch-roles"] = {arn + "iam::" + values.one["account"] + ":role/" +
+                                 values.one["role"]};
+  const std::string& profile = job.launch->profile;
+  const std::string profiles = arn + "iam::" + values.one["account"] + ":instance-profile/";
+  values.many["instance-profiles"] = {profile.starts_with("arn:") ? profile : profiles + profile};
+  if (!job.launch->fleet_role.empty())
+    values.many["launch-roles"].push_back(job.launch->fleet_role);
+}
+
+struct IamOptions {
+  std::string document;
+  std::string job = "job.yaml";
+  std::size_t part = 0;  // 0: all of it
+  IamScope scope;
+  std::string region;
+  std::vector<std::string> checkpoints;
+  std::vector<std::string> read;
+};
+
+Result<std::vector<wire::S3Location>> places(const std::vector<std::string>& urls,
+                                             const std::string& option) {
+  std::vector<wire::S3Location> found;
+  for (const std::string& url : urls) {
+    const auto where = wire::parse_s3_url(url);
+    if (!where) return failure(option + ": " + where.error().message);
+    found.push_back(*where);
+  }
+  return found;
+}
+
+// Only the manifest itself says where its objects lie.
+void remark_manifests(const config::Job& job, const IamScope& scope) {
+  const bool listed = std::ranges::any_of(job.channels.all, [](const wire::Channel& it) {
+    return it.type != wire::S3DataType::S3Prefix;
+  });
+  if (listed && scope.read.empty())
+    io::complain("iam", "a manifest's objects may lie anywhere: name their places by --read");
+}
+
+// Says what is not in the document, or what IAM does with one of this length.
+int remark(const std::string& name, const std::string& text, const config::Job& job,
+           const IamScope& scope) {
+  if (name == "trainer") remark_manifests(job, scope);
+  if (name == "agent" && config::has_instances_role(job.trainer))
+    io::complain("iam",
+                 "trainer.role is the instances': it needs what `spotter iam trainer` "
+                 "prints, too");
+  const std::size_t characters = policy_characters(text);
+  if (name != "launcher") {
+    const std::string problem = too_long_for_a_role(characters);
+    return problem.empty() ? 0 : io::complain("iam", problem);
+  }
+  const UserPolicyAdvice advice = advice_for_a_user(text);
+  if (!advice.text.empty()) io::complain("iam", advice.text);
+  return advice.refused ? 1 : 0;
+}
+
+int print_roles(const config::Job& job, const IamScope& scope) {
+  const RoleCommands commands = role_commands(job, scope);
+  std::fputs(commands.text.c_str(), stdout);
+  remark_manifests(job, scope);
+  return commands.problems.empty() ? 0 : io::complain("iam", commands.problems);
+}
+
+// For a managed policy.
+int print_part(const std::string& document, std::size_t number) {
+  const auto parts = parts_of(document);
+  if (number > parts.size())
+    return io::complain(
+        "iam",
+        "--part " + std::to_string(number) + ": the policy is printed in " +
+            (parts.size() == 1 ? "one part" : std::to_string(parts.size()) + " parts"),
+        wrong_input);
+  const std::string& part = parts[number - 1];
+  std::printf("%s\n", part.c_str());
+  if (policy_characters(part) <= longest_managed) return 0;
+  return io::complain("iam", with_commas(policy_characters(part)) +
+                                 " characters in one statement, and a managed policy has at most " +
+                                 with_commas(longest_managed));
+}
+
+int print(IamOptions options) {
+  const auto job = config::load_job(options.job, config::Environment::of_process());
+  if (!job) {
+    std::fputs(config::describe(job.error(), options.job).c_str(), stderr);
+    return wrong_input;
+  }
+  if (options.region.empty() && job->launch) options.region = job->launch->region;
+  if (options.region.empty())
+    options.region = act::configured_region(act::Environment::of_this_process()).str();
+  if (options.region.empty())
+    return io::complain("iam", "no region is known: --region, or set AWS_REGION", wrong_input);
+  options.scope.region = Region(options.region);
+  const auto checkpoints = places(options.checkpoints, "--checkpoints");
+  if (!checkpoints) return io::complain("iam", checkpoints.error().message, wrong_input);
+  const auto read = places(options.read, "--read");
+  if (!read) return io::complain("iam", read.error().message, wrong_input);
+  options.scope.checkpoints = *checkpoints;
+  options.scope.read = *read;
+  if (options.document == all_roles) return print_roles(*job, options.scope);
+  if (options.document == all_rules) return print_lifecycle(*job, options.scope);
+  const wire::IamValues values = iam_values(*job, options.scope);
+  for (const wire::IamDocument& document : wire::iam_documents()) {
+    if (document.name != options.document) continue;
+    const auto filled = wire::fill_in(document, values);
+    if (!filled) return io::complain("iam", filled.error().message, wrong_input);
+    if (filled->find("\"Effect\"") == filled->npos)
+      return io::complain("iam", "the job needs no such policy: nothing is left of it");
+    if (options.part > 0) return print_part(*filled, options.part);
+    std::printf("%s\n", filled->c_str());
+    return remark(options.document, *filled, *job, options.scope);
+  }
+  return io::complain("iam", "there is no document " + options.document, wrong_input);
+}
+
+}  // namespace
+
+wire::IamValues iam_values(const config::Job& job, const IamScope& scope) {
+  wire::IamValues values;
+  // Of a job with pools in several regions: each of the account; what it may touch its tags say.
+  const bool anywhere = job.launch && job.launch->places.size() > 1;
+  const std::string region = anywhere ? "*" : scope.region.str();
+  const wire::Partition& its = wire::partition_of(scope.region.str());
+  const std::string partition(its.name);
+  values.one = {{"partition", partition},
+                {"region", region},
+                {"account", scope.account},
+                {"role", scope.role},
+                {"job", job.name.str()}};
+  const auto service = [&](const char* name) { return "arn:" + partition + ":" + name + ":"; };
+  const auto here = region + ":" + scope.account + ":";
+  values.many["owners"] = names_of(job, job.name.str());
+  values.many["volume-keys"] = scope.volume_keys;
+  const std::string ec2 = "ec2." + region + ".";
+  values.many["ec2-as-kms-names-it"] = {ec2 + "amazonaws.com"};
+  if (its.suffix != "amazonaws.com")
+    values.many["ec2-as-kms-names-it"].push_back(ec2 + std::string(its.suffix));
+  values.many["claimants"] = {};
+  values.many["topics"] = {};
+  if (!job.notify.topic.empty()) values.many["topics"] = {job.notify.topic};
+  if (job.claims || job.gang || job.trainer.gpus != 0)  // which it may lack
+    values.many["claimants"] = {service("ec2") + here + "instance/*"};
+  add_volumes(job, service("ec2") + region, values);
+  add_file_system(job, service("elasticfilesystem") + here, values);
+  add_secrets(job, service("ssm") + here, values);
+  add_trainer_role(job, values);
+  add_batch(job, service("batch") + here, values);
+  add_launch(job, here, values);
+  add_places(job, scope, values);
+  return values;
+}
+
+void add_iam(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand(
+      "iam",
+      "Prints a role's or user's policy, or a role's trust policy, for the job of job.yaml; "
+      "`roles`: the commands of `aws` that make them all; `lifecycle`: those that have S3 remove "
+      "what is left of uploads");
+  auto options = std::make_shared<IamOptions>();
+  std::set<std::string> names{all_roles, all_rules};
+  for (const auto& document : wire::iam_documents()) names.emplace(document.name);
+  command->add_option("document", options->document, "Which of scripts/iam, roles, or lifecycle")
+      ->required()
+      ->check(CLI::IsMember(names));
+  command->add_option("job", options->job, "The job's description")->capture_default_str();
+  command->add_option("--account", options->scope.account, "Its number: 12 digits")
+      ->required()
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            const bool fits =
+                text.size() == 12 && text.find_first_not_of("0123456789") == text.npos;
+            return fits ? "" : "an account's number has 12 digits";
+          },
+          "NUMBER"));
+  command->add_option("--region", options->region,
+                      "Default: that of launch.pools, else AWS_REGION");
+  command
+      ->add_option("--part", options->part,
+                   "Prints the policy's part of that number: each has at most the 6,144 characters "
+                   "that a managed policy may have, and all of them together allow what it allows")
+      ->check(CLI::PositiveNumber);
+  const char* role = "Of the instances, as their profile is named";
+  command->add_option("--role", options->scope.role, role)->capture_default_str();
+  command->add_option("--volume-key", options->scope.volume_keys,
+                      "ARN of a KMS key with which the volume is encrypted; repeatable");
+  command->add_option("--checkpoints", options->checkpoints,
+                      "s3://bucket/prefix to which the trainer copies its checkpoints, beside "
+                      "those of the job (checkpoints.s3, SPOTTER_CHECKPOINTS_S3 in trainer.env)");
+  command->add_option(
+      "--read", options->read,
+      "s3://bucket/prefix that the trainer reads beside its channels, such as the "
+      "objects that a manifest lists, or a prefix of many channels, which then are not "
+      "named; repeatable");
+  command->callback([options, &status] { status = print(*options); });
+}
+
+namespace {
+
+// What removes from the job's buckets that which nobody else removes.
+
+using OrderedJson = nlohmann::ordered_json;
+
+// A day for the longest upload, and one that S3 may take to notice.
+constexpr int days = 2;
+
+// https://docs.aws.amazon.com/AmazonS3/latest/API/API_LifecycleRule.html
+OrderedJson rule(const std::string& name, const std::string& prefix, bool only_ours) {
+  OrderedJson its = {{"ID", name},
+                     {"Status", "Enabled"},
+                     {"Filter", {{"Prefix", prefix}}},
+                     {"AbortIncompleteMultipartUpload", {{"DaysAfterInitiation", days}}}};
+  // In a versioned bucket what is removed, or written again, leaves a version.
+  if (only_ours) its["NoncurrentVersionExpiration"] = {{"NoncurrentDays", days}};
+  return its;
+}
+
+}  // namespace
+
+int print_lifecycle(const config::Job& job, const IamScope& scope) {
+  std::map<std::string, std::vector<OrderedJson>> rules;  // by bucket
+  const std::string name = "spotter-" + job.name.str();
+  const auto add = [&](const wire::S3Location& where, const std::string& what, bool only_ours) {
+    rules[where.bucket].push_back(rule(name + "-" + what, where.key, only_ours));
+  };
+  if (const auto home = job.kept_at()) add(*home, "home", true);
+  if (const auto head = job.headed_at()) add(*head, "head", true);
+  if (job.checkpoints.s3) add(*job.checkpoints.s3, "checkpoints", false);
+  if (const auto where = copied_by_libspotter(job)) add(*where, "copies", false);
+  for (std::size_t i = 0; i < scope.checkpoints.size(); ++i)
+    add(scope.checkpoints[i], "checkpoints-" + std::to_string(i + 1), false);
+  if (rules.empty()) return io::complain("iam", "the job copies no checkpoints to S3");
+  for (const auto& [bucket, its] : rules) {
+    std::printf(
+        "# This replaces all rules that %s has: add to these what aws s3api "
+        "get-bucket-lifecycle-configuration --bucket %s shows.\n",
+        bucket.c_str(), bucket.c_str());
+    const OrderedJson input = {{"Bucket", bucket}, {"LifecycleConfiguration", {{"Rules", its}}}};
+    const auto command = wire::command_of("s3api", "PutBucketLifecycleConfiguration", input.dump());
+    std::printf("%s\n", command.c_str());
+  }
+  return 0;
+}
+
+namespace {
+
+// The commands of `aws` that make the job's roles.
+
+// Batch takes user data in this format only. ECS's agent does not drain by default, and sends
+// SIGKILL 30 s after SIGTERM; of a notice's two minutes 100 s are the trainer's here, and some are
+// left to ECS and Spotter.
+// https://docs.aws.amazon.com/batch/latest/userguide/launch-templates.html
+// https://docs.aws.amazon.com/AmazonECS/latest/developerguide/container-instance-spot.html
+// https://docs.aws.amazon.com/AmazonECS/latest/developerguide/ecs-agent-config.html
+constexpr std::string_view ecs_user_data =
+    "MIME-Version: 1.0\n"
+    "Content-Type: multipart/mixed; boundary=\"==spotter==\"\n\n"
+    "--==spotter==\n"
+    "Content-Type: text/x-shellscript; charset=\"us-ascii\"\n\n"
+    "#!/bin/sh\n"
+    "echo ECS_ENABLE_SPOT_INSTANCE_DRAINING=true >>/etc/ecs/ecs.config\n"
+    "echo ECS_CONTAINER_STOP_TIMEOUT=100s >>/etc/ecs/ecs.config\n"
+    "--==spotter==--\n";
+
+class Commands {
+ public:
+  Commands(const config::Job& job, const IamScope& scope)
+      : values_(iam_values(job, scope)), policy_("spotter-" + job.name.str()) {}
+
+  void remark(const std::string& text) { text_ += "# " + text + "\n"; }
+  void iam(const char* action, const OrderedJson& input) {
+    text_ += wire::command_of("iam", action, input.dump()) + "\n";
+  }
+  void role(const RolePolicies& it) {
+    std::vector<OrderedJson> policies;
+    std::size_t characters = 0;
+    for (const std::string& name : it.documents) {
+      const std::string document = filled(name, values_);
+      if (document.empty()) continue;
+      characters += policy_characters(document);
+      policies.push_back({{"RoleName", it.role},
+                          {"PolicyName", policy_ + (policies.empty() ? "" : "-" + name)},
+                          {"PolicyDocument", document}});
+    }
+    remark(it.what + ": " + with_commas(characters) + " of the " + with_commas(longest_of_a_role) +
+           " characters that all policies in a role have together");
+    if (const auto problem = too_long_for_a_role(characters); !problem.empty())
+      problems_ += (problems_.empty() ? "" : "; ") + it.what + ": " + problem;
+    iam("CreateRole",
+        {{"RoleName", it.role}, {"AssumeRolePolicyDocument", filled(it.trust, values_)}});
+    for (const OrderedJson& policy : policies) iam("PutRolePolicy", policy);
+    if (!it.managed.empty())
+      iam("AttachRolePolicy",
+          {{"RoleName", it.role},
+           {"PolicyArn", "arn:" + values_.one["partition"] + ":iam::aws:policy/" + it.managed}});
+    if (!it.has_profile) return;
+    remark("The profile that gives it to the instances");
+    iam("CreateInstanceProfile", {{"InstanceProfileName", it.role}});
+    iam("AddRoleToInstanceProfile", {{"InstanceProfileName", it.role}, {"RoleName", it.role}});
+  }
+  void launch_template(const std::string& name) {
+    const OrderedJson data = {{"UserData", launch::base64(std::string(ecs_user_data))},
+                              {"MetadataOptions",
+                               {{"HttpEndpoint", "enabled"},
+                                {"HttpTokens", "required"},
+                                {"HttpPutResponseHopLimit", 2}}}};
+    text_ += wire::command_of(
+                 "ec2", "CreateLaunchTemplate",
+                 OrderedJson{{"LaunchTemplateName", name}, {"LaunchTemplateData", data}}.dump()) +
+             "\n";
+  }
+  RoleCommands all() && { return {std::move(text_), std::move(problems_)}; }
+
+ private:
+  wire::IamValues values_;
+  std::string policy_;
+  std::string text_;
+  std::string problems_;
+};
+
+// The service-linked roles of EC2 and Auto Scaling: made once in an account.
+std::set<std::string> services_of(FleetKind kind) {
+  if (kind == FleetKind::AutoScalingGroup) return {"spot", "autoscaling"};
+  return {"spot", kind == FleetKind::SpotFleet ? "spotfleet" : "ec2fleet"};
+}
+
+}  // namespace
+
+RoleCommands role_commands(const config::Job& job, const IamScope& scope) {
+  Commands commands(job, scope);
+  for (const RolePolicies& it : roles_of(job, scope)) commands.role(it);
+  const config::Batch* batch = job.sweep && job.sweep->batch ? &*job.sweep->batch : nullptr;
+  std::set<std::string> services;
+  if (job.launch) services = services_of(job.launch->type);
+  if (batch != nullptr) services.insert({"batch", "spot"});
+  if (!services.empty())
+    commands.remark("AWS's own roles, once in an account: one that is there already is well");
+  for (const std::string& service : services)
+    commands.iam("CreateServiceLinkedRole", {{"AWSServiceName", service + ".amazonaws.com"}});
+  if (batch == nullptr) return std::move(commands).all();
+  const std::string own = launch::resource_name(job) + "-batch";
+  if (batch->environment.launch_template.empty())
+    commands.remark("Then: sweep.batch.launch_template: " + own);
+  commands.remark("Containers get SIGTERM at a notice, and reach the metadata service");
+  commands.launch_template(own);
+  return std::move(commands).all();
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,343 @@
+#include "agent/commands/job_storage.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include "agent/aws/formats/ec2_query.hpp"
+#include "agent/aws/formats/sigv4.hpp"
+#include "agent/aws/formats/tags.hpp"
+#include "agent/aws/s3/objects.hpp"
+#include "agent/aws/settings/settings.hpp"
+#include "agent/config/file.hpp"
+#include "agent/config/prepare.hpp"
+#include "agent/config/storage_name.hpp"
+#include "agent/io/complain.hpp"
+#include "agent/launch/machines.hpp"
+#include "agent/launch/requests.hpp"
+#include "agent/sweep/sweep_sets.hpp"
+
+namespace spotter::command {
+namespace {
+
+constexpr int looks = 60;  // one a second: a new volume usually appears within seconds
+using wire::VolumeState;
+
+bool is_gone(const wire::Volume& volume) {
+  return volume.state == VolumeState::Deleting || volume.state == VolumeState::Deleted ||
+         volume.state == VolumeState::Error;
+}
+
+// A volume of data, made from a user's snapshot.
+bool is_of_data(const wire::Volume& volume) {
+  return wire::value_of(volume.tags, tag::role) == "data";
+}
+
+// EC2 answers 200 even if the key may not be used; the volume then vanishes.
+Result<void, CallError> wait_for(AwsCalls& calls, const VolumeId& id) {
+  for (int look = 0; look < looks; ++look) {
+    const auto seen =
+        calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {{"volume-id", {id.str()}}}});
+    if (!seen) return tl::unexpected(seen.error());
+    if (!seen->empty() && seen->front().state == VolumeState::Available) return {};
+    if (!seen->empty() && is_gone(seen->front())) break;
+    std::this_thread::sleep_for(std::chrono::seconds{1});
+  }
+  return failed("the new volume " + id.str() +
+                " does not become available; if it is encrypted: may you use its KMS key?");
+}
+
+bool has_found_tag(const wire::Volume& volume, const config::Job& job) {
+  const config::Tag& tag = job.storage.ebs.tag;
+  return wire::value_of(volume.tags, tag.key) == tag.value;
+}
+
+// A volume with the job's name but without its tag: it belongs to a namesake whose tag does not
+// name its storage (made by a user or an earlier version), or it is ours and lost its tag.
+Result<void, CallError> refuse_namesakes_volume(const std::vector<wire::Volume>& there,
+                                                const config::Job& job) {
+  const auto named = [&](const wire::Volume& it) { return has_found_tag(it, job); };
+  if (std::ranges::any_of(there, named)) return {};
+  const config::Tag& tag = job.storage.ebs.tag;
+  const std::string own = tag.key + "=" + tag.value;
+  for (const wire::Volume& it : there) {
+    if (wire::value_of(it.tags, tag::role) != "state") continue;
+    const std::string its = wire::value_of(it.tags, tag.key);
+    return failed("two jobs are called " + job.volumes_owner() + ", or the job's volume lost its " +
+                  "tag: " + it.id.str() + (its.empty() ? "" : " (" + tag.key + "=" + its + ")") +
+                  " is of a job of that name, and job.yaml wants " + own +
+                  ": give one of them another name, or the volume that tag");
+  }
+  return {};
+}
+
+Result<void, CallError> provide(AwsCalls& calls, const config::Job& job,
+                                const std::string& generation) {
+  const auto there = volumes_of(calls, job);
+  if (!there) return tl::unexpected(there.error());
+  for (const wire::Volume& volume : *there)
+    if (volume.tags.contains(tag::done) && !job.sweep)
+      return failed("the job is done already: " + volume.id.str() + " has the tag spotter:done; " +
+                    how_to_run_again(volume));
+  for (const wire::Volume& volume : *there)
+    if (!job.prepare.empty() &&
+        !wire::value_of(volume.tags, tag::prepared).starts_with(config::digest_of(job.prepare)))
+      std::fprintf(stderr, "spotter: %s has not got what `prepare:` names: `spotter prepare`\n",
+                   volume.id.str().c_str());
+  if (auto own = refuse_namesakes_volume(*there, job); !own) return own;
+  if (!there->empty()) return {};
+  const auto snapshots = has_snapshots(calls, job);
+  if (!snapshots) return tl::unexpected(snapshots.error());
+  if (*snapshots) return {};
+  const config::Tag& tag = job.storage.ebs.tag;
+  if (!job.launch->volume)
+    return failed("no volume has the tag " + tag.key + "=" + tag.value +
+                  ": make one, or say `launch.volume: {size: 100}`, and it is made");
+  const std::string seed = job.volumes_owner() + "\n" + tag.key + "\n" + tag.value + "\n";
+  const std::string token = "spotter-" + wire::sha256_hex(seed + generation).substr(0, 40);
+  const auto command = launch::create_volume(job, token);
+  const auto made = calls.ask(wire::query_of(command), wire::decode<wire::CreateVolume>);
+  if (!made) return tl::unexpected(made.error());
+  std::fprintf(stderr, "spotter: the volume %s is made in %s (%llu GiB, %s=%s)\n",
+               made->id.str().c_str(), made->zone.str().c_str(),
+               static_cast<unsigned long long>(made->size_gib), tag.key.c_str(), tag.value.c_str());
+  return wait_for(calls, made->id);
+}
+
+}  // namespace
+
+Result<std::vector<wire::Volume>, CallError> volumes_of(AwsCalls& calls, const config::Job& job) {
+  std::vector<wire::Volume> found;
+  std::set<VolumeId> known;
+  const config::Tag& tag = job.storage.ebs.tag;
+  for (const wire::Filter& filter :
+       {wire::tagged(tag.key, tag.value), wire::tagged(tag::job, job.volumes_owner())}) {
+    auto some = calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {filter}});
+    if (!some) return tl::unexpected(some.error());
+    for (auto& volume : *some) {
+      const bool others =
+          !has_found_tag(volume, job) && config::is_of_other_storage(volume.tags, job);
+      if (!others && !is_gone(volume) && !is_of_data(volume) && known.insert(volume.id).second)
+        found.push_back(std::move(volume));
+    }
+  }
+  return found;
+}
+
+Result<bool, CallError> has_snapshots(AwsCalls& calls, const config::Job& job) {
+  wire::DescribeSnapshots request;
+  request.filters = {wire::tagged(tag::job, job.volumes_owner())};
+  const auto found = calls.ask_all(request);
+  if (!found) return tl::unexpected(found.error());
+  return std::ranges::any_of(
+      *found, [&](const wire::Snapshot& it) { return !config::is_of_other_storage(it.tags, job); });
+}
+
+Result<void, CallError> provide_volumes(AwsCalls& calls, const config::Job& job,
+                                        const std::string& generation) {
+  if (job.storage.share) return {};
+  if (!job.sweep) return provide(calls, job, generation);
+  const auto sets = sets_of(job);
+  if (!sets) return failed(sets.error().message);
+  for (std::size_t index = 0; index < sets->size(); ++index) {
+    config::Job one = job;
+    set_experiment(one, index, (*sets)[index]);
+    if (auto there = provide(calls, one, generation); !there) return there;
+  }
+  return {};
+}
+
+std::string how_to_run_again(const wire::Volume& volume) {
+  const std::string place = wire::value_of(volume.tags, tag::fence);
+  if (place.empty()) return "remove the tag spotter:done to run it again";
+  const std::string line = wire::value_of(volume.tags, tag::lineage);
+  return "to run it again, remove the tags spotter:done and spotter:fence, and the object " +
+         place + (line.empty() ? volume.id.str() : line) + ".epoch";
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+using Paths = std::vector<fs::path>;
+
+// A package has some MiB; the name of what is larger is a mistake.
+constexpr std::size_t package_limit = 256U << 20;
+
+constexpr std::array<std::string_view, 3> package_kinds{".deb", ".rpm", ".tar.gz"};
+
+std::string_view kind_of(const fs::path& file) {
+  const std::string name = file.filename().string();
+  const auto it =
+      std::ranges::find_if(package_kinds, [&](auto kind) { return name.ends_with(kind); });
+  return it == package_kinds.end() ? std::string_view() : *it;
+}
+
+// As scripts/package names the agent's: spotter_1.0_amd64.deb, spotter-1.0-1.x86_64.rpm; not
+// spotter-trainer_1.0_amd64.deb.
+bool is_of_the_agent(const fs::path& file) {
+  const std::string name = file.filename().string();
+  return name.size() > 8 && (name.starts_with("spotter_") || name.starts_with("spotter-")) &&
+         std::isdigit(static_cast<unsigned char>(name[8])) != 0 && !kind_of(file).empty();
+}
+
+// An instance chooses by kind and architecture.
+bool are_for_the_same(const fs::path& one, const fs::path& other) {
+  const auto of_one = launch::architecture_of_package(one.filename().string());
+  const auto of_other = launch::architecture_of_package(other.filename().string());
+  const bool differ = !of_one.empty() && !of_other.empty() && of_one != of_other;
+  return kind_of(one) == kind_of(other) && !differ;
+}
+
+Result<Paths> packages_in(const fs::path& folder) {
+  Paths found;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    if (is_of_the_agent(it->path())) found.push_back(it->path());
+  if (error) return failure(folder.string() + ": " + error.message());
+  std::ranges::sort(found);
+  for (const fs::path& one : found)
+    for (const fs::path& other : found)
+      if (one < other && are_for_the_same(one, other))
+        return failure("there are " + one.string() + " and " + other.filename().string() +
+                       ": name one in launch.package.file, or remove the other");
+  return found;
+}
+
+// build/packages of the checkout whose build/FLAVOUR/bin this program lies in; empty: it does not.
+fs::path made_here() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const fs::path build = program.parent_path().parent_path().parent_path();
+  const fs::path made = build / "packages";
+  return !error && build.filename() == "build" && fs::is_directory(made, error) ? made : fs::path();
+}
+
+Result<Paths> packages_here(const config::Package& package, const std::string& job_file) {
+  const fs::path beside = fs::absolute(job_file).parent_path();
+  if (!package.file.empty()) {
+    const fs::path named = beside / package.file;
+    std::error_code error;
+    if (!fs::is_directory(named, error)) {
+      if (!kind_of(named).empty()) return Paths{named};
+      return failure("launch.package.file: " + named.string() +
+                     " is no folder, and its name does not end with .deb, .rpm or .tar.gz");
+    }
+    auto found = packages_in(named);
+    if (found && found->empty())
+      return failure("launch.package.file: " + named.string() +
+                     " has no package of Spotter's agent, such as spotter_1.0_amd64.deb");
+    return found;
+  }
+  auto found = packages_in(beside);
+  if (const auto made = made_here(); found && found->empty() && !made.empty())
+    found = packages_in(made);
+  if (found && found->empty())
+    return failure("there is no package to send to " + package.source +
+                   ": put Spotter's .deb, .rpm or .tar.gz (`scripts/package` makes them) beside " +
+                   job_file + ", or name it in launch.package.file");
+  return found;
+}
+
+Result<std::string> content_of(const std::string& path) {
+  auto file = config::read_small_file(path, package_limit);
+  if (!file) return failure(path + ": " + file.error().message);
+  return std::move(file->content);
+}
+
+// The key is in the instances' shell, in an address, and on their disk.
+bool has_plain_name(const fs::path& file) {
+  return std::ranges::all_of(file.filename().string(), [](char each) {
+    return std::isalnum(static_cast<unsigned char>(each)) != 0 ||
+           std::string_view("._+~-").find(each) != std::string_view::npos;
+  });
+}
+
+s3::Checksum checksum_of(const launch::SentPackage& package) {
+  return {s3::Checksum::Kind::Sha256, launch::bytes_of_hex(package.sha256)};
+}
+
+// S3 may have another kind of checksum: then the bytes are fetched.
+Result<bool, s3::Failure> is_the_same(s3::Client& client, const s3::Object& object,
+                                      const launch::SentPackage& package) {
+  if (object.checksum.kind == s3::Checksum::Kind::Sha256)
+    return object.checksum.value == checksum_of(package).value;
+  if (object.size > package_limit) return false;
+  std::string bytes(object.size, '\0');
+  if (const auto read = s3::read_into(client, object, bytes); !read)
+    return tl::unexpected(read.error());
+  return wire::sha256_hex(bytes) == package.sha256;
+}
+
+// True: it is there. False: it is not, or S3 does not say.
+Result<bool, CallError> is_there(s3::Client& client, const launch::SentPackage& package) {
+  using Kind = s3::Failure::Kind;
+  const auto object = s3::head(client, package.where);
+  if (!object) {
+    // Who may not list the bucket gets this answer about a key that is not there, too.
+    const Kind kind = object.error().kind;
+    if (kind == Kind::NoSuchKey || kind == Kind::Permission) return false;
+    return failed(object.error().text());
+  }
+  const auto same = is_the_same(client, *object, package);
+  if (!same) return failed(same.error().text());
+  if (*same) return true;
+  return failed(wire::to_url(package.where) + " is another object than " + package.file +
+                ", and instances would not install it: remove it, or name another place in "
+                "launch.package.s3");
+}
+
+Result<void, CallError> send_one(s3::Client& client, const launch::SentPackage& package) {
+  const auto there = is_there(client, package);
+  if (!there) return tl::unexpected(there.error());
+  if (*there) return {};
+  const auto bytes = content_of(package.file);
+  if (!bytes) return failed(bytes.error().message);
+  const auto put =
+      s3::put(client, package.where, *bytes, {.absent = true, .etag = {}}, checksum_of(package));
+  if (put) {
+    io::complain("launch", package.file + " is sent to " + wire::to_url(package.where));
+    return {};
+  }
+  if (put.error().kind != s3::Failure::Kind::Exists) return failed(put.error().text());
+  const auto meanwhile = is_there(client, package);  // another launch's
+  if (!meanwhile) return tl::unexpected(meanwhile.error());
+  if (!*meanwhile) return failed(put.error().text());
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<launch::SentPackage>> packages_to_send(const config::Package& package,
+                                                          const std::string& job_file) {
+  std::vector<launch::SentPackage> packages;
+  if (!package.is_sent()) return packages;
+  const auto files = packages_here(package, job_file);
+  if (!files) return tl::unexpected(files.error());
+  for (const fs::path& file : *files) {
+    if (!has_plain_name(file))
+      return failure(file.string() + ": give it a name of letters, digits and ._+~- alone");
+    const auto bytes = content_of(file.string());
+    if (!bytes) return tl::unexpected(bytes.error());
+    if (bytes->empty()) return failure(file.string() + " is empty: make the package again");
+    const auto sha256 = wire::sha256_hex(*bytes);
+    packages.push_back({file.string(),
+                        launch::place_of(package.source, file.filename().string(), sha256),
+                        sha256});
+  }
+  return packages;
+}
+
+Result<void, CallError> send_packages(const std::vector<launch::SentPackage>& packages) {
+  if (packages.empty()) return {};
+  s3::Client client({.environment = act::Environment::of_this_process()});
+  for (const launch::SentPackage& it : packages)
+    if (auto sent = send_one(client, it); !sent) return sent;
+  return {};
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,281 @@
+#include "agent/commands/job_view.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "agent/aws/formats/ec2_query.hpp"
+#include "agent/aws/formats/tags.hpp"
+#include "agent/base/json.hpp"
+#include "agent/launch/fallback.hpp"
+#include "agent/wire/status.hpp"
+
+namespace spotter::command {
+namespace {
+
+using nlohmann::json;
+using wire::InstanceState;
+using wire::text_field;
+
+constexpr double fresh_for = 300;  // seconds; the status is published every two minutes
+
+double number(const json& object, const char* name) {
+  return wire::number_field(object, name).value_or(0);
+}
+
+std::string joined(const std::string& one, const std::string& other) {
+  return one + (one.empty() || other.empty() ? "" : "; ") + other;
+}
+
+bool is_up(const wire::Instance& it) {
+  return it.state != InstanceState::Terminated && it.state != InstanceState::Stopped;
+}
+
+bool is_leaving(const wire::Instance& it) {
+  return it.state == InstanceState::ShuttingDown || it.state == InstanceState::Stopping;
+}
+
+std::string ago(double since, double now) {
+  return wire::duration_text(std::max(0.0, now - since)) + " ago";
+}
+
+class View {
+ public:
+  explicit View(const JobSeen& seen) : seen_(seen) {
+    if (seen.published && wire::status_trouble(seen.published->status).empty())
+      view_ = json::parse(seen.published->status, nullptr, false);
+    last_seen_ = number(view_, "updated");
+    if (seen.published && !seen.published->source.history.entries.empty())
+      last_seen_ = std::max(last_seen_, seen.published->source.history.entries.back().time);
+    if (view_.contains("updated") && seen.published->age) {
+      last_seen_ = seen.now - *seen.published->age;
+      view_["updated"] = last_seen_;
+    }
+    up_ = find_up();
+  }
+
+  json make() {
+    view_["version"] = wire::status_version;
+    view_["job"] = seen_.job;
+    if (!is_live()) {
+      // Fields of a trainer that no longer runs.
+      for (const char* gone :
+           {"steps_per_second", "wake_boottime_ms", "wake", "deadline", "notice_deadline_ms",
+            "storage_says", "blocked", "detail", "outlook", "work_left_seconds", "on_demand_by",
+            "deadline_trouble", "gang", "watcher"})
+        view_.erase(gone);
+    }
+    show_stage();
+    show_places();
+    show_cloud();
+    return std::move(view_);
+  }
+
+ private:
+  // The machine that published last, if it is up, or else any that starts or runs.
+  const wire::Instance* find_up() const {
+    const wire::Instance* found = nullptr;
+    for (const wire::Instance& it : seen_.instances) {
+      if (!is_up(it)) continue;
+      if (spoke(it)) return &it;
+      if (is_leaving(it)) continue;
+      if (found == nullptr || it.launch_time > found->launch_time) found = &it;
+    }
+    return found;
+  }
+  bool spoke(const wire::Instance& it) const {
+    return it.id.view() == text_field(view_, "instance");
+  }
+  bool is_fresh() const { return last_seen_ > 0 && seen_.now - last_seen_ < fresh_for; }
+  // A machine unknown to EC2 (on a share, a laptop) counts as running while it publishes.
+  bool is_elsewhere() const {
+    const std::string instance = text_field(view_, "instance");
+    return last_seen_ > 0 && !instance.starts_with("i-");
+  }
+  bool is_live() const { return up_ != nullptr ? spoke(*up_) : is_elsewhere() && is_fresh(); }
+  // Ignores the end of a job that was launched again since.
+  bool ended_as(const char* how) const {
+    return text_field(view_, "stage") == how && (up_ == nullptr || spoke(*up_));
+  }
+  bool is_done() const {
+    return ended_as("finished") || std::ranges::any_of(seen_.volumes, [](const wire::Volume& it) {
+             return wire::value_of(it.tags, tag::done) == "true";
+           });
+  }
+  bool wants_instances() const {
+    return seen_.fleets.empty() || std::ranges::any_of(seen_.fleets, [](const JobFleet& it) {
+             return it.is_at_work() && it.target > 0;
+           });
+  }
+
+  void stage(const char* name, const std::string& says) {
+    view_["stage"] = name;
+    view_["says"] = says;
+  }
+
+  void show_stage() {
+    const std::string since = last_seen_ > 0 ? ago(last_seen_, seen_.now) : "";
+    const std::string says = text_field(view_, "says");
+    if (is_done())
+      return stage("finished",
+                   "finished" + (since.empty() ? "" : ", " + since) + "; the result is safe");
+    if (ended_as("gave-up")) return stage("gave-up", joined(says, since));
+    if (up_ != nullptr && !spoke(*up_)) return show_starting();
+    if (is_live() || is_elsewhere()) {
+      if (!is_fresh() && last_seen_ > 0)
+        view_["says"] = joined(says, "its agent has reported nothing for " +
+                                         wire::duration_text(seen_.now - last_seen_));
+      return;
+    }
+    view_["waiting_since"] = last_seen_ > 0 ? json(last_seen_) : json();
+    if (!wants_instances())
+      return stage("waiting", "no instance is up, and no fleet will start one: spotter launch");
+    stage("waiting",
+          "waiting for capacity" + (last_seen_ > 0 ? " since " + wire::duration_text(std::max(
+                                                                     0.0, seen_.now - last_seen_))
+                                                   : ""));
+  }
+
+  void show_starting() {
+    const bool published = seen_.published.has_value();
+    std::string words = up_->id.str() + " is " + std::string(to_text(up_->state));
+    if (up_->launch_time) {
+      const auto launched = static_cast<double>(up_->launch_time->time_since_epoch().count());
+      words += ", launched " + ago(launched, seen_.now);
+    }
+    stage("starting", joined(words, published ? "its agent has published nothing yet" : ""));
+  }
+
+  void show_places() {
+    if (up_ != nullptr) {
+      view_["instance"] = up_->id.view();
+      view_["type"] = up_->type.view();
+      view_["zone"] = up_->zone.view();
+      show_on_demand();
+    } else if (!is_elsewhere() && !text_field(view_, "instance").empty()) {
+      const std::string zone = text_field(view_, "zone");
+      view_["instance"] = "none is up; the last was " + text_field(view_, "instance") +
+                          (zone.empty() ? "" : " in " + zone);
+      view_["type"] = view_["zone"] = json();
+    }
+    std::string volumes;
+    for (const wire::Volume& it : seen_.volumes) {
+      const std::string role = wire::value_of(it.tags, tag::role);
+      std::string one =
+          it.id.str() + " in " + it.zone.str() + ", " + std::string(to_text(it.state));
+      if (role == "candidate" || role == "verified") one += ", a copy";
+      for (const wire::Attachment& held : it.attachments)
+        if (!held.instance.empty()) one += " by " + held.instance.str();
+      volumes = joined(volumes, one);
+    }
+    for (const wire::Snapshot& it : seen_.snapshots)
+      if (it.state == wire::SnapshotState::Pending)
+        volumes = joined(volumes, it.id.str() + " is made, " + std::to_string(it.progress) + " %");
+    if (!volumes.empty()) view_["volume"] = volumes;
+    std::string fleets;
+    for (const JobFleet& it : seen_.fleets)
+      if (!it.is_over())
+        fleets = joined(fleets, it.fleet.id.str() + ", " + std::string(to_text(it.state)) +
+                                    ", target " + std::to_string(it.target));
+    if (!fleets.empty()) view_["fleet"] = fleets;
+    show_watchers_mark();
+  }
+
+  // Of several regions the newest is of the one in which the job is.
+  void show_watchers_mark() {
+    std::optional<launch::WatchMark> newest;
+    for (const JobFleet& it : seen_.fleets) {
+      const auto mark = launch::mark_of(it.watched);
+      if (!mark || !mark->outlook || !it.is_own() || !it.is_at_work()) continue;
+      if (!newest || mark->looked > newest->looked) newest = mark;
+    }
+    if (!newest || is_done()) return;
+    view_.erase("watcher");  // says the same, of some minutes ago
+    view_["outlook"] = (seen_.due ? "by " + wire::to_rfc3339(*seen_.due) + "; " : "") +
+                       launch::text_of(*newest->outlook);
+  }
+
+  // Each that is up, as a spot instance may be there beside it.
+  void show_on_demand() {
+    std::string all;
+    for (const wire::Instance& it : seen_.instances) {
+      if (!is_up(it) || !it.lifecycle.empty()) continue;
+      const auto price = seen_.on_demand_prices.find(it.type.str());
+      std::string cost = ", price unknown";
+      if (price != seen_.on_demand_prices.end()) {
+        std::array<char, 64> digits{};
+        std::snprintf(digits.data(), digits.size(), ", $%.4g an hour", price->second);
+        cost = digits.data();
+      }
+      all = joined(all, it.id.str() + cost);
+    }
+    if (!all.empty()) view_["on_demand"] = all;
+  }
+
+  void show_cloud() {
+    json cloud = {{"instances", json::array()},
+                  {"volumes", json::array()},
+                  {"snapshots", json::array()},
+                  {"fleets", json::array()}};
+    for (const wire::Instance& it : seen_.instances)
+      cloud["instances"].push_back({{"id", it.id.view()},
+                                    {"type", it.type.view()},
+                                    {"zone", it.zone.view()},
+                                    {"on_demand", it.lifecycle.empty()},
+                                    {"state", to_text(it.state)}});
+    for (const wire::Volume& it : seen_.volumes)
+      cloud["volumes"].push_back({{"id", it.id.view()},
+                                  {"zone", it.zone.view()},
+                                  {"state", to_text(it.state)},
+                                  {"role", wire::value_of(it.tags, tag::role)},
+                                  {"generation", wire::value_of(it.tags, tag::generation)}});
+    for (const wire::Snapshot& it : seen_.snapshots)
+      cloud["snapshots"].push_back(
+          {{"id", it.id.view()}, {"volume", it.volume.view()}, {"progress", it.progress}});
+    for (const JobFleet& it : seen_.fleets)
+      cloud["fleets"].push_back(
+          {{"id", it.fleet.id.view()}, {"state", to_text(it.state)}, {"target", it.target}});
+    view_["cloud"] = std::move(cloud);
+  }
+
+  const JobSeen& seen_;
+  json view_ = json::object();
+  double last_seen_ = 0;  // time of the job's last sign
+  const wire::Instance* up_ = nullptr;
+};
+
+}  // namespace
+
+json view_of(const JobSeen& seen) { return View(seen).make(); }
+
+Time clock_of(const json& view, double now) {
+  const double updated = number(view, "updated");
+  const double boot = number(view, "updated_boottime_ms");
+  constexpr double farthest = 1e15;
+  const double at = boot + (now - updated) * 1000;
+  if (updated <= 0 || boot <= 0 || !(at > 0 && at < farthest)) return Time();
+  return Time(Duration(static_cast<Duration::rep>(at)));
+}
+
+std::string line_of(const json& view, std::size_t experiment, double now) {
+  const auto shown = [&](const char* name) {
+    const auto found = view.find(name);
+    return found != view.end() && found->is_number() ? found->dump() : std::string("-");
+  };
+  std::string loss = "-";
+  if (view.contains("loss") && view["loss"].is_number()) {
+    std::array<char, 32> digits{};
+    std::snprintf(digits.data(), digits.size(), "%.5g", number(view, "loss"));
+    loss = digits.data();
+  }
+  const std::string stage = wire::printable(text_field(view, "stage"));
+  const double updated = number(view, "updated");
+  const std::string seen = updated > 0 ? ago(updated, now) : "-";
+  std::array<char, 256> line{};
+  std::snprintf(line.data(), line.size(), "%6zu  %-14.14s %12s %12s  %-12s %s\n", experiment,
+                stage.c_str(), shown("step").c_str(), loss.c_str(), seen.c_str(),
+                wire::printable(text_field(view, "instance")).substr(0, 80).c_str());
+  return line.data();
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,611 @@
+#include "agent/commands/launch.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <vector>
+
+#include "agent/aws/formats/ec2_places.hpp"
+#include "agent/aws/formats/sigv4.hpp"
+#include "agent/base/exit_status.hpp"
+#include "agent/base/shell.hpp"
+#include "agent/commands/commands.hpp"
+#include "agent/commands/doctor.hpp"
+#include "agent/commands/fleets.hpp"
+#include "agent/commands/job_storage.hpp"
+#include "agent/commands/launched_job.hpp"
+#include "agent/commands/machines.hpp"
+#include "agent/commands/prospects.hpp"
+#include "agent/commands/watch_look.hpp"
+#include "agent/config/file.hpp"
+#include "agent/config/storage_name.hpp"
+#include "agent/config/values.hpp"
+#include "agent/io/complain.hpp"
+#include "agent/launch/places.hpp"
+#include "agent/launch/requests.hpp"
+
+namespace spotter::command {
+namespace {
+
+// `spotter launch --dry-run`.
+
+void print_line(const std::string& line) { std::printf("%s\n", line.c_str()); }
+
+// Prints the requests of a first launch as they are sent, except for values that only AWS knows.
+int print_requests(const LaunchedJob& launched) {
+  const auto& [job, user_data, digest, packages, rests, regions] = launched;
+  if (!packages.empty()) print_line("# Unless they are there:");
+  for (const launch::SentPackage& it : packages) print_line(launch::send_command(it));
+  std::string image = job.launch->image;
+  if (image.starts_with(image_parameter)) {
+    print_line("# The image is the value of this:\naws ssm get-parameter --name " +
+               wire::shell_quoted(image.substr(image_parameter.size())));
+    image = "ami-OF-THE-PARAMETER";
+  }
+  if (!job.storage.share && !job.sweep && job.launch->volume) {
+    print_line("# Unless the job's volume is there:");
+    print_line(wire::command_of(launch::create_volume(job, "TOKEN")));
+  }
+  if (job.launch->placement_group == config::own_placement_group) {
+    print_line("# Unless the job's placement group is there:");
+    print_line(wire::command_of(launch::create_placement_group(job)));
+  }
+  launch::Template content{image, user_data};
+  if (job.launch->efa) {
+    std::string types;
+    for (const std::string& it : job.launch->instance_types) types += " " + wire::shell_quoted(it);
+    print_line(
+        "# With an interface on each network card with EFA, by this:\n"
+        "aws ec2 describe-instance-types --instance-types" +
+        types);
+    content.interfaces = {{0, "efa"}};
+  }
+  print_line("# When there is such a template already, it gets a new version instead:");
+  print_line(wire::command_of(launch::create_template(job, content)));
+  print_line("# Once no other fleet of the job is at work:");
+  if (job.launch->type == FleetKind::AutoScalingGroup)
+    print_line("# (a group that is there already is changed to this instead)");
+  print_line(wire::command_of(launch::request_fleet(
+      job,
+      {{"lt-OF-THE-TEMPLATE", "1"}, "TOKEN", digest, {}, rests, launch::tag_of_regions(regions)})));
+  if (job.launch->type == FleetKind::AutoScalingGroup)
+    print_line(wire::command_of(launch::keep_zones(FleetId(launch::resource_name(job)))));
+  if (job.launch->on_demand.needs_watcher()) {
+    print_line("# By `spotter watch`, for as long as there is no spot capacity:");
+    print_line(wire::command_of(launch::request_on_demand(
+        job, {"lt-OF-THE-TEMPLATE", "1"}, FleetId("fleet-OF-THE-JOB"), "TOKEN", digest)));
+  }
+  return 0;
+}
+
+// Prints the requests of a first launch in each of its places, as commands of `aws`. Returns the
+// exit status.
+int print_all_requests(const LaunchedJob& launched, const std::vector<config::Job>& jobs) {
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const std::string& region = jobs[i].launch->region;
+    if (jobs.size() > 1)
+      print_line("# In " + (region.empty() ? "the region that AWS_REGION names" : region) + ":");
+    LaunchedJob there = launched_at(launched, jobs[i], i > 0);
+    for (const config::Job& it : jobs)
+      if (jobs.size() > 1)
+        there.regions.push_back(it.launch->region.empty() ? "THIS-REGION" : it.launch->region);
+    print_requests(there);
+  }
+  return 0;
+}
+
+struct LaunchOptions {
+  std::string job = "job.yaml";
+  bool dry_run = false;
+  bool skip_checks = false;
+};
+
+void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
+
+// What the job has at AWS when a launch begins.
+struct Found {
+  std::vector<JobFleet> fleets;  // over or not
+  std::optional<wire::LaunchTemplate> launch_template;
+
+  // Equal for launches that see the same: of two concurrent ones only one makes the fleet.
+  std::string generation() const {
+    std::string text = launch_template ? launch_template->latest_version : "0";
+    for (const JobFleet& it : fleets) text += "\n" + it.fleet.id.str();
+    return wire::sha256_hex(text).substr(0, 16);
+  }
+};
+
+Result<Found, CallError> look(AwsCalls& calls, const config::Job& job) {
+  auto fleets = job_fleets(calls, key_of(job));
+  if (!fleets) return tl::unexpected(fleets.error());
+  auto templates = templates_of(calls, launch::resource_name(job));
+  if (!templates) return tl::unexpected(templates.error());
+  Found found{std::move(*fleets), {}};
+  if (!templates->empty()) found.launch_template = std::move(templates->front());
+  return found;
+}
+
+// The job's only fleet, if it differs from the wanted one at most in its target.
+const JobFleet* same_fleet(const Found& found, const LaunchedJob& launched) {
+  const JobFleet* only = nullptr;
+  for (const JobFleet& it : found.fleets) {
+    if (!it.is_at_work() || !it.is_own()) continue;
+    if (only != nullptr) return nullptr;
+    only = &it;
+  }
+  return only != nullptr && only->digest == launched.digest ? only : nullptr;
+}
+
+// On-demand fleets whose agent gave the job up: beside them `spotter watch` would ask for no other.
+Result<void, CallError> end_given_up(AwsCalls& calls, std::vector<JobFleet> fleets) {
+  std::erase_if(fleets, [](const JobFleet& it) {
+    return !it.is_at_work() || it.role != tag::role_on_demand || it.target > 0;
+  });
+  return end_fleets(calls, fleets, true);
+}
+
+Result<FleetId, CallError> keep(AwsCalls& calls, const JobFleet& fleet,
+                                const LaunchedJob& launched) {
+  config::Launch launch = *launched.job.launch;
+  if (launched.rests) launch.capacity = 0;
+  const int capacity = launch.capacity;
+  const FleetId id = fleet.fleet.id;
+  if (fleet.target == capacity) {
+    io::complain("launch", id.str() + " is at work already, as job.yaml wants it");
+    const auto instances = job_instances(calls, JobKey{fleet.job, fleet.storage});
+    const bool lacks = instances && static_cast<int>(instances->size()) < capacity;
+    if (const auto why = lacks ? launch_failure(calls, fleet) : std::string(); !why.empty())
+      io::complain("launch", "an instance that it was to launch failed: " + why);
+    return id;
+  }
+  if (launched.rests) {  // or the watcher would take its target for a stop
+    const wire::Tags rests{{tag::rests, wire::to_rfc3339(calls.now())}};
+    if (const auto said = calls.perform(encode(wire::CreateTags{{id.str()}, rests})); !said)
+      return tl::unexpected(said.error());
+  }
+  const auto changed =
+      calls.perform(wire::query_of(launch::set_capacity(fleet.fleet, launch::capacity_of(launch))));
+  if (!changed) return tl::unexpected(changed.error());
+  io::complain("launch", id.str() + " is to have " + std::to_string(capacity) + " instead of " +
+                             std::to_string(fleet.target) +
+                             (capacity == 1 ? " instance" : " instances"));
+  return id;
+}
+
+// What EC2 says it cannot launch is no end of the fleet, which goes on trying.
+Result<FleetId, CallError> create_fleet(AwsCalls& calls, const wire::Query& query) {
+  const auto made = calls.ask(query, wire::decode_created_fleet);
+  if (!made) return tl::unexpected(made.error());
+  if (!made->errors.empty()) io::complain("launch", made->id.str() + ": " + made->errors);
+  return made->id;
+}
+
+Result<FleetId, CallError> request(AwsCalls& calls, const LaunchedJob& launched,
+                                   const launch::FleetRequest& wanted) {
+  const auto command = launch::request_fleet(launched.job, wanted);
+  const auto query = wire::query_of(command);
+  const FleetKind kind = launched.job.launch->type;
+  if (kind == FleetKind::AutoScalingGroup) {
+    auto made = calls.perform(query);
+    if (!made && made.error().code == "AlreadyExists")
+      made.error().message += "; it is not this job's, or another launch is under way";
+    if (!made) return tl::unexpected(made.error());
+    const FleetId group(launch::resource_name(launched.job));
+    if (auto kept = calls.perform(wire::query_of(launch::keep_zones(group))); !kept)
+      io::complain("launch",
+                   kept.error().message + ": the group may end an instance to even out its zones");
+    return group;
+  }
+  auto id = kind == FleetKind::SpotFleet ? calls.ask(query, wire::decode_requested_spot_fleet)
+                                         : create_fleet(calls, query);
+  if (!id && id.error().code == "IdempotentParameterMismatch")
+    id.error().message = "another launch of " + launched.job.name.str() +
+                         " is under way: wait for its end, and look with `spotter list`";
+  return id;
+}
+
+// The job's group, if it exists: whatever its settings were, they are changed to the wanted ones.
+const JobFleet* group_of(const Found& found, const config::Job& job) {
+  const Fleet wanted{job.launch->type, FleetId(launch::resource_name(job))};
+  const auto it = std::ranges::find(found.fleets, wanted, &JobFleet::fleet);
+  return it == found.fleets.end() ? nullptr : &*it;
+}
+
+Result<FleetId, CallError> renew(AwsCalls& calls, const LaunchedJob& launched,
+                                 const launch::TemplateVersion& version, const JobFleet& group) {
+  const std::vector<wire::Query> steps = {
+      wire::query_of(launch::update_group(launched.job, version)),
+      wire::query_of(launch::tag_group(launched.job, launched.digest)),
+      wire::query_of(launch::keep_zones(group.fleet.id)),
+      // Without an instance nothing shows that the group may not launch any.
+      wire::query_of(launch::let_launch(group.fleet.id, true))};
+  for (const wire::Query& step : steps)
+    if (const auto done = calls.perform(step); !done) return tl::unexpected(done.error());
+  return group.fleet.id;
+}
+
+// A launch that began after another had made its template, but before its fleet, did not see that
+// fleet: the younger of two such fleets is ended.
+Result<FleetId, CallError> settle(AwsCalls& calls, const JobKey& job, const FleetId& ours) {
+  auto fleets = job_fleets(calls, job);
+  if (!fleets) return tl::unexpected(fleets.error());
+  std::erase_if(*fleets, [](const JobFleet& it) { return !it.is_at_work() || !it.is_own(); });
+  const auto own = std::ranges::find(*fleets, ours, [](const auto& it) { return it.fleet.id; });
+  if (own == fleets->end() || own == fleets->begin()) return ours;
+  const FleetId earlier = fleets->front().fleet.id;
+  if (const auto ended = end_fleets(calls, {*own}, true); !ended)
+    return tl::unexpected(ended.error());
+  return failed("another launch made " + earlier.str() + " meanwhile: " + ours.str() +
+                " is ended again");
+}
+
+// Prints warnings and failures; false: something fails.
+bool passes(const Findings& findings) {
+  const auto doubts = without_ok(findings);
+  if (!doubts.empty()) std::fputs(describe(doubts).c_str(), stderr);
+  return status_of(doubts) < 2;
+}
+
+const CallError refused{
+    .message =
+        "nothing was launched, and what runs goes on: mend what fails above, or --skip-checks"};
+
+// A fleet would try again by itself; a dry run and an Auto Scaling group fail meanwhile.
+Result<void, CallError> wait_for_profile(AwsCalls& calls, const config::Job& job,
+                                         const launch::TemplateVersion& version) {
+  const config::Launch& launch = *job.launch;
+  const auto& places = launch.subnets.empty() ? launch.zones : launch.subnets;
+  const auto instance = launch::run_instance(job, version, launch.instance_types.front(),
+                                             places.empty() ? "" : places.front());
+  return await_profile(calls, wire::query_of(instance), "launch");
+}
+
+Result<void> refuse_past(const config::Deadline& deadline, const std::vector<JobFleet>& fleets,
+                         wire::WallTime now) {
+  const auto due = due_of(deadline, fleets);
+  if (!due || *due > now) return {};
+  return failure("the job was to finish by " + wire::to_rfc3339(*due) +
+                 ", which is past: give it a later `finish_by` or a longer `within`, or none");
+}
+
+// A fleet in a region that launch.pools no longer has would go on with nobody who watches it.
+Result<void, CallError> refuse_left_regions(AwsCalls& calls, const LaunchedJob& launched,
+                                            const std::vector<JobFleet>& fleets) {
+  std::vector<std::string> known = launched.regions;
+  known.push_back(calls.region().str());
+  for (const JobFleet& it : fleets)
+    if (const auto left = launch::regions_beyond(it.regions, known);
+        it.is_at_work() && !left.empty())
+      return failed(it.fleet.id.str() + " is of a launch in " + left +
+                    ", too, which job.yaml does not name any more: end what is there first, by "
+                    "`spotter stop` with the job.yaml of that launch");
+  return {};
+}
+
+// Refuses what can be refused before anything is changed.
+Result<Found, CallError> examine(AwsCalls& calls, const LaunchedJob& launched,
+                                 const config::Deadline& deadline, bool checked) {
+  const config::Job& job = launched.job;
+  if (auto single = refuse_namesakes(calls, key_of(job)); !single)
+    return tl::unexpected(single.error());
+  if (checked && !passes(examine_before_launch(calls, launched))) return tl::unexpected(refused);
+  auto found = look(calls, job);
+  if (!found) return tl::unexpected(found.error());
+  if (const auto due = refuse_past(deadline, found->fleets, calls.now()); !due)
+    return failed(due.error().message);
+  if (const auto all = refuse_left_regions(calls, launched, found->fleets); !all)
+    return tl::unexpected(all.error());
+  const auto preparers = preparing(calls, key_of(job));
+  if (!preparers) return tl::unexpected(preparers.error());
+  if (!preparers->empty())
+    return failed(preparers->front().str() +
+                  " prepares the volume: launch when it has ended, or "
+                  "end it: `spotter stop " +
+                  job.name.str() + " --wait`");
+  return found;
+}
+
+Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& launched,
+                                        const Found& found, bool checked) {
+  const config::Job& job = launched.job;
+  const std::string generation = found.generation();
+  if (auto sent = send_packages(launched.packages); !sent) return tl::unexpected(sent.error());
+  // Before the template: a later launch that sees the template also sees the volumes.
+  if (auto there = provide_volumes(calls, job, generation); !there)
+    return tl::unexpected(there.error());
+  if (auto there = provide_placement_group(calls, job); !there)
+    return tl::unexpected(there.error());
+  if (const JobFleet* same = same_fleet(found, launched)) {
+    if (const auto ended = end_given_up(calls, found.fleets); !ended)
+      return tl::unexpected(ended.error());
+    return keep(calls, *same, launched);
+  }
+  const auto version = provide_template(calls, launched, false);
+  if (!version) return tl::unexpected(version.error());
+  if (auto known = checked ? wait_for_profile(calls, job, *version) : Result<void, CallError>();
+      !known)
+    return tl::unexpected(known.error());
+  if (checked && !passes(examine_fleet(calls, launched, *version))) return tl::unexpected(refused);
+  const auto stopped = stop_job(calls, key_of(job), {.keep_instances = false, .wait = true});
+  if (!stopped) return tl::unexpected(stopped.error());
+  const std::string own = job.name.str() + "\n" + config::storage_name(job) + "\n" + generation;
+  const std::string token = "spotter-" + wire::sha256_hex(own).substr(0, 40);
+  // Meanwhile a stop elsewhere may have deleted it, as nothing was in it.
+  if (auto there = provide_placement_group(calls, job); !there)
+    return tl::unexpected(there.error());
+  const JobFleet* group = group_of(found, job);
+  const auto fleet = group != nullptr
+                         ? renew(calls, launched, *version, *group)
+                         : request(calls, launched,
+                                   {*version, token, launched.digest, first_launch_of(found.fleets),
+                                    launched.rests, launch::tag_of_regions(launched.regions)});
+  return fleet ? settle(calls, key_of(job), *fleet) : fleet;
+}
+
+// One place's fleet asks for an instance: where the job is, else the first.
+Result<std::size_t, CallError> place_to_launch(const std::vector<JobPlace>& places) {
+  if (places.size() < 2) return 0;
+  std::vector<launch::PlaceSeen> seen;
+  for (const JobPlace& it : places) {
+    const auto fleets = job_fleets(*it.calls, key_of(it.job));
+    if (!fleets) return tl::unexpected(fleets.error());
+    seen.push_back(place_seen(it, *fleets));
+  }
+  return launch::place_of_job(seen);
+}
+
+// Of one place among several: where it failed, and what was launched before it.
+CallError failed_there(const JobPlace& place, CallError why, const std::string& made) {
+  if (!made.empty() && why.message == refused.message)
+    why.message = "mend what fails above, or --skip-checks";
+  why.message = "in " + place.calls->region().str() + ": " + why.message;
+  if (!made.empty()) why.message += "; launched already: " + made;
+  return why;
+}
+
+// The place where the job is comes last: it goes on as it was when another one fails.
+Result<void, CallError> launch_in(const std::vector<JobPlace>& places, const LaunchedJob& launched,
+                                  const config::Deadline& deadline, bool checked) {
+  const auto active = place_to_launch(places);
+  if (!active) return tl::unexpected(active.error());
+  const bool several = places.size() > 1;
+  std::vector<std::string> regions;
+  if (several)
+    for (const JobPlace& it : places) regions.push_back(it.calls->region().str());
+  std::vector<std::size_t> order;
+  std::vector<LaunchedJob> there;
+  std::vector<Found> found;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (i != *active) order.push_back(i);
+    there.push_back(launched_at(launched, places[i].job, i != *active));
+    there[i].regions = regions;
+    auto seen = examine(*places[i].calls, there[i], deadline, checked);
+    if (!seen)
+      return tl::unexpected(several ? failed_there(places[i], seen.error(), "") : seen.error());
+    found.push_back(std::move(*seen));
+  }
+  order.push_back(*active);
+  std::vector<std::string> lines(places.size());
+  std::string made;
+  for (const std::size_t i : order) {
+    if (i != order.front())  // some time has gone by
+      if (auto now = look(*places[i].calls, places[i].job)) found[i] = std::move(*now);
+    const auto fleet = launch_fleet(*places[i].calls, there[i], found[i], checked);
+    if (!fleet)
+      return tl::unexpected(several ? failed_there(places[i], fleet.error(), made) : fleet.error());
+    lines[i] = fleet->str() + (several ? " " + places[i].calls->region().str() : "");
+    made += (made.empty() ? "" : ", ") + lines[i];
+  }
+  for (const std::string& it : lines) print(it);
+  return {};
+}
+
+// Without asking AWS.
+std::vector<config::Job> jobs_by_place(const config::Job& job) {
+  std::vector<config::Job> jobs;
+  for (std::size_t i = 0; i < std::max<std::size_t>(job.launch->places.size(), 1); ++i)
+    jobs.emplace_back(job).launch = config::launch_at(*job.launch, i);
+  return jobs;
+}
+
+bool pass_machines(const std::vector<JobPlace>& places, const LaunchedJob& launched) {
+  return std::ranges::all_of(places, [&](const JobPlace& it) {
+    return passes(examine_machines(*it.calls, it.job, launched.packages));
+  });
+}
+
+int run(const LaunchOptions& options) {
+  const auto fail = [](const std::string& what, int status = 1) {
+    return io::complain("launch", what, status);
+  };
+  const auto launched = launched_job(options.job);
+  if (!launched) return fail(launched.error().message, wrong_input);
+  const auto deadline = config::load_deadline(options.job);
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  const auto due = deadline ? refuse_past(*deadline, {}, now) : tl::unexpected(deadline.error());
+  if (!due) return fail(due.error().message, wrong_input);
+  const auto jobs = jobs_by_place(launched->job);
+  const bool by_id =
+      std::ranges::any_of(jobs, [](const auto& it) { return says_zone_ids(*it.launch); });
+  if (options.dry_run && !by_id) return print_all_requests(*launched, jobs);
+  const auto places = places_of(launched->job);
+  if (!places) return fail(places.error().message);
+  if (options.dry_run) {
+    std::vector<config::Job> named;
+    for (const JobPlace& it : *places) named.push_back(it.job);
+    return print_all_requests(*launched, named);
+  }
+  if (!options.skip_checks && !pass_machines(*places, *launched))
+    return fail(refused.message, wrong_input);
+  const auto done = launch_in(*places, *launched, *deadline, !options.skip_checks);
+  if (!done) return fail(done.error().message);
+  if (launched->job.launch->on_demand.needs_watcher())
+    io::complain("launch", "an instance on demand comes only while `spotter watch " + options.job +
+                               "` runs somewhere, or `spotter watch --once` from a timer: with no "
+                               "instance there is nobody else to ask for one");
+  return 0;
+}
+
+}  // namespace
+
+void add_launch(CLI::App& app, int& status) {
+  const auto [command, options] = add_job_command<LaunchOptions>(
+      app, "launch",
+      "Requests the fleet of job.yaml's `launch:`, and makes what it needs: the volume, the launch "
+      "template; if something has changed since, the job continues in a new fleet",
+      status, run);
+  command->add_flag("--dry-run", options->dry_run,
+                    "Prints the requests, as commands of `aws`, and does nothing");
+  command->add_flag("--skip-checks", options->skip_checks,
+                    "Launches even if a check of `spotter doctor` fails");
+}
+
+namespace {
+
+// `spotter stop`.
+
+constexpr const char* of_group = "aws:autoscaling:groupName";
+
+struct StopOptions {
+  std::string job = "job.yaml";
+  bool keep_instances = false;
+  bool wait = false;
+};
+
+// What is to end, with AWS in each region where it may be.
+struct Ends {
+  JobKey key;
+  // A placement group of its own: the job's description says so; of a name it is not known.
+  bool has_group = false;
+  bool may_have_group = true;
+  std::vector<std::unique_ptr<AwsCalls>> regions;
+};
+
+// `job`: a file, or the job's name; of a name nothing is known but the region that AWS_REGION says.
+Result<Ends> ends_of(const std::string& job) {
+  Ends ends;
+  std::error_code ignored;
+  if (!std::filesystem::exists(job, ignored) && config::job_name.parse(job)) {
+    ends.key = {job, {}};
+    auto calls = AwsCalls::open();
+    if (!calls) return tl::unexpected(calls.error());
+    ends.regions.push_back(std::move(*calls));
+    return ends;
+  }
+  const auto described = job_to_launch(job);  // what launching takes may be gone
+  if (!described) return tl::unexpected(described.error());
+  ends.key = key_of(*described);
+  // One that is named there is a user's, whatever its name.
+  ends.may_have_group =
+      described->gang && !(described->launch &&
+                           described->launch->placement_group == launch::resource_name(*described));
+  ends.has_group =
+      described->launch && described->launch->placement_group == config::own_placement_group;
+  auto places = unnamed_places_of(*described);
+  if (!places) return tl::unexpected(places.error());
+  for (JobPlace& it : *places) ends.regions.push_back(std::move(it.calls));
+  return ends;
+}
+
+// Ends instances of fleets that were asked to keep them, and of fleets that AWS no longer lists. A
+// group ends its own, with time for a checkpoint.
+Result<void, CallError> end_instances(AwsCalls& calls, const JobKey& job) {
+  const auto left = job_instances(calls, job);
+  if (!left) return tl::unexpected(left.error());
+  wire::TerminateInstances request;
+  for (const auto& it : *left)
+    if (it.state != wire::InstanceState::ShuttingDown && !it.tags.contains(of_group))
+      request.instances.push_back(it.id);
+  if (request.instances.empty()) return {};
+  const auto ended = calls.ask(request);
+  if (!ended && !ended.error().unsettled()) return tl::unexpected(ended.error());
+  return {};
+}
+
+// Nothing to end is a success, but not in silence: a mistyped name looks the same.
+void remark_nothing(AwsCalls& calls, const JobKey& job) {
+  const auto fleets = job_fleets(calls, job);
+  const auto instances = job_instances(calls, job);
+  if (!fleets || !instances || !instances->empty()) return;
+  const bool any = std::ranges::any_of(
+      *fleets, [](const JobFleet& it) { return it.is_at_work() || it.is_suspended(); });
+  if (any) return;
+  std::fprintf(stderr, "spotter: nothing of %s runs in %s: `spotter list` shows all jobs\n",
+               job.name.c_str(), calls.region().str().c_str());
+  if (!job.storage.empty()) return;  // then each region is ended
+  for (const JobFleet& it : *fleets)
+    if (const auto others = launch::regions_beyond(it.regions, {calls.region().str()});
+        !others.empty())
+      return (void)std::fprintf(stderr,
+                                "spotter: %s may have fleets in %s: end all of it with its "
+                                "description, as in `spotter stop job.yaml`\n",
+                                job.name.c_str(), others.c_str());
+}
+
+// By its name alone nothing is known of the other regions, where it would go on.
+Result<void, CallError> refuse_part(AwsCalls& calls, const JobKey& job) {
+  const auto fleets = job_fleets(calls, job);
+  if (!fleets) return tl::unexpected(fleets.error());
+  for (const JobFleet& it : *fleets)
+    if (const auto others = launch::regions_beyond(it.regions, {calls.region().str()});
+        it.is_at_work() && !others.empty())
+      return failed(job.name + " has fleets in " + others +
+                    ", too: end all of it with its description, as in `spotter stop job.yaml`");
+  return {};
+}
+
+int run(const StopOptions& options) {
+  const auto ends = ends_of(options.job);
+  if (!ends) return io::complain("stop", ends.error().message, 2);
+  int status = 0;
+  for (const auto& calls : ends->regions) {
+    JobKey whose = ends->key;
+    if (ends->key.storage.empty()) {
+      auto single = refuse_namesakes(*calls, ends->key);
+      if (!single) return io::complain("stop", single.error().message);
+      whose.storage = std::move(*single);
+      if (auto all = refuse_part(*calls, ends->key); !all)
+        return io::complain("stop", all.error().message);
+    }
+    remark_nothing(*calls, ends->key);
+    const auto stopped = stop_job(*calls, ends->key, {options.keep_instances, options.wait});
+    if (!stopped) status = io::complain("stop", stopped.error().message);
+    if (!stopped || options.keep_instances || !ends->may_have_group) continue;
+    const auto emptied =
+        end_placement_group(*calls, whose, {.known = ends->has_group, .wait = options.wait});
+    if (!emptied) status = io::complain("stop", emptied.error().message);
+  }
+  return status;
+}
+
+}  // namespace
+
+Result<void, CallError> stop_job(AwsCalls& calls, const JobKey& job, const Stop& how) {
+  auto fleets = job_fleets(calls, job);
+  if (!fleets) return tl::unexpected(fleets.error());
+  std::erase_if(*fleets, [&](const JobFleet& it) {
+    return !it.is_at_work() && (how.keep_instances || !it.is_suspended());
+  });
+  if (auto ended = end_fleets(calls, *fleets, !how.keep_instances); !ended) return ended;
+  for (const JobFleet& it : *fleets)
+    std::fprintf(stderr, "spotter: %s is ended%s\n", it.fleet.id.str().c_str(),
+                 how.keep_instances ? "; its instances run on" : ", and so are its instances");
+  if (how.keep_instances) return {};
+  if (auto ended = end_instances(calls, job); !ended) return ended;
+  return how.wait ? wait_for_instances_to_end(calls, job) : Result<void, CallError>{};
+}
+
+void add_stop(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand(
+      "stop", "Ends the fleets and instances of a job; its volume stays, and `launch` continues");
+  auto options = std::make_shared<StopOptions>();
+  command->add_option("job", options->job, "The job's description, or its name")
+      ->capture_default_str();
+  command->add_flag("--keep-instances", options->keep_instances,
+                    "Ends only the fleets: running instances continue until they are interrupted");
+  command->add_flag("--wait", options->wait, "Waits until no instance is left");
+  command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,38 @@
+// `spotter launch`, `plan`, `watch`, `stop` and `list`: jobs on AWS, from a person's machine.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "agent/commands/fleets.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace spotter::command {
+
+// Ends the job's fleets and instances; `wait`: until none is left.
+struct Stop {
+  bool keep_instances = false;
+  bool wait = false;
+};
+Result<void, CallError> stop_job(AwsCalls& calls, const JobKey& job, const Stop& how);
+
+// A command of `spotter` on a job's description, which is its first argument.
+
+// `Options` has the member `job`, the description's path. The command and its options, which live
+// as long as the command; `run` gets them, and answers with the exit status.
+template <class Options>
+std::pair<CLI::App*, std::shared_ptr<Options>> add_job_command(CLI::App& app, const char* name,
+                                                               const char* what, int& status,
+                                                               int (*run)(const Options&)) {
+  auto* command = app.add_subcommand(name, what);
+  auto options = std::make_shared<Options>();
+  command->add_option("job", options->job, "The job's description")->capture_default_str();
+  command->callback([options, &status, run] { status = run(*options); });
+  return {command, options};
+}
+
+}  // namespace spotter::command

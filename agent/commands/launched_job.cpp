@@ -1,0 +1,198 @@
+#include "agent/commands/launched_job.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "agent/aws/formats/sigv4.hpp"
+#include "agent/commands/job_storage.hpp"
+#include "agent/commands/machines.hpp"
+#include "agent/config/file.hpp"
+#include "agent/config/sweep.hpp"
+
+namespace spotter::command {
+
+Result<std::unique_ptr<AwsCalls>> calls_in(const std::string& region) {
+  if (region.empty()) return AwsCalls::open();
+  return AwsCalls::open(Region(region));
+}
+
+Result<std::vector<JobPlace>> unnamed_places_of(const config::Job& job) {
+  std::vector<JobPlace> places;
+  for (std::size_t i = 0; i < std::max<std::size_t>(job.launch->places.size(), 1); ++i) {
+    JobPlace place{nullptr, job};
+    place.job.launch = config::launch_at(*job.launch, i);
+    auto calls = calls_in(place.job.launch->region);
+    if (!calls) return tl::unexpected(calls.error());
+    place.calls = std::move(*calls);
+    const Region& region = place.calls->region();
+    if (std::ranges::any_of(places, [&](const auto& it) { return it.calls->region() == region; }))
+      return failure("launch.pools: " + region.str() +
+                     " is there twice, once as the region that AWS_REGION names");
+    places.push_back(std::move(place));
+  }
+  return places;
+}
+
+Result<std::vector<JobPlace>> places_of(const config::Job& job) {
+  auto places = unnamed_places_of(job);
+  if (!places) return places;
+  for (JobPlace& it : *places)
+    if (const auto named = name_zones(*it.calls, *it.job.launch); !named)
+      return failure(named.error().message);
+  return places;
+}
+
+namespace {
+
+config::Environment environment_of_root() {
+  auto environment = config::Environment::of_process();
+  environment.root = true;
+  environment.user = "root";
+  return environment;
+}
+
+// Instances have these files in one folder, beside job.yaml.
+Result<void> add_file(std::map<std::string, std::string>& files, const std::string& job_file,
+                      const std::string& name) {
+  if (name.empty() || name.starts_with("s3://")) return {};
+  if (name.find('/') != name.npos && !name.starts_with("./"))
+    return failure(job_file + ": " + name +
+                   " would not be on the instances: put it beside job.yaml, or into S3");
+  const auto folder = std::filesystem::path(job_file).parent_path();
+  const auto file = config::read_small_file(folder / name, config::sets_size_limit);
+  if (!file) return failure(name + ": " + file.error().message);
+  files[std::filesystem::path(name).filename()] = file->content;
+  return {};
+}
+
+}  // namespace
+
+Result<std::string, CallError> image_of(AwsCalls& calls, const config::Launch& launch) {
+  if (!launch.image.starts_with(image_parameter)) return launch.image;
+  auto image = calls.parameter(launch.image.substr(image_parameter.size()));
+  if (!image || image->starts_with("ami-")) return image;
+  return failed(launch.image + " is '" + *image + "', which is no image");
+}
+
+Result<config::Job> job_to_launch(const std::string& job_file) {
+  auto job = config::load_job(job_file, environment_of_root());
+  if (!job) {
+    std::string problems = config::describe(job.error(), job_file);
+    while (problems.ends_with('\n')) problems.pop_back();
+    return failure(std::move(problems));
+  }
+  if (!job->launch)
+    return failure(job_file +
+                   " has no `launch:`, which says where: image, instance_types, profile");
+  return std::move(*job);
+}
+
+Result<LaunchedJob> launched_job(const std::string& job_file, launch::Work work) {
+  const auto text = config::read_small_file(job_file, config::job_size_limit);
+  if (!text) return failure("cannot read the job: " + job_file + ": " + text.error().message);
+  auto job = job_to_launch(job_file);
+  if (!job) return tl::unexpected(job.error());
+  std::map<std::string, std::string> files{{"job.yaml", text->content}};
+  const auto names = config::parse_job(text->content, environment_of_root());
+  for (const std::string& name :
+       {names->channels.document, names->sweep ? names->sweep->source : std::string()}) {
+    if (auto added = add_file(files, job_file, name); !added) return tl::unexpected(added.error());
+  }
+  auto packages = packages_to_send(job->launch->package, job_file);
+  if (!packages) return tl::unexpected(packages.error());
+  auto script = launch::user_data(*job, files, work, *packages);
+  if (!script) return tl::unexpected(script.error());
+  auto digest = launch::request_digest(*job, *script);
+  return LaunchedJob{std::move(*job), std::move(*script), std::move(digest), std::move(*packages)};
+}
+
+LaunchedJob launched_at(const LaunchedJob& launched, const config::Job& job, bool rests) {
+  LaunchedJob there = launched;
+  there.job = job;
+  there.digest = launch::request_digest(job, launched.user_data);
+  there.rests = rests;
+  return there;
+}
+
+Result<std::vector<wire::LaunchTemplate>, CallError> templates_of(AwsCalls& calls,
+                                                                  const std::string& name) {
+  return calls.ask_all(wire::DescribeLaunchTemplates{name});
+}
+
+Result<launch::TemplateVersion, CallError> provide_template(AwsCalls& calls,
+                                                            const LaunchedJob& launched,
+                                                            bool prepares) {
+  const config::Job& job = launched.job;
+  const auto image = image_of(calls, *job.launch);
+  if (!image) return tl::unexpected(image.error());
+  launch::Template content{*image, launched.user_data, prepares};
+  if (!prepares) {
+    auto interfaces = efa_interfaces(calls, job);
+    if (!interfaces) return tl::unexpected(interfaces.error());
+    content.interfaces = std::move(*interfaces);
+  }
+  const auto name = prepares ? launch::preparer_name(job) : launch::resource_name(job);
+  const auto there = templates_of(calls, name);
+  if (!there) return tl::unexpected(there.error());
+  if (there->empty()) {
+    const auto made = calls.ask(wire::query_of(launch::create_template(job, content)),
+                                wire::decode_created_template);
+    if (!made) return tl::unexpected(made.error());
+    return launch::TemplateVersion{made->id, made->latest_version};
+  }
+  const std::string& id = there->front().id;
+  const auto version = calls.ask(wire::query_of(launch::create_template_version(job, id, content)),
+                                 wire::decode_template_version);
+  if (!version) return tl::unexpected(version.error());
+  return launch::TemplateVersion{id, *version};
+}
+
+namespace {
+
+// The one call of a command that `spotter prepare` also makes on an instance, by the role there.
+
+// https://docs.aws.amazon.com/ram/latest/userguide/working-with-az-ids.html
+bool is_zone_id(std::string_view text) {
+  const auto end = text.rfind("-az");
+  if (end == text.npos || end == 0) return false;
+  const std::string_view number = text.substr(end + 3);
+  return !number.empty() && number.find_first_not_of("0123456789") == number.npos;
+}
+
+}  // namespace
+
+bool says_zone_ids(const config::Launch& launch) {
+  return std::ranges::any_of(launch.zones, is_zone_id) ||
+         (launch.volume && is_zone_id(launch.volume->zone));
+}
+
+Result<void, CallError> name_zones(AwsCalls& calls, config::Launch& launch) {
+  if (!says_zone_ids(launch)) return {};
+  const auto there = calls.ask(wire::DescribeAvailabilityZones{});
+  if (!there) return tl::unexpected(there.error());
+  std::map<std::string, std::string> names;
+  std::string known;
+  for (const auto& it : there->items) {
+    names[it.id] = it.zone.str();
+    known += (known.empty() ? "" : ", ") + it.id + " (" + it.zone.str() + ")";
+  }
+  std::vector<std::string*> all;
+  for (std::string& zone : launch.zones) all.push_back(&zone);
+  if (launch.volume) all.push_back(&launch.volume->zone);
+  for (std::string* zone : all) {
+    if (!is_zone_id(*zone)) continue;
+    const auto name = names.find(*zone);
+    if (name == names.end())
+      return failed("this account has no zone " + *zone + " in " + calls.region().str() +
+                    ": choose among " + known);
+    *zone = name->second;
+  }
+  for (auto it = launch.zones.begin(); it != launch.zones.end(); ++it)
+    if (std::find(launch.zones.begin(), it, *it) != it)
+      return failed("launch.zones: " + *it + " is there twice, once by its id: remove one of them");
+  return {};
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,294 @@
+// `spotter list`.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "agent/aws/formats/ec2_query.hpp"
+#include "agent/aws/formats/tags.hpp"
+#include "agent/commands/commands.hpp"
+#include "agent/commands/fleets.hpp"
+#include "agent/commands/launch.hpp"
+#include "agent/commands/launched_job.hpp"
+#include "agent/io/complain.hpp"
+#include "agent/launch/places.hpp"
+#include "agent/launch/requests.hpp"
+
+namespace spotter::command {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+struct ListOptions {
+  std::string job;                   // a file; empty: none
+  std::vector<std::string> regions;  // empty: that of AWS_REGION
+  bool json = false;
+  bool all = false;
+};
+
+// Groups of two regions may have one name.
+struct ListedFleet : JobFleet {
+  std::string region;   // where it is
+  std::string failure;  // of one at work that lacks an instance
+};
+
+struct Row {
+  std::vector<ListedFleet> fleets;
+  std::vector<wire::Instance> instances;
+  std::vector<wire::Volume> volumes;
+
+  // Beside an on-demand fleet the job's own one has the spot instances.
+  int instances_for(const JobFleet& fleet) const {
+    const bool shared = std::ranges::any_of(
+        fleets, [](const JobFleet& it) { return it.is_at_work() && !it.is_own(); });
+    return static_cast<int>(std::ranges::count_if(instances, [&](const wire::Instance& it) {
+      return !shared || it.lifecycle.empty() != fleet.is_own();
+    }));
+  }
+
+  bool is_over() const {
+    const auto over = [](const JobFleet& it) { return it.is_over(); };
+    return instances.empty() && std::ranges::all_of(fleets, over);
+  }
+};
+using Rows = std::map<std::string, Row>;  // by the job's name
+
+std::string job_of(const wire::Tags& tags) { return wire::value_of(tags, tag::job); }
+
+std::string storage_of(const wire::Tags& tags) { return wire::value_of(tags, tag::storage); }
+
+// An experiment's volume belongs to the sweep's job: the owner in its tag ends with the index, and
+// so does its storage. If that is unknown, a job with the owner's whole name has precedence.
+Row& row_of_volume(Rows& rows, const wire::Volume& volume) {
+  const std::string owner = job_of(volume.tags);
+  const auto dash = owner.rfind('-');
+  const bool numbered = dash != owner.npos && dash + 1 < owner.size() &&
+                        owner.find_first_not_of("0123456789", dash + 1) == owner.npos;
+  const auto sweep = numbered ? rows.find(owner.substr(0, dash)) : rows.end();
+  if (sweep == rows.end()) return rows[owner];
+  const std::string storage = storage_of(volume.tags);
+  const bool experiment = std::ranges::any_of(sweep->second.fleets, [&](const JobFleet& it) {
+    return !it.storage.empty() && it.storage + owner.substr(dash) == storage;
+  });
+  return experiment || !rows.contains(owner) ? sweep->second : rows[owner];
+}
+
+Result<Rows, CallError> rows_of(AwsCalls& calls) {
+  Rows rows;
+  const auto fleets = job_fleets(calls, {});
+  if (!fleets) return tl::unexpected(fleets.error());
+  for (const JobFleet& it : *fleets)
+    rows[it.job].fleets.push_back({it, calls.region().str(), std::string()});
+  const auto instances = job_instances(calls, {});
+  if (!instances) return tl::unexpected(instances.error());
+  for (const wire::Instance& it : *instances) rows[job_of(it.tags)].instances.push_back(it);
+  const auto volumes =
+      calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {{"tag-key", {tag::job}}}});
+  if (!volumes) return tl::unexpected(volumes.error());
+  for (const wire::Volume& it : *volumes) row_of_volume(rows, it).volumes.push_back(it);
+  for (auto& [name, row] : rows) {
+    for (ListedFleet& it : row.fleets)
+      if (it.is_at_work() && row.instances_for(it) < it.target)
+        it.failure = launch_failure(calls, it);
+  }
+  return rows;
+}
+
+std::string role_of(const wire::Volume& volume) {
+  if (volume.tags.contains(tag::done)) return "done";
+  return wire::value_of(volume.tags, tag::role);
+}
+
+// What the watcher saw last of a job with a deadline.
+std::optional<launch::Outlook> outlook_of(const JobFleet& fleet) {
+  const auto mark = launch::mark_of(fleet.watched);
+  return mark ? mark->outlook : std::nullopt;
+}
+
+OrderedJson to_json(const std::string& name, const Row& row) {
+  OrderedJson one = {{"job", name},
+                     {"fleets", OrderedJson::array()},
+                     {"instances", OrderedJson::array()},
+                     {"volumes", OrderedJson::array()}};
+  for (const ListedFleet& it : row.fleets) {
+    OrderedJson fleet = {{"id", it.fleet.id.str()}, {"type", to_text(it.fleet.kind)},
+                         {"region", it.region},     {"state", to_text(it.state)},
+                         {"target", it.target},     {"on_demand", it.role == tag::role_on_demand},
+                         {"storage", it.storage}};
+    if (const auto outlook = outlook_of(it); outlook && it.is_own() && it.is_at_work())
+      fleet["deadline"] = launch::text_of(*outlook);
+    if (!it.failure.empty()) fleet["launches_nothing"] = it.failure;
+    one["fleets"].push_back(std::move(fleet));
+  }
+  for (const wire::Instance& it : row.instances)
+    one["instances"].push_back({{"id", it.id.str()},
+                                {"type", it.type.str()},
+                                {"zone", it.zone.str()},
+                                {"on_demand", it.lifecycle.empty()},
+                                {"state", to_text(it.state)},
+                                {"storage", storage_of(it.tags)}});
+  for (const wire::Volume& it : row.volumes)
+    one["volumes"].push_back({{"id", it.id.str()},
+                              {"zone", it.zone.str()},
+                              {"state", to_text(it.state)},
+                              {"role", role_of(it)},
+                              {"storage", storage_of(it.tags)},
+                              {"gib", it.size_gib}});
+  return one;
+}
+
+// Empty, or that there are two jobs of the name.
+std::string namesakes_in(const Row& row) {
+  std::set<std::string> storages;
+  for (const JobFleet& it : row.fleets)
+    if (!it.is_over()) storages.insert(it.storage);
+  for (const wire::Instance& it : row.instances) storages.insert(storage_of(it.tags));
+  storages.erase("");  // made by an earlier version
+  if (storages.size() < 2) return {};
+  std::string names;
+  for (const std::string& it : storages) names += (names.empty() ? "" : ", ") + it;
+  return ": jobs of one name, on " + names;
+}
+
+// `several`: regions were asked.
+void print(const std::string& name, const Row& row, bool several) {
+  std::printf("%s%s\n", name.c_str(), namesakes_in(row).c_str());
+  for (const ListedFleet& it : row.fleets) {
+    if (it.is_over()) continue;
+    const std::string where = several ? ", in " + it.region : "";
+    std::printf("  fleet     %-40s %s, target %d%s\n", it.fleet.id.str().c_str(),
+                std::string(to_text(it.state)).c_str(), it.target, where.c_str());
+    if (const auto outlook = outlook_of(it); outlook && it.is_own() && it.is_at_work())
+      std::printf("            %s\n", launch::text_of(*outlook).c_str());
+    if (!it.failure.empty()) std::printf("            launches nothing: %s\n", it.failure.c_str());
+  }
+  for (const wire::Instance& it : row.instances)
+    std::printf("  instance  %-21s %-14s %-12s %s%s\n", it.id.str().c_str(), it.zone.str().c_str(),
+                it.type.str().c_str(), std::string(to_text(it.state)).c_str(),
+                it.lifecycle.empty() ? ", on demand" : "");
+  for (const wire::Volume& it : row.volumes)
+    std::printf("  volume    %-21s %-14s %4llu GiB %s, %s\n", it.id.str().c_str(),
+                it.zone.str().c_str(), static_cast<unsigned long long>(it.size_gib),
+                std::string(to_text(it.state)).c_str(), role_of(it).c_str());
+}
+
+void merge(Rows& to, Rows from) {
+  for (auto& [name, row] : from) {
+    Row& all = to[name];
+    std::ranges::move(row.fleets, std::back_inserter(all.fleets));
+    std::ranges::move(row.instances, std::back_inserter(all.instances));
+    std::ranges::move(row.volumes, std::back_inserter(all.volumes));
+  }
+}
+
+// Those that are asked, each once.
+Result<std::vector<std::unique_ptr<AwsCalls>>> regions_of(const ListOptions& options) {
+  std::vector<std::string> names = options.regions;
+  if (!options.job.empty()) {
+    const auto job = job_to_launch(options.job);
+    if (!job) return tl::unexpected(job.error());
+    for (const config::Place& it : job->launch->places) names.push_back(it.region);
+    if (job->launch->places.empty()) names.push_back(job->launch->region);
+  }
+  if (names.empty()) names.emplace_back();
+  std::vector<std::unique_ptr<AwsCalls>> all;
+  for (const std::string& name : names) {
+    if (!Region::fits(name)) return failure("--region " + name + " is no region");
+    auto calls = calls_in(name);
+    if (!calls) return tl::unexpected(calls.error());
+    const auto same = [&](const auto& it) { return it->region() == (*calls)->region(); };
+    if (std::ranges::none_of(all, same)) all.push_back(std::move(*calls));
+  }
+  return all;
+}
+
+// Where its fleets say that it has others, and nobody asked; empty: nowhere. If all are over, by
+// those: `spotter stop` ends one region after the other, and may fail between two.
+std::string not_asked(const Row& row, const std::vector<std::string>& asked) {
+  const auto over = [](const JobFleet& it) { return it.is_over(); };
+  const bool all_over = std::ranges::all_of(row.fleets, over);
+  for (const JobFleet& it : row.fleets)
+    if (all_over || !it.is_over())
+      if (auto beyond = launch::regions_beyond(it.regions, asked); !beyond.empty()) return beyond;
+  return {};
+}
+
+struct Listed {
+  std::vector<std::string> regions;  // that were asked
+  Rows rows;
+  bool whole = true;  // each of them answered
+};
+
+Result<Listed> look_at_all(const ListOptions& options) {
+  const auto all = regions_of(options);
+  if (!all) return tl::unexpected(all.error());
+  Listed listed;
+  for (const auto& calls : *all) {
+    const std::string region = calls->region().str();
+    listed.regions.push_back(region);
+    auto rows = rows_of(*calls);
+    if (rows) merge(listed.rows, std::move(*rows));
+    if (rows) continue;
+    io::complain("list", (all->size() > 1 ? "nothing is known of " + region + ": " : "") +
+                             rows.error().message);
+    listed.whole = false;
+  }
+  return listed;
+}
+
+std::string words_of(const std::vector<std::string>& regions) {
+  std::string words;
+  for (const std::string& it : regions) words += (words.empty() ? "" : ", ") + it;
+  return words;
+}
+
+int run(const ListOptions& options) {
+  const auto listed = look_at_all(options);
+  if (!listed) return io::complain("list", listed.error().message);
+  const bool several = listed->regions.size() > 1;
+  if (!listed->whole && !several) return 1;
+  OrderedJson document = OrderedJson::array();
+  std::size_t hidden = 0;
+  for (const auto& [name, row] : listed->rows) {
+    const auto beyond = not_asked(row, listed->regions);
+    const bool shown = options.all || !row.is_over() || !row.volumes.empty();
+    if (!beyond.empty())
+      io::complain("list", name + " may have fleets in " + beyond +
+                               ", too, which was not asked: --region, or --job job.yaml");
+    if (!shown) ++hidden;
+    if (!shown) continue;
+    document.push_back(to_json(name, row));
+    if (!options.json) print(name, row, several);
+  }
+  if (options.json)
+    std::printf("%s\n",
+                document.dump(2, ' ', false, OrderedJson::error_handler_t::replace).c_str());
+  else if (document.empty() && listed->whole)
+    std::printf("no jobs in %s%s\n", words_of(listed->regions).c_str(),
+                hidden > 0 ? " (--all: those that are over)" : "");
+  else if (several)
+    std::printf("asked: %s\n", words_of(listed->regions).c_str());
+  return listed->whole ? 0 : 1;
+}
+
+}  // namespace
+
+void add_list(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("list",
+                                     "The jobs of a region, or of several, with their fleets, "
+                                     "instances and volumes, by their tags");
+  auto options = std::make_shared<ListOptions>();
+  command->add_option("--job", options->job,
+                      "A job's description: asks each region of its launch.pools");
+  command->add_option("--region", options->regions,
+                      "Asks that region; repeatable; default: that of AWS_REGION");
+  command->add_flag("--json", options->json, "With all that is known");
+  command->add_flag("--all", options->all, "Includes jobs of which only old requests are left");
+  command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace spotter::command

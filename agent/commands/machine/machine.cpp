@@ -1,0 +1,601 @@
+#include "agent/commands/machine/machine.hpp"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <pwd.h>
+#include <spdlog/spdlog.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "agent/aws/s3/objects.hpp"
+#include "agent/aws/settings/settings.hpp"
+#include "agent/base/exit_status.hpp"
+#include "agent/config/job.hpp"
+#include "agent/follow/follower.hpp"
+#include "agent/host/host.hpp"
+#include "agent/host/metadata.hpp"
+#include "agent/host/records.hpp"
+#include "agent/host/verb.hpp"
+#include "agent/io/child.hpp"
+#include "agent/io/complain.hpp"
+#include "agent/io/files.hpp"
+#include "agent/io/log.hpp"
+#include "agent/supervise/client.hpp"
+#include "agent/supervise/run_directory.hpp"
+#include "agent/supervise/supervisor.hpp"
+#include "agent/tier/tier.hpp"
+#include "agent/units/manager.hpp"
+#include "agent/units/settings.hpp"
+#include "agent/wire/verbs.hpp"
+
+namespace spotter::command {
+
+int follow_log(int argc, char** argv) {
+  CLI::App app("Reports the metrics in the log of a trainer that knows nothing of Spotter",
+               "spotter follow-log");
+  follow::Options options;
+  std::string home, csv, json_lines;
+  std::vector<std::string> columns;
+  std::int64_t missing_after = options.missing_after.count();
+  app.add_option("--home", home, "where the paths begin")->required();
+  auto* which = app.add_option_group("which", "one of the two");
+  which->add_option("--csv", csv, "a path or a pattern of paths");
+  which->add_option("--json-lines", json_lines, "the same");
+  which->require_option(1);
+  app.add_option("--column", columns, "OURS=ITS; may be repeated")->allow_extra_args(false);
+  app.add_option("--wanted", options.wanted, "our name of a metric that is taken in any case");
+  app.add_option("--socket", options.socket, "the agent's, for datagrams")->required();
+  app.add_option("--missing-after", missing_after, "milliseconds until a missing file is reported");
+  app.add_flag("--again", options.again, "the trainer runs already");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  options.kind = csv.empty() ? wire::LogKind::JsonLines : wire::LogKind::Csv;
+  options.name = csv.empty() ? json_lines : csv;
+  options.file = home + "/" + options.name;
+  options.curve = home + "/metrics.jsonl";
+  options.missing_after = std::chrono::milliseconds(missing_after);
+  for (const std::string& each : columns) {
+    const auto equals = each.find('=');
+    if (equals != each.npos) options.columns[each.substr(0, equals)] = each.substr(equals + 1);
+  }
+  return follow::run(options);
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+namespace work = act::host;
+
+bool trains_in(const std::string& directory) {
+  const auto seen = supervise::look(directory);
+  return seen && (std::holds_alternative<supervise::Running>(*seen) ||
+                  std::holds_alternative<supervise::Starting>(*seen));
+}
+
+// In the run directory, or, for a worker's experiments, in one below it.
+bool trains(const std::string& directory) {
+  if (trains_in(directory)) return true;
+  std::error_code ignored;
+  for (const auto& below : fs::directory_iterator(directory, ignored))
+    if (below.is_directory(ignored) && trains_in(below.path())) return true;
+  return false;
+}
+
+void release() {
+  if (!trains(run_directory_of(act::Environment::of_this_process()))) work::release_metadata();
+}
+
+// The agent reports mistakes in job.yaml or its user. A trainer that is running then stays refused.
+void refuse(const std::string& file) {
+  const auto job = config::load_job(file, config::Environment::of_process());
+  if (!job) return release();
+  if (job->trainer.imds_allowed) return work::release_metadata();
+  const auto user = work::find_user(job->trainer.user);
+  if (!user || user->uid == 0 || user->uid == ::geteuid()) return work::release_metadata();
+  if (const auto refused = work::refuse_metadata_to(user->uid); !refused)
+    spdlog::warn("the metadata service cannot be kept from the trainer's user {}: {}", user->name,
+                 refused.error().message);
+}
+
+}  // namespace
+
+int metadata(int argc, char** argv) {
+  CLI::App app("Keeps the trainer's user from the instance metadata service", "spotter metadata");
+  std::string file = "/etc/spotter/job.yaml";
+  app.add_option("--job", file);
+  app.require_subcommand(1);
+  app.add_subcommand("refuse")->callback([&] { refuse(file); });
+  app.add_subcommand("release")->callback(release);
+  io::set_up_log();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return 0;
+}
+
+namespace {
+
+constexpr std::size_t largest = 4U << 20;  // of a history, and a status
+
+struct PublishOptions {
+  std::string to, from, name;
+  std::optional<std::uint64_t> resumed;
+  bool history = false, status = false;
+  int patience = 20'000;  // ms
+};
+
+int give_up(const std::string& words) {
+  std::fprintf(stderr, "%s\n", words.c_str());
+  return 1;
+}
+
+// Uploads the file, if it exists.
+std::optional<std::string> put(s3::Client& client, const std::string& file,
+                               const wire::S3Location& to, std::size_t most = largest) {
+  const auto bytes = io::read_file(file, most);
+  if (!bytes && bytes.error() == std::errc::no_such_file_or_directory) return std::nullopt;
+  if (!bytes) return "cannot read " + file + ": " + bytes.error().message();
+  const auto written = s3::put(client, to, *bytes);
+  if (!written) return written.error().text();
+  return std::nullopt;
+}
+
+// The status last, as it refers to the others.
+int write(const PublishOptions& options) {
+  const auto place = wire::parse_s3_url(options.to);
+  if (!place) return give_up(place.error().message);
+  s3::Client client({.environment = act::Environment::of_this_process(),
+                     .patience = std::chrono::milliseconds(options.patience)});
+  const auto below = [&](const std::string& key) {
+    return wire::S3Location{place->bucket, place->key + key};
+  };
+  // An earlier child may still be writing: its data are older.
+  const int lock =
+      ::open((options.from + "/publish.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock < 0 || ::flock(lock, LOCK_EX) != 0)
+    return give_up("cannot lock " + options.from + "/publish.lock");
+  // A curve that cannot be kept must not make the status look as if the agent were gone.
+  int outcome = 0;
+  const std::string curve = options.from + "/curve.jsonl";
+  const std::string news{std::istreambuf_iterator<char>(std::cin), {}};
+  if (!news.empty() || options.resumed) {
+    const auto kept =
+        act::host::keep_metrics(curve, news, options.resumed, supervise::private_mode);
+    const auto wrong = !kept ? std::optional(kept.error().message)
+                             : put(client, curve, below("metrics/" + options.name + ".jsonl"),
+                                   act::host::metrics_limit);
+    if (wrong) outcome = give_up(*wrong);
+  }
+  if (options.history) {
+    const auto to = below("history/" + options.name + ".jsonl");
+    if (const auto wrong = put(client, options.from + "/history.jsonl", to)) return give_up(*wrong);
+  }
+  if (!options.status) return outcome;
+  const auto wrong = put(client, options.from + "/status.json", below("status.json"));
+  return wrong ? give_up(*wrong) : outcome;
+}
+
+}  // namespace
+
+int publish(int argc, char** argv) {
+  PublishOptions options;
+  CLI::App app("Writes what the agent has to tell to S3, once", "spotter publish");
+  app.add_option("--to", options.to, "s3://bucket/prefix/NAME/")->required();
+  app.add_option("--from", options.from, "the agent's directory")->required();
+  app.add_option("--name", options.name, "of this agent's history")->required();
+  app.add_option("--resumed", options.resumed, "the step from which the trainer resumed");
+  app.add_flag("--history", options.history, "it has grown");
+  app.add_flag("--status", options.status, "it is the job's");
+  app.add_option("--patience", options.patience, "for each call, in ms");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return write(options);
+}
+
+namespace {
+
+Result<std::string> read_all(const std::string& name) {
+  const int file = name == "-" ? dup(0) : open(name.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return failure("cannot open the spec " + name + ": " + std::strerror(errno));
+  std::string text;
+  char buffer[4096];
+  ssize_t got = 0;
+  while (text.size() <= supervise::spec_size_limit) {
+    got = read(file, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    text.append(buffer, static_cast<std::size_t>(got));
+  }
+  const std::string error = got < 0 ? std::strerror(errno) : "";
+  close(file);
+  if (!error.empty()) return failure("cannot read the spec " + name + ": " + error);
+  return text;
+}
+
+}  // namespace
+
+int supervise(int argc, char** argv) {
+  CLI::App app("Starts a trainer and stays behind as its parent; returns once the trainer runs",
+               "spotter supervise");
+  std::string directory;
+  std::string spec_name;
+  app.add_option("--run-directory", directory, "where lock, socket and results are")->required();
+  app.add_option("--spec", spec_name, "what to run, as JSON: a file, or - for stdin")->required();
+  std::string report;
+  app.add_option("--report", report,
+                 "be the parent, as a systemd service: the file that gets the result of the start; "
+                 "the spec's file is removed");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  const auto text = read_all(spec_name);
+  if (!text) return io::complain("supervise", text.error().message, 2);
+  const auto spec = supervise::parse_spec(*text);
+  if (!spec) return io::complain("supervise", spec.error().message, 2);
+  std::error_code ignored;
+  if (!report.empty()) {
+    std::filesystem::remove(spec_name, ignored);  // it holds secrets
+    return supervise::run_as_service(directory, *spec, report);
+  }
+  const auto absolute = std::filesystem::absolute(directory, ignored).string();
+  const auto started = supervise::start(absolute, *spec);
+  if (started) return 0;
+  return io::complain("supervise", started.error().message,
+                      supervise::exit_status(started.error()));
+}
+
+namespace {
+
+constexpr int not_fetched_status = 74;  // EX_IOERR, as of `spotter pipe`
+constexpr int stopped_status = 75;      // of a trainer that was asked to stop, and can go on
+
+struct TierOptions {
+  tier::Options tier;
+  std::string mount, to, as;
+  std::vector<std::string> command;
+};
+
+// For good, with all three ids: what comes from S3 was written by whoever may write there.
+Result<void> become(const act::host::User& user) {
+  if (::geteuid() != 0 && ::getuid() != 0) return {};  // find_user(): we are that user
+  const pid_t parent = ::getppid();
+  const auto uid = user.uid;
+  const auto gid = user.gid;
+  const bool done =
+      (::geteuid() != 0 || ::setgroups(user.groups.size(), user.groups.data()) == 0) &&
+      ::setresgid(gid, gid, gid) == 0 && ::setresuid(uid, uid, uid) == 0;
+  if (!done) return failure("cannot become '" + user.name + "': " + std::strerror(errno));
+  ::setenv("HOME", user.home.c_str(), 1);
+  // The change of identity cleared it.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) return failure("the guard has ended");
+  return {};
+}
+
+// A mapped file has fewer bytes than when it was mapped.
+void became_shorter(int) {
+  constexpr std::string_view words = "a file became shorter while it was copied to S3\n";
+  [[maybe_unused]] const auto written = ::write(1, words.data(), words.size());
+  ::_exit(1);
+}
+
+int copy(TierOptions options) {
+  std::signal(SIGBUS, became_shorter);
+  const auto user = act::host::find_user(options.as);
+  const auto became = user ? become(*user) : tl::unexpected<Error>(user.error());
+  options.tier.s3.environment = act::Environment::of_this_process();  // with this user's home
+  const auto copied = became ? tier::copy(options.tier) : tl::unexpected<Error>(became.error());
+  const std::string words = copied ? copied->value_or("") : copied.error().message;
+  if (!words.empty()) std::printf("%s\n", words.c_str());
+  return copied ? 0 : 1;
+}
+
+void stop(int) { ::_exit(stopped_status); }
+
+// Nothing of the trainer has run yet: a signal that asks it to stop loses nothing.
+int fetch(TierOptions options) {
+  options.tier.s3.environment = act::Environment::of_this_process();
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) std::signal(signal, stop);
+  const auto say = [](const std::string& words) {
+    std::fprintf(stderr, "spotter tier: %s\n", words.c_str());
+  };
+  const auto fetched = tier::fetch(options.tier, say);
+  if (!fetched) {
+    say(fetched.error().message);
+    return not_fetched_status;
+  }
+  if (*fetched) say(**fetched + " is fetched from S3");
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) std::signal(signal, SIG_DFL);
+  io::Program(options.command).execute_from_path();
+  say(options.command.front() + ": " + std::strerror(errno));
+  return 127;
+}
+
+}  // namespace
+
+int tier(int argc, char** argv) {
+  CLI::App app("Copies checkpoint folders to S3 and back", "spotter tier");
+  app.require_subcommand(1);
+  TierOptions options;
+  auto* copying = app.add_subcommand("copy", "the newest recorded one to S3");
+  auto* fetching = app.add_subcommand("fetch", "the newest to the storage; then the command");
+  for (auto* each : {copying, fetching}) {
+    each->add_option("--mount", options.mount, "the storage's mount point")->required();
+    each->add_option("--directory", options.tier.where.directory, "relative to it")->required();
+    each->add_option("--folders", options.tier.where.folders, "patterns of names")->required();
+    each->add_option("--to", options.to, "s3://bucket/prefix/")->required();
+    each->add_option("--job", options.tier.job, "whose they are")->required();
+  }
+  copying->add_option("--as", options.as, "the trainer's user")->required();
+  // CLI11 would take words of a command in brackets for lists.
+  char** const end = std::find_if(argv, argv + argc,
+                                  [](const char* word) { return std::string_view(word) == "--"; });
+  if (end < argv + argc) options.command.assign(end + 1, argv + argc);
+  try {
+    app.parse(static_cast<int>(end - argv), argv);
+    if (fetching->parsed() && options.command.empty())
+      throw CLI::RequiredError("a command behind --");
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : wrong_input;
+  }
+  auto to = wire::parse_s3_url(options.to);
+  if (!to) {
+    std::fprintf(stderr, "spotter tier: --to: %s\n", to.error().message.c_str());
+    return wrong_input;
+  }
+  options.tier.to = *std::move(to);
+  options.tier.where.mount = options.mount;
+  options.tier.where.as_trainer = true;
+  return copying->parsed() ? copy(std::move(options)) : fetch(std::move(options));
+}
+
+namespace {
+
+using supervise::Descriptor;
+using units::Manager;
+
+constexpr int tries_to_start = 50;  // a unit of that name may just be ending
+constexpr useconds_t microseconds_between = 100'000;
+
+std::string all_of(std::istream& stream) { return {std::istreambuf_iterator<char>(stream), {}}; }
+
+// A file of root's alone that is gone when this is.
+class Scratch {
+ public:
+  Scratch(std::string path, std::string_view content) : path_(std::move(path)) {
+    ::unlink(path_.c_str());
+    const Descriptor file(
+        open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    good_ = static_cast<bool>(file);
+    while (good_ && !content.empty()) {
+      const ssize_t put = ::write(file.get(), content.data(), content.size());
+      good_ = put > 0;
+      if (good_) content.remove_prefix(static_cast<std::size_t>(put));
+    }
+    if (!good_) why_ = std::string("cannot write ") + path_ + ": " + std::strerror(errno);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() { ::unlink(path_.c_str()); }
+
+  const std::string& path() const { return path_; }
+  explicit operator bool() const { return good_; }
+  const std::string& why() const { return why_; }
+  std::string read() const {
+    std::ifstream stream(path_, std::ios::binary);
+    return all_of(stream);
+  }
+
+ private:
+  std::string path_;
+  std::string why_;
+  bool good_ = false;
+};
+
+// Readable once we shall end; and whoever started us does not leave us behind.
+Descriptor until_asked() {
+  sigset_t asked;
+  sigemptyset(&asked);
+  sigaddset(&asked, SIGTERM);
+  sigaddset(&asked, SIGINT);
+  sigprocmask(SIG_BLOCK, &asked, nullptr);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  return Descriptor(signalfd(-1, &asked, SFD_CLOEXEC));
+}
+
+struct Request {
+  std::string unit;
+  std::vector<std::string> command;
+  units::Settings settings;
+};
+
+Result<void> try_to_begin(const Request& request) {
+  act::host::ToolRequest tool{
+      .argv = units::to_start(request.unit, request.command, request.settings),
+      .environment = {{"SYSTEMD_BUS_TIMEOUT", "10s"}}};
+  const auto ran = act::host::run_tool(tool, "systemd");
+  if (!ran) return tl::unexpected(ran.error());
+  if (ran->status == 0) return {};
+  return failure("systemd does not start " + request.unit + ": " + act::host::last_words(*ran));
+}
+
+// The unit is being started, or why it is not.
+Result<void> begin(Manager& manager, const Request& request) {
+  for (int tries = 0; tries < tries_to_start && manager.is_loaded(request.unit); ++tries)
+    usleep(microseconds_between);
+  return try_to_begin(request);
+}
+
+struct TrainerOptions {
+  units::TrainerPlace place;
+  std::string user;
+};
+
+std::string home_of(const std::string& user) {
+  const passwd* entry = getpwnam(user.c_str());
+  return entry == nullptr ? std::string() : entry->pw_dir;
+}
+
+int start_trainer(TrainerOptions options) {
+  const Descriptor asked = until_asked();
+  auto& place = options.place;
+  place.users_home = home_of(options.user);
+  const Scratch spec(place.run_directory + "/trainer.spec", all_of(std::cin));
+  const Scratch report(place.run_directory + "/trainer.report", "");
+  for (const auto* file : {&spec, &report})
+    if (!*file) return io::complain("unit", file->why());
+  const auto manager = Manager::connect();
+  if (!manager) return io::complain("unit", manager.error().message);
+  const Request request{units::trainer_unit(place.name),
+                        {own_program(), "supervise", "--run-directory", place.run_directory,
+                         "--spec", spec.path(), "--report", report.path()},
+                        units::of_trainer(place)};
+  if (const auto begun = begin(**manager, request); !begun)
+    return io::complain("unit", begun.error().message);
+  const std::string how = (*manager)->wait(request.unit, asked.get());
+  if (how.empty()) return io::complain("unit", "given up while " + request.unit + " started");
+  const std::string said = report.read();
+  if (said.empty())
+    return io::complain("unit", request.unit + ": " + how + "; see journalctl -u " + request.unit);
+  const auto started = supervise::read_report(said);
+  if (started) return 0;
+  return io::complain("unit", started.error().message, supervise::exit_status(started.error()));
+}
+
+struct VerbOptions {
+  std::string run_directory;
+  std::int64_t limit = 60'000;
+};
+
+// It ends at once, and whatever of it is stuck in the kernel is systemd's.
+void give_up(Manager& manager, const Request& request) {
+  manager.stop(request.unit);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return;
+  const Descriptor never(ends[0]);
+  const Descriptor open_end(ends[1]);
+  (void)manager.wait(request.unit, never.get());
+}
+
+// What was mounted stays until the agent has stopped, when the system stops. In vain: the mount is
+// used all the same.
+void anchor(const std::string& place) {
+  if (!place.empty())
+    (void)try_to_begin({units::anchor_unit(place), {"/bin/true"}, units::of_anchor(place)});
+}
+
+// What is no request is refused by the one who is to do it.
+int do_verb(const VerbOptions& options) {
+  const Descriptor asked = until_asked();
+  const std::string json = all_of(std::cin);
+  const auto wanted = verbs::parse_request(json);
+  const bool leaves_processes = wanted && verbs::traits_of(wanted->verb).leaves_processes;
+  const std::string name = options.run_directory + "/host-" + std::to_string(getpid());
+  const Scratch answer(name + ".answer", "");
+  const Scratch asked_for(name + ".request",
+                          to_bytes({getpid(), answer.path(), environment_of_this_process(), json}));
+  for (const auto* file : {&answer, &asked_for})
+    if (!*file) return io::complain("unit", file->why());
+  const auto manager = Manager::connect();
+  if (!manager) return io::complain("unit", manager.error().message);
+  const Request request{"spotter-host-" + std::to_string(getpid()) + ".service",
+                        {own_program(), "host", "--request", asked_for.path()},
+                        units::of_verb(std::chrono::milliseconds(options.limit), leaves_processes)};
+  if (const auto begun = begin(**manager, request); !begun)
+    return io::complain("unit", begun.error().message);
+  const std::string how = (*manager)->wait(request.unit, asked.get());
+  if (how.empty()) {
+    give_up(**manager, request);
+    return 1;
+  }
+  const std::string words = answer.read();
+  if (wanted && words.find(R"("ok":true)") != words.npos) anchor(verbs::mounts_on(wanted->verb));
+  std::cout << words << std::flush;
+  return words.empty() ? io::complain("unit", request.unit + ": " + how + "; see journalctl") : 0;
+}
+
+int print(const units::TrainerPlace& place) {
+  std::cout << units::to_unit_file(units::of_trainer(place), "/usr/bin/spotter supervise");
+  return 0;
+}
+
+}  // namespace
+
+int requested_verb(const std::string& file) {
+  const auto json = take_verb_request(file);
+  return json ? do_request(*json) : io::complain("unit", json.error().message);
+}
+
+int unit(int argc, char** argv) {
+  CLI::App app("Asks systemd to run a process of ours as a service", "spotter unit");
+  app.require_subcommand(1);
+  TrainerOptions trainer;
+  VerbOptions verb;
+  int status = 0;
+  auto* start = app.add_subcommand("trainer");
+  auto& place = trainer.place;
+  std::int64_t grace = 0;
+  start->callback([&] {
+    place.grace = std::chrono::seconds(grace);
+    status = start_trainer(trainer);
+  });
+  start->add_option("--run-directory", place.run_directory)->required();
+  start->add_option("--name", place.name)->required();
+  start->add_option("--home", place.home)->required();
+  start->add_option("--user", trainer.user)->required();
+  start->add_option("--memory-max", place.memory_max);
+  start->add_option("--cpu-quota", place.cpu_quota);
+  start->add_option("--cpu-weight", place.cpu_weight);
+  start->add_flag("--mounts", place.mounts);
+  start->add_flag("--refuse-metadata", place.refuses_metadata);
+  start->add_option("--grace", grace, "seconds");
+  auto* host = app.add_subcommand("host");
+  host->callback([&] { status = do_verb(verb); });
+  host->add_option("--run-directory", verb.run_directory)->required();
+  host->add_option("--limit", verb.limit, "milliseconds");
+  app.add_subcommand("print")->callback([&] {
+    status = print({.name = "job",
+                    .run_directory = "/run/spotter",
+                    .home = "/mnt/spotter",
+                    .users_home = "/var/lib/spotter",
+                    .refuses_metadata = true});
+  });
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return status;
+}
+
+}  // namespace spotter::command

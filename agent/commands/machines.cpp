@@ -1,0 +1,312 @@
+#include "agent/commands/machines.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <iterator>
+#include <thread>
+
+#include "agent/aws/formats/ec2_places.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
+#include "agent/aws/formats/tags.hpp"
+#include "agent/commands/launched_job.hpp"
+#include "agent/io/complain.hpp"
+#include "agent/launch/requests.hpp"
+
+namespace spotter::command {
+namespace {
+
+using Verdict = Finding::Verdict;
+
+std::string rule(const char* direction, const std::string& group) {
+  return "aws ec2 authorize-security-group-" + std::string(direction) + " --group-id " + group +
+         " --ip-permissions 'IpProtocol=-1,UserIdGroupPairs=[{GroupId=" + group + "}]'";
+}
+
+}  // namespace
+
+Findings examine_efa(AwsCalls& calls, const config::Job& job) {
+  const char* const check = "efa";
+  if (!job.launch->efa) return {};
+  const auto& named = job.launch->security_groups;
+  const auto groups = calls.ask_all(wire::DescribeSecurityGroups{named});
+  if (!groups && groups.error().code.starts_with("InvalidGroup"))
+    return {{check, Verdict::Fail, groups.error().message,
+             "name security groups of this region in launch.security_groups"}};
+  if (!groups)
+    return {unanswered(check, groups.error(), "whether the security groups let EFA through")};
+  const auto fits = [](const auto& it) { return it.lets_itself_in && it.lets_itself_out; };
+  const auto it = std::ranges::find_if(*groups, fits);
+  if (it != groups->end())
+    return {{check, Verdict::Ok, it->id + " lets EFA's traffic through", ""}};
+  return {{check, Verdict::Fail,
+           "none of launch.security_groups lets all traffic in from itself and out to itself, as "
+           "EFA needs",
+           "let one: " + rule("ingress", named.front()) + "; " + rule("egress", named.front())}};
+}
+
+Result<launch::Interfaces, CallError> efa_interfaces(AwsCalls& calls, const config::Job& job) {
+  if (!job.launch->efa) return launch::Interfaces();
+  const auto types = calls.ask_all(wire::DescribeInstanceTypes{job.launch->instance_types, {}});
+  if (!types) return tl::unexpected(types.error());
+  auto shared = launch::shared_interfaces(*types);
+  if (!shared) return failed(shared.error().message);
+  return *shared;
+}
+
+Findings examine_machines(AwsCalls& calls, const config::Job& job,
+                          const std::vector<launch::SentPackage>& packages) {
+  Findings findings;
+  launch::Machines machines;
+  for (const launch::SentPackage& it : packages) machines.packages.push_back(it.file);
+  machines.now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  auto types = calls.ask_all(wire::DescribeInstanceTypes{job.launch->instance_types, {}});
+  if (types)
+    machines.types = std::move(*types);
+  else
+    findings.push_back(
+        unanswered("gpus", types.error(), "whether the instance types fit the job and the image"));
+  if (const auto image = image_of(calls, *job.launch)) {
+    machines.image = *image;
+    auto seen = calls.ask_all(wire::DescribeImages{{*image}, {}});
+    const bool missing = !seen && seen.error().code.starts_with("InvalidAMIID.");
+    if (seen)
+      machines.seen = std::move(*seen);
+    else if (missing)
+      machines.seen.emplace();
+    else
+      findings.push_back(unanswered("image", seen.error(), "whether " + *image + " fits"));
+  }
+  auto reached = examine_efa(calls, job);
+  std::ranges::move(reached, std::back_inserter(findings));
+  auto placed = examine_placement_group(calls, job);
+  std::ranges::move(placed.findings, std::back_inserter(findings));
+  machines.named_strategy = std::move(placed.strategy);
+  auto judged = launch::judge_machines(job, machines);
+  std::ranges::move(judged, std::back_inserter(findings));
+  return findings;
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The longest that people have seen; AWS names no bound.
+constexpr std::chrono::minutes until_it_is_known{2};
+constexpr std::chrono::seconds until_asked_again{3};
+
+bool is_unknown_profile(const CallError& error) {
+  return error.message.find("Invalid IAM Instance Profile") != std::string::npos;
+}
+
+}  // namespace
+
+Finding examine_profile(AwsCalls& calls, const config::Launch& launch) {
+  constexpr const char* check = "profile";
+  const std::string name = launch.profile.substr(launch.profile.rfind('/') + 1);
+  const auto found = calls.ask(wire::GetInstanceProfile{name, calls.region()});
+  if (found && !found->role.empty())
+    return {check, Verdict::Ok, name + " gives instances the role " + found->role, ""};
+  if (found)
+    return {check, Verdict::Fail, "the instance profile " + name + " has no role",
+            "add it: `spotter iam roles` prints the commands"};
+  if (found.error().code == "NoSuchEntity")
+    return {check, Verdict::Fail, "this account has no instance profile " + name,
+            "make it: `spotter iam roles` prints the commands"};
+  return {check, Verdict::Warn, found.error().message,
+          found.error().forbidden()
+              ? "whether it is there is open: give who launches what `spotter iam launcher` prints"
+              : "whether it is there is open"};
+}
+
+Result<void, CallError> await_profile(AwsCalls& calls, const wire::Query& run,
+                                      const char* command) {
+  const auto until = Clock::now() + until_it_is_known;
+  for (bool said = false;; said = true) {
+    const auto answer = calls.perform(wire::dry_run(run));
+    if (answer || !is_unknown_profile(answer.error())) return {};
+    if (Clock::now() > until) return tl::unexpected(answer.error());
+    if (!said)
+      io::complain(command,
+                   "EC2 does not know the instance profile yet: IAM tells it of a new one within "
+                   "two minutes; waiting");
+    std::this_thread::sleep_for(until_asked_again);
+  }
+}
+
+namespace {
+
+using Groups = std::vector<wire::PlacementGroup>;
+
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html
+constexpr int most_in_spread = 7;
+// EC2 names no bound for any of these: until a group that is made can be used, and one that is
+// deleted is gone; until its instances, which are terminated, are out of it; and until a fleet that
+// was ended is seen to be.
+constexpr std::chrono::minutes until_it_settles{1};
+constexpr std::chrono::minutes until_it_is_empty{2};
+constexpr std::chrono::seconds until_fleets_settle{10};
+constexpr std::chrono::seconds until_looked_again{2};
+
+void say(const std::string& name, const std::string& what) {
+  std::fprintf(stderr, "spotter: the placement group %s %s\n", name.c_str(), what.c_str());
+}
+
+Result<Groups, CallError> groups_of_name(AwsCalls& calls, const std::string& name) {
+  auto page = calls.ask(wire::DescribePlacementGroups{name});
+  if (!page) return tl::unexpected(std::move(page.error()));
+  return std::move(page->items);
+}
+
+// Not one that is being deleted: it can neither be used nor made.
+const wire::PlacementGroup* usable(const Groups& groups) {
+  const auto found = std::ranges::find_if(
+      groups, [](const auto& it) { return it.state != "deleting" && it.state != "deleted"; });
+  return found == groups.end() ? nullptr : &*found;
+}
+
+bool is_own(const config::Job& job) {
+  return job.launch->placement_group == config::own_placement_group;
+}
+
+// Without a tag of ours a user has made it, who may have put something else into it.
+bool belongs_to(const wire::PlacementGroup& group, const JobKey& job) {
+  return wire::value_of(group.tags, tag::job) == job.name &&
+         (job.storage.empty() || wire::value_of(group.tags, tag::storage) == job.storage);
+}
+
+std::string not_ours(const wire::PlacementGroup& group) {
+  const std::string job = wire::value_of(group.tags, tag::job);
+  const std::string storage = wire::value_of(group.tags, tag::storage);
+  return "the placement group " + group.name + " is not this job's: " +
+         (job.empty() ? "it has no tag of Spotter's"
+                      : "its tags say that it is of " + job + " on " + storage);
+}
+
+// The job's fleet that is at work; empty: there is none.
+Result<std::string, CallError> fleet_at_work(AwsCalls& calls, const JobKey& job) {
+  const auto fleets = job_fleets(calls, job);
+  if (!fleets) return tl::unexpected(fleets.error());
+  const auto found = std::ranges::find_if(*fleets, &JobFleet::is_at_work);
+  return found == fleets->end() ? std::string() : found->fleet.id.str();
+}
+
+// Else a launch might take it for one that stays.
+void await_end(AwsCalls& calls, const std::string& name) {
+  const auto until = Clock::now() + until_it_settles;
+  while (Clock::now() < until) {
+    const auto groups = groups_of_name(calls, name);
+    if (!groups || groups->empty()) return;
+    std::this_thread::sleep_for(until_looked_again);
+  }
+}
+
+}  // namespace
+
+PlacementSeen examine_placement_group(AwsCalls& calls, const config::Job& job) {
+  const char* const check = "placement group";
+  const std::string name = launch::placement_group_of(job);
+  if (name.empty()) return {};
+  const auto groups = groups_of_name(calls, name);
+  if (!groups) return {{unanswered(check, groups.error(), "whether it can be used")}, {}};
+  const wire::PlacementGroup* const group = usable(*groups);
+  if (group == nullptr && !is_own(job))
+    return {{{check, Verdict::Fail, "there is no placement group " + name + " in this region",
+              "make it, or say `placement_group: own`, and `spotter launch` makes one"}},
+            {}};
+  if (group == nullptr) return {};  // it will be made
+  if (is_own(job) && !belongs_to(*group, key_of(job)))
+    return {{{check, Verdict::Fail, not_ours(*group),
+              "give the job another name, or name that group in launch.placement_group"}},
+            {}};
+  const std::string& strategy = group->strategy;
+  if (strategy == "spread" && job.launch->capacity > most_in_spread)
+    return {{{check, Verdict::Fail,
+              name + " is of the strategy spread, and takes " + std::to_string(most_in_spread) +
+                  " instances in a zone",
+              "name a group of the strategy cluster, or a smaller gang.size"}},
+            strategy};
+  return {{{check, Verdict::Ok, name + " is there, a " + strategy, ""}}, strategy};
+}
+
+bool placement_group_is_missing(AwsCalls& calls, const config::Job& job) {
+  if (!is_own(job)) return false;
+  const auto groups = groups_of_name(calls, launch::placement_group_of(job));
+  return groups && groups->empty();
+}
+
+Result<void, CallError> provide_placement_group(AwsCalls& calls, const config::Job& job) {
+  const std::string name = launch::placement_group_of(job);
+  if (name.empty()) return {};
+  const auto until = Clock::now() + until_it_settles;
+  for (bool made = false;; std::this_thread::sleep_for(until_looked_again)) {
+    auto groups = groups_of_name(calls, name);
+    // One that is named is not ours to make; whether it can be used the fleet shows.
+    if (!is_own(job) && (!groups || usable(*groups) == nullptr)) return {};
+    if (groups && usable(*groups) == nullptr && !made) {
+      const auto answer = calls.perform(wire::query_of(launch::create_placement_group(job)));
+      // Another launch was faster, perhaps this job's; or one of the name is still being deleted.
+      if (!answer && answer.error().code != "InvalidPlacementGroup.Duplicate")
+        return tl::unexpected(answer.error());
+      made = answer.has_value();
+      if (made) say(name, "is made");
+      groups = groups_of_name(calls, name);
+    }
+    if (!groups) return tl::unexpected(groups.error());
+    const wire::PlacementGroup* const group = usable(*groups);
+    if (is_own(job) && group != nullptr && !belongs_to(*group, key_of(job)))
+      return failed(not_ours(*group));
+    if (group != nullptr && group->state == "available") return {};
+    if (Clock::now() > until)
+      return failed("the placement group " + name + " cannot be used yet: " +
+                    (groups->empty() ? "EC2 does not show it" : "it is " + groups->front().state) +
+                    "; launch again later");
+  }
+}
+
+Result<void, CallError> end_placement_group(AwsCalls& calls, const JobKey& job,
+                                            const EndGroup& how) {
+  const std::string name = "spotter-" + job.name;
+  const auto begun = Clock::now();
+  for (;; std::this_thread::sleep_for(until_looked_again)) {
+    const auto groups = groups_of_name(calls, name);
+    if (!groups && groups.error().forbidden() && !how.known) {
+      std::fprintf(stderr,
+                   "spotter: whether the job has a placement group is open: %s; of a gang "
+                   "`spotter iam launcher` prints what allows to look\n",
+                   groups.error().message.c_str());
+      return {};
+    }
+    if (!groups) return tl::unexpected(groups.error());
+    const wire::PlacementGroup* const group = usable(*groups);
+    if (group == nullptr && how.wait) await_end(calls, name);
+    if (group == nullptr || !belongs_to(*group, job)) return {};
+    if (job.storage.empty()) {
+      say(name, "stays, as nothing that runs says whose it is: `spotter stop job.yaml` deletes it");
+      return {};
+    }
+    // A launch that has just begun relies on it, before any instance is in it.
+    const auto fleet = fleet_at_work(calls, job);
+    if (!fleet) return tl::unexpected(fleet.error());
+    if (!fleet->empty()) {
+      if (how.wait && Clock::now() - begun < until_fleets_settle) continue;
+      say(name, "stays, as " + *fleet + " is at work");
+      return {};
+    }
+    const auto gone = calls.perform(wire::query_of(launch::delete_placement_group(name)));
+    if (gone || gone.error().code == "InvalidPlacementGroup.Unknown") break;
+    if (gone.error().code != "InvalidPlacementGroup.InUse") return tl::unexpected(gone.error());
+    if (!how.wait) {
+      say(name, "stays, as its instances still end: `spotter stop --wait` deletes it");
+      return {};
+    }
+    if (Clock::now() - begun > until_it_is_empty)
+      return failed("the placement group " + name +
+                    " stays: something other than the job's instances is in it");
+  }
+  if (how.wait) await_end(calls, name);
+  say(name, "is deleted");
+  return {};
+}
+
+}  // namespace spotter::command

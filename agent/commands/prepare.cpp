@@ -1,0 +1,526 @@
+#include "agent/commands/commands.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "agent/aws/formats/batch.hpp"
+#include "agent/aws/formats/ec2_places.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
+#include "agent/aws/formats/sigv4.hpp"
+#include "agent/aws/formats/tags.hpp"
+#include "agent/aws/s3/upload.hpp"
+#include "agent/aws/settings/settings.hpp"
+#include "agent/base/exit_status.hpp"
+#include "agent/commands/fleets.hpp"
+#include "agent/config/prepare.hpp"
+#include "agent/config/job.hpp"
+#include "agent/host/prepare.hpp"
+#include "agent/aws/aws_calls.hpp"
+#include "agent/commands/job_storage.hpp"
+#include "agent/commands/launched_job.hpp"
+#include "agent/commands/machines.hpp"
+#include "agent/data/fifo.hpp"
+#include "agent/io/complain.hpp"
+#include "agent/launch/requests.hpp"
+#include "agent/supervise/run_directory.hpp"
+#include "agent/sweep/sweep_sets.hpp"
+
+namespace spotter::command {
+
+namespace {
+
+// Uploads a local folder to S3, for an instance to fetch.
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t at_once = 16;  // files
+
+// A mapped file.
+class Mapped {
+ public:
+  Mapped() = default;
+  Mapped(const Mapped&) = delete;
+  Mapped& operator=(const Mapped&) = delete;
+  ~Mapped() {
+    if (at_ != nullptr) ::munmap(at_, size_);
+  }
+  // False: see errno.
+  bool open(const fs::path& path) {
+    const data::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat status {};
+    if (!file || ::fstat(file.get(), &status) != 0) return false;
+    size_ = static_cast<std::size_t>(status.st_size);
+    if (size_ == 0) return true;
+    void* const at = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
+    if (at == MAP_FAILED) return false;
+    at_ = at;
+    return true;
+  }
+  std::string_view bytes() const { return {static_cast<const char*>(at_), size_}; }
+
+ private:
+  void* at_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+bool is_there(const std::map<std::string, wire::ListedObject>& objects, const std::string& key,
+              const fs::path& path) {
+  const auto found = objects.find(key);
+  struct stat status {};
+  if (found == objects.end() || ::stat(path.c_str(), &status) != 0) return false;
+  // Also the change of its status: a file copied with its old date has a new one there.
+  const auto last = std::max(status.st_mtim.tv_sec, status.st_ctim.tv_sec);
+  const auto written = std::chrono::sys_seconds(std::chrono::seconds(last));
+  return found->second.size == static_cast<std::uint64_t>(status.st_size) &&
+         found->second.modified > written;
+}
+
+Result<std::size_t> send(const config::Source& source, const std::atomic<bool>& stop) {
+  const auto files = files_of(source.from);
+  if (!files) return tl::unexpected(files.error());
+  if (files->empty()) return failure("there is nothing in " + source.from);
+  s3::Client client({.environment = act::Environment::of_this_process()});
+  const auto listed = s3::list(client, *source.via);
+  if (!listed) return failure(listed.error().text());
+  std::map<std::string, wire::ListedObject> objects;
+  for (const wire::ListedObject& it : *listed) objects.emplace(it.key, it);
+  LocalFiles missing;
+  for (const auto& [name, path] : *files)
+    if (!is_there(objects, source.via->key + name, path)) missing.emplace_back(name, path);
+  for (std::size_t begin = 0; begin < missing.size(); begin += at_once) {
+    std::deque<Mapped> mapped;
+    std::vector<s3::NewObject> some;
+    for (std::size_t i = begin; i < std::min(begin + at_once, missing.size()); ++i) {
+      const auto& [name, path] = missing[i];
+      if (!mapped.emplace_back().open(path))
+        return failure(path.string() + ": " + std::strerror(errno));
+      some.push_back({{source.via->bucket, source.via->key + name}, mapped.back().bytes(), {}});
+    }
+    const auto sent = s3::upload(client, some, &stop);
+    if (!sent) return failure(stop ? "stopped: run it again" : sent.error().text());
+  }
+  return missing.size();
+}
+
+// Finds the volume to prepare if nothing uses it; else says what to do.
+
+constexpr std::chrono::seconds detach_looked_at_every{1};
+constexpr std::chrono::seconds volume_patience{120};  // a detach usually takes seconds
+
+using wire::AttachmentState;
+using wire::value_of;
+
+const wire::Attachment* holder(const wire::Volume& volume) {
+  for (const wire::Attachment& it : volume.attachments)
+    if (it.state != AttachmentState::Detached) return &it;
+  return nullptr;
+}
+
+// Nobody is about to use it, or does.
+Result<void, CallError> nobody_else(AwsCalls& calls, const config::Job& job,
+                                    const InstanceId& self) {
+  const std::string stop = "end it first: `spotter stop " + job.name.str() + " --wait`";
+  const auto fleets = job_fleets(calls, key_of(job));
+  if (!fleets) return tl::unexpected(fleets.error());
+  for (const JobFleet& it : *fleets)
+    if (it.is_at_work() && it.role != launch::role_of_preparers)
+      return failed("the job's fleet " + it.fleet.id.str() + " is at work: " + stop);
+  const auto instances = job_instances(calls, key_of(job));
+  if (!instances) return tl::unexpected(instances.error());
+  for (const wire::Instance& it : *instances)
+    if (it.id != self && value_of(it.tags, tag::role) != launch::role_of_preparers)
+      return failed("the job's instance " + it.id.str() + " is " + std::string(to_text(it.state)) +
+                    ": " + stop);
+  return {};
+}
+
+Result<std::optional<wire::Volume>, CallError> free_volume(AwsCalls& calls, const config::Job& job,
+                                                           const InstanceId& self) {
+  if (auto free = nobody_else(calls, job, self); !free) return tl::unexpected(free.error());
+  const auto found = volumes_of(calls, job);
+  if (!found) return tl::unexpected(found.error());
+  const std::string move = "a move to another zone is under way: launch the job, which ends it";
+  if (found->size() > 1)
+    return failed("the job has " + std::to_string(found->size()) + " volumes (" +
+                  (*found)[0].id.str() + ", " + (*found)[1].id.str() + "...): " + move);
+  if (found->empty()) {
+    const auto snapshots = has_snapshots(calls, job);
+    if (!snapshots) return tl::unexpected(snapshots.error());
+    if (*snapshots) return failed("the job has a snapshot and no volume: " + move);
+    return std::optional<wire::Volume>();
+  }
+  const wire::Volume& volume = found->front();
+  const std::string id = volume.id.str();
+  const std::string owner = value_of(volume.tags, tag::job);
+  if (!owner.empty() && owner != job.volumes_owner())
+    return failed(id + " is of the job " + owner + ": give this one a tag of its own");
+  const std::string role = value_of(volume.tags, tag::role);
+  if (role == "candidate" || role == "verified") return failed(id + " is a copy: " + move);
+  if (volume.tags.contains(tag::done))
+    return failed("the job is done already: " + id + " has the tag spotter:done; " +
+                  how_to_run_again(volume));
+  const wire::Attachment* held = holder(volume);
+  if (held != nullptr && held->instance != self)
+    return failed(id + " is attached to " + held->instance.str() +
+                  ": wait for its end, or detach it there");
+  return std::optional(volume);
+}
+
+Result<void, CallError> await_free(AwsCalls& calls, const VolumeId& id, const InstanceId& self) {
+  using Clock = std::chrono::steady_clock;
+  for (const auto until = Clock::now() + volume_patience; Clock::now() < until;) {
+    const auto seen =
+        calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {{"volume-id", {id.str()}}}});
+    if (!seen) return tl::unexpected(seen.error());
+    const wire::Attachment* held = seen->empty() ? nullptr : holder(seen->front());
+    if (held == nullptr || held->instance != self) return {};
+    std::this_thread::sleep_for(detach_looked_at_every);
+  }
+  return failed(id.str() + " is still attached here: run `spotter prepare` again");
+}
+
+// Sets the zone of a new volume in `job`. Fails, with the reason, if it cannot be made there.
+Result<void, CallError> fit_new_volume(config::Job& job, const Zone& zone) {
+  const config::Tag& tag = job.storage.ebs.tag;
+  if (!job.launch || !job.launch->volume)
+    return failed("no volume has the tag " + tag.key + "=" + tag.value +
+                  ": make one, or say `launch.volume: {size: 100}`, and it is made");
+  const auto& zones = job.launch->zones;
+  const bool named = std::ranges::find(zones, zone.str()) != zones.end();
+  if (!named && job.launch->volume->zone != zone.str())
+    return failed("the volume is to be in " + job.launch->volume->zone + ", and this is " +
+                  zone.str() + ": run it on an instance of that zone");
+  job.launch->volume->zone = zone.str();
+  return {};
+}
+
+// `spotter prepare` from outside of EC2.
+struct RemoteOptions {
+  std::string job = "job.yaml";
+  std::string type = "t3.micro";
+};
+
+// From a person's machine: a cheap instance in the volume's zone prepares it, and ends.
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::minutes until_it_is_there{2};
+constexpr std::chrono::seconds between_descriptions{3};
+
+std::string mark_of(const wire::Volume& volume) {
+  return wire::value_of(volume.tags, tag::prepared);
+}
+
+// The job's subnet in this zone; if it names none, the zone's default subnet.
+Result<std::string, CallError> subnet_in(AwsCalls& calls, const config::Launch& launch,
+                                         const std::string& zone) {
+  if (launch.subnets.empty()) return std::string();
+  const auto found = calls.ask_all(wire::DescribeSubnets{.subnets = launch.subnets});
+  if (!found) return tl::unexpected(found.error());
+  for (const wire::Subnet& it : *found)
+    if (it.zone.view() == zone) return it.id;
+  return failed("the volume is in " + zone + ", and none of launch.subnets is");
+}
+
+class Preparer {
+ public:
+  Preparer(AwsCalls& calls, const LaunchedJob& launched, const RemoteOptions& options)
+      : calls_(calls), launched_(launched), job_(launched.job), options_(options) {}
+
+  Result<void, CallError> run(const std::atomic<bool>& stop);
+
+ private:
+  Result<std::vector<InstanceId>, CallError> begin(const std::optional<wire::Volume>& volume);
+  Result<std::vector<InstanceId>, CallError> await_instance();
+  void remove_fleet();
+
+  AwsCalls& calls_;
+  const LaunchedJob& launched_;
+  const config::Job& job_;
+  const RemoteOptions& options_;
+  FleetId fleet_;  // that this command made
+};
+
+// EC2 lists it some seconds later.
+Result<std::vector<InstanceId>, CallError> Preparer::await_instance() {
+  for (const auto until = Clock::now() + until_it_is_there; Clock::now() < until;) {
+    auto there = preparing(calls_, key_of(job_));
+    if (!there || !there->empty()) return there;
+    std::this_thread::sleep_for(between_descriptions);
+  }
+  return failed("no instance of type " + options_.type +
+                " came: is there capacity, and may the account launch it? Try --instance-type");
+}
+
+Result<std::vector<InstanceId>, CallError> Preparer::begin(
+    const std::optional<wire::Volume>& volume) {
+  const config::Launch& launch = *job_.launch;
+  if (!volume && !launch.volume) {
+    config::Job same = job_;
+    return tl::unexpected(fit_new_volume(same, Zone()).error());  // the message says what to do
+  }
+  const std::string zone = volume ? volume->zone.str() : launch.volume->zone;
+  const auto subnet = subnet_in(calls_, launch, zone);
+  if (!subnet) return tl::unexpected(subnet.error());
+  const auto version = provide_template(calls_, launched_, true);
+  if (!version) return tl::unexpected(version.error());
+  const std::string token =
+      "prepare-" + wire::sha256_hex(version->id + "\n" + version->version).substr(0, 40);
+  const auto place = subnet->empty() ? zone : *subnet;
+  const auto alike = launch::run_instance(job_, *version, options_.type, place);
+  if (const auto known = await_profile(calls_, wire::query_of(alike), "prepare"); !known)
+    return tl::unexpected(known.error());
+  const auto request =
+      launch::request_preparer(job_, *version, {options_.type, zone, *subnet}, token);
+  const auto fleet = calls_.ask(wire::query_of(request), wire::decode_created_fleet);
+  if (!fleet) return tl::unexpected(fleet.error());
+  fleet_ = fleet->id;
+  if (fleet->instances > 0 || fleet->errors.empty()) return await_instance();
+  remove_fleet();
+  return failed("EC2 launched no instance of type " + options_.type + ": " + fleet->errors +
+                ". Try again later, or --instance-type");
+}
+
+// What is left of it is only a name. EC2 lists no fleet of type instant, so this one is remembered;
+// that of an earlier command stays.
+void Preparer::remove_fleet() {
+  if (fleet_) (void)calls_.ask(wire::DeleteFleets{{fleet_}, true});
+}
+
+Result<void, CallError> Preparer::run(const std::atomic<bool>& stop) {
+  auto there = preparing(calls_, key_of(job_));
+  if (!there) return tl::unexpected(there.error());
+  const auto volumes = volumes_of(calls_, job_);
+  if (!volumes) return tl::unexpected(volumes.error());
+  const std::string before = volumes->empty() ? "" : mark_of(volumes->front());
+  if (there->empty()) {
+    const auto volume = free_volume(calls_, job_, {});
+    if (!volume) return tl::unexpected(volume.error());
+    there = begin(*volume);
+    if (!there) return tl::unexpected(there.error());
+    io::complain("prepare", there->front().str() + " prepares the volume (" + options_.type +
+                                "), and ends then");
+  } else {
+    io::complain("prepare", there->front().str() + " is at it already");
+  }
+  const std::string id = there->front().str();
+  while (!there->empty()) {
+    if (stop) return failed(id + " goes on without us; run this again to see its end");
+    std::this_thread::sleep_for(between_descriptions);
+    const auto seen = preparing(calls_, key_of(job_));
+    if (seen) there = seen;  // keeps the last answer while the network is down
+  }
+  remove_fleet();
+  const auto volume = free_volume(calls_, job_, {});
+  if (!volume) return tl::unexpected(volume.error());
+  const std::string mark = *volume ? mark_of(**volume) : "";
+  if (mark != before && mark.starts_with(config::digest_of(job_.prepare))) {
+    io::complain("prepare",
+                 (**volume).id.str() + " in " + (**volume).zone.str() + " is ready, and free");
+    return {};
+  }
+  return failed(id + " has ended, and the volume is not prepared; why, it says here: aws ec2 " +
+                "get-console-output --latest --output text --instance-id " + id);
+}
+
+// Of the machine that prepares alone: it needs no GPU, and gets no volume of data.
+Result<void> check_preparer(AwsCalls& calls, const LaunchedJob& launched, const std::string& type) {
+  config::Job job = launched.job;
+  job.launch->instance_types = {type};
+  job.trainer.gpus = 0;
+  job.storage.data.clear();
+  std::string wrong;
+  for (const Finding& it : examine_machines(calls, job, launched.packages)) {
+    if (it.verdict == Finding::Verdict::Warn) io::complain("prepare", it.what + ": " + it.advice);
+    if (it.verdict == Finding::Verdict::Fail)
+      wrong += (wrong.empty() ? "" : "; ") + it.what + ": " + it.advice;
+  }
+  if (wrong.empty()) return {};
+  return failure(wrong + " (or --instance-type)");
+}
+
+void add_remote_options(CLI::App& command, RemoteOptions& options) {
+  command
+      .add_option("--instance-type", options.type,
+                  "Where this is no instance: of the one that is launched for it")
+      ->capture_default_str();
+}
+
+// Uploads local folders to S3, launches an instance in the volume's zone that prepares the volume
+// and ends, and waits for that. Returns the exit status.
+int prepare_remote(AwsCalls& calls, const config::Job& job, const RemoteOptions& options,
+                   const std::atomic<bool>& stop) {
+  if (job.sweep) {
+    io::complain(
+        "prepare",
+        "each experiment has a volume of its own: run this on a cheap instance of their zone");
+    return wrong_input;
+  }
+  auto launched = launched_job(options.job, launch::Work::Prepare);
+  if (!launched) {
+    io::complain("prepare", launched.error().message);
+    return wrong_input;
+  }
+  if (const auto named = name_zones(calls, *launched->job.launch); !named) {
+    io::complain("prepare", named.error().message);
+    return 1;
+  }
+  if (const auto fits = check_preparer(calls, *launched, options.type); !fits) {
+    io::complain("prepare", fits.error().message);
+    return wrong_input;
+  }
+  for (const config::Source& source : job.prepare) {
+    if (!source.from.starts_with('/')) continue;
+    if (!source.via) {
+      io::complain(
+          "prepare",
+          "this is no EC2 instance: say by way of which place in S3 " + source.from +
+              " goes to one (`via: s3://bucket/prefix`), or run this on an instance that has it");
+      return wrong_input;
+    }
+    const auto sent = send(source, stop);
+    io::complain("prepare", sent ? std::to_string(*sent) + " files of " + source.from +
+                                       " are sent to " + wire::to_url(*source.via)
+                                 : sent.error().message);
+    if (!sent) return 1;
+  }
+  if (const auto sent = send_packages(launched->packages); !sent) {
+    io::complain("prepare", sent.error().message);
+    return 1;
+  }
+  const auto done = Preparer(calls, *launched, options).run(stop);
+  if (done) return 0;
+  io::complain("prepare", done.error().message);
+  return 1;
+}
+
+std::atomic<bool> asked_to_stop{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal's handler sets it");
+bool is_stopping() { return asked_to_stop; }
+
+void catch_signals() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { asked_to_stop = true; };
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
+}
+
+// The volume, which is made if there is none. Each refusal says what to do; what happens after this
+// look, the agent's core sees.
+Result<VolumeId, CallError> provide(AwsCalls& calls, const config::Job& job,
+                                    const wire::Identity& here) {
+  auto found = free_volume(calls, job, here.instance);
+  if (!found) return tl::unexpected(found.error());
+  if (!*found) {
+    config::Job alone = job;
+    alone.sweep.reset();  // only this experiment's volume
+    if (alone.launch)
+      if (auto named = name_zones(calls, *alone.launch); !named)
+        return tl::unexpected(named.error());
+    if (auto fits = fit_new_volume(alone, here.zone); !fits) return tl::unexpected(fits.error());
+    // The same request for one minute: two concurrent calls make one volume.
+    const auto minute = std::chrono::floor<std::chrono::minutes>(std::chrono::system_clock::now());
+    const auto made = provide_volumes(
+        calls, alone, "prepare " + std::to_string(minute.time_since_epoch().count()));
+    if (!made) return tl::unexpected(made.error());
+    found = free_volume(calls, job, here.instance);
+    if (!found) return tl::unexpected(found.error());
+    if (!*found) return failed("the new volume is not seen yet: run it again");
+  }
+  const wire::Volume& volume = **found;
+  if (volume.zone == here.zone) return volume.id;
+  return failed(volume.id.str() + " is in " + volume.zone.str() + ", and this instance in " +
+                here.zone.str() + ": run it on one of that zone");
+}
+
+int prepare_one(AwsCalls& calls, const config::Job& job, const wire::Identity& here,
+                const std::function<int(config::Job)>& fill_here) {
+  const auto volume = provide(calls, job, here);
+  if (!volume) {
+    io::complain("prepare", volume.error().message);
+    return 1;
+  }
+  if (is_stopping()) return wire::interrupted_exit_code;
+  io::complain("prepare",
+               volume->str() + " is prepared on " + here.instance.str() + " in " + here.zone.str());
+  const int status = fill_here(job);
+  if (const auto free = await_free(calls, *volume, here.instance); !free) {
+    io::complain("prepare", free.error().message);
+    return 1;
+  }
+  if (status == 0) io::complain("prepare", volume->str() + " is ready, and free");
+  if (status == wire::interrupted_exit_code)
+    io::complain("prepare", "stopped; what is there stays: run it again");
+  return status;
+}
+
+int prepare_here(AwsCalls& calls, const config::Job& job, const wire::Identity& here,
+                 const std::function<int(config::Job)>& fill_here) {
+  if (!job.sweep) return prepare_one(calls, job, here, fill_here);
+  const auto sets = sets_of(job);
+  if (!sets) {
+    io::complain("prepare", sets.error().message);
+    return 1;
+  }
+  for (std::size_t index = 0; index < sets->size(); ++index) {
+    config::Job one = job;
+    set_experiment(one, index, (*sets)[index]);
+    if (const int status = prepare_one(calls, one, here, fill_here); status != 0) return status;
+  }
+  return 0;
+}
+
+int run(const RemoteOptions& options, const std::function<int(config::Job)>& fill_here) {
+  const auto job = config::load_job(options.job, config::Environment::of_process());
+  if (!job) {
+    std::fputs(config::describe(job.error(), options.job).c_str(), stderr);
+    return wrong_input;
+  }
+  if (job->storage.share) {
+    io::complain(
+        "prepare",
+        "the job's storage is " + config::describe(*job->storage.share) +
+            (job->storage.in_bucket()
+                 ? ": nothing is to be prepared. Name the data in `channels:`, which reads it "
+                   "where "
+                   "it is in S3: what is elsewhere is brought there once, as by `aws s3 sync`"
+                 : ": put the data there, or name it in `channels:`; a volume (storage.ebs) is "
+                   "prepared"));
+    return wrong_input;
+  }
+  const auto calls = calls_in(job->launch ? job->launch->region : "");
+  if (!calls) {
+    io::complain("prepare", calls.error().message);
+    return 1;
+  }
+  catch_signals();
+  if (const auto here = AwsCalls::here()) return prepare_here(**calls, *job, *here, fill_here);
+  return prepare_remote(**calls, *job, options, asked_to_stop);
+}
+
+}  // namespace
+
+void add_prepare(CLI::App& app, std::function<int(config::Job)> fill_here, int& status) {
+  auto* command = app.add_subcommand(
+      "prepare",
+      "Makes the job's volume, gives it a file system and folders, and copies what `prepare:` of "
+      "job.yaml names; run again, it copies only what is missing");
+  auto options = std::make_shared<RemoteOptions>();
+  command->add_option("job", options->job, "The job's description")->capture_default_str();
+  add_remote_options(*command, *options);
+  command->callback(
+      [options, fill_here = std::move(fill_here), &status] { status = run(*options, fill_here); });
+}
+
+}  // namespace spotter::command

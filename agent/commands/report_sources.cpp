@@ -1,0 +1,565 @@
+#include "agent/commands/report_sources.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "agent/aws/aws_calls.hpp"
+#include "agent/aws/formats/services.hpp"
+#include "agent/aws/s3/objects.hpp"
+#include "agent/aws/settings/settings.hpp"
+#include "agent/commands/results_gather.hpp"
+#include "agent/config/scalars.hpp"
+#include "agent/io/files.hpp"
+#include "agent/io/kernel.hpp"
+#include "agent/report/published.hpp"
+#include "agent/supervise/run_directory.hpp"
+#include "agent/sweep/claim.hpp"
+#include "agent/sweep/sweep_sets.hpp"
+
+namespace spotter::command {
+namespace {
+
+using report::PublishedName;
+
+// The objects of one job or experiment; segments are ordered by name.
+struct Objects {
+  std::string status;
+  wire::WallTime status_written;
+  std::vector<std::pair<std::string, PublishedName>> histories, curves;  // by their keys
+};
+
+// The names refer into the objects' keys.
+std::map<report::Experiment, Objects> sorted(const std::vector<wire::ListedObject>& objects,
+                                             std::size_t prefix) {
+  std::map<report::Experiment, Objects> all;
+  for (const auto& object : objects) {
+    const auto name = report::parse_published_name(std::string_view(object.key).substr(prefix));
+    switch (name.kind) {
+      case PublishedName::Kind::Status:
+        all[name.experiment].status = object.key;
+        all[name.experiment].status_written = object.modified;
+        break;
+      case PublishedName::Kind::History:
+        all[name.experiment].histories.emplace_back(object.key, name);
+        break;
+      case PublishedName::Kind::Curve:
+        all[name.experiment].curves.emplace_back(object.key, name);
+        break;
+      case PublishedName::Kind::Other:
+        break;
+    }
+  }
+  return all;
+}
+
+// Replaces an object of many MiB, which no agent writes, by a line that is not valid.
+constexpr const char* too_long = "too long\n";
+
+// Each object's bytes by its key, as many at once as S3 takes.
+Result<std::map<std::string, std::string>, s3::Failure> read_all(
+    s3::Client& client, const std::string& bucket, const std::vector<std::string>& keys) {
+  std::map<std::string, std::string> bytes;
+  std::optional<s3::Failure> failed;
+  for (const std::string& key : keys) {
+    client.start({.bucket = bucket, .key = key}, [&, key](Result<s3::Answer, s3::Failure> answer) {
+      if (answer)
+        bytes[key] = std::move(answer->body);
+      else if (answer.error().status == 200)
+        bytes[key] = too_long;
+      else if (answer.error().kind != s3::Failure::Kind::NoSuchKey)
+        failed = std::move(answer.error());
+    });
+  }
+  while (client.under_way() > 0) client.turn(std::chrono::seconds(1));
+  if (failed) return tl::unexpected(std::move(*failed));
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::vector<Published>, s3::Failure> read_published(s3::Client& client,
+                                                           const wire::S3Location& place,
+                                                           Wanted wanted) {
+  std::string date;
+  const auto listed = s3::list(client, place, {.date = &date});
+  if (!listed) return tl::unexpected(listed.error());
+  const auto now = wire::parse_http_date(date);
+  auto all = sorted(*listed, place.key.size());
+  std::vector<std::string> keys;
+  for (auto& [experiment, its] : all) {
+    if (wanted == Wanted::Status) {
+      if (its.histories.size() > 1) its.histories = {its.histories.back()};
+      its.curves.clear();
+    }
+    if (!its.status.empty()) keys.push_back(its.status);
+    for (const auto* segments : {&its.histories, &its.curves})
+      for (const auto& [key, name] : *segments) keys.push_back(key);
+  }
+  auto bytes = read_all(client, place.bucket, keys);
+  if (!bytes) return tl::unexpected(std::move(bytes.error()));
+  std::vector<Published> published;
+  for (const auto& [experiment, its] : all) {
+    Published one{.status = (*bytes)[its.status]};
+    one.source.experiment = experiment;
+    const bool dated = its.status_written != wire::WallTime();
+    if (now && dated)
+      one.age = std::max<double>(0, static_cast<double>((*now - its.status_written).count()));
+    for (const auto* segments : {&its.histories, &its.curves})
+      for (const auto& [key, name] : *segments)
+        report::add_published(one.source, name, (*bytes)[key]);
+    published.push_back(std::move(one));
+  }
+  return published;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+using report::Input;
+using report::Source;
+using Sets = std::optional<std::vector<sweep::Set>>;
+
+constexpr std::size_t longest_status = 64U << 10;
+constexpr std::size_t longest_file = 64U << 20;  // the agent keeps a few MiB
+
+using Warnings = std::vector<std::string>;
+
+// Empty if there is no file. Adds to `warnings`, if given, a file that cannot be read.
+std::string read_or_nothing(const fs::path& path, std::size_t limit, Warnings* warnings = nullptr) {
+  auto text = io::read_file(path, limit);
+  if (text) return std::move(*text);
+  if (warnings != nullptr && text.error() != std::errc::no_such_file_or_directory)
+    warnings->push_back("cannot read " + path.string() + ": " + text.error().message());
+  return {};
+}
+
+// Warns of content by a newer Spotter, which is left out.
+void warn(Warnings* warnings, const std::string& where, const std::string& newer) {
+  if (warnings != nullptr && !newer.empty()) warnings->push_back(where + ": " + newer);
+}
+
+// A file and its predecessor.
+std::string read_both(const fs::path& path, Warnings* warnings) {
+  return read_or_nothing(path.string() + ".1", longest_file, warnings) +
+         read_or_nothing(path, longest_file, warnings);
+}
+
+// A folder that cannot be read may be one.
+bool is_home(const fs::path& folder) {
+  const auto has = [&](const fs::path& file) {
+    std::error_code error;
+    return fs::exists(folder / file, error) || error == std::errc::permission_denied;
+  };
+  return has(".spotter/history.jsonl") || has("metrics.jsonl") || has(".spotter/ledger.json");
+}
+
+// Lines without duplicates.
+class Lines {
+ public:
+  void add(const std::string& text) {
+    for (std::size_t at = 0; at < text.size();) {
+      const auto end = std::min(text.find('\n', at), text.size() - 1) + 1;
+      auto line = text.substr(at, end - at);
+      at = end;
+      if (seen_.insert(line).second) lines_ += line;
+    }
+  }
+  wire::ReadHistory parse() const { return wire::parse_history(lines_); }
+
+ private:
+  std::set<std::string> seen_;
+  std::string lines_;
+};
+
+// What an agent on this machine recorded and has not written to the storage yet.
+std::string history_here(const std::string& job) {
+  const auto folder = run_directory_of(act::Environment::of_this_process());
+  std::string text = read_or_nothing(folder + "/history.jsonl", longest_file);
+  const auto read = wire::parse_history(text);
+  const bool is_its = !read.entries.empty() && read.entries.front().text("job") == job;
+  return is_its ? text : "";
+}
+
+// An attempt begins as a copy of the previous one, including its history.
+Source source_of(const std::vector<fs::path>& homes, Warnings* warnings,
+                 const std::string& here = "") {
+  Source source;
+  Lines lines;
+  for (const fs::path& home : homes) {
+    lines.add(read_both(home / ".spotter" / "history.jsonl", warnings));
+    const fs::path curve = home / "metrics.jsonl";
+    const auto read = wire::parse_curve(read_or_nothing(curve, longest_file, warnings));
+    warn(warnings, curve.string(), read.newer);
+    source.curve.append(read.curve);
+  }
+  lines.add(here);
+  source.history = lines.parse();
+  warn(warnings, homes.front().string(), source.history.newer);
+  return source;
+}
+
+// Its attempts, the oldest first; or the folder itself, if it is one.
+std::vector<fs::path> homes_below(const fs::path& folder) {
+  std::map<std::uint64_t, fs::path> attempts;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (const auto token = sweep::attempt_token(at->path().filename().string()))
+      attempts[*token] = at->path();
+  std::vector<fs::path> homes;
+  homes.reserve(attempts.size() + 1);
+  for (auto& [token, path] : attempts) homes.push_back(std::move(path));
+  if (homes.empty()) homes.push_back(folder);
+  return homes;
+}
+
+bool has_attempts_or_is_home(const fs::path& folder) {
+  const auto homes = homes_below(folder);
+  return homes.size() > 1 || homes.front() != folder || is_home(folder);
+}
+
+// The status of an agent that runs here is newer than what it wrote to the storage.
+std::string status_here(const std::string& job) {
+  const auto folder = run_directory_of(act::Environment::of_this_process());
+  const std::string text = read_or_nothing(folder + "/status.json", longest_status);
+  const auto status = nlohmann::json::parse(text, nullptr, false);
+  const bool is_its = status.is_object() && status.value("job", nlohmann::json()) == job;
+  return is_its ? text : "";
+}
+
+class Reader {
+ public:
+  Reader(const ReportPlace& place, std::vector<std::string>* warnings)
+      : place_(place), warnings_(warnings) {
+    input_.now = io::wall_clock();
+    if (place.job) input_.job = place.job->name.str();
+    input_.is_sweep = place.job && place.job->sweep.has_value();
+    if (input_.is_sweep) input_.objective = place.job->sweep->objective;
+  }
+
+  Result<Input> read() {
+    auto read = place_.from.starts_with("s3://") ? from_bucket(place_.from)
+                : !place_.from.empty()           ? from_folder(place_.from)
+                                                 : from_job();
+    if (!read) return tl::unexpected(read.error());
+    return std::move(input_);
+  }
+
+ private:
+  Result<void> from_job() {
+    if (!place_.job) return failure("neither a job nor a place is named");
+    if (input_.is_sweep) return from_sweep();
+    const fs::path home = place_.job->home();
+    if (has_attempts_or_is_home(home)) return from_home(home);
+    if (const auto published = place_.job->published_at()) return from_published(*published);
+    return failure("there is no history of " + input_.job + " in " + home.string() +
+                   "/.spotter: nothing of it has run on that storage, or it is not mounted here. "
+                   "Run this on the instance, or name its folder with --from; with `publish:` in "
+                   "the job's description its agents keep it in S3, for whoever is elsewhere");
+  }
+
+  Result<void> from_folder(const fs::path& folder) {
+    std::error_code error;
+    if (!fs::is_directory(folder, error))
+      return failure(folder.string() + " is no folder" +
+                     (error ? ": " + error.message() : std::string()));
+    if (has_attempts_or_is_home(folder)) return from_home(folder);
+    if (!input_.job.empty() && fs::is_directory(folder / input_.job, error)) {
+      if (has_attempts_or_is_home(folder / input_.job)) return from_home(folder / input_.job);
+      return from_experiments(folder / input_.job);
+    }
+    return from_experiments(folder);
+  }
+
+  Result<void> from_home(const fs::path& home) {
+    if (input_.job.empty()) input_.job = fs::absolute(home).lexically_normal().filename().string();
+    const auto homes = homes_below(home);
+    input_.sources.push_back(source_of(homes, warnings_, history_here(input_.job)));
+    input_.log = read_both(homes.back() / ".spotter" / "agent.log", nullptr);
+    input_.status = status_here(input_.job);
+    return {};
+  }
+
+  Result<void> from_sweep() {
+    const auto place = place_of_results(*place_.job);
+    const auto published = place_.job->published_at();
+    if (!place) return published ? from_published(*published) : tl::unexpected(place.error());
+    if (!place->starts_with("s3://")) return from_experiments(*place);
+    auto claimed = from_claims(*place);
+    return claimed && published ? from_published(*published) : claimed;
+  }
+
+  Result<Sets> sets() const {
+    if (!place_.job || !place_.job->sweep) return Sets();
+    auto sets = sets_of(*place_.job);
+    if (!sets) return failure(sets.error().message);
+    return Sets(std::move(*sets));
+  }
+
+  Result<void> from_experiments(const fs::path& folder) {
+    const auto its = sets();
+    if (!its) return tl::unexpected(its.error());
+    auto gathered = results_in_folder(folder, *its);
+    if (!gathered)
+      return failure(gathered.error().message + ", or a history in .spotter of its own");
+    if (input_.job.empty())
+      input_.job = fs::absolute(folder).lexically_normal().filename().string();
+    keep(std::move(*gathered));
+    for (const sweep::Summary& each : input_.experiments) {
+      Source source = source_of(homes_below(folder / std::to_string(each.index)), warnings_);
+      source.experiment = each.index;
+      input_.sources.push_back(std::move(source));
+    }
+    return {};
+  }
+
+  Result<void> from_claims(const std::string& url) {
+    const auto its = sets();
+    if (!its) return tl::unexpected(its.error());
+    const auto prefix = wire::parse_s3_url(url);
+    if (!prefix) return tl::unexpected(prefix.error());
+    auto gathered = results_in_bucket(*prefix, *its);
+    if (!gathered) return tl::unexpected(gathered.error());
+    keep(std::move(*gathered));
+    return {};
+  }
+
+  Result<void> from_bucket(const std::string& url) {
+    auto place = wire::parse_s3_url(url);
+    if (!place) return tl::unexpected(place.error());
+    if (!place->key.ends_with('/')) place->key += '/';
+    if (input_.job.empty()) name_by(place->key);
+    return from_published(*place);
+  }
+
+  // .../NAME/ or .../NAME/INDEX/
+  void name_by(std::string_view key) {
+    const auto last = [&key] {
+      key.remove_suffix(key.ends_with('/') ? 1 : 0);
+      const auto begin = key.rfind('/') + 1;  // 0 if there is none
+      const auto name = key.substr(begin);
+      key = key.substr(0, begin);
+      return name;
+    };
+    auto name = last();
+    if (const auto index = wire::parse_count(name); index && !key.empty()) {
+      input_.experiment = *index;
+      name = last();
+    }
+    input_.job = name;
+  }
+
+  Result<void> from_published(const wire::S3Location& place) {
+    s3::Client client(
+        {.environment = act::Environment::of_this_process(), .patience = std::chrono::seconds(20)});
+    auto published = read_published(client, place, Wanted::All);
+    if (!published)
+      return failure("what is published at " + wire::to_url(place) +
+                     " cannot be read: " + published.error().text());
+    if (published->empty())
+      return failure("nothing is published at " + wire::to_url(place) +
+                     ": the job's description needs `publish: s3://bucket/prefix`, which its "
+                     "agents then fill; from elsewhere it is --from s3://bucket/prefix/NAME");
+    const bool is_sweep = std::ranges::any_of(
+        *published, [](const Published& each) { return each.source.experiment.has_value(); });
+    if (is_sweep && input_.experiments.empty())
+      if (auto known = keep_sets(); !known) return known;
+    for (Published& each : *published) {
+      warn(warnings_, wire::to_url(place), each.source.history.newer);
+      if (!each.source.experiment) input_.status = std::move(each.status);
+      input_.sources.push_back(std::move(each.source));
+    }
+    return {};
+  }
+
+  // The outcomes come from the histories.
+  Result<void> keep_sets() {
+    const auto its = sets();
+    if (!its) return tl::unexpected(its.error());
+    Gathered gathered;
+    for (std::size_t index = 0; *its && index < (*its)->size(); ++index) {
+      gathered.all.emplace_back().index = index;
+      gathered.all.back().parameters = (**its)[index];
+    }
+    keep(std::move(gathered));
+    return {};
+  }
+
+  void keep(Gathered gathered) {
+    input_.is_sweep = true;
+    if (!gathered.all.empty()) input_.parameters = differing(gathered.all);
+    if (input_.parameters.empty()) input_.parameters = parameter_names(gathered.all);
+    input_.experiments = std::move(gathered.all);
+    if (warnings_)
+      warnings_->insert(warnings_->end(), gathered.warnings.begin(), gathered.warnings.end());
+  }
+
+  const ReportPlace& place_;
+  std::vector<std::string>* warnings_;
+  Input input_;
+};
+
+}  // namespace
+
+Result<Input> read_input(const ReportPlace& place, std::vector<std::string>* warnings) {
+  return Reader(place, warnings).read();
+}
+
+namespace {
+
+constexpr const char* usual_job = "job.yaml";
+constexpr const char* job_of_the_service = "/etc/spotter/job.yaml";
+
+}  // namespace
+
+std::string job_file(const JobToShow& options) {
+  if (!options.job.empty()) return options.job;
+  std::error_code error;
+  for (const char* file : {usual_job, job_of_the_service})
+    if (std::filesystem::exists(file, error)) return file;
+  return "";
+}
+
+Result<config::Job> read_description(const std::string& file) {
+  auto environment = config::Environment::of_process();
+  environment.root = true;
+  environment.user = "root";
+  auto job = config::load_job(file, environment);
+  if (job) return std::move(*job);
+  std::string problems = config::describe(job.error(), file);
+  while (problems.ends_with('\n')) problems.pop_back();
+  return failure(std::move(problems));
+}
+
+bool is_a_file(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error) && !std::filesystem::is_directory(path, error);
+}
+
+// A job given by name is read from where it is published.
+Result<ReportPlace> place_of(const JobToShow& options) {
+  ReportPlace place{{}, options.from};
+  const std::string file = job_file(options);
+  std::string name = options.job;
+  if (!file.empty() && is_a_file(file)) {
+    auto job = read_description(file);
+    // With --from no file is needed.
+    if (!job && (options.from.empty() || !options.job.empty())) return tl::unexpected(job.error());
+    if (job) name = job->name.str();
+    if (job) place.job = std::move(*job);
+  } else if (!options.job.empty() && options.publish.empty()) {
+    return failure("--job " + options.job +
+                   ": there is no such file; of a job by its name, --publish s3://bucket/prefix "
+                   "says where its agents write");
+  }
+  if (!options.publish.empty()) {
+    const auto prefix = config::parse_s3_prefix(options.publish);
+    if (!prefix) return failure("--publish: " + prefix.error().message);
+    const auto good = config::job_name.parse(name);
+    if (!good) return failure("--job " + name + ": " + good.error().message);
+    place.from = wire::to_url({prefix->bucket, prefix->key + name + "/"});
+  }
+  if (!place.job && place.from.empty())
+    return failure(
+        "there is neither job.yaml here nor /etc/spotter/job.yaml: name the job's description "
+        "with --job, or where its history is with --from");
+  return place;
+}
+
+namespace {
+
+using report::Instance;
+using report::Prices;
+
+// EC2 keeps no older prices, but accepts any time.
+constexpr double oldest = 90.0 * 86'400;
+
+// us-west-2a, and us-west-2-lax-1a, are in us-west-2.
+std::string region_of(const std::string& zone) {
+  const auto digit = zone.find_first_of("0123456789");
+  if (digit == zone.npos) return "";
+  return zone.substr(0, std::min(zone.find_first_not_of("0123456789", digit), zone.size()));
+}
+
+struct Asked {
+  std::set<std::string> types;
+  double from = 0;
+};
+
+// By region. Machines that are no instances have no price.
+std::map<std::string, Asked> questions_for(const std::vector<Instance>& instances) {
+  std::map<std::string, Asked> regions;
+  for (const Instance& it : instances) {
+    const std::string region = region_of(it.zone);
+    if (!it.id.starts_with("i-") || it.type.empty() || region.empty()) continue;
+    const double from = std::min(it.began, it.booted.value_or(it.began));
+    const auto [at, is_new] = regions.try_emplace(region, Asked{{}, from});
+    at->second.types.insert(it.type);
+    at->second.from = std::min(at->second.from, from);
+  }
+  return regions;
+}
+
+class Asker {
+ public:
+  Asker(Region region, const Asked& asked, Prices& into)
+      : region_(std::move(region)), asked_(asked), into_(into) {}
+
+  void ask_spot(double now) {
+    const auto calls = AwsCalls::open(region_);
+    wire::DescribeSpotPriceHistory history;
+    for (const std::string& type : asked_.types) history.types.emplace_back(type);
+    const double start = std::max(asked_.from, now - oldest);
+    history.start = wire::WallTime(std::chrono::seconds(static_cast<long>(start)));
+    auto prices = calls->ask_all(std::move(history));
+    if (prices)
+      std::ranges::move(*prices, std::back_inserter(into_.spot));
+    else
+      into_.notes.push_back("AWS was asked for the history of spot prices: " +
+                            prices.error().message);
+  }
+
+  void ask_on_demand() {
+    const auto calls = AwsCalls::open(region_);
+    for (const std::string& type : asked_.types) {
+      const auto price = calls->on_demand_price(InstanceType(type), region_);
+      if (!price) {
+        into_.notes.push_back("AWS was asked for the on-demand price of " + type + ": " +
+                              price.error().message);
+        if (price.error().forbidden() || price.error().code.empty()) return;
+        continue;
+      }
+      into_.on_demand[type] = *price;
+    }
+    into_.notes.push_back("on-demand prices: AWS' price list of " + region_.str());
+  }
+
+ private:
+  Region region_;
+  const Asked& asked_;
+  Prices& into_;
+};
+
+}  // namespace
+
+Prices prices_of(const report::Input& input, report::Number on_demand) {
+  Prices prices;
+  prices.on_demand_of_all = on_demand;
+  if (on_demand) prices.notes.emplace_back("on-demand price: as --on-demand says");
+  const auto instances = report::instances_of(input);
+  const auto regions = questions_for(instances);
+  if (regions.empty() && !instances.empty())
+    prices.notes.emplace_back("its machines are no instances of EC2, as far as they say");
+  for (const auto& [region, asked] : regions) {
+    Asker asker(Region(region), asked, prices);
+    asker.ask_spot(input.now);
+    if (!on_demand) asker.ask_on_demand();
+  }
+  return prices;
+}
+
+}  // namespace spotter::command

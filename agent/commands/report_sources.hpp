@@ -1,0 +1,81 @@
+// Reads what a job's agents publish in S3 (`publish:` of job.yaml), from any machine with
+// permission:
+//
+//   PREFIX/NAME[/INDEX]/status.json                  the last agent's status (wire/status.hpp)
+//   PREFIX/NAME[/INDEX]/history/<ms>-<instance>.jsonl   each agent's entries (wire/history.hpp)
+//   PREFIX/NAME[/INDEX]/metrics/<the same>.jsonl        and its learning curve (wire/curve.hpp)
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/aws/s3/client.hpp"
+#include "agent/config/job.hpp"
+#include "agent/report/model.hpp"
+
+namespace spotter::command {
+
+// Of the job, or of one experiment of a sweep.
+struct Published {
+  std::string status;         // the object's content; empty: there is none
+  std::optional<double> age;  // the object's, in seconds by S3's clock, as machines' may be wrong
+  report::Source source;
+};
+
+enum class Wanted : std::uint8_t {
+  Status,  // only the newest agent's history
+  All,
+};
+
+// All that is below s3://bucket/prefix/NAME/, the job's own first, then by experiment; empty: there
+// is nothing. Fails as S3 does; an object that goes away meanwhile is none.
+Result<std::vector<Published>, s3::Failure> read_published(s3::Client& client,
+                                                           const wire::S3Location& place,
+                                                           Wanted wanted);
+
+// Reads the input of a job's model: from the storage, if it is mounted, or from what the agents
+// publish in S3.
+struct ReportPlace {
+  std::optional<config::Job> job;
+  // The job's home, a folder with the home under the job's name, a sweep's folder with its
+  // experiments, or s3://bucket/prefix/NAME; empty: the job's own storage, or else where it
+  // publishes.
+  std::string from;
+};
+
+// All except prices, for report::build(). Of a sweep all experiments. Reads
+// the storage, which may hang, so agents must not call it. Fails without any history, with a
+// message that says what to do. `warnings`: what could not be read.
+Result<report::Input> read_input(const ReportPlace& place, std::vector<std::string>* warnings);
+
+// Finds the job to show from the command line.
+
+struct JobToShow {
+  std::string job;      // its file, or its name; empty: job.yaml here, or the service's
+  std::string from;     // see ReportPlace
+  std::string publish;  // s3://bucket/prefix, where its agents publish
+};
+
+// The named file; without one job.yaml here, or the service's; "": there is none.
+std::string job_file(const JobToShow& options);
+
+// Parses job.yaml without what concerns an agent on this machine, as nothing is run. Fails with all
+// its mistakes.
+Result<config::Job> read_description(const std::string& file);
+
+// Distinguishes a job's file from a folder of the job's name.
+bool is_a_file(const std::string& path);
+
+// Reads the job's file. Fails with a message that says which option is missing.
+Result<ReportPlace> place_of(const JobToShow& options);
+
+// Prices of a job's machines, asked of AWS if credentials allow it.
+
+// The spot prices (ec2:DescribeSpotPriceHistory, of the last 90 days) and on-demand prices
+// (pricing:GetProducts) of the types and zones in `input`. A given `on_demand` replaces the latter.
+// Never fails: its notes say what is missing.
+report::Prices prices_of(const report::Input& input, report::Number on_demand);
+
+}  // namespace spotter::command

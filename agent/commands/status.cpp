@@ -1,0 +1,712 @@
+#include "agent/commands/commands.hpp"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <boost/asio/signal_set.hpp>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "agent/aws/formats/ec2_query.hpp"
+#include "agent/aws/formats/tags.hpp"
+#include "agent/aws/settings/settings.hpp"
+#include "agent/base/exit_status.hpp"
+#include "agent/base/json.hpp"
+#include "agent/base/result.hpp"
+#include "agent/commands/fleets.hpp"
+#include "agent/commands/job_view.hpp"
+#include "agent/commands/launched_job.hpp"
+#include "agent/commands/report_sources.hpp"
+#include "agent/config/job.hpp"
+#include "agent/config/scalars.hpp"
+#include "agent/io/complain.hpp"
+#include "agent/io/files.hpp"
+#include "agent/io/kernel.hpp"
+#include "agent/io/local_server.hpp"
+#include "agent/launch/requests.hpp"
+#include "agent/report/page/feed.hpp"
+#include "agent/report/page/page.hpp"
+#include "agent/supervise/run_directory.hpp"
+#include "agent/wire/status.hpp"
+
+namespace spotter::command {
+namespace {
+
+// The live page (agent/report/page) on 127.0.0.1, for a browser of this machine.
+struct PageServer {
+  std::uint16_t port = 0;  // 0: any free one
+  // The model to show (agent/report/model.hpp), never null; called often, and must not block.
+  std::function<std::shared_ptr<const nlohmann::json>()> latest;
+  std::function<void(const std::string& url)> ready;
+};
+
+using io::LocalRequest;
+using io::LocalResponse;
+using nlohmann::json;
+
+constexpr std::chrono::milliseconds look_again{250};
+constexpr std::chrono::seconds silence{10};  // writing shows that a page is gone
+
+struct Stream {
+  page::Feed feed;
+  std::shared_ptr<const json> sent;
+};
+
+// Waits for the next events.
+asio::awaitable<std::string> next(const PageServer& server, std::shared_ptr<Stream> stream) {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  const auto until = std::chrono::steady_clock::now() + silence;
+  while (std::chrono::steady_clock::now() < until) {
+    if (auto latest = server.latest(); latest != stream->sent) {
+      std::string text = stream->feed.next(*latest, {{"now", io::wall_clock()}});
+      stream->sent = std::move(latest);
+      if (!text.empty()) co_return text;
+    }
+    timer.expires_after(look_again);
+    auto waiting = timer.async_wait(asio::use_awaitable);
+    co_await std::move(waiting);
+  }
+  co_return std::string(page::heartbeat);
+}
+
+LocalResponse refusal(int status, const std::string& words) {
+  return {status, words + "\n", "text/plain; charset=utf-8"};
+}
+
+LocalResponse answer(const PageServer& server, const LocalRequest& request) {
+  if (!page::is_loopback_name(request.host))
+    return refusal(403, "this page is of this machine only: ask for 127.0.0.1");
+  if (!page::is_same_origin(request.host, request.origin))
+    return refusal(403, "a page of another origin may not ask for that");
+  if (request.method != "GET") return refusal(405, "only GET");
+  const std::string path = request.target.substr(0, request.target.find('?'));
+  if (path == "/") return {200, page::html(), "text/html; charset=utf-8"};
+  if (path == "/model")
+    return {200, server.latest()->dump(-1, ' ', false, json::error_handler_t::replace) + "\n"};
+  if (path != "/events") return refusal(404, "there is only /, /model and /events");
+  LocalResponse response{200, "", "text/event-stream"};
+  const auto stream = std::make_shared<Stream>();
+  response.more = [&server, stream] { return next(server, stream); };
+  return response;
+}
+
+// Serves until SIGINT or SIGTERM. Refuses requests under another host name than this machine's own,
+// and from pages of another origin. Fails if the port is in use.
+Result<void> serve_page(const PageServer& server) {
+  asio::io_context context{1};
+  io::LocalServer local(context, [&server](LocalRequest request) -> asio::awaitable<LocalResponse> {
+    co_return answer(server, request);
+  });
+  if (const auto failed = local.open(server.port))
+    return failure("port " + std::to_string(server.port) + " of 127.0.0.1: " + failed.message() +
+                   "; choose another with --port, or let one be chosen without it");
+  asio::signal_set signals(context, SIGINT, SIGTERM);
+  signals.async_wait([&context](const boost::system::error_code&, int) { context.stop(); });
+  server.ready("http://127.0.0.1:" + std::to_string(local.port()) + "/");
+  context.run();
+  return {};
+}
+
+// `spotter status --serve`: the live page of a job, for a browser of this machine.
+struct ServeOptions {
+  bool wanted = false;
+  std::uint16_t port = 0;
+  JobToShow shown;
+};
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds shortest_pause{1};
+// For the history of a three-day job, some MiB, this uses at most a tenth of a core.
+constexpr int pause_per_look = 10;
+// Requests to S3 cost money.
+constexpr std::chrono::seconds bucket_pause{10};
+constexpr std::chrono::minutes prices_hold{30};
+// Without a page to serve nothing is read.
+constexpr std::chrono::seconds idle{30};
+// Storage that hangs must not delay the end.
+constexpr std::chrono::seconds patience{2};
+
+bool is_remote(const ReportPlace& place) {
+  std::error_code error;
+  if (!place.from.empty()) return place.from.starts_with("s3://");
+  return place.job && !std::filesystem::is_directory(place.job->home(), error);
+}
+
+// Reads the job periodically in its own thread, as the storage may hang.
+class Watcher {
+ public:
+  explicit Watcher(ReportPlace place) : place_(std::move(place)) {
+    const std::string job = place_.job ? place_.job->name.str() : "";
+    latest_ = std::make_shared<const json>(json{{"version", 1},
+                                                {"job", job.empty() ? json() : json(job)},
+                                                {"state", "unknown"},
+                                                {"says", "reading its history"}});
+    thread_ = std::thread([this] { run(); });
+  }
+  ~Watcher() {
+    std::unique_lock lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+    const bool ended = changed_.wait_for(lock, patience, [this] { return ended_; });
+    lock.unlock();
+    if (!ended) std::_Exit(0);  // the thread must not use it any more
+    thread_.join();
+  }
+  Watcher(const Watcher&) = delete;
+  Watcher& operator=(const Watcher&) = delete;
+
+  std::shared_ptr<const json> latest() {
+    const std::lock_guard lock(mutex_);
+    asked_ = Clock::now();
+    changed_.notify_all();
+    return latest_;
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+      lock.unlock();
+      const auto began = Clock::now();
+      auto seen = look();
+      const auto pause =
+          std::max<Clock::duration>(is_remote(place_) ? bucket_pause : shortest_pause,
+                                    pause_per_look * (Clock::now() - began));
+      lock.lock();
+      latest_ = std::move(seen);
+      changed_.wait_for(lock, pause, [this] { return stopping_; });
+      // wait() without a time is a symbol that other distributions lack (scripts/check symbols).
+      while (!changed_.wait_for(lock, std::chrono::hours(1),
+                                [this] { return stopping_ || Clock::now() < asked_ + idle; })) {
+      }
+    }
+    ended_ = true;
+    changed_.notify_all();
+  }
+
+  std::shared_ptr<const json> before() {
+    const std::lock_guard lock(mutex_);
+    return latest_;
+  }
+
+  // Without new data it keeps the old model; its sentence says why.
+  std::shared_ptr<const json> look() {
+    std::vector<std::string> warnings;
+    auto input = read_input(place_, &warnings);
+    if (!input) {
+      json model = *before();
+      model["says"] = input.error().message;
+      return std::make_shared<const json>(std::move(model));
+    }
+    if (Clock::now() >= prices_due_) {
+      prices_ = prices_of(*input, std::nullopt);
+      prices_due_ = Clock::now() + prices_hold;
+    }
+    input->prices = prices_;
+    json model = report::to_json(report::build(*input));
+    model["warnings"] = warnings;
+    return std::make_shared<const json>(std::move(model));
+  }
+
+  const ReportPlace place_;
+  report::Prices prices_;
+  Clock::time_point prices_due_ = Clock::now() + shortest_pause;  // the page is served first
+  std::mutex mutex_;                                              // guards the members below
+  std::condition_variable changed_;
+  std::shared_ptr<const json> latest_;
+  Clock::time_point asked_ = Clock::now();
+  bool stopping_ = false, ended_ = false;
+  std::thread thread_;
+};
+
+void add_serve_options(CLI::App& status, ServeOptions& options) {
+  auto* wanted = status.add_flag(
+      "--serve", options.wanted,
+      "Shows the job as a page in a browser, at an address of this machine that it prints, until "
+      "Ctrl-C; from elsewhere: ssh -L. Without --job it is that of job.yaml here, or the "
+      "service's");
+  status.add_option("--port", options.port, "The page's port; else one that is free")
+      ->needs(wanted);
+  status
+      .add_option("--from", options.shown.from,
+                  "For the page: where the job's history is, as for spotter report")
+      ->needs(wanted);
+}
+
+// The exit status.
+int serve(const ServeOptions& options) {
+  auto place = place_of(options.shown);
+  if (!place) {
+    io::complain("status", place.error().message);
+    return wrong_input;
+  }
+  Watcher watcher(std::move(*place));
+  const auto served = serve_page({options.port, [&] { return watcher.latest(); },
+                                  [](const std::string& url) {
+                                    std::printf("%s\n", url.c_str());
+                                    std::fflush(stdout);
+                                  }});
+  if (served) return 0;
+  io::complain("status", served.error().message);
+  return 1;
+}
+
+// `spotter status --job NAME`: a job seen from any machine, whether or not an instance runs.
+struct RemoteStatus {
+  std::string job;      // its name, or its file
+  std::string publish;  // s3://bucket/prefix, if the job's file does not name it
+  bool json = false;
+  std::size_t columns = 80;
+};
+using Experiment = std::optional<std::size_t>;
+
+struct AskedJob {
+  std::string name;
+  std::optional<wire::S3Location> place;  // where it is published; ends with the job's name
+  config::Deadline deadline;              // of a description,
+  std::vector<std::string> regions{""};   // with the regions of its pools; empty: AWS_REGION's
+};
+
+Result<AskedJob> asked_of(const RemoteStatus& options) {
+  AskedJob asked;
+  std::optional<wire::S3Location> prefix;
+  if (is_a_file(options.job)) {
+    const auto job = read_description(options.job);
+    if (!job) return tl::unexpected(job.error());
+    asked.name = job->name.str();
+    prefix = job->publish;
+    if (job->launch && !job->launch->places.empty()) {
+      asked.regions.clear();
+      for (const config::Place& it : job->launch->places) asked.regions.push_back(it.region);
+    }
+    if (const auto deadline = config::load_deadline(options.job)) asked.deadline = *deadline;
+  } else if (const auto name = config::job_name.parse(options.job); name) {
+    asked.name = name->str();
+  } else {
+    return failure("--job " + options.job + ": there is no such file, and " + name.error().message);
+  }
+  if (!options.publish.empty()) {
+    const auto given = config::parse_s3_prefix(options.publish);
+    if (!given) return failure("--publish: " + given.error().message);
+    prefix = *given;
+  }
+  if (prefix) asked.place = wire::S3Location{prefix->bucket, prefix->key + asked.name + "/"};
+  return asked;
+}
+
+// "mnist-7" of the sweep "mnist".
+Experiment index_in(const std::string& owner, const std::string& sweep) {
+  if (!owner.starts_with(sweep + "-")) return std::nullopt;
+  const std::string digits = owner.substr(sweep.size() + 1);
+  const bool number = !digits.empty() && digits.size() < 10 &&
+                      digits.find_first_not_of("0123456789") == digits.npos;
+  return number ? Experiment(std::stoul(digits)) : std::nullopt;
+}
+
+std::string owner_of(const wire::Tags& tags) { return wire::value_of(tags, tag::job); }
+
+// By experiment; a job without a sweep has one entry, without an index.
+using Jobs = std::map<Experiment, JobSeen>;
+
+class Looker {
+ public:
+  explicit Looker(const AskedJob& asked) : asked_(asked) {}
+
+  // False: something could not be read, which was printed.
+  bool look() {
+    const bool published = look_at_bucket();
+    const bool cloud = look_at_cloud();
+    return published && cloud;
+  }
+  Jobs take() { return std::move(jobs_); }
+  const std::set<std::string>& known() const { return known_; }
+  const std::string& region() const { return region_; }
+
+ private:
+  JobSeen& job(Experiment experiment) {
+    JobSeen& seen = jobs_[experiment];
+    seen.job = asked_.name + (experiment ? "-" + std::to_string(*experiment) : "");
+    seen.now = io::wall_clock();
+    return seen;
+  }
+
+  bool look_at_bucket() {
+    if (!asked_.place) return true;
+    s3::Client client(
+        {.environment = act::Environment::of_this_process(), .patience = std::chrono::seconds(20)});
+    auto all = read_published(client, *asked_.place, Wanted::Status);
+    if (!all) {
+      io::complain("status", all.error().text());
+      return false;
+    }
+    bool sound = true;
+    for (Published& one : *all) {
+      const Experiment experiment = one.source.experiment;
+      const std::string trouble = wire::status_trouble(one.status);
+      if (!trouble.empty()) {
+        sound = false;
+        io::complain("status", "the status in " + wire::to_url(*asked_.place) +
+                                   (experiment ? std::to_string(*experiment) + "/" : "") +
+                                   (one.status.empty() ? " is not there yet" : " is " + trouble));
+      }
+      JobSeen& seen = job(experiment);
+      seen.published = std::move(one);
+    }
+    return sound;
+  }
+
+  bool look_at_cloud() {
+    bool sound = true;
+    for (const std::string& region : asked_.regions) sound = look_at_region(region) && sound;
+    for (auto& [index, seen] : jobs_)
+      if (!seen.fleets.empty()) seen.due = due_of(asked_.deadline, seen.fleets);
+    return sound;
+  }
+
+  bool look_at_region(const std::string& region) {
+    const auto calls = calls_in(region);
+    if (!calls) {
+      io::complain("status", calls.error().message);
+      return false;
+    }
+    region_ += (region_.empty() ? "" : ", ") + (*calls)->region().str();
+    const auto done = ask(**calls);
+    if (!done) io::complain("status", done.error().message);
+    return done.has_value();
+  }
+
+  Result<void, CallError> ask(AwsCalls& calls) {
+    const auto volumes = calls.ask_all(wire::DescribeVolumes{{}, {{"tag-key", {tag::job}}}, {}});
+    if (!volumes) return tl::unexpected(volumes.error());
+    // Then NAME-N is another job.
+    const bool is_whole =
+        jobs_.contains(Experiment()) || std::ranges::any_of(*volumes, [&](const wire::Volume& it) {
+          return owner_of(it.tags) == asked_.name;
+        });
+    std::map<std::string, Experiment> holders;
+    for (const wire::Volume& it : *volumes) {
+      const std::string owner = owner_of(it.tags);
+      known_.insert(owner);
+      const auto index = is_whole ? Experiment() : index_in(owner, asked_.name);
+      if ((owner != asked_.name && !index) || is_data(it.tags)) continue;
+      for (const wire::Attachment& held : it.attachments) holders[held.instance.str()] = index;
+      job(index).volumes.push_back(it);
+    }
+    for (const auto& [index, seen] : jobs_)
+      if (seen.published) holders[last_instance(*seen.published)] = index;
+    auto snapshots = calls.ask_all(
+        wire::DescribeSnapshots{{}, {{std::string("tag:") + tag::job, owners()}}, {}});
+    if (!snapshots) return tl::unexpected(snapshots.error());
+    for (wire::Snapshot& it : *snapshots)
+      job(index_in(owner_of(it.tags), asked_.name)).snapshots.push_back(std::move(it));
+    if (auto done = ask_for_instances(calls, holders); !done) return done;
+    ask_for_prices(calls);
+    auto fleets = job_fleets(calls, {asked_.name, {}});
+    if (!fleets) return tl::unexpected(fleets.error());
+    if (fleets->empty()) return {};
+    if (jobs_.empty()) job({});
+    for (auto& [index, seen] : jobs_)
+      seen.fleets.insert(seen.fleets.end(), fleets->begin(), fleets->end());
+    return {};
+  }
+
+  // The instances of the fleet, and those that have or had a volume.
+  Result<void, CallError> ask_for_instances(AwsCalls& calls,
+                                            const std::map<std::string, Experiment>& holders) {
+    std::vector<std::string> ids;
+    for (const auto& [id, index] : holders)
+      if (id.starts_with("i-")) ids.push_back(id);
+    std::set<std::string> seen;
+    const auto take = [&](std::vector<wire::Instance> all) {
+      for (wire::Instance& it : all) {
+        if (!seen.insert(it.id.str()).second) continue;
+        const auto holder = holders.find(it.id.str());
+        // In a sweep, which experiment a machine without a volume runs is unknown.
+        const bool is_sweep = !jobs_.empty() && jobs_.begin()->first.has_value();
+        if (holder != holders.end() || !is_sweep)
+          job(holder != holders.end() ? holder->second : Experiment())
+              .instances.push_back(std::move(it));
+      }
+    };
+    if (!ids.empty()) {
+      auto held = calls.ask_all(wire::DescribeInstances{{}, {{"instance-id", ids}}, {}});
+      if (!held) return tl::unexpected(held.error());
+      take(std::move(*held));
+    }
+    auto launched = job_instances(calls, {asked_.name, {}});
+    if (!launched) return tl::unexpected(launched.error());
+    std::erase_if(*launched, [](const wire::Instance& it) {
+      return wire::value_of(it.tags, tag::role) == launch::role_of_preparers;
+    });
+    take(std::move(*launched));
+    return {};
+  }
+
+  // A status without a price is one as well.
+  void ask_for_prices(AwsCalls& calls) {
+    std::map<std::string, double> prices;
+    if (!jobs_.empty()) prices = jobs_.begin()->second.on_demand_prices;  // of a region before
+    for (const auto& [index, seen] : jobs_) {
+      for (const wire::Instance& it : seen.instances) {
+        const bool up =
+            it.state == wire::InstanceState::Pending || it.state == wire::InstanceState::Running;
+        if (!up || !it.lifecycle.empty() || prices.contains(it.type.str())) continue;
+        if (const auto price = calls.on_demand_price(it.type, calls.region()))
+          prices.emplace(it.type.str(), *price);
+      }
+    }
+    for (auto& [index, seen] : jobs_) seen.on_demand_prices = prices;
+  }
+
+  static bool is_data(const wire::Tags& tags) { return wire::value_of(tags, tag::role) == "data"; }
+  static std::string last_instance(const Published& published) {
+    const auto status = json::parse(published.status, nullptr, false);
+    return status.is_object() ? wire::text_field(status, "instance") : std::string();
+  }
+  std::vector<std::string> owners() const {
+    std::vector<std::string> all{asked_.name};
+    for (const auto& [index, seen] : jobs_)
+      if (index) all.push_back(seen.job);
+    return all;
+  }
+
+  const AskedJob& asked_;
+  Jobs jobs_;
+  std::set<std::string> known_;
+  std::string region_;
+};
+
+std::string unknown_job(const AskedJob& asked, const Looker& looker) {
+  std::string words = "no volume, instance or fleet has the tag spotter:job=" + asked.name +
+                      (looker.region().empty() ? "" : " in " + looker.region());
+  if (asked.place) words += ", and nothing is published below " + wire::to_url(*asked.place);
+  std::string names;
+  for (const std::string& name : looker.known()) names += (names.empty() ? "" : ", ") + name;
+  return words + (names.empty() ? "; no job is known there" : "; known jobs: " + names);
+}
+
+void print(const Jobs& jobs, const RemoteStatus& options) {
+  const double now = io::wall_clock();
+  const bool table = jobs.size() > 1 || jobs.begin()->first.has_value();
+  json all = json::array();
+  if (table && !options.json)
+    std::printf("%6s  %-14s %12s %12s  %-12s %s\n", "index", "stage", "step", "loss", "seen",
+                "instance");
+  for (const auto& [experiment, seen] : jobs) {
+    // Otherwise only the sweep's own fleet and machines.
+    if (table && !experiment && !seen.published) continue;
+    const json view = view_of(seen);
+    if (options.json)
+      all.push_back(view);
+    else if (experiment)
+      std::fputs(line_of(view, *experiment, now).c_str(), stdout);
+    else
+      std::fputs(wire::status_text(view.dump(-1, ' ', false, json::error_handler_t::replace),
+                                   clock_of(view, now), options.columns)
+                     .value_or("")
+                     .c_str(),
+                 stdout);
+  }
+  if (!options.json) return;
+  const json& shown = table ? all : all.front();
+  std::printf("%s\n", shown.dump(2, ' ', false, json::error_handler_t::replace).c_str());
+}
+
+// Prints it, and to stderr what could not be read. Returns the exit status: 0 all was read, 1 not
+// all, 2 wrong input.
+int show_remote(const RemoteStatus& options) {
+  const auto asked = asked_of(options);
+  if (!asked) {
+    io::complain("status", asked.error().message);
+    return wrong_input;
+  }
+  Looker looker(*asked);
+  const bool whole = looker.look();
+  Jobs jobs = looker.take();
+  const bool nothing =
+      std::ranges::all_of(jobs, [](const auto& one) { return one.second.is_nothing(); });
+  if (nothing) {
+    if (whole) io::complain("status", unknown_job(*asked, looker));
+    return 1;
+  }
+  print(jobs, options);
+  if (std::fflush(stdout) == 0) return whole ? 0 : 1;
+  io::complain("status", std::string("cannot write: ") + std::strerror(errno));
+  return 1;
+}
+
+constexpr std::size_t largest = 64U << 10;
+
+struct StatusOptions {
+  bool json = false;
+  bool watch = false;
+  std::string job, publish;
+};
+
+// The text to show, or why there is none.
+struct Shown {
+  std::string text;
+  std::string trouble;
+};
+
+std::string trouble_in(const std::string& run_directory, const std::error_code& error) {
+  if (error == std::errc::permission_denied)
+    return "the status in " + run_directory + " may not be read: run as root, or in its group";
+  if (error != std::errc::no_such_file_or_directory)
+    return "the status in " + run_directory + " cannot be read: " + error.message();
+  return "no status in " + run_directory +
+         ": no agent has run here (see `systemctl status spotter`)";
+}
+
+Shown look(const std::string& run_directory, std::size_t columns) {
+  const auto file = io::read_file(run_directory + "/status.json", largest);
+  if (!file) return {"", trouble_in(run_directory, file.error())};
+  const Time now{io::boot_time()};
+  auto text = wire::status_text(*file, now, columns);
+  if (!text) {
+    const std::string trouble = wire::status_trouble(*file);
+    return {"", "the status in " + run_directory + " is " + trouble +
+                    (trouble.starts_with("written") ? ", and restart the agent" : "")};
+  }
+  // A worker's status, followed by its experiment's.
+  const std::string below = wire::status_below(*file);
+  if (below.starts_with(run_directory + "/"))
+    if (const auto inner = io::read_file(below + "/status.json", largest))
+      if (const auto more = wire::status_text(*inner, now, columns)) *text += "\n" + *more;
+  return {std::move(*text), ""};
+}
+
+struct Window {
+  std::size_t rows = 1000, columns = 80;  // defaults
+};
+Window window() {
+  Window found;
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return found;
+  if (size.ws_row > 0) found.rows = size.ws_row;
+  if (size.ws_col > 0) found.columns = size.ws_col;
+  return found;
+}
+
+// Overwrites the old text line by line, then clears the rest, so that nothing flickers. One write,
+// or the terminal would show halves.
+std::string over(const std::string& text, std::size_t rows) {
+  std::string drawn = "\x1b[H";
+  std::size_t at = 0;
+  for (std::size_t row = 0; row + 1 < rows && at < text.size(); ++row) {
+    const auto end = text.find('\n', at);
+    drawn += text.substr(at, end - at) + "\x1b[K\n";
+    at = end + 1;
+  }
+  return drawn + "\x1b[J";
+}
+
+void put(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+// True: a second has passed, or the window's size has changed. False: asked to end.
+bool wait_for_next(const sigset_t& signals) {
+  const timespec second{1, 0};
+  const int seen = ::sigtimedwait(&signals, nullptr, &second);
+  return seen < 0 || seen == SIGWINCH;
+}
+
+int watch(const std::string& run_directory) {
+  const bool terminal = ::isatty(STDOUT_FILENO) != 0;
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int each : {SIGINT, SIGTERM, SIGHUP, SIGWINCH}) sigaddset(&signals, each);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  // Uses the alternate screen, which restores the old one at the end, and hides the cursor.
+  if (terminal) put("\x1b[?1049h\x1b[?25l");
+  std::string before;
+  do {
+    const Window size = window();
+    const Shown seen = look(run_directory, size.columns);
+    const std::string text = seen.trouble.empty() ? seen.text : seen.trouble + "\n";
+    if (terminal)
+      put(over(text, size.rows));
+    else if (text != before)
+      put(text + "\n");
+    before = text;
+  } while (std::ferror(stdout) == 0 && wait_for_next(signals));
+  if (terminal) put("\x1b[?25h\x1b[?1049l");
+  return 0;
+}
+
+int written() {
+  if (std::ferror(stdout) == 0) return 0;
+  return io::complain("status", std::string("cannot write: ") + std::strerror(errno));
+}
+
+int show(const StatusOptions& options) {
+  const std::size_t columns = ::isatty(STDOUT_FILENO) != 0 ? window().columns : largest;
+  if (!options.job.empty())
+    return show_remote({options.job, options.publish, options.json, columns});
+  const auto run_directory = run_directory_of(act::Environment::of_this_process());
+  if (options.watch) return watch(run_directory);
+  if (options.json) {
+    const auto file = io::read_file(run_directory + "/status.json", largest);
+    if (file) put(*file);
+    const std::string trouble = file ? wire::status_trouble(*file) : "";
+    if (!trouble.empty())
+      return io::complain("status", "the status in " + run_directory + " is " + trouble);
+    if (file) return written();
+  }
+  const Shown seen = look(run_directory, columns);
+  put(seen.text);
+  return seen.trouble.empty() ? written() : io::complain("status", seen.trouble);
+}
+
+}  // namespace
+
+void add_status(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand(
+      "status",
+      "What the agent on this instance does; with --job the state of a job, from anywhere");
+  auto options = std::make_shared<StatusOptions>();
+  auto* json = command->add_flag("--json", options->json, "As the agent wrote it");
+  auto* watch =
+      command->add_flag("--watch", options->watch, "Follows it, until Ctrl-C")->excludes(json);
+  auto* job = command->add_option("--job", options->job,
+                                  "A job's name or its description: what EC2 and its agents say "
+                                  "of it, even if no instance runs");
+  job->excludes(watch);
+  command
+      ->add_option("--publish", options->publish,
+                   "The place in S3 that the job's description has as publish")
+      ->needs(job);
+  auto page = std::make_shared<ServeOptions>();
+  add_serve_options(*command, *page);
+  command->callback([options, page, &status] {
+    page->shown.job = options->job;
+    page->shown.publish = options->publish;
+    status = page->wanted ? serve(*page) : show(*options);
+  });
+}
+
+}  // namespace spotter::command

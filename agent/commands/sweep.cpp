@@ -1,0 +1,588 @@
+#include "agent/commands/sweep.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "agent/aws/formats/ec2_query.hpp"
+#include "agent/aws/formats/pages.hpp"
+#include "agent/aws/formats/partition.hpp"
+#include "agent/aws/formats/sigv4.hpp"
+#include "agent/aws/formats/tags.hpp"
+#include "agent/base/exit_status.hpp"
+#include "agent/commands/commands.hpp"
+#include "agent/commands/fleets.hpp"
+#include "agent/commands/launched_job.hpp"
+#include "agent/io/complain.hpp"
+#include "agent/launch/requests.hpp"
+#include "agent/sweep/sweep_sets.hpp"
+
+namespace spotter::command {
+namespace {
+
+struct SweepOptions {
+  std::string job = "job.yaml";
+  std::optional<std::size_t> index;
+  bool commands = false;
+};
+
+int expand(const SweepOptions& options) {
+  const auto job = config::load_job(options.job, config::Environment::of_process());
+  if (!job) {
+    std::cerr << config::describe(job.error(), options.job);
+    return wrong_input;
+  }
+  if (!job->sweep) return io::complain("sweep", options.job + " has no `sweep:`", wrong_input);
+  const auto sets = sets_of(*job);
+  if (!sets) return io::complain("sweep", sets.error().message, 1);
+  if (options.index && *options.index >= sets->size()) {
+    return io::complain("sweep",
+                        "there is no set " + std::to_string(*options.index) + ": the " +
+                            std::to_string(sets->size()) + " sets count from 0",
+                        wrong_input);
+  }
+  for (std::size_t index = 0; index < sets->size(); ++index) {
+    if (options.index && index != *options.index) continue;
+    const auto& set = (*sets)[index];
+    std::cout << (options.commands ? *sweep::fill(job->trainer.command, set)
+                                   : "- " + sweep::to_json(set))
+              << "\n";
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_sweep(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("sweep", "Many experiments of one job");
+  command->require_subcommand(1);
+  auto options = std::make_shared<SweepOptions>();
+  auto* all = command->add_subcommand(
+      "expand", "Prints the parameter sets, a line each: a list as `sweep.parameters` reads it");
+  all->add_option("job", options->job, "The job's description")->capture_default_str();
+  all->add_option("--index", options->index, "Only this one, counted from 0");
+  all->add_flag("--commands", options->commands,
+                "Prints each set's command, made from trainer.command");
+  all->callback([options, &status] { status = expand(*options); });
+  add_batch(*command, status);
+  add_results(*command, status);
+}
+
+namespace {
+
+constexpr std::size_t described_at_once = 100;    // DescribeJobs
+constexpr std::size_t payload_limit = 30 * 1024;  // of SubmitJob
+// https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html
+constexpr std::chrono::seconds settling{3};  // before a submitted job is listed
+
+// Fetches all pages; `request` makes the request for a token.
+template <class MakeRequest>
+Result<std::vector<wire::BatchJob>, CallError> all_jobs(AwsCalls& calls, MakeRequest request) {
+  return calls.all_pages<wire::BatchJob>("ListJobs", [&](const std::string& token) {
+    return calls.ask(request(token), wire::decode_job_list);
+  });
+}
+
+Result<sweep::IndexList> list_of(const wire::BatchJob& job, const BatchSweep& sweep) {
+  const auto given = job.environment.find(sweep::indices_variable);
+  auto list = sweep::all_indices(std::max<std::size_t>(1, job.size));
+  if (given != job.environment.end()) {
+    auto parsed = sweep::parse_index_list(given->second);
+    if (!parsed) return failure("job " + job.id + ": " + parsed.error().message);
+    list = std::move(*parsed);
+  }
+  if (list.of == sweep.sets && list.indices.size() == std::max<std::size_t>(1, job.size))
+    return list;
+  return failure("job " + job.id + " was submitted with " + std::to_string(list.of) +
+                 " sets, and the list has " + std::to_string(sweep.sets));
+}
+
+SetState state_of(const wire::BatchJob& job) {
+  return {job.status, job.id, job.reason, job.exit_code};
+}
+
+}  // namespace
+
+Result<config::Job> batch_job(const std::string& job_file) {
+  auto job = config::load_job(job_file, config::Environment::of_process());
+  if (!job) {
+    std::string text = config::describe(job.error(), job_file);
+    while (text.ends_with('\n')) text.pop_back();
+    return failure(std::move(text));
+  }
+  if (!job->sweep) return failure(job_file + " has no `sweep:`");
+  if (!job->sweep->batch) return failure(job_file + " has no `sweep.batch:`");
+  return std::move(*job);
+}
+
+Result<BatchSweep> batch_sweep(const std::string& job_file) {
+  const auto job = batch_job(job_file);
+  if (!job) return tl::unexpected(job.error());
+  const auto sets = sets_of(*job);
+  if (!sets) return failure(sets.error().message);
+  if (sets->empty()) return failure(job_file + ": the sweep has no sets");
+  std::string text;
+  for (const auto& set : *sets) text += sweep::to_json(set) + "\n";
+  return BatchSweep{*job->sweep->batch, sets->size(),
+                    job->name.str() + "-" + wire::sha256_hex(text).substr(0, 12),
+                    job->launch ? job->launch->region : ""};
+}
+
+std::string namesake(const std::string& what, const wire::BatchTags& its,
+                     const wire::BatchTags& ours) {
+  using wire::value_of;
+  const std::string theirs = value_of(its, tag::storage);
+  const std::string mine = value_of(ours, tag::storage);
+  const std::string name = value_of(ours, tag::job);
+  // Without the tag it is older than the tag.
+  if (theirs.empty() || mine.empty() || theirs == mine || value_of(its, tag::job) != name)
+    return {};
+  return two_jobs(name, mine, theirs, "the " + what);
+}
+
+Result<std::vector<Submission>, CallError> submissions(AwsCalls& calls, const BatchSweep& sweep) {
+  const wire::BatchQueue& queue = sweep.batch.queue;
+  const auto there = calls.ask(wire::describe_queue(queue.name), wire::decode_queue, queue);
+  if (!there) return tl::unexpected(there.error());
+  std::vector<Submission> found;
+  if (!*there) return found;
+  const auto listed = all_jobs(calls, [&](const std::string& token) {
+    return wire::list_jobs(queue.name, sweep.name, token);
+  });
+  if (!listed) return tl::unexpected(listed.error());
+  for (std::size_t first = 0; first < listed->size(); first += described_at_once) {
+    std::vector<std::string> ids;
+    for (std::size_t i = first; i < std::min(first + described_at_once, listed->size()); ++i)
+      ids.push_back((*listed)[i].id);
+    auto jobs = calls.ask(wire::describe_jobs(ids), wire::decode_jobs);
+    if (!jobs) return tl::unexpected(jobs.error());
+    for (auto& job : *jobs) {
+      const auto foreign = namesake("sweep " + job.id, job.tags, sweep.batch.definition.tags);
+      if (!foreign.empty()) return failed(foreign);
+      auto list = list_of(job, sweep);
+      if (!list) return failed(list.error().message);
+      found.push_back({std::move(job), std::move(*list)});
+    }
+  }
+  std::ranges::stable_sort(found, {}, [](const Submission& it) { return it.job.created; });
+  return found;
+}
+
+Result<std::vector<SetState>, CallError> states(AwsCalls& calls, const BatchSweep& sweep,
+                                                const std::vector<Submission>& all) {
+  std::vector<SetState> result(sweep.sets);
+  for (const auto& [job, list] : all) {
+    for (const auto index : list.indices) result[index] = state_of(job);
+    for (const auto& [status, many] : job.children) {
+      if (many == 0) continue;
+      const auto children = all_jobs(calls, [&, id = job.id, what = status](const auto& token) {
+        return wire::list_children(id, what, token);
+      });
+      if (!children) return tl::unexpected(children.error());
+      for (const wire::BatchJob& child : *children)
+        if (child.index && *child.index < list.indices.size())
+          result[list.indices[*child.index]] = state_of(child);
+    }
+  }
+  return result;
+}
+
+wire::BatchSubmission submission_of(const BatchSweep& sweep, const sweep::IndexList& list,
+                                    const std::string& definition) {
+  wire::BatchSubmission submission{.name = sweep.name,
+                                   .queue = sweep.batch.queue.name,
+                                   .definition = definition,
+                                   .size = list.indices.size(),
+                                   .tags = sweep.batch.definition.tags};
+  // In an array of all sets each child has its set's index already.
+  if (list.indices.size() < sweep.sets || sweep.sets == 1)
+    submission.environment[sweep::indices_variable] = sweep::to_text(list);
+  return submission;
+}
+
+Result<std::string, CallError> submit_list(AwsCalls& calls, const BatchSweep& sweep,
+                                           const sweep::IndexList& list,
+                                           const std::string& definition, std::size_t before) {
+  const auto call = wire::submit(submission_of(sweep, list, definition));
+  if (call.body.size() > payload_limit)
+    return failed("the list of indices is longer than AWS Batch takes (30 KiB)");
+  auto id = calls.ask(call, wire::decode_submitted);
+  if (id || !id.error().unsettled()) return id;
+  std::this_thread::sleep_for(settling);
+  const auto now = submissions(calls, sweep);
+  if (now && now->size() > before) return now->back().job.id;
+  return failed(id.error().message + "; see `spotter sweep status` before another try");
+}
+
+namespace {
+
+// `spotter sweep submit|status|cancel|retry|image`.
+
+using OrderedJson = nlohmann::ordered_json;
+constexpr std::size_t most_failures_shown = 20;
+const std::vector<std::string> in_order = {"SUBMITTED", "PENDING",   "RUNNABLE", "STARTING",
+                                           "RUNNING",   "SUCCEEDED", "FAILED"};
+
+struct SweepCommandOptions {
+  std::string job = "job.yaml";
+  bool dry_run = false;
+  bool again = false;
+  bool failed = false;
+  bool json = false;
+  std::string reason = "cancelled with `spotter sweep cancel`";
+};
+
+void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
+
+bool is_over(const std::string& status) { return status == "SUCCEEDED" || status == "FAILED"; }
+
+// The first steps of every command.
+struct Opened {
+  BatchSweep sweep;
+  std::unique_ptr<AwsCalls> calls;
+  std::vector<Submission> all;
+};
+Result<Opened, int> open(const SweepCommandOptions& options) {
+  auto sweep = batch_sweep(options.job);
+  if (!sweep) return tl::unexpected(io::complain("sweep", sweep.error().message, wrong_input));
+  auto calls = calls_in(sweep->region);
+  if (!calls) return tl::unexpected(io::complain("sweep", calls.error().message));
+  auto all = submissions(**calls, *sweep);
+  if (!all) return tl::unexpected(io::complain("sweep", all.error().message));
+  return Opened{std::move(*sweep), std::move(*calls), std::move(*all)};
+}
+
+int print_submission(const SweepCommandOptions& options) {
+  const auto sweep = batch_sweep(options.job);
+  if (!sweep) return io::complain("sweep", sweep.error().message, wrong_input);
+  const auto& [environment, queue, definition] = sweep->batch;
+  print("# Each waits until the one before is VALID. What is there already is updated instead.");
+  for (const auto& call :
+       {wire::create(environment), wire::create(queue), wire::register_definition(definition),
+        wire::submit(submission_of(*sweep, sweep::all_indices(sweep->sets), definition.name))})
+    print(wire::command_of(call));
+  return 0;
+}
+
+int submit(const SweepCommandOptions& options) {
+  if (options.dry_run) return print_submission(options);
+  auto opened = open(options);
+  if (!opened) return opened.error();
+  auto& [sweep, calls, all] = *opened;
+  if (!all.empty() && !options.again) {
+    const wire::BatchJob& last = all.back().job;
+    io::complain("sweep", sweep.name + " is submitted already, and " + last.status +
+                              (last.status == "FAILED"
+                                   ? ": `spotter sweep retry --failed` tries the failed sets"
+                                   : ": `spotter sweep status` tells more") +
+                              "; --again submits all sets once more");
+    print(last.id);
+    return 0;
+  }
+  const auto definition = prepare(*calls, sweep);
+  if (!definition) return io::complain("sweep", definition.error().message);
+  const auto id =
+      submit_list(*calls, sweep, sweep::all_indices(sweep.sets), *definition, all.size());
+  if (!id) return io::complain("sweep", id.error().message);
+  io::complain("sweep", sweep.name + ": " + std::to_string(sweep.sets) +
+                            (sweep.sets == 1 ? " set is submitted" : " sets are submitted"));
+  print(*id);
+  return 0;
+}
+
+OrderedJson states_json(const BatchSweep& sweep, const std::vector<SetState>& states,
+                        const std::map<std::string, std::size_t>& counts) {
+  OrderedJson document = {{"name", sweep.name}, {"sets", sweep.sets}, {"counts", counts}};
+  document["indices"] = OrderedJson::array();
+  for (std::size_t index = 0; index < states.size(); ++index) {
+    const SetState& it = states[index];
+    OrderedJson row = {
+        {"index", index}, {"status", it.status}, {"job", it.job}, {"reason", it.reason}};
+    row["exit_code"] = it.exit_code ? OrderedJson(*it.exit_code) : OrderedJson();
+    document["indices"].push_back(std::move(row));
+  }
+  return document;
+}
+
+void print_failures(const std::vector<SetState>& states) {
+  std::size_t shown = 0;
+  for (std::size_t index = 0; index < states.size(); ++index) {
+    const SetState& it = states[index];
+    if (it.status != "FAILED") continue;
+    if (++shown > most_failures_shown) return print("  ... (--json has all)");
+    const std::string code = it.exit_code ? "exit " + std::to_string(*it.exit_code) + ", " : "";
+    print("  failed: " + std::to_string(index) + " (" + code + it.reason + ")");
+  }
+}
+
+// Exit status: 0 all have succeeded or still run, 1 some have failed.
+int show(const SweepCommandOptions& options) {
+  auto opened = open(options);
+  if (!opened) return opened.error();
+  const auto& [sweep, calls, all] = *opened;
+  if (all.empty()) return io::complain("sweep", sweep.name + " was not submitted (or a week ago)");
+  const auto found = states(*calls, sweep, all);
+  if (!found) return io::complain("sweep", found.error().message);
+  std::map<std::string, std::size_t> counts;
+  for (const SetState& it : *found) ++counts[it.status];
+  if (options.json) {
+    print(states_json(sweep, *found, counts)
+              .dump(2, ' ', false, OrderedJson::error_handler_t::replace));
+  } else {
+    std::string line = sweep.name + ": " + std::to_string(sweep.sets) + " sets";
+    for (const std::string& status : in_order)
+      if (counts.contains(status)) line += ", " + std::to_string(counts[status]) + " " + status;
+    print(line);
+    print_failures(*found);
+  }
+  return counts.contains("FAILED") ? 1 : 0;
+}
+
+int cancel(const SweepCommandOptions& options) {
+  auto opened = open(options);
+  if (!opened) return opened.error();
+  const auto& [sweep, calls, all] = *opened;
+  std::size_t cancelled = 0;
+  for (const Submission& it : all) {
+    if (is_over(it.job.status)) continue;
+    const auto done = calls->perform(wire::terminate(it.job.id, options.reason));
+    if (!done) return io::complain("sweep", done.error().message);
+    print(it.job.id);
+    ++cancelled;
+  }
+  if (cancelled == 0) io::complain("sweep", sweep.name + ": nothing of it is under way");
+  return 0;
+}
+
+int retry(const SweepCommandOptions& options) {
+  if (!options.failed)
+    return io::complain("sweep", "which sets? --failed: those that have failed", wrong_input);
+  auto opened = open(options);
+  if (!opened) return opened.error();
+  auto& [sweep, calls, all] = *opened;
+  if (all.empty()) return io::complain("sweep", sweep.name + " was not submitted (or a week ago)");
+  const auto found = states(*calls, sweep, all);
+  if (!found) return io::complain("sweep", found.error().message);
+  sweep::IndexList list{{}, sweep.sets};
+  for (std::size_t index = 0; index < found->size(); ++index)
+    if ((*found)[index].status == "FAILED") list.indices.push_back(index);
+  if (list.indices.empty()) {
+    io::complain("sweep", sweep.name + ": no set has failed");
+    return 0;
+  }
+  if (options.dry_run) {
+    const auto call = wire::submit(submission_of(sweep, list, sweep.batch.definition.name));
+    print(wire::command_of(call));
+    return 0;
+  }
+  const auto definition = prepare(*calls, sweep);
+  if (!definition) return io::complain("sweep", definition.error().message);
+  const auto id = submit_list(*calls, sweep, list, *definition, all.size());
+  if (!id) return io::complain("sweep", id.error().message);
+  io::complain("sweep", sweep.name + ": tried again are the sets " + sweep::to_text(list));
+  print(*id);
+  return 0;
+}
+
+int print_image(const SweepCommandOptions& options) {
+  const auto job = batch_job(options.job);
+  if (!job) return io::complain("sweep", job.error().message, wrong_input);
+  const auto commands = image_commands(job->sweep->batch->definition.image);
+  if (!commands) return io::complain("sweep", commands.error().message, wrong_input);
+  std::fputs(commands->c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
+
+void add_batch(CLI::App& sweep, int& status) {
+  auto options = std::make_shared<SweepCommandOptions>();
+  const auto add = [&](const char* name, const char* what, int (*run)(const SweepCommandOptions&)) {
+    auto* command = sweep.add_subcommand(name, what);
+    command->add_option("job", options->job, "The job's description")->capture_default_str();
+    command->callback([options, &status, run] { status = run(*options); });
+    return command;
+  };
+  const char* const printed = "Prints the requests, as commands of `aws`, and does nothing";
+  auto* submitting = add("submit",
+                         "Submits the sets as an array job to AWS Batch, once; makes or updates "
+                         "the compute environment, queue and job definition of sweep.batch",
+                         submit);
+  submitting->add_flag("--dry-run", options->dry_run, printed);
+  submitting->add_flag("--again", options->again,
+                       "Submits even if these sets were submitted before");
+  add("status", "The state of the sets; exit status 1 when some have failed", show)
+      ->add_flag("--json", options->json, "With each set's job, reason and exit code");
+  add("cancel", "Stops its jobs that wait or run", cancel)
+      ->add_option("--reason", options->reason, "What AWS Batch keeps with the jobs");
+  auto* retrying = add("retry", "Submits sets once more", retry);
+  retrying->add_flag("--failed", options->failed, "Those that have failed for good");
+  retrying->add_flag("--dry-run", options->dry_run, printed);
+  add("image", "Prints the commands that make the image of sweep.batch and put it into ECR",
+      print_image);
+}
+
+namespace {
+
+// Makes what a sweep's jobs need on AWS Batch if it is missing, and updates it if it differs.
+
+using Clock = std::chrono::steady_clock;
+// A new environment takes seconds, one that replaces its instances minutes.
+constexpr std::chrono::minutes patience{10};
+constexpr std::chrono::milliseconds first_pause{200};
+constexpr std::chrono::milliseconds longest_pause{5'000};
+
+void say(const std::string& what, const std::string& name, const char* how) {
+  std::fprintf(stderr, "%s %s: %s\n", what.c_str(), name.c_str(), how);
+}
+
+// The calls for one kind: an environment or a queue.
+template <class Wanted>
+struct Kind {
+  const char* what;
+  wire::BatchCall (*describe)(const std::string& name);
+  Result<std::optional<wire::BatchResource>> (*decode)(std::string_view, const Wanted&);
+};
+
+using Found = std::optional<wire::BatchResource>;
+
+template <class Wanted>
+Result<Found, CallError> look(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
+  return calls.ask(kind.describe(wanted.name), kind.decode, wanted);
+}
+
+// Waits until AWS Batch no longer changes it. One that does not exist is settled, too.
+template <class Wanted>
+Result<Found, CallError> settled(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
+  const auto until = Clock::now() + patience;
+  auto pause = first_pause;
+  while (true) {
+    auto found = look(calls, kind, wanted);
+    if (!found || !*found || (*found)->status == "VALID") return found;
+    const std::string name = std::string(kind.what) + " " + wanted.name;
+    if ((*found)->status == "INVALID") return failed(name + " is INVALID: " + (*found)->reason);
+    if (Clock::now() > until)
+      return failed(name + " is still " + (*found)->status + ": " + (*found)->reason);
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, longest_pause);
+  }
+}
+
+// A lost answer does not matter: the state is read again.
+Result<void, CallError> change(AwsCalls& calls, const wire::BatchCall& call) {
+  const auto done = calls.perform(call);
+  if (done || done.error().unsettled()) return {};
+  return tl::unexpected(done.error());
+}
+
+template <class Wanted>
+Result<void, CallError> provide(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
+  constexpr int most_changes = 2;
+  for (int changes = 0;; ++changes) {
+    const auto found = settled(calls, kind, wanted);
+    if (!found) return tl::unexpected(found.error());
+    const std::string what = std::string(kind.what) + " " + wanted.name;
+    const auto foreign = *found ? namesake(what, (*found)->tags, wanted.tags) : std::string();
+    if (!foreign.empty()) return failed(foreign);
+    if (*found && (*found)->differs.empty()) return {};
+    if (changes == most_changes)
+      return failed(what +
+                    " does not become what sweep.batch says; some of it cannot be changed: "
+                    "delete it, or give another name");
+    say(kind.what, wanted.name, *found ? "is changed" : "is made");
+    const auto done = change(calls, *found ? wire::update(wanted, **found) : wire::create(wanted));
+    if (!done) return done;
+  }
+}
+
+}  // namespace
+
+Result<std::string, CallError> prepare(AwsCalls& calls, const BatchSweep& sweep) {
+  const auto& [environment, queue, definition] = sweep.batch;
+  const Kind<wire::BatchEnvironment> environments{"compute environment", wire::describe_environment,
+                                                  wire::decode_environment};
+  if (auto there = provide(calls, environments, environment); !there)
+    return tl::unexpected(there.error());
+  const Kind<wire::BatchQueue> queues{"job queue", wire::describe_queue, wire::decode_queue};
+  if (auto there = provide(calls, queues, queue); !there) return tl::unexpected(there.error());
+  const auto same =
+      calls.ask(wire::describe_definitions(definition.name), wire::decode_definition, definition);
+  if (!same || !same->empty()) return same;
+  say("job definition", definition.name, "a revision is registered");
+  return calls.ask(wire::register_definition(definition), wire::decode_registered);
+}
+
+namespace {
+
+constexpr std::string_view lower = "abcdefghijklmnopqrstuvwxyz0123456789-";
+
+struct EcrImage {
+  std::string registry;  // ACCOUNT.dkr.ecr.REGION.amazonaws.com, or its partition's suffix
+  std::string region;
+  std::string repository;
+};
+
+bool consists_of(std::string_view text, std::string_view known) {
+  return !text.empty() && text.find_first_not_of(known) == text.npos;
+}
+
+std::optional<std::string_view> region_of(std::string_view registry) {
+  constexpr std::string_view service = ".dkr.ecr.";
+  constexpr std::size_t account = 12;
+  if (registry.find(service) != account || !consists_of(registry.substr(0, account), "0123456789"))
+    return std::nullopt;
+  registry.remove_prefix(account + service.size());
+  const auto dot = std::min(registry.find('.'), registry.size());
+  const auto region = registry.substr(0, dot);
+  const bool known =
+      registry.substr(std::min(dot + 1, registry.size())) == wire::partition_of(region).suffix;
+  return known && consists_of(region, lower) ? std::optional(region) : std::nullopt;
+}
+
+std::optional<EcrImage> parse(std::string_view image) {
+  const auto slash = std::min(image.find('/'), image.size());
+  const auto name = image.substr(std::min(slash + 1, image.size()));
+  const auto colon = std::min(name.find(':'), name.size());
+  const auto repository = name.substr(0, colon);
+  const auto tag = colon < name.size() ? name.substr(colon + 1) : "latest";
+  const auto region = region_of(image.substr(0, slash));
+  if (!region || !consists_of(repository, std::string(lower) + "._/") ||
+      !consists_of(tag, std::string(lower) + "._ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+    return std::nullopt;
+  return EcrImage{std::string(image.substr(0, slash)), std::string(*region),
+                  std::string(repository)};
+}
+
+}  // namespace
+
+Result<std::string> image_commands(std::string_view image) {
+  const auto found = parse(image);
+  if (!found) {
+    return failure(
+        "sweep.batch.image: expected ACCOUNT.dkr.ecr.REGION.amazonaws.com/NAME:TAG, not " +
+        std::string(image) + "; another registry's own manual says how it is pushed");
+  }
+  const std::string target(image);
+  const std::string at = " --region " + found->region;
+  return "# In the sources of Spotter, once. On an image of CUDA, with this behind `build`:\n"
+         "# --build-arg BASE=nvidia/cuda:12.8.0-runtime-ubuntu22.04\n"
+         "docker build -f scripts/Containerfile -t spotter .\n"
+         "# In the folder of your trainer, whose Dockerfile begins with FROM spotter.\n"
+         "docker build -t " +
+         target +
+         " .\n"
+         "# Once; it is an error when the repository is there.\n"
+         "aws ecr create-repository --repository-name " +
+         found->repository + at + "\naws ecr get-login-password" + at +
+         " | docker login --username AWS --password-stdin " + found->registry + "\ndocker push " +
+         target + "\n# And then: spotter sweep submit\n";
+}
+
+}  // namespace spotter::command

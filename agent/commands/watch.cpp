@@ -1,0 +1,489 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "agent/aws/formats/aws_command.hpp"
+#include "agent/aws/formats/ec2_places.hpp"
+#include "agent/aws/formats/sigv4.hpp"
+#include "agent/aws/formats/tags.hpp"
+#include "agent/base/exit_status.hpp"
+#include "agent/commands/commands.hpp"
+#include "agent/commands/fleets.hpp"
+#include "agent/commands/launch.hpp"
+#include "agent/commands/launched_job.hpp"
+#include "agent/commands/prospects.hpp"
+#include "agent/commands/watch_look.hpp"
+#include "agent/config/values.hpp"
+#include "agent/io/complain.hpp"
+#include "agent/launch/fallback.hpp"
+#include "agent/launch/requests.hpp"
+
+namespace spotter::command {
+namespace {
+
+// What `spotter watch` asks AWS for in one place of a job. With `dry_run` each says what it would
+// do, and does nothing.
+
+// A place at a look, to act there.
+struct There {
+  AwsCalls& calls;
+  const config::Job& job;
+  const Seen& seen;
+};
+
+Result<void, CallError> write_tag(const There& it, const FleetId& fleet, const std::string& key,
+                                  const std::string& text) {
+  const auto written = it.calls.perform(encode(wire::CreateTags{{fleet.str()}, {{key, text}}}));
+  if (!written) return tl::unexpected(written.error());
+  return {};
+}
+
+// By the version of the template that the job's own fleet launches from: a newer one may be of a
+// launch that failed later. Two watchers that saw the same time ask for the same fleet.
+Result<wire::AwsCommand, CallError> request_of(const There& it, const launch::WatchMark& mark,
+                                               const std::string& ended) {
+  const JobFleet& own = *it.seen.own();
+  const auto& [id, version] = own.launch_template;
+  if (id.empty() || version.empty())
+    return failed("AWS does not say which launch template " + own.fleet.id.str() + " launches by");
+  const std::string when = own.fleet.id.str() + "\n" + wire::to_rfc3339(mark.since) + ended;
+  const std::string token = "on-demand-" + wire::sha256_hex(when).substr(0, 40);
+  return launch::request_on_demand(it.job, {id, version}, own.fleet.id, token, own.digest);
+}
+
+void try_to_mark(const There& it, const FleetId& fleet, const launch::WatchMark& mark) {
+  if (const auto written = write_tag(it, fleet, tag::watched, launch::tag_of(mark)); !written)
+    io::complain("watch", written.error().message);
+}
+
+// At the own fleet; and at the on-demand fleets that are there, whose instances read it, as the own
+// fleet may be in another region.
+Result<void, CallError> write_mark(const There& it, const launch::WatchMark& mark) {
+  const JobFleet* own = it.seen.own();
+  if (own == nullptr) return {};
+  const std::string text = launch::tag_of(mark);
+  const FleetId& id = own->fleet.id;
+  if (own->fleet.kind != FleetKind::AutoScalingGroup) return write_tag(it, id, tag::watched, text);
+  const auto written =
+      it.calls.perform(wire::query_of(launch::mark_group(id, it.job.name.str(), text)));
+  if (!written) return tl::unexpected(written.error());
+  return {};
+}
+
+void mark_on_demand(const There& it, const launch::WatchMark& mark) {
+  for (const JobFleet& each : it.seen.fleets)
+    if (!each.is_own()) try_to_mark(it, each.fleet.id, mark);
+}
+
+// At the own fleet, apart from the mark, which another watcher may write over.
+Result<void, CallError> write_rest(const There& it, const std::string& text) {
+  return write_tag(it, it.seen.own()->fleet.id, tag::rests, text);
+}
+
+// A policy of before has no right to it: then the mark alone says that the fleet rests.
+void try_to_write_rest(const There& it, const std::string& text) {
+  if (const auto written = write_rest(it, text); !written)
+    io::complain("watch", written.error().message);
+}
+
+// `ended`: of all places, the on-demand fleets that are not any more.
+Result<void, CallError> ask_on_demand(const There& it, const launch::WatchMark& mark,
+                                      const std::string& ended, bool dry_run) {
+  const auto request = request_of(it, mark, ended);
+  if (!request) return tl::unexpected(request.error());
+  if (dry_run) {
+    std::printf("%s\n", wire::command_of(*request).c_str());
+    return {};
+  }
+  const auto made = it.calls.ask(wire::query_of(*request), wire::decode_created_fleet);
+  if (!made) return tl::unexpected(made.error());
+  std::printf("%s asks for it\n", made->id.str().c_str());
+  if (!made->errors.empty()) io::complain("watch", made->id.str() + ": " + made->errors);
+  try_to_mark(it, made->id, mark);
+  return {};
+}
+
+// Of one of the fleets that are there: it is ended because no instance came.
+Result<void, CallError> write_lack(const There& it, const FleetId& fleet) {
+  return write_tag(it, fleet, tag::rests, launch::tag_of_lack(it.seen.watched.now));
+}
+
+// Those of the fleets that are there, with their instances.
+Result<void, CallError> end_there(const There& it, const std::vector<FleetId>& ids, bool dry_run) {
+  std::vector<JobFleet> ended = it.seen.fleets;
+  std::erase_if(ended, [&](const JobFleet& each) {
+    return std::ranges::find(ids, each.fleet.id) == ids.end();
+  });
+  for (const JobFleet& each : ended)
+    std::printf("%s %s\n", each.fleet.id.str().c_str(), dry_run ? "would be ended" : "is ended");
+  return dry_run ? Result<void, CallError>{} : end_fleets(it.calls, ended, true);
+}
+
+// For the own fleet: at 0 it ends its spot instance and asks for none.
+Result<void, CallError> set_target(const There& it, int target, bool dry_run) {
+  const Fleet& fleet = it.seen.own()->fleet;
+  std::printf("%s %s the target %d\n", fleet.id.str().c_str(), dry_run ? "would get" : "gets",
+              target);
+  if (dry_run) return {};
+  const auto changed =
+      it.calls.perform(wire::query_of(launch::set_capacity(fleet, {.target = target})));
+  if (!changed) return tl::unexpected(changed.error());
+  return {};
+}
+
+// How `spotter watch` carries a job from one of its places to another (launch/places.hpp), step by
+// step: it may end, and AWS refuse, after each.
+class Mover {
+ public:
+  Mover(const std::vector<JobPlace>& places, bool dry_run) : places_(places), dry_run_(dry_run) {}
+
+  There at(const Looked& looked, std::size_t place) const {
+    return {*places_[place].calls, places_[place].job, looked.places[place]};
+  }
+
+  // A place beside the job's asks, too.
+  bool asks_elsewhere(const Looked& looked) const;
+  // A move that was not finished, or that EC2 does not show yet.
+  Result<void, CallError> quiet_others(const Looked& looked) const;
+
+  // The bucket lets one write, so what is entered asks before what is left stops. Its tags say so
+  // first: were they written later, another watcher's that has it rest would be lost. `mark`: of
+  // this look, where the job is.
+  Result<void, CallError> go(const Looked& looked, std::size_t to,
+                             const launch::WatchMark& mark) const;
+
+ private:
+  bool asks_elsewhere(const Looked& looked, std::size_t place) const;
+  Result<void, CallError> raise(const There& to, const launch::WatchMark& mark) const;
+  Result<void, CallError> refused(const Looked& looked, const There& to,
+                                  const launch::WatchMark& mark, const CallError& why) const;
+  Result<void, CallError> quiet(const Looked& looked, const There& it) const;
+
+  const std::vector<JobPlace>& places_;
+  bool dry_run_;
+};
+
+bool Mover::asks_elsewhere(const Looked& looked, std::size_t place) const {
+  const auto &here = looked.watched.own, &there = looked.places[place].watched.own;
+  return place != looked.here && here && there && here->target > 0 && there->target > 0;
+}
+
+bool Mover::asks_elsewhere(const Looked& looked) const {
+  for (std::size_t i = 0; i < places_.size(); ++i)
+    if (asks_elsewhere(looked, i)) return true;
+  return false;
+}
+
+Result<void, CallError> Mover::quiet_others(const Looked& looked) const {
+  for (std::size_t i = 0; i < places_.size(); ++i)
+    if (asks_elsewhere(looked, i))
+      if (auto done = quiet(looked, at(looked, i)); !done) return done;
+  return {};
+}
+
+Result<void, CallError> Mover::go(const Looked& looked, std::size_t to,
+                                  const launch::WatchMark& mark) const {
+  const launch::MoveMarks marks = launch::marks_of_move(mark);
+  const There there = at(looked, to);
+  if (const auto entered = raise(there, marks.entered); !entered)
+    return refused(looked, there, marks.refused, entered.error());
+  return quiet(looked, at(looked, looked.here));
+}
+
+Result<void, CallError> Mover::raise(const There& to, const launch::WatchMark& mark) const {
+  if (!dry_run_) {
+    if (auto marked = write_mark(to, mark); !marked) return marked;
+    if (auto asks = write_rest(to, "no"); !asks) return asks;
+  }
+  return set_target(to, 1, dry_run_);
+}
+
+// The job stays; whether the place it was to enter has the target 1 after all the next look
+// shows.
+Result<void, CallError> Mover::refused(const Looked& looked, const There& to,
+                                       const launch::WatchMark& mark, const CallError& why) const {
+  try_to_write_rest(to, wire::to_rfc3339(looked.watched.now));
+  if (auto marked = write_mark(to, mark); !marked) io::complain("watch", marked.error().message);
+  return tl::unexpected(why);
+}
+
+// It says first that it rests: were that a mistake, it can be woken.
+Result<void, CallError> Mover::quiet(const Looked& looked, const There& it) const {
+  if (!dry_run_)
+    if (auto rests = write_rest(it, wire::to_rfc3339(looked.watched.now)); !rests) return rests;
+  return set_target(it, 0, dry_run_);
+}
+
+// `spotter watch`: carries out what launch/fallback.hpp decides.
+
+using Action = launch::Fallback::Action;
+
+struct WatchOptions {
+  std::string job = "job.yaml";
+  std::string interval = "1m";
+  bool once = false;
+  bool dry_run = false;
+  Duration pause{};  // of interval
+
+  // Of the timer that starts `--once` nothing is known but what is documented.
+  Duration until_next_look() const { return once || dry_run ? launch::longest_interval : pause; }
+};
+
+class Watcher {
+ public:
+  Watcher(const std::vector<JobPlace>& places, const config::Deadline& deadline,
+          const WatchOptions& options)
+      : places_(places),
+        job_(places.front().job),
+        deadline_(deadline),
+        options_(options),
+        mover_(places, options.dry_run),
+        prices_(places.size()) {}
+
+  // True: there is nothing left to watch.
+  Result<bool, CallError> once() {
+    auto looked = look_at(places_);
+    if (!looked) return tl::unexpected(looked.error());
+    for (const Seen& it : looked->places)
+      if (!it.trouble.empty()) io::complain("watch", it.trouble);
+    if (auto added = add_prospect(*looked); !added) return tl::unexpected(added.error());
+    add_next_on_demand(*looked);
+    const Duration start = launch::start_of(job_, deadline_);
+    launch::Fallback next = decide_fallback(job_.launch->on_demand, start, looked->watched);
+    const Duration settling = launch::settling_time(job_.launch->on_demand, start);
+    std::optional<launch::Move> move;
+    if (next.action == Action::Wait && !looked->watched.done)
+      move = launch::decide_move(seen_with_prices(*looked), next.mark, settling);
+    if (looked->watched.done && next.action == Action::End) add_all_fleets(*looked, next);
+    say(next.reason + (move ? "; " + move->reason : ""),
+        next.mark.outlook ? launch::text_of(*next.mark.outlook) : "",
+        launch::is_news(looked->watched.mark, next.mark));
+    return act(*looked, next, move);
+  }
+
+ private:
+  There at(const Looked& looked, std::size_t place) const { return mover_.at(looked, place); }
+
+  Result<bool, CallError> act(const Looked& looked, const launch::Fallback& next,
+                              const std::optional<launch::Move>& move) {
+    const There here = at(looked, looked.here);
+    // Before the request: its token is made of what the tag says.
+    Result<void, CallError> marked, done;
+    // With the mark of this look the place stays the last in which the job was, whatever is left.
+    const bool leaves = move || mover_.asks_elsewhere(looked);
+    const bool news = leaves || launch::is_news(looked.watched.mark, next.mark);
+    if (!options_.dry_run && news) marked = write_mark(here, next.mark);
+    if (!options_.dry_run && news && next.action != Action::End)
+      for (std::size_t i = 0; i < places_.size(); ++i) mark_on_demand(at(looked, i), next.mark);
+    if (!marked && !launch::acts_unmarked(next)) return tl::unexpected(marked.error());
+    if (!options_.dry_run && next.action == Action::Rest)
+      try_to_write_rest(here, wire::to_rfc3339(looked.watched.now));
+    if (!options_.dry_run && next.forget_rest) try_to_write_rest(here, "no");
+    if (next.action == Action::AskOnDemand)
+      done = ask_on_demand(at(looked, cheapest_on_demand(looked)), next.mark, ended_in(looked),
+                           options_.dry_run);
+    if (next.action == Action::AskElsewhere) done = ask_elsewhere(looked, next);
+    if (next.action == Action::Rest || next.action == Action::GiveUp)
+      done = set_target(here, 0, options_.dry_run);
+    if (next.action == Action::Wake) done = set_target(here, 1, options_.dry_run);
+    if (next.action == Action::End)
+      for (std::size_t i = 0; i < places_.size() && done; ++i)
+        done = end_there(at(looked, i), next.fleets, options_.dry_run);
+    if (done && marked && !looked.watched.done) done = mover_.quiet_others(looked);
+    if (done && move) done = mover_.go(looked, move->to, next.mark);
+    if (!done) return tl::unexpected(done.error());
+    // Not before: at target 0 this tag must say that the fleet rests.
+    if (!options_.dry_run && next.silence) try_to_write_rest(here, launch::tag_of(*next.silence));
+    if (!marked) return tl::unexpected(marked.error());
+    return next.action == Action::Over;
+  }
+
+  static std::string ended_in(const Looked& looked) {
+    std::string ended;
+    for (const Seen& it : looked.places) ended += it.ended;
+    return ended;
+  }
+
+  static void add_all_fleets(const Looked& looked, launch::Fallback& next) {
+    for (const Seen& it : looked.places)
+      if (const JobFleet* own = it.own()) next.fleets.push_back(own->fleet.id);
+  }
+
+  std::vector<launch::PlaceSeen> seen_with_prices(const Looked& looked) const {
+    auto seen = looked.places_seen(places_);
+    for (std::size_t i = 0; i < seen.size(); ++i)
+      if (prices_[i].known.spot) seen[i].dollars = prices_[i].spot;
+    return seen;
+  }
+
+  // `ending`: a fleet that is to end because no instance came of it.
+  std::vector<launch::PaidPlace> paid_places(const Looked& looked, const FleetId& ending) const {
+    std::vector<launch::PaidPlace> paid(places_.size());
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      paid[i].has_fleet = looked.places[i].own() != nullptr;
+      if (prices_[i].known.on_demand) paid[i].dollars = prices_[i].on_demand;
+      for (const JobFleet& it : looked.places[i].all) {
+        const auto lacked =
+            it.fleet.id == ending ? std::optional(looked.watched.now) : launch::lack_of(it.rests);
+        if (!it.is_own() && lacked) paid[i].lacked = std::max(paid[i].lacked, lacked);
+      }
+    }
+    return paid;
+  }
+  std::size_t cheapest_on_demand(const Looked& looked, const FleetId& ending = {}) const {
+    return launch::place_on_demand(paid_places(looked, ending), looked.here, looked.watched.now);
+  }
+
+  // What lacks capacity ends first: of two that ask one might be taken for another watcher's.
+  Result<void, CallError> ask_elsewhere(const Looked& looked, const launch::Fallback& next) {
+    const FleetId& ending = next.fleets.front();
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      if (!has_fleet(looked, i, ending)) continue;
+      if (!options_.dry_run)
+        if (auto written = write_lack(at(looked, i), ending); !written) return written;
+      if (auto done = end_there(at(looked, i), next.fleets, options_.dry_run); !done) return done;
+    }
+    return ask_on_demand(at(looked, cheapest_on_demand(looked, ending)), next.mark,
+                         ended_in(looked) + "\n" + ending.str(), options_.dry_run);
+  }
+
+  static bool has_fleet(const Looked& looked, std::size_t place, const FleetId& id) {
+    return std::ranges::any_of(looked.places[place].fleets,
+                               [&](const JobFleet& it) { return it.fleet.id == id; });
+  }
+
+  // Where to ask if no instance comes of the on-demand fleet that is there.
+  void add_next_on_demand(Looked& looked) const {
+    if (looked.watched.beside.size() != 1) return;
+    const FleetId& asks = looked.watched.beside.front().id;
+    const auto paid = paid_places(looked, asks);
+    const std::size_t next = launch::place_on_demand(paid, looked.here, looked.watched.now);
+    if (paid[next].has_fleet && !launch::lacks(paid[next], looked.watched.now))
+      looked.watched.next_on_demand = places_[next].calls->region().str();
+  }
+
+  // The figures change at each look: alone they are printed when they are written down.
+  void say(const std::string& reason, const std::string& figures, bool news) {
+    if (reason == said_ && (figures.empty() || !news)) return;
+    std::printf("%s %s%s%s\n", wire::to_rfc3339(places_.front().calls->now()).c_str(),
+                reason.c_str(), figures.empty() ? "" : "; ", figures.c_str());
+    said_ = reason;
+  }
+
+  void complain_once(const std::string& what) {
+    if (!what.empty() && what != complained_) io::complain("watch", what);
+    complained_ = what;
+  }
+
+  Result<void, CallError> add_prospect(Looked& looked) {
+    if (job_.launch->on_demand.when != config::OnDemand::When::WhenNeeded) return {};
+    launch::Watched& watched = looked.watched;
+    if (!watched.own) return {};
+    const auto due = due_of(deadline_, looked.all());
+    if (!due) return failed("AWS does not say when the job's first fleet was made");
+    refresh_prices();
+    const PoolPrices& here = prices_[looked.here];
+    const auto before = watched.mark ? watched.mark->outlook : std::nullopt;
+    const auto published = published_progress(job_);
+    complain_once(published ? here.trouble : published.error().message);
+    const double since = watched.mark ? launch::hours_of(watched.now - watched.mark->looked) : 0;
+    const auto says = published ? launch::of_this_run(*published) : std::nullopt;
+    const PoolPrices& paid = prices_[cheapest_on_demand(looked)];
+    launch::Prospect prospect{.due = *due,
+                              .work = launch::work_of(deadline_, says, before, since),
+                              .start = launch::hours_of(launch::start_of(job_, deadline_)),
+                              .interval = launch::hours_of(options_.until_next_look()),
+                              .on_demand = paid.on_demand,
+                              .spot = here.spot,
+                              .zone = here.zone,
+                              .dollars_left = {},
+                              .gives_way = deadline_.gives_way};
+    launch::keep_prices(prospect, {paid.known.on_demand, here.known.spot}, before);
+    if (const auto& spot = looked.seen().spot)
+      if (const auto* pool = here.find(*spot)) {
+        prospect.spot = pool->dollars;
+        prospect.zone = pool->zone;
+      }
+    if (published) spent_ = says ? says->progress.dollars : 0;
+    watched.publication_known = published.has_value();
+    if (says && says->at) watched.publication = {says->instance, *says->at};
+    prospect.spent_unknown = deadline_.dollars && !spent_;
+    if (deadline_.dollars && spent_)
+      prospect.dollars_left = std::max(0.0, *deadline_.dollars - *spent_);
+    watched.prospect = prospect;
+    return {};
+  }
+
+  void refresh_prices() {
+    constexpr std::chrono::minutes often{5};
+    const auto now = std::chrono::steady_clock::now();
+    if (priced_ && now - *priced_ < often) return;
+    for (std::size_t i = 0; i < places_.size(); ++i)
+      prices_[i] = prices_now(*places_[i].calls, *places_[i].job.launch);
+    priced_ = now;
+  }
+
+  const std::vector<JobPlace>& places_;
+  const config::Job& job_;
+  const config::Deadline& deadline_;
+  const WatchOptions& options_;
+  Mover mover_;
+  std::string said_, complained_;
+  std::optional<double> spent_;     // as far as it could be read
+  std::vector<PoolPrices> prices_;  // of each place
+  std::optional<std::chrono::steady_clock::time_point> priced_;
+};
+
+// Until the job has no fleet any more. A look that failed is followed by the next one.
+int watch(Watcher& watcher, Duration interval) {
+  for (launch::OverSince over;;) {
+    const auto looked = watcher.once();
+    std::fflush(stdout);
+    if (!looked) io::complain("watch", looked.error().message);
+    if (over.see(looked && *looked, std::chrono::steady_clock::now())) return 0;
+    std::this_thread::sleep_for(interval);
+  }
+}
+
+int run(const WatchOptions& given) {
+  WatchOptions options = given;
+  auto job = job_to_launch(options.job);
+  if (!job) return io::complain("watch", job.error().message, wrong_input);
+  const auto deadline = config::load_deadline(options.job);
+  if (!deadline) return io::complain("watch", deadline.error().message, wrong_input);
+  const auto interval = config::duration.parse(options.interval);
+  if (!interval || *interval > launch::longest_interval || *interval < std::chrono::seconds(1))
+    return io::complain("watch", "--interval " + options.interval + ": a duration of 1s to 10m",
+                        wrong_input);
+  options.pause = *interval;
+  const auto places = places_of(*job);
+  if (!places) return io::complain("watch", places.error().message);
+  Watcher watcher(*places, *deadline, options);
+  if (!options.once && !options.dry_run) return watch(watcher, *interval);
+  const auto looked = watcher.once();
+  return looked ? 0 : io::complain("watch", looked.error().message);
+}
+
+}  // namespace
+
+void add_watch(CLI::App& app, int& status) {
+  const auto [command, options] = add_job_command<WatchOptions>(
+      app, "watch",
+      "For `launch: {on_demand: after 20m}`: asks for an on-demand instance when the job has had "
+      "no spot instance for so long, and ends it when there is one again; for `when-needed` it "
+      "does so when the job's deadline asks for it; runs until the job is over, on any machine "
+      "that has the launcher's permissions",
+      status, run);
+  command->add_flag("--once", options->once, "Looks and acts once: for a timer");
+  command->add_option("--interval", options->interval, "How often it looks: 1s to 10m")
+      ->capture_default_str();
+  command->add_flag("--dry-run", options->dry_run,
+                    "Looks once, prints what it would do, and does nothing");
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,126 @@
+// `storage:` as a list: the job's own volume, and volumes of data.
+#include <algorithm>
+
+#include "agent/config/scalars.hpp"
+#include "agent/config/storage.hpp"
+
+namespace spotter::config {
+namespace {
+
+// EC2 recommends eleven device names, one of which is the job's own volume's.
+constexpr std::size_t most_data = 10;
+
+Result<std::string> parse_snapshot(std::string_view text) {
+  constexpr std::string_view prefix = "snap-";
+  const bool fits = text.starts_with(prefix) && text.size() > prefix.size() &&
+                    SnapshotId::fits(text) &&
+                    text.substr(prefix.size()).find_first_not_of("0123456789abcdef") == text.npos;
+  if (fits) return std::string(text);
+  return failure(in_quotes(text) + " is no snapshot's id, such as snap-0123456789abcdef0");
+}
+const Scalar<std::string> snapshot{"a snapshot's id", parse_snapshot};
+
+// VolumeInitializationRate:
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateVolume.html
+Result<int> parse_initialization_rate(std::string_view text) {
+  constexpr int least = 100, most = 300;
+  const auto number = volume_rate.parse(text);
+  if (number && *number >= least && *number <= most) return *number;
+  return failure(in_quotes(text) +
+                 " is no initialization rate: a whole number of MiB/s from 100 to " + "300");
+}
+const Scalar<int> initialization_rate{"MiB/s, such as 200", parse_initialization_rate};
+
+Reader::Fields data_fields(Reader& reader, DataVolume& data) {
+  return {{"snapshot", required, reader.expanded(data.snapshot, snapshot)},
+          {"mount", required, reader.expanded(data.mount, mount_point)},
+          {"type", optional, reader.scalar(data.type, volume_type)},
+          {"iops", optional, reader.scalar(data.iops, volume_rate)},
+          {"throughput", optional, reader.scalar(data.throughput, volume_rate)},
+          {"initialization_rate", optional,
+           reader.scalar(data.initialization_rate, initialization_rate)}};
+}
+
+void check_type(Reader& reader, const Node& node, const std::string& path, const DataVolume& data) {
+  const bool provisioned = data.type == "io1" || data.type == "io2";
+  if (provisioned && !data.iops)
+    reader.problem(node, path, "a volume of type " + data.type + " needs iops");
+  if (data.iops && !provisioned && data.type != "gp3")
+    reader.problem(node, path, "a volume of type " + data.type + " takes no iops");
+  if (data.throughput && data.type != "gp3")
+    reader.problem(node, path, "a volume of type " + data.type + " takes no throughput");
+}
+
+// None may be mounted below another, which could then not be unmounted.
+void check_mounts(Reader& reader, const Node& node, const std::string& path,
+                  const Storage& storage) {
+  for (std::size_t i = 0; i < storage.data.size(); ++i) {
+    const DataVolume& data = storage.data[i];
+    std::vector<std::string> others{storage.ebs.mount};
+    for (std::size_t j = 0; j < i; ++j) {
+      others.push_back(storage.data[j].mount);
+      if (storage.data[j].snapshot == data.snapshot && !data.snapshot.empty())
+        reader.problem(node, path, data.snapshot + " is there twice: one volume of it will do");
+    }
+    for (const std::string& other : others)
+      if (!data.mount.empty() && !other.empty() &&
+          (is_at_or_below(data.mount, other) || is_at_or_below(other, data.mount)))
+        reader.problem(node, path,
+                       "the mounts " + data.mount + " and " + other +
+                           " lie within one another: keep them apart");
+  }
+}
+
+}  // namespace
+
+void storage_list(Reader& reader, Storage& to, const Node& node, const std::string& path) {
+  std::size_t states = 0;
+  to.data.reserve(node.items.size());
+  for (std::size_t i = 0; i < node.items.size(); ++i) {
+    const Node& item = node.items[i];
+    const std::string here = path + "[" + std::to_string(i) + "]";
+    const auto state = [&](const Node& value, const std::string& below) {
+      ++states;
+      if (value.kind == Node::Kind::List) return reader.problem(value, below, "is no list");
+      storage(reader, to)(value, below);
+      if (to.share)
+        reader.problem(value, below, "with volumes of data beside it the state is kept on `ebs`");
+    };
+    const auto data = [&](const Node& value, const std::string& below) {
+      reader.map(value, below, data_fields(reader, to.data.emplace_back()));
+      check_type(reader, value, below, to.data.back());
+    };
+    reader.map(item, here, {{"state", optional, state}, {"data", optional, data}});
+    if (item.kind == Node::Kind::Map && item.keys.size() != 1)
+      reader.problem(
+          item, here,
+          "expected exactly one of state, data, found " + std::to_string(item.keys.size()));
+  }
+  if (states != 1)
+    reader.problem(node, path, "expected exactly one state, found " + std::to_string(states));
+  if (to.data.size() > most_data)
+    reader.problem(node, path,
+                   "at most 10 volumes of data, found " + std::to_string(to.data.size()));
+  check_mounts(reader, node, path, to);
+}
+
+void check_data(Reader& reader, const Node& root, const Job& job, const Environment& environment) {
+  const Node* node = child(root, "storage");
+  if (node == nullptr || job.storage.data.empty()) return;
+  if (job.claims)
+    reader.problem(*node, "storage",
+                   "volumes of data are not for a job with claims: name the data in `channels:`, "
+                   "or put it on the share");
+  if (environment.foreground)
+    reader.problem(*node, "storage",
+                   "spotter run attaches no volumes of data: use spotter agent, or name the data "
+                   "in `channels:`");
+  const Node* sagemaker = child(root, "sagemaker");
+  const Node* link = sagemaker == nullptr ? nullptr : child(*sagemaker, "link");
+  if (link == nullptr || !job.sagemaker) return;
+  for (const DataVolume& data : job.storage.data)
+    if (!data.mount.empty() && is_at_or_below(job.sagemaker->link, data.mount))
+      reader.problem(*link, "sagemaker.link", "lies on a volume of data, which is read-only");
+}
+
+}  // namespace spotter::config

@@ -1,0 +1,32 @@
+// Which experiment of a sweep this process runs, and the job that results from it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/config/array_index.hpp"
+#include "agent/config/job.hpp"
+
+namespace spotter::command {
+
+// Of a sweep's job: `sets` is fetched, the index is SPOTTER_EXPERIMENT, or that of the array that
+// this process belongs to. Fills the command's placeholders and Job::experiment; each experiment
+// has a volume of its own, whose tag's value ends with the index. Nothing happens to a job without
+// a sweep, but that SPOTTER_ATTEMPT names its folder where machines claim the work. Errors say what
+// to do: no index, one beyond the list, an array of another size than the list.
+using FetchSets =
+    std::function<Result<std::vector<sweep::Set>, config::Problem>(const config::Job& job)>;
+Result<void, config::Problem> choose_experiment(config::Job& job, const sweep::Variable& variable,
+                                                const FetchSets& fetch);
+
+// The same for a job that was read, if it was.
+Result<config::Job, std::vector<config::Problem>> with_experiment(
+    Result<config::Job, std::vector<config::Problem>> job, const config::Environment& environment,
+    const FetchSets& fetch);
+
+// Makes a sweep's job that of one experiment; does not change its command.
+void set_experiment(config::Job& job, std::size_t index, const sweep::Set& set);
+
+}  // namespace spotter::command

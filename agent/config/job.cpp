@@ -1,0 +1,495 @@
+#include "agent/config/job.hpp"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "agent/aws/formats/s3.hpp"
+#include "agent/base/metrics.hpp"
+#include "agent/base/shell.hpp"
+#include "agent/config/deadline.hpp"
+#include "agent/config/gang.hpp"
+#include "agent/config/git_server.hpp"
+#include "agent/config/prepare.hpp"
+#include "agent/config/reader.hpp"
+#include "agent/config/scalars.hpp"
+#include "agent/config/storage.hpp"
+#include "agent/config/storage_name.hpp"
+#include "agent/config/sweep.hpp"
+
+namespace spotter::config {
+namespace {
+
+// `channels:` of job.yaml: as short texts, as maps, or as SageMaker's InputDataConfig.
+
+using Json = nlohmann::json;
+using wire::Channel;
+
+// Without the channel's name, which is in the path already.
+std::string plain(const std::string& message, const std::string& name) {
+  const std::string own = "channel " + name + ": ";
+  return message.starts_with(own) ? message.substr(own.size()) : message;
+}
+
+std::optional<std::string> text_of(Reader& reader, const Node& node, const std::string& path) {
+  std::optional<std::string> text;
+  reader.expanded(text, environment_value)(node, path);
+  return text;
+}
+
+Reader::Take source(Reader& reader, Channel& channel, bool& good) {
+  return [&](const Node& node, const std::string& path) {
+    const auto text = text_of(reader, node, path);
+    const auto location = wire::parse_s3_url(text.value_or(""));
+    good = good && location;
+    if (location) channel.source = *location;
+    if (text && !location) reader.problem(node, path, location.error().message);
+  };
+}
+
+Reader::Take setting(Reader& reader, Channel& channel, bool& good) {
+  return [&](const Node& node, const std::string& path) {
+    const auto text = text_of(reader, node, path);
+    const std::string name = path.substr(path.rfind('.') + 1);
+    const auto set = text ? wire::set_setting(channel, name, *text) : failure("");
+    good = good && set;
+    if (text && !set) reader.problem(node, path, set.error().message);
+  };
+}
+
+Reader::Take attributes(Reader& reader, Channel& channel, bool& good) {
+  return [&](const Node& node, const std::string& path) {
+    good = good && node.kind == Node::Kind::List;
+    if (node.kind != Node::Kind::List)
+      return reader.problem(node, path, "expected a list of names, found " + describe(node));
+    for (const Node& each : node.items) {
+      const auto name = text_of(reader, each, path);
+      good = good && name;
+      if (name) channel.attributes.push_back(*name);
+    }
+  };
+}
+
+// False: problems were reported.
+bool read_map(Reader& reader, const Node& node, const std::string& path, Channel& channel) {
+  bool good = true;
+  Reader::Fields fields{{"source", required, source(reader, channel, good)},
+                        {"attributes", optional, attributes(reader, channel, good)}};
+  for (const auto* name : {"mode", "type", "compression", "record_wrapper", "shuffle_seed",
+                           "distribution", "anonymous", "requester_pays", "content_type"})
+    fields.push_back({name, optional, setting(reader, channel, good)});
+  reader.map(node, path, fields);
+  return good && !channel.source.bucket.empty();
+}
+
+void read_one(Reader& reader, const Node& key, const Node& value, const std::string& path,
+              Channels& channels) {
+  if (!wire::is_channel_name(key.text))
+    return reader.problem(key, path, "a channel's name has letters, digits, `.`, `-` and `_`");
+  Channel channel;
+  channel.name = key.text;
+  Result<Channel> read = failure("");
+  if (value.kind == Node::Kind::Map) {
+    if (!read_map(reader, value, path, channel)) return;
+    read = wire::validated(std::move(channel));
+  } else {
+    const auto text = text_of(reader, value, path);
+    if (!text) return;
+    read = wire::parse_channel(key.text + "=" + *text);
+  }
+  if (!read) return reader.problem(value, path, plain(read.error().message, key.text));
+  if (auto added = wire::add_channel(channels.all, std::move(*read)); !added)
+    reader.problem(value, path, plain(added.error().message, key.text));
+}
+
+// The same text as JSON, except that numbers stay texts.
+Json json_of_texts(const Node& node) {
+  if (node.kind == Node::Kind::Text) return node.text;
+  Json json;
+  if (node.kind == Node::Kind::List) {
+    json = Json::array();
+    for (const Node& each : node.items) json.push_back(json_of_texts(each));
+  } else if (node.kind == Node::Kind::Map) {
+    json = Json::object();
+    for (std::size_t i = 0; i < node.keys.size(); ++i)
+      json[node.keys[i].text] = json_of_texts(node.items[i]);
+  }
+  return json;
+}
+
+// {train: "s3://bucket/prefix,gzip"}, {train: {source: s3://bucket/prefix, mode: file, ...}}, a
+// list as in CreateTrainingJob, or the path of a file with such a list.
+Reader::Take channels(Reader& reader, Channels& channels) {
+  const auto each = [&](const Node& key, const Node& value, const std::string& path) {
+    read_one(reader, key, value, path, channels);
+  };
+  return [&, each](const Node& node, const std::string& path) {
+    if (node.kind == Node::Kind::Text) {
+      channels.document = text_of(reader, node, path).value_or("");
+      if (channels.document.empty() || channels.document.starts_with("s3://"))
+        reader.problem(node, path, "channels have names: {train: s3://bucket/prefix}");
+    } else if (node.kind == Node::Kind::List) {
+      auto read = wire::parse_input_data_config(
+          json_of_texts(node).dump(-1, ' ', false, Json::error_handler_t::replace));
+      if (!read) return reader.problem(node, path, read.error().message);
+      channels.all = std::move(*read);
+    } else {
+      reader.pairs("channels, such as {train: s3://bucket/prefix}", each)(node, path);
+    }
+  };
+}
+
+// `claims:` of job.yaml: where machines that share work record who has which experiment.
+
+const Scalar<wire::S3Location> prefix{"where in S3, such as s3://bucket/claims", parse_s3_prefix};
+
+// Several writes to S3, each with retries, must fit into a lease.
+const Scalar<Duration> lease{"a duration such as 60s", parse_lease<1>};
+
+// {at: s3://bucket/prefix, lease: 60s}
+Reader::Take claims(Reader& reader, std::optional<Claims>& claims) {
+  return [&](const Node& node, const std::string& path) {
+    claims.emplace();
+    reader.map(node, path,
+               {{"at", required, reader.expanded(claims->at, prefix)},
+                {"lease", optional, reader.scalar(claims->lease, lease)}});
+  };
+}
+
+// Appends the job's name to the prefix. Reports settings that make no sense with claims.
+void finish_claims(Reader& reader, const Node& root, Job& job) {
+  const Node* sweep = child(root, "sweep");
+  const Node* stop = sweep == nullptr ? nullptr : child(*sweep, "stop");
+  if (stop != nullptr && child(root, "claims") == nullptr)
+    reader.problem(*stop, "sweep.stop",
+                   "needs `claims: {at: s3://bucket/prefix}`: what the experiments have reached is "
+                   "compared there. In an array (Batch, Slurm, Kubernetes) each runs to its end");
+  if (!job.claims) return;
+  const bool in_vain = job.storage.in_bucket() && !job.sweep;
+  if (const Node* node = child(root, "claims"); node != nullptr && in_vain)
+    reader.problem(*node, "claims",
+                   "is not needed with storage.s3: the home's own head says who may write");
+  job.claims->at.key += job.name.str() + "/";
+  for (std::size_t i = 0; i < root.keys.size() && i < root.items.size(); ++i) {
+    if (root.keys[i].text == "claims" && !job.storage.share && !job.sweep) {
+      reader.problem(
+          root.items[i], "claims",
+          "one job on storage.ebs needs none: a volume is attached to one instance at a time");
+    }
+  }
+}
+
+using Fields = Reader::Fields;
+
+const Scalar<wire::S3Location> publish_prefix{"where in S3, such as s3://bucket/spotter",
+                                              parse_s3_prefix};
+const Scalar<wire::S3Location> fence_prefix{"where in S3, such as s3://bucket/fence",
+                                            parse_s3_prefix};
+const Scalar<wire::S3Location> checkpoints_prefix{"where in S3, such as s3://bucket/run-1",
+                                                  parse_s3_prefix};
+
+// An argument of a program: `NAME=COLUMN`.
+Result<std::string> parse_column_name(std::string_view text) {
+  constexpr std::size_t longest = 256;
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' '; };
+  if (text.empty() || text.size() > longest || std::any_of(text.begin(), text.end(), is_control))
+    return failure("expected a column's name of up to 256 characters, none of them a control");
+  return std::string(text);
+}
+
+template <class T>
+Reader::Take variables(Reader& reader, std::map<std::string, T>& to, const Scalar<T>& type,
+                       std::string_view expected) {
+  return reader.pairs(expected, [&](const Node& key, const Node& value, const std::string& path) {
+    if (const auto wrong = wrong_variable_name(key.text); !wrong.empty())
+      return reader.problem(key, path, wrong);
+    reader.scalar(to[key.text], type)(value, path);
+  });
+}
+
+Fields code_fields(Reader& reader, Code& code) {
+  return {{"repository", required, reader.expanded(code.repository, repository)},
+          {"revision", required, reader.scalar(code.revision, commit_id)},
+          {"token", optional, reader.scalar(code.token, secret_reference)}};
+}
+
+Fields trainer_fields(Reader& reader, Trainer& trainer) {
+  return {
+      {"command", required, reader.scalar(trainer.command, command)},
+      {"user", optional, reader.scalar(trainer.user, user_name)},
+      {"environment", optional, reader.expanded(trainer.environment, python_environment)},
+      {"env", optional,
+       variables(reader, trainer.env, environment_value, "a mapping of names to values")},
+      {"secrets", optional,
+       variables(reader, trainer.secrets, secret_reference, "a mapping of names to references")},
+      {"stop_signal", optional, reader.scalar(trainer.stop_signal, stop_signal)},
+      {"stop_grace", optional, reader.scalar(trainer.stop_grace, duration)},
+      {"role", optional, reader.scalar(trainer.role, role)},
+      {"imds", optional, reader.scalar(trainer.imds_allowed, imds_access)},
+      {"gpus", optional, reader.scalar(trainer.gpus, gpu_count)},
+      {"memory_max", optional, reader.scalar(trainer.memory_max, memory_amount)},
+      {"cpu_quota", optional, reader.scalar(trainer.cpu_quota, cpu_quota)},
+      {"cpu_weight", optional, reader.scalar(trainer.cpu_weight, cpu_weight)},
+      {"result", optional, reader.scalar(trainer.result, path_below_mount)}};
+}
+
+Fields prometheus_fields(Reader& reader, Prometheus& prometheus) {
+  return {{"port", optional, reader.scalar(prometheus.port, port)},
+          {"textfile", optional, reader.scalar(prometheus.folder, folder_path)}};
+}
+
+Fields notify_fields(Reader& reader, Notify& notify) {
+  notify.on.push_back("deadline");  // who says nothing gets all
+  return {{"webhook", optional, reader.scalar(notify.webhook, secret_reference)},
+          {"topic", optional, reader.expanded(notify.topic, topic)},
+          {"on", optional, reader.texts(notify.on, notified_event)}};
+}
+
+const Scalar<std::string> column_name{"a column's name", parse_column_name};
+
+Fields checkpoints_fields(Reader& reader, Checkpoints& checkpoints) {
+  return {{"directory", optional, reader.scalar(checkpoints.directory, path_below_mount)},
+          {"files", optional, reader.scalar(checkpoints.files, file_patterns)},
+          {"folders", optional, reader.scalar(checkpoints.folders, folder_patterns)},
+          {"set", optional, reader.scalar(checkpoints.set, set_patterns)},
+          {"s3", optional, reader.expanded(checkpoints.s3, checkpoints_prefix)},
+          {"keep_best", optional, objective(reader, checkpoints.keep_best, column_name)}};
+}
+
+Fields metrics_fields(Reader& reader, MetricsLog& log) {
+  const auto column = [&](const Node& key, const Node& value, const std::string& path) {
+    const bool ours = key.text == "step" || key.text == "epoch" || key.text == "loss" ||
+                      key.text == "accuracy" || is_metric_name(key.text);
+    if (!ours)
+      return reader.problem(key, path, "is no name for a metric: letters, digits and _.-/");
+    reader.scalar(log.columns[key.text], column_name)(value, path);
+  };
+  return {{"csv", optional, reader.scalar(log.csv, path_below_mount)},
+          {"json_lines", optional, reader.scalar(log.json_lines, path_below_mount)},
+          {"columns", optional,
+           reader.pairs("our names and the log's, such as {val_accuracy: top1}", column)}};
+}
+
+Fields sagemaker_fields(Reader& reader, SageMaker& sagemaker) {
+  const auto each = [&](const Node& key, const Node& value, const std::string& path) {
+    if (key.text.empty() || key.text.find('=') != key.text.npos)
+      return reader.problem(key, path, "a hyperparameter's name is not empty and has no '='");
+    reader.scalar(sagemaker.hyperparameters[key.text], environment_value)(value, path);
+  };
+  return {
+      {"link", optional, reader.expanded(sagemaker.link, mount_point)},
+      {"hyperparameters", optional, reader.pairs("hyperparameters, such as {epochs: 3}", each)}};
+}
+
+Fields on_failure_fields(Reader& reader, OnFailure& on_failure) {
+  return {{"attempts_without_progress", optional,
+           reader.scalar(on_failure.attempts_without_progress, attempts)},
+          {"starts_per_attempt", optional, reader.scalar(on_failure.starts_per_attempt, attempts)},
+          {"blocked", optional, reader.scalar(on_failure.blocked, duration)},
+          {"then", optional, reader.scalar(on_failure.then, give_up)}};
+}
+
+void read_with_the_deadline(const Node&, const std::string&) {}  // by deadline.cpp
+
+Fields limits_fields(Reader& reader, Limits& limits) {
+  return {{"hours", optional, reader.scalar(limits.hours, positive_number)},
+          {"dollars", optional, reader.scalar(limits.dollars, positive_number)},
+          {"gives_way", optional, read_with_the_deadline}};
+}
+
+Fields fleet_fields(Reader& reader, Fleet& fleet) {
+  return {{"kind", required, reader.scalar(fleet.kind, fleet_kind)},
+          {"id", required, reader.scalar(fleet.id, fleet_id)}};
+}
+
+Reader::Take launch(Reader& reader, std::optional<Launch>& launch) {
+  return [&](const Node& node, const std::string& path) {
+    read_launch(reader, node, path, launch.emplace());
+  };
+}
+
+Fields job_fields(Reader& reader, Job& job) {
+  return {{"job", required, reader.scalar(job.name, job_name)},
+          {"storage", required, storage(reader, job.storage)},
+          {"code", optional, reader.object(job.code, code_fields)},
+          {"trainer", required, reader.object(job.trainer, trainer_fields)},
+          {"checkpoints", optional, reader.object(job.checkpoints, checkpoints_fields)},
+          {"metrics", optional, reader.object(job.metrics, metrics_fields)},
+          {"channels", optional, channels(reader, job.channels)},
+          {"prepare", optional, prepare(reader, job.prepare)},
+          {"cache", optional, reader.scalar(job.cache_on_instance_store, cache_place)},
+          {"sagemaker", optional, reader.object(job.sagemaker, sagemaker_fields)},
+          {"sweep", optional, sweep(reader, job.sweep)},
+          {"claims", optional, claims(reader, job.claims)},
+          {"gang", optional, gang(reader, job.gang)},
+          {"on_failure", optional, reader.object(job.on_failure, on_failure_fields)},
+          {"limits", optional, reader.object(job.limits, limits_fields)},
+          {"finish_by", optional, read_with_the_deadline},
+          {"within", optional, read_with_the_deadline},
+          {"prometheus", optional, reader.object(job.prometheus, prometheus_fields)},
+          {"publish", optional, reader.expanded(job.publish, publish_prefix)},
+          {"fence", optional, reader.expanded(job.fence, fence_prefix)},
+          {"notify", optional, reader.object(job.notify, notify_fields)},
+          {"launch", optional, launch(reader, job.launch)},
+          {"fleet", optional, reader.object(job.fleet, fleet_fields)}};
+}
+
+void check_sweep(Reader& reader, const Node& root, const Job& job) {
+  const Node* node = child(root, "sweep");
+  if (node == nullptr || !job.sweep || job.sweep->sets.empty() || job.trainer.command.empty())
+    return;
+  const auto fits = sweep::check(job.sweep->sets, job.trainer.command);
+  if (!fits) reader.problem(*node, "sweep", fits.error().message);
+}
+
+// execve(2) takes arguments and variables of up to 128 KiB each. With channels a command is quoted
+// once more, and PATH is put before it.
+constexpr std::size_t longest_string = 128U << 10;
+constexpr std::size_t longest_command = 96U << 10;
+
+void check_lengths(Reader& reader, const Node& root, const Node& trainer, const Job& job) {
+  if (wire::shell_quoted(job.trainer.command).size() > longest_command)
+    reader.problem(
+        trainer, "trainer.command",
+        "has more than 96 KiB, which no program can be started with: put it into a file");
+  for (const auto& [name, value] : job.trainer.env) {
+    if (name.size() + value.size() + 2 > longest_string)
+      reader.problem(trainer, "trainer.env." + name, "has more than 128 KiB: put it into a file");
+  }
+  if (!job.sagemaker) return;
+  const auto hyperparameters = nlohmann::json(job.sagemaker->hyperparameters)
+                                   .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (hyperparameters.size() > longest_command)
+    reader.problem(*child(root, "sagemaker"), "sagemaker.hyperparameters",
+                   "have more than 96 KiB: put them into a file");
+}
+
+// The fetching agent refuses it too (host/checkout.hpp), but by then instances cost money.
+void check_token(Reader& reader, const Node& root, const Job& job) {
+  const Node* code = child(root, "code");
+  const Node* repository = code == nullptr ? nullptr : child(*code, "repository");
+  if (repository == nullptr || !job.code || !job.code->token) return;
+  const auto server = wire::token_server(job.code->repository);
+  if (!server) reader.problem(*repository, "code.repository", server.error().message);
+}
+
+void check_checkpoints(Reader& reader, const Node& root, const Job& job) {
+  const Node* checkpoints = child(root, "checkpoints");
+  const Node* folders = checkpoints == nullptr ? nullptr : child(*checkpoints, "folders");
+  const Node* s3 = checkpoints == nullptr ? nullptr : child(*checkpoints, "s3");
+  if (s3 != nullptr && folders == nullptr)
+    reader.problem(*s3, "checkpoints.s3",
+                   "is for 'folders', which is not given; libspotter's own checkpoints are copied "
+                   "where SPOTTER_CHECKPOINTS_S3 in trainer.env says");
+  if (folders == nullptr || job.checkpoints.files.empty() || job.checkpoints.folders.empty())
+    return;
+  reader.problem(*folders, "checkpoints.folders",
+                 "'files' is given, too: a checkpoint is one file or one folder");
+}
+
+// How many names a datagram of metrics has room for, beside step, epoch, loss and accuracy.
+constexpr std::size_t most_columns = most_metrics + 4;
+
+void check_metrics(Reader& reader, const Node& root, const Job& job) {
+  const Node* node = child(root, "metrics");
+  if (node == nullptr || node->kind != Node::Kind::Map || !job.metrics) return;
+  const Node* csv = child(*node, "csv");
+  const Node* lines = child(*node, "json_lines");
+  const Node* columns = child(*node, "columns");
+  if (csv == nullptr && lines == nullptr)
+    return reader.problem(*node, "metrics",
+                          "names no file: give 'csv' or 'json_lines', such as csv: training.csv");
+  if (csv != nullptr && lines != nullptr)
+    return reader.problem(*lines, "metrics.json_lines", "'csv' is given, too: which is it?");
+  std::string file = job.metrics->file();
+  while (file.starts_with("./")) file.erase(0, 2);
+  if (::fnmatch(file.c_str(), "metrics.jsonl", FNM_PATHNAME) == 0)
+    reader.problem(csv == nullptr ? *lines : *csv, "metrics",
+                   "metrics.jsonl is Spotter's own, where the learning curve is kept: let the "
+                   "trainer write under another name");
+  if (columns != nullptr && job.metrics->columns.size() > most_columns)
+    reader.problem(*columns, "metrics.columns",
+                   "has more than " + std::to_string(most_columns) + " names");
+}
+
+// The volume carries the place in a tag, whose value has 256 characters at most.
+void check_fence(Reader& reader, const Node& root, const Job& job) {
+  const Node* node = child(root, "fence");
+  const auto place = job.fenced_at();
+  if (node == nullptr || !place) return;
+  constexpr std::size_t most = 256;
+  if (job.storage.share)
+    reader.problem(*node, "fence",
+                   "is for a volume of its own (storage.ebs): a share has `claims:`");
+  if (wire::to_url(*place).size() > most)
+    reader.problem(*node, "fence", "is too long for a tag of the volume: take a shorter prefix");
+}
+
+// Checks that involve two keys, or a key and the machine.
+void check_together(Reader& reader, const Node& root, Job& job, const Environment& environment) {
+  check_sweep(reader, root, job);
+  finish_claims(reader, root, job);
+  finish_gang(reader, root, job);
+  check_fence(reader, root, job);
+  check_token(reader, root, job);
+  check_checkpoints(reader, root, job);
+  check_metrics(reader, root, job);
+  check_launch(reader, root, job);
+  check_deadline(reader, root, read_deadline(reader, root), job);
+  check_data(reader, root, job, environment);
+  check_prepare(reader, root, job);
+  const Node* sagemaker = child(root, "sagemaker");
+  const Node* link = sagemaker == nullptr ? nullptr : child(*sagemaker, "link");
+  // Root makes the link: not where a trainer may have put links of its own.
+  if (link != nullptr && job.sagemaker &&
+      is_at_or_below(job.sagemaker->link, job.storage.mount())) {
+    reader.problem(*link, "sagemaker.link",
+                   "lies on the storage (" + job.storage.mount() + "): take a path outside of it");
+  }
+  const Node* trainer = child(root, "trainer");
+  if (trainer == nullptr) return;
+  check_lengths(reader, root, *trainer, job);
+  if (const Node* secrets = child(*trainer, "secrets")) {
+    for (const Node& key : secrets->keys)
+      if (job.trainer.env.contains(key.text))
+        reader.problem(key, "trainer.secrets." + key.text, "is in trainer.env, too: which is it?");
+  }
+  const Node* user = child(*trainer, "user");
+  if (job.trainer.user.empty() && user == nullptr)
+    job.trainer.user = (environment.root && !environment.foreground) || environment.user.empty()
+                           ? "spotter"
+                           : environment.user;
+  const bool foreign = !environment.user.empty() && job.trainer.user != environment.user;
+  // With `launch:` it is instances that have the user, and root there that runs the agent.
+  if (user != nullptr && !job.trainer.user.empty() && !environment.root && foreign && !job.launch)
+    reader.problem(*user, "trainer.user",
+                   "only root can run the trainer as '" + job.trainer.user + "'; we are '" +
+                       environment.user + "'");
+}
+
+}  // namespace
+
+std::string_view to_text(FileSystem filesystem) {
+  return filesystem == FileSystem::Xfs ? "xfs" : "ext4";
+}
+
+Result<Job, std::vector<Problem>> parse_job(std::string_view text, const Environment& environment) {
+  const auto root = parse_yaml(text);
+  if (!root) return in_file_order(root.error());
+  if (root->kind == Node::Kind::Null)
+    return tl::unexpected(std::vector<Problem>{{0, 0, "the file is empty"}});
+  Job job;
+  job.trainer.stop_signal = SIGTERM;
+  std::vector<Problem> problems;
+  Reader reader(environment, problems);
+  reader.map(*root, "", job_fields(reader, job));
+  check_together(reader, *root, job, environment);
+  if (job.sweep && job.sweep->batch)
+    name_after(job.name.str(), storage_name(job), *job.sweep->batch);
+  if (problems.empty()) return job;
+  return in_file_order(std::move(problems));
+}
+
+}  // namespace spotter::config

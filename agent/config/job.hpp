@@ -1,0 +1,348 @@
+// job.yaml and environment -> one validated Job, or every mistake in it at once.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/base/names.hpp"
+#include "agent/base/result.hpp"
+#include "agent/config/batch.hpp"
+#include "agent/config/channel.hpp"
+#include "agent/config/launch.hpp"
+#include "agent/config/objective.hpp"
+#include "agent/config/parameters.hpp"
+#include "agent/config/python_environment.hpp"
+#include "agent/config/secrets.hpp"
+
+namespace spotter::config {
+
+enum class FileSystem : std::uint8_t { Xfs, Ext4 };
+std::string_view to_text(FileSystem filesystem);  // "xfs", "ext4"
+
+struct Tag {
+  std::string key;
+  std::string value;
+};
+
+// An EBS volume, found by this one tag.
+struct EbsStorage {
+  Tag tag;
+  std::string mount = "/mnt/spotter";  // absolute, no "..", not a system directory
+  FileSystem filesystem = FileSystem::Xfs;
+  // How long EC2 may take to show a change; a job waits it where it cannot know (policy.hpp).
+  std::optional<Duration> consistency_bound;  // none: the policy's 30 s
+};
+
+// Storage that many instances see: an existing folder, NFS, EFS, or a folder of a machine reached
+// by ssh. Jobs share it: each has its own folder below `mount`, named after it. Or a bucket: then
+// the folder below `mount` is the working copy of this machine.
+struct Share {
+  enum class Kind : std::uint8_t { Folder, Nfs, Efs, Sshfs, S3 } kind = Kind::Folder;
+  std::string mount = "/mnt/spotter";  // where it is mounted; of a folder the folder itself
+  std::string server;                  // nfs: a host; efs: fs-... or a DNS name; sshfs: [user@]host
+  std::string path;                    // on the server
+  std::string options;                 // comma-separated: added to the defaults, or replacing one
+  std::string access_point;            // efs: fsap-...
+  bool tls = false;                    // efs
+  std::string key;                     // sshfs: the private key's file; empty: ssh's own choice
+  std::string known_hosts;             // sshfs: where the server's key is; empty: ssh's own files
+  std::uint16_t port = 22;             // sshfs
+  wire::S3Location bucket;             // s3: the key ends with a slash, or is empty
+};
+
+// A read-only volume, made in each zone from one snapshot. The snapshot is the user's, and has the
+// trainer's data on a disk without partitions.
+struct DataVolume {
+  std::string snapshot;  // snap-...
+  std::string mount;
+  std::string type = "gp3";
+  std::optional<std::uint64_t> iops;
+  std::optional<std::uint64_t> throughput;           // MiB/s
+  std::optional<std::uint64_t> initialization_rate;  // MiB/s; none: blocks are loaded when they are
+                                                     // read
+};
+
+struct Storage {
+  EbsStorage ebs;
+  std::optional<Share> share;    // in place of the volume
+  std::vector<DataVolume> data;  // beside the volume or share
+
+  bool in_bucket() const { return share && share->kind == Share::Kind::S3; }
+  const std::string& mount() const { return share ? share->mount : ebs.mount; }
+};
+
+struct Code {
+  std::string repository;  // any git URL or path, without a password in it
+  std::string revision;    // full commit id: 40 lower-case hex digits
+  std::optional<SecretReference> token;
+};
+
+inline constexpr int all_gpus = -1;
+
+struct Trainer {
+  std::string command;  // for the user's login shell, which alone expands it
+  std::string user;     // default: spotter, or the agent's own user when that is not root
+  PythonEnvironment environment;
+  std::map<std::string, std::string> env;
+  std::map<std::string, SecretReference> secrets;
+  bool inherits = false;           // `spotter run`: it also gets this process's variables
+  std::optional<int> stop_signal;  // a number of <csignal>; default SIGTERM; none = nullopt
+  std::optional<Duration> stop_grace;
+  std::string role;           // ARN or name; empty: it has the instance's own credentials
+  bool imds_allowed = false;  // it may use the metadata service itself
+  // Which must be there before it starts; 0: not checked; all_gpus: all that the machine has, at
+  // least one.
+  int gpus = 0;
+  // Limits of its systemd unit, as in systemd.resource-control(5); empty: none.
+  std::string memory_max;  // "48G", "90%"
+  std::string cpu_quota;   // "400%": of four CPUs
+  std::string cpu_weight;  // 1 to 10000
+  std::string result;      // relative to the mount; empty: exit status 0 alone counts as finished
+};
+
+struct Checkpoints {
+  std::string directory = "checkpoints";  // relative to the mount
+  // For a trainer without libspotter, one of: patterns of the names of its files, or of folders
+  // directly in the directory, each of which is one checkpoint. Separated by spaces. Both empty:
+  // all that is there, unless libspotter saves there.
+  std::string files;
+  std::string folders;
+  bool has_patterns() const { return !files.empty() || !folders.empty(); }
+  // What is written in one save: patterns with `{step}` (guard/moments.hpp). Empty: it is learned.
+  std::string set;
+  // To where whole folders are copied, and from where they are fetched; a key with a slash at its
+  // end. None: nowhere. For the trainer itself see Job::checkpoints_in_s3().
+  std::optional<wire::S3Location> s3;
+  // The best by this metric is kept, too, whatever the trainer removes (guard/best.hpp).
+  std::optional<sweep::Objective> keep_best;
+};
+
+// A log that a trainer writes for itself, from which its metrics are read
+// (wire/metric_log.hpp).
+struct MetricsLog {
+  std::string csv;         // relative to the mount; its components may be patterns of glob(7)
+  std::string json_lines;  // the same; exactly one of the two
+  std::map<std::string, std::string> columns;  // our name for it -> the column's
+
+  const std::string& file() const { return csv.empty() ? json_lines : csv; }
+};
+
+// The trainer's data.
+struct Channels {
+  std::vector<wire::Channel> all;  // each name once
+  // The file with SageMaker's InputDataConfig, if job.yaml names one; load_job() reads it.
+  std::string document;
+};
+
+// Where the job's metrics are exported (agent/service/observe/monitor.hpp).
+struct Prometheus {
+  std::optional<std::uint16_t> port;  // on 127.0.0.1
+  std::string folder;                 // of the node exporter's text files; empty: none is written
+};
+
+// Who is notified of the job's events (agent/service/observe/notifier.hpp).
+struct Notify {
+  std::optional<SecretReference> webhook;  // a URL, which is all that is needed to post there
+  std::string topic;                       // of SNS: its ARN; empty: none
+  std::vector<std::string> on{"notice", "resumed", "finished", "failed"};
+};
+
+// What `spotter prepare` copies onto the volume.
+struct Source {
+  std::string from;    // s3://bucket/prefix | https://host/file | /a/folder
+  std::string to;      // a folder, relative to the mount
+  std::string sha256;  // of the file at a URL, lower case; empty: not compared
+  // Where in S3 a local folder is kept on its way to another machine; empty: nowhere.
+  std::optional<wire::S3Location> via;  // the key ends with a slash, or is empty
+};
+
+// For programs that were written for SageMaker's containers.
+struct SageMaker {
+  std::string link;  // a path that links to the folder on the volume, as /opt/ml; empty: none
+  std::map<std::string, std::string> hyperparameters;
+};
+
+// Many experiments, each with the same command and a parameter set of its own.
+struct Sweep {
+  // The S3 URL of the list, which is then not in `sets`. load_job() reads a list in a file.
+  std::string source;
+  std::vector<sweep::Set> sets;
+  std::optional<Batch> batch;  // where `spotter sweep submit` runs it
+  // By which its experiments are compared; none: ranking_of() of sweep/summary.hpp chooses.
+  std::optional<sweep::Objective> objective;
+  std::optional<sweep::Asha> stop;  // none: each experiment is trained to its end
+};
+
+// The experiment of the sweep that this process runs (config/experiment.hpp).
+struct Experiment {
+  std::size_t index = 0;
+  sweep::Set set;
+};
+
+// Several machines may run this: objects below `at`, in S3, say which one has it.
+struct Claims {
+  wire::S3Location at;     // the key ends with a slash, or is empty
+  Duration lease{60'000};  // between two renewals; after three of them without one it is free
+};
+
+// Several machines train one model together (agent/gang/participant.hpp).
+struct Gang {
+  int size = 1;             // machines, when all are there
+  int min = 1;              // fewer do not train
+  wire::S3Location at;      // its record lies below it; the key ends with a slash
+  Duration lease{60'000};   // a machine that writes nothing for so long counts as dead
+  int copy_every = 0;       // steps between copies of the state in the machines' memory; 0: none
+  Duration stall{600'000};  // so long without a step is a hang; 0: nobody looks
+};
+
+enum class GiveUp : std::uint8_t { ScaleToZero, Hold, Cancel };
+
+struct OnFailure {
+  int attempts_without_progress = 3;
+  int starts_per_attempt = 10;               // of the trainer, however they end
+  Duration blocked = std::chrono::hours(1);  // so long a machine waits for a person
+  GiveUp then = GiveUp::ScaleToZero;
+};
+
+struct Limits {
+  std::optional<double> hours;
+  std::optional<double> dollars;
+};
+
+struct Job {
+  JobName name;
+  Storage storage;
+  std::optional<Code> code;
+  Trainer trainer;
+  Checkpoints checkpoints;
+  std::optional<MetricsLog> metrics;
+  Channels channels;
+  std::vector<Source> prepare;  // not used by the agent
+  // Keeps what can be fetched again on the machine's own disks, where it has some.
+  bool cache_on_instance_store = false;
+  std::optional<SageMaker> sagemaker;
+  std::optional<Sweep> sweep;
+  std::optional<Experiment> experiment;  // of the sweep
+  std::optional<Claims> claims;
+  std::string attempt;      // with `claims`: the name of the attempt's folder
+  std::uint64_t token = 0;  // with `attempt`: of the claim, one more with each holder
+  std::optional<Gang> gang;
+  std::string member;  // with `gang`: this machine's name in it
+  OnFailure on_failure;
+  Limits limits;
+  Prometheus prometheus;
+  // Where its status, history and learning curve are published; the key ends with a slash, or is
+  // empty.
+  std::optional<wire::S3Location> publish;
+  // Who may use the volume is written below it. The key ends as that of `publish`.
+  std::optional<wire::S3Location> fence;
+  Notify notify;
+  std::optional<Launch> launch;  // for `spotter launch`; not used by the agent
+  std::optional<Fleet> fleet;    // none: taken from the instance's aws:* tags
+
+  // The job's folder on a share, and its home's in a bucket; each experiment of a sweep has its
+  // own. In a bucket the home's head says whose turn it is, and all attempts are in one home.
+  std::string folder() const {
+    const bool apart = !attempt.empty() && !storage.in_bucket();
+    return name.str() + (experiment ? "/" + std::to_string(experiment->index) : "") +
+           (apart ? "/" + attempt : "") + (member.empty() ? "" : "/members/" + member);
+  }
+  // The same on this machine, below the mount. Working copies of experiments that it claims one
+  // after the other take turns in one folder: its disk need not have room for all of them.
+  std::string folder_here() const {
+    return storage.in_bucket() && !attempt.empty() ? folder_in_turn() : folder();
+  }
+  std::string folder_in_turn() const { return name.str() + "/experiment"; }
+  // Where this job is published: below `publish`, which jobs may share. None: nowhere.
+  std::optional<wire::S3Location> published_at() const {
+    if (!publish) return std::nullopt;
+    const std::string index = experiment ? std::to_string(experiment->index) + "/" : "";
+    return wire::S3Location{publish->bucket, publish->key + name.str() + "/" + index};
+  }
+  // Where the epochs of this job's volumes lie: below `fence`, which jobs may share. None: nowhere.
+  std::optional<wire::S3Location> fenced_at() const {
+    if (!fence) return std::nullopt;
+    return wire::S3Location{fence->bucket, fence->key + name.str() + "/"};
+  }
+  // Of a job whose storage is a bucket: where the files of its home are kept, which the trainer's
+  // role may write, and its head, which is the agent's alone. None: of any other.
+  std::optional<wire::S3Location> kept_at() const { return in_bucket("homes/"); }
+  std::optional<wire::S3Location> headed_at() const { return in_bucket("heads/"); }
+  std::optional<wire::S3Location> in_bucket(const std::string& which) const {
+    if (!storage.in_bucket()) return std::nullopt;
+    const wire::S3Location& bucket = storage.share->bucket;
+    return wire::S3Location{bucket.bucket, bucket.key + which + folder() + "/"};
+  }
+  // Each experiment has a place of its own below `checkpoints.s3`.
+  std::optional<wire::S3Location> checkpoints_in_s3() const {
+    if (!checkpoints.s3 || !experiment) return checkpoints.s3;
+    const std::string index = std::to_string(experiment->index) + "/";
+    return wire::S3Location{checkpoints.s3->bucket, checkpoints.s3->key + index};
+  }
+  // The owner in the tag spotter:job of its volumes and snapshots. Each experiment is its own
+  // owner, and does not delete what another's move left.
+  std::string volumes_owner() const {
+    return name.str() + (experiment ? "-" + std::to_string(experiment->index) : "");
+  }
+  // Its experiments are claimed one by one, and this process runs none of them itself.
+  bool is_handed_out() const { return claims && attempt.empty(); }
+  // The job's home: the volume, or its folder on the share.
+  std::string home() const {
+    return storage.share ? storage.share->mount + "/" + folder_here() : storage.ebs.mount;
+  }
+  // What the trainer works in: the same, or the home that all members of a gang have in common.
+  std::string trainers_home() const { return gang ? storage.mount() + "/" + name.str() : home(); }
+  // The trainer gets channels or SageMaker's folder: container_folder on the volume.
+  bool in_container() const { return !channels.all.empty() || sagemaker; }
+};
+
+inline constexpr std::string_view container_folder = "ml";
+inline constexpr std::string_view model_folder = "model";  // of an experiment
+
+// One mistake; line and column count from 1, line 0 means the file as a whole.
+struct Problem {
+  int line = 0;
+  int column = 0;
+  std::string message;
+  bool passing = false;  // a passing failure, not the job's: to be tried again
+};
+
+// The environment in which a job is parsed. Pure input: tests pass their own.
+struct Environment {
+  std::map<std::string, std::string> variables;
+  std::string user;   // whom the agent runs as; empty: unknown, then `trainer.user` is not checked
+  bool root = false;  // only root can run the trainer as another user
+  bool foreground = false;  // `spotter run`: the trainer runs as us, unless job.yaml names a user
+
+  static Environment of_process();
+};
+
+inline constexpr std::size_t job_size_limit = 256U << 10;
+
+// Pure. On failure: every mistake, sorted by position. Expands `${NAME}` of the environment in
+// storage.*.mount, code.repository, trainer.environment and tag values (`$${` is a plain `${`); the
+// shell expands trainer.command. Refuses aliases, several documents, binary and texts over 256 KiB.
+Result<Job, std::vector<Problem>> parse_job(std::string_view text, const Environment& environment);
+
+// The same for a file and for those that it names (the document of its channels, the list of its
+// sweep), whose paths may be relative to it. An unreadable file is a Problem with line 0.
+Result<Job, std::vector<Problem>> load_job(const std::string& path, const Environment& environment);
+
+// `PATH:LINE:COLUMN: message`, one a line, each with its newline.
+std::string describe(const std::vector<Problem>& problems, std::string_view path);
+
+std::string_view to_text(Share::Kind kind);  // "folder", "nfs", "efs", "sshfs"
+// For a person: "/mnt/share (sshfs of user@host:/opt/host)".
+std::string describe(const Share& share);
+// The id of its file system at EFS, if storage.efs.id is that or its own DNS name in this region.
+std::string efs_file_system(const Share& share, std::string_view region);
+// The value of one of its options ("" for one without); nothing: it is not given.
+std::optional<std::string> mount_option(const Share& share, std::string_view name);
+// The program by which it is mounted: mount.nfs, mount.efs or sshfs; empty: it is a folder.
+std::string_view mount_tool(const Share& share);
+
+}  // namespace spotter::config

@@ -1,0 +1,426 @@
+#include "agent/config/launch.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include "agent/aws/formats/s3.hpp"
+#include "agent/config/job.hpp"
+#include "agent/config/reader.hpp"
+#include "agent/config/scalars.hpp"
+
+namespace spotter::config {
+namespace {
+
+Result<std::string> parse_image(std::string_view text) {
+  constexpr std::string_view parameter = "resolve:ssm:";
+  const bool known =
+      text.starts_with("ami-") || (text.starts_with(parameter) && text.size() > parameter.size());
+  if (known && text.find_first_of(" \t\r\n") == text.npos) return std::string(text);
+  return failure(in_quotes(text) + " is no image: ami-0123..., or resolve:ssm:/PARAMETER");
+}
+
+Result<std::string> parse_plain_name(std::string_view text) {
+  if (!text.empty() && text.find_first_of(" ,\t\r\n") == text.npos) return std::string(text);
+  return failure(in_quotes(text) + " is empty or has a blank or comma in it");
+}
+
+Result<std::string> parse_instance_type(std::string_view text) {
+  const auto dot = text.find('.');
+  if (dot != text.npos && dot > 0 && dot + 1 < text.size() && InstanceType::fits(text) &&
+      text.find_first_of(" ,\t\r\n") == text.npos)
+    return std::string(text);
+  return failure(in_quotes(text) + " is no instance type, such as g5.xlarge");
+}
+
+const Scalar<std::string> image{"an image such as ami-0123 or resolve:ssm:/PARAMETER", parse_image};
+const Scalar<std::string> plain_name{"a name", parse_plain_name};
+const Scalar<std::string> instance_type{"an instance type such as g5.xlarge", parse_instance_type};
+
+// launch.pools: where the job may run, by region.
+//
+//   pools: [{types: [g5.xlarge, g6.xlarge], zones: [us-west-2a, us-west-2b]},
+//           {region: us-east-2, types: [g5.xlarge]}]
+//
+// An entry is a place: a region with its types, and what else is of one region only. Of several
+// places one has the job's instance; `spotter watch` moves it to another (launch/places.hpp).
+
+Result<std::string> parse_region(std::string_view text) {
+  const bool known = !text.empty() && Region::fits(text) &&
+                     text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == text.npos &&
+                     text.back() >= '0' && text.back() <= '9';
+  if (known) return std::string(text);
+  return failure(in_quotes(text) + " is no region, such as us-east-2");
+}
+const Scalar<std::string> region{"a region such as us-east-2", parse_region};
+
+Reader::Fields place_fields(Reader& reader, Place& place) {
+  return {{"region", optional, reader.expanded(place.region, region)},
+          {"types", required, reader.texts(place.instance_types, instance_type)},
+          {"zones", optional, reader.texts(place.zones, plain_name)},
+          {"subnets", optional, reader.texts(place.subnets, plain_name)},
+          {"security_groups", optional, reader.texts(place.security_groups, plain_name)},
+          {"key", optional, reader.expanded(place.key, tag_value)},
+          {"image", optional, reader.expanded(place.image, image)}};
+}
+
+bool has_own_image(const Place& place) { return !place.image.empty(); }
+
+// What is of one region cannot be said for all of them.
+void check_shared(Reader& reader, const Node& node, const std::string& path, const Launch& launch) {
+  if (!launch.security_groups.empty() || !launch.key.empty())
+    reader.problem(node, path,
+                   "security_groups and key are of one region: give them in each of pools");
+  if (launch.image.starts_with("ami-") && !std::ranges::all_of(launch.places, has_own_image))
+    reader.problem(node, path,
+                   "image: " + launch.image +
+                       " is of one region: give one in each of pools, or a parameter that all "
+                       "regions have: resolve:ssm:/aws/service/...");
+  if (launch.type == FleetKind::AutoScalingGroup)
+    reader.problem(node, path,
+                   "an Auto Scaling group does not wait at target 0 while the job runs in another "
+                   "region: take `type: fleet` or `spot-fleet`");
+  if (launch.on_demand.when != OnDemand::When::WhenNeeded)
+    reader.problem(node, path,
+                   "pools in several regions need `on_demand: when-needed`: `spotter watch` moves "
+                   "the job from one to another");
+}
+
+Reader::Take pools(Reader& reader, Launch& launch) {
+  return [&](const Node& node, const std::string& path) {
+    if (node.kind != Node::Kind::List || node.items.empty())
+      return reader.problem(node, path,
+                            "expected a list of pools, such as [{types: [g5.xlarge]}, {region: "
+                            "us-east-2, types: [g5.xlarge]}]");
+    for (std::size_t i = 0; i < node.items.size(); ++i) {
+      Place place;
+      const std::string its = path + "[" + std::to_string(i) + "]";
+      reader.map(node.items[i], its, place_fields(reader, place));
+      const auto same = std::ranges::find(launch.places, place.region, &Place::region);
+      if (same != launch.places.end())
+        reader.problem(node.items[i], its,
+                       (place.region.empty() ? "a second one without region"
+                                             : place.region + " is there twice") +
+                           std::string(": give all types and zones of a region in one entry"));
+      launch.places.push_back(std::move(place));
+    }
+  };
+}
+
+// What does not fit together; then the launch is that of the first place, whatever the others are.
+// REQUIRES: launch_fields() are read.
+void settle_pools(Reader& reader, const Node& node, const std::string& path, Launch& launch) {
+  const Node* given = child(node, "pools");
+  if (given == nullptr) {
+    if (child(node, "instance_types") == nullptr)
+      reader.problem(node, path, "the key 'instance_types' is missing");
+    return;
+  }
+  for (const char* key : {"instance_types", "zones", "subnets"})
+    if (child(node, key) != nullptr)
+      reader.problem(
+          *given, path + ".pools",
+          "has types, zones and subnets of its own: leave out launch." + std::string(key));
+  if (launch.places.size() > 1) check_shared(reader, *given, path + ".pools", launch);
+  if (launch.places.empty()) return;
+  const std::vector<Place> places = launch.places;
+  launch = launch_at(launch, 0);
+  launch.places = places;
+}
+
+// Checks that involve other parts of the job.
+void check_pools(Reader& reader, const Node& node, const Job& job) {
+  if (job.launch->places.size() < 2 || job.storage.in_bucket()) return;
+  reader.problem(node, "launch.pools",
+                 "several regions need `storage: {s3: s3://bucket/prefix}`: a volume is in one "
+                 "zone, and a share in one region");
+}
+
+using NodeKind = Node::Kind;
+
+Result<FleetKind> parse_type(std::string_view text) {
+  return choose<FleetKind>(text, {{"fleet", FleetKind::Ec2Fleet},
+                                  {"spot-fleet", FleetKind::SpotFleet},
+                                  {"auto-scaling-group", FleetKind::AutoScalingGroup}});
+}
+const Scalar<FleetKind> type{"fleet, spot-fleet or auto-scaling-group", parse_type};
+
+// In Spot Fleet's spelling; EC2 Fleet writes lowest-price.
+Result<Allocation> parse_allocation(std::string_view text) {
+  using enum Allocation;
+  return choose<Allocation>(text, {{"priceCapacityOptimized", PriceCapacityOptimized},
+                                   {"price-capacity-optimized", PriceCapacityOptimized},
+                                   {"lowestPrice", LowestPrice},
+                                   {"lowest-price", LowestPrice},
+                                   {"capacityOptimized", CapacityOptimized},
+                                   {"capacity-optimized", CapacityOptimized},
+                                   {"diversified", Diversified}});
+}
+const Scalar<Allocation> allocation{"a strategy such as priceCapacityOptimized", parse_allocation};
+
+Result<std::string> parse_role_arn(std::string_view text) {
+  if (text.starts_with("arn:") && text.find(":role/") != text.npos) return std::string(text);
+  return failure(in_quotes(text) + " is no role's ARN: arn:aws:iam::ACCOUNT:role/NAME");
+}
+const Scalar<std::string> role{"a role's ARN", parse_role_arn};
+
+Result<std::string> parse_price(std::string_view text) {
+  const auto number = positive_number.parse(text);
+  if (!number) return failure(number.error().message);
+  if (text.find_first_not_of("0123456789.") == text.npos) return std::string(text);
+  return failure("expected dollars an hour such as 0.50, found " + in_quotes(text));
+}
+const Scalar<std::string> price{"dollars an hour, such as 0.50", parse_price};
+
+Result<OnDemand> parse_on_demand(std::string_view text) {
+  constexpr std::string_view after = "after ";
+  if (text == "never") return OnDemand{};
+  if (text == "always") return OnDemand{OnDemand::When::Always, {}};
+  if (text == "when-needed") return OnDemand{OnDemand::When::WhenNeeded, {}};
+  if (!text.starts_with(after))
+    return failure(in_quotes(text) +
+                   " is none of never, always, when-needed, or after and a duration: after 20m");
+  const auto patience = duration.parse(text.substr(after.size()));
+  if (!patience) return tl::unexpected(patience.error());
+  if (*patience < std::chrono::seconds(1))
+    return failure(in_quotes(text) + ": it looks once a minute; wait for at least 1s");
+  return OnDemand{OnDemand::When::After, *patience};
+}
+const Scalar<OnDemand> on_demand{"never, always, when-needed or after 20m", parse_on_demand};
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreatePlacementGroup.html: "up to 255
+// ASCII characters"
+Result<std::string> parse_placement_group(std::string_view text) {
+  if (text == "none") return std::string();
+  const bool plain = std::ranges::all_of(text, [](char each) { return each > ' ' && each < 0x7f; });
+  if (!text.empty() && text.size() <= 255 && plain) return std::string(text);
+  return failure(in_quotes(text) + " is no name of a placement group, nor own or none");
+}
+const Scalar<std::string> placement_group{"none, own or a placement group's name",
+                                          parse_placement_group};
+
+const Scalar<int> capacity{"how many instances", parse_between<1, 10'000>};
+// https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
+const Scalar<int> gibibytes{"a size in GiB, such as 100", parse_between<1, 65'536>};
+
+Result<std::string> parse_volume_type(std::string_view text) {
+  return choose<std::string>(text, {{"gp3", "gp3"},
+                                    {"gp2", "gp2"},
+                                    {"io1", "io1"},
+                                    {"io2", "io2"},
+                                    {"st1", "st1"},
+                                    {"sc1", "sc1"}});
+}
+
+Result<std::string> parse_sha256(std::string_view text) {
+  std::string digest(text);
+  for (char& letter : digest)
+    if (letter >= 'A' && letter <= 'F') letter = static_cast<char>(letter - 'A' + 'a');
+  if (digest.size() == 64 && digest.find_first_not_of("0123456789abcdef") == digest.npos)
+    return digest;
+  return failure(in_quotes(text) + " is no SHA-256, 64 hexadecimal digits: sha256sum FILE");
+}
+
+// It is put in single quotes of a shell, and its last part names the file. "s3://bucket/prefix/" is
+// where the launching machine puts its own.
+Result<std::string> parse_object(std::string_view text) {
+  const auto location = wire::parse_s3_url(text);
+  if (!location) return tl::unexpected(location.error());
+  const std::string& key = location->key;
+  const bool known = text.ends_with('/') || key.ends_with(".deb") || key.ends_with(".rpm") ||
+                     key.ends_with(".tar.gz");
+  if (known && text.find_first_of("'\\\r\n") == text.npos) return std::string(text);
+  return failure(in_quotes(text) + " is no package: s3://bucket/ and a name that ends with .deb, " +
+                 ".rpm or .tar.gz; or s3://bucket/prefix/, where `spotter launch` puts its own");
+}
+
+const Scalar<std::string> object{"where in S3, such as s3://bucket/spotter.deb", parse_object};
+
+Result<std::string> parse_file(std::string_view text) {
+  if (!text.empty() && text.find_first_of("\r\n") == text.npos) return std::string(text);
+  return failure(in_quotes(text) + " is no file");
+}
+const Scalar<std::string> file_name{"a file such as build/packages/spotter_1.0_amd64.deb",
+                                    parse_file};
+
+Result<std::string> parse_package(std::string_view text) {
+  return choose<std::string>(text, {{"baked", "baked"}, {"apt", "apt"}});
+}
+const Scalar<std::string> package_source{"baked, apt or {s3: s3://bucket/prefix/}", parse_package};
+
+Reader::Take package(Reader& reader, Package& to) {
+  return [&](const Node& node, const std::string& path) {
+    if (node.kind != NodeKind::Map) return reader.scalar(to.source, package_source)(node, path);
+    reader.map(node, path,
+               {{"s3", required, reader.expanded(to.source, object)},
+                {"file", optional, reader.expanded(to.file, file_name)},
+                {"sha256", optional, reader.scalar(to.sha256, sha256)}});
+    if (!to.source.starts_with("s3://")) return;
+    if (to.is_sent() && !to.sha256.empty())
+      reader.problem(node, path, "sha256: `spotter launch` takes that of what it sends");
+    if (!to.is_sent() && !to.file.empty())
+      reader.problem(node, path,
+                     "file: it is sent to a place that ends with '/', such as s3://bucket/prefix/");
+    if (!to.is_sent() && child(node, "sha256") == nullptr)
+      reader.problem(node, path,
+                     "the key 'sha256' is missing: an object is installed only if it has that "
+                     "checksum (for your own package: s3://bucket/prefix/)");
+  };
+}
+
+// Instances get them, and read their tags in the metadata service: EC2 then launches none with
+// another key, and a fleet says so nowhere but in its history.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-tags.html#tag-restrictions
+std::string wrong_in_metadata(std::string_view key) {
+  const auto allowed = [](char each) {
+    return std::isalnum(static_cast<unsigned char>(each)) != 0 ||
+           std::string_view("-_+=,.@:").find(each) != std::string_view::npos;
+  };
+  if (key != "." && key != ".." && key != "_index" && std::ranges::all_of(key, allowed)) return {};
+  return in_quotes(key) +
+         ": EC2 would launch no instance: of letters, digits and -_+=,.@: alone is the key of a " +
+         "tag that an instance can read, and not . or .. or _index";
+}
+
+Reader::Take tags(Reader& reader, std::map<std::string, std::string>& to) {
+  return reader.pairs("tags, such as {project: speech}",
+                      [&](const Node& key, const Node& value, const std::string& path) {
+                        auto wrong = wrong_tag_key(key.text);
+                        if (wrong.empty()) wrong = wrong_in_metadata(key.text);
+                        if (!wrong.empty()) return reader.problem(key, path, wrong);
+                        reader.expanded(to[key.text], tag_value)(value, path);
+                      });
+}
+
+Reader::Fields new_volume_fields(Reader& reader, NewVolume& volume) {
+  return {{"size", required, reader.scalar(volume.size_gib, gibibytes)},
+          {"type", optional, reader.scalar(volume.type, volume_type)},
+          {"zone", optional, reader.expanded(volume.zone, plain_name)},
+          {"iops", optional, reader.scalar(volume.iops, volume_rate)},
+          {"throughput", optional, reader.scalar(volume.throughput, volume_rate)},
+          {"encrypted", optional, reader.scalar(volume.encrypted, yes_or_no)},
+          {"kms_key", optional, reader.expanded(volume.kms_key, plain_name)}};
+}
+
+void of_the_deadline(const Node&, const std::string&) {}  // deadline.cpp reads it
+
+Reader::Fields launch_fields(Reader& reader, Launch& launch) {
+  return {{"type", optional, reader.scalar(launch.type, type)},
+          {"image", required, reader.expanded(launch.image, image)},
+          {"instance_types", optional, reader.texts(launch.instance_types, instance_type)},
+          {"zones", optional, reader.texts(launch.zones, plain_name)},
+          {"subnets", optional, reader.texts(launch.subnets, plain_name)},
+          {"security_groups", optional, reader.texts(launch.security_groups, plain_name)},
+          {"key", optional, reader.expanded(launch.key, tag_value)},
+          {"profile", required, reader.expanded(launch.profile, plain_name)},
+          {"fleet_role", optional, reader.expanded(launch.fleet_role, role)},
+          {"allocation", optional, reader.scalar(launch.allocation, allocation)},
+          {"max_price", optional, reader.scalar(launch.max_price, price)},
+          {"capacity", optional, reader.scalar(launch.capacity, capacity)},
+          {"placement_group", optional, reader.scalar(launch.placement_group, placement_group)},
+          {"efa", optional, reader.scalar(launch.efa, yes_or_no)},
+          {"on_demand", optional, reader.scalar(launch.on_demand, on_demand)},
+          {"work", optional, of_the_deadline},
+          {"start", optional, of_the_deadline},
+          {"pools", optional, pools(reader, launch)},
+          {"package", optional, package(reader, launch.package)},
+          {"volume", optional, reader.object(launch.volume, new_volume_fields)},
+          {"tags", optional, tags(reader, launch.tags)}};
+}
+
+// Each would be a pool of its own, with the same instances in it; EC2 refuses some of these.
+std::string repeated(const std::vector<std::string>& names) {
+  for (auto it = names.begin(); it != names.end(); ++it)
+    if (std::find(names.begin(), it, *it) != it) return *it;
+  return {};
+}
+
+void check_repetitions(Reader& reader, const Node& node, const std::string& path,
+                       const Launch& launch) {
+  for (const auto& [key, names] :
+       {std::pair{"instance_types", &launch.instance_types}, std::pair{"zones", &launch.zones},
+        std::pair{"subnets", &launch.subnets}})
+    if (const std::string name = repeated(*names); !name.empty())
+      reader.problem(node, path, std::string(key) + ": " + name + " is there twice");
+}
+
+void check_kind(Reader& reader, const Node& node, const std::string& path, const Launch& launch) {
+  if (!launch.zones.empty() && !launch.subnets.empty())
+    reader.problem(node, path, "zones and subnets: give one of them, a subnet is in one zone");
+  if (launch.type == FleetKind::SpotFleet && launch.fleet_role.empty())
+    reader.problem(node, path,
+                   "a Spot Fleet needs fleet_role, such as arn:aws:iam::ACCOUNT:role/"
+                   "aws-ec2-spot-fleet-tagging-role");
+  if (launch.on_demand.when == OnDemand::When::Always && !launch.max_price.empty())
+    reader.problem(node, path, "max_price is of spot instances, and on_demand is always");
+  if (launch.type != FleetKind::AutoScalingGroup) return;
+  if (launch.zones.empty() && launch.subnets.empty())
+    reader.problem(node, path, "an Auto Scaling group needs zones or subnets");
+  if (launch.allocation == Allocation::Diversified)
+    reader.problem(node, path, "an Auto Scaling group knows no allocation 'diversified'");
+}
+
+}  // namespace
+
+Launch launch_at(const Launch& launch, std::size_t place) {
+  Launch there = launch;
+  there.places.clear();
+  if (place >= launch.places.size()) return there;
+  const Place& it = launch.places[place];
+  there.region = it.region;
+  there.instance_types = it.instance_types;
+  there.zones = it.zones;
+  there.subnets = it.subnets;
+  if (!it.security_groups.empty()) there.security_groups = it.security_groups;
+  if (!it.key.empty()) there.key = it.key;
+  if (!it.image.empty()) there.image = it.image;
+  return there;
+}
+
+const Scalar<std::string> sha256{"a SHA-256", parse_sha256};
+const Scalar<std::string> volume_type{"a volume's type such as gp3", parse_volume_type};
+const Scalar<int> volume_rate{"a number such as 3000", parse_between<1, 256'000>};
+
+void read_launch(Reader& reader, const Node& node, const std::string& path, Launch& launch) {
+  reader.map(node, path, launch_fields(reader, launch));
+  if (node.kind != NodeKind::Map) return;
+  settle_pools(reader, node, path, launch);
+  check_kind(reader, node, path, launch);
+  check_repetitions(reader, node, path, launch);
+  if (!launch.volume) return;
+  if (launch.volume->zone.empty() && !launch.zones.empty()) launch.volume->zone = launch.zones[0];
+  if (launch.volume->zone.empty())
+    reader.problem(*child(node, "volume"), path + ".volume",
+                   "the key 'zone' is missing: no zones are named from which to take it");
+  if (!launch.volume->kms_key.empty()) launch.volume->encrypted = true;
+}
+
+void check_launch(Reader& reader, const Node& root, const Job& job) {
+  const Node* node = child(root, "launch");
+  if (node == nullptr || !job.launch) return;
+  const Launch& launch = *job.launch;
+  if (launch.capacity > 1 && !job.claims && !job.gang)
+    reader.problem(*node, "launch.capacity",
+                   "more than one instance needs `claims:`, which say who does what, or `gang:`");
+  if (!launch.placement_group.empty() && !job.gang)
+    reader.problem(*node, "launch.placement_group",
+                   "is for a job with `gang:`: one instance has none to be near to");
+  if (launch.efa && !job.gang)
+    reader.problem(*node, "launch.efa",
+                   "is for a job with `gang:`: one instance talks to no other");
+  // EBS attaches a volume to one of the two fleets' instances; on a share nothing else tells them
+  // who writes.
+  const bool unlocked = job.storage.share && !job.storage.in_bucket() && !job.claims && !job.gang;
+  if (launch.on_demand.needs_watcher() && unlocked)
+    reader.problem(*node, "launch.on_demand",
+                   "an on-demand instance needs `claims:` here, which say who writes while it and "
+                   "a spot instance are there at once");
+  check_pools(reader, *node, job);
+  if (job.storage.share && launch.volume)
+    reader.problem(*node, "launch.volume", "the job's storage is no EBS volume");
+  // Instances and root volumes get these tags, too, and would be taken for the job's volume.
+  if (!job.storage.share && launch.tags.contains(job.storage.ebs.tag.key))
+    reader.problem(*node, "launch.tags",
+                   "'" + job.storage.ebs.tag.key + "' is the tag by which storage.ebs is found");
+}
+
+}  // namespace spotter::config

@@ -1,0 +1,74 @@
+// Reads the job's file and those that it names, for this machine's environment and user.
+#include <pwd.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "agent/config/file.hpp"
+#include "agent/config/job.hpp"
+#include "agent/config/sweep.hpp"
+#include "agent/config/variables.hpp"
+
+namespace spotter::config {
+
+Environment Environment::of_process() {
+  Environment here;
+  here.variables = variables_of_process();
+  here.root = geteuid() == 0;
+  if (const passwd* user = getpwuid(geteuid())) here.user = user->pw_name;
+  return here;
+}
+
+namespace {
+
+tl::unexpected<std::vector<Problem>> problem(const std::string& message) {
+  return tl::unexpected(std::vector<Problem>{{0, 0, message}});
+}
+
+// Reads the file that `sweep.parameters` names; a list in a bucket is fetched later.
+Result<void, std::vector<Problem>> read_list(const std::filesystem::path& folder, Job& job) {
+  auto& sweep = *job.sweep;
+  if (sweep.source.empty() || sweep.source.starts_with("s3://")) return {};
+  const std::string list = folder / sweep.source;
+  const auto text = read_small_file(list, sets_size_limit);
+  if (!text) return problem("sweep.parameters: " + list + ": " + text.error().message);
+  auto sets = read_sets(text->content, list, job.trainer);
+  if (!sets) return problem(sets.error().message);
+  sweep.source.clear();
+  sweep.sets = std::move(*sets);
+  return {};
+}
+
+}  // namespace
+
+Result<Job, std::vector<Problem>> load_job(const std::string& path,
+                                           const Environment& environment) {
+  const auto file = read_small_file(path, job_size_limit);
+  if (!file) return problem("cannot read the job: " + file.error().message);
+  auto job = parse_job(file->content, environment);
+  const auto folder = std::filesystem::path(path).parent_path();
+  if (job && job->sweep) {
+    if (auto read = read_list(folder, *job); !read) return tl::unexpected(read.error());
+  }
+  if (!job || job->channels.document.empty()) return job;
+  const std::string document = folder / job->channels.document;
+  const auto text = read_small_file(document, job_size_limit);
+  if (!text) return problem("channels: " + document + ": " + text.error().message);
+  auto channels = wire::parse_input_data_config(text->content);
+  if (!channels) return problem("channels: " + document + ": " + channels.error().message);
+  job->channels.all = std::move(*channels);
+  return job;
+}
+
+std::string describe(const std::vector<Problem>& problems, std::string_view path) {
+  std::string text;
+  for (const auto& problem : problems) {
+    text += path;
+    if (problem.line > 0)
+      text += ":" + std::to_string(problem.line) + ":" + std::to_string(problem.column);
+    text += ": " + problem.message + "\n";
+  }
+  return text;
+}
+
+}  // namespace spotter::config

@@ -1,0 +1,23 @@
+// `prepare:` of job.yaml: what is copied onto the job's volume before any training.
+#pragma once
+
+#include "agent/config/job.hpp"
+#include "agent/config/reader.hpp"
+
+namespace spotter::config {
+
+//   prepare:
+//     - {from: s3://bucket/prefix/, to: data}                 each object at its key
+//     - {from: https://host/mnist.gz, to: data/mnist, sha256: HEX}    a file, into that folder
+//     - {from: /local/folder, to: data, via: s3://bucket/p}   or one file; through S3, unless it
+//                                                             is on the machine that prepares
+Reader::Take prepare(Reader& reader, std::vector<Source>& sources);
+
+// Checks that involve other parts of the job. `root`: all of job.yaml.
+void check_prepare(Reader& reader, const Node& root, const Job& job);
+
+// A digest of what is to be copied. Once that is done, the volume's tag `spotter:prepared` has it,
+// followed by the time.
+std::string digest_of(const std::vector<Source>& sources);
+
+}  // namespace spotter::config

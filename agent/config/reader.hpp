@@ -1,0 +1,125 @@
+// Parses YAML into a plain tree with positions. Stricter than YAML: one document, no aliases (a few
+// lines of them can expand to gigabytes), UTF-8 text only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "agent/config/job.hpp"
+#include "agent/config/values.hpp"
+
+namespace spotter::config {
+
+struct Node {
+  enum class Kind : std::uint8_t { Null, Text, List, Map };
+  Kind kind = Kind::Null;
+  int line = 1;
+  int column = 1;
+  std::string text;         // Text: as written, without quotes
+  bool plain = false;       // Text: it had no quotes, so 1 may be a number
+  std::vector<Node> keys;   // Map: keys[i] belongs to items[i]; duplicates are kept
+  std::vector<Node> items;  // Map or List
+};
+
+// The root is Null for an empty text. One that is longer than `limit` is refused.
+Result<Node, std::vector<Problem>> parse_yaml(std::string_view text,
+                                              std::size_t limit = job_size_limit);
+
+// "a list", "the text 'abc'": for messages.
+std::string describe(const Node& node);
+
+// Reads a YAML tree by tables of fields, collecting every problem. Adding a key to job.yaml is one
+// line in a table of job.cpp.
+
+// As a failure, sorted by position.
+tl::unexpected<std::vector<Problem>> in_file_order(std::vector<Problem> problems);
+
+class Reader {
+ public:
+  // Stores one value. `path` ("trainer.command") is for messages.
+  using Take = std::function<void(const Node& value, const std::string& path)>;
+  enum class Need : bool { Optional, Required };
+  struct Field {
+    std::string_view key;
+    Need need;
+    Take take;
+  };
+  using Fields = std::vector<Field>;
+
+  // REQUIRES: both outlive the reader.
+  Reader(const Environment& environment, std::vector<Problem>& problems)
+      : environment_(environment), problems_(problems) {}
+
+  // Passes each known key's value to its field; reports unknown, duplicate and missing keys.
+  void map(const Node& node, const std::string& path, const Fields& fields);
+
+  // The fields' targets must outlive the map() call that uses them.
+  template <class Target, class T>
+  Take scalar(Target& to, const Scalar<T>& type) {
+    return [this, &to, &type](const Node& node, const std::string& path) {
+      if (!is_text(node, path, type.expected)) return;
+      store(to, type.parse(node.text), node, path);
+    };
+  }
+  // The same, with ${NAME} expanded first.
+  template <class Target, class T>
+  Take expanded(Target& to, const Scalar<T>& type) {
+    return [this, &to, &type](const Node& node, const std::string& path) {
+      if (!is_text(node, path, type.expected)) return;
+      const auto text = expand(node.text, environment_.variables);
+      if (!text) return problem(node, path, text.error().message);
+      store(to, type.parse(*text), node, path);
+    };
+  }
+  template <class T>
+  Take object(T& to, Fields (*fields)(Reader&, T&)) {
+    return [this, &to, fields](const Node& node, const std::string& path) {
+      map(node, path, fields(*this, to));
+    };
+  }
+  template <class T>
+  Take object(std::optional<T>& to, Fields (*fields)(Reader&, T&)) {
+    return [this, &to, fields](const Node& node, const std::string& path) {
+      map(node, path, fields(*this, to.emplace()));
+    };
+  }
+  // One text, or a list of at least one, with ${NAME} expanded.
+  Take texts(std::vector<std::string>& to, const Scalar<std::string>& type);
+  // A mapping whose keys are the user's: `each` reads one pair.
+  using TakePair = std::function<void(const Node& key, const Node& value, const std::string& path)>;
+  Take pairs(std::string_view expected, TakePair each);
+
+  const Environment& environment() const { return environment_; }
+  void problem(const Node& node, const std::string& path, const std::string& message);
+
+ private:
+  bool is_text(const Node& node, const std::string& path, std::string_view expected);
+  bool is_map(const Node& node, const std::string& path, const std::string& expected);
+  template <class Target, class T>
+  void store(Target& to, Result<T> value, const Node& node, const std::string& path) {
+    if (value)
+      to = *std::move(value);
+    else
+      problem(node, path, value.error().message);
+  }
+
+  const Environment& environment_;
+  std::vector<Problem>& problems_;
+};
+
+inline constexpr Reader::Need required = Reader::Need::Required;
+inline constexpr Reader::Need optional = Reader::Need::Optional;
+
+// The value of a map's key; nullptr: the map lacks it.
+inline const Node* child(const Node& map, std::string_view key) {
+  for (std::size_t i = 0; i < map.keys.size() && i < map.items.size(); ++i)
+    if (map.keys[i].text == key) return &map.items[i];
+  return nullptr;
+}
+
+}  // namespace spotter::config

@@ -1,0 +1,133 @@
+#include "agent/config/run.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "agent/base/shell.hpp"
+#include "agent/config/gang.hpp"
+#include "agent/config/values.hpp"
+
+namespace spotter::command {
+namespace {
+
+namespace fs = std::filesystem;
+using Problems = std::vector<config::Problem>;
+
+tl::unexpected<Problems> refused(const std::string& message) {
+  return tl::unexpected(Problems{{0, 0, message}});
+}
+
+// One line for the user's shell, with each word quoted.
+std::string in_quotes(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) {
+    if (!line.empty()) line += ' ';
+    line += wire::shell_quoted(word);
+  }
+  return line;
+}
+
+Result<std::vector<std::string>> filled(std::vector<std::string> words, const config::Job& job) {
+  if (!job.experiment) return words;
+  for (std::string& word : words) {
+    auto with = sweep::fill_word(word, job.experiment->set);
+    if (!with) return tl::unexpected(with.error());
+    word = std::move(*with);
+  }
+  return words;
+}
+
+// As job.yaml has it, so that its checks and defaults are the same.
+Result<config::Job, std::vector<config::Problem>> storage_in(
+    const std::string& url, const config::Environment& environment) {
+  auto job = config::parse_job(
+      "job: run\nstorage: {s3: " + nlohmann::json(url).dump() + "}\ntrainer: {command: x}\n",
+      environment);
+  if (!job) return refused("--storage: " + job.error().front().message);
+  return job;
+}
+
+Result<config::Job, std::vector<config::Problem>> described(
+    const RunRequest& request, const config::Environment& environment) {
+  if (!request.job_file.empty()) return config::load_job(request.job_file, environment);
+  if (request.command.empty()) return refused("give a command after --, or --job FILE");
+  if (request.storage.empty())
+    return refused("give --storage FOLDER or s3://bucket/prefix, or --job FILE");
+  // The defaults of job.yaml; a failing command is not tried again.
+  return config::parse_job(
+      "job: run\nstorage: {folder: {path: /}}\ntrainer: {command: x}\n"
+      "on_failure: {attempts_without_progress: 1, then: hold}\n",
+      environment);
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+}  // namespace
+
+Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& request,
+                                                         config::Environment environment,
+                                                         const FetchSets& fetch) {
+  environment.foreground = true;
+  auto job = with_experiment(described(request, environment), environment, fetch);
+  if (!job) return job;
+  if (!request.command.empty()) {
+    auto words = filled(request.command, *job);
+    if (!words) return refused(words.error().message);
+    job->trainer.command = "exec " + in_quotes(*words);
+  }
+  if (!request.member.empty() && !job->gang)
+    return refused("--gang is for a job with `gang:`, which says how many machines it has");
+  if (job->gang) config::join_gang(*job, request.member.empty() ? host_name() : request.member);
+  job->trainer.inherits = true;
+  // A login shell sets a PATH of its own; the trainer starts in the current folder, unless its code
+  // is fetched.
+  const auto own_path = environment.variables.find("PATH");
+  std::string before;
+  if (own_path != environment.variables.end())
+    before = "export PATH=" + wire::shell_quoted(own_path->second) + "; ";
+  std::error_code no_folder;
+  const fs::path here = fs::current_path(no_folder);
+  if (!job->code && !no_folder) before += "cd " + wire::shell_quoted(here.string()) + " || exit; ";
+  job->trainer.command = before + job->trainer.command;
+  if (request.storage.starts_with("s3://")) {
+    const auto storage = storage_in(request.storage, environment);
+    if (!storage) return tl::unexpected(storage.error());
+    job->storage.share = storage->storage.share;
+  } else if (!request.storage.empty()) {
+    std::error_code error;
+    const fs::path folder = fs::absolute(request.storage, error).lexically_normal();
+    auto path = config::folder_path.parse(folder.string());
+    if (!path) return refused("--storage: " + path.error().message);
+    job->storage.share.emplace().mount = *path;
+  }
+  if (!request.name.empty()) {
+    const auto name = config::job_name.parse(request.name);
+    if (!name) return refused("--name: " + name.error().message);
+    job->name = *name;
+  }
+  if (!job->storage.share) {
+    return refused(
+        "storage.ebs is for `spotter agent`, on an instance that can attach a volume: give "
+        "--storage FOLDER or --storage s3://bucket/prefix");
+  }
+  return job;
+}
+
+std::string run_directory_of(const config::Job& job) {
+  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  const std::string base = runtime != nullptr && *runtime != 0 ? runtime : "/tmp";
+  char name[64];
+  std::snprintf(name, sizeof name, "/spotter-%u-%016zx", static_cast<unsigned>(::geteuid()),
+                std::hash<std::string>()(job.home()));
+  return base + name;
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,30 @@
+// Which job `spotter run [--job FILE] [--storage FOLDER] [--name NAME] [-- COMMAND...]` runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "agent/config/experiment.hpp"
+#include "agent/config/job.hpp"
+
+namespace spotter::command {
+
+struct RunRequest {
+  std::string job_file;              // empty: `storage` and `command` define the job
+  std::string storage;               // a folder; empty: the job's own share
+  std::string name;                  // empty: the job's own, or "run"
+  std::string member;                // of the job's gang; empty: this machine's name
+  std::vector<std::string> command;  // empty: the job's own
+};
+
+// A volume is no storage for it: whoever runs this owns no instance that could attach one.
+// Of a sweep the experiment is chosen.
+Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& request,
+                                                         config::Environment environment,
+                                                         const FetchSets& fetch);
+
+// Where such a run keeps its sockets: one folder for each user and job's folder, so that a second
+// run on this machine is refused, and a restarted one finds its trainer.
+std::string run_directory_of(const config::Job& job);
+
+}  // namespace spotter::command

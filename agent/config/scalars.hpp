@@ -1,0 +1,72 @@
+// Helpers for the parsers of single values.
+#pragma once
+
+#include <charconv>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "agent/aws/formats/s3.hpp"
+#include "agent/config/values.hpp"
+
+namespace spotter::config {
+
+// For a message; shortens long text.
+inline std::string in_quotes(std::string_view text) {
+  constexpr std::size_t shown = 100;
+  return "'" + std::string(text.substr(0, shown)) + (text.size() > shown ? "...'" : "'");
+}
+
+template <class T>
+using Choices = std::vector<std::pair<std::string_view, T>>;
+
+template <class T>
+Result<T> choose(std::string_view text, const Choices<T>& choices) {
+  std::vector<std::string_view> names;
+  std::string list;
+  for (const auto& [name, value] : choices) {
+    if (name == text) return value;
+    names.push_back(name);
+    list.append(list.empty() ? "" : ", ").append(name);
+  }
+  const auto meant = nearest(text, names);
+  return failure(in_quotes(text) + " is not one of " + list +
+                 (meant.empty() ? "" : "; did you mean '" + std::string(meant) + "'?"));
+}
+
+template <int least, int most>
+Result<int> parse_between(std::string_view text) {
+  int number = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failed == std::errc{} && end == text.data() + text.size() && number >= least &&
+      number <= most)
+    return number;
+  return failure(in_quotes(text) + " is no whole number from " + std::to_string(least) + " to " +
+                 std::to_string(most));
+}
+
+// At least so many seconds: what renews it has to fit into it.
+template <int least>
+Result<Duration> parse_lease(std::string_view text) {
+  auto lease = duration.parse(text);
+  const bool fits =
+      lease && *lease >= std::chrono::seconds(least) && *lease <= std::chrono::hours(1);
+  if (!lease || fits) return lease;
+  return failure(std::string(text) + " is no lease: it lasts from " + std::to_string(least) +
+                 "s to 1h");
+}
+
+// As a folder: the key gets a slash at its end.
+inline Result<wire::S3Location> parse_s3_prefix(std::string_view text) {
+  auto location = wire::parse_s3_url(text);
+  if (location && !location->key.empty() && !location->key.ends_with('/')) location->key += '/';
+  return location;
+}
+
+// REQUIRES: neither ends with a slash.
+inline bool is_at_or_below(const std::string& path, const std::string& folder) {
+  return (path + "/").starts_with(folder + "/");
+}
+
+}  // namespace spotter::config

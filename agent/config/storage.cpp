@@ -1,0 +1,176 @@
+#include "agent/config/storage.hpp"
+
+#include <algorithm>
+
+#include "agent/config/scalars.hpp"
+
+namespace spotter::config {
+namespace {
+
+using Fields = Reader::Fields;
+
+Reader::Take one_tag(Reader& reader, Tag& tag) {
+  return [&](const Node& node, const std::string& path) {
+    const auto each = [&](const Node& key, const Node& value, const std::string& below) {
+      if (const auto wrong = wrong_tag_key(key.text); !wrong.empty())
+        return reader.problem(key, path, wrong);
+      tag.key = key.text;
+      reader.expanded(tag.value, tag_value)(value, below);
+    };
+    reader.pairs("one tag, such as {Name: my-volume}", each)(node, path);
+    if (node.kind == Node::Kind::Map && node.keys.size() != 1)
+      reader.problem(node, path,
+                     "expected exactly one tag, found " + std::to_string(node.keys.size()));
+  };
+}
+
+Fields ebs_fields(Reader& reader, EbsStorage& ebs) {
+  return {{"tag", required, one_tag(reader, ebs.tag)},
+          {"mount", optional, reader.expanded(ebs.mount, mount_point)},
+          {"filesystem", optional, reader.scalar(ebs.filesystem, file_system)},
+          {"consistency_bound", optional, reader.scalar(ebs.consistency_bound, duration)}};
+}
+
+// A folder that is not mounted by us may be anywhere.
+Fields folder_fields(Reader& reader, Share& share) {
+  return {{"path", required, reader.expanded(share.mount, folder_path)}};
+}
+
+Fields nfs_fields(Reader& reader, Share& share) {
+  return {{"server", required, reader.expanded(share.server, host_name)},
+          {"path", required, reader.expanded(share.path, folder_path)},
+          {"mount", optional, reader.expanded(share.mount, mount_point)},
+          {"options", optional, reader.expanded(share.options, mount_options)}};
+}
+
+Fields efs_fields(Reader& reader, Share& share) {
+  return {{"id", required, reader.expanded(share.server, efs_id)},
+          {"access_point", optional, reader.expanded(share.access_point, efs_access_point)},
+          {"tls", optional, reader.scalar(share.tls, yes_or_no)},
+          {"mount", optional, reader.expanded(share.mount, mount_point)},
+          {"options", optional, reader.expanded(share.options, mount_options)}};
+}
+
+Fields sshfs_fields(Reader& reader, Share& share) {
+  const auto source = [&](const Node& node, const std::string& path) {
+    std::string text;
+    reader.expanded(text, sshfs_source)(node, path);
+    const auto colon = text.find(":/");
+    share.server = text.substr(0, colon);
+    share.path = colon == text.npos ? "" : text.substr(colon + 1);
+  };
+  return {{"source", required, source},
+          {"key", optional, reader.expanded(share.key, folder_path)},
+          {"known_hosts", optional, reader.expanded(share.known_hosts, folder_path)},
+          {"port", optional, reader.scalar(share.port, port)},
+          {"options", optional, reader.expanded(share.options, mount_options)},
+          {"mount", optional, reader.expanded(share.mount, mount_point)}};
+}
+
+const Scalar<wire::S3Location> home_prefix{"where in S3, such as s3://bucket/jobs",
+                                           parse_s3_prefix};
+
+// Without one: root's in a folder that no trainer's user owns, a user's where caches are.
+std::string default_cache(const Environment& environment) {
+  if (environment.root && !environment.foreground) return "/var/lib/spotter-homes";
+  const auto home = environment.variables.find("HOME");
+  const bool known = home != environment.variables.end() && home->second.starts_with('/');
+  return known ? home->second + "/.cache/spotter" : "/var/tmp/spotter";
+}
+
+// `s3: s3://bucket/prefix`, or a mapping.
+Reader::Take bucket(Reader& reader, Storage& storage, const Environment& environment) {
+  return [&](const Node& node, const std::string& path) {
+    Share& share = storage.share.emplace();
+    share.kind = Share::Kind::S3;
+    share.mount = default_cache(environment);
+    if (node.kind == Node::Kind::Text)
+      return reader.expanded(share.bucket, home_prefix)(node, path);
+    reader.map(node, path,
+               {{"at", required, reader.expanded(share.bucket, home_prefix)},
+                {"cache", optional, reader.expanded(share.mount, folder_path)}});
+  };
+}
+
+Reader::Take one_share(Reader& reader, Storage& storage, Share::Kind kind,
+                       Fields (*fields)(Reader&, Share&)) {
+  return [&reader, &storage, kind, fields](const Node& node, const std::string& path) {
+    storage.share.emplace().kind = kind;
+    reader.map(node, path, fields(reader, *storage.share));
+  };
+}
+
+}  // namespace
+
+Reader::Take storage(Reader& reader, Storage& storage) {
+  return [&](const Node& node, const std::string& path) {
+    using Kind = Share::Kind;
+    if (node.kind == Node::Kind::List) return storage_list(reader, storage, node, path);
+    reader.map(node, path,
+               {{"ebs", optional, reader.object(storage.ebs, ebs_fields)},
+                {"folder", optional, one_share(reader, storage, Kind::Folder, folder_fields)},
+                {"nfs", optional, one_share(reader, storage, Kind::Nfs, nfs_fields)},
+                {"efs", optional, one_share(reader, storage, Kind::Efs, efs_fields)},
+                {"sshfs", optional, one_share(reader, storage, Kind::Sshfs, sshfs_fields)},
+                {"s3", optional, bucket(reader, storage, reader.environment())}});
+    if (node.kind == Node::Kind::Map && node.keys.size() != 1)
+      reader.problem(node, path,
+                     "expected exactly one of ebs, folder, nfs, efs, sshfs, s3, found " +
+                         std::to_string(node.keys.size()));
+  };
+}
+
+std::string_view to_text(Share::Kind kind) {
+  switch (kind) {
+    case Share::Kind::Folder:
+      return "folder";
+    case Share::Kind::Nfs:
+      return "nfs";
+    case Share::Kind::Efs:
+      return "efs";
+    case Share::Kind::Sshfs:
+      return "sshfs";
+    case Share::Kind::S3:
+      return "s3";
+  }
+  return "";
+}
+
+std::string describe(const Share& share) {
+  if (share.kind == Share::Kind::Folder) return "the folder " + share.mount;
+  if (share.kind == Share::Kind::S3)
+    return "the bucket " + wire::to_url(share.bucket) + " (" + share.mount + " here)";
+  return share.mount + " (" + std::string(to_text(share.kind)) + " of " + share.server +
+         (share.path.empty() ? "" : ":" + share.path) + ")";
+}
+
+std::string efs_file_system(const Share& share, std::string_view region) {
+  if (share.kind != Share::Kind::Efs || !share.server.starts_with("fs-")) return {};
+  const auto dot = share.server.find('.');
+  const std::string id = share.server.substr(0, dot);
+  const bool here = dot == std::string::npos ||
+                    share.server.starts_with(id + ".efs." + std::string(region) + ".");
+  return here ? id : std::string();
+}
+
+std::optional<std::string> mount_option(const Share& share, std::string_view name) {
+  for (std::string_view rest = share.options; !rest.empty();) {
+    const auto comma = std::min(rest.find(','), rest.size());
+    const auto option = rest.substr(0, comma);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    const auto equals = std::min(option.find('='), option.size());
+    if (option.substr(0, equals) != name) continue;
+    return std::string(option.substr(std::min(equals + 1, option.size())));
+  }
+  return std::nullopt;
+}
+
+std::string_view mount_tool(const Share& share) {
+  if (share.kind == Share::Kind::Folder || share.kind == Share::Kind::S3) return "";
+  if (share.kind == Share::Kind::Sshfs) return "sshfs";
+  const bool helped = share.tls || !share.access_point.empty() || mount_option(share, "tls") ||
+                      mount_option(share, "iam") || mount_option(share, "az");
+  return share.kind == Share::Kind::Efs && helped ? "mount.efs" : "mount.nfs";
+}
+
+}  // namespace spotter::config

@@ -1,0 +1,75 @@
+// Parsers: the text of one value -> the value, or what is wrong with it. Pure. Each Scalar is one
+// type of job.yaml; its message lacks the key, which the reader adds.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/config/job.hpp"
+
+namespace spotter::config {
+
+template <class T>
+struct Scalar {
+  std::string_view expected;  // "a duration such as 90s": what a message says was expected
+  Result<T> (*parse)(std::string_view text);
+};
+
+extern const Scalar<JobName> job_name;              // [a-z0-9-]{1,63}
+extern const Scalar<std::string> mount_point;       // absolute
+extern const Scalar<std::string> path_below_mount;  // relative, without ".."
+extern const Scalar<std::string> file_patterns;     // "*.h5": names, not paths
+extern const Scalar<std::string> set_patterns;      // guard/moments.hpp
+extern const Scalar<std::string> folder_patterns;   // "checkpoint-*"
+extern const Scalar<FileSystem> file_system;
+extern const Scalar<std::string> folder_path;       // absolute, of a file or folder
+extern const Scalar<std::string> host_name;         // or an address
+extern const Scalar<std::string> mount_options;     // a,b=c; those that Spotter needs are refused
+extern const Scalar<std::string> efs_id;            // fs-..., or a DNS name
+extern const Scalar<std::string> efs_access_point;  // fsap-...
+extern const Scalar<std::string> sshfs_source;      // [user@]host:/path
+extern const Scalar<std::uint16_t> port;
+extern const Scalar<std::string> volume_type;  // gp3
+extern const Scalar<int> volume_rate;          // IOPS or MiB/s
+extern const Scalar<bool> yes_or_no;
+extern const Scalar<std::string> repository;  // without a password in it
+extern const Scalar<std::string> commit_id;
+extern const Scalar<SecretReference> secret_reference;
+extern const Scalar<std::string> command;  // any text that is not blank
+extern const Scalar<std::string> user_name;
+extern const Scalar<PythonEnvironment> python_environment;
+extern const Scalar<std::optional<int>> stop_signal;
+extern const Scalar<Duration> duration;  // 90s, 500ms, 2h30m; positive
+extern const Scalar<int> attempts;       // 1 to 1000
+extern const Scalar<std::string> role;   // of IAM: its ARN or name
+extern const Scalar<bool> imds_access;   // allow: true; refuse: false
+extern const Scalar<int> gpu_count;      // 0 to 64; auto: all_gpus
+extern const Scalar<bool> cache_place;   // instance-store: true; storage: false
+extern const Scalar<std::string> sha256;
+extern const Scalar<std::string> memory_amount;  // 48G, or 1% to 100% of the machine's
+extern const Scalar<std::string> cpu_quota;      // 1% to 100000%
+extern const Scalar<std::string> cpu_weight;     // 1 to 10000
+extern const Scalar<GiveUp> give_up;
+extern const Scalar<double> positive_number;
+extern const Scalar<std::string> topic;           // of SNS: its ARN
+extern const Scalar<std::string> notified_event;  // notice, resumed, finished or failed
+extern const Scalar<FleetKind> fleet_kind;
+extern const Scalar<FleetId> fleet_id;
+extern const Scalar<std::string> environment_value;  // any text, the empty one, too
+extern const Scalar<std::string> tag_value;          // EC2: at most 256 characters
+
+// What is wrong with the name of a trainer's variable, or of a tag; empty: nothing.
+std::string wrong_variable_name(std::string_view name);
+std::string wrong_tag_key(std::string_view key);
+
+// Replaces `${NAME}` by its value and `$${` by `${`; leaves every other `$`.
+Result<std::string> expand(std::string_view text,
+                           const std::map<std::string, std::string>& variables);
+
+// The candidate most similar to `word`; empty: none is similar.
+std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates);
+
+}  // namespace spotter::config
