@@ -1,5 +1,5 @@
-// What a call to AWS takes on this machine: credentials, from wherever they come here, and a client
-// that signs with them.
+// All that a call to AWS needs on this machine: credentials, from wherever they come here, and a
+// client that signs with them.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,7 @@ class AwsAccess {
 //
 //   auto volumes = calls.ask_all(wire::DescribeVolumes{...});   // every page
 
-// What AWS had no part in.
+// A failure that AWS had no part in.
 inline tl::unexpected<CallError> failed(std::string message) {
   return tl::unexpected(CallError{.message = std::move(message)});
 }
@@ -72,9 +72,9 @@ class AwsCalls {
   Result<std::string, CallError> perform(const wire::Query& query);
   // The value of an SSM parameter.
   Result<std::string, CallError> parameter(const std::string& name);
-  // What an instance of the type costs on demand in that region, in dollars an hour.
+  // The on-demand price of the type in that region, in dollars an hour.
   Result<double, CallError> on_demand_price(const InstanceType& type, const Region& region);
-  // What the account has in this region of EC2's quota of this code (aws/formats/services.hpp).
+  // The account's value of EC2's quota of this code in this region (aws/formats/services.hpp).
   Result<double, CallError> ec2_quota(const std::string& code);
 
   // The same, decoded.

@@ -74,7 +74,7 @@ namespace {
 
 using MaybeCredentials = Result<std::optional<wire::Credentials>>;
 
-// As the SDKs do: early enough for a source that is down for a while.
+// The SDKs do the same: early enough for a source that is down for a while.
 constexpr std::chrono::minutes refresh_before_expiry{5};
 
 }  // namespace

@@ -1,5 +1,6 @@
-// The AWS SDKs' standard retry mode as values: no clock, no sleep. Of 2026: transient errors are
-// retried soon, throttling after a second; a retry of a transient error costs more of the quota.
+// The AWS SDKs' standard retry mode as values: no clock, no sleep. This is its version of 2026:
+// transient errors are retried soon, throttling after a second; a retry of a transient error costs
+// more of the quota.
 // Source: https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
 // The limits of a single HTTP call are here and not in decide/policy.hpp: the core knows of a call
 // only how long it may take in all (Policy::ec2_call).
@@ -35,7 +36,7 @@ struct RetryPolicy {
   Duration transient_base{50};    // the service's own trouble is mostly one machine's: try another
   Duration throttled_base{1000};  // EC2's buckets refill by the second
   Duration ceiling{20'000};
-  // What a service asks for (x-amz-retry-after) is heeded up to so much beyond our own delay.
+  // The most that x-amz-retry-after, a service's own wish, may add to our own delay.
   Duration longest_hint{5'000};
   // One attempt of a call that may be repeated: leaves time for another within 30 s.
   Duration longest_attempt{12'000};
@@ -43,9 +44,9 @@ struct RetryPolicy {
   std::chrono::seconds tolerated_skew{60};
 };
 
-// By AWS_MAX_ATTEMPTS and AWS_RETRY_MODE, else by max_attempts and retry_mode of the profile in
-// ~/.aws/config. What is no number above 0 counts as not given. Modes other than standard are not
-// known here: a word in the log, and the standard one.
+// Reads AWS_MAX_ATTEMPTS and AWS_RETRY_MODE, else max_attempts and retry_mode of the profile in
+// ~/.aws/config. A count that is not a number above 0 is ignored. A mode other than standard is
+// logged, and the standard one is used.
 RetryPolicy retry_policy(const Environment& environment);
 
 enum class RetryReason : std::uint8_t { Transient, Throttled };
@@ -140,7 +141,8 @@ struct AwsSettings {
   CredentialChain::WallClock clock;  // empty: the system's
 };
 
-// What was sent, by service and action ("ec2", "AttachVolume").
+// Counts of one action's requests; CallTallies has them by service and action ("ec2",
+// "AttachVolume").
 struct CallTally {
   std::uint64_t requests = 0;  // retries among them
   std::uint64_t retries = 0;
@@ -179,9 +181,9 @@ class AwsClient {
   // SSM GetParameter WithDecryption: the value.
   asio::awaitable<Result<std::string, CallError>> ssm_parameter(std::string name,
                                                                 Duration deadline);
-  // What Service Quotas has for EC2's quota of this code.
+  // Service Quotas' value for EC2's quota of this code.
   asio::awaitable<Result<double, CallError>> ec2_quota(std::string code, Duration deadline);
-  // What an instance costs on demand in that region, in dollars an hour (aws/formats/services.hpp).
+  // An instance's on-demand price in that region, in dollars an hour (aws/formats/services.hpp).
   asio::awaitable<Result<double, CallError>> on_demand_price(InstanceType type, Region region,
                                                              Duration deadline);
 

@@ -1,4 +1,4 @@
-// What a check before a job's start found, for a person. Pure.
+// A check's finding before a job's start, for a person. Pure.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 inline constexpr int deepest_json = 32;
 
 Result<Json> parse_json(std::string_view text);
-// On one line. What AWS or a user says may hold any bytes: those that are no UTF-8 become U+FFFD.
+// Writes one line. AWS or a user may send any bytes: those that are no UTF-8 become U+FFFD.
 std::string json_text(const Json& json);
 
 Result<Json> parse_json_object(std::string_view text);

@@ -16,7 +16,7 @@ using MetricValues = std::map<std::string, double, std::less<>>;  // finite
 inline constexpr std::size_t most_metrics = 16;  // of one report, and of one learning curve
 inline constexpr std::size_t longest_metric_name = 64;
 
-// What has a place of its own in our formats: a metric of that name would look like it.
+// Names that have a place of their own in our formats: a metric of that name would look like it.
 inline constexpr std::array<std::string_view, 18> reserved_metric_names = {
     "step",     "steps_total", "epoch",      "epochs_total", "loss",    "time",
     "accuracy", "version",     "experiment", "from",         "index",   "state",

@@ -71,7 +71,7 @@ using InstanceType = Name<struct TypeTag, 31>;    // p3.2xlarge
 using JobName = Name<struct JobTag, 63>;          // the job of job.yaml
 using Device = Name<struct DeviceTag, 127>;       // a path below /dev (or a directory in a test)
 
-// What launched the instance, and so what "cancel the fleet" means for it.
+// The kind of fleet that launched the instance, and so what "cancel the fleet" means for it.
 enum class FleetKind : std::uint8_t { None, SpotFleet, Ec2Fleet, AutoScalingGroup };
 
 struct Fleet {
@@ -80,7 +80,7 @@ struct Fleet {
   friend bool operator==(const Fleet&, const Fleet&) = default;
 };
 
-// What the metadata service says will happen to the instance.
+// The metadata service's word for what will happen to the instance.
 enum class InterruptionAction : std::uint8_t { Terminate, Stop, Hibernate };
 
 }  // namespace spotter

@@ -7,8 +7,8 @@
 
 namespace spotter {
 
-// As std::from_chars has it: no space, no plus sign; "inf" and "nan" of a floating Number. None:
-// the text is none, goes on behind it, or it does not fit.
+// Reads like std::from_chars: no space, no plus sign; "inf" and "nan" of a floating Number. None:
+// the text is no number, goes on behind it, or does not fit.
 template <class Number>
 std::optional<Number> number_of_text(std::string_view text) {
   Number value{};

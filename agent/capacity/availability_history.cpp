@@ -18,8 +18,7 @@ void Spells::see(bool available) {
   known_ = true;
 }
 
-// What is known of outages fades only in outages: capacity that is never lost teaches nothing of
-// them.
+// Knowledge of outages fades only in outages: capacity that is never lost teaches nothing of them.
 void Spells::pass(double hours) {
   if (!known_) return;
   Seen& sum = now_ ? available_ : absent_;

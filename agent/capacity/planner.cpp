@@ -22,8 +22,8 @@ int hours_of_table(double hours) {
   return static_cast<int>(std::ceil(2 * std::log2(std::max(hours, 0.1))));
 }
 
-// What a choice costs: the tick that begins, in which what is there now stays there, and the value
-// of where that leads.
+// The cost of a choice: of the tick that begins, in which what is there now stays there, and of
+// where that leads.
 class Outlook {
  public:
   Outlook(const Values& values, const Terms& terms, double tick, const Standing& standing)
@@ -111,7 +111,7 @@ void Planner::see(const std::vector<Pool>& pools) {
   now_ = pools;
 }
 
-// Of an hour of work, with the start that a loss costs.
+// The price of an hour of work, with the starts that losses cost.
 double Planner::dollars_an_hour(std::size_t pool) const {
   return now_[pool].dollars * (1 + spells_[pool].losses_an_hour() * settings_.start);
 }
@@ -214,7 +214,7 @@ Choice Planner::choose(const Standing& standing) {
   const auto pool = best_pool(standing);
   const bool paid = standing.use == Use::OnDemand;
   const bool here = pool && standing.use == Use::Spot && standing.pool == *pool;
-  // What a loss or a tick of waiting leaves must be enough for a start on demand.
+  // The time left after a loss or a tick of waiting must be enough for a start on demand.
   const bool may_wait = slack - settings_.tick >= start;
   const bool may_use_spot = pool && slack - (here ? 0 : start) >= start;
   if (!may_wait && !may_use_spot) return {.use = Use::OnDemand, .forced = true};

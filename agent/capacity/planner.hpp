@@ -1,6 +1,7 @@
-// Which capacity a job with a deadline uses now: spot in one of its pools (an instance type in a
-// zone), on demand, or none for the time being. Among what cannot miss the deadline it chooses what
-// is cheapest on the average (values.hpp), by what it has seen of the pools (spells.hpp). Pure.
+// Chooses the capacity that a job with a deadline uses now: spot in one of its pools (an instance
+// type in a zone), on demand, or none for the time being. It takes the cheapest choice on the
+// average (values.hpp) that cannot miss the deadline, by what it has seen of the pools
+// (availability_history.hpp). Pure.
 //
 // Others measure it: tests/capacity has a judge, on which Wu et al., "Can't Be Late" (NSDI 2024),
 // plays as well.
@@ -30,7 +31,7 @@ struct Standing {
   double time = 0;  // hours until the deadline
   Use use = Use::Nothing;
   std::size_t pool = 0;  // of Use::Spot
-  // Where its data is; none: nowhere yet, or in each.
+  // The place that has its data; none: nowhere yet, or in each.
   std::optional<std::size_t> place = std::nullopt;
   double paid = 0;  // dollars, until now
 };
@@ -40,7 +41,7 @@ struct Choice {
   std::size_t pool = 0;  // of Use::Spot
   bool forced = false;   // any other choice would risk the deadline
   double expected = 0;   // dollars from now on, on the average; not known when forced: 0
-  // Of Use::OnDemand: where its data is from now on, if it is nowhere yet.
+  // The place that has its data from now on, with Use::OnDemand, if it is nowhere yet.
   std::optional<std::size_t> place = std::nullopt;
 };
 
@@ -84,15 +85,15 @@ class Planner {
   // REQUIRES: pools > 0, and all settings > 0.
   Planner(std::size_t pools, const Settings& settings, std::shared_ptr<Tables> tables = nullptr);
 
-  // What was seen before of all pools as one, and of each if there is but one.
+  // Takes over what was seen before of all pools as one, and of each if there is but one.
   void remember(const Spells& spells);
 
-  // What the pools show at the begin of a tick. REQUIRES: one for each of them.
+  // Learns the pools' state at the start of a tick. REQUIRES: one for each of them.
   void see(const std::vector<Pool>& pools);
 
-  // For this tick, after see(), and again at once when spot capacity is lost. Never chooses what
-  // may miss a deadline that on-demand capacity can keep: as long as `time` is at least `work` +
-  // `start` + `tick` when it is asked first, and `work` falls by what was trained.
+  // Call it each tick, after see(), and again at once when spot capacity is lost. It never chooses
+  // what may miss a deadline that on-demand capacity can keep, as long as `time` is at least `work`
+  // + `start` + `tick` when it is asked first, and `work` falls by what was trained.
   Choice choose(const Standing& standing);
 
  private:
@@ -103,7 +104,7 @@ class Planner {
   double dollars_an_hour(std::size_t pool, const Standing& standing) const;
   double dollars_of_move(std::size_t pool, const Standing& standing) const;
   Terms terms(std::optional<std::size_t> pool, const Standing& standing) const;
-  // As if there were the pools of that place alone, and none of them available.
+  // Assumes that there are only that place's pools, and none of them available.
   Terms terms_in(std::size_t place) const;
   // The share of the pools that are in other places than the data.
   double share_elsewhere(const Standing& standing) const;
@@ -113,9 +114,9 @@ class Planner {
   std::vector<Spells> spells_;  // of each pool
   Spells any_;                  // of all of them as one
   double usual_spot_;           // dollars: of the cheapest pool, when one is available
-  // Of a pool's capacity, and of them those after which another pool had some. Before any is seen
-  // it is believed that one was, half replaced; also with one pool, where it stands for a loss that
-  // is over before the next tick.
+  // Losses of a pool's capacity, and those of them after which another pool had some. Before any is
+  // seen one is assumed, half replaced; also with one pool, where it stands for a loss that is over
+  // before the next tick.
   double losses_ = 1, replaced_ = 0.5;
   std::shared_ptr<Tables> tables_;
 };

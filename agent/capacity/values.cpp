@@ -77,7 +77,7 @@ void Values::fill(std::size_t row, std::size_t column) {
   Cell& it = cells_[row * kColumns + column];
   it.none = std::min(wait, start_paid);
   it.none_beside_spot = std::min(it.none, start_spot);
-  // What comes within the step comes on the average when half of it is done.
+  // An event within the step comes, on the average, when half of the step is done.
   const double lost_within = std::midpoint(lost(it), lost(next));
   it.on_spot = std::min(on_spot_.cost(next.on_spot, lost_within), start_paid);
   const double gone_within = next.paid + t.on_demand * work_step_ / 2;

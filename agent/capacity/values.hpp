@@ -1,6 +1,6 @@
-// What a job with a deadline still costs on the average, if it always does what is cheapest: a
-// dynamic program over the work that is left and the slack, which is the time left less that work.
-// Dollars, and hours.
+// The remaining cost of a job with a deadline, on the average, if it always does what is cheapest:
+// a dynamic program over the work that is left and the slack, which is the time left less that
+// work. Dollars, and hours.
 //
 // Spot capacity comes and goes, each at a rate of its own (a Markov process of two states).
 // On-demand capacity is always there. A start takes `start` hours, which are paid and do no work.
@@ -23,7 +23,7 @@ struct Terms {
   double returns_an_hour = 1;  // of spot capacity, while there is none
   double replaced = 0;         // the share of losses after which other spot capacity is there
 
-  // How likely what happens `an_hour` times has happened within `hours`.
+  // The chance that something which happens `an_hour` times an hour has happened within `hours`.
   static double chance(double an_hour, double hours);
 };
 
@@ -35,7 +35,7 @@ class Values {
   // The same in the memory of a table that nobody needs any more.
   Values(const Terms& terms, double work, double slack, Values&& spare);
 
-  // What it costs from now on, if this is what runs, with spot capacity there to start on or not;
+  // The cost from now on, if this is what runs, with spot capacity there to start on or not;
   // `slack` < 0 counts as 0. A deadline that may be missed costs more than any that is kept.
   double of(Use use, bool spot, double work, double slack) const;
   std::size_t bytes() const { return cells_.size() * sizeof(Cell); }
@@ -46,8 +46,8 @@ class Values {
     double paid = 0, paid_beside_spot = 0;  // on demand
     double none = 0, none_beside_spot = 0;  // nothing runs
   };
-  // What runs for a step of the work, while something may happen at a rate: each cell of a table
-  // has the same ones.
+  // One step of the work, during which an event may come at a rate: all cells of a table use the
+  // same ones.
   struct Run {
     Run(double dollars, double rate, double hours);
     // The cost when `after` follows, or `instead` what happened.

@@ -187,8 +187,8 @@ Result<act::host::User> user_of(uid_t uid) {
   return act::host::find_user(found->pw_name);
 }
 
-// Whose rights are used. On a share, and wherever `.spotter` is not root's, root has those of its
-// owner alone: nothing there is ours to trust.
+// The rights to work with. On a share, and wherever `.spotter` is not root's, root takes the
+// owner's rights alone: nothing there is ours to trust.
 Result<std::unique_ptr<act::host::AsUser>> rights_for(const fs::path& home) {
   if (::geteuid() != 0) return std::unique_ptr<act::host::AsUser>();
   const auto opened = io::SafeDirectory::open(home);

@@ -245,8 +245,8 @@ int check(const Result<config::Job, std::vector<config::Problem>>& job, const st
   return 0;
 }
 
-// Until the agent handles signals nothing has begun, so the process simply ends. As process 1 of a
-// container it would ignore signals without a handler.
+// Until the agent handles signals nothing has begun, so the process simply ends. Process 1 of a
+// container would ignore a signal that has no handler.
 void leave_when_asked() {
   for (const int signal : {SIGTERM, SIGINT})
     std::signal(signal, [](int) { ::_exit(wire::interrupted_exit_code); });

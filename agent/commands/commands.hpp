@@ -33,7 +33,7 @@ void add_watch(CLI::App& app, int& status);
 void add_prepare(CLI::App& app, std::function<int(config::Job)> fill_here, int& status);
 
 // The words that may follow `words`, one a line. `words`: the command line without the program and
-// the word being typed. Empty: a file, or unknown (after `--`). For the shell's completion
+// the word being typed. Empty: a file, or unknown (after `--`). Used by the shell's completion
 // (scripts/packaging/completion).
 std::string completions(const CLI::App& app, const std::vector<std::string>& words);
 

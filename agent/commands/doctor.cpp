@@ -67,7 +67,7 @@ Findings examine_as(const Result<wire::CallerIdentity, CallError>& who, AwsCalls
   return findings;
 }
 
-// Of several places somebody may watch whichever has the job.
+// One watched place is enough: of several, a watcher may be at the one that has the job.
 Findings examine_watchers(AwsCalls& calls, const config::Job& job) {
   if (job.launch->places.size() < 2) return examine_watcher(calls, job).findings;
   const auto places = places_of(job);
@@ -83,7 +83,7 @@ Findings examine_watchers(AwsCalls& calls, const config::Job& job) {
   return all;
 }
 
-// What a launch needs there, too: image, types, quotas.
+// Checks for what a launch needs in the other places, too: image, types, quotas.
 Findings examine_other_places(const LaunchedJob& launched) {
   Findings all;
   if (launched.job.launch->places.size() < 2) return all;

@@ -16,7 +16,7 @@
 
 namespace spotter::command {
 
-// Where the job is to run, as far as known.
+// The places in which the job is to run, as far as known.
 struct DoctorScope {
   std::vector<std::string> types;         // instance types
   std::vector<std::string> zones;         // empty: all of the region
@@ -30,9 +30,9 @@ DoctorScope scope_of(const config::Job& job);
 // The chapters of checks, each independent.
 Findings examine_storage(AwsCalls& calls, const config::Job& job, const DoctorScope& scope);
 Findings examine_places(AwsCalls& calls, const config::Job& job, const DoctorScope& scope);
-// Of storage.efs: is the file system there, and can it be mounted in every zone of the scope?
+// Is the file system of storage.efs there, and can it be mounted in every zone of the scope?
 Findings examine_file_system(AwsCalls& calls, const config::Job& job, const DoctorScope& scope);
-// For the role that calls: asks EC2, by DryRun, whether each call of a move is allowed.
+// Asks EC2, by DryRun, whether the role that calls is allowed each call of a move.
 Findings examine_permissions(AwsCalls& calls, const config::Job& job);
 // Asks STS for the credentials that the trainer will have.
 Findings examine_trainers_role(AwsCalls& calls, const config::Job& job);
@@ -46,16 +46,17 @@ Findings examine_calls(AwsCalls& calls, const std::vector<wire::Query>& queries,
                        const std::string& advice);
 // `on_instance`: with its role, which has no part in a gang's record.
 Findings examine_buckets(const config::Job& job, bool on_instance = false);
-// Is launch.package there, or can it be sent? For who launches.
+// Is launch.package there, or can the launching machine send it?
 Findings examine_package(const LaunchedJob& launched);
 Findings examine_code(AwsCalls& calls, const config::Job& job, bool on_instance);
 Findings examine_machine(const config::Job& job);
-// What the guard keeps of the trainer's checkpoints, and has put away, where the storage is here.
+// Shows what the guard keeps of the trainer's checkpoints, and has put away, if the storage is
+// here.
 Findings examine_checkpoints(const config::Job& job);
 
-// What a launch needs besides: quotas, and the first requests (by DryRun).
+// Checks what else a launch needs: quotas, and the first requests (by DryRun).
 Findings examine_launching(AwsCalls& calls, const LaunchedJob& launched);
-// Of one place of the job.
+// The findings on the watcher at one place of the job.
 struct WatchSeen {
   enum class State : std::uint8_t { None, Unknown, Nobody, Watched };
   State state = State::None;  // None: it needs no watcher, or the job is not there
@@ -64,7 +65,7 @@ struct WatchSeen {
 };
 // Does anybody watch the job's fleet, where an on-demand instance depends on that?
 WatchSeen examine_watcher(AwsCalls& calls, const config::Job& job);
-// Of all places, where nobody watches: a second fleet asks for an instance, as of a move that a
+// Warns if nobody watches a place and a second fleet asks for an instance, as after a move that a
 // watcher did not go on with.
 Findings examine_second(const std::vector<WatchSeen>& seen);
 // Do the quotas suffice for the launch?

@@ -24,7 +24,7 @@ Finding refused(const s3::Failure& failure) {
   return {"bucket", Verdict::Fail, failure.text(), advice};
 }
 
-// Who asks: with our keys and at the owner's cost, unless a channel says otherwise.
+// Asks with our keys and at the owner's cost, unless a channel says otherwise.
 s3::Client client_of(const wire::Channel& channel = {}) {
   return s3::Client({.environment = act::Environment::of_this_process(),
                      .anonymous = channel.anonymous,
@@ -57,7 +57,7 @@ Finding there(const wire::Channel& channel, const std::string& what) {
   return {"bucket", Verdict::Ok, what + ": " + wire::to_url(where) + " can be read", ""};
 }
 
-// Who writes there may not delete: the test object stays, always of the same name.
+// The test object, always of the same name, stays if the writer may not delete there.
 Finding puttable(const wire::S3Location& below, const std::string& what) {
   s3::Client client = client_of();
   const wire::S3Location probe{below.bucket, below.key + "doctor"};
@@ -67,8 +67,7 @@ Finding puttable(const wire::S3Location& below, const std::string& what) {
 }
 
 // Some stores that speak S3's language pass over If-None-Match or If-Match: there two machines
-// could write one home. Of what it writes one object stays where nothing may be removed, always the
-// same.
+// could write one home. One test object, always the same, stays if nothing may be removed.
 Finding conditional(const wire::S3Location& below, const std::string& what) {
   using Kind = s3::Failure::Kind;
   s3::Client client = client_of();

@@ -27,7 +27,7 @@ std::string joined(const std::set<std::string>& names) {
   return text;
 }
 
-// What would stop the agent from using this volume.
+// Looks for what would stop the agent from using this volume.
 Finding judge(const wire::Volume& volume, const config::Job& job) {
   const std::string what = volume.id.str() + " in " + volume.zone.str() + ", " + volume.type +
                            ", " + std::to_string(volume.size_gib) + " GiB, " +

@@ -15,7 +15,7 @@ using Verdict = Finding::Verdict;
 
 constexpr const char* efs_check = "efs";
 
-// Who launches may have the policy of an earlier version: that alone stops no launch.
+// The launching user may have the policy of an earlier version: that alone stops no launch.
 Finding not_looked_at(const CallError& failure) {
   return {efs_check, Verdict::Warn, failure.message,
           failure.forbidden() ? "whether it can be mounted is open: give who launches what "

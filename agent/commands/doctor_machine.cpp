@@ -99,7 +99,7 @@ Findings examine_machine(const config::Job& job) {
   return findings;
 }
 
-// Not root's to trust on a share, where it is the trainer's: it is only read.
+// Only reads: on a share the record is the trainer's, and not root's to trust.
 Findings examine_checkpoints(const config::Job& job) {
   std::error_code ignored;
   const fs::path home = job.home();

@@ -54,7 +54,7 @@ void add(std::vector<JobFleet>& to, FleetKind kind, const std::vector<wire::Flee
   }
 }
 
-// Which of them AWS refused, and why.
+// The fleets that AWS refused to end, and why.
 Result<std::vector<wire::FleetFailure>, CallError> try_to_end(AwsCalls& calls, FleetKind kind,
                                                               const std::vector<FleetId>& ids,
                                                               bool end_instances) {

@@ -11,7 +11,7 @@
 
 namespace spotter::command {
 
-// Identifies a job. What was made for other storage belongs to a namesake, and is left out; earlier
+// Identifies a job. Things made for other storage belong to a namesake, and are left out; earlier
 // versions did not tag the storage.
 struct JobKey {
   std::string name;     // empty: all jobs
@@ -62,8 +62,8 @@ std::string two_jobs(const std::string& name, const std::string& ours, const std
                      const std::string& what);
 
 // Fails when existing fleets or instances have the name but other storage than `job`, or, if that
-// has none, than one another: two jobs of one name. The message names both storages. Else
-// the one of both; empty: nothing is there that has one.
+// has none, than one another: two jobs of one name. The message names both storages. Returns the
+// storage of both; empty: nothing there has one.
 Result<std::string, CallError> refuse_namesakes(AwsCalls& calls, const JobKey& job);
 
 // Ends each fleet. AWS may refuse some in a successful answer: those are tried again a few times,

@@ -22,10 +22,10 @@
 namespace spotter::command {
 namespace {
 
-// Of each place in S3 that a job uses what a policy names: objects, buckets, prefixes.
+// Places in S3 that a job uses, as a policy names them: objects, buckets, prefixes.
 
-// The objects, buckets and prefixes of several places in S3, for `<name>-objects` and so on. What
-// lies below another of the places is not named again.
+// The objects, buckets and prefixes of several places in S3, for `<name>-objects` and so on. A
+// place below another one is not named again.
 class Places {
  public:
   void add(const wire::S3Location& where) { all_[where.bucket].insert(where.key); }
@@ -50,7 +50,8 @@ class Places {
   std::map<std::string, std::set<std::string>> all_;  // bucket -> keys' prefixes
 };
 
-// Where libspotter copies its checkpoints, as the trainer's environment says. None: nowhere.
+// The place to which libspotter copies its checkpoints, by the trainer's environment. None:
+// nowhere.
 std::optional<wire::S3Location> copied_by_libspotter(const config::Job& job) {
   const auto copied = job.trainer.env.find("SPOTTER_CHECKPOINTS_S3");
   if (copied == job.trainer.env.end()) return std::nullopt;
@@ -58,7 +59,7 @@ std::optional<wire::S3Location> copied_by_libspotter(const config::Job& job) {
   return where ? std::optional(*where) : std::nullopt;
 }
 
-// For the values `<name>-objects`, `<name>-buckets` and `<name>-prefixes` of scripts/iam.
+// Fills in `<name>-objects`, `<name>-buckets` and `<name>-prefixes` of scripts/iam.
 void add_places(const config::Job& job, const IamScope& scope, wire::IamValues& values) {
   const std::string s3 = "arn:" + values.one["partition"] + ":s3:::";
   Places channels;
@@ -112,7 +113,8 @@ void add_places(const config::Job& job, const IamScope& scope, wire::IamValues& 
       list = {s3 + where->bucket + "/" + wire::literally(where->key)};
 }
 
-// Not documents, but commands: that make all roles, or give the buckets their lifecycle's rules.
+// Arguments that print commands, not documents: to make all roles, or to give the buckets their
+// lifecycle's rules.
 constexpr const char* all_roles = "roles";
 constexpr const char* all_rules = "lifecycle";
 
@@ -192,8 +194,8 @@ void add_batch(const config::Job& job, const std::string& batch, wire::IamValues
       values.many["batch-roles"].push_back(role.starts_with("arn:") ? role : iam + role);
 }
 
-// What a fleet uses without making or changing it. CreateFleet and RequestSpotFleet are authorized
-// on each of these, and of none of them the request has tags.
+// Things that a fleet uses without making or changing them. CreateFleet and RequestSpotFleet are
+// authorized on each of them, and the request carries tags of none.
 // https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html
 std::set<std::string> used_things(const config::Launch& launch, const std::string& ec2,
                                   const std::string& here, const std::string& group) {
@@ -328,7 +330,7 @@ int print_roles(const config::Job& job, const IamScope& scope) {
   return commands.problems.empty() ? 0 : io::complain("iam", commands.problems);
 }
 
-// For a managed policy.
+// Prints one part, for a managed policy.
 int print_part(const std::string& document, std::size_t number) {
   const auto parts = parts_of(document);
   if (number > parts.size())
@@ -383,7 +385,8 @@ int print(IamOptions options) {
 
 wire::IamValues iam_values(const config::Job& job, const IamScope& scope) {
   wire::IamValues values;
-  // Of a job with pools in several regions: each of the account; what it may touch its tags say.
+  // A job with pools in several regions may use each region of the account; its tags say what it
+  // may touch.
   const bool anywhere = job.launch && job.launch->places.size() > 1;
   const std::string region = anywhere ? "*" : scope.region.str();
   const wire::Partition& its = wire::partition_of(scope.region.str());
@@ -462,7 +465,7 @@ void add_iam(CLI::App& app, int& status) {
 
 namespace {
 
-// What removes from the job's buckets that which nobody else removes.
+// Lifecycle rules that remove from the job's buckets what nothing else removes.
 
 using OrderedJson = nlohmann::ordered_json;
 

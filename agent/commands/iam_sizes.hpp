@@ -14,7 +14,7 @@ inline constexpr std::size_t longest_of_a_user = 2048;   // all inline policies 
 inline constexpr std::size_t longest_of_a_role = 10240;  // the same
 inline constexpr std::size_t longest_managed = 6144;     // one policy of its own, attached
 
-// Of an ARN, with a path or without, the name at its end; a name is its own.
+// The name at the end of an ARN, with a path or without; a name stands for itself.
 std::string role_name(const std::string& role);
 
 // Those that count.
@@ -37,15 +37,15 @@ std::vector<RolePolicies> roles_of(const config::Job& job, const IamScope& scope
 // The document with the job's values; empty: nothing is left of it.
 std::string filled(const std::string& document, const wire::IamValues& values);
 
-// What IAM would refuse, and what to do about it; empty: it fits. `characters`: of all that the
-// role gets of this job.
+// Says that IAM would refuse it, and what to do about it; empty: it fits. `characters`: of all that
+// the role gets of this job.
 std::string too_long_for_a_role(std::size_t characters);
 // The policy as several, each with some of its statements, in their order, and at most so many
 // characters: together they allow the same, as each statement only allows. One, if it fits. A part
 // is longer only if its one statement is. REQUIRES: it is filled().
 std::vector<std::string> parts_of(const std::string& document, std::size_t most = longest_managed);
 
-// Of a policy for a person; also says when it is too long for a user's inline policy alone.
+// Advice on a policy for a user; also says when it is too long for a user's inline policy alone.
 struct UserPolicyAdvice {
   bool refused = false;  // one managed policy cannot have it either
   std::string text;      // empty: it fits anywhere

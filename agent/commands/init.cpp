@@ -29,7 +29,7 @@
 namespace spotter::command {
 namespace {
 
-// What the account has for a new job: zones and types, by Describe calls alone.
+// The account's zones and types for a new job, by Describe calls alone.
 class AccountView {
  public:
   // Asks who calls. Without an answer all below answers from what is known without AWS.
@@ -42,7 +42,7 @@ class AccountView {
   // The zones that are available, have a default subnet and one of the types. A condition that
   // no zone meets, or that cannot be read, does not count: remarks() says so. Empty: unknown.
   std::vector<std::string> zones(const std::vector<std::string>& types);
-  // What is amiss with zones, subnets, types and quotas, a line each, as `spotter doctor` has it.
+  // Problems of zones, subnets, types and quotas, a line each, as `spotter doctor` reports them.
   std::string remarks(const config::Job& job);
 
  private:
@@ -180,7 +180,7 @@ Result<config::Job, std::vector<config::Problem>> job_of(const std::string& text
   return config::parse_job(text, environment);
 }
 
-// What is wrong with the answers; empty: nothing.
+// Problems of the answers; empty: none.
 std::string problems_of(const JobAnswers& answers) {
   const auto job = job_of(job_text(answers));
   std::string text;
@@ -220,7 +220,7 @@ class Interview {
       std::printf("  %s\n", problem.c_str());
     }
   }
-  // Where the file itself says whether a text will do.
+  // Asks, and lets the file's own checks say whether a text will do.
   template <class Set>
   Result<void> fill(JobAnswers& answers, const Question& question, Set set) {
     return ask(question, [&](const std::string& text) {

@@ -177,8 +177,8 @@ std::string_view kind_of(const fs::path& file) {
   return it == package_kinds.end() ? std::string_view() : *it;
 }
 
-// As scripts/package names the agent's: spotter_1.0_amd64.deb, spotter-1.0-1.x86_64.rpm; not
-// spotter-trainer_1.0_amd64.deb.
+// Knows the names that scripts/package gives the agent's packages: spotter_1.0_amd64.deb,
+// spotter-1.0-1.x86_64.rpm; not spotter-trainer_1.0_amd64.deb.
 bool is_of_the_agent(const fs::path& file) {
   const std::string name = file.filename().string();
   return name.size() > 8 && (name.starts_with("spotter_") || name.starts_with("spotter-")) &&
@@ -278,7 +278,7 @@ Result<bool, CallError> is_there(s3::Client& client, const launch::SentPackage& 
   using Kind = s3::Failure::Kind;
   const auto object = s3::head(client, package.where);
   if (!object) {
-    // Who may not list the bucket gets this answer about a key that is not there, too.
+    // A caller who may not list the bucket gets this answer about a missing key, too.
     const Kind kind = object.error().kind;
     if (kind == Kind::NoSuchKey || kind == Kind::Permission) return false;
     return failed(object.error().text());

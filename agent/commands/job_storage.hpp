@@ -16,7 +16,7 @@ Result<std::vector<wire::Volume>, CallError> volumes_of(AwsCalls& calls, const c
 // A snapshot of an interrupted move: the agent makes the volume from it.
 Result<bool, CallError> has_snapshots(AwsCalls& calls, const config::Job& job);
 
-// What a person does with a finished job's volume so that the job runs again.
+// Instructions to run a finished job again: what a person does with its volume.
 std::string how_to_run_again(const wire::Volume& volume);
 
 // Makes the job's missing volumes, and prints that. `generation`: differs between two launches of
@@ -25,8 +25,8 @@ Result<void, CallError> provide_volumes(AwsCalls& calls, const config::Job& job,
                                         const std::string& generation);
 
 // launch.package of s3://bucket/prefix/: the packages that the launching machine has are put there,
-// and an instance installs the one that fits its system. Which that is only the instance knows for
-// certain (an image's name says nothing reliable), and a package has some MiB: so all are sent.
+// and an instance installs the one that fits its system. Only the instance knows for certain which
+// one that is (an image's name says nothing reliable), and a package has some MiB: so all are sent.
 //
 // They are what `package.file` names; else what lies beside job.yaml, where somebody who has
 // downloaded a package puts it; else what scripts/package made, when `spotter` is a checkout's

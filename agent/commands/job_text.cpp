@@ -42,7 +42,7 @@ bool is_plain_x86(const std::string& type) {
   return family.find('g', digit) == family.npos && quota->name.starts_with("All Standard");
 }
 
-// As YAML takes it for this text and nothing else, also within braces and brackets.
+// Written so that YAML reads this text and nothing else, also within braces and brackets.
 std::string quoted(const std::string& text) {
   constexpr std::string_view also = " /._=@+-:";
   const bool plain = !text.empty() && (is_letter_or_digit(text.front()) || text.front() == '/') &&
@@ -116,7 +116,7 @@ void add_trainer(Lines& lines, const JobAnswers& answers) {
               "finished only if this file is there, in the storage");
 }
 
-// Where an instance gets Spotter from. The image of the answers has none.
+// Says from where an instance gets Spotter: the image of the answers has none.
 void add_package(Lines& lines, const JobAnswers& answers) {
   const bool known = !answers.bucket.empty();
   const std::string bucket = known ? answers.bucket : "my-bucket";

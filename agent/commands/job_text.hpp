@@ -1,4 +1,4 @@
-// What `spotter init` writes: answers -> the text of a job.yaml. Pure.
+// Writes the job.yaml of `spotter init`: answers -> text. Pure.
 #pragma once
 
 #include <string>
@@ -17,11 +17,11 @@ inline constexpr std::string_view ubuntu_image =
     "resolve:ssm:/aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/"
     "ami-id";
 
-// Nobody's: what stands there until a person puts in their own.
+// Placeholders, until a person puts in their own.
 inline constexpr std::string_view nobodys_repository = "https://github.com/me/train.git";
 inline constexpr std::string_view nobodys_revision = "0123456789abcdef0123456789abcdef01234567";
 
-// What a person is asked for. As it stands it makes a valid job.
+// The answers that a person is asked for. The defaults make a valid job.
 struct JobAnswers {
   std::string name = "training";
   std::string repository{nobodys_repository};

@@ -181,7 +181,7 @@ class View {
     show_watchers_mark();
   }
 
-  // Of several regions the newest is of the one in which the job is.
+  // Shows the newest mark: of several regions, that of the one in which the job is.
   void show_watchers_mark() {
     std::optional<launch::WatchMark> newest;
     for (const JobFleet& it : seen_.fleets) {

@@ -103,7 +103,7 @@ struct LaunchOptions {
 
 void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
 
-// What the job has at AWS when a launch begins.
+// The things that the job has at AWS when a launch begins.
 struct Found {
   std::vector<JobFleet> fleets;  // over or not
   std::optional<wire::LaunchTemplate> launch_template;
@@ -173,7 +173,7 @@ Result<FleetId, CallError> keep(AwsCalls& calls, const JobFleet& fleet,
   return id;
 }
 
-// What EC2 says it cannot launch is no end of the fleet, which goes on trying.
+// A fleet goes on trying when EC2 says what it cannot launch.
 Result<FleetId, CallError> create_fleet(AwsCalls& calls, const wire::Query& query) {
   const auto made = calls.ask(query, wire::decode_created_fleet);
   if (!made) return tl::unexpected(made.error());
@@ -355,7 +355,7 @@ Result<std::size_t, CallError> place_to_launch(const std::vector<JobPlace>& plac
   return launch::place_of_job(seen);
 }
 
-// Of one place among several: where it failed, and what was launched before it.
+// The error of one place among several: where it failed, and what was launched before it.
 CallError failed_there(const JobPlace& place, CallError why, const std::string& made) {
   if (!made.empty() && why.message == refused.message)
     why.message = "mend what fails above, or --skip-checks";
@@ -473,7 +473,7 @@ struct StopOptions {
   bool wait = false;
 };
 
-// What is to end, with AWS in each region where it may be.
+// The things to end, with AWS in each region where they may be.
 struct Ends {
   JobKey key;
   // A placement group of its own: the job's description says so; of a name it is not known.
@@ -496,7 +496,7 @@ Result<Ends> ends_of(const std::string& job) {
   const auto described = job_to_launch(job);  // what launching takes may be gone
   if (!described) return tl::unexpected(described.error());
   ends.key = key_of(*described);
-  // One that is named there is a user's, whatever its name.
+  // A group that is named there is a user's, whatever its name.
   ends.may_have_group =
       described->gang && !(described->launch &&
                            described->launch->placement_group == launch::resource_name(*described));

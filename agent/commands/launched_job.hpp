@@ -50,8 +50,8 @@ Result<config::Job> job_to_launch(const std::string& job_file);
 Result<LaunchedJob> launched_job(const std::string& job_file,
                                  launch::Work work = launch::Work::Serve);
 
-// Where `launch:` says a zone by its id (usw2-az1), its name in this account takes the id's place.
-// Fails where the account has no such zone. Without an id AWS is not asked.
+// Replaces each zone's id in `launch:` (usw2-az1) by its name in this account. Fails if the account
+// has no such zone. Without an id AWS is not asked.
 bool says_zone_ids(const config::Launch& launch);
 Result<void, CallError> name_zones(AwsCalls& calls, config::Launch& launch);
 

@@ -103,7 +103,7 @@ std::string role_of(const wire::Volume& volume) {
   return wire::value_of(volume.tags, tag::role);
 }
 
-// What the watcher saw last of a job with a deadline.
+// The watcher's last outlook of a job with a deadline.
 std::optional<launch::Outlook> outlook_of(const JobFleet& fleet) {
   const auto mark = launch::mark_of(fleet.watched);
   return mark ? mark->outlook : std::nullopt;
@@ -206,8 +206,9 @@ Result<std::vector<std::unique_ptr<AwsCalls>>> regions_of(const ListOptions& opt
   return all;
 }
 
-// Where its fleets say that it has others, and nobody asked; empty: nowhere. If all are over, by
-// those: `spotter stop` ends one region after the other, and may fail between two.
+// The regions in which the job has more fleets, as its fleets say, and that were not asked; empty:
+// none. If all fleets are over, theirs count: `spotter stop` ends one region after the other, and
+// may fail between two.
 std::string not_asked(const Row& row, const std::vector<std::string>& asked) {
   const auto over = [](const JobFleet& it) { return it.is_over(); };
   const bool all_over = std::ranges::all_of(row.fleets, over);

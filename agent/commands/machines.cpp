@@ -158,7 +158,7 @@ Result<Groups, CallError> groups_of_name(AwsCalls& calls, const std::string& nam
   return std::move(page->items);
 }
 
-// Not one that is being deleted: it can neither be used nor made.
+// Leaves out a group that is being deleted: it can neither be used nor made.
 const wire::PlacementGroup* usable(const Groups& groups) {
   const auto found = std::ranges::find_if(
       groups, [](const auto& it) { return it.state != "deleting" && it.state != "deleted"; });
@@ -191,7 +191,7 @@ Result<std::string, CallError> fleet_at_work(AwsCalls& calls, const JobKey& job)
   return found == fleets->end() ? std::string() : found->fleet.id.str();
 }
 
-// Else a launch might take it for one that stays.
+// Waits for the group's end: a launch might take it for one that stays.
 void await_end(AwsCalls& calls, const std::string& name) {
   const auto until = Clock::now() + until_it_settles;
   while (Clock::now() < until) {
@@ -241,7 +241,7 @@ Result<void, CallError> provide_placement_group(AwsCalls& calls, const config::J
   const auto until = Clock::now() + until_it_settles;
   for (bool made = false;; std::this_thread::sleep_for(until_looked_again)) {
     auto groups = groups_of_name(calls, name);
-    // One that is named is not ours to make; whether it can be used the fleet shows.
+    // A group that the user names is not ours to make; the fleet shows whether it can be used.
     if (!is_own(job) && (!groups || usable(*groups) == nullptr)) return {};
     if (groups && usable(*groups) == nullptr && !made) {
       const auto answer = calls.perform(wire::query_of(launch::create_placement_group(job)));

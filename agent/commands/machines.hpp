@@ -19,11 +19,12 @@ inline Finding unanswered(const char* check, const CallError& error, const std::
               (error.forbidden() ? "; give who launches what `spotter iam launcher` prints" : "")};
 }
 
-// What AWS has for launch.efa: the network interfaces of the instance types, and security groups
-// that let its traffic through.
+// AWS's side of launch.efa: the network interfaces of the instance types, and security groups that
+// let its traffic through.
 
-// Whether one of launch.security_groups lets all traffic in from itself and out to itself, without
-// which EFA's packets are dropped. What EC2 does not say is a warning. REQUIRES: job.launch.
+// Whether one of launch.security_groups lets all traffic in from itself and out to itself: EFA's
+// packets are dropped without that. Anything that EC2 does not say is a warning. REQUIRES:
+// job.launch.
 Findings examine_efa(AwsCalls& calls, const config::Job& job);
 
 // The interfaces of the job's instances; without launch.efa none. REQUIRES: job.launch.
@@ -31,14 +32,14 @@ Result<launch::Interfaces, CallError> efa_interfaces(AwsCalls& calls, const conf
 
 // Asks EC2 of the instance types and the image of a launch, and judges them (launch/machines.hpp).
 
-// What EC2 does not say, or may not be asked, is a warning that names it. An image that a parameter
-// of SSM is to name, and does not, is left to image_of(). REQUIRES: job.launch.
+// Anything that EC2 does not say, or may not be asked, is a warning that names it. image_of() deals
+// with a parameter of SSM that names no image. REQUIRES: job.launch.
 Findings examine_machines(AwsCalls& calls, const config::Job& job,
                           const std::vector<launch::SentPackage>& packages);
 
 // The instance profile of a launch: is it there, and does EC2 know it?
 
-// What IAM says of launch.profile.
+// Checks what IAM says of launch.profile.
 Finding examine_profile(AwsCalls& calls, const config::Launch& launch);
 
 // Waits while EC2 does not know the profile that this RunInstances names, two minutes at most: IAM
@@ -55,8 +56,8 @@ struct PlacementSeen {
   std::string strategy;  // cluster, spread, partition; empty: there is none, or it is unknown
 };
 
-// Whether it can be used: one that is named is there, and the job's own is nobody else's. What EC2
-// does not say is a warning. REQUIRES: job.launch.
+// Whether it can be used: one that is named is there, and the job's own is nobody else's. Anything
+// that EC2 does not say is a warning. REQUIRES: job.launch.
 PlacementSeen examine_placement_group(AwsCalls& calls, const config::Job& job);
 
 // The job is to have its own, and EC2 shows none. REQUIRES: job.launch.

@@ -33,7 +33,7 @@ struct Place {
   PoolPrices prices;
 };
 
-// What is to be done, and where.
+// The work to plan, and its places.
 struct Order {
   double work = 0, time = 0, start = 0;  // hours
   wire::WallTime now{}, due{};
@@ -49,7 +49,7 @@ struct Cost {
 
 std::string hours_text(double hours) { return launch::figure("%.1f", hours) + " h"; }
 
-// What was given goes before what AWS says; one that nobody knows is guessed by the other.
+// A price that was given goes before AWS's; an unknown one is guessed by the other.
 Result<PoolPrices> settled(const PlanOptions& options, const JobPlace* place,
                            const config::Launch& launch) {
   PoolPrices prices;
@@ -82,7 +82,7 @@ Result<PoolPrices> settled(const PlanOptions& options, const JobPlace* place,
   return prices;
 }
 
-// As `spotter watch` has the regions. Without asking AWS where both prices are given.
+// Finds the same regions as `spotter watch`. AWS is not asked if both prices are given.
 Result<std::vector<Place>> places_in(const PlanOptions& options, const config::Job& job) {
   const bool asks = options.on_demand <= 0 || options.spot <= 0;
   const bool several = job.launch->places.size() > 1;

@@ -129,7 +129,7 @@ const wire::Attachment* holder(const wire::Volume& volume) {
   return nullptr;
 }
 
-// Nobody is about to use it, or does.
+// Fails if a fleet or an instance of the job uses it, or is about to.
 Result<void, CallError> nobody_else(AwsCalls& calls, const config::Job& job,
                                     const InstanceId& self) {
   const std::string stop = "end it first: `spotter stop " + job.name.str() + " --wait`";
@@ -293,8 +293,8 @@ Result<std::vector<InstanceId>, CallError> Preparer::begin(
                 ". Try again later, or --instance-type");
 }
 
-// What is left of it is only a name. EC2 lists no fleet of type instant, so this one is remembered;
-// that of an earlier command stays.
+// Removes the fleet, now only a name. EC2 lists no fleet of type instant, so this one is
+// remembered; an earlier command's stays.
 void Preparer::remove_fleet() {
   if (fleet_) (void)calls_.ask(wire::DeleteFleets{{fleet_}, true});
 }
@@ -335,7 +335,7 @@ Result<void, CallError> Preparer::run(const std::atomic<bool>& stop) {
                 "get-console-output --latest --output text --instance-id " + id);
 }
 
-// Of the machine that prepares alone: it needs no GPU, and gets no volume of data.
+// Checks the machine that prepares alone: it needs no GPU, and gets no volume of data.
 Result<void> check_preparer(AwsCalls& calls, const LaunchedJob& launched, const std::string& type) {
   config::Job job = launched.job;
   job.launch->instance_types = {type};

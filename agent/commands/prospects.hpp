@@ -1,4 +1,4 @@
-// What `spotter watch` and `spotter plan` ask of AWS for a job with a deadline.
+// Questions of `spotter watch` and `spotter plan` to AWS about a job with a deadline.
 #pragma once
 
 #include <algorithm>
@@ -34,11 +34,11 @@ struct PoolPrices {
 };
 // A price that is not known, by the other one.
 void guess_unknown(PoolPrices& prices);
-// Of the job's types in its zones.
+// Prices of the job's types in its zones.
 PoolPrices prices_now(AwsCalls& calls, const config::Launch& launch);
 
-// What the job's agents published last, of this run or of one before. None: nothing yet. Fails when
-// it cannot be read.
+// The progress that the job's agents published last, of this run or of one before. None: nothing
+// yet. Fails when it cannot be read.
 Result<std::optional<launch::Published>> published_progress(const config::Job& job);
 
 }  // namespace spotter::command

@@ -176,7 +176,7 @@ class Lines {
   std::string lines_;
 };
 
-// What an agent on this machine recorded and has not written to the storage yet.
+// History that an agent on this machine recorded and has not written to the storage yet.
 std::string history_here(const std::string& job) {
   const auto folder = run_directory_of(act::Environment::of_this_process());
   std::string text = read_or_nothing(folder + "/history.jsonl", longest_file);

@@ -17,7 +17,7 @@
 
 namespace spotter::command {
 
-// Of the job, or of one experiment of a sweep.
+// The published status of the job, or of one experiment of a sweep.
 struct Published {
   std::string status;         // the object's content; empty: there is none
   std::optional<double> age;  // the object's, in seconds by S3's clock, as machines' may be wrong
@@ -45,9 +45,9 @@ struct ReportPlace {
   std::string from;
 };
 
-// All except prices, for report::build(). Of a sweep all experiments. Reads
-// the storage, which may hang, so agents must not call it. Fails without any history, with a
-// message that says what to do. `warnings`: what could not be read.
+// All except prices, for report::build(): of a sweep, all experiments. Reads the storage, which may
+// hang, so agents must not call it. Fails without any history, with a message that says what to do.
+// `warnings`: what could not be read.
 Result<report::Input> read_input(const ReportPlace& place, std::vector<std::string>* warnings);
 
 // Finds the job to show from the command line.

@@ -38,7 +38,7 @@ constexpr const char* account = ".spotter/ledger.json";
 constexpr const char* curve = "metrics.jsonl";
 constexpr std::uint64_t most_bytes_read = act::host::metrics_limit;  // of more, no curve is made
 
-// What was read of one home.
+// Results that were read from one home.
 struct Home {
   std::size_t index = 0;
   wire::S3Location at;
@@ -196,7 +196,7 @@ InHomes Reading::run(const std::set<std::size_t>& known) {
   return std::move(result_);
 }
 
-// Of all homes that are there, without those in `known`. REQUIRES: job.storage.in_bucket().
+// Reads all homes that are there, without those in `known`. REQUIRES: job.storage.in_bucket().
 InHomes read_homes(s3::Client& client, const config::Job& job, const std::set<std::size_t>& known) {
   return Reading(client, job).run(known);
 }
@@ -283,8 +283,8 @@ Result<Summary> of_claim(const std::string& text) {
   return summary;
 }
 
-// What the claim says of the end counts, and what the home says of all else: of a machine that
-// ended between the two the home is done, and the claim is held, or given back.
+// The claim decides how an experiment ended, and the home all else: after a machine that ended
+// between the two, the home is done, and the claim is held, or given back.
 Summary of_both(const std::map<std::size_t, Summary>& claimed, std::size_t index, Summary home) {
   const auto claim = claimed.find(index);
   const bool ended = claim != claimed.end() && (claim->second.state == Summary::State::Done ||
@@ -356,7 +356,7 @@ Result<Gathered> results_in_bucket(const wire::S3Location& prefix, const Sets& s
 Result<Gathered> results_in_homes(const config::Job& job, const Sets& sets) {
   s3::Client client({.environment = act::Environment::of_this_process()});
   InHomes homes = read_homes(client, job, {});
-  // Where none could be read the sets alone would look like experiments that have not begun.
+  // The sets alone would look like experiments that have not begun if none could be read.
   if (homes.found.empty() && !homes.warnings.empty()) return failure(homes.warnings.front());
   if (homes.found.empty())
     return failure("there is no experiment's home in " + wire::to_url(*job.kept_at()));
@@ -367,7 +367,7 @@ Result<std::string> place_of_results(const config::Job& job) {
   std::error_code error;
   const auto& share = job.storage.share;
   const fs::path folder = fs::path(share ? share->mount : "") / job.name.str();
-  // Of a bucket there are only working copies here, and not of all experiments.
+  // A bucket has only working copies here, and not of all experiments.
   const bool copies = job.storage.in_bucket();
   if (share && !copies && fs::is_directory(folder, error)) return folder.string();
   if (job.claims) return wire::to_url(job.claims->at);

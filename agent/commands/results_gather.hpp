@@ -26,12 +26,12 @@ Result<Gathered> results_in_folder(const std::filesystem::path& folder,
 Result<Gathered> results_in_bucket(const wire::S3Location& prefix,
                                    const std::optional<std::vector<sweep::Set>>& sets,
                                    const std::optional<config::Job>& job = {});
-// Of a job in a bucket without claims, such as an array: all from the homes.
+// Results of a job in a bucket without claims, such as an array: all from the homes.
 Result<Gathered> results_in_homes(const config::Job& job,
                                   const std::optional<std::vector<sweep::Set>>& sets);
 
-// Where the job's own results are: its folder on the share, or in a bucket. Fails, saying what to
-// do, if that cannot be reached from here.
+// The place of the job's own results: its folder on the share, or in a bucket. Fails, saying what
+// to do, if that cannot be reached from here.
 Result<std::string> place_of_results(const config::Job& job);
 
 }  // namespace spotter::command

@@ -138,7 +138,7 @@ struct ServeOptions {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds shortest_pause{1};
-// For the history of a three-day job, some MiB, this uses at most a tenth of a core.
+// Uses at most a tenth of a core for the history of a three-day job, some MiB.
 constexpr int pause_per_look = 10;
 // Requests to S3 cost money.
 constexpr std::chrono::seconds bucket_pause{10};

@@ -458,7 +458,7 @@ Result<Found, CallError> look(AwsCalls& calls, const Kind<Wanted>& kind, const W
   return calls.ask(kind.describe(wanted.name), kind.decode, wanted);
 }
 
-// Waits until AWS Batch no longer changes it. One that does not exist is settled, too.
+// Waits until AWS Batch no longer changes it. A thing that does not exist is settled, too.
 template <class Wanted>
 Result<Found, CallError> settled(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
   const auto until = Clock::now() + patience;

@@ -17,7 +17,7 @@
 namespace spotter::command {
 namespace {
 
-// For a terminal; a pipe or a file gets all.
+// A terminal gets so many; a pipe or a file gets all.
 constexpr std::size_t most_rows = 100;
 
 struct ResultsOptions {

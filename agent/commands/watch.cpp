@@ -26,8 +26,8 @@
 namespace spotter::command {
 namespace {
 
-// What `spotter watch` asks AWS for in one place of a job. With `dry_run` each says what it would
-// do, and does nothing.
+// Calls of `spotter watch` to AWS in one place of a job. With `dry_run` each says what it would do,
+// and does nothing.
 
 // A place at a look, to act there.
 struct There {
@@ -108,7 +108,7 @@ Result<void, CallError> ask_on_demand(const There& it, const launch::WatchMark& 
   return {};
 }
 
-// Of one of the fleets that are there: it is ended because no instance came.
+// Records that one of the fleets that are there is ended because no instance came.
 Result<void, CallError> write_lack(const There& it, const FleetId& fleet) {
   return write_tag(it, fleet, tag::rests, launch::tag_of_lack(it.seen.watched.now));
 }
@@ -124,7 +124,7 @@ Result<void, CallError> end_there(const There& it, const std::vector<FleetId>& i
   return dry_run ? Result<void, CallError>{} : end_fleets(it.calls, ended, true);
 }
 
-// For the own fleet: at 0 it ends its spot instance and asks for none.
+// Sets the own fleet's target: at 0 it ends its spot instance and asks for none.
 Result<void, CallError> set_target(const There& it, int target, bool dry_run) {
   const Fleet& fleet = it.seen.own()->fleet;
   std::printf("%s %s the target %d\n", fleet.id.str().c_str(), dry_run ? "would get" : "gets",
@@ -136,8 +136,8 @@ Result<void, CallError> set_target(const There& it, int target, bool dry_run) {
   return {};
 }
 
-// How `spotter watch` carries a job from one of its places to another (launch/places.hpp), step by
-// step: it may end, and AWS refuse, after each.
+// Carries a job from one of its places to another (launch/places.hpp), step by step: the command
+// may end, and AWS refuse, after each.
 class Mover {
  public:
   Mover(const std::vector<JobPlace>& places, bool dry_run) : places_(places), dry_run_(dry_run) {}
@@ -230,7 +230,7 @@ struct WatchOptions {
   bool dry_run = false;
   Duration pause{};  // of interval
 
-  // Of the timer that starts `--once` nothing is known but what is documented.
+  // The documented longest interval is all that is known of the timer that starts `--once`.
   Duration until_next_look() const { return once || dry_run ? launch::longest_interval : pause; }
 };
 
@@ -297,7 +297,7 @@ class Watcher {
     if (done && marked && !looked.watched.done) done = mover_.quiet_others(looked);
     if (done && move) done = mover_.go(looked, move->to, next.mark);
     if (!done) return tl::unexpected(done.error());
-    // Not before: at target 0 this tag must say that the fleet rests.
+    // Must not come earlier: at target 0 this tag must say that the fleet rests.
     if (!options_.dry_run && next.silence) try_to_write_rest(here, launch::tag_of(*next.silence));
     if (!marked) return tl::unexpected(marked.error());
     return next.action == Action::Over;
@@ -339,7 +339,8 @@ class Watcher {
     return launch::place_on_demand(paid_places(looked, ending), looked.here, looked.watched.now);
   }
 
-  // What lacks capacity ends first: of two that ask one might be taken for another watcher's.
+  // The fleet that lacks capacity ends first: if two asked, one might be taken for another
+  // watcher's.
   Result<void, CallError> ask_elsewhere(const Looked& looked, const launch::Fallback& next) {
     const FleetId& ending = next.fleets.front();
     for (std::size_t i = 0; i < places_.size(); ++i) {
@@ -357,7 +358,7 @@ class Watcher {
                                [&](const JobFleet& it) { return it.fleet.id == id; });
   }
 
-  // Where to ask if no instance comes of the on-demand fleet that is there.
+  // Adds the place to ask next if the on-demand fleet that is there gets no instance.
   void add_next_on_demand(Looked& looked) const {
     if (looked.watched.beside.size() != 1) return;
     const FleetId& asks = looked.watched.beside.front().id;

@@ -26,7 +26,8 @@ State state_of(wire::InstanceState state) {
   return ended ? State::Ended : State::Ending;
 }
 
-// What cannot be read, as by a policy of before, says nothing: the end of its fleets says so later.
+// A head that cannot be read, as with a policy of before, says nothing: the end of its fleets says
+// so later.
 std::optional<wire::Head> read_head(const config::Job& job) {
   const auto head = job.headed_at();
   if (!head) return std::nullopt;

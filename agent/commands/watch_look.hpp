@@ -1,4 +1,4 @@
-// What a look of `spotter watch` sees of a job: of each place, and of all together.
+// A look of `spotter watch` at a job: at each place, and at all together.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace spotter::command {
 
-// Of one place.
+// A look at one place.
 struct Seen {
   launch::Watched watched;
   std::vector<JobFleet> all;
@@ -24,7 +24,7 @@ struct Seen {
   const JobFleet* own() const;
 };
 
-// Of all its places, in their order.
+// A look at all its places, in their order.
 struct Looked {
   std::vector<Seen> places;
   std::size_t here = 0;     // where the job is

@@ -1,4 +1,4 @@
-// Which part of an array job this process is, by the engine's own variables. Pure.
+// Finds this process's part of an array job, by the engine's own variables. Pure.
 // Sources: https://docs.aws.amazon.com/batch/latest/userguide/job_env_vars.html, sbatch(1),
 // https://kubernetes.io/docs/concepts/workloads/controllers/job/#completion-mode
 #pragma once

@@ -22,11 +22,11 @@ struct Node;
 struct Deadline {
   std::optional<wire::WallTime> finish_by;
   std::optional<Duration> within;
-  // How long all of the training takes, until its own pace is known; and how long a start does,
-  // from the request to the first new step, with a move of the volume.
+  // The time that all of the training takes, until its own pace is known; and that of a start, from
+  // the request to the first new step, with a move of the volume.
   std::optional<Duration> work, start;
   std::optional<double> dollars;  // limits.dollars
-  // What gives way when deadline and dollars cannot both be kept.
+  // The limit that gives way when deadline and dollars cannot both be kept.
   enum class GivesWay : std::uint8_t { Deadline, Dollars } gives_way = GivesWay::Deadline;
 
   bool is_set() const { return finish_by || within; }
@@ -38,7 +38,7 @@ Deadline read_deadline(Reader& reader, const Node& root);
 // job any more.
 void check_deadline(Reader& reader, const Node& root, const Deadline& deadline, Job& job);
 
-// Of a file that load_job() has read without a problem.
+// Reads a file that load_job() has read without a problem.
 Result<Deadline> load_deadline(const std::string& path);
 
 }  // namespace spotter::config

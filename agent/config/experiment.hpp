@@ -1,4 +1,4 @@
-// Which experiment of a sweep this process runs, and the job that results from it.
+// Chooses the experiment of a sweep that this process runs, and the job that results from it.
 #pragma once
 
 #include <functional>
@@ -11,11 +11,11 @@
 
 namespace spotter::command {
 
-// Of a sweep's job: `sets` is fetched, the index is SPOTTER_EXPERIMENT, or that of the array that
-// this process belongs to. Fills the command's placeholders and Job::experiment; each experiment
-// has a volume of its own, whose tag's value ends with the index. Nothing happens to a job without
-// a sweep, but that SPOTTER_ATTEMPT names its folder where machines claim the work. Errors say what
-// to do: no index, one beyond the list, an array of another size than the list.
+// Chooses a sweep's experiment: `sets` is fetched, the index is SPOTTER_EXPERIMENT, or that of the
+// array that this process belongs to. Fills the command's placeholders and Job::experiment; each
+// experiment has a volume of its own, and the index ends the value of its tag. A job without a
+// sweep stays as it is, except that SPOTTER_ATTEMPT names its folder where machines claim the work.
+// Errors say what to do: no index, one beyond the list, an array of another size than the list.
 using FetchSets =
     std::function<Result<std::vector<sweep::Set>, config::Problem>(const config::Job& job)>;
 Result<void, config::Problem> choose_experiment(config::Job& job, const sweep::Variable& variable,

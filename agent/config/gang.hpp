@@ -17,8 +17,8 @@ std::string with_torchrun(std::string_view command);
 
 // The shell's line for the trainer of a gang's member: `program` is ours, `line` the trainer's own.
 // `spotter gang` stands between: it has torchrun start the workers with those of the other
-// machines. Of any other job `line`, as it is. `replaced`: a fleet launches another machine in the
-// place of this one.
+// machines. Returns `line` as it is for any other job. `replaced`: a fleet launches another machine
+// in the place of this one.
 std::string in_gang(const Job& job, const std::string& program, const std::string& line,
                     bool replaced = false);
 

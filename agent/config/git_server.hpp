@@ -1,4 +1,4 @@
-// Which server may receive a git token.
+// Decides which server may receive a git token.
 #pragma once
 
 #include <string>

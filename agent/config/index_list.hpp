@@ -1,4 +1,4 @@
-// Which of a sweep's sets an engine's job has, if not all: "3,17-19/50" are four of the 50.
+// The sets of a sweep that an engine's job has, if not all: "3,17-19/50" are four of the 50.
 // `spotter sweep` passes it to the container, whose array counts from 0.
 #pragma once
 

@@ -389,7 +389,7 @@ void check_checkpoints(Reader& reader, const Node& root, const Job& job) {
                  "'files' is given, too: a checkpoint is one file or one folder");
 }
 
-// How many names a datagram of metrics has room for, beside step, epoch, loss and accuracy.
+// The most names that a datagram of metrics has room for, beside step, epoch, loss and accuracy.
 constexpr std::size_t most_columns = most_metrics + 4;
 
 void check_metrics(Reader& reader, const Node& root, const Job& job) {

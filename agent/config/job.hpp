@@ -33,7 +33,8 @@ struct EbsStorage {
   Tag tag;
   std::string mount = "/mnt/spotter";  // absolute, no "..", not a system directory
   FileSystem filesystem = FileSystem::Xfs;
-  // How long EC2 may take to show a change; a job waits it where it cannot know (policy.hpp).
+  // The time that EC2 may take to show a change; a job waits so long where it cannot know
+  // (policy.hpp).
   std::optional<Duration> consistency_bound;  // none: the policy's 30 s
 };
 
@@ -94,8 +95,8 @@ struct Trainer {
   std::optional<Duration> stop_grace;
   std::string role;           // ARN or name; empty: it has the instance's own credentials
   bool imds_allowed = false;  // it may use the metadata service itself
-  // Which must be there before it starts; 0: not checked; all_gpus: all that the machine has, at
-  // least one.
+  // GPUs that must be there before it starts; 0: not checked; all_gpus: all that the machine has,
+  // at least one.
   int gpus = 0;
   // Limits of its systemd unit, as in systemd.resource-control(5); empty: none.
   std::string memory_max;  // "48G", "90%"
@@ -106,16 +107,17 @@ struct Trainer {
 
 struct Checkpoints {
   std::string directory = "checkpoints";  // relative to the mount
-  // For a trainer without libspotter, one of: patterns of the names of its files, or of folders
+  // One of these for a trainer without libspotter: patterns of its files' names, or of folders
   // directly in the directory, each of which is one checkpoint. Separated by spaces. Both empty:
   // all that is there, unless libspotter saves there.
   std::string files;
   std::string folders;
   bool has_patterns() const { return !files.empty() || !folders.empty(); }
-  // What is written in one save: patterns with `{step}` (guard/moments.hpp). Empty: it is learned.
+  // The files that one save writes: patterns with `{step}` (guard/moments.hpp). Empty: it is
+  // learned.
   std::string set;
-  // To where whole folders are copied, and from where they are fetched; a key with a slash at its
-  // end. None: nowhere. For the trainer itself see Job::checkpoints_in_s3().
+  // The location to which whole folders are copied, and from which they are fetched; a key with a
+  // slash at its end. None: nowhere. Job::checkpoints_in_s3() is the trainer's own.
   std::optional<wire::S3Location> s3;
   // The best by this metric is kept, too, whatever the trainer removes (guard/best.hpp).
   std::optional<sweep::Objective> keep_best;
@@ -138,29 +140,29 @@ struct Channels {
   std::string document;
 };
 
-// Where the job's metrics are exported (agent/service/observe/monitor.hpp).
+// Export of the job's metrics (agent/service/observe/monitor.hpp).
 struct Prometheus {
   std::optional<std::uint16_t> port;  // on 127.0.0.1
   std::string folder;                 // of the node exporter's text files; empty: none is written
 };
 
-// Who is notified of the job's events (agent/service/observe/notifier.hpp).
+// Notification of the job's events (agent/service/observe/notifier.hpp).
 struct Notify {
   std::optional<SecretReference> webhook;  // a URL, which is all that is needed to post there
   std::string topic;                       // of SNS: its ARN; empty: none
   std::vector<std::string> on{"notice", "resumed", "finished", "failed"};
 };
 
-// What `spotter prepare` copies onto the volume.
+// One thing that `spotter prepare` copies onto the volume.
 struct Source {
   std::string from;    // s3://bucket/prefix | https://host/file | /a/folder
   std::string to;      // a folder, relative to the mount
   std::string sha256;  // of the file at a URL, lower case; empty: not compared
-  // Where in S3 a local folder is kept on its way to another machine; empty: nowhere.
+  // The location at which a local folder is kept on its way to another machine; empty: nowhere.
   std::optional<wire::S3Location> via;  // the key ends with a slash, or is empty
 };
 
-// For programs that were written for SageMaker's containers.
+// Settings for programs that were written for SageMaker's containers.
 struct SageMaker {
   std::string link;  // a path that links to the folder on the volume, as /opt/ml; empty: none
   std::map<std::string, std::string> hyperparameters;
@@ -235,10 +237,11 @@ struct Job {
   OnFailure on_failure;
   Limits limits;
   Prometheus prometheus;
-  // Where its status, history and learning curve are published; the key ends with a slash, or is
-  // empty.
+  // The location to which its status, history and learning curve are published; the key ends with a
+  // slash, or is empty.
   std::optional<wire::S3Location> publish;
-  // Who may use the volume is written below it. The key ends as that of `publish`.
+  // The location of the fence, which says who may use the volume. The key ends like that of
+  // `publish`.
   std::optional<wire::S3Location> fence;
   Notify notify;
   std::optional<Launch> launch;  // for `spotter launch`; not used by the agent
@@ -257,19 +260,20 @@ struct Job {
     return storage.in_bucket() && !attempt.empty() ? folder_in_turn() : folder();
   }
   std::string folder_in_turn() const { return name.str() + "/experiment"; }
-  // Where this job is published: below `publish`, which jobs may share. None: nowhere.
+  // The location of what this job publishes: below `publish`, which jobs may share. None: nowhere.
   std::optional<wire::S3Location> published_at() const {
     if (!publish) return std::nullopt;
     const std::string index = experiment ? std::to_string(experiment->index) + "/" : "";
     return wire::S3Location{publish->bucket, publish->key + name.str() + "/" + index};
   }
-  // Where the epochs of this job's volumes lie: below `fence`, which jobs may share. None: nowhere.
+  // The location of the epochs of this job's volumes: below `fence`, which jobs may share. None:
+  // nowhere.
   std::optional<wire::S3Location> fenced_at() const {
     if (!fence) return std::nullopt;
     return wire::S3Location{fence->bucket, fence->key + name.str() + "/"};
   }
-  // Of a job whose storage is a bucket: where the files of its home are kept, which the trainer's
-  // role may write, and its head, which is the agent's alone. None: of any other.
+  // The locations of a home in a bucket: of its files, which the trainer's role may write, and of
+  // its head, which is the agent's alone. None: the storage is no bucket.
   std::optional<wire::S3Location> kept_at() const { return in_bucket("homes/"); }
   std::optional<wire::S3Location> headed_at() const { return in_bucket("heads/"); }
   std::optional<wire::S3Location> in_bucket(const std::string& which) const {
@@ -294,7 +298,8 @@ struct Job {
   std::string home() const {
     return storage.share ? storage.share->mount + "/" + folder_here() : storage.ebs.mount;
   }
-  // What the trainer works in: the same, or the home that all members of a gang have in common.
+  // The folder that the trainer works in: home(), or the one that all members of a gang have in
+  // common.
   std::string trainers_home() const { return gang ? storage.mount() + "/" + name.str() : home(); }
   // The trainer gets channels or SageMaker's folder: container_folder on the volume.
   bool in_container() const { return !channels.all.empty() || sagemaker; }
@@ -336,7 +341,7 @@ Result<Job, std::vector<Problem>> load_job(const std::string& path, const Enviro
 std::string describe(const std::vector<Problem>& problems, std::string_view path);
 
 std::string_view to_text(Share::Kind kind);  // "folder", "nfs", "efs", "sshfs"
-// For a person: "/mnt/share (sshfs of user@host:/opt/host)".
+// Text for a person: "/mnt/share (sshfs of user@host:/opt/host)".
 std::string describe(const Share& share);
 // The id of its file system at EFS, if storage.efs.id is that or its own DNS name in this region.
 std::string efs_file_system(const Share& share, std::string_view region);

@@ -36,13 +36,13 @@ const Scalar<std::string> image{"an image such as ami-0123 or resolve:ssm:/PARAM
 const Scalar<std::string> plain_name{"a name", parse_plain_name};
 const Scalar<std::string> instance_type{"an instance type such as g5.xlarge", parse_instance_type};
 
-// launch.pools: where the job may run, by region.
+// launch.pools: the places where the job may run, by region.
 //
 //   pools: [{types: [g5.xlarge, g6.xlarge], zones: [us-west-2a, us-west-2b]},
 //           {region: us-east-2, types: [g5.xlarge]}]
 //
-// An entry is a place: a region with its types, and what else is of one region only. Of several
-// places one has the job's instance; `spotter watch` moves it to another (launch/places.hpp).
+// An entry is a place: a region with its types, and what else is of one region only. One of the
+// places has the job's instance; `spotter watch` moves it to another (launch/places.hpp).
 
 Result<std::string> parse_region(std::string_view text) {
   const bool known = !text.empty() && Region::fits(text) &&
@@ -65,7 +65,7 @@ Reader::Fields place_fields(Reader& reader, Place& place) {
 
 bool has_own_image(const Place& place) { return !place.image.empty(); }
 
-// What is of one region cannot be said for all of them.
+// Settings of one region cannot be given for all of them.
 void check_shared(Reader& reader, const Node& node, const std::string& path, const Launch& launch) {
   if (!launch.security_groups.empty() || !launch.key.empty())
     reader.problem(node, path,
@@ -106,8 +106,8 @@ Reader::Take pools(Reader& reader, Launch& launch) {
   };
 }
 
-// What does not fit together; then the launch is that of the first place, whatever the others are.
-// REQUIRES: launch_fields() are read.
+// Reports what does not fit together; then sets the launch to that of the first place, whatever the
+// others are. REQUIRES: launch_fields() are read.
 void settle_pools(Reader& reader, const Node& node, const std::string& path, Launch& launch) {
   const Node* given = child(node, "pools");
   if (given == nullptr) {

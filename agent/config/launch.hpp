@@ -15,7 +15,7 @@ class Reader;
 struct Node;
 struct Job;
 
-// Which pools of spot capacity are used:
+// The way to choose pools of spot capacity:
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-allocation-strategy.html
 enum class Allocation : std::uint8_t {
   LowestPrice,
@@ -56,7 +56,7 @@ struct Package {
   bool is_sent() const { return source.ends_with('/'); }
 };
 
-// A region in which the job may run (launch.cpp). What is empty is as in Launch.
+// A region in which the job may run (launch.cpp). An empty value is that of Launch.
 struct Place {
   std::string region;  // empty: the one that AWS_REGION names
   std::vector<std::string> instance_types;
@@ -111,7 +111,7 @@ struct Launch {
 //                                        in the place of instance_types, zones and subnets
 void read_launch(Reader& reader, const Node& node, const std::string& path, Launch& launch);
 
-// As if the job ran in this one of its places only.
+// The launch as if the job ran in this one of its places only.
 Launch launch_at(const Launch& launch, std::size_t place);
 
 // Checks that involve other parts of the job. `root`: all of job.yaml.

@@ -41,7 +41,7 @@ Result<std::string> parse_from(std::string_view text) {
 }
 const Scalar<std::string> from{"s3://bucket/prefix, https://... or a folder", parse_from};
 
-// Not into the agent's own folders, whose content it trusts.
+// Refuses the agent's own folders: it trusts their content.
 Result<std::string> parse_to(std::string_view text) {
   auto path = path_below_mount.parse(text);
   if (!path) return path;
@@ -64,7 +64,7 @@ Reader::Fields source_fields(Reader& reader, Source& source) {
           {"via", optional, reader.expanded(source.via, via)}};
 }
 
-// What the trainer writes at that place; empty: nothing.
+// The trainer's use of that place; empty: none.
 std::string in_the_way(const std::string& place, const Job& job) {
   const auto meets = [&](const std::string& path) {
     return !path.empty() && !place.empty() &&

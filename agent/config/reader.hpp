@@ -36,7 +36,7 @@ std::string describe(const Node& node);
 // Reads a YAML tree by tables of fields, collecting every problem. Adding a key to job.yaml is one
 // line in a table of job.cpp.
 
-// As a failure, sorted by position.
+// A failure with the problems, sorted by position.
 tl::unexpected<std::vector<Problem>> in_file_order(std::vector<Problem> problems);
 
 class Reader {

@@ -42,7 +42,7 @@ Result<std::vector<std::string>> filled(std::vector<std::string> words, const co
   return words;
 }
 
-// As job.yaml has it, so that its checks and defaults are the same.
+// Parsed like a job.yaml, so that its checks and defaults are the same.
 Result<config::Job, std::vector<config::Problem>> storage_in(
     const std::string& url, const config::Environment& environment) {
   auto job = config::parse_job(

@@ -1,4 +1,4 @@
-// Which job `spotter run [--job FILE] [--storage FOLDER] [--name NAME] [-- COMMAND...]` runs.
+// The job of `spotter run [--job FILE] [--storage FOLDER] [--name NAME] [-- COMMAND...]`.
 #pragma once
 
 #include <string>
@@ -17,13 +17,13 @@ struct RunRequest {
   std::vector<std::string> command;  // empty: the job's own
 };
 
-// A volume is no storage for it: whoever runs this owns no instance that could attach one.
-// Of a sweep the experiment is chosen.
+// Refuses a volume as storage: whoever runs this owns no instance that could attach one. Chooses a
+// sweep's experiment.
 Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& request,
                                                          config::Environment environment,
                                                          const FetchSets& fetch);
 
-// Where such a run keeps its sockets: one folder for each user and job's folder, so that a second
+// The folder of such a run's sockets: one folder for each user and job's folder, so that a second
 // run on this machine is refused, and a restarted one finds its trainer.
 std::string run_directory_of(const config::Job& job);
 

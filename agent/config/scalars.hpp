@@ -12,7 +12,7 @@
 
 namespace spotter::config {
 
-// For a message; shortens long text.
+// Quotes for a message; shortens long text.
 inline std::string in_quotes(std::string_view text) {
   constexpr std::size_t shown = 100;
   return "'" + std::string(text.substr(0, shown)) + (text.size() > shown ? "...'" : "'");
@@ -57,7 +57,7 @@ Result<Duration> parse_lease(std::string_view text) {
                  "s to 1h");
 }
 
-// As a folder: the key gets a slash at its end.
+// Parses a folder: the key gets a slash at its end.
 inline Result<wire::S3Location> parse_s3_prefix(std::string_view text) {
   auto location = wire::parse_s3_url(text);
   if (location && !location->key.empty() && !location->key.ends_with('/')) location->key += '/';

@@ -14,7 +14,7 @@ namespace spotter::config {
 //       initialization_rate: 200                             MiB/s, from 100 to 300
 Reader::Take storage(Reader& reader, Storage& storage);
 
-// For a node that is a list (data_volumes.cpp).
+// Reads a node that is a list (data_volumes.cpp).
 void storage_list(Reader& reader, Storage& storage, const Node& node, const std::string& path);
 
 // Checks that involve other parts of the job. `root`: all of job.yaml.

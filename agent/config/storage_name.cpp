@@ -22,7 +22,7 @@ std::string storage_name(const Job& job) {
   std::string name = whole_name(job.storage);
   if (name.size() <= longest) return name;
   std::size_t end = longest;
-  // Not inside a character: EC2 refuses invalid UTF-8.
+  // Ends between two characters: EC2 refuses invalid UTF-8.
   while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0U) == 0x80U) --end;
   return name.substr(0, end);
 }

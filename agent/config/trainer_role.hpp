@@ -1,4 +1,4 @@
-// Which role's credentials the trainer has: `trainer.role` of job.yaml, and its default.
+// The role that the trainer has credentials of: `trainer.role` of job.yaml, and its default.
 #pragma once
 
 #include <string>

@@ -61,7 +61,7 @@ extern const Scalar<FleetId> fleet_id;
 extern const Scalar<std::string> environment_value;  // any text, the empty one, too
 extern const Scalar<std::string> tag_value;          // EC2: at most 256 characters
 
-// What is wrong with the name of a trainer's variable, or of a tag; empty: nothing.
+// The error in the name of a trainer's variable, or of a tag; empty: none.
 std::string wrong_variable_name(std::string_view name);
 std::string wrong_tag_key(std::string_view key);
 

@@ -1,4 +1,4 @@
-// This process's environment, by name. Of a name that occurs twice the first counts.
+// This process's environment, by name. The first counts of a name that occurs twice.
 #pragma once
 
 #include <map>

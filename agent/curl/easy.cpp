@@ -61,7 +61,7 @@ std::string what_is_wrong(const Distrust& distrust) {
   }
 }
 
-// Of a URL: its host, without port.
+// The host of a URL, without port.
 std::string_view host_of(std::string_view url) {
   if (const auto scheme = url.find("://"); scheme != url.npos) url.remove_prefix(scheme + 3);
   url = url.substr(0, url.find_first_of("/?#"));
@@ -205,7 +205,7 @@ void Easy::set_headers(const Headers& headers) {
     line.append(value.empty() ? ";" : ": ").append(value);
     headers_ = curl_slist_append(headers_, line.c_str());
   }
-  // What libcurl would add by itself.
+  // Empty headers take out those that libcurl would add by itself.
   if (!has_type) headers_ = curl_slist_append(headers_, "Content-Type:");
   headers_ = curl_slist_append(headers_, "Expect:");  // a second's wait where it is not known
   headers_ = curl_slist_append(headers_, "Accept:");

@@ -23,13 +23,13 @@ inline constexpr const char* user_agent = "spotter";
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
-// What an answer's line says. `line` may end with its CR LF.
-// Of HTTP/1.1 206 Partial Content; 0: it names none. None: no such line.
+// The status in an answer's line, which may end with its CR LF: that of HTTP/1.1 206 Partial
+// Content; 0: it names none. None: no such line.
 std::optional<int> parse_status(std::string_view line);
 // The name in lower case. None: no header.
 std::optional<std::pair<std::string, std::string>> parse_header(std::string_view line);
 
-// Who takes the answer. False ends the transfer.
+// Takes an answer. False ends the transfer.
 class Sink {
  public:
   virtual ~Sink() = default;
@@ -45,8 +45,8 @@ struct Limits {
   long write_at_once = 0;
 };
 
-// What several handles know together: names that were looked up, and sessions of TLS. Outlives
-// them.
+// Knowledge that several handles have together: names that were looked up, and sessions of TLS.
+// Outlives them.
 class Share {
  public:
   Share();
@@ -100,7 +100,7 @@ class Easy {
   // Everything up to the handshakes is done: the request may have gone out.
   bool may_have_sent() const;
   std::chrono::microseconds time_of(CURLINFO what) const;
-  // What libcurl says of the last transfer; of a certificate what is wrong, and what to do.
+  // libcurl's words for the last transfer; for a bad certificate, what is wrong and what to do.
   std::string explain(CURLcode code) const;
 
  private:

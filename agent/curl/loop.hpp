@@ -11,7 +11,7 @@
 
 namespace spotter::curl {
 
-// What a loop turns.
+// The owner of a handle or a file, which the loop calls back.
 class Turned {
  public:
   virtual ~Turned() = default;
@@ -38,7 +38,7 @@ class Loop {
   void watch(int file, bool for_writing, Turned& who);
   void forget(int file);
 
-  // What is ready, after waiting for it at most so long.
+  // Does what is ready, after waiting for it at most so long.
   void turn(std::chrono::milliseconds at_most);
 
   int descriptor() const { return epoll_; }

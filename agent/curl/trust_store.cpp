@@ -12,8 +12,8 @@
 namespace spotter::curl {
 namespace {
 
-// Not with the standard library's iterator: trainer/library/files.hpp says why, and spotter-train
-// calls this.
+// Does without the standard library's iterator: trainer/library/files.hpp says why, and
+// spotter-train calls this.
 bool has_hashed_links(const char* directory) {
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(directory), ::closedir);
   while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
@@ -26,7 +26,7 @@ bool has_hashed_links(const char* directory) {
   return false;
 }
 
-// Where libcurl was built to look. Empty: nowhere.
+// The bundle that libcurl was built to read. Empty: none.
 std::string built_in_bundle() {
   const char* bundle = curl_version_info(CURLVERSION_NOW)->cainfo;
   return bundle == nullptr ? "" : bundle;
@@ -41,7 +41,8 @@ struct TrustStore::Read {
   Read& operator=(const Read&) = delete;
 
   // A bundle may be replaced while a job trains for weeks, as when an authority's certificate is
-  // renewed. One that cannot be read now, perhaps as it is being written, leaves the one before.
+  // renewed. A bundle that cannot be read now, perhaps as it is being written, leaves the one
+  // before.
   void refresh();
 
   Places places;
@@ -61,7 +62,7 @@ void TrustStore::Read::refresh() {
                                 : X509_STORE_load_file(fresh, file.c_str());
   ERR_clear_error();  // a bundle may name a certificate twice; whoever comes next reads the queue
   if (read != 1) return X509_STORE_free(fresh);
-  // As libcurl does it: an intermediate certificate that is in the bundle is trusted.
+  // libcurl does the same: an intermediate certificate that is in the bundle is trusted.
   X509_STORE_set_flags(fresh, X509_V_FLAG_TRUSTED_FIRST | X509_V_FLAG_PARTIAL_CHAIN);
   X509_STORE_free(store);
   store = fresh;

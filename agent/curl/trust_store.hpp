@@ -14,7 +14,7 @@ namespace spotter::curl {
 // connection would cost as much as receiving 10 MB. From several threads.
 class TrustStore {
  public:
-  // Where the certificates of the authorities are. Both empty: where libcurl was built to look.
+  // The files with the authorities' certificates. Both empty: those that libcurl was built to read.
   struct Places {
     std::string bundle;     // a PEM file; wins when it is not empty
     std::string directory;  // with hashed links: of these only the certificates are read that are
@@ -29,7 +29,7 @@ class TrustStore {
 
   const Places& places() const;
 
-  // For the transfers that it begins from now on.
+  // Sets it for the transfers that the handle begins from now on.
   void give(CURL* easy) const;
   // To a context that libcurl has made, in CURLOPT_SSL_CTX_FUNCTION. CURLE_SSL_CACERT_BADFILE: the
   // certificates cannot be read.

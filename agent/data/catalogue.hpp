@@ -43,8 +43,7 @@ class Clients {
   std::array<std::unique_ptr<s3::Client>, 3> clients_;
 };
 
-// Which objects an epoch has, and in which order: the same on every instance and after every
-// restart.
+// An epoch's objects and their order: the same on every instance and after every restart.
 
 // This instance's part of the objects: those whose number is `index` modulo `count`.
 struct Shard {
@@ -55,7 +54,7 @@ struct Shard {
 // Numbers 0 .. count - 1 in an order that depends on seed and epoch only.
 std::vector<std::uint32_t> shuffled(std::size_t count, std::uint64_t seed, std::uint64_t epoch);
 
-// How many of `objects` objects are in the shard.
+// The number of the `objects` objects that are in the shard.
 std::size_t share(std::size_t objects, const Shard& shard);
 
 // The frozen part of a channel: its objects, as they were listed for the first time.
@@ -73,7 +72,7 @@ struct Entry {
   bool checksum = false;             // S3 has one
   std::string bucket;                // empty: the channel's
   std::optional<std::string> value;  // these bytes, in place of an object
-  // Of an object that a manifest names, size and ETag come later than the name.
+  // A manifest names an object before its size and ETag are known.
   bool known() const { return value || !etag.empty(); }
   std::int64_t modified = 0;  // seconds since 1970; 0: not known
   // True for the same data, even if it was written again later.
@@ -158,7 +157,7 @@ class Catalogue {
   std::filesystem::path frozen_;
   Listing first_;
   Listing again_;  // what a manifest names now, to be compared with a frozen first_
-  // Of a prefix's objects, which come in order: how many are unchanged.
+  // The number of unchanged objects of a prefix, which come in order.
   std::size_t compared_ = 0;
   wire::Pages pages_{wire::object_pages};
   bool thawed_ = false;
@@ -168,7 +167,7 @@ class Catalogue {
   std::string manifest_;  // the manifest's text, while it is fetched
   std::size_t open_ = 0;  // requests of the current step
   Order ask_order_;
-  // Of a manifest's entries: the order to look at them, the next one in it, and those looked at.
+  // A manifest's entries: the order to look at them, the next one in it, and those looked at.
   std::vector<std::uint32_t> order_;
   std::size_t next_ = 0;
   std::vector<bool> looked_at_;

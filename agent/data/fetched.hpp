@@ -17,7 +17,7 @@ namespace spotter::data {
 // keys that cannot be files: "a//b", "../a", "a/", a name of more than 255 bytes.
 Result<std::string> file_name(std::string_view prefix, std::string_view key);
 
-// Which files of a channel in mode `file` are complete, so that none is fetched twice: one JSON
+// The record of a channel's complete files in mode `file`, so that none is fetched twice: one JSON
 // array a line, append-only.
 //   ["a/b.bin",1234,"\"etag\"",1700000000000000000]    complete; its size and modification time
 //   ["a/c.bin",268435456,"\"etag\""]                    its first bytes, in its partial file
@@ -44,7 +44,7 @@ class Fetched {
   // True: the file has this size and is the recorded one, of that ETag.
   bool is_whole(const std::filesystem::path& folder, const std::string& name, std::uint64_t size,
                 const std::string& etag) const;
-  // How many of the file's first bytes are in `partial`.
+  // The number of the file's first bytes that are in `partial`.
   std::uint64_t begun(const std::filesystem::path& partial, const std::string& name,
                       std::uint64_t size, const std::string& etag) const;
 

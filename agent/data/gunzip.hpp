@@ -35,8 +35,8 @@ class Gunzip {
 };
 
 // The unpacked sizes of gzip objects, learnt when they are read to their end, as gzip does not
-// state them. With them a stream that begins in the middle skips objects without fetching them.
-// Where a size is unknown the object is fetched.
+// state them. With them a stream that begins in the middle skips objects without fetching them. An
+// object of unknown size is fetched.
 //
 // The file: a line an object, `"etag" 1234`, append-only; other lines are ignored.
 class Unpacked {

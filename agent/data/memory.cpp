@@ -25,8 +25,8 @@ Result<Memory> Memory::make(std::size_t bytes) {
   void* mapping = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) return failure("there is no room for the channels' buffer");
-  // Large pages: a page fault for each small page would cost as much as receiving its bytes. Not
-  // every system has them. The first bytes do not wait until one is cleared.
+  // Uses large pages where the system has them: a page fault for each small page would cost as much
+  // as receiving its bytes. The first bytes do not wait until one is cleared.
   auto* memory = static_cast<char*>(mapping);
   memory += -reinterpret_cast<std::uintptr_t>(memory) % large_page;
   if (bytes > large_page) {

@@ -81,7 +81,7 @@ Result<void> Plane::add(const wire::Channel& channel) {
 }
 
 // Waits for a plane whose `spotter pipe` was killed: it notices within moments, and removes what it
-// had made here. Where the directory cannot be locked (NFS), does not wait.
+// had made here. Does not wait if the directory cannot be locked (NFS).
 void Plane::await_predecessor() {
   lock_ = Descriptor(::open(settings_.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   for (int tries = 0; tries < 100; ++tries) {

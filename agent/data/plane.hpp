@@ -28,7 +28,7 @@ struct PlaneSettings {
   std::function<void(int trainer)> orphaned;
 };
 
-// For each channel; with less it is slower, since pieces are smaller and copied into the pipe,
+// Each channel's memory; with less it is slower, since pieces are smaller and copied into the pipe,
 inline constexpr std::size_t good_budget = 32U << 20;
 inline constexpr std::size_t least_budget = 1U << 20;  // and with less than this it fails.
 

@@ -103,10 +103,10 @@ void Requests::answer(const std::string& channel) const {
 
 namespace {
 
-// How much of the next epoch is fetched before a reader opens it.
+// The part of the next epoch that is fetched before a reader opens it.
 constexpr std::size_t ahead_of_the_reader = 16U << 20;
 constexpr std::size_t most_chunks = 8192;  // also limits chunks that use none of our memory
-// What a reader may take at once without waiting: a block of 16 MiB, as in AWS's example. More
+// A reader may take so much at once without waiting: a block of 16 MiB, as in AWS's example. More
 // would leave the processor's caches before it is read.
 constexpr std::size_t least_ahead = 16U << 20;
 // A tenth of a second of what one processor takes from TLS: a busy machine's rates make windows
@@ -117,7 +117,7 @@ constexpr std::size_t most_piece = 2U << 20;
 // Requests beyond the client's places, by which the client sees that more are wanted.
 constexpr std::size_t waiting = 2;
 constexpr std::size_t least_pieces = 4;  // that fit into the memory
-// How many windows of answers a slow one may hold up.
+// The windows of answers that a slow one may hold up.
 constexpr std::size_t pieces_ahead = 2;
 
 std::filesystem::path beside(std::filesystem::path listing) {
@@ -204,7 +204,8 @@ bool Stream::is_planned(const Epoch& epoch) const {
   return catalogue_.counted() && epoch.next >= share(units(), settings_.shard) * unit_size();
 }
 
-// What is shuffled and split into shards: objects, or lines of an augmented manifest.
+// The number of entries that are shuffled and split into shards as one: an object, or a line of an
+// augmented manifest.
 std::size_t Stream::unit_size() const {
   return std::max<std::size_t>(1, settings_.channel.attributes.size());
 }

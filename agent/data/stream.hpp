@@ -1,4 +1,4 @@
-// How a trainer asks that a channel begins at another position. Only the trainer knows from which
+// A trainer's request that a channel begins at another position. Only the trainer knows from which
 // checkpoint it resumes: one in a faster place, in S3, or an older one that a person chose. A
 // trainer that does not ask begins at epoch 0.
 //
@@ -31,7 +31,7 @@
 
 namespace spotter::data {
 
-// Where a stream begins: after `bytes` bytes of that epoch.
+// The position at which a stream begins: after `bytes` bytes of that epoch.
 struct Position {
   std::uint64_t epoch = 0;
   std::uint64_t bytes = 0;
@@ -102,7 +102,7 @@ class Stream {
   const std::optional<std::string>& failed() const { return failed_; }
 
   std::uint64_t bytes() const { return bytes_; }  // sent into the FIFOs
-  // How long a reader waited at an empty FIFO, for whatever reason.
+  // The time that a reader waited at an empty FIFO, for whatever reason.
   std::chrono::nanoseconds stalled() const { return stalled_; }
 
  private:

@@ -98,7 +98,7 @@ bool Fetch::take_header(std::string_view line) {
     from_.reset();
   } else if (const auto header = curl::parse_header(line)) {
     const auto& [name, value] = *header;
-    // Of a weak one only the meaning is the same, not the bytes.
+    // A weak ETag promises only the same meaning, not the same bytes.
     if (name == "etag" && value.starts_with('"')) etag_ = value;
     if (name == "last-modified" && etag_.empty()) etag_ = value;
     if (name == "content-range" && value.starts_with("bytes "))
@@ -175,7 +175,7 @@ Fetch::Tried Fetch::judge(CURLcode code) {
   return Tried::Again;
 }
 
-// What is asked for: the rest of what is there, or what is newer than that.
+// Asks for the rest of what is there, or for what is newer than that.
 curl::Headers Fetch::condition() const {
   if (written_ > 0 && !resumed_.empty())
     return {{"Range", "bytes=" + std::to_string(written_) + "-"}, {"If-Range", resumed_}};

@@ -19,7 +19,7 @@ std::string_view name(const Command& command);
 // Why nothing moves: "the volume is held by another instance".
 std::string_view words(Wait why);
 
-// What is wrong and what to do, for the person who has to act.
+// The problem and what to do about it, for the person who has to act.
 std::string_view words(Block why);
 std::string_view words(Surrender why);
 

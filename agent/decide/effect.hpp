@@ -115,8 +115,8 @@ struct Unmount {  // and proves that nothing here has the volume mounted still, 
 struct PrepareShare {};  // mounts it, if it is not mounted, lays it out and writes to it
 struct ReleaseShare {};  // unmounts it lazily, if we mounted it and no other process needs it
 struct ReadLedger {};
-// Of a home in a bucket: and brings there what is not there yet, whole and as one commit, if the
-// epoch of that number is ours still (else Conflict). HomeKept says what it came to, too.
+// With a home in a bucket it also commits what the bucket has not yet, whole and as one commit, if
+// the epoch of that number is still ours (else Conflict). HomeKept says how that went, too.
 struct WriteLedger {
   Ledger ledger;
   std::uint32_t epoch = 0;

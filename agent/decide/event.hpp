@@ -122,7 +122,7 @@ struct FleetRead {
   // the group's own tag may come later.
   bool instant = false;
 
-  // Else there may be a fleet whose tags come yet.
+  // Another answer may change: there may be a fleet that has not shown its tags yet.
   bool is_final() const { return fleet.kind != FleetKind::None && !instant; }
 };
 struct StorageSurveyed {

@@ -35,16 +35,16 @@ Stage write(const Epoch& epoch, Context& c) {
   return WritingEpoch{epoch};
 }
 
-// Terminated is final. What else EC2 shows of an instance may be old, and counts when it was shown
-// for a whole bound: a stopped one may run again, one that is not listed may be new, or have ended
-// more than an hour ago.
+// Only Terminated is final. Anything else that EC2 shows of an instance may be old, and counts once
+// it was shown for a whole bound: a stopped instance may run again, one that is not listed may be
+// new, or have ended more than an hour ago.
 std::optional<Stage> await_holder(const Survey& survey, const SeenVolume& current, Context& c) {
   const Epoch& epoch = survey.epoch;
   const bool free =
       epoch.state == Epoch::State::Released || survey.epoch_holder == HolderState::Gone;
   if (free || epoch.holder == c.facts.identity.instance) return std::nullopt;
   if (c.policy.fills) return block(c, Block::NotFree, Detail(epoch.holder.view()));
-  // Of an earlier session here, while another instance has the job.
+  // An earlier session here left it attached, and another instance has the job.
   if (const SeenVolume* held = other_attached_here(survey, c.facts, {})) return drop(*held, c);
   Time& since = c.facts.fence.holder_lost_since;
   if (c.facts.fence.holder_lost_in != epoch.number) since = kNever;

@@ -7,7 +7,7 @@
 namespace spotter::decide {
 namespace {
 
-// Is there a fleet to end? As long as EC2 has not answered which, there may be one.
+// Is there a fleet to end? There may be one until EC2 has said which.
 bool has_fleet(const Context& c) {
   if (c.policy.foreground) return false;
   return !c.facts.identity.fleet_known || c.facts.identity.fleet.kind != FleetKind::None;
@@ -51,9 +51,9 @@ Stage rest_unsure(Context& c, Stage last) {
 
 Stage end_of(const Context& c) { return c.facts.exit.done ? Stage(Finished{}) : Stage(GaveUp{}); }
 
-// When everything that an agent asked for is shown: no agent removes what is left when the fleet
-// ends. Another agent may see the volume as not done for one bound after it was marked; what it
-// asks for then takes up to a bound to be made, and another one to be shown to us. Where no fleet
+// The time when everything that an agent asked for is shown: no agent removes what is left when the
+// fleet ends. Another agent may see the volume as not done for one bound after it was marked; what
+// it asks for then takes up to a bound to be made, and another one to be shown to us. If no fleet
 // ends, that agent runs on and removes it.
 Time all_seen(const Tidying& stage, const Context& c) {
   const Duration bound = c.policy.consistency_bound;
@@ -167,7 +167,7 @@ Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
   }
   std::optional<Command> command;
   if (!current || !candidates_settle(*current, ours, c)) {
-    // What could not be unmounted stays attached until the machine ends.
+    // A volume that could not be unmounted stays attached until the machine ends.
     const bool idle = !c.facts.holding.mounted && !c.facts.holding.unproven;
     command =
         leftover(ours, finished(c.facts), idle ? c.facts.identity.instance : InstanceId(), false);

@@ -1,5 +1,5 @@
-// Which machine is this, and what runs here already? An agent that was killed and started again
-// finds its trainer running, or how it ended, and its volume still mounted.
+// Learns which machine this is, and what runs here already: an agent that was killed and started
+// again finds its trainer running, or how it ended, and its volume still mounted.
 #include "agent/decide/transitions.hpp"
 
 namespace spotter::decide {
@@ -149,7 +149,7 @@ Next on(const ReadingFleet&, const FleetRead& read, Context& c) {
     if (fleet_decides(c) && read.target > 1) {
       return block(c, Block::ManyInstances, Detail(c.facts.identity.fleet.id.view()));
     }
-    // One that is shutting down, or that EC2 replaces before it terminates it.
+    // An earlier instance is shutting down, or EC2 replaces it before it terminates it.
     if (fleet_decides(c) && read.earlier > 0) return wait(c, Wait::ShareHeld, c.policy.poll_held);
     if (fleet_decides(c) && may_be_second(c, read))
       return wait(c, Wait::FleetUnseen, c.policy.poll_held);
@@ -157,7 +157,7 @@ Next on(const ReadingFleet&, const FleetRead& read, Context& c) {
   return begin_work(c);
 }
 
-// Which fleet to cancel is needed only at the end: without permission to ask, work begins.
+// The fleet to cancel is needed only at the end: without permission to ask for it, work begins.
 Next on(const ReadingFleet& stage, const EffectFailed& failed, Context& c) {
   if (failed.failure == Failure::Refused || c.facts.trainer.running) {
     c.facts.identity.fleet = c.policy.fleet;

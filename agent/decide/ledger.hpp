@@ -14,7 +14,7 @@ struct Ledger {
   std::int64_t newest_step = -1;                // of a durable checkpoint; -1: none yet
   double seconds = 0;                           // instance time since the job began
   double dollars = 0;                           // at the spot price seen at each start; 0: unknown
-  // What the pace of checkpoints is chosen from (pace.hpp).
+  // The pace of checkpoints is chosen from these (pace.hpp).
   std::uint32_t losses = 0;    // ends of a trainer that lost its steps since the newest checkpoint
   std::uint32_t releases = 0;  // interruptions announced in time: the last checkpoint was written
   bool running = false;        // a trainer was started, and its end has not been seen yet

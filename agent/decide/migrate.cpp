@@ -2,19 +2,21 @@
 // promotion (spotter-storage(7)). plan.cpp decides each next step by a fresh survey.
 //
 // Without a fence DeleteVolume of the parent is the commit. EC2 takes it only of a volume that is
-// there and attached nowhere, so of all sessions that try it takes it from one. That one knows from
-// the answer (inferred: spotter-assumptions(7)) that it has the job, and waits for nothing: EC2
-// then attaches the parent to nobody, and nobody else can commit a copy of it. It promotes its copy
-// so soon that everybody sees that before two bounds have passed since the parent went; whoever
-// finds the parent gone, or got no answer, waits these two bounds before it elects a copy itself
-// (storage.cpp).
+// there and attached nowhere, so among all sessions that try, it takes it from one. That session
+// knows from the answer (inferred: spotter-assumptions(7)) that it has the job, and waits for
+// nothing: EC2 then attaches the parent to nobody, and nobody else can commit a copy of it. It
+// promotes its copy so soon that everybody sees that before two bounds have passed since the parent
+// went. A session that finds the parent gone, or got no answer, waits these two bounds before it
+// elects a copy itself (storage.cpp).
 //
-// What the copy may lack: what was written to the parent after the snapshot, by an instance that
-// began to use it less than claim_known_at() before the commit was answered (else its generation
-// were seen, and the copy dropped) and has lost it again since: a bound, and the time of the look
-// and of the commit (policy.hpp: commit_call). It ran beside the instance that commits, for whoever
-// ended before has written nothing since the snapshot, which who leaves on a notice takes itself,
-// when its generation is known to all (release.cpp); and who sees the snapshot of a move, or a
+// The copy may lack what an instance wrote to the parent after the snapshot, if that instance began
+// to use the parent less than claim_known_at() before the commit was answered, and has lost it
+// again since. (The generation of an earlier claim would have been seen, and the copy dropped.)
+// That time is a bound, and the time of the look and of the commit (policy.hpp: commit_call). Such
+// an instance ran beside the one that commits, because an instance that ended before has written
+// nothing since the snapshot: one that leaves on a notice takes the snapshot itself, when its
+// generation is known to all (release.cpp). And an instance that sees the snapshot of a move, or a
+// copy, writes nothing before that time (plan.cpp: attached_here()).
 // copy, writes nothing before that time (plan.cpp: attached_here()).
 #include <algorithm>
 #include <vector>
@@ -183,8 +185,8 @@ std::optional<Command> leftover(const Survey& survey, const VolumeId& ours, cons
   return std::nullopt;
 }
 
-// Which volumes and snapshots are this job's. Two jobs of one name share a tag, but not the first
-// volume (survey.hpp).
+// The volumes and snapshots of this job. Two jobs of one name share a tag, but not the first volume
+// (survey.hpp).
 
 Survey of_line(const Survey& survey, const VolumeId& known, const VolumeId& current) {
   VolumeId line = known;  // empty for an agent that adopted its trainer: it knows only the volume
@@ -242,9 +244,9 @@ Detail lines_left(const Survey& survey, VolumeId& line) {
   return lines.size() > 1 ? Detail(names) : Detail();
 }
 
-// What was copied of a volume, and what a move may make its copy of.
+// Snapshots and copies of a volume, and those that a move may use.
 
-// Else it may lack what was written after it.
+// Any other snapshot may lack what was written after it.
 bool is_of_the_whole(const SeenSnapshot& it, const Policy& policy) {
   if (it.taken == Taken::Released) return it.age < policy.released_counts;
   return it.taken == Taken::Moving;

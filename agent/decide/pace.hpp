@@ -1,5 +1,5 @@
-// How often to write a checkpoint, and what is worth its price, computed from the job's ledger
-// (ledger.hpp). Pure; tests/decide/pace_test.cpp.
+// Computes from the job's ledger (ledger.hpp) how often to write a checkpoint, and what is worth
+// its price. Pure; tests/decide/pace_test.cpp.
 #pragma once
 
 #include "agent/decide/ledger.hpp"
@@ -23,11 +23,11 @@ Duration time_between_interruptions(const Ledger& ledger, const Policy& policy);
 // REQUIRES: both > 0.
 Duration daly_interval(Duration stall, Duration between_losses);
 
-// What this job is advised to: Daly's interval of what is known, within the policy's bounds.
+// The advice to this job: Daly's interval of what is known, within the policy's bounds.
 Duration checkpoint_every(const Ledger& ledger, const Policy& policy);
 
-// What the next upload to the bucket is given, by what the last one took: a quarter more, as the
-// road is not always as wide.
+// The time for the next upload to the bucket: a quarter more than the last one took, as the network
+// is not always as fast.
 Duration next_upload(Duration last);
 
 // The average of what the trainer reports, the newest weighing most; and the sum.

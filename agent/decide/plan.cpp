@@ -69,7 +69,7 @@ Stage drop(const SeenVolume& volume, Context& c) {
 
 namespace {
 
-// Nobody else uses or copies it: its tags only show that, and nothing waits for them.
+// No other agent uses or copies it: its tags only show that, and nothing waits for them.
 Stage claim_fenced(const SeenVolume& volume, Context& c) {
   if (c.facts.holding.generation == volume.generation) return bring_up(c);
   if (volume.named) {
@@ -393,7 +393,7 @@ namespace {
 
 using Target = ShortText<31>;
 
-// What a change at EC2 is made to; empty: the command is none.
+// The object that a command changes at EC2; empty: it changes none.
 struct TargetOf {
   Target operator()(const AttachVolume& it) const { return it.volume.view(); }
   Target operator()(const DetachVolume& it) const { return it.volume.view(); }

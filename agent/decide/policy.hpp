@@ -13,12 +13,13 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-// What to do with the fleet when the job only ever fails (job.yaml: on_failure.then).
+// The action on the fleet when the job only ever fails (job.yaml: on_failure.then).
 enum class FailurePolicy : std::uint8_t { ScaleToZero, Hold, Cancel };
 
-// Where the job's state is kept (job.yaml: storage). A volume is brought to the instance, from zone
-// to zone; a share is reached from everywhere: it is mounted, or a folder that is there already.
-// Of a bucket a folder here is the working copy, and what counts is what the bucket has.
+// The kind of storage that has the job's state (job.yaml: storage). A volume is brought to the
+// instance, from zone to zone; a share is reached from everywhere: it is mounted, or a folder that
+// is there already. A bucket has a folder here as its working copy, but only what the bucket has
+// counts.
 enum class StorageKind : std::uint8_t { Volume, Share, Bucket };
 
 inline constexpr std::uint32_t all_gpus = UINT32_MAX;  // of the machine, and one at least
@@ -42,15 +43,16 @@ struct Policy {
   // `spotter run`: AWS Batch, Slurm or a person starts the process again and owns the machines. The
   // process ends with the trainer or with a notice, and asks for no fleet and ends none.
   bool foreground = false;
-  // The fleet has other machines of the job's gang, and they may train without this one. Nobody but
-  // they know how they get on: blocked for too long, it ends with its own place in the fleet alone.
+  // The fleet has other machines of the job's gang, and they may train without this one. Only they
+  // know how they get on: a machine that is blocked for too long ends itself and its place in the
+  // fleet, and no other.
   bool gang = false;
   // `spotter prepare`: fills the volume, and starts no trainer (preparing.cpp). Goes with `once`.
   bool fills = false;
-  // Who may use the volume is an epoch's to say (survey.hpp), and no bound is waited for.
+  // An epoch says who may use the volume (survey.hpp), and no bound is waited for.
   bool fence = false;
   Fleet fleet;  // None: learn it from the instance's own tags
-  // How long the trainer may take to checkpoint and end: two minutes less `release_durable`.
+  // The trainer's time to checkpoint and end: two minutes less `release_durable`.
   Duration stop_grace = seconds(110);
 
   // --- the cloud ---
@@ -59,14 +61,14 @@ struct Policy {
   // lost; so does the end: a job may lower it (storage.ebs.consistency_bound).
   Duration consistency_bound = seconds(30);
   // A fleet's tags come after its instance, by what users report up to a minute or more later; AWS
-  // names no bound. Who shows none for so long has no fleet.
+  // names no bound. An instance that shows none for so long has no fleet.
   Duration fleet_tags = minutes(2);
   // An EC2 call answers in well under a second; the SDKs allow 60 s. Half of that leaves time to
   // look again within the two minutes of a notice.
   Duration ec2_call = seconds(30);
-  // How old a look may be that a commit follows from, and how long the commit may take: what
-  // another instance writes meanwhile is lost (migrate.cpp). A job's shorter bound shortens it, but
-  // not below what a look of four calls takes.
+  // The age that a look may have from which a commit follows, and the time that the commit may
+  // take: what another instance writes meanwhile is lost (migrate.cpp). A job's shorter bound
+  // shortens it, but not below what a look of four calls takes.
   Duration commit_call = seconds(5);
   Duration commit_call_least = seconds(3);
   // S3 answers within a second; a write that takes longer is settled by the next read.
@@ -96,7 +98,7 @@ struct Policy {
   // The snapshot of a volume that was released for longer is not what a move copies: a person may
   // have changed the volume by hand since. The next machine comes within minutes, or much later.
   Duration released_counts = minutes(15);
-  // How often the work tree of the cloud (old snapshots, dropped candidates) is tidied.
+  // Leftovers in the cloud (old snapshots, dropped candidates) are removed this often.
   Duration tidy_every = minutes(10);
   // At the end: another agent detaches its copy when it sees `done`, and a missing permission may
   // be given; beyond the limit an idle instance costs more than what it leaves.
@@ -112,11 +114,11 @@ struct Policy {
   Duration mount = minutes(30);   // a dirty log of a lazily loaded volume is replayed from S3
   Duration verify = minutes(60);  // checksums of a checkpoint of many GB, lazily loaded
   // At boot a driver is loaded, and the fabric manager of eight GPUs trains their links for a
-  // minute or two. What is not there after this never comes.
+  // minute or two. A GPU that is not there after this never comes.
   Duration await_gpus = minutes(5);
   Duration fetch_code = minutes(15);
   // SIGKILL ends a process as soon as its memory is unpinned or its core is dumped: seconds to a
-  // minute or two. One that waits for a device for ever ends with the machine only.
+  // minute or two. A process that waits for a device for ever ends only with the machine.
   Duration left_retry = seconds(10);
   Duration left_limit = minutes(5);
   Duration fill = hours(7 * 24);  // as many terabytes as job.yaml names; a person watches
@@ -145,12 +147,13 @@ struct Policy {
   // As many gigabytes as there are; S3 that gives no byte for a minute has failed long before.
   Duration bring_home = minutes(60);
   Duration keep_home = minutes(60);
-  // What the epoch's release still needs before a deadline.
+  // The epoch's release still needs this before a deadline.
   Duration keep_reserve = seconds(3);
 
   // --- volumes of data ---
-  // One that is made of a snapshot is there within seconds, its blocks come as they are read (or at
-  // the rate that job.yaml pays for). What is not there after this, a person should look at.
+  // A volume that is made of a snapshot is there within seconds, its blocks come as they are read
+  // (or at the rate that job.yaml pays for). If it is not there after this, a person should look at
+  // it.
   Duration prepare_data = minutes(10);
   // An unmount, a detach of 1 to 4 s, at the end a delete.
   Duration release_data = seconds(60);
@@ -159,7 +162,8 @@ struct Policy {
 
   // --- the notice ---
   // The trainer is killed this long before the deadline, so that unmount (a sync of what remains in
-  // the page cache) and detach (1 to 4 s) still fit. For a short notice: a third of what is left.
+  // the page cache) and detach (1 to 4 s) still fit. After a short notice it is a third of what is
+  // left.
   Duration release_reserve = seconds(20);
   // The same where the trainer's checkpoints are durable when it says so. A release that is cut by
   // the machine's end loses nothing then: the next one waits for EC2 to detach the volume.
@@ -181,7 +185,7 @@ struct Policy {
   // effort" and gives no share.
   Duration between_interruptions = minutes(100);
   double unannounced = 0.1;
-  // How long a checkpoint is taken to hold up a trainer that does not report it.
+  // A checkpoint is taken to hold up for so long a trainer that does not report its stalls.
   Duration checkpoint_stall = seconds(5);
   // More often, and a checkpoint begins before the one before it is durable; more seldom, and one
   // unlucky loss hurts whatever the average.
@@ -189,7 +193,7 @@ struct Policy {
   Duration checkpoint_most = minutes(60);
   // The trainer is advised another interval when it differs by more than this share.
   double pace_change = 0.2;
-  // Of 30 rebalance recommendations in one public report 9 were followed by an interruption.
+  // One public report has 30 rebalance recommendations: an interruption followed 9 of them.
   double hint_followed = 0.3;
   // Snapshots ahead: one in this time, each begun after a durable checkpoint. They are incremental,
   // so more of them store no more; but each costs calls to find, make and delete it.

@@ -153,7 +153,7 @@ Stage outlast(Context& c, const EffectFailed& failed) {
   return block(c, Block::TrainerUnstartable, failed.detail);
 }
 
-// How many machines a gang gives back is counted in its record.
+// The gang's record counts the machines that it gives back.
 Stage leave_gang(Context& c) {
   c.facts.exit.unfit = true;
   c.facts.exit.hinders_gang = true;
@@ -210,8 +210,8 @@ Next on(const GivingBack& stage, const Woke&, Context& c) {
 }
 
 // The volumes of data: read-only, one of each snapshot in this zone. They hold none of the job's
-// state, so none is fenced or moved: where one is missing or other instances use it, another is
-// made of the same snapshot. What was made is removed when the job is over; the snapshots are the
+// state, so none is fenced or moved: if one is missing or other instances use it, another is made
+// of the same snapshot. The volumes made are removed when the job is over; the snapshots are the
 // user's.
 
 Stage prepare_data(Context& c) {
@@ -232,9 +232,9 @@ Stage release_data(Context& c, ReleaseGoal then, std::uint32_t failures) {
   return ReleasingData{then, failures};
 }
 
-// At the end of the job: the next change that removes a volume that no instance uses. One that is
-// attached here though it was released is detached again: EC2 may show an attachment only after the
-// release looked for one.
+// At the end of the job: the next change that removes a volume that no instance uses. A volume that
+// is attached here though it was released is detached again: EC2 may show an attachment only after
+// the release looked for one.
 std::optional<Command> data_left_over(const Survey& survey, const Facts& facts) {
   for (const SeenVolume& volume : survey.data) {
     const bool forgotten = volume.holder && volume.holder == facts.identity.instance &&
@@ -302,7 +302,7 @@ Stage fill(Context& c) {
   return Filling{};
 }
 
-// What prevents filling the volume now; nullopt: nothing.
+// The reason why the volume cannot be filled now; nullopt: none.
 std::optional<Detail> in_use(const Survey& survey, const SeenVolume& volume, const Context& c) {
   const bool ours = volume.holder == c.facts.identity.instance;
   if (volume.done) return Detail(volume.id.str() + " has the tag spotter:done");

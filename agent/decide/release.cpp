@@ -70,16 +70,16 @@ Stage close_ledger(Context& c, ReleaseGoal then) {
   return Securing{};
 }
 
-// Has everybody seen the generation that we use the volume in? Who uses it after us, and so this
-// agent should it live on, then takes another one.
+// Has everybody seen the generation in which we use the volume? If so, the next agent to use it
+// takes another one, and so does this one if it lives on.
 bool generation_is_known(const Context& c) {
   if (c.policy.fence) return true;
   return c.facts.holding.claimed_at != kNever && c.now >= claim_known_at(c);
 }
 
 // The volume is unmounted and does not change: this is the snapshot that its move makes a copy of.
-// The call is short, and its answer is awaited only while there is time. Where another may use our
-// generation again, the move takes its own, and finds most of it copied.
+// The call is short, and its answer is awaited only while there is time. If another instance may
+// use our generation again, the move takes its own snapshot, and finds most of it copied.
 std::optional<Stage> begin_final_snapshot(Context& c, ReleaseGoal then) {
   const Facts& facts = c.facts;
   const bool ours = facts.holding.attached && facts.holding.purpose == Purpose::Train &&
@@ -103,9 +103,9 @@ std::optional<Stage> begin_final_snapshot(Context& c, ReleaseGoal then) {
   return FinalSnapshot{then};
 }
 
-// A home in a bucket gets there what is not there yet, and what S3 does not take now it may take a
-// moment later. Zero: it may not. Nobody hurries where the notice was withdrawn, or the machine
-// lacks what the job needs; and without S3 no other machine would train.
+// The bucket gets what it has not yet, and what S3 does not take now it may take a moment later.
+// Zero: it may not. There is no hurry if the notice was withdrawn, or the machine lacks what the
+// job needs; and without S3 no other machine would train.
 Duration asked_again_in(const EffectFailed& failed, ReleaseGoal then, const Context& c) {
   const bool passes =
       failed.failure == Failure::Unavailable || failed.failure == Failure::Abandoned;
@@ -132,8 +132,8 @@ Stage detached(Context& c, ReleaseGoal then) {
   return next_release_step(c, then);
 }
 
-// What cannot be proven to be unmounted is never detached, and nothing says that it is released.
-// The session ends all the same, or goes on where the machine does.
+// A volume that cannot be proven to be unmounted is never detached, and nothing says that it is
+// released. The session ends all the same, or goes on if the machine does.
 Next leave_in_use(const Unmounting& stage, const EffectFailed& failed, Context& c) {
   Facts::Exit& exit = c.facts.exit;
   const bool spared = exit.notice && c.now >= exit.notice->deadline + c.policy.spared_after;
@@ -180,8 +180,9 @@ void remember_stop(Context& c, const StopRequested& stop) {
   c.facts.exit.leave_by = stop.deadline;
 }
 
-// Not mkfs: half a file system is neither blank nor ours, and it takes seconds. Not a call that
-// changes something at EC2: its outcome must be known. Reading a share's ledger may never end.
+// Mkfs is not abandoned: half a file system is neither blank nor ours, and it takes seconds. Nor is
+// a call that changes something at EC2: its outcome must be known. Reading a share's ledger is: it
+// may never end.
 void abandon_local_work(Context& c) {
   if (brings_newer(c)) return limit_bringing(c);
   const bool local = std::visit(
@@ -280,16 +281,17 @@ Next on(const ClosingLedger& stage, const LedgerWritten&, Context& c) {
   return stage.then == ReleaseGoal::Finish ? mark_done(c) : release(c, stage.then);
 }
 
-// What is tried again says what the last try cost.
+// Each try says what it cost, also if another one follows.
 Next on(const ClosingLedger&, const HomeKept& kept, Context& c) {
   remember_kept(c, kept);
   limit_keeping(c);
   return std::nullopt;
 }
 
-// Else the ledger is tried once, for only the checkpoint matters. But machines that lack what the
-// job needs must be counted somewhere, or they are replaced for ever. A gang counts in its record,
-// and the share may be what hangs on the machine that it gives back.
+// The ledger is tried only once unless asked_again_in() gives a time, for only the checkpoint
+// matters. But machines that lack what the job needs must be counted somewhere, or they are
+// replaced for ever. A gang counts in its record, and the share may be what hangs on the machine
+// that it gives back.
 Next on(const ClosingLedger& stage, const EffectFailed& failed, Context& c) {
   if (const Duration pause = asked_again_in(failed, stage.then, c); pause > Duration::zero()) {
     c.wake_in(pause);
@@ -342,7 +344,7 @@ Next on(const FinalSnapshot& stage, const EffectFailed&, Context& c) {
 
 Next on(const Unmounting& stage, const EffectFailed& failed, Context& c) {
   if (Next next = leave_in_use(stage, failed, c)) return next;
-  // What does not end keeps it busy until the machine ends, as that soon does after a notice.
+  // A process that does not end keeps it busy until the machine ends, which is soon after a notice.
   const bool given_back = stage.then == ReleaseGoal::GiveBack && !c.facts.exit.notice;
   if (stage.tries >= c.policy.stuck_tries && (given_back || job_is_over(stage.then))) {
     // Volumes of data are mounted elsewhere, and nobody removes them after the job's end.

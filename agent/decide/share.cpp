@@ -68,8 +68,7 @@ Next on(const Preparing&, const Woke&, Context& c) {
   return std::nullopt;
 }
 
-// What the bucket did not take before, at a nearer deadline or without one, it may take up to this
-// one.
+// The bucket may take up to this deadline what it did not take by a nearer one, or without one.
 Next on(const Releasing& stage, const NoticeSeen& notice, Context& c) {
   const Time before = leaves_by(c);
   remember_notice(c, notice);
@@ -111,8 +110,8 @@ WriteLedger ledger_to_write(Context& c) {
   return {c.facts.progress.ledger, in_bucket(c) ? c.facts.fence.ours : 0};
 }
 
-// One that is under way comes to its end before, where there is time for both. Who is only asked to
-// leave has the time that it takes.
+// An upload that is under way ends first, if there is time for both. A session that is only asked
+// to leave has the time that it takes.
 Duration upload_needs(const Context& c) {
   const Facts::Home& home = c.facts.home;
   if (!in_bucket(c) || !c.facts.exit.notice || home.upload == Duration(0)) return Duration(0);
@@ -165,8 +164,8 @@ void end_keeping(Context& c) {
   limit_keeping(c);
 }
 
-// What may be newer here is brought up in a moment. A notice that comes meanwhile leaves it a part
-// of the time, and the rest to send it.
+// A working copy that may be newer is brought up in a moment. A notice that comes meanwhile leaves
+// a part of the time for that, and the rest to send it.
 bool brings_newer(const Context& c) {
   const Stage& stage = c.state.stage;
   const bool brings =
@@ -184,8 +183,8 @@ void end_bringing(Context& c) {
   c.issue(Abandon{c.state.awaited}, c.policy.look);
 }
 
-// What was not brought up is not sent, nor before its ledger was read. Neither is begun again by
-// its own failure.
+// Nothing is sent that was not brought up, and nothing before its ledger was read. Neither step is
+// begun again by its own failure.
 std::optional<Stage> bring_newer(Context& c, ReleaseGoal then) {
   const Facts& facts = c.facts;
   const bool leaves = then == ReleaseGoal::Release || then == ReleaseGoal::Exit;
@@ -274,7 +273,7 @@ Stage take_home(const Survey& survey, Context& c) {
   return WritingEpoch{next};
 }
 
-// What is here and ours still is not brought again; who asks for it says so by the ledger.
+// A result that is here and still ours is not brought again: the caller says so by a known ledger.
 Stage enter_home(Context& c) {
   if (c.facts.progress.ledger.done && c.facts.holding.mounted && c.facts.progress.ledger_known) {
     c.facts.exit.done = true;
@@ -309,8 +308,8 @@ Stage lose_home(Context& c) {
   return next_release_step(c, ReleaseGoal::Survey);
 }
 
-// What is wrong with the folder here, such as too many files, no time mends. A result is not
-// durable yet: the ledger here says that it is one, should the home be ours still.
+// Time mends no fault of the folder here, such as too many files. A result is not durable yet: the
+// ledger here says that it is one, should the home be ours still.
 Stage home_failed(Context& c, const EffectFailed& failed) {
   c.facts.exit.done = false;
   if (failed.failure == Failure::MountFailed) {

@@ -62,7 +62,7 @@ enum class Block : std::uint8_t {
   NotFilled,
 };
 
-// What follows when the volume has been released.
+// The action that follows when the volume has been released.
 enum class ReleaseGoal : std::uint8_t {
   Release,   // wait for the end of the instance
   Finish,    // the result is durable: cancel the fleet
@@ -230,8 +230,8 @@ enum class Surrender : std::uint8_t {
   StartsInVain
 };
 
-// What is known of the world, whatever the stage. The parts differ in who writes them and in what
-// resets them; a new session of the agent begins with none of it.
+// Everything known of the world, whatever the stage. The parts differ in who writes them and in
+// what resets them; a new session of the agent begins with none of it.
 struct Facts {
   // This machine and its fleet. identity.cpp writes it when the metadata service and EC2 answer,
   // finish.cpp when they did not answer before; nothing resets it.
@@ -281,7 +281,7 @@ struct Facts {
     bool marked = false;  // and tagged so
     // That checkpoint's, while nobody writes to the copy; -1: one of its checkpoints is torn.
     std::int64_t proven_step = -1;
-    // What this session committed: EC2 deleted the original for it, and for nobody else, and took
+    // The commit of this session: EC2 deleted the original for it, and for nobody else, and took
     // the copy's promotion; as_known() shows both as long as EC2 may not.
     VolumeId original;
     VolumeId committed;
@@ -312,7 +312,7 @@ struct Facts {
     std::uint64_t upload_bytes = 0;  // that it sent
   };
 
-  // What is removed at the end of the job. Only finish.cpp writes it; tidy_up() resets the times.
+  // The removal at the end of the job. Only finish.cpp writes it; tidy_up() resets the times.
   struct Tidying {
     Time since = kNever;
     Time candidates_free_since = kNever;  // since when no instance holds an electable candidate

@@ -56,7 +56,8 @@ const char* broken_invariant(const State& state) {
   if (in<ReleasingData>(stage) && facts.trainer.running) {
     return "the data is never taken from under a running trainer";
   }
-  // What does not end may keep it busy, and ends with the machine: this one, or the whole fleet.
+  // A process that does not end may keep it busy until the machine ends: this one, or the whole
+  // fleet.
   const auto& exit = facts.exit;
   const bool ends = exit.unfit || exit.done || exit.surrender != Surrender::None;
   const bool stuck = in<GivingBack, Leaving>(stage) && ends;

@@ -15,9 +15,9 @@ namespace spotter::decide {
 // broken_invariant() before it does anything.
 void step(State& state, const Event& event, const Policy& policy, Effects& effects);
 
-// What must hold after every step, whatever happened (agent/README.md, "What must hold"). The loop
-// and the simulator ask after each step. A violation is our own bug: the process stops, is started
-// again, and looks at the world afresh.
+// The invariants that hold after every step, whatever happened (agent/README.md, "What must hold").
+// The loop and the simulator ask after each step. A violation is our own bug: the process stops, is
+// started again, and looks at the world afresh.
 
 // The first invariant that `state` breaks, in words, or nullptr.
 const char* broken_invariant(const State& state);

@@ -8,7 +8,7 @@
 namespace spotter::decide {
 
 Stage survey(Context& c) {
-  // What a commit follows from must not be old (migrate.cpp).
+  // The look that a commit follows from must not be old (migrate.cpp).
   const bool commits = c.facts.move.verified && !c.policy.fence;
   c.ask(SurveyStorage{c.facts.move.lineage}, commits ? c.policy.commit_call : c.policy.ec2_call);
   return Surveying{};
@@ -38,13 +38,13 @@ Stage call_failed(Context& c, const EffectFailed& failed) {
   return retry_later(c, failed);
 }
 
-// What a person would have to mend on a machine that is given back anyway keeps nothing there: one
-// that was blocked for long would end the fleet, which is that of the gang's other machines, too.
+// A machine that is given back anyway needs no person to mend it. If it stayed blocked for long, it
+// would end the fleet, which has the gang's other machines, too.
 Stage block(Context& c, Block why, const Detail& detail) {
   if (hinders_gang(c)) return leave_gang(c);
   // A file system that was shut down after an I/O error works again only after a new mount, which
-  // replays its log. `mounted` stays: the unmount may fail. What was not synced is lost, a result,
-  // too.
+  // replays its log. `mounted` stays: the unmount may fail. All that was not synced is lost, also a
+  // result.
   if (why == Block::MountFailed && c.facts.holding.mounted) {
     c.facts.trainer.ended_success = false;
     if (on_share(c)) c.issue(ReleaseShare{}, c.policy.release_share);
@@ -140,7 +140,7 @@ Next on(const Surveying&, const StorageSurveyed& seen, Context& c) {
 Next on(const Surveying&, const EffectFailed& failed, Context& c) { return call_failed(c, failed); }
 
 Next on(const Waiting& stage, const Woke&, Context& c) {
-  // What it left may be torn; and of a trainer that was adopted the ledger may still be unread.
+  // The trainer may have left torn checkpoints; if it was adopted, the ledger may still be unread.
   if (stage.why == Wait::TrainerRestart && !c.facts.progress.ledger_known) return read_ledger(c);
   if (stage.why == Wait::TrainerRestart) return verify(c);
   if (stage.why == Wait::ShareHeld || stage.why == Wait::FleetUnseen) return read_fleet(c, 0);
@@ -348,8 +348,8 @@ Stage promote_candidate(const Survey& survey, const SeenVolume& best, Context& c
 
 }  // namespace
 
-// Who committed promotes its copy so that it is seen by then (migrate.cpp). Another candidate may
-// have been verified or promoted just now: each has its own bound.
+// The session that committed promotes its copy so that it is seen by then (migrate.cpp). Another
+// candidate may have been verified or promoted just now: each has its own bound.
 Duration commit_settles_in(const VolumeId& elected, Context& c) {
   Facts::Move& move = c.facts.move;
   if (move.parent_gone_since == kNever || move.elected != elected) {

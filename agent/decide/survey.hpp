@@ -1,6 +1,6 @@
-// Who may use a job's volume, and which volume that is, where a fence says so: one object in a
-// store that shows each write at once and takes none that did not see the one before it
-// (spotter-storage(7), "A fence").
+// A fence says who may use a job's volume, and which volume that is: one object in a store that
+// shows each write at once and takes none that did not see the one before it (spotter-storage(7),
+// "A fence").
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ struct Epoch {
   std::uint32_t number = 0;  // one more with each write; 0: none was ever written
   VolumeId line;             // the job's first volume: whose epoch this is
   VolumeId volume;           // the job's
-  // Of the volume, one more with each use: a snapshot of an earlier one lacks what was written.
+  // The volume's: one more with each use. A snapshot of an earlier one lacks what was written
+  // since.
   std::uint32_t generation = 0;
   InstanceId holder;
   VolumeId left;  // the original of the last move, to be deleted; empty: none
@@ -34,8 +35,8 @@ struct Epoch {
 // Deleting.
 enum class VolumeState : std::uint8_t { Creating, Available, InUse, Deleting, Error };
 enum class AttachmentState : std::uint8_t { None, Attaching, Attached, Detaching, Busy };
-// Gone: terminated, or unknown to EC2 although it was asked for by id. Of an epoch's holder, of
-// which more follows, only terminated: that is final, and the other is Unknown.
+// Gone: terminated, or unknown to EC2 although it was asked for by id. More follows from it for an
+// epoch's holder, so only a terminated holder is Gone, which is final; the other is Unknown.
 enum class HolderState : std::uint8_t { Alive, Stopped, Gone, Unknown };
 enum class SnapshotState : std::uint8_t { Pending, Completed, Failed, Recoverable };
 
@@ -86,15 +87,15 @@ struct SeenSnapshot {
   std::uint32_t moves = 0;  // those of the volume
 };
 
-// One that a move made and that is not the job's yet, or never was.
+// A copy that a move made, and that is not the job's yet, or never was.
 inline bool is_copy(const SeenVolume& volume) {
   return volume.role != Role::State && !volume.discoverable;
 }
 
-// Whose history it is: a job is the id of its first volume, which EC2 gives to no other. All that
-// is made for the job carries it in `spotter:lineage` from its creation, so that two jobs of one
-// name are never taken for one. What has no such tag is a first volume, or older than the tag: then
-// its parent is all that it says.
+// The first volume of the job that it belongs to. That id stands for the job: EC2 gives it to no
+// other. All that is made for the job carries it in `spotter:lineage` from its creation, so that
+// two jobs of one name are never taken for one. A volume or snapshot without the tag is a first
+// volume, or older than the tag: then its parent is all that it says.
 inline VolumeId line_of(const SeenVolume& volume) {
   if (volume.lineage) return volume.lineage;
   return is_copy(volume) ? volume.parent : volume.id;
@@ -112,9 +113,9 @@ struct Survey {
   VolumeId epoch_line = {};  // whose epoch was read, after the rest: line_in()
   Epoch epoch = {};
   HolderState epoch_holder = HolderState::Alive;
-  // Of a home in a bucket: what this session writes as the holder. Outside EC2 it is no instance.
+  // A home in a bucket: what this session writes as the holder. Outside EC2 it is no instance.
   InstanceId epoch_self = {};
-  // Of that of an experiment: a later claim than this session's was at it a moment ago.
+  // The home of an experiment: a later claim than this session's was at it a moment ago.
   bool later_claim = false;
 };
 

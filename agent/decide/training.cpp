@@ -352,8 +352,8 @@ Next on(const Training& training, const CallAccepted&, Context& c) {
   return training;
 }
 
-// What forget_left() asked for. The release that follows, perhaps before the next look, is the
-// epoch after it.
+// The epoch that forget_left() asked for is written. The release that follows, perhaps before the
+// next look, is the epoch after it.
 Next on(const Training& training, const EpochWritten&, Context& c) {
   ++c.facts.fence.epoch.number;
   c.facts.fence.epoch.left = {};
@@ -399,9 +399,9 @@ namespace {
 
 // Ending the trainer: it is asked to stop, and killed while there is still time to release all.
 
-// What the storage's release needs. Where checkpoints come with their stall, libspotter writes
-// them: such a trainer has ended only when its last one is durable, and the unmount finds little to
-// write.
+// The time that the storage's release needs. Checkpoints that come with their stall are
+// libspotter's: such a trainer has ended only when its last one is durable, and the unmount finds
+// little to write.
 Duration release_needs(const Context& c) {
   const bool durable = c.facts.progress.ledger.stall > 0 && !on_share(c);
   return durable ? c.policy.release_durable : c.policy.release_reserve;
@@ -430,7 +430,7 @@ Next on(const Stopping&, const LedgerRead& read, Context& c) {
   return std::nullopt;
 }
 
-// What was not read is not overwritten.
+// A ledger that was not read is not overwritten.
 Next on(const Stopping&, const EffectFailed&, Context&) { return std::nullopt; }
 
 Next on(const Stopping&, const TrainerProgressed& progress, Context& c) {
@@ -459,7 +459,7 @@ Next on(const Stopping& stage, const HomeKept& kept, Context& c) {
 
 Next on(const Stopping& stage, const TrainerEnded& ended, Context& c) {
   count_trainer_end(c, ended, stage.then == ReleaseGoal::Release);
-  // One that reports no checkpoints may have made its last one now.
+  // A trainer that reports no checkpoints may have made its last one now.
   c.facts.home.changed = c.facts.home.changed || ended.stopped_as_asked;
   if (ended.success) c.facts.progress.ledger.stopped_early = {};  // it came to its end after all
   if (ended.success || stage.then == ReleaseGoal::Finish) c.facts.exit.done = true;

@@ -1,5 +1,5 @@
-// Which stage handles which event: the table of contents of decide/. A pair that is not here
-// reaches ignored(); tests/decide/transitions.txt shows every pair.
+// The table of contents of decide/: each stage and the events that it handles. A pair that is not
+// here reaches ignored(); tests/decide/transitions.txt shows every pair.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace spotter::decide {
 
 using Next = std::optional<Stage>;  // nullopt: the stage stays
 
-// What a transition may touch.
+// Everything that a transition may touch.
 struct Context {
   State& state;
   Facts& facts;
@@ -72,7 +72,8 @@ Duration upload_needs(const Context&);  // of a checkpoint that a trainer makes 
 void limit_keeping(Context&);  // before a deadline: wakes when a write under way is to be ended
 void hurry_keeping(Context&);  // the same, where the stage waits for one
 void end_keeping(Context&);
-// What this machine had before it took the home again is brought up, and sent, after a notice, too.
+// Files that this machine had before it took the home again are brought up, and sent, also after a
+// notice.
 bool brings_newer(const Context&);
 void limit_bringing(Context&);  // before a deadline: wakes when that is to be given up
 void end_bringing(Context&);
@@ -101,7 +102,7 @@ Next plan_spaced(const Survey&, Context&);  // plan.cpp
 void count_taken(State&, const Event&);     // plan.cpp: what was asked for so
 const SeenVolume* elect(const Survey&);     // storage.cpp; nullptr: none
 Stage recover(const Survey&, const Survey& everything, Context&);  // storage.cpp
-// How long to wait yet, where no volume is current, for a commit to be seen; it counts from the
+// The time to wait yet, while no volume is current, for a commit to be seen; it counts from the
 // first time that it is asked for this candidate (empty: none).
 Duration commit_settles_in(const VolumeId& elected, Context&);  // storage.cpp
 // The job's volume, when it is marked as done or is `finished`. nullptr also when a commit has put
@@ -113,8 +114,8 @@ Survey of_line(const Survey&, const VolumeId& line, const VolumeId& current);
 // An agent that adopted its trainer does not know its line before the first look. True: it does
 // only now, and the epoch that was read may be that of another volume with the tag.
 bool learn_line(const Survey&, Context&);  // migrate.cpp
-// Where no volume is current: sets `line`, unless it is one of those found, to the line of the
-// verified copies or else of the snapshots. More than one: their names, for a person to choose.
+// Called while no volume is current. Sets `line`, unless it is one of those found, to the line of
+// the verified copies or else of the snapshots. More than one: their names, for a person to choose.
 Detail lines_left(const Survey&, VolumeId& line);
 // --- migrate.cpp ---
 std::optional<Command> leftover(const Survey&, const VolumeId& ours, const InstanceId& idle,
@@ -127,12 +128,12 @@ const SeenVolume* other_attached_here(const Survey&, const Facts&,
                                       const VolumeId& except);  // plan.cpp
 // Releases a volume that is attached here, and then looks again.
 Stage drop(const SeenVolume&, Context&);  // plan.cpp
-// What EC2 shows, with what is known for sure in the place of what may be old: which volume is the
-// job's by the epoch, or by this session's own commit.
+// EC2's view, with facts that are known for sure in the place of what may be old: which volume is
+// the job's by the epoch, or by this session's own commit.
 Survey as_known(const Survey&, const Context&);  // migrate.cpp
 Survey as_fenced(const Survey&);                 // fence.cpp
-// What has to come before the job's volume may be used or copied. None: this session may. `current`
-// nullptr: EC2 shows none.
+// The stage that comes before the job's volume may be used or copied. None: this session may.
+// `current` nullptr: EC2 shows none.
 Next take_epoch(const Survey&, const SeenVolume* current, Context&);  // fence.cpp
 // No fence that the volumes' tags name is passed over.
 Next check_fence(const Survey&, Context&);  // fence.cpp

@@ -155,7 +155,7 @@ bool Follower::counts(const wire::CurvePoint& point, bool old) const {
 
 void Follower::take(const std::string& line, bool old, wire::Curve& curve) {
   const auto point = log_.take(line);
-  // Of another run: the trainer may write the same rows yet.
+  // An old row is another run's: the trainer may write the same rows yet.
   if (!point || (old && !last_ && !options_.again)) return;
   const bool is_known = !known_.insert(std::hash<std::string>()(to_datagram(*point))).second;
   if (known_.size() > most_known_rows) known_.clear();
@@ -201,7 +201,7 @@ void Follower::end() {
   send_waiting();
 }
 
-// As the trainer's own sentence in `spotter status`, which it may say itself.
+// Sent like the trainer's own sentence in `spotter status`, which it may replace.
 void Follower::report_trouble(std::chrono::milliseconds since_start) {
   std::string words;
   if (!there_ && since_start >= options_.missing_after) {

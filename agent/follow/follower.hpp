@@ -36,7 +36,7 @@ class GrowingFile {
 
   // Reads what is new, up to the last newline, and makes it durable.
   News look();
-  // What stands behind the last newline.
+  // The text behind the last newline.
   const std::string& rest() const { return partial_; }
   // Leaves that line out, however it goes on: its writer is dead.
   void drop_rest() {
@@ -74,11 +74,12 @@ class GrowingFile {
 //         stream alone: the supervisor is dead, and we leave at once.
 // stdout: one line, `ready`: from here on no row is missed.
 //
-// Which rows are reported? Those that the trainer adds, whatever their steps: where they go back,
-// it trains these again, and the curve loses its later points (wire/curve.hpp). Of a file that is
-// written over, as some trainers write all epochs each time, those from the first that is not
-// known. Of rows that were there before the trainer started, those behind the curve's last point:
-// they were not reported before a machine was lost; without any curve they are another run's.
+// It reports the rows that the trainer adds, whatever their steps: if they go back, the trainer
+// trains these again, and the curve loses its later points (wire/curve.hpp). If a file is written
+// over, as some trainers write all epochs each time, it reports the rows from the first unknown
+// one. If rows were there before the trainer started, it reports those behind the curve's last
+// point: they were not reported before a machine was lost; without any curve they are another
+// run's.
 
 inline constexpr std::size_t most_points_a_look = 512;  // more are thinned
 inline constexpr std::size_t most_known_rows = 1U << 20;
@@ -138,7 +139,7 @@ class Follower {
   std::string said_;
 };
 
-// As a datagram (wire/datagram.hpp).
+// The point as a datagram (wire/datagram.hpp).
 std::string to_datagram(const wire::CurvePoint& point);
 
 // Everything of the command: until the line on stdin.

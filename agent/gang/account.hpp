@@ -1,6 +1,6 @@
-// What one member reports of its gang, for people and Prometheus: who is in it and does what, whom
-// it waits for, what the last new round was for and took, and the share of time in which it
-// trained. Pure.
+// One member's report of its gang, for people and Prometheus: who is in it and does what, whom it
+// waits for, what the last new round was for and took, and the share of time in which it trained.
+// Pure.
 #pragma once
 
 #include <map>
@@ -23,8 +23,8 @@ struct Account {
     Torn,    // ... or lost one another, once they trained
     Failed   // nobody came or went: the workers ended
   };
-  // Of a member: in the round; waits for the next one; is waited for by those; leaves, or is given
-  // back; is ready beside a round that it is not in.
+  // A member is in the round; waits for the next one; is waited for by those; leaves, or is given
+  // back; or is ready beside a round that it is not in.
   enum class Does : std::uint8_t { Trains, Waits, Awaited, Leaves, Spare };
   struct Of {
     std::string name;
@@ -36,7 +36,7 @@ struct Account {
   std::uint64_t round = 0;    // the last one that began
   std::string leader{};       // its name; empty: there was no round
   std::string waits_for{};    // empty: this machine waits for nobody
-  // Of the last round that this machine is or was in. `took`: from the moment at which it knew that
+  // The last round that this machine is or was in. `took`: from the moment at which it knew that
   // the one before would end, or asked for its first, until the round began.
   std::uint64_t rounds = 0;  // of this process
   Why why = Why::First;

@@ -55,8 +55,8 @@ std::optional<Ask> Participant::next(Time now) {
   }
   Record record = wanted(now);
   if (record == record_) return std::nullopt;
-  // Each write says that it lives. One that was dropped, and joins again, has other beats than ever
-  // before: to who saw nothing meanwhile it would seem to have stood still.
+  // Each write says that it lives. A member that was dropped, and joins again, writes beats that it
+  // never had: a member that saw nothing meanwhile would else take it to have stood still.
   const Member* before = record_.find(settings_.id);
   if (Member* me = record.find(settings_.id); me != nullptr)
     me->beats = (before == nullptr ? writes_ : before->beats) + 1;
@@ -80,7 +80,7 @@ void Participant::looked(Time now, std::optional<Seen> seen) {
   was_open_ = was_open_ || record_.phase != Phase::Failed;
   const Time before = looked_at_;
   looked_at_ = now;
-  // What could not be seen for long has not stood still for long.
+  // A long time without a look counts as a short one of standing still.
   saw(before, std::clamp(now - before, Duration(0), 2 * settings_.look_every));
   const bool forming = record_.phase == Phase::Forming;
   look_at_ = now + (forming ? settings_.look_every_forming : settings_.look_every);
@@ -186,7 +186,7 @@ void Participant::take_place() {
     if (member == nullptr) return;  // it is over already
     place.machines.push_back({id, member->name, member->address, member->port});
   }
-  // Else it was formed with a launcher before this one.
+  // Another port is that of an earlier launcher, with which the round was formed.
   if (place.machines[place.rank].port != port_) return;
   place_ = std::move(place);
   in_round_ = record_.round;
@@ -319,20 +319,20 @@ void Participant::drop_the_dead(Record& record) const {
     if (watched.still >= settings_.lease + settings_.margin) give_up(record, id);
 }
 
-// It is of the last round, and will be ready. One that was killed has not been seen to write since.
+// It is of the last round, and will be ready. A killed member has not been seen to write since.
 bool Participant::lives(const Member& member) const {
   if (member.id == settings_.id) return true;
   const auto watched = watched_.find(member.id);
   return watched != watched_.end() && watched->second.still < settings_.last_call;
 }
 
-// Of one that has not written since this machine came nobody knows here whether it ever will: it
-// may have been killed long ago. No trainer is to be blamed for that.
+// A member that has not written since this machine came may have been killed long ago. No trainer
+// is to be blamed for that.
 bool Participant::is_silent(const Member& member) const {
   return !lives(member) || (member.id != settings_.id && !watched_.at(member.id).writes);
 }
 
-// For all that may still come, and for a network that may come back.
+// Has it waited for all that may still come, and for a network that may come back?
 bool Participant::waited(const Record& record) const {
   const std::size_t ready = count(record, is_ready);
   const std::size_t stay = count(record, stays);
@@ -387,7 +387,7 @@ bool has_grown(const Record& record, const std::vector<std::string>& ranks) {
 // Why the last round is over.
 struct Past {
   bool first = false;       // there was none
-  bool lost = false;        // a machine is gone or silent, or goes. One that is slow is not lost
+  bool lost = false;        // a machine is gone or silent, or goes. A slow one is not lost
   bool apart = false;       // its workers never began: a machine did not reach another
   bool torn = false;        // workers lost those of another machine, and none failed by itself
   bool failed = false;      // workers of a machine that is here failed by themselves
@@ -423,9 +423,9 @@ Past look_back(const Record& record, bool progressed, const IsSilent& is_silent)
   return past;
 }
 
-// Whose trainer never began has not failed, nor has one that lost the others, or was asked to stop
-// for others. Who was to join may be gone by now: that round has saved, and nobody says that it
-// failed.
+// A trainer that never began has not failed, nor has one that lost the others, or was asked to stop
+// for others. The members that were to join may be gone by now: that round has saved, and nobody
+// says that it failed.
 void count_failures(Record& record, const Past& past, bool grown) {
   if (past.lost || past.first || ((grown || !past.failed) && past.progressed))
     record.failures = 0;
@@ -447,17 +447,18 @@ Member* unreached(Record& record) {
 }
 
 // A network may be away for a while: the same rounds in succession are the second reason only
-// later. Where several machines say that a rank of theirs hung, it is what they have in common: a
-// share, a collective on the GPUs; one that says nothing, as it does not reach S3, may be another.
+// later. If several machines say that a rank of theirs hung, the reason is what they have in
+// common: a share, a collective on the GPUs; a machine that says nothing, as it does not reach S3,
+// may be another.
 void count_faults(Record& record, const Settings& settings, const Past& past) {
   Member* const member = unreached(record);
   if (member != nullptr && record.apart % settings.most_apart_with_new == 1) ++member->faults;
   if (past.hung.size() == 1 && past.complete) ++record.find(past.hung.front())->faults;
 }
 
-// What a machine was the reason for long ago is forgotten, and who was given back. A new checkpoint
-// is not enough: all save because another machine comes, and a trainer that hangs on any machine
-// may have saved before.
+// Old reasons for the end of a round are forgotten, and who was given back for them. A new
+// checkpoint is not enough: all save because another machine comes, and a trainer that hangs on any
+// machine may have saved before.
 void forget_faults(Record& record, const Settings& settings, const Past& past, bool grown) {
   if (past.apart || !past.hung.empty())
     record.sound = 0;
@@ -478,8 +479,9 @@ bool may_go_unused(const Record& record, const Settings& settings, const Member&
   return member.replaced && !one_goes(record) && record.given_back < settings.size;
 }
 
-// Where all are there, the fleet gets what it asks for. Else nobody knows when another one comes:
-// then as many as are needed stay, and no second one goes before others are there for both.
+// A full gang gives a machine back, and the fleet launches another. In a smaller one nobody knows
+// when another machine comes: as many as are needed stay, and no second one goes before others are
+// there for both.
 bool may_be_given_back(const Record& record, const Settings& settings, const Member& member) {
   if (!may_go_unused(record, settings, member)) return false;
   const std::size_t stay = count(record, stays);
@@ -491,8 +493,9 @@ void give_back(Record& record, Member& member) {
   ++record.given_back;
 }
 
-// Never the last; where others come in its place there may be fewer than `min` until then. One that
-// was left out while another went, or when enough had gone, is paid for until it is given back.
+// Never the last; if others come in its place there may be fewer than `min` until then. A machine
+// that was left out while another went, or when enough had gone, is paid for until it is given
+// back.
 void give_back_one(Record& record, const Settings& settings) {
   if (count(record, stays) >= 2)
     for (Member& each : record.members)
@@ -544,7 +547,7 @@ std::size_t count(const Record& record, bool (*which)(const Member&)) {
 void begin_round(Record& record, const Settings& settings, const IsSilent& is_silent) {
   const Past past = look_back(record, record.newest > record.progress, is_silent);
   count_network(record, past);
-  // Where workers connect, and nothing larger comes through, no machine has trained with it.
+  // A round has not trained if its workers connect, but nothing larger comes through.
   const bool trained = !past.apart && (!past.torn || past.progressed);
   for (Member& each : record.members)
     each.trained = each.trained || (trained && is_ranked(record, each.id));
@@ -571,8 +574,8 @@ void begin_round(Record& record, const Settings& settings, const IsSilent& is_si
     record.phase = Phase::Failed;
     return;
   }
-  // Too few without one that is given back: they wait for another. What the last round says is
-  // said: without ranks it is not said again.
+  // Too few without one that is given back: they wait for another. The last round has been judged:
+  // without ranks it is not judged again.
   if (!begins) return record.ranks.clear();
   record.ranks = std::move(ranks);
   record.phase = Phase::Training;

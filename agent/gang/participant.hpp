@@ -7,12 +7,12 @@
 // it does not matter which member does what all of them see.
 //
 // No clock is compared with another machine's: a member is dead when its `beats` stood still for a
-// lease and a margin of the time in which this one could read the record. One that cannot renew its
-// own for a lease ends its workers: by then the others have not yet taken it for dead.
+// lease and a margin of the time in which this one could read the record. A member that cannot
+// renew its own for a lease ends its workers: by then the others have not yet taken it for dead.
 //
 // The gang knows its members: a round is complete once all that live are ready. torchrun's own
-// rendezvous waits 30 s for whoever else may come; here only the first round does. One that was
-// killed without a notice is waited for `last_call`.
+// rendezvous waits 30 s for whoever else may come; here only the first round does. A member that
+// was killed without a notice is waited for `last_call`.
 #pragma once
 
 #include <functional>
@@ -52,8 +52,8 @@ struct Settings {
   // Rounds that lost their connections after the workers began, without a new checkpoint: a network
   // that is away would have been found out before they did.
   std::uint32_t most_torn = 5;
-  // Of each of the two, until one that was in no round before is left out: it may be what they do
-  // not reach.
+  // The same for each of the two, until a machine that was in no round before is left out: it may
+  // be what they do not reach.
   std::uint32_t most_apart_with_new = 3;
   // Until one that was left out is taken back, where too few stay: a fleet may launch another
   // meanwhile.
@@ -69,7 +69,7 @@ struct Settings {
   Duration beat_every() const { return lease / 6; }
   // Between two rounds the others wait for it, and whether it lives decides how long.
   Duration beat_every_forming() const { return last_call / 3; }
-  // For a member of the round that lives: one that hangs is ended after the grace.
+  // The wait for a member of the round that lives: one that hangs is ended after the grace.
   Duration slow_call() const { return grace + 2 * look_every + restart; }
 };
 
@@ -98,7 +98,7 @@ struct Place {
   std::vector<Machine> machines{};
 };
 
-// What became of this machine's workers in the last round.
+// The fate of this machine's workers in the last round.
 struct Last {
   End end = End::Other;
   bool apart = false;    // they never began: it could not reach another machine of the round, ...
@@ -129,7 +129,7 @@ class Participant {
   // Its workers have ended, and its launcher is not yet ready().
   void idle();
   // A notice: it trains on until then, and is in no further round. A time that is over: it stops
-  // now. Of several the soonest counts.
+  // now. The soonest of several counts.
   void leave(Time until);
   bool is_leaving() const { return leaves_at_.has_value(); }
   // Its workers have ended well. When it leads, the gang is done.
@@ -148,7 +148,7 @@ class Participant {
   bool is_given_back() const { return given_back_; }
   bool is_done() const { return looked_ && record_.phase == Record::Phase::Done; }
   bool has_failed() const { return looked_ && was_open_ && record_.phase == Record::Phase::Failed; }
-  // Of that: its machines did not reach one another, or lost one another, whatever the trainer did.
+  // Its machines did not reach one another, or lost one another, whatever the trainer did.
   bool fell_apart() const {
     return has_failed() &&
            (record_.apart > settings_.most_apart || record_.torn > settings_.most_torn);
@@ -166,7 +166,7 @@ class Participant {
   bool leads() const { return in_round_ != 0 && leads_; }
   std::uint64_t round() const { return in_round_; }
   const Record& record() const { return record_; }
-  // What a launcher that waits for a round waits for, for a person.
+  // The reason why the launcher waits for a round, for a person.
   std::string waits_for() const;
 
  private:
@@ -216,12 +216,12 @@ class Participant {
   std::uint64_t in_round_ = 0;
   std::optional<Place> place_;
   std::optional<Time> over_since_, done_since_;
-  // Of the round: until when they can be counted on; none: not at all.
+  // Members of the round: until when they can be counted on; none: not at all.
   std::map<std::string, std::optional<Time>> leavers_;
 };
 
-// What the round that is over says of the trainer and of the machines, and who is in the next one.
-// Pure, on the record alone.
+// Functions on the record alone, pure: they conclude from the round that is over about the trainer
+// and the machines, and choose who is in the next one.
 
 bool stays(const Member& member);     // it may be in a further round
 bool is_ready(const Member& member);  // ... and waits for one
@@ -236,8 +236,8 @@ using IsSilent = std::function<bool(const Member&)>;
 // REQUIRES: its phase is Forming, and nobody is waited for.
 void begin_round(Record& record, const Settings& settings, const IsSilent& is_silent);
 
-// Where fewer than `min` stay, and enough would with those that were left out: as many of these as
-// are needed are no longer, and true. Whether one of them was the reason was a guess.
+// Called if fewer than `min` stay. Takes back as many of those that were left out as are needed,
+// and returns true, if that is enough. The reason for leaving one of them out was a guess.
 bool take_back(Record& record, const Settings& settings);
 
 }  // namespace spotter::gang

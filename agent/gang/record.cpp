@@ -58,7 +58,7 @@ void add_unknown(Json& json, const std::string& unknown) {
   if (others) json.insert(others->begin(), others->end());  // a field that is there stays
 }
 
-// For logs and terminals, too.
+// The text is also for logs and terminals.
 bool is_plain(std::string_view text) {
   return text.size() <= longest_text &&
          std::ranges::none_of(text, [](unsigned char each) { return each < ' ' || each == 0x7f; });
@@ -100,7 +100,7 @@ Result<Member> parse_member(const Json& json) {
   member.unknown = beside(json, fields_of_a_member);
   if (member.unknown.size() > longest_unknown_of_a_member)
     return tl::unexpected(too_much(member.unknown, longest_unknown_of_a_member));
-  // Of a later version it may be another word.
+  // A later version may use another word.
   const auto end = std::ranges::find(ends, wire::text_field(json, "ended"));
   if (end != ends.end()) member.end = static_cast<End>(end - ends.begin());
   if (!json.contains("leaves_in_ms")) return member;

@@ -17,7 +17,7 @@
 
 namespace spotter::gang {
 
-// How a machine's workers ended in the last round, by what they and torchrun said.
+// The end of a machine's workers in the last round, by what they and torchrun said.
 enum class End : std::uint8_t {
   Other,   // nobody said
   Ended,   // by `spotter gang`: their round was over, or its own lease
@@ -30,8 +30,8 @@ struct Member {
   std::string id{};         // of one process on one machine: no two ever have the same
   std::string name{};       // of the machine, for people
   std::uint64_t beats = 0;  // one more with each of its writes: who stands still is dead
-  // Its workers have ended, or never began: it waits for a round. Where the others reach the store
-  // that it would keep as the leader.
+  // Its workers have ended, or never began: it waits for a round. The address and port are where
+  // the others reach the store that it would keep as the leader.
   bool ready = false;
   std::string address{};
   std::uint16_t port = 0;
@@ -39,7 +39,7 @@ struct Member {
   bool apart = false;    // it could not reach another machine of the last round, ...
   std::string missed{};  // ... whose id this is; empty: that cannot be said
   bool trained = false;  // it was in a round whose machines reached one another
-  // How often it was the reason that a round ended: it alone said that a worker of it hung, or most
+  // It was the reason that a round ended so often: it alone said that a worker of it hung, or most
   // others did not reach it.
   std::uint32_t faults = 0;
   bool replaced = false;    // its fleet launches another machine in its place
@@ -47,7 +47,7 @@ struct Member {
   // The gang goes on without it, as long as enough are left: since it came the others did not reach
   // one another.
   bool left_out = false;
-  // It has a notice. How long the others may count on it, from this write on; zero: not at all.
+  // It has a notice. The others may count on it for so long, from this write on; zero: not at all.
   std::optional<Duration> leaves_in{};
   std::string unknown{};  // Record::unknown, of this member
 
@@ -76,8 +76,8 @@ struct Record {
   // Member::faults of machines whose process has ended, by their names: the next one's are these.
   std::map<std::string, std::uint32_t> faults{};
   std::string writer{};  // of this write: no two writes have the same
-  // What a later version has written beside all of this, as one JSON object: each write hands it
-  // on, or a gang whose machines have two versions would lose it. Empty: nothing.
+  // Fields that a later version has written beside all of this, as one JSON object: each write
+  // hands them on, or a gang with two versions on its machines would lose them. Empty: none.
   std::string unknown{};
 
   const Member* find(std::string_view id) const;
@@ -89,8 +89,8 @@ struct Record {
 inline constexpr std::size_t most_members = 256;
 inline constexpr std::size_t longest_text = 256;         // an id, a name, an address
 inline constexpr std::size_t longest_record = 1U << 20;  // in bytes
-// Of `unknown`, in bytes: with all else at its limit, too, what was read can be written and read
-// again, or one machine's write would stop all for ever.
+// The limits of `unknown`, in bytes: with all else at its limit, too, what was read can be written
+// and read again, or one machine's write would stop all for ever.
 inline constexpr std::size_t longest_unknown = 1U << 14;
 inline constexpr std::size_t longest_unknown_of_a_member = 512;
 inline constexpr std::int64_t most_steps = 1LL << 48;

@@ -19,7 +19,7 @@ std::vector<std::int64_t> steps_of(const std::vector<RankSeen>& ranks) {
   return steps;
 }
 
-// `File "/home/me/train.py", line 30 in load`. Of several dumps the last one: each is added to the
+// `File "/home/me/train.py", line 30 in load`, of the last of several dumps: each is added to the
 // file.
 std::string_view first_frame(std::string_view stack) {
   if (const auto last = stack.rfind("most recent call first"); last != stack.npos)

@@ -12,7 +12,7 @@
 
 namespace spotter::gang {
 
-// What a rank has written down.
+// The record that a rank has written.
 struct RankSeen {
   std::size_t local = 0;   // its number on this machine
   std::int64_t step = -1;  // the last one that it said; -1: none yet
@@ -21,7 +21,7 @@ struct RankSeen {
 
 class StallWatch {
  public:
-  // `limit`: without a step. One that only waits may be ended a quarter later: the one that hangs
+  // `limit`: without a step. Ranks that only wait may be ended a quarter later: the one that hangs
   // may be on a machine that cannot say so.
   explicit StallWatch(Duration limit) : limit_(limit) {}
 
@@ -35,7 +35,7 @@ class StallWatch {
   // To be called now and then. Before a rank has said a step nothing hangs: what comes before the
   // first one may take long.
   Turn look(Time now, const std::vector<RankSeen>& ranks);
-  // Of the last End, for a person: which ranks hang, and where.
+  // The reason of the last End, for a person: which ranks hang, and where.
   const std::string& words() const { return words_; }
   // ... and whose fault it is: Hung: a rank's here; Torn: these only wait, on a machine or a
   // network elsewhere; Other: it cannot be seen.

@@ -136,7 +136,7 @@ std::optional<Best::Word> Best::consider(const Offered& one, const Stopped& stop
   const auto text = own->read(best_name, best_limit);
   const auto before = text ? decode_best(*text) : std::nullopt;
   const bool none = !text && text.error() == std::errc::no_such_file_or_directory;
-  // Which copy is the best so far is then not known, and none may be removed.
+  // The best copy so far is then not known, and none may be removed.
   if (!before && !none)
     return trouble(keeper_.place().shown_own(best_name).string() +
                    " cannot be read, or a newer Spotter wrote it: no best checkpoint is kept until "
@@ -172,7 +172,7 @@ Result<void> Best::keep(const std::vector<Part>& parts, const BestRecord& record
     for (const std::string& name : names ? *names : std::vector<std::string>())
       if (name != kept) remove_any(*to, name, left);
   };
-  // Of a guard that was killed here. Without a record nobody knows which of them is whole.
+  // A guard that was killed here left these copies. Without a record nobody knows which is whole.
   if (before) clear_but(before->kept);
   const bool same = before && record.kept == before->kept;  // these bytes: the value is better
   if (auto copied = same ? Result<void>() : copy(parts, record.name, *to, record.kept, stopped);

@@ -1,10 +1,10 @@
 // Keeps one checkpoint more than its trainer does: the best so far by a metric, as a copy in
-// .spotter/best, whose bytes are those that were recorded.
+// .spotter/best that has the recorded bytes.
 //
-// Which value is a checkpoint's? Of one whose name ends with a number (an extension aside) the one
-// that was reported for this step; else the last one that was reported until a moment after the
-// checkpoint was finished. Only what this run of the trainer reported counts: an older value is
-// another state's.
+// A checkpoint that has a number at the end of its name (an extension aside) gets the value that
+// was reported for this step; any other gets the last one that was reported until a moment after it
+// was finished. Only what this run of the trainer reported counts: an older value is another
+// state's.
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,7 @@ struct BestRule {
   friend bool operator==(const BestRule&, const BestRule&) = default;
 };
 
-// What .spotter/best.json says, its last member the sum of all before it.
+// The content of .spotter/best.json. Its last member is the sum of all before it.
 struct BestRecord {
   BestRule rule;
   double value = 0;
@@ -65,8 +65,8 @@ class Best {
   // Until the next call of look() has something to do; none: nothing is offered.
   std::optional<std::chrono::milliseconds> wait(Clock::time_point now) const;
   // Copies what was offered, a moment ago or earlier (`all`: all of it), and is better than the
-  // best so far. What a person should read of it. A copy may take minutes: where `stopped` ends it,
-  // what it was for is offered still.
+  // best so far. Returns the words for a person to read. A copy may take minutes: if `stopped` ends
+  // it, its checkpoint is offered still.
   std::vector<Word> look(Clock::time_point now, bool all = false, const Stopped& stopped = {});
   bool is_busy() const { return !offered_.empty(); }
 

@@ -1,4 +1,4 @@
-// What a person does with generations, and with what was put away.
+// Commands of a person on generations, and on what was put away.
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
@@ -38,7 +38,7 @@ Result<std::vector<Difference>> Keeper::unlike(const Listing& listing,
     if (!*whole) found.push_back({.name = row->name, .what = What::Changed});
   }
   std::erase_if(found, [](const Difference& one) { return is_log(one.name); });
-  // What names a checkpoint goes first: broken off, nothing names what is not there.
+  // The files that name a checkpoint go first: broken off, nothing names what is not there.
   std::ranges::stable_sort(found, std::greater(), &Difference::companion);
   return found;
 }
@@ -95,7 +95,7 @@ Result<Settled> Keeper::go_back(std::uint64_t generation) {
 
 Result<Settled> Keeper::bring_back(std::uint64_t number) {
   spared_ = number;
-  // Else the next start would put it away again, with what it does not know.
+  // Without this the next start would put it away again, with what it does not know.
   Result<Settled> settled{Settled{}};
   if (record_.watching || record_.restoring) settled = settle(false);
   if (!settled) return settled;

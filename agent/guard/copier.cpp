@@ -33,7 +33,7 @@ std::vector<std::string> environment_of_program() {
   return all;
 }
 
-// Of a session that is the process's own. Between sessions Linux divides the processor by this
+// Sets the share of the process's own session. Between sessions Linux divides the processor by this
 // (sched(7), "The autogroup feature"), and not by the priorities of processes; below a cgroup that
 // divides it, as a container's does, it is the other way round.
 bool set_autogroup(const char* file, std::string_view nice) {

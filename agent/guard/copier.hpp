@@ -18,9 +18,9 @@ namespace spotter::guard {
 class Copier {
  public:
   // The program, an absolute path and its arguments, copies the newest recorded folder and ends:
-  // its line on stdout is then the folder's name, else, with another status than 0, what is wrong.
-  // Of this process's environment it gets what leads to AWS: the user that it becomes may read
-  // that. No words: nothing is copied.
+  // its line on stdout is then the folder's name or, if its status is not 0, the error. It gets
+  // only the variables of this process's environment that lead to AWS: the user that it becomes may
+  // read them. No words: nothing is copied.
   explicit Copier(std::vector<std::string> program = {}) : program_(std::move(program)) {}
   ~Copier() { kill(); }
   Copier(const Copier&) = delete;
@@ -33,9 +33,9 @@ class Copier {
   bool is_busy() const { return pid_ != 0 || wanted_; }
 
   // Starts what is to be copied, and what failed once more after a pause, with the lowest priority
-  // for the processor: a trainer runs beside it. Does not wait. What a
-  // person should read: the first copy, a failure that is not as the one before, and the first
-  // success after it.
+  // for the processor: a trainer runs beside it. Does not wait. Returns words for a person to read:
+  // of the first copy, of a failure that is not as the one before, and of the first success after
+  // it.
   std::optional<std::string> look();
 
   // Copies the newest now, in the place of an older one, and waits for it at most so long. Then

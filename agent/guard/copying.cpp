@@ -22,7 +22,8 @@ namespace spotter::guard {
 namespace {
 
 constexpr std::uint64_t piece_size = 4U << 20;
-// Of a copy that may be stopped: each is written out, so that the last fsync is as short.
+// A copy that may be stopped writes out each piece of this size, so that the last fsync is as
+// short.
 constexpr std::uint64_t copied_at_once = 64U << 20;
 
 bool has_room(int file, std::uint64_t bytes) {

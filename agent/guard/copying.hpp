@@ -25,7 +25,7 @@ bool has_leases(const io::SafeDirectory& folder);
 // Asked between two pieces; true: whoever asked for this wants something else now.
 using Stopped = std::function<bool()>;
 
-// Of the first `bytes` bytes. Fails when there are fewer, or `stopped`.
+// The sum of the first `bytes` bytes. Fails when there are fewer, or `stopped`.
 Result<std::string> sum_of_file(int file, std::uint64_t bytes, const Stopped& stopped = {});
 
 // Makes `name` in `folder` (replacing it), with owner, permissions and times of `status`, but
@@ -34,7 +34,7 @@ Result<std::string> sum_of_file(int file, std::uint64_t bytes, const Stopped& st
 Result<void> copy_file(int from, const struct stat& status, const io::SafeDirectory& folder,
                        const std::string& name, const Stopped& stopped = {});
 
-// The same, where the file system shares the blocks: no byte is copied. Else false.
+// The same, where the file system shares the blocks: no byte is copied. False if it does not.
 bool clone_file(int from, const struct stat& status, const io::SafeDirectory& folder,
                 const std::string& name);
 

@@ -1,5 +1,5 @@
-// What the bytes of a checkpoint file say of themselves: is its end there? Four formats tell; of
-// any other nothing is known.
+// Tells from the bytes of a checkpoint file whether its end is there. Four formats show it; no
+// other does.
 //   zip (torch.save since 1.6, .npz, .keras): the end-of-central-directory record is written last,
 //     and each entry carries a CRC-32 (PKWARE APPNOTE.TXT, 4.3.6 to 4.3.16)
 //   safetensors: the header names the last byte

@@ -91,7 +91,7 @@ void Changes::take(const inotify_event& event, const char* name,
   const auto known = folders_.find(event.wd);
   if (known == folders_.end() || event.len == 0) return;
   const std::string path = known->second.empty() ? name : known->second + "/" + name;
-  // Nobody closes a link.
+  // A link is never closed.
   const bool link = is_one_of(event.mask, IN_CREATE) && is_link(path);
   const bool closed = link || is_one_of(event.mask, IN_CLOSE_WRITE | IN_MOVED_TO);
   const auto kind = closed                                             ? Change::Kind::Closed
@@ -168,7 +168,7 @@ std::chrono::milliseconds Guard::look() {
   return milliseconds(50);
 }
 
-// What names a checkpoint is often written last, when that is recorded already.
+// Files that name a checkpoint are often written last, when that is recorded already.
 std::optional<milliseconds> Guard::wait_for_companions() const {
   if (!companions_ || moments_.wait(now_())) return std::nullopt;
   const auto at = std::max(*companions_ + settle_time, last_companions_ + between_companions);
@@ -203,7 +203,7 @@ void Guard::capture() {
   const auto touched = [this](const Row& row) { return touched_.contains(row.name); };
   if (std::ranges::any_of(captured->rows, touched)) return keeper_.discard(*captured);
   for (const std::string& words : captured->left_out) complain(words);
-  // What is removed while nothing comes in its place, or another set is written, may have been
+  // A file removed while nothing comes in its place, or another set is written, may have been
   // removed for that: its contents are kept.
   const auto is_news = [](const Row& row) {
     return !row.companion && !row.grows && row.link.empty();
@@ -299,8 +299,8 @@ bool Guard::is_unsure(const std::string& name) const {
   return at != died_at_.end() && now_() - at->second < settle_time;
 }
 
-// Every file that is not known as it is now, as if something had just happened to it. What was seen
-// to be closed as it is now is known: a folder that comes is no sign that it was written again.
+// Every file that is not known as it is now, as if something had just happened to it. A file that
+// was seen to be closed as it is now is known: a new folder is no sign that it was written again.
 void Guard::look_at_all(bool died) {
   auto listing = changes_.watch();
   if (!listing) return complain(listing.error().message);
@@ -360,7 +360,7 @@ void Guard::say_settled(const Settled& settled) {
   for (const std::string& words : settled.torn) say_({.words = words});
 }
 
-// Of a trainer that reports by itself, as those of libspotter do, there is nothing to say.
+// There is nothing to say of a trainer that reports by itself, as those of libspotter do.
 void Guard::leave_alone(const std::string& why) {
   idle_ = true;
   changes_.stop();

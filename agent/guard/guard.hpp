@@ -66,7 +66,7 @@ class Changes {
 // stdout: one line: `ready`, when the trainer may start; else why not. At the end `doubted` where a
 //         start failed on the newest checkpoint, and the one before is there in its place.
 
-// What the agent is sent. With a path: this file is finished and durable.
+// A message to the agent. With a path: this file is finished and durable.
 struct Saying {
   std::string words;
   bool wrong = true;  // else a person need not act on the words
@@ -102,8 +102,8 @@ class Guard {
         moments_(keeper.record().usual, std::move(set)),
         began_(now_()) {}
 
-  // From here on nothing is missed. What is not whole is moved aside first, unless a trainer runs
-  // already (`again`: the guard before us died).
+  // From here on nothing is missed. Files that are not whole are moved aside first, unless a
+  // trainer runs already (`again`: the guard before us died).
   Result<void> begin(bool again);
 
   // Takes what has happened; answers after how long to come again though nothing happens.

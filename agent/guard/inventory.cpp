@@ -10,7 +10,7 @@ namespace {
 
 const auto none = std::errc::no_such_file_or_directory;
 
-// As Place::patterns() wrote it.
+// Reads what Place::patterns() wrote.
 void read_patterns(const std::string& patterns, Where& where) {
   for (const auto& [word, into] :
        {std::pair<std::string, std::string Where::*>{" files ", &Where::files},
@@ -36,7 +36,7 @@ Contents contents_of(const Record& record, std::uint64_t generation,
   return all;
 }
 
-// What lies in `torn`, whether or not the record names it.
+// Everything in `torn`, whether or not the record names it.
 std::vector<Away> away_in(const SafeDirectory& torn, const std::vector<std::string>& names,
                           const std::vector<Away>& recorded) {
   std::vector<Away> all;

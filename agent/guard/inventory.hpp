@@ -1,5 +1,5 @@
-// What a storage has of a trainer's checkpoints, for a person: its generations, and what was put
-// away. Only reads, also while a guard is at work.
+// A trainer's checkpoints on a storage, for a person: its generations, and what was put away. Only
+// reads, also while a guard is at work.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ struct Inventory {
 inline constexpr const char* no_record = "no-record";
 inline constexpr const char* record_damaged = "record-damaged";
 
-// Of this storage. `as_trainer` as in Where.
+// The inventory of this storage. `as_trainer` is that of Where.
 Result<Inventory> inventory_of(const std::filesystem::path& home, bool as_trainer);
 
 // "2 things are put away, 1.3 GB, the newest: ... (`spotter checkpoints ...` lists them)", as one

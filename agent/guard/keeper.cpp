@@ -93,7 +93,7 @@ Result<Keeper> Keeper::open(Where where) {
     }
     keeper.damaged_ = !record;
     if (record) keeper.record_ = *std::move(record);
-    // What job.yaml kept before says nothing of what it keeps now: nobody watched that.
+    // Earlier patterns of job.yaml say nothing of what it keeps now: nobody watched that.
     if (keeper.record_.patterns != keeper.place_.patterns()) keeper.record_.watching = false;
   }
   keeper.record_.of_files = !keeper.place_.where().files.empty();
@@ -261,7 +261,7 @@ bool Keeper::is_steady_log(const std::string& name) const {
   return !row->sum.empty() || is_database_file(name);
 }
 
-// As the newest generation has it.
+// Is it as the newest generation has it?
 bool Keeper::is_known(const Member& member, bool log) const {
   const Row* before = record_.row(member.name);
   if (before == nullptr || !same(*before, member)) return false;
@@ -282,7 +282,7 @@ std::set<std::string> Keeper::checkpoints(const Listing& listing) const {
   return all;
 }
 
-// Of a companion that names nothing no start makes use.
+// No start makes use of a companion that names nothing.
 bool Keeper::names_any(const Member& member, const std::set<std::string>& checkpoints) const {
   const std::string text = words_of(member);
   return std::ranges::any_of(checkpoints, [&text](const auto& each) { return names(text, each); });
@@ -319,7 +319,7 @@ Result<Capture, Refusal> Keeper::capture(const LeaveOut& leave_out, const LeaveO
       return refuse(Why::Busy, member.name);
   }
   const std::set<std::string> all = checkpoints(*listing);
-  // What was written for one that is not captured now waits, too.
+  // Companions of a checkpoint that is not captured now wait, too.
   std::set<std::string> not_now;
   for (const Member& each : listing->members)
     if (each.role == Role::Member && leave_out(each.name))
@@ -505,8 +505,8 @@ std::vector<Finished> Keeper::enter(Capture capture) {
   return finished;
 }
 
-// Of generations that are gone; and of a series, whose files nobody writes again, all but those of
-// the last generations: their own files stand for them.
+// Forgets the copies of generations that are gone. The files of a series are not written again, so
+// they stand for themselves: only the copies of the last generations stay.
 void Keeper::forget_copies() {
   const bool room = has_room(2 * newest_bytes());
   record_.forget_but(room ? kept_generations : kept_generations - 1);
@@ -546,7 +546,7 @@ std::vector<Difference> Keeper::differences(const Listing& listing,
     const Row* row = at == rows.end() ? nullptr : at->second;
     if (row != nullptr && same(*row, member)) continue;
     if (row != nullptr && row->grows) continue;
-    // One that came just now and has lost its content may have been such.
+    // A file that came just now and has lost its content may have been such.
     if (row == nullptr && member.role == Role::Companion && !names_any(member, all) &&
         !is_hollow(member))
       continue;

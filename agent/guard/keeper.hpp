@@ -3,7 +3,7 @@
 //
 // A content is kept as a clone where the file system can (xfs: no byte is copied), else by another
 // name of the same file where its own is written only once (a series that is numbered), else as a
-// copy, where there is room. What is put away lies in `torn`, the files of one moment together.
+// copy, where there is room. Files that are put away lie in `torn`, those of one moment together.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@
 namespace spotter::guard {
 
 inline constexpr std::size_t kept_generations = 3;  // two, where room is short
-// What was put away and stays: the newest, and all of the last day, as long as there is room for
+// Limits of what stays put away: the newest, and all of the last day, as long as there is room for
 // two checkpoints more.
 inline constexpr std::size_t away_limit = 8;
 inline constexpr std::int64_t away_seconds = 24 * 3600;
@@ -30,7 +30,7 @@ inline constexpr std::size_t record_limit = 64U << 20;
 inline constexpr const char* kept_directory = "kept";
 inline constexpr const char* torn_directory = "torn";
 
-// What is the next generation, once it is durable.
+// The next generation, once it is durable.
 struct Capture {
   std::vector<Row> rows;
   std::vector<std::string> gone;
@@ -47,7 +47,7 @@ struct Finished {
   std::string behind;
 };
 
-// What a trainer would resume from.
+// The state that a trainer would resume from.
 struct Settled {
   std::optional<std::uint64_t> newest;  // the record's step, if its newest generation is whole
   std::string name;
@@ -60,7 +60,7 @@ struct Settled {
 
 inline constexpr const char* trainer_reports = "its trainer reports its checkpoints";
 
-// What the one who watched knows of a trainer that has ended.
+// Knowledge of a trainer that has ended, from the one who watched it.
 struct Witness {
   End end = End::Lost;
   bool complete = true;  // Moments::is_sure(); of a lost machine it is seen by the names
@@ -81,8 +81,8 @@ class Keeper {
   static Result<Keeper> open(Where where);
 
   const Place& place() const { return place_; }
-  // Has somebody opened the file for writing? Where leases do not tell, nobody has: then the close
-  // alone counts. A database is open all the time, and whole all the time.
+  // Has somebody opened the file for writing? If leases do not tell here, the answer is no, and the
+  // close alone counts. A database is open all the time, and whole all the time.
   bool is_written(const std::string& name) const;
   bool knows_writers() const;  // do leases tell here?
   // Is this longer than a save of this trainer usually takes to come? Nothing is known: ten
@@ -101,20 +101,20 @@ class Keeper {
   Result<void> leave_alone(bool reports);
 
   using LeaveOut = std::function<bool(const std::string&)>;
-  // Clones or copies what differs from the newest generation. Nobody may write to it meanwhile: the
-  // caller finds out, and discards what this answered. Refuses as Busy where a file is being
-  // written that `leave_out` does not name. `grows`: a file of these is open, and may be.
+  // Clones or copies what differs from the newest generation. No one may write to it meanwhile: the
+  // caller finds out, and discards what this answered. Refuses as Busy if a file is being written
+  // that `leave_out` does not name. `grows`: a file of these is open, and may be.
   Result<Capture, Refusal> capture(const LeaveOut& leave_out, const LeaveOut& grows = {});
   void discard(const Capture& capture) const;
   // Makes it durable, sums it up and records it; durable when it returns, and so are the rows of
   // the log that were there before: the trainer will not write them again. Refuses as Busy what was
   // changed since.
   Result<std::vector<Finished>, Refusal> finish(Capture capture);
-  // What sets usually have (moments.hpp), to be recorded with the next generation.
+  // Takes what sets usually have (moments.hpp), to record it with the next generation.
   void learn(std::deque<Shapes> usual) { record_.usual = std::move(usual); }
 
   // While no trainer runs: the directory is the newest generation afterwards, or a newer one that
-  // can be shown to be whole. Nobody watches any more then. `thorough`: reads the newest
+  // can be shown to be whole. After this the directory is not watched. `thorough`: reads the newest
   // checkpoint, too, else size and time of change must do. Fails where a file cannot be read: it
   // may be whole. The next one goes on, whatever failed.
   Result<Settled> settle(bool thorough, const Witness& witness = {});
@@ -123,22 +123,22 @@ class Keeper {
   // of a bad copy, one with the same size and time and another sum is.
   Result<Settled> prove() const;
 
-  // For a person, while nobody watches (lock.hpp).
+  // These are for a person, while nobody watches (lock.hpp).
   //
-  // The directory becomes this generation, whole: the next one is as it was. What is there and
-  // differs is put away; a log stays. Fails before anything is changed where there is no such
+  // The directory becomes this generation, whole: the next one is as it was. Files that are there
+  // and differ are put away; a log stays. Fails before anything is changed if there is no such
   // generation, a content of it has no copy that its sum fits, or somebody writes to a file. Broken
   // off, it goes on at the next settle().
   Result<Settled> go_back(std::uint64_t generation);
-  // What was put away below this number is in the directory again; the next start takes it up as it
-  // takes what a person brings. Fails before anything is moved where something is in the way.
+  // Brings back into the directory what was put away below this number; the next start takes it up
+  // as it takes what a person brings. Fails before anything is moved if something is in the way.
   Result<Settled> bring_back(std::uint64_t number);
   // Fails where a name of it is in no generation, unless `even_the_last`.
   Result<void> remove_away(std::uint64_t number, bool even_the_last);
 
-  // Of what was put away the oldest first; not the newest, and none of the last hour before `now`,
-  // in seconds since 1970. A day's are kept, where there is room for two checkpoints more. Says
-  // what goes early for want of room, and what a person can remove where that does not suffice.
+  // Removes what was put away, the oldest first; not the newest, and none of the last hour before
+  // `now`, in seconds since 1970. That of a day is kept, if there is room for two checkpoints more.
+  // Says what goes early for want of room, and what a person can remove if that does not suffice.
   void forget_away(std::int64_t now, std::vector<std::string>& said);
 
  private:

@@ -13,13 +13,13 @@ namespace spotter::guard {
 inline constexpr const char* guards_lock = "guard.lock";
 inline constexpr const char* persons_lock = "person.lock";
 
-// The guard's, until it is closed. Not open where the file system has no locks, or still has that
-// of a machine that was lost: a guard is at work all the same. Fails where a person's command is at
-// work for longer than `patience`.
+// The guard's lock, until it is closed. The descriptor is not open if the file system has no locks,
+// or still has that of a machine that was lost: a guard is at work all the same. Fails if a
+// person's command is at work for longer than `patience`.
 Result<Descriptor> lock_as_guard(const Place& place, std::chrono::milliseconds patience);
 
-// Of a person's command, until it is closed. Fails, with a sentence for that person, while a guard
-// or another command is at work, and where that cannot be known.
+// The lock of a person's command, until it is closed. Fails, with a sentence for that person, while
+// a guard or another command is at work, and if that cannot be known.
 Result<Descriptor> lock_as_person(const Place& place);
 
 }  // namespace spotter::guard

@@ -31,7 +31,7 @@ Shapes shapes_of(const States& names) {
   return shapes;
 }
 
-// What each of the last sets had. Empty: nothing is known.
+// The shapes that each of the last sets had. Empty: nothing is known.
 Shapes needed_of(const std::deque<Shapes>& usual) {
   Shapes needed = usual.empty() ? Shapes() : usual.front();
   for (const Shapes& each : usual)
@@ -170,7 +170,7 @@ void Moments::removed(const std::string& name, Time now) {
   new_ = true;
 }
 
-// Does writing this name begin the next set? What came since the last rest may belong to it, too:
+// Does writing this name begin the next set? The files since the last rest may belong to it, too:
 // that is seen by a later name.
 bool Moments::begins(const std::string& name, Pause pause) const {
   if (said_.size() != 0) return begins_as_said(name);
@@ -228,7 +228,7 @@ void Moments::begin_set() {
   if (in_burst_)
     for (const std::string& name : burst_)
       if (auto state = current_.extract(name)) next.insert(std::move(state));
-  // What has no usual name (a best model, now and then) says nothing about what is usual.
+  // A set without a usual name (a best model, now and then) says nothing about what is usual.
   if (needed().empty() || has_some(needed(), shapes_of(current_)))
     usual_.push_back(shapes_of(current_));
   if (usual_.size() > remembered) usual_.pop_front();

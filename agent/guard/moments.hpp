@@ -1,6 +1,7 @@
-// When is the checkpoint directory as its script means to leave it? Not while a file is open, and
-// not between two files of one save: `model_10.pt` may be closed seconds before `optim_10.pt` is
-// begun. What belongs to one save is learned from the run itself. No I/O.
+// Finds the moments at which the checkpoint directory is as its script means to leave it: never
+// while a file is open, and never between two files of one save: `model_10.pt` may be closed
+// seconds before `optim_10.pt` is begun. It learns from the run itself what belongs to one save. No
+// I/O.
 //
 // A *set* is what one save writes. It ends where the script begins the next: it writes a name again
 // that it had finished, or one that differs only in its numbers. From then on the shapes of its
@@ -23,16 +24,16 @@ namespace spotter::guard {
 std::string shape_of(const std::string& name);
 std::vector<std::string> numbers_in(const std::string& name);
 
-// How often each shape is in a set.
+// The number of times that each shape is in a set.
 using Shapes = std::map<std::string, std::uint64_t>;
 
 // Do these names lack one of the shapes that each of the usual sets has, while they have another of
 // them?
 bool lacks_usual(const std::deque<Shapes>& usual, const std::vector<std::string>& names);
 
-// What a person says is written in one save: patterns (fnmatch(3)) of names relative to the
-// directory, separated by spaces, in which `{step}` is the number of the save. Empty: nothing is
-// said.
+// The files that a person says are written in one save: patterns (fnmatch(3)) of names relative to
+// the directory, separated by spaces, in which `{step}` is the number of the save. Empty: nothing
+// is said.
 class SaidSet {
  public:
   explicit SaidSet(const std::string& patterns = {});
@@ -73,7 +74,7 @@ class Moments {
   bool is_complete() const;
   // The same; while nothing is known, that all was captured.
   bool is_sure() const;
-  // What happened before the current set began is whole, if each of its files is.
+  // It is of the current set; an earlier set is whole if each of its files is.
   bool is_current(const std::string& name) const { return current_.contains(name); }
   // Its writer is done with it; nothing has happened to it at all: false.
   bool is_closed(const std::string& name) const;
@@ -83,7 +84,7 @@ class Moments {
   // Files that nothing happened to for so long, and that are not known to be closed.
   std::vector<std::string> open_for(Pause pause, Time now) const;
   void close(const std::string& name);
-  // What sets have, for the next run; the first one as far as it was captured.
+  // The usual sets, for the next run; the first one as far as it was captured.
   std::deque<Shapes> learned() const;
 
  private:

@@ -22,7 +22,7 @@ using io::Descriptor;
 using io::last_component;
 using io::SafeDirectory;
 
-// Where the checkpoints are, as job.yaml says it.
+// The location of the checkpoints, as job.yaml says it.
 struct Where {
   std::filesystem::path mount;  // the storage's mount point
   std::string directory;        // of the checkpoints, relative to it
@@ -61,7 +61,7 @@ struct Member : Found {
   std::string link;  // of a symbolic link: where it leads
 };
 
-// What is in the directory. Neither FIFO nor device nor socket is listed, nor a name that JSON
+// The content of the directory. Neither FIFO nor device nor socket is listed, nor a name that JSON
 // cannot hold.
 struct Listing {
   std::vector<Member> members;       // sorted by name
@@ -76,7 +76,7 @@ struct Listing {
 
 inline constexpr std::uint64_t companion_limit = 16U << 10;  // bytes; what names a file is short
 inline constexpr std::size_t logs_limit = 1000;              // that Where::log names
-// For words of a file that is_trainers() refuses.
+// Words of why is_trainers() refuses a file.
 inline constexpr std::string_view has_other_name =
     "has another name elsewhere, and another owner than its folder";
 
@@ -88,7 +88,7 @@ class Place {
   const Where& where() const { return where_; }
   std::string shown(const std::string& name) const { return where_.directory + "/" + name; }
 
-  // `name` is relative to the directory; "": the directory itself. Not open: errno says why.
+  // `name` is relative to the directory; "": the directory itself. On failure errno says why.
   Descriptor open(const std::string& name, int flags) const;
   Result<SafeDirectory, std::error_code> parent(const std::string& name) const;
   Result<struct stat, std::error_code> look(const std::string& name) const;
@@ -96,16 +96,16 @@ class Place {
   // A directory that is not there has nothing. Fails where a part of it cannot be looked at, and
   // for more than 100,000 files that patterns name: an incomplete list is none.
   Result<Listing> list() const;
-  // Of a name that list() did not find yet, or a moment ago.
+  // The role of a name that list() did not find yet, or a moment ago.
   Role role(const std::string& name, const Listing& listing) const;
   Result<SafeDirectory, std::error_code> folder(
       const std::string& name) const;  // "": the directory itself
 
-  // What is kept, as job.yaml says it.
+  // The patterns of what is kept, as job.yaml says it.
   std::string patterns() const;
 
-  // Makes the rows that the trainer's log has by now durable, and the names on the way to it. What
-  // cannot be reached, or synced, stays as durable as it was.
+  // Makes the rows that the trainer's log has by now durable, and the names on the way to it. A
+  // file that cannot be reached, or synced, stays as durable as it was.
   void sync_log() const;
 
   // <mount>/.spotter. Fails, where we are root and do not act as the trainer, when it is not

@@ -1,4 +1,4 @@
-// What the guard knows of the checkpoint directory, durable beside it: its generations.
+// The guard's record of the checkpoint directory, durable beside it: its generations.
 //
 // A *generation* is the directory as it was at a quiet moment. A row is one content of one name, in
 // all generations from `from` until, without it, `until`: what does not change costs one row.
@@ -41,7 +41,7 @@ struct Generation {
   friend bool operator==(const Generation&, const Generation&) = default;
 };
 
-// What was put away, in the folder `torn` below its number.
+// Files that were put away, in the folder `torn` below their number.
 struct Away {
   std::uint64_t number = 0;
   std::int64_t time = 0;
@@ -81,7 +81,7 @@ struct Record {
   const Generation* newest() const { return generations.empty() ? nullptr : &generations.back(); }
   std::uint64_t newest_number() const { return newest() != nullptr ? newest()->number : 0; }
   const Generation* find(std::uint64_t generation) const;
-  // Of this generation, sorted by name.
+  // The rows of this generation, sorted by name.
   std::vector<const Row*> rows_of(std::uint64_t generation) const;
   const Row* row(std::string_view name) const;  // of the newest
 
@@ -109,7 +109,7 @@ struct Record {
 // digits.
 std::optional<std::uint64_t> step_in(const std::string& name);
 
-// As copies are named, and what is put away: 000042.
+// The name of a copy, or of what is put away: 000042.
 std::string numbered(std::uint64_t number);
 
 // The first of them, and how many there are more.

@@ -49,8 +49,8 @@ Plan plan(const std::vector<Difference>& differences, End end, bool complete) {
   });
   if (!lost && (complete || !news) && std::ranges::none_of(differences, speaks_against))
     return take_up(differences);
-  // The set before the one that was being written may be whole, and not recorded yet. What names
-  // the newest may have been written for either.
+  // The set before the one that was being written may be whole, and not recorded yet. A companion
+  // that names the newest may have been written for either.
   const bool named = std::ranges::any_of(
       differences, [](const Difference& one) { return one.companion && is_there(one); });
   const bool written_over = std::ranges::any_of(differences, [](const Difference& one) {

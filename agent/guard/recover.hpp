@@ -1,5 +1,5 @@
-// What becomes of the difference between the directory and its newest generation, while no trainer
-// runs. Pure: what is known of each file is evidence of the caller's.
+// Decides what becomes of the difference between the directory and its newest generation, while no
+// trainer runs. Pure: the caller supplies the evidence on each file.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace spotter::guard {
 
-// How the trainer ended, as far as it is known.
+// The way in which the trainer ended, as far as it is known.
 enum class End : std::uint8_t {
   Unwatched,  // none ran since: a person changed what is different
   Finished,   // exit status 0

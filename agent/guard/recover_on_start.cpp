@@ -1,4 +1,4 @@
-// What a trainer finds when it starts: a generation, whole.
+// Gives a trainer that starts a whole generation.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -86,7 +86,7 @@ Result<Settled> Keeper::settle(bool thorough, const Witness& witness) {
   return settled;
 }
 
-// Each file's evidence. What cannot be read may be whole: nothing is moved then.
+// Each file's evidence. A file that cannot be read may be whole: nothing is moved then.
 Result<void> Keeper::weigh(std::vector<Difference>& found, End end, const Witness& witness,
                            bool thorough, Settled& settled) const {
   std::vector<Difference> readable;
@@ -233,7 +233,8 @@ void Keeper::remove_empty_folders(const std::vector<std::string>& names) const {
   }
 }
 
-// What the newest generation has and the directory lacks; but for what becomes the next one.
+// Restores what the newest generation has and the directory lacks; but not what becomes the next
+// one.
 Result<void> Keeper::put_back(const std::vector<std::string>& taken, Settled& settled) {
   const auto listing = place_.list();
   if (!listing) return tl::unexpected(listing.error());
@@ -253,7 +254,7 @@ Result<void> Keeper::put_back(const std::vector<std::string>& taken, Settled& se
   return {};
 }
 
-// Not open: there is none. Fails where one is there that cannot be read.
+// An empty descriptor: there is none. Fails if one is there that cannot be read.
 Result<Descriptor> Keeper::copy_of(const Row& row) const {
   if (row.kept.empty()) return Descriptor();
   const auto kept = place_.own(kept_directory);
@@ -363,8 +364,8 @@ bool Keeper::is_restorable(const Listing& listing, std::uint64_t generation) con
   return true;
 }
 
-// What only the record could have said whose copies they are: a person may still need them. With
-// numbers that nothing has yet: a name that is there would be replaced.
+// Puts away the copies that only the record could have named: a person may still need them. They
+// get numbers that nothing has yet: a name that is there would be replaced.
 Result<void> Keeper::set_unnamed_aside() {
   const auto own = place_.own();
   const auto kept = place_.own(kept_directory);

@@ -67,14 +67,14 @@ std::string datagram(const Saying& saying) {
   return text.substr(0, longest);
 }
 
-// What is put away, for `spotter status`; "": nothing is.
+// The things put away, for `spotter status`; "": nothing is.
 std::string datagram(const Keeper& keeper) {
   constexpr std::size_t longest = 1000;
   const std::string words = away_text(keeper.record().away, keeper.place().where().mount);
   return "X_SPOTTER_GUARD=1\nX_SPOTTER_PUT_AWAY=" + words.substr(0, longest);
 }
 
-// Nobody listens while no agent runs: what was finished stands in the record all the same.
+// No one listens while no agent runs: the record has what was finished all the same.
 void send(const std::string& socket, const std::string& text) {
   (void)supervise::send_datagram(socket, text, milliseconds(1000));
 }
@@ -225,7 +225,7 @@ int run(const Options& options) {
       return std::max(milliseconds(0), std::chrono::floor<milliseconds>(end - Best::Clock::now()));
     };
     if (voluntarily) say(options, copier.finish(left()));
-    // What the trainer reported last may still be on its way.
+    // The trainer's last report may still be on its way.
     if (const auto moment = best.wait(Best::Clock::now()))
       std::this_thread::sleep_for(std::min(*moment, left()));
     say(options,

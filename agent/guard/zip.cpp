@@ -52,7 +52,7 @@ std::optional<Directory> find_directory(int file, std::uint64_t bytes) {
   return std::nullopt;
 }
 
-// What does not fit into 32 bits stands in the extra field 1, in this order.
+// Numbers that do not fit into 32 bits stand in the extra field 1, in this order.
 bool read_large_numbers(const std::string& extra, ZipEntry& entry) {
   for (std::size_t at = 0; at + 4 <= extra.size();) {
     const std::uint64_t id = little_endian(extra, at, 2);

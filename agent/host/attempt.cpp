@@ -61,8 +61,8 @@ std::optional<std::uint64_t> copy_token(std::string_view name) {
   return sweep::attempt_token(name.substr(0, name.rfind('.')));
 }
 
-// Of machines that ended while they copied: as large as an attempt. Never one of a later token,
-// whose machine may be at it: ours may have slept.
+// Removes the copies of machines that ended while they copied: each is as large as an attempt.
+// Copies of a later token stay: its machine may be at it, and ours may have slept.
 void remove_copies_before(const fs::path& home, const std::string& attempt) {
   const auto token = sweep::attempt_token(attempt);
   std::vector<fs::path> copies;
@@ -126,7 +126,7 @@ Result<void> make_copy(const fs::path& home, const std::string& parent, const fs
   std::error_code error;
   const fs::path ledger = home / ".spotter" / "ledger.json";
   const bool without_claims = fs::exists(ledger, error);
-  // Else what may be there would be begun again.
+  // If we cannot look, what may be there would be begun again.
   if (error) return fail_errno(error, "cannot look at " + ledger.string());
   if (parent.empty() && !without_claims) return {};
   if (!fs::is_directory(home / parent, error)) {
@@ -139,7 +139,7 @@ Result<void> make_copy(const fs::path& home, const std::string& parent, const fs
   return sync_tree(copy);
 }
 
-// What a run without claims has left there stays beside: it is the user's.
+// Files that a run without claims has left there stay beside: they are the user's.
 void make_room(const fs::path& link, std::error_code& error) {
   const auto kind = fs::symlink_status(link, error);
   if (!fs::exists(kind)) error.clear();

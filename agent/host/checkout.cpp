@@ -27,10 +27,10 @@ namespace {
 // A folder of a user that nobody else is: for work with a secret, where no process and no file of
 // the trainer's user is in reach.
 
-// Exists as long as this does; what a killed process left behind, the next one removes. Its user is
-// a number without an account, of the range that systemd has for DynamicUser=: without rights, and
-// nobody else can trace its processes or read their environment. Where we are not root, it is our
-// own user. https://systemd.io/UIDS-GIDS/
+// Exists as long as this object does; the next process removes what a killed one left behind. Its
+// user is a number without an account, of the range that systemd has for DynamicUser=: it has no
+// rights, and nobody else can trace its processes or read their environment. Without root's rights
+// it is our own user. https://systemd.io/UIDS-GIDS/
 class PrivateFolder {
  public:
   // Below $TMPDIR, else /var/tmp. Kinds: those of fail_errno().
@@ -78,7 +78,7 @@ void remove_tree(const fs::path& path) {
   fs::remove_all(path, ignored);  // follows no link
 }
 
-// One that is being made is root's still.
+// A folder that is being made is still root's.
 void remove_left_over(const fs::path& place) {
   std::error_code error;
   for (fs::directory_iterator at(place, error), end; !error && at != end; at.increment(error)) {
@@ -206,7 +206,7 @@ std::map<std::string, std::string> Git::environment(const GitPlace& place,
   if (!place.index.empty()) result["GIT_INDEX_FILE"] = place.index;
   if (!place.work_tree.empty()) result["GIT_WORK_TREE"] = place.work_tree;
   pass_on(certificates, result);
-  // What is not encrypted does not leave this machine by a proxy.
+  // Unencrypted traffic with the token must not go through a proxy.
   const bool leaves = token.value.empty() || token.server.starts_with(tls);
   if (leaves) pass_on(proxies, result);
   if (token.value.empty()) return result;
@@ -325,8 +325,8 @@ Result<void> check(const verbs::Checkout& request) {
   return {};
 }
 
-// As the user alone, who may have put a link in the place of what is above it: where the user could
-// not make it, whoever mounted the storage has.
+// Works as the user alone, who may have put a link in the place of what is above it: if the user
+// cannot make it, whoever mounted the storage has.
 Result<void> ensure_directory(const fs::path& directory, const User& user) {
   const AsUser as_user(user);
   const auto above = io::SafeDirectory::open(directory.parent_path());
@@ -429,7 +429,7 @@ Result<void> put_in_place(const Git& git, const Place& place, const verbs::Check
   return {};
 }
 
-// For the user's own git: where HEAD is, and which commits have no parents here.
+// Shows the user's own git where HEAD is, and which commits have no parents here.
 Result<void> show_to_user(const User& user, const Place& place, const verbs::Checkout& request,
                           bool fetched) {
   const AsUser as_user(user);
@@ -467,7 +467,7 @@ Result<CheckedOut> once(const Git& git, const verbs::Checkout& request) {
   return CheckedOut{!*there};
 }
 
-// What others are to read has to be readable, whatever our own umask is.
+// Files that others are to read must be readable, whatever our own umask is.
 class UsualModes {
  public:
   UsualModes() : before_(::umask(022)) {}

@@ -13,8 +13,8 @@
 
 namespace spotter::act::host {
 
-// What git works in: GIT_DIR, with its configuration, references and hooks, is ours, made again by
-// make_git_directory(). Empty paths: objects and index of its own, no work tree.
+// The directories that git works in. We make GIT_DIR, with its configuration, references and hooks,
+// again by make_git_directory(). Empty paths: objects and index of its own, no work tree.
 struct GitPlace {
   std::filesystem::path directory;
   std::filesystem::path objects;
@@ -61,14 +61,14 @@ struct CheckedOut {
   bool fetched = false;  // false: the commit was there already
 };
 
-// Afterwards `directory` is a work tree whose HEAD is `revision`, tracked files as committed;
-// untracked ones (caches) stay. No hooks, no submodules, no configuration but ours is read: of
-// `.git`, which the trainer can write, its objects and its index are used, by processes of the
-// trainer's user that have no token. What a token is needed for is fetched into a folder of a user
-// that nobody else is, and from there by path. Without root's rights that is
-// the same user, whose other processes could read the token. Kinds: "code-unreachable",
-// "revision-missing", "code-denied", "code-failed", "storage-full", "tool-missing", "user-missing",
-// "not-permitted", "bad-request".
+// Afterwards `directory` is a work tree with `revision` as its HEAD, tracked files as committed;
+// untracked ones (caches) stay. No hooks, no submodules, no configuration but ours is read: the
+// objects and the index of `.git`, which the trainer can write, are used only by processes of the
+// trainer's user that have no token. A fetch that needs a token goes into a folder of a user that
+// nobody else is, and is read from there by path. Without root's rights that is the same user,
+// whose other processes could read the token. Kinds: "code-unreachable", "revision-missing",
+// "code-denied", "code-failed", "storage-full", "tool-missing", "user-missing", "not-permitted",
+// "bad-request".
 Result<CheckedOut> checkout(const verbs::Checkout& request);
 
 }  // namespace spotter::act::host

@@ -1,4 +1,4 @@
-// Where this machine has its devices.
+// Finds and inspects this machine's devices.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Machine {
 // one is, too. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/identify_ec2_instances.html
 bool is_ec2(const Machine& machine);
 
-// Where on this machine is the volume? By its serial, never by a name alone on Nitro.
+// Finding a volume on this machine: by its serial, never by a name alone on Nitro.
 // https://docs.aws.amazon.com/ebs/latest/userguide/identify-nvme-ebs-device.html
 
 // The path of the block device (or, for ordinary-user emulation, directory) with symlinks resolved.
@@ -38,7 +38,7 @@ std::string volume_of(const std::filesystem::path& device,
 // A file of sysfs without the blanks and NULs around its text; empty when it cannot be read.
 std::string attribute_in_sysfs(const std::filesystem::path& path);
 
-// What is on the disk? The one place that may call a disk blank.
+// Inspecting a disk. This is the one place that may call a disk blank.
 
 struct Inspection {
   bool blank = false;  // provably: see inspect()

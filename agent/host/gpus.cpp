@@ -47,7 +47,7 @@ std::string missing_node(std::size_t count, const fs::path& devices) {
          (devices / "nvidia*").string() + " are there";
 }
 
-// The trainer's user cannot: nvidia-modprobe is setuid, which a sandbox forbids. Where it is not
+// The trainer's user cannot: nvidia-modprobe is setuid, which a sandbox forbids. If it is not
 // installed, nvidia-smi or udev have made them, or the look says what is missing.
 void make_nodes(std::size_t count, const fs::path& devices) {
   if (missing_node(count, devices).empty()) return;

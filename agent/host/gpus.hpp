@@ -12,11 +12,11 @@
 
 namespace spotter::act::host {
 
-// NVIDIA's GPUs on the PCI bus, whatever their driver says of them. One that the machine has lost
+// NVIDIA's GPUs on the PCI bus, whatever their driver says of them. A GPU that the machine has lost
 // (it fell off the bus before it booted) is not seen here, either.
 std::size_t count_pci_gpus(const std::filesystem::path& sysfs);
 
-// What one look at the machine tells.
+// The result of one look at the machine.
 struct GpuLook {
   std::size_t count = 0;  // of those that answer
   std::string words;      // what is missing, for a person; empty: nothing

@@ -156,7 +156,7 @@ json answer_of(const Result<T>& outcome) {
 
 json bad(std::string why) { return failed({.message = std::move(why), .kind = "bad-request"}); }
 
-// Each verb, and what it answers. One that is not here does not compile.
+// Each verb, and what it answers. A verb that is missing here does not compile.
 struct Host {
   work::Machine machine;
 
@@ -310,7 +310,7 @@ json done(std::string_view text) {
 
 int do_request(std::string_view text) {
   const json object = done(text);
-  // What a disk's label or git's words hold need not be UTF-8.
+  // A disk's label, or git's words, need not be UTF-8.
   const auto line = object.dump(-1, ' ', false, json::error_handler_t::replace);
   if (std::printf("%s\n", line.c_str()) <= 0 || std::fflush(stdout) != 0) return 1;
   if (object.value("ok", false)) return 0;

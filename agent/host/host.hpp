@@ -18,8 +18,8 @@ int host(int argc, char** argv);
 // Returns 0, 1 (ok is false), or 2 (kind "bad-request").
 int do_request(std::string_view json);
 
-// What a verb of `spotter host` needs to be done by another process: its request and variables, in
-// a file of root's alone, for among them are secrets.
+// Hands a verb of `spotter host` to another process: its request and variables are in a file that
+// only root can read, for secrets are among them.
 
 struct VerbRequest {
   pid_t asker = 0;                       // the verb does not outlive it

@@ -135,7 +135,7 @@ Result<void> keep_log(const fs::path& local, const fs::path& kept) {
   auto to = open_in_folder(kept, O_RDWR | O_APPEND | O_CREAT);
   if (!to) return fail_errno(to.error(), "cannot open " + kept.string());
   const Log log(*std::move(from), *std::move(to));
-  // What is written from now on is the next call's: so this one ends.
+  // Bytes written from now on are the next call's: so this one ends.
   const auto size = log.size();
   auto begin = size ? log.begin_of_rest(*size) : size;
   if (!begin) return fail_errno(begin.error(), "cannot read " + local.string());

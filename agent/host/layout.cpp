@@ -32,7 +32,7 @@ struct Giving {
   Owner from;
   Owner to;
   std::string skipped;  // a name at the top
-  // What lies there may be others': only files of `from.uid` are given, and none that has another
+  // The files there may be others': only files of `from.uid` are given, and none that has another
   // name, which may lie in a place of somebody else's. On a volume all is the job's, and no name of
   // a file leads off it.
   bool shared = false;
@@ -138,8 +138,9 @@ bool is_in_the_way(const std::error_code& error) {
   return error == std::errc::not_a_directory || error.value() == ELOOP || error.value() == EXDEV;
 }
 
-// Who owns the root directory, or may write there without its sticky bit, can move `.spotter` away
-// and put another in its place. A user who had it can go on writing there, by the group.
+// The owner of the root directory, and all who may write there without its sticky bit, can move
+// `.spotter` away and put another in its place. A user who had it can go on writing there, by the
+// group.
 Result<void> keep_root(const io::SafeDirectory& root, const User& user) {
   const auto status = root.status();
   if (!status) return fail_errno(status.error(), "cannot look at " + root.path().string());
@@ -216,8 +217,8 @@ bool is_not_given_yet(const io::SafeDirectory& folder, const User& user) {
   return names && names->empty() && !folder.may_change();
 }
 
-// Of a job of the same name whose machine gave the folder to its own trainer's user meanwhile: that
-// user's files are in it.
+// A job of the same name may have run on a machine that gave the folder to its own trainer's user
+// meanwhile: that user's files are in it.
 std::optional<Owner> other_owner(const io::SafeDirectory& folder, const User& user) {
   const auto names = folder.names();
   if (!names) return std::nullopt;

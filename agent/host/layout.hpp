@@ -1,4 +1,4 @@
-// What Spotter keeps on a mounted volume: `.spotter/volume.json`, and the user's directories.
+// Lays out a mounted volume: `.spotter/volume.json`, and the user's directories.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct VolumeRecord {
   bool present = false;  // false: missing or damaged
 };
 
-// Of a volume: what others than root wrote there is not believed. Kinds: those of fail_errno,
-// "newer-format".
+// Reads the record of a volume; what others than root wrote there is not believed. Kinds: those of
+// fail_errno, "newer-format".
 Result<VolumeRecord> read_volume_record(const std::filesystem::path& mount_point);
 
 struct Link {
@@ -29,7 +29,7 @@ struct Link {
   std::filesystem::path to;
 };
 
-// What a home has beside its record.
+// The things that a home has beside its record.
 struct Layout {
   std::string volume;                    // of a share: none
   std::vector<std::string> directories;  // the user's, relative
@@ -55,12 +55,12 @@ Result<void> ensure_link(const Link& link);
 Result<io::SafeDirectory, std::error_code> make_for(const io::SafeDirectory& at,
                                                     const std::string& name, const User& user);
 
-// Of a job on a share, `home`, that another image wrote, whose trainer's user had another number:
-// is given to the user's present one. The record there is the trainer's own, and proves nothing but
-// that its owner wrote it: it has to name this user and the number that owns it, the folder has to
-// be that owner's, too, and never root's; of what lies below only that owner's files are given
-// away, and none that has another name elsewhere. Else nothing is done. Kinds: those of fail_errno,
-// "too-many-files".
+// Gives the home of a job on a share to the user's present number, if another image wrote it and
+// the trainer's user had another number there. The record there is the trainer's own, and proves
+// nothing but that its owner wrote it: it has to name this user and the number that owns it, the
+// folder has to be that owner's, too, and never root's; only that owner's files below it are given
+// away, and none that has another name elsewhere. If that does not hold, nothing is done. Kinds:
+// those of fail_errno, "too-many-files".
 Result<void> take_over(const io::SafeDirectory& home, const User& user);
 
 // Whether this Spotter may work on a storage: asked before anything is written there.

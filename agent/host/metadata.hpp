@@ -1,7 +1,7 @@
 // Keeps a user of this machine from the instance metadata service. By rules of routing and not by a
 // packet filter: connect() fails at once, whoever loads a firewall again does not lose them, and
-// `ip` is on every image. Source: ip-rule(8), uidrange. For a socket that is bound to a device they
-// do not hold: that is agent/supervise/trainer.hpp's to find out and to mend.
+// `ip` is on every image. Source: ip-rule(8), uidrange. They do not hold for a socket that is bound
+// to a device: agent/supervise/trainer.hpp finds that out and mends it.
 #pragma once
 
 #include <sys/types.h>

@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What is mounted, and how.
+// The disk that is mounted, and how.
 struct Disk {
   fs::path device;
   std::string filesystem;
@@ -426,7 +426,7 @@ namespace {
 constexpr const char* model = "Amazon EC2 NVMe Instance Storage";
 constexpr const char* label = "spottercache";  // XFS has room for 12 letters
 
-// Which one it has now. Every image has one of the two.
+// Makes a file system on the disk and returns its name. Every image has one of the two.
 Result<std::string> give_filesystem(const fs::path& disk) {
   Error why;
   for (const std::string filesystem : {"xfs", "ext4"}) {
@@ -440,7 +440,7 @@ Result<std::string> give_filesystem(const fs::path& disk) {
   return tl::unexpected(why);
 }
 
-// Which file system is on it, ours; else why it is not for us.
+// Returns our file system on the disk, or why the disk is not for us.
 Result<std::string> claim(const fs::path& disk) {
   {  // nobody else has it mounted, nor a part of it, nor made a RAID of it
     const io::Descriptor alone(::open(disk.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));

@@ -42,9 +42,10 @@ Result<Mounted> mount_data(const std::filesystem::path& device,
 
 // Detaches what detach_views() finds there, syncfs, umount (again every 100 ms while busy, until
 // `wait` is over), and proof that no mount namespace still holds the device, nor `device` (empty:
-// none), which an earlier call may have unmounted, or hang in doing so. Not mounted is success.
-// Answers whether it had been mounted. Kinds: "mount-busy" (names the holders), "sync-failed" (data
-// may not be durable; says whether it is unmounted), "not-permitted", "unmount-failed".
+// none), which an earlier call may have unmounted, or hang in doing so. A device that is not
+// mounted is a success. Answers whether it had been mounted. Kinds: "mount-busy" (names the
+// holders), "sync-failed" (data may not be durable; says whether it is unmounted), "not-permitted",
+// "unmount-failed".
 Result<bool> unmount(const std::filesystem::path& mount_point, std::chrono::milliseconds wait,
                      const std::filesystem::path& device = {});
 
@@ -89,10 +90,10 @@ std::vector<std::filesystem::path> instance_store_disks(const std::filesystem::p
                                                         const std::filesystem::path& sysfs);
 
 // One of them is mounted there, or was before; a blank one gets a file system (XFS, else ext4) with
-// a label of ours, one with another content is somebody's and left alone. Where the image has
-// mounted them itself (AWS's Deep Learning AMIs: /opt/dlami/nvme) that is for who knows them.
-// Answers words for a person. Kinds: "cache-absent" (no such disk, or none that is free), those of
-// format() and mount(), those of fail_errno.
+// a label of ours, one with another content is somebody's and left alone. If the image has mounted
+// them itself (AWS's Deep Learning AMIs: /opt/dlami/nvme) that is for who knows them. Answers words
+// for a person. Kinds: "cache-absent" (no such disk, or none that is free), those of format() and
+// mount(), those of fail_errno.
 Result<std::string> make_cache(const CacheRequest& request, const User& user);
 
 }  // namespace spotter::act::host

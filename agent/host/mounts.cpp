@@ -57,7 +57,7 @@ std::optional<MountEntry> parse(const std::string& line) {
   return entry;
 }
 
-// Of what a link of /proc leads to, without waking a network file system.
+// The device behind a link of /proc, without waking a network file system.
 std::optional<dev_t> device_behind(const fs::path& path) {
   struct statx status {};
   if (::statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC, STATX_TYPE, &status) != 0) {
@@ -182,7 +182,7 @@ std::size_t detach_views(const std::filesystem::path& place) {
   for (const auto& entry : entries) {
     const auto& point = entry.mount_point;
     if (::umount2(point.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0) continue;
-    // What a user has mounted the user may unmount, with this program's help.
+    // A user may unmount what that user has mounted, with this program's help.
     if (errno == EPERM) (void)run_tool({{"fusermount3", "-u", "-z", "-q", "--", point}}, "fuse3");
   }
   return entries.size();

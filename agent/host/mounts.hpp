@@ -1,4 +1,4 @@
-// What the kernel says is mounted: /proc/self/mountinfo (proc(5)).
+// Lists the kernel's mounts: /proc/self/mountinfo (proc(5)).
 #pragma once
 
 #include <sys/types.h>
@@ -27,14 +27,14 @@ std::optional<MountEntry> mount_at(const std::filesystem::path& mount_point);
 // The same, absolute and with the parent's symlinks resolved, as mountinfo names it.
 std::filesystem::path mount_name(const std::filesystem::path& mount_point);
 
-// Which processes use the file system: "python3 (pid 71) has /mnt/x/log.txt open"; at most `limit`.
-// Those that hold it mounted in another mount namespace count, too.
+// The processes that use the file system: "python3 (pid 71) has /mnt/x/log.txt open"; at most
+// `limit`. Those that hold it mounted in another mount namespace count, too.
 std::vector<std::string> holders(dev_t device, std::size_t limit);
 
 // The mounts that show a channel in mode `fast_file` (agent/data/fast_file).
 
 // Unmounts each of them at this place or below it, the topmost first, whoever uses it, and whether
-// or not its process still runs. How many there were.
+// or not its process still runs. Returns their number.
 std::size_t detach_views(const std::filesystem::path& place);
 
 }  // namespace spotter::act::host

@@ -48,7 +48,7 @@ Result<std::vector<config::Source>> sources_of(const Fill& request) {
   return sources;
 }
 
-// Where in S3 it is: by its own word, or because the machine that has the folder sent it there.
+// Its location in S3: by its own word, or because the machine that has the folder sent it there.
 std::optional<wire::S3Location> place_in_s3(const config::Source& source) {
   if (const auto where = wire::parse_s3_url(source.from)) return *where;
   std::error_code error;
@@ -58,13 +58,13 @@ std::optional<wire::S3Location> place_in_s3(const config::Source& source) {
 bool is_s3(const config::Source& source) { return place_in_s3(source).has_value(); }
 bool is_web(const config::Source& source) { return source.from.starts_with("http"); }
 
-// Where the downloader keeps what is not yet whole, beside the folder: only root can make it there.
+// The downloader keeps what is not yet whole there, beside the folder: only root can make it.
 fs::path partials_of(const config::Source& source) {
   const fs::path to(source.to);
   return to.parent_path() / (".spotter-" + to.filename().string());
 }
 
-// What is known of a source's files; each has its own, so that none is taken for another's.
+// The record of a source's files; each source has its own, so that none is taken for another's.
 fs::path state_of(const Fill& request, const config::Source& source) {
   const std::string id = wire::sha256_hex(source.from + "\n" + source.to).substr(0, 16);
   return fs::path(request.mount_point) / ".spotter/prepare" / id;
@@ -168,7 +168,7 @@ Result<void> make_folders(const Fill& request, const std::vector<config::Source>
   return {};
 }
 
-// What is left of it holds something still, and is gone on with the next time.
+// The folder stays if something is left in it; the next time goes on with that.
 void remove_partials(const Fill& request, const config::Source& source) {
   const auto root = io::SafeDirectory::open(request.mount_point);
   if (root) (void)root->remove_folder(partials_of(source));
@@ -273,7 +273,7 @@ Result<void> Copy::each_block(const Descriptor& file, const fs::path& path,
   }
 }
 
-// What the disk itself has, not what the kernel remembers of the write.
+// Compares what the disk itself has, not what the kernel remembers of the write.
 Result<void> Copy::compare(const fs::path& partial, std::uint32_t sum) const {
   const Descriptor again(::open(partial.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!again) return wrong(partial);
@@ -357,7 +357,7 @@ Result<Filled> Copy::run() {
 
 }  // namespace
 
-// What is no file (a socket, a device) is not looked at.
+// A socket or a device is no file, and is not looked at.
 Result<LocalFiles> files_of(const fs::path& from) {
   LocalFiles files;
   std::error_code error;

@@ -1,4 +1,4 @@
-// What `prepare:` of job.yaml names, brought onto the volume that is mounted.
+// Brings what `prepare:` of job.yaml names onto the volume that is mounted.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct CopyRequest {
   std::string ledger;  // what is whole: data/fetched.hpp
   std::string user;
 };
-// Of a folder by their names below it, or the one file; in order.
+// The files of a folder by their names below it, or the one file; in order.
 using LocalFiles = std::vector<std::pair<std::string, std::filesystem::path>>;
 Result<LocalFiles> files_of(const std::filesystem::path& from);
 // Written, made durable, read again from the disk and compared; a link is followed to a file, and

@@ -97,7 +97,7 @@ Result<std::string> home_id(const io::SafeDirectory& home) {
   const std::string beside = ".id-" + id;
   const auto put = put_id(*own, beside, id);
   if (!put) (void)own->remove_folder(beside);
-  // Where somebody else was faster: EEXIST or ENOTEMPTY; a server may say less (SFTP: EIO).
+  // Somebody else may have been faster: EEXIST or ENOTEMPTY; a server may say less (SFTP: EIO).
   there = id_in(*own);
   if (!there || !there->empty()) return there;
   const auto error = put ? std::make_error_code(std::errc::no_such_file_or_directory) : put.error();
@@ -109,7 +109,7 @@ namespace {
 constexpr off_t journal_limit = 8 << 20;
 constexpr std::uint64_t looked_back = 64U << 10;
 
-// What cannot be read does not: then there is an empty line.
+// A file that cannot be read does not: then there is an empty line.
 bool ends_a_line(const io::SafeDirectory& own, const std::string& name, off_t size) {
   const auto file = own.file(name, O_RDONLY);
   char last = 0;
@@ -151,7 +151,7 @@ Result<void> keep_lines(const std::filesystem::path& home, std::string_view name
     if (const auto moved = own->rename(file_name, *own, file_name + ".1"); !moved)
       return fail_errno(moved.error(), "cannot move " + path.string() + " aside");
   }
-  // What the boot said may hold what is nobody else's business.
+  // The words of the boot may hold what is nobody else's business.
   const mode_t mode = name == log_name ? 0600 : 0644;
   const auto file = own->file(file_name, O_WRONLY | O_APPEND | O_CREAT, mode);
   if (!file) return fail_errno(file.error(), "cannot open " + path.string());
@@ -162,7 +162,7 @@ Result<void> keep_lines(const std::filesystem::path& home, std::string_view name
                     io::write_all(file->get(), lines) && ::fsync(file->get()) == 0;
   if (good) return {};
   const int why = errno;
-  // Who tries again says all of them again.
+  // The caller's next try writes all of them again.
   if (before >= 0) (void)!::ftruncate(file->get(), before);
   return fail_errno(why, "cannot write " + path.string());
 }
@@ -210,7 +210,7 @@ Result<void> write_ledger(const fs::path& mount_point, wire::LedgerFile file) {
   const auto before = read_in(*own);
   if (!before) return tl::unexpected<Error>(before.error());
   const wire::LedgerFile& old = before->file;
-  // Of one that was lost while nobody looked no end was ever written.
+  // A trainer that was lost while nobody looked has no end on record.
   const bool started =
       file.ledger.running && (!old.ledger.running || file.ledger.losses > old.ledger.losses);
   file.trainers = old.trainers + (started ? 1 : 0);

@@ -1,4 +1,4 @@
-// What Spotter keeps with a job, in its home: `.spotter`, and the curve beside the result.
+// Spotter's own files with a job, in its home: `.spotter`, and the curve beside the result.
 #pragma once
 
 #include <sys/types.h>
@@ -40,7 +40,7 @@ bool is_ours(const struct stat& status);
 // open_own(), "layout-unusable", those of fail_errno.
 Result<std::string> home_id(const io::SafeDirectory& home);
 
-// What the agent tells, beside the job's ledger, in `.spotter` of the job's home: its own words
+// The agent's own account, beside the job's ledger, in `.spotter` of the job's home: its words
 // (agent.log) and what happened (history.jsonl). Instances come and go, and their journals with
 // them.
 
@@ -57,7 +57,7 @@ Result<void> keep_lines(const std::filesystem::path& home, std::string_view name
 // there is none, or it cannot be read.
 std::string last_lines(const io::SafeDirectory& folder, const std::string& name);
 
-// What the job has cost and how often it failed: kept on the volume, since no instance keeps state.
+// The job's costs and its failures: kept on the volume, since no instance keeps state.
 
 inline constexpr std::size_t ledger_limit = 64U << 10;  // bytes of the file
 
@@ -72,8 +72,8 @@ struct LedgerRead {
 Result<LedgerRead> read_ledger(const std::filesystem::path& mount_point);
 
 // Atomic and durable. `trainers` is what the file says, and one more when the ledger says that one
-// was started since it was written. What is there and cannot be read is not overwritten. Kinds:
-// those of read_ledger, "not-mounted" (there is no .spotter directory).
+// was started since it was written. A file that is there and cannot be read is not overwritten.
+// Kinds: those of read_ledger, "not-mounted" (there is no .spotter directory).
 Result<void> write_ledger(const std::filesystem::path& mount_point, wire::LedgerFile file);
 
 // The learning curve beside the result: `metrics.jsonl` in the job's or the experiment's home.
@@ -81,11 +81,11 @@ Result<void> write_ledger(const std::filesystem::path& mount_point, wire::Ledger
 inline constexpr std::size_t metrics_limit = 8U << 20;  // of the file: 4096 points, each with all
 
 // New lines (wire/curve.hpp) join those of `path`, a few thousand at most: a long job's are thinned
-// evenly. What the file has of steps after `resumed`, or after the first new one, is left out: it
-// was trained in vain. The file is replaced as a whole and durable, with this mode. A file that is
-// not just as Spotter writes it (a trainer's own, a larger one than any of ours) is first moved
-// aside to `path`.before; the answer says so, and is empty else. Kinds: "layout-unusable" where one
-// lies there already, "newer-format", those of fail_errno.
+// evenly. Steps in the file after `resumed`, or after the first new one, are left out: they were
+// trained in vain. The file is replaced as a whole and durable, with this mode. A file that is not
+// just as Spotter writes it (a trainer's own, a larger one than any of ours) is first moved aside
+// to `path`.before; the answer says so, and is empty else. Kinds: "layout-unusable" if one lies
+// there already, "newer-format", those of fail_errno.
 Result<std::string> keep_metrics(const std::filesystem::path& path, std::string_view lines,
                                  std::optional<std::uint64_t> resumed, mode_t mode = 0644);
 

@@ -32,7 +32,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a bucket: the folder of working copies on this machine, which is made.
+// A bucket has its folder of working copies on this machine, which is made.
 bool is_folder(const verbs::Share& share) { return share.kind == "folder" || share.kind == "s3"; }
 
 // mount.efs with TLS shows the tunnel's own end as the source.
@@ -97,7 +97,7 @@ Result<bool> mount_unless_there(const verbs::Share& share, const User& user,
                                         " already: unmount it, or name it as storage.folder");
   }
   if (!entry) {
-    // Who used it before it went away, uses it again: the last of them unmounts.
+    // The holders from before it went away use it again: the last of them unmounts.
     use.forget_mount();
     if (const auto mounted = mount(share, user); !mounted) {
       return tl::unexpected<Error>(mounted.error());
@@ -231,7 +231,7 @@ Result<void> lay_out(const verbs::PrepareShare& request, const User& user, Prepa
 }
 
 // The working copies of homes in a bucket, with the trainer's cache in them: all of it can be
-// brought again. Where there is no such disk they are where they are.
+// brought again. Without such a disk they stay in their place.
 void put_on_disk(const verbs::PrepareShare& request, const Machine& machine, const User& user,
                  Prepared& prepared) {
   const fs::path folder =  // of all its experiments
@@ -357,7 +357,7 @@ Result<void> sync_tree(const fs::path& tree) {
 
 namespace {
 
-// What mounts a share, and what its words mean when it does not. Pure.
+// Builds the command that mounts a share, and explains its failures. Pure.
 
 using Options = std::vector<std::string>;
 

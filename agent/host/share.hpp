@@ -15,7 +15,7 @@
 
 namespace spotter::act::host {
 
-// What mounts it: program and arguments. Pure.
+// The command that mounts it: program and arguments. Pure.
 // NFS: https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-nfs-mount-settings.html; mount.efs:
 // https://docs.aws.amazon.com/efs/latest/ug/efs-mount-helper.html; sshfs(1), ssh_config(5).
 // `uid`, `gid`: of the trainer's user; `shown_to_all`: it is another than ours. Kind:
@@ -24,7 +24,7 @@ Result<std::vector<std::string>> mount_command(const verbs::Share& share, std::u
                                                std::uint32_t gid, bool shown_to_all,
                                                bool has_mount_efs);
 
-// What a mount tool's words mean. Kinds: "share-silent" (no route, no answer, no name),
+// The meaning of a mount tool's words. Kinds: "share-silent" (no route, no answer, no name),
 // "host-key-unknown", "share-denied", "tool-missing" (the kernel lacks the file system), else
 // "mount-failed". Pure.
 Error mount_failure(const verbs::Share& share, const std::string& words);
@@ -42,7 +42,7 @@ struct Prepared {
 // "tool-missing", "user-missing", "layout-unusable", "storage-full", and those of fail_errno.
 Result<Prepared> prepare_share(const verbs::PrepareShare& request, const Machine& machine = {});
 
-// Not ours, or in use by another holder: nothing is done. Else a lazy unmount, and of sshfs the
+// Does nothing if it is not ours, or another holder uses it. Otherwise unmounts it lazily; sshfs's
 // connection is cut when somebody still hangs in it. Answers whether it was unmounted. Kinds:
 // "unmount-failed", "not-permitted".
 Result<bool> release_share(const verbs::ReleaseShare& request);
@@ -73,10 +73,9 @@ Result<void> sync_tree(const std::filesystem::path& tree);
 // fail_errno.
 Result<void> keep_log(const std::filesystem::path& local, const std::filesystem::path& kept);
 
-// Who uses a mount on this machine, and was it us who mounted it? Kept beside the machine's other
-// runtime state, so that it is gone when the mounts are: $SPOTTER_MOUNTS, else
-// /run/spotter-mounts, or for ordinary users $XDG_RUNTIME_DIR/spotter-mounts or
-// /tmp/spotter-mounts-UID.
+// The users of a mount on this machine, and whether we mounted it. Kept beside the machine's other
+// runtime state, so that it is gone when the mounts are: $SPOTTER_MOUNTS, else /run/spotter-mounts,
+// or for ordinary users $XDG_RUNTIME_DIR/spotter-mounts or /tmp/spotter-mounts-UID.
 
 // Holds the mount point's lock until it is destroyed, or until unlock(). A process that hangs with
 // the lock must not hang others: after a second it is done without.

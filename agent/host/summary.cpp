@@ -17,8 +17,9 @@ using sweep::Summary;
 // The ledger is written each minute; a clock of another machine may be a little off.
 constexpr std::chrono::minutes ledger_is_young{5};
 
-// A damaged one says only that something has begun; it is left for its owner to find. One that
-// cannot be read, or was written by a newer Spotter, says nothing: not that nothing is there.
+// A damaged ledger says only that something has begun; it is left for its owner to find. A ledger
+// that cannot be read, or was written by a newer Spotter, says nothing, not even that nothing is
+// there.
 struct Reading {
   wire::LedgerFile file;
   bool young = false;

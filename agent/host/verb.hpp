@@ -1,4 +1,4 @@
-// What all verbs are made with: how they fail, the user as whom they work, the programs they run.
+// The parts of all verbs: how they fail, the user as whom they work, the programs they run.
 #pragma once
 
 #include <sys/types.h>
@@ -42,8 +42,8 @@ struct User {
 // Kinds: "user-missing"; "not-permitted" when we are neither root nor that user.
 Result<User> find_user(const std::string& name);
 
-// For its lifetime, this process's file accesses are the user's (effective ids and groups); nothing
-// changes when we are not root. For a process of one thread, as `spotter host` is.
+// While it lives, this process's file accesses are the user's (effective ids and groups); nothing
+// changes when we are not root. The process must have one thread, as `spotter host` has.
 class AsUser {
  public:
   explicit AsUser(const User& user);

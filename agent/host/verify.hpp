@@ -1,4 +1,4 @@
-// Which checkpoint would the trainer resume from?
+// Finds the checkpoint that the trainer would resume from.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ struct Verified {
   std::vector<std::string> said;  // what else a person should read
 };
 
-// Of a trainer without libspotter what the guard's record says (guard/keeper.hpp): the directory
+// If the trainer has no libspotter, the guard's record decides (guard/keeper.hpp): the directory
 // becomes its newest generation, unless it is read-only. Here `newest` counts finished files, or is
-// the number in a folder's name; none without a record of them. Else, and where libspotter saves,
-// verify_checkpoints(). Kind: "verify-failed".
+// the number in a folder's name; none without a record of them. Without a guard, and if libspotter
+// saves, it is verify_checkpoints(). Kind: "verify-failed".
 Result<Verified> verify(const verbs::Verify& request);
 
 // Reads every byte of the newest checkpoint, and of older ones as long as they are torn. Torn ones

@@ -34,7 +34,7 @@ namespace asio = boost::asio;
 
 namespace spotter::io {
 
-// For co_spawn: what a coroutine throws ends the io_context's run, and is not lost.
+// A handler for co_spawn: an exception of the coroutine ends the io_context's run, and is not lost.
 inline constexpr auto rethrow = [](std::exception_ptr error) {
   if (error) std::rethrow_exception(error);
 };

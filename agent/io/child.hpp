@@ -1,9 +1,9 @@
-// How a process of ours becomes another one: the one place that forks and executes, but for
+// Turns a process of ours into another one: the one place that forks and executes, but for
 // process.hpp, which starts programs for a coroutine that awaits their end and output.
 //
-// A site says in `body` what its child does between the two: who it is, which files are its stdin
-// and stdout, its session. Where this process has threads only system calls are safe there
-// (fork(2)): no memory, no locks.
+// A caller says in `body` what its child does between the two: who it is, which files are its stdin
+// and stdout, its session. If this process has threads, only system calls are safe there (fork(2)):
+// no memory, no locks.
 #pragma once
 
 #include <sys/types.h>
@@ -23,7 +23,7 @@ pid_t fork_child(const std::function<int()>& body);
 // exact). A change of user clears that. False: it has ended already.
 bool die_with(pid_t parent, int signal);
 
-// What execve(2) is given, laid out before a fork.
+// The arguments of execve(2), laid out before a fork.
 class Program {
  public:
   // `arguments`: the first is the program's path, if `path` is not given. `environment`, as

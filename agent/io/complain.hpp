@@ -1,4 +1,4 @@
-// What a command tells the person who ran it, beside what it was asked for.
+// Messages of a command to the person who ran it, beside what it was asked for.
 #pragma once
 
 #include <string>

@@ -33,7 +33,7 @@ tl::unexpected<std::error_code> too_large() {
 
 constexpr std::size_t piece_size = 65536;
 
-// Of a regular file, until `take` says false.
+// Reads a regular file, until `take` says false.
 Result<void, std::error_code> read_pieces(const std::filesystem::path& path,
                                           const std::function<bool(std::string_view)>& take) {
   // O_NONBLOCK: a FIFO of that name must not hang us.

@@ -30,7 +30,7 @@ class Descriptor {
   int get() const { return number_; }
   explicit operator bool() const { return number_ >= 0; }
   int release() { return std::exchange(number_, -1); }
-  // What close() said, where that matters: 0, or -1 and errno. Without one: 0.
+  // The result of close(), for those who need it: 0, or -1 and errno. Without a file: 0.
   int close() { return number_ >= 0 ? ::close(release()) : 0; }
 
  private:
@@ -55,7 +55,7 @@ inline bool write_all(int file, std::string_view bytes) {
 // call that failed; nothing is retried (a failed fsync marks pages clean: write again, into a new
 // file).
 
-// What errno says, as a failure.
+// The failure that errno names.
 inline tl::unexpected<std::error_code> last_error() {
   return tl::unexpected(std::error_code(errno, std::generic_category()));
 }
@@ -84,8 +84,8 @@ Result<void, std::error_code> make_directories(const std::filesystem::path& path
 
 // Files that may be longer than memory, a piece or a line at a time.
 
-// As atomic_write(), of pieces: `next` makes the following one of an empty text, until it leaves it
-// empty. So a file may be longer than memory.
+// Does the same as atomic_write(), in pieces: `next` makes the following one of an empty text,
+// until it leaves it empty. So a file may be longer than memory.
 using NextPiece = std::function<void(std::string&)>;
 Result<void, std::error_code> atomic_write_pieces(const std::filesystem::path& path, mode_t mode,
                                                   const NextPiece& next);

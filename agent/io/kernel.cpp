@@ -13,7 +13,7 @@ namespace spotter::io {
 
 std::string random_hex(std::size_t digits) {
   std::vector<unsigned char> bytes(digits / 2);
-  // Of that many bytes it gives all or, before the kernel has any, waits.
+  // It gives all of so few bytes or, before the kernel has any, waits.
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return {};
   std::string text;
   for (const unsigned char byte : bytes) {
@@ -31,7 +31,7 @@ void return_free_memory() {
     char kind[5] = "";
     if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %4s", &begin, &end, kind) != 3)
       continue;
-    // Code alone: it is as the file has it. What is only read may have been written by the loader.
+    // Code alone: it is as the file has it. Read-only pages may have been written by the loader.
     if (std::string(kind) != "r-xp" || line.find(" /") == line.npos) continue;
     ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
   }

@@ -1,4 +1,4 @@
-// What a process asks the kernel for: the time, what nobody can guess, its memory.
+// Calls to the kernel: the time, what nobody can guess, the process's memory.
 #pragma once
 
 #include <time.h>
@@ -22,7 +22,7 @@ inline double wall_clock() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// What nobody can guess.
+// Random text that nobody can guess.
 
 // So many hexadecimal digits (an even number, 512 at most) of the kernel's random bytes:
 // getrandom(2). Empty: it gives none.

@@ -102,7 +102,7 @@ struct LocalServer::Shared {
   bool is_known(uid_t user) const {
     return user == 0 || user == ::geteuid() || std::ranges::find(known, user) != known.end();
   }
-  // What one user keeps open is at nobody else's cost.
+  // The connections that one user keeps open cost no other user any.
   bool admits(uid_t user) const {
     const auto found = open.find(user);
     const int its = found == open.end() ? 0 : found->second;

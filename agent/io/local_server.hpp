@@ -1,4 +1,4 @@
-// Whose program is at the other end of a TCP connection within this machine.
+// Finds the user whose program is at the other end of a TCP connection within this machine.
 #pragma once
 
 #include <sys/types.h>

@@ -35,7 +35,7 @@ struct Bucket {
   unsigned left_out = 0;
 };
 
-// Of this process: the agent logs from one thread.
+// There is one for the process: the agent logs from one thread.
 struct Context {
   bool journal = false;
   std::map<std::string, std::string> fields;
@@ -65,7 +65,7 @@ constexpr std::size_t problems_kept = 3;
 void add_problem(std::string words, bool error) {
   words.resize(std::min(words.find('\n'), words.size()));
   auto& problems = context().problems;
-  // What is said again and again is one.
+  // Words that are said again and again are one problem.
   std::erase_if(problems, [&](const Problem& it) { return it.words == words; });
   if (problems.size() == problems_kept) problems.erase(problems.begin());
   problems.push_back({boot_time(), std::string(context().name), std::move(words), error});
@@ -97,7 +97,7 @@ class JournalSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex>
   void flush_() override {}
 };
 
-// What take_log() takes.
+// Keeps the lines that take_log() takes.
 class RecentSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
   RecentSink() {

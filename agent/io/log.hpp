@@ -1,4 +1,4 @@
-// Where log lines go: under systemd to the journal, with fields that journalctl can search by;
+// Sends log lines under systemd to the journal, with fields that journalctl can search by;
 // elsewhere to stderr with the time. Lines are written by spdlog's functions or by note().
 #pragma once
 
@@ -15,7 +15,7 @@ namespace spotter::io {
 
 // Once, before the first line.
 void set_up_log();
-// For a command: its answer is on standard output, so its lines go to stderr, from any thread.
+// Used by a command: its answer is on standard output, so its lines go to stderr, from any thread.
 void log_to_stderr();
 
 // The lines since the last call, for whoever keeps them elsewhere, too: with the time in UTC and

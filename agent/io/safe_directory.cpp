@@ -35,7 +35,8 @@ std::uint64_t mount_of(int file) {
   return (seen.stx_mask & STATX_MNT_ID) != 0 ? seen.stx_mnt_id : 0;
 }
 
-// What openat2(2) does at once. It looks into its arguments, which a filter of system calls cannot.
+// Does in steps what openat2(2) does at once. A filter of system calls may forbid openat2(2), as it
+// cannot look into its arguments.
 Result<Descriptor, std::error_code> open_by_steps(int root, const std::string& path, int flags,
                                                   mode_t mode) {
   struct stat home {};
@@ -85,7 +86,7 @@ struct Split {
   std::string parent, last;
 };
 
-// What is made, renamed or removed has a name of its own.
+// A name that is made, renamed or removed has a last component of its own.
 Result<Split, std::error_code> split(const std::string& name) {
   const auto slash = name.rfind('/');
   Split parts{slash == std::string::npos ? "" : name.substr(0, slash), last_component(name)};
@@ -129,7 +130,7 @@ Result<void, std::error_code> each_in(int directory,
   }
 }
 
-// Nobody can put something in the way of a name that nobody can foresee.
+// A name that cannot be foreseen, so that nobody can put something in its way.
 std::string temporary_name(const std::string& name) {
   unsigned chance = 0;
   if (::getrandom(&chance, sizeof chance, 0) < 0) chance = static_cast<unsigned>(::getpid());

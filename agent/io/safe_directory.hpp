@@ -1,13 +1,14 @@
-// What lies below a directory, reached by a handle that is opened once: for work with privileges in
-// a place that somebody without them can change. No step follows a symbolic link, leaves the
-// directory or enters another mount (openat2(2): RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS,
-// RESOLVE_NO_XDEV; where a sandbox forbids that, RestrictSUIDSGID= of systemd.exec(5), each
-// component is opened by itself), nothing is opened that could block, and what is given away or
-// changed was opened and looked at first. A path that is replaced meanwhile changes nothing: the
-// handle stays with the directory that was opened.
+// Work below a directory, reached by a handle that is opened once: with privileges, in a place that
+// somebody without them can change. No step follows a symbolic link, leaves the directory or enters
+// another mount (openat2(2): RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS, RESOLVE_NO_XDEV; if a sandbox
+// forbids that, RestrictSUIDSGID= of systemd.exec(5), each component is opened by itself), nothing
+// is opened that could block, and what is given away or changed was opened and looked at first. A
+// path that is replaced meanwhile changes nothing: the handle stays with the directory that was
+// opened.
 //
 // `name` is a path relative to the directory; each failure is the errno of the call that failed:
-// ELOOP or ENOTDIR where a link is in the way, EXDEV where the path leads out, EINVAL where a file
+// ELOOP or ENOTDIR if a link is in the way, EXDEV if the path leads out, EINVAL if a file is not a
+// regular one.
 // is not a regular one.
 #pragma once
 
@@ -29,7 +30,7 @@ class SafeDirectory {
   // REQUIRES: only those with our privileges can change that path (a mount point, our own folder).
   static Result<SafeDirectory, std::error_code> open(const std::filesystem::path& path);
 
-  // As it was named, for words to a person; no call takes it.
+  // The path by which it was named, for words to a person; no call takes it.
   const std::filesystem::path& path() const { return path_; }
   int descriptor() const { return directory_.get(); }  // O_PATH
   Result<struct stat, std::error_code> status() const;
@@ -38,18 +39,18 @@ class SafeDirectory {
   Result<Descriptor, std::error_code> open(const std::string& name, int flags,
                                            mode_t mode = 0) const;
   Result<SafeDirectory, std::error_code> folder(const std::string& name) const;
-  // Of the folder that `name` lies in.
+  // The folder that `name` lies in.
   Result<SafeDirectory, std::error_code> parent(const std::string& name) const;
   // A regular file, and no other.
   Result<Descriptor, std::error_code> file(const std::string& name, int flags,
                                            mode_t mode = 0) const;
-  // Of the name itself, be it a link.
+  // Looks at the name itself, be it a link.
   Result<struct stat, std::error_code> look(const std::string& name) const;
 
   // The whole content. std::errc::file_too_large, before a byte is read, where it has more than
   // `limit` bytes.
   Result<std::string, std::error_code> read(const std::string& name, std::size_t limit) const;
-  // As atomic_write() of files.hpp.
+  // Does the same as atomic_write() of files.hpp.
   Result<void, std::error_code> write(const std::string& name, std::string_view bytes,
                                       mode_t mode) const;
 
@@ -61,7 +62,7 @@ class SafeDirectory {
                                        const std::string& to_name) const;
   // Another name of a file that was opened; the name must not exist.
   Result<void, std::error_code> link(const Descriptor& opened, const std::string& name) const;
-  // Where a symbolic link leads, as it says; and a new one, which replaces what `name` is.
+  // The target of a symbolic link, as it says; and a new one, which replaces what `name` is.
   Result<std::string, std::error_code> read_link(const std::string& name) const;
   Result<void, std::error_code> make_link(const std::string& target, const std::string& name) const;
   Result<void, std::error_code> remove(const std::string& name) const;         // no folder
@@ -79,7 +80,7 @@ class SafeDirectory {
   // With the present rights (effective ids): may names be made and removed in the directory?
   bool may_change() const;
   Result<void, std::error_code> sync() const;
-  // Of the directory itself.
+  // Gives the directory itself away, or changes its mode.
   Result<void, std::error_code> give(uid_t uid, gid_t gid) const;
   Result<void, std::error_code> change_mode(mode_t mode) const;
 

@@ -1,7 +1,7 @@
 // spdlog and fmt as part of the program, from the headers that Debian installs: it has them as
 // shared libraries only, and other distributions have other versions of them, or none
-// (portable.cmake). What is instantiated is what their shared libraries instantiate, as far as we
-// use it.
+// (portable.cmake). The code instantiated here is what their shared libraries instantiate, as far
+// as we use it.
 #include <fmt/format-inl.h>
 #include <spdlog/common-inl.h>
 #include <spdlog/details/backtracer-inl.h>

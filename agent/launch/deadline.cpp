@@ -54,7 +54,7 @@ std::optional<Remaining> known_work(const Progress& progress, const config::Dead
   return work_left(progress, paced);
 }
 
-// What the work takes on what runs already, or with a start.
+// The work's hours, with a start unless an instance runs already.
 double least_hours(const Prospect& it, bool runs) { return it.work.hours + (runs ? 0 : it.start); }
 
 // A loss of the spot instance would be too late, or it is too late already to leave it.
@@ -78,7 +78,7 @@ Remaining work_left(const Progress& progress, const config::Deadline& deadline) 
   const double estimate = hours_of(*deadline.work);
   const double least = kLeastPart * estimate;
   if (progress.total <= 0) {
-    // Of the hours trained those count that were not lost.
+    // Hours count only if what they trained was not lost.
     const double all = progress.step + progress.repeated;
     const double kept = all > 0 ? progress.trained * progress.step / all : progress.trained;
     const double left = std::max(estimate - kept, least);
@@ -153,7 +153,7 @@ Outlook look_ahead(const Prospect& it, const Sight& sight,
     if (it.gives_way == config::Deadline::GivesWay::Deadline && outlook.choice == Use::OnDemand)
       outlook.choice = sight.spot ? Use::Spot : Use::Nothing;
   }
-  // What runs on demand stays.
+  // An on-demand instance that runs already stays.
   const bool is_new = outlook.choice == Use::OnDemand && sight.runs != Use::OnDemand;
   if (it.spent_unknown && is_new && it.gives_way == config::Deadline::GivesWay::Deadline)
     outlook.choice = sight.spot ? Use::Spot : Use::Nothing;

@@ -1,11 +1,11 @@
-// launch.on_demand: when-needed. What a job with a deadline is to run on, by what AWS and its agent
-// show of it: capacity/planner.hpp answers, and this asks it with margins for all that a look
-// cannot see. Hours and dollars. Pure.
+// launch.on_demand: when-needed. Decides what a job with a deadline is to run on, by what AWS and
+// its agent show of it: asks capacity/planner.hpp, with margins for all that a look cannot see. In
+// hours and dollars. Pure.
 //
 // To the planner a job's fleet is one pool: EC2 chooses among the types and zones. The time left is
-// short of a look and of a minute, in which EC2 may not show yet what is so: a loss right after a
-// look is seen at the next one. The work left counts from the newest durable checkpoint, so that
-// what would be lost is still to be done.
+// shortened by the interval between looks (a loss right after one is seen at the next) and by a
+// minute (EC2 may show an old state for as long). The work left counts from the newest durable
+// checkpoint: what a loss would destroy is still to be done.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ inline constexpr std::chrono::minutes usual_start{15};
 Duration start_of(const config::Job& job,
                   const config::Deadline& deadline);  // with the waits of a move to another zone
 
-// What the job's agent published last.
+// The job's progress, as its agent published it last.
 struct Progress {
   double step = 0;           // of the newest durable checkpoint
   double total = 0;          // steps; 0: the trainer says none
@@ -46,7 +46,7 @@ struct Remaining {
 // a total, by launch.work. Never 0 while the job is not done. REQUIRES: launch.work.
 Remaining work_left(const Progress& progress, const config::Deadline& deadline);
 
-// What a look brings.
+// The planner's input at one look.
 struct Prospect {
   wire::WallTime due{};
   Remaining work;
@@ -60,7 +60,7 @@ struct Prospect {
   config::Deadline::GivesWay gives_way = config::Deadline::GivesWay::Deadline;
 };
 
-// What follows from it.
+// The choice that follows from a look.
 struct Outlook {
   enum class Trouble : std::uint8_t { None, Late, Budget };
   capacity::Use choice = capacity::Use::Nothing;
@@ -74,7 +74,7 @@ struct Outlook {
   bool operator==(const Outlook&) const = default;
 };
 
-// What is there at a look, and was at the one before.
+// The instances at a look and at the one before.
 struct Sight {
   wire::WallTime now{};
   capacity::Use runs = capacity::Use::Nothing;
@@ -87,8 +87,8 @@ struct Sight {
 Outlook look_ahead(const Prospect& prospect, const Sight& sight,
                    std::shared_ptr<capacity::Tables> tables = nullptr);
 
-// What is to be expected of a job that is launched now, before any spot capacity is seen: of which
-// it is believed that it lasts, and is gone for, so many hours at a time.
+// The expected cost of a job that is launched now, before any spot capacity is seen: it is assumed
+// to last for `lasts` hours, and to be gone for `gone` hours, at a time.
 struct Expectation {
   double dollars = 0;       // on average
   wire::WallTime latest{};  // on demand from then on, if no spot instance comes
@@ -99,8 +99,8 @@ Expectation expect(const Prospect& prospect, wire::WallTime now, double lasts, d
 // and lasted 5.2 h on average", and what cannot be kept.
 std::string text_of(const Outlook& outlook);
 
-// What the agent of an instance knows of the deadline without asking AWS: by the steps that it
-// counts, and at the price of its own machine. The watcher knows more.
+// The deadline as an instance's agent sees it without asking AWS: by the steps that it counts, and
+// at the price of its own machine. The watcher knows more.
 struct OwnOutlook {
   Outlook::Trouble trouble = Outlook::Trouble::None;
   std::optional<Remaining> work;      // none: there is no pace yet
@@ -117,14 +117,13 @@ std::string text_of(const OwnOutlook& outlook);
 // "the deadline cannot be kept"; empty: it can.
 std::string_view words_of(Outlook::Trouble trouble);
 
-// As words of a tag: letters, digits and +-=._:/@ only, as a group's may have no others.
+// The words of a tag: letters, digits and +-=._:/@ only, since a group's tags allow no others.
 std::string tag_of(const Outlook& outlook);
 std::optional<Outlook> outlook_of(std::string_view tag);
 
-// What a watcher takes for so when a part of what it asks for cannot be known now: what the look
-// before knew goes before a guess. Pure.
+// Fills in what a watcher cannot learn now: by the look before, or else by a guess. Pure.
 
-// What an agent of the job published last.
+// The newest publication of an agent of the job.
 struct Published {
   Progress progress;
   std::string stage;      // decide::name() of it
@@ -136,12 +135,12 @@ struct Published {
 // None: it is of an earlier run, which has finished. REQUIRES: the job is not done.
 std::optional<Published> of_this_run(std::optional<Published> published);
 
-// What is left to do, `since` hours after the look before. A trainer that has just begun has said
+// The work left, `since` hours after the look before. A trainer that has just begun has said
 // neither step nor total yet. REQUIRES: deadline.work.
 Remaining work_of(const config::Deadline& deadline, const std::optional<Published>& published,
                   const std::optional<Outlook>& before, double since);
 
-// Which prices of a prospect AWS has said; the others are guesses.
+// Tells the prices of a prospect that AWS has said from those that are guesses.
 struct KnownPrices {
   bool on_demand = true, spot = true;
 };

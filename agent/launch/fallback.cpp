@@ -28,7 +28,7 @@ bool is_there(const WatchedMachine& it) {
   return it.spot && (it.state == State::Starting || it.state == State::Running);
 }
 
-// One that runs has precedence, and of those the one of the look before.
+// Prefers one that runs, then the one of the look before.
 const WatchedMachine* spot_machine(const Watched& seen, const std::optional<WatchMark>& before) {
   const WatchedMachine* best = nullptr;
   const auto rank = [&](const WatchedMachine& it) {
@@ -81,7 +81,7 @@ const WatchedMachine* on_demand_machine(const Watched& seen) {
   return last;
 }
 
-// What it runs on. An on-demand instance that was asked for is one.
+// The job runs on demand as soon as an on-demand instance was asked for.
 Sight sight_of(const Watched& seen) {
   Sight sight{.now = seen.now,
               .runs = Use::Nothing,
@@ -98,7 +98,7 @@ Sight sight_of(const Watched& seen) {
   sight.had_spot = seen.mark->spot == Spot::Starts || seen.mark->spot == Spot::Runs;
   const bool asked = seen.mark->spot != Spot::Rests && seen.mark->spot != Spot::Stopped;
   if (asked && seen.own && seen.own->target > 0) return sight;
-  // Nobody asked for a spot instance: that none was there teaches nothing of the capacity.
+  // No spot instance was asked for, so its absence says nothing of the capacity.
   sight.looked = seen.now;
   sight.had_spot = sight.spot;
   return sight;
@@ -109,7 +109,7 @@ class Decider {
   Decider(const config::OnDemand& wanted, Duration start, const Watched& seen)
       : wanted_(wanted), start_(start), seen_(seen) {
     result_.mark = mark_look(seen);
-    // Not at once: the target of 0 that goes with it may not be shown yet.
+    // Keeps the mark of a new rest: the target of 0 that goes with it may not be shown yet.
     if (seen.own && seen.own->target > 0 && seen.own->rested)
       result_.forget_rest = abs(seen.now - *seen.own->rested) > 2 * stands;
     has_deadline_ = wanted.when == config::OnDemand::When::WhenNeeded && seen.prospect.has_value();
@@ -244,9 +244,9 @@ class Decider {
     return abs(seen_.now - seen_.own->rested.value_or(result_.mark.since)) < stands;
   }
 
-  // Each place that the job was in once may be woken. Where one has no fleet the job may have
-  // ended: its agent ends the fleet of its own region only, and `spotter stop` one region after the
-  // other.
+  // Each place that the job was in once may be woken. If one of them has no fleet, the job may have
+  // ended: its agent ends the fleet of its own region only, and `spotter stop` ends one region
+  // after the other.
   Fallback wake(const std::string& why) {
     if (!seen_.missing.empty())
       return say(Action::Wait, why + ", but " + seen_.own->id.str() +

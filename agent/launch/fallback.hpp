@@ -42,8 +42,8 @@ struct WatchedFleet {
   // Its tag spotter:rests: when a watcher had it rest. Apart from the mark, which each look of each
   // watcher may write over.
   std::optional<wire::WallTime> rested;
-  // In its place: why it was woken. For that instance it does not rest again, or it would each time
-  // its spot instance is there.
+  // The same tag says, once it was woken, why. It does not rest again for that instance, or it
+  // would each time its spot instance is there.
   std::optional<Silence> silence = {};
   std::optional<wire::WallTime> created = {};
 };
@@ -52,13 +52,13 @@ struct WatchedFleet {
 // mark is not seen yet.
 inline constexpr std::chrono::minutes stands{1};
 
-// What the job's agents published last.
+// The newest publication of the job's agents.
 struct Publication {
   InstanceId instance;
   wire::WallTime at{};
 };
 
-// What AWS shows of the job. Fleets: those that launch instances now or later.
+// The job as AWS shows it. Fleets: those that launch instances now or later.
 struct Watched {
   wire::WallTime now{};
   bool done = false;                 // its volume says so
@@ -70,7 +70,7 @@ struct Watched {
   // Could it be read? Then none: nothing was published.
   bool publication_known = false;
   std::optional<Publication> publication = {};
-  // Of a job with pools in several regions:
+  // A job with pools in several regions has these, too:
   bool elsewhere = false;    // `own` is one of several, and `beside` may be in another region
   std::string missing = {};  // regions where it has no own fleet at work, or that could not be read
   std::string unread = {};   // the latter alone
@@ -100,10 +100,10 @@ struct Fallback {
 // `start`: start_of() of the job.
 Fallback decide_fallback(const config::OnDemand& wanted, Duration start, const Watched& seen);
 
-// For how long a spot instance has to be seen running before the job returns to it: it boots and
-// installs the package meanwhile, and an instance that is taken away again at once costs no move.
-// No longer than the job waits for one.
-// `start`: of a job with a deadline, in the place of that.
+// The time for which a spot instance has to be seen running before the job returns to it: it boots
+// and installs the package meanwhile, and an instance that is taken away again at once costs no
+// move. It is at most the time for which the job waits for one.
+// `start`: takes the place of that wait for a job with a deadline.
 Duration settling_time(const config::OnDemand& wanted, Duration start);
 
 // Agents see themselves that the job is done. First they delete what a move or the data has left,
@@ -125,12 +125,12 @@ class OverSince {
   std::optional<std::chrono::steady_clock::time_point> since_;
 };
 
-// The on-demand fleets beside a job's own one, where its pools are in several regions: of two one
-// stays, and what runs in a region that does not answer is none that has gone. Pure.
+// The on-demand fleets beside the own fleet of a job with pools in several regions: only one of two
+// stays, and an instance in a region that does not answer is not taken for gone. Pure.
 
-// Of two that were asked for at once the oldest stays; but where the region of one did not answer
-// for a while a second was asked for, and one of them trains: the machine that came first. Each
-// watcher has to take the same, so what speaks against the oldest is to be seen by all.
+// The older one stays if two were asked for at once. If a second was asked for because the first
+// one's region did not answer for a while, the one whose machine came first stays: it trains. Each
+// watcher has to choose the same, so the reason against the oldest has to be visible to all.
 struct Stays {
   FleetId id;
   bool is_sure = true;  // else the next looks show it

@@ -38,7 +38,7 @@ std::size_t count_efas(const Interfaces& interfaces);
 // the image, before anything is made. A fleet may choose any of the types, so each has to fit.
 // Pure.
 
-// What EC2 said. What is unknown is not judged.
+// EC2's answers. Unknown values are not judged.
 struct Machines {
   std::vector<wire::TypeSize> types;             // empty: unknown
   std::string image;                             // its id; empty: unknown
@@ -49,8 +49,8 @@ struct Machines {
   std::string named_strategy = {};
 };
 
-// Of GPUs, architectures, the image, the number of volumes, the placement group and EFA. Fail: it
-// can never work; Warn: it may not, or not for long. REQUIRES: job.launch.
+// Judges GPUs, architectures, the image, the number of volumes, the placement group and EFA. Fail:
+// it can never work; Warn: it may not, or not for long. REQUIRES: job.launch.
 Findings judge_machines(const config::Job& job, const Machines& machines);
 
 // "x86_64", "arm64", by the name of a package (spotter_0.1.0_amd64.deb); else empty.

@@ -1,10 +1,10 @@
-// A job with pools in several regions (launch.pools): in which of them it is, and when it goes to
-// another. One fleet a region; that of the place where the job is asks for a spot instance, the
-// others wait at target 0. Pure.
+// A job with pools in several regions (launch.pools): the one in which it is, and when it goes to
+// another. Each region has one fleet; that of the place where the job is asks for a spot instance,
+// the others wait at target 0. Pure.
 //
-// Nobody says what capacity a region has: a fleet that asks is the only sure sign (placement scores
-// promise nothing). So the job goes elsewhere when it gets no spot instance: to the cheapest place
-// that did not lack capacity just before.
+// A fleet that asks is the only sure sign of a region's capacity (placement scores promise
+// nothing). So the job goes elsewhere when it gets no spot instance: to the cheapest place that did
+// not lack capacity just before.
 // While it has one, it stays.
 #pragma once
 
@@ -26,18 +26,18 @@ struct PlaceSeen {
   bool asks() const { return own && own->target > 0; }
 };
 
-// Where the job is: its fleet there asks for an instance, or was the last that did, as the marks
-// say: when a fleet was left to rest does not count, as one is that asked beside it by mistake.
-// REQUIRES: there is a place.
+// The place where the job is: the one whose fleet asks for an instance, or was by its marks the
+// last that did. The time at which a fleet was left to rest does not count: one that asked beside
+// the job's by mistake is left to rest, too. REQUIRES: there is a place.
 std::size_t place_of_job(const std::vector<PlaceSeen>& places);
 
-// Where the job has no own fleet at work, in words; empty: nowhere. There it may have ended, so the
-// job is neither woken nor moved elsewhere. Empty for a job with one place.
+// The regions where the job has no own fleet at work, in words; empty: none. The job may have ended
+// there, so it is neither woken nor moved elsewhere. Empty for a job with one place.
 std::string missing_in(const std::vector<PlaceSeen>& places);
 
-// A move, step by step; a watcher may end, and AWS refuse, after each. What is entered is marked as
-// looked at last, and asks before what is left stops: both may ask for a moment, as the bucket lets
-// one write, but never none.
+// A move, step by step; a watcher may end, and AWS refuse, after each. The place that is entered is
+// marked as the last looked at, and asks before the one that is left stops: both may ask for a
+// moment, since the bucket lets only one write, but never none.
 struct MoveMarks {
   WatchMark entered;  // of `to`, before it asks
   WatchMark refused;  // when it may not: it lacks capacity as if the job had just left it
@@ -52,7 +52,7 @@ struct Move {
 std::optional<Move> decide_move(const std::vector<PlaceSeen>& places, const WatchMark& mark,
                                 Duration patience);
 
-// Where an on-demand instance may be asked for.
+// A place where an on-demand instance may be asked for.
 struct PaidPlace {
   bool has_fleet = false;                // of the job; without one nothing is asked for there
   std::optional<double> dollars;         // an hour; none: not known

@@ -361,7 +361,7 @@ AwsCommand run_instance(const config::Job& job, const TemplateVersion& launch_te
         {{{"DeviceIndex", 0}, {"SubnetId", place}, {"Groups", job.launch->security_groups}}});
   else if (!place.empty())
     input["SubnetId"] = place;
-  // What a request says of the placement stands in the place of all that its template says.
+  // A placement in the request replaces the template's whole placement.
   const std::string group = placement_group_of(job);
   if (!group.empty() && input.contains("Placement")) input["Placement"]["GroupName"] = group;
   return command("ec2", "RunInstances", input, Repeatable::No);

@@ -50,7 +50,7 @@ struct TemplateVersion {
 struct FleetRequest {
   TemplateVersion launch_template;
   std::string token, digest;
-  // Of the job, if this is not its first: EC2 forgets a fleet two days after its end.
+  // The job's, if this fleet is not its first: EC2 forgets a fleet two days after its end.
   std::optional<wire::WallTime> first_launch = {};
   bool rests = false;        // it asks for nothing until its target is raised
   std::string regions = {};  // in which the job has one, if several: tag_of_regions()
@@ -80,7 +80,7 @@ wire::AwsCommand request_on_demand(const config::Job& job, const TemplateVersion
 // A digest of all that requires another fleet; not of the capacity, which can be changed.
 std::string request_digest(const config::Job& job, const std::string& user_data);
 
-// Changes the fleet's target capacity. Of a group, 0 ends it, and its policy says what of it is on
+// Changes the fleet's target capacity. 0 ends a group; its policy says how much of the target is on
 // demand.
 struct Capacity {
   int target = 0;

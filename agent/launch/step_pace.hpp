@@ -22,7 +22,7 @@ class StepPace {
     std::uint64_t step = 0;
     Time at{};
   };
-  // What lies between two reports.
+  // The steps and the time between two reports.
   struct Stretch {
     std::uint64_t steps = 0;
     Duration time{};

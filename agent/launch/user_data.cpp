@@ -11,13 +11,13 @@ void replace(std::string& text, std::string_view what, const std::string& with) 
   text.replace(text.find(what), what.size(), with);
 }
 
-// What a machine does that cannot install the agent, which would decide that.
+// The action of a machine that cannot install the agent, which would decide that.
 const char* when_failing(const config::Job& job) {
   if (job.on_failure.then == config::GiveUp::Hold) return "hold";
   return job.launch->capacity == 1 ? "end-fleet" : "leave";
 }
 
-// What mounts the job's share, and comes with a package of its own.
+// The program that mounts the job's share, and comes with a package of its own.
 std::string tool_of(const config::Job& job) {
   return job.storage.share ? std::string(config::mount_tool(*job.storage.share)) : std::string();
 }
@@ -29,7 +29,7 @@ std::string block(const std::string& name, std::string text) {
   return "  write " + wire::shell_quoted(name) + " <<'" + end + "'\n" + text + end + "\n";
 }
 
-// What the instance chooses from: a line each.
+// The packages from which the instance chooses: a line each.
 std::string lines_of(const config::Package& package, const std::vector<SentPackage>& sent) {
   if (!package.is_sent())
     return package.sha256.empty() ? package.source : package.sha256 + " " + package.source;
@@ -67,7 +67,7 @@ Result<std::string> user_data(const config::Job& job,
   std::string script(user_data_template);
   std::string blocks;
   for (const auto& [name, text] : files) blocks += block(name, text);
-  // What a user has written comes last: it may contain the other places' names.
+  // The user's files come last: they may contain the other places' names.
   replace(script, "@FAILING@", when_failing(job));
   replace(script, "@TOOL@", tool_of(job));
   replace(script, "@WORK@", work == Work::Prepare ? "prepare" : "serve");

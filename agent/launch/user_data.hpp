@@ -16,7 +16,6 @@ namespace spotter::launch {
 // 16 KB, in raw form, before it is base64-encoded".
 inline constexpr std::size_t user_data_limit = 16U * 1024;
 
-// What the instance does.
 enum class Work : std::uint8_t { Serve, Prepare };
 
 // A package of the launching machine, and where it is put. The key has the checksum in it: another
@@ -31,11 +30,11 @@ wire::S3Location place_of(const std::string& prefix, const std::string& file_nam
                           const std::string& sha256);
 // The command of `aws` that sends it; S3 compares the bytes with the checksum.
 std::string send_command(const SentPackage& package);
-// As S3's headers have it.
+// The bytes of a checksum, from its hexadecimal digits.
 std::string bytes_of_hex(std::string_view digits);
 
-// `files`: the files of /etc/spotter, by name: job.yaml and those that it refers to. Of the
-// `packages`, at most one a kind, the instance installs what fits its system. Fails when the result
+// `files`: the files of /etc/spotter, by name: job.yaml and those that it refers to. The instance
+// installs those of the `packages`, at most one a kind, that fit its system. Fails when the result
 // exceeds EC2's limit. REQUIRES: job.launch.
 Result<std::string> user_data(const config::Job& job,
                               const std::map<std::string, std::string>& files,

@@ -17,15 +17,15 @@ namespace spotter::launch {
 // Word by word, each by what is before its "="; what has none is left out.
 std::map<std::string, std::string, std::less<>> words_of_tag(std::string_view tag);
 
-// As printf has it, of a number that is not long. `format` has one conversion, of a double.
+// A number of few digits, as printf writes it. `format` has one conversion, of a double.
 std::string figure(const char* format, double value);
 
-// What a watcher writes down between two looks (launch/fallback.hpp decides by it), as tags of the
-// job's own fleet. Pure.
+// A watcher's notes between two looks (launch/fallback.hpp decides by them), as tags of the job's
+// own fleet. Pure.
 
-// What `spotter watch` writes into the tag spotter:watched of the job's fleet. EC2 shows ended
-// instances for about an hour only, and a watcher that a timer starts each minute has no memory.
-// All times are AWS's, as its answers say them: the clock of who watches may be wrong.
+// The content of the tag spotter:watched, which `spotter watch` writes to the job's fleet. EC2
+// shows ended instances for about an hour only, and a watcher that a timer starts each minute has
+// no memory. All times are AWS's, taken from its answers: the watcher's own clock may be wrong.
 struct WatchMark {
   // The job's spot instance, or why none is looked for: its fleet is to have no instance (given up,
   // or stopped), the watcher has it rest, or the job is done.
@@ -44,7 +44,7 @@ std::optional<WatchMark> mark_of(std::string_view tag);  // none: it is no mark
 // A look that changes nothing is written down this often: a call a minute for weeks is noise in the
 // account's trail.
 inline constexpr std::chrono::minutes marked_every{5};
-// Who watches looks at least this often, and `doctor` misses who has not for twice as long.
+// A watcher looks at least this often; `doctor` reports it missing after twice that time.
 inline constexpr std::chrono::minutes longest_interval{10};
 
 // Is this mark worth a call to AWS?
@@ -61,7 +61,7 @@ inline constexpr std::chrono::minutes silent_for{10};
 std::string tag_of(const Silence& silence);
 std::optional<Silence> silence_of(std::string_view tag);  // none: it says no such thing
 
-// What it says, for who has asked for the tag, as an agent does: empty: nobody has looked yet. With
+// The tag's content in words, for an agent that has read it; empty: no watcher has looked yet. Adds
 // the price of spot capacity beside that on demand, if the job has a deadline.
 std::string words_of_watcher(std::string_view tag, wire::WallTime now);
 

@@ -55,7 +55,7 @@ struct Boot {
   }
   // It got the storage, which only one can have: the previous holder is gone.
   bool took_over() const;
-  // Was a step being trained at that time? For later times: at its last entry.
+  // Was a step being trained at that time? A time after its last entry counts as that entry's.
   bool trained_at(double time) const;
 };
 
@@ -68,7 +68,7 @@ struct Story {
   std::vector<Interruption> interruptions;
   std::vector<Repeat> repeats;
 };
-// Of a machine that has a notice and still runs: what is known so far.
+// The interruption, as far as it is known, of a machine that has a notice and still runs.
 Interruption standing_notice(const Boot& boot);
 Story story_of(const std::vector<Boot>& boots);
 

@@ -175,7 +175,7 @@ class Sum {
   std::map<std::string, std::size_t> on_demand_unknown_;
 };
 
-// Of a home in a bucket; empty: there is none. Each account has all of its job before it.
+// The note on a home in a bucket; empty: there is none. Each account has all of its job before it.
 std::string requests_to_s3(const std::vector<Boot>& all) {
   std::map<Experiment, std::pair<double, double>> of;
   for (const Boot& boot : all) {

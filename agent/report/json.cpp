@@ -16,7 +16,7 @@ ordered_json shown(const Count& value) { return value ? ordered_json(*value) : o
 ordered_json shown(const Experiment& value) {
   return value ? ordered_json(*value) : ordered_json();
 }
-// Not rounded: a loss may be 1e-7.
+// Does not round: a loss may be 1e-7.
 ordered_json exact(const Number& value) {
   return value && std::isfinite(*value) ? ordered_json(*value) : ordered_json();
 }

@@ -136,13 +136,13 @@ struct Model {
 
 // --- its input
 
-// Of one job, or of one experiment of a sweep.
+// The input about one job, or about one experiment of a sweep.
 struct Source {
   Experiment experiment;
   wire::ReadHistory history;  // of all its machines, in the order in which they began
   wire::Curve curve;
-  // How far each machine got, by its own curve. The ledger, from which `repeated` comes, is up to a
-  // minute old when a machine is lost.
+  // The last step of each machine, by its own curve. The ledger, from which `repeated` comes, is up
+  // to a minute old when a machine is lost.
   std::map<std::string, std::int64_t> reached;
 };
 
@@ -186,7 +186,7 @@ const char* to_text(Instance::End end);
 nlohmann::ordered_json to_json(const Model& model);
 std::string to_text(const Model& model);  // the same, in one line, always UTF-8
 
-// For a terminal and for GitHub.
+// Suits a terminal and GitHub.
 std::string to_markdown(const Model& model);
 
 }  // namespace spotter::report

@@ -1,4 +1,4 @@
-// What agents publish (names: commands/report_sources.hpp), parsed into a report's input: for
+// Parses what agents publish (names: commands/report_sources.hpp) into a report's input: for
 // readers through S3, and for the emulator, which has the files. No I/O.
 #pragma once
 

@@ -26,8 +26,8 @@ int fill(config::Job job);
 void add_agent(CLI::App& app, int& status);
 
 // 0: finished. 75 (EX_TEMPFAIL): interrupted, or the list of the sweep is unavailable now; to be
-// run again. 2: a wrong job. 1: given up for another reason (a limit, or nobody acted). Else the
-// failed trainer's own exit status (128 + the signal that ended it).
+// run again. 2: a wrong job. 1: given up for another reason (a limit, or nobody acted). Any other:
+// the failed trainer's own exit status (128 + the signal that ended it).
 void add_run(CLI::App& app, int& status);
 
 }  // namespace spotter

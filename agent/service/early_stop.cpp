@@ -124,7 +124,7 @@ void EarlyStop::ask(sweep::Measured measured) {
   });
 }
 
-// What S3 does not answer now is asked again at one of the trainer's next reports.
+// Asks again at one of the trainer's next reports if S3 does not answer now.
 void EarlyStop::answered(std::uint32_t rung, const Result<sweep::RungRecord>& record) {
   asking_ = false;
   const std::string trouble = record ? "" : record.error().message;

@@ -9,7 +9,7 @@
 
 namespace spotter {
 
-// What the facts do not hold.
+// The part of a session's end that the facts do not hold.
 struct SessionsEnd {
   bool of_worker = false;                // a worker's experiment
   std::optional<int> exit_code, signal;  // of this session's last trainer; at most one is set
@@ -27,7 +27,7 @@ int exit_status(const decide::Policy& policy, const decide::Facts& facts, const 
 std::string last_words(const decide::Policy& policy, const decide::Facts& facts,
                        const SessionsEnd& end);
 
-// How long to wait for observers: some seconds, unless the machine ends before.
+// The time to wait for observers: some seconds, unless the machine ends before.
 Duration for_last_words(const decide::Facts& facts, Time now);
 
 // A notice came before anything was begun, and there is no other reason to end.

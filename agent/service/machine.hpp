@@ -30,7 +30,7 @@ class Machine {
   std::string name() const;  // the instance's id, else the host's name
   asio::awaitable<void> watch() { return notices_.watch(); }
 
-  // For a sweep with a volume for each experiment: those whose volume is in this zone.
+  // The experiments whose volume is in this zone, in a sweep with a volume for each.
   asio::awaitable<std::vector<bool>> experiments_here(std::size_t count);
 
   // Whether nothing of the job is held here. If so, and an Auto Scaling group waits for us before
@@ -39,8 +39,8 @@ class Machine {
   // Ends the fleet, and with it this machine.
   asio::awaitable<Result<void>> cancel_fleet();
   // Ends this machine. `needed`: without a replacement, as so many are enough; returns false, and
-  // does nothing, if the fleet maintains its capacity and has no more than that. Where EC2 refuses,
-  // logs that and does nothing.
+  // does nothing, if the fleet maintains its capacity and has no more than that. Logs a refusal by
+  // EC2, and does nothing then.
   asio::awaitable<bool> leave_fleet(std::optional<std::uint32_t> needed);
 
  private:

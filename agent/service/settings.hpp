@@ -11,7 +11,7 @@ decide::Policy policy_of(const config::Job& job, bool once);
 // `spotter prepare`.
 decide::Policy policy_to_fill(const config::Job& job);
 
-// For a log line about the job: ", experiment 3: {...}", or empty.
+// A part of a log line about the job: ", experiment 3: {...}", or empty.
 std::string of_sweep(const config::Job& job);
 
 // Is PID 1 shutting the machine down? Then the storage must be released, while a mere restart of

@@ -39,7 +39,7 @@ Result<std::optional<Record>> read_record(const std::string& directory) {
   return read_as(directory + "/supervisor.json", parse_record);
 }
 
-// Of a trainer that ended: "PID START-TICKS BOOT-ID", a line each.
+// Processes left over by a trainer that ended: "PID START-TICKS BOOT-ID", a line each.
 constexpr const char* left_over_name = "left-over";
 
 // Those of this boot: another boot's have ended.

@@ -48,9 +48,9 @@ Result<void> kill(const std::string& run_directory);  // SIGKILL to the whole tr
 inline constexpr const char* processes_left = "processes-left";
 
 // Removes the record of Ended or Vanished, so that a next trainer can start. To be called once the
-// agent has used it. Of a vanished trainer's session, SIGKILLs what is left first; fails with
-// processes_left if that has not ended at once: call it again. What is left of one that ended stays
-// known to nobody_left().
+// agent has used it. SIGKILLs first what is left of a vanished trainer's session; fails with
+// processes_left if that has not ended at once: call it again. Processes left by one that ended
+// stay known to nobody_left().
 Result<void> collect(const std::string& run_directory);
 
 // Fails with processes_left, and names them, as long as processes of a trainer that ended live on:
@@ -67,7 +67,7 @@ Result<void> end_vanished(const std::string& run_directory,
 // A close-on-exec pidfd, readable when the process has ended. The caller closes it.
 Result<int> open_pidfd(int pid);
 
-// What an ended trainer's exit means for the job.
+// Judges what an ended trainer's exit means for the job.
 
 struct Expectation {
   std::string run_directory;   // where `notice` is once the trainer was asked to end

@@ -14,7 +14,7 @@
 namespace spotter::supervise {
 namespace {
 
-// Where version 2 is mounted: at /sys/fs/cgroup, or in a folder beside version 1.
+// The mount point of version 2: /sys/fs/cgroup, or a folder beside version 1.
 std::string mount_point() {
   std::ifstream mounts("/proc/self/mountinfo");
   for (std::string line; std::getline(mounts, line);) {

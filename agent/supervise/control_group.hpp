@@ -25,9 +25,9 @@ bool remove_control_group(const std::string& path,
 
 // The kernel's counters of the memory of this process's control group.
 
-// How many of its processes the kernel killed when out of memory; 0 where it does not count (cgroup
-// v1). https://docs.kernel.org/admin-guide/cgroup-v2.html, memory.events. `root`: the directory
-// that has proc and sys.
+// The number of its processes that the kernel killed when out of memory; 0 where it does not count
+// (cgroup v1). https://docs.kernel.org/admin-guide/cgroup-v2.html, memory.events. `root`: the
+// directory that has proc and sys.
 std::uint64_t kills_for_want_of_memory(const std::string& root = "");
 
 }  // namespace spotter::supervise

@@ -1,4 +1,5 @@
-// What `spotter supervise` has to run. It arrives as JSON on stdin, because it holds secrets.
+// The program that `spotter supervise` has to run. It arrives as JSON on stdin, because it holds
+// secrets.
 #pragma once
 
 #include <sys/types.h>
@@ -32,8 +33,8 @@ struct Spec {
   bool refuse_metadata = false;  // the instance's metadata service must not answer the trainer
   std::vector<std::string> sidecar;   // a program and its arguments (sidecar.hpp); empty: none
   std::vector<std::string> follower;  // the same (supervisor.cpp)
-  // In milliseconds: when it is said that the login shell has not come to the command. Not in the
-  // JSON.
+  // The milliseconds after which it is said that the login shell has not come to the command. The
+  // JSON does not have it.
   std::int64_t shell_patience = 10'000;
 };
 

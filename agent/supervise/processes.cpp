@@ -55,8 +55,8 @@ std::optional<Process> parse_stat(pid_t pid, const std::string& stat) {
   return process;
 }
 
-// The program that a process runs. Where root lacks CAP_SYS_PTRACE, as in a systemd unit, it has to
-// read this with the process's own user id.
+// The program that a process runs. Root without CAP_SYS_PTRACE, as in a systemd unit, has to read
+// this with the process's own user id.
 std::string program_of(pid_t pid) {
   const std::string process = "/proc/" + std::to_string(pid);
   const std::string link = process + "/exe";

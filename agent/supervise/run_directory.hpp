@@ -98,7 +98,7 @@ bool send_datagram(const std::string& path, const std::string& text,
 std::int64_t boottime_milliseconds();
 std::string boot_id();  // of the kernel; empty: it does not say
 
-// What the trainer reported of the metric by which its best checkpoint is kept: `values` in the run
+// The trainer's reports of the metric by which its best checkpoint is kept: `values` in the run
 // directory, which the agent writes and the guard reads.
 
 struct ReportedValue {
@@ -108,8 +108,8 @@ struct ReportedValue {
   friend bool operator==(const ReportedValue&, const ReportedValue&) = default;
 };
 
-// In the order in which they came. Of those that came within half a second of each other the newest
-// stays: a loss may be reported thousands of times a second, and a folder may be recorded five
+// In the order in which they came. Only the newest stays of those that came within half a second of
+// each other: a loss may be reported thousands of times a second, and a folder may be recorded five
 // minutes after its last change.
 class ReportedValues {
  public:
@@ -129,9 +129,9 @@ std::string to_json(const ReportedValues& values);
 // Fails for anything that to_json() cannot have written.
 Result<ReportedValues> parse_values(std::string_view text);
 
-// How long a trainer may run, where several machines could run it: the holder of the experiment
-// writes the time into a file, and again with each renewal. The clock also counts while the machine
-// sleeps, so a machine that was paused for too long ends its trainer when it wakes.
+// The time for which a trainer may run, where several machines could run it: the experiment's
+// holder writes it into a file, and again with each renewal. The clock also counts while the
+// machine sleeps, so a machine that was paused for too long ends its trainer when it wakes.
 
 // Replaces the file at `path`, which is absolute: milliseconds of CLOCK_BOOTTIME.
 Result<void> write_lease(const std::string& path, std::int64_t until_boottime_ms);

@@ -50,8 +50,8 @@ int execute_sidecar(const io::Program& program, const std::string& name,
   return 1;
 }
 
-// What identifies the trainer at AWS, and leads there. The sidecar's child that copies checkpoints
-// to S3 does so in the trainer's name.
+// True for variables that identify the trainer at AWS, or lead there. The sidecar's child that
+// copies checkpoints to S3 does so in the trainer's name.
 bool leads_to_aws(std::string_view variable) {
   const auto named = variable.substr(0, variable.find('='));
   constexpr std::array<std::string_view, 6> proxies = {"HTTPS_PROXY", "https_proxy", "HTTP_PROXY",

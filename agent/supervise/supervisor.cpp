@@ -57,7 +57,7 @@ class ShellStart {
   Launch marked(Launch launch) const;
 
   bool is_awaited() const { return awaited_; }
-  // For poll(2); -1 when nothing is awaited.
+  // The descriptor for poll(2); -1 when nothing is awaited.
   int descriptor() const { return awaited_ ? fifo_.get() : -1; }
   // Milliseconds until there is something to say; -1: nothing will be.
   int milliseconds_left(std::int64_t now) const;
@@ -361,7 +361,7 @@ Result<Watch, StartFailure> Watch::begin(const std::string& directory, const Spe
                   "/ended.json");
   if (watch.lease_.is_over())
     return failed("the lease in " + spec.lease + " is over: another machine may train this by now");
-  // What is left of the trainer before may still write to the storage.
+  // Processes left by the trainer before may still write to the storage.
   auto ready = end_vanished(directory).and_then([&] { return nobody_left(directory); });
   const bool lives = !ready && ready.error().kind == processes_left;
   if (lives) return tl::unexpected(StartFailure{Kind::ProcessesLeft, ready.error().message});
@@ -488,7 +488,8 @@ std::vector<LeftOver> Watch::kill_all() {
   return left_over;
 }
 
-// As agent/guard/guard.hpp has it. That the trainer failed by itself may be its checkpoint's fault.
+// The words are those of agent/guard/guard.hpp. That the trainer failed by itself may be its
+// checkpoint's fault.
 std::string Watch::end_in_a_word() const {
   const int status = WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
   if (status == 0) return "finished\n";

@@ -1,5 +1,5 @@
 // The trainer's parent, as containerd's shim is a container's: the trainer goes on when the agent
-// crashes, is upgraded or is killed. How it ended is kept in a file until an agent collects it.
+// crashes, is upgraded or is killed. A file keeps how it ended until an agent collects it.
 //
 // In the run directory:
 //   supervisor.lock   held (open file description lock) for the supervisor's whole life
@@ -24,7 +24,7 @@ struct StartFailure {
   std::string message;
 };
 
-// Of `spotter supervise`, and of who starts it as a service.
+// Returned by `spotter supervise`, and by the one who starts it as a service.
 int exit_status(const StartFailure& why);
 inline constexpr int processes_left_status = 4;  // those of the trainer before: nobody_left()
 

@@ -224,8 +224,8 @@ void take_defaults() {
 }
 
 // A limit on all processes of this user, which usually runs the trainer only: one that forks
-// without end must not make the machine unusable for the agent. Where user and agent are the same
-// this does not protect the agent.
+// without end must not make the machine unusable for the agent. This does not protect an agent that
+// runs as the same user.
 void bound_tasks(const Account& account) {
   rlimit tasks{};
   if (geteuid() != 0 || account.uid == 0 || getrlimit(RLIMIT_NPROC, &tasks) != 0) return;

@@ -4,7 +4,7 @@
 //
 // A routing rule that prohibits an IPv4 address does not apply to a socket bound to a device, which
 // any user may make since Linux 5.7: the kernel assumes the address on that device's link
-// (net/ipv4/route.c, ip_route_output_key_hash_rcu). Where the control group's filter does not apply
+// (net/ipv4/route.c, ip_route_output_key_hash_rcu). If the control group's filter does not apply
 // either, the trainer is forbidden to bind sockets to devices.
 #pragma once
 
@@ -23,12 +23,12 @@ Result<BoundSockets> keep_from_metadata(const Account& account);
 
 // Forbids this process and all that it starts to bind a socket to a device (EPERM, as before Linux
 // 5.7) and to use io_uring (ENOSYS), which could do the same. Without CAP_SYS_ADMIN it also
-// disables setuid programs. For a child after fork. False: see errno.
+// disables setuid programs. To be called in a child after fork. False: see errno.
 bool forbid_bound_sockets();
 
 // Starting the trainer's process. Internal to supervise.
 
-// Where the log is: in the run directory, where only we can change the path, or where the user can.
+// The log's place: in the run directory, where only we can change the path, or where the user can.
 enum class LogPlace { RunDirectory, UsersFolder };
 
 // Opens the log for appending and reading. In the run directory it becomes the user's, and others
@@ -37,8 +37,8 @@ enum class LogPlace { RunDirectory, UsersFolder };
 // that is a symbolic link, a hard link or no regular file.
 Result<Descriptor> open_log(const std::string& path, const Account& owner, LogPlace place);
 
-// If this process is root, becomes the user: groups, and all three ids. False: see errno. For a
-// child after fork.
+// If this process is root, becomes the user: groups, and all three ids. False: see errno. To be
+// called in a child after fork.
 bool take_identity(const Account& account);
 
 // Returns what is written into a pipe until its last writer closes it.
@@ -53,8 +53,8 @@ struct Streams {
 Result<pid_t> spawn_as_trainer(const Launch& launch, const Streams& streams, BoundSockets bound,
                                const std::string& control_group);
 
-// The trainer itself, whose output is the log. Where the launch says so, it is kept from the
-// metadata service, or not started.
+// The trainer itself, whose output is the log. If the launch says so, it is kept from the metadata
+// service, or not started.
 Result<pid_t> spawn_trainer(const Launch& launch, const Descriptor& log,
                             const std::string& control_group);
 

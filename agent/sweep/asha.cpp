@@ -132,7 +132,7 @@ Result<RungRecord> settle(RungStore& store, const Asha& rule, const Objective& o
   for (const std::string& name : *names) {
     const auto text = store.read(name);
     if (!text) return tl::unexpected(text.error());
-    // One that is damaged must not keep all others from an end.
+    // A damaged record must not keep all others from an end.
     const auto other = *text ? parse_rung_record(**text) : failure("it is gone");
     if (!other || other->metric != objective.metric) continue;
     ++record.compared;

@@ -52,8 +52,8 @@ std::string rungs_folder(const Asha& rule, const Objective& objective);
 std::string rung_folder(std::uint32_t rung);
 std::string rung_name(std::uint32_t rung, std::size_t index);
 
-// Where the records are: S3, or a test's bucket. Names as above. A failure says nothing of what is
-// there.
+// The place of the records: S3, or a test's bucket. Names as above. A failure says nothing of what
+// is there.
 class RungStore {
  public:
   virtual ~RungStore() = default;

@@ -42,7 +42,8 @@ std::string to_json(const Claim& claim);
 // Fails for what is no claim, and for a later `version` (absent: 1): then nobody may take it.
 Result<Claim> parse_claim(std::string_view json);
 
-// Whose claims are below a prefix: two jobs of one name would take each other's for their own.
+// The owner of the claims below a prefix: two jobs of one name would take each other's for their
+// own.
 struct Owner {
   // Unique among jobs of that name: the id of the job's folder on the share (host/records.hpp), or
   // the tag of its volumes.

@@ -44,7 +44,7 @@ struct ListClaims {};
 struct ReadClaim {
   std::size_t index;
 };
-// Which checkpoint of the attempts before `token` is the newest complete one? Only that one counts.
+// Asks for the newest complete checkpoint of the attempts before `token`. Only that one counts.
 struct FindParent {
   std::size_t index;
   std::uint64_t token;
@@ -79,8 +79,8 @@ struct Extend {
 struct End {
   std::string why;
 };
-// The experiment has ended: by this agent, or by one that died before it marked it. What follows
-// can safely be repeated by others; once done, the caller marks it as Ended.
+// The experiment has ended: by this agent, or by one that died before it marked it. Others can
+// safely repeat what follows; once done, the caller marks it as Ended.
 struct Published {
   std::size_t index;
   std::uint64_t token;  // of the attempt with the result
@@ -130,8 +130,8 @@ struct TrainerDone {};  // its result is durable
 struct TrainerFailed {
   bool progress;  // since Begin
 };
-// What End asked for is done: nothing of that attempt runs here any more, or brings what it made to
-// its storage.
+// End is carried out: nothing of that attempt runs here any more, or brings what it made to its
+// storage.
 struct TrainerGone {
   std::size_t index;
   std::uint64_t token;
@@ -213,7 +213,7 @@ class Claimant {
 
   Time listed_at_{};
   int misses_ = 0;  // failed claims by that listing: others were first
-  // Of that listing, not tried yet.
+  // Experiments of that listing that were not tried yet.
   std::vector<std::size_t> unclaimed_;
   std::vector<std::size_t> given_;  // or their holder has not renewed for too long
   std::vector<bool> ended_;         // by index, as far as is known

@@ -46,7 +46,7 @@ std::string to_json(const Summary& summary);
 // Fails for what is no summary; ignores unknown fields, which come from a newer Spotter.
 Result<Summary> parse_summary(std::string_view json);
 
-// Which experiment of a sweep is the best: by the job's objective, where any reported it. Pure.
+// Ranks the experiments of a sweep: by the job's objective, if any reported it. Pure.
 
 struct Ranking {
   std::string metric = "index";  // "index": no experiment has reported anything to compare
@@ -54,8 +54,8 @@ struct Ranking {
   std::string note;  // a sentence without its full stop: why it is not by what was asked for
 };
 
-// By the objective; without one by the validation's accuracy, else its loss. Where no experiment
-// has reported these, by the training's accuracy, else its loss.
+// By the objective; without one by the validation's accuracy, else its loss. If no experiment has
+// reported these, by the training's accuracy, else its loss.
 Ranking ranking_of(const std::vector<Summary>& all, const std::optional<Objective>& objective);
 
 // The newest value that it has reported.

@@ -40,7 +40,7 @@ class Target {
     target.file_ = *std::move(made);
     target.bytes_ = file.bytes;
     if (file.bytes == 0) return target;
-    // Where there is no room the kernel says so now, and not by a SIGBUS later.
+    // Makes the kernel say now that there is no room, and not by a SIGBUS later.
     const int room = ::posix_fallocate(target.file_.get(), 0, static_cast<off_t>(file.bytes));
     if (room != 0) return failure("no room for " + name + ": " + std::strerror(room));
     void* data =
@@ -61,7 +61,7 @@ class Target {
   std::span<char> bytes() const {
     return data_ == nullptr ? std::span<char>() : std::span(static_cast<char*>(data_), bytes_);
   }
-  // Where what is kept has a time, a framework's order of writing can be seen by the times alone.
+  // Restores the file's time: the order in which a framework wrote may show in the times alone.
   void date(const KeptFile& file) const {
     constexpr std::int64_t second = 1'000'000'000;
     timespec time{file.mtime_ns / second, file.mtime_ns % second};
@@ -111,15 +111,16 @@ class Bringing {
   Brought brought_;
 };
 
-// What says how far a job is, of another history, or would be kept as if it were of this one.
+// True if a file of another history at that path would say how far the job is, or be kept as if it
+// were of this one.
 bool Bringing::may_be_kept(const std::string& path) const {
   return std::ranges::any_of(kept_, [&](const std::string& root) {
     return path == root || path.starts_with(root + "/") || root.starts_with(path + "/");
   });
 }
 
-// What its user cannot remove, such as what a container wrote as root, and can still rename: it is
-// of no home then. Of the folder itself, as only there the name is always this user's to change.
+// Renames what its user cannot remove, such as what a container wrote as root: it is of no home
+// then. Names directly in the folder only: elsewhere the user may not be able to rename.
 bool Bringing::set_aside(const std::string& name) const {
   int number = 0;
   while (folder_.look(std::string(left_behind) + std::to_string(number))) ++number;
@@ -127,7 +128,7 @@ bool Bringing::set_aside(const std::string& name) const {
       .has_value();
 }
 
-// Of a mirror: what the manifest does not have goes.
+// Removes what the manifest does not have.
 Result<void> Bringing::clear(const HomeManifest& manifest, const std::string& path) {
   const auto at = path.empty() ? folder_.folder("") : folder_.folder(path);
   const auto names = at ? at->names() : tl::unexpected(at.error());
@@ -158,9 +159,9 @@ Result<void> Bringing::clear(const HomeManifest& manifest, const std::string& pa
   return {};
 }
 
-// Until all is here nothing says that it is. What another home's trainer wrote among its code is
-// not this one's: experiments that are claimed one after the other are in one folder. Without a
-// mark nobody knows whose it is, and it is fetched again.
+// Removes the mark until all is here, and the code of another home, among which its trainer may
+// have written: experiments that are claimed one after the other are in one folder. Code without a
+// mark may be any home's, and is fetched again.
 Result<void> Bringing::leave_other(bool of_this_home) {
   const std::string mark = std::string(own_folder) + "/" + mark_name;
   std::size_t left = guard::removals_limit;
@@ -369,7 +370,7 @@ Result<Brought> bring(const Home& home, const std::string& manifest, std::uint32
 namespace {
 
 constexpr std::size_t read_whole = 4U << 20;  // what is larger is mapped
-// What is mapped and under way at once; a larger file goes alone.
+// Limits of what is mapped and under way at once; a larger file goes alone.
 constexpr std::size_t most_sent_at_once = 256;
 constexpr std::uint64_t most_bytes_sent_at_once = std::uint64_t{1} << 30;
 
@@ -428,7 +429,7 @@ class Content {
                             : std::string_view(static_cast<const char*>(data_), mapped_);
   }
   std::int64_t mtime_ns() const { return mtime_ns_; }
-  // What was mapped may have been written to; a log that only grew has the same bytes still.
+  // A mapped file may have been written to; a log that only grew still has the same bytes.
   bool still_has(const std::string& sum) const {
     if (data_ == nullptr) return true;
     struct stat status {};
@@ -490,7 +491,8 @@ void Keeping::add_known(const HomeManifest& manifest) {
     known_.emplace(std::pair(file.sum, file.bytes), file);
 }
 
-// What the bucket has: what is committed, and what this epoch brought for a commit that failed.
+// Reads what is in the bucket: what is committed, and what this epoch brought for a commit that
+// failed.
 Result<void> Keeping::learn(const std::string& committed) {
   mark_ = read_mark(home_, folder_);
   if (mark_ && mark_->epoch != home_.epoch) mark_.reset();
@@ -538,7 +540,7 @@ void Keeping::trim(const std::string& committed) {
   }
 }
 
-// As it was when it was kept last: its size and time say so, and nothing is read.
+// The file as it was kept last, if its size and time are the same: nothing is read.
 std::optional<KeptFile> Keeping::unchanged(const Wanted& wanted) const {
   if (wanted.content || !mark_) return std::nullopt;
   const auto before = mark_->manifest.files.find(wanted.path);
@@ -650,12 +652,12 @@ Result<Kept> Keeping::keep(const KeepRequest& request) {
     take(*std::move(files));
     manifest.newest = std::max(manifest.newest, checkpoint.step);
   }
-  // Of a trainer with a format of its own its end leaves some.
+  // A trainer with a format of its own leaves some when it ends.
   const bool left = whole && inventory->checkpoints.empty() &&
                     std::ranges::any_of(inventory->others, [&](const Wanted& wanted) {
                       return wanted.path.starts_with(home_.checkpoints + "/");
                     });
-  // What is committed is worth more than nothing, or than an older one: it stays, as it is
+  // A committed checkpoint is worth more than none, or than an older one: it stays as it is
   // recorded.
   const bool stays = (!taken && !left) || (missed && manifest.newest < committed_.newest);
   if (stays) {

@@ -1,13 +1,13 @@
 // The files of a job's home on their way to a bucket and back: what `spotter host` does for a job
-// with storage.s3, with the rights of the trainer's user and the trainer's role at AWS. Who may
-// write, and what is committed, is in the head (wire/head.hpp), which only the agent writes: here
-// that is a manifest's name.
+// with storage.s3, with the rights of the trainer's user and the trainer's role at AWS. The head
+// (wire/head.hpp), which only the agent writes, says who may write and what is committed: here that
+// is a manifest's name.
 //
 //   AT/manifests/7-SUM.json     written when all that it names is there
 //   AT/data/7/SUM-BYTES         a file's bytes, never overwritten; 7: the epoch that brought them
 //
-// What is kept: the newest two finished checkpoints (and the best), results, logs and the job's
-// records. Calls block.
+// Kept are the newest two finished checkpoints (and the best), results, logs and the job's records.
+// Calls block.
 #pragma once
 
 #include <cstdint>
@@ -47,29 +47,28 @@ struct Kept {
 struct KeepRequest {
   std::string committed;  // the manifest that the head names now; empty: none
   bool whole = false;     // no trainer runs, and what changes under our hands is an error
-  // What no manifest needs any more is removed first, as far as this epoch and those before it
-  // brought it. Not as long as the head may come to name another manifest that was brought before.
+  // Removes first what no manifest needs any more, as far as this epoch and those before it brought
+  // it. False as long as the head may come to name another manifest that was brought before.
   bool trims = true;
 };
 
-// Brings what is not there yet. Where no finished checkpoint could be taken, those that are
-// committed stay.
+// Uploads what is not there yet. The committed checkpoints stay if no finished one could be taken.
 Result<Kept> keep(const Home& home, const KeepRequest& request);
 
 struct Brought {
   std::uint64_t files = 0;
   std::uint64_t bytes = 0;        // that were fetched; what was here already is not fetched again
   std::vector<std::string> torn;  // checkpoints that are not whole in the bucket: left out
-  // What was here was not newer, and is gone; also of an earlier bring, as long as nothing was
-  // kept.
+  // The former content, which was not newer, is gone; also by an earlier bring, as long as nothing
+  // was kept since.
   bool cleared = false;
   s3::Tally requests;
 };
 
-// Makes the folder what the manifest says; empty: nothing but what keep() never takes. Where the
-// folder was brought, or kept, in epoch `held` or in this one, what is in it is newer: then only
-// what is missing is fetched, or torn: of the size and time in the manifest without its sum. Every
-// file is verified before it has its name.
+// Makes the folder what the manifest says; empty: nothing but what keep() never takes. If the
+// folder was brought, or kept, in epoch `held` or in this one, its content is newer: then only
+// missing and torn files are fetched. A torn file has the size and time in the manifest, but not
+// the sum. Every file is verified before it has its name.
 Result<Brought> bring(const Home& home, const std::string& manifest, std::uint32_t held);
 
 // Is the folder a working copy of the home there, of whatever age?

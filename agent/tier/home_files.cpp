@@ -214,8 +214,8 @@ std::vector<WantedCheckpoint> of_generation(const Home& home, guard::Record& rec
   return found;
 }
 
-// What the guard recorded as whole. The record goes along as it will be true where the home is
-// brought: what is not kept is gone there, and so are the copies beside.
+// Adds what the guard recorded as whole. The record goes along as it will be true where the home is
+// brought: without what is not kept, and without the copies beside.
 Result<void> look_at_record(const Home& home, const io::SafeDirectory& folder,
                             Inventory& inventory) {
   const std::string path = std::string(own_folder) + "/" + guard::record_name;
@@ -237,7 +237,7 @@ Result<void> look_at_record(const Home& home, const io::SafeDirectory& folder,
 // Epochs begin at 1 in each home: the number alone says nothing.
 std::string home_of_mark(const Home& home) { return wire::to_url(home.at) + " " + home.id; }
 
-// Of whichever home.
+// The mark of whichever home.
 std::optional<nlohmann::json> any_mark(const io::SafeDirectory& folder) {
   const auto bytes = folder.read(std::string(own_folder) + "/" + mark_name, mark_limit);
   auto object = bytes ? checkpoint::unseal(*bytes) : std::nullopt;
@@ -257,7 +257,7 @@ std::vector<std::string> kept_roots(const Home& home, const io::SafeDirectory& f
   if (!home.result.empty()) roots.push_back(home.result);
   roots.emplace_back("metrics.jsonl");
   roots.push_back(std::string(own_folder) + "/best");
-  // What lies among the checkpoints would be taken for one that a trainer left.
+  // A log among the checkpoints would be taken for a checkpoint that a trainer left.
   for (const std::string& log : folder.matching(home.log, guard::logs_limit)) {
     const auto has_it = [&log](const std::string& root) {
       return log == root || log.starts_with(root + "/");
@@ -276,7 +276,7 @@ Result<Inventory> look_over(const Home& home, const io::SafeDirectory& folder, b
     looked = look_at_library(home, folder, inventory);
   if (!looked) return tl::unexpected(looked.error());
   std::vector<std::string> roots = kept_roots(home, folder);
-  // Of a trainer with a format of its own only what it left is known to be whole.
+  // Checkpoints in a trainer's own format are known to be whole only once it has ended.
   if (whole && home.of_all() && inventory.checkpoints.empty()) roots.push_back(home.checkpoints);
   for (const std::string& root : roots)
     if (auto walked = walk(folder, root, inventory.others); !walked)

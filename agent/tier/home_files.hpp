@@ -43,8 +43,8 @@ std::string encode(const HomeManifest& manifest);
 // Fails for bytes that encode() cannot have written. `newer`: the sum is right, the format a later.
 Result<HomeManifest> decode_home(std::string_view bytes);
 
-// What is in a home: which of its files are kept, and what the folder here was made of. Internal to
-// tier.
+// The content of a home: which of its files are kept, and what the folder here was made of.
+// Internal to tier.
 
 inline constexpr const char* own_folder = ".spotter";
 inline constexpr const char* mark_name = "home.json";  // in it: never kept itself
@@ -74,7 +74,8 @@ inline constexpr const char* code_folder = "code";
 inline constexpr const char* fetching = ".spotter-home";
 inline constexpr std::string_view left_behind = ".spotter-left-";
 
-// Of a name in the home: never kept, and made again by others. What is in it stays as it is.
+// True for a name in the home that is never kept, and made again by others. Its content stays as it
+// is.
 bool is_left_alone(const std::string& name);
 
 // The files and folders that are kept whatever is in them, beside checkpoints and records: the
@@ -84,21 +85,21 @@ std::vector<std::string> kept_roots(const Home& home, const io::SafeDirectory& f
 // Changes nothing. Fails where what is there cannot be read.
 Result<Inventory> look_over(const Home& home, const io::SafeDirectory& folder, bool whole);
 
-// What the folder is: brought, or kept last, in this epoch of this home, as this manifest says.
-// None: nobody knows, or it is of another home.
+// The folder's state: brought, or kept last, in this epoch of this home, as this manifest says.
+// None: unknown, or it is of another home.
 struct Mark {
   std::uint32_t epoch = 0;
   std::string name;  // of the manifest; empty: nothing was committed before
   HomeManifest manifest;
-  // What was in the folder before went when it was brought, and nothing was kept since: whoever
-  // asked for that may have been killed before it got the answer.
+  // The folder's former content went when it was brought, and nothing was kept since: whoever asked
+  // for that may have been killed before it got the answer.
   bool cleared = false;
 };
 std::optional<Mark> read_mark(const Home& home, const io::SafeDirectory& folder);
 Result<void> write_mark(const Home& home, const io::SafeDirectory& folder, const Mark& mark);
 
-// What S3 said, and not what is here, is wrong. Its kind is "s3" where S3 may answer another time,
-// so that it is asked again soon; "s3-refused" where a person has to permit it; else "s3-rejected".
+// A failure of S3, and not of what is here. Its kind is "s3" where S3 may answer another time, so
+// that it is asked again soon; "s3-refused" where a person has to permit it; else "s3-rejected".
 tl::unexpected<Error> failed_at_s3(const s3::Failure& why);
 
 Result<HomeManifest> read_manifest(s3::Client& client, const Home& home, const std::string& name);

@@ -50,7 +50,7 @@ class Sender {
   wire::S3Location to_;
 };
 
-// What is mapped and under way at once; a larger file goes alone.
+// Limits of what is mapped and under way at once; a larger file goes alone.
 constexpr std::size_t most_mapped_files = 256;
 constexpr std::uint64_t most_mapped_bytes = std::uint64_t{1} << 30;
 
@@ -132,8 +132,8 @@ Result<void> Sender::send_together(std::span<const guard::Part> parts) {
     files.push_back(*std::move(file));
     objects.push_back({std::move(location), files.back().bytes(), {}});
   }
-  // What is not as it was recorded is found while it is sent: nothing names it before the manifest,
-  // which is written after all.
+  // A file that is not as it was recorded is found while it is sent: nothing names it before the
+  // manifest, which is written last.
   std::atomic<bool> stop = false;
   auto compared = std::async([&]() -> const Recorded* {
     for (const Recorded& file : files) {
@@ -163,7 +163,7 @@ class Download {
   Download(s3::Client& client, const guard::Place& place, wire::S3Location from)
       : client_(client), place_(place), from_(std::move(from)) {}
 
-  // As Store::fetch() promises.
+  // Does what Store::fetch() promises.
   Done fetch(const Manifest& manifest);
 
  private:
@@ -202,7 +202,7 @@ tl::unexpected<Refusal> torn(std::string words) {
   return tl::unexpected(Refusal{Refusal::Why::Torn, std::move(words)});
 }
 
-// What S3 has, and not S3 itself, is wrong.
+// Torn means that the content in S3 is wrong, and not S3 itself.
 tl::unexpected<Refusal> refused(const s3::Failure& why) {
   using Kind = s3::Failure::Kind;
   constexpr int range_beyond_the_end = 416;
@@ -307,7 +307,7 @@ class Download::Writer {
     waiting_.emplace_back(piece, std::move(bytes));
     tell();
   }
-  // What was taken and is not written yet.
+  // The pieces that were taken and are not written yet.
   struct Held {
     std::size_t pieces = 0;
     std::size_t bytes = 0;

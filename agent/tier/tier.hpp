@@ -20,16 +20,17 @@ struct Options {
 };
 
 // Copies the newest recorded folder to S3, and then the next one if a newer was recorded meanwhile.
-// The name of the last one; none: no folder is recorded. For the guard (guard/copier.hpp).
+// Returns the name of the last one; none: no folder is recorded. The guard calls it
+// (guard/copier.hpp).
 Result<std::optional<std::string>> copy(const Options& options);
 
-// Before the trainer starts: where S3 has a newer whole folder than the newest recorded one, that
-// one is brought to the directory. `say` gets sentences for a person. The name of the folder; none:
-// the trainer goes on with what is there, or begins from scratch, as S3 has nothing either.
+// Brings a whole folder from S3 to the directory, before the trainer starts, if it is newer than
+// the newest recorded one. `say` gets sentences for a person. Returns the folder's name; none: the
+// trainer goes on with what is there, or begins from scratch, as S3 has nothing either.
 //
-// Which one is newer the numbers in the names say; where a name has none, the storage's own is
-// taken if there is one. Fails where no folder is recorded and S3 cannot be read, or has only such
-// as are torn: nothing begins from scratch then.
+// The numbers in the names say which one is newer; if a name has none, the storage's own is taken
+// if there is one. Fails if no folder is recorded and S3 cannot be read, or has only torn ones:
+// nothing begins from scratch then.
 Result<std::optional<std::string>> fetch(const Options& options,
                                          const std::function<void(const std::string&)>& say);
 

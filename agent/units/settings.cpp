@@ -26,7 +26,7 @@ const Setting kTrainer[] = {
     // The supervisor is killed last, as it has to report that the trainer ran out of memory.
     {"OOMPolicy", "continue"},
     {"OOMScoreAdjust", "-500"},
-    // For data loaders' files and pinned memory.
+    // Data loaders need files and pinned memory.
     {"LimitNOFILE", "1048576"},
     {"LimitMEMLOCK", "infinity"},
     // The supervisor becomes the trainer's user, signals its processes, and makes its log file; the
@@ -51,7 +51,7 @@ const Setting kTrainer[] = {
     {"KeyringMode", "private"},
     {"UMask", "0077"},  // the supervisor's own; the trainer gets the usual one
     {"SystemCallArchitectures", "native"},
-    // Not MemoryDenyWriteExecute=: programs that compile while they train need such memory.
+    // MemoryDenyWriteExecute= is missing: programs that compile while they train need such memory.
     {"SystemCallFilter", "@system-service"},
     {"SystemCallErrorNumber", "EPERM"},
     // GPUs and their interconnects: of NVIDIA and AMD; Trainium, Gaudi, EFA.
@@ -121,7 +121,7 @@ bool is_path(const std::string& name) {
   return name == "ReadWritePaths" || name == "RequiresMountsFor";
 }
 
-// As a word in systemd's syntax: systemd.syntax(7).
+// Quotes a word in systemd's syntax: systemd.syntax(7).
 std::string quoted(const std::string& value) {
   std::string word = "\"";
   for (const char each : value) {

@@ -47,8 +47,8 @@ Settings of_verb(std::chrono::milliseconds limit, bool leaves_processes);
 std::string anchor_unit(const std::string& mount_point);
 Settings of_anchor(const std::string& mount_point);
 
-// What makes and starts such a service: systemd-run(1), which encodes the settings. `command`: a
-// path and its arguments.
+// The command that makes and starts such a service: systemd-run(1), which encodes the settings.
+// `command`: a path and its arguments.
 std::vector<std::string> to_start(const std::string& unit, const std::vector<std::string>& command,
                                   const Settings& settings);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t known_curve = 1;
 
-// Where `newer` has no value, takes that of `older`.
+// Takes the value of `older` if `newer` has none.
 template <class T>
 void keep(std::optional<T>& newer, const std::optional<T>& older) {
   if (!newer) newer = older;

@@ -26,14 +26,14 @@ struct CurvePoint {
   bool operator==(const CurvePoint&) const = default;
 };
 
-// What the point has under this name: "loss", "accuracy", or another metric's.
+// The point's value of this name: "loss", "accuracy", or another metric's.
 std::optional<double> metric_of(const CurvePoint& point, std::string_view name);
 
 class Curve {
  public:
-  // Removes points of later steps, since the trainer went back to this one. Of a point of the same
-  // step it keeps the values that the new one lacks. Metrics beyond the curve's first
-  // `most_metrics` names are left out: a trainer may report another name at each step.
+  // Removes points of later steps, since the trainer went back to this one. Keeps the values of a
+  // point of the same step that the new one lacks. Metrics beyond the curve's first `most_metrics`
+  // names are left out: a trainer may report another name at each step.
   void add(CurvePoint point);
   // The trainer continues from `step`: removes the points of later steps.
   void resume(std::uint64_t step);
@@ -46,7 +46,7 @@ class Curve {
   const std::vector<CurvePoint>& points() const { return points_; }
   // The newest known value of each field. None: there is no point.
   std::optional<CurvePoint> last() const;
-  // Of all metrics that were added, in the order of the alphabet.
+  // The names of all metrics that were added, in alphabetical order.
   const std::set<std::string, std::less<>>& metric_names() const { return names_; }
 
  private:

@@ -38,7 +38,7 @@ struct DurableCheckpoint {
   friend bool operator==(const DurableCheckpoint&, const DurableCheckpoint&) = default;
 };
 
-// What a channel's data plane has done since it began (`spotter pipe`).
+// The work of a channel's data plane since it began (`spotter pipe`).
 struct ChannelFlow {
   std::string channel;
   std::uint64_t bytes = 0;  // written to its FIFOs
@@ -70,7 +70,7 @@ struct TrainerMessage {
 // contains a NUL.
 Result<TrainerMessage> parse_datagram(std::string_view bytes);
 
-// What `spotter gang` reports to the agent of this machine's gang (gang/account.hpp): lines of a
+// The report of `spotter gang` to the agent on this machine's gang (gang/account.hpp): lines of a
 // datagram, beside which the trainer's own may stand. No I/O.
 
 inline constexpr std::size_t most_gang_members = 24;  // by name: all have to fit into a datagram
@@ -103,16 +103,17 @@ struct GangReport {
   friend bool operator==(const GangReport&, const GangReport&) = default;
 };
 
-// As long as a datagram may be, at most.
+// Fits into one datagram.
 std::string to_lines(const GangReport& report);
 
-// Of a datagram that parse_datagram() takes. None without the members and the round. What is no
-// number counts as 0, a word that is none as empty; texts are cut.
+// Takes a datagram that parse_datagram() takes. None without the members and the round. A bad
+// number counts as 0, a bad word as empty; texts are cut.
 std::optional<GangReport> parse_gang_report(std::string_view datagram);
 
-// As status.json has it, under "gang".
+// The object under "gang" in status.json.
 Json to_json(const GangReport& report);
-// Of that, for a person: "round 7: 3 of 4 machines train, led by i-1"; empty: there is none.
+// Words on that object for a person: "round 7: 3 of 4 machines train, led by i-1"; empty: there is
+// none.
 std::string gang_words(const Json& gang);
 // "step 120 on 3 machines"; empty: there is no copy in memory.
 std::string gang_copy(const Json& gang);

@@ -215,9 +215,9 @@ HeadChange to_epoch(const SeenHead& seen, const decide::Epoch& next, const HomeN
   return written(std::move(head), old.holder == next.holder);
 }
 
-// One that nobody waits for any more must not put an older manifest in the place of a newer one: it
-// ends when the next one has begun. Which one that is its caller asks after the head was read, so
-// that a write of the next one in between makes its own fail.
+// A commit that is no longer awaited must not replace a newer manifest by an older one: it ends
+// when the next commit has begun (`overtaken`). The caller determines that after the head was read,
+// so that a write of the next commit in between makes this one's fail.
 HeadChange to_content(const SeenHead& seen, const HeadHolder& holder, const Head& content,
                       bool overtaken) {
   if (overtaken) return {HeadChange::Kind::Overtaken, {}, false};

@@ -36,8 +36,8 @@ struct Head {
   // One more with each commit: no two versions of a head have the same bytes, so that an old write
   // that arrives late is refused.
   std::uint64_t commits = 0;
-  // Of an experiment that machines claim one after the other (sweep/claim.hpp): the token of the
-  // claim by which the holder has it. 0: it is not claimed.
+  // The token of the claim by which the holder has an experiment that machines claim one after the
+  // other (sweep/claim.hpp). 0: it is not claimed.
   std::uint64_t attempt = 0;
   std::string manifest;      // "manifests/7-SUM.json"; empty: nothing is committed
   std::int64_t newest = -1;  // the step of the newest checkpoint in it; -1: none
@@ -59,9 +59,9 @@ bool is_home_id(std::string_view id);
 // "manifests/7-" and 32 hexadecimal digits and ".json": it never leads out of the home.
 bool is_manifest_name(std::string_view name);
 
-// What a session may make of a home's head as it is there: the next version of it, or none. Who
-// writes one does so only in the place of the version that was judged (If-Match), else it looks
-// again. Pure: act/home.cpp asks S3, and tests/simulate plays the same judgements.
+// Judges what a session may make of a home's head: its next version, or none. A writer only
+// replaces the version that was judged (If-Match), else it looks again. Pure: act/home.cpp asks S3,
+// and tests/simulate plays the same judgements.
 
 struct SeenHead {
   Head head;         // number 0: there is none
@@ -71,13 +71,12 @@ struct SeenHead {
 
 // A holder writes the head at least this often.
 inline constexpr Duration head_lease{60'000};
-// Of a holder that is no instance, or that EC2 does not know: it is gone.
+// True means that a holder is gone that is no instance, or that EC2 does not know.
 bool is_lease_over(Duration age);
-// Whether the holder of a head that is in use is gone, as the claims by which it and this session
-// (`attempt`) have the experiment say. Of two attempts only the later has the claim: it waits for
-// no end of the earlier one's machine, whose trainer the lease of the claim has ended. Of another
-// one the head's own lease says it, as a machine lives on when its experiment has ended. None: one
-// of the two has no claim.
+// Whether the holder of a head in use is gone, by its claim on the experiment and this session's
+// (`attempt`). A holder with an earlier claim is: its machine's end is not awaited, as the lease of
+// the claim has ended its trainer. Any other holder is gone by the head's own lease, as a machine
+// lives on when its experiment has ended. None: one of the two has no claim.
 std::optional<bool> is_gone_by_claim(const SeenHead& seen, std::uint64_t attempt);
 // Whether a later claim than this session's (`attempt`) was at the home within a lease: the session
 // woke up after its own claim was over, and takes nothing, not even what is released. After that
@@ -109,7 +108,7 @@ struct HomeNames {
   std::uint64_t s3_writes = 0, s3_reads = 0;  // of a release
 };
 HeadChange to_epoch(const SeenHead& seen, const decide::Epoch& next, const HomeNames& names);
-// Of `content` its manifest, newest and bytes.
+// Takes the manifest, newest and bytes of `content`.
 HeadChange to_content(const SeenHead& seen, const HeadHolder& holder, const Head& content,
                       bool overtaken);
 HeadChange to_renewed(const SeenHead& seen, const HeadHolder& holder);

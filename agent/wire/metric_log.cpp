@@ -13,7 +13,7 @@ namespace {
 
 using Names = std::pair<std::string_view, std::string_view>;
 
-// What frameworks call the same thing.
+// The frameworks' names for the same thing.
 constexpr std::array other_names{
     Names{"global_step", "step"},
     Names{"iteration", "step"},
@@ -34,7 +34,7 @@ bool is_place(std::string_view name) {
   return name == "step" || name == "epoch" || name == "loss" || name == "accuracy";
 }
 
-// Of the whole text; "nan" and "inf" are numbers.
+// The whole text as a number; "nan" and "inf" are numbers.
 std::optional<double> number_in(std::string_view text) {
   text = trimmed(text);
   if (text.starts_with('+')) text.remove_prefix(1);

@@ -29,9 +29,9 @@ enum class LogKind : std::uint8_t { Csv, JsonLines };
 // Our names ("step", "epoch", "loss", "accuracy", a metric's) -> the log's.
 using LogColumns = std::map<std::string, std::string, std::less<>>;
 
-// What a column is called with us: what `columns` says; else a usual other name's plain one (acc,
-// val_acc, train_loss, eval_loss, global_step, ...); else its own, other characters than a metric's
-// name may have becoming '_'. Empty: no name of a metric can be made of it.
+// Our name of a column: the one in `columns`; else the plain one for a framework's (acc, val_acc,
+// train_loss, eval_loss, global_step, ...); else its own, with '_' for characters that a metric's
+// name may not have. Empty: no name of a metric can be made of it.
 std::string name_of_column(std::string_view column, const LogColumns& columns);
 
 class MetricLog {
@@ -41,8 +41,8 @@ class MetricLog {
       : kind_(kind), columns_(std::move(columns)), wanted_(std::move(wanted)) {}
 
   // Without its newline. None: a header, a line that is cut off or longer than a line may be, a row
-  // without a step or without any finite number beside it. `time` is 0. Where a row has an epoch
-  // and no step, the epoch is the step. The first `most_metrics` names of the log are taken.
+  // without a step or without any finite number beside it. `time` is 0. If a row has an epoch and
+  // no step, the epoch is the step. The first `most_metrics` names of the log are taken.
   std::optional<CurvePoint> take(std::string_view line);
 
   // Another file begins: with a header, if it is CSV.

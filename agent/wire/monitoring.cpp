@@ -9,7 +9,7 @@
 namespace spotter::wire {
 namespace {
 
-// How many bytes its first character has; 0: it is no UTF-8 (RFC 3629).
+// The number of bytes of the first character; 0: it is no UTF-8 (RFC 3629).
 std::size_t character(std::string_view text) {
   const auto byte = [&](std::size_t at) {
     return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U;

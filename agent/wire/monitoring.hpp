@@ -19,9 +19,8 @@ class Exposition {
   // Begins a family, to which the samples that follow belong. One without samples is left out.
   void gauge(std::string_view name, std::string_view help) { begin(name, "gauge", help); }
   void counter(std::string_view name, std::string_view help) { begin(name, "counter", help); }
-  // What is no UTF-8, or a control character, is replaced in the labels' values: one of it, or two
-  // samples with the same labels, would spoil all the metrics for who reads them. So of such two
-  // the first one counts.
+  // Replaces what is no UTF-8, or a control character, in the labels' values, and drops a second
+  // sample with the same labels: either would spoil all the metrics for their reader.
   void sample(double value, const Labels& labels = {});
   void sample(const std::optional<double>& value) {
     if (value) sample(*value);
@@ -42,7 +41,7 @@ class Exposition {
 // The body of the POST; escapes what Slack would interpret as markup. `job`: its name.
 std::string webhook_body(std::string_view job, std::string_view words);
 
-// What is wrong with the URL; empty: nothing. Does not repeat the URL, which is a secret.
+// The mistake in the URL; empty: none. Does not repeat the URL, which is a secret.
 std::string wrong_webhook(std::string_view url);
 
 }  // namespace spotter::wire

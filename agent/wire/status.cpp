@@ -178,7 +178,7 @@ void add_checkpoint(Page& page, const Fields& is) {
   page.line("checkpoint", text);
 }
 
-// Of a home in a bucket: how far it is there, and how wide the way to it is.
+// Adds a line on a home in a bucket: its step there, and the speed of the last upload.
 void add_bucket(Page& page, const Fields& is) {
   const std::string step = is.text("bucket_step");
   std::string text = step.empty() ? "" : "has step " + step;

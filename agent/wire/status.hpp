@@ -20,7 +20,7 @@ std::optional<std::string> status_text(std::string_view json, Time now, std::siz
 // Why it is no status, for a person: cut off, or of another version. Empty: it is one.
 std::string status_trouble(std::string_view json);
 
-// Of a sweep's worker: the run directory with the experiment's own status; empty: none.
+// The run directory with the status of the experiment of a sweep's worker; empty: none.
 std::string status_below(std::string_view json);
 
 // The text without control characters, which a terminal would interpret.

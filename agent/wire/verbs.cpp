@@ -235,8 +235,8 @@ void each_field(Of<AwaitGpus> auto& it, const auto& visit) {
 
 // --- a value of each type, in both directions
 
-// What is wrong, in words behind the value's name: " is not a text", ": \"port\" is not ...".
-// Empty: it was read.
+// The mistake, in words behind the value's name: " is not a text", ": \"port\" is not ...". Empty:
+// it was read.
 using Wrong = std::string;
 
 Wrong read_object(const Json& json, auto& it, std::set<std::string> known);

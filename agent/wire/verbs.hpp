@@ -1,5 +1,5 @@
-// What `spotter host` is asked for: one piece of blocking local work, as one JSON object on its
-// standard input, for among it are secrets.
+// A request to `spotter host`: one piece of blocking local work, as one JSON object on its standard
+// input, since it may hold secrets.
 //
 //   {"verb":"find-device","volume":"vol-0123456789abcdef0","wait_ms":5000}
 //   {"verb":"there","as":"trainer","path":"/mnt/share/mnist/result"}
@@ -21,7 +21,7 @@
 
 namespace spotter::verbs {
 
-// What others than the verb itself have to know of it.
+// A verb's properties that others have to know.
 struct Traits {
   std::string_view name;
   bool touches_share = true;      // where the storage is one: it waits for the server
@@ -92,7 +92,7 @@ struct Look {
 
 // --- a share
 
-// What tells it from others, and how it is mounted.
+// The fields that tell a share from others, and how it is mounted.
 struct Share {
   std::string kind;         // "folder", "nfs", "efs", "sshfs"
   std::string mount_point;  // of a folder the folder itself
@@ -111,7 +111,7 @@ struct PrepareShare {
   Share share;
   std::string user;  // the trainer's: whatever is written, is written as this user
   std::string job;   // its folder is mount_point/job
-  // Who uses the mount, by a name that lasts as long as the use (the run directory): the last one
+  // The mount's user, by a name that lasts as long as the use (the run directory): the last one
   // unmounts, and only what one of us mounted.
   std::string holder;
   std::vector<std::string> directories;  // below the job's folder
@@ -147,7 +147,7 @@ struct ProbeShare {
 
 // --- a home in a bucket
 
-// Of the job: what is here, and where in S3 it is kept.
+// The job's files here, and their place in S3.
 struct Home {
   std::string folder;
   std::string job;
@@ -220,11 +220,11 @@ struct Checkout {
   std::string revision;    // 40 hex digits
   std::string directory;
   std::string user;
-  std::string token;  // empty: none. For the server of `repository` alone, over TLS
+  std::string token;  // empty: none. Goes only to the server of `repository`, over TLS
   bool operator==(const Checkout&) const = default;
 };
 
-// As job.yaml has it (config::Source).
+// One source of job.yaml (config::Source).
 struct Source {
   std::string from, to;
   std::string sha256;  // empty: not compared
@@ -331,13 +331,13 @@ struct Request {
 };
 
 const Traits& traits_of(const Verb& verb);
-// Where the verb mounts something; empty: it mounts nothing.
+// The verb's mount point; empty: it mounts nothing.
 std::string mounts_on(const Verb& verb);
 
-// What is no UTF-8 in a text becomes U+FFFD.
+// Replaces what is no UTF-8 in a text by U+FFFD.
 std::string to_json(const Request& request);
-// What the object leaves out has the struct's default. Fails for an unknown verb or key, a key
-// that is missing and needed, and a value of another type; says which, and no value but the
+// Members that the object leaves out have the struct's default. Fails for an unknown verb or key, a
+// key that is missing and needed, and a value of another type; says which, and no value but the
 // verb's.
 Result<Request> parse_request(std::string_view json);
 

@@ -51,7 +51,7 @@ void BatchService::on(const batch::RunJob& order) {
     const auto equals = assignment.find('=');
     environment[assignment.substr(0, equals)] = assignment.substr(equals + 1);
   }
-  // As every container has a /run and file systems of its own.
+  // Gives the container a /run and file systems of its own, which every real one has.
   environment["SPOTTER_RUN"] = run.string();
   environment["SPOTTER_MOUNT"] = (folder / "mnt").string();
   for (const auto& [name, value] : order.environment) environment[name] = value;

@@ -64,7 +64,8 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
-// As overlayfs takes them: https://docs.kernel.org/filesystems/overlayfs.html#multiple-lower-layers
+// The form that overlayfs takes:
+// https://docs.kernel.org/filesystems/overlayfs.html#multiple-lower-layers
 std::string joined(const std::vector<fs::path>& layers) {
   std::string result;
   for (const auto& layer : layers)
@@ -78,7 +79,7 @@ bool is_program(const std::string& name) {
   return false;
 }
 
-// Of the instance's id, that is: the same after a reboot, 32 hexadecimal digits.
+// Made of the instance's id, so the same after a reboot; 32 hexadecimal digits.
 std::string machine_id(const InstanceId& id) {
   std::string digits;
   for (const char letter : id.str())
@@ -87,7 +88,7 @@ std::string machine_id(const InstanceId& id) {
   return digits;
 }
 
-// As `DefaultEnvironment=` wants it: https://www.freedesktop.org/software/systemd/man/252/
+// The form of `DefaultEnvironment=`: https://www.freedesktop.org/software/systemd/man/252/
 std::string system_conf(const std::vector<std::string>& environment) {
   std::string lines = "[Manager]\nDefaultEnvironment=AWS_ENDPOINT_URL=" + std::string(endpoint);
   for (const auto& assignment : environment) lines += " \"" + assignment + "\"";

@@ -1,14 +1,14 @@
 // An instance is a Debian (or the like) of its own with systemd as process 1, in systemd-nspawn: an
 // overlay over a root that all share, its own network with a bridge on which the emulator answers,
-// its own group of processes. What is written to its disk lies in memory and is gone when the
-// instance stops; a reboot from inside keeps it.
+// its own group of processes. Its disk's changes lie in memory and are gone when the instance
+// stops; a reboot from inside keeps them.
 //
-//   address     10.0.0.2 (host0, by systemd-networkd), and 10.0.0.1:4566 is AWS_ENDPOINT_URL
-//   volumes     /dev/disk/by-id/nvme-Amazon_..., links to nodes in /dev/disk/nodes; no udev runs,
-//               so systemd knows no .device units
-//   journal     DIR/instances/i-*/journal, also when the instance is gone: journalctl -D
-//   user data   only in its metadata: the root has to have something like cloud-init
-//   console     DIR/instances/i-*/console.log
+//  address     10.0.0.2 (host0, by systemd-networkd), and 10.0.0.1:4566 is AWS_ENDPOINT_URL
+//  volumes     /dev/disk/by-id/nvme-Amazon_..., links to nodes in /dev/disk/nodes; no udev runs,
+//              so systemd knows no .device units
+//  journal     DIR/instances/i-*/journal, also when the instance is gone: journalctl -D
+//  user data   only in its metadata: the root has to have something like cloud-init
+//  console     DIR/instances/i-*/console.log
 //
 // The clock is this machine's, and so is the kernel: neither can be set from inside.
 // https://www.freedesktop.org/software/systemd/man/252/systemd-nspawn.html
@@ -29,7 +29,7 @@ struct ContainerSettings {
 
 class ContainerKind : public InstanceKind {
  public:
-  // What is missing on this machine, if anything.
+  // Fails with what is missing on this machine, if anything.
   static Result<void> possible(const ContainerSettings& settings);
   explicit ContainerKind(ContainerSettings settings) : settings_(std::move(settings)) {}
 

@@ -39,7 +39,7 @@ std::string variable(const Words& environment, const std::string& name) {
   return {};
 }
 
-// As execvp would look; empty: nowhere.
+// Looks where execvp would; empty: found nowhere.
 std::string find_program(const Command& command) {
   const std::string& name = command.arguments[0];
   if (name.find('/') != std::string::npos)

@@ -19,7 +19,7 @@ class Containers {
  public:
   explicit Containers(int socket) : socket_(socket) {}
 
-  // What has come on the socket; false: the emulator is gone.
+  // Reads what has come on the socket; false: the emulator is gone.
   bool hear();
   // A child that was reaped; false: no container's.
   bool ended(pid_t pid, int status);

@@ -145,7 +145,7 @@ std::vector<std::string> Control::fault_names() {
   return lines;
 }
 
-// Of a zone in its region, else in all.
+// Applies to the region of a zone if one is given, else to all.
 world::Expected<void> Control::fault_of_worlds(
     const std::string& name, const std::map<std::string, std::string>& arguments) {
   if (const auto zone = arguments.find("zone"); zone != arguments.end() && Zone::fits(zone->second))
@@ -155,7 +155,7 @@ world::Expected<void> Control::fault_of_worlds(
   return {};
 }
 
-// What EC2 and S3 both have (throttle, deny, ...) is passed to both.
+// A fault that EC2 and S3 both have (throttle, deny, ...) is passed to both.
 world::Expected<void> Control::fault(const json& body) {
   std::map<std::string, std::string> arguments;
   if (const auto given = body.find("arguments"); given != body.end() && given->is_object())

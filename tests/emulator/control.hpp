@@ -1,12 +1,12 @@
-// The control API, /_spotter/... on the API port, JSON. Not for instances: they get 404.
-//   GET  state, faults; of the home, "regions" has those of the others
-//   POST interrupt  {"instance","action"?,"in_ms"?}
-//   POST rebalance, withdraw, kill  {"instance"}
-//   POST instance   {"zone","type"?} -> {"instance","metadata"}
-//   POST fault      {"name","arguments": {...}}
-//   POST market     {"pools": [{"type","zone","available","dollars"}],"in_ms"?}
-//   POST policy     {"who","documents": [...]}
-//   POST stop
+// The control API, /_spotter/... on the API port, JSON. Instances get 404.
+//  GET  state, faults; of the home, "regions" has those of the others
+//  POST interrupt  {"instance","action"?,"in_ms"?}
+//  POST rebalance, withdraw, kill  {"instance"}
+//  POST instance   {"zone","type"?} -> {"instance","metadata"}
+//  POST fault      {"name","arguments": {...}}
+//  POST market     {"pools": [{"type","zone","available","dollars"}],"in_ms"?}
+//  POST policy     {"who","documents": [...]}
+//  POST stop
 // Errors: 400 or 404 with {"error": "..."}.
 #pragma once
 

@@ -10,7 +10,7 @@
 
 namespace spotter::emulator {
 
-// Where cgroup2 is mounted; empty: nowhere.
+// The mount point of cgroup2; empty: it is not mounted.
 std::filesystem::path control_groups();
 
 // Makes the group of this folder, or finds it; its path.

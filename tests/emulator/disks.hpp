@@ -1,6 +1,6 @@
-// Volumes and snapshots on this machine, below DIR/volumes and DIR/snapshots. As root a volume is a
-// sparse file behind a loop device, for an ordinary user it is a folder; an attached one shows as
-//   DEVICES/disk/by-id/nvme-Amazon_Elastic_Block_Store_vol0123456789abcdef0
+// Volumes and snapshots on this machine, below DIR/volumes and DIR/snapshots. A volume is a sparse
+// file behind a loop device for root, a folder for an ordinary user; an attached one shows as
+//  DEVICES/disk/by-id/nvme-Amazon_Elastic_Block_Store_vol0123456789abcdef0
 // the name that udev gives it on Nitro instances:
 // https://docs.aws.amazon.com/ebs/latest/userguide/nvme-ebs-volumes.html
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace spotter::emulator {
 
-// What a volume shows as below an instance's devices: "disk/by-id/nvme-Amazon_...".
+// A volume's link below an instance's devices: "disk/by-id/nvme-Amazon_...".
 std::filesystem::path device_link(const VolumeId& volume);
 
 class Disks {

@@ -224,7 +224,7 @@ void Emulator::await_child() {
   });
 }
 
-// Who asked for it wants to hear of it: first everything that came is answered.
+// Answers everything that came first, so that whoever asked for the end hears of it.
 void Emulator::end() {
   constexpr int looks = 1000;
   if (++ending_looks_ > looks || (ending_looks_ > 1 && !listener_->busy())) return context_.stop();

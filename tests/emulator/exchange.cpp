@@ -198,7 +198,7 @@ asio::awaitable<std::string> ask(std::shared_ptr<Shared> shared,
   co_return shared->open ? more() : std::string();
 }
 
-// Nobody waits for its end, so it counts as answered.
+// A stream counts as answered at once, since nobody waits for its end.
 asio::awaitable<void> send_stream(std::shared_ptr<Shared> shared, Wire& wire,
                                   const HttpResponse& response) {
   --shared->busy;

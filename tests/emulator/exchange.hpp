@@ -17,7 +17,7 @@
 
 namespace spotter::emulator {
 
-// What the connections of one listener share; lives as long as the last of them.
+// Shared by the connections of one listener; lives as long as the last of them.
 struct Shared {
   HttpHandler whole;
   HttpStreams streams;

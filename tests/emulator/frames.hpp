@@ -1,4 +1,4 @@
-// What the emulator and an instance's init say to each other: lists of texts on a stream.
+// Messages between the emulator and an instance's init: lists of texts on a stream.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace spotter::emulator {
 
 using Words = std::vector<std::string>;
 
-// For exec: of `texts`, which must outlive them, with a null pointer behind them.
+// Pointers for exec to `texts`, which must outlive them, with a null pointer behind them.
 inline std::vector<char*> pointers(const Words& texts) {
   std::vector<char*> result;
   for (const auto& text : texts) result.push_back(const_cast<char*>(text.c_str()));

@@ -1,4 +1,4 @@
-// What an instance is on this machine: a plug. Whatever it is, it has a folder, an identity by its
+// An instance on this machine: a plug. Whatever its kind, it has a folder, an identity by its
 // metadata listener, and a first process (init.hpp) that starts one program; with that process all
 // of it ends. Kinds: process_kind.hpp, container_kind.hpp, machine_kind.hpp.
 #pragma once
@@ -25,13 +25,13 @@ class InstanceKind {
   // The end of its program is the end of the instance; else it runs on, as a machine does whose
   // user data is done.
   virtual bool ends_with_program() const = 0;
-  // How a volume that is attached shows in the instance's devices.
+  // The form in which an attached volume shows in the instance's devices.
   virtual Disks::Kind disks() const = 0;
 
   // Before each start: all that there has to be in the instance's folder, `home`.
   virtual Result<void> furnish(const world::InstanceStarted& started,
                                const std::filesystem::path& home) const = 0;
-  // What its init runs; a file that is not there: nothing.
+  // The program that its init runs; a file that is not there: none.
   virtual std::filesystem::path program(const std::filesystem::path& home) const = 0;
   // NAME=VALUE; `metadata`: the URL of its metadata service.
   virtual std::vector<std::string> environment(const std::filesystem::path& home,

@@ -25,7 +25,7 @@ struct Endpoint {
 // "127.0.0.1:4566"; IPv4 only.
 Result<Endpoint> parse_endpoint(const std::string& text);
 
-// Who answers. `streams` is asked first and called in the workers' threads.
+// Answers requests. `streams` is asked first and called in the workers' threads.
 struct HttpService {
   HttpHandler whole;
   HttpStreams streams = {};

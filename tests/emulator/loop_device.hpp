@@ -24,7 +24,7 @@ class LoopDevice {
   std::string device_number() const { return "7:" + std::to_string(number_); }
   // Another name for it: a block device at this path, whose folder exists.
   Result<void> make_node(const std::filesystem::path& path) const;
-  // What was written through the device is in the file afterwards.
+  // Puts everything written through the device into the file.
   Result<void> sync() const;
 
  private:

@@ -49,28 +49,28 @@ class Machines {
   Result<void> start(const world::InstanceStarted& started);
   // The power button.
   void shut_down(const InstanceId& id);
-  // Returns when every process of the instance is gone. As root, what its file systems had not
-  // written is lost as in a power cut, unless the instance had been asked to shut down.
+  // Returns when every process of the instance is gone. Root's instances lose what their file
+  // systems had not written, like in a power cut, unless they had been asked to shut down.
   void kill(const InstanceId& id);
   void kill_all();
   // To the instance's init, of its containers (containers.hpp). To one without: nothing.
   void send(const InstanceId& id, const Words& words);
   // NAME=VALUE, as its user data has it.
   std::vector<std::string> environment(const InstanceId& id) const;
-  // A child of this process ended and was reaped: the instance whose init it was, if it was one.
-  // What is left of that instance is gone with its kill(). None: nobody's, or it was asked to.
+  // A child of this process ended and was reaped: returns the instance whose init it was. The
+  // instance's remains go with its kill(). None: it was no init, or had been asked to end.
   std::optional<InstanceId> init_ended(pid_t pid);
 
   std::filesystem::path folder(const InstanceId& id) const;
   std::filesystem::path devices(const InstanceId& id) const { return folder(id) / "devices"; }
-  // Where the instance's metadata is: as the instance itself sees it.
+  // The instance's metadata service, as the instance itself sees it.
   std::string metadata_endpoint(const InstanceId& id) const;
   // The process that sees the instance's mounts.
   std::optional<pid_t> inside(const InstanceId& id) const;
   // While this lives, the instance's processes stand still (user mode: a folder is copied as it
   // is).
   std::vector<pid_t> freeze(const InstanceId& id) const;
-  // Where the device numbered "7:0" is mounted in the instance, as paths of its own.
+  // The mount points in the instance of the device numbered "7:0", as paths of its own.
   std::vector<std::string> mount_points(const InstanceId& id, const std::string& device) const;
   // Loop devices ("7:0") of this instance, as the disks know them.
   std::function<std::vector<std::string>(const InstanceId&)> devices_of;

@@ -54,7 +54,7 @@ Result<Replay> read(const MarketOptions& options) {
   const auto tick = duration_of("--tick", options.tick);
   if (!tick) return tl::unexpected(tick.error());
   if (tick->count() <= 0) return failure("--tick " + options.tick + ": it has to be above 0");
-  // What on-demand capacity costs is the price list's business, and not this trace's.
+  // The price list has the price of on-demand capacity, not this trace.
   auto market =
       capacity::load_market(options.places, {.tick = hours_of(*tick), .usual = options.usual}, 1);
   if (!market) return tl::unexpected(market.error());
@@ -74,7 +74,7 @@ Result<Replay> read(const MarketOptions& options) {
   return replay;
 }
 
-// What is new in this tick; all of them in the first.
+// The changes of this tick; in the first one, all pools.
 json changes_at(const Replay& replay, std::size_t tick) {
   json changes = json::array();
   for (std::size_t i = 0; i < replay.names.size(); ++i) {

@@ -26,7 +26,7 @@ struct MarketOptions {
 struct PoolName {
   std::string type, zone;
 };
-// Of a trace's file, without its ending: "g5.xlarge_us-west-2a".
+// `stem`: the name of a trace's file without its ending, "g5.xlarge_us-west-2a".
 Result<PoolName> pool_named(std::string_view stem);
 
 // Prints each change. Returns when the trace has been played, or with why it cannot be.

@@ -1,4 +1,4 @@
-// What an instance's init sets up in its own mount and network namespaces. Needs root; every
+// The mount and network namespaces of an instance, which its init sets up. Needs root; every
 // function fails with errno's reason.
 #pragma once
 

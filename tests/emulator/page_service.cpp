@@ -95,7 +95,7 @@ PageService::Shown PageService::shown(const std::string& job) {
   return shown;
 }
 
-// As the price list has it, on demand costs three times as much (parameters.cpp).
+// The price list's rule: on demand costs three times as much (parameters.cpp).
 report::Prices PageService::prices(const json& state) const {
   report::Prices prices;
   for (const json& each : state["instances"]) {

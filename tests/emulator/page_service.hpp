@@ -24,12 +24,12 @@ class PageService {
   // Nothing: none of the page's addresses.
   std::optional<HttpResponse> answer(const HttpRequest& request);
 
-  // Of everything below /_spotter/: a browser that was led here under somebody else's name, or a
-  // page of another origin that asks. Nothing: neither.
+  // Refuses everything below /_spotter/ to a browser that was led here under somebody else's name,
+  // and to a page of another origin. Nothing: it is neither.
   static std::optional<HttpResponse> refuse(const HttpRequest& request);
 
  private:
-  // What changes with the job, and what with the world.
+  // `model` changes with the job, `besides` with the world.
   struct Shown {
     std::shared_ptr<const nlohmann::json> model;
     nlohmann::json besides;

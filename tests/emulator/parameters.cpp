@@ -18,7 +18,7 @@ constexpr const char* get_parameter = "AmazonSSM.GetParameter";
 constexpr const char* get_quota = "ServiceQuotasV20190624.GetServiceQuota";
 constexpr const char* get_products = "AWSPriceListService.GetProducts";
 constexpr double quota_without_file = 1152;
-// Of what a type costs on spot in the region's first zone, where it has no file.
+// Times a type's spot price in the region's first zone, if the type has no file.
 constexpr double on_demand_factor = 3;
 
 world::Reply reply(int status, const Json& body) {
@@ -42,7 +42,7 @@ std::optional<std::string> content(const fs::path& directory, const std::string&
   return text;
 }
 
-// What is asked for by this field; empty without it.
+// The value that the request has in this field; empty without it.
 std::string asked_for(const HttpRequest& request, const char* field) {
   const Json asked = Json::parse(request.body, nullptr, false);
   const bool there = asked.is_object() && asked.contains(field) && asked[field].is_string();
@@ -81,7 +81,8 @@ std::string filter(const Json& asked, const char* field) {
   return "";
 }
 
-// Each product is a document in a text. Of its attributes and terms only what names its price.
+// Each product is a document in a text. Its attributes and terms are only those that name its
+// price.
 world::Reply products(const fs::path& directory, const std::string& body) {
   const Json asked = Json::parse(body, nullptr, false);
   if (!asked.is_object() || asked.value("ServiceCode", Json()) != "AmazonEC2")

@@ -1,8 +1,8 @@
 // Services of JSON 1.1 whose values are files. SSM's GetParameter: DIR/ssm/NAME, as it stands
 // without its last newline; those of AWS's own images (/aws/service/...) are there without one.
 // Service Quotas' GetServiceQuota: DIR/quotas/CODE, a number; without one, 1152. The price list's
-// GetProducts: DIR/prices/TYPE, dollars an hour; without one, three times the spot price. Of
-// another region than the home the parameters are in DIR/ssm/REGION/, and prices may be in
+// GetProducts: DIR/prices/TYPE, dollars an hour; without one, three times the spot price. Regions
+// other than the home have their parameters in DIR/ssm/REGION/, and may have prices in
 // DIR/prices/REGION/TYPE; quotas are the same.
 // https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetParameter.html
 // https://docs.aws.amazon.com/servicequotas/2019-06-24/apireference/API_GetServiceQuota.html

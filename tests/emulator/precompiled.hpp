@@ -1,4 +1,4 @@
-// What takes long to compile, once: headers of libraries alone.
+// Headers of libraries alone, compiled once because they take long.
 #ifndef SPOTTER_TESTS_EMULATOR_PRECOMPILED_HPP
 #define SPOTTER_TESTS_EMULATOR_PRECOMPILED_HPP
 

@@ -1,5 +1,5 @@
-// An instance is a process and its descendants. As root they have namespaces of their own; for an
-// ordinary user nothing but a folder. Both see this machine's file system and its users.
+// An instance is a process and its descendants. Root's instances have namespaces of their own, an
+// ordinary user's nothing but a folder. Both see this machine's file system and its users.
 #pragma once
 
 #include "tests/emulator/instance_kind.hpp"

@@ -30,7 +30,7 @@ std::string last_of(std::string_view prefix) {
 
 using sweep::Summary;
 
-// What is known of an experiment without a result: who has it (claim.hpp).
+// The state of an experiment without a result, by its claim (claim.hpp).
 Summary::State state_of(const sweep::Claim& claim) {
   switch (claim.state) {
     case sweep::Claim::State::Held:
@@ -57,7 +57,8 @@ Summary::State state_of(const report::Source& source) {
   return state;
 }
 
-// What a claim or a result says; false: this is neither. A result's key comes after its claim's.
+// Takes over what a claim or a result says; false: this is neither. A result's key comes after its
+// claim's.
 bool take_experiment(const std::string& name, const std::string& text,
                      std::map<std::size_t, Summary>& experiments) {
   const auto object = sweep::parse_object_name(name);

@@ -1,5 +1,6 @@
 // The jobs that publish their history into the emulator's own S3 (`publish:` of job.yaml), and
-// sweeps whose claims are there (`claims:`), as the page shows them. Not for several threads.
+// sweeps whose claims are there (`claims:`), as the page shows them. One thread at a time may use
+// it.
 #pragma once
 
 #include <map>
@@ -26,7 +27,7 @@ class Published {
   // Looks into each bucket, at most once a second and only as deep and wide as jobs publish.
   const std::vector<Job>& jobs(double now);
 
-  // What became of it; the same object until something changes. Null: no such job.
+  // The page's model of the job; the same object until something changes. Null: no such job.
   std::shared_ptr<const nlohmann::json> model(const std::string& key, double now,
                                               const report::Prices& prices);
 

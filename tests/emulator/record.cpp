@@ -24,7 +24,7 @@ std::string signed_service(const HttpRequest& request) {
 
 constexpr std::size_t longest_document = 64 * 1024;  // of a listing with 1,000 keys: much less
 
-// What signs is a secret to those who read the file, and no part of an operation.
+// Leaves out signatures: they are secret to those who read the file, and no part of an operation.
 nlohmann::json headers_of(const Headers& all) {
   nlohmann::json kept = nlohmann::json::object();
   for (const auto& [given, value] : all) {

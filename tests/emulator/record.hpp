@@ -12,8 +12,8 @@ namespace spotter::emulator {
 
 // Appends to the file: service (of the signature; empty: unsigned), method, target, host, action
 // (the header X-Amz-Target), headers (x-amz-... alone, without what signs), body, status (0: no
-// answer), answer, answer_headers (x-amz-... alone). Of an object the bytes are left out, in
-// either direction. Without a file nothing is recorded. From any thread.
+// answer), answer, answer_headers (x-amz-... alone). Leaves out an object's bytes, in either
+// direction. Without a file nothing is recorded. From any thread.
 class Record {
  public:
   explicit Record(const std::filesystem::path& file);

@@ -20,7 +20,7 @@ class Regions {
 
   world::World& home() { return *worlds_.front(); }
   world::World* named(std::string_view region);  // nullptr: there is no such region
-  // Where it is; the home, if it is nowhere.
+  // The world that has it; the home, if none does.
   world::World& of(const InstanceId& id);
   world::World& of(const Zone& zone);
   world::World& of(const VolumeId& id);

@@ -242,7 +242,7 @@ TEST_F(S3Serve, AnUploadThatBreaksOffLeavesNothing) {
   EXPECT_EQ(stored("a"), "kept");
 }
 
-// As botocore and the SDKs of 2025 send an upload over TLS: the checksum behind the content.
+// The SDKs of 2025 (and botocore) upload so over TLS: the checksum comes behind the content.
 TEST_F(S3Serve, ChunksWithAChecksumBehindThem) {
   const std::string kind = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
   const Headers headers = {{"content-encoding", "gzip,aws-chunked"},

@@ -33,7 +33,7 @@ class Served {
   std::string ec2_value(const std::string& action, const Fields& fields, const std::string& name);
   std::string get(const std::string& path);  // of the API port, by nobody
   nlohmann::json control(const std::string& what, const nlohmann::json& body = nullptr);
-  // Of the thing with this id in the state document: its "state", or "".
+  // The "state" of the thing with this id in the state document, or "".
   std::string state_of(const std::string& id);
 
   std::string run_instance(const std::string& user_data);

@@ -50,7 +50,7 @@ class Serve : public ::testing::TestWithParam<const char*> {
     if (std::string(GetParam()) == "root" && ::geteuid() != 0)
       GTEST_SKIP() << "root mode (namespaces, loop devices) needs root";
   }
-  // Of the daemon of leave_a_daemon below this instance's init.
+  // The processes that leave_a_daemon left below this instance's init.
   static std::vector<pid_t> daemons(const Served& served, const std::string& id) {
     std::vector<pid_t> found;
     for (const pid_t pid : processes_with("sleep")) {

@@ -54,7 +54,7 @@ bool same_signature(std::string_view one, std::string_view other);  // in consta
 std::optional<std::string> unsigned_header(const HttpRequest& request,
                                            const std::vector<std::string>& names);
 
-// What the signature ought to be. `timestamp`: X-Amz-Date as sent, 20150830T123600Z.
+// The right signature. `timestamp`: X-Amz-Date as sent, 20150830T123600Z.
 std::string expected_signature(const HttpRequest& request, const Authorization& authorization,
                                std::string_view timestamp, std::string_view secret);
 

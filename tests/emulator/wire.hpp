@@ -22,7 +22,7 @@ class context;
 
 namespace spotter::emulator {
 
-// What failed comes as the first value, not as an exception.
+// Returns a failure as the first value instead of throwing it.
 inline constexpr auto as_tuple = boost::asio::as_tuple(boost::asio::use_awaitable);
 
 using TlsContext = std::shared_ptr<boost::asio::ssl::context>;

@@ -1,4 +1,4 @@
-// What a member tells of its gang.
+// A member's account of its gang.
 #include "agent/gang/account.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ struct Reported : ::testing::Test {
     for (int i = 0; i < 3; ++i) world.arrive();
     next_round();
   }
-  // What the first machine tells once it is in the next round.
+  // Leads to the first machine's account once it is in the next round.
   void next_round() {
     const std::uint64_t before = account.rounds;
     for (int i = 0; i < 1000 && account.rounds == before; ++i) turn();

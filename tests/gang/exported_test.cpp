@@ -1,4 +1,4 @@
-// What Prometheus sees of a gang.
+// A gang's metrics as Prometheus sees them.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 

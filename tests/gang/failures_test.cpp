@@ -122,7 +122,7 @@ TEST_F(Gang, TakesBackOneThatItLeftOutWhereTooFewAreLeft) {
   EXPECT_TRUE(world->is_one());
 }
 
-// As long as the network between its machines is away, its trainer does not fail: it never begins.
+// A trainer does not fail while the network between its machines is away: it never begins.
 TEST_F(Gang, OutlivesANetworkThatIsAwayForLong) {
   begin(3, 3, 2);
   until_one(seconds(5));
@@ -158,7 +158,7 @@ TEST_F(Gang, FailsWhenItsMachinesNeverReachOneAnother) {
   EXPECT_EQ(world->bucket.record->apart, 0U);
 }
 
-// Who was apart before may fail all the same.
+// A trainer that was apart before may fail all the same.
 TEST_F(Gang, CountsATrainersFailuresAcrossRoundsThatWereApart) {
   begin(2, 2, 2);
   until_one(seconds(5));
@@ -340,7 +340,7 @@ TEST(AFailure, IsNoRoundWhosePlaceNoLauncherHasHad) {
   }
 }
 
-// What NCCL says there is of its own ranks: one of them did not come, say.
+// NCCL says the same of one machine's own ranks: one of them did not come, say.
 TEST_F(Torn, IsNoRoundOfOneMachine) {
   begin(1, 1, 1);
   until_one(seconds(60));

@@ -17,7 +17,7 @@ class Gang : public ::testing::Test {
     world.emplace(size, min, 1);
     for (std::size_t i = 0; i < machines; ++i) world->arrive();
   }
-  // For how long it took; it fails after so many.
+  // Returns how long it took; fails after `at_most`.
   Duration until_one(Duration at_most) {
     const Time begun = world->now;
     while (!world->is_one() && world->now - begun < at_most) world->turn();

@@ -68,7 +68,7 @@ class GangWorld {
     return *machines.back();
   }
   void kill(Machine& machine) { machine.until = now; }
-  // As Spotter's agent has it: two minutes, and the workers save before they are over.
+  // Spotter's agent does the same: two minutes, and the workers save before they are over.
   void notice(Machine& machine, Duration lead = Duration(20'000)) {
     if (std::exchange(machine.leaving, true)) return;
     machine.self->leave(now + lead - Duration(5'000));
@@ -154,7 +154,7 @@ class GangWorld {
     holds ? self.wrote(now, bucket.etag()) : self.refused(now);
   }
 
-  // What each version of the record must keep of the one before.
+  // Checks what each version of the record must keep of the one before.
   void take(const Record& after) {
     const std::uint64_t before = bucket.record ? bucket.record->round : 0;
     if (after.round < before || after.round > before + 1)
@@ -213,7 +213,8 @@ class GangWorld {
     machine.self->go();
     if (machine.self->is_gone()) machine.until = now;
   }
-  // A process group ends for all when one of it ends. Who has not come yet is waited for.
+  // A process group ends for all when one of it ends. Machines that have not come yet are waited
+  // for.
   bool lacks_one(const Place& place) {
     return std::ranges::any_of(rounds.at(place.round), [&](const std::string& id) {
       const auto found = std::ranges::find(machines, id, [](const auto& each) { return each->id; });

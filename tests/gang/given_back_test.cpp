@@ -225,7 +225,7 @@ TEST_F(GivenBack, IsANewMachineThatWouldElseBeLeftOutAndPaidFor) {
   EXPECT_EQ(record().ranks, (std::vector<std::string>{"m1", "m2"}));
 }
 
-// Of three machines m3 is new, and in all of its rounds one does not reach another.
+// Three machines, m3 of them new; in all of m3's rounds one does not reach another.
 Record apart_since_m3_came() {
   Record record{.job = "home", .round = 4, .ranks = {"m1", "m2", "m3"}, .apart = 2};
   for (const char* id : {"m1", "m2", "m3"})

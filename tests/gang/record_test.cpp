@@ -137,7 +137,7 @@ TEST(GangRecord, KnowsEachOfItsOwnFields) {
   EXPECT_EQ(read->find("b")->unknown, "");
 }
 
-// Not even where it has this version's name for a field that this one leaves out.
+// Holds even if an unknown field has this version's name for a field that this one leaves out.
 TEST(GangRecord, SaysNoFieldTwice) {
   Record record = full();
   record.unknown = R"({"round":99,"faults":{"x":9}})";

@@ -1,4 +1,4 @@
-// What `spotter gang` does on its machine, by itself.
+// `spotter gang` on its machine, by itself.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/wait.h>

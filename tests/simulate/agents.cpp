@@ -67,8 +67,8 @@ void Simulation::look_at_metadata(Host& host, Duration delay) {
   });
 }
 
-// For how long the metadata service gives this instance no answer. What a broken answer means to
-// the parsers is tested there; here it is no answer.
+// The time for which the metadata service gives this instance no answer. A broken answer counts as
+// none here; the parsers' own tests have the broken ones.
 Duration Simulation::metadata_fails_for(const InstanceId& id) const {
   const auto& faults = world_.cloud().metadata_faults;
   for (const InstanceId& key : {id, InstanceId{}}) {

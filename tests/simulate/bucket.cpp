@@ -47,7 +47,7 @@ void Simulation::choose_bucket() {
 // The working copy of the home, on the disk of this machine.
 VolumeId Simulation::folder_of(const InstanceId& id) { return VolumeId("home-" + id.str()); }
 
-// As act::Home::self(): a run on somebody else's machine has a name of its own.
+// Like act::Home::self(): a run on somebody else's machine has a name of its own.
 InstanceId Simulation::self_of(const Host& host) const {
   if (!share_.once) return host.id;
   const std::string id = host.id.str();
@@ -102,7 +102,7 @@ Found Simulation::put_head(const wire::Head& head, const std::string& etag,
   return wire::SeenHead{};
 }
 
-// One request of an agent's process. Which answers are given up is the caller's to say.
+// One request of an agent's process. The caller decides which answers it gives up.
 void Simulation::ask_s3(const Host& host, std::function<Found()> carry_out, FoundThen then) {
   enum Fate : std::uint8_t { Refused, Lost, LostForLong, Slow, SentTwice, Fine };
   const bool silent = is_fence_silent();
@@ -133,7 +133,7 @@ void Simulation::ask_s3(const Host& host, std::function<Found()> carry_out, Foun
   at(there, [carry_out, answer, back] { answer(back, carry_out()); });
 }
 
-// As act::Apart::run(): who asked has an answer by the limit, and what was begun goes on.
+// Like act::Apart::run(): the caller has an answer by the limit, and what was begun goes on.
 FoundThen Simulation::by_the_limit(const Host& host, Duration limit, FoundThen then) {
   const auto open = std::make_shared<bool>(true);
   const FoundThen once = [open, then = std::move(then)](Host& its, const Found& found) {
@@ -152,7 +152,7 @@ void Simulation::read_head(const Host& host, FoundThen then) {
       host, [this] { return head_there(); }, std::move(then));
 }
 
-// As act::Home::change().
+// Does the same as act::Home::change().
 void Simulation::change_head(const Host& host, const HeadMaker& make, FoundThen then, int tries) {
   read_head(host, [this, make, then, tries](Host& its, const Found& before) {
     using Kind = wire::HeadChange::Kind;

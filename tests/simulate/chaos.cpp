@@ -1,4 +1,4 @@
-// What goes wrong, and when: drawn by the seed, and over after three hours of virtual time at most.
+// Draws faults and their times by the seed; all are over after three hours of virtual time at most.
 #include "tests/simulate/simulation.hpp"
 
 namespace spotter::simulate {
@@ -96,7 +96,8 @@ void Simulation::choose_menu() {
   menu_.lag = seconds(one_of(random_, lags));
   menu_.between = seconds(one_of(random_, gaps));
   calm_ = now_ + minutes(one_of(random_, storms));
-  // Of ten faults few, a third, most, or all: a pair of faults needs a run in which it is alone.
+  // Few of ten faults are on, a third, most, or all: a pair of faults needs a run in which it is
+  // alone.
   constexpr std::uint64_t shares[] = {1, 3, 3, 6, 10};
   const std::uint64_t share = one_of(random_, shares);
   for (std::size_t i = 0; i < kFirstShareFault; ++i) menu_.on[i] = random_.below(10) < share;

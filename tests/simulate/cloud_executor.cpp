@@ -1,5 +1,5 @@
 // EC2 as an agent meets it: calls that are late, lost, refused, or carried out though no answer
-// came. What each effect means at EC2 follows agent/service/act/cloud.cpp and fleet.cpp.
+// came. Each effect does at EC2 what agent/service/act/cloud.cpp and fleet.cpp make it do.
 #include <algorithm>
 
 #include "agent/decide/describe.hpp"
@@ -72,7 +72,7 @@ EffectFailed lost(const char* detail, bool unsettled) {
 
 }  // namespace
 
-// What the world's own faults say: throttled, or not allowed.
+// The refusals by the world's own faults: throttled, or not allowed.
 std::optional<EffectFailed> Simulation::refused(const std::string& action) {
   if (world_.cloud().admissions.idle()) return std::nullopt;
   const world::Admission admission = world_.admit(action, now_);

@@ -1,5 +1,5 @@
-// The faults of instances, EC2 and disks. What EC2 does is a fault of the world by its name:
-// the emulator deals the same to real programs.
+// The faults of instances, EC2 and disks. A fault of EC2 is the world's fault of that name: the
+// emulator deals the same to real programs.
 #include "tests/simulate/simulation.hpp"
 
 namespace spotter::simulate {
@@ -11,7 +11,7 @@ namespace {
 
 std::string text(Duration duration) { return std::to_string(duration.count()) + "ms"; }
 
-// What agents ask for (agent/service/act/cloud.cpp, fleet.cpp, survey.cpp).
+// The calls that agents make (agent/service/act/cloud.cpp, fleet.cpp, survey.cpp).
 constexpr const char* kActions[] = {
     "DescribeVolumes", "DescribeSnapshots", "DescribeInstances",       "AttachVolume",
     "DetachVolume",    "CreateTags",        "CreateSnapshot",          "CreateVolume",
@@ -69,8 +69,8 @@ void Simulation::inject_instance_fault(Fault fault, Host& host) {
     kill_agent(host);
     restart_later(host);
   }
-  // Who says nothing of its steps, or never did so before the ledger could be written, cannot be
-  // distinguished from one that hangs: the limit on hours is for that.
+  // A trainer that reports no steps, or reported none before the ledger could be written, looks
+  // like one that hangs: the limit on hours is for that.
   const auto& account = disks_[host.trainer.volume].ledger;
   const bool lost = on_share() && host.shut_down;  // nor where nobody can read it
   const bool speaks = !work_.mute && account && account->speaks && !lost;

@@ -87,7 +87,7 @@ void Simulation::write_epoch(Host& host, const decide::Effect& effect) {
   });
 }
 
-// As a look at EC2 shows its holder: terminated is final, all else may be old.
+// Shows the holder as a look at EC2 does: terminated is final, all else may be old.
 void Simulation::read_epoch(decide::Survey& picture, const VolumeId& known) {
   const VolumeId line = picture.epoch_line = decide::line_in(picture, known);
   const auto found = fence_.epochs.find(line);
@@ -104,7 +104,7 @@ const decide::Epoch* Simulation::epoch_of(const VolumeId& volume) const {
   return nullptr;
 }
 
-// Whose machine can still write to the volume keeps it.
+// A machine that can still write to the volume keeps the epoch.
 void Simulation::judge_epoch(const decide::Epoch& before, const decide::Epoch& after) {
   if (before.number == 0 || before.holder == after.holder) return;
   if (before.state == decide::Epoch::State::Released) return;
@@ -125,7 +125,8 @@ void Simulation::judge_fenced_write(const Host& host, const char* what) {
 void Simulation::judge_fenced_removal(const VolumeId& removed) {
   const decide::Epoch* epoch = epoch_of(removed);
   if (epoch && epoch->volume == removed) broken("the epoch's volume is deleted");
-  // As long as nobody could write that it was deleted, one that is back is deleted again.
+  // A deleted volume that is back is deleted again as long as nobody could write that it was
+  // deleted.
   const bool named = epoch && epoch->left == removed;
   if (past_.count(removed) && !named) broken("what a person has restored is deleted");
 }

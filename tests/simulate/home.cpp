@@ -37,7 +37,7 @@ std::vector<Checkpoint> to_send(const Disk& here, const Disk& committed) {
   return whole;
 }
 
-// What is here is newer than what is committed: only what is missing is added.
+// Adds only what is missing: everything here is newer than what is committed.
 void add_missing(Disk& here, const Disk& there) {
   if (!here.ledger) here.ledger = there.ledger;
   here.result = here.result || there.result;
@@ -57,7 +57,7 @@ void Simulation::answer_from_home(Host& host, const decide::Effect& effect, Happ
 
 // --- looking, and taking the epoch: beside other work ---
 
-// As act::Home::state_of(): EC2 may not know, or not answer.
+// Like act::Home::state_of(): EC2 may not know, or not answer.
 decide::HolderState Simulation::state_of_holder(const InstanceId& holder, Duration age) {
   using Its = decide::HolderState;
   const Its by_lease = wire::is_lease_over(age) ? Its::Gone : Its::Alive;
@@ -210,7 +210,7 @@ void Simulation::bring_home(Host& host) {
   });
 }
 
-// As tier::bring(), which begins by clearing what is of another history, or older.
+// Like tier::bring(), begins by clearing what is of another history, or older.
 void Simulation::fetch_home(Host& host, const wire::Head& head, std::uint32_t held) {
   const std::uint32_t epoch = head.epoch.number;
   std::optional<Mark>& mark = bucket_.marks[host.id];
@@ -271,7 +271,7 @@ void Simulation::keep_home(Host& host) {
   });
 }
 
-// As tier::keep(): first goes what no manifest needs any more.
+// Like tier::keep(), first removes what no manifest needs any more.
 void Simulation::send_home(Host& host, const wire::Head& head, std::uint32_t epoch, Time began) {
   std::optional<Mark>& mark = bucket_.marks[host.id];
   Disk committed;

@@ -1,4 +1,4 @@
-// What must hold in the world, whatever happened (shared design: "What must hold, always"). Asked
+// The invariants of the world, whatever happened (shared design: "What must hold, always"). Asked
 // at every change, of the truth that no agent sees.
 #include "tests/simulate/simulation.hpp"
 
@@ -66,7 +66,7 @@ void Simulation::judge_start(const Host& host) {
     broken("a durable checkpoint is lost: step " + std::to_string(durable_) +
            " was, the trainer resumes at " + std::to_string(disk.newest()));
   }
-  // One that knows libspotter passes a torn file over; any other takes the newest there is.
+  // A trainer with libspotter passes a torn file over; any other takes the newest there is.
   if (!work_.aware && disk.has_torn() && !disk.full && !host.shut_down) {
     broken("a trainer is started beside a torn checkpoint");
   }
@@ -271,9 +271,9 @@ void Simulation::judge_rest() {
   verdict_.outcome = std::string("given up: ") + reasons[static_cast<std::size_t>(surrender_)];
   judge_durable("given up");
   const std::uint64_t most = policy_.attempts_without_progress;
-  // What could not be written to the ledger before the instance was lost is tried once more. Who
-  // gives up leaves a ledger for a person's fresh start: an agent that is killed before its fleet
-  // is at zero is followed by one that begins so.
+  // Attempts that could not be written to the ledger before the instance was lost are made once
+  // more. An agent that gives up leaves a ledger for a person's fresh start: if it is killed before
+  // its fleet is at zero, the next agent starts fresh.
   const std::uint64_t slack = verdict_.instances + killed_giving_up_ * most;
   if (!in_bucket() && starts_in_vain_ > most * policy_.starts_per_attempt + slack) {
     broken("it was tried far too often");

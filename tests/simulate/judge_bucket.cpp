@@ -1,6 +1,6 @@
-// What must hold of a home in a bucket: of each version of its head, when S3 takes it, and of what
-// the head names. Machines may stand still and wake up, and two may train at once: what counts is
-// what is committed.
+// The invariants of a home in a bucket: of each version of its head, when S3 takes it, and of what
+// the head names. Machines may stand still and wake up, and two may train at once: only what is
+// committed counts.
 #include <algorithm>
 
 #include "tests/simulate/simulation.hpp"
@@ -13,9 +13,9 @@ using State = decide::Epoch::State;
 
 namespace {
 
-// As long as neither a machine nor S3 was out of order for so long, a lease is renewed.
+// A lease is renewed if neither the machine nor S3 was out of order for so long.
 constexpr Duration kInOrder = minutes(6);
-// What a commit takes beside the checkpoint itself.
+// The time that a commit takes beside the checkpoint itself.
 constexpr Duration kRequests = seconds(10);
 
 // Was the one made by a trainer that had the other?
@@ -24,7 +24,7 @@ bool follows(const Bucket& bucket, std::uint64_t one, std::uint64_t other) {
   return one == other;
 }
 
-// What a machine trained that did not have the home meanwhile is of no history. Empty: it is.
+// Finds a commit of steps that a machine trained while it did not have the home. Empty: it is none.
 std::string forked(const Bucket& bucket, const wire::Head& before, const wire::Head& after) {
   const auto had = bucket.manifests.find(before.manifest);
   const auto has = bucket.manifests.find(after.manifest);
@@ -43,7 +43,7 @@ wire::Head Simulation::head_now() const {
   return wire::parse_head(bucket_.head->body).value_or(wire::Head{});
 }
 
-// What the bucket has of the job; nullptr: nothing is committed.
+// The state of the job that is committed in the bucket; nullptr: nothing is committed.
 const Disk* Simulation::committed() const {
   const auto found = bucket_.manifests.find(head_now().manifest);
   return found == bucket_.manifests.end() ? nullptr : &found->second;
@@ -92,7 +92,7 @@ void Simulation::judge_progress(const char* what) {
   }
 }
 
-// For so long, and now.
+// S3 works now, and has worked for kInOrder.
 bool Simulation::s3_works() const {
   if (now_ > calm_ + kInOrder) return true;
   return fence_.fails <= 0 &&
@@ -145,7 +145,7 @@ void Simulation::judge_taken(const decide::Epoch& from) {
     broken("the home is taken from a machine that works");
 }
 
-// What a session begins with is all that is committed, as long as the home is its own.
+// A session begins with all that is committed, as long as the home is its own.
 void Simulation::judge_start_at_home(const Host& host) {
   const wire::Head head = head_now();
   if (!wire::is_held(head, {head.epoch.number, self_of(host)})) return;

@@ -1,4 +1,4 @@
-// What an agent may ask of EC2, whatever it believes: judged by what is true in the world.
+// Judges an agent's requests to EC2, whatever it believes, by what is true in the world.
 #include "tests/simulate/simulation.hpp"
 
 namespace spotter::simulate {
@@ -23,11 +23,11 @@ void Simulation::judge_detach(const InstanceId& caller, const decide::DetachVolu
                               bool asked) {
   if (!command.instance) return broken("a volume is taken from whoever has it");
   const Host& holder = hosts_[command.instance];
-  // What was decided on an old picture is sent within the time of two calls. EC2 then waits for the
+  // A call decided on an old picture is sent within the time of two calls. EC2 then waits for the
   // unmount (`busy`), for nothing is forced.
   const Duration unseen = policy_.consistency_bound + 2 * policy_.ec2_call;
   const bool seen_alive = now_ - holder.booted > unseen;
-  // Nor can the next agent know of a call of the one that was killed, which EC2 received late.
+  // The next agent cannot know of a killed agent's call that EC2 received late.
   const bool known = command.instance == caller ? asked : seen_alive;
   if (holder.alive && holder.mounted == command.volume && known) {
     broken("the detach of a mounted volume is asked for");

@@ -12,7 +12,8 @@ bool Simulation::is_claim_unseen(const Host& host) const {
          now_ - facts.holding.claimed_at < policy_.consistency_bound + 2 * policy_.commit_call;
 }
 
-// Who makes a copy of it deletes the original when no claim is seen: nothing is written before.
+// A machine that copies the volume deletes the original when it sees no claim: so nothing is
+// written before the claim can be seen.
 void Simulation::judge_first_write(const Host& host) {
   if (!is_claim_unseen(host)) return;
   const Time known = host.agent.state.facts.holding.claimed_at - policy_.consistency_bound;

@@ -1,4 +1,4 @@
-// What must hold of a job on a share, whatever its server does.
+// The invariants of a job on a share, whatever its server does.
 #include "tests/simulate/simulation.hpp"
 
 namespace spotter::simulate {
@@ -100,7 +100,7 @@ void Simulation::expect_release(const Host& host, Time deadline) {
   });
 }
 
-// What `spotter run` says to its owner.
+// Judges what `spotter run` says to its owner.
 void Simulation::judge_run(const Host& host) {
   if (!host.agent.state.facts.exit.done) return judge_surrender(host.id);
   const bool there = in_bucket() ? is_result_there() : disks_[kShare].result;

@@ -1,5 +1,5 @@
-// What a session or a trainer leaves behind: an unmount that the kernel ends only later, in no
-// mount table; and processes that wait for a device, which not even SIGKILL ends.
+// Remains of a session or a trainer: an unmount that the kernel ends only later, in no mount table;
+// and processes that wait for a device, which not even SIGKILL ends.
 #include "tests/simulate/simulation.hpp"
 
 namespace spotter::simulate {
@@ -9,8 +9,8 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-// Drawn from a sequence of their own: runs without them stay the same for each seed. What a process
-// holds on a share is the server's to judge.
+// Draws from a sequence of its own: runs without these faults stay the same for each seed. The
+// server judges what a process holds on a share.
 void Simulation::choose_left() {
   const std::uint64_t drawn = left_dice_.below(8);
   menu_.set(Fault::UnmountCut, on_volume() && (drawn == 0 || drawn == 1));

@@ -38,7 +38,7 @@ void Simulation::begin_work(Host& host) {
   });
 }
 
-// How long it takes; `absent`: in vain.
+// The work's duration; `absent`: it is in vain.
 Duration Simulation::duration_of(Host& host, const decide::Command& command, bool& absent) {
   if (const auto* it = std::get_if<decide::FindDevice>(&command)) {
     const Duration patience = (host.agent.working->deadline - now_) * 9 / 10;
@@ -189,8 +189,8 @@ Happening Simulation::make_filesystem(Host& host, const Device& device) {
   return decide::FilesystemMade{};
 }
 
-// Who looks later must not take the result of a trainer that has ended for durable: its files are
-// gone with the mount, or their errors were reported (service/act/performer.cpp).
+// A later look must not take the result of a trainer that has ended for durable: its files are gone
+// with the mount, or their errors were reported (service/act/performer.cpp).
 void Simulation::forget_end(Host& host) {
   if (host.trainer.state == Trainer::State::Ended) host.trainer.state = Trainer::State::None;
 }
@@ -238,7 +238,7 @@ Happening Simulation::work_on_files(Host& host, const decide::Command& command) 
   host.looked_into = host.mounted;
   if (disk.newest() >= 0) seen.newest = disk.newest();
   const auto& verify = std::get<VerifyCheckpoints>(command);
-  // As agent/service/act/local.cpp: what is libspotter's is not looked at again.
+  // Like agent/service/act/local.cpp, does not look again at libspotter's checkpoints.
   if (verify.proven_step >= 0 && work_.aware)
     return decide::CheckpointsVerified{verify.proven_step, 0};
   if (verify.read_only) {
@@ -275,7 +275,7 @@ Happening Simulation::mount(Host& host, const decide::Mount& command) {
   return decide::Mounted{};
 }
 
-// A checkpoint was synced by its trainer. Who writes its result need not do so.
+// A trainer syncs its checkpoints. It need not sync its result.
 void Simulation::sync(Host& host) {
   if (!host.mounted || host.trainer.volume != host.mounted) return;
   Disk& disk = disks_[host.mounted];

@@ -7,7 +7,7 @@
 namespace spotter::simulate {
 namespace {
 
-// Where the job stands between two instances.
+// The job's standing between two instances.
 struct Standing {
   double durable = 0;   // seconds of work that survive
   double position = 0;  // reached

@@ -114,7 +114,7 @@ void Replay::end(std::size_t index) {
   if (Host* host = ours()) (void)world_.kill(host->id, now_);
 }
 
-// What changed since the newest snapshot of the same line has to be copied, after that one's own.
+// A snapshot waits for the newest one of its line, then copies what changed since.
 void Replay::before_snapshot(const VolumeId& volume) {
   const double written = disks_[volume].gigabytes_written;
   double base = 0;
@@ -236,8 +236,8 @@ void Replay::save_last(Host& host) {
      });
 }
 
-// As trainer/library/pace.hpp: what exists is made durable, then training goes on until the last
-// moment at which a checkpoint is sure to be written in time.
+// Like trainer/library/pace.hpp: makes durable what exists, then trains on until the last moment at
+// which a checkpoint is sure to be written in time.
 void Replay::stop_trainer(Host& host, const decide::StopTrainer& why) {
   if (host.trainer.state != Trainer::State::Running || host.trainer.stopping) return;
   if (why.usable_until == decide::kNever || now_ < since_) return save_last(host);

@@ -129,7 +129,7 @@ void draw(const std::vector<Row>& rows, const std::string& file) {
   out << "</svg>\n";
 }
 
-// What the table has to show, or the replay is wrong: nobody beats the oracle, nobody Spotter.
+// The table proves the replay wrong unless nobody beats the oracle, and no other policy Spotter.
 bool is_in_order(const std::vector<Row>& rows) {
   const double oracle = rows[0].goodput.mean().value;
   const auto fits = [&](const Row& row) {

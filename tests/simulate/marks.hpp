@@ -9,12 +9,12 @@
 
 namespace spotter::simulate {
 
-// What the tags say, read in one pass: surveys of the storage take most of a run's time.
+// The tags of one thing, read in one pass: surveys of the storage take most of a run's time.
 struct Marks {
   std::string_view name, job, role, parent, lineage, moves, storage, generation, ahead, format,
       done;
   bool found() const { return name == kDiscoveryValue; }
-  // Of the job's name, and not made for other storage.
+  // Has the job's name, and was not made for other storage.
   bool of_the_job() const { return job == kJob && (storage.empty() || storage == kStorage); }
 };
 

@@ -81,7 +81,7 @@ struct Trainer {
   std::uint64_t write = 0;       // and the end of one checkpoint from that of one given up
 };
 
-// What an agent's process knows of a home in a bucket, beside its state (act::Home).
+// An agent process's knowledge of a home in a bucket, beside its state (act::Home).
 struct AtHome {
   std::uint64_t turn = 0;      // of the last commit that began
   std::uint32_t epoch = 0;     // that it wrote last
@@ -156,8 +156,7 @@ struct Host {
   }
 };
 
-// A share in the place of the job's volume. What is on it is a Disk by this name, whoever mounts
-// it.
+// A share in the place of the job's volume. Its content is a Disk by this name, whoever mounts it.
 inline const VolumeId kShare{"share"};
 
 struct Share {
@@ -184,7 +183,8 @@ struct Fence {
   std::vector<std::pair<Time, Time>> outages;
 };
 
-// Which epoch brought or sent the files of a home in a bucket that lie on a machine, and as what.
+// The epoch that brought or sent the files of a home in a bucket that lie on a machine, and their
+// manifest.
 struct Mark {
   std::uint32_t epoch = 0;
   std::string manifest;
@@ -199,7 +199,7 @@ struct Bucket {
   std::map<std::string, Disk> manifests;  // each with all that it names
   std::map<InstanceId, std::optional<Mark>> marks;
   Duration transfer{0};  // of a checkpoint
-  // Of each checkpoint ever made, by its number: which one its trainer had before. 0: none.
+  // The checkpoint that a trainer had before, by the number of each one ever made. 0: none.
   std::vector<std::uint64_t> before{0};
 };
 using Found = Result<wire::SeenHead, decide::EffectFailed>;

@@ -1,4 +1,4 @@
-// What is none of this job's history: another job of the same name, with another volume, and the
+// Things outside this job's history: another job of the same name, with another volume, and the
 // volume that was deleted for its copy and is there again.
 #include "tests/simulate/marks.hpp"
 #include "tests/simulate/simulation.hpp"
@@ -12,7 +12,7 @@ using std::chrono::seconds;
 void Simulation::choose_others() {
   if (!on_volume()) return;
   menu_.set(Fault::Namesake, others_.below(6) == 0);
-  // Whose volume a person deletes by hand goes on from the one that is back.
+  // Excludes a volume deleted by hand: such a job goes on from the one that is back.
   menu_.set(Fault::Restored, others_.below(3) == 0 && !menu_.has(Fault::VolumeDeleted));
   if (!menu_.has(Fault::Namesake)) return;
   at(others_.within({seconds(1), minutes(40)}), [this] { add_namesake(); });
@@ -49,8 +49,8 @@ void Simulation::add_namesake() {
   if (others_.below(2) != 0) tags["spotter:storage"] = "team=another";
   tags["spotter:role"] = others_.below(2) ? "candidate" : "verified";
   (void)make(tags);
-  // Its move is committed: its copy alone is left for a while. Of a copy without the tag of its
-  // storage, which older agents make, nobody can know then whose it is.
+  // Its move is committed: its copy alone is left for a while. Older agents make copies without the
+  // tag of their storage, and nobody can know then which job such a copy belongs to.
   if (tags.count("spotter:storage")) {
     at(others_.within({minutes(5), minutes(60)}),
        [this, first] { (void)world_.volumes(now_).remove(first); });

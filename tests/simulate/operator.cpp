@@ -1,4 +1,4 @@
-// What operators do with a job that runs: by mistake, on purpose, and to mend it.
+// Actions of operators on a running job: by mistake, on purpose, and to mend it.
 #include "tests/simulate/simulation.hpp"
 #include "tests/world/tagging.hpp"
 
@@ -21,8 +21,8 @@ void Simulation::inject_operator_fault(Fault fault) {
   if (fault == Fault::VolumeDeleted) return delete_volume();
   const world::FleetRequest* fleet = world_.cloud().fleets.find(fleet_.id);
   if (!fleet || fleet->target == 0) return;
-  // Of two machines that begin within one bound neither can see the other: without claims nothing
-  // locks a share (README).
+  // Two machines that begin within one bound cannot see each other: without claims nothing locks a
+  // share (README).
   const auto begins = [this](const auto& it) {
     return it.second.alive && now_ - it.second.booted < policy_.consistency_bound;
   };
@@ -141,7 +141,7 @@ void Simulation::mend() {
     });
   }
   // Seed 240091, with a fence: a move copied the snapshot that was taken of the full volume, and
-  // the space that was freed by hand was gone. Who changes it by hand sees to the snapshots, too.
+  // the space that was freed by hand was gone. A person who frees space sees to the snapshots, too.
   for (auto& [id, image] : images_) image.full = false;
   auto& cloud = const_cast<world::Cloud&>(world_.cloud());
   std::vector<VolumeId> stuck;

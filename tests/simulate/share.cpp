@@ -18,12 +18,12 @@ using std::chrono::seconds;
 
 namespace {
 
-// Who hangs is known from here on (service/agent.cpp: kEvery and kPatience).
+// The agent knows by then that the server hangs (service/agent.cpp: kEvery and kPatience).
 constexpr Duration kSilenceKnown = seconds(20);
 // A child that is stuck in the kernel is answered for after two graces (io/process.hpp).
 constexpr Duration kStuckChild = seconds(4);
 
-// What looks at this machine only, or releases.
+// True but for what looks at this machine only, or releases.
 bool touches_server(const decide::Command& command) {
   return !std::holds_alternative<decide::LookAtHost>(command) &&
          !std::holds_alternative<decide::ReleaseShare>(command) &&
@@ -54,7 +54,7 @@ void Simulation::choose_share() {
   const bool several =
       menu_.fleet > 1 || menu_.has(Fault::Overlap) || menu_.has(Fault::RaisedTarget);
   if (!several) return;
-  // Who cannot ask how many there are must believe that there is one.
+  // Agents that cannot ask how many there are must believe that there is one.
   for (const Fault fault :
        {Fault::MetadataBroken, Fault::MetadataSlow, Fault::Denied, Fault::DryRun}) {
     menu_.set(fault, false);
@@ -73,7 +73,7 @@ void Simulation::silence(Duration lasts) {
   });
 }
 
-// What waited in the kernel goes on, or ends; what had been sent is carried out.
+// Calls that waited in the kernel go on, or end; those that had been sent are carried out.
 void Simulation::speak() {
   say("share", "its server answers");
   share_.silent_since = decide::kNever;
@@ -128,7 +128,8 @@ void Simulation::mend_share() {
 
 // --- an agent's work on it ---
 
-// Who else of the fleet may write to it, as far as EC2 shows (agent/service/act/fleet.cpp).
+// Counts the other machines of the fleet that may write to it, as far as EC2 shows
+// (agent/service/act/fleet.cpp).
 void Simulation::count_writers(const world::Instance& self, const world::FleetRequest& fleet,
                                decide::FleetRead& read) {
   read.target = static_cast<std::uint32_t>(fleet.target);
@@ -219,7 +220,7 @@ Happening Simulation::release_share(Host& host) {
   trainer.result_unsynced = false;
   host.mounted = {};
   host.shut_down = false;
-  // Of sshfs the connection is cut; on NFS it waits on.
+  // Sshfs cuts the connection; on NFS it waits on.
   if (trainer.stuck && chance(0.5)) {
     at(milliseconds(100), [this, id = host.id, run = trainer.run] {
       if (Host* its = trainer_of(id, run)) end_stuck(*its);
@@ -249,7 +250,7 @@ bool Simulation::waits_in_kernel(Host& host, std::function<void()> again) {
 }
 
 // The kernel releases a trainer that was killed meanwhile, or asked to end and takes the signal's
-// default. What it was writing may be there, though nobody got that answer.
+// default. Its last write may be there, though nobody got that answer.
 bool Simulation::ends_in_kernel(Host& host) {
   Trainer& trainer = host.trainer;
   if (!std::exchange(trainer.stuck, false)) return false;
@@ -293,8 +294,8 @@ void Simulation::confirm_result(Host& host, Time since) {
 
 // --- who owns a run ---
 
-// As a scheduler: an interrupted run begins again, where it was if that machine is left; a failed
-// one does not.
+// Acts like a scheduler: an interrupted run begins again, where it was if that machine is left; a
+// failed one does not.
 void Simulation::run_ended(Host& host) {
   const decide::Facts& facts = host.agent.state.facts;
   if (facts.exit.done || facts.exit.surrender != decide::Surrender::None) {

@@ -18,7 +18,7 @@ class Simulation {
   Simulation(Simulation&&) = default;
   virtual ~Simulation() = default;
   Verdict run();
-  // What happened, a line each; empty unless recorded.
+  // One line for each thing that happened; empty unless recorded.
   const std::deque<std::string>& transcript() const { return transcript_; }
   std::string describe_menu() const;
   // The numbers of the faults that happened, or that the choice forbade.
@@ -377,8 +377,8 @@ class Simulation {
   SnapshotId source_;                       // of the data; the user's
   std::map<std::string, VolumeId> copies_;  // by what was asked for
   std::int64_t durable_ = -1;               // the newest step that a trainer called durable
-  // Of trainers since the last durable checkpoint; those that the ledger may have beside them; and
-  // agents that were killed after they gave up.
+  // Starts of trainers since the last durable checkpoint; those that the ledger may have beside
+  // them; and agents that were killed after they gave up.
   std::uint64_t starts_in_vain_ = 0, starts_counted_ = 0, killed_giving_up_ = 0;
   std::uint64_t ends_in_vain_ = 0;  // of trainers that failed, since then
   Duration instance_time_{0};       // of all instances together

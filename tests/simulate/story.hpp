@@ -38,8 +38,8 @@ struct ScriptedFault {
     ShareSilent,  // for Script::silence
   };
   Kind kind = Kind::KillInstance;
-  // Where: the point of this number; or, when it is 0, the point with this side and name that is
-  // met `times` times.
+  // Happens at the point of this number; or, when it is 0, at the point with this side and name
+  // that is met `times` times.
   std::uint64_t point = 0;
   Side side = Side::AfterEffect;
   std::string name;  // of the effect or event: decide::name()
@@ -64,8 +64,8 @@ struct Script {
   Duration silence = std::chrono::seconds(60);
 };
 
-// Which of the faults that the seed draws happen. Timed faults are numbered 1, 2, ..., the faults
-// of single calls and works 10001, 10002, ...
+// Selects among the faults that the seed draws. Timed faults are numbered 1, 2, ..., the faults of
+// single calls and works 10001, 10002, ...
 struct Choice {
   bool only = false;  // those of `numbers`; else all but those
   std::set<std::uint64_t> numbers;

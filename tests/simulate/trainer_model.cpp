@@ -114,7 +114,7 @@ void Simulation::stop_trainer(Host& host, const decide::StopTrainer& why) {
      });
 }
 
-// What was being written is torn (a trainer that does not know how to write atomically).
+// A checkpoint being written is torn (its trainer does not know how to write atomically).
 void Simulation::trainer_dies(Host& host) {
   Trainer& trainer = host.trainer;
   if (trainer.writing && chance(0.5)) {

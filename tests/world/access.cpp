@@ -98,7 +98,7 @@ bool matches_pattern(std::string_view pattern, std::string_view text,
   return expand(pattern, request, letters) && fits_letters(letters, text);
 }
 
-// Of one policy; the first thing that is wrong with it is kept.
+// Reads one policy; keeps the first thing that is wrong with it.
 struct Policy::Reader {
   std::string problem;
 

@@ -1,4 +1,4 @@
-// What IAM policies allow. Pure. Source:
+// IAM policies, and whether they allow a request. Pure. Source:
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html
 #pragma once
 
@@ -53,15 +53,15 @@ class Policy {
   std::vector<Statement> statements_;
 };
 
-// Who may do what; never changed once it is made, so that any thread may ask.
+// The policies of every caller; never changed once it is made, so that any thread may ask.
 class Access {
  public:
   using Policies = std::map<std::string, std::vector<Policy>, std::less<>>;
   explicit Access(Policies policies) : policies_(std::move(policies)) {}
   const Policies& policies() const { return policies_; }
 
-  // `caller`: a user's name, an instance's id, or "role/NAME/SESSION". Who has no policies may do
-  // everything.
+  // `caller`: a user's name, an instance's id, or "role/NAME/SESSION". A caller without policies
+  // may do everything.
   bool allows(std::string_view caller, const AccessRequest& request) const;
 
  private:

@@ -186,7 +186,7 @@ TEST_F(UnderAPolicy, EveryResourceOfACallIsAskedFor) {
   EXPECT_EQ(call("CreateSnapshot", snapshot_of(ours, "mine")).status, 200);
 }
 
-// As AWS authorizes CreateFleet on all that the fleet uses: each left out in its turn.
+// AWS authorizes CreateFleet on all that the fleet uses: each is left out in its turn.
 TEST_F(UnderAPolicy, AFleetIsJudgedOnEachThingThatItUses) {
   const std::string arn = "arn:aws:ec2:us-west-2:123456789012:";
   const std::string id = ok("CreateLaunchTemplate",

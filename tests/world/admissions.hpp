@@ -1,5 +1,5 @@
-// What becomes of a call before it is carried out: throttled, failed on request, denied, slow. By
-// the action's name; "*" stands for every action.
+// Decides about a call before it is carried out: throttled, failed on request, denied, slow. By the
+// action's name; "*" stands for every action.
 #pragma once
 
 #include <map>

@@ -11,7 +11,7 @@ namespace spotter::world {
 
 void add_group_descriptions(Operations& operations);
 
-// What the call has to be allowed:
+// The permissions that the call needs:
 // https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2autoscaling.html
 std::vector<AccessRequest> auto_scaling_access(const Cloud& cloud, const Call& call);
 

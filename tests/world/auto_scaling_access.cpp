@@ -17,7 +17,7 @@ std::vector<std::string> groups_of(const Cloud& cloud, const Query& query) {
   return {names.begin(), names.end()};
 }
 
-// Who gives a group a launch template has to be allowed to run instances by it, in its subnets.
+// Giving a group a launch template takes permission to run instances by it, in the group's subnets.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html
 std::vector<AccessRequest> access_to_launch(const Cloud& cloud, const Call& call) {
   const Query query(call.parameters);

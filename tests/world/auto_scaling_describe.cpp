@@ -36,7 +36,7 @@ std::string account_of(const Cloud& cloud) {
   return cloud.settings.region.str() + ":" + cloud.settings.account;
 }
 
-// What is still on its way out is shown, what has ended is not.
+// Includes instances that are on their way out, but none that have ended.
 std::vector<Instance> shown_instances(const Cloud& cloud, const FleetRequest& group) {
   std::vector<Instance> found;
   for (const InstanceId& id : group.instances) {

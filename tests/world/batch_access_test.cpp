@@ -1,4 +1,4 @@
-// What AWS Batch asks IAM: each grant that a sweep takes is left out in its turn.
+// AWS Batch's questions to IAM: each grant that a sweep takes is left out in its turn.
 #include "tests/world/batch_farm.hpp"
 
 namespace spotter::world::batch {

@@ -1,5 +1,5 @@
-// For the tests: AWS Batch as a client would call it, on a clock that the test moves; what runs on
-// its hosts ends when the test says so.
+// A client of AWS Batch for the tests, on a clock that the test moves; a job on a host ends when
+// the test says so.
 #pragma once
 
 #include <gtest/gtest.h>

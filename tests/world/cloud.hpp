@@ -23,7 +23,7 @@
 
 namespace spotter::world {
 
-// What falls due. Each names the attempt it belongs to, so that an overtaken one does nothing.
+// Happenings that fall due. Each names its attempt, so that an overtaken one does nothing.
 struct VolumeReady {
   VolumeId id;
 };
@@ -80,7 +80,7 @@ using Happening =
                  InstanceRuns, ShutDownEnds, FleetTagged, InterruptionDue, FleetWakes,
                  CapacityReturns, HookTimesOut, IamReaches>;
 
-// How the volume or snapshot machinery misbehaves, switched on by World::fault.
+// Misbehaviour of the volume or snapshot machinery, switched on by World::fault.
 struct StorageFaults {
   std::optional<Time> attach_hangs_until;
   std::optional<Time> attach_busy_until;  // an attachment made until then stays `busy`
@@ -95,7 +95,7 @@ struct StorageFaults {
   std::optional<Duration> snapshot_takes;  // instead of Settings::snapshot
 };
 
-// What IMDS does instead of answering, by the names of `fault imds MODE`.
+// IMDS's behaviour instead of an answer, by the names of `fault imds MODE`.
 struct MetadataFault {
   std::string mode;  // down slow 401 403 429 500 empty garbage half
   Time until{};

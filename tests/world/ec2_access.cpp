@@ -88,7 +88,7 @@ class Needs {
     add(account() + "launch-template/" + query_.text("LaunchTemplateId", "*"),
         it == cloud_.templates.end() ? Tags() : it->second.tags);
   }
-  // What is launched, as far as it concerns access: by a template, or by the request alone.
+  // A launch, as far as it concerns access: by a template, or by the request alone.
   struct Launch {
     const LaunchTemplate* from = nullptr;
     TemplateVersion what;
@@ -121,8 +121,8 @@ class Needs {
     }
     return all;
   }
-  // Each thing that the instances are made of, connected to, or come with. Which one of several
-  // subnets or security groups it will be where none is named EC2 leaves open: "*".
+  // Each thing that the instances are made of, connected to, or come with. EC2 leaves open which of
+  // several subnets or security groups it takes where none is named: "*".
   void use(const Launch& launch, const Tags& instance_tags = {}) {
     const TemplateVersion& what = launch.what;
     const auto one = [&](const std::string& resource, const Tags& tags = {},
@@ -202,7 +202,7 @@ class Needs {
     }
     return it;
   }
-  // What is made, and its tags, which are an action of their own.
+  // The thing that is made, and its tags: tagging is an action of its own.
   void made(const char*, const std::string& resource, const Tags& tags) {
     add(resource, {}, tags);
     if (tags.empty()) return;

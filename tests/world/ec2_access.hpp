@@ -1,5 +1,5 @@
-// What a call to EC2 has to be allowed: its actions, the resources, and what conditions may ask of
-// them. Source:
+// The permissions that a call to EC2 needs: its actions, the resources, and what conditions may ask
+// of them. Source:
 // https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace spotter::world {
 
-// Of what does not exist (any more) nothing is asked: EC2 answers NotFound. An action that is not
+// Asks nothing about what does not exist (any more): EC2 answers NotFound. An action that is not
 // modelled is one on "*".
 std::vector<AccessRequest> needed_access(const Cloud& cloud, const Call& call);
 

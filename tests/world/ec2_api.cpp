@@ -55,8 +55,8 @@ Reply success_reply(Cloud& cloud, const std::string& action, const Xml& inner) {
                   ">"};
 }
 
-// What a dry run refuses beside what is not allowed. Whether EC2 looks for a placement group of the
-// name is not known: here it does.
+// A dry run's refusals beside those of access. AWS does not say whether a dry run looks for a
+// placement group of the name: here it does.
 std::optional<ApiError> refuse_rehearsal(Session& session, const std::string& action) {
   if (action == "RunInstances") return refuse_run(session);
   const std::string name = session.query.text("GroupName");

@@ -74,11 +74,12 @@ Expected<Page<Row>> select(Session& session, std::vector<Row> rows,
   return result;
 }
 
-// What RunInstances refuses of a launch even as a dry run: who may launch it learns so that EC2
+// Launches that RunInstances refuses even as a dry run: a caller that may launch learns so that EC2
 // does not know the instance profile (yet).
 std::optional<ApiError> refuse_run(Session& session);
 
-// Where a launch may go: zones of a comma-separated list, of subnets, else every zone.
+// A zone and subnet in which a launch may go. sites(): the zones of a comma-separated list, those
+// of subnets, else every zone.
 struct Site {
   Zone zone;
   std::string subnet;
@@ -96,10 +97,10 @@ LaunchOption option_of(const LaunchTemplate& launch_template, const TemplateVers
 std::vector<LaunchOption> template_options(Session& session, const std::string& prefix);
 std::optional<Time> time_parameter(Session& session, const std::string& name);
 
-// What the world recorded of a fleet and of its instances.
+// The recorded history of a fleet and of its instances.
 std::vector<HistoryEvent> events_of(const Cloud& cloud, const FleetRequest& fleet);
-// How a kind of fleet tells it: the element with its id; of each kind of event that it tells the
-// type and the subtype.
+// The form in which a kind of fleet shows its history: the element with its id, and the type and
+// subtype of each kind of event that it shows.
 struct HistoryForm {
   const char* id;
   std::map<std::string, std::pair<std::string, std::string>> names;

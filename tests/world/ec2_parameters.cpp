@@ -1,4 +1,4 @@
-// What each operation of EC2 takes: a parameter that it does not know is refused, as AWS does.
+// The parameters of each EC2 operation: one that it does not know is refused, as AWS does.
 #include "tests/world/ec2_parameters.hpp"
 
 #include <algorithm>
@@ -142,7 +142,7 @@ const std::map<std::string, const char*> ids_instead = {{"DescribeInstances", "I
                                                         {"DescribeVolumes", "VolumeId"},
                                                         {"DescribeSnapshots", "SnapshotId"}};
 
-// What an operation makes, and so can tag.
+// The types of resources that an operation makes, and so can tag.
 struct Taggable {
   const char* operation;
   const char* parameter;

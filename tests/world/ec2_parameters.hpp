@@ -1,4 +1,4 @@
-// What EC2 refuses before an operation looks at anything: names that it does not know, an unknown
+// EC2's refusals before an operation looks at anything: names that it does not know, an unknown
 // version of its API, page sizes out of range, tags for what the operation does not make.
 #pragma once
 

@@ -29,7 +29,7 @@ const char* state_of(const Cloud& cloud, const PlacementGroup& group) {
   return group.available <= cloud.now ? "available" : "pending";
 }
 
-// One that shuts down is still in its group, and for a while one that is terminated.
+// An instance that shuts down is still in its group, and a terminated one is for a while.
 const Instance* one_in(const Cloud& cloud, const std::string& group) {
   const Instance* found = nullptr;
   cloud.instances.each([&](const Instance& it) {

@@ -133,7 +133,7 @@ struct TypeRow {
   // "Burstable performance instances" are none that a cluster placement group takes:
   // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html
   bool is_burstable() const { return std::string_view(name).starts_with("t3."); }
-  // Of 28 attachments of a Nitro system its network interface, disks and accelerators have some;
+  // A Nitro system has 28 attachments, less its network interface, disks and accelerators;
   // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/volume_limits.html
   int most_volumes() const { return is_xen() ? 39 : 28 - 1 - disks - gpus; }
 };

@@ -147,7 +147,7 @@ Answer delete_security_group(Session& session) {
   return returned_true();
 }
 
-// What is wrong with one interface, beside those before it.
+// Refuses an interface that cannot be, by itself or beside those before it.
 std::optional<ApiError> refuse_interface(const Cloud& cloud, const Interface& it, bool first,
                                          const Network& network) {
   if (it.type != "interface" && it.type != "efa" && it.type != "efa-only")

@@ -108,7 +108,7 @@ bool is_type_name(const std::string& text) {
          std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isgraph(c); });
 }
 
-// Of each pool the price that is in force at StartTime, whenever it was set, and the later ones.
+// Shows of each pool the price in force at StartTime, whenever it was set, and the later ones.
 Answer describe_spot_price_history(Session& session) {
   const Cloud& cloud = session.cloud;
   constexpr std::chrono::hours kept{90 * 24};

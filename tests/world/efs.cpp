@@ -13,7 +13,7 @@ namespace {
 
 using EfsJson = nlohmann::json;
 
-// How long AWS takes, about.
+// AWS's usual durations.
 constexpr Duration until_file_system{5'000};
 constexpr Duration until_mount_target{60'000};
 

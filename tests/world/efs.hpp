@@ -45,7 +45,7 @@ class Efs {
     std::string address;
     Time made{};
   };
-  // What one page is asked for: at most so many, from this one on.
+  // One page of an answer: at most `most` entries, beginning with entry `from`.
   struct Part {
     std::size_t from = 0;
     std::size_t most = 100;

@@ -1,4 +1,4 @@
-// What breaks on request: the faults by name.
+// The faults that break things on request, by name.
 #include <algorithm>
 
 #include "tests/world/arguments.hpp"

@@ -1,4 +1,4 @@
-// What the world recorded of a fleet, in the two forms in which EC2 tells it.
+// A fleet's recorded history, in the two forms in which EC2 shows it.
 #include <algorithm>
 
 #include "tests/world/ec2_api.hpp"

@@ -1,4 +1,4 @@
-// What a fleet launches and ends so that it has its target capacity.
+// Launches and ends a fleet's instances so that it has its target capacity.
 #include <algorithm>
 
 #include "tests/world/fleets.hpp"
@@ -46,7 +46,8 @@ void Fleets::add_instant(const FleetId& id, const Instance& instance, const Laun
   cloud_.fleets.add(id, std::move(made), cloud_.now, cloud_.lag());
 }
 
-// Which instances go first is the allocation strategy's business and not promised: chance decides.
+// The allocation strategy decides which instances go first, and EC2 promises no order: chance
+// decides here.
 void Fleets::terminate_excess(FleetRequest& fleet, bool spot) {
   if (is_suspended(fleet, "Terminate")) return;
   if (keeps_excess(fleet.excess_policy)) return;
@@ -90,7 +91,7 @@ bool Fleets::launch_missing(FleetRequest& fleet, bool spot) {
   return true;
 }
 
-// Of each reason one line in the history, as often as it is tried.
+// Writes one line of history for each reason, at every try.
 void Fleets::record_failure(FleetRequest& fleet, bool spot) {
   for (const ApiError& it : refusals(fleet)) {
     cloud_.record("launch-failed", fleet.fleet.id.str(), it.message);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* cancelled_reason = "Client.UserInitiatedShutdown: User initiated shutdown";
 
-// Who is on the way out of its group is none of those that the group has to have.
+// An instance on the way out of its group does not count as one that the group has to have.
 bool counts(const Instance& instance) { return is_alive(instance) && !instance.departure; }
 
 bool is_cancelled(const FleetRequest& fleet) { return fleet.state >= FleetState::CancelledRunning; }
@@ -25,8 +25,8 @@ ApiError cancel_error(FleetKind kind, const std::string& what) {
   return {"fleet" + what, "The fleet: " + what};
 }
 
-// What becomes of on-demand instances when only the total is lowered, the references leave open:
-// here it is refused, so that who lowers it has to say.
+// The references leave open what becomes of on-demand instances when only the total is lowered:
+// here it is refused, so that the caller has to say.
 Expected<void> check_shares(int target, int on_demand) {
   if (on_demand >= 0 && on_demand <= target) return {};
   return refusal("InvalidParameterValue", "The on-demand target capacity (" +
@@ -95,7 +95,7 @@ Expected<FleetRequest> Fleets::create(FleetRequest request) {
   return fleet;
 }
 
-// Which states cannot be cancelled is not documented; a second cancel of a finished request is
+// AWS does not document which states cannot be cancelled; a second cancel of a finished request is
 // refused here. A second deletion of an EC2 Fleet succeeds.
 std::vector<FleetCancellation> Fleets::cancel(const std::vector<FleetId>& ids, FleetKind kind,
                                               bool terminate) {

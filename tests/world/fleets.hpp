@@ -29,7 +29,7 @@ class Fleets {
  public:
   explicit Fleets(Cloud& cloud) : cloud_(cloud) {}
 
-  // What EC2 would launch by none of the options, whatever capacity there is.
+  // Reasons why EC2 would not launch by an option, whatever capacity there is.
   std::vector<ApiError> refusals(const FleetRequest& fleet) const;
   // `request` without id, state and times; its options must name existing zones.
   Expected<FleetRequest> create(FleetRequest request);
@@ -67,7 +67,7 @@ class Fleets {
 };
 
 std::string_view name(FleetState state, FleetKind kind);
-// Of spot capacity in a pool whose price nobody set (pools.hpp), dollars an hour; fixed by the
+// The spot price, in dollars an hour, of a pool whose price nobody set (pools.hpp); fixed by the
 // names, not by the seed. On-demand capacity costs three times as much.
 double usual_price(const InstanceType& type, const Zone& zone);
 

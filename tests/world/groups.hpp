@@ -1,5 +1,5 @@
-// What Auto Scaling groups have and fleets have not: bounds, a way out of the group that lifecycle
-// hooks hold up, and processes that can be suspended.
+// Features that only Auto Scaling groups have, not fleets: bounds, a way out of the group that
+// lifecycle hooks hold up, and processes that can be suspended.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/lifecycle-hooks.html
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-lifecycle.html
 #pragma once

@@ -13,7 +13,7 @@ namespace spotter::world {
 namespace {
 
 constexpr const char* iam_space = "https://iam.amazonaws.com/doc/2010-05-08/";
-// All that `spotter iam` and the README attach of AWS's own. Of their content only the first's is
+// AWS's own policies that `spotter iam` and the README attach. Only the first one's content is
 // known here: it allows everything.
 constexpr const char* administrator = "arn:aws:iam::aws:policy/AdministratorAccess";
 constexpr const char* of_aws[] = {
@@ -250,7 +250,7 @@ Done create_access_key(IamRequest& it) {
   return {};
 }
 
-// What an operation needs: its parameters, and the resource on which it is judged, by the first.
+// An operation's parameters; the first of them names the resource on which it is judged.
 struct IamOperation {
   Done (*carry_out)(IamRequest&);
   const char* resource;
@@ -275,7 +275,7 @@ const std::map<std::string, IamOperation>& iam_operations() {
   return all;
 }
 
-// Who puts a role into a profile passes it on to all instances with the profile.
+// Putting a role into a profile passes it on to all instances with the profile.
 // https://docs.aws.amazon.com/IAM/latest/APIReference/API_AddRoleToInstanceProfile.html
 std::vector<AccessRequest> needed_by_iam(const IamRequest& it, const Call& call,
                                          const IamOperation& operation) {

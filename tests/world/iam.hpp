@@ -6,9 +6,9 @@
 
 namespace spotter::world {
 
-// One call. What it changes IAM itself knows at once, and every other service only later
-// (Settings::iam_reaches): until then EC2 has no such profile, nobody can take the role, who has
-// the policy may do nothing by it, and no trust policy can name the role.
+// Carries out one call. IAM itself knows the change at once, every other service only later
+// (Settings::iam_reaches): until then EC2 has no such profile, nobody can take the role, a new
+// policy allows nothing, and no trust policy can name the role.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot.html#troubleshoot_general_eventual-consistency
 Reply iam(Cloud& cloud, const Call& call);
 

@@ -1,4 +1,4 @@
-// What IAM keeps of an account.
+// The values that IAM keeps of an account.
 #pragma once
 
 #include <map>

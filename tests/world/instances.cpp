@@ -295,7 +295,7 @@ Expected<void> Instances::kill(const InstanceId& id, const std::string& reason) 
   return {};
 }
 
-// What runs on it dies now; the API shows shutting-down (stopping) for a while.
+// The instance's processes die now; the API shows shutting-down (stopping) for a while.
 void Instances::end(const InstanceId& id, InstanceState state, const std::string& reason) {
   Instance& instance = change(id);
   instance.state = state;

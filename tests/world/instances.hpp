@@ -29,7 +29,7 @@ class Instances {
   Instance shut_down(const InstanceId& id, const std::string& reason);
   bool restart(const InstanceId& stopped);  // false: its zone has no capacity
 
-  // Of spot instances alone: on demand none gets a notice or a recommendation.
+  // Refuses an instance on demand: only spot instances get a notice or a recommendation.
   Expected<void> interrupt(const InstanceId& id, InterruptionAction action, Duration lead);
   // A notice alone, with the action that its request asked for. REQUIRES: a living spot instance.
   void give_notice(const InstanceId& id, Duration lead);
@@ -57,7 +57,7 @@ class Instances {
   Cloud& cloud_;
 };
 
-// What EC2 refuses to launch wherever there is capacity: a tag that the metadata cannot show, an
+// EC2's refusal of a launch that no capacity would help: a tag that the metadata cannot show, an
 // instance profile that is not there, an image of another architecture than the type, a placement
 // group that is not there, or has instances in another zone, or cannot have this type; network
 // interfaces that the type cannot have, or of security groups that are not there.
@@ -68,7 +68,7 @@ std::vector<std::string> groups_of(const TemplateVersion& version);  // and of i
 Tags tags_of_placement_group(const Cloud& cloud, const std::string& name);
 bool is_alive(const Instance& instance);  // pending or running
 bool is_spot(const Instance& instance);   // else on demand
-// What the instance's tags say of its fleet: kind None until AWS has written them.
+// The instance's fleet as its tags show it: kind None until AWS has written them.
 Fleet fleet_shown(const Instance& instance);
 std::string_view name(InstanceState state);
 int code(InstanceState state);

@@ -1,4 +1,4 @@
-// What RunInstances and both kinds of fleets share: where and what to launch.
+// Shared by RunInstances and both kinds of fleets: where and what to launch.
 #include "tests/world/ec2_api.hpp"
 
 namespace spotter::world {

@@ -199,7 +199,7 @@ std::map<std::string, std::string> Metadata::documents() {
   std::map<std::string, std::string> all;
   for (auto& [path, text] : below) all["meta-data/" + path] = std::move(text);
   all["dynamic/instance-identity/document"] = identity_document(instance);
-  // Of the form that they have, and of no key: who verifies them finds them wrong.
+  // The signatures have the usual form, but no key made them: they do not verify.
   std::string signature = hex_of(instance);
   while (signature.size() < 170) signature += signature;
   signature.resize(170);

@@ -1,4 +1,4 @@
-// What the world asks of its host: the emulator starts processes and makes loop devices, the
+// The world's requests to its host: the emulator starts processes and makes loop devices, the
 // simulator keeps a model. World::advance returns them in the order in which they happened.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What is known of images and instance types where something is launched.
+// Facts about images and instance types that launches depend on.
 #pragma once
 
 #include <string>
@@ -7,15 +7,15 @@
 
 namespace spotter::world {
 
-// "x86_64" or "arm64"; empty: of what DescribeImages or DescribeInstanceTypes do not know, of which
+// "x86_64" or "arm64"; empty for what DescribeImages or DescribeInstanceTypes does not know: then
 // every image and type is taken.
 std::string architecture_of_image(const Settings& settings, const std::string& id);
-// What an image of AWS's in us-west-2 is called in the world's region, and whether this is one that
-// is there only in another region.
+// The name, in the world's region, of an image of AWS's in us-west-2; and whether this image exists
+// only in another region.
 std::string local_image(const Settings& settings, std::string id);
 bool is_of_another_region(const Settings& settings, const std::string& id);
 std::string architecture_of_type(const std::string& type);
-// Of the type's network cards; of a type that is not known none.
+// A type's network cards; nothing if the type is not known.
 struct Network {
   int cards = 1;
   int interfaces = 4;  // of each card, at most

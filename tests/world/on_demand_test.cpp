@@ -95,7 +95,7 @@ TEST_F(OnDemand, IsShownWithoutWhatOnlySpotInstancesHave) {
 TEST_F(OnDemand, SharesAreChangedTogether) {
   const std::string id = fleet("1", "1");
   api.wait(30_s);
-  // What would become of the on-demand instance the references leave open.
+  // The references leave open what would become of the on-demand instance.
   EXPECT_EQ(api.error("ModifyFleet", {{"FleetId", id}, {target + "TotalTargetCapacity", "0"}}),
             "InvalidParameterValue");
   EXPECT_EQ(api.error("ModifyFleet", {{"FleetId", id}, {target + "OnDemandTargetCapacity", "0"}}),

@@ -51,7 +51,7 @@ Expected<void> Pools::set(const std::vector<PoolChange>& changes, Duration lead)
   return {};
 }
 
-// Who has a notice already keeps that one: capacity that is back before its end saves nobody.
+// An instance that has a notice keeps it: capacity that is back before its end saves nobody.
 void Pools::interrupt_instances(const PoolChange& change, Duration lead) {
   std::vector<InstanceId> hit;
   cloud_.instances.each([&](const Instance& it) {

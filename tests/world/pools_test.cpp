@@ -40,7 +40,7 @@ struct Market : testing::Test {
       if (it.state == InstanceState::Running) zones.push_back(it.zone.str());
     return zones;
   }
-  // Of a pool, the newest first.
+  // The pool's prices, the newest first.
   std::vector<std::string> prices(const Zone& zone, Api::Parameters more = {}) {
     more["InstanceType.1"] = type.str();
     more["AvailabilityZone"] = zone.str();

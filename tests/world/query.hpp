@@ -53,7 +53,7 @@ class Query {
   mutable std::optional<ApiError> error_;
 };
 
-// What a row is called under each filter's name; several entries where a name has several values.
+// A row's value under each filter's name; several entries where a name has several values.
 using Facts = std::multimap<std::string, std::string>;
 
 bool matches(const std::string& pattern, const std::string& text);  // with * and ?

@@ -138,7 +138,7 @@ class Sorted : public Keys {
   std::set<std::string> keys_;
 };
 
-// What S3's documentation says, done without any cleverness.
+// The listing as S3's documentation defines it, done without any cleverness.
 std::set<std::string> elements(const Sorted& keys, const ListingOf& what) {
   std::set<std::string> result;
   for (const std::string& key : keys.all()) {

@@ -40,7 +40,7 @@ struct Settings {
   Range fleet_reaction{Duration{500},
                        Duration{1500}};               // submitted -> active -> launch, and changes
   Range replacement{Duration{2000}, Duration{6000}};  // instance dead -> its replacement launched
-  // Of a placement group: pending -> available, and deleting -> gone. EC2 names no bound.
+  // A placement group's pending -> available, and deleting -> gone. EC2 names no bound.
   Range placement_group{Duration{500}, Duration{2000}};
   Duration placement_left{1000};  // a terminated instance keeps its placement group for as long
   Range capacity_retry{Duration{3000}, Duration{8000}};  // no capacity anywhere: try again

@@ -43,7 +43,7 @@ TEST(Volume, InUseIsNeitherDeletedNorAttachedTwice) {
   EXPECT_EQ(api.error("DescribeVolumes", {{"VolumeId.1", id}}), "InvalidVolume.NotFound");
 }
 
-// Which of two agents has deleted it decides whose copy follows it.
+// The agent whose deletion succeeds decides which copy follows the volume.
 TEST(Volume, IsDeletedOnce) {
   Api api;
   const std::string id = api.volume();

@@ -1,4 +1,4 @@
-// What EC2 refuses, shows late or splits, and a kind fake would not.
+// Things that EC2 refuses, shows late or splits, and a kind fake would not.
 #include "tests/world/test_api.hpp"
 
 namespace spotter::world {

@@ -38,7 +38,7 @@ bool is_session_name(const std::string& text) {
          });
 }
 
-// Who has a role already gets another for an hour at most ("role chaining").
+// A caller with a role already gets another for an hour at most ("role chaining").
 std::optional<ApiError> wrong(const Call& call, int seconds) {
   const Query query(call.parameters);
   for (const char* name : {"RoleArn", "RoleSessionName"})
@@ -68,7 +68,7 @@ Reply assume_role(Cloud& cloud, const Call& call) {
   const std::string begin = "arn:aws:iam::" + cloud.settings.account + ":role/";
   const std::string name = arn.substr(arn.rfind('/') + 1);
   const std::string role = std::string(of_role) + name;
-  // Of a role that is not there AWS says the same.
+  // AWS says the same if there is no such role.
   const bool there =
       arn.starts_with(begin) && cloud.access && cloud.access->policies().contains(role);
   const AccessRequest asked{"sts:AssumeRole", arn};

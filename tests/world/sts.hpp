@@ -17,9 +17,9 @@ std::string arn_of(const Cloud& cloud, const std::string& caller);
 Credential issue(Cloud& cloud, const std::string& caller, Duration lifetime);
 
 // GetCallerIdentity, AssumeRole; others: InvalidAction. A role is there once it has policies
-// (World::set_policies("role/NAME", ...), or IAM), and trusts everybody of the account whose own
-// policies allow it, but one that IAM made: whom its trust policy says. Who took it is the caller
-// "role/NAME/SESSION".
+// (World::set_policies("role/NAME", ...), or IAM). It trusts everybody of the account whose own
+// policies allow it; a role that IAM made trusts those that its trust policy names. Whoever took it
+// is the caller "role/NAME/SESSION".
 Reply sts(Cloud& cloud, const Call& call);
 
 }  // namespace spotter::world

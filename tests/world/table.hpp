@@ -27,7 +27,7 @@ class Table {
   }
   const Row* find(const Id& id) const { return const_cast<Table*>(this)->find(id); }
 
-  // What a reader sees, or nullptr.
+  // The row as a reader sees it, or nullptr.
   const Row* seen(const Id& id, Time now) const {
     const auto found = entries_.find(id);
     return found == entries_.end() ? nullptr : seen(found->second, now);

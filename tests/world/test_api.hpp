@@ -1,4 +1,4 @@
-// For the tests: calls a world as a client would, on a clock that the test moves.
+// Calls a world as a client would, on a clock that the test moves.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ struct Api {
     std::string query = "/*/" + path;
     return document.select_node(query.c_str()).node().text().get();
   }
-  // How often `path` is there.
+  // The number of nodes at `path`.
   std::size_t count(const std::string& action, const Parameters& parameters,
                     const std::string& path) {
     document.load_string(raw(action, parameters).body.c_str());

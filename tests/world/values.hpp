@@ -13,7 +13,7 @@
 
 namespace spotter::world {
 
-// What a refused call answers:
+// The answer to a refused call:
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 struct ApiError {
   std::string code;
@@ -177,7 +177,7 @@ struct LifecycleHook {
   std::string outcome = "ABANDON";  // when the time is over
 };
 
-// What an Auto Scaling group has besides.
+// The part of an Auto Scaling group that fleets do not have.
 struct GroupPart {
   int least = 0;
   int most = 0;

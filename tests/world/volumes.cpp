@@ -23,7 +23,7 @@ constexpr Limits limits[] = {{"gp2", 1, 16384, false},    {"gp3", 1, 16384, true
                              {"st1", 125, 16384, false},  {"sc1", 125, 16384, false},
                              {"standard", 1, 1024, false}};
 
-// What must be equal for a ClientToken to mean the same call.
+// The parts of a request that must be equal for a ClientToken to mean the same call.
 std::string digest(const CreateVolume& request) {
   return request.zone.str() + '|' + std::to_string(request.gibibytes.value_or(0)) + '|' +
          (request.snapshot ? request.snapshot->str() : "") + '|' + request.type + '|' +

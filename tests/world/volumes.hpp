@@ -46,7 +46,8 @@ class Volumes {
   Expected<void> remove(const VolumeId& id);
   void set_mounted(const VolumeId& id, bool mounted);
 
-  // As Describe calls see it, stale where the world is; nullptr: not (yet, any more) there.
+  // The volume as Describe calls see it, stale where the world is; nullptr: not (yet, any more)
+  // there.
   const Volume* seen(const VolumeId& id) const;
   std::vector<Volume> list() const;
 

@@ -80,7 +80,7 @@ class World {
   Instances instances(Time now);
   Fleets fleets(Time now);
   Templates templates(Time now);
-  // What throttling, fail_next and deny say about a call of this action now; uses up one fail_next.
+  // Applies throttling, fail_next and deny to a call of this action now; uses up one fail_next.
   Admission admit(const std::string& action, Time now);
 
   // Control: what AWS does by itself, and what breaks. "*" stands for every action.
@@ -103,7 +103,8 @@ class World {
   // name: a user of that name, whose access key is AKIA, the name in capitals and noughts) may do
   // what these IAM policies allow and nothing else; none: everything.
   Expected<void> set_policies(const std::string& who, const std::vector<std::string>& documents);
-  // How many spot instances the zone can hold; nothing = as many as asked for. 0: no capacity.
+  // The number of spot instances that the zone can hold; nothing = as many as asked for. 0: no
+  // capacity.
   void set_capacity(const Zone& zone, std::optional<int> instances, Time now);
   // The same of on-demand instances: those have capacity of their own.
   void set_on_demand(const Zone& zone, std::optional<int> instances, Time now);
@@ -116,7 +117,7 @@ class World {
                        Time now);
   static std::vector<std::string> fault_names();  // "throttle action=A for=30s", one line each
 
-  // Of a pool, all until now.
+  // The pool's prices until now.
   std::vector<Pools::Price> prices(const InstanceType& type, const Zone& zone);
 
   // {"now", "wall", "region", and lists: "instances", "volumes", "snapshots", "fleets", "events"}

@@ -21,8 +21,8 @@
 namespace spotter::checkpoint {
 namespace {
 
-// Runs a list of tasks in a few threads. Not a pool: starting a thread takes some 50 microseconds,
-// a checkpoint at least milliseconds.
+// Runs a list of tasks in a few threads. Needs no pool: starting a thread takes some 50
+// microseconds, a checkpoint at least milliseconds.
 
 // Runs task(0) .. task(count - 1), begun in this order, on `threads` threads at most. After a
 // failure no further task is begun; the first failure is returned.

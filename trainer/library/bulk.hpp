@@ -1,6 +1,6 @@
 // Large files at the disk's speed: pieces of 8 MiB from several threads, bypassing the page cache
-// (O_DIRECT) where memory is aligned and the file system allows it. Computes the sum meanwhile. Not
-// part of what a trainer uses: see saver.hpp.
+// (O_DIRECT) where memory is aligned and the file system allows it. Computes the sum meanwhile.
+// Trainers use saver.hpp instead.
 #pragma once
 
 #include <cstddef>

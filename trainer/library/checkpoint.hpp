@@ -50,15 +50,15 @@ struct Refusal {
   std::string reason;
 };
 
-// Of a read that failed with `code`; 0: the content is not what it should be.
+// The refusal for a read that failed with `code`; 0: the content is not what it should be.
 Refusal refusal(int code, std::string reason);
 
 // The manifest in the directory of a checkpoint.
 Result<Manifest, Refusal> read_manifest(const std::filesystem::path& checkpoint);
 
-// Which checkpoints are kept. The one just written always is, as it is known to be good. One that
-// is unreadable now, or a newer Spotter's, is not removed, and does not count: the others are kept
-// or removed as if it did not exist.
+// Decides which checkpoints are kept. The one just written always is, as it is known to be good. A
+// checkpoint that is unreadable now, or a newer Spotter's, is not removed, and does not count: the
+// others are kept or removed as if it did not exist.
 
 struct Retention {
   std::size_t last = 2;  // two, so that there is another one if the newest is torn
@@ -99,7 +99,8 @@ struct Checkpoint {
   std::vector<PartEntry> parts;
 };
 
-// One that failed verification. `moved_to` is empty when it could not be moved (read-only volume).
+// A checkpoint that failed verification. `moved_to` is empty when it could not be moved (read-only
+// volume).
 struct Torn {
   std::filesystem::path path;
   std::filesystem::path moved_to;

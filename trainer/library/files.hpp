@@ -1,5 +1,5 @@
 // The POSIX operations that the checkpoint format needs. Every result is checked; errors name the
-// path. Not part of what a trainer uses: see checkpoint.hpp.
+// path. Trainers use checkpoint.hpp instead.
 #pragma once
 
 #include <cstdint>

@@ -150,7 +150,7 @@ void Link::send_waiting() {
   if (!waiting_.metrics.empty()) send_waiting_now();
 }
 
-// What the agent's full queue refuses waits on.
+// Values that the agent's full queue refuses wait on.
 void Link::send_waiting_now() {
   if (send(waiting_)) waiting_ = {};
 }

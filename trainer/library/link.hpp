@@ -73,7 +73,7 @@ class Link {
   void checkpointed(const std::filesystem::path& path, std::uint64_t step,
                     std::optional<std::chrono::nanoseconds> stall = std::nullopt,
                     std::optional<std::uint64_t> bytes = std::nullopt);
-  // How much of the time between notice and last checkpoint was used for training.
+  // Reports how much of the time between notice and last checkpoint was used for training.
   void window_trained(std::chrono::nanoseconds trained);
   // Waits up to two seconds for room in the queue.
   void finished();

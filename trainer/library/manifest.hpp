@@ -54,7 +54,8 @@ std::string sum_of(std::string_view bytes);
 bool is_sum(std::string_view text);
 
 // The form above for any object that is not empty: the bytes, and the object that they hold. None:
-// the sum is not theirs. What is no JSON for all that is given back as a value of another kind.
+// the sum is not theirs. Bytes with the right sum that are no JSON come back as a value of another
+// kind.
 inline constexpr std::size_t kSealBytes = 48;  // the last member, the brace and the newline
 std::string seal(const nlohmann::json& object);
 std::optional<nlohmann::json> unseal(std::string_view bytes);

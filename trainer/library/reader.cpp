@@ -93,7 +93,7 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-// As large as the largest pipe of an ordinary user.
+// The size of an ordinary user's largest pipe.
 constexpr std::size_t kBuffer = std::size_t{1} << 20;
 // The feeder may have to list a large bucket before it makes the first FIFO.
 constexpr auto kAppears = std::chrono::minutes(10);

@@ -1,5 +1,5 @@
-// How far a channel was consumed, recorded in a checkpoint's `meta`, so that a run that restores
-// the weights continues with the next record.
+// The position in a channel, recorded in a checkpoint's `meta`, so that a run that restores the
+// weights continues with the next record.
 //   "spotter_channels": {"train": {"epoch": 3, "bytes": 47760, "records": 60}}
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace spotter::channel {
 
-// What was consumed of an epoch: bytes of its stream, framing included, and records.
+// The consumed part of an epoch: bytes of its stream, framing included, and records.
 struct Position {
   std::uint64_t epoch = 0;
   std::uint64_t bytes = 0;
@@ -53,7 +53,7 @@ Result<Position> recorded(const nlohmann::json& meta, const std::string& channel
 struct ReaderSettings {
   std::string channel;
   Format format;
-  // Of `<channel>_0`, ...; empty: $SM_CHANNEL_<CHANNEL>'s folder, else /opt/ml/input/data.
+  // The folder of `<channel>_0`, ...; empty: $SM_CHANNEL_<CHANNEL>'s, else /opt/ml/input/data.
   std::filesystem::path folder;
   Position start;
 };

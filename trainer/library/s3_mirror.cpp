@@ -173,7 +173,7 @@ Result<std::vector<std::uint64_t>> S3Place::steps() {
   return steps;
 }
 
-// Not one that is unreadable, or a newer Spotter's: see checkpoint.hpp.
+// False for one that is unreadable, or a newer Spotter's: see checkpoint.hpp.
 bool S3Place::may_go(std::uint64_t step) {
   const auto manifest = s3::read(client_, key(step, std::string(kManifestName)));
   if (!manifest) return manifest.error().kind == s3::Failure::Kind::NoSuchKey;

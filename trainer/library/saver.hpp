@@ -51,7 +51,7 @@ class Saver {
     std::vector<Place> places;
     // Called from the writing thread; must not call back into this Saver.
     std::function<void(const Durable&)> durable;
-    // For messages to a person about failures without consequences: a place that was dropped (also
+    // Gets messages to a person about failures without consequences: a place that was dropped (also
     // from within open()), a checkpoint replaced by a later one.
     std::function<void(const std::string&)> trouble;
   };

@@ -38,14 +38,14 @@ namespace spotter::checkpoint {
 inline constexpr int kStoppedStatus = EX_TEMPFAIL;  // 75
 
 struct SessionOptions {
-  // Empty: $SPOTTER_CHECKPOINTS. Where that is set, one outside the job's storage is refused.
+  // Empty: $SPOTTER_CHECKPOINTS. If that is set, one outside the job's storage is refused.
   std::filesystem::path directory;
   // Faster places that are lost with the machine (local NVMe, /dev/shm), the fastest first. None:
   // $SPOTTER_CHECKPOINTS_FASTER, separated by colons. They keep only the last checkpoint.
   std::optional<std::vector<std::filesystem::path>> faster;
   Retention retention;
-  // Where to copy the newest (mirror.hpp): s3://bucket/prefix. None: $SPOTTER_CHECKPOINTS_S3.
-  // REQUIRES open_mirror: s3_mirror.hpp's; libspotter.so has its own.
+  // The place for a copy of the newest (mirror.hpp): s3://bucket/prefix. None:
+  // $SPOTTER_CHECKPOINTS_S3. REQUIRES open_mirror: s3_mirror.hpp's; libspotter.so has its own.
   std::optional<std::string> mirror;
   Mirror::Open open_mirror;
   // None: the agent's advice, which depends on price and risk (link.hpp), else
@@ -85,7 +85,7 @@ class Session {
   // True: work of this duration can be done before the last checkpoint, or nobody asks to stop.
   virtual bool has_time(std::chrono::nanoseconds needed) = 0;
 
-  // For a save() without should_checkpoint(): to be called before the state is turned into bytes.
+  // To be called for a save() without should_checkpoint(), before the state is turned into bytes.
   // Training pauses from here on; without this call that time is missing in the report to the
   // agent, and the last checkpoint begins too late.
   virtual void begin_save() = 0;
@@ -98,8 +98,8 @@ class Session {
   // Waits until all accepted ones are durable.
   virtual Result<void> flush() = 0;
 
-  // For checkpoints in a format of the program's own, in the place of restore() and save(). Reports
-  // to the agent that the run resumes from this step; 0: from scratch.
+  // Reports to the agent that the run resumes from this step; 0: from scratch. Takes, with the next
+  // ones, the place of restore() and save() for checkpoints in a format of the program's own.
   virtual void resumed(std::uint64_t step) = 0;
   // After should_checkpoint(), where a save takes long: false: it would not be durable in time, the
   // last durable one has to do, and should_stop() is true.

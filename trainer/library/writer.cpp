@@ -121,7 +121,7 @@ Result<WriterLock> WriterLock::take(const std::filesystem::path& directory) {
     claim = directory / (std::string(kClaimName) + "-" + unique);
     if (auto made = make_claim(claim, member + " " + unique + "\n", file.get()); !made)
       return tl::unexpected(made.error());
-    // What the one before has written, and wakes to rename, is not there any more.
+    // Removes what the writer before has written: it may still wake up to rename it.
     remove_leftovers(directory);
   }
   held().insert(key);

@@ -30,7 +30,7 @@ class WriterLock {
   // In a gang (SPOTTER_GANG_MEMBER): fails when another writer has taken the lock since, or that
   // cannot be read. A machine that was paused may have lost its own unnoticed: a server of NFS
   // keeps it for 90 s. It reads this writer's `<directory>/.writer-of-gang-*`, a claim that the
-  // next one removes. Not the locked file: closing that would release the lock.
+  // next one removes. It cannot read the locked file: closing that would release the lock.
   Result<void> still_held() const;
 
   WriterLock(WriterLock&& other) noexcept
@@ -52,8 +52,8 @@ class WriterLock {
 
 // Writes one checkpoint. Two writers of one directory do not destroy one another's work (of one
 // step, the later commit remains), although WriterLock normally prevents a second one.
-// If destroyed before commit(), or after a failure, it removes what it wrote. Not thread-safe;
-// different Writers may work in parallel.
+// If destroyed before commit(), or after a failure, it removes what it wrote. It is not
+// thread-safe; different Writers may work in parallel.
 class Writer {
  public:
   // Creates `directory` if needed, removes leftovers of dead writers, opens the temporary

@@ -37,7 +37,7 @@ struct Dataset {
 // The error names the file, what is wrong with it, and how to get good ones.
 Result<Dataset> read_dataset(const std::filesystem::path& directory);
 
-// For the readers of one format each: computes the sum.
+// Computes the sum for the readers, which have one format each.
 Dataset make_dataset(const Shape& shape, Examples training, Examples test);
 
 // The MNIST files, read and validated whole. Format: http://yann.lecun.com/exdb/mnist/ (idx:

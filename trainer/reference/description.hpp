@@ -1,4 +1,4 @@
-// What a file of weights says of itself, so that whoever has only the file can use it.
+// The description in a file of weights, so that whoever has only the file can use it.
 #pragma once
 
 #include "trainer/reference/dataset.hpp"

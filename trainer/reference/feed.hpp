@@ -17,7 +17,7 @@
 
 namespace spotter::train {
 
-// What a random number is for: two purposes never share a sequence.
+// The purpose of a random number: two never share a sequence.
 enum class Purpose : std::uint64_t { Weights = 1, Order = 2, Dropout = 3 };
 
 // The seed of one sequence: `number` is the layer, the epoch or the step.
@@ -40,11 +40,11 @@ class Sequence {
 std::vector<std::uint32_t> epoch_order(std::uint64_t seed, std::uint64_t epoch,
                                        std::uint32_t count);
 
-// What each step is trained on: examples in memory, in an order computed from the seed, or the
-// records of a channel as they come.
+// The input of each step: examples in memory, in an order computed from the seed, or the records of
+// a channel as they come.
 
-// Of `--data pipe:train,test`: RecordIO, an example a record, its label's byte before its pixels
-// (scripts/pack-records makes them).
+// The channels of `--data pipe:train,test`: RecordIO, an example a record, its label's byte before
+// its pixels (scripts/pack-records makes them).
 struct Channels {
   std::string training;
   std::string test;
@@ -68,7 +68,7 @@ class Feed {
   virtual Result<std::optional<Batch>> batch(std::uint64_t epoch, std::uint32_t first,
                                              std::uint32_t count) = 0;
 
-  // For the checkpoint's meta: what the batches so far have consumed.
+  // The part that the batches so far have consumed, for the checkpoint's meta.
   virtual nlohmann::json consumed() const = 0;
 };
 

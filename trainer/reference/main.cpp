@@ -1,4 +1,4 @@
-// spotter-train: the reference trainer. What it promises to whoever starts it is in README.md.
+// spotter-train: the reference trainer. README.md says what it promises to whoever starts it.
 #include <exception>
 #include <iostream>
 

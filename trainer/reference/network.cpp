@@ -28,7 +28,7 @@
 namespace spotter::train {
 namespace {
 
-// What a network computes, in libtorch's terms; network.cpp trains it.
+// The computation of a network, in libtorch's terms; the rest of this file trains it.
 
 // One way through the model. Training: with dropout, and batch norms learn.
 struct Pass {
@@ -440,8 +440,8 @@ struct Replica {
     }
   }
 
-  // What its part of a batch gives, and, when training, the gradients: those of the mean over
-  // `share` times the whole batch.
+  // Computes the score of its part of a batch and, when training, the gradients: those of the mean
+  // over `share` times the whole batch.
   Score run(const Batch& batch, const Pass& pass, double share) const {
     const at::Tensor labels = batch.labels.to(device);
     const at::Tensor output = at::log_softmax(forward(batch.images, pass).to(at::kFloat), 1);

@@ -20,8 +20,8 @@ struct Score {
   std::uint64_t count = 0;
 };
 
-// Where it computes. Several devices share each batch (data parallelism): each takes an equal part,
-// the first adds up the gradients in the devices' order and steps.
+// The devices on which it computes. Several share each batch (data parallelism): each takes an
+// equal part, the first adds up the gradients in the devices' order and steps.
 struct Hardware {
   unsigned threads = 1;              // of the CPU
   std::vector<std::string> devices;  // "cpu", "cuda:0", ...; empty: all GPUs, or the CPU

@@ -25,7 +25,7 @@ Result<std::string> parameters_text(const std::string& given) {
   return text;
 }
 
-// What was given for each parameter on the command line, by the parameter's name.
+// The values given on the command line, by the parameter's name.
 using Given = std::map<std::string, std::string>;
 
 void add_parameters(CLI::App& app, Given& given) {

@@ -145,7 +145,7 @@ constexpr const char* kMetadata = "__metadata__";
 constexpr std::size_t kAlignment = 8;
 constexpr std::uint64_t kMostHeader = 100'000'000;  // the format's own limit
 
-// How many bytes a shape has; none where no memory could hold them.
+// The number of bytes of a shape; none where no memory could hold them.
 std::optional<std::uint64_t> size_of(const std::vector<std::uint64_t>& shape) {
   std::uint64_t size = sizeof(float);
   for (const std::uint64_t extent : shape) {

@@ -31,7 +31,7 @@ struct Parameters {
   bool amp = false;  // mixed precision: train with bfloat16 where PyTorch's autocast does
 };
 
-// What a model's own example trains with: the MLP of a blog's search for
+// The parameters of a model's own example: the MLP of a blog's search for
 // hyper-parameters ([10, 20, 30], 20 epochs, batch 128, RMSprop); the residual networks as
 // ResNet-50 in AWS's spot example (batch 512, Adam, 50 epochs).
 Parameters defaults(Architecture architecture);

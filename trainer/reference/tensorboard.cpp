@@ -68,7 +68,8 @@ std::uint64_t step_of(std::string_view event) {
   return step;
 }
 
-// How many bytes are whole records of steps up to `step`, and before that of `step` with the tag.
+// The number of bytes with whole records of steps up to `step`, ending before that of `step` with
+// the tag.
 std::size_t good_length(std::string_view bytes, std::uint64_t step, std::string_view to_come) {
   std::size_t at = 0;
   while (bytes.size() - at >= kFrame) {

@@ -28,18 +28,18 @@
 namespace spotter::train {
 namespace {
 
-// Where a training run stands, and how that lies in a checkpoint's parts and meta.
+// The position of a training run, and its form in a checkpoint's parts and meta.
 
 struct Position {
   std::uint64_t step = 0;  // executed since the start of the run
   Score epoch;             // of the training examples so far in this epoch
   Score test;              // after the last whole epoch
   std::string log;         // training.csv, one row each whole epoch
-  // For the meta: what was consumed of a channel; an empty object where none is read.
+  // The consumed part of a channel, for the meta; an empty object where none is read.
   nlohmann::json consumed = nlohmann::json::object();
 };
 
-// What a run is; a checkpoint of another run must not be continued.
+// The identity of a run; a checkpoint of another run must not be continued.
 struct Identity {
   nlohmann::json parameters;  // without the number of epochs: a run may be prolonged
   std::string data;           // Dataset::sum
@@ -125,7 +125,7 @@ Result<void> restore_network(const checkpoint::Loaded& loaded, Network& network)
   return network.set_optimizer_state(*optimizer);
 }
 
-// What a person sees: a progress bar on a terminal, plain lines in a journal.
+// The output for a person: a progress bar on a terminal, plain lines in a journal.
 class Console {
  public:
   Console();

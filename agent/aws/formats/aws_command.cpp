@@ -9,8 +9,9 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// Where EC2's Query API has another name than the CLI: botocore's service model, `locationName` and
-// `queryName` of the members of what is sent here (tests/launch compares with botocore itself).
+// The name in EC2's Query API if it is not the CLI's. Source: botocore's service model,
+// `locationName` and `queryName` of the members that are sent here (tests/launch compares with
+// botocore itself).
 std::string name_at_ec2(const std::string& name) {
   if (name == "Groups") return "SecurityGroupId";  // of a network interface
   for (const auto* list : {"TagSpecifications", "Tags", "SecurityGroupIds", "NetworkInterfaces"})

@@ -22,7 +22,7 @@ struct AwsCommand {
 
 Query query_of(const AwsCommand& command);
 
-// For a shell.
+// Quoted for a shell.
 std::string command_of(const AwsCommand& command);
 std::string command_of(std::string_view service, std::string_view action, std::string_view input);
 

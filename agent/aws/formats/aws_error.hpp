@@ -35,7 +35,7 @@ AwsError parse_error(std::string_view body, std::string_view type = {});
 
 ErrorClass classify(int status, std::string_view code);
 
-// Of an answer of 200 that is not what the API documents. What was to be changed may have been.
+// The error of a 200 that is not what the API documents. The call may have changed something.
 CallError unreadable(const Error& error, Repeatable repeatable);
 
 }  // namespace spotter::wire

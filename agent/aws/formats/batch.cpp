@@ -118,7 +118,7 @@ bool says(const Json& there, const Json& wanted) {
   return std::ranges::equal(there, wanted, says);
 }
 
-// As a set: AWS gives the names of a list in any order.
+// Compares as a set: AWS gives the names of a list in any order.
 bool lists(const Json& there, const Json& wanted) {
   const auto set = [](const Json& list) { return std::set<Json>(list.begin(), list.end()); };
   return there.is_array() && wanted.is_array() ? set(there) == set(wanted) : says(there, wanted);

@@ -1,4 +1,4 @@
-// What a sweep needs of AWS Batch, as values. Names are the API's own.
+// The parts of AWS Batch that a sweep needs, as values. Names are the API's own.
 // Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_Types.html
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace spotter::wire {
 
-// What `spotter run` exits with when it was interrupted and is to be run again (EX_TEMPFAIL of
+// The exit status of `spotter run` when it was interrupted and is to be run again (EX_TEMPFAIL of
 // sysexits.h). The retry strategy knows it.
 inline constexpr int interrupted_exit_code = 75;
 
@@ -115,8 +115,8 @@ std::string path_of(const BatchCall& call);  // /v1/submitjob
 std::string command_of(const BatchCall& call);
 
 BatchCall create(const BatchEnvironment& environment);
-// Of what differs, and of nothing else: some settings Batch changes only by replacing the hosts,
-// and some only where it works with its own role.
+// Sends only what differs: some settings Batch changes only by replacing the hosts, and some only
+// where it works with its own role.
 // https://docs.aws.amazon.com/batch/latest/userguide/updating-compute-environments.html
 BatchCall update(const BatchEnvironment& environment, const BatchResource& there);
 BatchCall create(const BatchQueue& queue);
@@ -131,7 +131,7 @@ BatchCall describe_environment(const std::string& name);
 BatchCall describe_queue(const std::string& name);
 BatchCall describe_definitions(const std::string& name);  // the active ones
 BatchCall describe_jobs(const std::vector<std::string>& ids);
-// Of any status, the newest first. `name` may end in '*'.
+// Jobs of any status, the newest first. `name` may end in '*'.
 BatchCall list_jobs(const std::string& queue, const std::string& name, const std::string& token);
 BatchCall list_children(const std::string& array, const std::string& status,
                         const std::string& token);

@@ -31,7 +31,7 @@ void put_filters(Query& query, const std::vector<Filter>& filters) {
   }
 }
 
-// Of a part of a GPU `logicalGpuCount` says how many devices the machine sees.
+// `logicalGpuCount` says how many devices the machine sees if it has only a part of a GPU.
 std::uint64_t gpus_of(const Fields& type) {
   std::uint64_t all = 0;
   for (const Fields& gpu : type.optional_child("gpuInfo").optional_items("gpus")) {

@@ -1,5 +1,5 @@
-// Who asks, and what instances are launched with and where: STS, IAM, zones, subnets, types,
-// images, groups, templates. As in ec2_query.hpp.
+// The caller's identity, and what instances are launched with and where: STS, IAM, zones, subnets,
+// types, images, groups, templates. Coded like ec2_query.hpp.
 // Sources: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html and
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/
 #pragma once
@@ -67,7 +67,7 @@ struct TypeSize {
   std::uint64_t vcpus = 0;
   std::uint64_t gpus = 0;  // of NVIDIA, as nvidia-smi counts them; a Gaudi or a Trainium is none
   std::vector<std::string> architectures = {};  // x86_64, arm64, i386, ...; empty: unknown
-  // How many EBS volumes it takes, that of the system included, when it has one network interface
+  // The most EBS volumes that it takes, the system's included, when it has one network interface
   // and all its own disks and accelerators; none: unknown.
   std::optional<std::uint64_t> most_volumes = {};
   bool needs_ena = false;                    // an image without EnaSupport does not start on it
@@ -96,8 +96,8 @@ struct DescribeImages {  // also those that are deprecated or disabled
   std::string next_token = {};
 };
 
-// How likely a spot request for so many instances is to succeed, by zone: 10 is highly likely, 1
-// not likely. For one or two types the score is always low. Source: the API reference, and
+// The chance that a spot request for so many instances succeeds, by zone: 10 is highly likely, 1
+// not likely. The score is always low for one or two types. Source: the API reference, and
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-placement-score.html
 struct SpotPlacementScore {
   std::string zone_id;
@@ -125,7 +125,7 @@ Result<LaunchTemplate> decode_created_template(std::string_view xml);  // Create
 // CreateLaunchTemplateVersion: the version's number.
 Result<std::string> decode_template_version(std::string_view xml);
 
-// Which instances are near one another:
+// A rule for which instances are near one another:
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_PlacementGroup.html
 struct PlacementGroup {
   std::string name;
@@ -173,7 +173,7 @@ Query encode(const DescribeSecurityGroups& request);
 // DryRunOperation or UnauthorizedOperation.
 Query dry_run(Query query);
 
-// What AWS answers where a fleet is made. No I/O. Sources:
+// AWS's answers to calls that make a fleet. No I/O. Sources:
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/ and
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_AutoScalingGroup.html
 

@@ -157,7 +157,7 @@ struct SpotPrice {
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/ (version 2016-11-15) and
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/ (version 2011-01-01).
 
-// What it means to send a call twice.
+// The effect of sending a call twice.
 enum class Repeatable {
   Read,   // changes nothing
   Token,  // carries a ClientToken: the second one answers as the first did
@@ -184,7 +184,7 @@ struct Filter {
 // The pattern that this text alone matches.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html
 std::string exactly(std::string_view text);
-// What has this tag, with this value and no other.
+// Matches things that have this tag, with this value and no other.
 Filter tagged(std::string_view key, std::string_view value);
 
 template <class T>
@@ -401,7 +401,7 @@ Query encode(const CompleteLifecycleAction& request);
 template <class Request>
 Result<typename Request::Answer> decode(std::string_view xml);
 
-// What of EC2's answers is read and shown in more than one place.
+// Parts of EC2's answers that are read and shown in more than one place.
 
 // Empty: there is no such tag, or it has no value.
 inline std::string value_of(const Tags& tags, const std::string& key) {
@@ -415,7 +415,7 @@ inline std::string_view to_text(VolumeState state) {
   return words[static_cast<std::size_t>(state)];
 }
 
-// Of a fleet that cannot be ended: it is not there any more, or is ending already.
+// The fleet could not be ended because it is gone, or is ending already.
 inline bool is_ended_already(const FleetFailure& failed) {
   const auto says = [&](const char* word) { return failed.code.find(word) != std::string::npos; };
   return says("DoesNotExist") || says("NotInCancellableState") || says("NotInDeletableState");

@@ -78,7 +78,7 @@ std::string_view word_after(std::string_view text, std::string_view what) {
   return text;
 }
 
-// Of arn:partition:service:region:account:volume/vol-1 the end.
+// The end of arn:partition:service:region:account:volume/vol-1, from "volume" on.
 std::string_view own_part(std::string_view arn) {
   for (int colons = 0; colons < 5 && arn.find(':') != arn.npos; ++colons)
     arn.remove_prefix(arn.find(':') + 1);

@@ -19,8 +19,8 @@ struct IamDocument {
 };
 std::span<const IamDocument> iam_documents();
 
-// What stands in braces in the documents. Of `one` it may be a part of a text, or a name; of `many`
-// it is a whole text, which becomes one or several.
+// The values for the names in braces in the documents. One of `one` may stand for a part of a text,
+// or name something; one of `many` stands for a whole text, which becomes one or several.
 struct IamValues {
   std::map<std::string, std::string> one;
   std::map<std::string, std::vector<std::string>> many;
@@ -35,9 +35,9 @@ std::string literally(std::string_view text);
 // the action (ec2:AttachVolume); empty when none does.
 std::string statements_for(std::string_view action);
 
-// For a person whose call was refused: what has to be allowed, on what, and which statement does.
-// `action`: of the call; `message`: AWS's, which may name another one that the call takes, as
-// kms:Decrypt.
+// Text for a person whose call was refused: what has to be allowed, on what, and which statement
+// does. `action` is the call's; `message` is AWS's, which may name another action that the call
+// takes, such as kms:Decrypt.
 std::string missing_permission(std::string_view action, std::string_view message);
 
 }  // namespace spotter::wire

@@ -1,4 +1,4 @@
-// What the instance metadata service says, as values. No I/O.
+// The instance metadata service's answers, as values. No I/O.
 // Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-categories.html
 #pragma once
 

@@ -1,6 +1,6 @@
-// What ends a listing that comes page by page: its last page, or an error. A service, or something
-// between it and us, may answer with a token that it gave before, with pages that hold nothing, or
-// with pages that never end; each would take memory, or time, without a limit.
+// Ends a listing that comes page by page: at its last page, or with an error. A service, or
+// something between it and us, may repeat a token, send pages that hold nothing, or send pages
+// without end; each would take memory, or time, without a limit.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct PageLimits {
   std::size_t empty_pages = 100;  // one after the other: filters make such pages
 };
 
-// Of ListObjectsV2: at most 1,000 keys a page. Ten million keys are read, twice as many are not:
+// ListObjectsV2 gives at most 1,000 keys a page. Ten million keys are read, twice as many are not:
 // they would take gigabytes of memory.
 inline constexpr std::size_t most_objects = 20'000'000;
 inline constexpr PageLimits object_pages{.pages = 200'000, .items = most_objects};
@@ -42,7 +42,8 @@ class Pages {
   std::string remembered_;
 };
 
-// What one page had, and where the next one is (empty: it was the last). `enough`: nobody wants it.
+// One page's count, and the token of the next one (empty: it was the last). `enough`: the next one
+// is not wanted.
 struct PageSeen {
   std::size_t items = 0;
   std::string next_token;

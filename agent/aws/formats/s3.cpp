@@ -24,7 +24,7 @@ int hexadecimal(char digit) {
   return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
 }
 
-// What only looks like a bucket: its end, and why it does not do. Source:
+// A reserved end of a bucket's name, and why such a name is refused. Source:
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html (reserved suffixes)
 struct Reserved {
   std::string_view end;

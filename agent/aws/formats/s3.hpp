@@ -21,8 +21,8 @@ struct S3Location {
   std::string key;
   friend bool operator==(const S3Location&, const S3Location&) = default;
 };
-// What S3 wants to be spoken to in another way is refused: ARNs, directory buckets, Multi-Region
-// Access Points and Object Lambda. An access point is named by its alias, as a bucket is.
+// Refuses what needs other calls to S3: ARNs, directory buckets, Multi-Region Access Points and
+// Object Lambda. An access point is named by its alias, like a bucket.
 Result<S3Location> parse_s3_url(std::string_view url);
 std::string to_url(const S3Location& location);
 
@@ -86,8 +86,8 @@ struct S3Refusal {
 };
 S3Refusal parse_s3_error(std::string_view body);
 
-// CompleteMultipartUpload answers 200 before it has finished, so what follows may be an error: then
-// this is that error. Else the object's ETag.
+// The object's ETag, or the error in the answer: CompleteMultipartUpload answers 200 before it has
+// finished, so an error may follow.
 Result<std::string, S3Refusal> decode_completion(std::string_view xml);
 
 }  // namespace spotter::wire

@@ -21,7 +21,7 @@ std::string plain(std::string_view text) {
   return subject;
 }
 
-// Of arn:aws:sns:us-west-2:123456789012:training its region.
+// The region of an ARN: us-west-2 of arn:aws:sns:us-west-2:123456789012:training.
 Region region_of(std::string_view arn) {
   for (int field = 0; field < 3; ++field) arn.remove_prefix(arn.find(':') + 1);
   return Region(arn.substr(0, arn.find(':')));
@@ -190,7 +190,7 @@ constexpr InstanceQuota running_standard{
 constexpr InstanceQuota running_trn{"L-2C3B7624", "Running On-Demand Trn instances"};
 constexpr InstanceQuota running_x{"L-7295265B", "Running On-Demand X instances"};
 
-// Of spot instances, and of those on demand.
+// Pairs of quotas: for spot instances, and for the same ones on demand.
 constexpr std::array<std::pair<const InstanceQuota*, const InstanceQuota*>, 9> on_demand = {
     {{&dl, &running_dl},
      {&f, &running_f},

@@ -26,7 +26,7 @@ std::string encode_get_parameter(std::string_view name);  // with decryption
 // The parameter's value. An error's message never contains a part of it.
 Result<std::string> decode_get_parameter(std::string_view json);
 
-// Credentials of a role, from STS, and as programs in a container are given them. As in
+// Credentials of a role, from STS, and as programs in a container are given them. Coded like
 // ec2_query.hpp. Sources: https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
 // and https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
 

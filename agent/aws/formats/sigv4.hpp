@@ -17,7 +17,7 @@ struct SigningScope {
   WallTime time;
 };
 
-// What is signed of a request.
+// The parts of a request that are signed.
 struct Canonical {
   std::string_view method;
   std::string_view path;   // escaped as it is sent; S3 escapes once

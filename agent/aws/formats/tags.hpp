@@ -10,7 +10,7 @@ inline constexpr const char* job = "spotter:job";  // its name; of all that is m
 inline constexpr const char* role = "spotter:role";
 inline constexpr const char* storage = "spotter:storage";  // config::storage_name()
 
-// Of volumes and snapshots.
+// Tags of volumes and snapshots.
 inline constexpr const char* parent = "spotter:parent";    // the volume that this is a copy of
 inline constexpr const char* lineage = "spotter:lineage";  // the job's first volume
 inline constexpr const char* moves = "spotter:moves";      // from that to this
@@ -22,12 +22,12 @@ inline constexpr const char* done = "spotter:done";      // the job is finished
 inline constexpr const char* prepared =
     "spotter:prepared";  // config::digest_of() what was filled in
 
-// Of fleets.
+// Tags of fleets.
 inline constexpr const char* request = "spotter:request";            // request_digest()
 inline constexpr const char* regions = "spotter:regions";            // of the job, if several
 inline constexpr const char* first_launch = "spotter:first-launch";  // of the job: its time
-// Of the on-demand fleet that `spotter watch` makes: the id of the job's own fleet, which waits for
-// spot capacity beside it, and ends with it.
+// A tag of the on-demand fleet that `spotter watch` makes: the id of the job's own fleet, which
+// waits for spot capacity beside it, and ends with it.
 inline constexpr const char* beside = "spotter:beside";
 inline constexpr const char* watched = "spotter:watched";  // launch::tag_of(): by `spotter watch`
 inline constexpr const char* rests = "spotter:rests";  // since when the watcher has it at target 0

@@ -1,4 +1,4 @@
-// Where a bucket answers. Private to agent/aws/s3.
+// The address at which a bucket answers. Private to agent/aws/s3.
 #pragma once
 
 #include <map>

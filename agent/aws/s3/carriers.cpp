@@ -48,7 +48,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What is read before it is known where the body belongs: the rest of it is copied.
+// The bytes read at once before it is known where the body belongs: the body's part is copied.
 constexpr std::size_t head_at_once = 1024;
 constexpr std::size_t some_at_once = 16U << 10;
 // libcurl asks the socket for no more at once.
@@ -101,8 +101,8 @@ void Connection::begin(Plan plan, Done done) {
   done_ = std::move(done);
   sent_ = 0;
   silent_ = 0;
-  // What the server has sent since the last answer is none to this request: bytes that were too
-  // many, or its farewell.
+  // Bytes that the server has sent since the last answer do not answer this request: they are
+  // surplus, or its farewell.
   std::size_t stray = 0;
   char byte = 0;
   if (is_open() && receive({&byte, 1}, stray) != CURLE_AGAIN) disconnect();
@@ -160,7 +160,7 @@ void Connection::ready() {
     if (!is_open() || sent_ < request_.size()) return;
     loop_.watch(socket_, false, *this);
   }
-  // What TLS has decrypted already makes no file readable: all of it is taken.
+  // Bytes that TLS has decrypted already do not make the socket readable: all are taken.
   for (int i = 0; (i < reads_at_once || is_tls()) && read_some(); ++i) {
   }
 }

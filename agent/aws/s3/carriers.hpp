@@ -105,10 +105,10 @@ class Connection final : public curl::Turned {
   Instant first_;  // byte of the answer
 };
 
-// What carries requests: connections of our own for reads, libcurl's HTTP for the rest. Those that
-// are free are used again. Private to agent/aws/s3.
+// Carries requests: over connections of our own for reads, by libcurl's HTTP for the rest. Free
+// connections are used again. Private to agent/aws/s3.
 
-// Of libcurl's own connections, as many requests go out at once.
+// libcurl's own connections that are kept, as many as requests go out at once.
 inline constexpr long most_idle = 512;
 
 class Carriers {

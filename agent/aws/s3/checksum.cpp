@@ -41,7 +41,7 @@ std::string big_endian(std::uint64_t sum, int bytes) {
 
 }  // namespace
 
-// What has come of the bytes.
+// A sum over bytes that come piece by piece.
 class Digest::Sum {
  public:
   virtual ~Sum() = default;
@@ -107,7 +107,7 @@ class Xxh64 final : public Digest::Sum {
   XXH64_state_t* state_ = XXH64_createState();
 };
 
-// Of 64 or 128 bits.
+// XXH3 of 64 or 128 bits.
 class Xxh3 final : public Digest::Sum {
  public:
   explicit Xxh3(bool wide) : wide_(wide) { reset(); }

@@ -28,20 +28,20 @@ struct Checksum {
   };
   Kind kind = Kind::None;
   std::string value{};  // binary
-  // Of a multipart upload whose checksum is one of its parts' checksums ("...-3"): how many parts
-  // it has. 0: the checksum is of the bytes themselves.
+  // The number of parts of a multipart upload whose checksum is one of its parts' checksums
+  // ("...-3"). 0: the checksum is of the bytes themselves.
   std::uint64_t parts = 0;
-  // Of each part but the last. 0: not known, and then nothing can be compared.
+  // The size of each part but the last. 0: not known, and then nothing can be compared.
   std::uint64_t part_bytes = 0;
 
   bool lacks_borders() const { return parts > 1 && part_bytes == 0; }
 };
 
-// Of an answer to a request with `x-amz-checksum-mode: ENABLED`.
+// Reads the answer to a request with `x-amz-checksum-mode: ENABLED`.
 Checksum checksum_of(const Answer& answer);
 
-// Of a HEAD of the object's first part (`partNumber=1`): where the others begin, if all but the
-// last are as large as the first, as every client but a hand-written one makes them.
+// Learns from a HEAD of the object's first part (`partNumber=1`) where the others begin, if all but
+// the last are as large as the first; every client but a hand-written one makes them so.
 void learn_borders(Checksum& checksum, const Answer& first_part, std::uint64_t object_bytes);
 
 // Big-endian, as S3's headers have it before base64.

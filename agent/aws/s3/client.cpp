@@ -21,7 +21,7 @@
 namespace spotter::s3 {
 namespace {
 
-// What an answer of S3 that is no success means. No I/O. Private to agent/aws/s3.
+// The meaning of an answer of S3 that is no success. No I/O. Private to agent/aws/s3.
 // Source: https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
 struct Judgement {
   enum class Next : std::uint8_t {
@@ -94,7 +94,7 @@ Next next_of(int status, std::string_view code, bool names_another_region) {
   return Next::Fail;
 }
 
-// Of a redirect's Location: its host.
+// The host in a redirect's Location.
 std::string host_of(std::string_view url) {
   const auto scheme = url.find("://");
   if (scheme == url.npos) return {};
@@ -272,7 +272,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds longest_pause{5'000};
 constexpr int throttled_factor = 8;  // S3 takes longer to make room than to get well
-// Of a call: its region, keys and clock, and answers that were to another.
+// Corrections of one call: of its region, keys and clock, and of answers to another request.
 constexpr int most_corrections = 4;
 // A small body is hashed; of a large one over TLS the hash says nothing that TLS does not.
 constexpr std::size_t hashed_body = 1U << 20;

@@ -58,11 +58,11 @@ class Client {
   // Done is not called any more. Nothing happens when the call has ended.
   void drop(CallId call);
 
-  // Does what is ready, after waiting for it at most so long. Not from within a Done.
+  // Does what is ready, after waiting for it at most so long. Never call it from within a Done.
   void turn(std::chrono::milliseconds at_most);
 
-  // For a poll with other files: readable when turn() has something to do, which it also has after
-  // the time that next() says.
+  // Can be polled with other files: readable when turn() has something to do. turn() also has
+  // something to do after the time that next() says.
   int descriptor() const;
   std::chrono::milliseconds next() const;
 

@@ -7,7 +7,7 @@
 
 namespace spotter::s3 {
 
-// Of what gave `before`, and then `bytes`. Begin with 0.
+// The sum of the bytes that gave `before`, followed by `bytes`. Begin with 0.
 std::uint32_t crc32c(std::uint32_t before, std::string_view bytes);
 
 // The same, without the instruction: for tests to compare with.

@@ -165,7 +165,7 @@ void Incoming::take_body(std::string_view bytes) {
     if (!intake_.take_body(mine)) return fail(unwanted);
     if (part_ == Part::Sized && (left_ -= mine.size()) == 0) state_ = State::Whole;
   }
-  // What nobody asked for comes behind it.
+  // The server sent more than was asked for.
   if (state_ == State::Whole && !bytes.empty()) last_ = true;
 }
 

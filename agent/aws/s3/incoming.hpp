@@ -43,7 +43,7 @@ class Incoming {
   // REQUIRES of all three: state() is Open.
   void take(std::string_view bytes);
   void close();  // the server has closed the connection
-  // Where the next bytes belong, for whoever can receive them there; empty: take() them.
+  // The place for the next bytes, for a caller who can receive them there; empty: take() them.
   std::span<char> room() const;
   void put(std::size_t bytes);  // so many are there
 

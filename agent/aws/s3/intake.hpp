@@ -57,8 +57,8 @@ class Intake {
   bool take_header(std::string_view line);
   bool take_body(std::string_view bytes);
 
-  // Where the body's next bytes belong, so that nobody need copy them; empty: take_body() keeps
-  // them. put() says how many were written there.
+  // The place for the body's next bytes, which saves a copy; empty: take_body() keeps them. put()
+  // says how many were written there.
   std::span<char> room() const;
   void put(std::size_t bytes);
 

@@ -1,5 +1,5 @@
-// What one does with objects, each call final and whole: see client.hpp for what is dealt with on
-// the way. These turn the client until they are done; upload.hpp has the long writes.
+// Operations on objects, each call final and whole: see client.hpp for what is dealt with on the
+// way. These turn the client until they are done; upload.hpp has the long writes.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ Result<Content, Failure> read(Client& client, const wire::S3Location& location);
 // checksum when the object says none.
 Result<void, Failure> read_into(Client& client, const Object& object, std::span<char> into);
 
-// What must be true of the object that is there, for a write.
+// A write's condition on the object that is there.
 struct Condition {
   bool absent = false;  // there is none: else Failure::Kind::Exists
   std::string etag;     // it is this one
@@ -77,7 +77,7 @@ Result<void, Failure> remove(Client& client, const wire::S3Location& location);
 inline constexpr std::string_view writer_header = "x-amz-meta-spotter-writer";
 std::string new_writer();  // names one write among all
 void add_condition(Headers& headers, const Condition& condition);
-// Of a write that S3 says is too late: the object's ETag when it was this very write that made it.
+// After S3 says that a write is too late: the object's ETag if it was this very write that made it.
 Result<std::string, Failure> settle(Client& client, const wire::S3Location& location,
                                     const std::string& writer, const Failure& failure);
 

@@ -1,5 +1,5 @@
-// How large the pieces of a large read are. S3 advises 8 to 16 MB, as each request waits for its
-// first byte; where an answer comes at once, small pieces do as well, begin earlier, and find their
+// Chooses the size of a large read's pieces. S3 advises 8 to 16 MB, as each request waits for its
+// first byte; small pieces do as well where an answer comes at once, begin earlier, and find their
 // memory in the processor's caches. No clock: the times are handed in.
 #pragma once
 
@@ -15,7 +15,7 @@ class Piece {
  public:
   using Duration = std::chrono::duration<double>;
 
-  // What the next request should ask for; the least until something was measured.
+  // The bytes that the next request should ask for; the least until something was measured.
   std::size_t bytes() const { return bytes_; }
 
   // An answer's body of so many bytes has come: `waited` for its first, `lasted` from there to its

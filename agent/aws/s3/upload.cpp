@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t most_parts = 10'000;
 constexpr std::chrono::milliseconds moment{100};
 constexpr int most_beginnings = 4;  // of one object: a 409 has its end in another's write
-// What is not removed costs a little until a lifecycle rule does it; a stop must not wait for it.
+// Parts that stay cost a little until a lifecycle rule removes them; a stop must not wait for it.
 constexpr std::chrono::seconds longest_abort{2};
 
 // One object on its way: begun, its parts at once, completed.
@@ -129,7 +129,7 @@ void Upload::send(std::size_t number) {
   start(std::move(put), [this, number](const Result<Answer, Failure>& answer) {
     if (!answer) return fail(answer.error());
     parts_[number].etag = answer->header("etag");
-    // One that knows nothing of checksums refuses them later, too.
+    // A server that knows nothing of checksums refuses them later, too.
     if (answer->header("x-amz-checksum-crc32c").empty()) parts_[number].crc32c.clear();
     if (--open_ == 0) complete();
   });

@@ -18,13 +18,13 @@ struct NewObject {
   Condition condition;
 };
 
-// What is not larger is put at once. S3 takes parts of 5 MiB and more, 10,000 at most.
+// Objects up to this size are put at once. S3 takes parts of 5 MiB and more, 10,000 at most.
 inline constexpr std::size_t part_bytes = 16U << 20;
 
 // The ETags of the new objects, in their order. After a failure some of them may have been made;
-// what was begun of the others is removed, as far as S3 can be reached. What S3 refuses to complete
-// because of another's write (409) is uploaded again from its start, a few times. Gives up soon
-// after `stop`, when given, has become true.
+// what was begun of the others is removed, as far as S3 can be reached. An object that S3 refuses
+// to complete because of another's write (409) is uploaded again from its start, a few times. Gives
+// up soon after `stop`, when given, has become true.
 Result<std::vector<std::string>, Failure> upload(Client& client, std::span<const NewObject> objects,
                                                  const std::atomic<bool>* stop = nullptr);
 

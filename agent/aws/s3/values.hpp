@@ -1,4 +1,4 @@
-// What the S3 client is asked and what it answers.
+// Requests to the S3 client, and its answers.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct Failure {
   std::string key;
   int status = 0;  // HTTP; 0: no answer
 
-  // For a person: s3://bucket/key: there is no such key (NoSuchKey, HTTP 404)
+  // Text for a person: s3://bucket/key: there is no such key (NoSuchKey, HTTP 404)
   std::string text() const;
 };
 
@@ -47,8 +47,8 @@ struct Request {
   wire::S3Query query;  // unescaped
   Headers headers;
   std::string_view body;  // must stay until the call has ended
-  // Of a GET: exactly so many bytes, from `offset`, are wanted here. It must stay until the call
-  // has ended. Empty: the answer's body, 8 MiB at most, comes in Answer::body.
+  // A GET puts exactly so many bytes, from `offset`, here. It must stay until the call has ended.
+  // Empty: the answer's body, 8 MiB at most, comes in Answer::body.
   std::span<char> into;
   std::uint64_t offset = 0;
   std::size_t* arrived = nullptr;  // so many bytes of `into` are there, already before the end

@@ -1,4 +1,4 @@
-// How many requests at once: found by trying, as the best number depends on the network, the
+// The number of requests at once: found by trying, as the best one depends on the network, the
 // server and the size of the objects. No clock: the time is handed in.
 #pragma once
 
@@ -21,7 +21,7 @@ class Window {
     double worth = 1.1;
     // ... after so many periods: a distant server's first answers take some.
     int patience = 3;
-    // How long a width that was found is kept before the next one is tried.
+    // The time for which a width that was found is kept before the next one is tried.
     Duration content = std::chrono::seconds(4);
   };
 

@@ -1,4 +1,4 @@
-// What AWS's environment variables and files say.
+// AWS's environment variables and files.
 #pragma once
 
 #include <functional>
@@ -41,8 +41,8 @@ Profile parse_profile(std::string_view text, std::string_view section);
 Profile credentials_profile(const Environment& environment);
 Profile config_profile(const Environment& environment);
 
-// Where keys come from, without a network: what the chain of aws_client.hpp (on Asio) and that of
-// agent/aws/s3 (without) have in common.
+// Sources of keys that need no network: the chain of aws_client.hpp (on Asio) and that of
+// agent/aws/s3 (without) share them.
 
 std::optional<wire::Credentials> credentials_from_environment(const Environment& environment);
 
@@ -59,7 +59,7 @@ struct ContainerEndpoint {
 // for in plain text only there.
 Result<std::optional<ContainerEndpoint>> container_endpoint(const Environment& environment);
 
-// Where a service answers.
+// The address at which a service answers.
 // Source: https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html
 
 // AWS_ENDPOINT_URL_<SERVICE>, else AWS_ENDPOINT_URL (both unless

@@ -126,7 +126,7 @@ void GangClerk::give_up(gang::Participant& participant) {
   participant.unanswered(gang_now());
 }
 
-// As long as a request is under way.
+// Goes on as long as a request is under way.
 void GangClerk::turn() {
   client_.turn(std::chrono::milliseconds(0));
   if (client_.under_way() == 0) return;
@@ -171,15 +171,15 @@ void GangClerk::trouble(const std::string& what) {
   say_(what);
 }
 
-// Reports this machine's gang to its agent, in datagrams to $NOTIFY_SOCKET. Where there is no agent
-// it does nothing.
+// Reports this machine's gang to its agent, in datagrams to $NOTIFY_SOCKET. Does nothing without an
+// agent.
 class GangReporter {
  public:
   GangReporter();
   // To be called at each turn. `asks`: the launcher waits for a round. Sends what has changed, and
   // now and then what has not: the agent may have been started again, and its times pass.
   void report(Time now, const gang::Participant& participant, bool asks);
-  // Where the ranks write down which copies of their state are in memory.
+  // Names the folder in which the ranks write down which copies of their state are in memory.
   void copies_in(std::string folder) { copies_ = std::move(folder); }
   // The last time that ranks of this machine did no step for long: who hung, and where.
   void hangs(const std::string& words) {
@@ -243,7 +243,7 @@ constexpr std::chrono::milliseconds gang_tick{50};
 // From the time that no round will have this machine until the command ends by itself.
 constexpr Duration patience_with_refused{60'000};
 
-// For a person, on stderr.
+// Tells a person, on stderr.
 void say_of_gang(const std::string& words) {
   std::fprintf(stderr, "spotter gang: %s\n", words.c_str());
 }
@@ -341,7 +341,8 @@ class GangProcess {
   int status_ = EX_SOFTWARE;
 };
 
-// What `spotter gang` answers torchrun's rendezvous (trainer/library/python/spotter/rendezvous.py).
+// The answers of `spotter gang` to torchrun's rendezvous
+// (trainer/library/python/spotter/rendezvous.py).
 
 // ?port=4000&pid=17
 long number_in(const std::string& target, std::string_view name) {
@@ -375,13 +376,13 @@ asio::awaitable<io::LocalResponse> GangProcess::answer(io::LocalRequest request)
   co_return co_await std::move(placing);
 }
 
-// What became of the workers. apart=N: they never began, since torchrun did not reach this machine
-// of the round; N is the number of machines: it did not meet all of them in time. over=1: nor did
-// they begin, as the round was over before.
+// The workers' end. apart=N: they never began, since torchrun did not reach machine N of the round;
+// if N is the number of machines, it did not meet all of them in time. over=1: they did not begin
+// either, as the round was over before.
 gang::Last GangProcess::became(const std::string& target, std::optional<gang::End> end) const {
   const long rank = number_in(target, "apart");
   if (rank >= 0 && last_) return missed(static_cast<std::size_t>(rank));
-  // What this process ended by SIGKILL looks to torchrun like a failure.
+  // Workers that this process ended by SIGKILL look to torchrun like failed ones.
   if (end) return {*end};
   if (number_in(target, "over") == 1) return {gang::End::Ended};
   if (target.find("ended=torn") != target.npos) return {gang::End::Torn};
@@ -566,7 +567,7 @@ bool GangProcess::ended_well() {
   return false;
 }
 
-// What becomes of this machine once torchrun has ended.
+// Decides what this machine does once torchrun has ended.
 void GangProcess::decide_end() {
   if (!ended_ || go_until_) return;
   if (participant_.is_foreign()) {
@@ -588,8 +589,9 @@ void GangProcess::decide_end() {
   // Its part is done. Until the leader's is, the gang may need it again.
   const bool waits = well && !participant_.is_leaving() && !participant_.must_end(gang_now());
   if (waits) return;
-  // Also where torchrun failed once it was in a round: a machine that is gone takes the store with
-  // it, or never comes to the meeting. Who fails by itself is counted by the record, or never asks.
+  // Torchrun is also started again when it failed in a round: a machine that is gone takes the
+  // store with it, or never comes to the meeting. A machine that fails by itself is counted by the
+  // record, or never asks.
   const bool again = (well || participant_.round() != 0) && launches_ <= most_launches;
   if (again && !participant_.refuses()) {
     say_of_gang("torchrun ended with its round: starting it again");
@@ -642,8 +644,8 @@ void GangProcess::keep_round() {
   }
 }
 
-// One that is started again, and hangs before it asks for a round, would be paid for ever. The
-// first one may fetch its data for as long as it takes.
+// A command that was started again and hangs before it asks for a round would be paid for forever.
+// The first one may fetch its data for as long as it takes.
 void GangProcess::watch_launch() {
   const Duration patience = patience_with_launch + 2 * launch_took_;
   if (ended_ || !has_asked_ || launches_ == 0 || gang_now() - launched_at_ < patience) return;
@@ -665,7 +667,7 @@ void GangProcess::watch_refused() {
   launcher_.kill();
 }
 
-// Where none does a step for long, whose fault it is, and the round is made again.
+// Finds out whose fault it is when no rank does a step for long, and has the round made again.
 void GangProcess::watch_ranks() {
   if (options_.stall == 0 || gang_now() - looked_at_ranks_ < Duration(1'000)) return;
   looked_at_ranks_ = gang_now();

@@ -5,8 +5,8 @@
 //
 //   spotter gang --at s3://bucket/prefix/ --job NAME --size 4 --min 2 --home DIR -- COMMAND WORD...
 //
-// Exit status: 0: the gang's result is there. 75: this machine was asked to leave. 69: it
-// is to be given back. Else torchrun's.
+// Exit status: 0: the gang's result is there. 75: this machine was asked to leave. 69: it is to be
+// given back. Any other: torchrun's.
 #pragma once
 
 namespace spotter::command {

@@ -74,7 +74,7 @@ Result<std::string> id_of(const fs::path& file) {
 
 }  // namespace
 
-// Of such a name; -1: it is none.
+// The step in a checkpoint's name; -1: it is none.
 std::int64_t step_in(std::string_view name) {
   constexpr std::array<std::string_view, 4> prefixes = {"step-", "checkpoint-", "global_step",
                                                         "iter_"};
@@ -223,7 +223,7 @@ namespace {
 
 constexpr std::size_t most_ranks_here = 256;
 constexpr std::size_t longest_stack = 65'536;
-// As the library has it: one that has no other meaning.
+// The library uses the same signal: one that has no other meaning.
 int stack_signal() { return SIGRTMIN + 7; }
 
 struct SaidStep {

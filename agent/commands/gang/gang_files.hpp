@@ -1,5 +1,5 @@
-// What the processes of a gang's machines tell one another by files: on the gang's storage, in a
-// folder of this process's own, and in what the trainer's ranks write down.
+// Files by which the processes of a gang's machines inform one another: on the gang's storage, in a
+// folder of this process's own, and those that the trainer's ranks write.
 #pragma once
 
 #include <sys/types.h>
@@ -42,7 +42,7 @@ class GangFolder {
   io::Descriptor lock_;  // of a named one
 };
 
-// What the members of a gang have in common on their storage.
+// Things that the members of a gang have in common on their storage.
 
 // Makes the folders that the trainer works in. The id of the home, which the first member made:
 // members/.gang.
@@ -56,20 +56,21 @@ std::int64_t newest_step(const std::string& folder);
 // Nothing: the storage does not say.
 std::optional<bool> result_is_there(const std::string& path);
 
-// Where others reach this machine: $SPOTTER_GANG_ADDRESS, else the address of its way out.
+// The address at which others reach this machine: $SPOTTER_GANG_ADDRESS, else that of its way out.
 std::string own_address();
 
-// What the trainer's ranks have written down of the copies of their state in memory, beside this
-// machine's copy (trainer/library/python/spotter/_copies.py).
+// The trainer's ranks write down which copies of their state are in memory, beside this machine's
+// copy (trainer/library/python/spotter/_copies.py).
 
 struct GangCopy {
   std::int64_t step = -1;      // of the newest
   std::uint64_t machines = 0;  // that had it when it was made; 0: there is none
 };
 
-// FOLDER/newest: "120 3", the step and the machines. What is no such thing is none.
+// FOLDER/newest: "120 3", the step and the machines. Anything else counts as none.
 GangCopy newest_copy(const std::string& folder);
-// Of an earlier round, some of whose machines may be gone: nobody knows how many have it now.
+// Forgets an earlier round's: some of its machines may be gone, so the number that has it is
+// unknown.
 void forget_newest_copy(const std::string& folder);
 
 // The workers' notice file: what the agent's says, and what the gang says.
@@ -80,7 +81,7 @@ struct StopBy {
   bool operator==(const StopBy&) const = default;
 };
 
-// Of the agent's file; nothing: there is none.
+// Reads the agent's file; nothing: there is none.
 std::optional<StopBy> read_notice(const std::string& file);
 // The earlier of the two.
 std::optional<StopBy> earlier(const std::optional<StopBy>& one, const std::optional<StopBy>& other);
@@ -101,8 +102,8 @@ class GangNotice {
   bool failed_ = false;         // the last time, which was reported
 };
 
-// What this machine's ranks write down of themselves, each in files of its own in one folder:
-// N.step ("PID STEP"), and N.stack when they are asked (trainer/library/python/spotter/_ranks.py).
+// Files that this machine's ranks write about themselves, each rank its own, in one folder: N.step
+// ("PID STEP"), and N.stack when they are asked (trainer/library/python/spotter/_ranks.py).
 class GangRanks {
  public:
   // Empty: it cannot be made.
@@ -111,7 +112,7 @@ class GangRanks {
   // Those of the processes that `is_ours` where they are; without them nothing is signalled:
   // whoever writes to the folder may have written any number.
   void ask(const std::function<bool(pid_t)>& is_ours) const;
-  // Of the round before.
+  // Forgets the round before.
   void forget() const { folder_.clear(); }
 
  private:

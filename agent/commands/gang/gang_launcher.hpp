@@ -67,7 +67,7 @@ class GangHandover {
   bool in_vain_ = false;
 };
 
-// How long the command may go on in vain.
+// Limits how long the command may go on in vain.
 class GangPatience {
  public:
   explicit GangPatience(Duration most) : most_(most) {}

@@ -285,7 +285,8 @@ struct TierOptions {
   std::vector<std::string> command;
 };
 
-// For good, with all three ids: what comes from S3 was written by whoever may write there.
+// Gives up root for good, in all three ids: anyone who may write to S3 there may have written what
+// comes from it.
 Result<void> become(const act::host::User& user) {
   if (::geteuid() != 0 && ::getuid() != 0) return {};  // find_user(): we are that user
   const pid_t parent = ::getppid();
@@ -507,14 +508,14 @@ void give_up(Manager& manager, const Request& request) {
   (void)manager.wait(request.unit, never.get());
 }
 
-// What was mounted stays until the agent has stopped, when the system stops. In vain: the mount is
+// Keeps a mount until the agent has stopped, when the system stops. If this fails, the mount is
 // used all the same.
 void anchor(const std::string& place) {
   if (!place.empty())
     (void)try_to_begin({units::anchor_unit(place), {"/bin/true"}, units::of_anchor(place)});
 }
 
-// What is no request is refused by the one who is to do it.
+// A text that is no request is refused by the process that is to do it.
 int do_verb(const VerbOptions& options) {
   const Descriptor asked = until_asked();
   const std::string json = all_of(std::cin);

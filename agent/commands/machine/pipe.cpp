@@ -250,7 +250,7 @@ class Run {
   std::optional<steady_clock::time_point> kill_at_;
 };
 
-// As a message of the trainer; without an agent it goes nowhere.
+// Sent like a message of the trainer; without an agent it goes nowhere.
 void send_flow(const data::Stream& stream) {
   const std::chrono::duration<double> stalled(stream.stalled());
   sd_notifyf(0,
@@ -296,7 +296,7 @@ bool Run::start_beside() {
          start("the process of the views", [this](int socket) { exec_views(views_, socket); });
 }
 
-// As in SageMaker's containers.
+// Sets the variables that SageMaker's containers have.
 void Run::set_container_variables() const {
   const auto all = container_.root.empty() ? channel_variables(container_) : variables(container_);
   for (const auto& [name, value] : all) {

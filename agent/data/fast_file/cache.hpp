@@ -50,9 +50,9 @@ class Tree {
   std::vector<Node> nodes_;
 };
 
-// Which readers read sequentially, and how far ahead of them it pays to fetch. Positions count
-// through all files of a channel in the listing's order, so a process that reads small files in
-// that order is sequential, too. No I/O; the caller passes the time.
+// Finds out which readers read sequentially, and how far ahead of them it pays to fetch. Positions
+// count through all files of a channel in the listing's order, so a process that reads small files
+// in that order is sequential, too. No I/O; the caller passes the time.
 //
 // The window grows as long as a sequential reader has to wait, and no further: touching memory for
 // the first time costs as much as receiving its bytes. A reader that jumps costs little. Several
@@ -80,7 +80,7 @@ class ReadAhead {
   // The most recently seen one comes first.
   std::vector<Reader>& readers() { return readers_; }
 
-  // How many bytes beyond `next` are worth fetching: 0 for a reader that jumps.
+  // The number of bytes beyond `next` that are worth fetching: 0 for a reader that jumps.
   std::uint64_t window(const Reader& reader, Instant now) const;
 
  private:
@@ -169,7 +169,7 @@ class Cache {
   std::size_t longest_piece_;
   ReadAhead ahead_;
   Pieces pieces_;
-  // Of a file that is fetched from its begin on: what S3's checksum is compared with.
+  // A digest of a file that is fetched from its start on, to compare with S3's checksum.
   struct Check {
     std::uint64_t next = 0;            // position: the bytes before it are in the digest
     std::optional<s3::Digest> digest;  // none: S3 has not answered yet

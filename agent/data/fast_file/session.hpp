@@ -14,7 +14,7 @@
 
 namespace spotter::fastfile {
 
-// What this machine lacks for a mount, in words for a person; none: nothing.
+// The thing that this machine lacks for a mount, in words for a person; none: nothing.
 std::optional<std::string> missing_for_mount();
 
 class Session {

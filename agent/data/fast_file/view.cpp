@@ -15,7 +15,7 @@ View::View(ViewSettings settings, s3::Client& client)
   catalogue_.begin(client_);
 }
 
-// As in mode `file`.
+// Chooses the same files as mode `file`.
 Result<void> View::choose_files() {
   const auto& entries = catalogue_.entries();
   const data::Shard shard = settings_.channel.sharded ? settings_.shard : data::Shard{};

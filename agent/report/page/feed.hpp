@@ -35,7 +35,7 @@ class Feed {
 // Keeps a connection open, and lets the server notice that the page is gone.
 inline constexpr std::string_view heartbeat = ":\n\n";
 
-// For pages of this machine only: false for DNS rebinding, and for requests by pages of another
+// Lets in only pages of this machine: false for DNS rebinding, and for requests by pages of another
 // origin. `host`, `origin`: the headers; an absent origin is empty.
 // is_local_name: any name without a domain, and any address. is_loopback_name: this machine's own
 // alone, for a server that listens on loopback.

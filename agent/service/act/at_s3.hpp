@@ -1,5 +1,5 @@
-// What the agent itself asks S3: calls in threads of their own, what they answer as the core
-// represents it, and the job's epoch (wire/head.hpp), read, and written in the place of the one
+// The agent's own requests to S3: calls in threads of their own, their answers as the core
+// represents them, and the job's epoch (wire/head.hpp), read, and written in the place of the one
 // before it.
 #pragma once
 
@@ -82,9 +82,9 @@ class Apart {
   std::list<Call> calls_;  // one, and those that nobody waits for any more
 };
 
-// What S3 answers to the agent itself, as the core represents it.
+// S3's answers to the agent itself, as the core represents them.
 
-// `what` was asked for: "the fence". A conditional write of whose condition nothing is left is
+// `what` was asked for: "the fence". A conditional write whose condition no longer holds is
 // Failure::Conflict.
 decide::EffectFailed failed_at_s3(const s3::Failure& failure, const char* what);
 
@@ -102,7 +102,7 @@ class Fence {
   // `place`: config::Job::fenced_at().
   explicit Fence(wire::S3Location place) : place_(std::move(place)) {}
 
-  // Number 0: there is none. What cannot be read is a failure.
+  // Number 0: there is none. An unreadable one is a failure.
   asio::awaitable<Answer> read(VolumeId line, Duration limit);
   // EpochWritten; Failure::Conflict when the one that is there is not the one before it. A write
   // without an answer (`unsettled`) may be carried out later.

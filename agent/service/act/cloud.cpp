@@ -133,7 +133,7 @@ Cloud::Answer Cloud::mark_prepared(VolumeId volume, Duration limit) {
   return set_tags(volume.str(), {{tag::prepared, mark}}, limit);
 }
 
-// Who reads it and has no such fence must not use the volume.
+// A reader that has no such fence must not use the volume.
 void Cloud::add_fence(wire::Tags& to) const {
   if (const auto place = job_.fenced_at()) to[tag::fence] = wire::to_url(*place);
 }
@@ -386,7 +386,8 @@ void set_holder_states(std::vector<SeenVolume>& volumes,
   }
 }
 
-// Terminated is final. One that is not listed may be new, or have ended more than an hour ago.
+// Terminated is final. An instance that is not listed may be new, or have ended more than an hour
+// ago.
 decide::HolderState state_of(const InstanceId& holder,
                              const std::vector<wire::Instance>& instances) {
   for (const wire::Instance& instance : instances) {

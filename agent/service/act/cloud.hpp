@@ -23,7 +23,7 @@ namespace spotter::act {
 decide::SeenVolume seen(const wire::Volume& volume, const config::Job& job);
 
 // True for a volume or snapshot of another job, or of a namesake, whatever else it is tagged with.
-// What has job.yaml's tag is ours, even if it was made while job.yaml named another tag.
+// One with job.yaml's tag is ours, even if it was made while job.yaml named another tag.
 bool is_foreign(const wire::Tags& tags, const config::Job& job);
 
 // Also true for a free volume of data without an owner's tag, as earlier versions made them: it may
@@ -45,7 +45,7 @@ class Cloud {
   using Answer = asio::awaitable<decide::Happening>;
 
   Answer survey(VolumeId line, Duration limit);  // `line`: decide::SurveyStorage
-  // For a sweep with volumes: which of `count` experiments have their volume in this zone. Empty:
+  // Tells which of a sweep's `count` experiments with volumes have theirs in this zone. Empty:
   // unknown.
   asio::awaitable<std::vector<bool>> experiments_in(Zone zone, std::size_t count, Duration limit);
   // The fleet (fleet.cpp).
@@ -58,7 +58,7 @@ class Cloud {
   asio::awaitable<Result<std::string, CallError>> watchers_tag(Fleet fleet, Duration limit);
   // Completes the lifecycle hook that holds this instance, if any does.
   Answer complete_lifecycle(Fleet group, InstanceId self, Duration limit);
-  // How many of its instances run or are pending. 0: unknown.
+  // The number of its instances that run or are pending. 0: unknown.
   asio::awaitable<std::uint32_t> count_instances(Fleet fleet, Duration limit);
   // Ends this instance. `needed`: without a replacement; the fleet's target becomes so many, and
   // the fleet, which would choose itself, ends none of the others.

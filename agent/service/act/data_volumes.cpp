@@ -241,7 +241,7 @@ bool DataVolumes::is_named(const SnapshotId& snapshot) const {
   });
 }
 
-// What another user has mounted there stays.
+// A mount of another user stays.
 DataVolumes::Answer DataVolumes::unmount(Duration limit) {
   auto looking = look();
   const auto seen = co_await std::move(looking);

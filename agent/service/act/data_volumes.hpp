@@ -22,7 +22,7 @@ class DataVolumes {
 
   // Finds or makes each volume in the zone, attaches it and mounts it read-only; succeeds once all
   // are mounted. Keeps what is mounted already, and refuses a mount point that another volume has.
-  // Not done within `limit`: EffectFailed and unsettled.
+  // Returns EffectFailed, unsettled, if that is not done within `limit`.
   Answer prepare(decide::PrepareData effect, Duration limit);
   // Makes prepare() end soon; Asio's cancellation does not reach beyond its first child process.
   void abandon() { abandoned_ = true; }

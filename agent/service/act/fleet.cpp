@@ -162,7 +162,7 @@ Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
   if (job_.storage.share || job_.claims || fleet.kind == FleetKind::Ec2Fleet) {
     auto asking = status_of(fleet, limit);
     const auto status = co_await std::move(asking);
-    // Of a gang all work, and it is nobody's trouble how many there are.
+    // A gang's machines all work, so none has to leave for being one too many.
     if (status && !job_.gang)
       read.target = static_cast<std::uint32_t>(std::max(0, status->target_capacity));
     // A group's own may be shown before the group's tag: what is not known is not taken for final.
@@ -261,14 +261,14 @@ asio::awaitable<Result<Fleet, CallError>> Cloud::fleet_beside(Fleet fleet, Durat
   const auto same = [&](const char* key) {
     return wire::value_of(there->tags, key) == wire::value_of(status->tags, key);
   };
-  // Of two that name one another neither would be ended.
+  // Neither of two fleets that name one another would be ended.
   const bool ours = there && launches(there->state) && same(tag::job) && same(tag::storage) &&
                     wire::value_of(there->tags, tag::beside).empty();
   co_return ours ? other : Fleet{};
 }
 
-// First to the fleet beside this one, if there is one: with this one ends who would try it again.
-// What EC2 refuses for good there does not keep this one.
+// Does it first to the fleet beside this one, if there is one: the end of this one also ends the
+// instance that would try again. A final refusal by EC2 there does not keep this one.
 Cloud::Answer Cloud::to_both(Fleet fleet, Cloud::Answer (Cloud::*what)(Fleet, Duration),
                              Duration limit) {
   auto asking = fleet_beside(fleet, limit / 3);

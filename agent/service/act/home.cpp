@@ -65,7 +65,7 @@ Home::Finding Home::read_head(s3::Client& client) const {
   const wire::S3Location& where = head_;
   const auto answer = client.perform({.bucket = where.bucket, .key = where.key});
   if (!answer && answer.error().kind == s3::Failure::Kind::NoSuchKey) {
-    // Where a home is and its head is not, a job must not begin from scratch.
+    // A job must not begin from scratch if there is a home that has lost its head.
     bool any = false;
     s3::Listing first;
     first.page = [&](const std::vector<wire::ListedObject>& found) {
@@ -239,7 +239,7 @@ Home::Answer Home::write(decide::Epoch epoch, Duration limit) {
   co_return std::move(answer->what);
 }
 
-// Who the trainer is at AWS reads and writes the files; the head is the agent's.
+// The trainer's identity at AWS reads and writes the files; the agent's the head.
 asio::awaitable<Result<verbs::Home, EffectFailed>> Home::described(std::uint32_t epoch,
                                                                    std::string id) {
   const config::Job& job = parts_.job;
@@ -385,11 +385,11 @@ Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide:
 
 namespace {
 
-// Who holds a home, and its lease: renewed once a minute, also while files are on their way or code
-// is fetched, for a holder that is no instance is Gone without it.
+// The holder of a home, and its lease: renewed once a minute, also while files are on their way or
+// code is fetched, since a holder that is no instance is Gone without it.
 
-// Drawn once for each run directory, whose next agent is the same holder. Not by what the machine
-// is called: the pod that replaces one has its name, and the one before may run on.
+// Drawn once for each run directory, whose next agent is the same holder. The machine's name would
+// not do: the pod that replaces another has its name, and that one may run on.
 std::string session_in(const std::string& run_directory) {
   const std::string path = run_directory + "/session";
   std::string session;
@@ -423,7 +423,7 @@ InstanceId Home::self() {
   return self_;
 }
 
-// Of what fails nobody knows: the next time.
+// Only a conflict means that the home is lost; after another failure the next renewal shows it.
 bool Home::touch(const wire::HeadHolder& holder, Duration limit) const {
   const auto renewed = [&](const wire::SeenHead& seen) { return wire::to_renewed(seen, holder); };
   const Finding before = change(renewed, limit);

@@ -76,8 +76,8 @@ class Home {
   // With a client whose requests are counted.
   Finding with_client(Duration limit, const std::function<Finding(s3::Client&)>& work) const;
   void count(const s3::Tally& requests) const;
-  // Reads the head, and writes what is made of it in the place of what was read. What was there
-  // before; Failure::Conflict: another epoch is there.
+  // Reads the head, and writes what is made of it in the place of what was read. Returns what was
+  // there before; Failure::Conflict: another epoch is there.
   Finding change(const std::function<wire::HeadChange(const wire::SeenHead&)>& made_of,
                  Duration limit) const;
   Finding change_by(s3::Client& client,
@@ -91,7 +91,7 @@ class Home {
   decide::Happening commit(std::uint64_t turn, const wire::HeadHolder& holder,
                            const wire::Head& content, Duration limit) const;
 
-  // Where another agent has the folder here: why nothing may be done in it.
+  // Fails, with the reason, if another agent has the folder here: then nothing may be done in it.
   std::optional<decide::EffectFailed> claim_folder();
   // Once a lease, as long as the epoch is ours, whatever else goes on.
   struct Renewal {

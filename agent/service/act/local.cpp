@@ -185,8 +185,9 @@ Local::Answer Local::mount(decide::Mount effect, Duration limit) {
   co_return decide::Mounted{};
 }
 
-// One that failed, hung, or was of an earlier agent may have unmounted it all the same, and the
-// kernel, or another mount namespace, may have it still: the volume's name tells which disk it is.
+// An unmount that failed, hung, or was an earlier agent's may have worked all the same, and the
+// kernel, or another mount namespace, may still have the disk: the volume's name tells which disk
+// it is.
 Local::Answer Local::unmount(decide::Unmount effect, Duration limit) {
   return carry_out({verbs::Unmount{job_.storage.ebs.mount, limit / 4, link(), effect.volume.str(),
                                    effect.attached_as.str()},
@@ -338,7 +339,7 @@ asio::awaitable<bool> Local::keep_metrics(std::string lines, std::optional<std::
   co_return !work.failed;
 }
 
-// What is done on a share: mounted and released, and what several machines do in its folders.
+// Work on a share: mounting and releasing it, and what several machines do in its folders.
 
 verbs::Request Local::as_trainer(verbs::Verb verb) const {
   return {std::move(verb), job_.trainer.user};

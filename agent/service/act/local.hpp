@@ -1,4 +1,5 @@
-// Where a job keeps what can be fetched again, if job.yaml wants it on the machine's own disks.
+// The machine's local work for a job, and the folder on its own disks for what can be fetched
+// again, if job.yaml wants one.
 #pragma once
 
 #include <cstdint>
@@ -41,14 +42,15 @@ class Local {
   Answer unmount(decide::Unmount effect, Duration limit);
   Answer mount_data(Device device, std::string mount_point, Duration limit);  // read-only
   Answer unmount_data(std::string mount_point, Duration limit);
-  // What is mounted there, if anything; an empty id: its volume is not known.
+  // The mount that is there, if any; an empty id: its volume is not known.
   struct MountSeen {
     VolumeId volume;
     bool read_only = false;
   };
   asio::awaitable<std::optional<MountSeen>> mounted_at(std::string mount_point, Duration limit);
   Answer prepare_share(Duration limit);
-  // Of a job whose work machines share, once its share was prepared (host/records.hpp).
+  // The home's id, if machines share the job's work, once the share was prepared
+  // (host/records.hpp).
   const std::string& home_id() const { return home_id_; }
   Answer release_share(Duration limit);
   // A home in a bucket (verbs.hpp); the answers are the verbs' own, as JSON.
@@ -61,18 +63,19 @@ class Local {
   Answer sync(Duration limit);
   Answer verify(decide::VerifyCheckpoints effect, Duration limit);
   Answer await_gpus(Duration limit);
-  // For a job that awaits none, on a machine that has some: a unit of systemd's may neither make
-  // device nodes (nvidia-modprobe is setuid) nor use those of a driver that is loaded later.
+  // Makes them for a job that awaits no GPUs, on a machine that has some: a systemd unit may
+  // neither make device nodes (nvidia-modprobe is setuid) nor use those of a driver that is loaded
+  // later.
   asio::awaitable<void> make_gpu_nodes(Duration limit);
   Answer fetch_code(std::string token, Duration limit);
   Answer fill(VolumeId volume, Duration limit);
 
-  // What of the job's storage is mounted here; no more is filled in.
+  // Fills in only the part of the job's storage that is mounted here.
   asio::awaitable<Result<decide::HostLooked, decide::EffectFailed>> mounted(Duration limit);
-  // Is there a file at `path`? Asked again and again within `limit`. What cannot be looked at is
-  // not absent: EffectFailed. When that goes on for on_failure.blocked: no.
+  // Is there a file at `path`? Asked again and again within `limit`. A path that cannot be looked
+  // at is not absent: EffectFailed. When that goes on for on_failure.blocked: no.
   asio::awaitable<Result<bool, decide::EffectFailed>> is_there(std::string path, Duration limit);
-  // What the trainer wrote to its log is kept on the share; if that fails, the next time.
+  // Keeps on the share what the trainer wrote to its log; if that fails, the next call does it.
   asio::awaitable<void> keep_log(Duration limit);
   // New lines of the learning curve, of a trainer that went on from step `resumed` if it said so,
   // join those on the storage (host/records.hpp). False: it failed.

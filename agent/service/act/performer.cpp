@@ -120,7 +120,7 @@ void Performer::answer(EffectId id, Happening what) {
   dependencies_.deliver({dependencies_.now(), id, std::move(what)});
 }
 
-// Of a trainer whose end no agent has seen.
+// The terms for judging an end of a trainer that no agent has seen.
 supervise::Expectation Performer::expectation(std::string result) const {
   const config::Job& job = *dependencies_.job;
   return {dependencies_.run_directory, std::move(result),       false, job.name.str(),
@@ -146,7 +146,7 @@ Performer::Answer Performer::sync(Duration limit) {
   return local_.sync(limit);
 }
 
-// What it says meanwhile is not of this job's history.
+// Drops the metrics that it reports meanwhile: they are not of this job's history.
 EffectFailed Performer::anothers(const supervise::Running& trainer) {
   (void)metrics_.take();
   EffectFailed failed;
@@ -313,8 +313,8 @@ Performer::Answer Performer::start_trainer(StartTrainer effect, Duration limit) 
   co_return what;
 }
 
-// Which class carries out which effect, and where: at once, at AWS concurrently, or on this
-// machine one after the other. An effect that has no line here does not compile.
+// Maps each effect to the class that carries it out, and to where: at once, at AWS concurrently, or
+// on this machine one after the other. An effect that has no line here does not compile.
 
 using namespace decide;  // the effects' names; act's own classes are Cloud, Local, Trainer
 

@@ -19,7 +19,7 @@
 
 namespace spotter::act {
 
-// What the performer needs from other folders; agent.cpp passes it, as act does not include sense.
+// The performer's needs from other folders; agent.cpp passes them, as act does not include sense.
 struct Dependencies {
   std::function<Time()> now;
   std::function<void(decide::Event)> deliver;

@@ -127,8 +127,8 @@ std::string after_fetching(const config::Job& job, const std::string& program,
   return fetching + " -- \"$SHELL\" -c " + wire::shell_quoted(line);
 }
 
-// What the agent's package has for `import spotter`, beside the program's own folder: after what
-// the user names there. Without the package (a build) there is none.
+// Adds the folder of the agent's package for `import spotter`, which is beside the program's own,
+// after those that the user names. There is none without the package (a build).
 void add_python(const std::string& program, std::string& path) {
   const std::filesystem::path of_programs = std::filesystem::path(program).parent_path();
   const std::filesystem::path folder = of_programs.parent_path() / "lib/spotter/path";

@@ -29,8 +29,8 @@ class Trainer {
   using Answer = asio::awaitable<decide::Happening>;
   using Variables = std::map<std::string, std::string>;
 
-  // Passes the effect's advice to the trainer in SPOTTER_CHECKPOINT_EVERY and SPOTTER_PACE_FILE.
-  // Where job.yaml sets that variable, its value is passed, and none in the file.
+  // Passes the effect's advice to the trainer in SPOTTER_CHECKPOINT_EVERY and SPOTTER_PACE_FILE. If
+  // job.yaml sets that variable, its value is passed, and none in the file.
   Answer start(decide::StartTrainer effect, Duration limit);
   // Writes SPOTTER_PACE_FILE: {"checkpoint_every_seconds": 312.5}. With "asked_boottime_ms", the
   // trainer is asked for one checkpoint made after that time of CLOCK_BOOTTIME.

@@ -188,7 +188,7 @@ asio::awaitable<io::LocalResponse> KeyEndpoint::answer(io::LocalRequest request)
 
 namespace {
 
-// Of one call to STS with its retries: by then SDKs have given up, and ask again.
+// The limit of one call to STS with its retries: by then SDKs have given up, and ask again.
 constexpr Duration patience{20'000};
 constexpr std::size_t longest_session = 64;
 

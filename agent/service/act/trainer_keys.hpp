@@ -25,8 +25,8 @@ class FreshKeys {
   FreshKeys(asio::io_context& context, Load load, CredentialChain::WallClock clock = {});
 
   // Returns valid credentials at once, and reloads old ones in the background; waits only when
-  // there are none. A failed reload is hidden while the old ones are valid. For two seconds the
-  // same failure is returned without another try.
+  // there are none. A failed reload is hidden while the old ones are valid. Returns the same
+  // failure for two seconds without another try.
   asio::awaitable<Result<wire::Credentials, CallError>> get();
 
  private:
@@ -44,7 +44,7 @@ class FreshKeys {
   std::chrono::steady_clock::time_point not_before_{};
 };
 
-// Where the trainer gets credentials: a local HTTP endpoint as ECS and EKS give it to containers,
+// The trainer's source of credentials: a local HTTP endpoint as ECS and EKS give it to containers,
 // so that every AWS SDK finds it by its variables alone. Source:
 // https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
 //

@@ -102,7 +102,7 @@ struct Phase {
   std::string_view operator()(const decide::Finished&) const { return "finished"; }
   std::string_view operator()(const decide::GaveUp&) const { return "gave-up"; }
   std::string_view operator()(const decide::Leaving&) const { return {}; }
-  // For stages that end with another one.
+  // Stages that end with another one count as the phase before it.
   template <class EndsWith>
   requires requires(EndsWith it) { ReleaseGoal{it.then}; }
   std::string_view operator()(const EndsWith& stage) const { return phase_before(stage.then); }

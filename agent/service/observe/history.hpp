@@ -82,7 +82,7 @@ class History {
   double notice_until_ = 0;  // the last recorded deadline
   std::uint64_t repeated_ = 0;
   double ledger_recorded_ = 0;
-  // Of the running trainer.
+  // Figures of the running trainer.
   bool running_ = false, killed_ = false;
   double run_began_ = 0, stall_ = 0, checkpoint_recorded_ = 0;
   std::uint32_t checkpoints_ = 0;

@@ -44,7 +44,7 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-// As a part of an object's name.
+// Makes a name fit to be a part of an object's name.
 std::string plain(std::string name) {
   std::ranges::replace_if(
       name,

@@ -180,7 +180,7 @@ void Monitor::add_flows(wire::Exposition& to) const {
 
 namespace {
 
-// How fast the gang trains says each member's spotter_step.
+// Each member's spotter_step says how fast the gang trains.
 void add_gang(wire::Exposition& to, const wire::GangReport& gang) {
   const auto sample = [&](const char* name, const char* help, double value) {
     to.gauge(name, help);

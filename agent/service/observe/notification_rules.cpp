@@ -102,7 +102,7 @@ std::optional<Notification> NotificationRules::after(const decide::Event& event,
                       "finished, and the result is safe: " + spent(facts.progress.ledger)};
 }
 
-// What passes (a slow hour) and comes again is reported once.
+// A trouble that passes (a slow hour) and comes again is reported once.
 std::optional<Notification> NotificationRules::of_deadline(const launch::OwnOutlook& outlook) {
   if (outlook.trouble == launch::Outlook::Trouble::None || outlook.trouble == trouble_)
     return std::nullopt;

@@ -1,6 +1,6 @@
-// Which events are worth a message to a person (`notify:` of job.yaml): the interruption notice,
-// the resumed training, the safe result, the need for action, a deadline in danger. An agent sends
-// each once; a restarted one may repeat what still holds. No I/O.
+// Decides which events are worth a message to a person (`notify:` of job.yaml): the interruption
+// notice, the resumed training, the safe result, the need for action, a deadline in danger. An
+// agent sends each once; a restarted one may repeat what still holds. No I/O.
 #pragma once
 
 #include <optional>

@@ -19,8 +19,8 @@ class Notifier {
            const config::Job& job)
       : context_(context), http_(http), aws_(aws), job_(job) {}
 
-  // Sends it unless `notify.on` leaves this event out. For an experiment under a claim only
-  // failures are sent: its machine sends the rest (machine.hpp).
+  // Sends it unless `notify.on` leaves this event out. An experiment under a claim sends only
+  // failures: its machine sends the rest (machine.hpp).
   void send(const Notification& notification);
   // Returns true when all is sent, and false after `at_most`.
   asio::awaitable<bool> drain(Duration at_most);

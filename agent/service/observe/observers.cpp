@@ -372,7 +372,7 @@ void BestValues::on_message(const wire::TrainerMessage& message,
   });
 }
 
-// What need not survive a power failure: the next run of the trainer has values of its own.
+// The file need not survive a power failure: the next run of the trainer has values of its own.
 void BestValues::write() {
   const auto done = io::replace_file(path_, to_json(values_), supervise::shown_mode);
   unwritten_ = false;
@@ -398,7 +398,7 @@ void WatcherSays::on_event(const decide::State& state, Time now) {
   asio::co_spawn(context_, ask(facts.identity.fleet), io::rethrow);
 }
 
-// What was said before stands while AWS does not answer.
+// The words said before stand while AWS does not answer.
 asio::awaitable<void> WatcherSays::ask(Fleet fleet) {
   auto asking = cloud_.watchers_tag(fleet, read_limit);
   const auto tag = co_await std::move(asking);
@@ -415,7 +415,7 @@ std::optional<std::size_t> index_of(const config::Job& job) {
   return job.experiment ? std::optional(job.experiment->index) : std::nullopt;
 }
 
-// Of several machines, the one that has the storage, or that needs a person.
+// True on the one of several machines that has the storage, or that needs a person.
 bool represents_job(const decide::State& state) {
   const decide::Facts& facts = state.facts;
   const auto is = [&](auto stage) { return std::holds_alternative<decltype(stage)>(state.stage); };

@@ -109,9 +109,9 @@ class BestValues {
   std::string last_trouble_;
 };
 
-// What `spotter watch` wrote down of this job: on what it runs next and when, and the prices that
-// this depends on. It is a tag of the fleet, which the instance's role may read; no fleet and no
-// right to it mean that nothing is said.
+// The notes of `spotter watch` on this job: on what it runs next and when, and the prices that this
+// depends on. They are a tag of the fleet, which the instance's role may read; without a fleet or
+// that right nothing is said.
 class WatcherSays {
  public:
   using Say = std::function<void(std::string)>;  // a sentence; empty: nobody watches
@@ -147,7 +147,7 @@ class Observers {
 
   // A message of the trainer.
   void on_message(const wire::TrainerMessage& message, Time now);
-  // Of the gang that this machine is a member of.
+  // A report of the gang that this machine is a member of.
   void on_gang(const wire::GangReport& gang, Time now);
   // To be called after each step of the core; `before`: the index of the stage before it.
   void on_event(const decide::Event& event, const decide::State& state, std::size_t before);
@@ -166,7 +166,7 @@ class Observers {
   void on_effect(const decide::Effect& effect) { history_.on_effect(effect); }
   // To be called when the agent ends. Publishes that, within `at_most`.
   void on_end(const decide::State& state, Duration at_most);
-  // What is wrong with the storage (it hangs or fails), for a person; empty: nothing.
+  // The trouble with the storage (it hangs or fails), for a person; empty: none.
   void storage_says(std::string words, const decide::State& state, Time now);
 
   // Its file has the lines for the storage.

@@ -1,4 +1,4 @@
-// What was reported of the gang, as long as it says anything of now.
+// The newest report of the gang, as long as it says anything of now.
 #pragma once
 
 #include <optional>
@@ -42,16 +42,16 @@ class Status {
 
   void observe(const wire::TrainerMessage& message, Time now);
   void observe(const wire::GangReport& gang, Time now) { gang_.take(gang, now); }
-  // What is wrong with the storage (it hangs or fails), for a person; empty: nothing.
+  // The trouble with the storage (it hangs or fails), for a person; empty: none.
   void storage_says(std::string words) { storage_says_ = std::move(words); }
-  // What the guard has put away, for a person; empty: nothing.
+  // The files that the guard has put away, for a person; empty: none.
   void put_away(std::string words) { put_away_ = std::move(words); }
-  // What `spotter watch` wrote down of the job (launch/watch_mark.hpp); empty: not known.
+  // The notes of `spotter watch` on the job (launch/watch_mark.hpp); empty: not known.
   void watcher_says(std::string words) { watcher_says_ = std::move(words); }
   // Writes the file, at most five times a second unless the stage has changed. `says`: the stage in
   // a sentence.
   void update(const decide::State& state, const std::string& says, Time now, bool stage_changed);
-  // As the file has it. None: the job has no deadline, or its result is safe.
+  // The outlook in the file. None: the job has no deadline, or its result is safe.
   const std::optional<launch::OwnOutlook>& outlook() const { return outlook_; }
 
  private:

@@ -96,7 +96,7 @@ asio::awaitable<void> Notices::look_for_hints() {
   }
 }
 
-// For a person, days ahead: a spot instance with a planned retirement is better replaced early.
+// Warns a person, days ahead: a spot instance with a planned retirement is better replaced early.
 asio::awaitable<void> Notices::look_for_maintenance() {
   auto asking = imds_.maintenance();
   const auto events = co_await std::move(asking);

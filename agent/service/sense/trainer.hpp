@@ -31,14 +31,14 @@ class Link {
   struct Receiver {
     std::function<void(decide::Happening)> deliver;
     std::function<void(const wire::TrainerMessage&)> observe;  // all messages, for the status
-    // Whose checkpoints count. Counting both of one trainer, with other steps, would spoil both:
-    // where both may report, the trainer's word ends the guard's.
+    // The senders whose checkpoints count. Counting both for one trainer would mix their different
+    // steps: where both may report, the trainer's word ends the guard's.
     bool of_trainer = true;
     bool of_guard = true;
     bool in_gang = false;  // else what is reported of one is nothing
     // Is that process the guard, which alone may send X_SPOTTER_GUARD?
     std::function<bool(pid_t)> is_guard = [](pid_t) { return false; };
-    // Of the gang that this machine is a member of.
+    // Gets the reports of the gang that this machine is a member of.
     std::function<void(const wire::GangReport&)> gang = [](const wire::GangReport&) {};
   };
 
@@ -55,7 +55,7 @@ class Link {
   void drain();
 
  private:
-  // As the kernel reports it: only root can forge it.
+  // The sender as the kernel reports it: only root can forge it.
   struct Sender {
     pid_t pid = 0;
     uid_t uid = 0;

@@ -73,7 +73,7 @@ void ClaimClerk::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
     working_ = false;
-    // Not wait(): that of g++ 12 is not in the C++ library of Amazon Linux 2023.
+    // Avoids wait(): that of g++ 12 is not in the C++ library of Amazon Linux 2023.
     while (!wake_.wait_for(lock, std::chrono::hours(1),
                            [this] { return stopping_ || !work_.empty(); }))
       continue;

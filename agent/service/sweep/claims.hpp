@@ -99,7 +99,7 @@ class Claims {
     std::function<void(sweep::Order)> carry_out;
     // Answered later, by deliver() with a Reply of that number.
     std::function<void(std::uint64_t number, const sweep::FindParent&)> find_parent;
-    // What is wrong with the claims, for a person; empty: nothing any more.
+    // The trouble with the claims, for a person; empty: none any more.
     std::function<void(const std::string&)> complain;
   };
   Claims(asio::io_context& context, const config::Job& job, sweep::Owner owner,
@@ -112,7 +112,7 @@ class Claims {
   bool has_left() const { return left_; }
   // The claims are another job's of this name, as was reported: it has left, for good.
   bool are_foreign() const { return foreign_; }
-  // Not everything is written to S3 yet.
+  // Something is not written to S3 yet.
   bool is_busy() { return clerk_.is_busy(); }
 
   // Marks an experiment as ended, once all that follows from it is done. `summary`: the outcome,

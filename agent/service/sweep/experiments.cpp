@@ -30,8 +30,8 @@ bool has_trainer(const std::string& directory) {
          std::holds_alternative<supervise::Starting>(*seen);
 }
 
-// Fails as long as something of a trainer is left there, also of one whose supervisor has ended.
-// What cannot be read names nobody who could be waited for.
+// Fails as long as something of a trainer is left there, also of one whose supervisor has ended. An
+// unreadable record names no process to wait for.
 Result<void> be_over(const std::string& directory) {
   if (has_trainer(directory)) return failure("the trainer in " + directory + " has not ended");
   auto gone = supervise::collect(directory);

@@ -156,7 +156,7 @@ asio::awaitable<void> Attempts::end(sweep::Begin begun) {
   if (text) read_[begun.index] = {begun.token, *text};
 }
 
-// What a copy here says of an experiment that was ended elsewhere may be old.
+// A copy here may be old if the experiment was ended elsewhere.
 asio::awaitable<std::string> Attempts::sum_up(sweep::Published published) {
   Result<std::string> text = std::string();
   if (const auto read = read_.extract(published.index);
@@ -496,7 +496,8 @@ constexpr int most_idle_looks = 5;  // a lease apart: about as long as an unrene
 
 }  // namespace
 
-// Not from within an order. A running trainer ends first (`at_once` asks it to), then this goes on.
+// Must not be called from within an order. A running trainer ends first (`at_once` asks it to),
+// then this goes on.
 void Worker::begin_leaving(bool at_once) {
   if (experiments_.is_at_work()) {
     if (at_once) experiments_.stop();

@@ -1,4 +1,5 @@
-// What S3 keeps of an object besides its bytes, and the file of it beside the object's.
+// An object's attributes, which S3 keeps besides its bytes, and the file for them beside the
+// object's.
 #pragma once
 
 #include <sys/stat.h>
@@ -16,7 +17,7 @@ namespace spotter::emulator::s3 {
 
 namespace api = world::s3;
 
-// Which content a file had: a user may replace it behind our back.
+// Identifies the content that a file had: a user may replace it behind our back.
 struct Identity {
   std::uint64_t inode = 0;
   std::uint64_t size = 0;
@@ -45,9 +46,9 @@ struct Recorded {
 bool write_record(const std::filesystem::path& path, const Recorded& record);
 std::optional<Recorded> read_record(const std::filesystem::path& path);  // nothing: none, or torn
 
-// Of a file that nobody uploaded: the MD5 of its content where it is small, as S3 has it. A large
-// or sparse one has the form of an upload in parts ("...-1"), which promises no MD5, and says which
-// file it is: to read a terabyte for a listing would take an hour.
+// The attributes of a file that nobody uploaded: the MD5 of its content where it is small, like S3.
+// A large or sparse one gets the form of an upload in parts ("...-1"), which promises no MD5, and
+// says which file it is: to read a terabyte for a listing would take an hour.
 Attributes derive(int descriptor, const struct stat& status);
 
 }  // namespace spotter::emulator::s3

@@ -18,7 +18,7 @@ inline tl::unexpected<Refused> refuse(std::string code, std::string message, int
   return refuse({std::move(code), std::move(message), status});
 }
 
-// What is known of a request from its head.
+// A request, as far as its head says.
 struct Incoming {
   bool head = false;  // the method HEAD: no body in the answer
   std::string id;
@@ -85,7 +85,7 @@ std::string in_quotes(const std::string& etag);
 Expected<std::uint64_t> count(const api::Request& request, const std::string& name,
                               std::uint64_t otherwise);
 std::string digest_of(api::Algorithm algorithm, int descriptor);  // raw, of the whole file
-// What a request says of the object that it makes: type, headers, metadata.
+// The attributes that a request gives to the object that it makes: type, headers, metadata.
 Attributes described(const api::Request& request);
 
 }  // namespace spotter::emulator::s3

@@ -30,7 +30,7 @@ std::string stored_encoding(const std::string& encoding) {
   return kept;
 }
 
-// Where a part of an object that was uploaded in parts begins.
+// The range of one part of an object that was uploaded in parts.
 Expected<api::ByteRange> part_range(const Object& object, std::uint64_t number) {
   const auto& sizes = object.attributes->part_sizes;
   if (sizes.empty() && number == 1) return api::ByteRange{0, object.identity.size};

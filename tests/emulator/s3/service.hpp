@@ -1,4 +1,4 @@
-// S3 over HTTP from a folder. For several threads: nothing here waits for the fake world's own.
+// S3 over HTTP from a folder. Thread-safe: nothing here waits for the fake world's own thread.
 #pragma once
 
 #include <atomic>

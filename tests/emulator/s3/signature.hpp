@@ -1,5 +1,5 @@
-// Who signed an S3 request: SigV4 in the Authorization header, in the query (presigned), and of a
-// body's chunks. Pure functions of the request and the rules.
+// Finds out who signed an S3 request: SigV4 in the Authorization header, in the query (presigned),
+// and of a body's chunks. Pure functions of the request and the rules.
 // https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-authenticating-requests.html
 #pragma once
 

@@ -51,7 +51,7 @@ std::shared_ptr<const int> shared(int descriptor) {
           }};
 }
 
-// As sorted: those of the folder and those kept aside.
+// Merges the sorted keys of the folder with those kept aside.
 class Both : public api::Keys {
  public:
   Both(Directories& directories, std::string folder, std::set<std::string> aside)

@@ -1,5 +1,5 @@
 // Buckets and objects as files: DIRECTORY/BUCKET/KEY, so that a user can drop files there and look
-// at what was uploaded. What S3 keeps besides lies in DIRECTORY/.spotter. For several threads.
+// at what was uploaded. Everything else that S3 keeps lies in DIRECTORY/.spotter. Thread-safe.
 #pragma once
 
 #include <filesystem>
@@ -68,7 +68,7 @@ class Store {
 
   // NoSuchKey where there is none. With its descriptor when `open`.
   Expected<Object> find(const std::string& bucket, const std::string& key, bool open);
-  // Of a key that was just listed; nothing when it has gone since.
+  // The object of a key that was just listed; nothing when it has gone since.
   std::optional<Object> look(const std::string& bucket, const std::string& key);
   std::unique_ptr<api::Keys> keys(const std::string& bucket);
 
@@ -80,7 +80,7 @@ class Store {
                            const Attributes& attributes, const Refuse& refuse);
   Expected<void> remove(const std::string& bucket, const std::string& key);
 
-  // For uploads in parts: a folder of this bucket beside its objects.
+  // The folder for the bucket's uploads in parts, beside its objects.
   fs::path uploads_folder(const std::string& bucket) const;
 
  private:

@@ -1,4 +1,4 @@
-// How fast answers go out, where a fault makes them slow.
+// Slows answers down, where a fault says so.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace spotter::emulator::s3 {
 
-// The line that all answers share. For several threads.
+// The line that all answers share. Thread-safe.
 class Line {
  public:
   // When these bytes have gone through, if they follow all that was asked for before.
@@ -24,7 +24,7 @@ class Line {
 
 class Traffic {
  public:
-  // For FileBody::pace; empty where nothing slows the answer down.
+  // The function for FileBody::pace; empty where nothing slows the answer down.
   std::function<std::chrono::nanoseconds(std::uint64_t bytes)> pace(
       const world::s3::Treatment& treatment) const;
   // So many bytes go out at once: about ten milliseconds' worth.

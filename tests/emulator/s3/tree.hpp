@@ -16,8 +16,8 @@ namespace spotter::emulator::s3 {
 // Sorted; a directory's name ends with '/', so that the order is that of the keys below it.
 using Names = std::shared_ptr<const std::vector<std::string>>;
 
-// What directories hold, kept as long as their time of change stays: a page of a folder of 100,000
-// files must not read them all again. For several threads.
+// The content of directories, kept as long as their time of change stays: a page of a folder of
+// 100,000 files must not read them all again. Thread-safe.
 class Directories {
  public:
   // Regular files and directories; nothing else is followed or listed. Empty when it cannot be

@@ -1,5 +1,5 @@
 // Uploads in parts that are under way: a folder each, beside its bucket's objects; they survive a
-// restart. For several threads.
+// restart. Thread-safe.
 #pragma once
 
 #include <map>

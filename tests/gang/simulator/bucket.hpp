@@ -18,7 +18,7 @@ struct Answer {
   std::string etag{};
 };
 
-// Who watches each version of the record.
+// Watches each version of the record.
 class Watcher {
  public:
   virtual ~Watcher() = default;

@@ -1,4 +1,4 @@
-// What happens to the machines of a life.
+// Deals faults to the machines of a life.
 #include <algorithm>
 
 #include "tests/gang/simulator/world.hpp"
@@ -19,7 +19,7 @@ std::string in_seconds(Duration duration) {
 
 }  // namespace
 
-// Of each kind there is none in most lives, so that two that meet are seen by themselves, too.
+// Most lives have none of any one kind, so that two that meet are seen by themselves, too.
 void SimWorld::draw_trouble() {
   const auto some = [&](double most) {
     return chance_() % 3 != 0 ? 0 : most * static_cast<double>(1 + chance_() % 1000) / 1000;
@@ -109,7 +109,7 @@ void SimWorld::happen() {
     likely(0.5) ? hit(one(), "with another") : notice(one());
   }
   if (in_this_turn(trouble_.notices)) notice(one());
-  // Of those that wait for a round: what a new torchrun asks, or one that does not see it begin.
+  // Machines that wait for a round: a new torchrun asks again, or one does not see the round begin.
   SimMachine& waits = one();
   if (waits.does == Does::Asks && in_this_turn(trouble_.relaunches)) {
     say(waits.id + ": its torchrun ends, and is started again");

@@ -26,7 +26,7 @@ class Home {
   explicit Home(std::vector<std::string>& broken) : broken_(broken) {}
 
   std::int64_t newest() const { return commits_.empty() ? -1 : commits_.back().step; }
-  // Which commit that is. A worker that restores it goes on with its history.
+  // The number of the newest commit. A worker that restores it goes on with its history.
   std::size_t history() const { return commits_.size(); }
 
   // False: another holds it. `serves`: the server takes that one to be there.

@@ -11,7 +11,7 @@ using Phase = Record::Phase;
 // Those of an earlier round may outlive the next one's beginning for so long: the looks at the
 // record, the grace and a lease that is not renewed.
 constexpr Duration patience_with_workers{90'000};
-// What the simulator's turns add to a limit of the core.
+// The simulator's turns add so much to a limit of the core.
 constexpr Duration turns{1'000};
 
 }  // namespace
@@ -44,7 +44,7 @@ void SimWorld::note_commit(std::uint64_t round) {
   truth_.trained.insert(rounds_.at(round).begin(), rounds_.at(round).end());
 }
 
-// Who is in the next round has said how its workers ended in the last.
+// A member of the next round has said how its workers ended in the last.
 void SimWorld::note_round(const Record& before, const Record& after) {
   const auto bad = truth_.bad.find(before.round);
   const bool apart =
@@ -163,7 +163,7 @@ void SimWorld::judge_place(const SimMachine& machine) {
     broken_.push_back(machine.id + " is in a round with the port of an earlier torchrun");
 }
 
-// Where two rounds' workers live, none of the older one does for long.
+// Workers of an older round do not live for long beside those of a newer one.
 void SimWorld::judge_rounds() {
   if (rounds_.empty()) return;
   const std::uint64_t newest = rounds_.rbegin()->first;
@@ -180,7 +180,7 @@ void SimWorld::judge_rounds() {
   }
 }
 
-// What a machine knows itself its workers follow within the core's own limits.
+// Workers follow what their machine itself knows within the core's own limits.
 void SimWorld::judge_workers() {
   for (const auto& each : machines_) {
     const bool works = each->works() && runs(*each);

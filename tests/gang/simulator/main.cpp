@@ -21,7 +21,7 @@ struct Asked {
 
 using Tally = std::map<std::string, std::uint64_t>;
 
-// What must have come, or the lives show nothing of it.
+// Kinds of trouble that must have come, or the lives show nothing of them.
 constexpr const char* kinds[] = {"kills",
                                  "notices",
                                  "outages",

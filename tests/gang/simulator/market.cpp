@@ -38,7 +38,7 @@ class Nodes {
     return {};
   }
   bool has(const std::string& node) const { return there_.contains(node); }
-  // One that nobody uses; "": there is none.
+  // A node that nobody uses; "": there is none.
   std::string any_free(const std::set<std::string>& used, world::Random& random) const {
     std::vector<std::string> free;
     std::ranges::set_difference(there_, used, std::back_inserter(free));
@@ -122,8 +122,8 @@ std::vector<Lease> draw_leases(const Trace& trace, std::uint64_t seed, const Gan
   return leases;
 }
 
-// Who stays pays nothing for who comes or goes, and all that is done until a machine's end is kept
-// but for the seconds of one save.
+// A machine that stays pays nothing for others that come or go, and all that is done until a
+// machine's end is kept but for the seconds of one save.
 std::optional<GangOutcome> play_bound(const std::vector<Lease>& leases, const GangModel& model) {
   const double wanted = model.work * static_cast<double>(model.size);
   const auto done_by = [&](double now) {

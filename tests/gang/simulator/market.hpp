@@ -15,16 +15,17 @@ namespace spotter::gang {
 struct GangModel {
   simulate::MarketModel of_one;
   std::size_t size = 8, min = 4;
-  // Of the whole gang: two days. The batch is constant, so that a step of eight machines takes four
-  // of them twice as long (no time is taken for the network: assumed).
+  // The whole gang's work in seconds: two days. The batch is constant, so that a step of eight
+  // machines takes four of them twice as long (no time is taken for the network: assumed).
   double work = 2 * 24 * 3600;
   // All ranks stand still while each writes its part of the state, and rank 0 commits.
   double save() const {
     return of_one.checkpoint / static_cast<double>(size) / of_one.disk + longest_commit;
   }
   static constexpr double longest_commit = 1.5;
-  // Where work is lost about every two hours (one interruption in ten, of eight machines), what a
-  // checkpoint of four and a half seconds costs is least then (decide/pace.hpp).
+  // Seconds from one checkpoint to the next: the cheapest where work is lost about every two hours
+  // (one interruption in ten, of eight machines) and a checkpoint takes four and a half seconds
+  // (decide/pace.hpp).
   double every = 240;
 };
 
@@ -35,7 +36,7 @@ struct Lease {
   bool announced = true;                 // by a notice
 };
 
-// The same for every policy, for so many seconds. Of the trace's nodes each is at most one machine
+// The same for every policy, for so many seconds. Each of the trace's nodes is at most one machine
 // at a time.
 std::vector<Lease> draw_leases(const simulate::Trace& trace, std::uint64_t seed,
                                const GangModel& model, double length);

@@ -71,8 +71,7 @@ class Replay : public SimWorld {
     if (now_ >= last_) broken_.push_back("the market ended");
   }
 
-  // Steps of one second where all machines are there. What the last tick took too long is taken
-  // off.
+  // A step takes one second where all machines are there. The last tick's excess is taken off.
   Time step_ends(std::uint64_t round, std::size_t ranks) override {
     const double takes = static_cast<double>(model_.size) / static_cast<double>(ranks);
     Time& exact = exact_[round];

@@ -1,4 +1,4 @@
-// What changed in a gang's record, in words: the story that --replay prints.
+// Puts the changes of a gang's record into words: the story that --replay prints.
 #pragma once
 
 #include <optional>

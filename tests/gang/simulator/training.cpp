@@ -1,4 +1,4 @@
-// What the ranks of a round do together: they meet, open the home, do steps, save and commit.
+// The ranks of a round together: they meet, open the home, do steps, save and commit.
 #include <algorithm>
 
 #include "tests/gang/simulator/world.hpp"
@@ -12,8 +12,8 @@ using Does = SimMachine::Does;
 constexpr Duration to_connect{10'000}, to_meet{60'000};
 // _run.py's _open_alone()
 constexpr Duration to_open{120'000};
-// A process that is gone closes its connections. What a network or a pause holds up ends by a
-// time-out of the collective.
+// A process that is gone closes its connections. The end of one behind a network or a pause shows
+// by a time-out of the collective.
 constexpr Duration to_see_an_end{3'000}, to_time_out{60'000};
 constexpr Duration longest_step{1'000}, longest_save{4'000}, longest_commit{1'500};
 constexpr Duration to_see_a_hang{60'000};
@@ -55,7 +55,7 @@ void SimWorld::meet(SimMachine& machine) {
   if (now_ - machine.next > to_meet) end_workers(machine, {.apart = true}, Duration(0));
 }
 
-// Of a machine that is gone, or paused with its kernel, a server keeps the lock for a while.
+// A server keeps the lock for a while if its machine is gone, or paused with its kernel.
 bool SimWorld::serves_holder() const {
   for (const auto& each : machines_) {
     if (!each->works() || each->process != home_.holder()) continue;
@@ -117,7 +117,7 @@ void SimWorld::train(std::uint64_t round) {
     each->step = leader.step;
     each->history = leader.history;
   }
-  // Who was paused, or cut off, at the commit: its connection has kept the word.
+  // A rank that was paused, or cut off, at the commit: its connection has kept the word.
   for (SimMachine* const each : ranks)
     if (leader.does == Does::Trains && each->does == Does::Saved && each->step == leader.step)
       go_on(*each);

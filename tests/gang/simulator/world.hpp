@@ -1,6 +1,6 @@
 // N machines of a gang on virtual time: the real core, and a model of torchrun, of the ranks that
 // train and save together, of their network, of the share and of S3. All that happens is drawn from
-// one seed. What must hold is judged at each write and each commit.
+// one seed. The invariants are judged at each write and each commit.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@
 
 namespace spotter::gang {
 
-// How the trouble of a life is drawn.
+// The rates from which the trouble of a life is drawn.
 struct Trouble {
   Duration lasts{};                             // from its beginning
   double notices = 0, kills = 0, pairs = 0;     // a minute
@@ -35,11 +35,11 @@ struct Trouble {
   bool wears_out = false;  // in each round, after a commit, the first machine's trainer hangs
 };
 
-// What really happened, by which what the record says is judged.
+// The truth by which the record is judged.
 struct Truth {
   // Since the newest commit: the rounds that ended so.
   std::set<std::uint64_t> failed{}, torn{}, apart{};
-  // Of all: rounds of which a machine was gone before its workers had ended; that have committed.
+  // All rounds of which a machine was gone before its workers had ended; all that have committed.
   std::set<std::uint64_t> lost{}, committed{};
   // Machines that were given back, and rounds that committed, since one fell apart or hung.
   std::size_t given_back = 0, sound = 0;
@@ -101,11 +101,11 @@ class SimWorld : Watcher {
   SimWorld(const SimWorld&) = delete;
   SimWorld& operator=(const SimWorld&) = delete;
 
-  // What was broken first; empty: the life ended well.
+  // The first thing that was broken; empty: the life ended well.
   std::string live();
   std::string summary() const;  // how it ended: done, failed
   Time now() const { return now_; }
-  // How often each kind of trouble, and of end, came.
+  // The number of times that each kind of trouble, and of end, came.
   const std::map<std::string, std::uint64_t>& tally() const { return tally_; }
 
  protected:  // replay.cpp has machines that come and go, and paces, of its own

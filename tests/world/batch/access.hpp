@@ -1,4 +1,4 @@
-// What a call to AWS Batch has to be allowed, on which of its resources. Source:
+// The permissions that a call to AWS Batch needs, and on which of its resources. Source:
 // https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsbatch.html
 #pragma once
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view tags_path = "/v1/tags/";
 
-// What Batch::set can change. A range becomes one length.
+// The delays that Batch::set can change. A range becomes one length.
 constexpr std::pair<const char*, Range Settings::*> delays[] = {
     {"batch-resource-change", &Settings::resource_change},
     {"batch-entry", &Settings::entry},

@@ -29,7 +29,7 @@ class Batch {
 
   std::vector<Order> advance(Time now);
   std::optional<Time> next() const;
-  // `ending`: its status reason is Batch's own to find. Of a run that is over already: nothing.
+  // `ending`: Batch finds the status reason itself. Does nothing for a run that is over already.
   void ended(const Run& run, const Ending& ending, Time now);
 
   // {"environments": [...], "queues", "hosts", "jobs": counts by status}, for people and tests.

@@ -1,4 +1,4 @@
-// What the Describe and List operations show.
+// The Describe and List operations.
 #include <algorithm>
 #include <cctype>
 

@@ -33,7 +33,7 @@ bool drains_at_notice(const State& state, const Host& host) {
          std::string::npos;
 }
 
-// As Go writes durations, of which seconds and minutes are known here.
+// Durations are written like Go's; only seconds and minutes are known here.
 Duration stop_timeout(const State& state, const Host& host) {
   constexpr std::string_view key = "ECS_CONTAINER_STOP_TIMEOUT=";
   const std::string text = user_data_of(state, host);

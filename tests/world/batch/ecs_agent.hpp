@@ -1,4 +1,5 @@
-// What the user data of an environment's launch template tells ECS's agent on its hosts. Source:
+// Settings of ECS's agent on an environment's hosts, from the user data of its launch template.
+// Source:
 // https://docs.aws.amazon.com/AmazonECS/latest/developerguide/ecs-agent-config.html
 #pragma once
 

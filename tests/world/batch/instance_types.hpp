@@ -1,4 +1,4 @@
-// What an instance type has to offer to jobs.
+// The capacity of an instance type for jobs.
 #pragma once
 
 #include "tests/world/batch/values.hpp"
@@ -10,8 +10,8 @@ struct TypeCapacity {
   Capacity capacity;
 };
 
-// Of computeResources.instanceTypes: types, families ("g5") or "optimal", expanded. What is known
-// neither as type nor as family is left out.
+// Expands computeResources.instanceTypes: types, families ("g5") or "optimal". Leaves out a name
+// that is neither a known type nor a known family.
 // https://docs.aws.amazon.com/batch/latest/APIReference/API_ComputeResource.html
 std::vector<TypeCapacity> expand_types(const std::vector<std::string>& names);
 

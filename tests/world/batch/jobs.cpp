@@ -8,7 +8,7 @@
 namespace spotter::world::batch {
 namespace {
 
-// As AWS words them.
+// AWS's own words.
 // https://docs.aws.amazon.com/batch/latest/userguide/job_retries.html
 constexpr const char* exited = "Essential container in task exited";
 constexpr const char* not_started = "Task failed to start";
@@ -104,7 +104,7 @@ void Jobs::wait_for(Job& job, const std::string& other) {
   state_.dependents.emplace(other, job.id);
 }
 
-// How a job ended; a child that never came to be ended as its array did.
+// The job's final status; a child that never came to be ended like its array.
 std::optional<Status> Jobs::outcome(const std::string& id) {
   const Job* job = find(id);
   if (!job) job = find(parent_id(id));

@@ -75,7 +75,7 @@ Json environment_json(const Environment& environment) {
   return list;
 }
 
-// What DescribeJobs shows: always resourceRequirements, as AWS itself does.
+// DescribeJobs always shows resourceRequirements, as AWS itself does.
 Json requirements_json(const Capacity& needs) {
   Json list = {{{"type", "VCPU"}, {"value", std::to_string(needs.vcpus)}},
                {{"type", "MEMORY"}, {"value", std::to_string(needs.memory)}}};

@@ -18,7 +18,7 @@ std::string without_arn(const std::string& reference) {
   return reference.substr(reference.rfind('/') + 1);  // npos + 1 is 0
 }
 
-// What AWS wants of managed EC2 resources:
+// AWS's conditions for managed EC2 resources:
 // https://docs.aws.amazon.com/batch/latest/APIReference/API_ComputeResource.html
 void check_resources(const Reader& it) {
   const std::string type = it.one_of("type", {"EC2", "SPOT", "FARGATE", "FARGATE_SPOT"});

@@ -1,4 +1,4 @@
-// Which job starts on which host, and how many hosts there are.
+// Decides which job starts on which host, and how many hosts there are.
 // https://docs.aws.amazon.com/batch/latest/userguide/job_scheduling.html
 //
 // Queues are asked by priority, each in the order in which its jobs became runnable. A job that

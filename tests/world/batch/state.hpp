@@ -11,7 +11,7 @@
 
 namespace spotter::world::batch {
 
-// What falls due. An overtaken one does nothing.
+// Happenings that fall due. An overtaken one does nothing.
 struct EnvironmentSettles {
   std::string name;
   std::uint64_t change;

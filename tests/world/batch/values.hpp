@@ -18,7 +18,7 @@ namespace spotter::world::batch {
 
 using Json = nlohmann::json;
 
-// How long things take; each is drawn from by the seed. Typical values; AWS promises none.
+// Typical delays (AWS promises none); the seed draws each one from its range.
 struct Settings {
   Range resource_change{Duration{500}, Duration{1500}};  // CREATING or UPDATING -> VALID
   Range entry{Duration{100}, Duration{500}};             // SUBMITTED -> PENDING or RUNNABLE
@@ -77,7 +77,7 @@ struct RetryStrategy {
   std::vector<ExitRule> rules;
 };
 
-// How an attempt ended.
+// The end of an attempt.
 struct Ending {
   std::optional<int> exit_code;  // absent: the container never ran, or nobody was left to tell
   std::string reason;            // the container's: CannotStartContainerError: ...
@@ -122,7 +122,7 @@ struct JobDefinition {
   Tags tags;
 };
 
-// What was submitted: the definition and the overrides become one. Shared by an array's children.
+// A submitted job: its definition with the overrides merged in. Shared by an array's children.
 struct Submission {
   std::string name;
   std::string queue;       // its name
@@ -189,7 +189,7 @@ struct Host {
   std::uint64_t idle = 0;  // which idleness counts
 };
 
-// What the emulator has to do on a host.
+// Orders to the emulator for a host.
 struct RunJob {
   Run run;
   InstanceId host;

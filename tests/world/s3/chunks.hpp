@@ -16,8 +16,8 @@
 
 namespace spotter::world::s3 {
 
-// What signs a chunk ("AWS4-HMAC-SHA256-PAYLOAD") or the trailer ("AWS4-HMAC-SHA256-TRAILER") after
-// what was signed before it. `hash`: of the chunk's or trailer's bytes, hexadecimal.
+// Signs a chunk ("AWS4-HMAC-SHA256-PAYLOAD") or the trailer ("AWS4-HMAC-SHA256-TRAILER") after what
+// was signed before it. `hash`: of the chunk's or trailer's bytes, hexadecimal.
 using ChunkSigner = std::function<std::string(
     std::string_view algorithm, const std::string& previous, const std::string& hash)>;
 

@@ -1,5 +1,5 @@
-// What goes wrong with requests to S3, on request. Pure; the front asks once for each request and
-// carries out what it is asked.
+// Faults of requests to S3, switched on by request. Pure; the front asks once for each request and
+// carries out the answer.
 #pragma once
 
 #include <cstdint>

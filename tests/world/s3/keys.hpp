@@ -1,4 +1,4 @@
-// Where an object of this key lies below its bucket's folder. Pure.
+// The path of a key's object below its bucket's folder. Pure.
 #pragma once
 
 #include <optional>

@@ -24,7 +24,7 @@ struct Listing {
   std::string next;  // the last of both, when there is more; else empty
 };
 
-// Of keys and common prefixes those greater than `after`, `most` of both together.
+// Asks for the keys and common prefixes greater than `after`, `most` of both together.
 struct ListingOf {
   std::string prefix;
   std::string delimiter;

@@ -1,4 +1,4 @@
-// What becomes of an upload in parts when it is completed. Pure.
+// Completes an upload in parts. Pure.
 // https://docs.aws.amazon.com/AmazonS3/latest/API/API_CompleteMultipartUpload.html
 #pragma once
 

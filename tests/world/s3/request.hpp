@@ -1,5 +1,5 @@
-// What an S3 request asks for: the operation, bucket and key behind a method, a host, a path and a
-// query. Pure. Source: the "requestUri"s of https://docs.aws.amazon.com/AmazonS3/latest/API
+// Finds an S3 request's operation, bucket and key in its method, host, path and query. Pure.
+// Source: the "requestUri"s of https://docs.aws.amazon.com/AmazonS3/latest/API
 #pragma once
 
 #include <cstdint>
