@@ -12,6 +12,7 @@
 #include "agent/commands/job_storage.hpp"
 #include "agent/commands/machines.hpp"
 #include "agent/launch/fallback.hpp"
+#include "agent/supervise/account.hpp"
 
 namespace spotter::command {
 namespace {
@@ -173,9 +174,18 @@ Findings examine_second(const std::vector<WatchSeen>& seen) {
            "`spotter watch job.yaml` has one of them rest; `spotter stop job.yaml` ends both"}};
 }
 
+// Before a machine costs money that would not start the trainer.
+Findings examine_user(const config::Job& job) {
+  if (job.trainer.trusted || !supervise::is_images_administrator(job.trainer.user)) return {};
+  return {{"user", Verdict::Fail,
+           job.trainer.user + " is the administrator of its image, who becomes root by sudo",
+           std::string(supervise::instead_of_an_administrator)}};
+}
+
 Findings examine_launching(AwsCalls& calls, const LaunchedJob& launched) {
   const config::Job& job = launched.job;
-  Findings findings = examine_quotas(calls, *job.launch);
+  Findings findings = examine_user(job);
+  std::ranges::move(examine_quotas(calls, *job.launch), std::back_inserter(findings));
   std::ranges::move(examine_package(launched), std::back_inserter(findings));
   findings.push_back(examine_profile(calls, *job.launch));
   const auto image = image_of(calls, *job.launch);

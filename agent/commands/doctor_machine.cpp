@@ -8,6 +8,7 @@
 #include "agent/host/checkout.hpp"
 #include "agent/host/verb.hpp"
 #include "agent/io/files.hpp"
+#include "agent/supervise/account.hpp"
 
 namespace spotter::command {
 namespace fs = std::filesystem;
@@ -82,7 +83,13 @@ Findings examine_code(AwsCalls& calls, const config::Job& job, bool on_instance)
 Findings examine_machine(const config::Job& job) {
   Findings findings;
   const auto user = act::host::find_user(job.trainer.user);
-  if (user)
+  const std::string right = user && !job.trainer.trusted && ::geteuid() == 0
+                                ? supervise::administrators_right(user->name)
+                                : std::string();
+  if (!right.empty())
+    findings.push_back({"user", Verdict::Fail, user->name + " could become root: " + right,
+                        std::string(supervise::instead_of_an_administrator)});
+  else if (user)
     findings.push_back({"user", Verdict::Ok, user->name + ", at home in " + user->home, ""});
   else
     findings.push_back(

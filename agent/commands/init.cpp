@@ -275,10 +275,7 @@ Result<void> ask_for_code(Interview& interview, const InitOptions& options, cons
                                  [&](const auto& text) { to.command = text; });
       !done)
     return done;
-  if (auto done = interview.fill(to, {"User of the image that runs it", to.user, options.user},
-                                 [&](const auto& text) { to.user = text; });
-      !done)
-    return done;
+  if (options.user) to.user = *options.user;
   return interview.fill(to, {"File that is there when it has finished", "", options.result},
                         [&](const auto& text) { to.result = unless_none(text); });
 }
@@ -425,7 +422,7 @@ void add_init(CLI::App& app, int& status) {
   command->add_option("--repository", options->repository, "Default: the remote `origin`");
   command->add_option("--revision", options->revision, "A full commit id; default: HEAD");
   command->add_option("--command", options->command, "What trains, such as 'python3 train.py'");
-  command->add_option("--user", options->user, "Who runs it; default: ubuntu");
+  command->add_option("--user", options->user, "Who runs it; default: spotter, a user of its own");
   command->add_option("--result", options->result,
                       "The file without which it has not finished; default: none");
   command->add_option("--region", options->region, "Default: the configured one");

@@ -102,7 +102,10 @@ void add_code(Lines& lines, const JobAnswers& answers) {
 void add_trainer(Lines& lines, const JobAnswers& answers) {
   lines.add("trainer:", "how it is run");
   lines.add("  command: " + quoted(answers.command), "in the checkout, by the user's login shell");
-  lines.add("  user: " + quoted(answers.user), "a user of the image, not root");
+  if (answers.user.empty())
+    lines.add("  # user: alice", "who runs it; default: spotter, a user of its own without rights");
+  else
+    lines.add("  user: " + quoted(answers.user), "who runs it; nobody who may use sudo");
   if (answers.image == deep_learning_image)
     lines.add("  environment: venv /opt/pytorch", "where this image has Python with PyTorch");
   else

@@ -27,7 +27,7 @@ struct JobAnswers {
   std::string repository{nobodys_repository};
   std::string revision{nobodys_revision};
   std::string command = "python3 train.py";
-  std::string user = "ubuntu";
+  std::string user;    // empty: spotter, the package's own
   std::string result;  // empty: none
   std::vector<std::string> types{"g5.xlarge", "g6.xlarge", "g4dn.xlarge"};
   std::vector<std::string> zones{"us-west-2a", "us-west-2b"};

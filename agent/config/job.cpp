@@ -227,6 +227,7 @@ Fields trainer_fields(Reader& reader, Trainer& trainer) {
       {"stop_signal", optional, reader.scalar(trainer.stop_signal, stop_signal)},
       {"stop_grace", optional, reader.scalar(trainer.stop_grace, duration)},
       {"role", optional, reader.scalar(trainer.role, role)},
+      {"trust", optional, reader.scalar(trainer.trusted, trust)},
       {"imds", optional, reader.scalar(trainer.imds_allowed, imds_access)},
       {"gpus", optional, reader.scalar(trainer.gpus, gpu_count)},
       {"memory_max", optional, reader.scalar(trainer.memory_max, memory_amount)},
@@ -458,9 +459,10 @@ void check_together(Reader& reader, const Node& root, Job& job, const Environmen
   }
   const Node* user = child(*trainer, "user");
   if (job.trainer.user.empty() && user == nullptr)
-    job.trainer.user = (environment.root && !environment.foreground) || environment.user.empty()
-                           ? "spotter"
-                           : environment.user;
+    job.trainer.user =
+        ((environment.root || job.launch) && !environment.foreground) || environment.user.empty()
+            ? "spotter"
+            : environment.user;
   const bool foreign = !environment.user.empty() && job.trainer.user != environment.user;
   // With `launch:` it is instances that have the user, and root there that runs the agent.
   if (user != nullptr && !job.trainer.user.empty() && !environment.root && foreign && !job.launch)

@@ -95,6 +95,7 @@ struct Trainer {
   std::optional<Duration> stop_grace;
   std::string role;           // ARN or name; empty: it has the instance's own credentials
   bool imds_allowed = false;  // it may use the metadata service itself
+  bool trusted = false;       // `user` may be one who can become root
   // GPUs that must be there before it starts; 0: not checked; all_gpus: all that the machine has,
   // at least one.
   int gpus = 0;

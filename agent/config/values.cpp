@@ -250,6 +250,10 @@ Result<std::string> parse_role(std::string_view text) {
                  in_quotes(text));
 }
 
+Result<bool> parse_trust(std::string_view text) {
+  return choose<bool>(text, {{"administrator", true}});
+}
+
 Result<bool> parse_imds_access(std::string_view text) {
   return choose<bool>(text, {{"refuse", false}, {"allow", true}});
 }
@@ -348,6 +352,7 @@ const Scalar<std::string> cpu_quota{"a share of one CPU's time such as 400%", pa
 const Scalar<std::string> cpu_weight{"a whole number from 1 to 10000", parse_cpu_weight};
 const Scalar<std::string> role{"a role's name or ARN", parse_role};
 const Scalar<bool> imds_access{"allow or refuse", parse_imds_access};
+const Scalar<bool> trust{"administrator", parse_trust};
 const Scalar<GiveUp> give_up{"scale-to-zero, hold or cancel", parse_give_up};
 const Scalar<double> positive_number{"a number above 0", parse_positive_number};
 const Scalar<std::string> topic{"a topic's ARN", parse_topic};

@@ -46,6 +46,7 @@ extern const Scalar<Duration> duration;  // 90s, 500ms, 2h30m; positive
 extern const Scalar<int> attempts;       // 1 to 1000
 extern const Scalar<std::string> role;   // of IAM: its ARN or name
 extern const Scalar<bool> imds_access;   // allow: true; refuse: false
+extern const Scalar<bool> trust;         // administrator: true
 extern const Scalar<int> gpu_count;      // 0 to 64; auto: all_gpus
 extern const Scalar<bool> cache_place;   // instance-store: true; storage: false
 extern const Scalar<std::string> sha256;

@@ -16,6 +16,7 @@
 
 #include "agent/io/child.hpp"
 #include "agent/io/files.hpp"
+#include "agent/supervise/account.hpp"
 
 namespace spotter::act::host {
 namespace {
@@ -89,13 +90,7 @@ Result<User> find_user(const std::string& name) {
                 "only root can work as the user '" + name +
                     "'; run the agent as root, or name its own user in trainer.user");
   }
-  int count = 64;
-  user.groups.resize(static_cast<std::size_t>(count));
-  if (::getgrouplist(name.c_str(), user.gid, user.groups.data(), &count) < 0) {
-    user.groups.resize(static_cast<std::size_t>(count));
-    if (::getgrouplist(name.c_str(), user.gid, user.groups.data(), &count) < 0) count = 0;
-  }
-  user.groups.resize(static_cast<std::size_t>(count));
+  user.groups = supervise::groups_of(name, user.gid);
   return user;
 }
 

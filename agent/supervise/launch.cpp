@@ -1,6 +1,5 @@
 #include "agent/supervise/launch.hpp"
 
-#include <grp.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +8,7 @@
 
 #include "agent/base/shell.hpp"
 #include "agent/base/version.hpp"
+#include "agent/supervise/account.hpp"
 
 namespace spotter::supervise {
 namespace {
@@ -112,9 +112,13 @@ Result<Spec> parse_spec(std::string_view text) {
       return failure("spec: 'stop_signal' must be a signal's number, or 0");
     spec.stop_signal = signal->get<int>();
   }
-  if (const auto refuse = json.find("refuse_metadata"); refuse != json.end()) {
-    if (!refuse->is_boolean()) return failure("spec: 'refuse_metadata' must be true or false");
-    spec.refuse_metadata = refuse->get<bool>();
+  for (const auto& [key, to] : {std::pair{"refuse_metadata", &spec.refuse_metadata},
+                                std::pair{"refuse_administrators", &spec.refuse_administrators}}) {
+    const auto refuse = json.find(key);
+    if (refuse == json.end()) continue;
+    if (!refuse->is_boolean())
+      return failure(std::string("spec: '") + key + "' must be true or false");
+    *to = refuse->get<bool>();
   }
   if (auto good = check(spec); !good) return tl::unexpected(good.error());
   return spec;
@@ -134,6 +138,7 @@ std::string to_json(const Spec& spec) {
                   {"job", spec.job},
                   {"lease", spec.lease},
                   {"refuse_metadata", spec.refuse_metadata},
+                  {"refuse_administrators", spec.refuse_administrators},
                   {"companion", spec.sidecar},
                   {"follower", spec.follower}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -163,23 +168,15 @@ Result<Account> find_account(const std::string& name) {
     return failure("only root can run the trainer as '" + name + "'; we are '" +
                    (self != nullptr ? self->pw_name : std::to_string(geteuid())) + "'");
   }
-  int count = 64;
-  account.groups.resize(static_cast<std::size_t>(count));
-  if (getgrouplist(name.c_str(), account.gid, account.groups.data(), &count) < 0) {
-    account.groups.resize(static_cast<std::size_t>(count));
-    if (getgrouplist(name.c_str(), account.gid, account.groups.data(), &count) < 0)
-      return failure("the groups of user '" + name + "' cannot be read");
-  }
-  account.groups.resize(static_cast<std::size_t>(count));
+  account.groups = groups_of(name, account.gid);
   return account;
 }
 
 // A job may run as a system account, which has no login shell.
 std::string login_shell(const Spec& spec, const Account& account) {
   if (!spec.shell.empty()) return spec.shell;
-  const std::string_view shell = account.shell;
-  const bool none = shell.empty() || shell.ends_with("/nologin") || shell.ends_with("/false");
-  return none ? "/bin/sh" : account.shell;
+  if (is_login_shell(account.shell)) return account.shell;
+  return access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
 }
 
 // An environment's root, where its bin/python is.
@@ -242,6 +239,10 @@ std::string command_line(const Spec& spec, const std::string& bin) {
 Result<Launch> prepare(const Spec& spec) {
   auto account = find_account(spec.user);
   if (!account) return tl::unexpected(account.error());
+  if (spec.refuse_administrators)
+    if (const std::string right = administrators_right(spec.user); !right.empty())
+      return failure("the user '" + spec.user + "' could become root (" + right +
+                     "): " + std::string(instead_of_an_administrator));
   Launch launch{.account = *std::move(account)};
   launch.refuse_metadata = spec.refuse_metadata && launch.account.uid != geteuid();
   launch.shell = login_shell(spec, launch.account);

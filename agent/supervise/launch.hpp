@@ -18,7 +18,7 @@ namespace spotter::supervise {
 
 struct Spec {
   std::string command;  // run as `SHELL -l -c command`
-  std::string shell;    // empty: the user's own; /bin/sh where that is nologin or false
+  std::string shell;    // empty: the user's own; bash, or sh, where that is nologin or false
   std::string user;     // without root only the current user
   std::map<std::string, std::string> environment;  // all that the trainer gets beside HOME, USER,
                                                    // LOGNAME, SHELL, PATH and LANG; secrets, too
@@ -31,6 +31,7 @@ struct Spec {
   std::string job;
   std::string lease;             // a file with its end (run_directory.hpp); empty: no such limit
   bool refuse_metadata = false;  // the instance's metadata service must not answer the trainer
+  bool refuse_administrators = false;  // a user who could become root (account.hpp) starts nothing
   std::vector<std::string> sidecar;   // a program and its arguments (sidecar.hpp); empty: none
   std::vector<std::string> follower;  // the same (supervisor.cpp)
   // The milliseconds after which it is said that the login shell has not come to the command. The
@@ -41,7 +42,7 @@ struct Spec {
 // {"command", "shell", "user", "environment": {NAME: value}, "secrets": "NAME NAME",
 //  "environment_kind": "conda NAME",
 //  "working_directory", "log_file", "stop_signal": 15, "job", "lease",
-//  "refuse_metadata": true,
+//  "refuse_metadata": true, "refuse_administrators": true,
 //  "companion": [WORD], "follower": [WORD]}: command, user,
 // log_file are required. A failure names the key, never a value.
 Result<Spec> parse_spec(std::string_view json);

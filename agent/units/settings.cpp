@@ -81,10 +81,40 @@ constexpr std::string_view kSystem[] = {"bin",   "boot", "dev",        "efi", "e
                                         "lib32", "proc", "lost+found", "run", "sbin", "sys",
                                         "lib64", "usr",  "libx32",     "tmp", "home", "root"};
 
+// Below the home of a user who logs in: what frameworks keep between runs, and no shell, service or
+// session reads to start a program.
+constexpr std::string_view kCaches[] = {
+    ".cache", ".keras", ".nv", ".torch", ".triton", ".config/matplotlib", ".config/Ultralytics"};
+
+// How a process of the trainer's user would have others start programs as that user or as root,
+// outside of this unit: sshd on loopback by its keys, its own service manager, process 1's bus,
+// containers.
+constexpr std::string_view kWaysOut[] = {"/run/user",
+                                         "/run/dbus",
+                                         "/run/docker.sock",
+                                         "/run/podman",
+                                         "/run/containerd",
+                                         "/run/incus",
+                                         "/var/lib/lxd/unix.socket",
+                                         "/run/snapd.socket",
+                                         "/run/libvirt",
+                                         "/var/spool/cron",
+                                         "/var/spool/at"};
+
 bool is_systems(const std::string& name) {
   for (const std::string_view each : kSystem)
     if (name == each) return true;
   return false;
+}
+
+// Quotes a word in systemd's syntax: systemd.syntax(7).
+std::string quoted(const std::string& value) {
+  std::string word = "\"";
+  for (const char each : value) {
+    if (each == '"' || each == '\\') word += '\\';
+    word += each;
+  }
+  return word + "\"";
 }
 
 void add_writable(Settings& settings, const TrainerPlace& place) {
@@ -105,7 +135,31 @@ void add_writable(Settings& settings, const TrainerPlace& place) {
   }
   // Other users' homes are read-only; root's too, unless the trainer is root.
   if (place.users_home != "/root") settings.push_back({"ProtectHome", "read-only"});
-  for (const auto& path : {place.run_directory, place.home, place.users_home}) add(path);
+  for (const auto& path : {place.run_directory, place.home}) add(path);
+  if (place.owner.empty())
+    add(place.users_home);
+  else
+    settings.push_back({"ReadOnlyPaths", "-" + place.users_home});
+  for (const std::string_view each : kWaysOut)
+    settings.push_back({"InaccessiblePaths", "-" + std::string(each)});
+  if (place.users_home.size() > 1)
+    settings.push_back({"InaccessiblePaths", "-" + place.users_home + "/.ssh"});
+}
+
+// Before the trainer starts, as its user and outside of the unit's view of the file system: only
+// what exists is made writable there.
+void add_caches(Settings& settings, const TrainerPlace& place) {
+  if (place.owner.empty() || place.users_home.size() <= 1) return;
+  const auto colon = place.owner.find(':');
+  std::string make = "-+/usr/bin/setpriv --reuid=" + place.owner.substr(0, colon) +
+                     " --regid=" + place.owner.substr(colon + 1) +
+                     " --clear-groups /bin/mkdir -p -m 0700";
+  for (const std::string_view each : kCaches) {
+    const std::string path = place.users_home + "/" + std::string(each);
+    make += " " + quoted(path);
+    settings.push_back({"ReadWritePaths", "-" + path});
+  }
+  settings.push_back({"ExecStartPre", make});
 }
 
 bool is_of_unit_section(const std::string& name) {
@@ -118,17 +172,7 @@ bool is_of_unit_section(const std::string& name) {
 
 // One path, which may have spaces.
 bool is_path(const std::string& name) {
-  return name == "ReadWritePaths" || name == "RequiresMountsFor";
-}
-
-// Quotes a word in systemd's syntax: systemd.syntax(7).
-std::string quoted(const std::string& value) {
-  std::string word = "\"";
-  for (const char each : value) {
-    if (each == '"' || each == '\\') word += '\\';
-    word += each;
-  }
-  return word + "\"";
+  return name.ends_with("Paths") || name == "RequiresMountsFor";
 }
 
 }  // namespace
@@ -170,6 +214,7 @@ Settings of_trainer(const TrainerPlace& place) {
   if (!place.cpu_quota.empty()) settings.push_back({"CPUQuota", place.cpu_quota});
   if (!place.cpu_weight.empty()) settings.push_back({"CPUWeight", place.cpu_weight});
   add_writable(settings, place);
+  add_caches(settings, place);
   return settings;
 }
 

@@ -20,6 +20,8 @@ struct TrainerPlace {
   std::string run_directory;      // SPOTTER_RUN
   std::string home;               // the job's storage
   std::string users_home;         // of the trainer's user
+  std::string owner;              // that user, UID:GID, where a person may log in as it: then its
+                                  // home is read-only but for caches. Empty: an account of our own
   std::chrono::seconds grace{0};  // how long the trainer may take to checkpoint and end
   bool mounts = false;            // its user mounts views of data (fusermount3 is setuid)
   bool refuses_metadata = false;  // the instance's metadata service, for all processes in it

@@ -91,6 +91,8 @@ class Judged:
         one = self.begin_attack(env, checkpoints)
         wait("the trainer", lambda: self.starts() == 1)
         self.before = self.look(one)
+        if plan not in table.LEFT:
+            self.serve_logins(one)
         (self.loot / "go").touch()
         return one
 
@@ -114,6 +116,9 @@ class Judged:
                 self.assertIn(line["attack"], self.cannot_leave, line)
         self.judge_all(one)
         return one
+
+    def serve_logins(self, one):
+        """Where there is a unit to get out of."""
 
     def reach(self):
         """While the attacks go on, and the trainer trains: what root asks is still answered."""

@@ -35,6 +35,19 @@ class OnAWholeMachine(judge.Judged, whole_machines.WholeLife):
         job["checkpoints"] = checkpoints
         return self.launch(job)
 
+    def serve_logins(self, one):
+        """A real sshd, by which a person with a key logs in, and the trainer must not."""
+        self.world.run(one, "sh", "-ec", """
+            systemctl start ssh
+            useradd --create-home --shell /bin/bash person
+            install -d -m 0700 -o person /home/person/.ssh
+            ssh-keygen -q -t ed25519 -N '' -f /root/person
+            install -m 0600 -o person /root/person.pub /home/person/.ssh/authorized_keys
+            """)
+        said = self.world.run(one, "ssh", "-i", "/root/person", "-o", "BatchMode=yes", "-o",
+                              "StrictHostKeyChecking=no", "person@127.0.0.1", "id", "-un")
+        self.assertEqual(said.strip(), "person")
+
     def leave(self, plan):
         one = super().leave(plan)
         # Copies of its files are the trainer's: they are put back as what they were.
@@ -48,6 +61,27 @@ class OnAWholeMachine(judge.Judged, whole_machines.WholeLife):
 
     def test_folders_of_its_volume_that_change_places_lead_root_nowhere(self):
         self.leave("races")
+
+    def test_a_user_who_could_become_root_starts_nothing(self):
+        self.volume()
+        one = self.launch(self.job(trainer={"user": "root"}))
+        self.wait_journal(one, "the user 'root' could become root")
+        self.world.run(one, "sh", "-ec", """
+            useradd boss
+            echo 'boss ALL=(ALL) NOPASSWD:ALL' >/etc/sudoers.d/boss
+            useradd --groups sudo second
+            useradd plain
+            """)
+        for user, right in (("boss", "sudo lets it run commands"),
+                            ("second", "it is in the group sudo"), ("plain", "")):
+            said = self.world.run(one, "sh", "-c", f"""
+                mkdir -m 0700 /run/of-{user}
+                echo '{{"version":1,"command":"true","user":"{user}","log_file":"/run/{user}.log",
+                       "refuse_administrators":true}}' |
+                    spotter supervise --run-directory /run/of-{user} --spec - 2>&1""", check=False)
+            self.assertIn(right, said)
+            self.assertEqual("could become root" in said, bool(right), said)
+        self.assertEqual(self.starts(), 0)
 
     def test_what_it_reaches_from_its_sandbox_is_its_own(self):
         one = self.reach()

@@ -40,6 +40,7 @@ trainer:
   cpu_weight: 50
   role: arn:aws:iam::123456789012:role/of/trainers
   imds: allow
+  trust: administrator
   result: result/weights.bin
 checkpoints: {directory: saved, files: "*.h5 *.pt"}
 on_failure: {attempts_without_progress: 5, starts_per_attempt: 20, blocked: 8h, then: hold}
@@ -71,6 +72,7 @@ fleet: {kind: ec2-fleet, id: fleet-0123}
   EXPECT_EQ(job->trainer.cpu_weight, "50");
   EXPECT_EQ(job->trainer.role, "arn:aws:iam::123456789012:role/of/trainers");
   EXPECT_TRUE(job->trainer.imds_allowed);
+  EXPECT_TRUE(job->trainer.trusted);
   EXPECT_EQ(job->trainer.result, "result/weights.bin");
   EXPECT_EQ(job->checkpoints.directory, "saved");
   EXPECT_EQ(job->checkpoints.files, "*.h5 *.pt");
@@ -96,6 +98,7 @@ TEST(Job, HasDefaults) {
   EXPECT_EQ(job->trainer.gpus, 0);
   EXPECT_EQ(job->trainer.role, "");
   EXPECT_FALSE(job->trainer.imds_allowed);
+  EXPECT_FALSE(job->trainer.trusted);
   EXPECT_EQ(job->trainer.result, "");
   EXPECT_EQ(job->checkpoints.directory, "checkpoints");
   EXPECT_EQ(job->checkpoints.files, "");

@@ -7,9 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
+#include "agent/supervise/account.hpp"
 #include "tests/supervise/stage.hpp"
 
 namespace spotter::supervise {
@@ -222,6 +224,26 @@ TEST(SpecText, SurvivesTheTrip) {
   EXPECT_EQ(back->environment, spec.environment);
   EXPECT_EQ(back->environment_kind, spec.environment_kind);
   EXPECT_EQ(back->stop_signal, 0);
+}
+
+TEST(Account, KnowsWhoCouldBecomeRoot) {
+  EXPECT_EQ(administrators_right("root"), "it is root");
+  EXPECT_EQ(administrators_right("nobody"), "");
+  for (const char* name : {"root", "ubuntu", "ec2-user"})
+    EXPECT_TRUE(is_images_administrator(name));
+  EXPECT_FALSE(is_images_administrator("spotter"));
+}
+
+TEST(Account, KeepsItsOwnGroupWhateverThatIs) {
+  EXPECT_EQ(groups_of("root", 0), std::vector<gid_t>{0});
+  const auto groups = groups_of("nobody", getpwnam("nobody")->pw_gid);
+  EXPECT_NE(std::find(groups.begin(), groups.end(), getpwnam("nobody")->pw_gid), groups.end());
+}
+
+TEST(Account, HasALoginShellUnlessItIsTheSystems) {
+  EXPECT_TRUE(is_login_shell("/bin/bash"));
+  for (const char* shell : {"", "/usr/sbin/nologin", "/sbin/nologin", "/bin/false"})
+    EXPECT_FALSE(is_login_shell(shell)) << shell;
 }
 
 }  // namespace

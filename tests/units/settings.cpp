@@ -91,6 +91,25 @@ TEST(Settings, LeaveTheSystemAloneWhoeverTheTrainersUserIs) {
   }
 }
 
+TEST(Settings, LeaveNoWayOutOfTheUnitByProgramsOfOthers) {
+  const auto text = to_unit_file(of_trainer(place), "/bin/true");
+  for (const char* way : {"/run/user", "/run/dbus", "/run/docker.sock", "/home/me/.ssh"})
+    EXPECT_NE(text.find(std::string("InaccessiblePaths=-") + way + "\n"), text.npos) << way;
+}
+
+TEST(Settings, LeaveAPersonsHomeAsItIsButForCaches) {
+  auto person = place;
+  person.owner = "1001:1002";
+  const auto text = to_unit_file(of_trainer(person), "/bin/true");
+  EXPECT_EQ(text.find("ReadWritePaths=-/home/me\n"), text.npos);
+  EXPECT_NE(text.find("ReadOnlyPaths=-/home/me\n"), text.npos);
+  EXPECT_NE(text.find("ReadWritePaths=-/home/me/.cache\n"), text.npos);
+  EXPECT_NE(text.find("ExecStartPre=-+/usr/bin/setpriv --reuid=1001 --regid=1002 "), text.npos);
+  const auto own = to_unit_file(of_trainer(place), "/bin/true");
+  EXPECT_NE(own.find("ReadWritePaths=-/home/me\n"), own.npos);
+  EXPECT_EQ(own.find("ExecStartPre"), own.npos);
+}
+
 TEST(Settings, GiveALongCheckpointItsTime) {
   auto slow = place;
   slow.grace = 10min;

@@ -40,6 +40,7 @@
 #include "agent/io/complain.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/log.hpp"
+#include "agent/supervise/account.hpp"
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/supervise/supervisor.hpp"
@@ -462,15 +463,18 @@ struct TrainerOptions {
   std::string user;
 };
 
-std::string home_of(const std::string& user) {
+void add_user(const std::string& user, units::TrainerPlace& place) {
   const passwd* entry = getpwnam(user.c_str());
-  return entry == nullptr ? std::string() : entry->pw_dir;
+  if (entry == nullptr) return;
+  place.users_home = entry->pw_dir;
+  if (entry->pw_uid != 0 && supervise::is_login_shell(entry->pw_shell))
+    place.owner = std::to_string(entry->pw_uid) + ":" + std::to_string(entry->pw_gid);
 }
 
 int start_trainer(TrainerOptions options) {
   const Descriptor asked = until_asked();
   auto& place = options.place;
-  place.users_home = home_of(options.user);
+  add_user(options.user, place);
   const Scratch spec(place.run_directory + "/trainer.spec", all_of(std::cin));
   const Scratch report(place.run_directory + "/trainer.report", "");
   for (const auto* file : {&spec, &report})

@@ -329,6 +329,7 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   spec.job = job_.name.str();
   spec.lease = paths_.lease;
   spec.refuse_metadata = units::wanted() && !job_.trainer.imds_allowed;  // the service does that
+  spec.refuse_administrators = units::wanted() && !job_.trainer.trusted;
   spec.sidecar = guard();
   spec.follower = follower();
 

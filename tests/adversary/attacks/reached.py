@@ -139,6 +139,28 @@ def commands_process_1():
                      " org.freedesktop.systemd1.Manager Reload"])
 
 
+def logs_in_on_loopback():
+    """By a key of its own, where an sshd answers: outside of the unit it could do what it likes."""
+    ssh = pathlib.Path.home() / ".ssh"
+    key = LOOT / "key"
+    ssh.mkdir(mode=0o700, exist_ok=True)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=False)
+    (ssh / "authorized_keys").write_bytes(pathlib.Path(f"{key}.pub").read_bytes())
+    (ssh / "authorized_keys").chmod(0o600)
+    return run_each([f"ssh -i {key} -o BatchMode=yes -o StrictHostKeyChecking=no "
+                     f"-o UserKnownHostsFile=/dev/null {way} 127.0.0.1 {words}".strip()
+                     for way, words in (("", "id"), ("-s", "sftp"), ("-W 127.0.0.1:22", ""))])
+
+
+def has_others_start_its_programs():
+    """Its user's service manager, cron, at, containers: each would start them outside."""
+    for way in ("/run/dbus/system_bus_socket", "/run/docker.sock", f"/run/user/{os.getuid()}/bus"):
+        each(lambda way: socket.socket(socket.AF_UNIX).connect(way), [way])
+    return run_each(["systemd-run --user --wait /usr/bin/id", "loginctl enable-linger",
+                     "crontab /dev/null", "at -f /dev/null now", "docker ps",
+                     "systemctl --user show"])
+
+
 def runs_programs_that_give_rights():
     return run_each(["sudo -n id", "su -c id", "pkexec id", "unshare --mount id",
                      f"mount -t tmpfs x {VICTIM}", f"chown root {LOOT}", "nsenter -t 1 -m id"])

@@ -39,6 +39,8 @@ REACHED = (
     "touches_processes_of_root",
     "writes_programs_that_root_runs",
     "commands_process_1",
+    "logs_in_on_loopback",
+    "has_others_start_its_programs",
     "runs_programs_that_give_rights",
     "moves_into_another_control_group",
     "takes_names_of_abstract_sockets",

@@ -1,0 +1,36 @@
+// The rights of the user that the trainer runs as: groups, and whether it could become root.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace spotter::supervise {
+
+// The user's groups without those of the system, whose rights reach beyond a trainer's work
+// (docker, disk, adm, systemd-journal and all that we do not know): its own group `own`, those of
+// people (numbers from 1000 on), and those of GPUs.
+std::vector<gid_t> groups_of(const std::string& user, gid_t own);
+
+// Names the right by which this user could become root: "it is in the group docker", "sudo lets it
+// run commands". Empty: there is none that we know. Asks sudo(8), whose policy may come from a
+// server: in doubt there is such a right. REQUIRES: called by root, in a process of one thread.
+std::string administrators_right(const std::string& user);
+
+// False for nologin(8) and its like: a system account.
+bool is_login_shell(std::string_view shell);
+
+// The first user of AWS's and the distributions' images (ubuntu, ec2-user...), whom cloud-init lets
+// use sudo without a password.
+bool is_images_administrator(std::string_view user);
+
+// The advice that follows such a right.
+inline constexpr std::string_view instead_of_an_administrator =
+    "a trainer could take the machine over, and with it the instance's role: leave trainer.user "
+    "out "
+    "(it is `spotter` then), or name a user without such rights; `trust: administrator` below "
+    "`trainer:` takes the risk";
+
+}  // namespace spotter::supervise
