@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
   if (own == "publish") return spotter::command::publish(argc - 1, argv + 1);
   if (own == "supervise") return spotter::command::supervise(argc - 1, argv + 1);
   if (own == "tier") return spotter::command::tier(argc - 1, argv + 1);
+  if (own == "views") return spotter::command::views(argc - 1, argv + 1);
   if (own == "unit") return spotter::command::unit(argc - 1, argv + 1);
   CLI::App app{"Spotter keeps a training job alive on spot instances"};
   app.require_subcommand(1);

@@ -69,6 +69,9 @@ struct Launch {
   std::vector<std::string> environment;  // NAME=value
   std::string working_directory;
   bool refuse_metadata = false;  // keep this account, which is not ours, from the metadata service
+  // Mounted views of data (host/views.hpp), which the trainer's processes get in $SPOTTER_VIEWS:
+  // "3:train 4:valid".
+  std::vector<int> views;
 };
 
 // Fails when there is no such user, working directory, shell or Python environment, and for another

@@ -257,6 +257,7 @@ void Follower::start(const Launch& trainer, const Descriptor& log,
   launch_ = trainer;
   launch_.shell = arguments_.front();
   launch_.environment = {"LANG=C.UTF-8"};
+  launch_.views.clear();
   launch_.working_directory = "/";
   log_ = log.get();
   control_group_ = control_group;
@@ -743,6 +744,33 @@ Result<Started, StartFailure> start(const std::string& run_directory, const Spec
   return read_report(read_to_end(report_in.get()));
 }
 
+namespace {
+
+// What process 1 has of this unit's views: their names, in the order of `launch.views`.
+std::vector<std::string> take_views(Launch& launch) {
+  char** names = nullptr;
+  const int count = sd_listen_fds_with_names(1, &names);
+  std::vector<std::string> taken;
+  std::string words;
+  for (int i = 0; i < count; ++i) {
+    launch.views.push_back(SD_LISTEN_FDS_START + i);
+    taken.emplace_back(names[i]);
+    words += (words.empty() ? "" : " ") + std::to_string(launch.views.back()) + ":" + names[i];
+    std::free(names[i]);
+  }
+  std::free(names);
+  if (!words.empty()) launch.environment.push_back("SPOTTER_VIEWS=" + words);
+  return taken;
+}
+
+// Only who answers holds them: with its end each use of a view fails, instead of waiting.
+void leave_views(const std::vector<std::string>& names, Launch& launch) {
+  for (const int view : std::exchange(launch.views, {})) close(view);
+  for (const std::string& name : names) sd_notify(0, ("FDSTOREREMOVE=1\nFDNAME=" + name).c_str());
+}
+
+}  // namespace
+
 int run_as_service(const std::string& run_directory, const Spec& spec, const std::string& report) {
   const Descriptor to(open(report.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW));
   const auto say = [&to](const std::string& line) {
@@ -750,13 +778,15 @@ int run_as_service(const std::string& run_directory, const Spec& spec, const std
     [[maybe_unused]] const ssize_t written = write(to.get(), line.data(), line.size());
     return 1;
   };
-  const auto launch = prepare(spec);
+  auto launch = prepare(spec);
   if (!launch) return say("failed " + launch.error().message);
+  const auto views = take_views(*launch);
   umask(022);
   auto watch = Watch::begin(run_directory, spec, *launch);
   if (!watch) return say(words_of(watch.error()));
   const std::string line = words_of(*watch);
   [[maybe_unused]] const ssize_t written = write(to.get(), line.data(), line.size());
+  leave_views(views, *launch);
   sd_notify(1, "READY=1");
   watch->watch_to_end();
   dprintf(2, "the trainer ended: %s\n", watch->how_it_ended().c_str());

@@ -252,6 +252,7 @@ void bound_tasks(const Account& account) {
     give_up(report, "user '" + launch.account.name + "' cannot enter the working directory " +
                         launch.working_directory);
   close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+  for (const int view : launch.views) fcntl(view, F_SETFD, 0);
   program.execute();
   give_up(report, "cannot run " + launch.shell);
 }

@@ -18,7 +18,7 @@ constexpr const char* agent_unit = "spotter.service";
 
 const Setting kTrainer[] = {
     {"Type", "notify"},
-    {"NotifyAccess", "main"},
+    {"NotifyAccess", "exec"},  // the supervisor, and what mounts views before it
     // The supervisor asks the trainer to end, as job.yaml says, and waits for it.
     {"KillMode", "mixed"},
     {"TimeoutStartSec", "60"},
@@ -64,6 +64,7 @@ const Setting kTrainer[] = {
     {"DeviceAllow", "char-accel rw"},
     {"DeviceAllow", "char-habanalabs rw"},
     {"DeviceAllow", "char-infiniband* rw"},
+    {"DeviceAllow", "/dev/fuse rw"},  // for root's mounts of views; who cannot mount gains nothing
 };
 
 const Setting kVerb[] = {
@@ -162,6 +163,18 @@ void add_caches(Settings& settings, const TrainerPlace& place) {
   settings.push_back({"ExecStartPre", make});
 }
 
+// By root, outside of the unit's view of the file system, where a mount is possible.
+void add_views(Settings& settings, const TrainerPlace& place) {
+  if (place.views.empty()) return;
+  const std::string command = quoted(place.program) + " views --home " + quoted(place.home) +
+                              " --folder " + quoted(place.views_folder);
+  std::string mount = "+" + command + " --user " + quoted(place.views_user);
+  for (const std::string& name : place.views) mount += " " + quoted(name);
+  settings.push_back({"FileDescriptorStoreMax", std::to_string(place.views.size())});
+  settings.push_back({"ExecStartPre", mount});
+  settings.push_back({"ExecStopPost", "-+" + command + " --detach"});
+}
+
 bool is_of_unit_section(const std::string& name) {
   constexpr std::string_view names[] = {"Description",       "After",       "Before",
                                         "RequiresMountsFor", "CollectMode", "DefaultDependencies"};
@@ -196,13 +209,7 @@ Settings of_trainer(const TrainerPlace& place) {
                        {"Before", agent_unit},
                        {"After", "remote-fs.target network-online.target"}};
   if (!place.home.empty()) settings.push_back({"RequiresMountsFor", place.home});
-  for (Setting setting : kTrainer) {
-    if (place.mounts && setting.name == "NoNewPrivileges") continue;
-    if (place.mounts && setting.name == "CapabilityBoundingSet") setting.value += " CAP_SYS_ADMIN";
-    if (place.mounts && setting.name == "SystemCallFilter") setting.value += " @mount";
-    settings.push_back(std::move(setting));
-  }
-  if (place.mounts) settings.push_back({"DeviceAllow", "/dev/fuse rw"});
+  settings.insert(settings.end(), std::begin(kTrainer), std::end(kTrainer));
   // Also works for sockets bound to a device, to which a routing rule does not apply.
   if (place.refuses_metadata)
     settings.push_back({"IPAddressDeny", "169.254.169.254 fd00:ec2::254"});
@@ -215,6 +222,7 @@ Settings of_trainer(const TrainerPlace& place) {
   if (!place.cpu_weight.empty()) settings.push_back({"CPUWeight", place.cpu_weight});
   add_writable(settings, place);
   add_caches(settings, place);
+  add_views(settings, place);
   return settings;
 }
 

@@ -50,13 +50,25 @@ TEST(Start, QuotesPathsAlone) {
   EXPECT_EQ(property_of(words, "DeviceAllow"), "char-nvidia* rw");
 }
 
-TEST(Settings, OfATrainerThatMountsViewsOfDataLetASetuidProgramMount) {
+TEST(Settings, OfATrainerWithViewsOfDataAreThoseOfEveryOther) {
   auto views = place;
-  views.mounts = true;
-  const auto text = to_unit_file(of_trainer(views), "/bin/true");
-  EXPECT_EQ(text.find("NoNewPrivileges"), text.npos);
-  EXPECT_NE(text.find("CAP_SYS_ADMIN"), text.npos);
-  EXPECT_EQ(to_unit_file(of_trainer(place), "/bin/true").find("CAP_SYS_ADMIN"), text.npos);
+  views.program = "/usr/bin/spotter";
+  views.views_folder = "ml/input/data";
+  views.views_user = "me";
+  views.views = {"train", "a b"};
+  const auto before = of_trainer(place), with = of_trainer(views);
+  ASSERT_EQ(with.size(), before.size() + 3);
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    EXPECT_EQ(with[i].name, before[i].name);
+    EXPECT_EQ(with[i].value, before[i].value);
+  }
+  const auto text = to_unit_file(with, "/bin/true");
+  EXPECT_NE(text.find("ExecStartPre=+\"/usr/bin/spotter\" views --home \"/mnt/my data\" --folder "
+                      "\"ml/input/data\" --user \"me\" \"train\" \"a b\"\n"),
+            text.npos)
+      << text;
+  EXPECT_NE(text.find("NoNewPrivileges=yes\n"), text.npos);
+  EXPECT_EQ(text.find("CAP_SYS_ADMIN"), text.npos);
 }
 
 TEST(Settings, KeepATrainerFromTheMetadataServiceUnlessItMayAsk) {

@@ -475,6 +475,8 @@ int start_trainer(TrainerOptions options) {
   const Descriptor asked = until_asked();
   auto& place = options.place;
   add_user(options.user, place);
+  place.program = own_program();
+  place.views_user = options.user;
   const Scratch spec(place.run_directory + "/trainer.spec", all_of(std::cin));
   const Scratch report(place.run_directory + "/trainer.report", "");
   for (const auto* file : {&spec, &report})
@@ -581,7 +583,8 @@ int unit(int argc, char** argv) {
   start->add_option("--memory-max", place.memory_max);
   start->add_option("--cpu-quota", place.cpu_quota);
   start->add_option("--cpu-weight", place.cpu_weight);
-  start->add_flag("--mounts", place.mounts);
+  start->add_option("--views-folder", place.views_folder);
+  start->add_option("--view", place.views);
   start->add_flag("--refuse-metadata", place.refuses_metadata);
   start->add_option("--grace", grace, "seconds");
   auto* host = app.add_subcommand("host");

@@ -12,6 +12,11 @@ namespace spotter::command {
 // `spotter guard`: see agent/guard/guard.hpp. The supervisor runs it; a person does not.
 int guard(int argc, char** argv);
 
+// `spotter views`: mounts the trainer's views of data, or detaches them. Process 1 runs it with all
+// of root's rights before the trainer starts and after it has ended; the descriptors go to the
+// store of the trainer's unit (FileDescriptorStoreMax=).
+int views(int argc, char** argv);
+
 // `spotter pipe`: feeds the job's channels.
 void add_pipe(CLI::App& app, int& status);
 

@@ -107,6 +107,22 @@ void Sidecar::leave() {
   pid_ = 0;
 }
 
+// Views that root has mounted for this trainer (agent/supervise/launch.hpp), as "3:train"; they are
+// for the views' process alone, without which each use of them must fail.
+std::vector<std::string> mounted_views() {
+  std::vector<std::string> views;
+  const char* given = std::getenv("SPOTTER_VIEWS");
+  std::istringstream words(given == nullptr ? "" : given);
+  for (std::string word; words >> word;)
+    if (wire::parse_count(word.substr(0, word.find(':'))).value_or(0) > 2) views.push_back(word);
+  return views;
+}
+
+void each_view(const std::function<void(int)>& act) {
+  for (const std::string& view : mounted_views())
+    act(static_cast<int>(wire::parse_count(view.substr(0, view.find(':'))).value_or(0)));
+}
+
 // The body of the views' process: spotter-fastfile, installed beside this program.
 void exec_views(const data::PlaneSettings& settings, int socket) {
   const fs::path program = fs::read_symlink("/proc/self/exe").parent_path() / "spotter-fastfile";
@@ -123,6 +139,9 @@ void exec_views(const data::PlaneSettings& settings, int socket) {
                                  std::to_string(settings.budget)};
   if (!settings.state.empty()) words.insert(words.end(), {"--state", settings.state});
   for (const auto& channel : settings.channels) words.push_back(wire::describe(channel));
+  for (const std::string& view : mounted_views())
+    words.insert(words.begin() + 1, "--mounted=" + view);
+  each_view([](int view) { ::fcntl(view, F_SETFD, 0); });
   ::fcntl(socket, F_SETFD, 0);  // inherited by the program
   io::Program(std::move(words)).execute();
   (void)data::send_message(socket, "failed channel " + settings.channels.front().name +
@@ -261,6 +280,7 @@ void send_flow(const data::Stream& stream) {
 }
 
 void Run::run_plane(int socket) {
+  each_view([](int view) { ::close(view); });
   ::signal(SIGTERM, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
   settings_.orphaned = end_session;
@@ -292,8 +312,12 @@ bool Run::start_beside() {
     return !beside_.empty() && beside_.back()->name() == name;
   };
   if (!start("the data plane", [this](int socket) { run_plane(socket); })) return false;
-  return views_.channels.empty() ||
-         start("the process of the views", [this](int socket) { exec_views(views_, socket); });
+  const bool all = views_.channels.empty() || start("the process of the views", [this](int socket) {
+                     exec_views(views_, socket);
+                   });
+  each_view([](int view) { ::close(view); });
+  ::unsetenv("SPOTTER_VIEWS");
+  return all;
 }
 
 // Sets the variables that SageMaker's containers have.

@@ -46,11 +46,14 @@ Result<void> View::mount() {
   if (!memory) return tl::unexpected(memory.error());
   cache_ = std::make_unique<Cache>(files_, client_, std::move(*memory));
   const auto place = settings_.directory / settings_.channel.name;
-  act::host::detach_views(place);  // a view whose process has died
-  if (auto made = io::make_directories(place, 0755); !made)
-    return failure(place.string() + ": " + made.error().message());
+  if (settings_.mounted < 0) {
+    act::host::detach_views(place);  // a view whose process has died
+    if (auto made = io::make_directories(place, 0755); !made)
+      return failure(place.string() + ": " + made.error().message());
+  }
   auto session = Session::mount(
-      place, "spotter:" + settings_.channel.name,
+      settings_.mounted < 0 ? place : "/dev/fd/" + std::to_string(settings_.mounted),
+      "spotter:" + settings_.channel.name,
       {tree_, files_, *cache_, [this](const s3::Failure& why) { fail(said(why.text())); }});
   if (!session) return tl::unexpected(session.error());
   session_ = std::move(*session);

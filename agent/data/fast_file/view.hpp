@@ -23,6 +23,7 @@ struct ViewSettings {
   wire::Channel channel;
   std::filesystem::path directory;  // of all channels; the view is at directory/NAME
   std::filesystem::path frozen;     // the listing's file; empty: none
+  int mounted = -1;                 // /dev/fuse, of a view that is mounted already; -1: it is not
   std::size_t budget = 0;           // bytes of memory
   data::Shard shard;
   // Called at the first failure of a read, the listing or the mount, with a message that names

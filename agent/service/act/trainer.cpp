@@ -243,11 +243,10 @@ std::vector<std::string> Trainer::in_unit() const {
         {"--cpu-quota=", trainer.cpu_quota},
         {"--cpu-weight=", trainer.cpu_weight}})
     if (!value.empty()) words.push_back(option + value);
-  const auto views = [](const wire::Channel& each) {
-    return each.mode == wire::InputMode::FastFile;
-  };
   words.push_back("--grace=" + in_seconds(trainer.stop_grace.value_or(Duration(0))));
-  if (std::ranges::any_of(job_.channels.all, views)) words.push_back("--mounts");
+  for (const wire::Channel& each : job_.channels.all)
+    if (each.mode == wire::InputMode::FastFile) words.push_back("--view=" + each.name);
+  words.push_back("--views-folder=" + std::string(config::container_folder) + "/input/data");
   if (!trainer.imds_allowed) words.push_back("--refuse-metadata");
   return words;
 }

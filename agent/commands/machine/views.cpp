@@ -1,0 +1,47 @@
+#include <systemd/sd-daemon.h>
+
+#include <CLI/CLI.hpp>
+
+#include "agent/commands/machine/machine.hpp"
+#include "agent/host/mounts.hpp"
+#include "agent/host/views.hpp"
+#include "agent/io/complain.hpp"
+
+namespace spotter::command {
+namespace {
+
+// Process 1 keeps the descriptors, and gives them to the unit's main process by name.
+int mount(const act::host::Views& views) {
+  const auto mounted = act::host::mount_views(views);
+  if (!mounted) return io::complain("views", mounted.error().message);
+  for (std::size_t i = 0; i < mounted->size(); ++i) {
+    const std::string words = "FDSTORE=1\nFDNAME=" + views.names[i];
+    const int view = (*mounted)[i].get();
+    if (::sd_pid_notify_with_fds(0, 0, words.c_str(), &view, 1) <= 0)
+      return io::complain("views", "process 1 does not take the view of " + views.names[i]);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int views(int argc, char** argv) {
+  CLI::App app("Mounts the trainer's views of data", "spotter views");
+  act::host::Views views;
+  bool detach = false;
+  app.add_option("--home", views.home)->required();
+  app.add_option("--folder", views.folder)->required();
+  app.add_option("--user", views.user);
+  app.add_flag("--detach", detach);
+  app.add_option("names", views.names);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (!detach) return mount(views);
+  act::host::detach_views(views.home / views.folder);
+  return 0;
+}
+
+}  // namespace spotter::command

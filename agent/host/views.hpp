@@ -1,0 +1,27 @@
+// Makes the mounts that show channels in mode `fast_file` to the trainer's user
+// (agent/data/fast_file): by root, before the trainer's unit starts, which so needs no right to
+// mount and is the same for every job.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "agent/base/result.hpp"
+#include "agent/io/files.hpp"
+
+namespace spotter::act::host {
+
+struct Views {
+  std::filesystem::path home;  // the trainer's place on the storage
+  std::string folder;          // below it, of all channels; made with the user's rights
+  std::string user;
+  std::vector<std::string> names;
+};
+
+// Mounts home/folder/NAME, for each name in turn: read-only, nosuid, nodev, of that user alone.
+// What the descriptor's holder answers is what is there; once none holds it, each use fails
+// (ENOTCONN). No link below `home` is followed.
+Result<std::vector<Descriptor>> mount_views(const Views& views);
+
+}  // namespace spotter::act::host
