@@ -149,7 +149,8 @@ class Packages(unittest.TestCase):
         self.assertNotIn("spotter.service", verified.stdout)
         self.assertEqual(verified.returncode, 0, verified.stdout)
         for path in ("man/man1/spotter.1", "man/man5/job.yaml.5", "man/man7/spotter-events.7",
-                     "man/man8/spotter.service.8", "bash-completion/completions/spotter"):
+                     "man/man7/spotter-assumptions.7", "man/man8/spotter.service.8",
+                     "bash-completion/completions/spotter"):
             self.do("test", "-s", f"/usr/share/{path}")
         for program in ("spotter", "spotter-fastfile"):
             self.assertNotIn("not found", self.do("ldd", f"/usr/bin/{program}"))
