@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""job.yaml(5) describes each key that agent/job reads, and no other, table by table."""
+"""job.yaml(5) describes each key that agent/config reads, and no other, table by table."""
 
 import pathlib
 import re
@@ -13,9 +13,9 @@ NAMES = re.compile(r"for \(const auto\* name : \{([^}]*)\}\)", re.S)
 
 
 def tables_of_the_code():
-    """Function of agent/job -> the keys of its table."""
+    """Function of agent/config -> the keys of its table."""
     tables = {}
-    for path in sorted((ROOT / "agent/job").glob("*.cpp")):
+    for path in sorted((ROOT / "agent/config").glob("*.cpp")):
         function, text = "", path.read_text()
         for line in text.splitlines():
             if found := FUNCTION.match(line):
@@ -46,7 +46,7 @@ class JobYaml(unittest.TestCase):
             where = f'{PAGE.relative_to(ROOT)}, below `.\\" table: {table}`'
             self.assertIn(table, page, f"{where}: describe {sorted(keys)}")
             self.assertEqual(sorted(keys), sorted(page[table]), where)
-        self.assertEqual(set(page) - set(code), set(), "no such tables in agent/job")
+        self.assertEqual(set(page) - set(code), set(), "no such tables in agent/config")
 
 
 if __name__ == "__main__":
