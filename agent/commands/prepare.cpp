@@ -16,6 +16,7 @@
 #include <memory>
 #include <thread>
 
+#include "agent/aws/aws_calls.hpp"
 #include "agent/aws/formats/batch.hpp"
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/ec2_query.hpp"
@@ -25,14 +26,13 @@
 #include "agent/aws/settings/settings.hpp"
 #include "agent/base/exit_status.hpp"
 #include "agent/commands/fleets.hpp"
-#include "agent/config/prepare.hpp"
-#include "agent/config/job.hpp"
-#include "agent/host/prepare.hpp"
-#include "agent/aws/aws_calls.hpp"
 #include "agent/commands/job_storage.hpp"
 #include "agent/commands/launched_job.hpp"
 #include "agent/commands/machines.hpp"
+#include "agent/config/job.hpp"
+#include "agent/config/prepare.hpp"
 #include "agent/data/fifo.hpp"
+#include "agent/host/prepare.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/supervise/run_directory.hpp"

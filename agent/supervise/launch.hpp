@@ -32,8 +32,8 @@ struct Spec {
   std::string lease;             // a file with its end (run_directory.hpp); empty: no such limit
   bool refuse_metadata = false;  // the instance's metadata service must not answer the trainer
   bool refuse_administrators = false;  // a user who could become root (account.hpp) starts nothing
-  std::vector<std::string> sidecar;   // a program and its arguments (sidecar.hpp); empty: none
-  std::vector<std::string> follower;  // the same (supervisor.cpp)
+  std::vector<std::string> sidecar;    // a program and its arguments (sidecar.hpp); empty: none
+  std::vector<std::string> follower;   // the same (supervisor.cpp)
   // The milliseconds after which it is said that the login shell has not come to the command. The
   // JSON does not have it.
   std::int64_t shell_patience = 10'000;

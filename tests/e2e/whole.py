@@ -26,7 +26,8 @@ from emulator import ROOT, Emulator, Failed, read_status, wait
 # What every image of AWS has, what spotter.deb depends on (there is no mirror where they boot), and
 # what the tests' trainers need.
 PACKAGES = ("systemd-sysv", "dbus", "udev", "iproute2", "procps", "xfsprogs", "e2fsprogs", "git",
-            "ca-certificates", "openssh-server", "sudo", "python3", "libblkid1", "libcurl4", "libssl3",
+            "ca-certificates", "openssh-server", "sudo", "python3",
+            "libblkid1", "libcurl4", "libssl3",
             "libsystemd0", "zlib1g", "libxxhash0")
 MADE = ROOT / "build/packages"
 NAME = "ip-10-0-0-2"

@@ -1,4 +1,4 @@
-"""A trainer with views of data on a whole machine: root mounts them, and its unit is as any other's."""
+"""A trainer with views of data on a whole machine: root mounts them, its unit is any other's."""
 
 import pathlib
 import sys
