@@ -35,7 +35,7 @@ std::vector<Task> tasks_of(const Market& market, const Options& options) {
   return tasks;
 }
 
-// What was understood of the files.
+// Prints what the files were understood to say.
 void describe(const Market& market) {
   for (const MarketPool& it : market.pools) {
     double there = 0, dollars = 0;

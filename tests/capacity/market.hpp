@@ -27,7 +27,7 @@ struct Market {
   std::vector<std::string> regions = {};  // of the places, where traces name them; else ""
 
   std::size_t ticks() const { return pools.front().available.size(); }
-  // What a policy sees at the begin of a tick.
+  // The market as a policy sees it when a tick begins.
   std::vector<Pool> at(std::size_t which) const;
 };
 
@@ -53,9 +53,9 @@ class Policy {
 };
 
 // The data is where spot capacity was used last: used in another place it is brought there, which
-// is paid. What runs on demand does so where the data is. A tick that is begun is paid. A loss
-// takes no work: the notice lets it be saved. Aborts when the policy chooses spot capacity that is
-// not there.
+// is paid. On-demand capacity is used where the data is. A tick that is begun is paid. A loss takes
+// no work: the notice lets it be saved. Aborts when the policy chooses spot capacity that is not
+// there.
 Outcome play(const Market& market, const Task& task, Policy& policy);
 
 std::unique_ptr<Policy> only_on_demand();

@@ -63,7 +63,7 @@ TEST(Market, WhoUsesCapacityInAnotherPlaceBringsTheDataThere) {
   EXPECT_DOUBLE_EQ(optimum(dear, {0, 6, 2.5, 0.5}, 10), 3 * 0.25) << "it begins anywhere";
 }
 
-// As spotter watch plays it: it begins in the first region, and knows of the other only its price.
+// Played like spotter watch: it begins in the first region, and knows of the other only its price.
 TEST(Watched, GoesWhereThereIsCapacityAndIsInTime) {
   const Task task{0, 60, 6, 0.1};
   const auto two = [](bool one, bool other, double dollars) {
@@ -179,8 +179,9 @@ Report judged(const Kind& kind, unsigned seeds) {
   return report;
 }
 
-// The means over all kinds with one place, or with several, by the report's rows. Of a few tasks
-// one kind of market may be another's luck: over all kinds ours is ahead, in each not far behind.
+// The means over all kinds with one place, or with several, by the report's rows. One kind of
+// market may be another's luck while tasks are few: over all kinds ours is ahead, in each not far
+// behind.
 std::vector<double> means_of_kinds(bool several) {
   constexpr double luck = 0.06;
   std::vector<double> sums;
@@ -214,8 +215,8 @@ void expect_ahead(const std::vector<double>& means, double bound) {
 // The published figure of uniform progress, on traces of AWS's V100, is 1.12.
 TEST(Planner, IsNearTheOptimumAndAheadOfTheOthers) { expect_ahead(means_of_kinds(false), 1.08); }
 
-// Where a move costs more than an hour of spot capacity, it is further from the optimum, which
-// knows how long what it moves to will last.
+// A planner is further from the optimum where a move costs more than an hour of spot capacity: the
+// optimum knows how long the new place will last.
 TEST(Planner, IsAheadOfTheOthersInSeveralRegions) { expect_ahead(means_of_kinds(true), 1.16); }
 
 }  // namespace

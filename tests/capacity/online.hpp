@@ -1,9 +1,9 @@
-// What nobody can beat who does not know the future: the policy that is best on the average for
-// whoever knows how often spot capacity comes and goes, and nothing else. By it one sees how much
-// of what ours costs beyond the optimum (optimum.hpp) is the price of not knowing.
+// The best policy without knowledge of the future: the best on the average for whoever knows how
+// often spot capacity comes and goes, and nothing else. It shows how much of our policy's cost
+// beyond the optimum (optimum.hpp) is the price of not knowing.
 //
-// Of markets without memory: each pool is a region of its own, and has capacity or not in each
-// tick, with chances that are the same in all and do not depend on how long it has been so.
+// Works on markets without memory: each pool is a region of its own, and has capacity or not in
+// each tick, with chances that are the same in all and do not depend on how long it has been so.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class Online {
 
  private:
   friend class OnlinePolicy;
-  // What runs is none, spot in the pool where the data is, or on demand.
+  // Runs nothing, spot in the pool where the data is, or on demand.
   enum Runs : std::size_t { None, Spot, Paid, kinds_of_runs };
   std::size_t states() const { return (chain_.pools + 1) * kinds_of_runs * masks_; }
   std::size_t at(std::size_t work, std::size_t place, std::size_t runs, std::size_t mask) const {

@@ -1,4 +1,4 @@
-// How much of what ours costs beyond the optimum nobody could spare.
+// The part of our policy's cost beyond the optimum that no policy could spare.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// What nobody can beat: the least that a task costs for whoever knows the whole market.
+// The optimum: the least that a task costs for whoever knows the whole market.
 #pragma once
 
 #include "tests/capacity/market.hpp"

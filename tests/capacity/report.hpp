@@ -1,4 +1,4 @@
-// What the policies make of the same tasks, beside the optimum.
+// Compares the policies on the same tasks, beside the optimum.
 #pragma once
 
 #include <string>

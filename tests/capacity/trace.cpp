@@ -82,7 +82,7 @@ Fields fields_of(std::string_view line) {
   return fields;
 }
 
-// Where what is, as the first line says, or as it usually is.
+// The places of the columns, as the first line says, or the usual ones.
 struct Columns {
   std::size_t time = 0, available = 1, dollars = 2;
   double unit = 0;  // seconds; 0: it does not say
@@ -278,7 +278,7 @@ Result<MarketPool> parse_pool(std::string_view text, const Reading& reading) {
 
 namespace {
 
-// Of g5.xlarge_us-west-2a: us-west-2. Empty: the name says none.
+// Gives us-west-2 for g5.xlarge_us-west-2a. Empty: the name says none.
 std::string region_of(const std::string& name) {
   const auto zone = name.rfind('_') == name.npos ? "" : name.substr(name.rfind('_') + 1);
   const auto digit = zone.find_last_of("0123456789");

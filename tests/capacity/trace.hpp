@@ -24,7 +24,7 @@
 
 namespace spotter::capacity {
 
-// How traces become a market.
+// The way in which traces become a market.
 struct Reading {
   double tick = 1.0 / 6;  // hours; capacity that goes within a tick is not there in it
   double usual = 0.3;     // dollars an hour where a trace has no prices

@@ -54,7 +54,7 @@ class Watched : public Policy {
       if (!rests_) look_elsewhere();
       return {.use = Use::OnDemand, .place = here};
     }
-    // What rests is woken, and the on-demand instance stays until the next look.
+    // A fleet at rest is woken, and the on-demand instance stays until the next look.
     if (std::exchange(rests_, false)) return {.use = Use::OnDemand, .place = here};
     look_elsewhere();
     const auto& runs = runs_in_[launch::place_of_job(places_)];
@@ -86,7 +86,7 @@ class Watched : public Policy {
     ids_[place] = runs ? InstanceId("i-" + std::to_string(looks_)) : InstanceId();
   }
 
-  // As decide_fallback() does, whose instances are there as soon as they are asked for.
+  // Like decide_fallback(), but its instances are there as soon as they are asked for.
   void mark_look(std::size_t here, const Standing& standing) {
     const auto& runs = runs_in_[here];
     const Spot spot = rests_ ? Spot::Rests : runs ? Spot::Runs : Spot::None;

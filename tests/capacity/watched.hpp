@@ -1,6 +1,6 @@
 // `spotter watch` as a policy that is played on markets: each tick is a look, and the watcher's own
-// functions decide (launch/deadline.hpp, places.hpp). Of another region it sees no
-// more than the watcher does: the prices, and whether the fleet that asks there gets an instance.
+// functions decide (launch/deadline.hpp, places.hpp). It sees no more of another region than the
+// watcher does: the prices, and whether the fleet that asks there gets an instance.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Where records end, and what is none.
+// The ends of records, and bytes that are no record.
 #include "trainer/library/recordio.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ using test::record_of;
 using test::record_part;
 using Kind = Format::Kind;
 
-// What a reader gets that is given `step` bytes more each time; the last one says what is left.
+// Records for a reader that is given `step` bytes more each time; the last text says what is left.
 std::vector<std::string> cut_all(std::string_view bytes, Format format, std::size_t step) {
   Framing framing(format);
   std::vector<std::string> all;

@@ -1,4 +1,4 @@
-// Which word was meant, and what ${NAME} becomes.
+// Guesses of the word that was meant, and the value of ${NAME}.
 #include <gtest/gtest.h>
 
 #include "agent/config/values.hpp"

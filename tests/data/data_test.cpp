@@ -58,7 +58,7 @@ TEST(Order, HasEachObjectOnceAndIsTheSameEverywhere) {
   }
   EXPECT_NE(shuffled(100, 7, 0), shuffled(100, 7, 1));
   EXPECT_NE(shuffled(100, 7, 0), shuffled(100, 8, 0));
-  // Of a checkpoint's position nothing is left when this changes.
+  // The position in every checkpoint is worth nothing when this changes.
   EXPECT_EQ(shuffled(8, 7, 3), (std::vector<std::uint32_t>{4, 1, 3, 5, 2, 7, 6, 0}));
 }
 

@@ -1,4 +1,4 @@
-// What is frozen of a channel, as text and as a file.
+// The frozen listing of a channel, as text and as a file.
 #include "agent/data/catalogue.hpp"
 
 #include <gtest/gtest.h>

@@ -93,7 +93,7 @@ TEST_F(Ahead, AHintBringsTheNextOneForward) {
   EXPECT_TRUE(story_.did<CreateSnapshot>());
 }
 
-// Nobody can have seen the claim yet: the next one may use the same generation.
+// The claim cannot have been seen yet: the next one may use the same generation.
 TEST_F(Ahead, TheLastOneIsTakenOfTheUnmountedVolumeBeforeItIsReleased) {
   story_.state.facts.holding.claimed_at = story_.now;
   story_.sense(CheckpointMade{1});
@@ -154,7 +154,7 @@ TEST_F(Ahead, NobodyUsesTheVolumeInTheGenerationOfItsLastOneAgain) {
   EXPECT_EQ(next.asked(), "find-device");
 }
 
-// Nobody needs to be moving it: who has it in its zone waits for nothing.
+// It need not mean a move: an instance that has the volume in its zone waits for nothing.
 TEST_F(Ahead, TheLastOneIsNoSignOfAMove) {
   Story stays;
   stays.boot("us-west-2a");

@@ -14,8 +14,8 @@ namespace {
 
 enum class By : std::uint8_t { Own, All, Nobody };
 
-// Which function overload resolution takes for the pair: its own, the one for each stage, or the
-// last resort.
+// Tells which function overload resolution takes for the pair: its own, the one for each stage, or
+// the last resort.
 template <class AnyStage, class AnyEvent>
 By decided_by() {
   using Function = Next (*)(const AnyStage&, const AnyEvent&, Context&);
@@ -110,7 +110,7 @@ const std::map<std::string, Names> kAnswers = {
     {"gave-up", {"identity-read"}},
 };
 
-// What comes unasked, and the only stages in which it means something.
+// Events that come unasked, and the only stages in which they mean something.
 const std::map<std::string, Names> kSensed = {
     {"started", {"booting"}},  // a process starts once
     // The others await an answer, which comes at its deadline at the latest, or may rest.
@@ -130,7 +130,7 @@ const std::map<std::string, Names> kSensed = {
     {"ruled-out", {"training"}},              // by a trainer's report; it is repeated with each
 };
 
-// What is never ignored, in no stage.
+// Events that no stage ever ignores.
 const Names kAlways = {"notice-seen", "notice-withdrawn", "stop-requested", "trainer-ended"};
 
 bool has(const std::map<std::string, Names>& all, const std::string& key, const std::string& what) {

@@ -192,7 +192,8 @@ TEST_F(FenceTest, DoesNotCopyAVolumeThatAnInstanceHas) {
   EXPECT_TRUE(story_.did<CreateSnapshot>()) << "EC2 has yet to detach it";
 }
 
-// What was on its way when an earlier session was killed may be carried out at any later time.
+// A write that was on its way when an earlier session was killed may be carried out at any later
+// time.
 TEST_F(FenceTest, IsWrittenAgainByEachSession) {
   story_.boot();
   const Epoch mine = an_epoch(Epoch::State::Using, kMe);

@@ -84,7 +84,7 @@ TEST(Finish, AResultThatHasMovedIsFollowed) {
   story.train();
   story.finish();
   EXPECT_EQ(story.stage(), "tidying");
-  // Who had not seen `done` made a copy and deleted the original.
+  // An agent that had not seen `done` made a copy and deleted the original.
   story.answer(StorageSurveyed{{{the_copy(Role::Verified, 1)}, {}}});
   EXPECT_EQ(story.stage(), "waiting");
   EXPECT_EQ(std::get<Waiting>(story.state.stage).why, Wait::CommitSettling);
@@ -284,8 +284,8 @@ TEST(Finish, ACopyThatCannotBeUnmountedIsNotDetached) {
   EXPECT_FALSE(story.did<DetachVolume>());
 }
 
-// What it stands for was synced before it was said. A file system that an I/O error shut down takes
-// nothing more, and the job is done all the same.
+// Everything that `done` stands for was synced before it was said. A file system that an I/O error
+// shut down takes nothing more, and the job is done all the same.
 TEST(Finish, WhatIsDoneIsNotWrittenAgain) {
   Story story;
   story.boot();

@@ -1,4 +1,4 @@
-// Which fleet is this instance of? EC2 shows it by tags that come after the instance.
+// Finds the fleet of this instance. EC2 shows it by tags that come after the instance.
 #include <gtest/gtest.h>
 
 #include "tests/decide/story.hpp"
@@ -16,7 +16,7 @@ void boot(Story& story, const FleetRead& first) {
   story.answer(first);
 }
 
-// As an instance that finds the job done: nothing else to do but to end the fleet.
+// Leads to an instance that finds the job done: nothing else to do but to end the fleet.
 void find_done(Story& story) {
   SeenVolume done = the_volume();
   done.done = true;

@@ -14,7 +14,8 @@ EffectFailed left() {
   return failed;
 }
 
-// One that a trainer left waits for a device for ever, on this machine only: a Story with GPUs.
+// A process that a trainer left waits for a device for ever, on this machine only: a Story with
+// GPUs.
 struct Stuck : Machine {
   explicit Stuck(Fleet fleet = {FleetKind::Ec2Fleet, "fleet-1"}, bool once = false)
       : Machine({}, fleet) {

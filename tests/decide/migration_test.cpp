@@ -122,8 +122,8 @@ TEST(Migration, ACopyThatCouldNotBeMountedWritableIsLookedForAgain) {
   EXPECT_EQ(story.asked(), "find-device");
 }
 
-// Who finds the original gone cannot know whose copy follows it: another one may have been
-// verified.
+// An agent that finds the original gone cannot know which copy follows it: another one may have
+// been verified.
 void waits_and_elects(Story& story) {
   const Time gone = story.now;
   const SeenVolume copy = held(the_copy(Role::Verified), kMe);
@@ -185,7 +185,7 @@ TEST(Migration, APromotionThatCouldBecomeLateIsNotAskedFor) {
   EXPECT_EQ(story.asked(), "survey-storage");
 }
 
-// What the original's next user writes in this time may be lost.
+// The original's next user may lose what it writes in this time.
 TEST(Migration, ACommitFollowsFromAFreshLookAndIsShort) {
   Story story;
   prove_copy(story);
@@ -233,7 +233,7 @@ TEST(Migration, APromotionIsCarriedOutWithinABoundOrNever) {
   waits_and_elects(story);
 }
 
-// What it knows by its own commit it forgets when everybody can see it.
+// A session forgets its own commit when everybody can see it.
 TEST(Migration, WhatWasCommittedIsBelievedOverEc2ForOneBound) {
   Story story;
   commit(story);

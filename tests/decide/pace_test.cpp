@@ -1,4 +1,4 @@
-// How often to write a checkpoint, and what is worth its price.
+// The time between checkpoints, and what is worth its price.
 #include "agent/decide/pace.hpp"
 
 #include <gtest/gtest.h>

@@ -206,7 +206,7 @@ TEST(Share, WorksWhereNoMetadataServiceAnswersAndEndsNoFleet) {
   EXPECT_EQ(story.asked(), "read-fleet");
 }
 
-// Else it would work beside the instance that has the share, which only the fleet says.
+// It could otherwise work beside the instance that has the share, which only the fleet shows.
 TEST(Share, AnInstanceWaitsForItsMetadataServiceHoweverLong) {
   ShareStory story;
   story.sense(Started{});
@@ -305,7 +305,7 @@ TEST(Share, AnAgentThatComesBackAdoptsTheTrainerOnItsShare) {
   EXPECT_EQ(story.stage(), "training");
 }
 
-// What it wrote last may go with the mount: the trainer says again that it has finished.
+// The trainer's last writes may go with the mount: it says again that it has finished.
 TEST(Share, ThatCannotBeUsedForgetsAnEndThatNobodySynced) {
   ShareStory story;
   story.find_finished();

@@ -206,7 +206,7 @@ TEST(Storage, ACopyThatVanishesAgainAndAgainIsGivenUpInTheEnd) {
   EXPECT_EQ(story.state.facts.exit.surrender, Surrender::BlockedTooLong);
 }
 
-// What the others of a gang do it does not know: they may train.
+// It does not know what the others of its gang do: they may train.
 TEST(Storage, AGangsMachineThatStaysBlockedEndsWithItsPlaceAlone) {
   Story story;
   story.policy.gang = true;

@@ -15,7 +15,7 @@ using Kind = Move::Kind;
 
 namespace {
 
-// How long a call without an answer may still be carried out.
+// The time in which a call without an answer may still be carried out.
 const Duration kFlight = small_policy().ec2_call;
 
 std::uint8_t place_of(const Node& node, const Host& host) {
@@ -50,7 +50,7 @@ void fly(Node& node, std::uint8_t caller, const Pending& pending) {
     if (write->epoch == 0) write->epoch = node.epoch.number;  // that of the head as it was read
     it.contents = node.hosts[caller - 1].copy;
     if (node.hosts[caller - 1].agent) return;
-    // Of the dead only what S3 has already, which was made for the head as it is.
+    // A dead session's write counts only if S3 has it already: it was made for the head as it is.
     it.caller = kNobody;
     if (!is_held(node, caller, write->epoch)) it = {};
     return;
@@ -90,7 +90,7 @@ void perform(Node& node, Host& host, const Effect& effect) {
   } else if (effect.id != host.state.awaited) {
     (void)carry_out(node, host, command);  // issued, not asked
   } else {
-    // What was asked before is not waited for any more; local work is done in its order.
+    // The earlier request is not waited for any more; local work is done in its order.
     if (host.pending.any && !host.pending.abandoned) {
       fly(node, place_of(node, host), host.pending);
       if (!changes_ec2(host.pending.command) && !is<SurveyStorage>(host.pending.command)) {
@@ -164,7 +164,7 @@ void answer(Node& node, Host& host, Way way) {
   answer(node, host, what);
 }
 
-// What a commit came to that was not waited for.
+// The outcome of a commit that was not waited for.
 void home_kept(Node& node, Host& host, std::uint8_t how) {
   const std::uint8_t place = place_of(node, host);
   host.home.keeping = false;

@@ -1,5 +1,5 @@
-// A home in a bucket in the abstract: the head with what it names, and the working copies. What
-// agent/service/act/home.cpp and tier/home.hpp do takes one instant each; what is in doubt is
+// A home in a bucket in the abstract: the head with what it names, and the working copies. The work
+// of agent/service/act/home.cpp and tier/home.hpp takes one instant each; what is in doubt is
 // carried out later, or never. Removing what no manifest needs is left out.
 #include <algorithm>
 
@@ -40,7 +40,7 @@ bool is_lease_over(const Node& node) {
   return lives && node.hosts[node.epoch_holder - 1].paused;
 }
 
-// What is here is newer when it was brought, or kept, in this epoch, or in the one before it, if
+// The working copy is newer if it was brought, or kept, in this epoch, or in the one before it, if
 // that was ours and nobody came between.
 Happening bring(Node& node, Host& host) {
   const auto place = static_cast<std::uint8_t>(&host - node.hosts.data() + 1);

@@ -1,4 +1,4 @@
-// The host in the abstract: disks, a mount, a trainer. As tests/simulate has it, without time.
+// The host in the abstract: disks, a mount, a trainer. Like tests/simulate, without time.
 #include <algorithm>
 
 #include "tests/explore/world.hpp"

@@ -1,4 +1,4 @@
-// What must hold in the world, whatever happened (agent/README.md, "What must hold").
+// The invariants of the world, whatever happened (agent/README.md, "What must hold").
 #include <algorithm>
 
 #include "tests/explore/world.hpp"

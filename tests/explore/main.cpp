@@ -13,7 +13,7 @@ namespace {
 
 using namespace spotter::explore;
 
-// What is left out, so that the states are few.
+// Left out, so that the states are few.
 constexpr const char* kAbstracted =
     "abstracted:\n"
     "- Work and calls take no time; time passes in steps of the (short) policy, while everybody\n"

@@ -104,7 +104,7 @@ struct Trainer {
   std::int64_t step = -1;
 };
 
-// What a session knows of a home in a bucket, beside its state (act::Home).
+// A session's knowledge of a home in a bucket, beside its state (act::Home).
 struct AtHome {
   std::uint32_t wrote = 0;  // the last epoch of its own
   std::uint32_t held = 0;   // the one before it, where that was its own, too
@@ -127,7 +127,7 @@ struct Host {
   bool notified = false;  // the agent has seen it
   bool stop = false;      // instead of terminate
   Time deadline = kNever;
-  // Of a home in a bucket: the working copy, and the epoch that brought or kept it; 0: none.
+  // The working copy of a home in a bucket, and the epoch that brought or kept it; 0: none.
   Contents copy;
   std::uint32_t mark = 0;
   AtHome home;
@@ -150,7 +150,7 @@ struct Node {
   std::uint8_t in_vain_since = 0;
   std::uint8_t in_vain = 0;
   bool refused = false;  // a permission was missing at the end: what is left is excused
-  // Not part of the node:
+  // The rest is no part of the node:
   const char* broken = nullptr;  // the promise that does not hold
   bool mirrored = false;         // the two places have each other's names (pack.hpp)
 };

@@ -54,7 +54,7 @@ void storage_moves(const Node& node, List& list) {
   }
 }
 
-// How this piece of local work can fail, beside "try again later".
+// Tells whether this local work can fail in a way other than "try again later".
 bool has_special_failure(const Command& command) {
   return is<AwaitGpus, FindDevice, decide::Mount, Unmount, WriteLedger, StartTrainer, SyncStorage>(
       command);

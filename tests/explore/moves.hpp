@@ -1,5 +1,5 @@
-// What can happen next at a Node: the course of things without a fault, ordinary interruptions, and
-// faults.
+// Everything that can happen next at a Node: the course of things without a fault, ordinary
+// interruptions, and faults.
 #pragma once
 
 #include <string>

@@ -82,8 +82,8 @@ constexpr std::uint32_t kMostAttempts = 7;  // as many tokens are kept for a sna
 // Longer than a poll: what is being created, attached or detached is seen at that.
 constexpr Duration kSettles = std::chrono::seconds(10);
 
-// What a session has of the home is of the epoch that is there, or of one before: of which one of
-// those, nothing depends on.
+// A session's view of the home is of the current epoch, or of an earlier one: nothing depends on
+// which earlier one.
 constexpr std::uint32_t kPast = 1;
 
 void normalise_fence(decide::Facts::Fence& fence, std::uint32_t now) {

@@ -57,7 +57,7 @@ struct Writer : Visitor {
   void epoch(std::uint32_t& it) { byte(it); }
 };
 
-// Of one host by itself: the instances are itself and the other one.
+// Writes one host by itself: the instances are itself and the other one.
 struct HostWriter : Writer {
   std::uint8_t self;
   HostWriter(Packed& to, std::uint8_t host) : Writer(to), self(host) {}

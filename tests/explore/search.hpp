@@ -30,7 +30,7 @@ class Search {
   using Index = std::uint32_t;
   static constexpr Index kNone = 0xffffffff;
 
-  // What stays of a visited node. Its bytes are dropped when its successors are known.
+  // The part of a visited node that stays. Its bytes are dropped when its successors are known.
   struct Visited {
     std::uint64_t print = 0;
     Index parent = kNone;

@@ -1,4 +1,4 @@
-// What the abstract world does when it is asked, each in one piece.
+// The abstract world's answers to requests, each in one piece.
 #pragma once
 
 #include "tests/explore/model.hpp"
@@ -26,7 +26,7 @@ decide::Happening work(Node& node, Host& host, const decide::Command& command);
 void write_checkpoint(Node& node, Host& host);
 void end_trainer(Node& node, Host& host, bool success, bool as_asked);
 void count_vain(Node& node);  // an attempt that came to nothing
-// The end of an instance. What it had attached stays with its remains for a while.
+// The end of an instance. Its attachments stay with its remains for a while.
 void die(Node& node, std::uint8_t place, std::uint8_t remains, bool torn);
 
 // --- bucket.cpp: a home in a bucket; all of it is nothing without one ---

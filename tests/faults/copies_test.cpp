@@ -63,7 +63,7 @@ class Copies : public testing::TestWithParam<CopyFault> {
   std::string file() const { return read(fs::path("ckpt") / name); }
 
   Keeper keeper() const { return *Keeper::open({mount_, "ckpt", "*.bin"}); }
-  // As the guard does it; false: it says that it failed.
+  // Does the same as the guard; false: it says that it failed.
   static bool finish(Keeper& keeper) {
     auto captured = keeper.capture([](const std::string&) { return false; });
     return captured && keeper.finish(*std::move(captured));
@@ -179,7 +179,7 @@ TEST_P(Copies, ArePutBackByTheNextAttemptIfNotByThisOne) {
       });
 }
 
-// Where there is no room for the file beside its copy.
+// The disk has no room for the file beside its copy.
 TEST(FullDisk, TheCopyItselfIsPutBack) {
   std::string place = (fs::temp_directory_path() / "copies-XXXXXX").string();
   const fs::path mount = ::mkdtemp(place.data());

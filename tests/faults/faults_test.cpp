@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the disk does from a call on.
+// The disk's behaviour from a call on.
 enum class Fault {
   Once,     // this one fails
   Lasting,  // and all after it
@@ -128,7 +128,7 @@ TEST_P(Faults, OfADiskThatIsFullAfterAPartOfAWriteAreSaidToo) {
 
 TEST_P(Faults, AShortWriteIsGoneOnWith) { try_all(Fault::Short, 0); }
 
-// Where the machine's own file system knows no holes (FAT, some FUSE), or says that it has none.
+// The machine's own file system may know no holes (FAT, some FUSE), or say that it has none.
 TEST(KeptLog, IsTheSameWhereNoHoleCanBeMade) {
   std::string name = (fs::temp_directory_path() / "holes-XXXXXX").string();
   const fs::path folder = ::mkdtemp(name.data());

@@ -1,6 +1,6 @@
 // The power is cut before every call by which a trainer writes checkpoints that are folders and the
-// guard records them. What the next start finds is whole, and no older than what was recorded; the
-// log has the rows that were written before it.
+// guard records them. The next start finds whole checkpoints, no older than those recorded; the log
+// has the rows that were written before it.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -80,7 +80,7 @@ class FolderCut : public Units {
         fs::last_write_time(path(name), fs::last_write_time(top_ / "disk/ckpt" / name));
     }
   }
-  // What is wrong with the storage at the next start; empty: nothing.
+  // Says what is wrong with the storage at the next start; empty: nothing.
   std::string wrong_with(std::uint64_t promised, const Files& whole) const;
 
   // Cuts everywhere, and says what is wrong of the first cut of which something is.

@@ -161,7 +161,7 @@ TEST(MachinesHistory, GoesOnAfterAnAgentThatDiedInTheMiddleOfALine) {
   fs::remove_all(folder);
 }
 
-// What is there and cannot be read, or is another job's, is not removed.
+// A history that cannot be read, or is another job's, is not removed.
 TEST(MachinesHistory, BeginsBesideWhatWasThere) {
   std::string name = (fs::temp_directory_path() / "history-XXXXXX").string();
   const fs::path folder = ::mkdtemp(name.data());

@@ -36,7 +36,7 @@ std::string content(const fs::path& path) {
   return text.str();
 }
 
-// What a cut leaves of lines: each a part of one, never parts of two.
+// A cut leaves lines each of which is a part of one, never parts of two.
 bool is_of_one_line(const std::string& line) {
   static const std::string all = "\n" + lines_of(1) + lines_of(2) + lines_of(3) + lines_of(4);
   std::istringstream parts(line);
@@ -45,7 +45,8 @@ bool is_of_one_line(const std::string& line) {
   return true;
 }
 
-// Of a file that is appended to: whole lines in their order. What a cut has torn is not ended.
+// Reads a file that is appended to: whole lines in their order. A line that a cut has torn has no
+// end.
 int newest_lines(const fs::path& path) {
   std::istringstream all(content(path));
   int next = 0;
@@ -165,8 +166,8 @@ std::string content_of(int generation) {
   return std::to_string(generation) + std::string(5000, ' ') + "\n";
 }
 
-// Of the run directory: how the trainer ended must survive a power cut, as what is read once more
-// by the next agent; other files need not.
+// Writes into the run directory: how the trainer ended must survive a power cut, as the next agent
+// reads it once more; other files need not.
 Writer of_run_directory(const char* title, bool durable) {
   return {title,
           [=](const fs::path& folder, int generation) {
@@ -185,7 +186,7 @@ Writer of_run_directory(const char* title, bool durable) {
           durable};
 }
 
-// Of the run directory: it need not survive a power cut.
+// Writes into the run directory what need not survive a power cut.
 Writer status() {
   return {"status",
           [](const fs::path& folder, int generation) {

@@ -22,9 +22,9 @@ struct Writer {
 std::vector<Writer> writers();
 inline std::ostream& operator<<(std::ostream& out, const Writer& it) { return out << it.name; }
 
-// Where the machine's own files are: not on the disk that fails.
+// The folder for the machine's own files: not on the disk that fails.
 std::filesystem::path beside(const std::filesystem::path& folder);
-// What lies there beforehand.
+// Makes what lies there beforehand.
 void prepare(const std::filesystem::path& folder);
 
 }  // namespace spotter::test

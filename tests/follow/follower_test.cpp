@@ -1,4 +1,4 @@
-// Which rows of a trainer's own log are reported, whatever the trainer does to the file.
+// Rows of a trainer's own log that are reported, whatever the trainer does to the file.
 #include "agent/follow/follower.hpp"
 
 #include <gtest/gtest.h>
@@ -31,9 +31,9 @@ class Log : public testing::Test {
     std::ofstream(path, std::ios::app) << text;
   }
   void append(const std::string& text) const { append(path("training.csv"), text); }
-  // As pandas' to_csv() does it: the same file, from its beginning.
+  // Writes like pandas' to_csv(): the same file, from its beginning.
   void write_over(const std::string& text) const { std::ofstream(path("training.csv")) << text; }
-  // As a trainer does it that renames what it wrote.
+  // Writes like a trainer that renames what it wrote.
   void replace(const std::string& text) const {
     std::ofstream(path("new")) << text;
     fs::rename(path("new"), path("training.csv"));

@@ -1,5 +1,5 @@
-// What AWS refuses with: EC2's XML, the Query protocol's, JSON, or a proxy's page; and Parameter
-// Store's answer, whose content is a secret.
+// AWS's refusals: EC2's XML, the Query protocol's, JSON, or a proxy's page; and Parameter Store's
+// answer, whose content is a secret.
 #include "agent/aws/formats/aws_error.hpp"
 
 #include <algorithm>

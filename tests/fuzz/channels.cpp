@@ -1,4 +1,4 @@
-// What describes a channel, and what its objects may hold: documents, manifests, frozen listings,
+// Descriptions of channels, and what their objects may hold: documents, manifests, frozen listings,
 // gzip, RecordIO.
 #include "agent/config/channel.hpp"
 
@@ -56,7 +56,7 @@ void names(std::string_view bytes) {
   must(("/" + *name + "/").find("/../") == name->npos, "that stays where it is");
 }
 
-// What is cut off says less, and nothing else.
+// A ledger that is cut off says less, and nothing else.
 void ledgers(std::string_view bytes) {
   const auto line = bytes.substr(0, bytes.find('\n'));
   must(data::Fetched::parse(line).empty(), "a line without its end says nothing");

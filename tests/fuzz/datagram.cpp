@@ -1,5 +1,5 @@
-// What the trainer, anybody's program, sends to $NOTIFY_SOCKET, and the curve on the storage that
-// becomes of it.
+// Messages of the trainer, anybody's program, to $NOTIFY_SOCKET, and the curve on the storage that
+// they become.
 #include "agent/wire/datagram.hpp"
 
 #include <array>

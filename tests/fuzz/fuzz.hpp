@@ -1,5 +1,5 @@
-// What the fuzzers share. Each is one file here that defines examine(), for one parser of bytes
-// that others wrote; its seeds, and every input that once broke it, are in corpus/NAME/.
+// Shared by the fuzzers. Each is one file here that defines examine(), for one parser of bytes that
+// others wrote; its seeds, and every input that once broke it, are in corpus/NAME/.
 #pragma once
 
 #include <string_view>

@@ -25,8 +25,8 @@ void examine_texts(const gang::Record& record) {
   must(std::ranges::all_of(ranks, is_plain), "a rank's text");
 }
 
-// What a machine makes of it: another record, which all others can read. Numbers that no gang
-// reaches in its time have no next one.
+// A machine makes another record of it, which all others can read. Numbers that no gang reaches in
+// its time have no next one.
 void examine_next(const gang::Record& record) {
   constexpr std::uint64_t never = 1ULL << 47U;
   const bool counts = std::ranges::all_of(

@@ -41,7 +41,7 @@ Seen see(std::string_view bytes, std::size_t step, std::size_t wanted, bool dire
   const auto state = incoming.state();
   auto taken = incoming.end(CURLE_OK, {});
   must(taken.received <= wanted, "no more is written than is wanted");
-  // How much of what is wrong was taken depends on how it was cut.
+  // The cuts decide how much of a wrong answer was taken.
   if (state == Incoming::State::Wrong) return {state, 0, {}, {}, {}, 0};
   return {state, taken.answer.status, taken.answer.headers, taken.answer.body,
           into,  taken.received};

@@ -145,7 +145,7 @@ std::string print(const config::Sweep& sweep) {
          (sweep.source.empty() ? print(sweep.sets) : unexpanded(sweep.source) + "\n");
 }
 
-// What the user would have written without defaults and variables.
+// The job as the user would have written it without defaults and variables.
 std::string print(const Job& job) {
   std::string yaml = "job: " + literal(job.name.view()) + "\n";
   yaml += job.storage.share ? print(*job.storage.share) : print(job.storage);
@@ -175,7 +175,7 @@ std::string print(const Job& job) {
   return job.fleet ? yaml + print(*job.fleet) : yaml;
 }
 
-// What would harm the machine or the user if it came through.
+// Checks for what would harm the machine or the user if it came through.
 void sound(const Job& job) {
   const auto& mount = job.storage.mount();
   const auto& share = job.storage.share;

@@ -1,5 +1,5 @@
-// What a report is made of: a history, and behind lines of `-` a learning curve, a status, a log
-// and an answer of the price list.
+// The sources of a report: a history, and behind lines of `-` a learning curve, a status, a log and
+// an answer of the price list.
 #include <array>
 #include <cmath>
 

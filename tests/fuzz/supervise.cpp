@@ -1,4 +1,4 @@
-// What agent and supervisor tell one another: the spec, and the files in the run directory.
+// Messages between agent and supervisor: the spec, and the files in the run directory.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 

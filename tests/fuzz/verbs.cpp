@@ -1,4 +1,4 @@
-// What `spotter host` is asked for on its standard input, by whoever starts it.
+// Requests to `spotter host` on its standard input, by whoever starts it.
 #include "agent/wire/verbs.hpp"
 
 #include "tests/fuzz/fuzz.hpp"

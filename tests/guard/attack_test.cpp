@@ -1,4 +1,4 @@
-// What a trainer can do to a guard that is root: nothing. `.spotter` may be the trainer's own, its
+// A trainer can do nothing to a guard that is root. `.spotter` may be the trainer's own, its
 // folders links, its files executables with mode 4755 or second names of somebody else's.
 #include <fcntl.h>
 #include <unistd.h>

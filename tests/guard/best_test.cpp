@@ -1,4 +1,4 @@
-// Which checkpoint is the best, and that its copy is what was recorded, whatever happens to it.
+// The best checkpoint, and that its copy is what was recorded, whatever happens to it.
 #include <filesystem>
 #include <fstream>
 

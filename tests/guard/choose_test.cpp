@@ -42,7 +42,7 @@ class Choosing : public Folder {
     }
     ASSERT_TRUE(watched.settle(false));
   }
-  // What a crash left, put away by the start after it.
+  // Leaves a file as a crash would; the next start puts it away.
   void put_one_away() {
     Keeper lost = keeper();
     ASSERT_TRUE(lost.begin());
@@ -70,7 +70,7 @@ class Choosing : public Folder {
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) != 2);
     return WEXITSTATUS(status) == 0;
   }
-  // How often the name is in the directory, or listed as put away and there.
+  // Counts the name in the directory, and where it is listed as put away and there.
   int found(const std::string& name) const {
     int count = exists(name) ? 1 : 0;
     for (const Away& away : inventory().record.away)

@@ -170,7 +170,7 @@ TEST_F(Everything, IsWatchedAlsoWhereItsScriptMakesTheDirectoryAgain) {
   EXPECT_EQ(finished(), (Names{"weights.bin", "other.bin"}));
 }
 
-// Not `a.log`, nor held open: its script opens it for each line.
+// It has another name than `a.log` and is not held open: its script opens it for each line.
 TEST_F(Everything, AFileThatOnlyGrowsIsALog) {
   begin();
   std::string lines = "step 1\n";

@@ -1,4 +1,4 @@
-// What a file's own format says of its being whole.
+// A file's own format tells whether the file is whole.
 #include "agent/guard/file_completeness.hpp"
 
 #include <fcntl.h>
@@ -97,7 +97,7 @@ TEST_F(TheShape, OfALargeHeaderCostsLittleMemory) {
   }
 }
 
-// Of four terabytes nothing is on the disk: to read them would take an hour.
+// The four terabytes are not on the disk: to read them would take an hour.
 TEST_F(TheShape, OfAHollowFileIsNotRead) {
   write("a.bin", "");
   std::filesystem::resize_file(path("a.bin"), 4ULL << 40);

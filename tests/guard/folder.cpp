@@ -26,7 +26,7 @@ Folder::~Folder() { fs::remove_all(mount_); }
 
 void Folder::write(const std::string& name, std::string_view bytes) const {
   fs::create_directories(path(name).parent_path());
-  // Not a stream, whose calls within libc a test of a power cut would not see.
+  // Avoids a stream: a test of a power cut would not see its calls within libc.
   const Descriptor file(::open(path(name).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   ASSERT_EQ(::write(file.get(), bytes.data(), bytes.size()), std::ssize(bytes)) << name;
 }

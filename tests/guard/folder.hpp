@@ -26,9 +26,9 @@ class Folder : public testing::Test {
   std::size_t set_aside() const;  // how many files
 
   Keeper keeper() const;
-  // As the guard does it while a trainer runs.
+  // Does what the guard does while a trainer runs.
   static void record(Keeper& keeper, const std::string& name);
-  // As at the next start, by another process.
+  // Does what another process does at the next start.
   Settled settle() const;
 
   Where where() const { return {mount_, "ckpt", "*.pt *.h5 *.bin"}; }

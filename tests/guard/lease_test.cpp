@@ -36,7 +36,7 @@ bool refuse_leases(unsigned answer) {
 
 class Leases : public Folder {
  protected:
-  // What a guard records of a file that is closed, in a process without leases.
+  // Tells what a guard in a process without leases records of a file that is closed.
   int recorded_without(unsigned answer) {
     const pid_t child = ::fork();
     if (child == 0) {

@@ -18,7 +18,7 @@ class Quiet : public testing::Test {
   }
   void rest(int milliseconds_long) { now += milliseconds(milliseconds_long); }
   bool is_quiet() const { return moments.wait(now) == milliseconds(0); }
-  // As the guard does it.
+  // Does what the guard does.
   bool look() {
     const bool quiet = is_quiet();
     if (quiet) moments.captured();

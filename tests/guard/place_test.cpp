@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What was wrong; empty: nothing.
+// Says what was wrong; empty: nothing.
 std::string wrong_in(const fs::path& root) {
   const auto place = Place::open({root, "saved/here", "*.bin"});
   if (!place) return place.error().message;

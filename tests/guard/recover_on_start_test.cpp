@@ -1,4 +1,4 @@
-// What a trainer finds when it starts, whatever became of the one before.
+// The files that a trainer finds when it starts, whatever became of the one before.
 #include <ctime>
 #include <fstream>
 #include <iterator>

@@ -1,4 +1,4 @@
-// What becomes of the difference between a directory and its newest generation.
+// Recovery by the difference between a directory and its newest generation.
 #include "agent/guard/recover.hpp"
 
 #include <gtest/gtest.h>

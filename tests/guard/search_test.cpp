@@ -187,7 +187,7 @@ class Search : public Folder {
     ASSERT_TRUE(Keeper::open(where_).value().settle(false));
   }
 
-  // One life that ends after so many steps. What was wrong, or "".
+  // One life that ends after so many steps. Returns what was wrong, or "".
   std::string live(const Where& where, const std::vector<Step>& steps, std::size_t count, Loss loss,
                    Watchfulness how) {
     for (const auto& each : fs::directory_iterator(mount_)) fs::remove_all(each);

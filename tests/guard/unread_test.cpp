@@ -1,5 +1,5 @@
-// What cannot be read, or was written by a newer Spotter: nothing of it is moved, forgotten or
-// removed, and what is kept of it stays.
+// Files that cannot be read, or were written by a newer Spotter: none of them is moved, forgotten
+// or removed, and what is kept of them stays.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// As a user who can be refused something: root may read everything.
+// Runs as a user who can be refused something: root may read everything.
 class UnreadFiles : public Folder {
  protected:
   void SetUp() override {

@@ -93,7 +93,7 @@ TEST_F(Watching, AFolderThatIsMadeIsNoSecondSave) {
   EXPECT_EQ(finished(), (Names{"save-1/a.bin", "save-1/b.bin", "save-1/deep/c.bin"}));
 }
 
-// As where a file is closed after its new folder is watched, and before that is listed.
+// A file is closed after its new folder is watched, and before that is listed.
 TEST_F(Watching, AnEventOfWhatWasSeenSinceIsNoSecondWriting) {
   begin();
   write("save-1/a.bin", "all of it");

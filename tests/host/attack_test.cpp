@@ -1,5 +1,5 @@
-// What a trainer, or another user of a share, can do to verbs that are root: nothing. Directories
-// change places with links while they are laid out, records lie, files have names elsewhere.
+// A trainer, or another user of a share, can do nothing to verbs that are root. Directories change
+// places with links while they are laid out, records lie, files have names elsewhere.
 #include <fcntl.h>
 #include <pwd.h>
 #include <sys/stat.h>
@@ -66,7 +66,7 @@ class Attack : public Directory {
   static void give(const fs::path& path, uid_t uid) {
     ASSERT_EQ(::lchown(path.c_str(), uid, uid), 0) << path;
   }
-  // As the job was left by another image: the home of `before`, with what is said there.
+  // Leaves the job like another image: the home of `before`, with what is said there.
   void leave_home(const std::string& record, uid_t owner = before) const {
     for (const char* name : {"mnist", "mnist/.spotter", "mnist/checkpoints"}) {
       fs::create_directory(share() / name);
@@ -338,7 +338,7 @@ TEST_F(Attack, OnAVolumeALinkInThePlaceOfOurFilesIsNotFollowed) {
             "layout-unusable");
 }
 
-// What a dead writer left behind is removed, and what is torn is moved: as the trainer's user.
+// The leftovers of a dead writer are removed, and what is torn is moved: as the trainer's user.
 TEST_F(Attack, VerifyDoesNothingThatTheTrainerMayNot) {
   ASSERT_TRUE(lay_out_volume());
   fs::create_directories(directory_ / "system/.tmp-a");

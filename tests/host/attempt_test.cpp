@@ -32,7 +32,7 @@ class Attempts : public Directory {
     std::ranges::sort(all);
     return all;
   }
-  // What a machine leaves.
+  // Leaves what a machine leaves.
   void work(const std::string& attempt, const std::string& step) {
     write(in(attempt) / "checkpoints" / "last", step);
     write(in(attempt) / "code" / "train.py", "print()");
@@ -67,7 +67,7 @@ TEST_F(Attempts, BeginsNothingAgainWhereTheAccountCannotBeLookedAt) {
   EXPECT_FALSE(begin_attempt(home(), "attempt-1", ""));
 }
 
-// As a user who can be refused something: the names are read, the files cannot be looked at.
+// Runs as a user who can be refused something: the names are read, the files cannot be looked at.
 TEST_F(Attempts, TakesNothingOverInPart) {
   ASSERT_TRUE(begin_attempt(home(), "attempt-1", ""));
   work("attempt-1", "5");

@@ -1,4 +1,4 @@
-// What the tests of the checkout stand on: a repository of two commits, and servers of it.
+// Shared by the tests of the checkout: a repository of two commits, and servers of it.
 #pragma once
 
 #include <pwd.h>
@@ -39,7 +39,7 @@ class GitServer {
   std::string url(const std::string& scheme = "http") const {
     return scheme + "://127.0.0.1:" + std::to_string(port_);
   }
-  // What its requests came with.
+  // Everything that its requests came with.
   std::string seen() const { return io::read_file(seen_, 1U << 20).value_or(""); }
   bool saw(const std::string& what) const { return seen().find(what) != std::string::npos; }
 

@@ -129,7 +129,7 @@ TEST_F(Token, IsReadInNoEnvironmentByTheTrainersUser) {
   EXPECT_FALSE(server.saw("readable"));
 }
 
-// What a trainer can leave behind in its checkout, each by itself.
+// Things that a trainer can leave behind in its checkout, each by itself.
 TEST_F(Token, IsOutOfReachOfWhatTheTrainerLeft) {
   const GitServer thief(directory_, "thief", {"token", "none"});
   const GitServer server(directory_, "server");

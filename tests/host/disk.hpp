@@ -1,4 +1,4 @@
-// What the tests stand on: a temporary directory, and a disk that is a sparse file behind a loop
+// Shared by the tests: a temporary directory, and a disk that is a sparse file behind a loop
 // device.
 #pragma once
 

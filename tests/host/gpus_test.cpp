@@ -16,7 +16,7 @@ constexpr const char* kTwo =
     "  MIG 3g.20gb     Device  0: (UUID: MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f)\n"
     "GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-38f84ef0-0ae5-4a1c-8f64-5c1a6d2c5b90)\n";
 
-// As `nvidia-smi -q` of driver 550 has it, cut to what stands around the fabric.
+// The output of `nvidia-smi -q` of driver 550, cut to what stands around the fabric.
 std::string fabric(const std::string& state, const std::string& status) {
   return "==============NVSMI LOG==============\n\nGPU 00000000:10:1C.0\n"
          "    Product Name                          : NVIDIA H100 80GB HBM3\n"

@@ -236,7 +236,7 @@ TEST_F(Mount, IsNotReleasedWhileAnotherNamespaceHoldsIt) {
   EXPECT_TRUE(unmount(mount_point(), 5s, loop_->path()));
 }
 
-// As after a restart of the agent: only the volume's name is known.
+// After a restart of the agent only the volume's name is known.
 TEST_F(Mount, AnUnmountOfBeforeIsProvedByTheVolumesName) {
   ASSERT_TRUE(format(loop_->path(), "xfs"));
   ASSERT_TRUE(mount(request()));

@@ -1,6 +1,6 @@
-// What a later version of Spotter has written to the storage: refused with a sentence that says so,
-// before anything there is written, and by each reader for itself. And what cannot be read: it is
-// not absent.
+// Data that a later version of Spotter has written to the storage is refused with a sentence that
+// says so, before anything there is written, and by each reader for itself. Data that cannot be
+// read is not absent.
 #include <pwd.h>
 
 #include <array>
@@ -109,7 +109,7 @@ TEST_F(NewerStorage, IsNotMountedAndNothingOfItIsWritten) {
   }
 }
 
-// As where a package is rolled back while a trainer runs, and the storage is mounted.
+// A package may be rolled back while a trainer runs, and the storage is mounted.
 TEST_F(NewerStorage, IsRefusedByEachWhoReadsAndWrites) {
   raise(volume() / ".spotter/ledger.json");
   raise(volume() / ".spotter/volume.json");

@@ -1,4 +1,4 @@
-// What `spotter prepare` writes as root, on a volume that a trainer may have had before.
+// `spotter prepare` writes as root, on a volume that a trainer may have had before.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <pwd.h>

@@ -123,7 +123,7 @@ TEST(MountFailure, SaysWhatToDo) {
   EXPECT_EQ(kind("mount.nfs4: Failed to resolve server x: Name or service not known"),
             "share-silent");
   EXPECT_EQ(kind("mount.nfs4: access denied by server while mounting x:/y"), "share-denied");
-  // What Debian's server says to a port above 1023.
+  // Debian's server says this to a port above 1023.
   const auto port = mount_failure(request, "mount.nfs4: Operation not permitted");
   EXPECT_EQ(port.kind, "share-denied");
   EXPECT_NE(port.message.find("`insecure`"), std::string::npos) << port.message;
@@ -234,7 +234,7 @@ TEST_F(FolderShare, KeepsTheTrainersLogAndEmptiesIt) {
   EXPECT_EQ(content(kept), "one\ntwo\n");
 }
 
-// Of a machine that lost its power. What this one goes on with is another matter.
+// A machine that lost its power left a line without its end. This machine ends its own lines.
 TEST_F(FolderShare, GoesOnWithALineOfItsOwnAndWithNoOtherMachines) {
   const fs::path local = place_ / "trainer.log";
   const fs::path kept = place_ / "kept.log";

@@ -1,4 +1,4 @@
-// What `spotter init` writes.
+// The job.yaml that `spotter init` writes.
 #include "agent/commands/job_text.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What the journal gets. The child has a /run of its own with a socket where journald's would be.
+// The journal's entries. The child has a /run of its own with a socket where journald's would be.
 #include "agent/io/log.hpp"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ std::string identity_of(int descriptor) {
   return std::to_string(seen.st_dev) + ":" + std::to_string(seen.st_ino);
 }
 
-// What `speak` sent to journald, a line of "--" after each entry.
+// The text that `speak` sent to journald, a line of "--" after each entry.
 std::string journal_of(const std::function<void()>& speak) {
   int out[2];
   if (::pipe(out) != 0) return "no pipe";

@@ -1,4 +1,4 @@
-// As RestrictSUIDSGID= of systemd.exec(5) does it: openat2(2) is there no more, for good.
+// Does the same as RestrictSUIDSGID= of systemd.exec(5): openat2(2) is there no more, for good.
 #pragma once
 
 #include <linux/filter.h>

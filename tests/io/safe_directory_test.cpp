@@ -1,4 +1,4 @@
-// What root does where somebody else may write: also without openat2(2), as in a sandbox.
+// Root's work where somebody else may write: also without openat2(2), as in a sandbox.
 #include "agent/io/safe_directory.hpp"
 
 #include <fcntl.h>

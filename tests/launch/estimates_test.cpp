@@ -1,4 +1,4 @@
-// What the watcher of a job with a deadline takes for so when it cannot be read now.
+// Values that the watcher of a job with a deadline assumes when it cannot read them now.
 #include "agent/launch/deadline.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What can never work on the machines of `launch:`, and the sentence that mends it.
+// Jobs that can never work on the machines of `launch:`, and the sentence that mends each.
 #include "agent/launch/machines.hpp"
 
 #include <gtest/gtest.h>

@@ -70,7 +70,7 @@ class Idler {
   bool began_ = false;
 };
 
-// What another user is answered: the status line's beginning. Empty: nothing.
+// Asks as another user; gets the beginning of the status line. Empty: nothing.
 struct Asker {
   pid_t pid = 0;
   int answer = -1;

@@ -1,4 +1,4 @@
-// What the trainer's SDKs get when they ask for credentials, and when the keys are renewed.
+// The trainer's SDKs ask for credentials: what they get, and when the keys are renewed.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 

@@ -1,4 +1,4 @@
-// What a browser is given, and which changes it gets.
+// The page that a browser is given, and the changes that it gets.
 #include "agent/report/page/page.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What is said of interruptions: what was saved, what was repeated, and why.
+// The report on interruptions: what was saved, what was repeated, and why.
 #include <algorithm>
 
 #include "input.hpp"

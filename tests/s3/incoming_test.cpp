@@ -16,7 +16,7 @@ struct Read {
   Taken taken;
 };
 
-// As a connection does it, so many bytes at once.
+// Reads like a connection, so many bytes at once.
 Read read(std::string_view bytes, std::size_t step, Plan plan = {.method = "GET"}) {
   Incoming incoming;
   incoming.begin(std::move(plan));

@@ -215,7 +215,7 @@ TEST_F(Read, ListsBeyondAPageWhateverTheKeysAre) {
   EXPECT_EQ((*all)[94].etag, server_.find("p/194 +\xC3\xBC")->etag);
 }
 
-// As a proxy or another S3 may answer: the client would ask, and remember, for ever.
+// A proxy or another S3 may answer so: the client would ask, and remember, for ever.
 TEST_F(Read, AListingWhoseTokenComesAgainIsAnError) {
   server_.page_size(2);
   for (const char* key : {"p/a", "p/b", "p/c", "p/d", "p/e"}) server_.put(key, "");

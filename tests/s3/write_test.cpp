@@ -83,7 +83,7 @@ TEST_F(Write, ReadsTheErrorInsideACompletionThatSays200) {
   EXPECT_EQ((*etags)[0], server_.find("big")->etag);
 }
 
-// As S3 does it: after a 409 there is nothing left to complete.
+// S3 does so: after a 409 there is nothing left to complete.
 TEST_F(Write, UploadsAgainFromTheStartAfterAConflict) {
   std::atomic<int> left = 2;
   server_.refuse([&](const Request& request) -> std::optional<Reply> {

@@ -60,7 +60,7 @@ class TheLink : public testing::Test {
     ::waitpid(child, &status, 0);
     return status == 0;
   }
-  // How often the journal has it, of what was printed since CaptureStdout().
+  // Counts the words in the journal, among what was printed since CaptureStdout().
   static int said(const std::string& words) {
     const std::string all = testing::internal::GetCapturedStdout();
     int times = 0;
@@ -154,7 +154,7 @@ TEST_F(TheLink, DrainTakesTheLastWordsBeforeTheLoopDoes) {
   EXPECT_TRUE(messages_[0].finished);
 }
 
-// Where the trainer's files are watched, they are the checkpoints, not what it says of others.
+// Watched files of the trainer are the checkpoints, not what it says of others.
 TEST_F(TheLink, TakesCheckpointsFromTheGuardAloneWhereThereIsOne) {
   const std::string made = "X_SPOTTER_CHECKPOINT=/m/a.h5\nX_SPOTTER_CHECKPOINT_STEP=";
   for (const bool guarded : {true, false}) {

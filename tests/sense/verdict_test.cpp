@@ -1,5 +1,5 @@
-// What a trainer's end means. The same exit status is a success, a stop or a failure, by what was
-// asked.
+// The meaning of a trainer's end. The same exit status is a success, a stop or a failure, by what
+// was asked.
 #include "agent/supervise/client.hpp"
 
 #include <gtest/gtest.h>

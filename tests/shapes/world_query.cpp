@@ -1,5 +1,5 @@
 // Puts calls to one world, a JSON object a line: {"service", "action", "parameters", "now" (ms)} ->
-// {"status", "body"}. For shapes_test.py, which checks the answers against botocore's service
+// {"status", "body"}. Used by shapes_test.py, which checks the answers against botocore's service
 // model.
 #include <iostream>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// How a job is, seen from elsewhere: what EC2 shows and what was published, put together.
+// A job seen from elsewhere: what EC2 shows and what was published, put together.
 #include "agent/commands/job_view.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// How a trainer begins and ends under supervision.
+// A trainer's beginning and end under supervision.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-// What a later version of Spotter has left in the run directory, when the package was rolled back:
-// refused with a sentence, left as it is, and no second trainer is started beside it.
+// Files that a later version of Spotter has left in the run directory, when the package was rolled
+// back: refused with a sentence, left as they are, and no second trainer is started beside them.
 #include <filesystem>
 #include <fstream>
 #include <iterator>

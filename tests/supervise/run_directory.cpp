@@ -1,5 +1,5 @@
-// Who may do what with the files of a run directory: other users of the machine, and what an older
-// version left.
+// Rights to the files of a run directory: other users of the machine, and what an older version
+// left.
 #include "agent/supervise/run_directory.hpp"
 
 #include <fcntl.h>

@@ -25,7 +25,7 @@ class ShellStarts : public Stage {
     return what;
   }
   bool is_awaited() { return std::filesystem::exists(path("shell-started")); }
-  // Of this user's shell, which comes to the command at once.
+  // The user's shell comes to the command at once.
   void expect_silence(const std::string& user) {
     auto quick = with_profile("true\n", "echo up; exec sleep 1000");
     quick.user = user;
@@ -81,7 +81,7 @@ TEST_F(ShellStarts, WhoOnlyOpensTheFifoIsNotTheShell) {
   EXPECT_NE(log().find("up\n"), std::string::npos) << log();
 }
 
-// One that has the path already when the FIFO is removed, such as a second shell.
+// A process may have the path already when the FIFO is removed, such as a second shell.
 TEST_F(ShellStarts, WhoOpensTheFifoLateFindsAReader) {
   started(with_profile("while [ ! -e \"$HOME/go\" ]; do sleep 0.05; done\n", "exec sleep 1000"));
   const int found = ::open(path("shell-started").c_str(), O_PATH | O_CLOEXEC);

@@ -61,7 +61,7 @@ TEST_F(Beside, ATrainerThatStoppedAsAskedHasStopped) {
   EXPECT_EQ(sent(), "stopped\n");
 }
 
-// What it then says is kept with the end: the start failed for the checkpoint, perhaps.
+// The sidecar's last word is kept with the end: the start failed for the checkpoint, perhaps.
 TEST_F(Beside, OneThatFailsByItselfMayHaveFailedForItsCheckpoint) {
   started(with_sidecar("exit 3", "echo ready; read line; echo $line > sent; echo doubted"));
   EXPECT_TRUE(wait_for_end().checkpoint_doubted);
@@ -122,7 +122,7 @@ TEST_F(Beside, ItIsStartedAgainWhenItDies) {
 }
 
 TEST_F(Beside, OneThatSaysNothingIsNotWaitedForForEver) {
-  // What an earlier test's trainer left behind is inherited, and may be ending still.
+  // Children of an earlier test's trainer are inherited, and may be ending still.
   ASSERT_TRUE(eventually([] { return ::waitpid(-1, nullptr, WNOHANG) == -1; }));
   Sidecar sidecar({"/bin/sleep", "1000"});
   const auto begun = sidecar.start(std::chrono::milliseconds(50));

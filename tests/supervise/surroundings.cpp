@@ -1,4 +1,4 @@
-// What the trainer finds around it: user, environment, files, limits; and the command line itself.
+// The trainer's surroundings: user, environment, files, limits; and the command line itself.
 #include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>

@@ -1,4 +1,4 @@
-// Which experiment a Claimant tries for first.
+// The experiment that a Claimant tries for first.
 #include "agent/sweep/claimant.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace spotter::sweep {
 namespace {
 
-// One that S3 answers at once, for as long as nothing needs a decision.
+// A Claimant that S3 answers at once, for as long as nothing needs a decision.
 class Answered {
  public:
   explicit Answered(ClaimSettings settings) : claimant_(std::move(settings)) { hear(Tick{}); }
@@ -73,7 +73,7 @@ TEST(Claimant, TakesLastWhatFailedHere) {
   }
 }
 
-// Who takes it then would not wait for the end of what this machine still sends.
+// A machine that takes it then would not wait for the end of what this one still sends.
 TEST(Claimant, KeepsALapsedClaimUntilItsTrainerIsGone) {
   Answered agent({.experiments = 1, .nonce = "n"});
   ASSERT_EQ(agent.begun(), 0U);
@@ -88,7 +88,7 @@ TEST(Claimant, KeepsALapsedClaimUntilItsTrainerIsGone) {
   EXPECT_TRUE(agent.gave_back());
 }
 
-// What is listed and read, but not written: a role without s3:PutObject.
+// Claims are listed and read, but not written: a role without s3:PutObject.
 TEST(Claimant, LeavesThoughItMayNotWrite) {
   for (const bool holds : {false, true}) {
     Claimant claimant({.experiments = 1, .nonce = "n"});

@@ -53,7 +53,7 @@ Moment World::report_every() const {
   return settings_.work / static_cast<Moment>(settings_.curves.front().size());
 }
 
-// As service/early_stop.hpp: what the bucket does not answer is asked again at the next report.
+// Like service/early_stop.hpp: what the bucket does not answer is asked again at the next report.
 bool World::ends_early(Machine& machine) {
   const Moment reached = machine.progress + now_ - machine.since;
   const auto reports = static_cast<std::size_t>(reached / report_every());

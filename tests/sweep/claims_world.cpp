@@ -223,7 +223,7 @@ void World::obey(Machine& machine, Claimant::Orders orders) {
   wake(machine);
 }
 
-// What the trainer made goes to its storage, which may take as long as its agent may live on.
+// The trainer's files go to its storage, which may take as long as its agent may live on.
 void World::bring(Machine& machine) {
   const TrainerGone gone{machine.index, machine.token};
   machine.brings = gone;

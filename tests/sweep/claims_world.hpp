@@ -55,7 +55,7 @@ class World {
   World(WorldSettings settings, std::uint64_t seed);
   ~World();
 
-  // Until every experiment has ended. What was broken; empty: nothing.
+  // Runs until every experiment has ended. Returns what was broken; empty: nothing.
   std::string live();
 
   struct Figures {
@@ -72,7 +72,7 @@ class World {
     std::size_t unsettled = 0;  // reports at a rung that the bucket did not answer
   };
   const Figures& figures() const { return figures_; }
-  // Of those that were trained to their end, the one with the best last value.
+  // The experiment with the best last value, among those that were trained to their end.
   std::optional<std::size_t> best() const;
   // When so much machine time had been there: no makespan is shorter.
   Moment bound() const;

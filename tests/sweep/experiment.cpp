@@ -1,4 +1,4 @@
-// Which experiment a process runs.
+// The experiment that a process runs.
 #include "agent/config/experiment.hpp"
 
 #include <gtest/gtest.h>

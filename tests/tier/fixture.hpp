@@ -17,22 +17,22 @@ class InS3 : public guard::Units {
   ~InS3() override;
 
   Options options(const std::string& job = "mine") const;
-  // As on a machine that has lost the storage: from now on all is done on an empty one.
+  // Does all from now on on an empty storage, like a machine that has lost its own.
   void lose_the_storage();
   // A folder of Transformers' is written, recorded and copied.
   void save(const std::string& name);
   void record_one(const std::string& name, const Steps& steps);
   Result<std::optional<std::string>> fetch();
-  std::string fetched();  // the folder; "": none. Where it fails, the test does
+  std::string fetched();  // the folder; "": none. A failure fails the test
 
-  // What S3 has, by the beginning of its keys' rest: "checkpoint-5/".
+  // The keys that S3 has, without the prefix that all begin with: "checkpoint-5/...".
   std::vector<std::string> keys() const;
   std::string key_of(const std::string& folder, const std::string& end) const;
   void refuse_from(int request, int status);  // the first one is 1; 0: none
 
   // Every file's content, by its path below the folder.
   std::map<std::string, std::string> contents(const std::string& folder) const;
-  // As the guard finds it at the next start: whole, and recorded.
+  // Checks that the guard finds it at the next start: whole, and recorded.
   void expect_whole(const std::string& folder) const;
 
   s3_test::Server server_;

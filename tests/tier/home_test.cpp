@@ -212,7 +212,7 @@ TEST_F(HomeInS3, KeepsWhatATrainerWithItsOwnFormatLeft) {
   brought("three", 3, later);
   EXPECT_EQ(text_of("three", "checkpoints/state.bin"), "all of it");
   EXPECT_EQ(text_of("three", "log/trainer.log"), "begun\n");
-  // What it leaves itself is what counts then.
+  // The files that it leaves itself count then.
   fs::remove(root_ / "three/checkpoints/state.bin");
   write("three", "checkpoints/next.bin", "more");
   const std::string last = kept("three", 3, later, true);
@@ -268,7 +268,7 @@ TEST_F(HomeInS3, TakesTurnsInAFolderWithThatOfTheExperimentBefore) {
   EXPECT_EQ(text_of("one", "cache/data"), "of the job");
 }
 
-// As a container leaves it that runs as root.
+// A container that runs as root leaves it so.
 TEST_F(HomeInS3, SetsAsideWhatItsUserCannotRemove) {
   if (::geteuid() != 0) GTEST_SKIP() << "it takes root to write what another user cannot remove";
   constexpr uid_t user = 65534;

@@ -62,8 +62,8 @@ class Killed : public InS3 {
   }
 };
 
-// What S3 has then is what it had before, or all of it: to a machine without the storage a
-// checkpoint, and never a part of one.
+// S3 has then what it had before, or all of it: to a machine without the storage a checkpoint, and
+// never a part of one.
 TEST_F(Killed, ACopyIsThereWholeOrNot) {
   save("checkpoint-5");
   record_one("checkpoint-6", transformers("checkpoint-6"));

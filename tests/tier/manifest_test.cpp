@@ -1,4 +1,4 @@
-// What a bucket may say, and what of it may become files.
+// Manifests that a bucket may have, and the part of them that may become files.
 #include "agent/tier/manifest.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // The same story on real file systems: before each call that changes something, the disk is copied
 // as it is at that instant (what is only in the page cache is lost), and the copy is mounted: its
-// journal is replayed as after a power cut. The disk is a file behind a loop device. What a disk
-// may do to writes that were not flushed is in power_test.cpp.
+// journal is replayed as after a power cut. The disk is a file behind a loop device. Writes that
+// were not flushed are the subject of power_test.cpp.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -78,7 +78,7 @@ class CutDisk : public ::testing::TestWithParam<const char*> {
     return shell("mount -t " + std::string(GetParam()) + " -o " + options + file + " " +
                  where.string());
   }
-  // What is found on the disk as it would be after a cut now.
+  // Says what is wrong on the disk as it would be after a cut now.
   std::string after_cut(std::uint64_t acknowledged) {
     const std::string copy = (memory_ / "copy").string();
     if (!copy_sparse(image(), copy)) return "cannot copy the disk";

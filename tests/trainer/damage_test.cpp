@@ -16,7 +16,7 @@ class Damage : public ::testing::Test {
  protected:
   void SetUp() override {
     for (const std::uint64_t step : {1, 2}) {
-      // Of the same length, so that only the sums can tell them apart.
+      // Both have the same length, so that only the sums can tell them apart.
       const std::array<Part, 2> parts = {Part{"a.bin", step == 1 ? "aaaa1" : "aaaa2"},
                                          Part{"b.bin", step == 1 ? "bbbb1" : "bbbb2"}};
       ASSERT_TRUE(save(directory(), step, parts, {{"epoch", 1}}));
@@ -138,7 +138,7 @@ TEST_F(Damage, WhenAllAreTornNothingIsStartedFromScratch) {
   EXPECT_FALSE(again->newest);
 }
 
-// What dies with the machine was never promised to be there.
+// Checkpoints that die with the machine were never promised to be there.
 TEST_F(Damage, TornOnesInAFasterPlaceOnlyAreNoHistory) {
   test::write_file(newest_ / "a.bin", "xxxxx");
   fs::remove_all(directory() / directory_name(1));

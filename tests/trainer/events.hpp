@@ -1,4 +1,4 @@
-// What an event file of TensorBoard says, apart from when it was said.
+// The content of an event file of TensorBoard, apart from its times.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the agent gets from a trainer, and what the trainer reads from the agent.
+// The agent's messages from a trainer, and what the trainer reads from the agent.
 #include "trainer/library/link.hpp"
 
 #include <gtest/gtest.h>
@@ -151,7 +151,7 @@ TEST(TrainerLink, TheNoticeHasADeadline) {
   EXPECT_FALSE(link.notice());
 }
 
-// What was saved in the very millisecond of the request may have been before it.
+// A save in the very millisecond of the request may have been before it.
 TEST(TrainerLink, ARequestIsForAMomentAfterItsMillisecond) {
   const test::Scratch scratch;
   const auto file = scratch.path() / "pace";

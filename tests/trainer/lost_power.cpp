@@ -31,7 +31,7 @@ void change_names(const Call& call, Nodes& nodes) {
       names.erase(call.name);
       break;
     case Kind::Rename:
-      // What it was to move may not have come to the disk.
+      // The file that it was to move may not have come to the disk.
       if (const auto moved = names.extract(call.name)) {
         names[call.other_name] = moved.mapped();
       }

@@ -1,9 +1,9 @@
 // A disk that has lost power: what it may hold after a cut at any point of a recorded run.
 //
-// Synced data and names are there. Of all else each may be there or not, data also in part:
-//   Journal  names in the order in which they were changed, up to some point after the last sync of
-//            anything (ext4 and xfs: the log is one, and every fsync forces it)
-//   Weak     each change of a name by itself (what POSIX leaves open)
+// Synced data and names are there. All else may be there or not, each by itself, data also in part:
+//  Journal  names in the order in which they were changed, up to some point after the last sync of
+//           anything (ext4 and xfs: the log is one, and every fsync forces it)
+//  Weak     each change of a name by itself (what POSIX leaves open)
 #pragma once
 
 #include <cstdint>

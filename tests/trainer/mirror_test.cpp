@@ -39,7 +39,7 @@ class MirrorInS3 : public testing::Test {
       return open_s3_mirror(std::move(settings), client);
     };
   }
-  // As on a machine of its own; the same name is the same volume.
+  // Opens a session on a machine of its own; the same name is the same volume.
   std::unique_ptr<Session> machine(const std::string& volume, std::size_t keep = 2) {
     auto session = Session::open({.directory = scratch_.path() / volume,
                                   .retention = {.last = keep},

@@ -74,7 +74,7 @@ TEST_F(Newer, IsNotReplacedByOneOfTheSameStep) {
   EXPECT_EQ(test::contents(directory()), before);
 }
 
-// What says a later format and is not whole is torn, as ever.
+// A checkpoint that says a later format and is not whole is torn, as ever.
 TEST_F(Newer, IsNotTakenForATornOneByItsSum) {
   const fs::path path = directory() / directory_name(3) / "manifest.json";
   std::string bytes = test::read_file(path);

@@ -1,4 +1,4 @@
-// What the tests of power cuts have in common: a run of saves, and what must be found after a cut.
+// Shared by the tests of power cuts: a run of saves, and what must be found after a cut.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What is written is what Hugging Face's format says; what is read may be anything.
+// Files are written as Hugging Face's format says; files to be read may be anything.
 #include "trainer/reference/parameters.hpp"
 
 #include <gtest/gtest.h>

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::Scratch;
 
-// Not a repeated byte: an offset that is wrong by anything shows.
+// Bytes that do not repeat: an offset that is wrong by anything shows.
 std::string content(std::size_t bytes, std::uint64_t seed) {
   std::string text(bytes, '\0');
   for (std::size_t i = 0; i < bytes; ++i) {

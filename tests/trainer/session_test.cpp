@@ -1,4 +1,4 @@
-// What the agent gets, and what becomes of the last checkpoint when time is short or disks fail.
+// Messages to the agent, and the last checkpoint when time is short or disks fail.
 #include "trainer/library/session.hpp"
 
 #include <gtest/gtest.h>
@@ -114,7 +114,7 @@ TEST_F(SentToTheAgent, AnOlderFailureDoesNotKeepTheLastCheckpointFromBeingMade) 
   EXPECT_EQ(steps_sent().back(), "3");
 }
 
-// What it takes to turn the state into bytes is part of what a checkpoint costs.
+// The time to turn the state into bytes is part of what a checkpoint costs.
 TEST_F(SentToTheAgent, TheTrainingStandsStillFromWhereTheStateIsMadeIntoBytes) {
   auto session = open();
   session->begin_save();

@@ -116,7 +116,7 @@ int open_through(int directory, const char* path, int flags, mode_t mode) {
   return file;
 }
 
-// Of a file that is only appended to, the offset says nothing.
+// The offset of a file that is only appended to says nothing.
 std::uint64_t offset_of(int file) {
   const bool appends = (::fcntl(file, F_GETFL) & O_APPEND) != 0;
   struct stat status {};

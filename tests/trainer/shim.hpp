@@ -28,7 +28,7 @@ struct Call {
     Exchange
   };
   Kind kind;
-  // What it is about: a file or directory by its number, or a name in a directory.
+  // The call's object: a file or directory by its number, or a name in a directory.
   std::uint64_t node = 0;
   std::uint64_t directory = 0;
   std::string name;
@@ -51,7 +51,7 @@ struct Shim {
 
   // From now on, for what lies below `directory` (number 0). One at a time.
   void install(const std::string& directory);
-  // What is there by now has numbers, too. REQUIRES: it is installed.
+  // Gives numbers to what is there by now, too. REQUIRES: it is installed.
   void follow(const std::string& directory);
   void remove();
 };

@@ -42,7 +42,7 @@ TEST(Unread, IsNeitherRemovedNorDoesItCostAnotherItsPlace) {
   for (const int code : codes) {
     const test::Scratch scratch;
     const fs::path& all = scratch.path();
-    // Of the two best, 2 cannot be read: 3 may be among them, 1 is not, whatever 2 has.
+    // One of the two best, 2, cannot be read: 3 may be among them, 1 is not, whatever 2 has.
     for (const auto& [step, metric] : {std::pair{1, 0.1}, {2, 0.9}, {3, 0.5}, {4, 0.8}}) {
       make(all, static_cast<std::uint64_t>(step), metric);
     }

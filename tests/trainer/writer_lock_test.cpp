@@ -111,7 +111,7 @@ TEST_F(InAGang, AWriterLeavesOneClaim) {
   EXPECT_EQ(std::ranges::count_if(*names, is_claim), 1);
 }
 
-// What a writer before has made and not committed, it does not commit later.
+// A writer does not commit what an earlier one has made and not committed.
 TEST_F(InAGang, NothingUnfinishedIsLeftBeforeItIsTheWriter) {
   const auto others = directory() / ".tmp-step-000000000009-17";
   std::filesystem::create_directories(others);

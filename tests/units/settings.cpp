@@ -1,4 +1,4 @@
-// What systemd is given of our units; and what a verb gets by way of a file.
+// The settings of our units for systemd; and what a verb gets by way of a file.
 #include "agent/units/settings.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ const TrainerPlace place{.name = "job",
                          .cpu_quota = "150%",
                          .cpu_weight = "50"};
 
-// How systemd-run(1) gets a setting; empty: it does not.
+// The form in which systemd-run(1) gets a setting; empty: it does not.
 std::string property_of(const std::vector<std::string>& words, const std::string& name) {
   const std::string begin = "--property=" + name + "=";
   for (const std::string& word : words)

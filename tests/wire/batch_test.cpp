@@ -44,7 +44,7 @@ TEST(BatchRequests, TryAReclaimedHostAgainAndAFailedScriptNot) {
       {"onExitCode": "75", "action": "RETRY"}, {"onReason": "*", "action": "EXIT"}]})"));
 }
 
-// What AWS gives back has more in it, and actions in lower case.
+// AWS's answer has more in it, and actions in lower case.
 Json as_described(const BatchCall& call, const char* list, Json more) {
   Json row = Json::parse(call.body);
   row.update(more);

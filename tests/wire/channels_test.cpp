@@ -60,7 +60,7 @@ TEST(Channels, AreDescribedAsTheyAreRead) {
                            "shuffle=1"));
 }
 
-// What is there as files is not streamed.
+// Objects that are there as files are not streamed.
 TEST(Channels, InModeFastFileAreObjectsAsTheyAre) {
   const auto channel = parse_channel("t=s3://bucket/p,mode=FastFile,sharded");
   ASSERT_TRUE(channel) << channel.error().message;

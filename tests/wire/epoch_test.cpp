@@ -47,7 +47,8 @@ TEST(Epoch, NeedNotHaveAnOriginalThatIsLeft) {
   EXPECT_TRUE(read->left.empty());
 }
 
-// Who took such an object for none would write over it, and use a volume that another instance has.
+// An agent that took such an object for none would write over it, and use a volume that another
+// instance has.
 TEST(Epoch, IsRefusedWhereItIsNotWhole) {
   EXPECT_FALSE(parse_epoch(""));
   EXPECT_FALSE(parse_epoch("[]"));

@@ -1,4 +1,4 @@
-// What a session may make of a home's head: only who has the epoch writes it, and nothing late.
+// A session's changes of a home's head: only the holder of the epoch writes it, and nothing late.
 #include <gtest/gtest.h>
 
 #include "agent/wire/head.hpp"

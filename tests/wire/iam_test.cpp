@@ -1,4 +1,4 @@
-// What a person reads when AWS refuses a call for lack of permission, and the documents' places.
+// The words for a person when AWS refuses a call for lack of permission, and the documents' places.
 #include "agent/aws/formats/iam.hpp"
 
 #include <gtest/gtest.h>

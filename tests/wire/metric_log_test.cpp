@@ -24,7 +24,7 @@ std::vector<CurvePoint> in_json(const std::vector<std::string>& lines, LogColumn
   return points_of(log, lines);
 }
 
-// As keras.callbacks.CSVLogger writes them; its lines end with \n, those of Python's csv with \r\n.
+// The form of keras.callbacks.CSVLogger; its lines end with \n, those of Python's csv with \r\n.
 TEST(MetricLog, ReadsWhatKerasWrites) {
   const auto points =
       in_csv({"epoch,accuracy,loss,val_accuracy,val_loss\r",
@@ -41,7 +41,7 @@ TEST(MetricLog, ReadsWhatKerasWrites) {
       (CurvePoint{1, 1, std::nullopt, 0.9626, 0, {{"val_accuracy", 0.96}, {"val_loss", 0.125}}}));
 }
 
-// As lightning.pytorch.loggers.CSVLogger writes them: one row for the training, one for the
+// The form of lightning.pytorch.loggers.CSVLogger: one row for the training, one for the
 // validation, of the same step.
 TEST(MetricLog, ReadsWhatLightningWrites) {
   const auto points =

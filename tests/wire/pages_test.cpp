@@ -5,8 +5,8 @@
 namespace spotter::wire {
 namespace {
 
-// What the listing says at its end, and after how many pages; `token` makes the next one of a
-// page's number.
+// The listing's error at its end, and the number of pages until then; `token` makes the next one of
+// a page's number.
 template <class Token>
 std::pair<std::string, std::size_t> walk(Pages pages, std::size_t items, Token token) {
   for (std::size_t page = 1; page < 10'000; ++page) {

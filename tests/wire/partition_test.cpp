@@ -31,7 +31,7 @@ TEST(Partition, GivesTheHostOfAService) {
   EXPECT_EQ(host("sts", "us-iso-east-1"), "https://sts.us-iso-east-1.c2s.ic.gov");
 }
 
-// What botocore 1.43 answers for these.
+// The answers of botocore 1.43 for these.
 TEST(Partition, HasOtherHostsForFipsAndForDualStack) {
   const auto host = [&](std::string_view service, std::string_view region, bool fips, bool dual) {
     const act::Environment environment({{"AWS_USE_FIPS_ENDPOINT", fips ? "true" : "false"},

@@ -7,7 +7,7 @@
 namespace spotter::wire {
 namespace {
 
-// As AWS answers: each product is a text that is a document.
+// The form of AWS's answer: each product is a text that is a document.
 std::string price_answer(const std::string& dimensions) {
   const std::string product =
       R"({"product":{"attributes":{"instanceType":"g5.xlarge"},"sku":"A"},"serviceCode":"AmazonEC2",

@@ -24,7 +24,7 @@ TEST(InstanceQuota, IsThatOfTheFamily) {
   EXPECT_EQ(code_of(""), "");
 }
 
-// Of on-demand instances one counts all families of P.
+// One quota of on-demand instances counts all families of P.
 TEST(InstanceQuota, OnDemandIsAnother) {
   const auto of = [](std::string_view type) { return on_demand_quota_of(type)->code; };
   EXPECT_EQ(of("g5.xlarge"), "L-DB2E81BA");

@@ -1,4 +1,4 @@
-// What the agent asks `spotter host` for: each verb as JSON and back, and what is refused.
+// The agent's requests to `spotter host`: each verb as JSON and back, and what is refused.
 #include "agent/wire/verbs.hpp"
 
 #include <gtest/gtest.h>

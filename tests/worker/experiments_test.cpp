@@ -33,7 +33,7 @@ class Machine : public testing::Test {
     fs::remove_all(directory_);
   }
 
-  // Of an experiment whose supervisor has ended, and could not end this process.
+  // Leaves a process of an experiment whose supervisor has ended, and could not end this process.
   void leave_process() {
     process_ = ::fork();
     if (process_ == 0) {
