@@ -29,6 +29,7 @@
 #include "agent/commands/job_storage.hpp"
 #include "agent/commands/launched_job.hpp"
 #include "agent/commands/machines.hpp"
+#include "agent/commands/prepare_here.hpp"
 #include "agent/config/job.hpp"
 #include "agent/config/prepare.hpp"
 #include "agent/data/fifo.hpp"
@@ -113,98 +114,6 @@ Result<std::size_t> send(const config::Source& source, const std::atomic<bool>& 
     if (!sent) return failure(stop ? "stopped: run it again" : sent.error().text());
   }
   return missing.size();
-}
-
-// Finds the volume to prepare if nothing uses it; else says what to do.
-
-constexpr std::chrono::seconds detach_looked_at_every{1};
-constexpr std::chrono::seconds volume_patience{120};  // a detach usually takes seconds
-
-using wire::AttachmentState;
-using wire::value_of;
-
-const wire::Attachment* holder(const wire::Volume& volume) {
-  for (const wire::Attachment& it : volume.attachments)
-    if (it.state != AttachmentState::Detached) return &it;
-  return nullptr;
-}
-
-// Fails if a fleet or an instance of the job uses it, or is about to.
-Result<void, CallError> nobody_else(AwsCalls& calls, const config::Job& job,
-                                    const InstanceId& self) {
-  const std::string stop = "end it first: `spotter stop " + job.name.str() + " --wait`";
-  const auto fleets = job_fleets(calls, key_of(job));
-  if (!fleets) return tl::unexpected(fleets.error());
-  for (const JobFleet& it : *fleets)
-    if (it.is_at_work() && it.role != launch::role_of_preparers)
-      return failed("the job's fleet " + it.fleet.id.str() + " is at work: " + stop);
-  const auto instances = job_instances(calls, key_of(job));
-  if (!instances) return tl::unexpected(instances.error());
-  for (const wire::Instance& it : *instances)
-    if (it.id != self && value_of(it.tags, tag::role) != launch::role_of_preparers)
-      return failed("the job's instance " + it.id.str() + " is " + std::string(to_text(it.state)) +
-                    ": " + stop);
-  return {};
-}
-
-Result<std::optional<wire::Volume>, CallError> free_volume(AwsCalls& calls, const config::Job& job,
-                                                           const InstanceId& self) {
-  if (auto free = nobody_else(calls, job, self); !free) return tl::unexpected(free.error());
-  const auto found = volumes_of(calls, job);
-  if (!found) return tl::unexpected(found.error());
-  const std::string move = "a move to another zone is under way: launch the job, which ends it";
-  if (found->size() > 1)
-    return failed("the job has " + std::to_string(found->size()) + " volumes (" +
-                  (*found)[0].id.str() + ", " + (*found)[1].id.str() + "...): " + move);
-  if (found->empty()) {
-    const auto snapshots = has_snapshots(calls, job);
-    if (!snapshots) return tl::unexpected(snapshots.error());
-    if (*snapshots) return failed("the job has a snapshot and no volume: " + move);
-    return std::optional<wire::Volume>();
-  }
-  const wire::Volume& volume = found->front();
-  const std::string id = volume.id.str();
-  const std::string owner = value_of(volume.tags, tag::job);
-  if (!owner.empty() && owner != job.volumes_owner())
-    return failed(id + " is of the job " + owner + ": give this one a tag of its own");
-  const std::string role = value_of(volume.tags, tag::role);
-  if (role == "candidate" || role == "verified") return failed(id + " is a copy: " + move);
-  if (volume.tags.contains(tag::done))
-    return failed("the job is done already: " + id + " has the tag spotter:done; " +
-                  how_to_run_again(volume));
-  const wire::Attachment* held = holder(volume);
-  if (held != nullptr && held->instance != self)
-    return failed(id + " is attached to " + held->instance.str() +
-                  ": wait for its end, or detach it there");
-  return std::optional(volume);
-}
-
-Result<void, CallError> await_free(AwsCalls& calls, const VolumeId& id, const InstanceId& self) {
-  using Clock = std::chrono::steady_clock;
-  for (const auto until = Clock::now() + volume_patience; Clock::now() < until;) {
-    const auto seen =
-        calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {{"volume-id", {id.str()}}}});
-    if (!seen) return tl::unexpected(seen.error());
-    const wire::Attachment* held = seen->empty() ? nullptr : holder(seen->front());
-    if (held == nullptr || held->instance != self) return {};
-    std::this_thread::sleep_for(detach_looked_at_every);
-  }
-  return failed(id.str() + " is still attached here: run `spotter prepare` again");
-}
-
-// Sets the zone of a new volume in `job`. Fails, with the reason, if it cannot be made there.
-Result<void, CallError> fit_new_volume(config::Job& job, const Zone& zone) {
-  const config::Tag& tag = job.storage.ebs.tag;
-  if (!job.launch || !job.launch->volume)
-    return failed("no volume has the tag " + tag.key + "=" + tag.value +
-                  ": make one, or say `launch.volume: {size: 100}`, and it is made");
-  const auto& zones = job.launch->zones;
-  const bool named = std::ranges::find(zones, zone.str()) != zones.end();
-  if (!named && job.launch->volume->zone != zone.str())
-    return failed("the volume is to be in " + job.launch->volume->zone + ", and this is " +
-                  zone.str() + ": run it on an instance of that zone");
-  job.launch->volume->zone = zone.str();
-  return {};
 }
 
 // `spotter prepare` from outside of EC2.
@@ -408,77 +317,11 @@ int prepare_remote(AwsCalls& calls, const config::Job& job, const RemoteOptions&
 
 std::atomic<bool> asked_to_stop{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal's handler sets it");
-bool is_stopping() { return asked_to_stop; }
 
 void catch_signals() {
   struct sigaction action {};
   action.sa_handler = [](int) { asked_to_stop = true; };
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
-}
-
-// The volume, which is made if there is none. Each refusal says what to do; what happens after this
-// look, the agent's core sees.
-Result<VolumeId, CallError> provide(AwsCalls& calls, const config::Job& job,
-                                    const wire::Identity& here) {
-  auto found = free_volume(calls, job, here.instance);
-  if (!found) return tl::unexpected(found.error());
-  if (!*found) {
-    config::Job alone = job;
-    alone.sweep.reset();  // only this experiment's volume
-    if (alone.launch)
-      if (auto named = name_zones(calls, *alone.launch); !named)
-        return tl::unexpected(named.error());
-    if (auto fits = fit_new_volume(alone, here.zone); !fits) return tl::unexpected(fits.error());
-    // The same request for one minute: two concurrent calls make one volume.
-    const auto minute = std::chrono::floor<std::chrono::minutes>(std::chrono::system_clock::now());
-    const auto made = provide_volumes(
-        calls, alone, "prepare " + std::to_string(minute.time_since_epoch().count()));
-    if (!made) return tl::unexpected(made.error());
-    found = free_volume(calls, job, here.instance);
-    if (!found) return tl::unexpected(found.error());
-    if (!*found) return failed("the new volume is not seen yet: run it again");
-  }
-  const wire::Volume& volume = **found;
-  if (volume.zone == here.zone) return volume.id;
-  return failed(volume.id.str() + " is in " + volume.zone.str() + ", and this instance in " +
-                here.zone.str() + ": run it on one of that zone");
-}
-
-int prepare_one(AwsCalls& calls, const config::Job& job, const wire::Identity& here,
-                const std::function<int(config::Job)>& fill_here) {
-  const auto volume = provide(calls, job, here);
-  if (!volume) {
-    io::complain("prepare", volume.error().message);
-    return 1;
-  }
-  if (is_stopping()) return wire::interrupted_exit_code;
-  io::complain("prepare",
-               volume->str() + " is prepared on " + here.instance.str() + " in " + here.zone.str());
-  const int status = fill_here(job);
-  if (const auto free = await_free(calls, *volume, here.instance); !free) {
-    io::complain("prepare", free.error().message);
-    return 1;
-  }
-  if (status == 0) io::complain("prepare", volume->str() + " is ready, and free");
-  if (status == wire::interrupted_exit_code)
-    io::complain("prepare", "stopped; what is there stays: run it again");
-  return status;
-}
-
-int prepare_here(AwsCalls& calls, const config::Job& job, const wire::Identity& here,
-                 const std::function<int(config::Job)>& fill_here) {
-  if (!job.sweep) return prepare_one(calls, job, here, fill_here);
-  const auto sets = sets_of(job);
-  if (!sets) {
-    io::complain("prepare", sets.error().message);
-    return 1;
-  }
-  for (std::size_t index = 0; index < sets->size(); ++index) {
-    config::Job one = job;
-    set_experiment(one, index, (*sets)[index]);
-    if (const int status = prepare_one(calls, one, here, fill_here); status != 0) return status;
-  }
-  return 0;
 }
 
 int run(const RemoteOptions& options, const std::function<int(config::Job)>& fill_here) {
@@ -505,7 +348,8 @@ int run(const RemoteOptions& options, const std::function<int(config::Job)>& fil
     return 1;
   }
   catch_signals();
-  if (const auto here = AwsCalls::here()) return prepare_here(**calls, *job, *here, fill_here);
+  if (const auto here = AwsCalls::here())
+    return prepare_here(**calls, *job, *here, fill_here, asked_to_stop);
   return prepare_remote(**calls, *job, options, asked_to_stop);
 }
 

@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 IAM = ROOT / "scripts/iam"
 
 # What the service on an instance and its units run of what a person calls.
-ON_THE_INSTANCE = ("doctor_permissions.cpp", "launched_job.cpp", "prepare.cpp")
+ON_THE_INSTANCE = ("doctor_permissions.cpp", "prepare_here.cpp", "zone_names.cpp")
 # What a person calls, what the units run, and what runs as the trainer's user, with its role.
 COMMANDS, UNITS, THE_TRAINERS = "agent/commands", "agent/commands/machine", "agent/commands/gang"
 # What commands and the service share fetches the sweep's list, and asks AWS.

@@ -1,0 +1,203 @@
+#include "agent/commands/prepare_here.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <thread>
+#include "agent/aws/aws_calls.hpp"
+#include "agent/aws/formats/batch.hpp"
+#include "agent/aws/formats/ec2_places.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
+#include "agent/aws/formats/sigv4.hpp"
+#include "agent/aws/formats/tags.hpp"
+#include "agent/aws/s3/upload.hpp"
+#include "agent/aws/settings/settings.hpp"
+#include "agent/base/exit_status.hpp"
+#include "agent/commands/fleets.hpp"
+#include "agent/commands/job_storage.hpp"
+#include "agent/commands/launched_job.hpp"
+#include "agent/commands/machines.hpp"
+#include "agent/config/job.hpp"
+#include "agent/config/prepare.hpp"
+#include "agent/data/fifo.hpp"
+#include "agent/host/prepare.hpp"
+#include "agent/io/complain.hpp"
+#include "agent/launch/requests.hpp"
+#include "agent/supervise/run_directory.hpp"
+#include "agent/sweep/sweep_sets.hpp"
+
+namespace spotter::command {
+namespace {
+
+constexpr std::chrono::seconds detach_looked_at_every{1};
+constexpr std::chrono::seconds volume_patience{120};  // a detach usually takes seconds
+
+using wire::AttachmentState;
+using wire::value_of;
+
+const wire::Attachment* holder(const wire::Volume& volume) {
+  for (const wire::Attachment& it : volume.attachments)
+    if (it.state != AttachmentState::Detached) return &it;
+  return nullptr;
+}
+
+// Fails if a fleet or an instance of the job uses it, or is about to.
+Result<void, CallError> nobody_else(AwsCalls& calls, const config::Job& job,
+                                    const InstanceId& self) {
+  const std::string stop = "end it first: `spotter stop " + job.name.str() + " --wait`";
+  const auto fleets = job_fleets(calls, key_of(job));
+  if (!fleets) return tl::unexpected(fleets.error());
+  for (const JobFleet& it : *fleets)
+    if (it.is_at_work() && it.role != launch::role_of_preparers)
+      return failed("the job's fleet " + it.fleet.id.str() + " is at work: " + stop);
+  const auto instances = job_instances(calls, key_of(job));
+  if (!instances) return tl::unexpected(instances.error());
+  for (const wire::Instance& it : *instances)
+    if (it.id != self && value_of(it.tags, tag::role) != launch::role_of_preparers)
+      return failed("the job's instance " + it.id.str() + " is " + std::string(to_text(it.state)) +
+                    ": " + stop);
+  return {};
+}
+
+}  // namespace
+
+Result<std::optional<wire::Volume>, CallError> free_volume(AwsCalls& calls, const config::Job& job,
+                                                           const InstanceId& self) {
+  if (auto free = nobody_else(calls, job, self); !free) return tl::unexpected(free.error());
+  const auto found = volumes_of(calls, job);
+  if (!found) return tl::unexpected(found.error());
+  const std::string move = "a move to another zone is under way: launch the job, which ends it";
+  if (found->size() > 1)
+    return failed("the job has " + std::to_string(found->size()) + " volumes (" +
+                  (*found)[0].id.str() + ", " + (*found)[1].id.str() + "...): " + move);
+  if (found->empty()) {
+    const auto snapshots = has_snapshots(calls, job);
+    if (!snapshots) return tl::unexpected(snapshots.error());
+    if (*snapshots) return failed("the job has a snapshot and no volume: " + move);
+    return std::optional<wire::Volume>();
+  }
+  const wire::Volume& volume = found->front();
+  const std::string id = volume.id.str();
+  const std::string owner = value_of(volume.tags, tag::job);
+  if (!owner.empty() && owner != job.volumes_owner())
+    return failed(id + " is of the job " + owner + ": give this one a tag of its own");
+  const std::string role = value_of(volume.tags, tag::role);
+  if (role == "candidate" || role == "verified") return failed(id + " is a copy: " + move);
+  if (volume.tags.contains(tag::done))
+    return failed("the job is done already: " + id + " has the tag spotter:done; " +
+                  how_to_run_again(volume));
+  const wire::Attachment* held = holder(volume);
+  if (held != nullptr && held->instance != self)
+    return failed(id + " is attached to " + held->instance.str() +
+                  ": wait for its end, or detach it there");
+  return std::optional(volume);
+}
+
+Result<void, CallError> await_free(AwsCalls& calls, const VolumeId& id, const InstanceId& self) {
+  using Clock = std::chrono::steady_clock;
+  for (const auto until = Clock::now() + volume_patience; Clock::now() < until;) {
+    const auto seen =
+        calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {{"volume-id", {id.str()}}}});
+    if (!seen) return tl::unexpected(seen.error());
+    const wire::Attachment* held = seen->empty() ? nullptr : holder(seen->front());
+    if (held == nullptr || held->instance != self) return {};
+    std::this_thread::sleep_for(detach_looked_at_every);
+  }
+  return failed(id.str() + " is still attached here: run `spotter prepare` again");
+}
+
+Result<void, CallError> fit_new_volume(config::Job& job, const Zone& zone) {
+  const config::Tag& tag = job.storage.ebs.tag;
+  if (!job.launch || !job.launch->volume)
+    return failed("no volume has the tag " + tag.key + "=" + tag.value +
+                  ": make one, or say `launch.volume: {size: 100}`, and it is made");
+  const auto& zones = job.launch->zones;
+  const bool named = std::ranges::find(zones, zone.str()) != zones.end();
+  if (!named && job.launch->volume->zone != zone.str())
+    return failed("the volume is to be in " + job.launch->volume->zone + ", and this is " +
+                  zone.str() + ": run it on an instance of that zone");
+  job.launch->volume->zone = zone.str();
+  return {};
+}
+
+namespace {
+
+// The volume, which is made if there is none. Each refusal says what to do; what happens after this
+// look, the agent's core sees.
+Result<VolumeId, CallError> provide(AwsCalls& calls, const config::Job& job,
+                                    const wire::Identity& here) {
+  auto found = free_volume(calls, job, here.instance);
+  if (!found) return tl::unexpected(found.error());
+  if (!*found) {
+    config::Job alone = job;
+    alone.sweep.reset();  // only this experiment's volume
+    if (alone.launch)
+      if (auto named = name_zones(calls, *alone.launch); !named)
+        return tl::unexpected(named.error());
+    if (auto fits = fit_new_volume(alone, here.zone); !fits) return tl::unexpected(fits.error());
+    // The same request for one minute: two concurrent calls make one volume.
+    const auto minute = std::chrono::floor<std::chrono::minutes>(std::chrono::system_clock::now());
+    const auto made = provide_volumes(
+        calls, alone, "prepare " + std::to_string(minute.time_since_epoch().count()));
+    if (!made) return tl::unexpected(made.error());
+    found = free_volume(calls, job, here.instance);
+    if (!found) return tl::unexpected(found.error());
+    if (!*found) return failed("the new volume is not seen yet: run it again");
+  }
+  const wire::Volume& volume = **found;
+  if (volume.zone == here.zone) return volume.id;
+  return failed(volume.id.str() + " is in " + volume.zone.str() + ", and this instance in " +
+                here.zone.str() + ": run it on one of that zone");
+}
+
+int prepare_one(AwsCalls& calls, const config::Job& job, const wire::Identity& here,
+                const std::function<int(config::Job)>& fill_here, const std::atomic<bool>& stop) {
+  const auto volume = provide(calls, job, here);
+  if (!volume) {
+    io::complain("prepare", volume.error().message);
+    return 1;
+  }
+  if (stop) return wire::interrupted_exit_code;
+  io::complain("prepare",
+               volume->str() + " is prepared on " + here.instance.str() + " in " + here.zone.str());
+  const int status = fill_here(job);
+  if (const auto free = await_free(calls, *volume, here.instance); !free) {
+    io::complain("prepare", free.error().message);
+    return 1;
+  }
+  if (status == 0) io::complain("prepare", volume->str() + " is ready, and free");
+  if (status == wire::interrupted_exit_code)
+    io::complain("prepare", "stopped; what is there stays: run it again");
+  return status;
+}
+
+}  // namespace
+
+int prepare_here(AwsCalls& calls, const config::Job& job, const wire::Identity& here,
+                 const std::function<int(config::Job)>& fill_here, const std::atomic<bool>& stop) {
+  if (!job.sweep) return prepare_one(calls, job, here, fill_here, stop);
+  const auto sets = sets_of(job);
+  if (!sets) {
+    io::complain("prepare", sets.error().message);
+    return 1;
+  }
+  for (std::size_t index = 0; index < sets->size(); ++index) {
+    config::Job one = job;
+    set_experiment(one, index, (*sets)[index]);
+    if (const int status = prepare_one(calls, one, here, fill_here, stop); status != 0)
+      return status;
+  }
+  return 0;
+}
+
+}  // namespace spotter::command

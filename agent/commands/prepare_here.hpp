@@ -1,0 +1,30 @@
+// `spotter prepare` on an instance, and the volume that it prepares, here or from elsewhere: with
+// the rights of the instance's role.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+
+#include "agent/aws/aws_calls.hpp"
+#include "agent/config/job.hpp"
+
+namespace spotter::command {
+
+// The job's volume; none: it has none yet. Fails, saying what to do, if the job runs or its volume
+// is moving between zones. `self`: the calling instance; empty: none.
+Result<std::optional<wire::Volume>, CallError> free_volume(AwsCalls& calls, const config::Job& job,
+                                                           const InstanceId& self);
+
+// Waits until EC2 shows it as released by this instance, two minutes at most.
+Result<void, CallError> await_free(AwsCalls& calls, const VolumeId& volume, const InstanceId& self);
+
+// Sets the zone of a new volume in `job`. Fails, with the reason, if it cannot be made there.
+Result<void, CallError> fit_new_volume(config::Job& job, const Zone& zone);
+
+// Makes, formats and fills the volume of each experiment; the exit status. `fill_here` fills one
+// volume, and returns the agent's exit status (agent/service/agent.hpp).
+int prepare_here(AwsCalls& calls, const config::Job& job, const wire::Identity& here,
+                 const std::function<int(config::Job)>& fill_here, const std::atomic<bool>& stop);
+
+}  // namespace spotter::command
