@@ -14,7 +14,7 @@
 #include <optional>
 
 #include "agent/io/child.hpp"
-#include "agent/io/process.hpp"
+#include "agent/io/files.hpp"
 
 namespace spotter::supervise {
 namespace {

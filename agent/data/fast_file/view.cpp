@@ -52,7 +52,7 @@ Result<void> View::mount() {
       return failure(place.string() + ": " + made.error().message());
   }
   auto session = Session::mount(
-      settings_.mounted < 0 ? place : "/dev/fd/" + std::to_string(settings_.mounted),
+      settings_.mounted < 0 ? place.string() : "/dev/fd/" + std::to_string(settings_.mounted),
       "spotter:" + settings_.channel.name,
       {tree_, files_, *cache_, [this](const s3::Failure& why) { fail(said(why.text())); }});
   if (!session) return tl::unexpected(session.error());
