@@ -14,9 +14,9 @@
 namespace spotter::act::host {
 namespace {
 
-Result<Descriptor> mount_view(const io::SafeDirectory& at, const std::string& name,
-                              const User& user) {
-  Descriptor device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
+Result<io::Descriptor> mount_view(const io::SafeDirectory& at, const std::string& name,
+                                  const User& user) {
+  io::Descriptor device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
   if (!device)
     return failure(std::string("mode fast_file needs /dev/fuse: ") + std::strerror(errno) +
                    " (modprobe fuse)");
@@ -33,12 +33,12 @@ Result<Descriptor> mount_view(const io::SafeDirectory& at, const std::string& na
 
 }  // namespace
 
-Result<std::vector<Descriptor>> mount_views(const Views& views) {
+Result<std::vector<io::Descriptor>> mount_views(const Views& views) {
   const auto user = find_user(views.user);
   if (!user) return tl::unexpected(user.error());
   const auto home = io::SafeDirectory::open(views.home);
   if (!home) return failure(views.home.string() + ": " + home.error().message());
-  std::vector<Descriptor> mounted;
+  std::vector<io::Descriptor> mounted;
   for (const std::string& name : views.names) {
     const std::string below = views.folder + "/" + name;
     detach_views(views.home / below);  // of an earlier start

@@ -22,6 +22,6 @@ struct Views {
 // Mounts home/folder/NAME, for each name in turn: read-only, nosuid, nodev, of that user alone.
 // What the descriptor's holder answers is what is there; once none holds it, each use fails
 // (ENOTCONN). No link below `home` is followed.
-Result<std::vector<Descriptor>> mount_views(const Views& views);
+Result<std::vector<io::Descriptor>> mount_views(const Views& views);
 
 }  // namespace spotter::act::host

@@ -53,12 +53,12 @@ std::string name_of(gid_t group) {
 std::optional<std::string> output_of(const std::vector<std::string>& command) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
-  const Descriptor from(ends[0]);
-  Descriptor to(ends[1]);
+  const io::Descriptor from(ends[0]);
+  io::Descriptor to(ends[1]);
   const io::Program program(command,
                             std::vector<std::string>{"LC_ALL=C", "PATH=/usr/sbin:/usr/bin:/bin"});
   const pid_t child = io::fork_child([&] {
-    const Descriptor nothing(::open("/dev/null", O_RDWR));
+    const io::Descriptor nothing(::open("/dev/null", O_RDWR));
     ::dup2(nothing.get(), 0);
     ::dup2(to.get(), 1);
     ::dup2(nothing.get(), 2);
