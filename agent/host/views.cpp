@@ -49,6 +49,10 @@ Result<std::vector<io::Descriptor>> mount_views(const Views& views) {
     }
     const auto at = home->folder(below);
     if (!at) return failure((views.home / below).string() + ": " + at.error().message());
+    // The trainer may have put a link in the place of its home: nobody else's folder is covered.
+    const auto status = at->status();
+    if (!status || status->st_uid != user->uid)
+      return failure((views.home / below).string() + " is not " + views.user + "'s");
     auto device = mount_view(*at, name, *user);
     if (!device) return tl::unexpected(device.error());
     mounted.push_back(std::move(*device));

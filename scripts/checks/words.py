@@ -6,7 +6,7 @@ from checks.files import ROOT, name, sources
 
 # A comment's sentence that begins so makes its reader wait for the subject.
 ODD = re.compile(r"(Of|Who|What|Whose|Which|Where|How|One that|Nobody|Else|As|Not|For)\b")
-MOST_ODD = 2.0  # per cent of all sentences
+MOST_ODD = 0.5  # per cent of all sentences
 
 
 def glossary():

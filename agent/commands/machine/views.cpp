@@ -1,6 +1,7 @@
 #include <systemd/sd-daemon.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 
 #include "agent/commands/machine/machine.hpp"
 #include "agent/host/mounts.hpp"
@@ -9,6 +10,8 @@
 
 namespace spotter::command {
 namespace {
+
+constexpr std::uint64_t patience = 20'000'000;  // microseconds
 
 // Process 1 keeps the descriptors, and gives them to the unit's main process by name.
 int mount(const act::host::Views& views) {
@@ -20,6 +23,9 @@ int mount(const act::host::Views& views) {
     if (::sd_pid_notify_with_fds(0, 0, words.c_str(), &view, 1) <= 0)
       return io::complain("views", "process 1 does not take the view of " + views.names[i]);
   }
+  // Process 1 starts the main process as soon as this one has ended: it must have them by then.
+  if (::sd_notify_barrier(0, patience) <= 0)
+    return io::complain("views", "process 1 does not answer");
   return 0;
 }
 

@@ -143,7 +143,7 @@ def logs_in_on_loopback():
     """By a key of its own, where an sshd answers: outside of the unit it could do what it likes."""
     ssh = pathlib.Path.home() / ".ssh"
     key = LOOT / "key"
-    ssh.mkdir(mode=0o700, exist_ok=True)
+    ssh.mkdir(mode=0o700, parents=True, exist_ok=True)
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=False)
     (ssh / "authorized_keys").write_bytes(pathlib.Path(f"{key}.pub").read_bytes())
     (ssh / "authorized_keys").chmod(0o600)
