@@ -38,8 +38,8 @@ def main():
         server = Emulator(folder)
         try:
             os.environ.update(AWS_ENDPOINT_URL_S3=server.url, AWS_REGION="us-west-2",
-                              AWS_ACCESS_KEY_ID="AKIAEMULATOR00000000",
-                              AWS_SECRET_ACCESS_KEY="emulator-secret")
+                              AWS_ACCESS_KEY_ID=server.keys[0],
+                              AWS_SECRET_ACCESS_KEY=server.keys[1])
             done = subprocess.run([BIN / "bench_claims", str(arguments.agents),
                                    str(arguments.experiments), "bucket"],
                                   stdout=subprocess.PIPE, text=True, check=False)

@@ -51,8 +51,8 @@ def train(scratch, name, data):
 
 def measure(server, scratch, data, rounds):
     environment = {**os.environ, "AWS_ENDPOINT_URL": server.url, "AWS_REGION": "us-west-2",
-                   "AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000", "HOME": str(scratch),
-                   "AWS_SECRET_ACCESS_KEY": "emulator-secret"}
+                   "AWS_ACCESS_KEY_ID": server.keys[0], "HOME": str(scratch),
+                   "AWS_SECRET_ACCESS_KEY": server.keys[1]}
     pipe = [BIN / "spotter", "pipe", "--channel", "train=s3://mnist/train/", "--channel",
             "test=s3://mnist/test/", "--directory", scratch / "data", "--"]
     taken = {"memory": [], "pipe": []}

@@ -147,7 +147,6 @@ def environment(server, scratch):
     return {**kept, **{name: server.certificate.bundle for name in trust},
             "AWS_ENDPOINT_URL": server.url, "AWS_REGION": "us-west-2", "READER": READER,
             "AWS_DEFAULT_REGION": "us-west-2", "HOME": str(scratch),
-            "AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000",
-            "AWS_SECRET_ACCESS_KEY": "emulator-secret",
+            "AWS_ACCESS_KEY_ID": server.keys[0], "AWS_SECRET_ACCESS_KEY": server.keys[1],
             # The names that s3fs had first.
-            "AWSACCESSKEYID": "AKIAEMULATOR00000000", "AWSSECRETACCESSKEY": "emulator-secret"}
+            "AWSACCESSKEYID": server.keys[0], "AWSSECRETACCESSKEY": server.keys[1]}

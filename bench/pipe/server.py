@@ -99,6 +99,8 @@ def address(tls=False):
 class Server:
     """What both share: a folder that is a bucket, and a process."""
 
+    keys = ("NONE", "none")  # clients sign, whether anybody looks at it or not
+
     def __init__(self, folder, tls):
         self.folder = pathlib.Path(folder)
         self.bucket = self.folder / "s3/bucket"
@@ -147,6 +149,13 @@ class Server:
         self.process.wait()
 
 
+def keys_of(folder):
+    """Those of an emulator, which makes others at each start."""
+    lines = (pathlib.Path(folder) / "credentials").read_text().splitlines()
+    keys = dict(line.split(" = ") for line in lines[1:])
+    return keys["aws_access_key_id"], keys["aws_secret_access_key"]
+
+
 class Emulator(Server):
     """It reads each object once, for its ETag."""
 
@@ -160,6 +169,7 @@ class Emulator(Server):
             stdout=subprocess.PIPE, text=True)
         words = self.process.stdout.readline().split()
         self.url = dict(word.split("=", 1) for word in words[1:])["api"]
+        self.keys = keys_of(folder)
         try:
             self.fault("s3-public", "bucket=bucket", "on=true")  # so that curl need not sign
         except BaseException:

@@ -127,8 +127,7 @@ class Pipe(unittest.TestCase):
     def environment(self, **more):
         return {"PATH": os.environ["PATH"], "HOME": str(self.scratch),
                 "AWS_ENDPOINT_URL_S3": self.served.api, "AWS_REGION": "us-west-2",
-                "AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000",
-                "AWS_SECRET_ACCESS_KEY": "emulator-secret", "F": str(self.folder), **more}
+                **self.served.environment, "F": str(self.folder), **more}
 
     def command(self, options, command, channel="train"):
         source = f"{channel}=s3://bucket/{self.prefix}/"

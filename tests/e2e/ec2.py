@@ -5,6 +5,7 @@ is not in both.
 """
 
 import base64
+import configparser
 import datetime
 import time
 import urllib.error
@@ -14,12 +15,20 @@ import xml.etree.ElementTree
 
 from sigv4 import REGION, signature
 
-USER = ("AKIAEMULATOR00000000", "emulator-secret")  # the emulator's key for people
+USER = "AKIAEMULATOR00000000"  # the emulator's key for people; its secret is each start's own
 LAUNCHER = "AKIALAUNCHER00000000"  # of the user `launcher` (tests/emulator/README.md)
 ACCOUNT, ROLE = "123456789012", "spotter-role"
 TRAINERS_ROLE = f"{ROLE}-trainer"
 VERSIONS = {"ec2": "2016-11-15", "autoscaling": "2011-01-01"}
 PATIENCE_SECONDS = 400
+
+
+def secret_of(world):
+    """Of the keys for people and their users, as the emulator hands it to whoever started it."""
+    keys = configparser.ConfigParser(interpolation=None)
+    with open(f"{world}/credentials", encoding="utf-8") as file:
+        keys.read_file(file)
+    return keys["default"]["aws_secret_access_key"]
 
 
 class Refused(Exception):
@@ -63,9 +72,9 @@ class Answer:
 
 
 class Client:
-    def __init__(self, endpoint, region=REGION):
+    def __init__(self, endpoint, secret, region=REGION):
         self.endpoint = endpoint if "://" in endpoint else "http://" + endpoint
-        self.region = region
+        self.secret, self.region = secret, region
 
     def call(self, action, service="ec2", **parameters):
         """The answer. A person whose call is throttled tries it again."""
@@ -83,9 +92,8 @@ class Client:
             {"Action": action, "Version": VERSIONS[service], **parameters})).encode()
         url = self.endpoint.rstrip("/") + "/"
         now = datetime.datetime.now(datetime.timezone.utc)
-        request = urllib.request.Request(url, data=body, method="POST",
-                                         headers=signature("POST", url, body, *USER, now, service,
-                                                           region=self.region))
+        headers = signature("POST", url, body, USER, self.secret, now, service, region=self.region)
+        request = urllib.request.Request(url, data=body, method="POST", headers=headers)
         try:
             with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as response:
                 text = response.read()

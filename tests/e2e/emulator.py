@@ -20,8 +20,9 @@ BINARIES = ("spotter", "spotter-emulator", "spotter-train", "spotter-fastfile")
 
 # What gives a secret away wherever it stands: the emulator's keys, session and metadata tokens, and
 # what makes a URL work without a key.
-SECRETS = re.compile(rb"emulator-secret|wJalrXUtnFEMI|IQoJb3JpZ2luX2Vj|AQAEA[0-9a-f]{20}"
-                     rb"|X-Amz-Signature=[0-9a-f]|AWS_CONTAINER_AUTHORIZATION_TOKEN=.")
+SECRETS = re.compile(rb"emulator-(secret|[0-9a-f]{40})|wJalrXUtnFEMI|IQoJb3JpZ2luX2Vj"
+                     rb"|AQAEA[0-9a-f]{20}|X-Amz-Signature=[0-9a-f]"
+                     rb"|AWS_CONTAINER_AUTHORIZATION_TOKEN=.")
 
 
 # A role without a policy: of its own accord the emulator lets such a one do everything.
@@ -152,7 +153,8 @@ class Emulator:
                 return None
         found = wait("spotter-emulator to be ready", ready)
         self.api, self.mode = found["api"], found.get("mode", self.mode)
-        self.ec2 = ec2.Client(self.api)
+        self.secret = ec2.secret_of(self.directory)
+        self.ec2 = ec2.Client(self.api, self.secret)
 
     # What the emulator is asked to do
 
@@ -225,7 +227,7 @@ class Emulator:
     def launcher(self):
         """The environment of a person who may do what `spotter iam launcher` prints."""
         return {"PATH": os.environ["PATH"], "HOME": str(self.workplace),
-                "AWS_ACCESS_KEY_ID": ec2.LAUNCHER, "AWS_SECRET_ACCESS_KEY": ec2.USER[1],
+                "AWS_ACCESS_KEY_ID": ec2.LAUNCHER, "AWS_SECRET_ACCESS_KEY": self.secret,
                 "AWS_REGION": ec2.REGION, "AWS_ENDPOINT_URL": self.ec2.endpoint}
 
     def interrupt(self, instance, seconds, action="terminate"):

@@ -93,7 +93,7 @@ class Gang(Journal):
             "SPOTTER_LIBRARY": str(binaries.parent / "lib/libspotter.so.1"),
             "SPOTTER_CHECKPOINT_EVERY": str(every), "SPOTTER_GANG_ADDRESS": "127.0.0.1",
             "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1",
-            "AWS_ACCESS_KEY_ID": ec2.USER[0], "AWS_SECRET_ACCESS_KEY": ec2.USER[1],
+            "AWS_ACCESS_KEY_ID": ec2.USER, "AWS_SECRET_ACCESS_KEY": world.secret,
             "AWS_REGION": ec2.REGION, "AWS_ENDPOINT_URL": world.ec2.endpoint,
             "AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://127.0.0.1:9",
             "SPOTTER_NOTICE_FILE": "", **environment}

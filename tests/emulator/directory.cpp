@@ -8,8 +8,10 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <utility>
 
+#include "agent/io/files.hpp"
 #include "tests/emulator/control_group.hpp"
 #include "tests/emulator/loop_device.hpp"
 
@@ -37,7 +39,8 @@ Result<Directory> Directory::open(const fs::path& path) {
     return failure("an earlier run left loop devices in use:" + in_use +
                    "; unmount them, or take another folder");
   remove_control_groups(absolute);
-  for (const char* name : {"volumes", "snapshots", "instances", "batch", "emulator.json"})
+  for (const char* name :
+       {"volumes", "snapshots", "instances", "batch", "emulator.json", "credentials"})
     if (!failed) fs::remove_all(absolute / name, failed);
   if (failed) return failure("cannot clear " + absolute.string() + ": " + failed.message());
   return directory;
@@ -50,15 +53,27 @@ Directory::~Directory() {
   if (lock_ < 0) return;
   std::error_code ignored;
   fs::remove(path_ / "emulator.json", ignored);
+  fs::remove(path_ / "credentials", ignored);
   ::close(lock_);
 }
 
+// A new file, so that nobody holds it open from before.
+Result<void> Directory::publish(const Keys& keys) const {
+  const fs::path path = path_ / "credentials";
+  const std::string text = "[default]\naws_access_key_id = " + keys.access_key +
+                           "\naws_secret_access_key = " + keys.secret + "\n";
+  const io::Descriptor file(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    return failure(path.string() + ": " + std::strerror(errno));
+  return {};
+}
+
 Result<void> Directory::announce(const Announcement& announcement) const {
-  const nlohmann::json json = {{"api", announcement.api},
-                               {"metadata", announcement.metadata},
-                               {"mode", announcement.mode},
-                               {"certificate", announcement.certificate},
-                               {"pid", announcement.pid}};
+  const nlohmann::json json = {
+      {"api", announcement.api},       {"metadata", announcement.metadata},
+      {"mode", announcement.mode},     {"certificate", announcement.certificate},
+      {"region", announcement.region}, {"pid", announcement.pid}};
   const fs::path partial = path_ / ".emulator.json.partial";
   std::ofstream(partial) << json.dump(2) << '\n';
   std::error_code failed;
@@ -72,8 +87,24 @@ Result<Announcement> read_announcement(const fs::path& directory) {
   std::ifstream file(path);
   const auto json = nlohmann::json::parse(file, nullptr, false);
   if (!json.is_object()) return failure("no emulator is announced in " + path.string());
-  return Announcement{json.value("api", ""), json.value("metadata", ""), json.value("mode", ""),
-                      json.value("certificate", ""), json.value("pid", 0)};
+  return Announcement{json.value("api", ""),    json.value("metadata", ""),
+                      json.value("mode", ""),   json.value("certificate", ""),
+                      json.value("region", ""), json.value("pid", 0)};
+}
+
+Result<Keys> read_keys(const fs::path& directory) {
+  const fs::path path = directory / "credentials";
+  std::ifstream file(path);
+  Keys keys;
+  std::string name, equals, value;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream(line) >> name >> equals >> value;
+    if (name == "aws_access_key_id") keys.access_key = value;
+    if (name == "aws_secret_access_key") keys.secret = value;
+  }
+  if (!keys.secret.empty()) return keys;
+  return failure("no keys are to be read in " + path.string() +
+                 ": give --directory, as whoever has started the emulator");
 }
 
 }  // namespace spotter::emulator

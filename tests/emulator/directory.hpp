@@ -15,7 +15,13 @@ struct Announcement {       // DIR/emulator.json
   std::string metadata;     // 127.0.0.1:1338
   std::string mode;         // root | user
   std::string certificate;  // of the API, when it speaks TLS
+  std::string region;       // the first zone's
   pid_t pid = 0;
+};
+
+struct Keys {  // DIR/credentials, as AWS's shared file has them
+  std::string access_key;
+  std::string secret;
 };
 
 class Directory {
@@ -26,9 +32,11 @@ class Directory {
   static Result<Directory> open(const std::filesystem::path& path);
   Directory(Directory&& other) noexcept;
   Directory& operator=(Directory&&) = delete;
-  ~Directory();  // takes the announcement away; the rest stays, to be looked at
+  ~Directory();  // takes the announcement and the keys away; the rest stays, to be looked at
 
   const std::filesystem::path& path() const { return path_; }  // absolute
+  // For whoever has started this process, and root, alone.
+  Result<void> publish(const Keys& keys) const;
   Result<void> announce(const Announcement& announcement) const;
 
  private:
@@ -38,5 +46,6 @@ class Directory {
 };
 
 Result<Announcement> read_announcement(const std::filesystem::path& directory);
+Result<Keys> read_keys(const std::filesystem::path& directory);
 
 }  // namespace spotter::emulator

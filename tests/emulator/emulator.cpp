@@ -34,6 +34,7 @@ world::Settings settings_of(const ServeOptions& options, WallTime origin) {
   world::Settings settings;
   settings.origin = origin;
   settings.fleet_tags = {Duration{0}, Duration{2000}};
+  settings.user_secret = options.secret;
   settings.empty_account = options.empty_account;
   settings.zones = std::vector<Zone>(options.zones.begin(), options.zones.end());
   // A zone is its region and one letter: us-west-2a.
@@ -257,8 +258,11 @@ Result<void> Emulator::run() {
       tls_ ? std::filesystem::absolute(options_.certificate, ignored).string() : "";
   if (!namespaces_) host_.machines().add_environment("AWS_ENDPOINT_URL=" + api);
   if (!namespaces_ && tls_) host_.machines().add_environment("AWS_CA_BUNDLE=" + certificate);
-  auto announced =
-      directory_.announce({api, options_.metadata.str(), mode, certificate, ::getpid()});
+  const world::Settings& settings = world_.settings();
+  auto announced = directory_.publish({settings.user_access_key, settings.user_secret});
+  if (announced)
+    announced = directory_.announce(
+        {api, options_.metadata.str(), mode, certificate, settings.region.str(), ::getpid()});
   if (!announced) return announced;
   ending_.async_wait([this](const boost::system::error_code& failed, int) {
     if (!failed) end();
@@ -307,7 +311,6 @@ HttpResponse Emulator::api(const HttpRequest& request, bool from_inside) {
   if (!Parameters::service_of(request).empty()) return parameter(request);
   if (!request.path().starts_with("/_spotter/")) return ec2(request);
   if (from_inside) return {404, "the control API is not for instances\n"};
-  if (auto refused = PageService::refuse(request)) return std::move(*refused);
   if (auto answer = page_.answer(request)) return std::move(*answer);
   return control_.answer(request);
 }

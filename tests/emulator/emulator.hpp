@@ -40,6 +40,7 @@ struct ServeOptions {
   std::vector<std::string> zones = {"us-west-2a", "us-west-2b"};
   Mode mode = Mode::Automatic;
   std::uint64_t seed = 0;
+  std::string secret;            // of the keys for people
   bool empty_account = false;    // world::Settings
   double time_scale = 1;         // the world's seconds in one real second
   std::filesystem::path record;  // empty: nothing is recorded (record.hpp)

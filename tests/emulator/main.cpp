@@ -1,19 +1,24 @@
 // spotter-emulator: IMDS, EC2, S3 and AWS Batch on this machine. Exit status: 0 done, 1 it failed,
 // 2 misused.
+#include <openssl/rand.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "tests/emulator/client.hpp"
+#include "tests/emulator/directory.hpp"
 #include "tests/emulator/duration.hpp"
 #include "tests/emulator/emulator.hpp"
 #include "tests/emulator/init.hpp"
 #include "tests/emulator/market.hpp"
+#include "tests/world/s3/digest.hpp"
 
 namespace spotter::emulator {
 namespace {
@@ -24,6 +29,8 @@ int complain(const std::string& message, int status = 1) {
   std::fprintf(stderr, "spotter-emulator: %s\n", message.c_str());
   return status;
 }
+
+constexpr const char* fixed_secret = "emulator-secret";
 
 struct Arguments {
   std::string api;
@@ -43,8 +50,25 @@ struct Arguments {
   std::vector<std::string> policies;
   MarketOptions market;
   bool as_json = false;
+  bool fixed_keys = false;
+  bool even_as_root = false;
+  std::string directory = ".";
   bool list = false;
 };
+
+// Whoever has the keys runs programs here, as whoever serves.
+Result<std::string> choose_secret(const Arguments& arguments) {
+  if (arguments.fixed_keys && ::geteuid() == 0 && !arguments.even_as_root)
+    return failure(
+        "--fixed-keys as root: everybody on this machine knows them and could run programs as "
+        "root; leave it out, or say --even-as-root, too");
+  if (arguments.fixed_keys) return fixed_secret;
+  std::array<unsigned char, 20> bytes{};
+  if (::RAND_bytes(bytes.data(), bytes.size()) != 1)
+    return failure("no random bytes are to be had for the keys");
+  return "emulator-" +
+         world::s3::hexadecimal({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
 
 int serve(Arguments& arguments) {
   static const std::map<std::string, Mode> modes = {
@@ -64,6 +88,9 @@ int serve(Arguments& arguments) {
   if (arguments.instances == "machine" && options.boot.empty())
     return complain("--instances machine needs --boot: what boots one (tests/machine/boot.py)", 2);
   if (arguments.instances != "machine") options.boot.clear();
+  const auto secret = choose_secret(arguments);
+  if (!secret) return complain(secret.error().message, 2);
+  options.secret = *secret;
   auto emulator = Emulator::create(options);
   if (!emulator) return complain(emulator.error().message);
   const std::string log = (options.directory / "emulator.log").string();
@@ -145,6 +172,22 @@ int show_state(const Arguments& arguments) {
   });
 }
 
+// For a shell's eval. No value needs quotes: an address, a path that `serve` made absolute.
+int show_environment(const Arguments& arguments) {
+  const auto keys = read_keys(arguments.directory);
+  const auto announced = read_announcement(arguments.directory);
+  if (!announced) return complain(announced.error().message);
+  if (!keys) return complain(keys.error().message);
+  std::printf(
+      "export AWS_ACCESS_KEY_ID=%s\nexport AWS_SECRET_ACCESS_KEY=%s\n"
+      "export AWS_REGION=%s\nexport AWS_DEFAULT_REGION=%s\nexport AWS_ENDPOINT_URL=%s\n",
+      keys->access_key.c_str(), keys->secret.c_str(), announced->region.c_str(),
+      announced->region.c_str(), announced->api.c_str());
+  if (!announced->certificate.empty())
+    std::printf("export AWS_CA_BUNDLE='%s'\n", announced->certificate.c_str());
+  return 0;
+}
+
 int stop(const Arguments& arguments) {
   const auto client = Client::find(arguments.api);
   if (!client) return complain(client.error().message, 2);
@@ -186,6 +229,11 @@ void describe_serve(CLI::App& app, Arguments& to) {
   command->add_flag("--empty-account", to.serve.empty_account,
                     "Without the roles and instance profiles that IAM's own calls make; else all "
                     "are there, and may what `policy` says");
+  auto* fixed = command->add_flag("--fixed-keys", to.fixed_keys,
+                                  "The secret access key is emulator-secret, which everybody "
+                                  "knows; else another at each start, "
+                                  "in DIR/credentials (`spotter-emulator env`)");
+  command->add_flag("--even-as-root", to.even_as_root, "--fixed-keys: also as root")->needs(fixed);
   command->add_option("--seed", to.serve.seed, "What AWS leaves open is chosen by it");
   command->add_option("--time-scale", to.serve.time_scale, "Seconds of the world in a real one")
       ->check(CLI::Range(0.01, 1000.0));
@@ -237,6 +285,10 @@ void describe_control(CLI::App& app, Arguments& to) {
                    "name in capitals, noughts")
       ->required();
   policy->add_option("policies", to.policies, "JSON documents; what one of them allows is allowed");
+  auto* environment = app.add_subcommand("env",
+                                         "Prints what a shell exports to use it: "
+                                         "eval \"$(spotter-emulator env --directory DIR)\"");
+  environment->add_option("--directory", to.directory, "That of `serve`; else this one");
   app.add_subcommand("state", "What there is")->add_flag("--json", to.as_json);
   app.add_subcommand("stop", "Ends the emulator and all its instances; waits for it");
 }
@@ -276,6 +328,7 @@ int dispatch(const CLI::App& app, Arguments& arguments) {
   if (command == "policy") return set_policies(arguments);
   if (command == "market") return play_market(arguments);
   if (command == "state") return show_state(arguments);
+  if (command == "env") return show_environment(arguments);
   if (command == "stop") return stop(arguments);
   return control_instance(arguments, command);
 }

@@ -126,7 +126,7 @@ std::string get(const std::string& key, const std::string& more = "") {
 
 class S3Serve : public testing::Test {
  protected:
-  S3Serve() : served_("user") {
+  S3Serve() : served_("user", {"--fixed-keys", "--even-as-root"}) {
     std::filesystem::create_directory(served_.folder() / "s3" / "data");
     served_.control("fault", {{"name", "s3-public"}, {"arguments", {{"bucket", "data"}}}});
   }

@@ -16,6 +16,8 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/emulator/directory.hpp"
+
 namespace spotter::emulator {
 namespace fs = std::filesystem;
 namespace {
@@ -147,6 +149,11 @@ std::string Served::start() {
   return line;
 }
 
+std::string Served::secret() const {
+  const auto keys = read_keys(folder_);
+  return keys ? keys->secret : keys.error().message;
+}
+
 void Served::signal(int number) { ::kill(pid_, number); }
 
 int Served::wait() {
@@ -164,7 +171,7 @@ std::string Served::ec2(const std::string& action, Fields fields) {
     body += (body.empty() ? "" : "&") + escaped(name) + "=" + escaped(value);
   Curl curl(curl_easy_init(), curl_easy_cleanup);
   curl_easy_setopt(curl.get(), CURLOPT_AWS_SIGV4, "aws:amz:us-west-2:ec2");
-  curl_easy_setopt(curl.get(), CURLOPT_USERPWD, "AKIAEMULATOR00000000:emulator-secret");
+  curl_easy_setopt(curl.get(), CURLOPT_USERPWD, ("AKIAEMULATOR00000000:" + secret()).c_str());
   curl_easy_setopt(curl.get(), CURLOPT_COPYPOSTFIELDS, body.c_str());
   return perform(curl, api_ + "/", certificate_);
 }
@@ -180,6 +187,33 @@ std::string Served::ec2_value(const std::string& action, const Fields& fields,
 std::string Served::get(const std::string& path) {
   Curl curl(curl_easy_init(), curl_easy_cleanup);
   return perform(curl, api_ + path, certificate_);
+}
+
+long Served::visit(const Visit& visit) {
+  Curl curl(curl_easy_init(), curl_easy_cleanup);
+  const std::string at = visit.at.empty() ? api_ : visit.at;
+  const std::string place = at.substr(at.find("://") + 3);
+  const std::string port = place.substr(place.rfind(':'));
+  const std::string host = visit.host.empty() ? place.substr(0, place.rfind(':')) : visit.host;
+  curl_slist* names = curl_slist_append(nullptr, (host + port + ":" + place).c_str());
+  curl_slist* headers = nullptr;
+  for (const auto& each : visit.headers) headers = curl_slist_append(headers, each.c_str());
+  curl_easy_setopt(curl.get(), CURLOPT_CONNECT_TO, names);
+  curl_easy_setopt(curl.get(), CURLOPT_HTTPHEADER, headers);
+  const std::string region = visit.service == "iam" ? "us-east-1" : "us-west-2";
+  const std::string keys = "AKIAEMULATOR00000000:" + visit.secret.value_or(secret());
+  if (!visit.service.empty()) {
+    curl_easy_setopt(curl.get(), CURLOPT_AWS_SIGV4,
+                     ("aws:amz:" + region + ":" + visit.service).c_str());
+    curl_easy_setopt(curl.get(), CURLOPT_USERPWD, keys.c_str());
+  }
+  if (!visit.body.empty()) curl_easy_setopt(curl.get(), CURLOPT_COPYPOSTFIELDS, visit.body.c_str());
+  perform(curl, "http://" + host + port + visit.path, certificate_);
+  long status = 0;
+  curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
+  curl_slist_free_all(names);
+  curl_slist_free_all(headers);
+  return status;
 }
 
 nlohmann::json Served::control(const std::string& what, const nlohmann::json& body) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,18 @@ class Served {
   // The same, and the text of that element: ec2_value("CreateVolume", {...}, "volumeId").
   std::string ec2_value(const std::string& action, const Fields& fields, const std::string& name);
   std::string get(const std::string& path);  // of the API port, by nobody
+  // The status of what a browser asks for in the name of `host`, which it takes for this machine,
+  // with the signature of `service` where there is one; 0: no answer.
+  struct Visit {
+    std::string host;  // empty: by address
+    std::string path = "/";
+    std::vector<std::string> headers = {};
+    std::string body = {};  // empty: GET
+    std::string service = {};
+    std::string at = {};                     // http://ADDRESS:PORT; empty: the API
+    std::optional<std::string> secret = {};  // nothing: the right one
+  };
+  long visit(const Visit& visit);
   nlohmann::json control(const std::string& what, const nlohmann::json& body = nullptr);
   // The "state" of the thing with this id in the state document, or "".
   std::string state_of(const std::string& id);
@@ -43,6 +56,7 @@ class Served {
   std::filesystem::path folder() const { return folder_; }
   std::filesystem::path instance(const std::string& id) const { return folder_ / "instances" / id; }
   const std::string& api() const { return api_; }
+  std::string secret() const;  // of the keys for people
   pid_t pid() const { return pid_; }
   // Loop devices whose file is in the folder.
   std::vector<std::string> loop_devices() const;

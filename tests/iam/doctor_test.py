@@ -19,8 +19,9 @@ class DoctorTest(ServedTest):
         self.bucket.mkdir(parents=True, exist_ok=True)
         self.addCleanup(self.served.command, "policy", "user")
 
-    environment = {"AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000",
-                   "AWS_SECRET_ACCESS_KEY": "emulator-secret"}
+    @property
+    def environment(self):
+        return self.served.environment
 
     def spotter(self, *words, environment=None):
         environment = {**os.environ, "AWS_EC2_METADATA_DISABLED": "true",

@@ -14,7 +14,6 @@ import botocore.session
 
 import launching
 import served
-from launching import KEYS
 
 sys.path.insert(0, str(launching.ROOT / "tests/shapes"))
 import judge
@@ -39,8 +38,7 @@ class EfsTest(launching.LaunchTest):
         super().setUp()
         (pathlib.Path(self.served.folder) / "s3/bucket").mkdir(parents=True, exist_ok=True)
         self.efs = boto3.client("efs", region_name=served.REGION, endpoint_url=self.served.api,
-                                aws_access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
-                                aws_secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"])
+                                **self.served.keys)
         self.addCleanup(self.efs.close)
 
     def subnet(self, zone):

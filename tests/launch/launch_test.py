@@ -9,7 +9,7 @@ import unittest
 
 import launching
 import served
-from launching import GANG, JOB, KEYS, SPOT_FLEET, SPOTTER
+from launching import GANG, JOB, SPOT_FLEET, SPOTTER
 
 setUpModule = launching.setUpModule
 
@@ -138,7 +138,8 @@ class Launch(launching.LaunchTest):
 
     def test_of_two_at_once_one_makes_the_fleet(self):
         job = self.job()
-        environment = {**os.environ, **KEYS, "AWS_ENDPOINT_URL": self.served.api}
+        environment = {**os.environ, **self.served.environment, "AWS_REGION": served.REGION,
+                       "AWS_ENDPOINT_URL": self.served.api}
 
         def run(_):
             return subprocess.run([SPOTTER, "launch", job], env=environment, text=True,

@@ -25,8 +25,6 @@ sys.path.insert(0, str(ROOT / "tests/emulator/clients"))
 import served
 
 SPOTTER = os.environ["SPOTTER_PATH"]
-KEYS = {"AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000",
-        "AWS_SECRET_ACCESS_KEY": "emulator-secret", "AWS_REGION": served.REGION}
 JOB = """job: {name}
 storage: {{ebs: {{tag: {{Name: {name}}}}}}}
 trainer: {{command: ./train.sh}}
@@ -72,13 +70,11 @@ class LaunchTest(served.ServedTest):
         self.addCleanup(shutil.rmtree, self.folder)
         self.name = self.id().split(".test_")[-1].replace("_", "-")[:60]
         self.ec2 = boto3.client("ec2", region_name=served.REGION, endpoint_url=self.served.api,
-                                aws_access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
-                                aws_secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"])
+                                **self.served.keys)
         self.addCleanup(self.ec2.close)
         self.scaling = boto3.client(
             "autoscaling", region_name=served.REGION, endpoint_url=self.served.api,
-            aws_access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"])
+            **self.served.keys)
         self.addCleanup(self.scaling.close)
 
     def job(self, more="", text=None):
@@ -87,7 +83,8 @@ class LaunchTest(served.ServedTest):
         return path
 
     def spotter(self, *words, api=None, code=0, program=SPOTTER):
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder), **KEYS,
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder),
+                       **self.served.environment, "AWS_REGION": served.REGION,
                        "AWS_ENDPOINT_URL": api or self.served.api}
         done = subprocess.run([program, *map(str, words)], env=environment, text=True,
                               capture_output=True, timeout=200, check=False)

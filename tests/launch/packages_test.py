@@ -12,7 +12,6 @@ import boto3
 
 import launching
 import served
-from launching import KEYS
 
 setUpModule = launching.setUpModule
 DEB, RPM, ARCHIVE = ("spotter_1.0_amd64.deb", "spotter-1.0-1.x86_64.rpm",
@@ -23,8 +22,7 @@ class Packages(launching.LaunchTest):
     def setUp(self):
         super().setUp()
         self.s3 = boto3.client("s3", region_name=served.REGION, endpoint_url=self.served.api,
-                               aws_access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
-                               aws_secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"])
+                               **self.served.keys)
         self.addCleanup(self.s3.close)
         self.bucket = self.name.replace("-", "")[:40]
         (pathlib.Path(self.served.folder) / "s3" / self.bucket).mkdir(parents=True)

@@ -43,9 +43,8 @@ class Places(launching.LaunchTest):
     def setUp(self):
         super().setUp()
         (pathlib.Path(self.served.folder) / "s3/watched").mkdir(parents=True, exist_ok=True)
-        keys = {"aws_access_key_id": launching.KEYS["AWS_ACCESS_KEY_ID"],
-                "aws_secret_access_key": launching.KEYS["AWS_SECRET_ACCESS_KEY"]}
-        self.there = boto3.client("ec2", region_name=THERE, endpoint_url=self.served.api, **keys)
+        self.there = boto3.client("ec2", region_name=THERE, endpoint_url=self.served.api,
+                                  **self.served.keys)
         self.addCleanup(self.there.close)
         self.addCleanup(self.room, "any", "any")
 

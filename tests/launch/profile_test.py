@@ -8,7 +8,6 @@ import boto3
 
 import launching
 import served
-from launching import KEYS
 
 setUpModule = launching.setUpModule
 
@@ -22,8 +21,7 @@ class Profile(launching.LaunchTest):
     def setUp(self):
         super().setUp()
         self.iam = boto3.client("iam", region_name="us-east-1", endpoint_url=self.served.api,
-                                aws_access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
-                                aws_secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"])
+                                **self.served.keys)
         self.addCleanup(self.iam.close)
 
     def make_roles(self, job):

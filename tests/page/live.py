@@ -13,6 +13,7 @@ import urllib.request
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "e2e"))
 
+import ec2  # noqa: E402
 from emulator import Failed, wait  # noqa: E402
 from harness import Story, main  # noqa: E402
 
@@ -64,8 +65,7 @@ class Page(Story):
             [self.bin / "spotter", "status", "--serve", "--job", self.job_name, "--publish",
              f"s3://{BUCKET}/jobs"], cwd=self.world.workplace, text=True, stdout=subprocess.PIPE,
             env={**os.environ, "AWS_ENDPOINT_URL": self.world.api, "AWS_REGION": "us-west-2",
-                 "AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000",
-                 "AWS_SECRET_ACCESS_KEY": "emulator-secret"})
+                 "AWS_ACCESS_KEY_ID": ec2.USER, "AWS_SECRET_ACCESS_KEY": self.world.secret})
         try:
             url = process.stdout.readline().strip()
 

@@ -15,7 +15,6 @@ import served
 from document import read
 
 SPOTTER = os.environ.get("SPOTTER_PATH", "build/release/bin/spotter")
-KEYS = {"AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000", "AWS_SECRET_ACCESS_KEY": "emulator-secret"}
 NASTY = '</script><script>alert(1)</script><!-- <img src=x onerror=alert(2)> ]]> "\'& \u2028'
 
 
@@ -48,7 +47,7 @@ class ReportTest(served.ServedTest):
             for step in curve))
 
     def spotter(self, *words, code=0, api=None, **environment):
-        given = {"PATH": os.environ["PATH"], "HOME": str(self.place), **KEYS,
+        given = {"PATH": os.environ["PATH"], "HOME": str(self.place), **self.served.environment,
                  "SPOTTER_RUN": str(self.place / "run"), "AWS_EC2_METADATA_DISABLED": "true",
                  "AWS_MAX_ATTEMPTS": "2", "AWS_ENDPOINT_URL": api or self.served.api, **environment}
         done = subprocess.run([SPOTTER, "report", *map(str, words)], env=given, text=True,
@@ -63,8 +62,7 @@ class ReportTest(served.ServedTest):
 class Prices(ReportTest):
     def price_list(self):
         client = boto3.client("pricing", region_name="us-east-1", endpoint_url=self.served.api,
-                              aws_access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
-                              aws_secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"])
+                              **self.served.keys)
         self.addCleanup(client.close)
         wanted = [{"Type": "TERM_MATCH", "Field": "instanceType", "Value": "g5.xlarge"},
                   {"Type": "TERM_MATCH", "Field": "regionCode", "Value": "us-west-2"}]
@@ -74,8 +72,7 @@ class Prices(ReportTest):
 
     def spot_prices(self):
         client = boto3.client("ec2", region_name=served.REGION, endpoint_url=self.served.api,
-                              aws_access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
-                              aws_secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"])
+                              **self.served.keys)
         self.addCleanup(client.close)
         found = client.describe_spot_price_history(InstanceTypes=["g5.xlarge"],
                                                    ProductDescriptions=["Linux/UNIX"])

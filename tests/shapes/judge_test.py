@@ -130,9 +130,7 @@ class Judged(unittest.TestCase):
             record = pathlib.Path(place) / "record"
             server = served.Served("--record", str(record))
             self.addCleanup(server.stop)
-            more = {"endpoint_url": server.api, "region_name": served.REGION,
-                    "aws_access_key_id": "AKIAEMULATOR00000000",
-                    "aws_secret_access_key": "emulator-secret"}
+            more = {"endpoint_url": server.api, "region_name": served.REGION, **server.keys}
             ec2_client = boto3.client("ec2", **more)
             ec2_client.create_volume(AvailabilityZone="us-west-2a", Size=8)
             ec2_client.describe_volumes(Filters=[{"Name": "status", "Values": ["available"]}])

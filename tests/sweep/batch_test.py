@@ -39,9 +39,8 @@ class SweepTest(FarmTest):
     def sweep(self, *words, region=REGION, endpoint=None):
         environment = {
             "PATH": os.environ["PATH"], "HOME": self.served.folder,
-            "AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000", "AWS_MAX_ATTEMPTS": "3",
-            "AWS_SECRET_ACCESS_KEY": "emulator-secret", "AWS_REGION": region, "AWS_PAGER": "",
-            "AWS_DEFAULT_REGION": region,
+            **self.served.environment, "AWS_MAX_ATTEMPTS": "3", "AWS_REGION": region,
+            "AWS_DEFAULT_REGION": region, "AWS_PAGER": "",
             "AWS_ENDPOINT_URL_BATCH": endpoint or self.served.api}
         command = words if words[0] == "sh" else (SPOTTER, "sweep", *words)
         return subprocess.run(command, env=environment, text=True, capture_output=True,

@@ -49,8 +49,7 @@ class Results(S3Test):
 
     def environment(self):
         return {"PATH": os.environ["PATH"], "HOME": str(self.place), "AWS_REGION": REGION,
-                "AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000", "AWS_MAX_ATTEMPTS": "2",
-                "AWS_SECRET_ACCESS_KEY": "emulator-secret",
+                **self.served.environment, "AWS_MAX_ATTEMPTS": "2",
                 "AWS_ENDPOINT_URL_S3": self.served.api}
 
     def results(self, *words, status=0, place=None):

@@ -8,6 +8,7 @@
 #include "tests/world/groups.hpp"
 #include "tests/world/iam.hpp"
 #include "tests/world/instances.hpp"
+#include "tests/world/s3/digest.hpp"
 #include "tests/world/snapshots.hpp"
 #include "tests/world/volumes.hpp"
 
@@ -62,6 +63,13 @@ Cloud::Cloud(Settings settings_given, std::uint64_t seed)
 void Cloud::record(std::string kind, std::string subject, std::string detail) {
   if (!settings.record_history) return;
   history.push_back({now, std::move(kind), std::move(subject), std::move(detail)});
+}
+
+std::string Cloud::secret_of(const std::string& access_key) {
+  constexpr std::size_t digits = 27;
+  const std::string made_of = settings.user_secret + "\n" + access_key + "\n" + random.hex(digits);
+  const std::string sum = s3::hexadecimal(s3::digest(s3::Algorithm::Sha256, made_of));
+  return "wJalrXUtnFEMI" + sum.substr(0, digits);
 }
 
 bool Cloud::has_zone(const Zone& zone) const {

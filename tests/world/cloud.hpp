@@ -162,6 +162,9 @@ struct Cloud {
   void occur(Occurrence occurrence) { occurrences.push_back(std::move(occurrence)); }
   void record(std::string kind, std::string subject, std::string detail = {});
   bool has_zone(const Zone& zone) const;
+  // The secret of a key that is given out. Not of chance alone, whose course the ids show, which
+  // everybody may see: who does not know the user's secret cannot tell it.
+  std::string secret_of(const std::string& access_key);
   // A number for notices, attempts and wakes: never the same twice.
   std::uint64_t number() { return ++numbers; }
 

@@ -236,7 +236,7 @@ Done create_access_key(IamRequest& it) {
   const std::string name = it.text("UserName");
   if (!it.account.users.contains(name)) return no_such_entity("The user with name " + name);
   const std::string key = it.identifier("AKI").substr(0, 20);
-  const std::string secret = "wJalrXUtnFEMI" + it.cloud.random.hex(27);
+  const std::string secret = it.cloud.secret_of(key);
   if (!it.cloud.access || !it.cloud.access->policies().contains(name))
     (void)put_policies(it.cloud, name, {});
   it.cloud.credentials[key] = {key, secret, "", name, std::nullopt};

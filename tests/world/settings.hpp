@@ -76,6 +76,7 @@ struct Settings {
   std::string default_type = "p3.2xlarge";
 
   std::string user_access_key = "AKIAEMULATOR00000000";
+  // Of the user's key, of those of set_policies(), and what all that are given out are made of.
   std::string user_secret = "emulator-secret";
 
   bool record_history = true;  // the simulator of a million lives switches it off

@@ -108,7 +108,7 @@ Credential issue(Cloud& cloud, const std::string& caller, Duration lifetime) {
   std::transform(key.begin(), key.end(), key.begin(),
                  [](unsigned char letter) { return static_cast<char>(std::toupper(letter)); });
   return cloud.credentials[key] = {.access_key = key,
-                                   .secret = "wJalrXUtnFEMI" + cloud.random.hex(27),
+                                   .secret = cloud.secret_of(key),
                                    .session_token = "IQoJb3JpZ2luX2Vj" + cloud.random.hex(120),
                                    .caller = caller,
                                    .expires = cloud.now + lifetime};

@@ -14,6 +14,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import ec2
 import harness
 import job as jobs
 import root as roots
@@ -24,7 +25,6 @@ from emulator import ROOT, Failed, wait
 
 PERSON = ("awscli", "ca-certificates", "git", "libblkid1", "libcurl4", "libssl3", "libsystemd0",
           "libxxhash0", "zlib1g")
-ADMINISTRATOR = ("AKIAEMULATOR00000000", "emulator-secret")  # of the emulator; who may everything
 BUCKET, UBUNTU = "bucket-of-day-one", 1000
 # The network of a person: AWS is the emulator, also for the `aws` of Debian 12, which does not know
 # AWS_ENDPOINT_URL yet. At its own endpoint IAM is signed for us-east-1, at another one it is not.
@@ -168,7 +168,7 @@ class DayOne(whole_machines.WholeLife):
                 for command in commands]
 
     def test_an_administrator_types_what_the_readme_says(self):
-        me = self.person("me", ADMINISTRATOR)
+        me = self.person("me", (ec2.USER, self.world.secret))  # who may everything
         bucket, roles, doctor, launch, status, stop = self.commands(me)
         me.types(bucket)
         self.assertIn("this account has no instance profile spotter", me.types(doctor, code=2))
@@ -180,7 +180,7 @@ class DayOne(whole_machines.WholeLife):
 
     def test_and_somebody_who_may_do_what_the_launchers_policy_says(self):
         """The manual's commands give it to a user; the roles are the administrator's to make."""
-        me = self.person("me", ADMINISTRATOR)
+        me = self.person("me", (ec2.USER, self.world.secret))  # who may everything
         bucket, roles, doctor, launch, status, stop = self.commands(me)
         for command in (bucket, roles, "aws iam create-user --user-name me", *manual()):
             self.assertNotIn("error", me.types(command.replace("NAME", "me")))

@@ -39,8 +39,11 @@ while not facts.exists() and server.poll() is None:
 api = json.loads(facts.read_text())["api"]
 (home / "world/s3/data/train").mkdir(parents=True)
 (home / "world/s3/data/train/part").write_bytes(pathlib.Path("/srv/part").read_bytes())
-given = {**os.environ, "AWS_ENDPOINT_URL": api, "AWS_REGION": "us-west-2", "HOME": "/root",
-         "AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000", "AWS_SECRET_ACCESS_KEY": "emulator-secret",
+# What `eval` gives a shell.
+lines = subprocess.run(["spotter-emulator", "env", "--directory", home / "world"], text=True,
+                       stdout=subprocess.PIPE, check=True).stdout.splitlines()
+keys = dict(line.removeprefix("export ").split("=", 1) for line in lines)
+given = {**os.environ, **keys, "AWS_ENDPOINT_URL": api, "AWS_REGION": "us-west-2", "HOME": "/root",
          "AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://127.0.0.1:9"}
 steps = home / "steps"
 (home / "data").mkdir()

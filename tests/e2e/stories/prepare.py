@@ -45,7 +45,7 @@ ask = lambda what, method, **headers: urllib.request.urlopen(urllib.request.Requ
 token = ask("api/token", "PUT", **{{"X-aws-ec2-metadata-token-ttl-seconds": "60"}})
 self = ask("meta-data/instance-id", "GET", **{{"X-aws-ec2-metadata-token": token}})
 api = os.environ.get("AWS_ENDPOINT_URL", "{api}")
-ec2.Client(api).call("TerminateInstances", InstanceId=[self])
+ec2.Client(api, ec2.secret_of("{world}")).call("TerminateInstances", InstanceId=[self])
 """
 
 
@@ -268,8 +268,9 @@ class PrepareRemotely(Preparing):
     def setUp(self):
         super().setUp()
         script = self.world.bin / "shutdown"  # in the place of the machine's own
-        script.write_text(SHUTDOWN.format(e2e=pathlib.Path(__file__).resolve().parents[1],
-                                          api=self.ec2.endpoint))
+        e2e = pathlib.Path(__file__).resolve().parents[1]
+        script.write_text(SHUTDOWN.format(e2e=e2e, api=self.ec2.endpoint,
+                                          world=self.world.directory))
         script.chmod(0o755)
 
     def remotely(self, job, *options, code=0, before_instance=None):

@@ -79,7 +79,7 @@ class SweepBatch(unittest.TestCase):
             "AWS_DEFAULT_REGION": ec2.REGION}
         self.batch = boto3.client(
             "batch", region_name=ec2.REGION, endpoint_url=self.world.ec2.endpoint,
-            aws_access_key_id=ec2.USER[0], aws_secret_access_key=ec2.USER[1])
+            aws_access_key_id=ec2.USER, aws_secret_access_key=self.world.secret)
         self.addCleanup(self.batch.close)
         self.world.allow_nothing()
 

@@ -152,7 +152,7 @@ class Array(Homes):
             "sweep": {"parameters": [{"lr": 0.1}, {"lr": 0.2}]}}
         job.write_text(jobs.yaml(self.text) + "\n")
         environment = {
-            **self.world.launcher(), "AWS_ACCESS_KEY_ID": ec2.USER[0], "HOME": str(place),
+            **self.world.launcher(), "AWS_ACCESS_KEY_ID": ec2.USER, "HOME": str(place),
             "AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://127.0.0.1:9",
             "SPOTTER_RUN": str(place / "run"), "STEPS": str(self.steps), "PACE": "0.1",
             "FORMAT": "spotter", "JOURNAL": str(self.journal),

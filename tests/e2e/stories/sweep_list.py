@@ -8,6 +8,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import run
+import ec2
 import harness
 from emulator import Emulator, wait
 
@@ -24,8 +25,8 @@ class SweepList(run.RunCase):
         self.put("[{lr: 1}, {lr: 2}]")
         self.environment.update(AWS_ENDPOINT_URL=self.world.ec2.endpoint, AWS_REGION="us-west-2",
                                 HOME=str(self.place), SPOTTER_EXPERIMENT="1",
-                                AWS_ACCESS_KEY_ID="AKIAEMULATOR00000000",
-                                AWS_SECRET_ACCESS_KEY="emulator-secret")
+                                AWS_ACCESS_KEY_ID=ec2.USER,
+                                AWS_SECRET_ACCESS_KEY=self.world.secret)
         self.tasks = 0
 
     def put(self, text):

@@ -28,7 +28,7 @@ class TwoRegions(launched.Launched):
 
     def setUp(self):
         super().setUp()
-        self.there = ec2.Client(self.world.ec2.endpoint, THERE)
+        self.there = ec2.Client(self.world.ec2.endpoint, self.world.secret, THERE)
         self.gate = self.world.shared / "gate"
         for bucket in ("homes", "seen"):
             (self.world.directory / "s3" / bucket).mkdir(parents=True)

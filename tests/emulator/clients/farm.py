@@ -59,10 +59,10 @@ class FarmTest(ServedTest):
         cls.furnish()
 
     @classmethod
-    def client(cls, secret="emulator-secret"):
+    def client(cls, **keys):
         return boto3.client(
             "batch", region_name=REGION, endpoint_url=cls.served.api,
-            aws_access_key_id="AKIAEMULATOR00000000", aws_secret_access_key=secret,
+            **{**cls.served.keys, **keys},
             config=botocore.config.Config(retries={"max_attempts": 0}))
 
     @classmethod

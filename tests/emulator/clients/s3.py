@@ -5,7 +5,7 @@ import os
 import unittest
 import warnings
 
-from served import REGION, ServedTest
+from served import ACCESS_KEY, REGION, ServedTest
 
 try:
     import boto3
@@ -27,10 +27,11 @@ class S3Test(ServedTest):
         cls.s3 = cls.client()
 
     @classmethod
-    def client(cls, secret="emulator-secret", region=REGION, attempts=0, config=None, **more):
-        more = {"aws_access_key_id": "AKIAEMULATOR00000000", **more}
+    def client(cls, secret=None, region=REGION, attempts=0, config=None, **more):
+        more = {"aws_access_key_id": ACCESS_KEY, **more}
         return boto3.client(
-            "s3", region_name=region, endpoint_url=cls.served.api, aws_secret_access_key=secret,
+            "s3", region_name=region, endpoint_url=cls.served.api,
+            aws_secret_access_key=secret or cls.served.secret,
             config=botocore.config.Config(retries={"max_attempts": attempts},
                                           signature_version="s3v4", **(config or {})), **more)
 

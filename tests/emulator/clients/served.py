@@ -1,5 +1,6 @@
 """The real spotter-emulator in a folder of its own, for clients that know nothing of it."""
 
+import configparser
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ import urllib.request
 
 EMULATOR = os.environ.get("SPOTTER_EMULATOR_PATH", "build/release/bin/spotter-emulator")
 REGION = "us-west-2"
+ACCESS_KEY = "AKIAEMULATOR00000000"
 
 
 def eventually(true, seconds=60):
@@ -20,6 +22,14 @@ def eventually(true, seconds=60):
     while not (value := true()) and time.monotonic() < limit:
         time.sleep(0.05)
     return value
+
+
+def secret_of(folder):
+    """The secret of the keys for people: another at each start."""
+    keys = configparser.ConfigParser(interpolation=None)
+    with open(os.path.join(folder, "credentials"), encoding="utf-8") as file:
+        keys.read_file(file)
+    return keys["default"]["aws_secret_access_key"]
 
 
 class Served:
@@ -39,6 +49,10 @@ class Served:
             self.stop()
             raise RuntimeError("the emulator did not start")
         self.api = dict(word.split("=", 1) for word in ready[1:])["api"]
+        self.secret = secret_of(self.folder)
+        # For boto3, and for a program's environment.
+        self.keys = {"aws_access_key_id": ACCESS_KEY, "aws_secret_access_key": self.secret}
+        self.environment = {name.upper(): value for name, value in self.keys.items()}
 
     def stop(self):
         if self.process.poll() is None:

@@ -17,8 +17,7 @@ class AwsCommand(ServedTest):
     def aws(self, *words):
         environment = {
             "PATH": os.environ["PATH"], "HOME": self.served.folder, "AWS_PAGER": "",
-            "AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000", "AWS_MAX_ATTEMPTS": "1",
-            "AWS_SECRET_ACCESS_KEY": "emulator-secret", "AWS_DEFAULT_REGION": REGION}
+            **self.served.environment, "AWS_MAX_ATTEMPTS": "1", "AWS_DEFAULT_REGION": REGION}
         return subprocess.run([AWS, "--endpoint-url", self.served.api, "--output", "json", "ec2",
                                *words], env=environment, capture_output=True, text=True,
                               timeout=60, check=False)

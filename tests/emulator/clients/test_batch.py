@@ -149,7 +149,8 @@ class Jobs(FarmTest):
 @unittest.skipUnless(boto3, "boto3 is not installed for this interpreter (apt: python3-boto3)")
 class Refusals(FarmTest):
     def test_what_is_refused_says_why(self):
-        self.assertEqual(self.refused(self.client("guess").describe_job_queues)[0],
+        guessing = self.client(aws_secret_access_key="guess")
+        self.assertEqual(self.refused(guessing.describe_job_queues)[0],
                          "InvalidSignatureException")
         code, message = self.refused(self.batch.submit_job, jobName="a", jobQueue="none",
                                      jobDefinition="none")
@@ -184,8 +185,7 @@ class AwsCommand(FarmTest):
     def aws(self, *words):
         environment = {
             "PATH": os.environ["PATH"], "HOME": self.served.folder, "AWS_PAGER": "",
-            "AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000", "AWS_MAX_ATTEMPTS": "1",
-            "AWS_SECRET_ACCESS_KEY": "emulator-secret", "AWS_DEFAULT_REGION": REGION}
+            **self.served.environment, "AWS_MAX_ATTEMPTS": "1", "AWS_DEFAULT_REGION": REGION}
         done = subprocess.run([AWS, "--endpoint-url", self.served.api, "--output", "json", "batch",
                                *words], env=environment, capture_output=True, text=True,
                               timeout=60, check=False)

@@ -31,10 +31,10 @@ class Boto3Test(ServedTest):
         cls.ec2 = cls.client()
 
     @classmethod
-    def client(cls, secret="emulator-secret", **more):
-        more = {"aws_access_key_id": "AKIAEMULATOR00000000", **more}
+    def client(cls, **more):
+        more = {**cls.served.keys, **more}
         return boto3.client(
-            "ec2", region_name=REGION, endpoint_url=cls.served.api, aws_secret_access_key=secret,
+            "ec2", region_name=REGION, endpoint_url=cls.served.api,
             config=botocore.config.Config(retries={"max_attempts": 0}), **more)
 
     def code(self, call, **arguments):
@@ -63,8 +63,7 @@ class Boto3Test(ServedTest):
 class Identity(Boto3Test):
     def test_who_asks(self):
         sts = boto3.client("sts", region_name=REGION, endpoint_url=self.served.api,
-                           aws_access_key_id="AKIAEMULATOR00000000",
-                           aws_secret_access_key="emulator-secret")
+                           **self.served.keys)
         who = sts.get_caller_identity()
         self.assertEqual((who["Account"], who["Arn"]),
                          ("123456789012", "arn:aws:iam::123456789012:user/user"))
@@ -93,7 +92,7 @@ class Policies(Boto3Test):
         alice.delete_volume(VolumeId=volume)
         bucket = boto3.client("s3", region_name=REGION, endpoint_url=self.served.api,
                               aws_access_key_id="AKIAALICE00000000000",
-                              aws_secret_access_key="emulator-secret")
+                              aws_secret_access_key=self.served.secret)
         with self.assertRaises(botocore.exceptions.ClientError) as raised:
             bucket.list_buckets()
         self.assertEqual(raised.exception.response["Error"]["Code"], "AccessDenied")
@@ -101,7 +100,8 @@ class Policies(Boto3Test):
 
 class Signatures(Boto3Test):
     def test_a_wrong_secret_an_unknown_key_and_a_token_of_nobody_are_refused(self):
-        self.assertEqual(self.code(self.client("guess").describe_volumes), "SignatureDoesNotMatch")
+        guessing = self.client(aws_secret_access_key="guess")
+        self.assertEqual(self.code(guessing.describe_volumes), "SignatureDoesNotMatch")
         unknown = self.client(aws_access_key_id="AKIAUNKNOWN")
         self.assertEqual(self.code(unknown.describe_volumes), "AuthFailure")
         token = self.client(aws_session_token="nobody")
@@ -121,7 +121,7 @@ class Signatures(Boto3Test):
         query = ("/?Version=2016-11-15&Action=DescribeVolumes&Filter.1.Value.1=a%20b"
                  "&Filter.1.Name=tag%3Ajob")
         request = botocore.awsrequest.AWSRequest("GET", self.served.api + query)
-        credentials = botocore.credentials.Credentials("AKIAEMULATOR00000000", "emulator-secret")
+        credentials = botocore.credentials.Credentials(*self.served.keys.values())
         botocore.auth.SigV4Auth(credentials, "ec2", REGION).add_auth(request)
 
         def get(url):
@@ -141,7 +141,7 @@ class Signatures(Boto3Test):
         import urllib.request
         body = b"Action=DescribeVolumes&Version=2016-11-15"
         request = botocore.awsrequest.AWSRequest("POST", self.served.api + "/", data=body)
-        credentials = botocore.credentials.Credentials("AKIAEMULATOR00000000", "emulator-secret")
+        credentials = botocore.credentials.Credentials(*self.served.keys.values())
         real = botocore.auth.datetime
         past = datetime.datetime.utcnow() - datetime.timedelta(minutes=6)
 
@@ -274,8 +274,7 @@ class Roles(Boto3Test):
 
     def sts(self, **more):
         return boto3.client("sts", region_name=REGION, endpoint_url=self.served.api,
-                            **{"aws_access_key_id": "AKIAEMULATOR00000000",
-                               "aws_secret_access_key": "emulator-secret", **more})
+                            **{**self.served.keys, **more})
 
     def give(self, who, action, resource):
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
@@ -291,7 +290,7 @@ class Roles(Boto3Test):
         taken = self.sts().assume_role(**take)["Credentials"]
         keys = {"aws_access_key_id": taken["AccessKeyId"],
                 "aws_session_token": taken["SessionToken"]}
-        role = self.client(secret=taken["SecretAccessKey"], **keys)
+        role = self.client(aws_secret_access_key=taken["SecretAccessKey"], **keys)
         self.assertIn("Volumes", role.describe_volumes())
         self.assertEqual(self.code(role.describe_snapshots), "UnauthorizedOperation")
         who = self.sts(aws_secret_access_key=taken["SecretAccessKey"], **keys)

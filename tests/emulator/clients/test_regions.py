@@ -22,8 +22,7 @@ class Regions(unittest.TestCase):
 
     def client(self, region, service="ec2"):
         client = boto3.client(service, region_name=region, endpoint_url=self.served.api,
-                              aws_access_key_id="AKIAEMULATOR00000000",
-                              aws_secret_access_key="emulator-secret")
+                              **self.served.keys)
         self.addCleanup(client.close)
         return client
 

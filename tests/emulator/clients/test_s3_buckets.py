@@ -94,7 +94,7 @@ class Buckets(S3Test):
         port = self.served.api.rsplit(":", 1)[1]
         virtual = boto3.client(
             "s3", region_name=REGION, endpoint_url=f"http://localhost:{port}",
-            aws_access_key_id="AKIAEMULATOR00000000", aws_secret_access_key="emulator-secret",
+            **self.served.keys,
             config=botocore.config.Config(signature_version="s3v4",
                                           s3={"addressing_style": "virtual"}))
         url = virtual.generate_presigned_url("get_object", {"Bucket": self.bucket, "Key": "v h"})

@@ -117,8 +117,7 @@ class Multipart(S3Test):
 
 class AwsCommand(S3Test):
     def aws(self, *words):
-        environment = {**os.environ, "AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000",
-                       "AWS_SECRET_ACCESS_KEY": "emulator-secret", "AWS_DEFAULT_REGION": REGION,
+        environment = {**os.environ, **self.served.environment, "AWS_DEFAULT_REGION": REGION,
                        "AWS_CONFIG_FILE": os.devnull}
         return subprocess.run(
             ["aws", "--endpoint-url", self.served.api, *words], env=environment, timeout=120,
