@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <nlohmann/json.hpp>
 
 #include "tests/emulator/precompiled.hpp"
+#include "tests/emulator/visitor.hpp"
 
 namespace spotter::emulator {
 namespace asio = boost::asio;
@@ -216,11 +218,36 @@ asio::awaitable<void> send_stream(std::shared_ptr<Shared> shared, Wire& wire,
   ++shared->busy;
 }
 
+// The answer to whoever is not answered, whichever service he asks.
+class Forbidden : public HttpStream {
+ public:
+  explicit Forbidden(std::string why) : why_(std::move(why)) {}
+  bool wants_body() const override { return false; }
+  void take(std::string_view) override {}
+  HttpResponse finish() override {
+    return {403, nlohmann::json({{"error", why_}}).dump(-1, ' ', false, replaced) + "\n",
+            "application/json"};
+  }
+
+ private:
+  static constexpr auto replaced = nlohmann::json::error_handler_t::replace;
+  std::string why_;
+};
+
+std::unique_ptr<HttpStream> stream_for(const Shared& shared, Wire& wire,
+                                       const HttpRequest& request) {
+  error_code ignored;
+  const std::string local = wire.socket().local_endpoint(ignored).address().to_string();
+  if (auto why = refusal_of_visitor(request, local))
+    return std::make_unique<Forbidden>(std::move(*why));
+  return shared.streams ? shared.streams(request) : nullptr;
+}
+
 // One request whose head has come; false when the connection is over.
 asio::awaitable<bool> answer(std::shared_ptr<Shared> shared, Wire& wire, std::string& unread,
                              Parser& parser) {
   HttpRequest request = request_of(parser);
-  const auto stream = shared->streams ? shared->streams(request) : nullptr;
+  const auto stream = stream_for(*shared, wire, request);
   HttpResponse response;
   if (stream)
     response = co_await answer_stream(*stream, wire, unread, parser, request);

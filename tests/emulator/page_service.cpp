@@ -23,21 +23,7 @@ std::string job_of(const HttpRequest& request) {
   return "";
 }
 
-HttpResponse forbidden(const std::string& why) {
-  return {403, json({{"error", why}}).dump() + "\n", "application/json"};
-}
-
 }  // namespace
-
-std::optional<HttpResponse> PageService::refuse(const HttpRequest& request) {
-  const std::string_view host = request.header("host"), origin = request.header("origin");
-  if (!page::is_local_name(host))
-    return forbidden("this is '" + std::string(host) +
-                     "' to you: ask by address, or by a name without a dot");
-  if (!page::is_same_origin(host, origin))
-    return forbidden("a page of " + std::string(origin) + " may not ask for that");
-  return std::nullopt;
-}
 
 std::optional<HttpResponse> PageService::answer(const HttpRequest& request) {
   if (request.method != "GET") return std::nullopt;

@@ -24,10 +24,6 @@ class PageService {
   // Nothing: none of the page's addresses.
   std::optional<HttpResponse> answer(const HttpRequest& request);
 
-  // Refuses everything below /_spotter/ to a browser that was led here under somebody else's name,
-  // and to a page of another origin. Nothing: it is neither.
-  static std::optional<HttpResponse> refuse(const HttpRequest& request);
-
  private:
   // `model` changes with the job, `besides` with the world.
   struct Shown {
