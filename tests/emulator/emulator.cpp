@@ -155,7 +155,10 @@ Emulator::Emulator(ServeOptions options, Directory directory, bool namespaces, T
 HttpService Emulator::service(bool from_inside) {
   const auto answer = [this, from_inside](const auto& asked) { return api(asked, from_inside); };
   const HttpStreams streams = [this](const HttpRequest& head) { return s3_.begin(head); };
-  return {record_.of(answer), record_.of(streams), &workers_};
+  const auto owners_only = [from_inside](const HttpRequest& asked) {
+    return !from_inside && asked.path().starts_with("/_spotter/");
+  };
+  return {record_.of(answer), record_.of(streams), owners_only, &workers_};
 }
 
 void Emulator::share_credentials() {

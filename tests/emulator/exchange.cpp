@@ -4,6 +4,7 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "tests/emulator/peer.hpp"
 #include "tests/emulator/precompiled.hpp"
 #include "tests/emulator/visitor.hpp"
 
@@ -234,12 +235,24 @@ class Forbidden : public HttpStream {
   std::string why_;
 };
 
+// Looked up again for each request: a connection may go to another process.
+bool is_of_owner(Wire& wire) {
+  error_code failed;
+  const auto peer = wire.socket().remote_endpoint(failed);
+  const auto local = failed ? peer : wire.socket().local_endpoint(failed);
+  const auto user = failed ? std::nullopt : user_of(peer, local);
+  return user && is_owner(*user);
+}
+
 std::unique_ptr<HttpStream> stream_for(const Shared& shared, Wire& wire,
                                        const HttpRequest& request) {
   error_code ignored;
   const std::string local = wire.socket().local_endpoint(ignored).address().to_string();
   if (auto why = refusal_of_visitor(request, local))
     return std::make_unique<Forbidden>(std::move(*why));
+  if (shared.owners_only && shared.owners_only(request) && !is_of_owner(wire))
+    return std::make_unique<Forbidden>(
+        "only the user who has started the emulator may ask for that, on its machine");
   return shared.streams ? shared.streams(request) : nullptr;
 }
 

@@ -21,6 +21,7 @@ namespace spotter::emulator {
 struct Shared {
   HttpHandler whole;
   HttpStreams streams;
+  std::function<bool(const HttpRequest&)> owners_only;
   boost::asio::any_io_executor home;  // where `whole` is called
   TlsContext tls;
   std::atomic<bool> open{true};  // false: the listener is gone

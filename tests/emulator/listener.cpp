@@ -54,7 +54,8 @@ asio::awaitable<void> accept(std::shared_ptr<Shared> shared,
 
 std::shared_ptr<Shared> share(asio::io_context& context, HttpService& service, TlsContext tls) {
   return std::shared_ptr<Shared>(new Shared{std::move(service.whole), std::move(service.streams),
-                                            context.get_executor(), std::move(tls)});
+                                            std::move(service.owners_only), context.get_executor(),
+                                            std::move(tls)});
 }
 
 }  // namespace

@@ -29,6 +29,9 @@ Result<Endpoint> parse_endpoint(const std::string& text);
 struct HttpService {
   HttpHandler whole;
   HttpStreams streams = {};
+  // What only the user who has started the emulator, and root, may ask, since no signature says who
+  // asks. Empty: nothing.
+  std::function<bool(const HttpRequest&)> owners_only = {};
   Workers* workers = nullptr;  // outlives every listener, and is stopped before they go
 };
 

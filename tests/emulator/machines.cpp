@@ -76,7 +76,9 @@ Result<void> Machines::listen_outside(const InstanceId& id, Machine& machine) {
   for (int i = 0; i < addresses_to_try; ++i) {
     const Endpoint endpoint{boost::asio::ip::address_v4(base + next_address_++).to_string(),
                             settings_.metadata.port};
-    auto listener = Listener::open(context_, endpoint, {metadata_of(id)});
+    HttpService metadata{metadata_of(id)};
+    metadata.owners_only = [](const HttpRequest&) { return true; };
+    auto listener = Listener::open(context_, endpoint, std::move(metadata));
     if (listener) {
       machine.endpoint = "http://" + (*listener)->endpoint().str();
       machine.listeners.push_back(std::move(*listener));

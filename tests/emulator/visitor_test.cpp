@@ -149,6 +149,25 @@ TEST_F(Visitor, OnlyWhoStartedItReadsTheKeys) {
   EXPECT_NE(text.find("export AWS_ENDPOINT_URL=" + served.api() + "\n"), text.npos) << text;
 }
 
+// Else an identity's metadata give out its role's keys to everybody on this machine.
+TEST_F(Visitor, AnotherUserOfThisMachineGetsWhatIsSignedAlone) {
+  if (::geteuid() != 0) GTEST_SKIP() << "becoming another user needs root";
+  constexpr uid_t other = 65534;
+  const std::string secret = served.secret();
+  for (Visit visit : requests(metadata)) {
+    visit.secret = secret;
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const bool is_other = ::setgid(other) == 0 && ::setuid(other) == 0;
+      ::_exit(!is_other ? 0 : static_cast<int>(served.visit(visit) / 100));
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    const bool open = !visit.service.empty() || visit.path == "/data/k";
+    EXPECT_EQ(WEXITSTATUS(status), open ? 2 : 4) << visit.service << " " << visit.path;
+  }
+}
+
 TEST(FixedKeys, AreForRootOnlyIfHeSaysSo) {
   Served plain("user", {"--fixed-keys"});
   const bool root = ::geteuid() == 0;
