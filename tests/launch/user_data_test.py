@@ -175,6 +175,20 @@ class UserData(served.ServedTest):
         self.assert_up(self.run_it(self.script()))
         self.assertEqual(self.lines("systemctl")[-1], "restart spotter")
 
+    def test_its_copy_with_the_job_in_it_is_at_no_time_readable_to_others(self):
+        self.bake()
+        per_boot = self.root / "var/lib/cloud/scripts/per-boot"
+        per_boot.mkdir(parents=True)
+        self.program("chmod", '#!/bin/sh\nstat -c %a "$2" >>$SPOTTER_ROOT/modes\n'
+                     'exec /bin/chmod "$@"\n')
+        before = os.umask(0o022)
+        try:
+            self.assert_up(self.run_it(self.script()))
+        finally:
+            os.umask(before)
+        self.assertEqual(self.lines("modes"), ["600"])
+        self.assertEqual((per_boot / "spotter").stat().st_mode & 0o777, 0o700)
+
     def test_an_image_without_it_says_so(self):
         self.assertEqual(self.run_it(self.script()), 1)
         self.assertIn("bake it into the image", self.console().splitlines()[-1])
