@@ -159,6 +159,8 @@ Result<void> link_to(const fs::path& target, const fs::path& link) {
   return {};
 }
 
+bool is_name(const std::string& attempt) { return sweep::attempt_token(attempt).has_value(); }
+
 }  // namespace
 
 Result<std::string> find_parent(const fs::path& home, std::uint64_t token) {
@@ -172,6 +174,8 @@ Result<std::string> find_parent(const fs::path& home, std::uint64_t token) {
 
 Result<void> begin_attempt(const fs::path& home, const std::string& attempt,
                            const std::string& parent) {
+  if (!is_name(attempt) || (!parent.empty() && !is_name(parent)))
+    return fail("bad-request", "an attempt is named by its token, not by a path");
   std::error_code error;
   fs::create_directories(home, error);
   if (error) return fail_errno(error, "cannot make " + home.string());
@@ -198,6 +202,8 @@ Result<void> begin_attempt(const fs::path& home, const std::string& attempt,
 }
 
 Result<void> publish_attempt(const fs::path& home, const std::string& attempt) {
+  if (!is_name(attempt))
+    return fail("bad-request", "an attempt is named by its token, not by a path");
   std::error_code error;
   const fs::path from = home / attempt;
   std::vector<fs::path> names;

@@ -62,6 +62,9 @@ Result<Claim> parse_claim(std::string_view text) {
   claim.holder = wire::text_field(*json, "holder");
   claim.nonce = wire::text_field(*json, "nonce");
   claim.parent = wire::text_field(*json, "parent");
+  // Whoever may write to the bucket chooses it, and a folder of that name is copied.
+  if (!claim.parent.empty() && !attempt_token(claim.parent))
+    return failure("its parent is no attempt's name");
   return claim;
 }
 

@@ -32,7 +32,7 @@ struct Claim {
   std::string nonce;           // of this write: no two writes have the same
   Duration span{};             // how long it is valid
   std::uint32_t failures = 0;  // consecutive attempts without progress
-  std::string parent;          // the checkpoint that this token starts from; empty: none
+  std::string parent;          // the attempt that this token goes on from; empty: none
 
   bool ended() const { return state == State::Done || state == State::Failed; }
   bool operator==(const Claim&) const = default;

@@ -56,6 +56,21 @@ TEST_F(Attempts, TheNewestBeforeOnesOwnIsTheParent) {
   EXPECT_EQ(find_parent(home(), 12), "attempt-10");
 }
 
+TEST_F(Attempts, TakesNoPathForAnAttempt) {
+  fs::create_directories(in("attempt-1"));
+  const fs::path elsewhere = home().parent_path() / "elsewhere";
+  write(elsewhere / "secret", "of another job");
+  for (const std::string& parent : {std::string("../elsewhere"), elsewhere.string(),
+                                    std::string("attempt-1/../../elsewhere")}) {
+    const auto begun = begin_attempt(home(), "attempt-2", parent);
+    ASSERT_FALSE(begun) << parent;
+    EXPECT_EQ(begun.error().kind, "bad-request") << parent;
+  }
+  EXPECT_FALSE(begin_attempt(home(), "../elsewhere/attempt-2", ""));
+  EXPECT_FALSE(publish_attempt(home(), "../elsewhere"));
+  EXPECT_EQ(names(), std::vector<std::string>{"attempt-1"});
+}
+
 // A link that leads to itself stands for a server that cannot say what is there.
 TEST_F(Attempts, BeginsNothingAgainWhereTheAccountCannotBeLookedAt) {
   fs::create_directories(home());

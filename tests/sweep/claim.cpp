@@ -5,7 +5,7 @@
 namespace spotter::sweep {
 namespace {
 
-const Claim some{Claim::State::Given, 3, "i-1 \"a\"", "n-7", Duration(180'000), 2, "attempt-2/c"};
+const Claim some{Claim::State::Given, 3, "i-1 \"a\"", "n-7", Duration(180'000), 2, "attempt-2"};
 
 TEST(Claim, ReadsWhatItWrites) {
   EXPECT_EQ(parse_claim(to_json(some)).value(), some);
@@ -24,6 +24,19 @@ TEST(Claim, OfSomebodyElseIsRefused) {
     EXPECT_EQ(claim.error().message, wrong);
   }
   EXPECT_FALSE(parse_claim(R"({"state": "held", "token": 1, "failures": 0, "span_ms": 1e12})"));
+}
+
+// Whoever may write to the claims' prefix would have a machine copy a folder of its own disk, or of
+// another job's, into the experiment's.
+TEST(Claim, ThatNamesAPathInThePlaceOfAnAttemptIsRefused) {
+  for (const char* parent : {"/root", "../other/attempt-1", "attempt-2/../../other", "attempt-2/",
+                             ".", "..", "attempt-", "code", "attempt-1\\u0000/x"}) {
+    std::string text = to_json(some);
+    text.replace(text.find("attempt-2"), 9, parent);
+    const auto claim = parse_claim(text);
+    ASSERT_FALSE(claim) << parent;
+    EXPECT_EQ(claim.error().message, "its parent is no attempt's name") << parent;
+  }
 }
 
 TEST(Claim, OfANewerSpotterIsRefused) {
