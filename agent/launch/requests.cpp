@@ -85,6 +85,9 @@ OrderedJson network_interfaces(const config::Launch& launch, const Interfaces& i
 // Without price and strategy, which are the request's: fleets refuse a template with a spot price.
 OrderedJson template_data(const config::Job& job, const Template& content) {
   const config::Launch& launch = *job.launch;
+  // One hop more reaches the containers of the trainer's, and with them code that has no user of
+  // ours: only where the trainer may have the instance's role anyway.
+  const int hops = job.trainer.imds_allowed ? 2 : 1;
   OrderedJson data = {{"ImageId", content.image},
                       {"IamInstanceProfile",
                        {{launch.profile.starts_with("arn:") ? "Arn" : "Name", launch.profile}}},
@@ -92,7 +95,7 @@ OrderedJson template_data(const config::Job& job, const Template& content) {
                       {"MetadataOptions",
                        {{"HttpEndpoint", "enabled"},
                         {"HttpTokens", "required"},
-                        {"HttpPutResponseHopLimit", 2},  // one hop more for a container
+                        {"HttpPutResponseHopLimit", hops},
                         {"InstanceMetadataTags", "enabled"}}}};
   if (!launch.key.empty()) data["KeyName"] = launch.key;
   if (!content.interfaces.empty())  // EC2 takes groups in one of the two places

@@ -23,11 +23,18 @@ class Launch(launching.LaunchTest):
         data = printed["CreateLaunchTemplate"][1]["LaunchTemplateData"]
         self.assertEqual(data["MetadataOptions"]["HttpTokens"], "required")
         self.assertEqual(data["MetadataOptions"]["InstanceMetadataTags"], "enabled")
+        self.assertEqual(data["MetadataOptions"]["HttpPutResponseHopLimit"], 1,
+                         "a container of the trainer's would have the instance's role")
         overrides = printed["CreateFleet"][1]["LaunchTemplateConfigs"][0]["Overrides"]
         self.assertEqual([(it["InstanceType"], it["AvailabilityZone"]) for it in overrides],
                          [(kind, zone) for kind in ("g5.xlarge", "g4dn.xlarge")
                           for zone in ("us-west-2a", "us-west-2b")])
         self.assertEqual({it["MaxPrice"] for it in overrides}, {"0.75"})
+
+    def test_containers_reach_the_metadata_service_only_where_the_trainer_may(self):
+        text = JOB.replace("./train.sh", "./train.sh, imds: allow")
+        data = self.printed(text=text)["CreateLaunchTemplate"][1]["LaunchTemplateData"]
+        self.assertEqual(data["MetadataOptions"]["HttpPutResponseHopLimit"], 2)
 
     def test_what_is_printed_is_sent_for_a_spot_fleet(self):
         printed = self.assert_printed_is_sent(

@@ -158,9 +158,10 @@ class LaunchTest(served.ServedTest):
 
     # Printed and sent
 
-    def printed(self, more=""):
+    def printed(self, more="", text=None):
         """{operation: input} of what --dry-run prints, with no AWS that could be reached."""
-        text = self.spotter("launch", self.job(more), "--dry-run", api="http://127.0.0.1:9").stdout
+        text = self.spotter("launch", self.job(more, text), "--dry-run",
+                            api="http://127.0.0.1:9").stdout
         lines = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
         words, found = shlex.split(lines), {}
         for index, word in enumerate(words):
