@@ -136,6 +136,7 @@ int run(const DoctorOptions& options) {
     findings = examine(**calls, *job, options);
   else
     findings = {{"credentials", Verdict::Fail, calls.error().message, "set AWS_REGION"}};
+  append(findings, examine_variables(*job));
   append(findings, examine_checkpoints(*job));
   if (!options.json) {
     std::fputs(describe(findings).c_str(), stdout);

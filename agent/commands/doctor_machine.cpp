@@ -1,7 +1,9 @@
 // Checks the code, and on an instance the machine: user, tools, disks.
 #include <unistd.h>
 
+#include <cctype>
 #include <filesystem>
+#include <string_view>
 
 #include "agent/commands/doctor.hpp"
 #include "agent/guard/inventory.hpp"
@@ -103,6 +105,41 @@ Findings examine_machine(const config::Job& job) {
                           "install the package " + tool.package});
   }
   if (!present.empty()) findings.push_back({"tools", Verdict::Ok, present, ""});
+  return findings;
+}
+
+namespace {
+
+// Names that a setting of a tokenizer, a cache key's length or the like has are not meant.
+bool seems_secret(const std::string& name) {
+  std::string upper;
+  for (const char each : name)
+    upper += static_cast<char>(std::toupper(static_cast<unsigned char>(each)));
+  for (const std::string_view word : {"TOKEN", "KEY", "SECRET", "PASSWD", "CREDENTIALS"})
+    if (upper == word || upper.ends_with("_" + std::string(word))) return true;
+  return upper.find("PASSWORD") != upper.npos || upper.ends_with("APIKEY");
+}
+
+}  // namespace
+
+// A value of trainer.env is in the repository, in the instances' user data, in the launch template
+// and in the process list; a secret's reference is in their place.
+Findings examine_variables(const config::Job& job) {
+  Findings findings;
+  const auto look = [&](const std::string& key, const std::map<std::string, std::string>& all) {
+    for (const auto& [name, value] : all) {
+      if (value.empty() || !seems_secret(name)) continue;
+      findings.push_back({"secrets", Verdict::Warn,
+                          key + "." + name +
+                              " seems to be a secret, and whoever may read job.yaml "
+                              "or the instances' user data reads it",
+                          "put it into Secrets Manager or SSM, and its reference into "
+                          "trainer.secrets"});
+    }
+  };
+  look("trainer.env", job.trainer.env);
+  if (job.sweep && job.sweep->batch)
+    look("sweep.batch.environment", job.sweep->batch->definition.environment);
   return findings;
 }
 

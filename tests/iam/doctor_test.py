@@ -192,6 +192,27 @@ class Doctor(DoctorTest):
         code = f"code: {{repository: 'file://{repository}', revision: {commit}}}"
         self.expect(self.findings(self.job(code)), "code", "ok", commit[:12])
 
+    def test_what_belongs_into_the_secrets(self):
+        job = self.job()
+        text = job.read_text()
+        secret = ("HF_TOKEN", "WANDB_API_KEY", "AWS_SECRET", "DB_PASSWORD_FILE_X", "db_password",
+                  "TOKEN", "OPENAI_APIKEY")
+        plain = ("TOKENIZERS_PARALLELISM", "MONKEY", "KEYS", "MAX_TOKENS", "SECRETARY")
+        env = ", ".join(f"{name}: hunter2" for name in (*secret, *plain))
+        job.write_text(text.replace("./t.sh", f"./t.sh, env: {{{env}, EMPTY_TOKEN: ''}}"))
+        found = self.findings(job)
+        self.assertNotIn("hunter2", str(found))
+        self.assertEqual({what.split()[0] for _, what, _ in found["secrets"]},
+                         {f"trainer.env.{name}" for name in secret})
+        self.expect(found, "secrets", "warn", "trainer.secrets")
+        batch = ("sweep:\n  grid: {lr: [1, 2]}\n  batch: {image: 'i:1', vcpus: 4, memory: 1000, "
+                 "max_vcpus: 8, subnets: [subnet-1], security_groups: [sg-1], "
+                 "environment: {HF_TOKEN: hunter2}}")
+        self.expect(self.findings(self.job(batch)), "secrets", "warn",
+                    "sweep.batch.environment.HF_TOKEN")
+        job.write_text(text.replace("./t.sh", "./t.sh, secrets: {HF_TOKEN: 'ssm:/hf'}"))
+        self.assertNotIn("secrets", self.findings(job))
+
     def test_a_wrong_job(self):
         done = self.spotter("doctor", self.job("nonsense: 1"))
         self.assertEqual(done.returncode, 2)
