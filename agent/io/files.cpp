@@ -1,6 +1,7 @@
 #include "agent/io/files.hpp"
 
 #include <fcntl.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -141,6 +142,23 @@ Result<void, std::error_code> fsync_directory(const std::filesystem::path& path)
   if (directory.get() < 0) return last_error();
   if (::fsync(directory.get()) != 0) return last_error();
   return {};
+}
+
+mode_t take_usual_umask() {
+  const mode_t before = ::umask(022);
+  if (::geteuid() != 0) ::umask(before);
+  return before;
+}
+
+std::string user_in_words(uid_t user) {
+  const passwd* account = ::getpwuid(user);
+  const std::string number = "uid " + std::to_string(user);
+  return account != nullptr ? account->pw_name + (" (" + number + ")") : number;
+}
+
+std::string owner_in_words(const std::filesystem::path& path) {
+  struct stat seen {};
+  return ::lstat(path.c_str(), &seen) == 0 ? user_in_words(seen.st_uid) : "nobody known";
 }
 
 Result<void, std::error_code> make_directories(const std::filesystem::path& path, mode_t mode) {

@@ -82,6 +82,15 @@ Result<void, std::error_code> fsync_directory(const std::filesystem::path& path)
 // mkdir -p; directories that exist are left as they are. std::errc::not_a_directory otherwise.
 Result<void, std::error_code> make_directories(const std::filesystem::path& path, mode_t mode);
 
+// Whose the name is, be it a link, for words to a person: "alice (uid 1001)"; "nobody known".
+std::string owner_in_words(const std::filesystem::path& path);
+std::string user_in_words(uid_t user);
+
+// Where root works for other users, what is to be read by them must be readable, whatever root's
+// own umask is. Of an ordinary user, who works with its own files, the umask is that user's choice.
+// Returns the umask from before.
+mode_t take_usual_umask();
+
 // Files that may be longer than memory, a piece or a line at a time.
 
 // Does the same as atomic_write(), in pieces: `next` makes the following one of an empty text,

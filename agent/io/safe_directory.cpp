@@ -156,6 +156,17 @@ Result<SafeDirectory, std::error_code> SafeDirectory::open(const std::filesystem
   return SafeDirectory(std::move(opened), path);
 }
 
+Result<SafeDirectory, std::error_code> SafeDirectory::own(const std::filesystem::path& path) {
+  // With a slash at its end a link would be followed.
+  const std::filesystem::path name = path.has_filename() ? path : path.parent_path();
+  Descriptor opened(::open(name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat seen {};
+  if (!opened || ::fstat(opened.get(), &seen) != 0) return last_error();
+  constexpr mode_t others_writing = 022;
+  if (seen.st_uid != ::geteuid() || (seen.st_mode & others_writing) != 0) return failed(EPERM);
+  return SafeDirectory(std::move(opened), name);
+}
+
 Result<struct stat, std::error_code> SafeDirectory::status() const {
   struct stat seen {};
   if (::fstat(directory_.get(), &seen) != 0) return last_error();

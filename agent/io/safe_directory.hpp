@@ -9,7 +9,6 @@
 // `name` is a path relative to the directory; each failure is the errno of the call that failed:
 // ELOOP or ENOTDIR if a link is in the way, EXDEV if the path leads out, EINVAL if a file is not a
 // regular one.
-// is not a regular one.
 #pragma once
 
 #include <sys/stat.h>
@@ -29,6 +28,11 @@ class SafeDirectory {
   // The directory that `path` leads to, links included.
   // REQUIRES: only those with our privileges can change that path (a mount point, our own folder).
   static Result<SafeDirectory, std::error_code> open(const std::filesystem::path& path);
+
+  // The folder of that name in a place where all may make names (/tmp, /dev/shm), if it is our own:
+  // no link, our user's, and nobody else may write to it. EPERM: somebody else made it, or may
+  // write to it. What is done by the handle stays ours, whatever becomes of the name.
+  static Result<SafeDirectory, std::error_code> own(const std::filesystem::path& path);
 
   // The path by which it was named, for words to a person; no call takes it.
   const std::filesystem::path& path() const { return path_; }

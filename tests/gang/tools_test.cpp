@@ -7,6 +7,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <thread>
 
 #include "agent/commands/gang/gang_files.hpp"
@@ -78,6 +79,47 @@ TEST_F(GangTools, ANoticeThatCouldNotBeRemovedIsRemovedLater) {
   std::ofstream(notice.path()) << "{}";
   notice.say(std::nullopt);
   EXPECT_FALSE(fs::exists(notice.path()));
+}
+
+// A cleaner of /tmp, or a logout, took the folder away, and another user of the machine put a link
+// to a folder of ours in its place.
+TEST_F(GangTools, ALinkInThePlaceOfALostFolderCostsNoFiles) {
+  const fs::path precious = fs::path(folder_) / "precious";
+  fs::create_directory(precious);
+  std::ofstream(precious / "thesis") << "of three years";
+  std::ofstream(precious / "newest") << "120 3";
+  for (const bool named : {false, true}) {
+    const std::string name = folder_ + "/spotter-gang-job-m";
+    std::string path;
+    {
+      const auto folder = named ? std::make_unique<GangFolder>(GangFolder::Named{name})
+                                : std::make_unique<GangFolder>("gang");
+      path = folder->path();
+      ASSERT_NE(path, "");
+      fs::remove_all(path);
+      fs::create_directory_symlink(precious, path);
+      EXPECT_EQ(newest_copy(path).machines, 0U);
+      forget_newest_copy(path);
+      folder->clear();
+    }
+    EXPECT_TRUE(fs::exists(precious / "thesis") && fs::exists(precious / "newest"));
+    fs::remove(path);
+  }
+}
+
+TEST_F(GangTools, AnotherUsersFolderIsNoneOfOurs) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make another user's folder";
+  const std::string theirs = folder_ + "/spotter-gang-job-m";
+  fs::create_directory(theirs);
+  std::ofstream(theirs + "/newest") << "120 3";
+  ASSERT_EQ(::chown(theirs.c_str(), 65534, 65534), 0);
+  EXPECT_EQ(GangFolder(GangFolder::Named{theirs}).path(), "");
+  EXPECT_EQ(newest_copy(theirs).machines, 0U);
+  ASSERT_EQ(::chown(theirs.c_str(), 0, 0), 0);
+  EXPECT_EQ(newest_copy(theirs).machines, 3U);
+  ASSERT_EQ(::chmod(theirs.c_str(), 0777), 0);
+  EXPECT_EQ(newest_copy(theirs).machines, 0U) << "others may write to it";
+  EXPECT_EQ(GangFolder(GangFolder::Named{theirs}).path(), "");
 }
 
 TEST_F(GangTools, TheEndOfARanksStacksIsRead) {

@@ -112,6 +112,30 @@ TEST_F(BeneathIt, NamesWhatAPatternMatchesAndNothingBehindALink) {
   EXPECT_EQ(at->matching("", 9), Names());
 }
 
+// In /tmp and /dev/shm anybody can make a folder of a name that can be guessed.
+TEST_F(BeneathIt, TakesForItsOwnNoFolderThatAnotherCouldHaveMade) {
+  EXPECT_TRUE(SafeDirectory::own(root_));
+  EXPECT_TRUE(SafeDirectory::own(root_ / ""));
+  for (const char* end : {"", "/"}) {
+    const auto link = SafeDirectory::own((root_ / "away").string() + end);
+    ASSERT_FALSE(link) << end;
+    EXPECT_EQ(link.error(), std::errc::not_a_directory);
+  }
+  EXPECT_FALSE(SafeDirectory::own(root_ / "deep/file"));
+  EXPECT_EQ(SafeDirectory::own(root_ / "none").error(), std::errc::no_such_file_or_directory);
+  for (const mode_t mode : {0770, 0707, 01777}) {
+    ASSERT_EQ(::chmod(outside_.c_str(), mode), 0);
+    EXPECT_EQ(SafeDirectory::own(outside_).error(), std::errc::operation_not_permitted) << mode;
+  }
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make another user's folder";
+  ASSERT_EQ(::chmod(outside_.c_str(), 0700), 0);
+  ASSERT_TRUE(SafeDirectory::own(outside_));
+  ASSERT_EQ(::chown(outside_.c_str(), 65534, 65534), 0);
+  EXPECT_EQ(SafeDirectory::own(outside_).error(), std::errc::operation_not_permitted);
+  EXPECT_EQ(owner_in_words(outside_), "nobody (uid 65534)");
+  EXPECT_EQ(user_in_words(61184), "uid 61184") << "nobody's";
+}
+
 TEST_F(BeneathIt, StaysWithTheDirectoryThatWasOpened) {
   const auto at = SafeDirectory::open(root_);
   ASSERT_TRUE(at);

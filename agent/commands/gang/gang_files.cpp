@@ -24,6 +24,7 @@
 #include "agent/gang/record.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/kernel.hpp"
+#include "agent/io/safe_directory.hpp"
 
 namespace spotter::command {
 
@@ -35,11 +36,10 @@ GangFolder::GangFolder(const std::string& name) {
 
 GangFolder::GangFolder(const Named& named) {
   ::mkdir(named.path.c_str(), 0700);
-  lock_ =
-      io::Descriptor(::open(named.path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  struct stat seen {};
-  const bool ours = lock_ && ::fstat(lock_.get(), &seen) == 0 && seen.st_uid == ::geteuid();
-  if (!ours || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) return;
+  const auto own = io::SafeDirectory::own(named.path);
+  auto opened = own ? own->open("", O_RDONLY | O_DIRECTORY) : tl::unexpected(own.error());
+  if (!opened || ::flock(opened->get(), LOCK_EX | LOCK_NB) != 0) return;
+  lock_ = *std::move(opened);
   path_ = named.path;
   clear();
 }
@@ -49,12 +49,14 @@ GangFolder::~GangFolder() {
   if (!path_.empty()) ::rmdir(path_.c_str());
 }
 
+// Whoever logs out, or a cleaner of /tmp, may have removed it, and another user made one of its
+// name, or a link to a folder of ours.
 void GangFolder::clear() const {
-  std::error_code error;
   if (path_.empty()) return;
-  for (std::filesystem::directory_iterator it(path_, error), end; !error && it != end;
-       it.increment(error))
-    ::unlink(it->path().c_str());
+  const auto own = io::SafeDirectory::own(path_);
+  const auto names = own ? own->names() : tl::unexpected(own.error());
+  if (!names) return;
+  for (const std::string& name : *names) (void)own->remove(name);
 }
 
 namespace {
@@ -148,13 +150,14 @@ std::string own_address() {
 
 namespace {
 
-std::string file_in(const std::string& folder) { return folder + "/newest"; }
+constexpr const char* newest_name = "newest";
 
 }  // namespace
 
 GangCopy newest_copy(const std::string& folder) {
   if (folder.empty()) return {};
-  const auto text = io::read_file(file_in(folder), 256);
+  const auto own = io::SafeDirectory::own(folder);
+  const auto text = own ? own->read(newest_name, 256) : tl::unexpected(own.error());
   if (!text) return {};
   const auto space = text->find(' ');
   if (space == text->npos) return {};
@@ -166,7 +169,8 @@ GangCopy newest_copy(const std::string& folder) {
 }
 
 void forget_newest_copy(const std::string& folder) {
-  if (!folder.empty()) ::unlink(file_in(folder).c_str());
+  if (folder.empty()) return;
+  if (const auto own = io::SafeDirectory::own(folder)) (void)own->remove(newest_name);
 }
 
 namespace {
@@ -232,8 +236,8 @@ struct SaidStep {
 };
 
 // "17 4200"
-std::optional<SaidStep> said_step(const std::string& file) {
-  const auto text = io::read_file(file, 256);
+std::optional<SaidStep> said_step(const io::SafeDirectory& folder, std::size_t rank) {
+  const auto text = folder.read(std::to_string(rank) + ".step", 256);
   if (!text) return std::nullopt;
   SaidStep said;
   const char* const end = text->data() + text->size();
@@ -244,13 +248,13 @@ std::optional<SaidStep> said_step(const std::string& file) {
 }
 
 // The newest stack: each is added to the file.
-std::string end_of(const std::string& path) {
-  const io::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+std::string end_of(const io::SafeDirectory& folder, const std::string& name) {
+  const auto file = folder.file(name, O_RDONLY);
   struct stat status {};
-  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return "";
+  if (!file || ::fstat(file->get(), &status) != 0) return "";
   std::string text(longest_stack, '\0');
   const off_t from = std::max<off_t>(status.st_size - static_cast<off_t>(text.size()), 0);
-  const ssize_t size = ::pread(file.get(), text.data(), text.size(), from);
+  const ssize_t size = ::pread(file->get(), text.data(), text.size(), from);
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
   return text;
 }
@@ -259,18 +263,19 @@ std::string end_of(const std::string& path) {
 
 std::vector<gang::RankSeen> GangRanks::look() const {
   std::vector<gang::RankSeen> ranks;
-  for (std::size_t rank = 0; rank < most_ranks_here && !folder().empty(); ++rank) {
-    const std::string file = folder() + "/" + std::to_string(rank);
-    const auto said = said_step(file + ".step");
+  const auto own = io::SafeDirectory::own(folder());
+  for (std::size_t rank = 0; own && rank < most_ranks_here; ++rank) {
+    const auto said = said_step(*own, rank);
     if (!said) break;
-    ranks.push_back({rank, said->step, end_of(file + ".stack")});
+    ranks.push_back({rank, said->step, end_of(*own, std::to_string(rank) + ".stack")});
   }
   return ranks;
 }
 
 void GangRanks::ask(const std::function<bool(pid_t)>& is_ours) const {
-  for (std::size_t rank = 0; rank < most_ranks_here && !folder().empty(); ++rank) {
-    const auto said = said_step(folder() + "/" + std::to_string(rank) + ".step");
+  const auto own = io::SafeDirectory::own(folder());
+  for (std::size_t rank = 0; own && rank < most_ranks_here; ++rank) {
+    const auto said = said_step(*own, rank);
     if (!said) break;
     const auto pid = static_cast<pid_t>(said->pid);
     if (is_ours(pid)) ::kill(pid, stack_signal());

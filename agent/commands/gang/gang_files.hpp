@@ -34,7 +34,7 @@ class GangFolder {
 
   // Empty: it cannot be made.
   const std::string& path() const { return path_; }
-  // Removes the files in it.
+  // Removes the files in it, while what has its name is ours.
   void clear() const;
 
  private:
