@@ -177,6 +177,25 @@ class InMemory(Api):
         self.assertFalse((two / "copy").exists(), "an old one would take the room of the next")
         self.assertEqual(self.round([one, two], "")[0], 6)
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root can make another user's folder")
+    def test_a_folder_that_another_user_made_in_the_place_of_a_lost_one_is_not_used(self):
+        one, two, three = self.machines
+        self.round([one], "save copy", "kill")  # the checkpoint is of step 1, the copy of step 2
+        forged = (one / "copy").read_bytes()
+        for name, others in (("owner", lambda: os.chown(two, 65534, 65534)),
+                             ("mode", lambda: two.chmod(0o777)),
+                             ("link", lambda: (two.rename(three / "moved"),
+                                               two.symlink_to(three / "moved")))):
+            with self.subTest(name):
+                os.chown(two, 0, 0)
+                two.chmod(0o700)
+                (two / "copy").write_bytes(forged)
+                others()
+                self.assertEqual(self.round([two], "- copy", "kill")[0], 1)
+                self.assertIn("Not a directory" if name == "link" else
+                              "another user's, or others may write to it", self.said[0])
+                self.assertEqual((two / "copy").read_bytes(), forged, "nothing is written there")
+
 
 if __name__ == "__main__":
     unittest.main()

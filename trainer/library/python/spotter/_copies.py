@@ -127,12 +127,12 @@ class Copies:
 
     def _note(self, step, machines):
         """For `spotter gang`, which reports it."""
-        name = f"{self._folder}/newest"
-        with contextlib.suppress(OSError):
-            if self._folder:
-                with open(f"{name}.new", "w") as file:
-                    file.write(f"{step} {machines}")
-                os.replace(f"{name}.new", name)
+        if not self._folder:
+            return
+        with contextlib.suppress(OSError), _Folder(self._folder) as folder:
+            with folder.open("newest.new", "w") as file:
+                file.write(f"{step} {machines}")
+            folder.rename("newest.new", "newest")
 
     def _say(self, words):
         if not self._said:
@@ -142,7 +142,7 @@ class Copies:
     def _offer(self):
         """(generation, step), or None."""
         try:
-            with open(f"{self._folder}/copy", "rb") as file:
+            with _Folder(self._folder) as folder, folder.open("copy", "rb") as file:
                 header = json.loads(file.readline(LONGEST_LINE))
             return int(header["generation"]), int(header["step"])
         except FileNotFoundError:
@@ -154,7 +154,7 @@ class Copies:
     def _load(self):
         """None where it cannot be read: all the ranks wait for an answer."""
         try:
-            with open(f"{self._folder}/copy", "rb") as file:
+            with _Folder(self._folder) as folder, folder.open("copy", "rb") as file:
                 header = json.loads(file.readline(LONGEST_LINE))
                 at = file.tell()
                 with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as content:
@@ -162,6 +162,40 @@ class Copies:
         except Exception as error:
             self._say(f"the copy of the state on this machine cannot be read: {error}")
             return None
+
+
+class _Folder:
+    """Opened once. All users may make names in /dev/shm: where ours was lost, what has its name is
+    used only if it is no link, our user's, and nobody else's to write to."""
+
+    def __init__(self, path):
+        self._path = path
+
+    def __enter__(self):
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._descriptor = os.open(self._path, flags)
+        found = os.fstat(self._descriptor)
+        if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+            self.__exit__()
+            raise PermissionError(f"{self._path} is another user's, or others may write to it: "
+                                  "remove it")
+        return self
+
+    def __exit__(self, *_):
+        os.close(self._descriptor)
+
+    def descriptor_of(self, name, flags):
+        flags |= os.O_CLOEXEC | os.O_NOFOLLOW
+        return os.open(name, flags, 0o600, dir_fd=self._descriptor)
+
+    def open(self, name, mode):
+        return open(name, mode, opener=self.descriptor_of)
+
+    def rename(self, name, to):
+        os.replace(name, to, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+
+    def remove(self, name):
+        os.unlink(name, dir_fd=self._descriptor)
 
 
 class _File:
@@ -175,8 +209,9 @@ class _File:
         try:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(folder, 0o700)  # who logs out may have lost it (logind.conf, RemoveIPC)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-            self._descriptor = os.open(f"{folder}/unfinished", flags, 0o600)
+            with _Folder(folder) as opened:
+                self._descriptor = opened.descriptor_of(
+                    "unfinished", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.posix_fallocate(self._descriptor, 0, size)
         except OSError as error:
             self._give_up(error)
@@ -193,7 +228,8 @@ class _File:
         if self._descriptor is None:
             return
         try:
-            os.replace(f"{self._folder}/unfinished", f"{self._folder}/copy")
+            with _Folder(self._folder) as folder:
+                folder.rename("unfinished", "copy")
             self.kept = True
         except OSError as error:
             self._give_up(error)
@@ -208,8 +244,8 @@ class _File:
         self.trouble = error
         self.close()
         for name in ("unfinished", "copy"):
-            with contextlib.suppress(OSError):
-                os.unlink(f"{self._folder}/{name}")
+            with contextlib.suppress(OSError), _Folder(self._folder) as folder:
+                folder.remove(name)
 
 
 def _values(content, at, parts):
