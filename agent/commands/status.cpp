@@ -95,6 +95,10 @@ LocalResponse refusal(int status, const std::string& words) {
 }
 
 LocalResponse answer(const PageServer& server, const LocalRequest& request) {
+  if (!io::is_of_us(request))
+    return refusal(403,
+                   "this page is of the user alone who serves it: serve your own, by "
+                   "`spotter status --serve`");
   if (!page::is_loopback_name(request.host))
     return refusal(403, "this page is of this machine only: ask for 127.0.0.1");
   if (!page::is_same_origin(request.host, request.origin))
@@ -111,8 +115,8 @@ LocalResponse answer(const PageServer& server, const LocalRequest& request) {
   return response;
 }
 
-// Serves until SIGINT or SIGTERM. Refuses requests under another host name than this machine's own,
-// and from pages of another origin. Fails if the port is in use.
+// Serves until SIGINT or SIGTERM. Refuses other users of this machine, requests under another host
+// name than this machine's own, and from pages of another origin. Fails if the port is in use.
 Result<void> serve_page(const PageServer& server) {
   asio::io_context context{1};
   io::LocalServer local(context, [&server](LocalRequest request) -> asio::awaitable<LocalResponse> {
@@ -245,8 +249,8 @@ void add_serve_options(CLI::App& status, ServeOptions& options) {
   auto* wanted = status.add_flag(
       "--serve", options.wanted,
       "Shows the job as a page in a browser, at an address of this machine that it prints, until "
-      "Ctrl-C; from elsewhere: ssh -L. Without --job it is that of job.yaml here, or the "
-      "service's");
+      "Ctrl-C, to root and to who serves it; from elsewhere: ssh -L. Without --job it is that of "
+      "job.yaml here, or the service's");
   status.add_option("--port", options.port, "The page's port; else one that is free")
       ->needs(wanted);
   status

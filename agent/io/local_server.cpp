@@ -76,6 +76,10 @@ std::optional<uid_t> user_of_peer(const tcp::socket& accepted) {
   return user;
 }
 
+bool is_of_us(const LocalRequest& request) {
+  return request.user && (*request.user == 0 || *request.user == ::geteuid());
+}
+
 using asio::ip::tcp;
 namespace http = boost::beast::http;
 
@@ -123,7 +127,7 @@ struct LocalServer::Shared {
   static asio::awaitable<void> listen(std::shared_ptr<Shared> self);
   static asio::awaitable<void> serve(std::shared_ptr<Shared> self, tcp::socket socket, uid_t user);
   static asio::awaitable<void> exchange(std::shared_ptr<Shared> self,
-                                        boost::beast::tcp_stream& stream);
+                                        boost::beast::tcp_stream& stream, uid_t user);
 };
 
 LocalServer::LocalServer(asio::io_context& context, Handler handler, std::vector<uid_t> known)
@@ -184,7 +188,7 @@ asio::awaitable<void> LocalServer::Shared::listen(std::shared_ptr<Shared> self) 
 asio::awaitable<void> LocalServer::Shared::serve(std::shared_ptr<Shared> self, tcp::socket socket,
                                                  uid_t user) {
   boost::beast::tcp_stream stream(std::move(socket));
-  auto exchanging = exchange(self, stream);
+  auto exchanging = exchange(self, stream, user);
   co_await std::move(exchanging);
   boost::system::error_code ignored;
   stream.socket().shutdown(tcp::socket::shutdown_both, ignored);
@@ -193,7 +197,7 @@ asio::awaitable<void> LocalServer::Shared::serve(std::shared_ptr<Shared> self, t
 }
 
 asio::awaitable<void> LocalServer::Shared::exchange(std::shared_ptr<Shared> self,
-                                                    boost::beast::tcp_stream& stream) {
+                                                    boost::beast::tcp_stream& stream, uid_t user) {
   boost::system::error_code failed;
   boost::beast::flat_buffer buffer(longest_header);
   http::request_parser<http::empty_body> parser;
@@ -204,10 +208,12 @@ asio::awaitable<void> LocalServer::Shared::exchange(std::shared_ptr<Shared> self
   co_await std::move(reading);
   if (failed) co_return;
   const auto& asked = parser.get();
-  LocalRequest request{std::string(asked.method_string()), std::string(asked.target()),
+  LocalRequest request{std::string(asked.method_string()),
+                       std::string(asked.target()),
                        std::string(asked[http::field::authorization]),
                        std::string(asked[http::field::host]),
-                       std::string(asked[http::field::origin])};
+                       std::string(asked[http::field::origin]),
+                       user == nobody_known ? std::nullopt : std::optional(user)};
   auto answering = self->handler(std::move(request));
   LocalResponse answer = co_await std::move(answering);
   http::response<http::string_body> response(static_cast<http::status>(answer.status),

@@ -30,7 +30,11 @@ struct LocalRequest {
   std::string target;  // with the query
   std::string authorization;
   std::string host, origin;
+  std::optional<uid_t> user;  // user_of_peer()
 };
+
+// True of root and of our own user: programs of nobody else have that one's rights.
+bool is_of_us(const LocalRequest& request);
 
 struct LocalResponse {
   int status = 200;

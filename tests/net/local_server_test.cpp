@@ -130,11 +130,13 @@ class OnThisMachine : public testing::Test {
     return answer;
   }
 
+  bool ours_alone_ = false;
   asio::io_context context_;
   HttpClient http_{context_};
   LocalServer server_{context_,
-                      [](LocalRequest) -> asio::awaitable<LocalResponse> {
-                        co_return LocalResponse{200, "{}"};
+                      [this](LocalRequest request) -> asio::awaitable<LocalResponse> {
+                        const bool refused = ours_alone_ && !is_of_us(request);
+                        co_return LocalResponse{refused ? 403 : 200, "{}"};
                       },
                       {trainer}};
 };
@@ -174,6 +176,13 @@ TEST_F(OnThisMachine, AConnectionIsItsUsersUntilItIsClosed) {
   EXPECT_EQ(user_of_peer(accepted), 0U);
   ::close(own);
   EXPECT_EQ(user_of_peer(accepted), std::nullopt) << "not root's, as the kernel has it";
+}
+
+TEST_F(OnThisMachine, ARequestSaysWhoseItIs) {
+  ours_alone_ = true;
+  EXPECT_EQ(ask(), 200);
+  EXPECT_EQ(ask_as_user(trainer), "HTTP/1.1 403");
+  EXPECT_EQ(ask_as_user(stranger), "HTTP/1.1 403");
 }
 
 TEST_F(OnThisMachine, WhoAsksNothingIsClosed) {

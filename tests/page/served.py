@@ -105,6 +105,15 @@ class Served(unittest.TestCase):
         self.assertEqual(self.ask(url, "/model", Origin=f"http://{host}")[0], 200)
         self.assertEqual(self.ask(url, "/model", "POST")[0], 405)
         self.assertEqual(self.ask(url, "/../../etc/passwd")[0], 404)
+        if os.geteuid() == 0:  # else nobody can act as another user
+            stranger = subprocess.run(
+                [sys.executable, "-c", "import sys, urllib.request as it, urllib.error\n"
+                 "try: print(it.urlopen(sys.argv[1]).status)\n"
+                 "except urllib.error.HTTPError as no: print(no.code, no.read().decode())",
+                 url + "model"],
+                user=65534, group=65534, extra_groups=[], text=True, stdout=subprocess.PIPE,
+                check=True, env={"PATH": "/usr/bin:/bin"}).stdout
+            self.assertIn("403 this page is of the user alone who serves it", stranger)
         with urllib.request.urlopen(url) as answer:
             self.assertIsNone(answer.headers["Set-Cookie"])
             self.assertEqual(answer.headers["X-Content-Type-Options"], "nosniff")
