@@ -86,8 +86,9 @@ Result<void> RunDirectory::make_ours() const {
   struct stat status {};
   if (!here || fstat(here.get(), &status) != 0) return system_failure("cannot open " + path_);
   if (status.st_uid != geteuid() && status.st_uid != 0)
-    return failure(path_ + " belongs to another user (uid " + std::to_string(status.st_uid) +
-                   "), who could replace every file in it; set SPOTTER_RUN");
+    return failure(path_ + " belongs to " + io::user_in_words(status.st_uid) +
+                   ", who could replace every file in it: have it removed, or set SPOTTER_RUN to a "
+                   "folder that is yours");
   if ((status.st_mode & others_writing) != 0 &&
       fchmod(here.get(), status.st_mode & 07777 & ~others_writing) != 0)
     return system_failure(path_ + " is writable for others, and its mode cannot be changed");

@@ -106,7 +106,7 @@ TEST_F(OfOthers, InAnothersDirectoryNothingBegins) {
   ASSERT_EQ(chown(directory().c_str(), somebody, somebody), 0);
   const auto ours = run().make_ours();
   ASSERT_FALSE(ours);
-  EXPECT_NE(ours.error().message.find("belongs to another user (uid 65534)"), std::string::npos);
+  EXPECT_NE(ours.error().message.find("belongs to nobody (uid 65534)"), std::string::npos);
   EXPECT_FALSE(start(directory(), spec("true")));
   EXPECT_EQ(log(), "");
 }
