@@ -677,7 +677,8 @@ void close_all_but(int pipe) {
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int standard = 0; standard <= 2; ++standard) dup2(null, standard);
   close(null);
-  umask(022);
+  io::take_usual_umask();
+  leave_no_core();
   [[maybe_unused]] const int ignored =
       chdir("/");  // our working directory must not keep a mount busy
 }
@@ -781,7 +782,8 @@ int run_as_service(const std::string& run_directory, const Spec& spec, const std
   auto launch = prepare(spec);
   if (!launch) return say("failed " + launch.error().message);
   const auto views = take_views(*launch);
-  umask(022);
+  io::take_usual_umask();
+  leave_no_core();
   auto watch = Watch::begin(run_directory, spec, *launch);
   if (!watch) return say(words_of(watch.error()));
   const std::string line = words_of(*watch);

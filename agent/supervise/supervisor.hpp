@@ -40,7 +40,8 @@ struct Started {
 //
 // The trainer has its own session and process group, Spec's user with its groups and a clean
 // environment, default signals, no inherited files, stdin /dev/null, output appended to the log,
-// umask 022, no core files. It is SIGKILLed when the supervisor dies, whatever the reason. When it
+// umask 022 (of an ordinary user: that of who started it), no core files. It is SIGKILLed when the
+// supervisor dies, whatever the reason. When it
 // ends, all its descendants are ended (SIGTERM, 2 s, SIGKILL), however they fork; only then, when
 // nothing writes any more, is its end recorded. Another user's trainer has a limit on processes.
 Result<Started, StartFailure> start(const std::string& run_directory, const Spec& spec);

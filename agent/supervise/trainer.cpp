@@ -209,12 +209,8 @@ void take_defaults() {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  umask(022);
-  rlimit core{};
-  if (getrlimit(RLIMIT_CORE, &core) == 0) {
-    core.rlim_cur = 0;
-    setrlimit(RLIMIT_CORE, &core);
-  }
+  io::take_usual_umask();
+  leave_no_core();
   // systemd spares the supervisor; the trainer must not inherit that. Raising is always allowed.
   const int score = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
   char sign = 0;
@@ -291,6 +287,13 @@ class FilesAs {
 };
 
 }  // namespace
+
+void leave_no_core() {
+  rlimit core{};
+  if (getrlimit(RLIMIT_CORE, &core) != 0) return;
+  core.rlim_cur = 0;
+  setrlimit(RLIMIT_CORE, &core);
+}
 
 std::string read_to_end(int file) {
   std::string text;

@@ -41,6 +41,11 @@ Result<Descriptor> open_log(const std::string& path, const Account& owner, LogPl
 // called in a child after fork.
 bool take_identity(const Account& account);
 
+// From now on this process and its children leave no core file: memory has the trainer's secrets,
+// and a handler of core files may keep them where others read. The hard limit stays: a trainer that
+// wants core files raises its own.
+void leave_no_core();
+
 // Returns what is written into a pipe until its last writer closes it.
 std::string read_to_end(int file);
 

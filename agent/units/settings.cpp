@@ -29,6 +29,8 @@ const Setting kTrainer[] = {
     // Data loaders need files and pinned memory.
     {"LimitNOFILE", "1048576"},
     {"LimitMEMLOCK", "infinity"},
+    // The supervisor has the trainer's secrets; a trainer that wants core files raises its own.
+    {"LimitCORE", "0:infinity"},
     // The supervisor becomes the trainer's user, signals its processes, and makes its log file; the
     // guard copies its checkpoints. The trainer itself has no capability.
     {"CapabilityBoundingSet",
@@ -75,6 +77,7 @@ const Setting kVerb[] = {
     {"SuccessExitStatus", "1 2"},
     {"TimeoutStopSec", "1"},
     {"OOMPolicy", "continue"},
+    {"LimitCORE", "0"},  // the token of the code, say
 };
 
 // Top-level folders of the system, or with settings of their own.

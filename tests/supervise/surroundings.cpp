@@ -3,6 +3,7 @@
 #include <grp.h>
 #include <pwd.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -149,6 +150,51 @@ TEST_F(Surroundings, HaveNothingOfTheAgentInThem) {
       "/dev/null\n" +
       pid + " " + pid + "\n" + pid + "\n" + directory() + "\n";
   EXPECT_NE(text.find(expected), std::string::npos) << text;
+}
+
+// On a login node, `umask 077` of who calls `spotter run` keeps others from what the trainer makes.
+TEST_F(Surroundings, KeepTheUmaskOfAnOrdinaryUser) {
+  constexpr uid_t ordinary = 65534;
+  const bool root = geteuid() == 0;
+  if (root) {
+    ASSERT_EQ(chown(directory().c_str(), ordinary, ordinary), 0);
+  }
+  const pid_t child = fork();
+  if (child == 0) {
+    if (root && (setgroups(0, nullptr) != 0 || setgid(ordinary) != 0 || setuid(ordinary) != 0))
+      _exit(100);
+    umask(077);
+    auto private_work = spec("umask; ulimit -S -c; echo mine > made");
+    private_work.user = current_user();
+    private_work.working_directory = directory();
+    _exit(start(directory(), private_work) ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_EQ(status, 0);
+  ASSERT_TRUE(eventually([&] { return access(path("ended.json").c_str(), F_OK) == 0; }));
+  EXPECT_EQ(log(), "0077\n0\n");
+  for (const char* name : {"made", "trainer.log"}) {
+    struct stat made {};
+    ASSERT_EQ(stat(path(name).c_str(), &made), 0) << name;
+    EXPECT_EQ(made.st_mode & 0777, 0600U) << name;
+  }
+}
+
+TEST_F(Surroundings, LeaveNoCoreFileOfTheSupervisorAndTheTrainersHardLimitAsItWas) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_CORE, &before), 0);
+  rlimit most = before;
+  most.rlim_cur = most.rlim_max;
+  ASSERT_EQ(setrlimit(RLIMIT_CORE, &most), 0);
+  const auto trainer = started(spec("ulimit -H -c; exec sleep 1000"));
+  setrlimit(RLIMIT_CORE, &before);
+  rlimit seen{};
+  ASSERT_EQ(prlimit(trainer.supervisor_pid, RLIMIT_CORE, nullptr, &seen), 0);
+  EXPECT_EQ(seen.rlim_cur, 0U);
+  EXPECT_EQ(seen.rlim_max, before.rlim_max);
+  EXPECT_TRUE(says(before.rlim_max == RLIM_INFINITY ? "unlimited\n"
+                                                    : std::to_string(before.rlim_max / 1024)));
 }
 
 TEST_F(Surroundings, HoldTheVirtualEnvironmentEvenAfterTheProfileSetPath) {

@@ -103,6 +103,14 @@ TEST(Settings, LeaveTheSystemAloneWhoeverTheTrainersUserIs) {
   }
 }
 
+TEST(Settings, LeaveNoCoreFilesOfWhatHasSecrets) {
+  const auto trainer = to_unit_file(of_trainer(place), "/bin/true");
+  EXPECT_NE(trainer.find("\nLimitCORE=0:infinity\n"), trainer.npos)
+      << "the trainer may raise its own";
+  const auto verb = to_unit_file(of_verb(std::chrono::seconds(1), false), "/bin/true");
+  EXPECT_NE(verb.find("\nLimitCORE=0\n"), verb.npos);
+}
+
 TEST(Settings, LeaveNoWayOutOfTheUnitByProgramsOfOthers) {
   const auto text = to_unit_file(of_trainer(place), "/bin/true");
   for (const char* way : {"/run/user", "/run/dbus", "/run/docker.sock", "/home/me/.ssh"})
