@@ -99,7 +99,8 @@ void World::mark(const Mark& mark) {
   (mark.hint == Hint::Ended ? it.ended : it.given) = mark.there;
 }
 
-// "token:progress" of the newest checkpoint before `token`: of the highest token that has one.
+// The newest checkpoint before `token`: of the highest token that has one. A claim takes an
+// attempt's name alone: its number has the token and the progress.
 std::string World::parent_of(std::size_t index, std::uint64_t token) const {
   const Saved* newest = nullptr;
   for (const auto& each : experiments_[index].saved) {
@@ -109,7 +110,8 @@ std::string World::parent_of(std::size_t index, std::uint64_t token) const {
       newest = &each;
   }
   if (newest == nullptr) return {};
-  return std::to_string(newest->token) + ":" + std::to_string(newest->progress);
+  return attempt_name((newest->token << progress_bits) |
+                      static_cast<std::uint64_t>(newest->progress));
 }
 
 }  // namespace spotter::sweep

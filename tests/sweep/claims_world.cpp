@@ -263,7 +263,8 @@ void World::begin(Machine& machine, const Begin& begin) {
   machine.gained = false;
   machine.progress = 0;
   if (!begin.parent.empty())
-    machine.progress = std::stoll(begin.parent.substr(begin.parent.find(':') + 1));
+    machine.progress = static_cast<std::int64_t>(attempt_token(begin.parent).value() &
+                                                 ((1ULL << progress_bits) - 1));
   machine.judged = 0;
   if (!settings_.curves.empty())
     machine.reports = static_cast<std::size_t>(machine.progress / report_every());

@@ -142,6 +142,7 @@ class World {
   Listed list() const;
   Answer write(const WriteClaim& write);
   void mark(const Mark& mark);
+  static constexpr unsigned progress_bits = 40;  // of the number in a parent's name
   std::string parent_of(std::size_t index, std::uint64_t token) const;
 
   void begin(Machine& machine, const Begin& begin);
