@@ -126,7 +126,9 @@ Result<void> detach(const fs::path& name) {
 }
 
 Result<bool> bring(const verbs::Share& share, const User& user, const std::string& holder) {
-  ShareUse use(share.mount_point);
+  auto opened = ShareUse::open(share.mount_point);
+  if (!opened) return tl::unexpected<Error>(opened.error());
+  ShareUse& use = *opened;
   auto already = mount_unless_there(share, user, holder, use);
   use.unlock();  // what follows may hang
   if (!already || !is_dead(share.mount_point)) return already;
@@ -285,7 +287,9 @@ Result<bool> release_share(const verbs::ReleaseShare& request) {
   const fs::path mount_point = request.share.mount_point;
   remove_link(request.link, mount_point / request.job);
   if (is_folder(request.share)) return false;
-  ShareUse use(mount_point);
+  auto opened = ShareUse::open(mount_point);
+  if (!opened) return tl::unexpected<Error>(opened.error());
+  ShareUse& use = *opened;
   use.end(request.holder);
   const auto entry = mount_at(mount_point);
   if (!entry || use.is_used() || !use.is_by_us(*entry)) return false;
@@ -572,15 +576,32 @@ std::string identity(const MountEntry& entry) {
 
 }  // namespace
 
-ShareUse::ShareUse(const fs::path& mount_point)
-    : folder_(registry() / escaped(mount_name(mount_point).string())) {
-  (void)io::make_directories(folder_ / "users", 0755);
-  lock();
+Result<ShareUse> ShareUse::open(const fs::path& mount_point) {
+  const fs::path path = registry();
+  const auto wrong = [&path](std::error_code error) {
+    return fail_errno(error, "cannot use " + path.string() + " for the mounts of this machine");
+  };
+  if (const auto made = io::make_directories(path, 0700); !made) return wrong(made.error());
+  const auto own = io::SafeDirectory::own(path);
+  if (!own && own.error() == std::errc::operation_not_permitted) {
+    return fail("mounts-foreign",
+                path.string() + " belongs to " + io::owner_in_words(path) +
+                    ", or others may write to it: remove it, or set SPOTTER_MOUNTS to a folder "
+                    "of your own");
+  }
+  if (!own) return wrong(own.error());
+  auto folder = own->make_folder(escaped(mount_name(mount_point).string()), 0700);
+  if (!folder) return wrong(folder.error());
+  auto users = folder->make_folder("users", 0700);
+  if (!users) return wrong(users.error());
+  ShareUse use(*std::move(folder), *std::move(users));
+  use.lock();
+  return use;
 }
 
 void ShareUse::lock() {
-  lock_ = io::Descriptor(
-      ::open((folder_ / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  auto opened = folder_.file("lock", O_RDWR | O_CREAT, 0600);
+  lock_ = opened ? *std::move(opened) : io::Descriptor();
   const auto until = std::chrono::steady_clock::now() + 1s;
   while (lock_ && ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     if (std::chrono::steady_clock::now() > until) return;
@@ -589,32 +610,26 @@ void ShareUse::lock() {
 }
 
 void ShareUse::begin(const std::string& holder) {
-  std::ofstream(folder_ / "users" / escaped(holder)).put('\n');
+  (void)users_.file(escaped(holder), O_WRONLY | O_CREAT, 0600);
 }
 
-void ShareUse::end(const std::string& holder) {
-  std::error_code ignored;
-  fs::remove(folder_ / "users" / escaped(holder), ignored);
-}
+void ShareUse::end(const std::string& holder) { (void)users_.remove(escaped(holder)); }
 
 bool ShareUse::is_used() const {
-  std::error_code error;
-  return !fs::is_empty(folder_ / "users", error) && !error;
+  const auto names = users_.names();
+  return names && !names->empty();
 }
 
 void ShareUse::is_ours(const MountEntry& entry) {
-  (void)io::atomic_write(folder_ / "ours", identity(entry), 0644);
+  (void)folder_.write("ours", identity(entry), 0600);
 }
 
 bool ShareUse::is_by_us(const MountEntry& entry) const {
-  const auto text = io::read_file(folder_ / "ours", 8192);
+  const auto text = folder_.read("ours", 8192);
   return text && *text == identity(entry);
 }
 
-void ShareUse::forget_mount() {
-  std::error_code ignored;
-  fs::remove(folder_ / "ours", ignored);
-}
+void ShareUse::forget_mount() { (void)folder_.remove("ours"); }
 
 void cut_if_stuck(const MountEntry& entry) {
   if (entry.filesystem != "fuse.sshfs") return;

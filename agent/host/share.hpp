@@ -11,6 +11,7 @@
 #include "agent/host/mounts.hpp"
 #include "agent/host/verb.hpp"
 #include "agent/io/files.hpp"
+#include "agent/io/safe_directory.hpp"
 #include "agent/wire/verbs.hpp"
 
 namespace spotter::act::host {
@@ -75,13 +76,15 @@ Result<void> keep_log(const std::filesystem::path& local, const std::filesystem:
 
 // The users of a mount on this machine, and whether we mounted it. Kept beside the machine's other
 // runtime state, so that it is gone when the mounts are: $SPOTTER_MOUNTS, else /run/spotter-mounts,
-// or for ordinary users $XDG_RUNTIME_DIR/spotter-mounts or /tmp/spotter-mounts-UID.
+// or for ordinary users $XDG_RUNTIME_DIR/spotter-mounts or /tmp/spotter-mounts-UID. In /tmp anybody
+// may have made it before: what is not our own folder (io::SafeDirectory::own()) is not used.
 
 // Holds the mount point's lock until it is destroyed, or until unlock(). A process that hangs with
 // the lock must not hang others: after a second it is done without.
 class ShareUse {
  public:
-  explicit ShareUse(const std::filesystem::path& mount_point);
+  // Kinds: "mounts-foreign", those of fail_errno.
+  static Result<ShareUse> open(const std::filesystem::path& mount_point);
 
   void lock();
   void unlock() { lock_.close(); }
@@ -94,7 +97,10 @@ class ShareUse {
   void forget_mount();
 
  private:
-  std::filesystem::path folder_;
+  ShareUse(io::SafeDirectory folder, io::SafeDirectory users)
+      : folder_(std::move(folder)), users_(std::move(users)) {}
+
+  io::SafeDirectory folder_, users_;  // the latter is below the former
   io::Descriptor lock_;
 };
 

@@ -302,7 +302,9 @@ TEST_F(FolderShare, LosesNoLineOfALogThatIsWrittenMeanwhile) {
 
 TEST_F(FolderShare, TheLastOneReleasesAMountAndOnlyOfOurs) {
   const MountEntry entry{makedev(0, 77), "/mnt/share", "fuse.sshfs", "me@host:/x", false};
-  ShareUse use("/mnt/share");
+  auto opened = ShareUse::open("/mnt/share");
+  ASSERT_TRUE(opened) << opened.error().message;
+  ShareUse& use = *opened;
   EXPECT_FALSE(use.is_by_us(entry));
   use.is_ours(entry);
   use.begin("/run/a");
@@ -316,6 +318,39 @@ TEST_F(FolderShare, TheLastOneReleasesAMountAndOnlyOfOurs) {
   EXPECT_FALSE(use.is_used());
   use.forget_mount();
   EXPECT_FALSE(use.is_by_us(entry));
+}
+
+// /tmp/spotter-mounts-UID has a name that can be guessed.
+TEST_F(FolderShare, AnotherUsersRegistryOfMountsIsNotUsed) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make another user's folder";
+  const fs::path mounts = place_ / "mounts";
+  const fs::path users = mounts / "%2Fmnt%2Fshare" / "users";
+  const fs::path precious = place_ / "precious";
+  fs::create_directories(users);
+  std::ofstream(precious) << "of three years";
+  fs::create_symlink(precious, users / "%2Frun%2Fa");
+  ASSERT_EQ(::chown(mounts.c_str(), 65534, 65534), 0);
+  const auto theirs = ShareUse::open("/mnt/share");
+  ASSERT_FALSE(theirs);
+  EXPECT_EQ(theirs.error().kind, "mounts-foreign");
+  EXPECT_NE(theirs.error().message.find("belongs to nobody (uid 65534)"), std::string::npos)
+      << theirs.error().message;
+  ASSERT_EQ(::chown(mounts.c_str(), 0, 0), 0);
+  ASSERT_EQ(::chmod(mounts.c_str(), 0777), 0);
+  EXPECT_FALSE(ShareUse::open("/mnt/share")) << "others may write to it";
+  fs::permissions(mounts, fs::perms::owner_all);
+  fs::rename(mounts, place_ / "moved");
+  fs::create_directory_symlink(place_ / "moved", mounts);
+  EXPECT_FALSE(ShareUse::open("/mnt/share")) << "it is a link";
+  fs::remove(mounts);
+  fs::rename(place_ / "moved", mounts);
+  auto ours = ShareUse::open("/mnt/share");
+  ASSERT_TRUE(ours) << ours.error().message;
+  ours->begin("/run/a");
+  EXPECT_EQ(content(precious), "of three years") << "a link that is there is not followed";
+  struct stat made {};
+  ASSERT_EQ(::stat((mounts / "%2Fmnt%2Fshare" / "lock").c_str(), &made), 0);
+  EXPECT_EQ(made.st_mode & 077, 0U) << "whoever opens the lock can hold it";
 }
 
 }  // namespace
