@@ -1,6 +1,8 @@
 #include "agent/host/checkout.hpp"
 
 #include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -12,6 +14,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <initializer_list>
+#include <optional>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -103,6 +107,33 @@ PrivateFolder::~PrivateFolder() {
   if (!path_.empty()) remove_tree(path_);
 }
 
+// The owners of all processes. A unit with DynamicUser= has a number of this range while it runs,
+// which only systemd's own module of the name service has an account for.
+std::set<uid_t> users_at_work() {
+  std::set<uid_t> users;
+  std::error_code error;
+  for (fs::directory_iterator at("/proc", error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    const bool is_process = !name.empty() && std::isdigit(static_cast<unsigned char>(name[0]));
+    struct stat status {};
+    if (is_process && ::lstat(at->path().c_str(), &status) == 0) users.insert(status.st_uid);
+  }
+  return users;
+}
+
+// A number that is no account's, no group's and no process's: whoever had it could read the token.
+// Begins with one that `seed` chooses, as others look for one at the same time.
+std::optional<uid_t> free_user(uid_t seed) {
+  constexpr uid_t numbers = last_user - first_user + 1;
+  const std::set<uid_t> taken = users_at_work();
+  for (uid_t i = 0; i < numbers; ++i) {
+    const uid_t number = first_user + (seed + i) % numbers;
+    if (!taken.contains(number) && ::getpwuid(number) == nullptr && ::getgrgid(number) == nullptr)
+      return number;
+  }
+  return std::nullopt;
+}
+
 Result<PrivateFolder> PrivateFolder::make() {
   const fs::path place = temporary_folder();
   remove_left_over(place);
@@ -110,10 +141,14 @@ Result<PrivateFolder> PrivateFolder::make() {
   if (::mkdtemp(path.data()) == nullptr)
     return fail_errno(errno, "cannot make a folder in " + place.string());
   const bool root = ::geteuid() == 0;
-  const uid_t number =
-      root ? first_user + static_cast<uid_t>(::getpid()) % (last_user - first_user + 1)
-           : ::geteuid();
-  const User user{"spotter-private", number, root ? number : ::getegid(), path, {}};
+  const std::optional<uid_t> number =
+      root ? free_user(static_cast<uid_t>(::getpid())) : ::geteuid();
+  if (!number)
+    return fail("host-error", "every number from " + std::to_string(first_user) + " to " +
+                                  std::to_string(last_user) +
+                                  " is in use by an account or a process: git with a token needs "
+                                  "one that is nobody's");
+  const User user{"spotter-private", *number, root ? *number : ::getegid(), path, {}};
   PrivateFolder made(path, open_folder(path), user);
   if (!made.lock_ || ::flock(made.lock_.get(), LOCK_EX | LOCK_NB) != 0 ||
       (root && ::fchown(made.lock_.get(), user.uid, user.gid) != 0))
@@ -467,10 +502,9 @@ Result<CheckedOut> once(const Git& git, const verbs::Checkout& request) {
   return CheckedOut{!*there};
 }
 
-// Files that others are to read must be readable, whatever our own umask is.
 class UsualModes {
  public:
-  UsualModes() : before_(::umask(022)) {}
+  UsualModes() : before_(io::take_usual_umask()) {}
   UsualModes(const UsualModes&) = delete;
   UsualModes& operator=(const UsualModes&) = delete;
   ~UsualModes() { ::umask(before_); }

@@ -1,4 +1,9 @@
 // Whom the token of the code reaches, when a server or the trainer's files want it elsewhere.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <functional>
 
@@ -127,6 +132,34 @@ TEST_F(Token, IsReadInNoEnvironmentByTheTrainersUser) {
   ASSERT_TRUE(done) << words_of(done);
   EXPECT_TRUE(server.saw("x-access-token:s3cret hidden"));
   EXPECT_FALSE(server.saw("readable"));
+}
+
+// A unit with DynamicUser= has a number of the same range, and would read the token.
+TEST_F(Token, IsOfNoUserWhoIsAtWork) {
+  if (::geteuid() != 0) GTEST_SKIP() << "as one user, each process can read the others'";
+  constexpr uid_t first = 61184, last = 65519;
+  const uid_t taken = first + static_cast<uid_t>(::getpid()) % (last - first + 1);
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const pid_t service = ::fork();
+  if (service == 0) {
+    const bool is_it = ::setgid(taken) == 0 && ::setuid(taken) == 0;
+    [[maybe_unused]] const auto written = ::write(ends[1], is_it ? "x" : "", is_it ? 1 : 0);
+    ::close(ends[1]);
+    for (;;) ::pause();
+  }
+  ::close(ends[1]);
+  char byte = 0;
+  const bool runs = ::read(ends[0], &byte, 1) == 1;
+  ::close(ends[0]);
+  const GitServer server(directory_, "server");
+  const auto done = checkout(asked(server, first_));
+  ::kill(service, SIGKILL);
+  ::waitpid(service, nullptr, 0);
+  ASSERT_TRUE(runs);
+  ASSERT_TRUE(done) << words_of(done);
+  EXPECT_TRUE(server.saw("x-access-token:s3cret hidden as 6")) << server.seen();
+  EXPECT_FALSE(server.saw(" as " + std::to_string(taken) + "\n")) << server.seen();
 }
 
 // Things that a trainer can leave behind in its checkout, each by itself.

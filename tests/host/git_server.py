@@ -1,10 +1,10 @@
 """A "dumb" git server of 127.0.0.1: prints its port, and ends when its standard input does.
 
 It cannot serve a commit by its id. It writes each request into `seen`: what stood in Authorization,
-and whether a process of the user "nobody", whom root's server becomes, can read the token in
-somebody's environment. Arguments: the folder, `seen`, and pairs: token WORD (the password that it
-wants), moved URL (it redirects who has the token), lures URL (it redirects everybody),
-tls FILE (its key and certificate), port NUMBER.
+whether a process of the user "nobody", whom root's server becomes, can read the token in somebody's
+environment, and which user asked. Arguments: the folder, `seen`, and pairs: token WORD (the
+password that it wants), moved URL (it redirects who has the token), lures URL (it redirects
+everybody), tls FILE (its key and certificate), port NUMBER.
 """
 
 import base64
@@ -41,10 +41,18 @@ def readable():
     return "hidden"
 
 
+def user_of(port):
+    """Whose socket of this machine has that port, by proc_net(5)."""
+    with open("/proc/net/tcp", encoding="ascii") as lines:
+        return next((words[7] for words in map(str.split, lines)
+                     if words[1].endswith(f":{port:04X}") and words[3] == "01"), "nobody known")
+
+
 class Handler(http.server.SimpleHTTPRequestHandler):
     def do_GET(self):
         header = self.headers.get("Authorization", "")
-        log.write(f"{decoded(header) or 'nothing'} {readable()}\n")
+        log.write(f"{decoded(header) or 'nothing'} {readable()} as "
+                  f"{user_of(self.client_address[1])}\n")
         log.flush()
         may = header == EXPECTED
         if "lures" in given or ("moved" in given and may):
