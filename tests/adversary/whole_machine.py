@@ -57,7 +57,7 @@ class OnAWholeMachine(judge.Judged, whole_machines.WholeLife):
         for way in (f"{own} id", f"-s {own} sftp", f"-W 127.0.0.1:22 {own}"):
             said = self.world.run(one, "sh", "-c", "timeout 20 ssh -i /root/person -o BatchMode=yes "
                                   f"-o StrictHostKeyChecking=no {way} 2>&1 </dev/null", check=False)
-            self.assertIn("Permission denied", said)
+            self.assertIn("account has expired", said)
 
     def leave(self, plan):
         one = super().leave(plan)
