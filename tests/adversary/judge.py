@@ -80,8 +80,8 @@ class Judged:
         for path in (self.victim / "home", self.victim / "home/.profile"):
             os.chown(path, STRANGER, STRANGER)
 
-    def attack(self, plan):
-        """An instance whose trainer begins to attack by this plan."""
+    def attack(self, plan, go=True):
+        """An instance whose trainer begins to attack by this plan, or waits to be told so."""
         self.given_victims()
         env = {"PLAN": plan, "VICTIM": str(self.victim), "JOURNAL": str(self.loot), "STEPS": "40",
                "PACE": "0.2", "FORMAT": "spotter", "LEFT_OUT": " ".join(self.left_out)}
@@ -91,6 +91,8 @@ class Judged:
         one = self.begin_attack(env, checkpoints)
         wait("the trainer", lambda: self.starts() == 1)
         self.before = self.look(one)
+        if not go:
+            return one
         if plan not in table.LEFT:
             self.serve_logins(one)
         (self.loot / "go").touch()

@@ -55,8 +55,8 @@ class OnAWholeMachine(judge.Judged, whole_machines.WholeLife):
             """)
         own = "spotter@127.0.0.1"
         for way in (f"{own} id", f"-s {own} sftp", f"-W 127.0.0.1:22 {own}"):
-            said = self.world.run(one, "sh", "-c", "timeout 20 ssh -i /root/person -o BatchMode=yes "
-                                  f"-o StrictHostKeyChecking=no {way} 2>&1 </dev/null", check=False)
+            said = self.world.run(one, "sh", "-c", "timeout 20 ssh -i /root/person -o BatchMode=yes"
+                                  f" -o StrictHostKeyChecking=no {way} 2>&1 </dev/null", check=False)
             self.assertIn("account has expired", said)
 
     def leave(self, plan):
@@ -74,9 +74,7 @@ class OnAWholeMachine(judge.Judged, whole_machines.WholeLife):
         self.leave("races")
 
     def test_a_user_who_could_become_root_starts_nothing(self):
-        self.volume()
-        one = self.launch(self.job())
-        self.wait_training(one, 1)
+        one = self.attack("reached", go=False)
         administrators = self.world.workplace / "administrators.yaml"
         administrators.write_text(re.sub(r"(\buser: ).*", r'\1"ubuntu"', self.file.read_text()))
         self.assertIn("ubuntu is the administrator of its image",
