@@ -55,7 +55,7 @@ class OnAWholeMachine(judge.Judged, whole_machines.WholeLife):
             """)
         own = "spotter@127.0.0.1"
         for way in (f"{own} id", f"-s {own} sftp", f"-W 127.0.0.1:22 {own}"):
-            said = self.world.run(one, "sh", "-c", "timeout 20 ssh -i /root/person -o BatchMode=yes"
+            said = self.world.run(one, "sh", "-c", "timeout 20 ssh -i /root/person -oBatchMode=yes"
                                   f" -o StrictHostKeyChecking=no {way} 2>&1 </dev/null", check=False)
             self.assertIn("account has expired", said)
 

@@ -1,17 +1,28 @@
+#include <fcntl.h>
+#include <sched.h>
 #include <systemd/sd-daemon.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdint>
+#include <cstring>
 
 #include "agent/commands/machine/machine.hpp"
 #include "agent/host/mounts.hpp"
 #include "agent/host/views.hpp"
 #include "agent/io/complain.hpp"
+#include "agent/io/files.hpp"
 
 namespace spotter::command {
 namespace {
 
 constexpr std::uint64_t patience = 20'000'000;  // microseconds
+
+// Even a command with a plus sign has a namespace of its own, whose mounts end with it.
+bool enter_namespace_of_process_1() {
+  const io::Descriptor mounts(::open("/proc/1/ns/mnt", O_RDONLY | O_CLOEXEC));
+  return mounts && ::setns(mounts.get(), CLONE_NEWNS) == 0;
+}
 
 // Process 1 keeps the descriptors, and gives them to the unit's main process by name.
 int mount(const act::host::Views& views) {
@@ -45,6 +56,8 @@ int views(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  if (!enter_namespace_of_process_1())
+    return io::complain("views", std::string("process 1's mounts: ") + std::strerror(errno));
   if (!detach) return mount(views);
   act::host::detach_views(views.home / views.folder);
   return 0;
