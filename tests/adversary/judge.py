@@ -81,7 +81,7 @@ class Judged:
             os.chown(path, STRANGER, STRANGER)
 
     def attack(self, plan, go=True):
-        """An instance whose trainer begins to attack by this plan, or waits to be told so."""
+        """An instance whose trainer begins to attack by this plan, or waits."""
         self.given_victims()
         env = {"PLAN": plan, "VICTIM": str(self.victim), "JOURNAL": str(self.loot), "STEPS": "40",
                "PACE": "0.2", "FORMAT": "spotter", "LEFT_OUT": " ".join(self.left_out)}
@@ -90,11 +90,11 @@ class Judged:
             checkpoints["files"] = "*.bin *.safetensors readable"
         one = self.begin_attack(env, checkpoints)
         wait("the trainer", lambda: self.starts() == 1)
-        self.before = self.look(one)
         if not go:
             return one
         if plan not in table.LEFT:
             self.serve_logins(one)
+        self.before = self.look(one)
         (self.loot / "go").touch()
         return one
 

@@ -54,9 +54,9 @@ class OnAWholeMachine(judge.Judged, whole_machines.WholeLife):
             install -m 0600 -o spotter /root/person.pub /var/lib/spotter/.ssh/authorized_keys
             """)
         own = "spotter@127.0.0.1"
+        ssh = "timeout 20 ssh -i /root/person -o BatchMode=yes -o StrictHostKeyChecking=no"
         for way in (f"{own} id", f"-s {own} sftp", f"-W 127.0.0.1:22 {own}"):
-            said = self.world.run(one, "sh", "-c", "timeout 20 ssh -i /root/person -oBatchMode=yes"
-                                  f" -o StrictHostKeyChecking=no {way} 2>&1 </dev/null", check=False)
+            said = self.world.run(one, "sh", "-c", f"{ssh} {way} 2>&1 </dev/null", check=False)
             self.assertIn("account has expired", said)
 
     def leave(self, plan):
