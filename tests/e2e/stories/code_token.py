@@ -1,6 +1,7 @@
 """The token of a private repository reaches its server, and not where the trainer would send it."""
 
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -37,7 +38,8 @@ class CodeToken(harness.Story):
         self.wait_console(one, "the checkout is poisoned")
         self.wait_console(one, "attempt 1 without progress")
         self.wait_stage(one, "training")
-        self.assertEqual(asked().count(f"nothing hidden\nx-access-token:{TOKEN} hidden"), 4,
+        pairs = re.findall(rf"nothing hidden .*\nx-access-token:{TOKEN} hidden", asked())
+        self.assertEqual(len(pairs), 4,
                          "twice the commit by its id, which this server refuses, and then all")
         self.assertEqual(stolen(), "")
         self.assertNotIn("readable", asked())
