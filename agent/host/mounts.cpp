@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "agent/host/verb.hpp"
+#include "agent/io/files.hpp"
 
 namespace spotter::act::host {
 namespace {
@@ -171,6 +172,25 @@ std::vector<std::string> holders(dev_t device, std::size_t limit) {
   return found;
 }
 
+namespace {
+
+// False: see errno. The kernel's name of a mount point has no link in it: where a link has come
+// since, which could lead to somebody else's mount, nothing is unmounted (ELOOP).
+bool unmount_at(const fs::path& point, int flags) {
+  const fs::path parent = point.parent_path();
+  const io::Descriptor opened(::open(parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!opened) return false;
+  const std::string handle = "/proc/self/fd/" + std::to_string(opened.get());
+  std::error_code error;
+  if (fs::read_symlink(handle, error) != parent) {
+    errno = ELOOP;
+    return false;
+  }
+  return ::umount2((handle + "/" + point.filename().string()).c_str(), flags) == 0;
+}
+
+}  // namespace
+
 std::size_t detach_views(const std::filesystem::path& place) {
   const std::string name = mount_name(place);
   auto entries = mounts();
@@ -181,7 +201,8 @@ std::size_t detach_views(const std::filesystem::path& place) {
   std::reverse(entries.begin(), entries.end());
   for (const auto& entry : entries) {
     const auto& point = entry.mount_point;
-    if (::umount2(point.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0) continue;
+    // MNT_FORCE: what waits for an answer gets an error, whoever still holds the descriptor.
+    if (unmount_at(point, MNT_FORCE | MNT_DETACH | UMOUNT_NOFOLLOW)) continue;
     // A user may unmount what that user has mounted, with this program's help.
     if (errno == EPERM) (void)run_tool({{"fusermount3", "-u", "-z", "-q", "--", point}}, "fuse3");
   }

@@ -31,28 +31,33 @@ Result<io::Descriptor> mount_view(const io::SafeDirectory& at, const std::string
   return device;
 }
 
+// Made, opened and judged with the user's rights: on a share root may have none, and the server may
+// show another number as the owner. A folder of somebody else is not covered.
+Result<io::SafeDirectory> own_folder(const User& user, const std::filesystem::path& home,
+                                     const std::string& below) {
+  const AsUser as(user);
+  const std::string name = (home / below).string();
+  if (const auto made = io::make_directories(name, 0755); !made)
+    return failure(name + ": " + made.error().message());
+  const auto opened = io::SafeDirectory::open(home);
+  if (!opened) return failure(home.string() + ": " + opened.error().message());
+  auto at = opened->folder(below);
+  if (!at) return failure(name + ": " + at.error().message());
+  if (!at->may_change()) return failure(name + " is not " + user.name + "'s to change");
+  return std::move(*at);
+}
+
 }  // namespace
 
 Result<std::vector<io::Descriptor>> mount_views(const Views& views) {
   const auto user = find_user(views.user);
   if (!user) return tl::unexpected(user.error());
-  const auto home = io::SafeDirectory::open(views.home);
-  if (!home) return failure(views.home.string() + ": " + home.error().message());
   std::vector<io::Descriptor> mounted;
   for (const std::string& name : views.names) {
     const std::string below = views.folder + "/" + name;
     detach_views(views.home / below);  // of an earlier start
-    {
-      const AsUser as(*user);
-      if (const auto made = io::make_directories(views.home / below, 0755); !made)
-        return failure((views.home / below).string() + ": " + made.error().message());
-    }
-    const auto at = home->folder(below);
-    if (!at) return failure((views.home / below).string() + ": " + at.error().message());
-    // The trainer may have put a link in the place of its home: nobody else's folder is covered.
-    const auto status = at->status();
-    if (!status || status->st_uid != user->uid)
-      return failure((views.home / below).string() + " is not " + views.user + "'s");
+    const auto at = own_folder(*user, views.home, below);
+    if (!at) return tl::unexpected(at.error());
     auto device = mount_view(*at, name, *user);
     if (!device) return tl::unexpected(device.error());
     mounted.push_back(std::move(*device));

@@ -114,7 +114,7 @@ std::string administrators_right(const std::string& user) {
 }
 
 bool is_login_shell(std::string_view shell) {
-  return !shell.empty() && !shell.ends_with("/nologin") && !shell.ends_with("/false");
+  return !shell.ends_with("/nologin") && !shell.ends_with("/false");
 }
 
 bool is_images_administrator(std::string_view user) {

@@ -19,7 +19,7 @@ std::vector<gid_t> groups_of(const std::string& user, gid_t own);
 // server: in doubt there is such a right. REQUIRES: called by root, in a process of one thread.
 std::string administrators_right(const std::string& user);
 
-// False for nologin(8) and its like: a system account.
+// False for nologin(8) and its like: a system account. An empty one is /bin/sh (passwd(5)).
 bool is_login_shell(std::string_view shell);
 
 // The first user of AWS's and the distributions' images (ubuntu, ec2-user...), whom cloud-init lets

@@ -175,7 +175,7 @@ Result<Account> find_account(const std::string& name) {
 // A job may run as a system account, which has no login shell.
 std::string login_shell(const Spec& spec, const Account& account) {
   if (!spec.shell.empty()) return spec.shell;
-  if (is_login_shell(account.shell)) return account.shell;
+  if (is_login_shell(account.shell)) return account.shell.empty() ? "/bin/sh" : account.shell;
   return access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
 }
 

@@ -103,7 +103,9 @@ constexpr std::string_view kWaysOut[] = {"/run/user",
                                          "/run/snapd.socket",
                                          "/run/libvirt",
                                          "/var/spool/cron",
-                                         "/var/spool/at"};
+                                         "/var/spool/at",
+                                         "/run/screen",
+                                         "/var/snap/lxd/common"};
 
 bool is_systems(const std::string& name) {
   for (const std::string_view each : kSystem)
@@ -146,8 +148,10 @@ void add_writable(Settings& settings, const TrainerPlace& place) {
     settings.push_back({"ReadOnlyPaths", "-" + place.users_home});
   for (const std::string_view each : kWaysOut)
     settings.push_back({"InaccessiblePaths", "-" + std::string(each)});
-  if (place.users_home.size() > 1)
-    settings.push_back({"InaccessiblePaths", "-" + place.users_home + "/.ssh"});
+  if (place.users_home.size() <= 1) return;
+  for (const char* key :
+       {".ssh", ".local/share/jupyter", ".jupyter", ".vnc", ".Xauthority", ".vscode-server"})
+    settings.push_back({"InaccessiblePaths", "-" + place.users_home + "/" + key});
 }
 
 // Before the trainer starts, as its user and outside of the unit's view of the file system: only

@@ -287,8 +287,8 @@ TEST(Account, KeepsItsOwnGroupWhateverThatIs) {
 }
 
 TEST(Account, HasALoginShellUnlessItIsTheSystems) {
-  EXPECT_TRUE(is_login_shell("/bin/bash"));
-  for (const char* shell : {"", "/usr/sbin/nologin", "/sbin/nologin", "/bin/false"})
+  for (const char* shell : {"/bin/bash", ""}) EXPECT_TRUE(is_login_shell(shell)) << shell;
+  for (const char* shell : {"/usr/sbin/nologin", "/sbin/nologin", "/bin/false"})
     EXPECT_FALSE(is_login_shell(shell)) << shell;
 }
 

@@ -56,6 +56,7 @@ int views(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  io::take_usual_umask();
   if (!enter_namespace_of_process_1())
     return io::complain("views", std::string("process 1's mounts: ") + std::strerror(errno));
   if (!detach) return mount(views);
