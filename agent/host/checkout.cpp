@@ -24,6 +24,7 @@
 #include "agent/host/verb.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/safe_directory.hpp"
+#include "agent/supervise/processes.hpp"
 
 namespace spotter::act::host {
 namespace {
@@ -111,12 +112,10 @@ PrivateFolder::~PrivateFolder() {
 // which only systemd's own module of the name service has an account for.
 std::set<uid_t> users_at_work() {
   std::set<uid_t> users;
-  std::error_code error;
-  for (fs::directory_iterator at("/proc", error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    const bool is_process = !name.empty() && std::isdigit(static_cast<unsigned char>(name[0]));
+  for (const supervise::Process& each : supervise::all_processes()) {
     struct stat status {};
-    if (is_process && ::lstat(at->path().c_str(), &status) == 0) users.insert(status.st_uid);
+    if (::lstat(("/proc/" + std::to_string(each.pid)).c_str(), &status) == 0)
+      users.insert(status.st_uid);
   }
   return users;
 }

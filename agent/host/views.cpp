@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <sstream>
 
+#include "agent/aws/formats/s3.hpp"
 #include "agent/host/mounts.hpp"
 #include "agent/host/verb.hpp"
 #include "agent/io/safe_directory.hpp"
@@ -63,6 +66,19 @@ Result<std::vector<io::Descriptor>> mount_views(const Views& views) {
     mounted.push_back(std::move(*device));
   }
   return mounted;
+}
+
+std::vector<MountedView> mounted_views() {
+  const char* given = std::getenv("SPOTTER_VIEWS");
+  std::istringstream words(given == nullptr ? "" : given);
+  std::vector<MountedView> views;
+  for (std::string word; words >> word;) {
+    const auto colon = word.find(':');
+    const auto number = wire::parse_count(word.substr(0, colon));
+    if (colon != word.npos && number.value_or(0) > STDERR_FILENO)
+      views.push_back({static_cast<int>(*number), word.substr(colon + 1)});
+  }
+  return views;
 }
 
 }  // namespace spotter::act::host

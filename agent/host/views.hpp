@@ -24,4 +24,13 @@ struct Views {
 // (ENOTCONN). No link below `home` is followed.
 Result<std::vector<io::Descriptor>> mount_views(const Views& views);
 
+// A view that was mounted for this process's trainer, as the supervisor hands it on.
+struct MountedView {
+  int descriptor = -1;  // of /dev/fuse
+  std::string channel;
+};
+
+// By $SPOTTER_VIEWS: "3:train 4:valid".
+std::vector<MountedView> mounted_views();
+
 }  // namespace spotter::act::host

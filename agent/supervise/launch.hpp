@@ -69,8 +69,7 @@ struct Launch {
   std::vector<std::string> environment;  // NAME=value
   std::string working_directory;
   bool refuse_metadata = false;  // keep this account, which is not ours, from the metadata service
-  // Mounted views of data (host/views.hpp), which the trainer's processes get in $SPOTTER_VIEWS:
-  // "3:train 4:valid".
+  // Mounted views of data, which the trainer finds by $SPOTTER_VIEWS (host/views.hpp).
   std::vector<int> views;
 };
 

@@ -146,6 +146,9 @@ void add_writable(Settings& settings, const TrainerPlace& place) {
     add(place.users_home);
   else
     settings.push_back({"ReadOnlyPaths", "-" + place.users_home});
+}
+
+void add_out_of_reach(Settings& settings, const TrainerPlace& place) {
   for (const std::string_view each : kWaysOut)
     settings.push_back({"InaccessiblePaths", "-" + std::string(each)});
   if (place.users_home.size() <= 1) return;
@@ -175,7 +178,7 @@ void add_views(Settings& settings, const TrainerPlace& place) {
   if (place.views.empty()) return;
   const std::string command = quoted(place.program) + " views --home " + quoted(place.home) +
                               " --folder " + quoted(place.views_folder);
-  std::string mount = "+" + command + " --user " + quoted(place.views_user);
+  std::string mount = "+" + command + " --user " + quoted(place.user);
   for (const std::string& name : place.views) mount += " " + quoted(name);
   settings.push_back({"FileDescriptorStoreMax", std::to_string(place.views.size())});
   settings.push_back({"ExecStartPre", mount});
@@ -228,6 +231,7 @@ Settings of_trainer(const TrainerPlace& place) {
   if (!place.cpu_quota.empty()) settings.push_back({"CPUQuota", place.cpu_quota});
   if (!place.cpu_weight.empty()) settings.push_back({"CPUWeight", place.cpu_weight});
   add_writable(settings, place);
+  add_out_of_reach(settings, place);
   add_caches(settings, place);
   add_views(settings, place);
   return settings;

@@ -19,13 +19,13 @@ struct TrainerPlace {
   std::string name;                // the job's, followed by a dash and the experiment's index
   std::string run_directory;       // SPOTTER_RUN
   std::string home;                // the job's storage
-  std::string users_home;          // of the trainer's user
+  std::string user;                // the trainer's
+  std::string users_home;          // of that user
   std::string owner;               // that user, UID:GID, where a person may log in as it: then its
                                    // home is read-only but for caches. Empty: an account of our own
   std::chrono::seconds grace{0};   // how long the trainer may take to checkpoint and end
   std::string program;             // this one, absolute: what mounts and detaches the views
   std::string views_folder;        // below `home`, of all of them
-  std::string views_user;          // whose they are
   std::vector<std::string> views;  // of data, by name: mounted before the trainer starts
   bool refuses_metadata = false;   // the instance's metadata service, for all processes in it
   std::string memory_max, cpu_quota, cpu_weight;  // as in job.yaml; empty: none

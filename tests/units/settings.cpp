@@ -54,7 +54,7 @@ TEST(Settings, OfATrainerWithViewsOfDataAreThoseOfEveryOther) {
   auto views = place;
   views.program = "/usr/bin/spotter";
   views.views_folder = "ml/input/data";
-  views.views_user = "me";
+  views.user = "me";
   views.views = {"train", "a b"};
   const auto before = of_trainer(place), with = of_trainer(views);
   ASSERT_EQ(with.size(), before.size() + 3);

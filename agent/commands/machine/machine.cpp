@@ -458,25 +458,18 @@ Result<void> begin(Manager& manager, const Request& request) {
   return try_to_begin(request);
 }
 
-struct TrainerOptions {
-  units::TrainerPlace place;
-  std::string user;
-};
-
-void add_user(const std::string& user, units::TrainerPlace& place) {
-  const passwd* entry = getpwnam(user.c_str());
+void look_up_user(units::TrainerPlace& place) {
+  const passwd* entry = getpwnam(place.user.c_str());
   if (entry == nullptr) return;
   place.users_home = entry->pw_dir;
   if (entry->pw_uid != 0 && supervise::is_login_shell(entry->pw_shell))
     place.owner = std::to_string(entry->pw_uid) + ":" + std::to_string(entry->pw_gid);
 }
 
-int start_trainer(TrainerOptions options) {
+int start_trainer(units::TrainerPlace place) {
   const Descriptor asked = until_asked();
-  auto& place = options.place;
-  add_user(options.user, place);
+  look_up_user(place);
   place.program = own_program();
-  place.views_user = options.user;
   const Scratch spec(place.run_directory + "/trainer.spec", all_of(std::cin));
   const Scratch report(place.run_directory + "/trainer.report", "");
   for (const auto* file : {&spec, &report})
@@ -566,20 +559,19 @@ int requested_verb(const std::string& file) {
 int unit(int argc, char** argv) {
   CLI::App app("Asks systemd to run a process of ours as a service", "spotter unit");
   app.require_subcommand(1);
-  TrainerOptions trainer;
+  units::TrainerPlace place;
   VerbOptions verb;
   int status = 0;
   auto* start = app.add_subcommand("trainer");
-  auto& place = trainer.place;
   std::int64_t grace = 0;
   start->callback([&] {
     place.grace = std::chrono::seconds(grace);
-    status = start_trainer(trainer);
+    status = start_trainer(place);
   });
   start->add_option("--run-directory", place.run_directory)->required();
   start->add_option("--name", place.name)->required();
   start->add_option("--home", place.home)->required();
-  start->add_option("--user", trainer.user)->required();
+  start->add_option("--user", place.user)->required();
   start->add_option("--memory-max", place.memory_max);
   start->add_option("--cpu-quota", place.cpu_quota);
   start->add_option("--cpu-weight", place.cpu_weight);

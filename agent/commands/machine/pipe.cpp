@@ -29,6 +29,7 @@
 #include "agent/data/fifo.hpp"
 #include "agent/data/plane.hpp"
 #include "agent/host/mounts.hpp"
+#include "agent/host/views.hpp"
 #include "agent/io/child.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/supervise/processes.hpp"
@@ -107,20 +108,10 @@ void Sidecar::leave() {
   pid_ = 0;
 }
 
-// Views that root has mounted for this trainer (agent/supervise/launch.hpp), as "3:train"; they are
-// for the views' process alone, without which each use of them must fail.
-std::vector<std::string> mounted_views() {
-  std::vector<std::string> views;
-  const char* given = std::getenv("SPOTTER_VIEWS");
-  std::istringstream words(given == nullptr ? "" : given);
-  for (std::string word; words >> word;)
-    if (wire::parse_count(word.substr(0, word.find(':'))).value_or(0) > 2) views.push_back(word);
-  return views;
-}
-
-void each_view(const std::function<void(int)>& act) {
-  for (const std::string& view : mounted_views())
-    act(static_cast<int>(wire::parse_count(view.substr(0, view.find(':'))).value_or(0)));
+// Views that are mounted already are for the views' process alone, without which each use of them
+// must fail.
+void close_views() {
+  for (const auto& view : act::host::mounted_views()) ::close(view.descriptor);
 }
 
 // The body of the views' process: spotter-fastfile, installed beside this program.
@@ -139,9 +130,7 @@ void exec_views(const data::PlaneSettings& settings, int socket) {
                                  std::to_string(settings.budget)};
   if (!settings.state.empty()) words.insert(words.end(), {"--state", settings.state});
   for (const auto& channel : settings.channels) words.push_back(wire::describe(channel));
-  for (const std::string& view : mounted_views())
-    words.insert(words.begin() + 1, "--mounted=" + view);
-  each_view([](int view) { ::fcntl(view, F_SETFD, 0); });
+  for (const auto& view : act::host::mounted_views()) ::fcntl(view.descriptor, F_SETFD, 0);
   ::fcntl(socket, F_SETFD, 0);  // inherited by the program
   io::Program(std::move(words)).execute();
   (void)data::send_message(socket, "failed channel " + settings.channels.front().name +
@@ -280,7 +269,7 @@ void send_flow(const data::Stream& stream) {
 }
 
 void Run::run_plane(int socket) {
-  each_view([](int view) { ::close(view); });
+  close_views();
   ::signal(SIGTERM, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
   settings_.orphaned = end_session;
@@ -315,7 +304,7 @@ bool Run::start_beside() {
   const bool all = views_.channels.empty() || start("the process of the views", [this](int socket) {
                      exec_views(views_, socket);
                    });
-  each_view([](int view) { ::close(view); });
+  close_views();
   ::unsetenv("SPOTTER_VIEWS");
   return all;
 }

@@ -24,7 +24,6 @@ bool enter_namespace_of_process_1() {
   return mounts && ::setns(mounts.get(), CLONE_NEWNS) == 0;
 }
 
-// Process 1 keeps the descriptors, and gives them to the unit's main process by name.
 int mount(const act::host::Views& views) {
   const auto mounted = act::host::mount_views(views);
   if (!mounted) return io::complain("views", mounted.error().message);

@@ -5,10 +5,9 @@
 //                    all is mounted, or "failed TEXT"; receives "trainer PID" and "bye"
 //   --directory DIR  the views are at DIR/NAME
 //   --state DIR      of the frozen listings
-//   --mounted FD:NAME  this channel's view is mounted already, and this descriptor of /dev/fuse its
-//                    own; it may be given again
 //   --shard INDEX/COUNT, --budget BYTES (of memory, for all channels)
 //   CHANNEL...       as wire::describe() writes them
+//   $SPOTTER_VIEWS   views that are mounted already (agent/host/views.hpp)
 #include <getopt.h>
 #include <poll.h>
 #include <unistd.h>
@@ -16,7 +15,6 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +24,7 @@
 #include "agent/data/fast_file/view.hpp"
 #include "agent/data/fifo.hpp"
 #include "agent/data/plane.hpp"
+#include "agent/host/views.hpp"
 #include "agent/io/files.hpp"
 #include "agent/supervise/processes.hpp"
 
@@ -43,17 +42,15 @@ struct Options {
   data::Shard shard;
   std::size_t budget = 0;
   std::vector<wire::Channel> channels;
-  std::map<std::string, int> mounted;  // by channel
 };
 
 Result<Options> parse(int count, char** words) {
-  enum Option { socket, directory, state, shard, budget, mounted };
+  enum Option { socket, directory, state, shard, budget };
   constexpr option known[] = {{"socket", required_argument, nullptr, socket},
                               {"directory", required_argument, nullptr, directory},
                               {"state", required_argument, nullptr, state},
                               {"shard", required_argument, nullptr, shard},
                               {"budget", required_argument, nullptr, budget},
-                              {"mounted", required_argument, nullptr, mounted},
                               {nullptr, 0, nullptr, 0}};
   Options options;
   const auto number = [](std::string_view text) { return wire::parse_count(text).value_or(0); };
@@ -63,11 +60,6 @@ Result<Options> parse(int count, char** words) {
     if (which == directory) options.directory = value;
     if (which == state) options.state = value;
     if (which == budget) options.budget = number(value);
-    if (which == mounted) {
-      const auto colon = std::min(value.find(':'), value.size());
-      options.mounted.emplace(value.substr(std::min(colon + 1, value.size())),
-                              static_cast<int>(number(value.substr(0, colon))));
-    }
     if (which == shard) {
       const auto slash = std::min(value.find('/'), value.size());
       options.shard = {number(value.substr(0, slash)),
@@ -109,7 +101,8 @@ class Views {
 
 Result<void> Views::begin() {
   const std::string needs = "channel " + options_.channels.front().name + ": mode fast_file needs ";
-  if (options_.mounted.empty())
+  const auto mounted = act::host::mounted_views();
+  if (mounted.empty())
     if (const auto lacks = missing_for_mount()) return failure(needs + "FUSE: " + *lacks);
   const std::size_t budget = options_.budget / options_.channels.size();
   if (budget < data::good_budget) return failure(needs + "32 MiB of memory for each, at least");
@@ -125,8 +118,8 @@ Result<void> Views::begin() {
                           .failed = [this](const std::string& what) {
                             gone_ |= !data::send_message(options_.socket, "failed " + what);
                           }};
-    const auto mounted = options_.mounted.find(channel.name);
-    if (mounted != options_.mounted.end()) settings.mounted = mounted->second;
+    for (const auto& view : mounted)
+      if (view.channel == channel.name) settings.mounted = view.descriptor;
     if (!options_.state.empty()) settings.frozen = options_.state / (channel.name + ".listing");
     views_.push_back(std::make_unique<View>(std::move(settings), clients_.of(channel)));
   }
