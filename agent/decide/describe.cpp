@@ -244,7 +244,7 @@ std::string_view words(Wait why) {
     case Wait::CommitSettling:
       return "the original is gone; making sure which copy follows it";
     case Wait::TrainerRestart:
-      return "the trainer failed; starting it again after a pause";
+      return "the trainer ended; starting it again after a pause";
   }
   return "";
 }

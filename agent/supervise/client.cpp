@@ -176,6 +176,17 @@ Result<int> open_pidfd(int pid) {
   return failure("no process " + std::to_string(pid) + ": " + std::strerror(errno));
 }
 
+std::string stopper(const std::string& run_directory) {
+  std::error_code ignored;
+  if (std::filesystem::exists(run_directory + "/notice", ignored)) return {};  // our agent
+  constexpr std::size_t limit = 4096;
+  return io::read_file(run_directory + "/" + stopper_name, limit).value_or("");
+}
+
+void forget_stops(const std::string& run_directory) {
+  for (const char* name : {"notice", stopper_name}) ::unlink((run_directory + "/" + name).c_str());
+}
+
 Verdict judge(const Ended& ended, const Expectation& expectation) {
   if (!expectation.job.empty() && ended.job != expectation.job) return {};
   std::error_code ignored;
@@ -183,7 +194,8 @@ Verdict judge(const Ended& ended, const Expectation& expectation) {
   const bool declared = !expectation.result.empty();
   std::error_code unread;
   const bool there = declared && (std::filesystem::exists(expectation.result, unread) || unread);
-  const bool asked = noticed && !(expectation.never_asks && there);
+  const bool stopped = noticed || !stopper(expectation.run_directory).empty();
+  const bool asked = stopped && !(expectation.never_asks && there);
   const bool trusted = (!declared || there) && (!asked || expectation.said_finished);
   Verdict verdict;
   verdict.success = ended.exit_code == 0 && trusted;

@@ -80,7 +80,7 @@ struct Expectation {
 
 struct Verdict {
   bool success = false;             // the job is done: its result exists
-  bool stopped_as_asked = false;    // it ended because we asked; not the job's failure
+  bool stopped_as_asked = false;    // it ended because we or others asked; not the job's failure
   bool unfit_machine = false;       // its gang says so
   bool checkpoint_doubted = false;  // no attempt: the next one goes on from another checkpoint
 };
@@ -90,8 +90,14 @@ struct Verdict {
 // exists. When the trainer had been asked to end, status 0 may mean only that it saved and stopped,
 // and the result may be an earlier epoch's: it must also have said that it is finished. Otherwise
 // the next instance starts it again, and it ends at once. A result that cannot be checked counts as
-// present: on success the caller checks it again (service/act/local.hpp: is_there()).
+// present: on success the caller checks it again (service/act/local.hpp: is_there()). Asked is also
+// a trainer that somebody else stopped, such as process 1 for needrestart: stopper().
 Verdict judge(const Ended& ended, const Expectation& expectation);
+
+// Says who, other than our agent, stopped the trainer that runs or ran there last; empty: nobody.
+std::string stopper(const std::string& run_directory);
+// Before a trainer starts: of an earlier one's end.
+void forget_stops(const std::string& run_directory);
 
 // collect(), but where the end says that the machine is unfit: that is kept until the machine is
 // gone, or an agent that is started again would train on it.

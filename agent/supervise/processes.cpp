@@ -112,6 +112,16 @@ void signal_below(const std::vector<Process>& processes, pid_t pid, int signal, 
 
 std::optional<Process> find_process(pid_t pid) { return parse_stat(pid, read_proc(pid, "stat")); }
 
+std::string shown_sender(pid_t pid, uid_t user) {
+  if (pid == 1) return "process 1 (systemctl, needrestart or a shutdown)";
+  auto process = find_process(pid);
+  if (process)  // whoever it is chose the name
+    std::ranges::replace_if(
+        process->name, [](unsigned char each) { return each < ' '; }, '?');
+  return "process " + std::to_string(pid) + (process ? " (" + process->name + ")" : "") +
+         " of user " + std::to_string(user);
+}
+
 std::vector<Process> all_processes() {
   std::vector<Process> processes;
   DIR* directory = opendir("/proc");

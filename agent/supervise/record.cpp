@@ -100,4 +100,17 @@ Result<Ended> parse_ended(std::string_view text_of_file) {
   return end;
 }
 
+std::string last_lines(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  auto start = text.size();
+  constexpr int lines = 20;
+  for (int line = 0; line < lines; ++line) {
+    if (start == 0) return text;
+    const auto found = text.rfind('\n', start - 1);
+    if (found == text.npos) return text;
+    start = found;
+  }
+  return text.substr(start + 1);
+}
+
 }  // namespace spotter::supervise

@@ -47,6 +47,9 @@ struct Ended {
   std::vector<LeftOver> left_over;
 };
 
+// What of an output's end becomes last_words: 20 lines at most.
+std::string last_lines(std::string text);
+
 // Only Spotter writes these files, so a damaged one is reported, not repaired. A pid of 0 or below
 // is damage: kill(2) would signal other processes. `newer`: `version` (absent: 1) is a later one,
 // since a package may be rolled back while a trainer runs.

@@ -167,7 +167,6 @@ class Watch {
 };
 
 constexpr const char* fifo_name = "shell-started";
-
 std::string in_seconds(std::int64_t milliseconds) {
   return std::to_string(milliseconds / 1000) + " s";
 }
@@ -297,7 +296,6 @@ constexpr int milliseconds_to_settle = 60'000;         // what the sidecar gets 
 constexpr std::chrono::seconds time_to_get_ready(20);  // of the agent's 30 to start a trainer
 constexpr int milliseconds_to_try_again = 1000;
 constexpr off_t last_words_bytes = 4096;
-constexpr int last_words_lines = 20;
 
 std::string dump(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -309,18 +307,6 @@ constexpr std::size_t shortest_secret = 4;
 void mask(std::string& text, const std::string& secret) {
   for (std::size_t at = text.find(secret); at != text.npos; at = text.find(secret, at))
     text.replace(at, secret.size(), "***");
-}
-
-std::string last_lines(std::string text) {
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  auto start = text.size();
-  for (int line = 0; line < last_words_lines; ++line) {
-    if (start == 0) return text;
-    const auto found = text.rfind('\n', start - 1);
-    if (found == text.npos) return text;
-    start = found;
-  }
-  return text.substr(start + 1);
 }
 
 Watch::Watch(const std::string& directory, const Spec& spec)
@@ -493,10 +479,11 @@ std::vector<LeftOver> Watch::kill_all() {
 // checkpoint's fault.
 std::string Watch::end_in_a_word() const {
   const int status = WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
-  if (status == 0) return "finished\n";
-  if (status == EX_TEMPFAIL) return "stopped\n";
   std::error_code ignored;
-  const bool asked = std::filesystem::exists(directory_.file("notice"), ignored);
+  const bool by_others = std::filesystem::exists(directory_.file(stopper_name), ignored);
+  if (status == 0 && !by_others) return "finished\n";
+  if (status == 0 || status == EX_TEMPFAIL) return "stopped\n";
+  const bool asked = by_others || std::filesystem::exists(directory_.file("notice"), ignored);
   const bool crashed =
       WIFSIGNALED(status_) && WTERMSIG(status_) != SIGKILL && WTERMSIG(status_) != SIGTERM;
   return !asked && (WIFEXITED(status_) || crashed) ? "failed\n" : "killed\n";
@@ -551,11 +538,16 @@ void Watch::await_shell(bool readable) {
                               "X_SPOTTER_GUARD=1\nX_SPOTTER_NOTE=" + *words + "\n", patience);
 }
 
+// Our agent sends no signals: others stop the trainer, and SIGKILL may follow. Whom nobody can ask
+// would only train for nothing until then.
 void Watch::handle_signal() {
   signalfd_siginfo info{};
   while (read(signals_.get(), &info, sizeof info) == sizeof info) {
-    const bool stop = info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
-    if (stop && stop_signal_ != 0) signal_main_process(trainer_, stop_signal_);
+    if (info.ssi_signo != SIGTERM && info.ssi_signo != SIGINT) continue;
+    std::ignore = directory_.write(stopper_name,
+                                   shown_sender(static_cast<pid_t>(info.ssi_pid), info.ssi_uid));
+    if (stop_signal_ == 0) return kill_tree();
+    signal_main_process(trainer_, stop_signal_);
   }
 }
 

@@ -26,6 +26,7 @@ const Setting kTrainer[] = {
     // The supervisor is killed last, as it has to report that the trainer ran out of memory.
     {"OOMPolicy", "continue"},
     {"OOMScoreAdjust", "-500"},
+    {"ManagedOOMPreference", "omit"},  // systemd-oomd would kill it, too, and record nothing
     // Data loaders need files and pinned memory.
     {"LimitNOFILE", "1048576"},
     {"LimitMEMLOCK", "infinity"},
@@ -54,7 +55,8 @@ const Setting kTrainer[] = {
     {"UMask", "0077"},  // the supervisor's own; the trainer gets the usual one
     {"SystemCallArchitectures", "native"},
     // MemoryDenyWriteExecute= is missing: programs that compile while they train need such memory.
-    {"SystemCallFilter", "@system-service"},
+    // PyTorch shares tensors between its processes by pidfd_getfd(2).
+    {"SystemCallFilter", "@system-service pidfd_getfd"},
     {"SystemCallErrorNumber", "EPERM"},
     // GPUs and their interconnects: of NVIDIA and AMD; Trainium, Gaudi, EFA.
     {"DevicePolicy", "closed"},

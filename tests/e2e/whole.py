@@ -26,7 +26,7 @@ from emulator import ROOT, Emulator, Failed, read_status, wait
 # What every image of AWS has, what spotter.deb depends on (there is no mirror where they boot), and
 # what the tests' trainers need.
 PACKAGES = ("systemd-sysv", "dbus", "udev", "iproute2", "procps", "xfsprogs", "e2fsprogs", "git",
-            "ca-certificates", "openssh-server", "sudo", "python3",
+            "ca-certificates", "openssh-server", "sudo", "needrestart", "python3",
             "libblkid1", "libcurl4", "libssl3",
             "libsystemd0", "zlib1g", "libxxhash0")
 MADE = ROOT / "build/packages"
@@ -35,7 +35,7 @@ NAME = "ip-10-0-0-2"
 # What cloud-init does with user data: once for each instance, and /var/lib/cloud/scripts/per-boot
 # at every boot. https://docs.cloud-init.io/en/latest/explanation/format.html
 USER_DATA = r"""#!/usr/bin/python3
-import os, pathlib, subprocess, time, urllib.error, urllib.request
+import gzip, os, pathlib, subprocess, time, urllib.error, urllib.request
 METADATA = "http://169.254.169.254/latest/"
 
 def ask(what, method="GET", **headers):
@@ -59,7 +59,10 @@ print("user data of", mine.name, flush=True)
 scripts = sorted((cloud / "scripts/per-boot").iterdir())
 if not done.exists():
     done.parent.mkdir(parents=True, exist_ok=True)
-    (mine / "user-data.txt").write_bytes(ask("user-data", **header))
+    script = ask("user-data", **header)
+    if script.startswith(b"\x1f\x8b"):
+        script = gzip.decompress(script)
+    (mine / "user-data.txt").write_bytes(script)
     (mine / "user-data.txt").chmod(0o700)
     done.touch()
     if (mine / "user-data.txt").stat().st_size:

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "agent/supervise/run_directory.hpp"
+
 namespace spotter::supervise {
 namespace {
 
@@ -55,6 +57,18 @@ TEST_F(TheVerdict, OfStatusZeroAfterAStopSignalNeedsProofOfTheResult) {
   EXPECT_FALSE(of(0, result(true)).success) << "it may be the result of an earlier epoch";
   EXPECT_TRUE(of(0, result(true), true).success);
   EXPECT_FALSE(of(0, directory_ + "/nowhere", true).success);
+}
+
+TEST_F(TheVerdict, OfStatusZeroAfterOthersStoppedItIsAStop) {
+  std::ofstream(directory_ + "/" + stopper_name) << "process 1 (systemctl)";
+  EXPECT_EQ(stopper(directory_), "process 1 (systemctl)");
+  EXPECT_FALSE(of(0).success) << "it may only have saved and stopped";
+  EXPECT_TRUE(of(0).stopped_as_asked);
+  EXPECT_TRUE(of(143).stopped_as_asked) << "no attempt that failed";
+  EXPECT_FALSE(of(0, result(true)).success) << "it may be the result of an earlier epoch";
+  EXPECT_TRUE(of(0, result(true), true).success);
+  ask_to_stop();
+  EXPECT_EQ(stopper(directory_), "") << "the agent asked before: a shutdown";
 }
 
 // stop_signal: none. Whoever was asked nothing, and ends, means it.

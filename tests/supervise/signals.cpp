@@ -94,6 +94,19 @@ TEST_F(Signals, ToTheSupervisorStopTheTrainerAsItsJobSays) {
   ASSERT_TRUE(says("training"));
   ::kill(trainer.supervisor_pid, SIGTERM);
   EXPECT_EQ(wait_for_end().exit_code, 75);
+  EXPECT_NE(stopper(directory()).find("process " + std::to_string(getpid())), std::string::npos)
+      << stopper(directory());
+}
+
+TEST_F(Signals, ToTheSupervisorEndATrainerThatIsNeverAskedAtOnce) {
+  auto never_asked = spec("trap '' TERM INT; echo ready; while :; do sleep 1; done");
+  never_asked.stop_signal = 0;
+  const auto trainer = started(never_asked);
+  ASSERT_TRUE(says("ready"));
+  ::kill(trainer.supervisor_pid, SIGTERM);
+  const Ended ended = wait_for_end();
+  EXPECT_EQ(ended.signal, SIGKILL);
+  EXPECT_TRUE(judge(ended, {directory(), {}, false, {}, false, true}).stopped_as_asked);
 }
 
 TEST_F(Signals, FailWhereNobodySupervises) {

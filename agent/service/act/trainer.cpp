@@ -286,7 +286,7 @@ std::vector<std::string> Trainer::follower() const {
 }
 
 Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
-  ::unlink((paths_.run_directory + "/notice").c_str());
+  supervise::forget_stops(paths_.run_directory);
   pace({effect.checkpoint_every});
   const auto collected = supervise::collect(paths_.run_directory);
   // The supervisor waits longer for those that do not end at once, and says so.

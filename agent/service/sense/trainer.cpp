@@ -192,6 +192,7 @@ namespace {
 
 using spdlog::level::err;
 using spdlog::level::info;
+using spdlog::level::warn;
 constexpr int killed_below_a_shell = 128 + SIGKILL;
 
 std::string describe(const supervise::Ended& ended) {
@@ -204,12 +205,17 @@ std::string describe(const supervise::Ended& ended) {
   return how + ": killed; if by nobody, then by the kernel for want of memory: see `journalctl -k`";
 }
 
-void say(const supervise::Ended& ended, const supervise::Verdict& verdict, bool shown) {
+void say(const supervise::Ended& ended, const supervise::Verdict& verdict, bool shown,
+         const std::string& stopper) {
   const double ran = std::chrono::duration<double>(ended.ran).count();
   const std::string how = describe(ended);
   if (verdict.success) {
     io::note(wire::event("trainer-finished"), info, "the trainer finished after {:.1f} s ({})", ran,
              how);
+  } else if (verdict.stopped_as_asked && !stopper.empty()) {
+    io::note(wire::event("trainer-stopped"), warn,
+             "the trainer ended after {:.1f} s ({}), as {} stopped it: it goes on at once", ran,
+             how, stopper);
   } else if (verdict.stopped_as_asked) {
     io::note(wire::event("trainer-stopped"), info, "the trainer ended as asked after {:.1f} s ({})",
              ran, how);
@@ -253,16 +259,18 @@ void TrainerEnd::look() {
   const auto* ended = supervised ? std::get_if<supervise::Ended>(&*supervised) : nullptr;
   if (ended) {
     const supervise::Verdict verdict = supervise::judge(*ended, expect_());
-    say(*ended, verdict, shown_);
+    say(*ended, verdict, shown_, supervise::stopper(run_directory_));
     return ended_({verdict.success, verdict.stopped_as_asked, verdict.unfit_machine,
                    verdict.checkpoint_doubted});
   }
   const bool runs = supervised && (std::holds_alternative<supervise::Running>(*supervised) ||
                                    std::holds_alternative<supervise::Starting>(*supervised));
   if (runs) return watch();
+  const std::string stopper = supervise::stopper(run_directory_);
   io::note(wire::event("trainer-lost"), err,
-           "the trainer's supervisor was killed, and the trainer with it");
-  ended_({});
+           "the trainer's supervisor was killed, and the trainer with it{}{}",
+           stopper.empty() ? "" : "; before that it was stopped by ", stopper);
+  ended_({.stopped_as_asked = !stopper.empty()});
 }
 
 }  // namespace spotter::sense
