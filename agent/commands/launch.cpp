@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <vector>
 
@@ -51,7 +52,11 @@ int print_requests(const LaunchedJob& launched) {
     print_line("# Unless the job's placement group is there:");
     print_line(wire::command_of(launch::create_placement_group(job)));
   }
-  launch::Template content{image, user_data};
+  launch::Template content{.image = image, .user_data = user_data, .launched = std::time(nullptr)};
+  if (const auto disk = config::root_disk(job)) {
+    content.root = "/dev/OF-THE-IMAGE";
+    content.root_gib = disk->size_gib;
+  }
   if (job.launch->efa) {
     std::string types;
     for (const std::string& it : job.launch->instance_types) types += " " + wire::shell_quoted(it);

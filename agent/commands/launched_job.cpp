@@ -1,6 +1,7 @@
 #include "agent/commands/launched_job.hpp"
 
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 #include <map>
 #include <utility>
@@ -133,6 +134,16 @@ Result<launch::TemplateVersion, CallError> provide_template(AwsCalls& calls,
     if (!interfaces) return tl::unexpected(interfaces.error());
     content.interfaces = std::move(*interfaces);
   }
+  if (const auto disk = config::root_disk(job)) {
+    const auto seen = calls.ask_all(wire::DescribeImages{{*image}, {}});
+    if (!seen) return tl::unexpected(seen.error());
+    if (seen->empty() || seen->front().root.empty())
+      return tl::unexpected(failed(*image + " is not to be seen, or has no root volume whose size "
+                                            "launch.disk could set"));
+    content.root = seen->front().root;
+    content.root_gib = std::max(disk->size_gib, seen->front().root_gib);
+  }
+  content.launched = std::time(nullptr);
   const auto name = prepares ? launch::preparer_name(job) : launch::resource_name(job);
   const auto there = templates_of(calls, name);
   if (!there) return tl::unexpected(there.error());

@@ -301,6 +301,11 @@ Reader::Fields new_volume_fields(Reader& reader, NewVolume& volume) {
           {"kms_key", optional, reader.expanded(volume.kms_key, plain_name)}};
 }
 
+Reader::Fields disk_fields(Reader& reader, RootDisk& disk) {
+  return {{"size", required, reader.scalar(disk.size_gib, gibibytes)},
+          {"throughput", optional, reader.scalar(disk.throughput, volume_rate)}};
+}
+
 void of_the_deadline(const Node&, const std::string&) {}  // deadline.cpp reads it
 
 Reader::Fields launch_fields(Reader& reader, Launch& launch) {
@@ -324,6 +329,7 @@ Reader::Fields launch_fields(Reader& reader, Launch& launch) {
           {"pools", optional, pools(reader, launch)},
           {"package", optional, package(reader, launch.package)},
           {"volume", optional, reader.object(launch.volume, new_volume_fields)},
+          {"disk", optional, reader.object(launch.disk, disk_fields)},
           {"tags", optional, tags(reader, launch.tags)}};
 }
 
@@ -360,6 +366,12 @@ void check_kind(Reader& reader, const Node& node, const std::string& path, const
 }
 
 }  // namespace
+
+std::optional<RootDisk> root_disk(const Job& job) {
+  constexpr std::uint64_t working_copy_gib = 100;
+  if (job.launch->disk || !job.storage.in_bucket()) return job.launch->disk;
+  return RootDisk{working_copy_gib, {}};
+}
 
 Launch launch_at(const Launch& launch, std::size_t place) {
   Launch there = launch;

@@ -46,6 +46,12 @@ struct NewVolume {
   std::string kms_key;
 };
 
+// The root volume of an instance.
+struct RootDisk {
+  std::uint64_t size_gib = 0;               // never less than the image's own; 0: that
+  std::optional<std::uint64_t> throughput;  // MiB/s; gp3
+};
+
 struct Package {
   // baked (in the image) | apt | s3://BUCKET/KEY of one that is there | s3://BUCKET/PREFIX/, below
   // which the launching machine puts its own
@@ -86,6 +92,7 @@ struct Launch {
   OnDemand on_demand;
   Package package;
   std::optional<NewVolume> volume;
+  std::optional<RootDisk> disk;  // as job.yaml says: root_disk()
   std::map<std::string, std::string> tags;
 };
 
@@ -115,6 +122,10 @@ void read_launch(Reader& reader, const Node& node, const std::string& path, Laun
 Launch launch_at(const Launch& launch, std::size_t place);
 
 // Checks that involve other parts of the job. `root`: all of job.yaml.
+// None: the image's. A bucket's home has its working copy there, beside code and caches: more than
+// the 8 GiB of a plain image. REQUIRES: job.launch.
+std::optional<RootDisk> root_disk(const Job& job);
+
 void check_launch(Reader& reader, const Node& root, const Job& job);
 
 }  // namespace spotter::config

@@ -6,6 +6,7 @@
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/config/storage_name.hpp"
+#include "agent/launch/user_data.hpp"
 
 namespace spotter::launch {
 namespace {
@@ -82,6 +83,14 @@ OrderedJson network_interfaces(const config::Launch& launch, const Interfaces& i
   return list;
 }
 
+OrderedJson root_volume(const config::Job& job, const Template& content) {
+  OrderedJson disk = {
+      {"VolumeSize", content.root_gib}, {"VolumeType", "gp3"}, {"DeleteOnTermination", true}};
+  if (const auto wanted = config::root_disk(job); wanted && wanted->throughput)
+    disk["Throughput"] = *wanted->throughput;
+  return OrderedJson::array({{{"DeviceName", content.root}, {"Ebs", disk}}});
+}
+
 // Without price and strategy, which are the request's: fleets refuse a template with a spot price.
 OrderedJson template_data(const config::Job& job, const Template& content) {
   const config::Launch& launch = *job.launch;
@@ -102,6 +111,7 @@ OrderedJson template_data(const config::Job& job, const Template& content) {
     data["NetworkInterfaces"] = network_interfaces(launch, content.interfaces);
   else if (!launch.security_groups.empty())
     data["SecurityGroupIds"] = launch.security_groups;
+  if (!content.root.empty()) data["BlockDeviceMappings"] = root_volume(job, content);
   wire::Tags tags = own_tags(job);
   tags.emplace("Name", content.prepares ? preparer_name(job) : resource_name(job));
   if (content.prepares) tags[tag::role] = role_of_preparers;
@@ -110,7 +120,7 @@ OrderedJson template_data(const config::Job& job, const Template& content) {
   if (!of_disks.empty()) data["TagSpecifications"].push_back(specification("volume", of_disks));
   const std::string group = content.prepares ? "" : placement_group_of(job);
   if (!group.empty()) data["Placement"] = {{"GroupName", group}};
-  data["UserData"] = base64(content.user_data);
+  data["UserData"] = base64(compressed(stamped(content.user_data, content.launched)));
   return data;
 }
 
@@ -415,6 +425,10 @@ std::string request_digest(const config::Job& job, const std::string& user_data)
   const auto fleet = request_fleet(plain, {});
   Template wanted{job.launch->image, user_data};
   if (job.launch->efa) wanted.interfaces = {{0, "efa"}};
+  if (const auto disk = config::root_disk(job)) {
+    wanted.root = "root";
+    wanted.root_gib = disk->size_gib;
+  }
   const auto content = create_template(plain, wanted);
   return wire::sha256_hex(fleet.action + fleet.input + content.input).substr(0, 16);
 }

@@ -1,5 +1,7 @@
 #include "agent/launch/user_data.hpp"
 
+#include <zlib.h>
+
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/base/shell.hpp"
 #include "agent/launch/user_data_template.hpp"
@@ -8,7 +10,8 @@ namespace spotter::launch {
 namespace {
 
 void replace(std::string& text, std::string_view what, const std::string& with) {
-  text.replace(text.find(what), what.size(), with);
+  const auto at = text.find(what);
+  if (at != text.npos) text.replace(at, what.size(), with);
 }
 
 // The action of a machine that cannot install the agent, which would decide that.
@@ -61,6 +64,26 @@ std::string send_command(const SentPackage& package) {
          " --checksum-sha256 " + wire::to_base64(bytes_of_hex(package.sha256));
 }
 
+std::string compressed(const std::string& script) {
+  constexpr int gzip = 15 + 16;  // the largest window, with gzip's header, which has no time then
+  z_stream stream{};
+  deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, gzip, 9, Z_DEFAULT_STRATEGY);
+  std::string packed(deflateBound(&stream, script.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(script.data()));
+  stream.avail_in = static_cast<uInt>(script.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  deflate(&stream, Z_FINISH);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+std::string stamped(std::string script, std::int64_t launched) {
+  replace(script, "@LAUNCHED@", std::to_string(launched));
+  return script;
+}
+
 Result<std::string> user_data(const config::Job& job,
                               const std::map<std::string, std::string>& files, Work work,
                               const std::vector<SentPackage>& packages) {
@@ -73,13 +96,14 @@ Result<std::string> user_data(const config::Job& job,
   replace(script, "@WORK@", work == Work::Prepare ? "prepare" : "serve");
   replace(script, "@PACKAGES@", lines_of(job.launch->package, packages));
   replace(script, "#@FILES@\n", blocks);
-  if (script.size() <= user_data_limit) return script;
+  const std::size_t size = compressed(script).size();
+  if (size <= user_data_limit) return script;
   std::string list;
   for (const auto& [name, text] : files)
     list += (list.empty() ? "" : ", ") + name + " " + std::to_string(text.size());
   return failure(
-      "the instances' user data would have " + std::to_string(script.size()) +
-      " bytes, and EC2 takes " + std::to_string(user_data_limit) + " (" + list +
+      "the instances' user data would have " + std::to_string(size) +
+      " bytes, compressed, and EC2 takes " + std::to_string(user_data_limit) + " (" + list +
       "): put long lists into S3 (sweep.parameters: s3://...), or the job into the image");
 }
 

@@ -33,9 +33,14 @@ std::string send_command(const SentPackage& package);
 // The bytes of a checksum, from its hexadecimal digits.
 std::string bytes_of_hex(std::string_view digits);
 
+// cloud-init unpacks it, and the script's own copy is as long as it is.
+std::string compressed(const std::string& script);
+// The script of user_data() with the time of the launch, in seconds since 1970.
+std::string stamped(std::string script, std::int64_t launched);
+
 // `files`: the files of /etc/spotter, by name: job.yaml and those that it refers to. The instance
 // installs those of the `packages`, at most one a kind, that fit its system. Fails when the result
-// exceeds EC2's limit. REQUIRES: job.launch.
+// exceeds EC2's limit, compressed. REQUIRES: job.launch.
 Result<std::string> user_data(const config::Job& job,
                               const std::map<std::string, std::string>& files,
                               Work work = Work::Serve,

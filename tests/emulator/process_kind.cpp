@@ -1,6 +1,7 @@
 #include "tests/emulator/process_kind.hpp"
 
 #include <signal.h>
+#include <zlib.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -14,6 +15,25 @@ namespace {
 std::string variable(const char* name, const char* otherwise) {
   const char* const value = std::getenv(name);
   return std::string(name) + "=" + (value == nullptr || *value == 0 ? otherwise : value);
+}
+
+// As cloud-init takes it: plain or with gzip.
+std::string unpacked(const std::string& user_data) {
+  if (!user_data.starts_with("\x1f\x8b")) return user_data;
+  z_stream stream{};
+  if (inflateInit2(&stream, 15 + 16) != Z_OK) return {};
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(user_data.data()));
+  stream.avail_in = static_cast<uInt>(user_data.size());
+  std::string script;
+  for (int result = Z_OK; result == Z_OK;) {
+    char piece[16384];
+    stream.next_out = reinterpret_cast<Bytef*>(piece);
+    stream.avail_out = sizeof piece;
+    result = inflate(&stream, Z_NO_FLUSH);
+    script.append(piece, sizeof piece - stream.avail_out);
+  }
+  inflateEnd(&stream);
+  return script;
 }
 
 }  // namespace
@@ -37,7 +57,7 @@ Result<void> ProcessKind::furnish(const world::InstanceStarted& started,
   const fs::path script = program(home);
   fs::remove(script, failed);
   if (started.user_data.empty()) return {};
-  std::ofstream(script) << started.user_data;
+  std::ofstream(script) << unpacked(started.user_data);
   fs::permissions(script, fs::perms::owner_all, failed);
   if (failed) return failure(script.string() + ": " + failed.message());
   return {};

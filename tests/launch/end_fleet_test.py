@@ -5,6 +5,7 @@ import json
 import pathlib
 import subprocess
 import tempfile
+import time
 import unittest
 import urllib.parse
 
@@ -47,7 +48,8 @@ class EndFleet(unittest.TestCase):
             root = pathlib.Path(folder)
             text = (ROOT / "scripts/user-data").read_text()
             (root / "user-data").write_text(
-                text.replace("@PACKAGES@", "baked").replace("@FAILING@", "end-fleet"))
+                text.replace("@PACKAGES@", "baked").replace("@FAILING@", "end-fleet")
+                .replace("@LAUNCHED@", str(int(time.time()))))
             (root / "sleep").write_text('#!/bin/sh\necho "$1" >>"$SPOTTER_ROOT/slept"\n')
             (root / "sleep").chmod(0o755)
             done = subprocess.run(

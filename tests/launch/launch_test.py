@@ -4,6 +4,7 @@ printed is what `aws` would take, and what is sent is what botocore would send."
 import concurrent.futures
 import os
 import pathlib
+import random
 import subprocess
 import unittest
 
@@ -15,6 +16,18 @@ setUpModule = launching.setUpModule
 
 
 class Launch(launching.LaunchTest):
+    def test_the_root_volume_is_as_large_as_wanted_and_never_smaller_than_the_images(self):
+        printed = self.assert_printed_is_sent("  disk: {size: 200, throughput: 500}\n")
+        disk, = printed["CreateLaunchTemplate"][1]["LaunchTemplateData"]["BlockDeviceMappings"]
+        self.assertEqual(disk["Ebs"], {"VolumeSize": 200, "VolumeType": "gp3",
+                                       "DeleteOnTermination": True, "Throughput": 500})
+        self.spotter("stop", self.name)
+        self.launch("  disk: {size: 1}\n")
+        version = self.ec2.describe_launch_template_versions(
+            LaunchTemplateName=f"spotter-{self.name}", Versions=["$Latest"])
+        disk, = version["LaunchTemplateVersions"][0]["LaunchTemplateData"]["BlockDeviceMappings"]
+        self.assertEqual((disk["DeviceName"], disk["Ebs"]["VolumeSize"]), ("/dev/xvda", 8))
+
     def test_what_is_printed_is_sent_for_a_fleet(self):
         printed = self.assert_printed_is_sent(
             "  max_price: 0.75\n  key: mine\n  security_groups: [sg-0123, sg-4567]\n"
@@ -328,7 +341,7 @@ class Launch(launching.LaunchTest):
     def test_wrong_jobs(self):
         self.assertIn("has no `launch:`", self.refused(text=JOB.split("launch:")[0], code=2))
         self.assertIn("user data would have", self.refused(
-            "# " + "x" * 20000 + "\n", code=2))
+            "# " + random.Random(1).randbytes(10000).hex() + "\n", code=2))
         (self.folder / "lists").mkdir()
         (self.folder / "lists/one.yml").write_text("- {lr: 0.1}\n")
         self.assertIn("would not be on the instances", self.refused(

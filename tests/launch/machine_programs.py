@@ -9,6 +9,11 @@ PATH=${PATH#*:}
 exec NAME "$@"
 """
 ONE_TRY = "#!/bin/sh\nkill -9 -$(/usr/bin/cut -d' ' -f5 /proc/self/stat)\n"
+SLEEP = """#!/bin/sh
+echo $1 >>$SPOTTER_ROOT/slept
+read -r up idle <$SPOTTER_ROOT/proc/uptime
+echo "$((${up%%.*} + $1)).00 $idle" >$SPOTTER_ROOT/proc/uptime
+"""
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >>$SPOTTER_ROOT/systemctl
 case $1 in

@@ -2,6 +2,7 @@
 at every step, with wrong content. Its programs are small ones of this test; S3 and the metadata
 service are spotter-emulator's."""
 
+import gzip
 import hashlib
 import http.server
 import io
@@ -14,6 +15,7 @@ import sys
 import tarfile
 import tempfile
 import threading
+import time
 import unittest
 import urllib.parse
 import urllib.request
@@ -21,7 +23,7 @@ import urllib.request
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/emulator/clients"))
 import served
-from machine_programs import APT_GET, FRAGILE, ONE_TRY, SYSTEMCTL
+from machine_programs import APT_GET, FRAGILE, ONE_TRY, SLEEP, SYSTEMCTL
 
 JOB = "job: story\ntrainer: {command: \"echo $HOME `date` 'x' \\\\n\"}\n"
 AGENT = "#!/bin/sh\necho agent\n"
@@ -31,9 +33,11 @@ def tarball():
     """As one that is unpacked at /."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        entry = tarfile.TarInfo("bin/spotter")
-        entry.size, entry.mode = len(AGENT), 0o755
-        archive.addfile(entry, io.BytesIO(AGENT.encode()))
+        for name, content in (("bin/spotter", AGENT),
+                              ("usr/lib/spotter/needrestart.conf", "# Perl\n")):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o755
+            archive.addfile(entry, io.BytesIO(content.encode()))
     return packed.getvalue()
 
 
@@ -82,7 +86,14 @@ class UserData(served.ServedTest):
         (self.root / "active").write_text("1000")
         for name in ("systemd-sysusers", "systemd-tmpfiles"):
             self.program(name, f'#!/bin/sh\necho {name} "$@" >>$SPOTTER_ROOT/made\n')
-        self.program("sleep", "#!/bin/sh\necho $1 >>$SPOTTER_ROOT/slept\n")
+        self.program("sleep", SLEEP)
+        self.program("shutdown", '#!/bin/sh\necho "$@" >>$SPOTTER_ROOT/shutdown\n')
+        self.up(10)
+
+    def up(self, seconds):
+        """The machine runs for so long; what it sleeps is added."""
+        (self.root / "proc").mkdir(exist_ok=True)
+        (self.root / "proc/uptime").write_text(f"{seconds}.25 17.00\n")
 
     def program(self, name, text, folder="bin"):
         path = self.root / folder / name
@@ -94,13 +105,14 @@ class UserData(served.ServedTest):
         self.program("spotter", AGENT)
 
     def script(self, package="baked", digest="", files=None, failing="end-fleet", work="",
-               tool=""):
+               tool="", launched=None):
         text = (ROOT / "scripts/user-data").read_text()
         blocks = [f"  write {name} <<'END'\n{content}END\n"
                   for name, content in (files or {"job.yaml": JOB}).items()]
         text = text.replace("@PACKAGES@", f"{digest} {package}".strip())
         text = text.replace("@FAILING@", failing).replace("@WORK@", work)
         text = text.replace("@TOOL@", tool)
+        text = text.replace("@LAUNCHED@", str(int(time.time()) if launched is None else launched))
         path = self.root / "user-data"
         path.write_text(text.replace("#@FILES@\n", "".join(blocks)))
         path.chmod(0o700)
@@ -150,7 +162,8 @@ class UserData(served.ServedTest):
     # Stories
 
     def test_fits_into_user_data_with_room_for_the_job(self):
-        self.assertLess((ROOT / "scripts/user-data").stat().st_size, 12 * 1024)
+        script = (ROOT / "scripts/user-data").read_bytes()
+        self.assertLess(len(gzip.compress(script)), 7 * 1024)
 
     def test_a_baked_image_needs_no_package(self):
         self.bake()
@@ -222,7 +235,6 @@ class UserData(served.ServedTest):
     def preparer(self, outcome):
         """A machine whose `spotter prepare` ends so; its user data."""
         self.program("spotter", f'#!/bin/sh\necho "$@" >>$SPOTTER_ROOT/prepared\nexit {outcome}\n')
-        self.program("shutdown", '#!/bin/sh\necho "$@" >>$SPOTTER_ROOT/shutdown\n')
         return self.script(work="prepare")
 
     def test_a_machine_that_prepares_ends_and_never_trains(self):
@@ -246,9 +258,9 @@ class UserData(served.ServedTest):
         self.assertEqual(self.lines("shutdown"), ["-h now"])
 
     def test_apt_waits_for_locks(self):
-        (self.root / "locked").write_text("3")
+        (self.root / "locked").write_text("7")  # each try asks three times
         self.assert_up(self.run_it(self.script("apt")))
-        self.assertEqual(len(self.lines("slept")), 3)
+        self.assertEqual(len(self.lines("slept")), 2)
 
     def test_a_lock_that_stays_ends_the_wait(self):
         (self.root / "locked").write_text("1000")
@@ -261,16 +273,17 @@ class UserData(served.ServedTest):
         install = "\nprintf '#!/bin/sh\\n' >$SPOTTER_ROOT/bin/$T\nchmod +x $SPOTTER_ROOT/bin/$T\n"
         self.program("apt-get", APT_GET.split("for last")[0] + install)
         self.program("systemctl", SYSTEMCTL.replace("restart)", "restart) command -v $T &&"))
-        (self.root / "locked").write_text("2")
+        (self.root / "locked").write_text("4")
         self.assert_up(self.run_it(self.script(tool="mount.nfs"), T="mount.nfs"))
         self.assertEqual((self.lines("apt")[-1].split()[-1], len(self.lines("slept"))),
-                         ("nfs-common", 2))
+                         ("nfs-common", 1))
         self.assertEqual(self.run_it(self.script(tool="mount.efs"), T="mount.efs"), 1)
         self.assertIn("mount.efs could not be installed", self.console().splitlines()[-1])
         self.program("dnf", "#!/bin/sh\necho $* >>$SPOTTER_ROOT/dnf" + install)  # Amazon Linux
         for _ in range(2):
             self.assert_up(self.run_it(self.script(tool="mount.efs"), T="mount.efs"))
-        self.assertEqual(self.lines("dnf"), ["-y install amazon-efs-utils"])
+        self.assertEqual(self.lines("dnf"), [
+            "-y --setopt=*.skip_if_unavailable=True install amazon-efs-utils"])
 
     def test_a_package_from_a_bucket(self):
         for name, content in (("spotter 1.deb", AGENT.encode()), ("s+p~1.tar.gz", tarball())):
@@ -284,6 +297,8 @@ class UserData(served.ServedTest):
                 (pathlib.Path(self.served.folder) / "s3/packages" / name).unlink()
                 self.assert_up(self.run_it(self.script(**what), **where))
                 self.assertEqual(len(self.lines("apt")), before)
+        self.assertEqual((self.root / "etc/needrestart/conf.d/spotter.conf").read_text(),
+                         "# Perl\n")
         # An archive has no scripts: its user and folders are made all the same.
         self.assertEqual(self.lines("made"), ["systemd-sysusers spotter.conf",
                                               "systemd-tmpfiles --create spotter.conf"])
@@ -295,7 +310,7 @@ class UserData(served.ServedTest):
             what, where = self.offer(name, content)
             digests[name] = f"{what['digest']} {what['package']}"
         for names, calls in ((("spotter-1.rpm", "spotter-1.tar.gz"), 0),
-                             (("spotter_1.deb", "spotter-1.rpm", "spotter-1.tar.gz"), 2)):
+                             (("spotter_1.deb", "spotter-1.rpm", "spotter-1.tar.gz"), 1)):
             (self.root / "bin/spotter").unlink(missing_ok=True)
             self.assert_up(self.run_it(self.script("\n".join(digests[it] for it in names)),
                                        **where))
@@ -326,7 +341,7 @@ class UserData(served.ServedTest):
         self.assertEqual(self.run_it(self.script(**what, failing="leave"), **where), 1)
         self.assertIn("has the SHA-256", self.console())
         self.assertEqual(self.lines("apt") + self.lines("systemctl"), [])
-        self.assertEqual(self.lines("slept"), [], "what is wrong is not tried again")
+        self.assertEqual(len(self.lines("slept")), 2, "it is fetched three times")
         self.assertEqual(list(self.state.glob("spotter*")), [])
 
     def test_a_bucket_that_is_not_there_is_asked_for_a_while(self):
@@ -335,6 +350,66 @@ class UserData(served.ServedTest):
         self.assertEqual(self.run_it(self.script(**what), **where), 1)
         self.assertIn("s3://packages/none.deb: HTTP Error 404", self.console())
         self.assertGreater(len(self.lines("slept")), 50)
+
+    def test_a_download_that_is_cut_off_is_not_a_wrong_one(self):
+        what, where = self.offer("spotter.deb", AGENT.encode())
+        cuts = [3, 2, 1]
+
+        def answer(asked):
+            status, headers, body = forward(
+                asked, where["AWS_ENDPOINT_URL"] if asked.path.startswith("/packages")
+                else where["AWS_EC2_METADATA_SERVICE_ENDPOINT"])
+            if asked.path.startswith("/packages") and cuts:
+                asked.send_response(200)
+                asked.send_header("Content-Length", str(len(body)))
+                asked.end_headers()
+                asked.wfile.write(body[:-cuts.pop()])
+                asked.close_connection = True
+                raise ConnectionAbortedError
+            return status, headers, body
+        line = web(self, answer)
+        self.assert_up(self.run_it(self.script(**what), **{
+            "AWS_EC2_METADATA_SERVICE_ENDPOINT": line.url, "AWS_ENDPOINT_URL": line.url}))
+        self.assertEqual(cuts, [])
+        self.assertIn("cut off after", self.console())
+
+    def test_a_broken_repository_stops_no_package_that_needs_nothing_of_it(self):
+        what, where = self.offer("spotter.deb", AGENT.encode())
+        self.program("apt-get", APT_GET.replace(
+            "for last", 'case "$*" in *update*) exit 100 ;; esac\nfor last'))
+        self.assert_up(self.run_it(self.script(**what), **where))
+        self.assertNotIn("update", " ".join(self.lines("apt")), "nothing else was asked for")
+        what, where = self.offer("spotter.rpm", AGENT.encode())
+        self.program("dnf", "#!/bin/sh\nexit 1\n")
+        self.program("rpm", '#!/bin/sh\nfor last; do :; done\ncp "$last" '
+                     "$SPOTTER_ROOT/bin/spotter && chmod +x $SPOTTER_ROOT/bin/spotter\n")
+        (self.root / "bin/spotter").unlink()
+        (self.root / "bin/apt-get").unlink()
+        without_apt = self.root / "tools"
+        without_apt.mkdir()
+        for name in ("sh", "cat", "chmod", "cmp", "cp", "date", "grep", "mkdir", "mv", "python3",
+                     "rm", "sync", "uname", "wc"):
+            (without_apt / name).symlink_to(shutil.which(name, path="/usr/bin:/bin"))
+        self.assert_up(self.run_it(self.script(**what), PATH=f"{self.root}/bin:{without_apt}",
+                                   **where))
+
+    def test_where_nothing_answers_the_machine_ends_in_minutes_and_the_next_in_one(self):
+        what, where = self.offer("spotter.deb", AGENT.encode())
+        where["AWS_ENDPOINT_URL"] = "http://127.0.0.1:9"
+        for launched, most in ((None, 700), (1, 80)):
+            self.up(20)
+            (self.root / "shutdown").unlink(missing_ok=True)
+            self.assertEqual(self.run_it(self.script(**what, launched=launched), **where), 1)
+            self.assertIn("has its subnet a way to S3", self.console().splitlines()[-1])
+            self.assertEqual(self.lines("shutdown"), ["-h now"])
+            self.assertLess(self.seconds_up(), most)
+
+    def test_a_later_machine_of_a_launch_that_cannot_work_ends_at_once(self):
+        self.assertEqual(self.run_it(self.script(launched=1)), 1)
+        self.assertEqual(self.lines("shutdown"), ["-h now"])
+
+    def seconds_up(self):
+        return float((self.root / "proc/uptime").read_text().split()[0])
 
     def test_tokens_reach_nobody_but_whom_they_are_for(self):
         """A metadata service that redirects each question in turn, S3 that does, and a proxy."""

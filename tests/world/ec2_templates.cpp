@@ -29,6 +29,14 @@ void write_template(Xml& xml, const Cloud& cloud, const LaunchTemplate& it) {
   write_tags(xml, it.tags);
 }
 
+std::vector<BlockDevice> disks_of(const Query& query, const std::string& prefix) {
+  std::vector<BlockDevice> disks;
+  for (const std::string& it : query.members(prefix))
+    disks.push_back({query.text(it + "DeviceName"), query.text(it + "Ebs.VolumeSize"),
+                     query.text(it + "Ebs.VolumeType"), query.text(it + "Ebs.Throughput")});
+  return disks;
+}
+
 TemplateVersion version_of(const Query& query) {
   const std::string data = "LaunchTemplateData.";
   const std::string placement = query.text(data + "Placement.AvailabilityZone");
@@ -48,7 +56,8 @@ TemplateVersion version_of(const Query& query) {
           .security_groups = query.list(data + "SecurityGroupId"),
           .volume_tags = query.tags_for("volume", data + "TagSpecification"),
           .placement_group = query.text(data + "Placement.GroupName"),
-          .interfaces = interfaces_of(query, data + "NetworkInterface")};
+          .interfaces = interfaces_of(query, data + "NetworkInterface"),
+          .disks = disks_of(query, data + "BlockDeviceMapping")};
 }
 
 Answer create_launch_template(Session& session) {
@@ -100,6 +109,16 @@ void write_data(Xml& xml, const TemplateVersion& version) {
     xml.element("placement", [&] {
       xml.optional("availabilityZone", version.zone.view());
       xml.optional("groupName", version.placement_group);
+    });
+  }
+  if (!version.disks.empty()) {
+    xml.items("blockDeviceMappingSet", version.disks, [&](const BlockDevice& it) {
+      xml.text("deviceName", it.name);
+      xml.element("ebs", [&] {
+        xml.optional("volumeSize", it.size);
+        xml.optional("volumeType", it.type);
+        xml.optional("throughput", it.throughput);
+      });
     });
   }
   if (!version.interfaces.empty()) {

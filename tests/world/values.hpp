@@ -222,6 +222,11 @@ struct FleetRequest {
   std::optional<GroupPart> group;  // of Auto Scaling
 };
 
+struct BlockDevice {
+  std::string name;                    // /dev/xvda
+  std::string size, type, throughput;  // as asked for; empty: not
+};
+
 struct TemplateVersion {
   int number = 1;
   std::string description;
@@ -241,6 +246,7 @@ struct TemplateVersion {
   Tags volume_tags = {};
   std::string placement_group = {};
   std::vector<Interface> interfaces = {};
+  std::vector<BlockDevice> disks = {};
 };
 
 struct LaunchTemplate {

@@ -77,10 +77,13 @@ Image read_image(const Fields& item) {
               .architecture = item.text("architecture"),
               .created = item.optional_time("creationDate"),
               .deprecated = item.optional_time("deprecationTime"),
+              .root = item.optional_text("rootDeviceName"),
               .ena = item.flag("enaSupport")};
   for (const Fields& device : item.optional_items("blockDeviceMapping")) {
     const bool of_the_machine = !device.optional_text("virtualName").empty();  // ephemeral0
     if (!of_the_machine) ++image.volumes;
+    if (device.optional_text("deviceName") != image.root) continue;
+    image.root_gib = device.optional_child("ebs").optional_number("volumeSize").value_or(0);
   }
   return image;
 }

@@ -88,6 +88,8 @@ struct Image {
   std::optional<WallTime> created = {};
   std::optional<WallTime> deprecated = {};  // from when on
   std::uint64_t volumes = 0;                // of EBS, that an instance begins with
+  std::string root;                         // the name of the first of them: /dev/xvda
+  std::uint64_t root_gib = 0;               // 0: not said
   bool ena = false;                         // it has the driver of the network of Nitro systems
 };
 struct DescribeImages {  // also those that are deprecated or disabled
