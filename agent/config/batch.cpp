@@ -123,6 +123,7 @@ Reader::Fields batch_fields(Reader& reader, Batch& batch) {
   return {{"image", required, reader.expanded(definition.image, word)},
           {"vcpus", required, reader.scalar(definition.vcpus, positive)},
           {"memory", required, reader.scalar(definition.memory, megabytes)},
+          {"shared_memory", optional, reader.scalar(definition.shared_memory, megabytes)},
           {"gpus", optional, reader.scalar(definition.gpus, not_negative)},
           {"max_vcpus", required, reader.scalar(environment.max_vcpus, positive)},
           {"subnets", required, reader.texts(environment.subnets, word)},
@@ -151,6 +152,8 @@ void read_batch(Reader& reader, const Node& node, const std::string& path, Batch
   batch.definition.attempts = 10;
   reader.map(node, path, batch_fields(reader, batch));
   if (node.kind != NodeKind::Map) return;
+  if (batch.definition.shared_memory == 0)
+    batch.definition.shared_memory = batch.definition.memory / 2;
   const wire::BatchEnvironment& environment = batch.environment;
   if (environment.security_groups.empty() && environment.launch_template.empty())
     reader.problem(node, path,

@@ -19,6 +19,7 @@ struct Batch {
 
 //   image: 123456789012.dkr.ecr.us-west-2.amazonaws.com/trainer:1     required, as AWS has it
 //   vcpus: 4, memory: 16000 (MiB), gpus: 1                           the first two required
+//   shared_memory: 8000 (MiB)          of it, in /dev/shm; default: half of it
 //   max_vcpus: 64                                                    of all together; required
 //   subnets: [subnet-1, ...]                                         required
 //   security_groups: [sg-1]            required, unless a launch template has them

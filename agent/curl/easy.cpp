@@ -233,9 +233,12 @@ void Easy::use_own_connection() {
 }
 
 void Easy::follow_redirects(long most, bool only_to_https) {
-  // A libcurl before 7.85 does not know the option: led astray by nobody, it follows nobody.
-  const bool bounded = curl_easy_setopt(easy_, CURLOPT_REDIR_PROTOCOLS_STR,
-                                        only_to_https ? "https" : "http,https") == CURLE_OK;
+  bool bounded = curl_easy_setopt(easy_, CURLOPT_REDIR_PROTOCOLS_STR,
+                                  only_to_https ? "https" : "http,https") == CURLE_OK;
+  // A libcurl before 7.85 knows only this, which newer headers call obsolete.
+  constexpr auto redirects_to = static_cast<CURLoption>(CURLOPTTYPE_LONG + 182);
+  const long mask = only_to_https ? CURLPROTO_HTTPS : CURLPROTO_HTTP | CURLPROTO_HTTPS;
+  bounded = bounded || curl_easy_setopt(easy_, redirects_to, mask) == CURLE_OK;
   curl_easy_setopt(easy_, CURLOPT_FOLLOWLOCATION, bounded ? 1L : 0L);
   curl_easy_setopt(easy_, CURLOPT_MAXREDIRS, most);
 }

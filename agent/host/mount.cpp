@@ -478,6 +478,25 @@ Result<void> mount_cache(const fs::path& disk, const std::string& filesystem,
                     "mount-failed");
 }
 
+// A folder of root's on the file system that the image made of the disks, in the place of a disk.
+// Anybody may write beside it, so it is mounted by its descriptor.
+Result<void> mount_folder_of(const fs::path& images_own, const fs::path& mount_point) {
+  std::string name = "spotter" + mount_point.string();
+  std::ranges::replace(name, '/', '-');
+  const auto above = io::SafeDirectory::open(images_own);
+  const auto ours =
+      above ? above->make_folder(name, 0755) : tl::unexpected<std::error_code>(above.error());
+  const auto status = ours ? ours->status() : tl::unexpected<std::error_code>(ours.error());
+  if (!status) return fail_errno(status.error(), "cannot make " + (images_own / name).string());
+  if (status->st_uid != ::geteuid())
+    return fail("cache-absent", (images_own / name).string() + " is another user's");
+  if (const auto made = io::make_directories(mount_point, 0755); !made)
+    return fail_errno(made.error(), "cannot make " + mount_point.string());
+  const std::string from = "/proc/self/fd/" + std::to_string(ours->descriptor());
+  if (::mount(from.c_str(), mount_point.c_str(), nullptr, MS_BIND, nullptr) == 0) return {};
+  return fail_errno(errno, "cannot mount " + (images_own / name).string(), "mount-failed");
+}
+
 }  // namespace
 
 std::vector<fs::path> instance_store_disks(const fs::path& devices, const fs::path& sysfs) {
@@ -530,7 +549,11 @@ Result<std::string> make_cache(const CacheRequest& request, const User& user) {
     if (made) return "the cache is " + request.folder.string() + ", on " + disk.string();
     why = made.error();
   }
-  return tl::unexpected(why);
+  if (!mount_at(request.images_own)) return tl::unexpected(why);
+  const auto mounted = mount_folder_of(request.images_own, mount_point);
+  const auto made = mounted ? make_folder(request.folder, user) : mounted;
+  if (!made) return tl::unexpected<Error>(made.error());
+  return "the cache is " + request.folder.string() + ", on " + request.images_own.string();
 }
 
 }  // namespace spotter::act::host

@@ -82,6 +82,8 @@ struct CacheRequest {
       folder;  // MOUNT/JOB: the disk is mounted on MOUNT, the folder is the user's
   std::filesystem::path devices = "/dev";
   std::filesystem::path sysfs = "/sys";
+  std::filesystem::path images_own =
+      "/opt/dlami/nvme";  // AWS's Deep Learning AMIs mount them there
 };
 
 // Device nodes of the instance store's NVMe disks, the largest first. By their model: their serials
@@ -90,10 +92,9 @@ std::vector<std::filesystem::path> instance_store_disks(const std::filesystem::p
                                                         const std::filesystem::path& sysfs);
 
 // One of them is mounted there, or was before; a blank one gets a file system (XFS, else ext4) with
-// a label of ours, one with another content is somebody's and left alone. If the image has mounted
-// them itself (AWS's Deep Learning AMIs: /opt/dlami/nvme) that is for who knows them. Answers words
-// for a person. Kinds: "cache-absent" (no such disk, or none that is free), those of format() and
-// mount(), those of fail_errno.
+// a label of ours, one with another content is somebody's and left alone. Where the image has
+// mounted them itself, a folder of it is used. Answers words for a person. Kinds: "cache-absent"
+// (no such disk, or none that is free), those of format() and mount(), those of fail_errno.
 Result<std::string> make_cache(const CacheRequest& request, const User& user);
 
 }  // namespace spotter::act::host

@@ -82,8 +82,9 @@ set(CPACK_RPM_SPEC_MORE_DEFINE "%global __requires_exclude CURL_OPENSSL|pkg-conf
 %define _buildhost localhost
 %define use_source_date_epoch_as_buildtime 1
 %define clamp_mtime_to_source_date_epoch 1")
-set(CPACK_RPM_AGENT_PACKAGE_REQUIRES "systemd, ca-certificates")
-set(CPACK_RPM_AGENT_PACKAGE_SUGGESTS "git, xfsprogs, fuse3, iproute")
+# dnf installs nothing that is only suggested, and Amazon Linux's image has neither git nor xfsprogs.
+set(CPACK_RPM_AGENT_PACKAGE_REQUIRES "systemd, ca-certificates, git-core, xfsprogs, iproute")
+set(CPACK_RPM_AGENT_PACKAGE_SUGGESTS "fuse3")
 set(CPACK_RPM_POST_INSTALL_SCRIPT_FILE ${CMAKE_CURRENT_SOURCE_DIR}/rpm/post)
 set(CPACK_RPM_PRE_UNINSTALL_SCRIPT_FILE ${CMAKE_CURRENT_SOURCE_DIR}/rpm/preun)
 set(CPACK_RPM_POST_UNINSTALL_SCRIPT_FILE ${CMAKE_CURRENT_SOURCE_DIR}/rpm/postun)

@@ -25,6 +25,7 @@ class InstanceStore : public Disk {
   }
   void TearDown() override {
     ::umount2((directory_ / "cache").c_str(), MNT_DETACH);
+    ::umount2((directory_ / "nvme").c_str(), MNT_DETACH);
     Disk::TearDown();
   }
   void disk(const std::string& name, const std::string& model, int sectors) const {
@@ -101,6 +102,33 @@ TEST_F(InstanceStore, WhatSomebodyElseHasWrittenIsLeftAlone) {
   EXPECT_EQ(kind_of(made), "cache-absent");
   EXPECT_NE(words_of(made).find("left alone"), std::string::npos) << words_of(made);
   EXPECT_FALSE(mount_at(directory_ / "cache"));
+}
+
+// AWS's Deep Learning AMIs make one file system of the disks, in which all may write.
+TEST_F(InstanceStore, WhatTheImageHasMountedIsUsedAsAFolder) {
+  must_run({"mkfs.ext4", "-q", loop_->path().string()});
+  fs::create_directories(directory_ / "nvme");
+  CacheRequest images = request();
+  images.images_own = directory_ / "nvme";
+  EXPECT_EQ(kind_of(make_cache(images, nobody())), "cache-absent") << "nothing is mounted there";
+  ASSERT_EQ(::mount(loop_->path().c_str(), images.images_own.c_str(), "ext4", 0, nullptr), 0);
+  fs::permissions(images.images_own, fs::perms::all);
+  const auto made = make_cache(images, nobody());
+  ASSERT_TRUE(made) << words_of(made);
+  write("cache/job/file", "kept");
+  ASSERT_EQ(::umount((directory_ / "cache").c_str()), 0);
+  EXPECT_TRUE(make_cache(images, nobody())) << "after a reboot";
+  EXPECT_TRUE(fs::exists(directory_ / "cache/job/file"));
+  ASSERT_EQ(::umount((directory_ / "cache").c_str()), 0);
+  for (const auto& each : fs::directory_iterator(images.images_own))
+    if (each.path().filename().string().starts_with("spotter")) {
+      fs::rename(each, images.images_own / "before");
+      fs::create_directory_symlink("/etc", each.path());
+      EXPECT_FALSE(make_cache(images, nobody())) << "somebody's link";
+      EXPECT_FALSE(mount_at(directory_ / "cache"));
+      fs::remove(each);
+      break;
+    }
 }
 
 TEST_F(InstanceStore, WhatIsInUseIsLeftAlone) {

@@ -75,6 +75,7 @@ Json document_of(const BatchDefinition& it) {
   Json container = {{"image", it.image},
                     {"command", it.command},
                     {"resourceRequirements", requirements(it)},
+                    {"linuxParameters", {{"sharedMemorySize", it.shared_memory}}},
                     {"environment", variables(it.environment)},
                     {"volumes", Json::array()},
                     {"mountPoints", Json::array()}};

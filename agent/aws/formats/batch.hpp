@@ -58,6 +58,8 @@ struct BatchDefinition {
   std::vector<std::string> command;
   int vcpus = 0;
   int memory = 0;  // MiB
+  int shared_memory =
+      0;  // of it, in /dev/shm, for data loaders with workers; Docker's 64 are too few
   int gpus = 0;
   int attempts = 1;
   std::map<std::string, std::string> environment;
