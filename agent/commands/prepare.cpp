@@ -110,7 +110,7 @@ Result<std::size_t> send(const config::Source& source, const std::atomic<bool>& 
         return failure(path.string() + ": " + std::strerror(errno));
       some.push_back({{source.via->bucket, source.via->key + name}, mapped.back().bytes(), {}});
     }
-    const auto sent = s3::upload(client, some, &stop);
+    const auto sent = s3::upload(client, some, [&] { return stop.load(); });
     if (!sent) return failure(stop ? "stopped: run it again" : sent.error().text());
   }
   return missing.size();

@@ -18,8 +18,8 @@
 #include "agent/sweep/claim.hpp"
 #include "agent/sweep/summary.hpp"
 #include "agent/sweep/sweep_sets.hpp"
-#include "agent/tier/home_files.hpp"
 #include "agent/wire/head.hpp"
+#include "trainer/library/bucket.hpp"
 
 namespace spotter::command {
 namespace {
@@ -163,7 +163,7 @@ void Reading::head_came(const Given& home, const wire::S3Location& where,
 
 void Reading::manifest_came(const Given& home, const wire::S3Location& where,
                             const s3::Answer& answer) {
-  const auto manifest = tier::decode_home(answer.body);
+  const auto manifest = bucket::decode(answer.body);
   if (!manifest) return wrong(home, where, manifest.error().message);
   if (manifest->job != home->owner) return wrong(home, where, "it is of the job " + manifest->job);
   for (const auto& [path, file] : manifest->files) {

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "agent/base/result.hpp"
-#include "agent/guard/plain.hpp"
 #include "agent/io/safe_directory.hpp"
 
 namespace spotter::guard {

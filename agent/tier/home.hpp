@@ -3,8 +3,8 @@
 // (wire/head.hpp), which only the agent writes, says who may write and what is committed: here that
 // is a manifest's name.
 //
-//   AT/manifests/7-SUM.json     written when all that it names is there
-//   AT/data/7/SUM-BYTES         a file's bytes, never overwritten; 7: the epoch that brought them
+// In the bucket (trainer/library/bucket.hpp) a group is the epoch that brought it, and a manifest
+// has its epoch and its own sum: manifests/7-SUM.json.
 //
 // Kept are the newest two finished checkpoints (and the best), results, logs and the job's records.
 // Calls block.

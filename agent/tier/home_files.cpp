@@ -8,111 +8,12 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "agent/aws/s3/objects.hpp"
-#include "agent/base/version.hpp"
 #include "agent/guard/keeper.hpp"
 #include "agent/guard/lock.hpp"
-#include "agent/guard/plain.hpp"
-#include "agent/tier/manifest.hpp"
 #include "trainer/library/checkpoint.hpp"
 #include "trainer/library/manifest.hpp"
 
 namespace spotter::tier {
-namespace {
-
-using nlohmann::json;
-
-constexpr std::uint64_t home_format = 1;
-constexpr std::uint64_t most_file_bytes = std::uint64_t{1} << 53;
-constexpr std::size_t longest_name = 255;  // bytes: NAME_MAX
-constexpr std::uint64_t last_epoch = UINT32_MAX;
-
-json to_json(const std::string& path, const KeptFile& file) {
-  return {{"path", path},
-          {"bytes", file.bytes},
-          {"mtime_ns", file.mtime_ns},
-          {"sum", file.sum},
-          {"epoch", file.epoch}};
-}
-
-// By reference: a conversion would turn a negative number or a fraction into another number.
-std::uint64_t number_in(const json& object, const char* name) {
-  return object.at(name).get_ref<const json::number_unsigned_t&>();
-}
-
-bool add(const json& object, HomeManifest& manifest) {
-  const auto path = object.at("path").get<std::string>();
-  KeptFile file{number_in(object, "bytes"),
-                object.at("mtime_ns").get_ref<const json::number_integer_t&>(),
-                object.at("sum").get<std::string>(), 0};
-  const std::uint64_t epoch = number_in(object, "epoch");
-  file.epoch = static_cast<std::uint32_t>(epoch);
-  const bool good = is_kept_path(path) && file.bytes <= most_file_bytes &&
-                    checkpoint::is_sum(file.sum) && epoch > 0 && epoch <= last_epoch;
-  return good && manifest.files.emplace(path, std::move(file)).second;
-}
-
-// No file where another one needs a folder.
-bool are_files(const HomeManifest& manifest) {
-  for (const auto& [path, file] : manifest.files) {
-    const auto below = manifest.files.lower_bound(path + "/");
-    if (below != manifest.files.end() && below->first.starts_with(path + "/")) return false;
-  }
-  return true;
-}
-
-}  // namespace
-
-std::string KeptFile::key() const {
-  return "data/" + std::to_string(epoch) + "/" + sum + "-" + std::to_string(bytes);
-}
-
-bool is_kept_path(std::string_view path) {
-  if (path.empty() || path.size() > key_limit || !guard::is_plain(std::string(path))) return false;
-  for (std::size_t begin = 0; begin <= path.size();) {
-    const auto end = std::min(path.find('/', begin), path.size());
-    const auto name = path.substr(begin, end - begin);
-    if (name.empty() || name == "." || name == ".." || name.size() > longest_name) return false;
-    begin = end + 1;
-  }
-  return true;
-}
-
-std::string encode(const HomeManifest& manifest) {
-  json files = json::array();
-  for (const auto& [path, file] : manifest.files) files.push_back(to_json(path, file));
-  json object = {{"format", home_format}, {"job", manifest.job}, {"files", std::move(files)}};
-  if (manifest.newest >= 0) object["newest"] = static_cast<std::uint64_t>(manifest.newest);
-  return checkpoint::seal(object);
-}
-
-Result<HomeManifest> decode_home(std::string_view bytes) {
-  const auto damaged = [] { return failure("the manifest is damaged"); };
-  if (bytes.size() > home_manifest_limit) return damaged();
-  const auto unsealed = checkpoint::unseal(bytes);
-  if (!unsealed || !unsealed->is_object()) return damaged();
-  const json& object = *unsealed;
-  if (auto newer = wire::newer(object, "format", home_format, "the manifest"))
-    return tl::unexpected(std::move(*newer));
-  try {
-    if (number_in(object, "format") != home_format) return damaged();
-    HomeManifest manifest{object.at("job").get<std::string>(), -1, {}};
-    if (object.contains("newest")) {
-      const std::uint64_t newest = number_in(object, "newest");
-      if (newest > most_file_bytes) return damaged();
-      manifest.newest = static_cast<std::int64_t>(newest);
-    }
-    const json& files = object.at("files");
-    if (!files.is_array() || files.size() > most_kept_files) return damaged();
-    for (const json& file : files)
-      if (!add(file, manifest)) return failure("the manifest names files that no home has");
-    if (!are_files(manifest)) return failure("the manifest names files that no home has");
-    return manifest;
-  } catch (const json::exception&) {
-    return damaged();
-  }
-}
-
 namespace {
 
 constexpr std::size_t home_record_limit = 64U << 20;
@@ -132,7 +33,7 @@ Result<void> walk(const io::SafeDirectory& home, const std::string& path, std::v
   if (!status && is_absent(status.error())) return {};
   if (!status) return failure("cannot look at " + path + ": " + status.error().message());
   if (S_ISREG(status->st_mode)) {
-    if (is_kept_path(path)) into.push_back({path, path, {}, std::nullopt});
+    if (bucket::is_path(path)) into.push_back({path, path, {}, std::nullopt});
     return {};
   }
   if (!S_ISDIR(status->st_mode) || depth > deepest) return {};
@@ -141,7 +42,7 @@ Result<void> walk(const io::SafeDirectory& home, const std::string& path, std::v
   const auto names = folder ? folder->names() : tl::unexpected(folder.error());
   if (!names) return failure("cannot list " + path + ": " + names.error().message());
   for (const std::string& name : *names) {
-    if (into.size() > most_kept_files) return failure("there are too many files below " + path);
+    if (into.size() > bucket::most_files) return failure("there are too many files below " + path);
     if (auto walked = walk(home, path + "/" + name, into, depth + 1); !walked) return walked;
   }
   return {};
@@ -291,7 +192,7 @@ Result<Inventory> look_over(const Home& home, const io::SafeDirectory& folder, b
                       name == guard::guards_lock || name == guard::persons_lock;
     if (!status || !S_ISREG(status->st_mode) || ours) continue;
     const std::string path = std::string(own_folder) + "/" + name;
-    if (is_kept_path(path)) inventory.others.push_back({path, path, {}, std::nullopt});
+    if (bucket::is_path(path)) inventory.others.push_back({path, path, {}, std::nullopt});
   }
   return inventory;
 }
@@ -314,7 +215,7 @@ std::optional<Mark> read_mark(const Home& home, const io::SafeDirectory& folder)
   if (epoch == object->end() || !epoch->is_number_unsigned() || name == object->end() ||
       !name->is_string() || text == object->end() || !text->is_string())
     return std::nullopt;
-  auto manifest = decode_home(text->get<std::string>());
+  auto manifest = bucket::decode(text->get<std::string>());
   if (!manifest) return std::nullopt;
   const auto cleared = object->find("cleared");
   return Mark{epoch->get<std::uint32_t>(), name->get<std::string>(), *std::move(manifest),
@@ -325,7 +226,7 @@ Result<void> write_mark(const Home& home, const io::SafeDirectory& folder, const
   const nlohmann::json object = {{"home", home_of_mark(home)},
                                  {"epoch", mark.epoch},
                                  {"name", mark.name},
-                                 {"manifest", encode(mark.manifest)},
+                                 {"manifest", bucket::encode(mark.manifest)},
                                  {"cleared", mark.cleared}};
   const auto written =
       folder.write(std::string(own_folder) + "/" + mark_name, checkpoint::seal(object), 0644);
@@ -334,25 +235,34 @@ Result<void> write_mark(const Home& home, const io::SafeDirectory& folder, const
                  written.error().message());
 }
 
-tl::unexpected<Error> failed_at_s3(const s3::Failure& why) {
-  using Kind = s3::Failure::Kind;
-  const bool refused = why.kind == Kind::Permission || why.kind == Kind::Untrusted;
-  // Credentials are missing for a moment while they are renewed.
-  const bool passes = why.kind == Kind::Unavailable || why.kind == Kind::NoCredentials;
-  return tl::unexpected(Error{why.text(), refused ? "s3-refused" : passes ? "s3" : "s3-rejected"});
+Result<bucket::Manifest> read_manifest(bucket::Bucket& bucket, const std::string& name) {
+  auto manifest = bucket.read(name);
+  if (!manifest) return tl::unexpected(manifest.error());
+  if (!*manifest) return failure(bucket.shown(name) + ": there is no such manifest", "s3-rejected");
+  return **std::move(manifest);
 }
 
-Result<HomeManifest> read_manifest(s3::Client& client, const Home& home, const std::string& name) {
-  const wire::S3Location where{home.at.bucket, home.at.key + name};
-  const auto content = s3::read(client, where);
-  if (!content) return failed_at_s3(content.error());
-  auto manifest = decode_home(content->bytes);
-  if (!manifest)
-    return tl::unexpected(
-        Error{wire::to_url(where) + ": " + manifest.error().message, manifest.error().kind});
-  if (manifest->job != home.job)
-    return failure(wire::to_url(where) + " is of the job " + manifest->job);
-  return manifest;
+bucket::Sender::Open opener(const io::SafeDirectory& folder) {
+  return [&folder](const std::string& name) -> Result<checkpoint::Descriptor, std::error_code> {
+    auto file = folder.file(name, O_RDONLY);
+    if (!file) return tl::unexpected(file.error());
+    return checkpoint::Descriptor(file->release());
+  };
+}
+
+Result<void> make_folders(const io::SafeDirectory& folder, const std::string& path) {
+  for (auto slash = path.find('/'); slash != path.npos; slash = path.find('/', slash + 1)) {
+    const auto made = folder.make_folder(path.substr(0, slash), 0755);
+    if (!made) return failure("cannot make the folder of " + path + ": " + made.error().message());
+  }
+  return {};
+}
+
+Result<checkpoint::Descriptor> make_file(const io::SafeDirectory& folder, const std::string& path) {
+  if (auto made = make_folders(folder, path); !made) return tl::unexpected(made.error());
+  auto file = folder.file(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+  if (!file) return failure("cannot make " + path + ": " + file.error().message());
+  return checkpoint::Descriptor(file->release());
 }
 
 }  // namespace spotter::tier

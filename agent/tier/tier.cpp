@@ -1,14 +1,163 @@
 #include "agent/tier/tier.hpp"
 
+#include <fcntl.h>
+
+#include <algorithm>
 #include <chrono>
+#include <set>
+#include <utility>
 
 #include "agent/guard/keeper.hpp"
-#include "agent/tier/store.hpp"
+#include "agent/tier/home_files.hpp"
+#include "trainer/library/files.hpp"
+#include "trainer/library/manifest.hpp"
+#include "trainer/library/transfer.hpp"
 
 namespace spotter::tier {
 namespace {
 
+namespace fs = std::filesystem;
+using bucket::Bucket;
+using bucket::Manifest;
+
 constexpr std::size_t record_limit = 64U << 20;
+// Two, so that there is another one if the newest is torn.
+constexpr std::size_t kept_in_s3 = 2;
+
+// Of two contents of one name each is a group of its own: checkpoint-500-SUM.
+std::string stem_of(const Manifest& manifest) { return manifest.name + "-" + manifest.sum(); }
+
+// By the number in the name. Without one the step is the storage's own count, which the next
+// storage begins again.
+std::pair<std::uint64_t, std::int64_t> order_of(const Manifest& manifest) {
+  return {guard::step_in(manifest.name).value_or(0), manifest.saved_ms};
+}
+
+struct Stored {
+  std::vector<Manifest> whole;    // the newest first
+  std::vector<std::string> torn;  // sentences
+  std::set<std::string> damaged;  // the stems of those
+};
+
+// Fails when the place cannot be read, or a manifest in it is a newer Spotter's or another job's:
+// then nothing is known.
+Result<Stored> stored_in(Bucket& bucket) {
+  const auto stems = bucket.stems();
+  if (!stems) return tl::unexpected(stems.error());
+  Stored stored;
+  for (const std::string& stem : *stems) {
+    const std::string name = bucket::manifest_name(stem);
+    auto manifest = bucket.read(name);
+    if (!manifest && manifest.error().kind != bucket::torn) return tl::unexpected(manifest.error());
+    if (manifest && !*manifest) continue;  // it was removed meanwhile
+    if (manifest && stem_of(**manifest) == stem) {
+      stored.whole.push_back(**std::move(manifest));
+      continue;
+    }
+    stored.torn.push_back(manifest ? bucket.shown(name) + ": it is of another folder"
+                                   : manifest.error().message);
+    stored.damaged.insert(stem);
+  }
+  std::ranges::sort(stored.whole, std::greater(), order_of);
+  return stored;
+}
+
+// The name of the folder whose group it is; none: it is nobody's of ours.
+std::optional<std::string> folder_of(const std::string& group) {
+  constexpr std::size_t digits = 32;
+  if (group.size() < digits + 2 || group[group.size() - digits - 1] != '-') return std::nullopt;
+  const auto dash = group.size() - digits - 1;
+  std::string name = group.substr(0, dash);
+  const bool ours = bucket::is_folder_name(name) && checkpoint::is_sum(group.substr(dash + 1));
+  return ours ? std::optional(std::move(name)) : std::nullopt;
+}
+
+// Keeps the newest, and a damaged one, which is a person's to remove. What has no manifest is left
+// of an interrupted copy: the one of a later step may be under way.
+void remove_older(Bucket& bucket, const Manifest& written) {
+  const auto stored = stored_in(bucket);
+  if (!stored) return;  // until the next copy
+  std::set<std::string> spared = stored->damaged;
+  std::set<std::string> older;
+  spared.insert(stem_of(written));  // also where newer ones are there
+  for (std::size_t i = 0; i < stored->whole.size(); ++i)
+    (i < kept_in_s3 ? spared : older).insert(stem_of(stored->whole[i]));
+  bucket.trim([&](const std::string& group, const std::string&) {
+    const auto name = folder_of(group);
+    if (!name || spared.contains(group)) return false;
+    const auto step = guard::step_in(*name);
+    return older.contains(group) || !step || static_cast<std::int64_t>(*step) <= written.step;
+  });
+}
+
+// Copies that folder, and then removes older ones. Succeeds if it is there already.
+Result<void> put(Bucket& bucket, const guard::Place& place, Manifest manifest,
+                 const std::vector<guard::Part>& parts) {
+  std::vector<bucket::Wanted> wanted;
+  for (const guard::Part& part : parts) {
+    wanted.push_back({part.name, part.name, part.sum, std::nullopt});
+    manifest.files[part.name] = {part.bytes, part.mtime_ns, part.sum, {}};
+  }
+  const std::string stem = stem_of(manifest);
+  const auto before = stored_in(bucket);
+  if (!before) return tl::unexpected(before.error());
+  if (std::ranges::find(before->whole, stem, stem_of) != before->whole.end()) return {};
+  const auto folder = place.folder(manifest.name);
+  if (!folder) return failure("it cannot be read: " + folder.error().message());
+  bucket::Sender sender(bucket, stem, opener(*folder));
+  auto sent = sender.send(wanted);
+  if (!sent) return tl::unexpected(sent.error());
+  manifest.files = *std::move(sent);
+  auto committed = bucket.commit(bucket::manifest_name(stem), manifest);
+  if (committed) remove_older(bucket, manifest);
+  return committed;
+}
+
+// In the checkpoint directory, while a folder is fetched. Hidden: no pattern of ours matches it.
+constexpr const char* fetching_directory = ".spotter-fetching";
+
+Result<void> get_files(Bucket& bucket, const Manifest& manifest, const fs::path& folder) {
+  const auto into = io::SafeDirectory::open(folder);
+  if (!into) return failure("cannot open " + folder.string() + ": " + into.error().message());
+  std::vector<const bucket::Files::value_type*> files;
+  for (const auto& file : manifest.files) files.push_back(&file);
+  bucket::Receiver receiver;
+  receiver.make = [&](std::size_t i) { return make_file(*into, files[i]->first); };
+  receiver.ended = [](std::size_t, const Result<void>& verified) { return verified; };
+  if (auto fetched = bucket::fetch(bucket, files, receiver); !fetched) return fetched;
+  const auto durable = checkpoint::make_durable(folder);
+  return durable ? Result<void>() : tl::unexpected(durable.error());
+}
+
+// Makes the folder in the directory: all files verified, durable and with their times before it
+// has its name. Fails as bucket::torn when S3 has other bytes than the manifest says.
+Result<void> get(Bucket& bucket, const guard::Place& place, const Manifest& manifest) {
+  const auto failed = [](const char* what, const fs::path& path, const std::error_code& error) {
+    return failure(std::string(what) + " " + path.string() + ": " + error.message());
+  };
+  const fs::path directory = place.where().mount / place.where().directory;
+  const fs::path beside = directory / fetching_directory;
+  const fs::path whole = directory / manifest.name;
+  std::error_code error;
+  fs::remove_all(beside, error);  // of a fetch that was interrupted
+  if (error) return failed("cannot remove", beside, error);
+  if (fs::exists(fs::symlink_status(whole, error)))
+    return failure(whole.string() + " is there, and is no whole checkpoint: move it away");
+  fs::create_directories(beside / manifest.name, error);
+  if (error) return failed("cannot make", beside, error);
+  auto done = get_files(bucket, manifest, beside / manifest.name);
+  if (done) {
+    fs::rename(beside / manifest.name, whole, error);
+    if (error) done = failed("cannot make", whole, error);
+  }
+  if (done) {
+    const auto opened = checkpoint::open_directory(directory);
+    done = opened ? checkpoint::sync_directory(opened->get(), directory)
+                  : tl::unexpected(opened.error());
+  }
+  fs::remove_all(beside, error);
+  return done;
+}
 
 // No record is none of a folder: the guard writes one before the trainer starts.
 Result<guard::Record> read_record(const guard::Place& place) {
@@ -61,7 +210,7 @@ Result<std::optional<std::string>> without_s3(const std::string& why,
 Result<std::optional<std::string>> copy(const Options& options) {
   const auto place = guard::Place::open(options.where);
   if (!place) return tl::unexpected(place.error());
-  Store store(options.to, options.job, options.s3);
+  Bucket bucket(options.to, options.job, options.s3);
   std::optional<std::string> done;
   for (std::string sum;;) {
     const auto record = read_record(*place);
@@ -70,8 +219,9 @@ Result<std::optional<std::string>> copy(const Options& options) {
     if (!newest || guard::sum_of_parts(newest->parts) == sum) return done;
     const std::string shown = place->shown(newest->name);
     if (newest->parts.empty()) return failure(shown + " is not there any more");
-    const auto copied =
-        store.copy(*place, {options.job, newest->name, newest->step, now_ms(), newest->parts});
+    Manifest manifest{options.job, newest->name, static_cast<std::int64_t>(newest->step),
+                      now_ms(),    {},           {}};
+    const auto copied = put(bucket, *place, std::move(manifest), newest->parts);
     if (!copied) return failure(shown + " is not copied to S3: " + copied.error().message);
     sum = guard::sum_of_parts(newest->parts);
     done = newest->name;
@@ -80,14 +230,13 @@ Result<std::optional<std::string>> copy(const Options& options) {
 
 Result<std::optional<std::string>> fetch(const Options& options,
                                          const std::function<void(const std::string&)>& say) {
-  using Why = guard::Refusal::Why;
   const auto place = guard::Place::open(options.where);
   if (!place) return tl::unexpected(place.error());
   const auto record = read_record(*place);
   if (!record) return tl::unexpected(record.error());
   const auto local = newest_of(*record);
-  Store store(options.to, options.job, options.s3);
-  const auto stored = store.stored();
+  Bucket bucket(options.to, options.job, options.s3);
+  const auto stored = stored_in(bucket);
   if (!stored && wire::is_newer(stored.error())) return tl::unexpected(stored.error());
   if (!stored) return without_s3(stored.error().message, local, say);
   for (const std::string& torn : stored->torn) say(torn);
@@ -95,10 +244,11 @@ Result<std::optional<std::string>> fetch(const Options& options,
   for (const Manifest& manifest : stored->whole) {
     if (!guard::matches(options.where.folders, manifest.name)) continue;
     if (!is_newer(manifest, local)) return std::nullopt;
-    const auto fetched = store.fetch(*place, manifest);
+    const auto fetched = get(bucket, *place, manifest);
     if (fetched) return manifest.name;
-    const std::string words = store.shown(manifest) + ": " + fetched.error().words;
-    if (fetched.error().why != Why::Torn) return without_s3(words, local, say);
+    const std::string words =
+        bucket.shown(bucket::manifest_name(stem_of(manifest))) + ": " + fetched.error().message;
+    if (fetched.error().kind != bucket::torn) return without_s3(words, local, say);
     say(words);
     ++torn;
   }

@@ -166,8 +166,8 @@ class Run:
             total = fake_trainer.xxh3_128(content)
             (home / f"data/1/{total}-{len(content)}").write_bytes(content)
             entries.append({"path": path, "bytes": len(content), "mtime_ns": 0, "sum": total,
-                            "epoch": 1})
-        manifest = sealed({"format": 1, "job": "bench", "files": entries, "newest": 1})
+                            "group": "1"})
+        manifest = sealed({"format": 1, "job": "bench", "files": entries, "step": 1})
         name = f"manifests/1-{fake_trainer.xxh3_128(manifest)}.json"
         (home / name).write_bytes(manifest)
         (heads / "head.json").write_text(json.dumps({

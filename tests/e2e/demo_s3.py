@@ -53,7 +53,7 @@ class DemoS3(demo.Demo):
             if each["path"].startswith("result/"):
                 target = result / each["path"].removeprefix("result/")
                 target.parent.mkdir(parents=True, exist_ok=True)
-                kept = f"data/{each['epoch']}/{each['sum']}-{each['bytes']}"
+                kept = f"data/{each['group']}/{each['sum']}-{each['bytes']}"
                 shutil.copyfile(home / kept, target)
         if not (result / "model.safetensors").exists():
             raise Failed("the bucket has no result/model.safetensors")

@@ -186,7 +186,7 @@ class Results(S3Test):
 
     def home(self, index, curve):
         """One in the bucket, as Spotter commits it."""
-        files = [{"path": path, "bytes": len(data), "mtime_ns": 0, "epoch": 1,
+        files = [{"path": path, "bytes": len(data), "mtime_ns": 0, "group": "1",
                   "sum": fake_trainer.xxh3_128(data), "data": data}
                  for path, data in ((".spotter/ledger.json", b'{"seconds":60,"trainers":1}'),
                                     ("metrics.jsonl", curve))]

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <memory>
 
+#include "trainer/library/bucket.hpp"
+
 namespace spotter::tier {
 
 namespace fs = std::filesystem;
@@ -70,10 +72,16 @@ std::vector<std::string> InS3::keys() const {
   return {keys.begin(), keys.end()};
 }
 
-std::string InS3::key_of(const std::string& folder, const std::string& end) const {
+std::string InS3::manifest_of(const std::string& folder) const {
   for (const std::string& key : keys())
-    if (key.starts_with(folder + "/") && key.ends_with(end)) return prefix + key;
+    if (key.starts_with("manifests/" + folder + "-")) return prefix + key;
   return {};
+}
+
+std::string InS3::key_of(const std::string& folder, const std::string& file) const {
+  const auto manifest = server_.find(manifest_of(folder));
+  const auto decoded = manifest ? bucket::decode(manifest->bytes) : failure("");
+  return decoded ? prefix + decoded->files.at(file).key() : "";
 }
 
 void InS3::refuse_from(int request, int status) {
@@ -100,7 +108,7 @@ void InS3::expect_whole(const std::string& folder) const {
   EXPECT_EQ(settled.name, folder);
   EXPECT_TRUE(settled.torn.empty());
   EXPECT_EQ(set_aside(), 0U);
-  EXPECT_FALSE(exists(fetching_directory));
+  EXPECT_FALSE(exists(".spotter-fetching"));
 }
 
 }  // namespace spotter::tier

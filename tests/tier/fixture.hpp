@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "agent/tier/store.hpp"
 #include "agent/tier/tier.hpp"
 #include "tests/guard/units.hpp"
 #include "tests/s3/server.hpp"
@@ -25,9 +24,11 @@ class InS3 : public guard::Units {
   Result<std::optional<std::string>> fetch();
   std::string fetched();  // the folder; "": none. A failure fails the test
 
-  // The keys that S3 has, without the prefix that all begin with: "checkpoint-5/...".
+  // The keys that S3 has, without the prefix that all begin with.
   std::vector<std::string> keys() const;
-  std::string key_of(const std::string& folder, const std::string& end) const;
+  std::string manifest_of(const std::string& folder) const;  // its key; "": there is none
+  // The key of the bytes of a file of a folder that is there.
+  std::string key_of(const std::string& folder, const std::string& file) const;
   void refuse_from(int request, int status);  // the first one is 1; 0: none
 
   // Every file's content, by its path below the folder.

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "agent/tier/home_files.hpp"
 #include "tests/s3/server.hpp"
+#include "trainer/library/bucket.hpp"
 #include "trainer/library/checkpoint.hpp"
 
 namespace spotter::tier {
@@ -170,16 +170,16 @@ TEST_F(HomeInS3, LeavesATornCheckpointOutAndSaysSo) {
   const std::string manifest = kept("one", 1, "");
   const auto stored = server_.find("homes/mine/" + manifest);
   ASSERT_TRUE(stored);
-  const auto files = decode_home(stored->bytes);
+  const auto files = bucket::decode(stored->bytes);
   ASSERT_TRUE(files) << files.error().message;
-  const KeptFile& newest = files->files.at("checkpoints/step-000000000020/weights");
+  const bucket::File& newest = files->files.at("checkpoints/step-000000000020/weights");
   server_.put("homes/mine/" + newest.key(), std::string(newest.bytes, 'x'));
   brought("two", 2, manifest);
   ASSERT_EQ(last_.torn.size(), 1U);
   EXPECT_NE(last_.torn.front().find("step-000000000020"), std::string::npos);
   EXPECT_EQ(steps("two"), std::vector<std::uint64_t>{10});
 
-  const KeptFile& older = files->files.at("checkpoints/step-000000000010/weights");
+  const bucket::File& older = files->files.at("checkpoints/step-000000000010/weights");
   server_.put("homes/mine/" + older.key(), std::string(older.bytes, 'x'));
   const auto none = bring(home("three", 3), manifest, 0);
   ASSERT_FALSE(none) << "nothing begins from scratch by itself";
@@ -334,29 +334,6 @@ TEST_F(HomeInS3, IsNotSaidToBeKeptWhenS3TakesNothing) {
   const auto later = keep(home("one", 1), {"", false});
   ASSERT_FALSE(later);
   EXPECT_EQ(later.error().kind, "s3");
-}
-
-TEST(HomeManifest, IsReadAsItWasWrittenAndNothingElseIsTakenForOne) {
-  HomeManifest manifest{"mine", 7, {}};
-  manifest.files["a/b"] = {3, -5, std::string(32, '0'), 9};
-  manifest.files["c"] = {0, 1'000'000'000, std::string(32, 'f'), 1};
-  const auto read = decode_home(encode(manifest));
-  ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(*read, manifest);
-  for (const char* path : {"", "/etc/passwd", "../x", "a/../b", "a//b", "a/", "./a"}) {
-    HomeManifest wrong = manifest;
-    wrong.files[path] = manifest.files["c"];
-    EXPECT_FALSE(decode_home(encode(wrong))) << path;
-  }
-  HomeManifest crossed = manifest;
-  crossed.files["a"] = manifest.files["c"];
-  EXPECT_FALSE(decode_home(encode(crossed))) << "a file where another one needs a folder";
-  HomeManifest first = manifest;
-  first.files["c"].epoch = 0;
-  EXPECT_FALSE(decode_home(encode(first)));
-  std::string flipped = encode(manifest);
-  flipped[flipped.size() / 2] ^= 1;
-  EXPECT_FALSE(decode_home(flipped));
 }
 
 TEST_F(HomeInS3, WhatMayStillBeCommittedStaysInTheBucket) {

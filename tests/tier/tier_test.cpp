@@ -19,8 +19,8 @@ TEST_F(InS3, HasEachFileAndTheManifestLast) {
   for (const auto& request : server_.requests())
     if (request.method == "PUT") written.push_back(request.path);
   EXPECT_EQ(written.size(), contents("checkpoint-5").size() + 1);
-  EXPECT_TRUE(written.back().ends_with("/manifest.json")) << written.back();
-  EXPECT_EQ(server_.find(key_of("checkpoint-5", "/files/optimizer.pt"))->bytes,
+  EXPECT_EQ(written.back(), "/bucket/" + manifest_of("checkpoint-5"));
+  EXPECT_EQ(server_.find(key_of("checkpoint-5", "optimizer.pt"))->bytes,
             read("checkpoint-5/optimizer.pt"));
 }
 
@@ -51,19 +51,21 @@ TEST_F(InS3, WhatIsThereIsNotCopiedAgain) {
 
 TEST_F(InS3, TheNewestTwoAreKept) {
   for (const char* name : {"checkpoint-5", "checkpoint-6", "checkpoint-10"}) save(name);
-  EXPECT_EQ(key_of("checkpoint-5", ""), "");
-  EXPECT_NE(key_of("checkpoint-6", "/manifest.json"), "");
-  EXPECT_NE(key_of("checkpoint-10", "/manifest.json"), "");
+  EXPECT_EQ(manifest_of("checkpoint-5"), "");
+  EXPECT_NE(manifest_of("checkpoint-6"), "");
+  EXPECT_NE(manifest_of("checkpoint-10"), "");
+  for (const std::string& key : keys()) EXPECT_EQ(key.find("checkpoint-5"), key.npos) << key;
 }
 
 // Also the rest of an interrupted copy; but nothing that is no folder of ours.
 TEST_F(InS3, OnlyWhatIsOursIsRemoved) {
   const std::string sum(32, '0');
-  const std::vector<std::string> others = {"runs/one 1/notes.txt", "runs/one 1/checkpoint-1/x/y",
-                                           "runs/one 10/checkpoint-1/" + sum + "/files/x"};
+  const std::vector<std::string> others = {"runs/one 1/notes.txt", "runs/one 1/data/checkpoint-1/x",
+                                           "runs/one 1/manifests/notes.txt",
+                                           "runs/one 10/data/checkpoint-1-" + sum + "/x"};
   for (const auto& key : others) server_.put(key, "x");
-  const std::string left = "runs/one 1/checkpoint-1/" + sum + "/files/x";
-  const std::string under_way = "runs/one 1/checkpoint-9/" + sum + "/files/x";
+  const std::string left = "runs/one 1/data/checkpoint-1-" + sum + "/x";
+  const std::string under_way = "runs/one 1/data/checkpoint-9-" + sum + "/x";
   server_.put(left, "x");
   server_.put(under_way, "x");
   save("checkpoint-5");
@@ -96,7 +98,7 @@ TEST_F(InS3, TheNewestWinsWhereverItIs) {
 
 TEST_F(InS3, ATornOneIsSaidAndTheOneBeforeServes) {
   for (const char* name : {"checkpoint-5", "checkpoint-6"}) save(name);
-  const std::string key = key_of("checkpoint-6", "/optimizer.pt");
+  const std::string key = key_of("checkpoint-6", "optimizer.pt");
   std::string bytes = server_.find(key)->bytes;
   bytes[10] ^= 1;
   for (const std::string& wrong : {bytes, bytes.substr(1), std::string()}) {
@@ -112,7 +114,7 @@ TEST_F(InS3, ATornOneIsSaidAndTheOneBeforeServes) {
 
 TEST_F(InS3, WhereAllAreTornNothingBeginsFromScratch) {
   save("checkpoint-5");
-  server_.put(key_of("checkpoint-5", "/manifest.json"), "{}");
+  server_.put(manifest_of("checkpoint-5"), "{}");
   lose_the_storage();
   const auto none = fetch();
   ASSERT_FALSE(none);
@@ -154,7 +156,7 @@ TEST_F(InS3, TwoJobsInOnePlaceDoNotMix) {
 
 TEST_F(InS3, WhatANewerSpotterWroteIsRefusedAndStays) {
   save("checkpoint-5");
-  const std::string key = key_of("checkpoint-5", "/manifest.json");
+  const std::string key = manifest_of("checkpoint-5");
   const std::string newer = test::newer_manifest(server_.find(key)->bytes);
   server_.put(key, newer);
   record_one("checkpoint-6", transformers("checkpoint-6"));
@@ -177,7 +179,7 @@ TEST_F(InS3, WhatIsNotAsItWasRecordedIsNotCopied) {
   EXPECT_FALSE(copy(options()));
   fs::remove(file);
   EXPECT_FALSE(copy(options()));
-  EXPECT_EQ(key_of("checkpoint-5", "/manifest.json"), "");
+  EXPECT_EQ(manifest_of("checkpoint-5"), "");
 }
 
 // Nothing is replaced: neither what its owner put there, nor by a link that leads elsewhere.

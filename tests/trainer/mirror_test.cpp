@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <latch>
+#include <set>
 
 #include "tests/s3/server.hpp"
 #include "tests/trainer/newer_manifest.hpp"
@@ -88,13 +89,15 @@ class MirrorInS3 : public testing::Test {
     }
     return keys;
   }
-  // The object of that step whose key ends so.
-  std::string key_of(std::uint64_t step, const std::string& end) const {
-    for (const auto& key : keys()) {
-      if (key.find(directory_name(step)) != key.npos && key.ends_with(end)) return key;
-    }
-    ADD_FAILURE() << "no " << end << " of step " << step;
-    return {};
+  static std::string manifest_of(std::uint64_t step) {
+    return "run 1/manifests/" + directory_name(step) + ".json";
+  }
+  static std::string object_of(std::uint64_t step, const std::string& bytes) {
+    return "run 1/data/" + directory_name(step) + "/" + sum_of(bytes) + "-" +
+           std::to_string(bytes.size());
+  }
+  static std::string model_of(std::uint64_t step) {
+    return object_of(step, "m" + std::to_string(step));
   }
 
   test::Scratch scratch_;
@@ -106,10 +109,12 @@ class MirrorInS3 : public testing::Test {
 TEST_F(MirrorInS3, HasWhatTheVolumeHasAndTheManifestLast) {
   run("volume", 1, 1);
   const auto all = keys();
+  const auto own = test::read_file(scratch_.path() / "volume" / directory_name(1) / kManifestName);
   ASSERT_EQ(all.size(), 3U);
-  EXPECT_TRUE(all[0].starts_with("run 1/step-000000000001/")) << all[0];
-  EXPECT_EQ(all[2], "run 1/step-000000000001/manifest.json");
-  EXPECT_EQ(server_.find(key_of(1, "-model"))->bytes, "m1");
+  EXPECT_EQ(std::set<std::string>(all.begin(), all.begin() + 2),
+            (std::set<std::string>{model_of(1), object_of(1, own)}));
+  EXPECT_EQ(all[2], manifest_of(1));
+  EXPECT_EQ(server_.find(model_of(1))->bytes, "m1");
   EXPECT_EQ(troubles_, 0);
 }
 
@@ -117,9 +122,9 @@ TEST_F(MirrorInS3, KeepsAsManyAsTheVolume) {
   for (std::uint64_t step = 1; step <= 5; ++step) run("volume", step, step);
   const auto left = keys();
   EXPECT_EQ(left.size(), 6U);
-  EXPECT_FALSE(server_.find("run 1/step-000000000003/manifest.json"));
-  EXPECT_TRUE(server_.find("run 1/step-000000000004/manifest.json"));
-  EXPECT_TRUE(server_.find("run 1/step-000000000005/manifest.json"));
+  EXPECT_FALSE(server_.find(manifest_of(3)));
+  EXPECT_TRUE(server_.find(manifest_of(4)));
+  EXPECT_TRUE(server_.find(manifest_of(5)));
 }
 
 TEST_F(MirrorInS3, AMachineWithoutTheVolumeGoesOnFromIt) {
@@ -141,7 +146,7 @@ TEST_F(MirrorInS3, TheNewestWinsWhereverItIs) {
 TEST_F(MirrorInS3, TornOnesAreReportedAndTheOneBeforeServes) {
   run("volume", 1, 1);
   run("volume", 2, 2);
-  server_.put(key_of(2, "-model"), "M2");
+  server_.put(model_of(2), "M2");
   EXPECT_EQ(restored_step("elsewhere"), 1U);
   EXPECT_EQ(torn_, 1U);
 }
@@ -156,7 +161,7 @@ TEST_F(MirrorInS3, WhereAllOfTheVolumeAreTornItServes) {
 
 TEST_F(MirrorInS3, WhereAllOfItAreTornNothingBeginsFromScratch) {
   run("volume", 1, 1);
-  server_.put(key_of(1, "-model"), "M1");
+  server_.put(model_of(1), "M1");
   const auto lost = machine("elsewhere");
   const auto restored = lost->restore();
   ASSERT_FALSE(restored);
@@ -170,8 +175,8 @@ TEST_F(MirrorInS3, WhatANewerSpotterWroteIsRefusedAndStays) {
   std::filesystem::copy(scratch_.path() / "volume", older,
                         std::filesystem::copy_options::recursive);
   run("volume", 2, 2);
-  const std::string newer = test::newer_manifest(server_.find(key_of(2, "manifest.json"))->bytes);
-  server_.put(key_of(2, "manifest.json"), newer);
+  const std::string newer = test::newer_manifest(server_.find(manifest_of(2))->bytes);
+  server_.put(manifest_of(2), newer);
   for (const char* place : {"elsewhere", "older"}) {
     const auto session = machine(place);
     const auto refused = session->restore();
@@ -183,8 +188,35 @@ TEST_F(MirrorInS3, WhatANewerSpotterWroteIsRefusedAndStays) {
   const auto session = machine("beside");
   for (std::uint64_t step = 3; step <= 6; ++step) save(*session, step, "m" + std::to_string(step));
   ASSERT_TRUE(session->finished());
-  EXPECT_EQ(server_.find(key_of(2, "manifest.json"))->bytes, newer);
-  EXPECT_TRUE(server_.find(key_of(2, "-model")));
+  EXPECT_EQ(server_.find(manifest_of(2))->bytes, newer);
+  EXPECT_TRUE(server_.find(model_of(2)));
+}
+
+TEST_F(MirrorInS3, ADamagedManifestIsReportedAndStaysWithWhatItNames) {
+  run("volume", 1, 2);
+  server_.put(manifest_of(2), "{}");
+  EXPECT_EQ(restored_step("elsewhere"), 1U);
+  EXPECT_EQ(torn_, 1U);
+  run("volume", 3, 5);
+  EXPECT_EQ(server_.find(manifest_of(2))->bytes, "{}");
+  EXPECT_TRUE(server_.find(model_of(2)));
+  EXPECT_FALSE(server_.find(model_of(1)));
+}
+
+// With a bit that was flipped on the volume since it was written.
+TEST_F(MirrorInS3, WhatIsNotWhatTheManifestSaysIsNotCopied) {
+  server_.refuse(writes);
+  run("volume", 1, 1);
+  server_.refuse({});
+  const auto path = scratch_.path() / "volume" / directory_name(1);
+  test::write_file(path / "model", "M1");
+  const auto before = troubles_.load();
+  const auto mirror = opener()({"s3://bucket/run 1", {}, [](const std::string&) {}});
+  ASSERT_TRUE(mirror);
+  (*mirror)->offer(path, 1);
+  ASSERT_TRUE((*mirror)->wait(seconds(60)));
+  EXPECT_EQ(troubles_, before + 1);
+  EXPECT_FALSE(server_.find(manifest_of(1)));
 }
 
 TEST_F(MirrorInS3, WithoutAWordFromItNothingBeginsFromScratch) {
@@ -203,7 +235,7 @@ TEST_F(MirrorInS3, GetsWhatItMissedWhenTheMachineIsBack) {
   const auto back = machine("volume");
   ASSERT_TRUE(back->restore());
   ASSERT_TRUE(back->finished());
-  EXPECT_EQ(server_.find(key_of(1, "-model"))->bytes, "m1");
+  EXPECT_EQ(server_.find(model_of(1))->bytes, "m1");
 }
 
 TEST_F(MirrorInS3, TwoRunsInOnePlaceDoNotMix) {
@@ -227,7 +259,7 @@ TEST_F(MirrorInS3, IsGivenUpWhenTheSessionEnds) {
     ASSERT_TRUE(session->flush());
     EXPECT_EQ(session->durable_step(), 1U);
   }
-  EXPECT_FALSE(server_.find("run 1/step-000000000001/manifest.json"));
+  EXPECT_FALSE(server_.find(manifest_of(1)));
   ended->count_down();
 }
 

@@ -74,6 +74,11 @@ bool is_sum(std::string_view text) {
          text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
+bool is_plain(std::string_view text) {
+  return text.find_first_of("\"\\") == std::string_view::npos &&
+         nlohmann::json::accept("\"" + std::string(text) + "\"");
+}
+
 std::string seal(const nlohmann::json& object) {
   // `replace`: what is not UTF-8 must not prevent a checkpoint.
   std::string bytes = object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

@@ -52,6 +52,8 @@ class Sum {
 };
 std::string sum_of(std::string_view bytes);
 bool is_sum(std::string_view text);
+// JSON can hold it as it is: UTF-8, without control characters and quotes.
+bool is_plain(std::string_view text);
 
 // The form above for any object that is not empty: the bytes, and the object that they hold. None:
 // the sum is not theirs. Bytes with the right sum that are no JSON come back as a value of another

@@ -1,8 +1,5 @@
-// A Mirror in S3:
-//
-//   PREFIX/step-000000001234/SUM-model.bin ...   parts, by name and content: two writers of one
-//                                                step never overwrite one another's bytes
-//   PREFIX/step-000000001234/manifest.json       written last, and only if absent: the commit
+// A Mirror in S3 (bucket.hpp): a checkpoint's group, and its manifest's stem, is the name of its
+// directory, step-000000001234; its files are those in it, manifest.json too.
 #pragma once
 
 #include "agent/aws/s3/client.hpp"

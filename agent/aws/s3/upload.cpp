@@ -198,7 +198,7 @@ void Upload::abandon() {
 }  // namespace
 
 Result<std::vector<std::string>, Failure> upload(Client& client, std::span<const NewObject> objects,
-                                                 const std::atomic<bool>* stop) {
+                                                 const std::function<bool()>& stop) {
   std::vector<std::unique_ptr<Upload>> uploads;
   std::size_t ended = 0;
   for (const auto& object : objects) {
@@ -210,7 +210,7 @@ Result<std::vector<std::string>, Failure> upload(Client& client, std::span<const
         uploads, [](const auto& each) { return each->failure() && !each->in_doubt(); });
   };
   while (ended < uploads.size() && !failed()) {
-    if (stop != nullptr && *stop) {
+    if (stop && stop()) {
       for (const auto& each : uploads) each->abandon();
       return tl::unexpected(Failure{.message = "given up"});
     }

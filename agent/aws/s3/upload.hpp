@@ -2,7 +2,7 @@
 // Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html
 #pragma once
 
-#include <atomic>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,8 +24,8 @@ inline constexpr std::size_t part_bytes = 16U << 20;
 // The ETags of the new objects, in their order. After a failure some of them may have been made;
 // what was begun of the others is removed, as far as S3 can be reached. An object that S3 refuses
 // to complete because of another's write (409) is uploaded again from its start, a few times. Gives
-// up soon after `stop`, when given, has become true.
+// up soon after `stop`, when given, answers true.
 Result<std::vector<std::string>, Failure> upload(Client& client, std::span<const NewObject> objects,
-                                                 const std::atomic<bool>* stop = nullptr);
+                                                 const std::function<bool()>& stop = {});
 
 }  // namespace spotter::s3

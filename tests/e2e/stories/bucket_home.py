@@ -36,7 +36,7 @@ class BucketHome(shares.ShareLife):
         """What the bucket has of this file of the home."""
         home, manifest = self.manifest()
         [its] = [each for each in manifest["files"] if each["path"] == path]
-        return (home / f"data/{its['epoch']}/{its['sum']}-{its['bytes']}").read_bytes()
+        return (home / f"data/{its['group']}/{its['sum']}-{its['bytes']}").read_bytes()
 
     def wait_kept(self, step):
         return wait(f"a checkpoint of step {step} in the bucket",

@@ -51,8 +51,8 @@ class FoldersInS3(shares.ShareLife):
                            f'{epochs}', "stop_signal": "none", "result": "result/weights"}
 
     def in_s3(self):
-        return {int(path.relative_to(self.bucket / "run").parts[0].split("-")[1])
-                for path in self.bucket.glob("run/checkpoint-*/*/manifest.json")}
+        return {int(path.name.split("-")[1])
+                for path in self.bucket.glob("run/manifests/checkpoint-*.json")}
 
     def permit(self, text):
         document = self.world.workplace / "permitted.json"

@@ -33,7 +33,7 @@ class Homes(sweep_fleet.Shared):
         home = self.bucket / f"all/homes/{self.job_name}/{index}"
         manifest = json.loads((home / self.head(index)["manifest"]).read_text())
         [its] = [each for each in manifest["files"] if each["path"] == path]
-        return (home / f"data/{its['epoch']}/{its['sum']}-{its['bytes']}").read_text()
+        return (home / f"data/{its['group']}/{its['sum']}-{its['bytes']}").read_text()
 
     def results(self, text):
         """As one reads them who may do what the printed policy allows, and no more."""

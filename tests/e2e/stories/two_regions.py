@@ -140,7 +140,7 @@ class TwoRegions(launched.Launched):
         home = self.world.directory / "s3/homes/jobs/homes" / self.job_name
         manifest = json.loads((home / self.head()["manifest"]).read_text())
         its, = [each for each in manifest["files"] if each["path"] == "result/weights.bin"]
-        return (home / f"data/{its['epoch']}/{its['sum']}-{its['bytes']}").read_text()
+        return (home / f"data/{its['group']}/{its['sum']}-{its['bytes']}").read_text()
 
 
 if __name__ == "__main__":

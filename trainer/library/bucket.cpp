@@ -1,0 +1,227 @@
+#include "trainer/library/bucket.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "agent/aws/s3/objects.hpp"
+#include "trainer/library/manifest.hpp"
+
+namespace spotter::bucket {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t known_format = 1;
+constexpr std::size_t longest_name = 255;  // bytes: NAME_MAX
+constexpr std::size_t longest_path = 1024;
+constexpr int deepest = 32;  // Orbax's parameters have 4 folders
+constexpr std::uint64_t most_bytes = std::uint64_t{1} << 53;
+
+constexpr std::string_view manifests_folder = "manifests/";
+constexpr std::string_view data_folder = "data/";
+constexpr std::string_view manifest_end = ".json";
+
+bool is_component(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." && name.size() <= longest_name;
+}
+
+bool is_group(const std::string& group) {
+  return !group.empty() && group.find('/') == group.npos && checkpoint::is_plain(group);
+}
+
+// By reference: a conversion would turn a negative number or a fraction into another number.
+std::uint64_t count_in(const json& object, const char* name) {
+  return object.at(name).get_ref<const json::number_unsigned_t&>();
+}
+
+std::int64_t time_in(const json& object, const char* name) {
+  return object.at(name).get_ref<const json::number_integer_t&>();
+}
+
+// No file where another one needs a folder.
+bool are_files(const Files& files) {
+  std::uint64_t bytes = 0;
+  for (const auto& [path, file] : files) {
+    const auto below = files.lower_bound(path + "/");
+    if (below != files.end() && below->first.starts_with(path + "/")) return false;
+    if (file.bytes > most_bytes - bytes) return false;
+    bytes += file.bytes;
+  }
+  return true;
+}
+
+bool add_files(const json& list, Files& files) {
+  if (!list.is_array() || list.size() > most_files) return false;
+  for (const json& each : list) {
+    const auto path = each.at("path").get<std::string>();
+    File file{count_in(each, "bytes"), time_in(each, "mtime_ns"), each.at("sum").get<std::string>(),
+              each.at("group").get<std::string>()};
+    const bool good = is_path(path) && checkpoint::is_sum(file.sum) && is_group(file.group);
+    if (!good || !files.emplace(path, std::move(file)).second) return false;
+  }
+  return are_files(files);
+}
+
+tl::unexpected<Error> damaged() { return failure("the manifest is damaged", torn); }
+
+Result<Manifest> manifest_of(const json& object) {
+  Manifest manifest;
+  manifest.job = object.at("job").get<std::string>();
+  if (object.contains("name")) {
+    manifest.name = object.at("name").get<std::string>();
+    if (!is_folder_name(manifest.name)) return damaged();
+  }
+  if (object.contains("step")) {
+    const std::uint64_t step = count_in(object, "step");
+    if (step > INT64_MAX) return damaged();
+    manifest.step = static_cast<std::int64_t>(step);
+  }
+  if (object.contains("saved_ms")) manifest.saved_ms = time_in(object, "saved_ms");
+  if (object.contains("metric")) manifest.metric = object.at("metric").get<double>();
+  if (!checkpoint::is_plain(manifest.job)) return damaged();
+  const bool good = add_files(object.at("files"), manifest.files);
+  if (!good || (!manifest.name.empty() && manifest.files.empty()))
+    return failure("the manifest names files that cannot be", torn);
+  return manifest;
+}
+
+}  // namespace
+
+std::string File::key() const {
+  return std::string(data_folder) + group + "/" + sum + "-" + std::to_string(bytes);
+}
+
+std::string Manifest::sum() const {
+  std::string lines;
+  for (const auto& [path, file] : files)
+    lines += path + '\n' + std::to_string(file.bytes) + '\n' + file.sum + '\n';
+  return checkpoint::sum_of(lines);
+}
+
+bool is_folder_name(std::string_view name) {
+  return is_component(name) && !name.starts_with('.') && name.find('/') == name.npos &&
+         checkpoint::is_plain(name);
+}
+
+bool is_path(std::string_view path) {
+  if (path.empty() || path.size() > longest_path || !checkpoint::is_plain(path)) return false;
+  int depth = 0;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const auto end = std::min(path.find('/', begin), path.size());
+    if (!is_component(path.substr(begin, end - begin)) || ++depth > deepest) return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
+std::string encode(const Manifest& manifest) {
+  json files = json::array();
+  for (const auto& [path, file] : manifest.files)
+    files.push_back({{"path", path},
+                     {"bytes", file.bytes},
+                     {"mtime_ns", file.mtime_ns},
+                     {"sum", file.sum},
+                     {"group", file.group}});
+  json object = {{"format", known_format}, {"job", manifest.job}, {"files", std::move(files)}};
+  if (!manifest.name.empty()) object["name"] = manifest.name;
+  if (manifest.step >= 0) object["step"] = static_cast<std::uint64_t>(manifest.step);
+  if (manifest.saved_ms != 0) object["saved_ms"] = manifest.saved_ms;
+  if (manifest.metric) object["metric"] = *manifest.metric;
+  return checkpoint::seal(object);
+}
+
+Result<Manifest> decode(std::string_view bytes) {
+  if (bytes.size() > manifest_limit) return damaged();
+  const auto unsealed = checkpoint::unseal(bytes);
+  if (!unsealed || !unsealed->is_object()) return damaged();
+  if (auto newer = wire::newer(*unsealed, "format", known_format, "the manifest"))
+    return tl::unexpected(std::move(*newer));
+  try {
+    if (count_in(*unsealed, "format") != known_format) return damaged();
+    return manifest_of(*unsealed);
+  } catch (const json::exception&) {
+    return damaged();
+  }
+}
+
+std::string manifest_name(const std::string& stem) {
+  return std::string(manifests_folder) + stem + std::string(manifest_end);
+}
+
+tl::unexpected<Error> failed(const s3::Failure& why) {
+  using Kind = s3::Failure::Kind;
+  const bool refused = why.kind == Kind::Permission || why.kind == Kind::Untrusted;
+  // Credentials are missing for a moment while they are renewed.
+  const bool passes = why.kind == Kind::Unavailable || why.kind == Kind::NoCredentials;
+  return failure(why.text(), refused ? "s3-refused" : passes ? "s3" : "s3-rejected");
+}
+
+Result<std::vector<std::string>> Bucket::stems() {
+  const auto listed = s3::list(client_, where(std::string(manifests_folder)));
+  if (!listed) return failed(listed.error());
+  std::vector<std::string> stems;
+  for (const auto& object : *listed) {
+    std::string stem = object.key.substr(at_.key.size() + manifests_folder.size());
+    if (!stem.ends_with(manifest_end)) continue;
+    stem.resize(stem.size() - manifest_end.size());
+    if (is_group(stem)) stems.push_back(std::move(stem));
+  }
+  return stems;
+}
+
+Result<std::optional<Manifest>> Bucket::read(const std::string& name) {
+  using Kind = s3::Failure::Kind;
+  const auto content = s3::read(client_, where(name));
+  if (!content && content.error().kind == Kind::NoSuchKey) return std::optional<Manifest>();
+  if (!content && content.error().kind == Kind::Corrupt)
+    return failure(content.error().text(), torn);
+  if (!content) return failed(content.error());
+  auto manifest = decode(content->bytes);
+  if (!manifest)
+    return failure(shown(name) + ": " + manifest.error().message, manifest.error().kind);
+  if (manifest->job != job_)
+    return failure(shown(name) + " is of the job '" + manifest->job +
+                   "': give this one a place of its own");
+  return *std::move(manifest);
+}
+
+Result<bool> Bucket::has(const std::string& name, const Manifest& manifest) {
+  const auto there = read(name);
+  if (!there) return tl::unexpected(there.error());
+  if (!*there) return false;
+  if ((*there)->sum() == manifest.sum()) return true;
+  return failure(shown(name) + " is another run's: give this one a place of its own");
+}
+
+Result<void> Bucket::commit(const std::string& name, const Manifest& manifest) {
+  const std::string text = encode(manifest);
+  if (!decode(text))
+    return failure(
+        "there are too many files to be kept in a bucket, or their names or sizes are "
+        "such as it does not take: " +
+        std::to_string(manifest.files.size()));
+  const auto put = s3::put(client_, where(name), text, {.absent = true});
+  if (put) return {};
+  if (put.error().kind != s3::Failure::Kind::Exists) return failed(put.error());
+  const auto same = has(name, manifest);  // another writer of the same was faster
+  if (!same) return tl::unexpected(same.error());
+  return *same ? Result<void>() : failed(put.error());
+}
+
+void Bucket::trim(const Goes& goes) {
+  for (const std::string_view folder : {manifests_folder, data_folder}) {
+    const auto objects = s3::list(client_, where(std::string(folder)));
+    if (!objects) return;
+    for (const wire::ListedObject& object : *objects) {
+      const std::string name = object.key.substr(at_.key.size());
+      const auto end = folder == data_folder          ? name.find('/', folder.size())
+                       : name.ends_with(manifest_end) ? name.size() - manifest_end.size()
+                                                      : name.npos;
+      if (end == name.npos || !goes(name.substr(folder.size(), end - folder.size()), name))
+        continue;
+      if (!s3::remove(client_, where(name))) return;
+    }
+  }
+}
+
+}  // namespace spotter::bucket

@@ -1,0 +1,490 @@
+#include "trainer/library/transfer.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "agent/aws/s3/objects.hpp"
+#include "agent/aws/s3/upload.hpp"
+#include "trainer/library/manifest.hpp"
+
+namespace spotter::bucket {
+namespace {
+
+// Limits of what is under way at once; a larger file goes alone, or as the last of its batch.
+constexpr std::size_t most_files_at_once = 256;
+constexpr std::uint64_t most_bytes_at_once = std::uint64_t{1} << 30;  // mapped
+constexpr std::uint64_t most_bytes_held = 64U << 20;
+constexpr std::size_t read_whole = 4U << 20;  // what is larger is mapped
+
+constexpr std::int64_t second = 1'000'000'000;  // in ns
+
+tl::unexpected<Error> wrong(const std::string& path, const std::string& what) {
+  return failure(path + " " + what);
+}
+
+}  // namespace
+
+// A file's bytes, as they were when it was opened: what is appended later is not of it.
+class Sender::Content {
+ public:
+  Content() = default;
+  Content(const Content&) = delete;
+  Content& operator=(const Content&) = delete;
+  ~Content() {
+    if (data_ != nullptr) ::munmap(data_, mapped_);
+  }
+
+  Result<void> take(checkpoint::Descriptor file, const Wanted& wanted) {
+    struct stat status {};
+    if (::fstat(file.get(), &status) != 0) return wrong(wanted.path, "cannot be read: " + words());
+    mtime_ns_ = mtime_of(status);
+    if (wanted.content) {
+      text_ = *wanted.content;
+      return {};
+    }
+    file_ = std::move(file);
+    const auto bytes = static_cast<std::size_t>(status.st_size);
+    return bytes > read_whole ? map(bytes, wanted) : read(bytes, wanted);
+  }
+
+  std::string_view bytes() const {
+    return data_ == nullptr ? std::string_view(text_)
+                            : std::string_view(static_cast<const char*>(data_), mapped_);
+  }
+  std::size_t held() const { return text_.size(); }
+  std::int64_t mtime_ns() const { return mtime_ns_; }
+  // A mapped file may have been written to; a log that only grew still has the same bytes.
+  bool still_has(const std::string& sum) const {
+    if (data_ == nullptr) return true;
+    struct stat status {};
+    if (::fstat(file_.get(), &status) != 0) return false;
+    const auto size = static_cast<std::size_t>(status.st_size);
+    if (mtime_of(status) == mtime_ns_ && size == mapped_) return true;
+    return size >= mapped_ && checkpoint::sum_of(bytes()) == sum;
+  }
+
+ private:
+  static std::string words() { return std::strerror(errno); }
+  static std::int64_t mtime_of(const struct stat& status) {
+    return status.st_mtim.tv_sec * second + status.st_mtim.tv_nsec;
+  }
+  Result<void> map(std::size_t bytes, const Wanted& wanted) {
+    void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file_.get(), 0);
+    if (data == MAP_FAILED) return wrong(wanted.path, "cannot be mapped: " + words());
+    data_ = data;
+    mapped_ = bytes;
+    return {};
+  }
+  Result<void> read(std::size_t bytes, const Wanted& wanted) {
+    text_.resize(bytes);
+    for (std::size_t got = 0; got < bytes;) {
+      const ssize_t more =
+          ::pread(file_.get(), text_.data() + got, bytes - got, static_cast<off_t>(got));
+      if (more < 0 && errno == EINTR) continue;
+      if (more < 0) return wrong(wanted.path, "cannot be read: " + words());
+      if (more == 0) return wrong(wanted.path, "became shorter while it was read");
+      got += static_cast<std::size_t>(more);
+    }
+    file_ = {};
+    return {};
+  }
+
+  checkpoint::Descriptor file_;
+  std::string text_;
+  void* data_ = nullptr;
+  std::size_t mapped_ = 0;
+  std::int64_t mtime_ns_ = 0;
+};
+
+void Sender::add_known(const Files& files) {
+  for (const auto& [path, file] : files) known_.emplace(std::pair(file.sum, file.bytes), file);
+}
+
+Result<std::unique_ptr<Sender::Content>> Sender::open(const Wanted& wanted) const {
+  auto content = std::make_unique<Content>();
+  auto file = open_(wanted.from);
+  // A copy beside it that is gone: its own file, then.
+  if (!file && wanted.from != wanted.path) file = open_(wanted.path);
+  if (!file) return wrong(wanted.path, "cannot be read: " + file.error().message());
+  if (auto taken = content->take(*std::move(file), wanted); !taken)
+    return tl::unexpected(taken.error());
+  return content;
+}
+
+Result<Files> Sender::send(const std::vector<Wanted>& files, const std::atomic<bool>* stop) {
+  Files done;
+  std::vector<OnItsWay> under_way;
+  std::uint64_t bytes = 0, held = 0;
+  const auto flush = [&]() -> Result<void> {
+    if (auto sent = send_together(under_way, stop); !sent) return sent;
+    for (OnItsWay& each : under_way) done[each.wanted->path] = std::move(each.file);
+    under_way.clear();
+    bytes = held = 0;
+    return {};
+  };
+  for (const Wanted& wanted : files) {
+    auto content = open(wanted);
+    if (!content) return tl::unexpected(content.error());
+    const std::string_view all = (*content)->bytes();
+    File file{all.size(), (*content)->mtime_ns(),
+              wanted.sum.empty() ? checkpoint::sum_of(all) : wanted.sum, group_};
+    if (const auto known = known_.find({file.sum, file.bytes}); known != known_.end()) {
+      file.group = known->second.group;
+      done[wanted.path] = std::move(file);
+      continue;
+    }
+    bytes += file.bytes;
+    held += (*content)->held();
+    under_way.push_back({&wanted, *std::move(content), std::move(file)});
+    const bool full = under_way.size() >= most_files_at_once || bytes >= most_bytes_at_once ||
+                      held >= most_bytes_held;
+    if (!full) continue;
+    if (auto flushed = flush(); !flushed) return tl::unexpected(flushed.error());
+  }
+  if (auto flushed = flush(); !flushed) return tl::unexpected(flushed.error());
+  return done;
+}
+
+Result<void> Sender::send_together(const std::vector<OnItsWay>& files,
+                                   const std::atomic<bool>* stop) {
+  std::vector<s3::NewObject> objects;
+  std::set<std::string> keys;  // of files with the same bytes one goes
+  for (const OnItsWay& each : files) {
+    const std::string key = each.file.key();
+    if (each.file.bytes > 0 && keys.insert(key).second)
+      objects.push_back({bucket_.where(key), each.content->bytes(), {}});
+  }
+  // A file that is not as it was recorded is found while it is sent: nothing names it before the
+  // manifest, which is written last.
+  std::atomic<bool> ends = false;
+  const auto stopped = [&] { return ends || (stop != nullptr && *stop); };
+  auto compared = std::async([&]() -> const OnItsWay* {
+    for (const OnItsWay& each : files) {
+      if (stopped()) return nullptr;
+      const bool fits =
+          each.wanted->sum.empty() || checkpoint::sum_of(each.content->bytes()) == each.file.sum;
+      if (fits) continue;
+      ends = true;
+      return &each;
+    }
+    return nullptr;
+  });
+  const auto sent = s3::upload(bucket_.client(), objects, stopped);
+  if (!sent) ends = true;
+  if (const OnItsWay* other = compared.get())
+    return wrong(other->wanted->path, "is not what was recorded");
+  if (!sent) return failed(sent.error());
+  for (const s3::NewObject& object : objects) sent_ += object.bytes.size();
+  for (const OnItsWay& each : files) {
+    if (!each.content->still_has(each.file.sum))
+      return wrong(each.wanted->path, "was changed while it was copied");
+    known_.emplace(std::pair(each.file.sum, each.file.bytes), each.file);
+  }
+  return {};
+}
+
+namespace {
+
+constexpr std::size_t piece_bytes = 8U << 20;
+constexpr std::size_t fetched_at_once = 64U << 20;  // in memory of ours, received or not
+constexpr std::size_t pieces_at_once = 256;
+
+using Fetched = std::span<const Files::value_type* const>;
+
+struct Piece {  // a range of a file
+  std::size_t file = 0;
+  std::uint64_t offset = 0;
+  std::size_t bytes = 0;
+};
+
+struct Asked {
+  Piece piece;
+  std::string own;         // its bytes, where the receiver has no memory for them
+  std::span<char> memory;  // the receiver's
+  std::optional<Error> torn;
+  s3::Client::CallId call = 0;
+  bool is_here = false;
+
+  std::span<char> bytes() { return memory.empty() ? std::span<char>(own) : memory; }
+};
+
+// Torn means that the content in S3 is wrong, and not S3 itself.
+bool is_torn(const s3::Failure& why) {
+  using Kind = s3::Failure::Kind;
+  constexpr int range_beyond_the_end = 416;
+  return why.kind == Kind::NoSuchKey || why.kind == Kind::Changed || why.kind == Kind::Corrupt ||
+         why.status == range_beyond_the_end;
+}
+
+// Restores a file's time: the order in which a framework wrote may show in the times alone.
+bool date(const checkpoint::Descriptor& opened, std::int64_t mtime_ns) {
+  timespec time{mtime_ns / second, mtime_ns % second};
+  if (time.tv_nsec < 0) time = {time.tv_sec - 1, time.tv_nsec + second};
+  const timespec times[2] = {time, time};
+  return ::futimens(opened.get(), times) == 0;
+}
+
+// A file that is received, from its beginning to its end.
+class Arriving {
+ public:
+  static Result<Arriving> begin(std::size_t number, const Files::value_type& file,
+                                const Receiver& receiver) {
+    Arriving arriving(file);
+    if (!receiver.make) return arriving;
+    auto made = receiver.make(number);
+    if (!made) return tl::unexpected(made.error());
+    arriving.opened_ = *std::move(made);
+    return arriving;
+  }
+
+  Result<void> add(std::string_view bytes) {
+    sum_->add(bytes);
+    while (opened_ && !bytes.empty()) {
+      const ssize_t written = ::write(opened_.get(), bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return checkpoint::write_failure("cannot write", file_.first, opened_.get());
+      bytes.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return {};
+  }
+  void tear(Error why) {
+    if (!torn_) torn_ = std::move(why);
+  }
+  Result<void> verified() const {
+    if (torn_) return tl::unexpected(*torn_);
+    if (sum_->hex() != file_.second.sum)
+      return failure(file_.first + " has a wrong sum in the bucket", torn);
+    return {};
+  }
+  Result<void> date() const {
+    if (!opened_ || bucket::date(opened_, file_.second.mtime_ns)) return {};
+    return checkpoint::system_failure("cannot date", file_.first);
+  }
+
+ private:
+  explicit Arriving(const Files::value_type& file) : file_(file) {}
+
+  const Files::value_type& file_;
+  checkpoint::Descriptor opened_;
+  std::unique_ptr<checkpoint::Sum> sum_ = std::make_unique<checkpoint::Sum>();
+  std::optional<Error> torn_;
+};
+
+// Takes pieces in the order in which they are to be written, each once its bytes are here. Summing
+// and writing take as long as receiving does: a thread of its own does them meanwhile.
+class Writer {
+ public:
+  Writer(Fetched files, const Receiver& receiver) : files_(files), receiver_(receiver) {
+    thread_ = std::thread([this] { work(); });
+  }
+  ~Writer() {
+    if (thread_.joinable()) (void)finish();
+  }
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  void take(Asked asked) {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(std::move(asked));
+    tell();
+  }
+  // The pieces that were taken and are not written yet.
+  struct Held {
+    std::size_t pieces = 0;
+    std::size_t bytes = 0;  // in memory of ours
+    bool failed = false;
+  };
+  Held held() const {
+    const std::lock_guard lock(mutex_);
+    return holds();
+  }
+  // Until something is written, or there is nothing to write.
+  void wait() {
+    std::unique_lock lock(mutex_);
+    const Held before = holds();
+    await(lock, [&] { return holds().pieces < before.pieces || before.pieces == 0; });
+  }
+  // All that was taken is written, unless something failed.
+  Result<void> finish() {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+      tell();
+    }
+    thread_.join();
+    return done_;
+  }
+
+ private:
+  // A condition variable, whose newest version older distributions lack.
+  void tell() {  // REQUIRES: the mutex is held, as of the next two
+    ++changes_;
+    changes_.notify_all();
+  }
+  void await(std::unique_lock<std::mutex>& lock, const std::function<bool()>& holds) {
+    while (!holds()) {
+      const unsigned before = changes_;
+      lock.unlock();
+      changes_.wait(before);
+      lock.lock();
+    }
+  }
+  Held holds() const {
+    Held held{.pieces = waiting_.size(), .failed = !done_};
+    for (const Asked& asked : waiting_) held.bytes += asked.own.size();
+    return held;
+  }
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      await(lock, [this] { return ends_ || !waiting_.empty(); });
+      if (waiting_.empty()) return;
+      // It stays in the queue, as its bytes stay in memory.
+      Asked& asked = waiting_.front();
+      const bool goes_on = done_.has_value();
+      lock.unlock();
+      Result<void> written = goes_on ? write(asked) : Result<void>();
+      lock.lock();
+      if (!written) done_ = std::move(written);
+      waiting_.pop_front();
+      tell();
+    }
+  }
+  Result<void> write(Asked& asked) {
+    const Piece& piece = asked.piece;
+    const Files::value_type& file = *files_[piece.file];
+    if (piece.offset == 0) {
+      auto begun = Arriving::begin(piece.file, file, receiver_);
+      if (!begun) return tl::unexpected(begun.error());
+      now_.emplace(*std::move(begun));
+    }
+    if (asked.torn) {
+      now_->tear(*std::move(asked.torn));
+    } else {
+      const auto bytes = asked.bytes();
+      if (auto added = now_->add({bytes.data(), bytes.size()}); !added) return added;
+    }
+    if (piece.offset + piece.bytes < file.second.bytes) return {};
+    const auto verified = now_->verified();
+    auto dated = verified ? now_->date() : Result<void>();
+    now_.reset();
+    return dated ? receiver_.ended(piece.file, verified) : dated;
+  }
+
+  Fetched files_;
+  const Receiver& receiver_;
+  std::optional<Arriving> now_;  // of the thread alone
+  mutable std::mutex mutex_;
+  std::atomic<unsigned> changes_ = 0;
+  std::deque<Asked> waiting_;
+  Result<void> done_;
+  bool ends_ = false;
+  std::thread thread_;
+};
+
+// Asks for so many pieces at once as there is memory for, and hands them on in their order.
+class Reception {
+ public:
+  Reception(Bucket& bucket, Fetched files, const Receiver& receiver, Writer& writer)
+      : bucket_(bucket), files_(files), receiver_(receiver), writer_(writer) {}
+  ~Reception() {
+    for (const Asked& each : asked_)
+      if (each.call != 0) bucket_.client().drop(each.call);
+  }
+  Reception(const Reception&) = delete;
+  Reception& operator=(const Reception&) = delete;
+
+  Result<void> run() {
+    while ((next_.file < files_.size() || !asked_.empty()) && !failure_) {
+      const Writer::Held held = writer_.held();
+      if (held.failed) break;  // finish() says why
+      while (next_.file < files_.size() && has_room(held)) ask();
+      if (asked_.empty()) {
+        writer_.wait();
+        continue;
+      }
+      if (!asked_.front().is_here) bucket_.client().turn(std::chrono::seconds(1));
+      for (; !asked_.empty() && asked_.front().is_here; asked_.pop_front()) {
+        bytes_asked_ -= asked_.front().own.size();
+        writer_.take(std::move(asked_.front()));
+      }
+    }
+    return failure_ ? failed(*failure_) : Result<void>();
+  }
+
+ private:
+  std::uint64_t size() const { return files_[next_.file]->second.bytes; }
+  std::size_t next_bytes() const {
+    return static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes, size() - next_.offset));
+  }
+  bool has_room(const Writer::Held& held) const {
+    return bytes_asked_ + held.bytes + next_bytes() <= fetched_at_once &&
+           asked_.size() + held.pieces < pieces_at_once;
+  }
+  void ask();
+
+  Bucket& bucket_;
+  Fetched files_;
+  const Receiver& receiver_;
+  Writer& writer_;
+  Piece next_;
+  std::deque<Asked> asked_;
+  std::size_t bytes_asked_ = 0;  // in memory of ours
+  std::set<std::size_t> torn_;   // files: no more is asked of them
+  std::optional<s3::Failure> failure_;
+};
+
+void Reception::ask() {
+  const auto& [path, file] = *files_[next_.file];
+  Asked& asked = asked_.emplace_back();
+  asked.piece = {next_.file, next_.offset, next_bytes()};
+  next_.offset += asked.piece.bytes;
+  if (next_.offset == file.bytes) next_ = {next_.file + 1, 0, 0};
+  asked.is_here = asked.piece.bytes == 0 || torn_.contains(asked.piece.file);
+  if (receiver_.make)
+    asked.own.resize(asked.piece.bytes);
+  else
+    asked.memory =
+        receiver_.memory(asked.piece.file).subspan(asked.piece.offset, asked.piece.bytes);
+  bytes_asked_ += asked.own.size();
+  if (asked.is_here) return;
+  const wire::S3Location where = bucket_.where(file.key());
+  s3::Request request{.bucket = where.bucket, .key = where.key};
+  request.into = asked.bytes();
+  request.offset = asked.piece.offset;
+  asked.call = bucket_.client().start(std::move(request), [this, &asked](const auto& answer) {
+    asked.call = 0;
+    asked.is_here = answer || is_torn(answer.error());
+    if (answer) return;
+    if (!asked.is_here && !failure_) failure_ = answer.error();
+    if (!asked.is_here) return;
+    asked.torn = Error{answer.error().text(), torn};
+    torn_.insert(asked.piece.file);
+  });
+}
+
+}  // namespace
+
+Result<void> fetch(Bucket& bucket, Fetched files, const Receiver& receiver) {
+  Writer writer(files, receiver);
+  Result<void> received;
+  {
+    Reception reception(bucket, files, receiver, writer);
+    received = reception.run();
+  }
+  auto written = writer.finish();
+  return written ? received : written;
+}
+
+}  // namespace spotter::bucket
