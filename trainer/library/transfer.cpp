@@ -10,9 +10,7 @@
 #include <cstring>
 #include <deque>
 #include <future>
-#include <mutex>
 #include <set>
-#include <thread>
 
 #include "agent/aws/s3/objects.hpp"
 #include "agent/aws/s3/upload.hpp"
@@ -281,146 +279,36 @@ class Arriving {
   std::optional<Error> torn_;
 };
 
-// Takes pieces in the order in which they are to be written, each once its bytes are here. Summing
-// and writing take as long as receiving does: a thread of its own does them meanwhile.
-class Writer {
- public:
-  Writer(Fetched files, const Receiver& receiver) : files_(files), receiver_(receiver) {
-    thread_ = std::thread([this] { work(); });
-  }
-  ~Writer() {
-    if (thread_.joinable()) (void)finish();
-  }
-  Writer(const Writer&) = delete;
-  Writer& operator=(const Writer&) = delete;
-
-  void take(Asked asked) {
-    const std::lock_guard lock(mutex_);
-    waiting_.push_back(std::move(asked));
-    tell();
-  }
-  // The pieces that were taken and are not written yet.
-  struct Held {
-    std::size_t pieces = 0;
-    std::size_t bytes = 0;  // in memory of ours
-    bool failed = false;
-  };
-  Held held() const {
-    const std::lock_guard lock(mutex_);
-    return holds();
-  }
-  // Until something is written, or there is nothing to write.
-  void wait() {
-    std::unique_lock lock(mutex_);
-    const Held before = holds();
-    await(lock, [&] { return holds().pieces < before.pieces || before.pieces == 0; });
-  }
-  // All that was taken is written, unless something failed.
-  Result<void> finish() {
-    {
-      const std::lock_guard lock(mutex_);
-      ends_ = true;
-      tell();
-    }
-    thread_.join();
-    return done_;
-  }
-
- private:
-  // A condition variable, whose newest version older distributions lack.
-  void tell() {  // REQUIRES: the mutex is held, as of the next two
-    ++changes_;
-    changes_.notify_all();
-  }
-  void await(std::unique_lock<std::mutex>& lock, const std::function<bool()>& holds) {
-    while (!holds()) {
-      const unsigned before = changes_;
-      lock.unlock();
-      changes_.wait(before);
-      lock.lock();
-    }
-  }
-  Held holds() const {
-    Held held{.pieces = waiting_.size(), .failed = !done_};
-    for (const Asked& asked : waiting_) held.bytes += asked.own.size();
-    return held;
-  }
-  void work() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      await(lock, [this] { return ends_ || !waiting_.empty(); });
-      if (waiting_.empty()) return;
-      // It stays in the queue, as its bytes stay in memory.
-      Asked& asked = waiting_.front();
-      const bool goes_on = done_.has_value();
-      lock.unlock();
-      Result<void> written = goes_on ? write(asked) : Result<void>();
-      lock.lock();
-      if (!written) done_ = std::move(written);
-      waiting_.pop_front();
-      tell();
-    }
-  }
-  Result<void> write(Asked& asked) {
-    const Piece& piece = asked.piece;
-    const Files::value_type& file = *files_[piece.file];
-    if (piece.offset == 0) {
-      auto begun = Arriving::begin(piece.file, file, receiver_);
-      if (!begun) return tl::unexpected(begun.error());
-      now_.emplace(*std::move(begun));
-    }
-    if (asked.torn) {
-      now_->tear(*std::move(asked.torn));
-    } else {
-      const auto bytes = asked.bytes();
-      if (auto added = now_->add({bytes.data(), bytes.size()}); !added) return added;
-    }
-    if (piece.offset + piece.bytes < file.second.bytes) return {};
-    const auto verified = now_->verified();
-    auto dated = verified ? now_->date() : Result<void>();
-    now_.reset();
-    return dated ? receiver_.ended(piece.file, verified) : dated;
-  }
-
-  Fetched files_;
-  const Receiver& receiver_;
-  std::optional<Arriving> now_;  // of the thread alone
-  mutable std::mutex mutex_;
-  std::atomic<unsigned> changes_ = 0;
-  std::deque<Asked> waiting_;
-  Result<void> done_;
-  bool ends_ = false;
-  std::thread thread_;
-};
-
-// Asks for so many pieces at once as there is memory for, and hands them on in their order.
+// Asks for so many pieces at once as there is memory for. Summing and writing them, in their order,
+// takes as long as receiving does, and is done meanwhile.
 class Reception {
  public:
-  Reception(Bucket& bucket, Fetched files, const Receiver& receiver, Writer& writer)
-      : bucket_(bucket), files_(files), receiver_(receiver), writer_(writer) {}
+  Reception(Bucket& bucket, Fetched files, const Receiver& receiver)
+      : bucket_(bucket), files_(files), receiver_(receiver) {}
   ~Reception() {
     for (const Asked& each : asked_)
       if (each.call != 0) bucket_.client().drop(each.call);
+    if (writing_.valid()) writing_.wait();
   }
   Reception(const Reception&) = delete;
   Reception& operator=(const Reception&) = delete;
 
   Result<void> run() {
-    while ((next_.file < files_.size() || !asked_.empty()) && !failure_) {
-      const Writer::Held held = writer_.held();
-      if (held.failed) break;  // finish() says why
-      while (next_.file < files_.size() && has_room(held)) ask();
-      if (asked_.empty()) {
-        writer_.wait();
-        continue;
+    while (next_.file < files_.size() || !asked_.empty() || writing_.valid()) {
+      if (failure_) return failed(*failure_);
+      while (next_.file < files_.size() && has_room()) ask();
+      const bool idle = bucket_.client().under_way() == 0;
+      const auto now = std::chrono::seconds(0);
+      if (writing_.valid() && (idle || writing_.wait_for(now) != std::future_status::timeout)) {
+        if (auto done = writing_.get(); !done) return done;
+        for (const Asked& each : here_) bytes_ -= each.own.size();
+        here_.clear();
       }
-      if (!asked_.front().is_here) bucket_.client().turn(std::chrono::seconds(1));
-      for (; !asked_.empty() && asked_.front().is_here; asked_.pop_front()) {
-        bytes_asked_ -= asked_.front().own.size();
-        writer_.take(std::move(asked_.front()));
-      }
+      if (!writing_.valid()) write_what_is_here();
+      const bool waits = !asked_.empty() && asked_.front().is_here;  // for what is being written
+      if (!idle) bucket_.client().turn(std::chrono::milliseconds(waits ? 5 : 1000));
     }
-    return failure_ ? failed(*failure_) : Result<void>();
+    return {};
   }
 
  private:
@@ -428,22 +316,58 @@ class Reception {
   std::size_t next_bytes() const {
     return static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes, size() - next_.offset));
   }
-  bool has_room(const Writer::Held& held) const {
-    return bytes_asked_ + held.bytes + next_bytes() <= fetched_at_once &&
-           asked_.size() + held.pieces < pieces_at_once;
+  bool has_room() const {
+    return bytes_ + next_bytes() <= fetched_at_once &&
+           asked_.size() + here_.size() < pieces_at_once;
   }
   void ask();
+  void write_what_is_here();
+  Result<void> write(Asked& asked);
 
   Bucket& bucket_;
   Fetched files_;
   const Receiver& receiver_;
-  Writer& writer_;
   Piece next_;
   std::deque<Asked> asked_;
-  std::size_t bytes_asked_ = 0;  // in memory of ours
+  std::vector<Asked> here_;  // being written, as their bytes stay in memory
+  std::future<Result<void>> writing_;
+  std::optional<Arriving> now_;  // of what writes
+  std::size_t bytes_ = 0;        // of both, in memory of ours
   std::set<std::size_t> torn_;   // files: no more is asked of them
   std::optional<s3::Failure> failure_;
 };
+
+void Reception::write_what_is_here() {
+  for (; !asked_.empty() && asked_.front().is_here; asked_.pop_front())
+    here_.push_back(std::move(asked_.front()));
+  if (here_.empty()) return;
+  writing_ = std::async([this]() -> Result<void> {
+    for (Asked& each : here_)
+      if (auto written = write(each); !written) return written;
+    return {};
+  });
+}
+
+Result<void> Reception::write(Asked& asked) {
+  const Piece& piece = asked.piece;
+  const Files::value_type& file = *files_[piece.file];
+  if (piece.offset == 0) {
+    auto begun = Arriving::begin(piece.file, file, receiver_);
+    if (!begun) return tl::unexpected(begun.error());
+    now_.emplace(*std::move(begun));
+  }
+  if (asked.torn) {
+    now_->tear(*std::move(asked.torn));
+  } else {
+    const auto bytes = asked.bytes();
+    if (auto added = now_->add({bytes.data(), bytes.size()}); !added) return added;
+  }
+  if (piece.offset + piece.bytes < file.second.bytes) return {};
+  const auto verified = now_->verified();
+  auto dated = verified ? now_->date() : Result<void>();
+  now_.reset();
+  return dated ? receiver_.ended(piece.file, verified) : dated;
+}
 
 void Reception::ask() {
   const auto& [path, file] = *files_[next_.file];
@@ -457,7 +381,7 @@ void Reception::ask() {
   else
     asked.memory =
         receiver_.memory(asked.piece.file).subspan(asked.piece.offset, asked.piece.bytes);
-  bytes_asked_ += asked.own.size();
+  bytes_ += asked.own.size();
   if (asked.is_here) return;
   const wire::S3Location where = bucket_.where(file.key());
   s3::Request request{.bucket = where.bucket, .key = where.key};
@@ -477,14 +401,7 @@ void Reception::ask() {
 }  // namespace
 
 Result<void> fetch(Bucket& bucket, Fetched files, const Receiver& receiver) {
-  Writer writer(files, receiver);
-  Result<void> received;
-  {
-    Reception reception(bucket, files, receiver, writer);
-    received = reception.run();
-  }
-  auto written = writer.finish();
-  return written ? received : written;
+  return Reception(bucket, files, receiver).run();
 }
 
 }  // namespace spotter::bucket
