@@ -148,6 +148,8 @@ std::string words_for(CURLcode code) { return curl_easy_strerror(code); }
 Easy::Easy(const TrustStore& trust, const Limits& limits) : easy_(new_handle()), trust_(trust) {
   curl_easy_setopt(easy_, CURLOPT_ERRORBUFFER, message_.data());
   curl_easy_setopt(easy_, CURLOPT_NOSIGNAL, 1L);
+  // A transfer that is taken away does not wait for its name's server. Since libcurl 7.87.
+  curl_easy_setopt(easy_, CURLOPT_QUICK_EXIT, 1L);
   curl_easy_setopt(easy_, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(easy_, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(easy_, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "agent/curl/loop.hpp"
+#include "agent/io/driver.hpp"
 
 namespace spotter::io {
 namespace {
@@ -109,13 +110,12 @@ struct HttpClient::Transfer final : curl::Turned {
   std::optional<CURLcode> code;
 };
 
-// Turns libcurl's loop whenever that has something to do. Outlives the client while transfers run.
-// Its handlers hold it weakly: what is pending when the last transfer is gone concerns nobody.
-class HttpClient::Multi : public std::enable_shared_from_this<Multi> {
+// libcurl's loop, turned. Outlives the client while transfers run.
+class HttpClient::Multi {
  public:
   explicit Multi(asio::io_context& context)
-      : context_(context), timer_(context), readable_(context, loop_.descriptor()) {}
-  ~Multi() { readable_.release(); }  // the loop closes it
+      : context_(context),
+        driver_(context.get_executor(), loop_.descriptor(), [this] { return turn(); }) {}
   Multi(const Multi&) = delete;
   Multi& operator=(const Multi&) = delete;
 
@@ -125,61 +125,30 @@ class HttpClient::Multi : public std::enable_shared_from_this<Multi> {
   void remove(Transfer& transfer);
 
  private:
-  void turn();
-  void wait_for_time();
-  void wait_for_sockets();
+  std::optional<Driver::Instant> turn();
 
   asio::io_context& context_;
   curl::TrustStore trust_ = curl::TrustStore::of_this_machine();
   curl::Loop loop_{idle_connections};
-  asio::steady_timer timer_;
-  asio::posix::stream_descriptor readable_;
-  bool waits_ = false;  // for sockets
   std::size_t transfers_ = 0;
+  Driver driver_;
 };
 
 CURLMcode HttpClient::Multi::add(Transfer& transfer) {
   ++transfers_;
-  const CURLMcode added = loop_.add(transfer.exchange.easy(), transfer);
-  wait_for_time();  // libcurl begins when it is turned
-  wait_for_sockets();
-  return added;
+  driver_.begin();
+  return loop_.add(transfer.exchange.easy(), transfer);
 }
 
-// Without a transfer nothing is waited for: an io_context that has nothing else to do may end.
 void HttpClient::Multi::remove(Transfer& transfer) {
   loop_.remove(transfer.exchange.easy());
-  if (--transfers_ > 0) return;
-  timer_.cancel();
-  readable_.cancel();
+  if (--transfers_ == 0) driver_.rest();
 }
 
-void HttpClient::Multi::turn() {
+std::optional<Driver::Instant> HttpClient::Multi::turn() {
   loop_.turn(std::chrono::milliseconds(0));
-  if (transfers_ > 0) wait_for_time();
-}
-
-void HttpClient::Multi::wait_for_time() {
-  timer_.cancel();
-  const auto next = loop_.next();
-  if (!next) return;
-  timer_.expires_at(*next);
-  timer_.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
-    const auto alive = weak.lock();
-    if (alive && !failed) alive->turn();
-  });
-}
-
-void HttpClient::Multi::wait_for_sockets() {
-  if (std::exchange(waits_, true)) return;
-  readable_.async_wait(asio::posix::stream_descriptor::wait_read,
-                       [weak = weak_from_this()](boost::system::error_code failed) {
-                         const auto alive = weak.lock();
-                         if (!alive) return;
-                         alive->waits_ = false;
-                         if (!failed) alive->turn();
-                         if (alive->transfers_ > 0) alive->wait_for_sockets();
-                       });
+  if (transfers_ == 0) return std::nullopt;
+  return loop_.next().value_or(Driver::Instant::max());
 }
 
 HttpClient::HttpClient(asio::io_context& context) : multi_(std::make_shared<Multi>(context)) {}

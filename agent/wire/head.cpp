@@ -215,12 +215,9 @@ HeadChange to_epoch(const SeenHead& seen, const decide::Epoch& next, const HomeN
   return written(std::move(head), old.holder == next.holder);
 }
 
-// A commit that is no longer awaited must not replace a newer manifest by an older one: it ends
-// when the next commit has begun (`overtaken`). The caller determines that after the head was read,
-// so that a write of the next commit in between makes this one's fail.
-HeadChange to_content(const SeenHead& seen, const HeadHolder& holder, const Head& content,
-                      bool overtaken) {
-  if (overtaken) return {HeadChange::Kind::Overtaken, {}, false};
+// A commit that is no longer awaited reads and writes no more; its last write, which may still be
+// on its way, is refused once another one was made.
+HeadChange to_content(const SeenHead& seen, const HeadHolder& holder, const Head& content) {
   if (!is_held(seen.head, holder)) return {HeadChange::Kind::Lost, {}, false};
   Head head = seen.head;
   head.manifest = content.manifest;

@@ -93,9 +93,8 @@ bool is_held(const Head& head, const HeadHolder& holder);
 struct HeadChange {
   enum class Kind : std::uint8_t {
     Write,
-    Enough,     // nothing is to be written
-    Lost,       // the head is of another epoch
-    Overtaken,  // by a later commit of the same session
+    Enough,  // nothing is to be written
+    Lost,    // the head is of another epoch
   } kind = Kind::Lost;
   Head next;           // of Write
   bool again = false;  // of Write: what was written meanwhile may be ours, and is worth a look
@@ -109,8 +108,7 @@ struct HomeNames {
 };
 HeadChange to_epoch(const SeenHead& seen, const decide::Epoch& next, const HomeNames& names);
 // Takes the manifest, newest and bytes of `content`.
-HeadChange to_content(const SeenHead& seen, const HeadHolder& holder, const Head& content,
-                      bool overtaken);
+HeadChange to_content(const SeenHead& seen, const HeadHolder& holder, const Head& content);
 HeadChange to_renewed(const SeenHead& seen, const HeadHolder& holder);
 
 }  // namespace spotter::wire

@@ -1,3 +1,5 @@
+#include <latch>
+
 #include "agent/aws/s3/crc32c.hpp"
 #include "tests/s3/fixture.hpp"
 
@@ -199,6 +201,63 @@ TEST_F(Read, SignsNothingWhenItIsAnonymousAndNeedsNoKeysThen) {
   s3::Client anonymous(nobody);
   EXPECT_TRUE(s3::read(anonymous, at("a")));
   EXPECT_EQ(server_.requests().back().header("authorization"), "");
+}
+
+// The client has no keys but the instance's role's, of a metadata service on the same server.
+class OnAnInstance : public S3 {
+ protected:
+  s3::Settings settings_of_role() const {
+    return {.environment = act::Environment({{"AWS_ENDPOINT_URL_S3", server_.url()},
+                                             {"AWS_EC2_METADATA_SERVICE_ENDPOINT", server_.url()},
+                                             {"HOME", "/nonexistent"}})};
+  }
+  static void answer_as_metadata(const Request& request, Reply& reply) {
+    const std::string role = "/latest/meta-data/iam/security-credentials/";
+    if (request.path == "/latest/api/token") reply = {.body = "a token"};
+    if (!request.path.starts_with(role) || request.header("x-aws-ec2-metadata-token") != "a token")
+      return;
+    reply = {.body =
+                 request.path == role ? "ours\n" : R"({"Code": "Success", "AccessKeyId": "ROLES",
+                        "SecretAccessKey": "s", "Token": "of the role",
+                        "Expiration": "2099-01-01T00:00:00Z"})"};
+  }
+};
+
+TEST_F(OnAnInstance, SignsWithTheKeysOfTheRole) {
+  server_.put("a", "hello");
+  server_.trouble(answer_as_metadata);
+  s3::Client client(settings_of_role());
+  ASSERT_TRUE(s3::read(client, at("a")));
+  const Request last = server_.requests().back();
+  EXPECT_NE(last.header("authorization").find("Credential=ROLES/"), std::string::npos);
+  EXPECT_EQ(last.header("x-amz-security-token"), "of the role");
+  const auto before = server_.requests().size();
+  EXPECT_TRUE(s3::read(client, at("a")));
+  EXPECT_EQ(server_.requests().size(), before + 1) << "they are kept";
+}
+
+TEST_F(OnAnInstance, WithoutARoleHasNoKeys) {
+  s3::Client client(settings_of_role());
+  EXPECT_EQ(s3::read(client, at("a")).error().kind, Kind::NoCredentials);
+}
+
+TEST_F(OnAnInstance, WaitsForNothingButInATurnThatMayWait) {
+  const auto asked = std::make_shared<std::atomic<bool>>(false);
+  const auto over = std::make_shared<std::latch>(1);
+  server_.trouble([asked, over](const Request&, Reply&) {
+    *asked = true;
+    over->wait();
+  });
+  s3::Client client(settings_of_role());
+  bool ended = false;
+  const auto call =
+      client.start({.bucket = "bucket", .key = "a"}, [&](const auto&) { ended = true; });
+  while (!*asked) client.turn(std::chrono::milliseconds(0));
+  client.turn(std::chrono::milliseconds(0));
+  EXPECT_FALSE(ended) << "the metadata service has not answered";
+  client.drop(call);
+  client.turn(std::chrono::milliseconds(0));
+  over->count_down();
 }
 
 TEST_F(Read, ListsBeyondAPageWhateverTheKeysAre) {

@@ -133,7 +133,7 @@ void Simulation::ask_s3(const Host& host, std::function<Found()> carry_out, Foun
   at(there, [carry_out, answer, back] { answer(back, carry_out()); });
 }
 
-// Like act::Apart::run(): the caller has an answer by the limit, and what was begun goes on.
+// Like act::S3Client::perform(): the caller has an answer by the limit.
 FoundThen Simulation::by_the_limit(const Host& host, Duration limit, FoundThen then) {
   const auto open = std::make_shared<bool>(true);
   const FoundThen once = [open, then = std::move(then)](Host& its, const Found& found) {
@@ -152,27 +152,43 @@ void Simulation::read_head(const Host& host, FoundThen then) {
       host, [this] { return head_there(); }, std::move(then));
 }
 
-// Does the same as act::Home::change().
-void Simulation::change_head(const Host& host, const HeadMaker& make, FoundThen then, int tries) {
-  read_head(host, [this, make, then, tries](Host& its, const Found& before) {
+// Does the same as act::Home::change(): once it is not waited for any more, only the request that
+// is under way may still be carried out.
+void Simulation::change_head(const Host& host, const HeadChanging& change) {
+  HeadChanging bounded = change;
+  const auto open = std::make_shared<bool>(true);
+  const auto then = [open, then = change.then](Host& its, const Found& found) {
+    *open = false;
+    then(its, found);
+  };
+  bounded.then = by_the_limit(host, change.limit, then);
+  bounded.goes_on = [open, goes_on = change.goes_on](const Host& its) {
+    return *open && (!goes_on || goes_on(its));
+  };
+  try_to_change_head(host, bounded, 0);
+}
+
+void Simulation::try_to_change_head(const Host& host, const HeadChanging& change, int tries) {
+  read_head(host, [this, change, tries](Host& its, const Found& before) {
     using Kind = wire::HeadChange::Kind;
-    if (!before) return then(its, before);
-    const wire::HeadChange made = make(its, *before);
-    if (made.kind == Kind::Enough) return then(its, before);
-    if (made.kind == Kind::Overtaken)
-      return then(its, failed(Failure::Unavailable, "a later commit has begun"));
-    if (made.kind == Kind::Lost) return then(its, failed(Failure::Conflict, "another epoch"));
+    if (!change.goes_on(its)) return;
+    if (!before) return change.then(its, before);
+    const wire::HeadChange made = change.make(*before);
+    if (made.kind == Kind::Enough) return change.then(its, before);
+    if (made.kind == Kind::Lost)
+      return change.then(its, failed(Failure::Conflict, "another epoch"));
     const auto put = [this, next = made.next, etag = before->etag, author = self_of(its)] {
       return put_head(next, etag, author);
     };
     ask_s3(its, put, [=, this, seen = before, again = made.again](Host& now, const Found& written) {
-      if (written) return then(now, seen);
+      if (!change.goes_on(now)) return;
+      if (written) return change.then(now, seen);
       const bool beaten = written.error().failure == Failure::Conflict;
-      if (beaten && again && tries < kMostTries) return change_head(now, make, then, tries + 1);
+      if (beaten && again && tries < kMostTries) return try_to_change_head(now, change, tries + 1);
       EffectFailed why = written.error();
       if (beaten && again) why.failure = Failure::Unavailable;
       why.unsettled = why.failure == Failure::Unavailable;
-      then(now, tl::unexpected(why));
+      change.then(now, tl::unexpected(why));
     });
   });
 }

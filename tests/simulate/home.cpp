@@ -97,7 +97,7 @@ void Simulation::write_home_epoch(Host& host, const decide::Effect& effect) {
     host.agent.home.leaving = now_;
   }
   const wire::HomeNames names{kJob, fence_dice_.hex(32)};
-  const HeadMaker make = [next, names](const Host&, const wire::SeenHead& seen) {
+  const HeadMaker make = [next, names](const wire::SeenHead& seen) {
     return wire::to_epoch(seen, next, names);
   };
   const auto answered = [this, effect, next](Host& its, const Found& before) {
@@ -108,7 +108,7 @@ void Simulation::write_home_epoch(Host& host, const decide::Effect& effect) {
     its.agent.home.held = old.holder == next.holder && old.state == State::Using ? old.number : 0;
     answer_from_home(its, effect, decide::EpochWritten{});
   };
-  change_head(host, make, by_the_limit(host, effect.deadline - now_, answered));
+  change_head(host, {make, effect.deadline - now_, answered});
 }
 
 // --- the lease ---
@@ -125,14 +125,14 @@ void Simulation::renew_later(const Host& host) {
   const auto renew = [this, number](Host& its) {
     if (its.agent.home.renewing == 0 || its.agent.home.renewal != number) return;
     const wire::HeadHolder holder{its.agent.home.renewing, self_of(its)};
-    const HeadMaker make = [holder](const Host&, const wire::SeenHead& seen) {
+    const HeadMaker make = [holder](const wire::SeenHead& seen) {
       return wire::to_renewed(seen, holder);
     };
     const auto then = [this, number](Host& now, const Found& before) {
       const bool lost = !before && before.error().failure == Failure::Conflict;
       if (!lost && now.agent.home.renewal == number) renew_later(now);
     };
-    change_head(its, make, by_the_limit(its, policy_.epoch_call, then));
+    change_head(its, {make, policy_.epoch_call, then});
   };
   at(wire::head_lease,
      [this, id = host.id, run = host.agent.run, renew] { when_awake(id, run, renew); });
@@ -320,15 +320,16 @@ void Simulation::commit_home(Host& host, const std::string& manifest, std::uint3
   wire::Head content;
   content.manifest = manifest;
   content.newest = sent.newest;
-  const std::uint64_t turn = ++host.agent.home.turn;
   host.agent.home.unsure = true;
   const wire::HeadHolder holder{epoch, self_of(host)};
-  const HeadMaker make = [content, turn, holder](const Host& its, const wire::SeenHead& seen) {
-    return wire::to_content(seen, holder, content, its.agent.home.turn != turn);
+  const HeadMaker make = [content, holder](const wire::SeenHead& seen) {
+    return wire::to_content(seen, holder, content);
   };
-  const auto answered = [this, sent, began, number = host.agent.work](Host& its,
-                                                                      const Found& before) {
-    if (!its.agent.working || its.agent.work != number) return;
+  const auto goes_on = [number = host.agent.work](const Host& its) {
+    return its.agent.working && its.agent.work == number;
+  };
+  const auto answered = [this, sent, began, goes_on](Host& its, const Found& before) {
+    if (!goes_on(its)) return;
     HomeKept kept = sent;
     kept.took = now_ - began;
     its.agent.home.unsure = !before;
@@ -339,7 +340,7 @@ void Simulation::commit_home(Host& host, const std::string& manifest, std::uint3
   };
   const Duration limit =
       std::min<Duration>(host.agent.working->deadline - now_, policy_.epoch_call);
-  change_head(host, make, by_the_limit(host, limit, answered));
+  change_head(host, {make, limit, answered, goes_on});
 }
 
 }  // namespace spotter::simulate

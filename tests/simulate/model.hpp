@@ -83,7 +83,6 @@ struct Trainer {
 
 // An agent process's knowledge of a home in a bucket, beside its state (act::Home).
 struct AtHome {
-  std::uint64_t turn = 0;      // of the last commit that began
   std::uint32_t epoch = 0;     // that it wrote last
   std::uint32_t held = 0;      // the one before it, where that was its own
   std::uint32_t renewing = 0;  // the lease of this epoch
@@ -204,7 +203,13 @@ struct Bucket {
 };
 using Found = Result<wire::SeenHead, decide::EffectFailed>;
 using FoundThen = std::function<void(Host&, const Found&)>;
-using HeadMaker = std::function<wire::HeadChange(const Host&, const wire::SeenHead&)>;
+using HeadMaker = std::function<wire::HeadChange(const wire::SeenHead&)>;
+struct HeadChanging {
+  HeadMaker make;
+  Duration limit;
+  FoundThen then;
+  std::function<bool(const Host&)> goes_on{};  // whether it is still waited for; empty: it is
+};
 
 struct Work {
   std::int64_t steps = 60;

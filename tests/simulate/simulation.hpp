@@ -183,7 +183,8 @@ class Simulation {
   void ask_s3(const Host& host, std::function<Found()> carry_out, FoundThen then);
   FoundThen by_the_limit(const Host& host, Duration limit, FoundThen then);
   void read_head(const Host& host, FoundThen then);
-  void change_head(const Host& host, const HeadMaker& make, FoundThen then, int tries = 0);
+  void change_head(const Host& host, const HeadChanging& change);
+  void try_to_change_head(const Host& host, const HeadChanging& change, int tries);
 
   // --- home.cpp: an agent's work on it ---
   void answer_from_home(Host& host, const decide::Effect& effect, decide::Happening what);

@@ -45,21 +45,17 @@ decide::Epoch next_epoch(const InstanceId& holder) {
 }
 
 TEST(HeadChange, CommitsForItsHolderAlone) {
-  const auto made = to_content(seen(), {7, "i-me"}, content(), false);
+  const auto made = to_content(seen(), {7, "i-me"}, content());
   ASSERT_EQ(made.kind, Kind::Write);
   EXPECT_EQ(made.next.manifest, kNew);
   EXPECT_EQ(made.next.newest, 20);
   EXPECT_EQ(made.next.commits, 13U) << "no two versions have the same bytes";
   EXPECT_EQ(made.next.epoch.number, 7U);
-  EXPECT_EQ(to_content(seen(), {7, "i-other"}, content(), false).kind, Kind::Lost);
-  EXPECT_EQ(to_content(seen(), {6, "i-me"}, content(), false).kind, Kind::Lost);
+  EXPECT_EQ(to_content(seen(), {7, "i-other"}, content()).kind, Kind::Lost);
+  EXPECT_EQ(to_content(seen(), {6, "i-me"}, content()).kind, Kind::Lost);
   SeenHead done = seen();
   done.head.epoch.state = State::Done;
-  EXPECT_EQ(to_content(done, {7, "i-me"}, content(), false).kind, Kind::Lost);
-}
-
-TEST(HeadChange, PutsNoOlderCommitOverALaterOne) {
-  EXPECT_EQ(to_content(seen(), {7, "i-me"}, content(), true).kind, Kind::Overtaken);
+  EXPECT_EQ(to_content(done, {7, "i-me"}, content()).kind, Kind::Lost);
 }
 
 TEST(HeadChange, TakesTheNextEpochAndKeepsWhatIsCommitted) {

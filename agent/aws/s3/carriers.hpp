@@ -128,6 +128,7 @@ class Carriers {
   void turn(std::chrono::milliseconds at_most);
   int descriptor() const { return loop_.descriptor(); }
   std::optional<curl::Loop::Instant> next() const;
+  curl::Loop& loop() { return loop_; }  // for what else is to be turned
 
  private:
   std::unique_ptr<Connection> free_connection(const std::string& base);

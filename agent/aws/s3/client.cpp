@@ -137,134 +137,161 @@ Judgement judge(const Request& request, const Answer& answer) {
   return judgement;
 }
 
-// The credential chain of agent/aws/aws_client.hpp for a thread without Asio: it blocks while
-// it asks a container's endpoint or the metadata service, for 5 s at most, once in some hours.
-class Keys {
+// The credential chain of agent/aws/aws_client.hpp without Asio: a container's endpoint and the
+// metadata service are asked in the client's own loop, for some seconds at most, once in some
+// hours.
+class Keys final : public curl::Turned, public curl::Sink {
  public:
   using WallClock = std::function<wire::WallTime()>;
 
-  Keys(act::Environment environment, WallClock clock);
+  Keys(act::Environment environment, WallClock clock, curl::Loop& loop)
+      : environment_(std::move(environment)), clock_(std::move(clock)), loop_(loop) {}
+  ~Keys() override { stop(); }
+  Keys(const Keys&) = delete;
+  Keys& operator=(const Keys&) = delete;
 
   // Cached; asked for again 5 minutes before they expire (a failure then is none while the old ones
-  // are valid).
-  Result<wire::Credentials> get();
+  // are valid). Nothing while they are awaited.
+  std::optional<Result<wire::Credentials>> get();
+  bool are_awaited() const { return asking_; }
+  // Nobody needs them just now: nor turns the loop.
+  void stop() {
+    if (std::exchange(asking_, false)) loop_.remove(*easy_);
+  }
 
   // The service called them expired.
-  void expire() { cached_.reset(); }
+  void expire() {
+    cached_.reset();
+    looked_ = false;
+  }
 
  private:
-  Result<std::optional<wire::Credentials>> load() const;
-  Result<std::optional<wire::Credentials>> from_role() const;
-  bool valid_for(std::chrono::seconds margin) const;
+  enum class Step : std::uint8_t { Container, Token, Role, KeysOfRole };
+
+  void look();
+  void ask(Step step, const std::string& url, const curl::Headers& headers);
+  void finished(CURLcode code) override;
+  bool take_header(std::string_view) override { return true; }
+  bool take_body(std::string_view bytes) override;
+  void parse(CURLcode code, const std::string& body);
+  bool are_valid_for(std::chrono::seconds margin) const;
 
   act::Environment environment_;
   WallClock clock_;
+  curl::Loop& loop_;
   std::optional<wire::Credentials> cached_;
+  std::optional<Error> failed_;  // at the last look; none: no source had any
+  bool looked_ = false;          // and nobody has asked for the outcome since
+  bool asking_ = false;
+  Step step_ = Step::Token;
+  std::optional<curl::Easy> easy_;
+  std::string body_, base_, token_;
 };
-
-using Maybe = Result<std::optional<wire::Credentials>>;
 
 constexpr std::chrono::minutes refresh_before_expiry{5};
 constexpr std::size_t longest_answer = 64U << 10;
+constexpr const char* roles_path = "/latest/meta-data/iam/security-credentials/";
 
-struct Local {
-  std::string method = "GET";
-  std::string url;
-  curl::Headers headers;
-};
-
-struct LocalAnswer final : curl::Sink {
-  int status = 0;
-  std::string body;
-
-  bool take_header(std::string_view) override { return true; }
-  bool take_body(std::string_view bytes) override {
-    if (body.size() + bytes.size() > longest_answer) return false;
-    body += bytes;
-    return true;
+std::optional<Result<wire::Credentials>> Keys::get() {
+  if (!asking_ && !std::exchange(looked_, false) && !are_valid_for(refresh_before_expiry)) {
+    look();
+    looked_ = false;
   }
-};
-
-// One exchange with a service of this machine or its host: no proxy, short limits.
-Result<LocalAnswer> exchange(const Local& request) {
-  curl::Easy easy(curl::TrustStore::of_this_machine(),
-                  {.connect = std::chrono::seconds{1}, .whole = std::chrono::seconds{5}});
-  LocalAnswer answer;
-  easy.ignore_proxy();
-  easy.hand_to(answer);
-  easy.set_url(request.url);
-  easy.set_headers(request.headers);
-  easy.set_method(request.method);
-  const CURLcode code = easy.perform();
-  if (code != CURLE_OK) return failure(easy.explain(code));
-  answer.status = easy.status();
-  return answer;
-}
-
-Maybe parsed(const Result<LocalAnswer>& answer, const std::string& source) {
-  if (!answer) return failure(source + ": " + answer.error().message);
-  if (answer->status != 200) return failure(source + ": HTTP " + std::to_string(answer->status));
-  auto credentials = wire::parse_credentials(answer->body);
-  if (!credentials) return tl::unexpected(credentials.error());
-  return std::optional(std::move(*credentials));
-}
-
-Keys::Keys(act::Environment environment, WallClock clock)
-    : environment_(std::move(environment)), clock_(std::move(clock)) {}
-
-Result<wire::Credentials> Keys::get() {
-  if (valid_for(refresh_before_expiry)) return *cached_;
-  auto loaded = load();
-  if (loaded && *loaded) {
-    cached_ = std::move(**loaded);
-    return *cached_;
-  }
-  if (valid_for(std::chrono::seconds{0})) return *cached_;
-  if (!loaded) return tl::unexpected(loaded.error());
+  if (asking_) return std::nullopt;
+  if (are_valid_for(std::chrono::seconds{0})) return *cached_;
+  if (failed_) return tl::unexpected(*failed_);
   return failure(
       "neither in AWS_ACCESS_KEY_ID, nor in ~/.aws, nor from a container's endpoint, nor from the "
       "instance's role; a public bucket is read without any when it is called anonymous");
 }
 
-bool Keys::valid_for(std::chrono::seconds margin) const {
+bool Keys::are_valid_for(std::chrono::seconds margin) const {
   if (!cached_) return false;
   return !cached_->expiration || *cached_->expiration - clock_() > margin;
 }
 
-Maybe Keys::load() const {
-  if (auto found = act::credentials_from_environment(environment_)) return found;
-  if (auto found = act::credentials_from_files(environment_)) return found;
+void Keys::look() {
+  failed_.reset();
+  auto found = act::credentials_from_environment(environment_);
+  if (!found) found = act::credentials_from_files(environment_);
+  if (found) {
+    cached_ = std::move(found);
+    return;
+  }
   const auto container = act::container_endpoint(environment_);
-  if (!container) return tl::unexpected(container.error());
+  if (!container) {
+    failed_ = container.error();
+    return;
+  }
   if (*container) {
     const auto& [url, token] = **container;
     curl::Headers headers;
     if (!token.empty()) headers.emplace_back("Authorization", token);
-    return parsed(exchange({.url = url, .headers = std::move(headers)}),
-                  "the container's credentials");
+    return ask(Step::Container, url, headers);
   }
-  if (environment_.get("AWS_EC2_METADATA_DISABLED") == "true") {
-    return std::optional<wire::Credentials>();
+  if (environment_.get("AWS_EC2_METADATA_DISABLED") == "true") return;
+  base_ = environment_.get("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+  if (base_.empty()) base_ = "http://169.254.169.254";
+  while (base_.ends_with('/')) base_.pop_back();
+  ask(Step::Token, base_ + "/latest/api/token",
+      {{"X-aws-ec2-metadata-token-ttl-seconds", "21600"}});
+}
+
+// A service of this machine or its host: no proxy, short limits.
+void Keys::ask(Step step, const std::string& url, const curl::Headers& headers) {
+  if (!easy_) {
+    easy_.emplace(
+        curl::TrustStore::of_this_machine(),
+        curl::Limits{.connect = std::chrono::seconds{1}, .whole = std::chrono::seconds{5}});
+    easy_->ignore_proxy();
+    easy_->hand_to(*this);
   }
-  return from_role();
+  step_ = step;
+  body_.clear();
+  easy_->set_url(url);
+  easy_->set_headers(headers);
+  easy_->set_method(step == Step::Token ? "PUT" : "GET");
+  asking_ = loop_.add(*easy_, *this) == CURLM_OK;
+}
+
+bool Keys::take_body(std::string_view bytes) {
+  if (body_.size() + bytes.size() > longest_answer) return false;
+  body_ += bytes;
+  return true;
 }
 
 // IMDSv2. That nothing answers there only means that this is no instance.
-Maybe Keys::from_role() const {
-  std::string base = environment_.get("AWS_EC2_METADATA_SERVICE_ENDPOINT");
-  if (base.empty()) base = "http://169.254.169.254";
-  while (base.ends_with('/')) base.pop_back();
-  const auto token = exchange({.method = "PUT",
-                               .url = base + "/latest/api/token",
-                               .headers = {{"X-aws-ec2-metadata-token-ttl-seconds", "21600"}}});
-  if (!token || token->status != 200) return std::optional<wire::Credentials>();
-  const curl::Headers headers{{"X-aws-ec2-metadata-token", token->body}};
-  const std::string path = base + "/latest/meta-data/iam/security-credentials/";
-  const auto role = exchange({.url = path, .headers = headers});
-  if (!role || role->status != 200) return std::optional<wire::Credentials>();
-  const auto names = wire::parse_lines(role->body);
-  if (names.empty()) return std::optional<wire::Credentials>();
-  return parsed(exchange({.url = path + names.front(), .headers = headers}), "the instance's role");
+void Keys::finished(CURLcode code) {
+  loop_.remove(*easy_);
+  asking_ = false;
+  looked_ = true;
+  const std::string body = std::exchange(body_, {});
+  const bool good = code == CURLE_OK && easy_->status() == 200;
+  if (step_ == Step::Token && good) {
+    token_ = body;
+    return ask(Step::Role, base_ + roles_path, {{"X-aws-ec2-metadata-token", token_}});
+  }
+  if (step_ == Step::Role && good) {
+    const auto names = wire::parse_lines(body);
+    if (names.empty()) return;
+    return ask(Step::KeysOfRole, base_ + roles_path + names.front(),
+               {{"X-aws-ec2-metadata-token", token_}});
+  }
+  if (step_ == Step::Container || step_ == Step::KeysOfRole) parse(code, body);
+}
+
+void Keys::parse(CURLcode code, const std::string& body) {
+  const std::string source =
+      step_ == Step::Container ? "the container's credentials: " : "the instance's role: ";
+  if (code != CURLE_OK) {
+    failed_ = Error{source + easy_->explain(code)};
+  } else if (easy_->status() != 200) {
+    failed_ = Error{source + "HTTP " + std::to_string(easy_->status())};
+  } else if (auto credentials = wire::parse_credentials(body)) {
+    cached_ = std::move(*credentials);
+  } else {
+    failed_ = credentials.error();
+  }
 }
 
 using Clock = std::chrono::steady_clock;
@@ -327,7 +354,7 @@ class Client::Calls {
 
  private:
   void launch_ready();
-  void launch(Call& call);
+  void launch(Call& call, const Result<wire::Credentials>& keys);
   Headers signed_headers(const Call& call, const Address& address, const std::string& query,
                          const wire::Credentials* keys);
   std::string check(Call& call, const Answer& answer) const;
@@ -340,7 +367,6 @@ class Client::Calls {
 
   Settings settings_;
   Addresses addresses_;
-  Keys keys_;
   wire::Signer signer_;
   std::chrono::seconds skew_{0};  // S3's clock minus ours
   Window window_;
@@ -353,15 +379,17 @@ class Client::Calls {
   std::uint64_t moved_ = 0;
   std::uint64_t repetitions_ = 0;
   Tally tally_;
-  Carriers carriers_;  // the first to go: what is under way writes to the calls
+  Carriers carriers_;  // goes before the rest: what is under way writes to the calls
+  Keys keys_;          // in the carriers' loop
 };
 
 Client::Calls::Calls(Settings settings)
     : settings_(std::move(settings)),
       addresses_(settings_),
-      keys_(settings_.environment, settings_.clock ? settings_.clock : system_time),
       window_(settings_.window),
-      carriers_(is_proxied(), [this](CallId id, Taken taken) { ended(id, std::move(taken)); }) {
+      carriers_(is_proxied(), [this](CallId id, Taken taken) { ended(id, std::move(taken)); }),
+      keys_(settings_.environment, settings_.clock ? settings_.clock : system_time,
+            carriers_.loop()) {
   if (!settings_.clock) settings_.clock = system_time;
 }
 
@@ -383,10 +411,12 @@ void Client::Calls::drop(CallId id) {
   if (found == calls_.end()) return;
   carriers_.drop(id);
   calls_.erase(found);  // in ready_ and waiting_ its number means nothing any more
+  if (calls_.empty()) keys_.stop();
 }
 
 milliseconds Client::Calls::next() const {
-  if (!ready_.empty() && carriers_.running() < window_.width()) return milliseconds(0);
+  const bool launches = !ready_.empty() && carriers_.running() < window_.width();
+  if (launches && !keys_.are_awaited()) return milliseconds(0);
   auto at = Clock::now() + std::chrono::hours(1);
   if (const auto carriers = carriers_.next()) at = std::min(at, *carriers);
   if (!waiting_.empty()) at = std::min(at, waiting_.begin()->first);
@@ -410,28 +440,25 @@ void Client::Calls::launch_ready() {
     ready_.push_front(waiting_.begin()->second);
     waiting_.erase(waiting_.begin());
   }
+  if (ready_.empty()) return;
+  const auto keys = settings_.anonymous ? std::optional(Result<wire::Credentials>()) : keys_.get();
+  if (!keys) return;
   // At most one connection is made: what has come meanwhile is not to wait for many.
   const auto made = carriers_.made();
   while (!ready_.empty() && carriers_.running() < window_.width() && carriers_.made() == made) {
     const auto found = calls_.find(ready_.front());
     ready_.pop_front();
-    if (found != calls_.end()) launch(*found->second);
+    if (found != calls_.end()) launch(*found->second, *keys);
   }
 }
 
-void Client::Calls::launch(Call& call) {
+void Client::Calls::launch(Call& call, const Result<wire::Credentials>& keys) {
   const Request& request = call.request;
-  wire::Credentials keys;
-  if (!settings_.anonymous) {
-    auto got = keys_.get();
-    if (!got) {
-      finish(call, tl::unexpected(Failure{.kind = Failure::Kind::NoCredentials,
-                                          .message = got.error().message,
-                                          .bucket = request.bucket,
-                                          .key = request.key}));
-      return;
-    }
-    keys = std::move(*got);
+  if (!keys) {
+    return finish(call, tl::unexpected(Failure{.kind = Failure::Kind::NoCredentials,
+                                               .message = keys.error().message,
+                                               .bucket = request.bucket,
+                                               .key = request.key}));
   }
   if (call.tries == 0) call.progress = Clock::now();  // the time in the queue does not count
   const Address address = addresses_.of(request.bucket, request.key);
@@ -441,7 +468,7 @@ void Client::Calls::launch(Call& call) {
   plan.base = address.base;
   plan.target = address.path + (query.empty() ? "" : "?" + query);
   plan.host = address.host;
-  plan.headers = signed_headers(call, address, query, settings_.anonymous ? nullptr : &keys);
+  plan.headers = signed_headers(call, address, query, settings_.anonymous ? nullptr : &*keys);
   plan.body = request.body;
   plan.into = request.into.subspan(call.received);
   plan.check = [this, &call](const Answer& answer) { return check(call, answer); };

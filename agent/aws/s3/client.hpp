@@ -1,5 +1,6 @@
 // Amazon S3 over libcurl, without Asio: for whoever has a thread and turns the client in it (the
-// data plane, a checkpoint's writer, a sweep's claim).
+// data plane, a checkpoint's writer). agent/aws/s3_client.hpp turns it in an io_context. It never
+// waits for anything but in turn().
 //
 //   Client client({.environment = act::Environment::of_this_process()});
 //   Result<Answer, Failure> answer = client.perform({.bucket = "b", .key = "k"});

@@ -41,15 +41,20 @@ Result<Object, Failure> head(Client& client, const wire::S3Location& location) {
   return Object{location.bucket, location.key, *size, std::string(etag), checksum_of(*answer)};
 }
 
+Request list_request(const wire::S3Location& prefix, const std::string& delimiter,
+                     const std::string& token) {
+  Request request{.bucket = prefix.bucket};
+  request.query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", prefix.key}};
+  if (!delimiter.empty()) request.query.emplace_back("delimiter", delimiter);
+  if (!token.empty()) request.query.emplace_back("continuation-token", token);
+  return request;
+}
+
 Result<std::vector<wire::ListedObject>, Failure> list(Client& client,
                                                       const wire::S3Location& prefix,
                                                       const Listing& options) {
   const auto ask = [&](const std::string& token) -> Result<wire::ListPage, Failure> {
-    Request request{.bucket = prefix.bucket};
-    request.query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", prefix.key}};
-    if (!options.delimiter.empty()) request.query.emplace_back("delimiter", options.delimiter);
-    if (!token.empty()) request.query.emplace_back("continuation-token", token);
-    const auto answer = client.perform(std::move(request));
+    const auto answer = client.perform(list_request(prefix, options.delimiter, token));
     if (!answer) {
       Failure failure = answer.error();
       failure.key = prefix.key;
@@ -81,10 +86,18 @@ Result<std::vector<wire::ListedObject>, Failure> list(Client& client,
   return all;
 }
 
-Result<Content, Failure> read(Client& client, const wire::S3Location& location) {
+Request read_request(const wire::S3Location& location) {
   Request request{.bucket = location.bucket, .key = location.key};
   request.headers = asking_for_checksum();
-  auto answer = client.perform(std::move(request));
+  return request;
+}
+
+Result<Content, Failure> read(Client& client, const wire::S3Location& location) {
+  return content_of(location, client.perform(read_request(location)));
+}
+
+Result<Content, Failure> content_of(const wire::S3Location& location,
+                                    Result<Answer, Failure> answer) {
   if (!answer) return tl::unexpected(answer.error());
   const auto length = wire::parse_count(answer->header("content-length"));
   if (length && *length != answer->body.size()) {
@@ -192,6 +205,15 @@ Result<std::string, Failure> put(Client& client, const wire::S3Location& locatio
                                  std::string_view bytes, const Condition& condition,
                                  const Checksum& expected) {
   const std::string writer = new_writer();
+  const auto answer = client.perform(put_request(location, bytes, writer, condition, expected));
+  if (answer) return std::string(answer->header("etag"));
+  if (answer.error().kind != Failure::Kind::Exists) return tl::unexpected(answer.error());
+  return settle(client, location, writer, answer.error());
+}
+
+Request put_request(const wire::S3Location& location, std::string_view bytes,
+                    const std::string& writer, const Condition& condition,
+                    const Checksum& expected) {
   Request request{.method = "PUT", .bucket = location.bucket, .key = location.key, .body = bytes};
   request.headers.emplace_back(writer_header, writer);
   if (expected.kind == Checksum::Kind::Sha256)
@@ -200,10 +222,7 @@ Result<std::string, Failure> put(Client& client, const wire::S3Location& locatio
     request.headers.emplace_back("x-amz-checksum-crc32c",
                                  wire::to_base64(bytes_of(crc32c(0, bytes))));
   add_condition(request.headers, condition);
-  const auto answer = client.perform(std::move(request));
-  if (answer) return std::string(answer->header("etag"));
-  if (answer.error().kind != Failure::Kind::Exists) return tl::unexpected(answer.error());
-  return settle(client, location, writer, answer.error());
+  return request;
 }
 
 Result<void, Failure> remove(Client& client, const wire::S3Location& location) {

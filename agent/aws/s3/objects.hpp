@@ -73,6 +73,18 @@ Result<std::string, Failure> put(Client& client, const wire::S3Location& locatio
 // That there is none is no failure.
 Result<void, Failure> remove(Client& client, const wire::S3Location& location);
 
+// The parts of these operations, for whoever turns the client by itself (agent/aws/s3_client.hpp).
+Request list_request(const wire::S3Location& prefix, const std::string& delimiter,
+                     const std::string& token);
+Request read_request(const wire::S3Location& location);
+// As read() returns it.
+Result<Content, Failure> content_of(const wire::S3Location& location,
+                                    Result<Answer, Failure> answer);
+// `writer`: new_writer().
+Request put_request(const wire::S3Location& location, std::string_view bytes,
+                    const std::string& writer, const Condition& condition,
+                    const Checksum& expected = {});
+
 // The parts of a write that put() and upload.hpp share.
 inline constexpr std::string_view writer_header = "x-amz-meta-spotter-writer";
 std::string new_writer();  // names one write among all

@@ -23,6 +23,8 @@ const char* sentence(Failure::Kind kind) {
       return "the bytes are not those of its checksum";
     case Failure::Kind::Unavailable:
       return "S3 cannot be reached, or does not answer in time";
+    case Failure::Kind::GivenUp:
+      return "given up";
     case Failure::Kind::Refused:
       break;
   }

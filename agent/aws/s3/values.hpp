@@ -25,6 +25,7 @@ struct Failure {
     Exists,         // a conditional write: somebody else was first
     Corrupt,        // the bytes are not those of the checksum that S3 has
     Unavailable,    // throttled, unreachable or broken, again and again, until patience ran out
+    GivenUp,        // the caller waits no more
     Refused,        // anything else: `code` says why
   };
   Kind kind = Kind::Refused;

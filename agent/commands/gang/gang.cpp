@@ -18,8 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "agent/aws/s3/client.hpp"
-#include "agent/aws/s3/objects.hpp"
+#include "agent/aws/s3_client.hpp"
 #include "agent/base/exit_status.hpp"
 #include "agent/commands/gang/gang_files.hpp"
 #include "agent/commands/gang/gang_launcher.hpp"
@@ -34,142 +33,74 @@
 namespace spotter::command {
 namespace {
 
-// Carries out what a Participant asks of S3, one request at a time.
 Time gang_now() { return Time(io::boot_time()); }
 
+// The next look settles what was not answered; a beat has to fit between two of a lease.
+constexpr Duration patience_with_s3{3'000};
+// The client's own patience ends between two tries: one on a connection that says nothing more
+// would take 20 s.
+constexpr Duration longest_request{5'000};
+
+// Carries out what a Participant asks of S3, one request at a time.
 class GangClerk {
  public:
   // `say`: what is wrong with S3, for a person; once for each trouble, empty when it is over.
   GangClerk(asio::io_context& context, wire::S3Location where,
-            std::function<void(const std::string&)> say);
-  ~GangClerk();
-  GangClerk(const GangClerk&) = delete;
-  GangClerk& operator=(const GangClerk&) = delete;
+            std::function<void(const std::string&)> say)
+      : context_(context),
+        say_(std::move(say)),
+        s3_(patience_with_s3),
+        record_(s3_, std::move(where)) {}
 
   // `participant` gets the answer, later. REQUIRES: the one before was answered; it outlives this.
-  void carry_out(gang::Ask ask, gang::Participant& participant);
+  void carry_out(gang::Ask ask, gang::Participant& participant) {
+    auto* const wanted = std::get_if<gang::Write>(&ask);
+    asio::co_spawn(context_,
+                   wanted != nullptr ? write(std::move(*wanted), participant) : look(participant),
+                   io::rethrow);
+  }
 
  private:
-  void turn();
-  void give_up(gang::Participant& participant);
-  void answer(const gang::Ask& ask, const Result<s3::Answer, s3::Failure>& answer,
-              gang::Participant& participant);
-  void trouble(const std::string& what);
+  asio::awaitable<void> write(gang::Write wanted, gang::Participant& participant) {
+    auto writing = record_.write(gang::to_json(wanted.record), wanted.etag, longest_request);
+    const auto written = co_await std::move(writing);
+    if (!written) {
+      trouble(written.error().text());
+      participant.unanswered(gang_now());  // it may still be done, at any time
+    } else if (*written) {
+      participant.wrote(gang_now(), **written);
+    } else {
+      participant.refused(gang_now());
+    }
+  }
 
-  wire::S3Location where_;
+  asio::awaitable<void> look(gang::Participant& participant) {
+    auto reading = record_.read(longest_request);
+    const auto version = co_await std::move(reading);
+    std::optional<gang::Seen> seen;
+    std::string wrong = version ? "" : version.error().text();
+    if (version && version->exists()) {
+      auto record = gang::parse_record(version->text);
+      if (!record) wrong = wire::to_url(record_.where()) + ": " + record.error().message;
+      if (record) seen = gang::Seen{*std::move(record), version->etag};
+    }
+    trouble(wrong);
+    wrong.empty() ? participant.looked(gang_now(), std::move(seen))
+                  : participant.unanswered(gang_now());
+  }
+
+  void trouble(const std::string& what) {
+    if (what.empty() == trouble_.empty()) return;
+    trouble_ = what;
+    say_(what);
+  }
+
+  asio::io_context& context_;
   std::function<void(const std::string&)> say_;
-  s3::Client client_;
-  asio::posix::stream_descriptor readable_;
-  asio::steady_timer timer_, deadline_;
-  std::optional<s3::Client::CallId> call_;
-  std::string body_;  // of the request under way
+  act::S3Client s3_;
+  act::Register record_;
   std::string trouble_;
 };
-
-// The next look settles what was not answered; a beat has to fit between two of a lease.
-constexpr std::chrono::milliseconds patience_with_s3{3'000};
-// The client's own patience ends between two tries: one on a connection that says nothing more
-// would take 20 s.
-constexpr std::chrono::milliseconds longest_request{5'000};
-
-s3::Settings s3_settings() {
-  s3::Settings settings;
-  settings.environment = act::Environment::of_this_process();
-  settings.patience = patience_with_s3;
-  return settings;
-}
-
-bool is_refusal(s3::Failure::Kind kind) {
-  using Kind = s3::Failure::Kind;
-  return kind == Kind::Exists || kind == Kind::Changed || kind == Kind::NoSuchKey;
-}
-
-GangClerk::GangClerk(asio::io_context& context, wire::S3Location where,
-                     std::function<void(const std::string&)> say)
-    : where_(std::move(where)),
-      say_(std::move(say)),
-      client_(s3_settings()),
-      readable_(context, client_.descriptor()),
-      timer_(context),
-      deadline_(context) {}
-
-// The descriptor is the client's.
-GangClerk::~GangClerk() { readable_.release(); }
-
-void GangClerk::carry_out(gang::Ask ask, gang::Participant& participant) {
-  s3::Request request{.bucket = where_.bucket, .key = where_.key};
-  if (const auto* write = std::get_if<gang::Write>(&ask)) {
-    body_ = gang::to_json(write->record);
-    request.method = "PUT";
-    request.body = body_;
-    s3::add_condition(request.headers, {.absent = write->etag.empty(), .etag = write->etag});
-  }
-  call_ = client_.start(std::move(request), [this, ask = std::move(ask), &participant](
-                                                const Result<s3::Answer, s3::Failure>& got) {
-    call_.reset();
-    deadline_.cancel();
-    answer(ask, got, participant);
-  });
-  deadline_.expires_after(longest_request);
-  deadline_.async_wait([this, call = call_, &participant](boost::system::error_code error) {
-    if (!error && call_ && call_ == call) give_up(participant);
-  });
-  turn();
-}
-
-// A write may still be done, at any time: the next look says so.
-void GangClerk::give_up(gang::Participant& participant) {
-  client_.drop(*std::exchange(call_, std::nullopt));
-  readable_.cancel();
-  timer_.cancel();
-  trouble("S3 does not answer within " + std::to_string(longest_request.count()) + " ms");
-  participant.unanswered(gang_now());
-}
-
-// Goes on as long as a request is under way.
-void GangClerk::turn() {
-  client_.turn(std::chrono::milliseconds(0));
-  if (client_.under_way() == 0) return;
-  const auto again = [this](boost::system::error_code error) {
-    if (!error) turn();
-  };
-  readable_.cancel();
-  timer_.expires_after(std::max(client_.next(), std::chrono::milliseconds(1)));
-  timer_.async_wait(again);
-  readable_.async_wait(asio::posix::stream_descriptor::wait_read, again);
-}
-
-void GangClerk::answer(const gang::Ask& ask, const Result<s3::Answer, s3::Failure>& answer,
-                       gang::Participant& participant) {
-  if (std::holds_alternative<gang::Write>(ask)) {
-    if (answer) return participant.wrote(gang_now(), std::string(answer->header("etag")));
-    if (is_refusal(answer.error().kind)) return participant.refused(gang_now());
-    trouble(answer.error().text());
-    return participant.unanswered(gang_now());
-  }
-  if (!answer && answer.error().kind == s3::Failure::Kind::NoSuchKey) {
-    trouble("");
-    return participant.looked(gang_now(), std::nullopt);
-  }
-  if (!answer) {
-    trouble(answer.error().text());
-    return participant.unanswered(gang_now());
-  }
-  auto record = gang::parse_record(answer->body);
-  if (!record) {
-    trouble(wire::to_url(where_) + ": " + record.error().message);
-    return participant.unanswered(gang_now());
-  }
-  trouble("");
-  participant.looked(gang_now(),
-                     gang::Seen{*std::move(record), std::string(answer->header("etag"))});
-}
-
-void GangClerk::trouble(const std::string& what) {
-  if (what.empty() == trouble_.empty()) return;
-  trouble_ = what;
-  say_(what);
-}
 
 // Reports this machine's gang to its agent, in datagrams to $NOTIFY_SOCKET. Does nothing without an
 // agent.

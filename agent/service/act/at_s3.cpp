@@ -1,10 +1,6 @@
 #include "agent/service/act/at_s3.hpp"
 
-#include <algorithm>
-#include <string>
-
-#include "agent/aws/s3/objects.hpp"
-#include "agent/aws/settings/settings.hpp"
+#include "agent/decide/policy.hpp"
 #include "agent/wire/head.hpp"
 
 namespace spotter::act {
@@ -16,7 +12,7 @@ using decide::Failure;
 Failure kind_of(s3::Failure::Kind kind) {
   using Kind = s3::Failure::Kind;
   switch (kind) {
-    case Kind::NoSuchKey:  // of a conditional write: it was deleted
+    case Kind::NoSuchKey:
     case Kind::Changed:
     case Kind::Exists:
       return Failure::Conflict;
@@ -26,6 +22,8 @@ Failure kind_of(s3::Failure::Kind kind) {
     case Kind::NoSuchBucket:
     case Kind::Refused:
       return Failure::Rejected;
+    case Kind::GivenUp:
+      return Failure::Abandoned;
     case Kind::NoCredentials:  // for a moment, while they are renewed
     case Kind::Corrupt:
     case Kind::Unavailable:
@@ -34,90 +32,69 @@ Failure kind_of(s3::Failure::Kind kind) {
   return Failure::Unavailable;
 }
 
+EffectFailed at_fence(Failure failure, const std::string& words) {
+  EffectFailed failed;
+  failed.failure = failure;
+  failed.detail = decide::Detail(words);
+  return failed;
+}
+
+Fence::Answer epoch_in(const Register::Version& version, const wire::S3Location& where,
+                       const VolumeId& line) {
+  if (!version.exists()) return decide::Epoch{};
+  const auto epoch = wire::parse_epoch(version.text);
+  if (epoch && epoch->line == line) return *epoch;
+  const std::string why =
+      epoch ? "it is of the volume " + epoch->line.str() : epoch.error().message;
+  return tl::unexpected(at_fence(Failure::Rejected, wire::to_url(where) + ": " + why));
+}
+
 }  // namespace
 
 EffectFailed failed_at_s3(const s3::Failure& failure, const char* what) {
   EffectFailed failed;
   failed.failure = kind_of(failure.kind);
+  failed.unsettled = failed.failure == Failure::Abandoned;
   failed.detail = decide::Detail(std::string(what) + ": " + failure.text());
   return failed;
 }
 
-s3::Settings s3_settings(Duration limit) {
-  s3::Settings settings;
-  settings.environment = Environment::of_this_process();
-  settings.patience = std::max<Duration>(limit / 3, Duration(1));
-  return settings;
-}
-
-namespace {
-
-struct FoundEpoch {
-  decide::Epoch epoch;
-  std::string etag;  // empty: there is none
-};
-
-Result<FoundEpoch, EffectFailed> find_epoch(s3::Client& client, const wire::S3Location& where,
-                                            const VolumeId& line) {
-  const auto there = s3::read(client, where);
-  if (!there && there.error().kind == s3::Failure::Kind::NoSuchKey) return FoundEpoch{};
-  if (!there) return tl::unexpected(failed_at_s3(there.error(), "the fence"));
-  const auto epoch = wire::parse_epoch(there->bytes);
-  if (epoch && epoch->line == line) return FoundEpoch{*epoch, there->object.etag};
-  EffectFailed failed;
-  failed.failure = Failure::Rejected;
-  const std::string why =
-      epoch ? "it is of the volume " + epoch->line.str() : epoch.error().message;
-  failed.detail = decide::Detail(wire::to_url(where) + ": " + why);
-  return tl::unexpected(failed);
-}
-
-decide::Happening replace_epoch(const wire::S3Location& where, const decide::Epoch& epoch,
-                                Duration limit) {
-  s3::Client client(s3_settings(limit));
-  const auto before = find_epoch(client, where, epoch.line);
-  if (!before) return before.error();
-  if (before->epoch.number + 1 != epoch.number) {
-    EffectFailed conflict;
-    conflict.failure = Failure::Conflict;
-    conflict.detail = decide::Detail("another epoch was written before " + wire::to_url(where));
-    return conflict;
-  }
-  const s3::Condition condition{.absent = before->etag.empty(), .etag = before->etag};
-  const auto written = s3::put(client, where, wire::to_json(epoch), condition);
-  if (written) return decide::EpochWritten{};
-  EffectFailed failed = failed_at_s3(written.error(), "the fence");
-  failed.unsettled = failed.failure == Failure::Unavailable;
+EffectFailed failed_write(const s3::Failure& failure, const char* what) {
+  EffectFailed failed = failed_at_s3(failure, what);
+  failed.unsettled = failed.unsettled || failed.failure == Failure::Unavailable;
   return failed;
 }
 
-}  // namespace
+Duration patience_with_s3() { return decide::Policy().epoch_call / 3; }
 
-wire::S3Location Fence::at(const VolumeId& line) const {
-  return {place_.bucket, place_.key + line.str() + ".epoch"};
+Register Fence::at(const VolumeId& line) {
+  return {s3_, {place_.bucket, place_.key + line.str() + ".epoch"}};
 }
 
 asio::awaitable<Fence::Answer> Fence::read(VolumeId line, Duration limit) {
   if (!line) co_return decide::Epoch{};
-  std::function<Answer()> work = [where = at(line), line, limit]() -> Answer {
-    s3::Client client(s3_settings(limit));
-    const auto found = find_epoch(client, where, line);
-    if (!found) return tl::unexpected(found.error());
-    return found->epoch;
-  };
-  auto reading = apart_.run(std::move(work), limit, "the fence");
-  auto answer = co_await std::move(reading);
-  if (!answer) co_return tl::unexpected(answer.error());
-  co_return std::move(*answer);
+  const Register object = at(line);
+  auto reading = object.read(limit);
+  const auto there = co_await std::move(reading);
+  if (!there) co_return tl::unexpected(failed_at_s3(there.error(), "the fence"));
+  co_return epoch_in(*there, object.where(), line);
 }
 
 asio::awaitable<decide::Happening> Fence::write(decide::Epoch epoch, Duration limit) {
-  std::function<decide::Happening()> work = [where = at(epoch.line), epoch, limit] {
-    return replace_epoch(where, epoch, limit);
-  };
-  auto writing = apart_.run(std::move(work), limit, "the fence");
-  auto answer = co_await std::move(writing);
-  co_return answer ? std::move(*answer) : decide::Happening(answer.error());
+  const Register object = at(epoch.line);
+  auto reading = object.read(limit / 2);
+  const auto there = co_await std::move(reading);
+  if (!there) co_return failed_at_s3(there.error(), "the fence");
+  const auto before = epoch_in(*there, object.where(), epoch.line);
+  if (!before) co_return before.error();
+  const EffectFailed beaten = at_fence(
+      Failure::Conflict, "another epoch was written before " + wire::to_url(object.where()));
+  if (before->number + 1 != epoch.number) co_return beaten;
+  auto writing = object.write(wire::to_json(epoch), there->etag, limit / 2);
+  const auto written = co_await std::move(writing);
+  if (!written) co_return failed_write(written.error(), "the fence");
+  if (!*written) co_return beaten;
+  co_return decide::EpochWritten{};
 }
 
 }  // namespace spotter::act

@@ -11,13 +11,11 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/aws/formats/ec2_query.hpp"
-#include "agent/aws/s3/objects.hpp"
 #include "agent/base/clock_text.hpp"
 #include "agent/base/json.hpp"
 #include "agent/decide/policy.hpp"
 #include "agent/io/kernel.hpp"
 #include "agent/io/log.hpp"
-#include "agent/service/act/at_s3.hpp"
 #include "agent/service/act/trainer.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/wire/events.hpp"
@@ -61,72 +59,59 @@ std::unique_ptr<Home> Trainer::home(Local& local) const {
   return std::make_unique<Home>(Home::Parts{job_, aws_, local, keys_, paths_.run_directory});
 }
 
-Home::Finding Home::read_head(s3::Client& client) const {
-  const wire::S3Location& where = head_;
-  const auto answer = client.perform({.bucket = where.bucket, .key = where.key});
-  if (!answer && answer.error().kind == s3::Failure::Kind::NoSuchKey) {
-    // A job must not begin from scratch if there is a home that has lost its head.
-    bool any = false;
-    s3::Listing first;
-    first.page = [&](const std::vector<wire::ListedObject>& found) {
-      any = !found.empty();
-      return false;
-    };
-    const auto listed = s3::list(client, {at_.bucket, at_.key + "manifests/"}, first);
-    if (!listed) return tl::unexpected(failed_at_s3(listed.error(), the_home));
-    if (!any) return wire::SeenHead{};
-    return tl::unexpected(at_home(
-        Failure::Rejected, "the object " + wire::to_url(where) +
-                               " is gone, and what it names is there: put it back, or remove "
-                               "all below it"));
-  }
-  if (!answer) return tl::unexpected(failed_at_s3(answer.error(), the_home));
-  auto head = wire::parse_head(answer->body);
-  const std::string etag(answer->header("etag"));
-  const auto date = wire::parse_http_date(answer->header("date"));
-  const auto modified = wire::parse_http_date(answer->header("last-modified"));
-  if (!head || etag.empty())
-    return tl::unexpected(
-        at_home(Failure::Rejected,
-                wire::to_url(where) + ": " + (head ? "S3 says no ETag" : head.error().message)));
+// A job must not begin from scratch if there is a home that has lost its head.
+asio::awaitable<Home::Finding> Home::without_head(Duration limit) {
+  s3::Request request = s3::list_request({at_.bucket, at_.key + "manifests/"}, "", "");
+  request.query.emplace_back("max-keys", "1");
+  auto listing = s3_.perform(std::move(request), "", limit);
+  const auto answer = co_await std::move(listing);
+  if (!answer) co_return tl::unexpected(failed_at_s3(answer.error(), the_home));
+  const auto first = wire::decode_list(answer->body);
+  if (!first) co_return tl::unexpected(at_home(Failure::Rejected, first.error().message));
+  if (first->objects.empty()) co_return wire::SeenHead{};
+  co_return tl::unexpected(
+      at_home(Failure::Rejected, "the object " + wire::to_url(head_.where()) +
+                                     " is gone, and what it names is there: put it back, or remove "
+                                     "all below it"));
+}
+
+Home::Finding Home::judged(const Register::Version& version) const {
+  const std::string url = wire::to_url(head_.where());
+  auto head = wire::parse_head(version.text);
+  if (!head) return tl::unexpected(at_home(Failure::Rejected, url + ": " + head.error().message));
   if (head->job != parts_.job.volumes_owner())
-    return tl::unexpected(
-        at_home(Failure::Rejected, wire::to_url(where) + " is of the job " + head->job));
-  wire::SeenHead found{*std::move(head), etag, Duration(0)};
-  if (date && modified && *date > *modified)
-    found.age = std::chrono::duration_cast<Duration>(*date - *modified);
-  return found;
+    return tl::unexpected(at_home(Failure::Rejected, url + " is of the job " + head->job));
+  return wire::SeenHead{*std::move(head), version.etag, version.age()};
 }
 
-Home::Finding Home::with_client(Duration limit,
-                                const std::function<Finding(s3::Client&)>& work) const {
-  s3::Client client(s3_settings(limit));
-  Finding found = work(client);
-  count(client.tally());
-  return found;
+asio::awaitable<Home::Finding> Home::find(Duration limit) {
+  auto reading = head_.read(limit / 2);
+  const auto version = co_await std::move(reading);
+  if (!version) co_return tl::unexpected(failed_at_s3(version.error(), the_home));
+  if (version->exists()) co_return judged(*version);
+  auto looking = without_head(limit / 2);
+  co_return co_await std::move(looking);
 }
 
-void Home::count(const s3::Tally& requests) const {
-  writes_ += requests.writes;
-  reads_ += requests.reads;
+void Home::count(const s3::Tally& requests) {
+  counted_.writes += requests.writes;
+  counted_.reads += requests.reads;
+}
+
+s3::Tally Home::requests() const {
+  const s3::Tally ours = s3_.tally();
+  return {counted_.writes + ours.writes - taken_.writes,
+          counted_.reads + ours.reads - taken_.reads};
 }
 
 s3::Tally Home::take_requests() {
-  const s3::Tally taken{writes_.exchange(0), reads_.exchange(0)};
+  const s3::Tally taken = requests();
+  counted_ = {};
+  taken_ = s3_.tally();
   if (std::exchange(committed_, false)) uncounted_ = {};
   uncounted_.writes += taken.writes;
   uncounted_.reads += taken.reads;
   return taken;
-}
-
-asio::awaitable<Home::Finding> Home::find(Duration limit) {
-  std::function<Finding()> work = [this, limit] {
-    return with_client(limit, [this](s3::Client& client) { return read_head(client); });
-  };
-  auto reading = apart_.run(std::move(work), limit, the_home);
-  auto answer = co_await std::move(reading);
-  if (!answer) co_return tl::unexpected(answer.error());
-  co_return std::move(*answer);
 }
 
 asio::awaitable<decide::HolderState> Home::state_of(InstanceId holder, Duration age,
@@ -168,52 +153,42 @@ Home::Answer Home::survey(Duration limit) {
   co_return seen;
 }
 
-Home::Finding Home::change(const std::function<wire::HeadChange(const wire::SeenHead&)>& made_of,
-                           Duration limit) const {
-  return with_client(limit, [&](s3::Client& client) { return change_by(client, made_of); });
-}
-
-Home::Finding Home::change_by(
-    s3::Client& client,
-    const std::function<wire::HeadChange(const wire::SeenHead&)>& made_of) const {
+asio::awaitable<Home::Finding> Home::change(
+    std::function<wire::HeadChange(const wire::SeenHead&)> made_of, Duration limit) {
   using Kind = wire::HeadChange::Kind;
-  for (int i = 0;; ++i) {
-    Finding before = read_head(client);
-    if (!before) return before;
+  const auto until = std::chrono::steady_clock::now() + limit;
+  const auto left = [until] {
+    const auto time = until - std::chrono::steady_clock::now();
+    return std::max(std::chrono::duration_cast<Duration>(time), Duration(1));
+  };
+  for (int i = 0; i <= most_tries; ++i) {
+    auto finding = find(left());
+    Finding before = co_await std::move(finding);
+    if (!before) co_return before;
     const wire::HeadChange made = made_of(*before);
-    if (made.kind == Kind::Enough) return before;
-    if (made.kind == Kind::Overtaken)
-      return tl::unexpected(at_home(Failure::Unavailable, "a later commit has begun"));
+    if (made.kind == Kind::Enough) co_return before;
     if (made.kind == Kind::Lost)
-      return tl::unexpected(at_home(Failure::Conflict, "another epoch was written first"));
-    const s3::Condition condition{.absent = before->etag.empty(), .etag = before->etag};
-    const auto written = s3::put(client, head_, wire::to_json(made.next), condition);
-    if (written) return before;
-    EffectFailed why = failed_at_s3(written.error(), the_home);
-    if (why.failure == Failure::Conflict && made.again && i < most_tries) continue;
-    if (made.again && why.failure == Failure::Conflict) why.failure = Failure::Unavailable;
-    why.unsettled = why.failure == Failure::Unavailable;
-    return tl::unexpected(why);
+      co_return tl::unexpected(at_home(Failure::Conflict, "another epoch was written first"));
+    auto writing = head_.write(wire::to_json(made.next), before->etag, left());
+    const auto written = co_await std::move(writing);
+    if (!written) co_return tl::unexpected(failed_write(written.error(), the_home));
+    if (*written) co_return before;
+    if (!made.again)
+      co_return tl::unexpected(at_home(Failure::Conflict, "somebody else has written it"));
   }
+  EffectFailed beaten = at_home(Failure::Unavailable, "others write its head again and again");
+  beaten.unsettled = true;
+  co_return tl::unexpected(beaten);
 }
 
-Home::Replaced Home::replace(const decide::Epoch& epoch, const s3::Tally& uncounted,
-                             Duration limit) const {
-  const wire::HomeNames names{parts_.job.volumes_owner(), io::random_hex(32), parts_.job.token,
-                              uncounted.writes, uncounted.reads};
-  const auto next = [&](const wire::SeenHead& seen) { return wire::to_epoch(seen, epoch, names); };
-  const Finding before = change(next, limit);
-  if (!before) return {before.error()};
-  if (epoch.state == decide::Epoch::State::Using)
-    count({before->head.s3_writes, before->head.s3_reads});
-  const decide::Epoch& old = before->head.epoch;
+// The epoch before the one that was written, where that was ours and nobody came between.
+std::uint32_t Home::held_before(const decide::Epoch& old, const InstanceId& holder) const {
   using State = decide::Epoch::State;
-  if (old.holder != epoch.holder) return {decide::EpochWritten{}, 0};
+  if (old.holder != holder) return 0;
   // Our release is the epoch right behind the one that it ended: nobody came between, and what the
   // last write of that one could not send is of this history still.
-  if (old.state == State::Released && old.number > 1)
-    return {decide::EpochWritten{}, old.number - 1};
-  return {decide::EpochWritten{}, old.state == State::Using ? old.number : 0};
+  if (old.state == State::Released && old.number > 1) return old.number - 1;
+  return old.state == State::Using ? old.number : 0;
 }
 
 // Taking the epoch ends the trainer of the one before: not for a folder that it may not use.
@@ -221,22 +196,21 @@ Home::Answer Home::write(decide::Epoch epoch, Duration limit) {
   const bool takes = epoch.state == decide::Epoch::State::Using;
   if (auto had = takes ? claim_folder() : std::nullopt) co_return *had;
   if (!takes) end_renewing();
-  // With the two of this write.
-  const s3::Tally uncounted =
-      takes ? s3::Tally{}
-            : s3::Tally{uncounted_.writes + writes_ + 1, uncounted_.reads + reads_ + 1};
-  std::function<Replaced()> work = [this, epoch, uncounted, limit] {
-    return replace(epoch, uncounted, limit);
-  };
-  auto writing = apart_.run(std::move(work), limit, the_home);
-  auto answer = co_await std::move(writing);
-  if (!answer) co_return answer.error();
-  if (std::holds_alternative<decide::EpochWritten>(answer->what)) {
-    epoch_ = epoch.number;
-    held_ = answer->held;
-    unsure_ = false;
+  wire::HomeNames names{parts_.job.volumes_owner(), io::random_hex(32), parts_.job.token};
+  if (!takes) {  // with the two of this write
+    names.s3_writes = uncounted_.writes + requests().writes + 1;
+    names.s3_reads = uncounted_.reads + requests().reads + 1;
   }
-  co_return std::move(answer->what);
+  auto writing = change(
+      [epoch, names](const wire::SeenHead& seen) { return wire::to_epoch(seen, epoch, names); },
+      limit);
+  const Finding before = co_await std::move(writing);
+  if (!before) co_return before.error();
+  if (takes) count({before->head.s3_writes, before->head.s3_reads});
+  epoch_ = epoch.number;
+  held_ = held_before(before->head.epoch, epoch.holder);
+  unsure_ = false;
+  co_return decide::EpochWritten{};
 }
 
 // The trainer's identity at AWS reads and writes the files; the agent's the head.
@@ -317,16 +291,6 @@ Home::Answer Home::bring(Duration limit) {
   co_return decide::Mounted{answer.value("cleared", false)};
 }
 
-decide::Happening Home::commit(std::uint64_t turn, const wire::HeadHolder& holder,
-                               const wire::Head& content, Duration limit) const {
-  const auto next = [&](const wire::SeenHead& seen) {
-    return wire::to_content(seen, holder, content, turn != turn_);
-  };
-  const Finding before = change(next, limit);
-  if (!before) return before.error();
-  return decide::LedgerWritten{};
-}
-
 Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide::HomeKept& kept) {
   using Clock = std::chrono::steady_clock;
   using Outcome = decide::HomeKept::Outcome;
@@ -364,23 +328,23 @@ Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide:
   content.bytes = count_of(answer, "bytes");
   if (!wire::is_manifest_name(content.manifest))
     co_return at_home(Failure::Rejected, "the program that copies it gave no manifest");
-  std::function<decide::Happening()> work = [this, turn = ++turn_, content, limit = call(),
-                                             holder = wire::HeadHolder{epoch, self()}] {
-    return commit(turn, holder, content, limit);
-  };
   unsure_ = true;
-  auto committing = apart_.run(std::move(work), call(), the_home);
-  auto committed = co_await std::move(committing);
-  decide::Happening what = committed ? std::move(*committed) : decide::Happening(committed.error());
+  auto committing =
+      change([content, holder = wire::HeadHolder{epoch, self()}](
+                 const wire::SeenHead& seen) { return wire::to_content(seen, holder, content); },
+             call());
+  const Finding before = co_await std::move(committing);
   kept.newest = content.newest;
   kept.bytes = count_of(answer, "sent");
   kept.took = std::chrono::duration_cast<Duration>(Clock::now() - began);
-  const auto* why = std::get_if<EffectFailed>(&what);
-  unsure_ = why != nullptr;
-  committed_ = why == nullptr;
-  if (committed_) kept.outcome = Outcome::Committed;
-  if (why != nullptr && why->failure == Failure::Conflict) kept.outcome = Outcome::Lost;
-  co_return what;
+  unsure_ = !before;
+  committed_ = before.has_value();
+  if (before) {
+    kept.outcome = Outcome::Committed;
+    co_return decide::LedgerWritten{};
+  }
+  if (before.error().failure == Failure::Conflict) kept.outcome = Outcome::Lost;
+  co_return before.error();
 }
 
 namespace {
@@ -424,25 +388,18 @@ InstanceId Home::self() {
 }
 
 // Only a conflict means that the home is lost; after another failure the next renewal shows it.
-bool Home::touch(const wire::HeadHolder& holder, Duration limit) const {
-  const auto renewed = [&](const wire::SeenHead& seen) { return wire::to_renewed(seen, holder); };
-  const Finding before = change(renewed, limit);
-  return before || before.error().failure != decide::Failure::Conflict;
-}
-
 asio::awaitable<void> Home::renew(std::shared_ptr<Renewal> renewal) {
   for (;;) {
     renewal->timer.expires_after(wire::head_lease);
     boost::system::error_code woken;
     co_await renewal->timer.async_wait(asio::redirect_error(asio::use_awaitable, woken));
     if (renewal->over) co_return;
-    const Duration limit = decide::Policy().epoch_call;
-    std::function<bool()> work = [this, limit, holder = wire::HeadHolder{renewal->epoch, self()}] {
-      return touch(holder, limit);
-    };
-    auto touching = apart_.run(std::move(work), limit, "the home");
-    const auto ours = co_await std::move(touching);
-    if (renewal->over || (ours && !*ours)) co_return;
+    auto renewing =
+        change([holder = wire::HeadHolder{renewal->epoch, self()}](
+                   const wire::SeenHead& seen) { return wire::to_renewed(seen, holder); },
+               decide::Policy().epoch_call);
+    const Finding before = co_await std::move(renewing);
+    if (renewal->over || (!before && before.error().failure == Failure::Conflict)) co_return;
   }
 }
 

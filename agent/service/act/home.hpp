@@ -2,14 +2,12 @@
 // and back (tier/home.hpp, by the verbs of a process with the trainer's rights).
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "agent/aws/aws_client.hpp"
-#include "agent/aws/s3/values.hpp"
 #include "agent/config/job.hpp"
 #include "agent/decide/effect.hpp"
 #include "agent/decide/event.hpp"
@@ -19,10 +17,6 @@
 #include "agent/service/act/local.hpp"
 #include "agent/service/act/trainer_keys.hpp"
 #include "agent/wire/head.hpp"
-
-namespace spotter::s3 {
-class Client;
-}
 
 namespace spotter::act {
 
@@ -37,9 +31,11 @@ class Home {
   };
   // REQUIRES: the job's storage is a bucket; all that the parts refer to outlives this.
   explicit Home(Parts parts)
-      : parts_(std::move(parts)), at_(*parts_.job.kept_at()), head_(*parts_.job.headed_at()) {
-    head_.key += wire::head_name;
-  }
+      : parts_(std::move(parts)),
+        at_(*parts_.job.kept_at()),
+        s3_(patience_with_s3()),
+        head_(s3_, {parts_.job.headed_at()->bucket,
+                    parts_.job.headed_at()->key + std::string(wire::head_name)}) {}
 
   ~Home() { end_renewing(); }
   Home(const Home&) = delete;
@@ -69,27 +65,18 @@ class Home {
 
   InstanceId self();
   asio::awaitable<Finding> find(Duration limit);
+  asio::awaitable<Finding> without_head(Duration limit);
+  Finding judged(const Register::Version& version) const;
   asio::awaitable<decide::HolderState> state_of(InstanceId holder, Duration age, Duration limit);
   asio::awaitable<Result<verbs::Home, decide::EffectFailed>> described(std::uint32_t epoch,
                                                                        std::string id);
-  Finding read_head(s3::Client& client) const;
-  // With a client whose requests are counted.
-  Finding with_client(Duration limit, const std::function<Finding(s3::Client&)>& work) const;
-  void count(const s3::Tally& requests) const;
+  void count(const s3::Tally& requests);
+  s3::Tally requests() const;  // since take_requests()
   // Reads the head, and writes what is made of it in the place of what was read. Returns what was
   // there before; Failure::Conflict: another epoch is there.
-  Finding change(const std::function<wire::HeadChange(const wire::SeenHead&)>& made_of,
-                 Duration limit) const;
-  Finding change_by(s3::Client& client,
-                    const std::function<wire::HeadChange(const wire::SeenHead&)>& made_of) const;
-  struct Replaced {
-    decide::Happening what;
-    std::uint32_t held = 0;  // as held_
-  };
-  // `uncounted`: of what it is to say, where it releases the home.
-  Replaced replace(const decide::Epoch& epoch, const s3::Tally& uncounted, Duration limit) const;
-  decide::Happening commit(std::uint64_t turn, const wire::HeadHolder& holder,
-                           const wire::Head& content, Duration limit) const;
+  asio::awaitable<Finding> change(std::function<wire::HeadChange(const wire::SeenHead&)> made_of,
+                                  Duration limit);
+  std::uint32_t held_before(const decide::Epoch& old, const InstanceId& holder) const;
 
   // Fails, with the reason, if another agent has the folder here: then nothing may be done in it.
   std::optional<decide::EffectFailed> claim_folder();
@@ -103,17 +90,13 @@ class Home {
   void begin_renewing(const asio::any_io_executor& executor, std::uint32_t epoch);
   void end_renewing();
   asio::awaitable<void> renew(std::shared_ptr<Renewal> renewal);
-  // false: the epoch is not ours any more.
-  bool touch(const wire::HeadHolder& holder, Duration limit) const;
-
   Parts parts_;
   wire::S3Location at_;
-  wire::S3Location head_;
-  std::atomic<std::uint64_t> turn_ = 0;  // of the last commit that began
-  mutable std::atomic<std::uint64_t> writes_ = 0, reads_ = 0;
-  bool committed_ = false;  // by the last keep()
-  s3::Tally uncounted_;     // that were taken, and that no committed ledger has
-  Apart apart_;
+  S3Client s3_;
+  Register head_;
+  s3::Tally counted_, taken_;  // of others; when take_requests() was called last
+  bool committed_ = false;     // by the last keep()
+  s3::Tally uncounted_;        // that were taken, and that no committed ledger has
   InstanceId instance_;
   InstanceId self_;
   std::uint32_t epoch_ = 0;  // that we wrote last

@@ -1,221 +1,28 @@
 #include "agent/service/sweep/claims.hpp"
 
 #include <spdlog/spdlog.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <random>
 
-#include "agent/aws/s3/objects.hpp"
 #include "agent/io/kernel.hpp"
 
-namespace spotter::command {
+namespace spotter {
 namespace {
 
 using sweep::NoAnswer;
 
+// The client's own patience, a lease, ends between two tries: one on a connection that says nothing
+// more takes longer.
+Duration longest_request(const config::Job& job) {
+  return job.claims->lease + std::chrono::seconds(20);
+}
+
+asio::awaitable<bool> done(act::S3Client::Answer<s3::Answer> asking) {
+  co_return (co_await std::move(asking)).has_value();
+}
+
 }  // namespace
-
-ClaimClerk::ClaimClerk(s3::Settings settings, wire::S3Location prefix, sweep::Owner owner)
-    : prefix_(std::move(prefix)),
-      owner_(std::move(owner)),
-      client_(std::move(settings)),
-      event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      thread_([this] { run(); }) {}
-
-ClaimClerk::~ClaimClerk() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.notify_one();
-  thread_.join();
-  ::close(event_);
-}
-
-void ClaimClerk::send(sweep::Request request) {
-  const std::lock_guard lock(mutex_);
-  work_.emplace_back(std::move(request));
-  wake_.notify_one();
-}
-
-void ClaimClerk::send(const sweep::Mark& mark) {
-  const std::lock_guard lock(mutex_);
-  work_.emplace_back(mark);
-  wake_.notify_one();
-}
-
-void ClaimClerk::send(Record record) {
-  const std::lock_guard lock(mutex_);
-  work_.emplace_back(std::move(record));
-  wake_.notify_one();
-}
-
-std::optional<ClaimClerk::Outcome> ClaimClerk::next_answer() {
-  const std::lock_guard lock(mutex_);
-  if (outcomes_.empty()) {
-    eventfd_t ignored = 0;
-    ::eventfd_read(event_, &ignored);
-    return std::nullopt;
-  }
-  Outcome first = std::move(outcomes_.front());
-  outcomes_.pop_front();
-  return first;
-}
-
-bool ClaimClerk::is_busy() {
-  const std::lock_guard lock(mutex_);
-  return working_ || !work_.empty();
-}
-
-void ClaimClerk::run() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    working_ = false;
-    // Avoids wait(): that of g++ 12 is not in the C++ library of Amazon Linux 2023.
-    while (!wake_.wait_for(lock, std::chrono::hours(1),
-                           [this] { return stopping_ || !work_.empty(); }))
-      continue;
-    if (stopping_) return;
-    const Work work = std::move(work_.front());
-    work_.pop_front();
-    working_ = true;
-    lock.unlock();
-    std::optional<Outcome> outcome;
-    if (const auto* request = std::get_if<sweep::Request>(&work)) {
-      outcome = answer(*request);
-    } else if (const auto* hint = std::get_if<sweep::Mark>(&work)) {
-      if (owns_) mark(*hint);
-    } else if (owns_) {
-      record(std::get<Record>(work));
-    }
-    lock.lock();
-    if (!outcome) continue;
-    outcomes_.push_back(std::move(*outcome));
-    ::eventfd_write(event_, 1);
-  }
-}
-
-wire::S3Location ClaimClerk::at(const std::string& name) const {
-  return {prefix_.bucket, prefix_.key + name};
-}
-
-// The job's first machine makes the object.
-Result<sweep::Owner> ClaimClerk::owner_there() {
-  const auto where = at(std::string(sweep::owner_name));
-  const auto made = s3::put(client_, where, sweep::to_json(owner_), {.absent = true, .etag = {}});
-  if (made) return owner_;
-  if (made.error().kind != s3::Failure::Kind::Exists) return failure(made.error().text());
-  const auto there = s3::read(client_, where);
-  if (!there) return failure(there.error().text());
-  auto its = sweep::parse_owner(there->bytes);
-  if (!its) return failure(wire::to_url(where) + ": " + its.error().message);
-  return its;
-}
-
-void ClaimClerk::own(Outcome& outcome) {
-  const auto there = owner_there();
-  if (!there) {
-    outcome.trouble = there.error().message;
-    return;
-  }
-  owns_ = there->id == owner_.id;
-  if (owns_) return;
-  const std::string ours = there->storage == owner_.storage
-                               ? "in another folder there, or in one that not all machines see"
-                               : "on " + owner_.storage;
-  outcome.foreign = true;
-  outcome.trouble =
-      "two jobs have this name: these claims are of the one on " + there->storage +
-      ", and this one is " + ours +
-      "; give one of them another name, or another prefix in claims.at. If the other " +
-      "is no more, delete all below " + wire::to_url(prefix_);
-}
-
-ClaimClerk::Outcome ClaimClerk::answer(const sweep::Request& request) {
-  Outcome outcome{{request.number, NoAnswer{}}, {}};
-  if (!owns_) own(outcome);
-  if (!owns_) return outcome;
-  if (std::holds_alternative<sweep::ListClaims>(request.ask)) {
-    outcome.reply.answer = list(outcome.trouble);
-  } else if (const auto* wanted = std::get_if<sweep::ReadClaim>(&request.ask)) {
-    outcome.reply.answer = read(wanted->index, outcome.trouble);
-  } else if (const auto* change = std::get_if<sweep::WriteClaim>(&request.ask)) {
-    outcome.reply.answer = write(*change, outcome.trouble);
-  }
-  return outcome;
-}
-
-sweep::Answer ClaimClerk::list(std::string& trouble) {
-  std::string date;
-  const auto objects = s3::list(client_, prefix_, {.delimiter = "/", .date = &date});
-  const auto now = wire::parse_http_date(date);
-  if (!objects || !now) {
-    trouble = objects ? "S3 says no Date" : objects.error().text();
-    return NoAnswer{};
-  }
-  sweep::Listed listed;
-  listed.date = *now;
-  for (const auto& object : *objects) {
-    const auto name =
-        sweep::parse_object_name(std::string_view(object.key).substr(prefix_.key.size()));
-    if (!name) continue;
-    if (name->kind == "claim") listed.claims.push_back({name->index, object.modified});
-    if (name->kind == "ended") listed.ended.push_back(name->index);
-    if (name->kind == "given") listed.given.push_back(name->index);
-  }
-  return listed;
-}
-
-sweep::Answer ClaimClerk::read(std::size_t index, std::string& trouble) {
-  const auto from = at(sweep::claim_name(index));
-  const auto answer = client_.perform({.bucket = from.bucket, .key = from.key});
-  if (!answer && answer.error().kind == s3::Failure::Kind::NoSuchKey) return sweep::ReadAnswer{};
-  const auto time = [&](const char* header) {
-    return answer ? wire::parse_http_date(answer->header(header)) : failure("");
-  };
-  const auto date = time("date");
-  const auto modified = time("last-modified");
-  if (!answer || !date || !modified || answer->header("etag").empty()) {
-    trouble = answer ? "S3 says no Date, Last-Modified or ETag" : answer.error().text();
-    return NoAnswer{};
-  }
-  sweep::ReadAnswer::Found found{sweep::parse_claim(answer->body),
-                                 std::string(answer->header("etag")), *modified};
-  return sweep::ReadAnswer{std::move(found), *date};
-}
-
-sweep::Answer ClaimClerk::write(const sweep::WriteClaim& write, std::string& trouble) {
-  const s3::Condition condition{.absent = write.etag.empty(), .etag = write.etag};
-  const auto written =
-      s3::put(client_, at(sweep::claim_name(write.index)), sweep::to_json(write.claim), condition);
-  if (written) return sweep::Written{*written};
-  const auto kind = written.error().kind;
-  if (kind == s3::Failure::Kind::Exists || kind == s3::Failure::Kind::NoSuchKey)
-    return sweep::NotWritten{};
-  trouble = written.error().text();
-  return NoAnswer{};
-}
-
-// Only a hint: an agent that does not see it reads the claim.
-void ClaimClerk::mark(const sweep::Mark& mark) {
-  const auto where = at(sweep::hint_name(mark.index, mark.hint));
-  if (mark.there)
-    (void)s3::put(client_, where, "");
-  else
-    (void)s3::remove(client_, where);
-}
-
-void ClaimClerk::record(const Record& record) {
-  const bool known = !record.summary.empty();
-  if (known && !s3::put(client_, at(sweep::result_name(record.index)), record.summary)) return;
-  mark({record.index, sweep::Hint::Ended, true});
-}
-
-}  // namespace spotter::command
-
-namespace spotter {
 
 Time now() { return Time(io::boot_time()); }
 
@@ -236,14 +43,13 @@ sweep::ClaimSettings claim_settings(const config::Job& job, std::size_t count, s
 
 Claims::Claims(asio::io_context& context, const config::Job& job, sweep::Owner owner,
                Callbacks callbacks)
-    : place_(wire::to_url(job.claims->at)),
+    : context_(context),
+      prefix_(job.claims->at),
+      limit_(longest_request(job)),
+      owner_(std::move(owner)),
       callbacks_(std::move(callbacks)),
-      clerk_({.environment = act::Environment::of_this_process(), .patience = job.claims->lease},
-             job.claims->at, std::move(owner)),
-      readable_(context, ::dup(clerk_.descriptor())),
-      timer_(context) {
-  asio::co_spawn(context, read_answers(), asio::detached);
-}
+      s3_(job.claims->lease),
+      timer_(context) {}
 
 void Claims::begin(sweep::ClaimSettings settings) {
   left_ = false;
@@ -251,26 +57,158 @@ void Claims::begin(sweep::ClaimSettings settings) {
   deliver(sweep::Tick{});
 }
 
-asio::awaitable<void> Claims::read_answers() {
-  for (;;) {
-    co_await readable_.async_wait(asio::posix::stream_descriptor::wait_read, asio::use_awaitable);
-    while (const auto answer = clerk_.next_answer()) {
-      report_trouble(*answer);
-      deliver(answer->reply);
+void Claims::send(Work work) {
+  work_.push_back(std::move(work));
+  if (!std::exchange(working_, true)) asio::co_spawn(context_, this->work(), io::rethrow);
+}
+
+asio::awaitable<void> Claims::work() {
+  for (; !work_.empty(); work_.pop_front()) {
+    Work& next = work_.front();
+    if (auto* const request = std::get_if<sweep::Request>(&next)) {
+      const std::uint64_t number = request->number;
+      auto answering = answer(std::move(*request));
+      const Done done = co_await std::move(answering);
+      report_trouble(done);
+      deliver(sweep::Reply{number, done.answer});
+    } else if (!owns_) {
+      continue;
+    } else if (const auto* const hint = std::get_if<sweep::Mark>(&next)) {
+      auto marking = mark(*hint);
+      co_await std::move(marking);
+    } else {
+      auto recording = record(std::move(std::get<Record>(next)));
+      co_await std::move(recording);
     }
   }
+  working_ = false;
+}
+
+wire::S3Location Claims::at(const std::string& name) const {
+  return {prefix_.bucket, prefix_.key + name};
+}
+
+// The job's first machine makes the object.
+asio::awaitable<Result<sweep::Owner>> Claims::owner_there() {
+  const act::Register object(s3_, at(std::string(sweep::owner_name)));
+  auto making = object.write(sweep::to_json(owner_), "", limit_);
+  const auto made = co_await std::move(making);
+  if (!made) co_return failure(made.error().text());
+  if (*made) co_return owner_;
+  auto reading = object.read(limit_);
+  const auto there = co_await std::move(reading);
+  if (!there) co_return failure(there.error().text());
+  auto its = sweep::parse_owner(there->text);
+  if (!its) co_return failure(wire::to_url(object.where()) + ": " + its.error().message);
+  co_return its;
+}
+
+// The reason, if the claims are not this job's, or if that is not known.
+asio::awaitable<std::string> Claims::own() {
+  auto looking = owner_there();
+  const auto there = co_await std::move(looking);
+  if (!there) co_return there.error().message;
+  owns_ = there->id == owner_.id;
+  if (owns_) co_return "";
+  foreign_ = true;
+  const std::string ours = there->storage == owner_.storage
+                               ? "in another folder there, or in one that not all machines see"
+                               : "on " + owner_.storage;
+  co_return "two jobs have this name: these claims are of the one on " + there->storage +
+      ", and this one is " + ours +
+      "; give one of them another name, or another prefix in claims.at. If the other " +
+      "is no more, delete all below " + wire::to_url(prefix_);
+}
+
+Claims::Doing Claims::answer(sweep::Request request) {
+  if (!owns_) {
+    auto owning = own();
+    Done done;
+    done.trouble = co_await std::move(owning);
+    if (!owns_) co_return done;
+  }
+  if (const auto* wanted = std::get_if<sweep::ReadClaim>(&request.ask)) {
+    auto reading = read(wanted->index);
+    co_return co_await std::move(reading);
+  }
+  if (const auto* change = std::get_if<sweep::WriteClaim>(&request.ask)) {
+    auto writing = write(*change);
+    co_return co_await std::move(writing);
+  }
+  auto listing = list();
+  co_return co_await std::move(listing);
+}
+
+Claims::Doing Claims::list() {
+  auto listing = s3_.list(prefix_, "/", limit_);
+  const auto found = co_await std::move(listing);
+  const auto now = wire::parse_http_date(found ? found->date : "");
+  if (!found || !now) {
+    co_return Done{NoAnswer{}, found ? "S3 says no Date" : found.error().text()};
+  }
+  sweep::Listed listed;
+  listed.date = *now;
+  for (const auto& object : found->objects) {
+    const auto name =
+        sweep::parse_object_name(std::string_view(object.key).substr(prefix_.key.size()));
+    if (!name) continue;
+    if (name->kind == "claim") listed.claims.push_back({name->index, object.modified});
+    if (name->kind == "ended") listed.ended.push_back(name->index);
+    if (name->kind == "given") listed.given.push_back(name->index);
+  }
+  co_return Done{std::move(listed)};
+}
+
+Claims::Doing Claims::read(std::size_t index) {
+  const act::Register object(s3_, at(sweep::claim_name(index)));
+  auto reading = object.read(limit_);
+  const auto there = co_await std::move(reading);
+  if (!there) co_return Done{NoAnswer{}, there.error().text()};
+  sweep::ReadAnswer answer{.date = there->date};
+  if (there->exists()) answer.found = {sweep::parse_claim(there->text), there->etag, there->since};
+  co_return Done{std::move(answer)};
+}
+
+Claims::Doing Claims::write(sweep::WriteClaim write) {
+  const act::Register object(s3_, at(sweep::claim_name(write.index)));
+  auto writing = object.write(sweep::to_json(write.claim), write.etag, limit_);
+  const auto written = co_await std::move(writing);
+  if (!written) co_return Done{NoAnswer{}, written.error().text()};
+  if (!*written) co_return Done{sweep::NotWritten{}};
+  co_return Done{sweep::Written{**written}};
+}
+
+// Only a hint: an agent that does not see it reads the claim.
+asio::awaitable<bool> Claims::mark(sweep::Mark mark) {
+  const std::string name = sweep::hint_name(mark.index, mark.hint);
+  if (mark.there) return put(name, "");
+  s3::Request request{.method = "DELETE", .bucket = prefix_.bucket, .key = prefix_.key + name};
+  return done(s3_.perform(std::move(request), "", limit_));
+}
+
+asio::awaitable<void> Claims::record(Record record) {
+  if (!record.summary.empty()) {
+    auto storing = put(sweep::result_name(record.index), std::move(record.summary));
+    if (!co_await std::move(storing)) co_return;
+  }
+  auto marking = mark({record.index, sweep::Hint::Ended, true});
+  co_await std::move(marking);
+}
+
+asio::awaitable<bool> Claims::put(std::string name, std::string bytes) {
+  s3::Request request = s3::put_request(at(name), bytes, s3::new_writer(), {});
+  return done(s3_.perform(std::move(request), std::move(bytes), limit_));
 }
 
 // Reading a claim shows nothing about write permission, so it does not clear the problem.
-void Claims::report_trouble(const command::ClaimClerk::Outcome& outcome) {
-  const auto& answer = outcome.reply.answer;
-  if (outcome.trouble.empty() && std::holds_alternative<sweep::ReadAnswer>(answer)) return;
-  if (outcome.trouble == trouble_) return;
-  trouble_ = outcome.trouble;
-  if (!trouble_.empty()) spdlog::warn("the claims in {}: {}", place_, trouble_);
+void Claims::report_trouble(const Done& done) {
+  if (done.trouble.empty() && std::holds_alternative<sweep::ReadAnswer>(done.answer)) return;
+  if (done.trouble == trouble_) return;
+  trouble_ = done.trouble;
+  if (!trouble_.empty()) spdlog::warn("the claims in {}: {}", wire::to_url(prefix_), trouble_);
   callbacks_.complain(trouble_);
-  if (!outcome.foreign) return;
-  foreign_ = left_ = true;
+  if (!foreign_) return;
+  left_ = true;
   timer_.cancel();
 }
 
@@ -295,9 +233,9 @@ void Claims::carry_out(sweep::Order order) {
   if (auto* request = std::get_if<sweep::Request>(&order)) {
     const auto* pin = std::get_if<sweep::FindParent>(&request->ask);
     if (pin != nullptr) return callbacks_.find_parent(request->number, *pin);
-    clerk_.send(std::move(*request));
+    send(std::move(*request));
   } else if (const auto* mark = std::get_if<sweep::Mark>(&order)) {
-    clerk_.send(*mark);
+    send(*mark);
   } else if (std::holds_alternative<sweep::Left>(order)) {
     left_ = true;
     timer_.cancel();
@@ -312,7 +250,7 @@ void Claims::carry_out(sweep::Order order) {
 }
 
 void Claims::mark_ended(std::size_t index, std::string summary) {
-  clerk_.send(command::ClaimClerk::Record{index, std::move(summary)});
+  send(Record{index, std::move(summary)});
 }
 
 }  // namespace spotter

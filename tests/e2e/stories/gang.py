@@ -146,7 +146,7 @@ class Gang(GangStory):
         self.assertEqual(gang.record()["round"], before, "a lease is longer than that")
         for member in ("m1", "m2"):
             log = (gang.place / f"{member}.log").read_text()
-            self.assertIn("S3 does not answer within", log, "a beat has to fit into a lease")
+            self.assertIn("no answer within 5000 ms", log, "a beat has to fit into a lease")
             self.assertIn("S3 answers again", log)
 
     def test_a_trainer_that_fails_again_and_again_is_given_up(self):
