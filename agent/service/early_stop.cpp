@@ -2,8 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
-#include "agent/aws/s3/objects.hpp"
-#include "agent/aws/settings/settings.hpp"
+#include <algorithm>
+#include <utility>
+
 #include "agent/io/log.hpp"
 #include "agent/wire/events.hpp"
 
@@ -12,35 +13,36 @@ namespace {
 
 constexpr std::chrono::milliseconds longest_pause(60'000);
 
+constexpr Duration patience{5'000};
+constexpr Duration longest_request = 2 * patience;
+
 // The records below the claims.
 class InS3 : public sweep::RungStore {
  public:
-  InS3(act::Environment environment, wire::S3Location prefix, const std::atomic<bool>& ending)
-      : prefix_(std::move(prefix)),
-        ending_(ending),
-        client_({.environment = std::move(environment), .patience = EarlyStop::kPatience}) {}
+  InS3(act::S3Client& s3, wire::S3Location prefix) : s3_(s3), prefix_(std::move(prefix)) {}
 
-  Result<std::optional<std::string>> read(const std::string& name) override {
-    if (ending_) return failure("the agent ends");
-    const auto there = s3::read(client_, at(name));
-    if (there) return there->bytes;
-    if (there.error().kind == s3::Failure::Kind::NoSuchKey) return std::nullopt;
-    return failure(there.error().text());
+  Answer<std::optional<std::string>> read(std::string name) override {
+    const act::Register object(s3_, at(name));
+    auto reading = object.read(longest_request);
+    const auto there = co_await std::move(reading);
+    if (!there) co_return failure(there.error().text());
+    if (!there->exists()) co_return std::nullopt;
+    co_return there->text;
   }
-  Result<std::vector<std::string>> list(const std::string& folder) override {
-    if (ending_) return failure("the agent ends");
-    const auto objects = s3::list(client_, at(folder));
-    if (!objects) return failure(objects.error().text());
+  Answer<std::vector<std::string>> list(std::string folder) override {
+    auto listing = s3_.list(at(folder), "", longest_request);
+    const auto listed = co_await std::move(listing);
+    if (!listed) co_return failure(listed.error().text());
     std::vector<std::string> names;
-    for (const auto& object : *objects) names.push_back(object.key.substr(prefix_.key.size()));
-    return names;
+    for (const auto& each : listed->objects) names.push_back(each.key.substr(prefix_.key.size()));
+    co_return names;
   }
-  Result<bool> write_once(const std::string& name, const std::string& text) override {
-    if (ending_) return failure("the agent ends");
-    const auto written = s3::put(client_, at(name), text, {.absent = true, .etag = {}});
-    if (written) return true;
-    if (written.error().kind == s3::Failure::Kind::Exists) return false;
-    return failure(written.error().text());
+  Answer<bool> write_once(std::string name, std::string text) override {
+    const act::Register object(s3_, at(name));
+    auto writing = object.write(std::move(text), "", longest_request);
+    const auto written = co_await std::move(writing);
+    if (!written) co_return failure(written.error().text());
+    co_return written->has_value();
   }
 
  private:
@@ -48,9 +50,8 @@ class InS3 : public sweep::RungStore {
     return {prefix_.bucket, prefix_.key + name};
   }
 
+  act::S3Client& s3_;
   wire::S3Location prefix_;
-  const std::atomic<bool>& ending_;
-  s3::Client client_;
 };
 
 std::optional<double> value_in(const wire::Progress& report, const std::string& metric) {
@@ -69,11 +70,7 @@ EarlyStop::EarlyStop(asio::io_context& context, const config::Job& job, RuledOut
     return;
   rule_ = job.sweep->stop;
   objective_ = *job.sweep->objective;
-}
-
-EarlyStop::~EarlyStop() {
-  ending_ = true;
-  if (thread_.joinable()) thread_.join();
+  s3_.emplace(patience);
 }
 
 void EarlyStop::on_message(const wire::TrainerMessage& message) {
@@ -94,11 +91,13 @@ void EarlyStop::consider(const wire::Progress& report) {
   // A whole rung is behind, and nothing came that could be compared.
   if (!measured_ && rung && *rung > *next_) miss(report, objective_.metric);
   if (!value || !rung || *rung < judged_ || asking_ || Clock::now() < not_before_) return;
-  ask({.index = job_.experiment->index,
-       .rung = *rung,
-       .judged = judged_,
-       .step = report.step,
-       .value = *value});
+  asking_ = true;
+  const sweep::Measured measured{.index = job_.experiment->index,
+                                 .rung = *rung,
+                                 .judged = judged_,
+                                 .step = report.step,
+                                 .value = *value};
+  asio::co_spawn(context_, ask(measured), io::rethrow);
 }
 
 void EarlyStop::miss(const wire::Progress& report, const std::string& what) {
@@ -109,19 +108,12 @@ void EarlyStop::miss(const wire::Progress& report, const std::string& what) {
       report.step, what);
 }
 
-void EarlyStop::ask(sweep::Measured measured) {
-  asking_ = true;
-  if (thread_.joinable()) thread_.join();  // of the last question, which was answered
-  // Read here: nobody changes the environment beside the thread.
-  thread_ = std::thread([this, measured, environment = act::Environment::of_this_process()] {
-    wire::S3Location place = job_.claims->at;
-    place.key += sweep::rungs_folder(*rule_, objective_);
-    InS3 store(environment, std::move(place), ending_);
-    auto record = sweep::settle(store, *rule_, objective_, measured);
-    asio::post(context_, [this, rung = measured.rung, record = std::move(record)] {
-      answered(rung, record);
-    });
-  });
+asio::awaitable<void> EarlyStop::ask(sweep::Measured measured) {
+  wire::S3Location place = job_.claims->at;
+  place.key += sweep::rungs_folder(*rule_, objective_);
+  InS3 store(*s3_, std::move(place));
+  auto settling = sweep::settle(store, *rule_, objective_, measured);
+  answered(measured.rung, co_await std::move(settling));
 }
 
 // Asks again at one of the trainer's next reports if S3 does not answer now.

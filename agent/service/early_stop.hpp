@@ -1,16 +1,14 @@
-// Ends the experiment that this agent trains when the sweep's rule says so (sweep/asha.hpp). Asks
-// S3 on a thread of its own: training goes on until there is an answer, and where S3 gives none.
+// Ends the experiment that this agent trains when the sweep's rule says so (sweep/asha.hpp).
+// Training goes on until S3 has answered, and where it gives no answer.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 
+#include "agent/aws/s3_client.hpp"
 #include "agent/config/job.hpp"
 #include "agent/decide/event.hpp"
 #include "agent/io/asio.hpp"
@@ -23,16 +21,12 @@ class EarlyStop {
  public:
   using RuledOut = std::function<void(decide::RuledOut)>;
   // Without `sweep.stop` it does nothing. `ruled_out` is called with each report of the trainer
-  // once the verdict is known, from within `context`.
+  // once the verdict is known, from within `context`, whose run this must outlive.
   EarlyStop(asio::io_context& context, const config::Job& job, RuledOut ruled_out);
-  // Waits for the request under way, for `kPatience` at most.
-  ~EarlyStop();
   EarlyStop(const EarlyStop&) = delete;
   EarlyStop& operator=(const EarlyStop&) = delete;
 
   void on_message(const wire::TrainerMessage& message);
-
-  static constexpr Duration kPatience{5'000};
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -40,7 +34,7 @@ class EarlyStop {
 
   void consider(const wire::Progress& report);
   void miss(const wire::Progress& report, const std::string& what);
-  void ask(sweep::Measured measured);
+  asio::awaitable<void> ask(sweep::Measured measured);
   void answered(std::uint32_t rung, const Result<sweep::RungRecord>& record);
 
   asio::io_context& context_;
@@ -58,8 +52,7 @@ class EarlyStop {
   std::chrono::milliseconds pause_ = shortest_pause;
   Clock::time_point not_before_;  // after a failure
   bool asking_ = false;
-  std::atomic<bool> ending_ = false;
-  std::thread thread_;
+  std::optional<act::S3Client> s3_;  // where there is a rule
 };
 
 }  // namespace spotter

@@ -29,13 +29,14 @@ std::uint64_t mixed(std::uint64_t number) {  // SplitMix64
   return number ^ (number >> 31U);
 }
 
-Result<std::optional<RungRecord>> record_of(RungStore& store, const std::string& name) {
-  const auto text = store.read(name);
-  if (!text) return tl::unexpected(text.error());
-  if (!*text) return std::nullopt;
+RungStore::Answer<std::optional<RungRecord>> record_of(RungStore& store, std::string name) {
+  auto reading = store.read(name);
+  const auto text = co_await std::move(reading);
+  if (!text) co_return tl::unexpected(text.error());
+  if (!*text) co_return std::nullopt;
   auto record = parse_rung_record(**text);
-  if (!record) return failure(name + ": " + record.error().message);
-  return std::move(*record);
+  if (!record) co_return failure(name + ": " + record.error().message);
+  co_return std::move(*record);
 }
 
 // A sample that has nothing to do with the indices' order, as a grid's neighbours are alike.
@@ -116,22 +117,25 @@ std::string rung_name(std::uint32_t rung, std::size_t index) {
   return rung_folder(rung) + text.data();
 }
 
-Result<RungRecord> settle(RungStore& store, const Asha& rule, const Objective& objective,
-                          const Measured& measured) {
+asio::awaitable<Result<RungRecord>> settle(RungStore& store, Asha rule, Objective objective,
+                                           Measured measured) {
   const std::string own = rung_name(measured.rung, measured.index);
   for (std::uint32_t rung = measured.judged; rung <= measured.rung; ++rung) {
-    auto there = record_of(store, rung_name(rung, measured.index));
-    if (!there) return tl::unexpected(there.error());
-    if (*there && (rung == measured.rung || !(*there)->goes_on)) return std::move(**there);
+    auto looking = record_of(store, rung_name(rung, measured.index));
+    auto there = co_await std::move(looking);
+    if (!there) co_return tl::unexpected(there.error());
+    if (*there && (rung == measured.rung || !(*there)->goes_on)) co_return std::move(**there);
   }
-  auto names = store.list(rung_folder(measured.rung));
-  if (!names) return tl::unexpected(names.error());
+  auto listing = store.list(rung_folder(measured.rung));
+  auto names = co_await std::move(listing);
+  if (!names) co_return tl::unexpected(names.error());
   std::erase(*names, own);
   keep_some(*names, measured.index);
   RungRecord record{.step = measured.step, .metric = objective.metric, .value = measured.value};
   for (const std::string& name : *names) {
-    const auto text = store.read(name);
-    if (!text) return tl::unexpected(text.error());
+    auto reading = store.read(name);
+    const auto text = co_await std::move(reading);
+    if (!text) co_return tl::unexpected(text.error());
     // A damaged record must not keep all others from an end.
     const auto other = *text ? parse_rung_record(**text) : failure("it is gone");
     if (!other || other->metric != objective.metric) continue;
@@ -141,13 +145,15 @@ Result<RungRecord> settle(RungStore& store, const Asha& rule, const Objective& o
     record.better += better ? 1 : 0;
   }
   record.goes_on = goes_on(rule, record.better, record.compared);
-  const auto written = store.write_once(own, to_json(record));
-  if (!written) return tl::unexpected(written.error());
-  if (*written) return record;
-  auto there = record_of(store, own);  // another holder of this experiment was faster
-  if (!there) return tl::unexpected(there.error());
-  if (!*there) return failure(own + " is gone again");
-  return std::move(**there);
+  auto writing = store.write_once(own, to_json(record));
+  const auto written = co_await std::move(writing);
+  if (!written) co_return tl::unexpected(written.error());
+  if (*written) co_return record;
+  auto looking = record_of(store, own);  // another holder of this experiment was faster
+  auto there = co_await std::move(looking);
+  if (!there) co_return tl::unexpected(there.error());
+  if (!*there) co_return failure(own + " is gone again");
+  co_return std::move(**there);
 }
 
 std::string why_stopped(const Asha& rule, const RungRecord& record) {

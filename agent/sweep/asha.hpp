@@ -22,6 +22,7 @@
 
 #include "agent/base/result.hpp"
 #include "agent/config/objective.hpp"
+#include "agent/io/asio.hpp"
 
 namespace spotter::sweep {
 
@@ -56,11 +57,14 @@ std::string rung_name(std::uint32_t rung, std::size_t index);
 // is there.
 class RungStore {
  public:
+  template <class Value>
+  using Answer = asio::awaitable<Result<Value>>;
+
   virtual ~RungStore() = default;
-  virtual Result<std::optional<std::string>> read(const std::string& name) = 0;
-  virtual Result<std::vector<std::string>> list(const std::string& folder) = 0;
+  virtual Answer<std::optional<std::string>> read(std::string name) = 0;
+  virtual Answer<std::vector<std::string>> list(std::string folder) = 0;
   // False: there is one already, which stays as it is.
-  virtual Result<bool> write_once(const std::string& name, const std::string& text) = 0;
+  virtual Answer<bool> write_once(std::string name, std::string text) = 0;
 };
 
 struct Measured {
@@ -77,8 +81,8 @@ inline constexpr std::size_t most_compared = 300;
 // The verdict at `measured.rung`, or the earlier one that ended it. A verdict that is there is
 // returned, else made and recorded. Fails when the store does not answer: nothing is decided then,
 // and the same may be asked again.
-Result<RungRecord> settle(RungStore& store, const Asha& rule, const Objective& objective,
-                          const Measured& measured);
+asio::awaitable<Result<RungRecord>> settle(RungStore& store, Asha rule, Objective objective,
+                                           Measured measured);
 
 // Why it ended, for a person. REQUIRES: !record.goes_on.
 std::string why_stopped(const Asha& rule, const RungRecord& record);

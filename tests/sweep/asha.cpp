@@ -6,28 +6,30 @@
 #include <functional>
 #include <map>
 
+#include "tests/sweep/settled.hpp"
+
 namespace spotter::sweep {
 namespace {
 
 class Bucket : public RungStore {
  public:
-  Result<std::optional<std::string>> read(const std::string& name) override {
-    if (name == unreadable) return failure("no answer");
+  Answer<std::optional<std::string>> read(std::string name) override {
+    if (name == unreadable) co_return failure("no answer");
     const auto found = objects.find(name);
-    if (found == objects.end()) return std::nullopt;
-    return found->second;
+    if (found == objects.end()) co_return std::nullopt;
+    co_return found->second;
   }
-  Result<std::vector<std::string>> list(const std::string& folder) override {
-    if (folder == unreadable) return failure("no answer");
+  Answer<std::vector<std::string>> list(std::string folder) override {
+    if (folder == unreadable) co_return failure("no answer");
     std::vector<std::string> names;
     for (const auto& [name, text] : objects)
       if (name.starts_with(folder)) names.push_back(name);
-    return names;
+    co_return names;
   }
-  Result<bool> write_once(const std::string& name, const std::string& text) override {
+  Answer<bool> write_once(std::string name, std::string text) override {
     if (before_write) std::exchange(before_write, {})();
-    if (refuses_writes) return failure("no answer");
-    return objects.emplace(name, text).second;
+    if (refuses_writes) co_return failure("no answer");
+    co_return objects.emplace(name, text).second;
   }
 
   std::map<std::string, std::string> objects;
@@ -40,8 +42,8 @@ class AshaTest : public testing::Test {
  protected:
   Result<RungRecord> come(std::size_t index, double value, std::uint32_t rung = 0,
                           std::uint32_t judged = 0) {
-    return settle(bucket_, rule_, objective_,
-                  {.index = index, .rung = rung, .judged = judged, .step = 100, .value = value});
+    return settled(bucket_, rule_, objective_,
+                   {.index = index, .rung = rung, .judged = judged, .step = 100, .value = value});
   }
 
   Bucket bucket_;

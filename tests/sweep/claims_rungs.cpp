@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tests/sweep/claims_world.hpp"
+#include "tests/sweep/settled.hpp"
 
 namespace spotter::sweep {
 
@@ -10,33 +11,33 @@ class World::Rungs : public RungStore {
  public:
   explicit Rungs(World& world) : world_(world) {}
 
-  Result<std::optional<std::string>> read(const std::string& name) override {
-    if (!answers()) return failure("no answer");
+  Answer<std::optional<std::string>> read(std::string name) override {
+    if (!answers()) co_return failure("no answer");
     const auto found = world_.rungs_.find(name);
-    if (found == world_.rungs_.end()) return std::nullopt;
-    return found->second;
+    if (found == world_.rungs_.end()) co_return std::nullopt;
+    co_return found->second;
   }
-  Result<std::vector<std::string>> list(const std::string& folder) override {
-    if (!answers()) return failure("no answer");
+  Answer<std::vector<std::string>> list(std::string folder) override {
+    if (!answers()) co_return failure("no answer");
     // A late write may arrive while its writer asks again.
     if (world_.chance(0.5)) world_.rungs_.merge(world_.late_);
     std::vector<std::string> names;
     for (const auto& [name, text] : world_.rungs_)
       if (name.starts_with(folder)) names.push_back(name);
-    return names;
+    co_return names;
   }
-  Result<bool> write_once(const std::string& name, const std::string& text) override {
+  Answer<bool> write_once(std::string name, std::string text) override {
     const auto& troubles = world_.settings_.troubles;
-    if (!answers()) return failure("no answer");
+    if (!answers()) co_return failure("no answer");
     if (world_.chance(troubles.late_requests)) {
       world_.late_.emplace(name, text);
       world_.at(world_.now_ + world_.uniform(1000, longest_trouble),
                 [&world = world_] { world.rungs_.merge(world.late_); });
-      return failure("no answer");
+      co_return failure("no answer");
     }
     const bool first = world_.rungs_.emplace(name, text).second;
-    if (world_.chance(troubles.lost_answers)) return failure("no answer");
-    return first;
+    if (world_.chance(troubles.lost_answers)) co_return failure("no answer");
+    co_return first;
   }
 
  private:
@@ -65,12 +66,12 @@ bool World::ends_early(Machine& machine) {
   // An agent that stands still asks nothing.
   if (!rung || *rung < machine.judged || machine.process_until > now_) return false;
   Rungs store(*this);
-  const auto record = settle(store, *settings_.stop, settings_.objective,
-                             {.index = machine.index,
-                              .rung = *rung,
-                              .judged = machine.judged,
-                              .step = step,
-                              .value = curve[reports - 1]});
+  const auto record = settled(store, *settings_.stop, settings_.objective,
+                              {.index = machine.index,
+                               .rung = *rung,
+                               .judged = machine.judged,
+                               .step = step,
+                               .value = curve[reports - 1]});
   if (!record) {
     ++figures_.unsettled;
     return false;
