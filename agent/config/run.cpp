@@ -87,16 +87,17 @@ Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& reque
     return refused("--gang is for a job with `gang:`, which says how many machines it has");
   if (job->gang) config::join_gang(*job, request.member.empty() ? host_name() : request.member);
   job->trainer.inherits = true;
-  // A login shell sets a PATH of its own; the trainer starts in the current folder, unless its code
-  // is fetched.
-  const auto own_path = environment.variables.find("PATH");
-  std::string before;
-  if (own_path != environment.variables.end())
-    before = "export PATH=" + wire::shell_quoted(own_path->second) + "; ";
+  // The trainer starts in the current folder, unless its code is fetched.
   std::error_code no_folder;
   const fs::path here = fs::current_path(no_folder);
-  if (!job->code && !no_folder) before += "cd " + wire::shell_quoted(here.string()) + " || exit; ";
-  job->trainer.command = before + job->trainer.command;
+  if (!job->code && !no_folder) {
+    job->trainer.command =
+        "cd " + wire::shell_quoted(here.string()) + " || exit; " + job->trainer.command;
+    auto& [kind, name] = job->trainer.environment;
+    const bool is_path =
+        kind == config::PythonEnvironment::Kind::Venv || name.find('/') != name.npos;
+    if (is_path && fs::exists(here / name, no_folder)) name = (here / name).string();
+  }
   if (request.storage.starts_with("s3://")) {
     const auto storage = storage_in(request.storage, environment);
     if (!storage) return tl::unexpected(storage.error());

@@ -4,11 +4,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "agent/base/number_text.hpp"
 #include "agent/base/shell.hpp"
 #include "agent/base/version.hpp"
 #include "agent/supervise/account.hpp"
+#include "agent/supervise/trainer.hpp"
 
 namespace spotter::supervise {
 namespace {
@@ -75,7 +79,8 @@ Result<void> read_texts(const Json& json, Spec& spec) {
       {"command", &spec.command}, {"shell", &spec.shell},
       {"user", &spec.user},       {"working_directory", &spec.working_directory},
       {"job", &spec.job},         {"log_file", &spec.log_file},
-      {"secrets", &spec.secrets}, {"lease", &spec.lease}};
+      {"secrets", &spec.secrets}, {"lease", &spec.lease},
+      {"own", &spec.own}};
   for (const auto& [key, target] : texts) {
     auto text = text_of(json, key);
     if (!text) return tl::unexpected(text.error());
@@ -131,6 +136,7 @@ std::string to_json(const Spec& spec) {
                   {"user", spec.user},
                   {"environment", spec.environment},
                   {"secrets", spec.secrets},
+                  {"own", spec.own},
                   {"environment_kind", config::to_text(spec.environment_kind)},
                   {"working_directory", spec.working_directory},
                   {"log_file", spec.log_file},
@@ -179,59 +185,169 @@ std::string login_shell(const Spec& spec, const Account& account) {
   return access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
 }
 
-// An environment's root, where its bin/python is.
-Result<std::string> find_conda(const std::string& name, const Account& account) {
-  const bool is_path = name[0] == '/';
-  std::vector<std::string> candidates;
+// A Python environment as it is on this machine.
+struct Found {
+  std::string root;      // empty: none is wanted
+  Variables identity;    // which environment it is
+  Variables variables;   // its own, as `conda env config vars` and packages set them
+  std::string activate;  // the shell's lines that its packages want to be run
+};
+
+std::vector<std::string> fields(std::string_view text, char separator) {
+  std::vector<std::string> found;
+  while (!text.empty()) {
+    const auto end = std::min(text.find(separator), text.size());
+    if (const auto field = trimmed(text.substr(0, end)); !field.empty()) found.emplace_back(field);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return found;
+}
+
+bool is_there(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+
+std::string value_of(const Variables& variables, const std::string& name, std::string otherwise) {
+  const auto found = variables.find(name);
+  return found == variables.end() || found->second.empty() ? std::move(otherwise) : found->second;
+}
+
+// The names in a folder that end so, sorted.
+std::vector<std::string> names_in(const std::string& folder, std::string_view end) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& each : std::filesystem::directory_iterator(folder, error))
+    if (std::string name = each.path().filename(); name.ends_with(end)) names.push_back(name);
+  std::ranges::sort(names);
+  return names;
+}
+
+std::string absolute(const std::string& path, const std::string& home, const std::string& here) {
+  if (path.starts_with("~/")) return home + path.substr(1);
+  return path.starts_with('/') ? path : here + "/" + path;
+}
+
+Result<std::string> first_of(const std::vector<std::string>& candidates, const std::string& what,
+                             const std::string& advice) {
   std::string searched;
-  if (is_path) candidates.push_back(name);
-  if (!is_path) {
-    std::vector<std::string> roots{account.home + "/.conda"};
-    for (const std::string& above : {account.home, std::string("/opt")})
-      for (const char* kind : {"conda", "miniconda3", "anaconda3", "miniforge3", "mambaforge"})
-        roots.push_back(above + "/" + kind);
-    for (const auto& root : roots)
-      candidates.push_back(name == "base" ? root : root + "/envs/" + name);
+  for (const auto& each : candidates) {
+    if (is_there(each + "/bin/python")) return each;
+    searched += (searched.empty() ? "" : ", ") + each;
   }
-  for (const auto& candidate : candidates) {
-    if (access((candidate + "/bin/python").c_str(), F_OK) == 0) return candidate;
-    searched += (searched.empty() ? "" : ", ") + candidate;
-  }
-  return failure("there is no conda environment '" + name + "' with a bin/python; looked at " +
-                 searched);
+  return failure("there is no " + what + " with a bin/python; looked at " + searched + advice);
 }
 
-// Does what `conda activate` and `source bin/activate` do, except for the prompt. Returns the
-// directory for PATH.
-Result<std::string> activate(const Spec& spec, const Launch& launch, Variables& variables) {
-  const auto& wanted = spec.environment_kind;
-  if (wanted.kind == Kind::None) return std::string();
-  if (wanted.kind == Kind::Conda) {
-    auto root = find_conda(wanted.name, launch.account);
-    if (!root) return root;
-    variables["CONDA_PREFIX"] = *root;
-    variables["CONDA_DEFAULT_ENV"] = wanted.name;
-    return *root + "/bin";
-  }
-  const std::string root =
-      wanted.name[0] == '/' ? wanted.name : launch.working_directory + "/" + wanted.name;
-  if (access((root + "/bin/python").c_str(), F_OK) != 0)
-    return failure("there is no Python environment at " + root + " (" + root +
-                   "/bin/python is missing); make it: python3 -m venv " + root);
-  variables["VIRTUAL_ENV"] = root;
-  return root + "/bin";
+// Where conda, mamba and micromamba have the environments of a user, and those that the user made
+// elsewhere, which conda lists.
+std::vector<std::string> conda_places(const std::string& name, const Account& account,
+                                      const Variables& given, const std::string& home) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> places;
+  std::vector<std::string> roots;
+  if (const std::string conda = value_of(given, "CONDA_EXE", ""); !conda.empty())
+    roots.push_back(fs::path(conda).parent_path().parent_path());
+  for (const char* kind : {"MAMBA_ROOT_PREFIX", "CONDA_ROOT"})
+    if (std::string root = value_of(given, kind, ""); !root.empty()) roots.push_back(root);
+  for (const char* kind : {"CONDA_ENVS_PATH", "CONDA_ENVS_DIRS"})
+    for (const auto& folder : fields(value_of(given, kind, ""), ':'))
+      places.push_back(folder + "/" + name);
+  for (const char* kind : {"/.conda", "/.local/share/mamba"}) roots.push_back(home + kind);
+  for (const std::string& above : {home, std::string("/opt"), std::string("/usr/local")})
+    for (const char* kind : {"conda", "miniconda3", "anaconda3", "miniforge3", "mambaforge",
+                             "micromamba", "mamba", "miniconda", "anaconda"})
+      roots.push_back(above + "/" + kind);
+  for (const auto& root : roots) places.push_back(name == "base" ? root : root + "/envs/" + name);
+  for (const auto& each : fields(read_as(account, home + "/.conda/environments.txt"), '\n'))
+    if (fs::path(each).filename() == name) places.push_back(each);
+  return places;
 }
 
-// The job's PATH is exported in the command, because a login shell's profile (as Debian's
-// /etc/profile) replaces PATH.
-std::string command_line(const Spec& spec, const std::string& bin) {
+// Folders of venv, virtualenvwrapper and pyenv, and a project's as uv and poetry make them.
+std::vector<std::string> venv_places(const std::string& name, const Variables& given,
+                                     const std::string& home, const std::string& here) {
+  const std::string path = absolute(name, home, here);
+  std::vector<std::string> places{path, path + "/.venv"};
+  if (name.find('/') != name.npos) return places;
+  places.push_back(value_of(given, "PYENV_ROOT", home + "/.pyenv") + "/versions/" + name);
+  places.push_back(value_of(given, "WORKON_HOME", home + "/.virtualenvs") + "/" + name);
+  const std::string poetry = value_of(given, "POETRY_CACHE_DIR", home + "/.cache/pypoetry");
+  for (const auto& each : names_in(poetry + "/virtualenvs", ""))
+    if (each == name || each.starts_with(name + "-"))  // NAME-HASH-py3.12
+      places.push_back(poetry + "/virtualenvs/" + each);
+  return places;
+}
+
+void add_variables(const Json& from, Variables& to) {
+  constexpr std::string_view left_out = "***unset***";
+  if (!from.is_object()) return;
+  for (const auto& [name, value] : from.items()) {
+    const bool good = value.is_string() && !name.empty() && name.find('=') == name.npos &&
+                      (name + value.get_ref<const std::string&>()).find('\0') == name.npos;
+    if (good && value.get_ref<const std::string&>() != left_out) to[name] = value;
+  }
+}
+
+// Source: https://docs.conda.io/projects/conda/en/stable/dev-guide/deep-dives/activation.html
+Found conda(const std::string& name, std::string root, const Launch& launch) {
+  Found found{.root = std::move(root)};
+  const auto json = [&](const std::string& path) {
+    return Json::parse(read_as(launch.account, path), nullptr, false);
+  };
+  const std::string of_packages = found.root + "/etc/conda/env_vars.d/";
+  for (const auto& file : names_in(of_packages, ".json"))
+    add_variables(json(of_packages + file), found.variables);
+  if (const Json state = json(found.root + "/conda-meta/state"); state.is_object())
+    add_variables(state.value("env_vars", Json()), found.variables);
+  const std::string scripts = found.root + "/etc/conda/activate.d/";
+  for (const auto& file : names_in(scripts, launch.shell.ends_with("/fish") ? ".fish" : ".sh"))
+    found.activate += ". " + wire::shell_quoted(scripts + file) + "\n";
+  found.identity = {{"CONDA_PREFIX", found.root},
+                    {"CONDA_DEFAULT_ENV", name},
+                    {"CONDA_PROMPT_MODIFIER", "(" + name + ") "},
+                    {"CONDA_SHLVL", "1"}};
+  const auto envs = found.root.rfind("/envs/");
+  const std::string base = found.root.substr(0, envs);
+  if (is_there(base + "/bin/conda")) {
+    found.identity["CONDA_EXE"] = base + "/bin/conda";
+    found.identity["CONDA_PYTHON_EXE"] = base + "/bin/python";
+  }
+  return found;
+}
+
+// What `conda activate` and `source bin/activate` would find.
+Result<Found> find_environment(const Spec& spec, const Launch& launch) {
+  const auto& [kind, name] = spec.environment_kind;
+  if (kind == Kind::None) return Found{};
+  const std::string home = value_of(spec.environment, "HOME", launch.account.home);
+  const std::string& here = launch.working_directory;
+  if (kind == Kind::Conda) {
+    const bool is_path = name.find('/') != name.npos;
+    auto root = first_of(is_path ? std::vector{absolute(name, home, here)}
+                                 : conda_places(name, launch.account, spec.environment, home),
+                         "conda environment '" + name + "'", "");
+    if (!root) return tl::unexpected(root.error());
+    return conda(name, *std::move(root), launch);
+  }
+  auto root =
+      first_of(venv_places(name, spec.environment, home, here), "Python environment '" + name + "'",
+               "; make it: python3 -m venv " + absolute(name, home, here));
+  if (!root) return tl::unexpected(root.error());
+  return Found{.root = *root, .identity = {{"VIRTUAL_ENV", *root}}};
+}
+
+// The environment is entered in the command, because a login shell's profile (as Debian's
+// /etc/profile, or what `conda init` writes) replaces PATH, and may enter another one.
+std::string command_line(const Spec& spec, const Found& found) {
   const auto path = spec.environment.find("PATH");
   const bool given = path != spec.environment.end();
-  if (bin.empty() && !given) return spec.command;
-  std::string line = "export PATH=";
-  if (!bin.empty()) line += wire::shell_quoted(bin) + ":";
-  line += given ? wire::shell_quoted(path->second) : "\"$PATH\"";
-  return line + "\n" + spec.command;
+  std::string line;
+  if (!found.root.empty()) line += "unset PYTHONHOME VIRTUAL_ENV\n";
+  for (const auto& [name, value] : found.identity)
+    line += "export " + name + "=" + wire::shell_quoted(value) + "\n";
+  if (given || !found.root.empty()) {
+    line += "export PATH=";
+    if (!found.root.empty()) line += wire::shell_quoted(found.root + "/bin") + ":";
+    line += (given ? wire::shell_quoted(path->second) : "\"$PATH\"") + "\n";
+  }
+  return line + found.activate + spec.command;
 }
 
 }  // namespace
@@ -259,12 +375,16 @@ Result<Launch> prepare(const Spec& spec) {
                       {"USER", launch.account.name},
                       {"LOGNAME", launch.account.name},
                       {"SHELL", launch.shell}};
-  const auto bin = activate(spec, launch, variables);
-  if (!bin) return tl::unexpected(bin.error());
+  const auto found = find_environment(spec, launch);
+  if (!found) return tl::unexpected(found.error());
   for (const auto& [name, value] : spec.environment) variables[name] = value;
-  if (!bin->empty()) variables["PATH"] = *bin + ":" + variables["PATH"];
+  const auto own = fields(spec.own, ' ');
+  for (const auto& [name, value] : found->variables)
+    if (std::ranges::find(own, name) == own.end()) variables[name] = value;
+  for (const auto& [name, value] : found->identity) variables[name] = value;
+  if (!found->root.empty()) variables["PATH"] = found->root + "/bin:" + variables["PATH"];
   for (const auto& [name, value] : variables) launch.environment.push_back(name + "=" + value);
-  launch.arguments = {launch.shell, "-l", "-c", command_line(spec, *bin)};
+  launch.arguments = {launch.shell, "-l", "-c", command_line(spec, *found)};
   return launch;
 }
 

@@ -24,6 +24,8 @@ struct Spec {
                                                    // LOGNAME, SHELL, PATH and LANG; secrets, too
   std::string secrets;  // the secret ones: names, separated by spaces. Their values are masked in
                         // the last words, which the agent writes to the journal
+  std::string own;      // names that the job itself gives: the Python environment's own variables
+                        // replace the others
   config::PythonEnvironment environment_kind;
   std::string working_directory;  // absolute, must exist; empty: the user's home
   std::string log_file;           // absolute; appended to; made with the user as its owner
@@ -40,6 +42,7 @@ struct Spec {
 };
 
 // {"command", "shell", "user", "environment": {NAME: value}, "secrets": "NAME NAME",
+//  "own": "NAME NAME",
 //  "environment_kind": "conda NAME",
 //  "working_directory", "log_file", "stop_signal": 15, "job", "lease",
 //  "refuse_metadata": true, "refuse_administrators": true,

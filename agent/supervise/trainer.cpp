@@ -306,6 +306,17 @@ std::string read_to_end(int file) {
   }
 }
 
+std::string read_as(const Account& account, const std::string& path) {
+  constexpr off_t most = 1 << 20;
+  std::optional<FilesAs> as_user;
+  if (geteuid() == 0 && account.uid != 0) as_user.emplace(account);
+  if (as_user && !as_user->holds()) return {};
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat status {};
+  const bool plain = file && fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode);
+  return plain && status.st_size <= most ? read_to_end(file.get()) : "";
+}
+
 Result<Descriptor> open_log(const std::string& path, const Account& owner, LogPlace place) {
   constexpr int flags =
       O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;

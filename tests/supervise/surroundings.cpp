@@ -215,12 +215,73 @@ TEST_F(Surroundings, HoldTheCondaEnvironment) {
   EXPECT_EQ(log(), "python of " + path("conda") + "\n" + path("conda") + "\n");
 }
 
+// As `conda activate` does it: packages' scripts and variables, those of the environment, and none
+// of the environment in which the caller is.
+TEST_F(Surroundings, HoldAllThatActivatingDoes) {
+  const std::string root = path("miniforge3/envs/it's");
+  make_python(root);
+  for (const char* folder : {"etc/conda/activate.d", "etc/conda/env_vars.d", "conda-meta"})
+    std::filesystem::create_directories(root + "/" + folder);
+  std::ofstream(root + "/etc/conda/activate.d/b.sh") << "export CUDA_HOME=$CONDA_PREFIX/cuda$A\n";
+  std::ofstream(root + "/etc/conda/activate.d/a.sh") << "A=1\n";
+  std::ofstream(root + "/etc/conda/activate.d/c.fish") << "exit 5\n";
+  std::ofstream(root + "/etc/conda/env_vars.d/p.json") << R"({"OF_PACKAGE": "p", "BOTH": "p"})";
+  std::ofstream(root + "/conda-meta/state")
+      << R"({"version": 1, "env_vars": {"BOTH": "state", "HERS": "state", "OF_JOB": "state",)"
+      << R"("GONE": "***unset***", "NUMBER": 1}})";
+  std::ofstream(path(".profile")) << "export CONDA_PREFIX=/opt/conda CONDA_DEFAULT_ENV=base\n";
+  auto inside = spec(
+      "python; echo $CONDA_PREFIX $CONDA_DEFAULT_ENV $CONDA_SHLVL; "
+      "echo ${CUDA_HOME##*/} $OF_PACKAGE $BOTH $HERS $OF_JOB [$GONE$NUMBER] "
+      "[$VIRTUAL_ENV$PYTHONHOME]");
+  inside.environment.insert({{"VIRTUAL_ENV", "/callers"},
+                             {"PYTHONHOME", "/callers"},
+                             {"HERS", "caller"},
+                             {"OF_JOB", "job"},
+                             {"PATH", "/usr/bin:/bin"}});
+  inside.own = "OF_JOB ";
+  inside.environment_kind = {config::PythonEnvironment::Kind::Conda, "it's"};
+  started(inside);
+  EXPECT_EQ(wait_for_end().exit_code, 0);
+  EXPECT_EQ(log(), "python of " + root + "\n" + root + " it's 1\ncuda1 p state state job [] []\n");
+}
+
+TEST_F(Surroundings, FindEnvironmentsWhereTheirToolsMakeThem) {
+  using Kind = config::PythonEnvironment::Kind;
+  make_python(path("listed/deep"));
+  std::filesystem::create_directories(path(".conda"));
+  std::ofstream(path(".conda/environments.txt")) << "/no/deep\n" << path("listed/deep") << "\n";
+  const std::pair<config::PythonEnvironment, std::string> kinds[] = {
+      {{Kind::Conda, "micro"}, path("micromamba/envs/micro")},
+      {{Kind::Conda, "two"}, path(".local/share/mamba/envs/two")},
+      {{Kind::Conda, "given"}, path("root/envs/given")},
+      {{Kind::Conda, "~/mine"}, path("mine")},
+      {{Kind::Conda, "deep"}, path("listed/deep")},
+      {{Kind::Venv, "project"}, path("project/.venv")},
+      {{Kind::Venv, "~/tilde"}, path("tilde")},
+      {{Kind::Venv, "3.12.4"}, path(".pyenv/versions/3.12.4")},
+      {{Kind::Venv, "poem"}, path(".cache/pypoetry/virtualenvs/poem-x1_Yz-py3.12")}};
+  for (const auto& [kind, root] : kinds) {
+    make_python(root);
+    auto inside = spec("true");
+    inside.environment["MAMBA_ROOT_PREFIX"] = path("root");
+    inside.environment_kind = kind;
+    const auto launch = prepare(inside);
+    ASSERT_TRUE(launch) << launch.error().message;
+    const auto& variables = launch->environment;
+    const auto path_of = std::ranges::find_if(
+        variables, [](const std::string& it) { return it.starts_with("PATH="); });
+    ASSERT_NE(path_of, variables.end());
+    EXPECT_TRUE(path_of->starts_with("PATH=" + root + "/bin:")) << kind.name << ": " << *path_of;
+  }
+}
+
 TEST_F(Surroundings, SayWhichEnvironmentIsMissing) {
   auto missing = spec("true");
   missing.environment_kind = {config::PythonEnvironment::Kind::Venv, "/no/venv"};
   EXPECT_EQ(start(directory(), missing).error().message,
-            "there is no Python environment at /no/venv (/no/venv/bin/python is missing); make it: "
-            "python3 -m venv /no/venv");
+            "there is no Python environment '/no/venv' with a bin/python; looked at /no/venv, "
+            "/no/venv/.venv; make it: python3 -m venv /no/venv");
   missing.environment_kind = {config::PythonEnvironment::Kind::Conda, "nowhere"};
   EXPECT_TRUE(start(directory(), missing)
                   .error()

@@ -137,6 +137,14 @@ void add_python(const std::string& program, std::string& path) {
   path += (path.empty() ? "" : ":") + folder.string();
 }
 
+// "A B ".
+template <class Values>
+std::string names_of(const Values& values) {
+  std::string names;
+  for (const auto& [name, value] : values) names += name + " ";
+  return names;
+}
+
 std::string lines_of(const std::vector<wire::Channel>& channels) {
   std::string lines;
   for (const auto& channel : channels) lines += wire::describe(channel) + "\n";
@@ -181,7 +189,7 @@ asio::awaitable<Result<Trainer::Variables, decide::EffectFailed>> Trainer::envir
   Variables result;
   if (job_.trainer.inherits) {
     for (const auto& [name, value] : ours) {
-      if (!name.starts_with("SPOTTER_")) result.emplace(name, value);
+      if (!name.starts_with("SPOTTER_") || name == "SPOTTER_LIBRARY") result.emplace(name, value);
     }
   }
   for (const char* name : kPassedOn) {
@@ -316,8 +324,8 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   spec.user = job_.trainer.user;
   spec.environment = std::move(*variables);
   spec.environment.emplace(kEvery, in_seconds(effect.checkpoint_every));
-  for (const auto& secret : job_.trainer.secrets) spec.secrets += secret.first + " ";
-  spec.secrets += container_token;
+  spec.own = names_of(job_.trainer.secrets) + names_of(job_.trainer.env);
+  spec.secrets = names_of(job_.trainer.secrets) + container_token;
   spec.environment_kind = job_.trainer.environment;
   spec.working_directory = job_.home() + (job_.code ? "/code" : "");
   // On this machine: a server that hangs must block neither trainer nor supervisor

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -95,6 +96,25 @@ class Run(RunCase):
         had = {name: value for name, value in {**self.environment, **given}.items()
                if name.startswith("AWS_")}
         self.assertEqual(has, had)
+
+    def test_the_jobs_environment_is_before_the_callers(self):
+        python = self.place / "env/bin/python"
+        python.parent.mkdir(parents=True)
+        python.write_text("#!/bin/sh\necho $VIRTUAL_ENV $SPOTTER_LIBRARY >seen\n")
+        python.chmod(0o755)
+        job = self.place / "job.yaml"
+        job.write_text("job: run\nstorage: {folder: {path: /}}\n"
+                       "trainer: {command: python, environment: venv env}\n")
+        for words in ((), ("python",)):
+            done = subprocess.run(
+                [f"{harness.BINARIES}/spotter", "run", "--job", str(job), "--storage",
+                 str(self.storage), *(("--", *words) if words else ())], cwd=self.place,
+                check=False, env={**self.environment, "VIRTUAL_ENV": "/callers",
+                                  "SPOTTER_LIBRARY": "/mine"}, timeout=60)
+            self.assertEqual(done.returncode, 0)
+            self.assertEqual((self.place / "seen").read_text(), f"{self.place}/env /mine\n")
+            (self.place / "seen").unlink()
+            shutil.rmtree(self.storage / "run")
 
     def test_a_failure_is_its_own_exit_status_and_not_tried_again(self):
         count = self.place / "count"
