@@ -9,6 +9,7 @@
 #include "agent/aws/formats/services.hpp"
 #include "agent/aws/settings/settings.hpp"
 #include "agent/io/log.hpp"
+#include "agent/io/process.hpp"
 #include "agent/wire/events.hpp"
 
 namespace spotter::act {
@@ -24,7 +25,7 @@ std::optional<int> number(std::string_view text) {
 }  // namespace
 
 RetryPolicy retry_policy(const Environment& environment) {
-  Profile profile = config_profile(environment);
+  Profile profile = own_profile(environment);
   const auto setting = [&](const char* variable, const char* key) {
     const std::string set = environment.get(variable);
     return set.empty() ? profile[key] : set;
@@ -100,9 +101,7 @@ asio::awaitable<Result<wire::Credentials>> CredentialChain::get() {
   }
   if (valid_for(std::chrono::seconds{0})) co_return *cached_;
   if (!loaded) co_return tl::unexpected(loaded.error());
-  co_return failure(
-      "no AWS credentials: neither in AWS_ACCESS_KEY_ID, nor in ~/.aws, nor from a container's "
-      "endpoint, nor from the instance's role. Give the instance a role.");
+  co_return failure(std::string(no_credentials) + ". Give the instance a role.");
 }
 
 void CredentialChain::expire() { cached_.reset(); }
@@ -113,37 +112,57 @@ bool CredentialChain::valid_for(std::chrono::seconds margin) const {
 }
 
 asio::awaitable<MaybeCredentials> CredentialChain::load() {
-  if (auto found = credentials_from_environment(environment_)) co_return found;
-  if (auto found = credentials_from_files(environment_)) co_return found;
-  const auto container = container_endpoint(environment_);
-  if (!container) co_return tl::unexpected(container.error());
-  if (*container) {
-    auto pending = from_container(**container);
-    co_return co_await std::move(pending);
+  CredentialSearch search(environment_, clock_());
+  while (auto question = search.next()) {
+    auto pending = answer(std::move(*question));
+    const Reply reply = co_await std::move(pending);
+    search.take(reply);
   }
-  if (!role_ || environment_.get("AWS_EC2_METADATA_DISABLED") == "true") {
-    co_return std::optional<wire::Credentials>();
-  }
-  auto pending = role_();
-  co_return co_await std::move(pending);
+  co_return search.result();
 }
 
-asio::awaitable<MaybeCredentials> CredentialChain::from_container(ContainerEndpoint endpoint) {
-  io::HttpRequest request;
-  request.url = std::move(endpoint.url);
-  if (!endpoint.token.empty()) request.headers.emplace_back("Authorization", endpoint.token);
-  request.connect_timeout = std::chrono::seconds{1};  // on this host, as IMDS is
-  request.timeout = std::chrono::seconds{5};
-  request.use_proxy = false;
-  auto pending = http_.send(std::move(request));
-  Result<io::HttpResponse, CallError> answer = co_await std::move(pending);
-  if (!answer) co_return failure("the container's credentials: " + answer.error().message);
-  if (answer->status != 200) {
-    co_return failure("the container's credentials: HTTP " + std::to_string(answer->status));
+asio::awaitable<Reply> CredentialChain::answer(Question question) {
+  Reply reply;
+  if (question.kind == Question::Kind::InstanceRole) {
+    if (!role_) co_return reply;
+    auto pending = role_();
+    MaybeCredentials found = co_await std::move(pending);
+    if (found) reply.role = std::move(*found);
+    if (!found) reply.trouble = found.error().message;
+    co_return reply;
   }
-  auto credentials = wire::parse_credentials(answer->body);
-  if (!credentials) co_return tl::unexpected(credentials.error());
-  co_return std::optional(std::move(*credentials));
+  if (question.kind == Question::Kind::Program) {
+    io::ProcessRequest program{.argv = std::move(question.words), .timeout = longest_program};
+    auto pending = io::run(std::move(program));
+    io::ProcessResult ended = co_await std::move(pending);
+    using End = io::ProcessResult::End;
+    if (ended.end == End::NotStarted) reply.trouble = "it cannot be started";
+    if (ended.end == End::TimedOut) reply.trouble = "it did not end within a minute";
+    if (ended.end == End::Signalled || ended.end == End::Cancelled)
+      reply.trouble = "it was ended by a signal";
+    reply.status = ended.status;
+    reply.body = std::move(ended.output);
+    reply.errors = std::move(ended.errors);
+    co_return reply;
+  }
+  io::HttpRequest request{.method = std::move(question.method),
+                          .url = std::move(question.url),
+                          .headers = std::move(question.headers),
+                          .body = std::move(question.body)};
+  request.use_proxy = !question.on_this_host;
+  if (question.on_this_host) request.connect_timeout = std::chrono::seconds{1};
+  request.timeout = std::chrono::seconds{question.on_this_host ? 5 : 10};
+  auto pending = http_.send(std::move(request));
+  Result<io::HttpResponse, CallError> got = co_await std::move(pending);
+  if (!got) {
+    reply.trouble = got.error().message;
+    co_return reply;
+  }
+  reply.status = got->status;
+  reply.body = std::move(got->body);
+  if (const auto date = got->headers.find("date"); date != got->headers.end())
+    if (const auto time = wire::parse_http_date(date->second)) reply.date = *time;
+  co_return reply;
 }
 
 namespace {

@@ -23,6 +23,7 @@
 #include "agent/aws/formats/pages.hpp"
 #include "agent/aws/formats/services.hpp"
 #include "agent/aws/formats/sigv4.hpp"
+#include "agent/aws/settings/credentials.hpp"
 #include "agent/aws/settings/settings.hpp"
 #include "agent/base/call_error.hpp"
 #include "agent/base/names.hpp"
@@ -81,9 +82,7 @@ class Backoff {
 // `delay`, or what the header x-amz-retry-after (milliseconds) asks for within reason.
 Duration heed(const RetryPolicy& policy, Duration delay, std::string_view retry_after);
 
-// The AWS SDKs' standard credential chain, without its network of assumed roles: environment
-// variables, the shared credentials and config files, a container's endpoint, the instance's role.
-// Source: https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html
+// The credential chain of settings/credentials.hpp.
 wire::WallTime system_time();  // whole seconds
 
 class CredentialChain {
@@ -105,8 +104,7 @@ class CredentialChain {
 
  private:
   asio::awaitable<Result<std::optional<wire::Credentials>>> load();
-  asio::awaitable<Result<std::optional<wire::Credentials>>> from_container(
-      ContainerEndpoint endpoint);
+  asio::awaitable<Reply> answer(Question question);
   bool valid_for(std::chrono::seconds margin) const;
 
   io::HttpClient& http_;

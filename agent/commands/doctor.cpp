@@ -30,8 +30,12 @@ Finding name(const Result<wire::CallerIdentity, CallError>& who, const Region& r
   if (who)
     return {"credentials", Verdict::Ok,
             who->arn + ", account " + who->account + ", region " + region.str(), ""};
-  return {"credentials", Verdict::Fail, who.error().message,
-          "give this machine credentials: `aws configure`, AWS_PROFILE, or an instance profile"};
+  // A source that is named, and has none, says itself what to do.
+  const bool none = who.error().message.find("no AWS credentials") != std::string::npos;
+  return {
+      "credentials", Verdict::Fail, who.error().message,
+      none ? "give this machine credentials: `aws configure`, AWS_PROFILE, or an instance profile"
+           : ""};
 }
 
 // The session of an instance's role is named after the instance.

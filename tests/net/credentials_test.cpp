@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "agent/aws/settings/settings.hpp"
+#include "agent/aws/settings/credentials.hpp"
 #include "tests/net/server.hpp"
 
 namespace spotter::act {
@@ -76,22 +76,273 @@ TEST(SharedConfig, ReadsOneProfile) {
   const std::string text =
       "# a comment\n[default]\naws_access_key_id = A\n  nested = x\n\n[ profile two "
       "]\nregion=r\r\n";
-  EXPECT_EQ(parse_profile(text, "default"), (Profile{{"aws_access_key_id", "A"}}));
+  EXPECT_EQ(parse_profile(text, "default"), (Profile{{"aws_access_key_id", "A nested = x"}}));
   EXPECT_EQ(parse_profile(text, "profile two"), (Profile{{"region", "r"}}));
   EXPECT_TRUE(parse_profile(text, "none").empty());
   EXPECT_TRUE(parse_profile("[", "").empty());
 }
 
-TEST(SharedConfig, LiesWhereTheVariablesSay) {
-  const std::string path = testing::TempDir() + "spotter-credentials-" + std::to_string(getpid());
-  std::ofstream(path) << "[ci]\naws_access_key_id=A\naws_secret_access_key=S\n";
-  const Environment environment = with(
-      {{"AWS_SHARED_CREDENTIALS_FILE", path}, {"AWS_PROFILE", "ci"}, {"HOME", "/nonexistent"}});
-  const auto credentials = credentials_from_files(environment);
-  std::filesystem::remove(path);
-  ASSERT_TRUE(credentials);
-  EXPECT_EQ(credentials->secret_access_key, "S");
-  EXPECT_FALSE(credentials_from_files(with({{"HOME", "/nonexistent"}})));
+// As botocore's configparser has it.
+TEST(SharedConfig, HasQuotedNamesColonsAndNestedSettings) {
+  const std::string text =
+      "[profile \"my dev\"]\nRegion: r\ns3 =\n  region = nested\n; no\n  # no\n"
+      "credential_process = /bin/p\n   --all\nvalue = a # b\n[preview]\nx = y\n";
+  EXPECT_EQ(parse_profile(text, "profile my dev"), (Profile{{"region", "r"},
+                                                            {"s3", ""},
+                                                            {"credential_process", "/bin/p --all"},
+                                                            {"value", "a # b"}}));
+}
+
+TEST(Words, AreThoseOfShlex) {
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(command_words(R"(/bin/echo {"A":1} '{"B": 2}' "c\" $d" e\ f '')"),
+            (Words{"/bin/echo", "{A:1}", R"({"B": 2})", "c\" $d", "e f", ""}));
+  EXPECT_EQ(command_words(R"("a\b")"), Words{"a\\b"});
+  EXPECT_FALSE(command_words("'open"));
+  EXPECT_FALSE(command_words("end\\"));
+}
+
+// A search with files of its own, answered by hand.
+class Search : public testing::Test {
+ protected:
+  void SetUp() override {
+    home_ = testing::TempDir() + "spotter-search-" + std::to_string(getpid());
+    std::filesystem::create_directories(home_ + "/.aws/sso/cache");
+    variables_ = {{"HOME", home_}, {"AWS_REGION", "eu-west-1"}};
+  }
+  void TearDown() override { std::filesystem::remove_all(home_); }
+
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(home_ + "/" + name) << text;
+  }
+  CredentialSearch search(const std::string& profile = "") {
+    if (!profile.empty()) variables_["AWS_PROFILE"] = profile;
+    return CredentialSearch(Environment(variables_), now_);
+  }
+  // Its key's id, or why there is none.
+  static std::string key_of(const CredentialSearch& search) {
+    const auto result = search.result();
+    if (!result) return result.error().message;
+    return *result ? (*result)->access_key_id : "none";
+  }
+  std::string found(const std::string& profile = "") {
+    auto made = search(profile);
+    return made.next() ? "asks" : key_of(made);
+  }
+  static std::string of_sts(const std::string& action, const std::string& key) {
+    return "<" + action + "Response><" + action + "Result><Credentials><AccessKeyId>" + key +
+           "</AccessKeyId><SecretAccessKey>S</SecretAccessKey><SessionToken>T</SessionToken>"
+           "<Expiration>2026-11-21T11:15:30Z</Expiration></Credentials></" +
+           action + "Result></" + action + "Response>";
+  }
+
+  std::string home_;
+  Variables variables_;
+  wire::WallTime now_ = wire::parse_rfc3339("2026-11-21T10:15:30Z").value();
+};
+
+constexpr const char* chained =
+    "[profile base]\naws_access_key_id=BASE\naws_secret_access_key=S\n"
+    "[profile middle]\nrole_arn = arn:middle\nsource_profile = base\n"
+    "[profile top]\nrole_arn = arn:top\nsource_profile = middle\nexternal_id = x\n"
+    "duration_seconds = 7200\nrole_session_name = me\n";
+
+TEST_F(Search, TakesTheProfileThatAVariableNames) {
+  write(".aws/credentials",
+        "[default]\naws_access_key_id=D\naws_secret_access_key=S\n"
+        "[ci]\naws_access_key_id=C\naws_secret_access_key=S\n");
+  write(".aws/config", "[profile ci]\naws_access_key_id=F\naws_secret_access_key=S\n");
+  EXPECT_EQ(found(), "D");
+  EXPECT_EQ(found("ci"), "C") << "the credentials file has precedence";
+  EXPECT_NE(found("gone").find("AWS_PROFILE names gone, which neither"), std::string::npos);
+  variables_["AWS_ACCESS_KEY_ID"] = "V";
+  variables_["AWS_SECRET_ACCESS_KEY"] = "S";
+  EXPECT_EQ(found("gone"), "V");
+}
+
+TEST_F(Search, TakesRolesOneAfterTheOther) {
+  write(".aws/config", chained);
+  auto roles = search("top");
+  auto first = roles.next();
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->url, "https://sts.eu-west-1.amazonaws.com/");
+  EXPECT_NE(first->body.find("RoleArn=arn%3Amiddle"), std::string::npos) << first->body;
+  EXPECT_NE(first->headers.back().second.find("Credential=BASE/20261121/eu-west-1/sts/"),
+            std::string::npos);
+  roles.take({.status = 503});
+  ASSERT_TRUE(roles.next()) << "what passes is asked again";
+  roles.take({.status = 200, .body = of_sts("AssumeRole", "MIDDLE")});
+  auto second = roles.next();
+  ASSERT_TRUE(second);
+  for (const char* part : {"RoleArn=arn%3Atop", "ExternalId=x", "DurationSeconds=7200",
+                           "RoleSessionName=me", "Action=AssumeRole&"})
+    EXPECT_NE(second->body.find(part), std::string::npos) << second->body;
+  EXPECT_NE(second->headers.back().second.find("Credential=MIDDLE/"), std::string::npos);
+  roles.take({.status = 200, .body = of_sts("AssumeRole", "TOP")});
+  EXPECT_FALSE(roles.next());
+  EXPECT_EQ(key_of(roles), "TOP");
+}
+
+TEST_F(Search, SaysWhatIsWrongWithARole) {
+  write(".aws/config", std::string(chained) +
+                           "[profile a]\nrole_arn = r\nsource_profile = b\n"
+                           "[profile b]\nrole_arn = r\nsource_profile = a\n"
+                           "[profile none]\nrole_arn = r\n[profile empty]\nregion = x\n"
+                           "[profile of]\nrole_arn = r\nsource_profile = empty\n"
+                           "[profile mfa]\nrole_arn = r\nsource_profile = base\nmfa_serial = m\n");
+  for (const auto& [profile, why] :
+       {std::pair{"a", "leads back to"}, std::pair{"none", "either source_profile or"},
+        std::pair{"of", "empty has no credentials"}, std::pair{"mfa", "MFA code"}})
+    EXPECT_NE(found(profile).find(why), std::string::npos) << found(profile);
+  auto refused = search("middle");
+  ASSERT_TRUE(refused.next());
+  refused.take({.status = 403,
+                .body = "<ErrorResponse><Error><Code>AccessDenied</Code><Message>not you</Message>"
+                        "</Error></ErrorResponse>"});
+  EXPECT_FALSE(refused.next());
+  EXPECT_EQ(key_of(refused),
+            "profile middle: the role arn:middle: HTTP 403, AccessDenied: not you");
+}
+
+TEST_F(Search, SignsByTheClockOfTheServerThatRefuses) {
+  write(".aws/config", chained);
+  auto role = search("middle");
+  ASSERT_TRUE(role.next());
+  role.take({.status = 403, .date = now_ + 20min});
+  auto again = role.next();
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->headers[1],
+            (std::pair<std::string, std::string>("x-amz-date", "20261121T103530Z")));
+  role.take({.status = 403, .date = now_ + 20min});
+  EXPECT_FALSE(role.next());
+}
+
+TEST_F(Search, GoesOnFromTheSourcesThatAreNamed) {
+  write(".aws/config",
+        "[profile i]\nrole_arn = r\ncredential_source = Ec2InstanceMetadata\n"
+        "[profile c]\nrole_arn = r\ncredential_source = EcsContainer\n"
+        "[profile e]\nrole_arn = r\ncredential_source = Environment\n");
+  auto instance = search("i");
+  auto asked = instance.next();
+  ASSERT_TRUE(asked);
+  EXPECT_EQ(asked->kind, Question::Kind::InstanceRole);
+  instance.take({.role = wire::Credentials{"I", "S", "T", now_ + 1h}});
+  asked = instance.next();
+  ASSERT_TRUE(asked);
+  EXPECT_NE(asked->headers.back().second.find("Credential=I/"), std::string::npos);
+  auto without = search("i");
+  ASSERT_TRUE(without.next());
+  without.take({});
+  EXPECT_NE(key_of(without).find("the instance's role: there is none"), std::string::npos);
+  EXPECT_NE(found("c").find("this is no container"), std::string::npos);
+  EXPECT_NE(found("e").find("AWS_ACCESS_KEY_ID is empty"), std::string::npos);
+}
+
+TEST_F(Search, ReadsTheWebIdentitysTokenEachTime) {
+  write("token", "first\n");
+  variables_["AWS_WEB_IDENTITY_TOKEN_FILE"] = home_ + "/token";
+  EXPECT_NE(found().find("set AWS_ROLE_ARN"), std::string::npos);
+  variables_["AWS_ROLE_ARN"] = "arn:pod";
+  auto web = search();
+  const auto asked = web.next();
+  ASSERT_TRUE(asked);
+  EXPECT_NE(asked->body.find("Action=AssumeRoleWithWebIdentity"), std::string::npos);
+  EXPECT_NE(asked->body.find("WebIdentityToken=first"), std::string::npos);
+  EXPECT_EQ(asked->headers.size(), 1U) << "it is not signed";
+  web.take({.status = 200, .body = of_sts("AssumeRoleWithWebIdentity", "WEB")});
+  EXPECT_EQ(key_of(web), "WEB");
+  write("token", "");
+  EXPECT_NE(found().find("there is no token in"), std::string::npos);
+  // The same by a profile, as the source of another's role.
+  variables_.erase("AWS_WEB_IDENTITY_TOKEN_FILE");
+  variables_.erase("AWS_ROLE_ARN");
+  write("token", "second");
+  write(".aws/config", "[profile web]\nrole_arn = w\nweb_identity_token_file = " + home_ +
+                           "/token\n[profile top]\nrole_arn = t\nsource_profile = web\n");
+  auto top = search("top");
+  EXPECT_NE(top.next()->body.find("WebIdentityToken=second"), std::string::npos);
+}
+
+TEST_F(Search, SignsInBySsoWithATokenThatIsValid) {
+  const std::string session = "sso_account_id = 123456789012\nsso_role_name = Dev\n";
+  const std::string at = "sso_start_url = https://corp\nsso_region = eu-central-1\n";
+  write(".aws/config", "[profile new]\nsso_session = corp\n" + session + "[sso-session corp]\n" +
+                           at + "[profile old]\n" + session + at + "[profile half]\n" + session);
+  const std::string advice = "run `aws sso login --profile new`";
+  EXPECT_NE(found("new").find("no token of SSO: " + advice), std::string::npos);
+  EXPECT_NE(found("half").find("sso_start_url is missing"), std::string::npos);
+  const auto token = [&](const std::string& of, const std::string& end) {
+    // printf %s NAME | sha1sum
+    const bool corp = of == "corp";
+    write(std::string(".aws/sso/cache/") +
+              (corp ? "ee0bfd2552fbd840c02cc48b6e823320543c450f"
+                    : "17da54e8ec4ee05390f1915bb3ef5fea7ebd238e") +
+              ".json",
+          R"({"accessToken": "tok-)" + of + R"(", "expiresAt": ")" + end + "\"}");
+  };
+  token("corp", "2026-11-21T10:00:00Z");
+  EXPECT_NE(found("new").find("its token has expired: " + advice), std::string::npos);
+  token("corp", "2026-11-21T11:00:00Z");
+  token("https://corp", "2026-11-21T11:00:00UTC");
+  for (const std::string profile : {"new", "old"}) {
+    auto sso = search(profile);
+    const auto asked = sso.next();
+    ASSERT_TRUE(asked) << profile << ": " << key_of(sso);
+    EXPECT_EQ(asked->url,
+              "https://portal.sso.eu-central-1.amazonaws.com/federation/credentials?"
+              "account_id=123456789012&role_name=Dev");
+    EXPECT_EQ(asked->headers.front().second, profile == "new" ? "tok-corp" : "tok-https://corp");
+    sso.take({.status = 200,
+              .body = R"({"roleCredentials": {"accessKeyId": "SSO", "secretAccessKey": "S",
+                          "sessionToken": "T", "expiration": 1795256130000}})"});
+    EXPECT_EQ(key_of(sso), "SSO");
+    EXPECT_EQ(sso.result().value()->expiration, wire::WallTime(1795256130s));
+  }
+  auto refused = search("new");
+  ASSERT_TRUE(refused.next());
+  refused.take({.status = 401});
+  EXPECT_NE(key_of(refused).find(advice), std::string::npos);
+}
+
+TEST_F(Search, RunsACredentialProcessAndReadsWhatItSays) {
+  write(".aws/config",
+        "[profile p]\ncredential_process = /bin/keys --for 'a b'\n"
+        "[profile login]\nlogin_session = x\n");
+  auto program = search("p");
+  const auto asked = program.next();
+  ASSERT_TRUE(asked);
+  EXPECT_EQ(asked->words, (std::vector<std::string>{"/bin/keys", "--for", "a b"}));
+  program.take({.body = R"({"Version": 1, "AccessKeyId": "P", "SecretAccessKey": "hunter2",
+                            "SessionToken": "T", "Expiration": "2026-11-21T11:15:30Z"})"});
+  EXPECT_EQ(key_of(program), "P");
+  EXPECT_EQ(program.result().value()->session_token, "T");
+  const std::pair<Reply, const char*> wrong[] = {
+      {{.status = 3, .errors = "no vault\n"}, "ended with status 3: no vault"},
+      {{.body = R"({"Version": 2, "AccessKeyId": "P", "SecretAccessKey": "hunter2"})"},
+       "Version is not 1"},
+      {{.body = R"({"Version": 1, "SecretAccessKey": "hunter2"})"}, "AccessKeyId"},
+      {{.body = R"({"Version": 1, "AccessKeyId": "P", "SecretAccessKey": "hunter2",
+                    "Expiration": "2026-11-21T10:15:30Z"})"},
+       "has expired"},
+      {{.body = "hunter2"}, "no JSON object"}};
+  for (const auto& [reply, why] : wrong) {
+    auto again = search("p");
+    ASSERT_TRUE(again.next());
+    again.take(reply);
+    EXPECT_FALSE(again.next());
+    EXPECT_NE(key_of(again).find(why), std::string::npos) << key_of(again);
+    EXPECT_EQ(key_of(again).find("hunter2"), std::string::npos) << "a secret in a message";
+  }
+  EXPECT_NE(found("login").find("aws configure export-credentials --profile login"),
+            std::string::npos);
+}
+
+TEST_F(Search, InAUnitBelievesNoFileThatAnotherUserMayWrite) {
+  write(".aws/config", "[default]\ncredential_process = /bin/keys\n");
+  variables_["SPOTTER_UNITS"] = "yes";
+  EXPECT_EQ(found(), "asks");
+  std::filesystem::permissions(home_ + "/.aws/config", std::filesystem::perms(0666));
+  EXPECT_NE(found().find("another user's to write"), std::string::npos);
 }
 
 TEST(Endpoints, TakeTheRegionFromTheEnvironment) {
@@ -138,6 +389,28 @@ TEST_F(Chain, AsksAContainersEndpointWithItsToken) {
   auto credentials = chain({{"AWS_CONTAINER_CREDENTIALS_FULL_URI", server.url() + "/keys"},
                             {"AWS_CONTAINER_AUTHORIZATION_TOKEN", "secret-token"}});
   EXPECT_EQ(run(context_, credentials.get())->access_key_id, "C");
+  EXPECT_EQ(asked_, 0);
+}
+
+TEST_F(Chain, RunsAProgramAndAsksStsWithWhatItGives) {
+  const std::string config = testing::TempDir() + "spotter-config-" + std::to_string(getpid());
+  net_test::Server server(context_, [](const auto& request) {
+    const bool good = std::string(request["Authorization"]).find("PROGRAM/") != std::string::npos;
+    if (!good) return Reply{.status = 403};
+    return Reply{.body =
+                     "<AssumeRoleResponse><AssumeRoleResult><Credentials>"
+                     "<AccessKeyId>ROLE</AccessKeyId><SecretAccessKey>S</SecretAccessKey>"
+                     "<SessionToken>T</SessionToken><Expiration>2026-11-21T16:15:30Z"
+                     "</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>"};
+  });
+  std::ofstream(config) << "[default]\nrole_arn = r\nsource_profile = p\n[profile p]\n"
+                           "credential_process = /bin/echo '{\"Version\": 1, "
+                           "\"AccessKeyId\": \"PROGRAM\", \"SecretAccessKey\": \"S\"}'\n";
+  auto credentials = chain({{"AWS_CONFIG_FILE", config}, {"AWS_ENDPOINT_URL", server.url()}});
+  const auto keys = run(context_, credentials.get());
+  std::filesystem::remove(config);
+  ASSERT_TRUE(keys) << keys.error().message;
+  EXPECT_EQ(keys->access_key_id, "ROLE");
   EXPECT_EQ(asked_, 0);
 }
 

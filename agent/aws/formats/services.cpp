@@ -79,13 +79,17 @@ Query encode(const AssumeRole& request) {
                          {"DurationSeconds", std::to_string(request.duration.count())}}};
 }
 
-template <>
-Result<Credentials> decode<AssumeRole>(std::string_view xml) {
-  return read_answer(xml, "AssumeRole", [](const Fields& fields) {
-    const Fields keys = fields.child("AssumeRoleResult").child("Credentials");
+Result<Credentials> decode_assumed_role(std::string_view xml, const std::string& action) {
+  return read_answer(xml, action, [&action](const Fields& fields) {
+    const Fields keys = fields.child((action + "Result").c_str()).child("Credentials");
     return Credentials{keys.text("AccessKeyId"), keys.text("SecretAccessKey"),
                        keys.text("SessionToken"), keys.time("Expiration")};
   });
+}
+
+template <>
+Result<Credentials> decode<AssumeRole>(std::string_view xml) {
+  return decode_assumed_role(xml, "AssumeRole");
 }
 
 std::string container_credentials(const Credentials& credentials, std::string_view role) {

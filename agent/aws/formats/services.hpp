@@ -39,6 +39,8 @@ struct AssumeRole {
 };
 
 Query encode(const AssumeRole& request);
+// Of this action, AssumeRole or AssumeRoleWithWebIdentity.
+Result<Credentials> decode_assumed_role(std::string_view xml, const std::string& action);
 
 // {"AccessKeyId", "SecretAccessKey", "Token", "Expiration", "RoleArn"}, the last unless `role` is
 // empty. REQUIRES: an expiration; SDKs take none for an error.

@@ -14,7 +14,7 @@ const char* sentence(Failure::Kind kind) {
     case Failure::Kind::Untrusted:
       return "its server is not trusted";
     case Failure::Kind::NoCredentials:
-      return "no AWS credentials";
+      return "it cannot be signed";
     case Failure::Kind::Changed:
       return "the object was replaced by another";
     case Failure::Kind::Exists:

@@ -1,14 +1,17 @@
 #include "agent/aws/settings/settings.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "agent/aws/formats/partition.hpp"
+#include "agent/aws/settings/credentials.hpp"
 #include "agent/base/number_text.hpp"
 
 namespace spotter::act {
@@ -31,69 +34,122 @@ std::string Environment::get(std::string_view name) const {
 
 namespace {
 
-std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+// Settings in lower case; an indented line goes on the one before it, and sections of [quoted
+// "names"] have the words' name, as botocore reads them.
+using Sections = std::map<std::string, Profile>;
+
+std::string lower(std::string_view text) {
+  std::string small(text);
+  std::ranges::transform(small, small.begin(), [](unsigned char it) { return std::tolower(it); });
+  return small;
 }
 
-std::string file_path(const Environment& environment, std::string_view variable,
-                      std::string_view name) {
-  const std::string given = environment.get(variable);
-  if (!given.empty()) return given;
-  return environment.get("HOME") + "/.aws/" + std::string(name);
+std::string section_name(std::string_view line) {
+  line = trimmed(line.substr(1, line.rfind(']') - 1));
+  const auto words = command_words(line);
+  std::string name;
+  for (const auto& word : words.value_or(std::vector{std::string(line)}))
+    name += (name.empty() ? "" : " ") + word;
+  return name;
 }
 
-std::string profile_name(const Environment& environment) {
-  const std::string given = environment.get("AWS_PROFILE");
-  return given.empty() ? "default" : given;
-}
-
-}  // namespace
-
-Profile parse_profile(std::string_view text, std::string_view section) {
-  Profile profile;
-  bool inside = false;
+Sections parse_sections(std::string_view text) {
+  Sections sections;
+  Profile* section = nullptr;
+  std::string* value = nullptr;
   while (!text.empty()) {
     const auto end = std::min(text.find('\n'), text.size());
     const std::string_view raw = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     const std::string_view line = trimmed(raw);
     if (line.empty() || line.front() == '#' || line.front() == ';') continue;
-    if (line.front() == '[') {
-      inside = trimmed(line.substr(1, line.find(']') - 1)) == section;
+    const bool indented = raw.front() == ' ' || raw.front() == '\t';
+    if (indented && value != nullptr) {
+      // Nested settings are of no interest; but a long command may have several lines.
+      if (!value->empty()) *value += " " + std::string(line);
       continue;
     }
-    const auto equals = line.find('=');
-    const bool nested = raw.front() == ' ' || raw.front() == '\t';
-    if (!inside || nested || equals == std::string_view::npos) continue;
-    const std::string_view name = trimmed(line.substr(0, equals));
-    if (!name.empty()) profile[std::string(name)] = std::string(trimmed(line.substr(equals + 1)));
+    if (line.front() == '[') {
+      section = line.find(']') == line.npos ? nullptr : &sections[section_name(line)];
+      value = nullptr;
+      continue;
+    }
+    const auto mark = line.find_first_of("=:");
+    if (section == nullptr || mark == line.npos) continue;
+    const std::string name = lower(trimmed(line.substr(0, mark)));
+    if (name.empty()) continue;
+    value = &((*section)[name] = trimmed(line.substr(mark + 1)));
   }
-  return profile;
+  return sections;
 }
 
-Profile credentials_profile(const Environment& environment) {
-  const std::string path = file_path(environment, "AWS_SHARED_CREDENTIALS_FILE", "credentials");
-  return parse_profile(contents(path), profile_name(environment));
+std::string file_path(const Environment& environment, std::string_view variable,
+                      std::string_view name) {
+  const std::string given = environment.get(variable);
+  if (given.starts_with("~/")) return environment.get("HOME") + given.substr(1);
+  if (!given.empty()) return given;
+  return environment.get("HOME") + "/.aws/" + std::string(name);
 }
 
-Profile config_profile(const Environment& environment) {
-  const std::string text = contents(file_path(environment, "AWS_CONFIG_FILE", "config"));
-  const std::string name = profile_name(environment);
-  if (name != "default") return parse_profile(text, "profile " + name);
-  Profile profile = parse_profile(text, "default");
-  return profile.empty() ? parse_profile(text, "profile default") : profile;
+// In a unit of systemd the file may say which program root runs, and as whom the job is at AWS.
+Result<std::string> believed(const Environment& environment, const std::string& path) {
+  struct stat status {};
+  if (environment.get("SPOTTER_UNITS") != "yes" || ::stat(path.c_str(), &status) != 0)
+    return file_contents(path);
+  const bool ours = status.st_uid == 0 || status.st_uid == ::geteuid();
+  if (ours && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return file_contents(path);
+  return failure(path + " is another user's to write: what it says of credentials is not believed");
+}
+
+}  // namespace
+
+std::string file_contents(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return {};
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+Profile parse_profile(std::string_view text, std::string_view section) {
+  return parse_sections(text)[std::string(section)];
+}
+
+Result<SharedFiles> shared_files(const Environment& environment) {
+  SharedFiles files;
+  for (const char* variable : {"AWS_DEFAULT_PROFILE", "AWS_PROFILE"})
+    if (files.name.empty()) files.name = environment.get(variable);
+  files.named = !files.name.empty();
+  if (!files.named) files.name = "default";
+  auto config = believed(environment, file_path(environment, "AWS_CONFIG_FILE", "config"));
+  if (!config) return tl::unexpected(config.error());
+  auto keys =
+      believed(environment, file_path(environment, "AWS_SHARED_CREDENTIALS_FILE", "credentials"));
+  if (!keys) return tl::unexpected(keys.error());
+  files.config = parse_sections(*config);
+  files.credentials = parse_sections(*keys);
+  return files;
+}
+
+std::optional<Profile> SharedFiles::profile(const std::string& wanted) const {
+  std::optional<Profile> merged;
+  const auto add = [&merged](const Sections& from, const std::string& section) {
+    if (const auto found = from.find(section); found != from.end()) {
+      if (!merged) merged.emplace();
+      merged->insert(found->second.begin(), found->second.end());
+    }
+  };
+  add(credentials, wanted);
+  if (wanted == "default") add(config, wanted);
+  add(config, "profile " + wanted);
+  return merged;
+}
+
+Profile own_profile(const Environment& environment) {
+  const auto files = shared_files(environment);
+  return files ? files->profile(files->name).value_or(Profile{}) : Profile{};
 }
 
 namespace {
-
-std::optional<wire::Credentials> from_profile(Profile profile) {
-  if (profile["aws_access_key_id"].empty() || profile["aws_secret_access_key"].empty()) {
-    return std::nullopt;
-  }
-  return wire::Credentials{profile["aws_access_key_id"], profile["aws_secret_access_key"],
-                           profile["aws_session_token"], std::nullopt};
-}
 
 // Keys may be asked for in plain text only on this machine or its host.
 bool is_trusted(std::string_view url) {
@@ -104,17 +160,16 @@ bool is_trusted(std::string_view url) {
   if (host.find('@') != std::string_view::npos) return false;
   host =
       host.starts_with('[') ? host.substr(0, host.find(']') + 1) : host.substr(0, host.find(':'));
-  return host == "localhost" || host == "127.0.0.1" || host == "[::1]" || host == "169.254.170.2" ||
+  const bool loopback =
+      host.starts_with("127.") && host.find_first_not_of("0123456789.") == host.npos;
+  return loopback || host == "localhost" || host == "[::1]" || host == "169.254.170.2" ||
          host == "169.254.170.23" || host == "[fd00:ec2::23]";
 }
 
 std::string container_token(const Environment& environment) {
   const std::string path = environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
   if (path.empty()) return environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN");
-  std::ifstream file(path, std::ios::binary);  // read each time: its writer rotates it
-  std::string token{std::istreambuf_iterator<char>(file), {}};
-  while (token.ends_with('\n') || token.ends_with('\r')) token.pop_back();
-  return token;
+  return std::string(trimmed(file_contents(path)));  // read each time: its writer rotates it
 }
 
 std::string container_url(const Environment& environment) {
@@ -124,21 +179,6 @@ std::string container_url(const Environment& environment) {
 }
 
 }  // namespace
-
-std::optional<wire::Credentials> credentials_from_environment(const Environment& environment) {
-  wire::Credentials credentials{environment.get("AWS_ACCESS_KEY_ID"),
-                                environment.get("AWS_SECRET_ACCESS_KEY"),
-                                environment.get("AWS_SESSION_TOKEN"), std::nullopt};
-  if (credentials.access_key_id.empty() || credentials.secret_access_key.empty()) {
-    return std::nullopt;
-  }
-  return credentials;
-}
-
-std::optional<wire::Credentials> credentials_from_files(const Environment& environment) {
-  auto credentials = from_profile(credentials_profile(environment));
-  return credentials ? credentials : from_profile(config_profile(environment));
-}
 
 Result<std::optional<ContainerEndpoint>> container_endpoint(const Environment& environment) {
   ContainerEndpoint endpoint{container_url(environment), {}};
@@ -165,9 +205,7 @@ std::string variable(std::string_view service) {
 }
 
 bool is_set(const Environment& environment, const char* name) {
-  std::string value = environment.get(name);
-  std::ranges::transform(value, value.begin(), [](unsigned char it) { return std::tolower(it); });
-  return value == "true";
+  return lower(environment.get(name)) == "true";
 }
 
 // One host for all regions of a partition.
@@ -189,7 +227,9 @@ std::string host_of(std::string_view service, const Region& region, bool fips, b
   const wire::Partition& partition = wire::partition_of(region.view());
   if (service == "iam") return iam_host(partition, fips, dual);
   const std::string place = "." + region.str() + ".";
-  std::string name(service == "pricing" ? "api.pricing" : service);
+  std::string name(service == "pricing" ? "api.pricing"
+                   : service == "sso"   ? "portal.sso"
+                                        : service);
   if (service == "s3") {
     return name + (fips ? "-fips" : "") + (dual ? ".dualstack" : "") + place +
            std::string(partition.suffix);
@@ -226,8 +266,7 @@ Region configured_region(const Environment& environment) {
     const std::string region = environment.get(name);
     if (!region.empty()) return Region(region);
   }
-  Profile profile = config_profile(environment);
-  return Region(profile["region"]);
+  return Region(own_profile(environment)["region"]);
 }
 
 }  // namespace spotter::act

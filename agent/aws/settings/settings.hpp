@@ -29,26 +29,31 @@ class Environment {
   std::map<std::string, std::string, std::less<>> values_;
 };
 
-// ~/.aws/credentials and ~/.aws/config. Private to aws/settings.
-// Source: https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html
+// AWS_CONFIG_FILE (~/.aws/config) and AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials), as
+// botocore's configparser reads them. Private to aws/. Source:
+// https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html
 
 using Profile = std::map<std::string, std::string>;
 
-// The settings of [section]; nested settings (indented lines) are skipped.
+// The settings of [section], their names in lower case; nested settings are skipped.
 Profile parse_profile(std::string_view text, std::string_view section);
 
-// The profile that AWS_PROFILE names ("default"); empty when there is no such file or profile.
-Profile credentials_profile(const Environment& environment);
-Profile config_profile(const Environment& environment);
+struct SharedFiles {
+  std::string name;    // of the profile: AWS_DEFAULT_PROFILE, AWS_PROFILE, or `default`
+  bool named = false;  // by a variable
+  std::map<std::string, Profile> config;       // by section: `profile x`, `sso-session y`
+  std::map<std::string, Profile> credentials;  // by profile
 
-// Sources of keys that need no network: the chain of aws_client.hpp (on Asio) and that of
-// agent/aws/s3 (without) share them.
+  // What both say; the credentials file has precedence. None: neither has it.
+  std::optional<Profile> profile(const std::string& wanted) const;
+};
+// Fails in a unit of systemd for a file that another user may write.
+Result<SharedFiles> shared_files(const Environment& environment);
+// Empty when there is none, or it is not to be believed.
+Profile own_profile(const Environment& environment);
 
-std::optional<wire::Credentials> credentials_from_environment(const Environment& environment);
-
-// AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials), then AWS_CONFIG_FILE (~/.aws/config),
-// AWS_PROFILE.
-std::optional<wire::Credentials> credentials_from_files(const Environment& environment);
+// Empty: there is no such regular file.
+std::string file_contents(const std::string& path);
 
 // A container's endpoint (ECS, Batch, EKS).
 struct ContainerEndpoint {
@@ -70,7 +75,7 @@ Result<std::optional<ContainerEndpoint>> container_endpoint(const Environment& e
 std::string endpoint(const Environment& environment, std::string_view service,
                      const Region& region);
 
-// AWS_REGION, else AWS_DEFAULT_REGION, else the profile's `region` in the config file, else empty.
+// AWS_REGION, else AWS_DEFAULT_REGION, else the profile's `region`, else empty.
 Region configured_region(const Environment& environment);
 
 }  // namespace spotter::act

@@ -1,0 +1,235 @@
+#include "agent/aws/s3/keys.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "agent/base/clock_text.hpp"
+
+namespace spotter::s3 {
+namespace {
+
+using act::Question;
+using act::Reply;
+
+constexpr std::chrono::minutes refresh_before_expiry{5};
+constexpr std::size_t longest_answer = 64U << 10;
+constexpr const char* roles_path = "/latest/meta-data/iam/security-credentials/";
+constexpr int out_of_time = 124;  // timeout(1)'s status
+
+}  // namespace
+
+std::optional<Result<wire::Credentials>> Keys::get() {
+  if (!asking_ && !std::exchange(looked_, false) && !are_valid_for(refresh_before_expiry)) {
+    failed_.reset();
+    step_ = Step::Question;
+    search_.emplace(environment_, clock_());
+    go_on();
+    looked_ = false;
+  }
+  if (asking_) return std::nullopt;
+  if (are_valid_for(std::chrono::seconds{0})) return *cached_;
+  if (failed_) return tl::unexpected(*failed_);
+  return failure(std::string(act::no_credentials) +
+                 "; a public bucket is read without any when it is called anonymous");
+}
+
+bool Keys::are_valid_for(std::chrono::seconds margin) const {
+  if (!cached_) return false;
+  return !cached_->expiration || *cached_->expiration - clock_() > margin;
+}
+
+void Keys::stop() {
+  if (!std::exchange(asking_, false)) return;
+  if (program_ < 0) return loop_.remove(*easy_);
+  for (int& pipe : pipes_) {
+    if (pipe < 0) continue;
+    loop_.forget(pipe);
+    ::close(std::exchange(pipe, -1));
+  }
+  ::kill(program_, SIGKILL);
+  while (::waitpid(program_, nullptr, 0) < 0 && errno == EINTR) continue;
+  program_ = -1;
+}
+
+// Until a question is under way, or nothing is left to ask.
+void Keys::go_on() {
+  while (auto question = search_->next()) {
+    if (question->kind == Question::Kind::Program)
+      run(question->words);
+    else if (question->kind == Question::Kind::Http)
+      ask(Step::Question, std::move(*question));
+    else
+      of_role({});
+    if (asking_) return;
+    search_->take(reply_);
+  }
+  auto result = search_->result();
+  search_.reset();
+  looked_ = true;
+  if (!result)
+    failed_ = result.error();
+  else if (*result)
+    cached_ = std::move(**result);
+}
+
+void Keys::answered(const Reply& reply) {
+  search_->take(reply);
+  go_on();
+}
+
+// The metadata service, IMDSv2, with its answer to the step before. That nothing answers there only
+// means that this is no instance.
+void Keys::of_role(Reply reply) {
+  if (step_ == Step::Question) {
+    base_ = environment_.get("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+    if (base_.empty()) base_ = "http://169.254.169.254";
+    while (base_.ends_with('/')) base_.pop_back();
+    return ask(Step::Token, {.method = "PUT",
+                             .url = base_ + "/latest/api/token",
+                             .headers = {{"X-aws-ec2-metadata-token-ttl-seconds", "21600"}},
+                             .on_this_host = true});
+  }
+  if (step_ == Step::KeysOfRole) {
+    auto keys = wire::parse_credentials(reply.body);
+    if (reply.trouble.empty() && reply.status != 200)
+      reply.trouble = "HTTP " + std::to_string(reply.status);
+    else if (reply.trouble.empty() && !keys)
+      reply.trouble = keys.error().message;
+    else if (keys)
+      reply.role = std::move(*keys);
+    step_ = Step::Question;
+    return answered(reply);
+  }
+  const auto names = wire::parse_lines(reply.body);
+  const bool good = reply.trouble.empty() && reply.status == 200;
+  if (!good || (step_ == Step::Role && names.empty())) {
+    step_ = Step::Question;
+    return answered({});
+  }
+  const bool first = step_ == Step::Token;
+  if (first) token_ = reply.body;
+  ask(first ? Step::Role : Step::KeysOfRole,
+      {.url = base_ + roles_path + (first ? "" : names.front()),
+       .headers = {{"X-aws-ec2-metadata-token", token_}},
+       .on_this_host = true});
+}
+
+// A service of this machine or its host: no proxy, short limits.
+void Keys::ask(Step step, Question question) {
+  using std::chrono::seconds;
+  step_ = step;
+  question_ = std::move(question);
+  reply_ = {};
+  const bool here = question_.on_this_host;
+  easy_.emplace(curl::TrustStore::of_this_machine(),
+                curl::Limits{.connect = seconds{here ? 1 : 3}, .whole = seconds{here ? 5 : 10}});
+  if (here) easy_->ignore_proxy();
+  easy_->hand_to(*this);
+  easy_->set_url(question_.url);
+  easy_->set_headers(question_.headers);
+  easy_->set_method(question_.method, question_.body);
+  asking_ = loop_.add(*easy_, *this) == CURLM_OK;
+  if (!asking_) reply_.trouble = "libcurl has no room for it";
+}
+
+bool Keys::take_header(std::string_view line) {
+  const auto header = curl::parse_header(line);
+  if (!header || header->first != "date") return true;
+  if (const auto time = wire::parse_http_date(header->second)) reply_.date = *time;
+  return true;
+}
+
+bool Keys::take_body(std::string_view bytes) {
+  if (reply_.body.size() + bytes.size() > longest_answer) return false;
+  reply_.body += bytes;
+  return true;
+}
+
+void Keys::finished(CURLcode code) {
+  loop_.remove(*easy_);
+  asking_ = false;
+  if (code != CURLE_OK) reply_.trouble = easy_->explain(code);
+  reply_.status = easy_->status();
+  const Reply reply = std::exchange(reply_, {});
+  if (step_ == Step::Question) return answered(reply);
+  of_role(reply);
+}
+
+// By timeout(1), so that nothing here has to watch the time.
+void Keys::run(const std::vector<std::string>& words) {
+  reply_ = {};
+  int out[2];
+  int errors[2];
+  if (::pipe2(out, O_CLOEXEC) != 0) {
+    reply_.trouble = std::strerror(errno);
+    return;
+  }
+  if (::pipe2(errors, O_CLOEXEC) != 0) {
+    reply_.trouble = std::strerror(errno);
+    for (const int each : out) ::close(each);
+    return;
+  }
+  std::vector<std::string> line = {"timeout", "--kill-after=1",
+                                   std::to_string(act::longest_program.count())};
+  line.insert(line.end(), words.begin(), words.end());
+  std::vector<char*> arguments;
+  for (auto& word : line) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&files, out[1], 1);
+  posix_spawn_file_actions_adddup2(&files, errors[1], 2);
+  const int failed =
+      ::posix_spawnp(&program_, arguments[0], &files, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  ::close(out[1]);
+  ::close(errors[1]);
+  if (failed != 0) {
+    reply_.trouble = "it cannot be started: " + std::string(std::strerror(failed));
+    ::close(out[0]);
+    ::close(errors[0]);
+    program_ = -1;
+    return;
+  }
+  pipes_ = {out[0], errors[0]};
+  for (const int pipe : pipes_) {
+    ::fcntl(pipe, F_SETFL, O_NONBLOCK);
+    loop_.watch(pipe, false, *this);
+  }
+  asking_ = true;
+}
+
+void Keys::ready() {
+  const std::array<std::string*, 2> into{&reply_.body, &reply_.errors};
+  for (std::size_t i = 0; i < pipes_.size(); ++i) {
+    while (pipes_[i] >= 0) {
+      std::array<char, 4096> bytes{};
+      const auto got = ::read(pipes_[i], bytes.data(), bytes.size());
+      if (got < 0 && (errno == EAGAIN || errno == EINTR)) break;
+      if (got > 0 && into[i]->size() < longest_answer)
+        into[i]->append(bytes.data(), static_cast<std::size_t>(got));
+      if (got > 0) continue;
+      loop_.forget(pipes_[i]);
+      ::close(std::exchange(pipes_[i], -1));
+    }
+  }
+  if (pipes_[0] >= 0 || pipes_[1] >= 0 || program_ < 0) return;
+  int status = 0;
+  while (::waitpid(program_, &status, 0) < 0 && errno == EINTR) continue;
+  program_ = -1;
+  asking_ = false;
+  if (WIFSIGNALED(status)) reply_.trouble = "it was ended by a signal";
+  reply_.status = WEXITSTATUS(status);
+  if (WIFEXITED(status) && reply_.status == out_of_time)
+    reply_.trouble = "it did not end within a minute";
+  answered(std::exchange(reply_, {}));
+}
+
+}  // namespace spotter::s3

@@ -1,0 +1,72 @@
+// Credentials without Asio: what CredentialSearch asks (a container's endpoint, the metadata
+// service, STS, a program) is asked in the client's own loop, mostly for milliseconds, once in some
+// hours.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <optional>
+
+#include "agent/aws/settings/credentials.hpp"
+#include "agent/curl/loop.hpp"
+
+namespace spotter::s3 {
+
+class Keys final : public curl::Turned, public curl::Sink {
+ public:
+  using WallClock = std::function<wire::WallTime()>;
+
+  Keys(act::Environment environment, WallClock clock, curl::Loop& loop)
+      : environment_(std::move(environment)), clock_(std::move(clock)), loop_(loop) {}
+  ~Keys() override { stop(); }
+  Keys(const Keys&) = delete;
+  Keys& operator=(const Keys&) = delete;
+
+  // Cached; asked for again 5 minutes before they expire (a failure then is none while the old ones
+  // are valid). Nothing while they are awaited.
+  std::optional<Result<wire::Credentials>> get();
+  bool are_awaited() const { return asking_; }
+  // Nobody needs them just now: nor turns the loop.
+  void stop();
+
+  // The service called them expired.
+  void expire() {
+    cached_.reset();
+    looked_ = false;
+  }
+
+ private:
+  enum class Step : std::uint8_t { Question, Token, Role, KeysOfRole };
+
+  void go_on();
+  void ask(Step step, act::Question question);
+  void run(const std::vector<std::string>& words);
+  void answered(const act::Reply& reply);
+  void of_role(act::Reply reply);
+  void finished(CURLcode code) override;
+  void ready() override;
+  bool take_header(std::string_view line) override;
+  bool take_body(std::string_view bytes) override;
+  bool are_valid_for(std::chrono::seconds margin) const;
+
+  act::Environment environment_;
+  WallClock clock_;
+  curl::Loop& loop_;
+  std::optional<wire::Credentials> cached_;
+  std::optional<Error> failed_;  // at the last look; none: no source had any
+  bool looked_ = false;          // and nobody has asked for the outcome since
+  bool asking_ = false;
+  std::optional<act::CredentialSearch> search_;
+  Step step_ = Step::Question;
+  act::Question question_;
+  act::Reply reply_;
+  std::optional<curl::Easy> easy_;
+  std::string base_, token_;          // of the metadata service
+  std::array<int, 2> pipes_{-1, -1};  // a program's output and errors
+  pid_t program_ = -1;
+};
+
+}  // namespace spotter::s3

@@ -1,0 +1,440 @@
+#include "agent/aws/settings/credentials.hpp"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <array>
+
+#include "agent/aws/formats/aws_error.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
+#include "agent/aws/formats/s3.hpp"
+#include "agent/aws/formats/services.hpp"
+#include "agent/aws/formats/sigv4.hpp"
+#include "agent/base/json.hpp"
+#include "agent/base/number_text.hpp"
+
+namespace spotter::act {
+
+std::optional<std::vector<std::string>> command_words(std::string_view line) {
+  std::vector<std::string> words;
+  char quote = 0;
+  bool inside = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char letter = line[i];
+    const bool blank = quote == 0 && std::string_view(" \t\r\n").find(letter) != line.npos;
+    if (blank) {
+      inside = false;
+      continue;
+    }
+    if (!inside) words.emplace_back();
+    inside = true;
+    if (letter == quote) {
+      quote = 0;
+    } else if (quote == 0 && (letter == '\'' || letter == '"')) {
+      quote = letter;
+    } else if (letter == '\\' && quote != '\'') {
+      if (++i == line.size()) return std::nullopt;
+      if (quote == '"' && line[i] != '"' && line[i] != '\\') words.back() += letter;
+      words.back() += line[i];
+    } else {
+      words.back() += letter;
+    }
+  }
+  if (quote != 0) return std::nullopt;
+  return words;
+}
+
+namespace {
+
+constexpr int most_tries = 3;
+// AWS accepts five minutes of skew; what is less than a minute is the network's.
+constexpr std::chrono::minutes tolerated_skew{1};
+
+std::string get(const Profile& profile, const char* key) {
+  const auto found = profile.find(key);
+  return found == profile.end() ? std::string() : found->second;
+}
+
+std::optional<wire::Credentials> keys_of(const Profile& profile) {
+  std::string token = get(profile, "aws_session_token");
+  if (token.empty()) token = get(profile, "aws_security_token");
+  wire::Credentials keys{get(profile, "aws_access_key_id"), get(profile, "aws_secret_access_key"),
+                         std::move(token), std::nullopt};
+  if (keys.access_key_id.empty() || keys.secret_access_key.empty()) return std::nullopt;
+  return keys;
+}
+
+std::optional<wire::Credentials> keys_of(const Environment& environment) {
+  return keys_of(Profile{{"aws_access_key_id", environment.get("AWS_ACCESS_KEY_ID")},
+                         {"aws_secret_access_key", environment.get("AWS_SECRET_ACCESS_KEY")},
+                         {"aws_session_token", environment.get("AWS_SESSION_TOKEN")},
+                         {"aws_security_token", environment.get("AWS_SECURITY_TOKEN")}});
+}
+
+bool takes_role(const Profile& profile) {
+  return !get(profile, "role_arn").empty() && get(profile, "web_identity_token_file").empty();
+}
+
+std::string sha1_hex(std::string_view text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> sum{};
+  unsigned size = 0;
+  EVP_Digest(text.data(), text.size(), sum.data(), &size, EVP_sha1(), nullptr);
+  std::string hex;
+  for (unsigned i = 0; i < size; ++i) {
+    hex += "0123456789abcdef"[sum[i] >> 4];
+    hex += "0123456789abcdef"[sum[i] & 15];
+  }
+  return hex;
+}
+
+std::string login(const std::string& profile) {
+  return ": run `aws sso login --profile " + profile + "`";
+}
+
+// The container's, and the instance's, are AWS's own; a program's have a version.
+Result<wire::Credentials> of_program(const std::string& text, wire::WallTime now) {
+  auto document = wire::parse_json_object(text);
+  if (!document) return failure("its output is no JSON object");
+  const auto version = document->find("Version");
+  if (version == document->end() || *version != 1)
+    return failure("its Version is not 1, the only one there is");
+  (*document)["Token"] = wire::text_field(*document, "SessionToken");
+  auto keys = wire::parse_credentials(wire::json_text(*document));
+  if (keys && keys->expiration && *keys->expiration <= now)
+    return failure("what it gave has expired at " + wire::to_rfc3339(*keys->expiration));
+  return keys;
+}
+
+// {"roleCredentials": {..., "expiration": milliseconds}}
+Result<wire::Credentials> of_sso_answer(const std::string& text) {
+  const auto document = wire::parse_json_object(text);
+  const auto inner = document ? document->find("roleCredentials") : wire::Json::const_iterator();
+  if (!document || inner == document->end() || !inner->is_object())
+    return failure("the answer has no roleCredentials");
+  const auto key = wire::required_text(*inner, "accessKeyId");
+  const auto secret = wire::required_text(*inner, "secretAccessKey");
+  const auto end = wire::number_field(*inner, "expiration");
+  if (!key || !secret || !end || *end < 0 || *end > 1e15)
+    return failure("the answer's roleCredentials are not whole");
+  const std::chrono::seconds seconds(static_cast<std::int64_t>(*end / 1000));
+  return wire::Credentials{*key, *secret, wire::text_field(*inner, "sessionToken"),
+                           wire::WallTime(seconds)};
+}
+
+}  // namespace
+
+CredentialSearch::CredentialSearch(const Environment& environment, wire::WallTime now)
+    : environment_(environment), now_(now) {
+  plan();
+}
+
+void CredentialSearch::fail(const std::string& why) {
+  problem_ = why;
+  steps_.clear();
+  found_.reset();
+}
+
+void CredentialSearch::fail(const Step& step, const std::string& why) {
+  std::string source = step.profile.empty() ? "" : "profile " + step.profile + ": ";
+  switch (step.kind) {
+    case Step::Kind::Container:
+      source += "the container's credentials";
+      break;
+    case Step::Kind::Instance:
+      source += "the instance's role";
+      break;
+    case Step::Kind::Program:
+      source += "its credential_process";
+      break;
+    case Step::Kind::Sso:
+      source += "its role by SSO";
+      break;
+    case Step::Kind::WebIdentity:
+      source += "the role " + get(step.settings, "role_arn") + " by web identity";
+      break;
+    case Step::Kind::Role:
+      source += "the role " + get(step.settings, "role_arn");
+      break;
+  }
+  fail(source + ": " + why);
+}
+
+void CredentialSearch::plan() {
+  found_ = keys_of(environment_);
+  if (found_) return;
+  auto files = shared_files(environment_);
+  if (!files) return fail(files.error().message);
+  files_ = std::move(*files);
+  const std::string name = files_.name;
+  if (files_.named && !files_.profile(name) &&
+      environment_.get("AWS_WEB_IDENTITY_TOKEN_FILE").empty())
+    return fail("AWS_PROFILE names " + name + ", which neither ~/.aws/config nor " +
+                "~/.aws/credentials has");
+  if (plan_profile(name, true) || !problem_.empty()) return;
+  const auto container = container_endpoint(environment_);
+  if (!container) return fail(container.error().message);
+  if (*container)
+    steps_.push_back({Step::Kind::Container, ""});
+  else if (environment_.get("AWS_EC2_METADATA_DISABLED") != "true")
+    steps_.push_back({Step::Kind::Instance, ""});
+}
+
+// True: the profile says where its credentials are, or it is a mistake.
+bool CredentialSearch::plan_profile(const std::string& name, bool with_variables) {
+  const Profile profile = files_.profile(name).value_or(Profile{});
+  if (takes_role(profile) && (with_variables || !keys_of(profile))) return plan_role(name, profile);
+  Profile web = profile;
+  if (const auto& of = environment_; with_variables)
+    for (const auto& [variable, key] :
+         {std::pair{"AWS_WEB_IDENTITY_TOKEN_FILE", "web_identity_token_file"},
+          std::pair{"AWS_ROLE_ARN", "role_arn"},
+          std::pair{"AWS_ROLE_SESSION_NAME", "role_session_name"}})
+      if (const std::string value = of.get(variable); !value.empty()) web[key] = value;
+  if (!get(web, "web_identity_token_file").empty()) {
+    steps_.push_back({Step::Kind::WebIdentity, get(profile, "role_arn").empty() ? "" : name, web});
+    if (get(web, "role_arn").empty())
+      fail(
+          "AWS_WEB_IDENTITY_TOKEN_FILE or web_identity_token_file is set, and no role: set "
+          "AWS_ROLE_ARN or role_arn");
+    return true;
+  }
+  return plan_source(name, profile);
+}
+
+bool CredentialSearch::plan_source(const std::string& name, const Profile& profile) {
+  if (!get(profile, "sso_account_id").empty() || !get(profile, "sso_role_name").empty()) {
+    steps_.push_back({Step::Kind::Sso, name, profile});
+    return true;
+  }
+  if (const auto own = files_.credentials.find(name); own != files_.credentials.end())
+    if (found_ = keys_of(own->second); found_) return true;
+  if (!get(profile, "login_session").empty()) {
+    fail("profile " + name + " signs in by `aws login` (login_session), which only AWS's own " +
+         "programs can use: eval \"$(aws configure export-credentials --profile " + name +
+         " --format env)\" hands its keys on");
+    return true;
+  }
+  if (!get(profile, "credential_process").empty()) {
+    steps_.push_back({Step::Kind::Program, name, profile});
+    return true;
+  }
+  found_ = keys_of(profile);
+  return found_.has_value();
+}
+
+bool CredentialSearch::plan_role(const std::string& name, const Profile& profile) {
+  const Step role{Step::Kind::Role, name, profile};
+  const std::string source = get(profile, "source_profile");
+  const std::string kind = get(profile, "credential_source");
+  const auto wrong = [&](const std::string& why) {
+    fail("profile " + name + " of ~/.aws/config: " + why);
+    return true;
+  };
+  if (source.empty() == kind.empty())
+    return wrong("role_arn wants either source_profile or credential_source");
+  if (!get(profile, "mfa_serial").empty())
+    return wrong(
+        "its role wants an MFA code (mfa_serial), which nobody is here to type: eval "
+        "\"$(aws configure export-credentials --profile " +
+        name + " --format env)\" asks for it and hands the keys on");
+  if (!kind.empty()) {
+    if (kind == "Environment") {
+      found_ = keys_of(environment_);
+      if (!found_) return wrong("credential_source is Environment, and AWS_ACCESS_KEY_ID is empty");
+    } else if (kind == "EcsContainer") {
+      const auto endpoint = container_endpoint(environment_);
+      if (!endpoint) return wrong(endpoint.error().message);
+      if (!*endpoint) return wrong("credential_source is EcsContainer, and this is no container");
+      steps_.push_back({Step::Kind::Container, name});
+    } else if (kind == "Ec2InstanceMetadata") {
+      steps_.push_back({Step::Kind::Instance, name});
+    } else {
+      return wrong("credential_source is " + kind +
+                   ": Environment, Ec2InstanceMetadata or EcsContainer");
+    }
+    steps_.push_back(role);
+    return true;
+  }
+  const auto found = files_.profile(source);
+  if (!found) return wrong("there is no source_profile " + source);
+  visited_.insert(name);
+  if (visited_.contains(source)) {
+    if (found_ = keys_of(*found); !found_ || source != name)
+      return wrong("its source_profile leads back to " + source);
+  } else if (!plan_profile(source, false)) {
+    return wrong("its source_profile " + source + " has no credentials");
+  }
+  if (problem_.empty()) steps_.push_back(role);
+  return true;
+}
+
+std::optional<Question> CredentialSearch::next() {
+  while (!steps_.empty()) {
+    const Step step = steps_.front();
+    switch (step.kind) {
+      case Step::Kind::Instance:
+        return Question{.kind = Question::Kind::InstanceRole};
+      case Step::Kind::Program: {
+        auto words = command_words(get(step.settings, "credential_process"));
+        if (words && !words->empty())
+          return Question{.kind = Question::Kind::Program, .words = std::move(*words)};
+        fail(step, "it is no command line");
+        continue;
+      }
+      case Step::Kind::Container:
+        return of_container();
+      case Step::Kind::Sso:
+        if (Question made = of_sso(step); !made.url.empty()) return made;
+        continue;
+      case Step::Kind::WebIdentity:
+      case Step::Kind::Role:
+        if (Question made = of_sts(step); !made.url.empty()) return made;
+        continue;
+    }
+  }
+  return std::nullopt;
+}
+
+Question CredentialSearch::of_container() {
+  const auto endpoint = container_endpoint(environment_);
+  Question made{.url = (*endpoint)->url, .on_this_host = true};
+  if (!(*endpoint)->token.empty()) made.headers.emplace_back("Authorization", (*endpoint)->token);
+  return made;
+}
+
+Question CredentialSearch::of_sso(const Step& step) {
+  Profile settings = step.settings;
+  const std::string session = get(settings, "sso_session");
+  if (!session.empty()) {
+    const auto found = files_.config.find("sso-session " + session);
+    if (found == files_.config.end()) {
+      fail(step, "~/.aws/config has no [sso-session " + session + "]");
+      return {};
+    }
+    settings.insert(found->second.begin(), found->second.end());
+  }
+  for (const char* key : {"sso_start_url", "sso_region", "sso_account_id", "sso_role_name"}) {
+    if (!get(settings, key).empty()) continue;
+    fail(step, std::string(key) + " is missing");
+    return {};
+  }
+  const std::string cached = sha1_hex(session.empty() ? get(settings, "sso_start_url") : session);
+  const auto token = wire::parse_json_object(
+      file_contents(environment_.get("HOME") + "/.aws/sso/cache/" + cached + ".json"));
+  std::string ends = token ? wire::text_field(*token, "expiresAt") : "";
+  if (ends.ends_with("UTC")) ends.replace(ends.size() - 3, 3, "Z");
+  const auto end = wire::parse_rfc3339(ends);
+  if (!end || *end <= now_) {
+    fail(step, (end ? "its token has expired" : "there is no token of SSO") + login(step.profile));
+    return {};
+  }
+  const Region region(get(settings, "sso_region"));
+  return {.url = endpoint(environment_, "sso", region) + "/federation/credentials?" +
+                 wire::escape_query({{"account_id", get(settings, "sso_account_id")},
+                                     {"role_name", get(settings, "sso_role_name")}}),
+          .headers = {{"x-amz-sso_bearer_token", wire::text_field(*token, "accessToken")}}};
+}
+
+Question CredentialSearch::of_sts(const Step& step) {
+  const bool web = step.kind == Step::Kind::WebIdentity;
+  const std::string session = get(step.settings, "role_session_name");
+  wire::Query query{.service = "sts",
+                    .action = web ? "AssumeRoleWithWebIdentity" : "AssumeRole",
+                    .version = "2011-06-15",
+                    .parameters = {{"RoleArn", get(step.settings, "role_arn")},
+                                   {"RoleSessionName", session.empty() ? "spotter" : session}}};
+  for (const auto& [name, key] :
+       {std::pair{"DurationSeconds", "duration_seconds"}, std::pair{"ExternalId", "external_id"}})
+    if (const std::string value = get(step.settings, key); !web && !value.empty())
+      query.parameters[name] = value;
+  if (web) {
+    const std::string path = get(step.settings, "web_identity_token_file");
+    const std::string token(trimmed(file_contents(path)));
+    if (token.empty()) {
+      fail(step, "there is no token in " + path);
+      return {};
+    }
+    query.parameters["WebIdentityToken"] = token;
+  }
+  Region region = configured_region(environment_);
+  if (region.empty()) region = Region(get(step.settings, "region"));
+  if (region.empty()) region = Region("us-east-1");
+  Question made{.method = "POST",
+                .url = endpoint(environment_, "sts", region) + "/",
+                .headers = {{"content-type", "application/x-www-form-urlencoded; charset=utf-8"}},
+                .body = wire::form_body(query)};
+  if (web) return made;
+  made.headers.emplace_back("x-amz-date", wire::to_amz_date(now_));
+  if (!found_->session_token.empty())
+    made.headers.emplace_back("x-amz-security-token", found_->session_token);
+  std::string host = made.url.substr(made.url.find("://") + 3);
+  const std::string path = host.substr(host.find('/'));
+  host.resize(host.find('/'));
+  const std::string own_port = made.url.starts_with("https:") ? ":443" : ":80";
+  if (host.ends_with(own_port)) host.resize(host.size() - own_port.size());
+  const std::string payload = wire::sha256_hex(made.body);
+  wire::Canonical canonical{made.method, path, "", {{"host", host}}, payload};
+  canonical.headers.insert(made.headers.begin(), made.headers.end());
+  made.headers.emplace_back("authorization", wire::Signer().authorization(
+                                                 canonical, *found_, {"sts", region.str(), now_}));
+  return made;
+}
+
+Result<wire::Credentials> CredentialSearch::read(const Step& step, const Reply& reply) const {
+  using Kind = Step::Kind;
+  if (!reply.trouble.empty()) return failure(reply.trouble);
+  if (step.kind == Kind::Program) {
+    if (reply.status == 0) return of_program(reply.body, now_);
+    const std::string said(trimmed(reply.errors));
+    return failure("it ended with status " + std::to_string(reply.status) +
+                   (said.empty() ? "" : ": " + said.substr(0, 1000)));
+  }
+  if (reply.status == 200) {
+    if (step.kind == Kind::Container) return wire::parse_credentials(reply.body);
+    if (step.kind == Kind::Sso) return of_sso_answer(reply.body);
+    return wire::decode_assumed_role(
+        reply.body, step.kind == Kind::WebIdentity ? "AssumeRoleWithWebIdentity" : "AssumeRole");
+  }
+  if (step.kind == Kind::Sso && reply.status == 401)
+    return failure("its token is refused" + login(step.profile));
+  std::string why = "HTTP " + std::to_string(reply.status);
+  if (step.kind == Kind::Container) return failure(why);
+  const wire::AwsError error = wire::parse_error(reply.body, "");
+  if (!error.code.empty()) why += ", " + error.code;
+  return failure(error.message.empty() ? why : why + ": " + error.message);
+}
+
+// What passes by itself, and a refusal while our clock is wrong.
+bool CredentialSearch::asks_again(const Reply& reply) {
+  if (steps_.front().kind == Step::Kind::Program) return false;
+  if (reply.status / 100 == 4 && reply.date && !clock_learnt_ &&
+      std::chrono::abs(*reply.date - now_) > tolerated_skew) {
+    now_ = *reply.date;
+    return clock_learnt_ = true;
+  }
+  const bool passes = !reply.trouble.empty() || reply.status >= 500 || reply.status == 429;
+  return passes && ++tries_ < most_tries;
+}
+
+void CredentialSearch::take(const Reply& reply) {
+  const Step step = steps_.front();
+  if (step.kind == Step::Kind::Instance) {
+    found_ = reply.role;
+    if (!reply.trouble.empty()) return fail(step, reply.trouble);
+    if (!found_ && steps_.size() > 1) return fail(step, "there is none");
+  } else {
+    if (asks_again(reply)) return;
+    auto keys = read(step, reply);
+    if (!keys) return fail(step, keys.error().message);
+    found_ = std::move(*keys);
+  }
+  steps_.pop_front();
+  tries_ = 0;
+}
+
+Result<std::optional<wire::Credentials>> CredentialSearch::result() const {
+  if (!problem_.empty()) return failure(problem_);
+  return found_;
+}
+
+}  // namespace spotter::act
