@@ -452,7 +452,7 @@ bool AwsClient::renew(const CallError& error) {
   const bool keys_may_be_old =
       what == ErrorClass::ExpiredCredentials || error.code == "RequestExpired";
   if (keys_may_be_old) credentials_.expire();
-  return keys_may_be_old || (what == ErrorClass::ClockSkew && clock_was_wrong);
+  return keys_may_be_old || clock_was_wrong;
 }
 
 asio::awaitable<Result<std::string, CallError>> AwsClient::attempt(const SignedCall& call,
@@ -468,6 +468,7 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::attempt(const SignedC
       call.repeatable == Repeatable::No ? left : std::min(left, settings_.retry.longest_attempt);
   request.connect_timeout = std::min(request.connect_timeout, request.timeout);
   const Region& region = call.region.empty() ? settings_.region : call.region;
+  const auto skew = skew_;
   const SigningScope scope{call.service, region.str(), now()};
   sign(request, *credentials, scope);
   auto pending = http_.send(std::move(request));
@@ -476,7 +477,9 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::attempt(const SignedC
   note_time(*response);
   if (response->status == 200) co_return std::move(response->body);
   CallError error = from_response(*response);
-  if (wire::classify(error.status, error.code) == ErrorClass::ClockSkew) learn_clock(*response);
+  // A wrong clock is not always called one: EC2 says AuthFailure, too.
+  const ErrorClass what = wire::classify(error.status, error.code);
+  if (what == ErrorClass::ClockSkew || what == ErrorClass::Permission) learn_clock(*response, skew);
   co_return tl::unexpected(std::move(error));
 }
 
@@ -491,12 +494,13 @@ void AwsClient::note_time(const io::HttpResponse& response) {
     ahead_ = *date - settings_.clock();
 }
 
-void AwsClient::learn_clock(const io::HttpResponse& response) {
+void AwsClient::learn_clock(const io::HttpResponse& response, std::chrono::seconds skew) {
   const auto header = response.headers.find("date");
   if (header == response.headers.end()) return;
   const auto date = wire::parse_http_date(header->second);
   if (!date) return;
-  clock_was_wrong_ = std::chrono::abs(*date - now()) > settings_.retry.tolerated_skew;
+  const auto signed_at = settings_.clock() + skew;
+  clock_was_wrong_ = std::chrono::abs(*date - signed_at) > settings_.retry.tolerated_skew;
   if (!clock_was_wrong_) return;
   skew_ = *date - settings_.clock();
   io::note(wire::event("clock-wrong"), spdlog::level::warn,

@@ -204,7 +204,7 @@ class AwsClient {
   asio::awaitable<Result<std::string, CallError>> attempt(const SignedCall& call, Duration left);
   bool renew(const CallError& error);  // true: worth an immediate second attempt
   void note_time(const io::HttpResponse& response);
-  void learn_clock(const io::HttpResponse& response);
+  void learn_clock(const io::HttpResponse& response, std::chrono::seconds skew);
   wire::WallTime now() const;
 
   io::HttpClient& http_;

