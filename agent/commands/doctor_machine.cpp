@@ -79,7 +79,8 @@ Findings examine_code(AwsCalls& calls, const config::Job& job, bool on_instance)
   const auto fetched = act::host::checkout(
       {code.repository, code.revision, scratch.path() / "code", here.user, token});
   if (!fetched) return {code_finding(fetched.error())};
-  return {{"code", Verdict::Ok, what, ""}};
+  if (fetched->missing.empty()) return {{"code", Verdict::Ok, what, ""}};
+  return {{"code", Verdict::Warn, what + ": " + fetched->missing, ""}};
 }
 
 Findings examine_machine(const config::Job& job) {

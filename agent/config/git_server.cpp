@@ -44,7 +44,8 @@ Result<std::string> token_server(const std::string& url) {
   host = host.substr(0, host.find_first_of("/?#"));
   // A program that parses URLs differently from git must not find another server in this one.
   const auto at = host.find('@');
-  const bool plain_user = at == host.npos || at == 0 || is_all_of(host.substr(0, at), name_letters);
+  const std::string user_letters = std::string(name_letters) + "+~";  // gitlab+deploy-token-1
+  const bool plain_user = at == host.npos || at == 0 || is_all_of(host.substr(0, at), user_letters);
   if (at != host.npos) host.erase(0, at + 1);
   if (!plain_user || !is_host(host)) return failure("no server is named in " + url);
   if (!safe && !is_this_machine(host))

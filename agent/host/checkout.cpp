@@ -25,6 +25,7 @@
 #include "agent/io/files.hpp"
 #include "agent/io/safe_directory.hpp"
 #include "agent/supervise/processes.hpp"
+#include "agent/wire/status.hpp"
 
 namespace spotter::act::host {
 namespace {
@@ -180,10 +181,14 @@ constexpr const char* global_config =
     "[http]\n\tlowSpeedLimit = 1000\n\tlowSpeedTime = 60\n";
 
 // The token's name, never its value: git runs this through sh, which takes the value from its
-// environment.
+// environment. The user is that of the URL (a deploy token of GitLab has one), else one that any
+// server takes: Bitbucket wants its own word.
 constexpr const char* credential_helper =
-    "!f() { test \"$1\" = get && printf 'username=x-access-token\\npassword=%s\\n' "
-    "\"$SPOTTER_GIT_TOKEN\"; }; f";
+    "!f() { test \"$1\" = get || return 0; user=x-access-token; "
+    "while read -r line; do case $line in "
+    "host=bitbucket.org) user=x-token-auth;; esac; "
+    "case $line in username=*) user=${line#username=};; esac; done; "
+    "printf 'username=%s\\npassword=%s\\n' \"$user\" \"$SPOTTER_GIT_TOKEN\"; }; f";
 
 constexpr const char* proxies[] = {"http_proxy", "https_proxy", "HTTPS_PROXY",
                                    "no_proxy",   "NO_PROXY",    "ALL_PROXY"};
@@ -479,6 +484,62 @@ Result<void> show_to_user(const User& user, const Place& place, const verbs::Che
   return {};
 }
 
+// "a.pt, b.pt, ..."
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i)
+    text += (text.empty() ? "" : ", ") + wire::printable(names[i]);
+  return " (" + text + (names.size() > most ? ", ...)" : ")");
+}
+
+bool is_pointer(const User& user, const fs::path& file) {
+  constexpr std::string_view begins = "version https://git-lfs.github.com/spec/";
+  constexpr off_t most = 1024;
+  const AsUser as_user(user);
+  const io::Descriptor opened(::open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat status {};
+  std::array<char, begins.size()> start{};
+  return opened && ::fstat(opened.get(), &status) == 0 && S_ISREG(status.st_mode) &&
+         status.st_size < most &&
+         ::read(opened.get(), start.data(), start.size()) == static_cast<ssize_t>(start.size()) &&
+         std::string_view(start.data(), start.size()) == begins;
+}
+
+std::vector<std::string> split(std::string_view text, char end) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; (at = text.find(end)) != text.npos; text.remove_prefix(at + 1))
+    parts.emplace_back(text.substr(0, at));
+  return parts;
+}
+
+// git's filter of LFS and its submodules would run what the repository names, and ask servers that
+// the token is not for.
+std::string left_out(const Git& git, const Place& place) {
+  std::vector<std::string> pointers;
+  std::vector<std::string> submodules;
+  const auto large = git.run(place.git, {"ls-files", "-z", "--", ":(attr:filter=lfs)"});
+  if (large && large->status == 0)
+    for (auto& name : split(large->output, '\0'))
+      if (is_pointer(git.user(), place.git.work_tree / name)) pointers.push_back(std::move(name));
+  const auto inner = git.run(place.git, {"config", "-z", "--blob", "HEAD:.gitmodules",
+                                         "--get-regexp", "^submodule\\..*\\.path$"});
+  if (inner && inner->status == 0)
+    for (const auto& each : split(inner->output, '\0'))
+      submodules.push_back(each.substr(each.find('\n') + 1));
+  std::string text;
+  if (!pointers.empty())
+    text = "pointers of Git LFS stand in the place of " + std::to_string(pointers.size()) +
+           (pointers.size() == 1 ? " file" : " files") + some_of(pointers);
+  if (!submodules.empty())
+    text += (text.empty() ? "" : ", and ") + std::to_string(submodules.size()) +
+            (submodules.size() == 1 ? " submodule is an empty folder"
+                                    : " submodules are empty folders") +
+            some_of(submodules);
+  if (text.empty()) return {};
+  return text + ": Spotter fetches neither; let trainer.command do it, or bring them as a channel";
+}
+
 Result<CheckedOut> once(const Git& git, const verbs::Checkout& request) {
   const Place place(request.directory);
   if (const auto ready = prepare(git.user(), place); !ready)
@@ -496,9 +557,10 @@ Result<CheckedOut> once(const Git& git, const verbs::Checkout& request) {
   }
   if (const auto placed = put_in_place(git, place, request); !placed)
     return tl::unexpected<Error>(placed.error());
+  std::string missing = left_out(git, place);
   if (const auto shown = show_to_user(git.user(), place, request, !*there); !shown)
     return tl::unexpected<Error>(shown.error());
-  return CheckedOut{!*there};
+  return CheckedOut{!*there, std::move(missing)};
 }
 
 class UsualModes {

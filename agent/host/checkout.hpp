@@ -59,6 +59,9 @@ Result<void> make_git_directory(const std::filesystem::path& directory);
 // repository run.
 struct CheckedOut {
   bool fetched = false;  // false: the commit was there already
+  // A sentence for a person: pointers of Git LFS that stand in the place of files, submodules that
+  // are empty folders. Empty: nothing is missing.
+  std::string missing;
 };
 
 // Afterwards `directory` is a work tree with `revision` as its HEAD, tracked files as committed;

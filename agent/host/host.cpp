@@ -144,7 +144,9 @@ json describe(const work::LedgerRead& read) {
 }
 
 json describe(const std::filesystem::path& device) { return {{"device", device.string()}}; }
-json describe(const work::CheckedOut& checked_out) { return {{"fetched", checked_out.fetched}}; }
+json describe(const work::CheckedOut& checked_out) {
+  return {{"fetched", checked_out.fetched}, {"missing", checked_out.missing}};
+}
 
 template <class T>
 json answer_of(const Result<T>& outcome) {

@@ -102,6 +102,15 @@ TEST_F(Token, ComesByTls) {
   EXPECT_TRUE(server.saw("x-access-token:s3cret"));
 }
 
+TEST_F(Token, GoesWithTheUserOfTheUrl) {
+  const GitServer server(directory_, "server", {"user", "gitlab+deploy-token-1"});
+  auto it = asked(server, second_);
+  it.repository.insert(it.repository.find("://") + 3, "gitlab+deploy-token-1@");
+  const auto done = checkout(it);
+  EXPECT_TRUE(done) << words_of(done);
+  EXPECT_TRUE(server.saw("gitlab+deploy-token-1:s3cret"));
+}
+
 TEST_F(Token, IsNotSentInPlainTextToAnotherMachine) {
   const GitServer server(directory_, "server");
   auto it = asked(server, first_);

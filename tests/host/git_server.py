@@ -3,8 +3,8 @@
 It cannot serve a commit by its id. It writes each request into `seen`: what stood in Authorization,
 whether a process of the user "nobody", whom root's server becomes, can read the token in somebody's
 environment, and which user asked. Arguments: the folder, `seen`, and pairs: token WORD (the
-password that it wants), moved URL (it redirects who has the token), lures URL (it redirects
-everybody), tls FILE (its key and certificate), port NUMBER.
+password that it wants), user NAME (beside it), moved URL (it redirects who has the token), lures
+URL (it redirects everybody), tls FILE (its key and certificate), port NUMBER.
 """
 
 import base64
@@ -19,7 +19,8 @@ import threading
 folder, seen, *pairs = sys.argv[1:]
 given = dict(zip(pairs[::2], pairs[1::2]))
 token = given.get("token", "s3cret")
-EXPECTED = "Basic " + base64.b64encode(f"x-access-token:{token}".encode()).decode()
+EXPECTED = "Basic " + base64.b64encode(
+    f"{given.get('user', 'x-access-token')}:{token}".encode()).decode()
 
 
 def decoded(header):

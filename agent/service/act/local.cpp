@@ -289,7 +289,13 @@ asio::awaitable<void> Local::make_gpu_nodes(Duration limit) {
 Local::Answer Local::fetch_code(std::string token, Duration limit) {
   verbs::Checkout verb{job_.code->repository, job_.code->revision, job_.home() + "/code",
                        job_.trainer.user, std::move(token)};
-  return carry_out({std::move(verb), {}}, limit, decide::CodeFetched{});
+  verbs::Request wanted{std::move(verb), {}};
+  auto running = run(std::move(wanted), limit);
+  const Work work = co_await std::move(running);
+  if (work.failed) co_return *work.failed;
+  if (const std::string missing = work.answer.value("missing", ""); !missing.empty())
+    spdlog::warn("the code: {}", missing);
+  co_return decide::CodeFetched{};
 }
 
 Local::Answer Local::fill(VolumeId volume, Duration limit) {
