@@ -116,13 +116,36 @@ class Surroundings(Containers):
                 "SM_CURRENT_HOST": "algo-1", "SM_HP_BATCH-SIZE": "256", "SM_HP_BATCH_SIZE": "256",
                 "SM_HP_NAME": "relu", "SAGEMAKER_BASE_DIR": root}.items():
             self.assertEqual(all_.get(name), value, name)
-        for name, value in {"SM_CHANNELS": ["train-set", "flow"], "SM_HOSTS": ["algo-1"],
+        for name, value in {"SM_CHANNELS": ["flow", "train-set"], "SM_HOSTS": ["algo-1"],
                             "SM_HPS": {"batch-size": 256, "name": "relu"},
                             "SM_USER_ARGS": ["--batch-size", "256", "--name", "relu"]}.items():
             self.assertEqual(json.loads(all_[name]), value, name)
         self.assertEqual(int(all_["SM_NUM_CPUS"]), len(os.sched_getaffinity(0)))
         self.assertGreaterEqual(int(all_["SM_NUM_GPUS"]), 0)
         self.assertEqual(json.loads(all_["SM_TRAINING_ENV"])["model_dir"], root + "/model")
+
+    def test_hyperparameters_are_read_as_the_toolkit_reads_them(self):
+        # As the SDK sends them, JSON in JSON. The expected texts are the toolkit's own.
+        all_ = self.variables({
+            "act": '"relu"', "layers": "[10, 20]", "names": '["a", "it\'s"]', "amp": "true",
+            "none": "null", "lr": "1e-3", "map": '{"b": 1, "a": "x"}', "plain": "plain text",
+            "sagemaker_program": '"train.py"', "sagemaker_container_log_level": "30",
+            "sagemaker_mpi_enabled": "true", "f": "0.5"})
+        for name, value in {
+                "SM_HP_ACT": "relu", "SM_HP_LAYERS": "[10,20]", "SM_HP_AMP": "true",
+                "SM_HP_NONE": "", "SM_HP_LR": "0.001", "SM_HP_PLAIN": "plain text",
+                "SM_HP_MAP": '{"a":"x","b":1}', "SM_USER_ENTRY_POINT": "train.py",
+                "SM_LOG_LEVEL": "30", "SM_FRAMEWORK_PARAMS": '{"sagemaker_mpi_enabled":true}',
+                "SM_CURRENT_INSTANCE_GROUP": "homogeneousCluster"}.items():
+            self.assertEqual(all_[name], value, name)
+        self.assertEqual(json.loads(all_["SM_USER_ARGS"]), [
+            "--act", "relu", "--amp", "True", "-f", "0.5", "--layers", "[10, 20]", "--lr", "0.001",
+            "--map", "a=x,b=1", "--names", "['a', \"it's\"]", "--none", "None",
+            "--plain", "plain text"])
+        self.assertFalse([name for name in all_ if name.startswith("SM_HP_SAGEMAKER_")])
+        self.assertNotIn("sagemaker_program", json.loads(all_["SM_HPS"]))
+        file = json.loads((self.root / "input/config/hyperparameters.json").read_text())
+        self.assertEqual(file["sagemaker_program"], '"train.py"', "as CreateTrainingJob has it")
 
     def test_the_jobs_own_checkpoints_and_parameters(self):
         checkpoints = self.scratch / "volume/checkpoints"

@@ -57,11 +57,58 @@ Json decoded(const Variables& hyperparameters) {
   return object;
 }
 
-Json arguments(const Variables& hyperparameters) {
+// Removes SageMaker's own, which it has for itself: sagemaker_program, sagemaker_region...
+Json taken_out(Json& hyperparameters) {
+  Json own = Json::object();
+  for (auto at = hyperparameters.begin(); at != hyperparameters.end();) {
+    const bool is_own = at.key().starts_with("sagemaker_");
+    if (is_own) own[at.key()] = at.value();
+    at = is_own ? hyperparameters.erase(at) : std::next(at);
+  }
+  return own;
+}
+
+// As the toolkit sets variables: a text as it is, all else as JSON.
+std::string value_of(const Json& json) {
+  if (json.is_null()) return {};
+  return json.is_string() ? json.get<std::string>() : print(json);
+}
+
+// Python's str() of a value; within a list or a dictionary its repr().
+std::string in_python(const Json& json, bool inside = false) {
+  if (json.is_null()) return "None";
+  if (json.is_boolean()) return json.get<bool>() ? "True" : "False";
+  if (json.is_string() && !inside) return json.get<std::string>();
+  if (json.is_string()) {
+    const auto text = json.get<std::string>();
+    const char quote = text.find('\'') != text.npos && text.find('"') == text.npos ? '"' : '\'';
+    std::string quoted(1, quote);
+    for (const char each : text) {
+      if (each == quote || each == '\\') quoted += '\\';
+      quoted += each == '\n' ? "\\n" : each == '\t' ? "\\t" : std::string(1, each);
+    }
+    return quoted + quote;
+  }
+  if (!json.is_structured()) return print(json);
+  std::string items;
+  for (const auto& [name, value] : json.items()) {
+    if (!items.empty()) items += ", ";
+    if (json.is_object()) items += in_python(name, true) + ": ";
+    items += in_python(value, true);
+  }
+  return json.is_object() ? "{" + items + "}" : "[" + items + "]";
+}
+
+// An object becomes "a=1,b=2".
+Json arguments(const Json& hyperparameters) {
   Json list = Json::array();
-  for (const auto& [name, value] : hyperparameters) {
+  for (const auto& [name, value] : hyperparameters.items()) {
     list.push_back((name.size() == 1 ? "-" : "--") + name);
-    list.push_back(value);
+    std::string pairs;
+    if (value.is_object())
+      for (const auto& [key, each] : value.items())
+        pairs += (pairs.empty() ? "" : ",") + key + "=" + in_python(each);
+    list.push_back(value.is_object() ? pairs : in_python(value));
   }
   return list;
 }
@@ -141,6 +188,8 @@ std::map<std::string, Json> documents(const Container& container) {
   return {{"hyperparameters.json", Json(container.hyperparameters)},
           {"resourceconfig.json",
            {{"current_host", host(container.host.index)},
+            {"current_instance_type", "local"},
+            {"current_group_name", "homogeneousCluster"},
             {"hosts", hosts(container)},
             {"network_interface_name", container.network}}},
           {"inputdataconfig.json", input_data_config(container)}};
@@ -148,51 +197,66 @@ std::map<std::string, Json> documents(const Container& container) {
 
 Variables channel_variables(const Container& container) {
   Variables result;
-  Json names = Json::array();
+  std::vector<std::string> names;
   for (const auto& channel : container.channels) {
     names.push_back(channel.name);
     add(result, "SM_CHANNEL_", channel.name, container.data / channel.name);
   }
-  result["SM_CHANNELS"] = print(names);
+  std::ranges::sort(names);
+  result["SM_CHANNELS"] = print(Json(names));
   return result;
 }
 
 Variables variables(const Container& container) {
   const fs::path& root = container.root;
   const auto files = documents(container);
-  const Json hyperparameters = decoded(container.hyperparameters);
+  Json hyperparameters = decoded(container.hyperparameters);
+  Json own = taken_out(hyperparameters);
+  const Json program = own["sagemaker_program"];
   Json folders = Json::object();
   for (const auto& channel : container.channels)
     folders[channel.name] = (container.data / channel.name).string();
-  Json all = {{"channel_input_dirs", folders},
-              {"current_host", host(container.host.index)},
-              {"hosts", hosts(container)},
-              {"hyperparameters", hyperparameters},
-              {"input_config_dir", (root / "input/config").string()},
-              {"input_data_config", files.at("inputdataconfig.json")},
-              {"input_dir", (root / "input").string()},
-              {"is_master", container.host.index == 0},
-              {"job_name", container.job},
-              {"log_level", 20},
-              {"master_hostname", host(0)},
-              {"model_dir", (root / "model").string()},
-              {"network_interface_name", container.network},
-              {"num_cpus", container.processors},
-              {"num_gpus", container.accelerators},
-              {"output_data_dir", (root / "output/data").string()},
-              {"output_dir", (root / "output").string()},
-              {"output_intermediate_dir", (root / "output/intermediate").string()},
-              {"resource_config", files.at("resourceconfig.json")}};
+  Json all = {
+      {"channel_input_dirs", folders},
+      {"current_host", host(container.host.index)},
+      {"current_instance_group", "homogeneousCluster"},
+      {"current_instance_type", "local"},
+      {"hosts", hosts(container)},
+      {"hyperparameters", hyperparameters},
+      {"input_config_dir", (root / "input/config").string()},
+      {"input_data_config", files.at("inputdataconfig.json")},
+      {"input_dir", (root / "input").string()},
+      {"is_master", container.host.index == 0},
+      {"job_name", container.job},
+      {"log_level", own.value("sagemaker_container_log_level", Json(20))},
+      {"master_hostname", host(0)},
+      {"model_dir", (root / "model").string()},
+      {"module_dir", own.value("sagemaker_submit_directory", Json((root / "code").string()))},
+      {"module_name", program},
+      {"network_interface_name", container.network},
+      {"num_cpus", container.processors},
+      {"num_gpus", container.accelerators},
+      {"output_data_dir", (root / "output/data").string()},
+      {"output_dir", (root / "output").string()},
+      {"output_intermediate_dir", (root / "output/intermediate").string()},
+      {"resource_config", files.at("resourceconfig.json")},
+      {"user_entry_point", program}};
   Variables result = channel_variables(container);
-  for (const auto& [name, value] : container.hyperparameters) add(result, "SM_HP_", name, value);
+  for (const auto& [name, value] : hyperparameters.items())
+    add(result, "SM_HP_", name, value_of(value));
   for (const auto* name :
-       {"current_host", "input_config_dir", "input_dir", "log_level", "model_dir",
-        "network_interface_name", "num_cpus", "num_gpus", "output_data_dir", "output_dir",
-        "output_intermediate_dir", "hosts", "input_data_config", "resource_config"})
-    result["SM_" + upper(name)] =
-        all[name].is_string() ? all[name].get<std::string>() : print(all[name]);
+       {"current_host", "current_instance_group", "current_instance_type", "module_dir",
+        "module_name", "user_entry_point", "input_config_dir", "input_dir", "log_level",
+        "model_dir", "network_interface_name", "num_cpus", "num_gpus", "output_data_dir",
+        "output_dir", "output_intermediate_dir", "hosts", "input_data_config", "resource_config"})
+    result["SM_" + upper(name)] = value_of(all[name]);
   result["SM_HPS"] = print(hyperparameters);
-  result["SM_USER_ARGS"] = print(arguments(container.hyperparameters));
+  result["SM_USER_ARGS"] = print(arguments(hyperparameters));
+  result["SM_CHECKPOINT_DIR"] = root / "checkpoints";
+  for (const auto* name :
+       {"program", "submit_directory", "container_log_level", "job_name", "region", "s3_output"})
+    own.erase(std::string("sagemaker_") + name);
+  result["SM_FRAMEWORK_PARAMS"] = print(own);
   result["SM_TRAINING_ENV"] = print(all);
   result["TRAINING_JOB_NAME"] = container.job;
   result["SAGEMAKER_BASE_DIR"] = root;
