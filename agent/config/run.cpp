@@ -107,6 +107,9 @@ Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& reque
     const fs::path folder = fs::absolute(request.storage, error).lexically_normal();
     auto path = config::folder_path.parse(folder.string());
     if (!path) return refused("--storage: " + path.error().message);
+    if (!fs::is_directory(folder, error))
+      return refused("--storage: " + folder.string() +
+                     " is no folder: make it, or mount its share");
     job->storage.share.emplace().mount = *path;
   }
   if (!request.name.empty()) {

@@ -31,6 +31,7 @@ class TheWatch : public testing::Test {
   static Time now() { return Time(io::boot_time()); }
 
   net_test::Reply answer(const net_test::Request& request) {
+    ++asked_;
     if (down_) return {.status = 503};
     world::MetadataRequest asked{
         std::string(request.method_string()), std::string(request.target()), {}};
@@ -69,6 +70,7 @@ class TheWatch : public testing::Test {
   std::vector<decide::Happening> seen_;
   bool started_ = false;
   bool down_ = false;
+  int asked_ = 0;
 };
 
 TEST_F(TheWatch, SaysANoticeOnceWithADeadlineOnTheBootClock) {
@@ -132,6 +134,26 @@ TEST_F(TheWatch, SaysARebalanceRecommendationOnce) {
   ASSERT_TRUE(world_.rebalance(instance_, now() + 2min));
   watch_for(300ms);
   EXPECT_EQ(count<decide::RebalanceRecommended>(), 1);
+}
+
+// `spotter run` on a machine that is no instance.
+TEST_F(TheWatch, EndsByItselfWhereNoServiceIsExpectedAndNoneAnswers) {
+  Notices of_run(
+      imds_, {.every = Duration(1), .others_each = 1000, .expected = false}, [] { return now(); },
+      [](const decide::Happening&) {});
+  down_ = true;
+  bool ended = false;
+  const auto watch = [&]() -> asio::awaitable<void> {
+    auto identity = of_run.read_identity();
+    const auto answer = co_await std::move(identity);
+    EXPECT_TRUE(std::get<decide::EffectFailed>(answer).detail.view().empty()) << "nothing to say";
+    auto watching = of_run.watch();
+    co_await std::move(watching);
+    ended = true;
+  };
+  asio::co_spawn(context_, watch(), asio::detached);
+  while (!ended) context_.run_one();
+  EXPECT_GT(asked_, 1);
 }
 
 }  // namespace

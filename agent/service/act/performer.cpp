@@ -27,7 +27,8 @@ bool runs(const supervise::Supervised& it) {
 }
 
 void log_failure(const Command& command, const EffectFailed& failed) {
-  if (failed.failure == Failure::Abandoned) return;
+  const bool expected = failed.detail.view().empty();  // `spotter run` need be on no instance
+  if (failed.failure == Failure::Abandoned || expected) return;
   io::note(wire::event("call-failed"), spdlog::level::warn, "{} failed: {}{}", name(command),
            failed.detail.view(),
            failed.unsettled ? " (it may have been carried out all the same)" : "");

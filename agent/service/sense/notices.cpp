@@ -22,6 +22,8 @@ std::string without_digits(std::string text) {
 }  // namespace
 
 void Notices::say_once(const std::string& problem) {
+  answered_ = answered_ || problem.empty();
+  if (!settings_.expected && !answered_) return;
   if (without_digits(problem) == without_digits(problem_)) return;
   if (problem.empty()) {
     io::note(wire::event("metadata-answers"), spdlog::level::info,
@@ -42,7 +44,8 @@ asio::awaitable<Happening> Notices::read_identity() {
                                    (*identity)->region};
   }
   decide::EffectFailed failed;
-  failed.detail = decide::Detail(identity ? "no identity document" : identity.error().message);
+  if (settings_.expected || answered_)
+    failed.detail = decide::Detail(identity ? "no identity document" : identity.error().message);
   co_return failed;
 }
 
@@ -114,7 +117,8 @@ asio::awaitable<void> Notices::look_for_maintenance() {
 asio::awaitable<void> Notices::watch() {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   auto next = std::chrono::steady_clock::now();
-  for (int round = 0;; ++round) {
+  constexpr int looks_in_vain = 10;
+  for (int round = 0; settings_.expected || answered_ || round < looks_in_vain; ++round) {
     auto action = look_for_action();
     co_await std::move(action);
     if (round % settings_.others_each == 0) {

@@ -18,6 +18,9 @@ struct WatchSettings {
   Duration every = std::chrono::seconds(1);
   int others_each = 10;        // rebalance, lifecycle state: known minutes ahead
   int maintenance_each = 600;  // planned days ahead
+  // False: a machine that need be no instance of EC2 (`spotter run`): where the service has not
+  // answered by a few looks it is not asked any more, and nothing is said of it.
+  bool expected = true;
 };
 
 class Notices {
@@ -43,6 +46,7 @@ class Notices {
   std::set<std::string> maintenance_said_;
   bool leaving_group_ = false;
   bool rebalance_said_ = false;
+  bool answered_ = false;
   std::string problem_;  // the last one logged
 };
 
