@@ -205,6 +205,17 @@ std::string describe(const supervise::Ended& ended) {
   return how + ": killed; if by nobody, then by the kernel for want of memory: see `journalctl -k`";
 }
 
+// Each line with a mark: they are the trainer's, not ours.
+std::string marked(std::string_view lines) {
+  std::string text;
+  while (!lines.empty()) {
+    const auto end = std::min(lines.find('\n'), lines.size());
+    text += "\n  | " + std::string(lines.substr(0, end));
+    lines.remove_prefix(std::min(end + 1, lines.size()));
+  }
+  return text;
+}
+
 void say(const supervise::Ended& ended, const supervise::Verdict& verdict, bool shown,
          const std::string& stopper) {
   const double ran = std::chrono::duration<double>(ended.ran).count();
@@ -224,8 +235,8 @@ void say(const supervise::Ended& ended, const supervise::Verdict& verdict, bool 
              how);
   } else {
     io::note(wire::event("trainer-failed"), err,
-             "the trainer failed after {:.1f} s ({}). Its last words:\n{}", ran, how,
-             ended.last_words);
+             "the trainer failed after {:.1f} s ({}). Its last words:{}", ran, how,
+             marked(ended.last_words));
   }
 }
 
