@@ -1,6 +1,8 @@
 #include "agent/guard/record.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -184,12 +186,55 @@ void Record::forget_but(std::size_t count) {
   });
 }
 
+namespace {
+
+// How surely a number behind this word counts steps; 0: a number that is written to it is part of a
+// name (resnet50).
+int rank(std::string_view word) {
+  constexpr std::array<std::string_view, 8> steps{"step",      "steps",      "iter", "iters",
+                                                  "iteration", "iterations", "it",   "globalstep"};
+  constexpr std::array<std::string_view, 6> saves{"checkpoint", "ckpt", "cp",
+                                                  "chkpt",      "chk",  "save"};
+  constexpr std::array<std::string_view, 9> others{"epoch", "ep",  "e",        "s", "weights",
+                                                   "state", "run", "snapshot", "n"};
+  const auto among = [word](const auto& words) {
+    return std::ranges::find(words, word) != words.end();
+  };
+  return among(steps) ? 3 : among(saves) ? 2 : among(others) ? 1 : 0;
+}
+
+}  // namespace
+
 std::optional<std::uint64_t> step_in(const std::string& name) {
   constexpr std::size_t longest = 15;
-  const auto before = name.find_last_not_of("0123456789");
-  const std::string digits = name.substr(before == std::string::npos ? 0 : before + 1);
-  if (digits.empty() || digits.size() > longest) return std::nullopt;
-  return std::stoull(digits);
+  constexpr const char* digits = "0123456789";
+  const auto is_letter = [&name](std::size_t at) {
+    return at < name.size() && std::isalpha(static_cast<unsigned char>(name[at])) != 0;
+  };
+  std::optional<std::uint64_t> best;
+  int best_rank = 0;
+  for (auto at = name.find_first_of(digits); at != name.npos;) {
+    const auto end = std::min(name.find_first_not_of(digits, at), name.size());
+    auto word_end = at;
+    while (word_end > 0 && std::string_view("-_=.").find(name[word_end - 1]) != std::string::npos)
+      --word_end;
+    auto word = word_end;
+    while (word > 0 && is_letter(word - 1)) --word;
+    std::string before = name.substr(word, word_end - word);
+    for (char& each : before)
+      each = static_cast<char>(std::tolower(static_cast<unsigned char>(each)));
+    int surely = rank(before);
+    // The last number of a name that says nothing of it counts, unless it belongs to a word.
+    const bool last = end == name.size();
+    if (surely < 2) surely = last && (surely > 0 || word_end < at || before.empty()) ? 1 : 0;
+    const bool fits = end - at <= longest && !is_letter(end);  // 7b is a model's size
+    if (fits && surely > 0 && surely >= best_rank) {
+      best = std::stoull(name.substr(at, end - at));
+      best_rank = surely;
+    }
+    at = name.find_first_of(digits, end);
+  }
+  return best;
 }
 
 std::string numbered(std::uint64_t number) {

@@ -105,8 +105,9 @@ struct Record {
   void forget_but(std::size_t count);
 };
 
-// checkpoint-500, step_500, 500: the number that a name ends with, without its extension, up to 15
-// digits.
+// checkpoint-500, step_500, 500, checkpoint-500-epoch-3: the number behind a word that says it,
+// else the one that a name ends with, without its extension, up to 15 digits. None in resnet50,
+// llama-7b.
 std::optional<std::uint64_t> step_in(const std::string& name);
 
 // The name of a copy, or of what is put away: 000042.

@@ -101,5 +101,21 @@ TEST(Series, AreKnownByAnotherNumber) {
   EXPECT_FALSE(record.is_series("e-3.pt")) << "they are written over";
 }
 
+TEST(StepIn, ReadsTheNumberThatANameSaysIsOne) {
+  for (const auto& [name, step] : {std::pair{"checkpoint-524837-epoch-19", 524837},
+                                   {"epoch=19-step=524837", 524837},
+                                   {"step=7-epoch=19", 7},
+                                   {"checkpoint-19-global_step500", 500},
+                                   {"iter_0000012", 12},
+                                   {"llama-7b-checkpoint-100", 100},
+                                   {"epoch12", 12},
+                                   {"cp-0003", 3},
+                                   {"000042", 42},
+                                   {"run-v2-500", 500}})
+    EXPECT_EQ(step_in(name), step) << name;
+  for (const char* name : {"resnet50", "llama-7b", "yolov3", "best", "step-1234567890123456"})
+    EXPECT_FALSE(step_in(name)) << name;
+}
+
 }  // namespace
 }  // namespace spotter::guard
