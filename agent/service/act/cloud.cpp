@@ -162,6 +162,11 @@ Cloud::Answer Cloud::create_snapshot(decide::CreateSnapshot effect, Duration lim
   co_return decide::SnapshotStarted{result->id};
 }
 
+// EC2's limit, and what of it our own tags and the discovery tag need, of which some are written
+// later. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html#tag-restrictions
+constexpr std::size_t most_tags = 50;
+constexpr std::size_t tags_of_ours = 14;
+
 // Has the properties of its parent, except zone and content. Without a parent (recovery from a
 // snapshot) it has EC2's defaults.
 Cloud::Answer Cloud::create_volume(decide::CreateVolume effect, Duration whole) {
@@ -174,6 +179,8 @@ Cloud::Answer Cloud::create_volume(decide::CreateVolume effect, Duration whole) 
   auto look = aws_.call_all(std::move(lookup), limit);
   const auto parents = co_await std::move(look);
   if (!parents) co_return as_failure(parents.error());
+  std::size_t kept = 0;
+  std::string left;
   for (const wire::Volume& parent : parents->items) {
     request.type = parent.type;
     request.size_gib = parent.size_gib;
@@ -183,11 +190,15 @@ Cloud::Answer Cloud::create_volume(decide::CreateVolume effect, Duration whole) 
     request.kms_key = parent.kms_key;
     for (const auto& [key, value] : parent.tags) {
       const bool discovery = key == job_.storage.ebs.tag.key;
-      if (!discovery && (!is_ours_or_reserved(key) || key == tag::format)) {
-        request.tags[key] = value;
-      }
+      const bool users = !discovery && !is_ours_or_reserved(key);
+      const bool fits = users && kept < most_tags - tags_of_ours;
+      if (fits) ++kept;
+      if (users && !fits) left += (left.empty() ? "" : ", ") + key;
+      if (fits || key == tag::format) request.tags[key] = value;
     }
   }
+  if (!left.empty())
+    spdlog::warn("EC2 takes {} tags of a volume: the copy does not get {}", most_tags, left);
   request.tags[tag::job] = job_.volumes_owner();
   request.tags[tag::role] = "candidate";
   request.tags[tag::parent] = effect.parent.str();

@@ -38,6 +38,24 @@ class Interruptions(life.Life):
         self.successor(one)
         self.assert_ended_well(kills=1)
 
+    def test_a_volume_with_as_many_tags_as_ec2_takes(self):
+        one = self.begin(env=self.held(20))
+        self.wait_training(one, 5)
+        [volume] = self.ec2.volumes()
+        users = [f"team-{number:02}" for number in range(50 - len(volume.tags()))]
+        self.ec2.call("CreateTags", ResourceId=[volume.text("volumeId")],
+                      Tag=[{"Key": key, "Value": "x"} for key in users])
+        self.room(self.world.zones[1])
+        self.world.kill(one)
+        self.gate.touch()
+        two = self.successor(one)
+        self.assert_ended_well(kills=1)
+        [copy] = self.ec2.volumes()
+        kept = [key for key in copy.tags() if key in users]
+        self.assertGreater(len(kept), 30)
+        self.assertIn("EC2 takes 50 tags of a volume: the copy does not get team-",
+                      self.world.console(two))
+
     def test_stopped_with_its_volume_still_attached(self):
         one = self.begin(env={"BEHAVIOUR": "deaf"})
         self.wait_training(one, 5)
