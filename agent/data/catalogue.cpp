@@ -252,6 +252,7 @@ void Catalogue::ask(s3::Client& client, const std::string& token) {
   s3::Request request{.bucket = channel_.source.bucket};
   request.query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", channel_.source.key}};
   if (!token.empty()) request.query.emplace_back("continuation-token", token);
+  request.headers = {{"x-amz-optional-object-attributes", "RestoreStatus"}};
   client.start(std::move(request), [this, &client](const Result<s3::Answer, s3::Failure>& answer) {
     if (answer) return take(client, *answer);
     s3::Failure failure = answer.error();
@@ -267,7 +268,8 @@ void Catalogue::take(s3::Client& client, const s3::Answer& answer) {
     if (is_folder(object)) continue;
     if (object.archived) {
       fail(wire::to_url({channel_.source.bucket, object.key}) +
-           " is archived: restore it, or leave it out");
+           " is archived: restore it (`aws s3api restore-object`), or go on without it by a "
+           "manifest that names the others");
     }
     add({.key = object.key,
          .size = object.size,

@@ -35,7 +35,13 @@ Result<std::size_t> Gunzip::unpack(std::string_view in, std::string& out, std::s
   stream.avail_out = static_cast<uInt>(room);
   int code = Z_OK;
   while (code == Z_OK && stream.avail_in > 0 && stream.avail_out > 0) {
-    if (!state_->inside) inflateReset(&stream);
+    if (!state_->inside) {
+      // Zeros behind a member are padding, as gzip(1) and Python have it.
+      for (; state_->any && stream.avail_in > 0 && *stream.next_in == 0; --stream.avail_in)
+        ++stream.next_in;
+      if (stream.avail_in == 0) break;
+      inflateReset(&stream);
+    }
     state_->inside = state_->any = true;
     code = inflate(&stream, Z_NO_FLUSH);
     if (code == Z_STREAM_END) {

@@ -106,9 +106,11 @@ TEST(Gunzip, UnpacksHoweverItIsCut) {
   const std::string both = packed(first) + packed(second) + packed("");
   for (const std::size_t piece : {1U, 7U, 1000U, 1'000'000U}) {
     for (const std::size_t room : {1000U, 1U << 20}) {
-      const auto out = unpacked(both, piece, room);
-      ASSERT_TRUE(out) << out.error().message;
-      EXPECT_EQ(*out, first + second);
+      for (const auto& padding : {std::string(), std::string(512, '\0')}) {
+        const auto out = unpacked(both + padding, piece, room);
+        ASSERT_TRUE(out) << out.error().message;
+        EXPECT_EQ(*out, first + second);
+      }
     }
   }
 }

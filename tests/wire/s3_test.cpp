@@ -80,6 +80,24 @@ TEST(S3List, ReadsAPage) {
   EXPECT_EQ(page->next, "1ueGcxLPRx1Tr/XYExHnhbYLgveDs2J");
 }
 
+TEST(S3List, ARestoredObjectCanBeRead) {
+  const auto archived = [](const std::string& state) {
+    const auto page = decode_list(
+        "<ListBucketResult><Contents><Key>a</Key><ETag>e</ETag><Size>1</Size>"
+        "<StorageClass>GLACIER</StorageClass>" +
+        state + "</Contents></ListBucketResult>");
+    return page.value().objects.at(0).archived;
+  };
+  EXPECT_TRUE(archived(""));
+  EXPECT_TRUE(
+      archived("<RestoreStatus><IsRestoreInProgress>true</IsRestoreInProgress>"
+               "</RestoreStatus>"));
+  EXPECT_FALSE(
+      archived("<RestoreStatus><IsRestoreInProgress>false</IsRestoreInProgress>"
+               "<RestoreExpiryDate>2026-12-01T00:00:00.000Z</RestoreExpiryDate>"
+               "</RestoreStatus>"));
+}
+
 TEST(S3List, HalfAnAnswerIsNone) {
   EXPECT_FALSE(decode_list("<ListBucketResult><Contents><Key>a</Key>"));
   EXPECT_FALSE(

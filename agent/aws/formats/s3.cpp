@@ -203,8 +203,13 @@ bool among(pugi::xml_node node, const char* name, std::string_view value) {
   return false;
 }
 
-bool is_archived(std::string_view storage_class) {
-  return storage_class == "GLACIER" || storage_class == "DEEP_ARCHIVE";
+// Of a restored one there is a copy that can be read, until its RestoreExpiryDate.
+bool is_archived(pugi::xml_node object) {
+  const std::string_view kept = object.child_value("StorageClass");
+  const auto restored = object.child("RestoreStatus");
+  const bool readable = *restored.child_value("RestoreExpiryDate") != '\0' &&
+                        restored.child_value("IsRestoreInProgress") != std::string_view("true");
+  return (kept == "GLACIER" || kept == "DEEP_ARCHIVE") && !readable;
 }
 
 void append_text(std::string& out, std::string_view text) {
@@ -245,7 +250,7 @@ Result<ListPage> decode_list(std::string_view xml) {
     for (const auto* algorithm : {"CRC32C", "SHA256", "CRC32"}) {
       object.has_checksum = object.has_checksum || among(node, "ChecksumAlgorithm", algorithm);
     }
-    object.archived = is_archived(node.child_value("StorageClass"));
+    object.archived = is_archived(node);
     page.objects.push_back(std::move(object));
   }
   for (const auto& node : root.children("CommonPrefixes")) {

@@ -132,6 +132,9 @@ Judgement judge(const Request& request, const Answer& answer) {
                        .status = answer.status};
   // The answer to HEAD has no code.
   Failure& failure = judgement.failure;
+  if (failure.code == "InvalidObjectState")
+    failure.message =
+        "it is archived: restore it (`aws s3api restore-object`), or go on without it";
   if (failure.kind == FailureKind::Permission &&
       (failure.code == "AccessDenied" || failure.code.empty()))
     failure.message = wire::missing_permission(action_of(request), failure.message);
@@ -177,10 +180,10 @@ struct Call {
   std::size_t received = 0;  // of `into`, by the exchanges before
   int tries = 0;             // since the last byte
   int corrections = 0;
+  std::chrono::seconds skew{0};  // it was signed by
   Clock::time_point progress;
   bool changed = false;
 };
-  std::chrono::seconds skew{0};  // it was signed by
 
 class Client::Calls {
  public:
@@ -208,10 +211,10 @@ class Client::Calls {
   void answered(Call& call, Answer answer);
   void refused(Call& call, const Answer& answer);
   bool corrected(Call& call, const Judgement& judgement, const Answer& answer);
+  bool learn_clock(const Call& call, const Answer& answer);
   void try_again(Call& call, milliseconds base, Failure failure);
   void finish(Call& call, Result<Answer, Failure> outcome);
 
-  bool learn_clock(const Call& call, const Answer& answer);
   Settings settings_;
   Addresses addresses_;
   wire::Signer signer_;
@@ -321,10 +324,10 @@ void Client::Calls::launch(Call& call, const Result<wire::Credentials>& keys) {
   plan.check = [this, &call](const Answer& answer) { return check(call, answer); };
   plan.arrived = request.arrived;
   plan.moved = &moved_;
+  call.skew = skew_;
   const bool lists = request.key.empty();
   const bool reads = request.method == "GET" || request.method == "HEAD";
   if (reads && !lists) ++tally_.reads;
-  call.skew = skew_;
   if (lists || (!reads && request.method != "DELETE")) ++tally_.writes;
   carriers_.start(call.id, std::move(plan));
 }
@@ -467,15 +470,15 @@ bool Client::Calls::corrected(Call& call, const Judgement& judgement, const Answ
     keys_.expire();
     return call.corrections == 1;
   }
-  const auto date = wire::parse_http_date(answer.header("date"));
-  const auto signed_at = settings_.clock() + call.skew;
-  if (!date || std::chrono::abs(*date - signed_at) <= tolerated_skew) return false;
-  skew_ = *date - settings_.clock();
   return learn_clock(call, answer) && call.corrections == 1;
 }
 
 // True: the call was signed by a clock that is wrong.
 bool Client::Calls::learn_clock(const Call& call, const Answer& answer) {
+  const auto date = wire::parse_http_date(answer.header("date"));
+  const auto signed_at = settings_.clock() + call.skew;
+  if (!date || std::chrono::abs(*date - signed_at) <= tolerated_skew) return false;
+  skew_ = *date - settings_.clock();
   return true;
 }
 
