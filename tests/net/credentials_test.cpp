@@ -316,7 +316,7 @@ TEST_F(Search, RunsACredentialProcessAndReadsWhatItSays) {
                             "SessionToken": "T", "Expiration": "2026-11-21T11:15:30Z"})"});
   EXPECT_EQ(key_of(program), "P");
   EXPECT_EQ(program.result().value()->session_token, "T");
-  const std::pair<Reply, const char*> wrong[] = {
+  const std::pair<act::Reply, const char*> wrong[] = {
       {{.status = 3, .errors = "no vault\n"}, "ended with status 3: no vault"},
       {{.body = R"({"Version": 2, "AccessKeyId": "P", "SecretAccessKey": "hunter2"})"},
        "Version is not 1"},
@@ -382,8 +382,8 @@ TEST_F(Chain, PrefersTheEnvironment) {
 
 TEST_F(Chain, AsksAContainersEndpointWithItsToken) {
   net_test::Server server(context_, [](const auto& request) {
-    if (request["Authorization"] != "secret-token") return Reply{.status = 401};
-    return Reply{.body = R"({"AccessKeyId":"C","SecretAccessKey":"S","Token":"T",
+    if (request["Authorization"] != "secret-token") return net_test::Reply{.status = 401};
+    return net_test::Reply{.body = R"({"AccessKeyId":"C","SecretAccessKey":"S","Token":"T",
                              "Expiration":"2026-11-21T16:15:30Z"})"};
   });
   auto credentials = chain({{"AWS_CONTAINER_CREDENTIALS_FULL_URI", server.url() + "/keys"},
@@ -396,12 +396,13 @@ TEST_F(Chain, RunsAProgramAndAsksStsWithWhatItGives) {
   const std::string config = testing::TempDir() + "spotter-config-" + std::to_string(getpid());
   net_test::Server server(context_, [](const auto& request) {
     const bool good = std::string(request["Authorization"]).find("PROGRAM/") != std::string::npos;
-    if (!good) return Reply{.status = 403};
-    return Reply{.body =
-                     "<AssumeRoleResponse><AssumeRoleResult><Credentials>"
-                     "<AccessKeyId>ROLE</AccessKeyId><SecretAccessKey>S</SecretAccessKey>"
-                     "<SessionToken>T</SessionToken><Expiration>2026-11-21T16:15:30Z"
-                     "</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>"};
+    if (!good) return net_test::Reply{.status = 403};
+    return net_test::Reply{
+        .body =
+            "<AssumeRoleResponse><AssumeRoleResult><Credentials>"
+            "<AccessKeyId>ROLE</AccessKeyId><SecretAccessKey>S</SecretAccessKey>"
+            "<SessionToken>T</SessionToken><Expiration>2026-11-21T16:15:30Z"
+            "</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>"};
   });
   std::ofstream(config) << "[default]\nrole_arn = r\nsource_profile = p\n[profile p]\n"
                            "credential_process = /bin/echo '{\"Version\": 1, "
