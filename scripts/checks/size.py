@@ -8,8 +8,8 @@ from checks.files import ROOT, name, sources
 # (what is counted, the most there may be, the aim). The most only falls: who makes something
 # smaller writes the new figure here.
 LIMITS = [
-    ("product files", 580, 620),
-    ("product lines", 94221, 79000),
+    ("product files", 578, 620),
+    ("product lines", 93892, 79000),
     ("test lines", 120858, 94000),
     ("files under 40 lines, %", 15.0, 12),
     ("headers with at most one other user, %", 24.6, 20),

@@ -23,7 +23,8 @@ namespace {
 constexpr std::size_t most_files_at_once = 256;
 constexpr std::uint64_t most_bytes_at_once = std::uint64_t{1} << 30;  // mapped
 constexpr std::uint64_t most_bytes_held = 64U << 20;
-constexpr std::size_t read_whole = 4U << 20;  // what is larger is mapped
+constexpr std::size_t read_whole = 4U << 20;       // what is larger is mapped
+constexpr std::size_t summed_at_once = 64U << 20;  // before it is asked whether to stop
 
 constexpr std::int64_t second = 1'000'000'000;  // in ns
 
@@ -169,10 +170,14 @@ Result<void> Sender::send_together(const std::vector<OnItsWay>& files,
   const auto stopped = [&] { return ends || (stop != nullptr && *stop); };
   auto compared = std::async([&]() -> const OnItsWay* {
     for (const OnItsWay& each : files) {
-      if (stopped()) return nullptr;
-      const bool fits =
-          each.wanted->sum.empty() || checkpoint::sum_of(each.content->bytes()) == each.file.sum;
-      if (fits) continue;
+      if (each.wanted->sum.empty()) continue;  // it was taken to name the file
+      checkpoint::Sum sum;
+      for (auto left = each.content->bytes(); !left.empty();) {
+        if (stopped()) return nullptr;
+        sum.add(left.substr(0, summed_at_once));
+        left.remove_prefix(std::min(left.size(), summed_at_once));
+      }
+      if (sum.hex() == each.file.sum) continue;
       ends = true;
       return &each;
     }
