@@ -8,7 +8,9 @@
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -31,6 +33,7 @@ int complain(const std::string& message, int status = 1) {
 }
 
 constexpr const char* fixed_secret = "emulator-secret";
+constexpr const char* access_key = "AKIAEMULATOR00000000";
 
 struct Arguments {
   std::string api;
@@ -63,6 +66,15 @@ Result<std::string> choose_secret(const Arguments& arguments) {
         "--fixed-keys as root: everybody on this machine knows them and could run programs as "
         "root; leave it out, or say --even-as-root, too");
   if (arguments.fixed_keys) return fixed_secret;
+  // Who starts it has chosen them, for this process and what it starts.
+  const char* id = std::getenv("AWS_ACCESS_KEY_ID");
+  const char* secret = std::getenv("AWS_SECRET_ACCESS_KEY");
+  if (id != nullptr && std::string_view(id) == access_key && secret != nullptr && *secret != 0) {
+    if (std::string_view(secret) == fixed_secret && ::geteuid() == 0)
+      std::cerr << "spotter-emulator: AWS_SECRET_ACCESS_KEY is what everybody knows: whoever is on "
+                   "this machine may run programs as root while this serves\n";
+    return secret;
+  }
   std::array<unsigned char, 20> bytes{};
   if (::RAND_bytes(bytes.data(), bytes.size()) != 1)
     return failure("no random bytes are to be had for the keys");

@@ -180,6 +180,18 @@ TEST(FixedKeys, AreForRootOnlyIfHeSaysSo) {
   EXPECT_EQ(asked.visit({"", "/", {}, "Action=DescribeInstances&Version=2016-11-15", "ec2"}), 200);
 }
 
+TEST(KeysOfTheEnvironment, AreTaken) {
+  ::setenv("AWS_ACCESS_KEY_ID", "AKIAEMULATOR00000000", 1);
+  ::setenv("AWS_SECRET_ACCESS_KEY", "chosen-by-me", 1);
+  Served mine("user", {});
+  EXPECT_EQ(mine.secret(), "chosen-by-me");
+  ::setenv("AWS_ACCESS_KEY_ID", "AKIAOFAREALACCOUNT00", 1);
+  Served drawn("user", {});
+  EXPECT_NE(drawn.secret(), "chosen-by-me") << "a real account's";
+  ::unsetenv("AWS_ACCESS_KEY_ID");
+  ::unsetenv("AWS_SECRET_ACCESS_KEY");
+}
+
 TEST(VisitorNames, ServedOnes) {
   for (const char* host :
        {"127.0.0.1", "127.0.0.1:4566", "127.1.2.3:80", "[::1]:4566", "LocalHost:4566",
