@@ -88,26 +88,20 @@ wire::S3Location Claims::at(const std::string& name) const {
   return {prefix_.bucket, prefix_.key + name};
 }
 
-// The job's first machine makes the object.
-asio::awaitable<Result<sweep::Owner>> Claims::owner_there() {
+// The reason, if the claims are not this job's, or if that is not known. Its first machine makes
+// the object.
+asio::awaitable<std::string> Claims::own() {
   const act::Register object(s3_, at(std::string(sweep::owner_name)));
   auto making = object.write(sweep::to_json(owner_), "", limit_);
   const auto made = co_await std::move(making);
-  if (!made) co_return failure(made.error().text());
-  if (*made) co_return owner_;
+  if (!made) co_return made.error().text();
+  owns_ = made->has_value();
+  if (owns_) co_return "";
   auto reading = object.read(limit_);
-  const auto there = co_await std::move(reading);
-  if (!there) co_return failure(there.error().text());
-  auto its = sweep::parse_owner(there->text);
-  if (!its) co_return failure(wire::to_url(object.where()) + ": " + its.error().message);
-  co_return its;
-}
-
-// The reason, if the claims are not this job's, or if that is not known.
-asio::awaitable<std::string> Claims::own() {
-  auto looking = owner_there();
-  const auto there = co_await std::move(looking);
-  if (!there) co_return there.error().message;
+  const auto found = co_await std::move(reading);
+  if (!found) co_return found.error().text();
+  const auto there = sweep::parse_owner(found->text);
+  if (!there) co_return wire::to_url(object.where()) + ": " + there.error().message;
   owns_ = there->id == owner_.id;
   if (owns_) co_return "";
   foreign_ = true;
@@ -127,16 +121,12 @@ Claims::Doing Claims::answer(sweep::Request request) {
     done.trouble = co_await std::move(owning);
     if (!owns_) co_return done;
   }
-  if (const auto* wanted = std::get_if<sweep::ReadClaim>(&request.ask)) {
-    auto reading = read(wanted->index);
-    co_return co_await std::move(reading);
-  }
-  if (const auto* change = std::get_if<sweep::WriteClaim>(&request.ask)) {
-    auto writing = write(*change);
-    co_return co_await std::move(writing);
-  }
-  auto listing = list();
-  co_return co_await std::move(listing);
+  const auto* const wanted = std::get_if<sweep::ReadClaim>(&request.ask);
+  const auto* const change = std::get_if<sweep::WriteClaim>(&request.ask);
+  auto doing = wanted != nullptr   ? read(wanted->index)
+               : change != nullptr ? write(*change)
+                                   : list();
+  co_return co_await std::move(doing);
 }
 
 Claims::Doing Claims::list() {

@@ -65,7 +65,6 @@ class Claims {
 
   void send(Work work);
   asio::awaitable<void> work();
-  asio::awaitable<Result<sweep::Owner>> owner_there();
   asio::awaitable<std::string> own();
   Doing answer(sweep::Request request);
   Doing list();
