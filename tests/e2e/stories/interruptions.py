@@ -47,14 +47,15 @@ class Interruptions(life.Life):
                       Tag=[{"Key": key, "Value": "x"} for key in users])
         self.room(self.world.zones[1])
         self.world.kill(one)
-        self.gate.touch()
         two = self.successor(one)
-        self.assert_ended_well(kills=1)
+        self.wait_training(two, 5)
         [copy] = self.ec2.volumes()
         kept = [key for key in copy.tags() if key in users]
         self.assertGreater(len(kept), 30)
         self.assertIn("EC2 takes 50 tags of a volume: the copy does not get team-",
                       self.world.console(two))
+        self.gate.touch()
+        self.assert_ended_well(kills=1)
 
     def test_stopped_with_its_volume_still_attached(self):
         one = self.begin(env={"BEHAVIOUR": "deaf"})
