@@ -1,8 +1,10 @@
 // S3 in an io_context: s3::Client, turned between its other handlers. Nothing waits for it, neither
 // for a name's server nor for keys.
 //
-//   auto asking = s3.perform({.bucket = "b", .key = "k"}, "", 10s);  // named first: see
-//   io/asio.hpp Result<s3::Answer, s3::Failure> answer = co_await std::move(asking);
+// The awaitable has a name before it is awaited (io/asio.hpp says why):
+//
+//   auto asking = s3.perform({.bucket = "b", .key = "k"}, "", 10s);
+//   const auto answer = co_await std::move(asking);
 #pragma once
 
 #include <memory>

@@ -140,6 +140,7 @@ int run(const DoctorOptions& options) {
     findings = examine(**calls, *job, options);
   else
     findings = {{"credentials", Verdict::Fail, calls.error().message, "set AWS_REGION"}};
+  append(findings, examine_shared_memory());
   append(findings, examine_variables(*job));
   append(findings, examine_checkpoints(*job));
   if (!options.json) {

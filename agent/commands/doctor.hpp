@@ -50,6 +50,8 @@ Findings examine_buckets(const config::Job& job, bool on_instance = false);
 Findings examine_package(const LaunchedJob& launched);
 Findings examine_code(AwsCalls& calls, const config::Job& job, bool on_instance);
 Findings examine_machine(const config::Job& job);
+// Whatever machine this is: a container of Slurm, Kubernetes or `spotter run` has a small one.
+Findings examine_shared_memory();
 // Does job.yaml itself hold what seems to be a secret, by the name of its variable?
 Findings examine_variables(const config::Job& job);
 // Shows what the guard keeps of the trainer's checkpoints, and has put away, if the storage is

@@ -1,4 +1,5 @@
 // Checks the code, and on an instance the machine: user, tools, disks.
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cctype>
@@ -107,6 +108,20 @@ Findings examine_machine(const config::Job& job) {
   }
   if (!present.empty()) findings.push_back({"tools", Verdict::Ok, present, ""});
   return findings;
+}
+
+// Containers have 64 MiB there, unless somebody asks for more.
+Findings examine_shared_memory() {
+  constexpr std::uint64_t enough = 512U << 20;
+  struct statvfs shared {};
+  if (::statvfs("/dev/shm", &shared) != 0) return {};
+  const std::uint64_t bytes = std::uint64_t{shared.f_blocks} * shared.f_frsize;
+  if (bytes >= enough) return {};
+  return {{"shared memory", Verdict::Warn,
+           "/dev/shm has " + std::to_string(bytes >> 20) +
+               " MiB here: the workers of a data loader hand over their batches there, and die of "
+               "a bus error where it is full",
+           "docker run --shm-size=8g; Kubernetes: an emptyDir with medium: Memory on /dev/shm"}};
 }
 
 namespace {

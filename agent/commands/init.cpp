@@ -432,7 +432,7 @@ void add_init(CLI::App& app, int& status) {
                       "Default: those with a default subnet and one of the types");
   command->add_option("--image", options->image,
                       "ami-... or resolve:ssm:/PARAMETER; default: AWS's Deep Learning AMI with "
-                      "PyTorch, for types without a GPU Ubuntu 22.04");
+                      "PyTorch, for types without a GPU Ubuntu 24.04");
   command->add_option("--bucket", options->bucket,
                       "To which the job's progress is published; default: none");
   command->add_option("--volume-size", options->volume_size,

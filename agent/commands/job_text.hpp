@@ -12,9 +12,9 @@ namespace spotter::command {
 // parameter, python_location, supported_ec2_instances)
 inline constexpr std::string_view deep_learning_image =
     "resolve:ssm:/aws/service/deeplearning/ami/x86_64/"
-    "oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04/latest/ami-id";
+    "oss-nvidia-driver-gpu-pytorch-2.10-ubuntu-24.04/latest/ami-id";
 inline constexpr std::string_view ubuntu_image =
-    "resolve:ssm:/aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/"
+    "resolve:ssm:/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/"
     "ami-id";
 
 // Placeholders, until a person puts in their own.

@@ -1,10 +1,9 @@
 // Keeps one checkpoint more than its trainer does: the best so far by a metric, as a copy in
 // .spotter/best that has the recorded bytes.
 //
-// A checkpoint that has a number at the end of its name (an extension aside) gets the value that
-// was reported for this step; any other gets the last one that was reported until a moment after it
-// was finished. Only what this run of the trainer reported counts: an older value is another
-// state's.
+// A checkpoint whose name says a step (step_in() in record.hpp) gets the value that was reported
+// for that step; any other gets the last one that was reported until a moment after it was
+// finished. Only what this run of the trainer reported counts: an older value is another state's.
 #pragma once
 
 #include <chrono>

@@ -92,8 +92,8 @@ std::vector<std::filesystem::path> instance_store_disks(const std::filesystem::p
                                                         const std::filesystem::path& sysfs);
 
 // One of them is mounted there, or was before; a blank one gets a file system (XFS, else ext4) with
-// a label of ours, one with another content is somebody's and left alone. Where the image has
-// mounted them itself, a folder of it is used. Answers words for a person. Kinds: "cache-absent"
+// a label of ours, one with another content is somebody's and left alone. If the image has
+// mounted them itself, a folder there is used. Answers words for a person. Kinds: "cache-absent"
 // (no such disk, or none that is free), those of format() and mount(), those of fail_errno.
 Result<std::string> make_cache(const CacheRequest& request, const User& user);
 

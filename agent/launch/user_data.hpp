@@ -33,7 +33,7 @@ std::string send_command(const SentPackage& package);
 // The bytes of a checksum, from its hexadecimal digits.
 std::string bytes_of_hex(std::string_view digits);
 
-// cloud-init unpacks it, and the script's own copy is as long as it is.
+// With gzip; cloud-init unpacks it before it runs, so the copy for each boot is plain.
 std::string compressed(const std::string& script);
 // The script of user_data() with the time of the launch, in seconds since 1970.
 std::string stamped(std::string script, std::int64_t launched);

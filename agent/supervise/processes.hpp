@@ -26,7 +26,7 @@ struct Process {
 // Ended processes (state Z) are left out. None: no such process.
 std::optional<Process> find_process(pid_t pid);
 std::vector<Process> all_processes();
-// Whose signal it is, for a person.
+// Names a signal's sender, for a person.
 std::string shown_sender(pid_t pid, uid_t user);
 // Without `except` and its descendants.
 std::vector<Process> descendants_of(pid_t ancestor, pid_t except = 0);

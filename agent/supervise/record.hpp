@@ -47,7 +47,7 @@ struct Ended {
   std::vector<LeftOver> left_over;
 };
 
-// What of an output's end becomes last_words: 20 lines at most.
+// The part of an output's end that becomes last_words: 20 lines at most.
 std::string last_lines(std::string text);
 
 // Only Spotter writes these files, so a damaged one is reported, not repaired. A pid of 0 or below

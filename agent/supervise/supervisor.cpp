@@ -538,8 +538,8 @@ void Watch::await_shell(bool readable) {
                               "X_SPOTTER_GUARD=1\nX_SPOTTER_NOTE=" + *words + "\n", patience);
 }
 
-// Our agent sends no signals: others stop the trainer, and SIGKILL may follow. Whom nobody can ask
-// would only train for nothing until then.
+// Our agent sends no signals: others stop the trainer, and SIGKILL may follow. A trainer that
+// cannot be asked would only train for nothing until then.
 void Watch::handle_signal() {
   signalfd_siginfo info{};
   while (read(signals_.get(), &info, sizeof info) == sizeof info) {

@@ -74,7 +74,7 @@ bool Bringing::set_aside(const std::string& name) const {
 
 // Removes what the manifest does not have.
 Result<void> Bringing::clear(const bucket::Manifest& manifest, const std::string& path) {
-  const auto at = path.empty() ? folder_.folder("") : folder_.folder(path);
+  const auto at = folder_.folder(path);
   const auto names = at ? at->names() : tl::unexpected(at.error());
   if (!names) return failure("cannot list " + path + ": " + names.error().message());
   std::size_t left = guard::removals_limit;
@@ -268,7 +268,7 @@ class Keeping {
   Result<void> learn(const std::string& committed);
   void trim(const std::string& committed);
   // All of them, or an error that says which one cannot be.
-  Result<Files> bring_up(const std::vector<Wanted>& files);
+  Result<Files> send(const std::vector<Wanted>& files);
   std::optional<bucket::File> unchanged(const Wanted& wanted) const;
   Files committed_checkpoints() const;
 
@@ -281,7 +281,7 @@ class Keeping {
   Kept kept_;
 };
 
-// Reads what is in the bucket: what is committed, and what this epoch brought for a commit that
+// Reads what is in the bucket: what is committed, and what this epoch sent for a commit that
 // failed.
 Result<void> Keeping::learn(const std::string& committed) {
   mark_ = read_mark(home_, folder_);
@@ -307,7 +307,7 @@ std::optional<std::uint32_t> epoch_in(const std::string& group) {
   return epoch;
 }
 
-// Only what this epoch or one before it brought, and neither the committed manifest names nor the
+// Only what this epoch or one before it sent, and neither the committed manifest names nor the
 // one that follows it will: of a later epoch, whose session this one does not know of yet, nothing.
 // A failure costs only what is stored a little longer.
 void Keeping::trim(const std::string& committed) {
@@ -335,7 +335,7 @@ std::optional<bucket::File> Keeping::unchanged(const Wanted& wanted) const {
   return file;
 }
 
-Result<Keeping::Files> Keeping::bring_up(const std::vector<Wanted>& files) {
+Result<Keeping::Files> Keeping::send(const std::vector<Wanted>& files) {
   Files done;
   std::vector<Wanted> changed;
   for (const Wanted& wanted : files) {
@@ -363,6 +363,7 @@ Result<Kept> Keeping::keep(const KeepRequest& request) {
   if (auto learned = learn(committed); !learned) return tl::unexpected(learned.error());
   const auto inventory = look_over(home_, folder_, whole);
   if (!inventory) return tl::unexpected(inventory.error());
+  kept_.said = inventory->left_out;
   if (!committed.empty() && trims) trim(committed);
   bucket::Manifest manifest{.job = home_.job};
   const auto take = [&](Files files) {
@@ -372,7 +373,7 @@ Result<Kept> Keeping::keep(const KeepRequest& request) {
   // trouble is not that, and ends all of it.
   bool taken = false, missed = false;
   for (const WantedCheckpoint& checkpoint : inventory->checkpoints) {
-    auto files = bring_up(checkpoint.files);
+    auto files = send(checkpoint.files);
     if (!files && is_of_s3(files.error())) return tl::unexpected(files.error());
     missed = missed || !files;
     const bool is_newest = &checkpoint == &inventory->checkpoints.front();
@@ -399,7 +400,7 @@ Result<Kept> Keeping::keep(const KeepRequest& request) {
     manifest.step = committed_.step;
   }
   for (const Wanted& wanted : inventory->others) {
-    auto file = bring_up({wanted});
+    auto file = send({wanted});
     if (!file && (whole || is_of_s3(file.error()))) return tl::unexpected(file.error());
     if (file) take(*std::move(file));  // else it is being written: the next time
   }

@@ -3,7 +3,7 @@
 // (wire/head.hpp), which only the agent writes, says who may write and what is committed: here that
 // is a manifest's name.
 //
-// In the bucket (trainer/library/bucket.hpp) a group is the epoch that brought it, and a manifest
+// In the bucket (trainer/library/bucket.hpp) a group is the epoch that sent it, and a manifest
 // has its epoch and its own sum: manifests/7-SUM.json.
 //
 // Kept are the newest two finished checkpoints (and the best), results, logs and the job's records.
@@ -47,8 +47,8 @@ struct Kept {
 struct KeepRequest {
   std::string committed;  // the manifest that the head names now; empty: none
   bool whole = false;     // no trainer runs, and what changes under our hands is an error
-  // Removes first what no manifest needs any more, as far as this epoch and those before it brought
-  // it. False as long as the head may come to name another manifest that was brought before.
+  // Removes first what no manifest needs any more, as far as this epoch and those before it sent
+  // it. False as long as the head may come to name another manifest that was sent before.
   bool trims = true;
 };
 

@@ -18,31 +18,38 @@ namespace {
 
 constexpr std::size_t home_record_limit = 64U << 20;
 constexpr std::size_t mark_limit = 16U << 20;
-constexpr int deepest = 16;
+constexpr int deepest = 32;                  // as a manifest has them
 constexpr std::size_t kept_checkpoints = 2;  // so that there is another one if the newest is torn
 
 bool is_absent(const std::error_code& error) {
   return error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
 }
 
-// Each regular file below a folder of the home; links and what is no file are passed over, as are
-// names that no manifest can have.
-Result<void> walk(const io::SafeDirectory& home, const std::string& path, std::vector<Wanted>& into,
+// Each regular file below a folder of the home. Links and what is no file are passed over.
+Result<void> walk(const io::SafeDirectory& home, const std::string& path, Inventory& into,
                   int depth = 0) {
   const auto status = home.look(path);
   if (!status && is_absent(status.error())) return {};
   if (!status) return failure("cannot look at " + path + ": " + status.error().message());
   if (S_ISREG(status->st_mode)) {
-    if (bucket::is_path(path)) into.push_back({path, path, {}, std::nullopt});
+    if (bucket::is_path(path))
+      into.others.push_back({path, path, {}, std::nullopt});
+    else
+      into.left_out.push_back(path + " has a name that no bucket takes");
     return {};
   }
-  if (!S_ISDIR(status->st_mode) || depth > deepest) return {};
+  if (!S_ISDIR(status->st_mode)) return {};
+  if (depth > deepest) {
+    into.left_out.push_back(path + " lies in too many folders");
+    return {};
+  }
   const auto folder = home.folder(path);
   if (!folder && is_absent(folder.error())) return {};
   const auto names = folder ? folder->names() : tl::unexpected(folder.error());
   if (!names) return failure("cannot list " + path + ": " + names.error().message());
   for (const std::string& name : *names) {
-    if (into.size() > bucket::most_files) return failure("there are too many files below " + path);
+    if (into.others.size() > bucket::most_files)
+      return failure("there are too many files below " + path);
     if (auto walked = walk(home, path + "/" + name, into, depth + 1); !walked) return walked;
   }
   return {};
@@ -180,8 +187,7 @@ Result<Inventory> look_over(const Home& home, const io::SafeDirectory& folder, b
   // Checkpoints in a trainer's own format are known to be whole only once it has ended.
   if (whole && home.of_all() && inventory.checkpoints.empty()) roots.push_back(home.checkpoints);
   for (const std::string& root : roots)
-    if (auto walked = walk(folder, root, inventory.others); !walked)
-      return tl::unexpected(walked.error());
+    if (auto walked = walk(folder, root, inventory); !walked) return tl::unexpected(walked.error());
   const auto own = folder.folder(own_folder);
   const auto names = own ? own->names() : tl::unexpected(own.error());
   if (!names)

@@ -36,6 +36,7 @@ struct WantedCheckpoint {
 struct Inventory {
   std::vector<WantedCheckpoint> checkpoints;  // the newest first
   std::vector<Wanted> others;
+  std::vector<std::string> left_out;  // for a person
 };
 
 inline constexpr const char* code_folder = "code";

@@ -24,7 +24,7 @@ constexpr std::size_t record_limit = 64U << 20;
 // Two, so that there is another one if the newest is torn.
 constexpr std::size_t kept_in_s3 = 2;
 
-// Of two contents of one name each is a group of its own: checkpoint-500-SUM.
+// Two contents of one name are two groups: checkpoint-500-SUM.
 std::string stem_of(const Manifest& manifest) { return manifest.name + "-" + manifest.sum(); }
 
 // By the number in the name. Without one the step is the storage's own count, which the next
@@ -72,8 +72,8 @@ std::optional<std::string> folder_of(const std::string& group) {
   return ours ? std::optional(std::move(name)) : std::nullopt;
 }
 
-// Keeps the newest, and a damaged one, which is a person's to remove. What has no manifest is left
-// of an interrupted copy: the one of a later step may be under way.
+// Keeps the newest, and a damaged one, which is a person's to remove. Data without a manifest is
+// left of an interrupted copy; that of a later step may be under way.
 void remove_older(Bucket& bucket, const Manifest& written) {
   const auto stored = stored_in(bucket);
   if (!stored) return;  // until the next copy

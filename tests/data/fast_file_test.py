@@ -139,7 +139,7 @@ for what in (lambda: open("a/b", "r+"), lambda: open("new", "w"), lambda: os.unl
         source = f"s3://bucket/{self.prefix}/"
         out, _ = self.see("sh", "-c", "cat $F/train/a $F/flow_0 $F/files/a; echo $SM_CHANNELS",
                           options=f" --channel flow={source} --channel files={source},mode=file")
-        self.assertEqual(out, b'abcabcabc["train","flow","files"]\n')
+        self.assertEqual(out, b'abcabcabc["files","flow","train"]\n')
 
     def test_sage_makers_document_says_it(self):
         self.put("a", b"abc")

@@ -66,7 +66,7 @@ Result<std::string> choose_secret(const Arguments& arguments) {
         "--fixed-keys as root: everybody on this machine knows them and could run programs as "
         "root; leave it out, or say --even-as-root, too");
   if (arguments.fixed_keys) return fixed_secret;
-  // Who starts it has chosen them, for this process and what it starts.
+  // Chosen by whoever starts it, for this process and what it starts.
   const char* id = std::getenv("AWS_ACCESS_KEY_ID");
   const char* secret = std::getenv("AWS_SECRET_ACCESS_KEY");
   if (id != nullptr && std::string_view(id) == access_key && secret != nullptr && *secret != 0) {

@@ -17,7 +17,7 @@ std::string variable(const char* name, const char* otherwise) {
   return std::string(name) + "=" + (value == nullptr || *value == 0 ? otherwise : value);
 }
 
-// As cloud-init takes it: plain or with gzip.
+// Unpacks user data as cloud-init does: plain or with gzip.
 std::string unpacked(const std::string& user_data) {
   if (!user_data.starts_with("\x1f\x8b")) return user_data;
   z_stream stream{};

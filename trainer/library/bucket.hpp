@@ -6,9 +6,10 @@
 //   AT/manifests/NAME.json     names files; written when all of them are there, and only if absent:
 //                              the commit. Removed before what it names
 //
-// A group is brought by one writer, and removed when nothing names it any more: a checkpoint's, or
-// the epoch of a home. So two writers that know nothing of one another never overwrite or remove
-// what the other is about to name. transfer.hpp carries the files.
+// A group is a checkpoint's, or the epoch of a home, so no writer changes what another has named.
+// Bytes that no manifest names yet are safe only from a writer that is at an earlier step, or, of a
+// home, in an earlier epoch: a later one takes them for the rest of an interrupted copy. So a place
+// is for one run, or has a fence. transfer.hpp carries the files.
 //
 // A manifest is one JSON object, whose last member is the sum of all bytes before it, as in
 // manifest.hpp. Anyone who may write to the bucket can have written it: nothing in it is believed.

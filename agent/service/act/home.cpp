@@ -320,7 +320,8 @@ Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide:
   if (!answered) co_return answered.error();
   const json answer = json::parse(*answered, nullptr, false);
   count({count_of(answer, "s3_writes"), count_of(answer, "s3_reads")});
-  for (const std::string& each : texts_of(answer, "said")) spdlog::warn("{}", each);
+  for (const std::string& each : texts_of(answer, "said"))
+    if (said_.insert(each).second) spdlog::warn("{}", each);
   wire::Head content;
   content.manifest = wire::text_field(answer, "manifest");
   const json newest = answer.is_object() ? answer.value("newest", json()) : json();

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "agent/aws/aws_client.hpp"
@@ -105,7 +106,8 @@ class Home {
   // A commit without an answer, of this session or the one before it, may still be carried out:
   // until a write of the head is known to have followed it.
   bool unsure_ = true;
-  std::uint32_t held_ = 0;  // the epoch before it, where that was ours and nobody came between
+  std::uint32_t held_ = 0;      // the epoch before it, where that was ours and nobody came between
+  std::set<std::string> said_;  // of what is kept, to a person: once
 };
 
 }  // namespace spotter::act

@@ -225,8 +225,9 @@ void say(const supervise::Ended& ended, const supervise::Verdict& verdict, bool 
              how);
   } else if (verdict.stopped_as_asked && !stopper.empty()) {
     io::note(wire::event("trainer-stopped"), warn,
-             "the trainer ended after {:.1f} s ({}), as {} stopped it: it goes on at once", ran,
-             how, stopper);
+             "the trainer ended after {:.1f} s ({}), as {} stopped it: it starts again unless the "
+             "machine goes down",
+             ran, how, stopper);
   } else if (verdict.stopped_as_asked) {
     io::note(wire::event("trainer-stopped"), info, "the trainer ended as asked after {:.1f} s ({})",
              ran, how);

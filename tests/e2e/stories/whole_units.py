@@ -105,7 +105,7 @@ class WholeUnits(whole_machines.WholeLife):
             self.world.run(one, *words, check=False)  # a restart's start finds no job: it fails
             wait("another trainer", lambda before=before: self.trainers(one)
                  and self.trainers(one) != before)
-        self.wait_journal(one, "as process 1 .* stopped it: it goes on at once")
+        self.wait_journal(one, "as process 1 .* stopped it: it starts again")
         self.assertNotRegex(self.world.journal(one, "-u", "spotter", "-o", "cat"),
                             "the trainer (finished|failed)")
         self.assert_ended_well()
