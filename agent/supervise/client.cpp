@@ -180,7 +180,9 @@ std::string stopper(const std::string& run_directory) {
   std::error_code ignored;
   if (std::filesystem::exists(run_directory + "/notice", ignored)) return {};  // our agent
   constexpr std::size_t limit = 4096;
-  return io::read_file(run_directory + "/" + stopper_name, limit).value_or("");
+  const auto read = io::read_file(run_directory + "/" + stopper_name, limit);
+  if (read) return *read;
+  return read.error() == std::errc::no_such_file_or_directory ? "" : "somebody";
 }
 
 void forget_stops(const std::string& run_directory) {
@@ -194,10 +196,12 @@ Verdict judge(const Ended& ended, const Expectation& expectation) {
   const bool declared = !expectation.result.empty();
   std::error_code unread;
   const bool there = declared && (std::filesystem::exists(expectation.result, unread) || unread);
-  const bool stopped = noticed || !stopper(expectation.run_directory).empty();
+  Verdict verdict;
+  verdict.stopped_by = stopper(expectation.run_directory);
+  if (!noticed && !ended.stopped_by.empty()) verdict.stopped_by = ended.stopped_by;
+  const bool stopped = noticed || !verdict.stopped_by.empty();
   const bool asked = stopped && !(expectation.never_asks && there);
   const bool trusted = (!declared || there) && (!asked || expectation.said_finished);
-  Verdict verdict;
   verdict.success = ended.exit_code == 0 && trusted;
   verdict.stopped_as_asked = asked && !verdict.success;
   verdict.checkpoint_doubted = ended.checkpoint_doubted;

@@ -82,6 +82,7 @@ struct Verdict {
   bool success = false;             // the job is done: its result exists
   bool stopped_as_asked = false;    // it ended because we or others asked; not the job's failure
   bool unfit_machine = false;       // its gang says so
+  std::string stopped_by;           // by whom, other than our agent; empty: by nobody
   bool checkpoint_doubted = false;  // no attempt: the next one goes on from another checkpoint
 };
 

@@ -83,6 +83,7 @@ Result<Ended> parse_ended(std::string_view text_of_file) {
             .core_dumped = flag(json, "core_dumped"),
             .out_of_memory = flag(json, "out_of_memory"),
             .checkpoint_doubted = flag(json, "checkpoint_doubted"),
+            .stopped_by = text(json, "stopped_by"),
             .last_words = text(json, "last_words"),
             .ended = time_of(json, "ended_boottime_ms"),
             .ran = Duration(number(json, "ran_ms")),

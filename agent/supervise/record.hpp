@@ -38,6 +38,7 @@ struct Ended {
   bool core_dumped = false;
   bool out_of_memory = false;       // the kernel killed a process of its unit for that
   bool checkpoint_doubted = false;  // it failed as it started on it: the one before is there now
+  std::string stopped_by;           // by whom, other than our agent; empty: by nobody
   std::string last_words;           // the end of its output: at most 4 KiB and 20 lines
   Time ended;
   Duration ran{};

@@ -164,6 +164,7 @@ class Watch {
   std::uint64_t memory_kills_ = 0;  // before the trainer started
   bool out_of_memory_ = false;
   bool checkpoint_doubted_ = false;
+  std::string stopper_;  // who, other than our agent, stopped the trainer
 };
 
 constexpr const char* fifo_name = "shell-started";
@@ -479,11 +480,11 @@ std::vector<LeftOver> Watch::kill_all() {
 // checkpoint's fault.
 std::string Watch::end_in_a_word() const {
   const int status = WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
-  std::error_code ignored;
-  const bool by_others = std::filesystem::exists(directory_.file(stopper_name), ignored);
-  if (status == 0 && !by_others) return "finished\n";
+  if (status == 0 && stopper_.empty()) return "finished\n";
   if (status == 0 || status == EX_TEMPFAIL) return "stopped\n";
-  const bool asked = by_others || std::filesystem::exists(directory_.file("notice"), ignored);
+  std::error_code ignored;
+  const bool asked =
+      !stopper_.empty() || std::filesystem::exists(directory_.file("notice"), ignored);
   const bool crashed =
       WIFSIGNALED(status_) && WTERMSIG(status_) != SIGKILL && WTERMSIG(status_) != SIGTERM;
   return !asked && (WIFEXITED(status_) || crashed) ? "failed\n" : "killed\n";
@@ -544,8 +545,8 @@ void Watch::handle_signal() {
   signalfd_siginfo info{};
   while (read(signals_.get(), &info, sizeof info) == sizeof info) {
     if (info.ssi_signo != SIGTERM && info.ssi_signo != SIGINT) continue;
-    std::ignore = directory_.write(stopper_name,
-                                   shown_sender(static_cast<pid_t>(info.ssi_pid), info.ssi_uid));
+    stopper_ = shown_sender(static_cast<pid_t>(info.ssi_pid), info.ssi_uid);
+    std::ignore = directory_.write(stopper_name, stopper_);  // ended.json has it, too
     if (stop_signal_ == 0) return kill_tree();
     signal_main_process(trainer_, stop_signal_);
   }
@@ -611,6 +612,7 @@ std::string Watch::ended_json(const std::string& words,
             {"core_dumped", WIFSIGNALED(status_) && WCOREDUMP(status_)},
             {"out_of_memory", out_of_memory_},
             {"checkpoint_doubted", checkpoint_doubted_},
+            {"stopped_by", stopper_},
             {"last_words", words},
             {"ended_boottime_ms", ended_},
             {"ran_ms", ended_ - started_},

@@ -121,7 +121,11 @@ def calls_of(files):
             note(batch.get(name, ()))
         for name in re.findall(r"\bs3::(\w+)\(", source):
             note(S3_CALLS.get(name, ()))
-        if "s3::Request" in source:
+        for name in re.findall(r"\bs3_\.(list)\(|\bs3::(list)_request\(", source):
+            note(S3_CALLS["".join(name)])  # agent/aws/s3_client.hpp
+        if 's3::Request request{.method = "DELETE"' in source:
+            note(S3_CALLS["remove"])
+        elif "s3::Request" in source:
             note({"s3:GetObject"})  # of the data plane, which only reads
         if "wire::query_of(launch::" in source:
             note(launch_requests())

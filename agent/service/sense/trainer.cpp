@@ -216,18 +216,17 @@ std::string marked(std::string_view lines) {
   return text;
 }
 
-void say(const supervise::Ended& ended, const supervise::Verdict& verdict, bool shown,
-         const std::string& stopper) {
+void say(const supervise::Ended& ended, const supervise::Verdict& verdict, bool shown) {
   const double ran = std::chrono::duration<double>(ended.ran).count();
   const std::string how = describe(ended);
   if (verdict.success) {
     io::note(wire::event("trainer-finished"), info, "the trainer finished after {:.1f} s ({})", ran,
              how);
-  } else if (verdict.stopped_as_asked && !stopper.empty()) {
+  } else if (verdict.stopped_as_asked && !verdict.stopped_by.empty()) {
     io::note(wire::event("trainer-stopped"), warn,
              "the trainer ended after {:.1f} s ({}), as {} stopped it: it starts again unless the "
              "machine goes down",
-             ran, how, stopper);
+             ran, how, verdict.stopped_by);
   } else if (verdict.stopped_as_asked) {
     io::note(wire::event("trainer-stopped"), info, "the trainer ended as asked after {:.1f} s ({})",
              ran, how);
@@ -271,7 +270,7 @@ void TrainerEnd::look() {
   const auto* ended = supervised ? std::get_if<supervise::Ended>(&*supervised) : nullptr;
   if (ended) {
     const supervise::Verdict verdict = supervise::judge(*ended, expect_());
-    say(*ended, verdict, shown_, supervise::stopper(run_directory_));
+    say(*ended, verdict, shown_);
     return ended_({verdict.success, verdict.stopped_as_asked, verdict.unfit_machine,
                    verdict.checkpoint_doubted});
   }
