@@ -6,23 +6,13 @@
 #include "agent/io/asio.hpp"
 
 namespace spotter::command {
-namespace {
 
-act::AwsSettings settings_of(const act::Environment& environment, Region region) {
+act::AwsSettings aws_settings(const act::Environment& environment, const Region& region) {
   return {.region = region,
           .environment = environment,
           .seed = std::random_device()(),
           .retry = act::retry_policy(environment)};
 }
-
-asio::awaitable<Result<std::optional<wire::Credentials>>> role_of(sense::ImdsClient& imds) {
-  auto asking = imds.role_credentials();
-  auto answer = co_await std::move(asking);
-  if (!answer) co_return failure(answer.error().message);
-  co_return std::move(*answer);
-}
-
-}  // namespace
 
 sense::ImdsSettings imds_settings(const act::Environment& environment) {
   sense::ImdsSettings settings;
@@ -30,11 +20,6 @@ sense::ImdsSettings imds_settings(const act::Environment& environment) {
   if (!endpoint.empty()) settings.endpoint = endpoint;
   return settings;
 }
-
-AwsAccess::AwsAccess(io::HttpClient& http, sense::ImdsClient& imds,
-                     const act::Environment& environment, Region region)
-    : credentials_(http, environment, [&imds] { return role_of(imds); }),
-      client_(http, credentials_, settings_of(environment, region)) {}
 
 namespace {
 
@@ -47,54 +32,14 @@ std::string describe(const CallError& error, const std::string& action) {
   return text;
 }
 
-using Body = asio::awaitable<Result<std::string, CallError>>;
-
-Body begin(act::AwsClient& client, wire::BatchCall call) {
-  return client.batch(std::move(call), limit);
-}
-Body begin(act::AwsClient& client, wire::EfsCall call) {
-  return client.efs(std::move(call), limit);
-}
-Body begin(act::AwsClient& client, wire::Query query) {
-  return client.query(std::move(query), limit);
-}
-
-struct Parameter {
-  std::string name;
-};
-Body begin(act::AwsClient& client, Parameter it) {
-  return client.ssm_parameter(std::move(it.name), limit);
-}
-
-struct Quota {
-  std::string code;
-};
-asio::awaitable<Result<double, CallError>> begin(act::AwsClient& client, Quota it) {
-  return client.ec2_quota(std::move(it.code), limit);
-}
-
-struct OnDemand {
-  InstanceType type;
-  Region region;
-};
-asio::awaitable<Result<double, CallError>> begin(act::AwsClient& client, OnDemand it) {
-  return client.on_demand_price(std::move(it.type), std::move(it.region), limit);
-}
-
 }  // namespace
 
 struct AwsCalls::Parts {
-  Parts(act::Environment given, Region region)
-      : environment(std::move(given)),
-        http(context),
-        imds(http, imds_settings(environment)),
-        aws(http, imds, environment, region) {}
+  explicit Parts(act::AwsSettings settings) : client(http, std::move(settings)) {}
 
-  act::Environment environment;
   asio::io_context context{1};
-  io::HttpClient http;
-  sense::ImdsClient imds;
-  AwsAccess aws;
+  io::HttpClient http{context};
+  act::AwsClient client;
 };
 
 AwsCalls::AwsCalls(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -111,7 +56,7 @@ Result<std::unique_ptr<AwsCalls>> AwsCalls::open() {
 }
 
 std::unique_ptr<AwsCalls> AwsCalls::open(const Region& region) {
-  auto parts = std::make_unique<Parts>(act::Environment::of_this_process(), region);
+  auto parts = std::make_unique<Parts>(aws_settings(act::Environment::of_this_process(), region));
   return std::unique_ptr<AwsCalls>(new AwsCalls(std::move(parts)));
 }
 
@@ -135,19 +80,19 @@ std::optional<wire::Identity> AwsCalls::here() {
   return **answer;
 }
 
-const Region& AwsCalls::region() const { return parts_->aws.client().region(); }
+const Region& AwsCalls::region() const { return parts_->client.region(); }
 
-wire::WallTime AwsCalls::now() const { return parts_->aws.client().aws_time(); }
+wire::WallTime AwsCalls::now() const { return parts_->client.aws_time(); }
 
 template <class T, class Call>
 Result<T, CallError> AwsCalls::wait_for(const Call& call, const std::string& action) {
   using Answer = std::optional<Result<T, CallError>>;
   Answer answer;
-  auto work = [](act::AwsClient& client, Call what, Answer& to) -> asio::awaitable<void> {
-    auto pending = begin(client, std::move(what));
+  auto work = [](act::AwsClient& client, const Call& begin, Answer& to) -> asio::awaitable<void> {
+    auto pending = begin(client);
     to = co_await std::move(pending);
   };
-  auto running = work(parts_->aws.client(), call, answer);
+  auto running = work(parts_->client, call, answer);
   asio::co_spawn(parts_->context, std::move(running), asio::detached);
   parts_->context.restart();
   while (!answer && parts_->context.run_one() > 0) {
@@ -162,28 +107,31 @@ Result<T, CallError> AwsCalls::wait_for(const Call& call, const std::string& act
 }
 
 Result<std::string, CallError> AwsCalls::perform(const wire::BatchCall& call) {
-  return wait_for<std::string>(call, call.action);
+  return wait_for<std::string>([&](auto& aws) { return aws.batch(call, limit); }, call.action);
 }
 
 Result<std::string, CallError> AwsCalls::perform(const wire::EfsCall& call) {
-  return wait_for<std::string>(call, call.action);
+  return wait_for<std::string>([&](auto& aws) { return aws.efs(call, limit); }, call.action);
 }
 
 Result<std::string, CallError> AwsCalls::perform(const wire::Query& query) {
-  return wait_for<std::string>(query, query.action);
+  return wait_for<std::string>([&](auto& aws) { return aws.query(query, limit); }, query.action);
 }
 
 Result<std::string, CallError> AwsCalls::parameter(const std::string& name) {
-  return wait_for<std::string>(Parameter{name}, "GetParameter " + name);
+  return wait_for<std::string>([&](auto& aws) { return aws.ssm_parameter(name, limit); },
+                               "GetParameter " + name);
 }
 
 Result<double, CallError> AwsCalls::on_demand_price(const InstanceType& type,
                                                     const Region& region) {
-  return wait_for<double>(OnDemand{type, region}, "GetProducts " + type.str());
+  return wait_for<double>([&](auto& aws) { return aws.on_demand_price(type, region, limit); },
+                          "GetProducts " + type.str());
 }
 
 Result<double, CallError> AwsCalls::ec2_quota(const std::string& code) {
-  return wait_for<double>(Quota{code}, "GetServiceQuota " + code);
+  return wait_for<double>([&](auto& aws) { return aws.ec2_quota(code, limit); },
+                          "GetServiceQuota " + code);
 }
 
 }  // namespace spotter::command

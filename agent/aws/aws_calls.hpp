@@ -1,5 +1,4 @@
-// All that a call to AWS needs on this machine: credentials, from wherever they come here, and a
-// client that signs with them.
+// Calls to AWS by a command in the foreground, and what they need on this machine.
 #pragma once
 
 #include <algorithm>
@@ -26,21 +25,10 @@ namespace spotter::command {
 // AWS_EC2_METADATA_SERVICE_ENDPOINT, or the instance's own.
 sense::ImdsSettings imds_settings(const act::Environment& environment);
 
-class AwsAccess {
- public:
-  // The first two must outlive this.
-  AwsAccess(io::HttpClient& http, sense::ImdsClient& imds, const act::Environment& environment,
-            Region region);
-  act::AwsClient& client() { return client_; }
-  act::CredentialChain& credentials() { return credentials_; }
+// Retries as the environment says.
+act::AwsSettings aws_settings(const act::Environment& environment, const Region& region);
 
- private:
-  act::CredentialChain credentials_;
-  act::AwsClient client_;
-};
-
-// AWS for a command in the foreground: one call after the other, each waited for. The credentials
-// are the SDKs' chain, the instance's role at its end.
+// One call after the other, each waited for.
 //
 //   auto volumes = calls.ask_all(wire::DescribeVolumes{...});   // every page
 

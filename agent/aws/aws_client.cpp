@@ -3,27 +3,15 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "agent/aws/formats/iam.hpp"
 #include "agent/aws/formats/services.hpp"
 #include "agent/aws/settings/settings.hpp"
+#include "agent/base/number_text.hpp"
 #include "agent/io/log.hpp"
-#include "agent/io/process.hpp"
 #include "agent/wire/events.hpp"
 
 namespace spotter::act {
-namespace {
-
-std::optional<int> number(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-}  // namespace
-
 RetryPolicy retry_policy(const Environment& environment) {
   Profile profile = own_profile(environment);
   const auto setting = [&](const char* variable, const char* key) {
@@ -32,7 +20,7 @@ RetryPolicy retry_policy(const Environment& environment) {
   };
   RetryPolicy policy;
   const std::string attempts = setting("AWS_MAX_ATTEMPTS", "max_attempts");
-  if (const auto given = number(attempts); given && *given > 0) {
+  if (const auto given = number_of_text<int>(attempts); given && *given > 0) {
     policy.attempts = *given;
   } else if (!attempts.empty()) {
     spdlog::warn("AWS_MAX_ATTEMPTS: '{}' is no number above 0; {} is used", attempts,
@@ -66,103 +54,9 @@ Duration Backoff::delay(const RetryPolicy& policy, RetryReason reason, int retry
 }
 
 Duration heed(const RetryPolicy& policy, Duration delay, std::string_view retry_after) {
-  const auto asked = number(retry_after);
+  const auto asked = number_of_text<int>(retry_after);
   if (!asked) return delay;
   return std::clamp(Duration(*asked), delay, delay + policy.longest_hint);
-}
-
-namespace {
-
-using MaybeCredentials = Result<std::optional<wire::Credentials>>;
-
-// The SDKs do the same: early enough for a source that is down for a while.
-constexpr std::chrono::minutes refresh_before_expiry{5};
-
-}  // namespace
-
-wire::WallTime system_time() {
-  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-}
-
-CredentialChain::CredentialChain(io::HttpClient& http, Environment environment, RoleSource role,
-                                 WallClock clock)
-    : http_(http),
-      environment_(std::move(environment)),
-      role_(std::move(role)),
-      clock_(clock ? std::move(clock) : system_time) {}
-
-asio::awaitable<Result<wire::Credentials>> CredentialChain::get() {
-  if (valid_for(refresh_before_expiry)) co_return *cached_;
-  auto pending = load();
-  MaybeCredentials loaded = co_await std::move(pending);
-  if (loaded && *loaded) {
-    cached_ = std::move(**loaded);
-    co_return *cached_;
-  }
-  if (valid_for(std::chrono::seconds{0})) co_return *cached_;
-  if (!loaded) co_return tl::unexpected(loaded.error());
-  co_return failure(std::string(no_credentials) + ". Give the instance a role.");
-}
-
-void CredentialChain::expire() { cached_.reset(); }
-
-bool CredentialChain::valid_for(std::chrono::seconds margin) const {
-  if (!cached_) return false;
-  return !cached_->expiration || *cached_->expiration - clock_() > margin;
-}
-
-asio::awaitable<MaybeCredentials> CredentialChain::load() {
-  CredentialSearch search(environment_, clock_());
-  while (auto question = search.next()) {
-    auto pending = answer(std::move(*question));
-    const Reply reply = co_await std::move(pending);
-    search.take(reply);
-  }
-  co_return search.result();
-}
-
-asio::awaitable<Reply> CredentialChain::answer(Question question) {
-  Reply reply;
-  if (question.kind == Question::Kind::InstanceRole) {
-    if (!role_) co_return reply;
-    auto pending = role_();
-    MaybeCredentials found = co_await std::move(pending);
-    if (found) reply.role = std::move(*found);
-    if (!found) reply.trouble = found.error().message;
-    co_return reply;
-  }
-  if (question.kind == Question::Kind::Program) {
-    io::ProcessRequest program{.argv = std::move(question.words), .timeout = longest_program};
-    auto pending = io::run(std::move(program));
-    io::ProcessResult ended = co_await std::move(pending);
-    using End = io::ProcessResult::End;
-    if (ended.end == End::NotStarted) reply.trouble = "it cannot be started";
-    if (ended.end == End::TimedOut) reply.trouble = "it did not end within a minute";
-    if (ended.end == End::Signalled || ended.end == End::Cancelled)
-      reply.trouble = "it was ended by a signal";
-    reply.status = ended.status;
-    reply.body = std::move(ended.output);
-    reply.errors = std::move(ended.errors);
-    co_return reply;
-  }
-  io::HttpRequest request{.method = std::move(question.method),
-                          .url = std::move(question.url),
-                          .headers = std::move(question.headers),
-                          .body = std::move(question.body)};
-  request.use_proxy = !question.on_this_host;
-  if (question.on_this_host) request.connect_timeout = std::chrono::seconds{1};
-  request.timeout = std::chrono::seconds{question.on_this_host ? 5 : 10};
-  auto pending = http_.send(std::move(request));
-  Result<io::HttpResponse, CallError> got = co_await std::move(pending);
-  if (!got) {
-    reply.trouble = got.error().message;
-    co_return reply;
-  }
-  reply.status = got->status;
-  reply.body = std::move(got->body);
-  if (const auto date = got->headers.find("date"); date != got->headers.end())
-    if (const auto time = wire::parse_http_date(date->second)) reply.date = *time;
-  co_return reply;
 }
 
 namespace {
@@ -278,21 +172,41 @@ bool worth_retrying(const CallError& error, Repeatable repeatable) {
 }
 
 // A refusal for lack of permission says what to allow, instead of AWS's half a kilobyte.
-void explain(CallError& error, const std::string& service, std::string action) {
+void explain(CallError& error, const SignedCall& call) {
   const bool refused = error.code == "UnauthorizedOperation" || error.code == "AccessDenied" ||
                        error.code == "AccessDeniedException";
-  if (refused) error.message = wire::missing_permission(service + ":" + action, error.message);
-  error.action = std::move(action);
+  if (refused)
+    error.message = wire::missing_permission(call.service + ":" + call.action, error.message);
+  error.action = call.action;
 }
 
 }  // namespace
 
-AwsClient::AwsClient(io::HttpClient& http, CredentialChain& credentials, AwsSettings settings)
+AwsClient::AwsClient(io::HttpClient& http, AwsSettings settings)
     : http_(http),
-      credentials_(credentials),
       settings_(std::move(settings)),
-      backoff_(settings_.seed) {
-  if (!settings_.clock) settings_.clock = system_time;
+      keys_(settings_.environment, settings_.clock, loop_, ". Give the instance a role."),
+      awaited_(http.executor(), asio::steady_timer::time_point::max()),
+      driver_(http.executor(), loop_.descriptor(), [this] { return turn(); }),
+      backoff_(settings_.seed) {}
+
+std::optional<io::Driver::Instant> AwsClient::turn() {
+  loop_.turn(std::chrono::milliseconds(0));
+  if (keys_.are_awaited()) return loop_.next().value_or(io::Driver::Instant::max());
+  if (!found_) found_ = keys_.get();
+  awaited_.cancel();
+  return std::nullopt;
+}
+
+asio::awaitable<Result<wire::Credentials>> AwsClient::credentials() {
+  if (!keys_.are_awaited()) found_ = keys_.get();
+  if (!found_) {
+    driver_.begin();
+    boost::system::error_code woken;
+    co_await awaited_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+  }
+  if (found_) co_return *found_;
+  co_return failure("the wait for credentials was given up");
 }
 
 wire::WallTime AwsClient::now() const { return settings_.clock() + skew_; }
@@ -310,18 +224,14 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::query(wire::Query que
                                     "application/x-www-form-urlencoded; charset=utf-8");
   call.request.body = wire::form_body(query);
   call.request.fresh_connection = query.repeatable != Repeatable::Read;
-  auto pending = perform(std::move(call), deadline);
-  Result<std::string, CallError> body = co_await std::move(pending);
-  if (!body) explain(body.error(), query.service, std::move(query.action));
-  co_return body;
+  return perform(std::move(call), deadline);
 }
 
 asio::awaitable<Result<std::string, CallError>> AwsClient::read_json(
     std::string service, std::string target, std::string body, Duration deadline, Region region) {
-  const std::string action = target.substr(target.find('.') + 1);
   if (region.empty()) region = settings_.region;
   SignedCall call{.service = service,
-                  .action = action,
+                  .action = target.substr(target.find('.') + 1),
                   .request = {},
                   .repeatable = Repeatable::Read,
                   .region = region};
@@ -330,45 +240,44 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::read_json(
   call.request.headers.emplace_back("Content-Type", "application/x-amz-json-1.1");
   call.request.headers.emplace_back("X-Amz-Target", target);
   call.request.body = std::move(body);
-  auto pending = perform(std::move(call), deadline);
-  Result<std::string, CallError> answer = co_await std::move(pending);
-  if (!answer) explain(answer.error(), service, action);
-  co_return answer;
+  return perform(std::move(call), deadline);
 }
 
-asio::awaitable<Result<std::string, CallError>> AwsClient::ssm_parameter(std::string name,
-                                                                         Duration deadline) {
-  auto pending =
-      read_json("ssm", "AmazonSSM.GetParameter", wire::encode_get_parameter(name), deadline);
-  const Result<std::string, CallError> body = co_await std::move(pending);
-  if (!body) co_return body;
-  auto value = wire::decode_get_parameter(*body);
+namespace {
+
+template <class T>
+asio::awaitable<Result<T, CallError>> decoded(
+    asio::awaitable<Result<std::string, CallError>> asking, Result<T> (*decode)(std::string_view)) {
+  const Result<std::string, CallError> body = co_await std::move(asking);
+  if (!body) co_return tl::unexpected(body.error());
+  auto value = decode(*body);
   if (!value) co_return tl::unexpected(wire::unreadable(value.error(), Repeatable::Read));
   co_return std::move(*value);
 }
 
+}  // namespace
+
+asio::awaitable<Result<std::string, CallError>> AwsClient::ssm_parameter(std::string name,
+                                                                         Duration deadline) {
+  return decoded(
+      read_json("ssm", "AmazonSSM.GetParameter", wire::encode_get_parameter(name), deadline),
+      wire::decode_get_parameter);
+}
+
 asio::awaitable<Result<double, CallError>> AwsClient::ec2_quota(std::string code,
                                                                 Duration deadline) {
-  auto pending = read_json("servicequotas", "ServiceQuotasV20190624.GetServiceQuota",
-                           wire::encode_get_ec2_quota(code), deadline);
-  const Result<std::string, CallError> body = co_await std::move(pending);
-  if (!body) co_return tl::unexpected(body.error());
-  const auto value = wire::decode_get_ec2_quota(*body);
-  if (!value) co_return tl::unexpected(wire::unreadable(value.error(), Repeatable::Read));
-  co_return *value;
+  return decoded(read_json("servicequotas", "ServiceQuotasV20190624.GetServiceQuota",
+                           wire::encode_get_ec2_quota(code), deadline),
+                 wire::decode_get_ec2_quota);
 }
 
 asio::awaitable<Result<double, CallError>> AwsClient::on_demand_price(InstanceType type,
                                                                       Region region,
                                                                       Duration deadline) {
-  auto pending = read_json("pricing", "AWSPriceListService.GetProducts",
+  return decoded(read_json("pricing", "AWSPriceListService.GetProducts",
                            wire::encode_get_products(type.view(), region.view()), deadline,
-                           Region(wire::price_list_region(region.view())));
-  const Result<std::string, CallError> body = co_await std::move(pending);
-  if (!body) co_return tl::unexpected(body.error());
-  const auto price = wire::decode_get_products(*body);
-  if (!price) co_return tl::unexpected(wire::unreadable(price.error(), Repeatable::Read));
-  co_return *price;
+                           Region(wire::price_list_region(region.view()))),
+                 wire::decode_get_products);
 }
 
 asio::awaitable<Result<std::string, CallError>> AwsClient::batch(wire::BatchCall call,
@@ -381,10 +290,7 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::batch(wire::BatchCall
   signed_call.request.headers.emplace_back("Content-Type", "application/json");
   signed_call.request.body = std::move(call.body);
   signed_call.request.fresh_connection = call.repeatable != Repeatable::Read;
-  auto pending = perform(std::move(signed_call), deadline);
-  Result<std::string, CallError> body = co_await std::move(pending);
-  if (!body) explain(body.error(), "batch", std::move(call.action));
-  co_return body;
+  return perform(std::move(signed_call), deadline);
 }
 
 asio::awaitable<Result<std::string, CallError>> AwsClient::efs(wire::EfsCall call,
@@ -393,10 +299,7 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::efs(wire::EfsCall cal
   SignedCall signed_call{
       .service = service, .action = call.action, .request = {}, .repeatable = call.repeatable};
   signed_call.request.url = endpoint(settings_.environment, service, settings_.region) + call.path;
-  auto pending = perform(std::move(signed_call), deadline);
-  Result<std::string, CallError> body = co_await std::move(pending);
-  if (!body) explain(body.error(), service, std::move(call.action));
-  co_return body;
+  return perform(std::move(signed_call), deadline);
 }
 
 asio::awaitable<Result<std::string, CallError>> AwsClient::perform(SignedCall call,
@@ -436,6 +339,7 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::perform(SignedCall ca
     if (!again) {
       ++tally.failures;
       if (unsettled && !settles(error)) error.kind = Kind::Unknown;
+      explain(error, call);
       co_return answer;
     }
     timer.expires_after(pause);
@@ -451,16 +355,16 @@ bool AwsClient::renew(const CallError& error) {
   // EC2 says RequestExpired for both: a clock that is behind, and temporary keys past their end.
   const bool keys_may_be_old =
       what == ErrorClass::ExpiredCredentials || error.code == "RequestExpired";
-  if (keys_may_be_old) credentials_.expire();
+  if (keys_may_be_old) keys_.expire();
   return keys_may_be_old || clock_was_wrong;
 }
 
 asio::awaitable<Result<std::string, CallError>> AwsClient::attempt(const SignedCall& call,
                                                                    Duration left) {
-  auto pending_credentials = credentials_.get();
-  Result<wire::Credentials> credentials = co_await std::move(pending_credentials);
-  if (!credentials) {
-    CallError error{.kind = Kind::NoCredentials, .message = credentials.error().message};
+  auto loading = credentials();
+  const Result<wire::Credentials> keys = co_await std::move(loading);
+  if (!keys) {
+    CallError error{.kind = Kind::NoCredentials, .message = keys.error().message};
     co_return tl::unexpected(std::move(error));
   }
   io::HttpRequest request = call.request;
@@ -470,7 +374,7 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::attempt(const SignedC
   const Region& region = call.region.empty() ? settings_.region : call.region;
   const auto skew = skew_;
   const SigningScope scope{call.service, region.str(), now()};
-  sign(request, *credentials, scope);
+  sign(request, *keys, scope);
   auto pending = http_.send(std::move(request));
   Result<io::HttpResponse, CallError> response = co_await std::move(pending);
   if (!response) co_return tl::unexpected(std::move(response.error()));

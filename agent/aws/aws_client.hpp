@@ -23,11 +23,13 @@
 #include "agent/aws/formats/pages.hpp"
 #include "agent/aws/formats/services.hpp"
 #include "agent/aws/formats/sigv4.hpp"
+#include "agent/aws/s3/keys.hpp"
 #include "agent/aws/settings/credentials.hpp"
 #include "agent/aws/settings/settings.hpp"
 #include "agent/base/call_error.hpp"
 #include "agent/base/names.hpp"
 #include "agent/base/result.hpp"
+#include "agent/io/driver.hpp"
 #include "agent/io/http.hpp"
 
 namespace spotter::act {
@@ -82,38 +84,6 @@ class Backoff {
 // `delay`, or what the header x-amz-retry-after (milliseconds) asks for within reason.
 Duration heed(const RetryPolicy& policy, Duration delay, std::string_view retry_after);
 
-// The credential chain of settings/credentials.hpp.
-wire::WallTime system_time();  // whole seconds
-
-class CredentialChain {
- public:
-  // The instance's role, from the metadata service; absent: the instance has none. Handed in
-  // because act does not know sense.
-  using RoleSource = std::function<asio::awaitable<Result<std::optional<wire::Credentials>>>()>;
-  using WallClock = std::function<wire::WallTime()>;
-
-  CredentialChain(io::HttpClient& http, Environment environment, RoleSource role = {},
-                  WallClock clock = {});
-
-  // Cached; asked for again 5 minutes before they expire (a failure then is no failure while the
-  // old ones are valid). Fails when no source has any, saying which were asked.
-  asio::awaitable<Result<wire::Credentials>> get();
-
-  // The service called them expired: the next get() asks the source again.
-  void expire();
-
- private:
-  asio::awaitable<Result<std::optional<wire::Credentials>>> load();
-  asio::awaitable<Reply> answer(Question question);
-  bool valid_for(std::chrono::seconds margin) const;
-
-  io::HttpClient& http_;
-  Environment environment_;
-  RoleSource role_;
-  WallClock clock_;
-  std::optional<wire::Credentials> cached_;
-};
-
 // Signature Version 4, with the time handed in: libcurl's own signer takes the machine's clock,
 // which on a freshly resumed instance may be wrong. Source:
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html
@@ -136,7 +106,7 @@ struct AwsSettings {
   Environment environment;
   std::uint64_t seed = 0;  // of the jitter
   RetryPolicy retry;
-  CredentialChain::WallClock clock;  // empty: the system's
+  WallClock clock = system_time;
 };
 
 // Counts of one action's requests; CallTallies has them by service and action ("ec2",
@@ -157,10 +127,14 @@ struct SignedCall {
   Region region = {};  // that the signature names; empty: the client's
 };
 
-// Threading: the io_context's one thread. Both references must outlive the client and its calls.
+// Threading: the io_context's one thread. Must outlive its calls, and `http` outlives both.
 class AwsClient {
  public:
-  AwsClient(io::HttpClient& http, CredentialChain& credentials, AwsSettings settings);
+  AwsClient(io::HttpClient& http, AwsSettings settings);
+
+  // Those that calls are signed with: the chain of settings/credentials.hpp, cached. Fails when no
+  // source has any, saying which were asked.
+  asio::awaitable<Result<wire::Credentials>> credentials();
 
   // One page. `deadline` bounds the whole call, retries and waiting included.
   template <class Request>
@@ -207,9 +181,15 @@ class AwsClient {
   void learn_clock(const io::HttpResponse& response, std::chrono::seconds skew);
   wire::WallTime now() const;
 
+  std::optional<io::Driver::Instant> turn();
+
   io::HttpClient& http_;
-  CredentialChain& credentials_;
   AwsSettings settings_;
+  curl::Loop loop_{1};
+  s3::Keys keys_;
+  std::optional<Result<wire::Credentials>> found_;  // none: they are awaited
+  asio::steady_timer awaited_;  // never expires: its cancellation wakes who waits for them
+  io::Driver driver_;
   Backoff backoff_;
   RetryBucket bucket_;
   CallTallies tallies_;

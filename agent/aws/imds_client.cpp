@@ -35,12 +35,6 @@ ImdsAnswer interpret(Result<io::HttpResponse, CallError> result) {
   return answer;
 }
 
-// It becomes a header's value: visible ASCII. A service in trouble may answer with anything.
-bool can_be_token(const std::string& text) {
-  const auto visible = [](char each) { return each > ' ' && each < '\x7f'; };
-  return !text.empty() && std::all_of(text.begin(), text.end(), visible);
-}
-
 // Found -> parsed; Absent -> nothing; the others, and what does not parse -> an error.
 template <class Parse>
 auto read(const ImdsAnswer& answer, const char* what, Parse parse)
@@ -106,7 +100,7 @@ asio::awaitable<std::optional<ImdsAnswer>> ImdsClient::refresh_token() {
   auto pending = http_.send(std::move(request));
   Result<io::HttpResponse, CallError> result = co_await std::move(pending);
   ImdsAnswer answer = interpret(std::move(result));
-  if (answer.kind == ImdsAnswer::Kind::Found && can_be_token(answer.body)) {
+  if (answer.kind == ImdsAnswer::Kind::Found && wire::can_be_token(answer.body)) {
     token_ = std::move(answer.body);
     co_return std::nullopt;
   }
@@ -195,21 +189,6 @@ ImdsClient::tags() {
     if (*value) tags[key] = **value;  // absent: removed in between
   }
   co_return Answer(std::move(tags));
-}
-
-asio::awaitable<Result<std::optional<wire::Credentials>, CallError>>
-ImdsClient::role_credentials() {
-  const std::string path = "meta-data/iam/security-credentials/";
-  auto pending_roles = get(path);
-  ImdsAnswer roles = co_await std::move(pending_roles);
-  auto names = read(roles, "role", [](const std::string& body) {
-    return Result<std::vector<std::string>>(wire::parse_lines(body));
-  });
-  if (!names) co_return tl::unexpected(names.error());
-  if (!*names || (*names)->empty()) co_return std::optional<wire::Credentials>();
-  auto pending = get(path + (*names)->front());
-  ImdsAnswer answer = co_await std::move(pending);
-  co_return read(answer, "role credentials", wire::parse_credentials);
 }
 
 }  // namespace spotter::sense

@@ -66,8 +66,6 @@ class ImdsClient {
   maintenance();
   // Absent unless instance tags in metadata are switched on.
   asio::awaitable<Result<std::optional<std::map<std::string, std::string>>, CallError>> tags();
-  // Absent: the instance has no role.
-  asio::awaitable<Result<std::optional<wire::Credentials>, CallError>> role_credentials();
 
  private:
   asio::awaitable<std::optional<ImdsAnswer>> refresh_token();  // the failure, if it is one

@@ -154,6 +154,8 @@ std::optional<Driver::Instant> HttpClient::Multi::turn() {
 HttpClient::HttpClient(asio::io_context& context) : multi_(std::make_shared<Multi>(context)) {}
 HttpClient::~HttpClient() = default;
 
+asio::any_io_executor HttpClient::executor() const { return multi_->context().get_executor(); }
+
 asio::awaitable<Result<HttpResponse, CallError>> HttpClient::send(HttpRequest request) {
   // Takes the handle away from libcurl however this coroutine ends, also when its frame is
   // destroyed.

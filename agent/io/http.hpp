@@ -56,6 +56,8 @@ class HttpClient {
   // Cancelled.
   asio::awaitable<Result<HttpResponse, CallError>> send(HttpRequest request);
 
+  asio::any_io_executor executor() const;
+
  private:
   class Multi;
   struct Transfer;

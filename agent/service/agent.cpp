@@ -351,7 +351,7 @@ class Agent {
             [this](decide::TrainerEnded ended) { trainer_ended(ended); }),
         observers_(context, job_, deadline, policy_, run_directory_,
                    {[this] { return loop_ ? &loop_->state() : nullptr; },
-                    [this] { return aws_ ? &aws_->client().tallies() : nullptr; }}),
+                    [this] { return aws_ ? &aws_->tallies() : nullptr; }}),
         early_stop_(context, job_, [this](decide::RuledOut why) { sensed(why); }),
         signals_(context, SIGTERM, SIGINT),
         service_(context),
@@ -427,7 +427,7 @@ class Agent {
   bool said_finished_ = false;
   SessionsEnd end_{.of_worker = !job_.attempt.empty()};
 
-  std::unique_ptr<command::AwsAccess> aws_;
+  std::unique_ptr<act::AwsClient> aws_;
   std::unique_ptr<act::Cloud> cloud_;
   std::unique_ptr<act::Local> local_;
   std::unique_ptr<act::TrainerKeys> keys_;
@@ -464,19 +464,19 @@ void Agent::trace(const decide::Event& event, const decide::State& state, std::s
 }
 
 void Agent::compose_loop(Region region) {
-  aws_ = std::make_unique<command::AwsAccess>(http_, imds_, environment_, region);
-  cloud_ = std::make_unique<act::Cloud>(aws_->client(), job_);
+  aws_ = std::make_unique<act::AwsClient>(http_, command::aws_settings(environment_, region));
+  cloud_ = std::make_unique<act::Cloud>(*aws_, job_);
   local_ = std::make_unique<act::Local>(job_, command::own_program(), run_directory_);
   keys_ = std::make_unique<act::TrainerKeys>(
-      act::TrainerKeys::Parts{context_, job_, run_directory_, aws_->client(), aws_->credentials(),
+      act::TrainerKeys::Parts{context_, job_, run_directory_, *aws_,
                               [this] { return !loop_->state().facts.identity.instance.empty(); }});
   keys_->resume();
-  observers_.reach_aws({context_, http_, aws_->client(), *cloud_, job_});
-  data_ = std::make_unique<act::DataVolumes>(aws_->client(), *local_, job_, policy_, now);
+  observers_.reach_aws({context_, http_, *aws_, *cloud_, job_});
+  data_ = std::make_unique<act::DataVolumes>(*aws_, *local_, job_, policy_, now);
   trainer_ = std::make_unique<act::Trainer>(
       job_,
       act::TrainerPaths{command::own_program(), run_directory_, environment_.get("SPOTTER_LEASE")},
-      aws_->client(), *keys_);
+      *aws_, *keys_);
 
   act::Dependencies dependencies;
   dependencies.now = now;

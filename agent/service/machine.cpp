@@ -95,9 +95,9 @@ asio::awaitable<void> Machine::learn(std::uint32_t tries) {
     region = identity_->region;
     ::setenv("AWS_REGION", region.str().c_str(), 1);
   }
-  aws_ = std::make_unique<command::AwsAccess>(http_, imds_, environment_, region);
-  cloud_ = std::make_unique<act::Cloud>(aws_->client(), job_);
-  notifier_ = std::make_unique<Notifier>(context_, http_, aws_->client(), job_);
+  aws_ = std::make_unique<act::AwsClient>(http_, command::aws_settings(environment_, region));
+  cloud_ = std::make_unique<act::Cloud>(*aws_, job_);
+  notifier_ = std::make_unique<Notifier>(context_, http_, *aws_, job_);
 }
 
 std::string Machine::name() const {

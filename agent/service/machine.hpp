@@ -63,7 +63,7 @@ class Machine {
   bool held_ = false;          // by the group's lifecycle hook
   bool completed_ = false;     // the hook's action
   bool end_notified_ = false;  // that the whole job has ended
-  std::unique_ptr<command::AwsAccess> aws_;
+  std::unique_ptr<act::AwsClient> aws_;
   std::unique_ptr<act::Cloud> cloud_;
   std::unique_ptr<Notifier> notifier_;
 };

@@ -117,12 +117,9 @@ class Session {
   std::string run_directory_;
   config::Job job_;
   io::HttpClient http_{context_};
-  CredentialChain credentials_{http_, Environment::of_this_process()};
-  AwsClient aws_{
-      http_, credentials_, {.region = "us-west-2", .environment = Environment::of_this_process()}};
+  AwsClient aws_{http_, {.region = "us-west-2", .environment = Environment::of_this_process()}};
   Local local_{job_, SPOTTER_PROGRAM, run_directory_};
-  TrainerKeys keys_{
-      TrainerKeys::Parts{context_, job_, run_directory_, aws_, credentials_, [] { return false; }}};
+  TrainerKeys keys_{TrainerKeys::Parts{context_, job_, run_directory_, aws_, [] { return false; }}};
   std::unique_ptr<Home> home_;
   Happening last_;
 };

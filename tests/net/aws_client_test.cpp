@@ -42,7 +42,10 @@ class Aws : public testing::Test {
   }
   Environment environment() {
     return Environment(std::map<std::string, std::string, std::less<>>{
-        {"AWS_ENDPOINT_URL_EC2", server_.url()}, {"HOME", "/nonexistent"}});
+        {"AWS_ENDPOINT_URL_EC2", server_.url()},
+        {"AWS_ENDPOINT_URL_SSM", server_.url()},
+        {"AWS_EC2_METADATA_SERVICE_ENDPOINT", role_.url()},
+        {"HOME", "/nonexistent"}});
   }
   template <class Request>
   auto call(Request request, Duration deadline = 5s) {
@@ -52,16 +55,10 @@ class Aws : public testing::Test {
   asio::io_context context_;
   std::vector<Reply> script_;
   wire::WallTime clock_ = wire::parse_rfc3339("2026-11-21T10:15:30Z").value();
-  int credentials_asked_ = 0;
   net_test::Server server_{context_, [this](const auto& request) { return next(request); }};
   io::HttpClient http_{context_};
-  CredentialChain credentials_{
-      http_, environment(), [this]() -> asio::awaitable<Result<std::optional<wire::Credentials>>> {
-        ++credentials_asked_;
-        wire::Credentials keys{"ASIA", "secret", "token", std::nullopt};
-        co_return std::optional(std::move(keys));
-      }};
-  AwsClient client_{http_, credentials_, settings()};
+  net_test::RoleServer role_{context_, clock_};
+  AwsClient client_{http_, settings()};
 };
 
 TEST_F(Aws, SignsAndSendsAQuery) {
@@ -145,10 +142,10 @@ TEST_F(Aws, ClassifiesRefusalsWithoutRetrying) {
 TEST_F(Aws, FetchesFreshCredentialsOnce) {
   script_ = {refusal(400, "ExpiredToken"), {.body = no_volumes}};
   EXPECT_TRUE(call(wire::DescribeVolumes{}));
-  EXPECT_EQ(credentials_asked_, 2);
+  EXPECT_EQ(role_.asked, 2);
   script_ = {refusal(400, "ExpiredToken")};
   EXPECT_EQ(call(wire::DescribeVolumes{}).error().kind, Kind::ExpiredCredentials);
-  EXPECT_EQ(credentials_asked_, 3);
+  EXPECT_EQ(role_.asked, 3);
 }
 
 TEST_F(Aws, LearnsTheTimeFromTheRefusal) {
@@ -214,20 +211,15 @@ TEST_F(Aws, EndsAListingWhoseTokensRepeat) {
 }
 
 TEST_F(Aws, SaysWhenThereAreNoCredentials) {
-  CredentialChain none(http_, environment());
-  AwsClient client(http_, none, settings());
-  const auto answer = run(context_, client.call(wire::DescribeVolumes{}, 5s));
+  role_.name.clear();
+  const auto answer = run(context_, client_.call(wire::DescribeVolumes{}, 5s));
   EXPECT_EQ(answer.error().kind, Kind::NoCredentials);
   EXPECT_TRUE(server_.requests().empty());
 }
 
 TEST_F(Aws, ReadsAParameter) {
   script_ = {{.body = R"({"Parameter":{"Name":"/k","Type":"SecureString","Value":"s3cret"}})"}};
-  AwsSettings with_ssm = settings();
-  with_ssm.environment = Environment(std::map<std::string, std::string, std::less<>>{
-      {"AWS_ENDPOINT_URL_SSM", server_.url()}, {"HOME", "/nonexistent"}});
-  AwsClient client(http_, credentials_, with_ssm);
-  EXPECT_EQ(run(context_, client.ssm_parameter("/k", 5s)).value(), "s3cret");
+  EXPECT_EQ(run(context_, client_.ssm_parameter("/k", 5s)).value(), "s3cret");
   EXPECT_EQ(server_.requests().at(0)["X-Amz-Target"], "AmazonSSM.GetParameter");
 }
 

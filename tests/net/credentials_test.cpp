@@ -353,31 +353,24 @@ TEST(Endpoints, TakeTheRegionFromTheEnvironment) {
 
 class Chain : public testing::Test {
  protected:
-  CredentialChain::RoleSource role() {
-    return [this]() -> asio::awaitable<Result<std::optional<wire::Credentials>>> {
-      ++asked_;
-      if (!role_works_) co_return failure("down");
-      wire::Credentials keys{"R" + std::to_string(asked_), "S", "T", now_ + 1h};
-      co_return std::optional(std::move(keys));
-    };
-  }
-  CredentialChain chain(Variables variables) {
+  AwsClient client_of(Variables variables) {
     variables.emplace("HOME", "/nonexistent");
-    return CredentialChain(http_, Environment(std::move(variables)), role(),
-                           [this] { return now_; });
+    variables.emplace("AWS_EC2_METADATA_SERVICE_ENDPOINT", role_.url());
+    return AwsClient(http_, {.region = "us-west-2",
+                             .environment = Environment(std::move(variables)),
+                             .clock = [this] { return now_; }});
   }
 
   asio::io_context context_;
   io::HttpClient http_{context_};
   wire::WallTime now_ = wire::parse_rfc3339("2026-11-21T10:15:30Z").value();
-  int asked_ = 0;
-  bool role_works_ = true;
+  net_test::RoleServer role_{context_, now_};
 };
 
 TEST_F(Chain, PrefersTheEnvironment) {
-  auto credentials = chain({{"AWS_ACCESS_KEY_ID", "A"}, {"AWS_SECRET_ACCESS_KEY", "S"}});
-  EXPECT_EQ(run(context_, credentials.get())->access_key_id, "A");
-  EXPECT_EQ(asked_, 0);
+  auto client = client_of({{"AWS_ACCESS_KEY_ID", "A"}, {"AWS_SECRET_ACCESS_KEY", "S"}});
+  EXPECT_EQ(run(context_, client.credentials())->access_key_id, "A");
+  EXPECT_EQ(role_.asked, 0);
 }
 
 TEST_F(Chain, AsksAContainersEndpointWithItsToken) {
@@ -386,10 +379,10 @@ TEST_F(Chain, AsksAContainersEndpointWithItsToken) {
     return net_test::Reply{.body = R"({"AccessKeyId":"C","SecretAccessKey":"S","Token":"T",
                              "Expiration":"2026-11-21T16:15:30Z"})"};
   });
-  auto credentials = chain({{"AWS_CONTAINER_CREDENTIALS_FULL_URI", server.url() + "/keys"},
-                            {"AWS_CONTAINER_AUTHORIZATION_TOKEN", "secret-token"}});
-  EXPECT_EQ(run(context_, credentials.get())->access_key_id, "C");
-  EXPECT_EQ(asked_, 0);
+  auto client = client_of({{"AWS_CONTAINER_CREDENTIALS_FULL_URI", server.url() + "/keys"},
+                           {"AWS_CONTAINER_AUTHORIZATION_TOKEN", "secret-token"}});
+  EXPECT_EQ(run(context_, client.credentials())->access_key_id, "C");
+  EXPECT_EQ(role_.asked, 0);
 }
 
 TEST_F(Chain, RunsAProgramAndAsksStsWithWhatItGives) {
@@ -407,40 +400,52 @@ TEST_F(Chain, RunsAProgramAndAsksStsWithWhatItGives) {
   std::ofstream(config) << "[default]\nrole_arn = r\nsource_profile = p\n[profile p]\n"
                            "credential_process = /bin/echo '{\"Version\": 1, "
                            "\"AccessKeyId\": \"PROGRAM\", \"SecretAccessKey\": \"S\"}'\n";
-  auto credentials = chain({{"AWS_CONFIG_FILE", config}, {"AWS_ENDPOINT_URL", server.url()}});
-  const auto keys = run(context_, credentials.get());
+  auto client = client_of({{"AWS_CONFIG_FILE", config}, {"AWS_ENDPOINT_URL", server.url()}});
+  const auto keys = run(context_, client.credentials());
   std::filesystem::remove(config);
   ASSERT_TRUE(keys) << keys.error().message;
   EXPECT_EQ(keys->access_key_id, "ROLE");
-  EXPECT_EQ(asked_, 0);
+  EXPECT_EQ(role_.asked, 0);
 }
 
 TEST_F(Chain, TrustsNoStrangersEndpoint) {
   for (const char* url : {"http://example.com/keys", "http://127.0.0.1@example.com/", "ftp://x"}) {
-    auto credentials = chain({{"AWS_CONTAINER_CREDENTIALS_FULL_URI", url}});
-    EXPECT_FALSE(run(context_, credentials.get())) << url;
+    auto client = client_of({{"AWS_CONTAINER_CREDENTIALS_FULL_URI", url}});
+    EXPECT_FALSE(run(context_, client.credentials())) << url;
   }
 }
 
 TEST_F(Chain, RefreshesBeforeExpiryAndForgivesAFailureUntilThen) {
-  auto credentials = chain({});
-  EXPECT_EQ(run(context_, credentials.get())->access_key_id, "R1");
+  auto client = client_of({});
+  EXPECT_EQ(run(context_, client.credentials())->access_key_id, "R1");
   now_ += 54min;
-  EXPECT_EQ(run(context_, credentials.get())->access_key_id, "R1");
-  EXPECT_EQ(asked_, 1);
+  EXPECT_EQ(run(context_, client.credentials())->access_key_id, "R1");
+  EXPECT_EQ(role_.asked, 1);
   now_ += 2min;
-  role_works_ = false;
-  EXPECT_EQ(run(context_, credentials.get())->access_key_id, "R1");
-  EXPECT_EQ(asked_, 2);
-  role_works_ = true;
-  EXPECT_EQ(run(context_, credentials.get())->access_key_id, "R3");
-  credentials.expire();
-  EXPECT_EQ(run(context_, credentials.get())->access_key_id, "R4");
+  role_.status = 500;
+  EXPECT_EQ(run(context_, client.credentials())->access_key_id, "R1");
+  EXPECT_EQ(role_.asked, 2);
+  role_.status = 200;
+  EXPECT_EQ(run(context_, client.credentials())->access_key_id, "R3");
+}
+
+TEST_F(Chain, IsAskedOnceForAllWhoWait) {
+  auto client = client_of({});
+  std::vector<std::string> keys;
+  const auto ask = [](AwsClient& from, std::vector<std::string>& to) -> asio::awaitable<void> {
+    auto asking = from.credentials();
+    const auto answer = co_await std::move(asking);
+    to.push_back(answer ? answer->access_key_id : answer.error().message);
+  };
+  for (int i = 0; i < 2; ++i) asio::co_spawn(context_, ask(client, keys), asio::detached);
+  while (keys.size() < 2) context_.run_one();
+  EXPECT_EQ(keys, (std::vector<std::string>{"R1", "R1"}));
+  EXPECT_EQ(role_.asked, 1);
 }
 
 TEST_F(Chain, SaysWhereItLooked) {
-  auto credentials = chain({{"AWS_EC2_METADATA_DISABLED", "true"}});
-  const auto none = run(context_, credentials.get());
+  auto client = client_of({{"AWS_EC2_METADATA_DISABLED", "true"}});
+  const auto none = run(context_, client.credentials());
   ASSERT_FALSE(none);
   EXPECT_NE(none.error().message.find("no AWS credentials"), std::string::npos);
 }

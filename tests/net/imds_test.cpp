@@ -154,19 +154,13 @@ TEST_F(Imds, CallsHalfAnAnswerUnreadable) {
   EXPECT_EQ(run(context_, client_.identity()).error().kind, CallError::Kind::Unreadable);
 }
 
-TEST_F(Imds, ReadsTagsAndCredentials) {
+TEST_F(Imds, ReadsTags) {
   metadata_.keys["meta-data/tags/instance"] = "Name\nspotter:job";
   metadata_.keys["meta-data/tags/instance/Name"] = "x";
   metadata_.keys["meta-data/tags/instance/spotter%3Ajob"] = "mnist";
   const auto tags = run(context_, client_.tags());
   ASSERT_TRUE(tags && *tags);
   EXPECT_EQ(**tags, (std::map<std::string, std::string>{{"Name", "x"}, {"spotter:job", "mnist"}}));
-
-  EXPECT_FALSE(run(context_, client_.role_credentials()).value());
-  metadata_.keys["meta-data/iam/security-credentials/"] = "role";
-  metadata_.keys["meta-data/iam/security-credentials/role"] =
-      R"({"Code":"Success","AccessKeyId":"A","SecretAccessKey":"S","Token":"T"})";
-  EXPECT_EQ(run(context_, client_.role_credentials()).value()->session_token, "T");
 }
 
 TEST_F(Imds, ReadsTheRest) {

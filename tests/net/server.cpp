@@ -68,4 +68,18 @@ asio::awaitable<void> Server::serve(std::shared_ptr<Shared> shared,
   }
 }
 
+RoleServer::RoleServer(asio::io_context& context, const wire::WallTime& now)
+    : now_(now), server_(context, [this](const auto& request) { return answer(request); }) {}
+
+Reply RoleServer::answer(const Request& request) {
+  if (request.method_string() == "PUT") return {.body = "a-token"};
+  if (request["X-aws-ec2-metadata-token"] != "a-token") return {.status = 401};
+  if (request.target().ends_with('/')) return {.status = name.empty() ? 404 : 200, .body = name};
+  ++asked;
+  return {.status = status,
+          .body = R"({"Code":"Success","AccessKeyId":"R)" + std::to_string(asked) +
+                  R"(","SecretAccessKey":"secret","Token":"token","Expiration":")" +
+                  wire::to_rfc3339(now_ + std::chrono::hours(1)) + R"("})"};
+}
+
 }  // namespace spotter::net_test

@@ -1,6 +1,7 @@
 // A small HTTP server on 127.0.0.1 in the test's own io_context: real sockets, scripted answers.
 #pragma once
 
+#include "agent/base/clock_text.hpp"
 #include "agent/io/asio.hpp"
 
 #include <boost/asio/ip/tcp.hpp>
@@ -56,6 +57,23 @@ class Server {
                                      std::shared_ptr<asio::ip::tcp::socket> socket);
 
   std::shared_ptr<Shared> shared_;
+};
+
+// A metadata service that gives a role's keys, each valid for an hour: R1, R2 ...
+class RoleServer {
+ public:
+  RoleServer(asio::io_context& context, const wire::WallTime& now);
+  std::string url() const { return server_.url(); }
+
+  int asked = 0;              // for keys
+  int status = 200;           // of the answer to that
+  std::string name = "role";  // empty: there is none
+
+ private:
+  Reply answer(const Request& request);
+
+  const wire::WallTime& now_;
+  Server server_;
 };
 
 // Runs the io_context until the coroutine has returned.

@@ -266,8 +266,8 @@ class OnAnInstance : public S3 {
   }
   static void answer_as_metadata(const Request& request, Reply& reply) {
     const std::string role = "/latest/meta-data/iam/security-credentials/";
-    if (request.path == "/latest/api/token") reply = {.body = "a token"};
-    if (!request.path.starts_with(role) || request.header("x-aws-ec2-metadata-token") != "a token")
+    if (request.path == "/latest/api/token") reply = {.body = "a-token"};
+    if (!request.path.starts_with(role) || request.header("x-aws-ec2-metadata-token") != "a-token")
       return;
     reply = {.body =
                  request.path == role ? "ours\n" : R"({"Code": "Success", "AccessKeyId": "ROLES",

@@ -49,6 +49,11 @@ Result<Identity> parse_identity(std::string_view json) {
                   .architecture = text_field(*document, "architecture")};
 }
 
+bool can_be_token(std::string_view text) {
+  return !text.empty() &&
+         std::ranges::all_of(text, [](char each) { return each > ' ' && each < '\x7f'; });
+}
+
 Result<SpotNotice> parse_spot_notice(std::string_view json) {
   const auto document = parse_json_object(json);
   if (!document) return tl::unexpected(document.error());

@@ -55,6 +55,9 @@ struct MaintenanceEvent {
 };
 Result<std::vector<MaintenanceEvent>> parse_maintenance(std::string_view json);
 
+// It becomes a header's value: visible ASCII. A service in trouble may answer with anything.
+bool can_be_token(std::string_view text);
+
 // meta-data/iam/security-credentials/ROLE, and the container credentials endpoint.
 struct Credentials {
   std::string access_key_id;

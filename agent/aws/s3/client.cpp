@@ -152,10 +152,6 @@ constexpr int most_corrections = 4;
 // A small body is hashed; of a large one over TLS the hash says nothing that TLS does not.
 constexpr std::size_t hashed_body = 1U << 20;
 
-wire::WallTime system_time() {
-  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-}
-
 // libcurl finds these by itself.
 bool is_proxied() {
   constexpr std::array names{"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
@@ -238,10 +234,8 @@ Client::Calls::Calls(Settings settings)
       addresses_(settings_),
       window_(settings_.window),
       carriers_(is_proxied(), [this](CallId id, Taken taken) { ended(id, std::move(taken)); }),
-      keys_(settings_.environment, settings_.clock ? settings_.clock : system_time,
-            carriers_.loop()) {
-  if (!settings_.clock) settings_.clock = system_time;
-}
+      keys_(settings_.environment, settings_.clock, carriers_.loop(),
+            "; a public bucket is read without any when it is called anonymous") {}
 
 Client::CallId Client::Calls::start(Request request, Done done) {
   auto call = std::make_unique<Call>();

@@ -41,7 +41,7 @@ struct Settings {
   std::chrono::milliseconds patience{60'000};
   std::chrono::milliseconds shortest_pause{50};  // before a retry; doubles up to 5 s, with jitter
   Window::Limits window;
-  std::function<wire::WallTime()> clock;  // empty: the system's
+  act::WallClock clock = act::system_time;
 };
 
 class Client {

@@ -26,7 +26,6 @@ constexpr int out_of_time = 124;  // timeout(1)'s status
 
 std::optional<Result<wire::Credentials>> Keys::get() {
   if (!asking_ && !std::exchange(looked_, false) && !are_valid_for(refresh_before_expiry)) {
-    failed_.reset();
     step_ = Step::Question;
     search_.emplace(environment_, clock_());
     go_on();
@@ -34,9 +33,7 @@ std::optional<Result<wire::Credentials>> Keys::get() {
   }
   if (asking_) return std::nullopt;
   if (are_valid_for(std::chrono::seconds{0})) return *cached_;
-  if (failed_) return tl::unexpected(*failed_);
-  return failure(std::string(act::no_credentials) +
-                 "; a public bucket is read without any when it is called anonymous");
+  return tl::unexpected(failed_);
 }
 
 bool Keys::are_valid_for(std::chrono::seconds margin) const {
@@ -72,10 +69,10 @@ void Keys::go_on() {
   auto result = search_->result();
   search_.reset();
   looked_ = true;
-  if (!result)
-    failed_ = result.error();
-  else if (*result)
+  if (result && *result)
     cached_ = std::move(**result);
+  else
+    failed_ = result ? Error{std::string(act::no_credentials) + advice_} : result.error();
 }
 
 void Keys::answered(const Reply& reply) {
@@ -84,9 +81,10 @@ void Keys::answered(const Reply& reply) {
 }
 
 // The metadata service, IMDSv2, with its answer to the step before. That nothing answers there only
-// means that this is no instance.
+// means that this is no instance; an answer of another kind than a role, or none, is trouble.
 void Keys::of_role(Reply reply) {
-  if (step_ == Step::Question) {
+  const Step step = std::exchange(step_, Step::Question);
+  if (step == Step::Question) {
     base_ = environment_.get("AWS_EC2_METADATA_SERVICE_ENDPOINT");
     if (base_.empty()) base_ = "http://169.254.169.254";
     while (base_.ends_with('/')) base_.pop_back();
@@ -95,24 +93,24 @@ void Keys::of_role(Reply reply) {
                              .headers = {{"X-aws-ec2-metadata-token-ttl-seconds", "21600"}},
                              .on_this_host = true});
   }
-  if (step_ == Step::KeysOfRole) {
+  const bool silent = step == Step::Token && !reply.trouble.empty();
+  if (silent || reply.status == 404) return answered({});
+  if (reply.trouble.empty() && reply.status != 200)
+    reply.trouble = "instance metadata answers HTTP " + std::to_string(reply.status);
+  else if (step == Step::Token && !wire::can_be_token(reply.body))
+    reply.trouble = "instance metadata gives no session token";
+  if (!reply.trouble.empty()) return answered(reply);
+  if (step == Step::KeysOfRole) {
     auto keys = wire::parse_credentials(reply.body);
-    if (reply.trouble.empty() && reply.status != 200)
-      reply.trouble = "HTTP " + std::to_string(reply.status);
-    else if (reply.trouble.empty() && !keys)
-      reply.trouble = keys.error().message;
-    else if (keys)
+    if (keys)
       reply.role = std::move(*keys);
-    step_ = Step::Question;
+    else
+      reply.trouble = keys.error().message;
     return answered(reply);
   }
   const auto names = wire::parse_lines(reply.body);
-  const bool good = reply.trouble.empty() && reply.status == 200;
-  if (!good || (step_ == Step::Role && names.empty())) {
-    step_ = Step::Question;
-    return answered({});
-  }
-  const bool first = step_ == Step::Token;
+  if (step == Step::Role && names.empty()) return answered({});
+  const bool first = step == Step::Token;
   if (first) token_ = reply.body;
   ask(first ? Step::Role : Step::KeysOfRole,
       {.url = base_ + roles_path + (first ? "" : names.front()),

@@ -17,10 +17,12 @@ namespace spotter::s3 {
 
 class Keys final : public curl::Turned, public curl::Sink {
  public:
-  using WallClock = std::function<wire::WallTime()>;
-
-  Keys(act::Environment environment, WallClock clock, curl::Loop& loop)
-      : environment_(std::move(environment)), clock_(std::move(clock)), loop_(loop) {}
+  // `advice` ends the words of a failure where no source has any.
+  Keys(act::Environment environment, act::WallClock clock, curl::Loop& loop, const char* advice)
+      : environment_(std::move(environment)),
+        clock_(std::move(clock)),
+        loop_(loop),
+        advice_(advice) {}
   ~Keys() override { stop(); }
   Keys(const Keys&) = delete;
   Keys& operator=(const Keys&) = delete;
@@ -53,11 +55,12 @@ class Keys final : public curl::Turned, public curl::Sink {
   bool are_valid_for(std::chrono::seconds margin) const;
 
   act::Environment environment_;
-  WallClock clock_;
+  act::WallClock clock_;
   curl::Loop& loop_;
+  const char* advice_;
   std::optional<wire::Credentials> cached_;
-  std::optional<Error> failed_;  // at the last look; none: no source had any
-  bool looked_ = false;          // and nobody has asked for the outcome since
+  Error failed_;         // at the last look
+  bool looked_ = false;  // and nobody has asked for the outcome since
   bool asking_ = false;
   std::optional<act::CredentialSearch> search_;
   Step step_ = Step::Question;

@@ -135,28 +135,18 @@ void CredentialSearch::fail(const std::string& why) {
 }
 
 void CredentialSearch::fail(const Step& step, const std::string& why) {
-  std::string source = step.profile.empty() ? "" : "profile " + step.profile + ": ";
-  switch (step.kind) {
-    case Step::Kind::Container:
-      source += "the container's credentials";
-      break;
-    case Step::Kind::Instance:
-      source += "the instance's role";
-      break;
-    case Step::Kind::Program:
-      source += "its credential_process";
-      break;
-    case Step::Kind::Sso:
-      source += "its role by SSO";
-      break;
-    case Step::Kind::WebIdentity:
-      source += "the role " + get(step.settings, "role_arn") + " by web identity";
-      break;
-    case Step::Kind::Role:
-      source += "the role " + get(step.settings, "role_arn");
-      break;
-  }
-  fail(source + ": " + why);
+  constexpr std::array<const char*, 6> sources{// by Step::Kind
+                                               "the container's credentials",
+                                               "the instance's role",
+                                               "its credential_process",
+                                               "its role by SSO",
+                                               "the role ",
+                                               "the role "};
+  const bool web = step.kind == Step::Kind::WebIdentity;
+  const bool role = web || step.kind == Step::Kind::Role;
+  fail((step.profile.empty() ? "" : "profile " + step.profile + ": ") +
+       sources.at(static_cast<std::size_t>(step.kind)) +
+       (role ? get(step.settings, "role_arn") : "") + (web ? " by web identity: " : ": ") + why);
 }
 
 void CredentialSearch::plan() {
@@ -269,30 +259,23 @@ bool CredentialSearch::plan_role(const std::string& name, const Profile& profile
 }
 
 std::optional<Question> CredentialSearch::next() {
-  while (!steps_.empty()) {
-    const Step step = steps_.front();
-    switch (step.kind) {
-      case Step::Kind::Instance:
-        return Question{.kind = Question::Kind::InstanceRole};
-      case Step::Kind::Program: {
-        auto words = command_words(get(step.settings, "credential_process"));
-        if (words && !words->empty())
-          return Question{.kind = Question::Kind::Program, .words = std::move(*words)};
-        fail(step, "it is no command line");
-        continue;
-      }
-      case Step::Kind::Container:
-        return of_container();
-      case Step::Kind::Sso:
-        if (Question made = of_sso(step); !made.url.empty()) return made;
-        continue;
-      case Step::Kind::WebIdentity:
-      case Step::Kind::Role:
-        if (Question made = of_sts(step); !made.url.empty()) return made;
-        continue;
-    }
+  if (steps_.empty()) return std::nullopt;
+  using Kind = Step::Kind;
+  const Step step = steps_.front();
+  Question made;
+  if (step.kind == Kind::Instance) {
+    made.kind = Question::Kind::InstanceRole;
+  } else if (step.kind == Kind::Program) {
+    made.kind = Question::Kind::Program;
+    made.words = command_words(get(step.settings, "credential_process")).value_or(made.words);
+    if (made.words.empty()) fail(step, "it is no command line");
+  } else if (step.kind == Kind::Container) {
+    made = of_container();
+  } else {
+    made = step.kind == Kind::Sso ? of_sso(step) : of_sts(step);
   }
-  return std::nullopt;
+  if (!problem_.empty()) return std::nullopt;
+  return made;
 }
 
 Question CredentialSearch::of_container() {

@@ -1,8 +1,8 @@
 // Where credentials of AWS are, in the order of botocore: variables, a role of the profile (with
 // its chain of profiles), a web identity, IAM Identity Center (SSO), the files' keys, a
 // credential_process, a container's endpoint, the instance's role. No network and no processes: the
-// search says what is to be asked, and whoever has it asked hands the answer over: agent/aws (on
-// Asio) and agent/aws/s3 (without).
+// search says what is to be asked, and whoever has it asked hands the answer over
+// (aws/s3/keys.hpp).
 // Source: https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html
 #pragma once
 

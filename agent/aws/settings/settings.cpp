@@ -269,4 +269,8 @@ Region configured_region(const Environment& environment) {
   return Region(own_profile(environment)["region"]);
 }
 
+wire::WallTime system_time() {
+  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+}
+
 }  // namespace spotter::act

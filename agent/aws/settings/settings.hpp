@@ -78,4 +78,7 @@ std::string endpoint(const Environment& environment, std::string_view service,
 // AWS_REGION, else AWS_DEFAULT_REGION, else the profile's `region`, else empty.
 Region configured_region(const Environment& environment);
 
+using WallClock = std::function<wire::WallTime()>;
+wire::WallTime system_time();  // whole seconds
+
 }  // namespace spotter::act

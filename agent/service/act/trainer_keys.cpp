@@ -26,10 +26,10 @@ constexpr std::chrono::seconds pause_after_failure{2};
 
 }  // namespace
 
-FreshKeys::FreshKeys(asio::io_context& context, Load load, CredentialChain::WallClock clock)
+FreshKeys::FreshKeys(asio::io_context& context, Load load, WallClock clock)
     : context_(context),
       load_(std::move(load)),
-      clock_(clock ? std::move(clock) : system_time),
+      clock_(std::move(clock)),
       loaded_(context, asio::steady_timer::time_point::max()) {}
 
 bool FreshKeys::valid_for(std::chrono::seconds margin) const {
@@ -210,7 +210,7 @@ asio::awaitable<Result<wire::Credentials, CallError>> TrainerKeys::load() {
 }
 
 asio::awaitable<Result<wire::Credentials, CallError>> TrainerKeys::load_own() {
-  auto getting = parts_.own.get();
+  auto getting = parts_.aws.credentials();
   auto keys = co_await std::move(getting);
   if (!keys) co_return trouble(CallError::Kind::NoCredentials, keys.error().message);
   if (!keys->expiration)
@@ -252,7 +252,7 @@ bool TrainerKeys::is_led_elsewhere() const {
 
 // Asks STS only when the trainer asks: it may not use AWS at all, in a network without STS.
 asio::awaitable<Result<TrainerKeys::Variables, CallError>> TrainerKeys::offer_usual() {
-  auto getting = parts_.own.get();
+  auto getting = parts_.aws.credentials();
   const auto own = co_await std::move(getting);
   // The metadata service may not answer for a while: then the trainer asks later.
   const bool role = own ? own->expiration.has_value() : parts_.on_instance();

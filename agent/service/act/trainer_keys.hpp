@@ -21,8 +21,7 @@ class FreshKeys {
  public:
   using Load = std::function<asio::awaitable<Result<wire::Credentials, CallError>>()>;
 
-  // `clock`: empty means the system's.
-  FreshKeys(asio::io_context& context, Load load, CredentialChain::WallClock clock = {});
+  FreshKeys(asio::io_context& context, Load load, WallClock clock = system_time);
 
   // Returns valid credentials at once, and reloads old ones in the background; waits only when
   // there are none. A failed reload is hidden while the old ones are valid. Returns the same
@@ -36,7 +35,7 @@ class FreshKeys {
 
   asio::io_context& context_;
   Load load_;
-  CredentialChain::WallClock clock_;
+  WallClock clock_;
   asio::steady_timer loaded_;  // never expires: its cancellation wakes the waiting callers
   bool loading_ = false;
   std::optional<wire::Credentials> keys_;
@@ -99,7 +98,6 @@ class TrainerKeys {
     const config::Job& job;
     std::string run_directory;
     AwsClient& aws;
-    CredentialChain& own;
     std::function<bool()> on_instance;  // the metadata service has returned the instance's id
   };
   using Variables = std::map<std::string, std::string>;
