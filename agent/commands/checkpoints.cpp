@@ -83,12 +83,6 @@ Line marks_of(const guard::Record& record, const Generation& one) {
   return marks;
 }
 
-std::string joined(const Line& words) {
-  std::string text;
-  for (const std::string& each : words) text += (text.empty() ? "" : ", ") + each;
-  return text;
-}
-
 std::string text_of(const Inventory& inventory) {
   const guard::Record& record = inventory.record;
   std::string text = (inventory.where.mount / inventory.where.directory).string() + "\n";

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/config/job.hpp"
@@ -46,5 +48,16 @@ std::string manual_of_events();
 
 // All commands with their options, as subsections of mdoc(7).
 std::string manual_of_commands(const CLI::App& app);
+
+// The texts, with `between` between them.
+template <class Texts>
+std::string joined(const Texts& texts, std::string_view between = ", ") {
+  std::string all;
+  for (const auto& each : texts) {
+    if (&each != &*std::begin(texts)) all += between;
+    all += each;
+  }
+  return all;
+}
 
 }  // namespace spotter::command

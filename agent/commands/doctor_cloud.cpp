@@ -7,6 +7,7 @@
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/tags.hpp"
+#include "agent/commands/commands.hpp"
 #include "agent/commands/doctor.hpp"
 #include "agent/commands/job_storage.hpp"
 
@@ -19,12 +20,6 @@ const char* const allow_it = "allow it: `spotter iam` prints the policies";
 
 Finding refused(const char* check, const CallError& failure) {
   return {check, Verdict::Fail, failure.message, failure.forbidden() ? allow_it : "try again"};
-}
-
-std::string joined(const std::set<std::string>& names) {
-  std::string text;
-  for (const auto& each : names) text += (text.empty() ? "" : ", ") + each;
-  return text;
 }
 
 // Looks for what would stop the agent from using this volume.

@@ -158,12 +158,6 @@ std::vector<std::string> words_of(const std::string& text) {
   return words;
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& each : words) text += (text.empty() ? "" : ",") + each;
-  return text;
-}
-
 std::string unless_none(const std::string& text) { return text == "none" ? "" : text; }
 
 std::string bucket_of(std::string text) {
@@ -295,13 +289,13 @@ Result<Region> ask_for_region(Interview& interview, const Region& configured, co
 Result<void> ask_for_machines(Interview& interview, const InitOptions& options,
                               const Region& region, AccountView& account, JobAnswers& to) {
   to.types = account.offered(to.types);
-  if (auto done = interview.fill(to, {"Instance types", joined(to.types), options.types},
+  if (auto done = interview.fill(to, {"Instance types", joined(to.types, ","), options.types},
                                  [&](const auto& text) { to.types = words_of(text); });
       !done)
     return done;
   to.zones = account.zones(to.types);
   if (to.zones.empty()) to.zones = {region.str() + "a", region.str() + "b"};
-  if (auto done = interview.fill(to, {"Zones", joined(to.zones), options.zones},
+  if (auto done = interview.fill(to, {"Zones", joined(to.zones, ","), options.zones},
                                  [&](const auto& text) { to.zones = words_of(text); });
       !done)
     return done;
@@ -309,7 +303,7 @@ Result<void> ask_for_machines(Interview& interview, const InitOptions& options,
   const auto take = [&](const std::string& text) {
     to.image = text;
     if (text.empty())
-      return "for " + joined(to.types) + " no image is known here: name one, --image ami-...";
+      return "for " + joined(to.types, ",") + " no image is known here: name one, --image ami-...";
     return problems_of(to);
   };
   if (auto done = interview.ask({"Image", image, options.image}, take); !done) return done;

@@ -23,7 +23,7 @@ double number(const json& object, const char* name) {
   return wire::number_field(object, name).value_or(0);
 }
 
-std::string joined(const std::string& one, const std::string& other) {
+std::string both(const std::string& one, const std::string& other) {
   return one + (one.empty() || other.empty() ? "" : "; ") + other;
 }
 
@@ -119,12 +119,12 @@ class View {
     if (is_done())
       return stage("finished",
                    "finished" + (since.empty() ? "" : ", " + since) + "; the result is safe");
-    if (ended_as("gave-up")) return stage("gave-up", joined(says, since));
+    if (ended_as("gave-up")) return stage("gave-up", both(says, since));
     if (up_ != nullptr && !spoke(*up_)) return show_starting();
     if (is_live() || is_elsewhere()) {
       if (!is_fresh() && last_seen_ > 0)
-        view_["says"] = joined(says, "its agent has reported nothing for " +
-                                         wire::duration_text(seen_.now - last_seen_));
+        view_["says"] = both(says, "its agent has reported nothing for " +
+                                       wire::duration_text(seen_.now - last_seen_));
       return;
     }
     view_["waiting_since"] = last_seen_ > 0 ? json(last_seen_) : json();
@@ -143,7 +143,7 @@ class View {
       const auto launched = static_cast<double>(up_->launch_time->time_since_epoch().count());
       words += ", launched " + ago(launched, seen_.now);
     }
-    stage("starting", joined(words, published ? "its agent has published nothing yet" : ""));
+    stage("starting", both(words, published ? "its agent has published nothing yet" : ""));
   }
 
   void show_places() {
@@ -166,17 +166,17 @@ class View {
       if (role == "candidate" || role == "verified") one += ", a copy";
       for (const wire::Attachment& held : it.attachments)
         if (!held.instance.empty()) one += " by " + held.instance.str();
-      volumes = joined(volumes, one);
+      volumes = both(volumes, one);
     }
     for (const wire::Snapshot& it : seen_.snapshots)
       if (it.state == wire::SnapshotState::Pending)
-        volumes = joined(volumes, it.id.str() + " is made, " + std::to_string(it.progress) + " %");
+        volumes = both(volumes, it.id.str() + " is made, " + std::to_string(it.progress) + " %");
     if (!volumes.empty()) view_["volume"] = volumes;
     std::string fleets;
     for (const JobFleet& it : seen_.fleets)
       if (!it.is_over())
-        fleets = joined(fleets, it.fleet.id.str() + ", " + std::string(to_text(it.state)) +
-                                    ", target " + std::to_string(it.target));
+        fleets = both(fleets, it.fleet.id.str() + ", " + std::string(to_text(it.state)) +
+                                  ", target " + std::to_string(it.target));
     if (!fleets.empty()) view_["fleet"] = fleets;
     show_watchers_mark();
   }
@@ -207,7 +207,7 @@ class View {
         std::snprintf(digits.data(), digits.size(), ", $%.4g an hour", price->second);
         cost = digits.data();
       }
-      all = joined(all, it.id.str() + cost);
+      all = both(all, it.id.str() + cost);
     }
     if (!all.empty()) view_["on_demand"] = all;
   }

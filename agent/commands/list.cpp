@@ -149,9 +149,7 @@ std::string namesakes_in(const Row& row) {
   for (const wire::Instance& it : row.instances) storages.insert(storage_of(it.tags));
   storages.erase("");  // made by an earlier version
   if (storages.size() < 2) return {};
-  std::string names;
-  for (const std::string& it : storages) names += (names.empty() ? "" : ", ") + it;
-  return ": jobs of one name, on " + names;
+  return ": jobs of one name, on " + joined(storages);
 }
 
 // `several`: regions were asked.
@@ -241,12 +239,6 @@ Result<Listed> look_at_all(const ListOptions& options) {
   return listed;
 }
 
-std::string words_of(const std::vector<std::string>& regions) {
-  std::string words;
-  for (const std::string& it : regions) words += (words.empty() ? "" : ", ") + it;
-  return words;
-}
-
 int run(const ListOptions& options) {
   const auto listed = look_at_all(options);
   if (!listed) return io::complain("list", listed.error().message);
@@ -269,10 +261,10 @@ int run(const ListOptions& options) {
     std::printf("%s\n",
                 document.dump(2, ' ', false, OrderedJson::error_handler_t::replace).c_str());
   else if (document.empty() && listed->whole)
-    std::printf("no jobs in %s%s\n", words_of(listed->regions).c_str(),
+    std::printf("no jobs in %s%s\n", joined(listed->regions).c_str(),
                 hidden > 0 ? " (--all: those that are over)" : "");
   else if (several)
-    std::printf("asked: %s\n", words_of(listed->regions).c_str());
+    std::printf("asked: %s\n", joined(listed->regions).c_str());
   return listed->whole ? 0 : 1;
 }
 

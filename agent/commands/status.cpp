@@ -506,8 +506,7 @@ std::string unknown_job(const AskedJob& asked, const Looker& looker) {
   std::string words = "no volume, instance or fleet has the tag spotter:job=" + asked.name +
                       (looker.region().empty() ? "" : " in " + looker.region());
   if (asked.place) words += ", and nothing is published below " + wire::to_url(*asked.place);
-  std::string names;
-  for (const std::string& name : looker.known()) names += (names.empty() ? "" : ", ") + name;
+  const std::string names = joined(looker.known());
   return words + (names.empty() ? "; no job is known there" : "; known jobs: " + names);
 }
 

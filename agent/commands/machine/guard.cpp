@@ -34,11 +34,7 @@ int guard(int argc, char** argv) {
   auto* best = app.add_option("--best", metric, "keep the best checkpoint by this metric, too");
   app.add_flag("--smallest", smallest, "of which the smallest value is best")->needs(best);
   app.add_flag("--again", options.again, "the trainer runs already");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto over = parsed(app, argc, argv)) return *over;
   options.where.mount = mount;
   if (!metric.empty()) options.best = {metric, !smallest};
   if (!copies.empty())

@@ -51,6 +51,15 @@
 
 namespace spotter::command {
 
+std::optional<int> parsed(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return std::nullopt;
+}
+
 int follow_log(int argc, char** argv) {
   CLI::App app("Reports the metrics in the log of a trainer that knows nothing of Spotter",
                "spotter follow-log");
@@ -68,11 +77,7 @@ int follow_log(int argc, char** argv) {
   app.add_option("--socket", options.socket, "the agent's, for datagrams")->required();
   app.add_option("--missing-after", missing_after, "milliseconds until a missing file is reported");
   app.add_flag("--again", options.again, "the trainer runs already");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto over = parsed(app, argc, argv)) return *over;
   options.kind = csv.empty() ? wire::LogKind::JsonLines : wire::LogKind::Csv;
   options.name = csv.empty() ? json_lines : csv;
   options.file = home + "/" + options.name;
@@ -131,11 +136,7 @@ int metadata(int argc, char** argv) {
   app.add_subcommand("refuse")->callback([&] { refuse(file); });
   app.add_subcommand("release")->callback(release);
   io::set_up_log();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto over = parsed(app, argc, argv)) return *over;
   return 0;
 }
 
@@ -213,11 +214,7 @@ int publish(int argc, char** argv) {
   app.add_flag("--history", options.history, "it has grown");
   app.add_flag("--status", options.status, "it is the job's");
   app.add_option("--patience", options.patience, "for each call, in ms");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto over = parsed(app, argc, argv)) return *over;
   return write(options);
 }
 
@@ -254,11 +251,7 @@ int supervise(int argc, char** argv) {
   app.add_option("--report", report,
                  "be the parent, as a systemd service: the file that gets the result of the start; "
                  "the spec's file is removed");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto over = parsed(app, argc, argv)) return *over;
   const auto text = read_all(spec_name);
   if (!text) return io::complain("supervise", text.error().message, 2);
   const auto spec = supervise::parse_spec(*text);
@@ -590,11 +583,7 @@ int unit(int argc, char** argv) {
                     .users_home = "/var/lib/spotter",
                     .refuses_metadata = true});
   });
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto over = parsed(app, argc, argv)) return *over;
   return status;
 }
 

@@ -1,6 +1,7 @@
 // `spotter follow-log`: see agent/follow/follower.hpp. The supervisor runs it; a person does not.
 #pragma once
 
+#include <optional>
 #include <string>
 
 namespace CLI {
@@ -8,6 +9,9 @@ class App;
 }
 
 namespace spotter::command {
+
+// The status to end with where that is all: the arguments are wrong, or only ask for help.
+std::optional<int> parsed(CLI::App& app, int argc, char** argv);
 
 // `spotter guard`: see agent/guard/guard.hpp. The supervisor runs it; a person does not.
 int guard(int argc, char** argv);

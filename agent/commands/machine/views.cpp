@@ -50,11 +50,7 @@ int views(int argc, char** argv) {
   app.add_option("--user", views.user);
   app.add_flag("--detach", detach);
   app.add_option("names", views.names);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto over = parsed(app, argc, argv)) return *over;
   io::take_usual_umask();
   if (!enter_namespace_of_process_1())
     return io::complain("views", std::string("process 1's mounts: ") + std::strerror(errno));
