@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,19 +21,22 @@ using act::Reply;
 constexpr std::chrono::minutes refresh_before_expiry{5};
 constexpr std::size_t longest_answer = 64U << 10;
 constexpr const char* roles_path = "/latest/meta-data/iam/security-credentials/";
-constexpr int out_of_time = 124;  // timeout(1)'s status
+constexpr std::chrono::seconds between_searches{60};  // after one without success
+constexpr int out_of_time = 124;                      // timeout(1)'s status
 
 }  // namespace
 
 std::optional<Result<wire::Credentials>> Keys::get() {
-  if (!asking_ && !std::exchange(looked_, false) && !are_valid_for(refresh_before_expiry)) {
+  const bool rests = are_usable() && clock_() < not_before_;
+  if (!asking_ && !std::exchange(looked_, false) && !rests &&
+      !are_valid_for(refresh_before_expiry)) {
     step_ = Step::Question;
     search_.emplace(environment_, clock_());
     go_on();
     looked_ = false;
   }
+  if (are_usable()) return *cached_;
   if (asking_) return std::nullopt;
-  if (are_valid_for(std::chrono::seconds{0})) return *cached_;
   return tl::unexpected(failed_);
 }
 
@@ -41,17 +45,29 @@ bool Keys::are_valid_for(std::chrono::seconds margin) const {
   return !cached_->expiration || *cached_->expiration - clock_() > margin;
 }
 
+// A program goes on: begun anew for each call that gives up, a slow one would never come to its
+// end.
 void Keys::stop() {
-  if (!std::exchange(asking_, false)) return;
-  if (program_ < 0) return loop_.remove(*easy_);
-  for (int& pipe : pipes_) {
-    if (pipe < 0) continue;
-    loop_.forget(pipe);
-    ::close(std::exchange(pipe, -1));
-  }
+  if (!asking_ || program_ >= 0) return;
+  asking_ = false;
+  loop_.remove(*easy_);
+}
+
+Keys::~Keys() {
+  stop();
+  if (program_ < 0) return;
+  leave_program();
+  ::kill(-program_, SIGKILL);  // timeout(1) has made a group of it
   ::kill(program_, SIGKILL);
   while (::waitpid(program_, nullptr, 0) < 0 && errno == EINTR) continue;
-  program_ = -1;
+}
+
+void Keys::leave_program() {
+  for (int& file : files_) {
+    if (file < 0) continue;
+    loop_.forget(file);
+    ::close(std::exchange(file, -1));
+  }
 }
 
 // Until a question is under way, or nothing is left to ask.
@@ -73,6 +89,7 @@ void Keys::go_on() {
     cached_ = std::move(**result);
   else
     failed_ = result ? Error{std::string(act::no_credentials) + advice_} : result.error();
+  if (!result || !*result) not_before_ = clock_() + between_searches;
 }
 
 void Keys::answered(const Reply& reply) {
@@ -196,31 +213,35 @@ void Keys::run(const std::vector<std::string>& words) {
     program_ = -1;
     return;
   }
-  pipes_ = {out[0], errors[0]};
-  for (const int pipe : pipes_) {
-    ::fcntl(pipe, F_SETFL, O_NONBLOCK);
-    loop_.watch(pipe, false, *this);
+  // Its end counts, and not that of its output, which a process that it left may hold.
+  files_ = {out[0], errors[0], static_cast<int>(::syscall(SYS_pidfd_open, program_, 0))};
+  for (const int file : files_) {
+    if (file < 0) continue;
+    ::fcntl(file, F_SETFL, O_NONBLOCK);
+    loop_.watch(file, false, *this);
   }
   asking_ = true;
 }
 
 void Keys::ready() {
   const std::array<std::string*, 2> into{&reply_.body, &reply_.errors};
-  for (std::size_t i = 0; i < pipes_.size(); ++i) {
-    while (pipes_[i] >= 0) {
+  for (std::size_t i = 0; i < into.size(); ++i) {
+    while (files_[i] >= 0) {
       std::array<char, 4096> bytes{};
-      const auto got = ::read(pipes_[i], bytes.data(), bytes.size());
+      const auto got = ::read(files_[i], bytes.data(), bytes.size());
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) break;
       if (got > 0 && into[i]->size() < longest_answer)
         into[i]->append(bytes.data(), static_cast<std::size_t>(got));
       if (got > 0) continue;
-      loop_.forget(pipes_[i]);
-      ::close(std::exchange(pipes_[i], -1));
+      loop_.forget(files_[i]);
+      ::close(std::exchange(files_[i], -1));
     }
   }
-  if (pipes_[0] >= 0 || pipes_[1] >= 0 || program_ < 0) return;
+  const bool silent = files_[0] < 0 && files_[1] < 0;
+  const int how = silent && files_[2] < 0 ? 0 : WNOHANG;  // an old kernel has no pidfd
   int status = 0;
-  while (::waitpid(program_, &status, 0) < 0 && errno == EINTR) continue;
+  if (program_ < 0 || ::waitpid(program_, &status, how) != program_) return;
+  leave_program();
   program_ = -1;
   asking_ = false;
   if (WIFSIGNALED(status)) reply_.trouble = "it was ended by a signal";

@@ -23,14 +23,14 @@ class Keys final : public curl::Turned, public curl::Sink {
         clock_(std::move(clock)),
         loop_(loop),
         advice_(advice) {}
-  ~Keys() override { stop(); }
+  ~Keys() override;
   Keys(const Keys&) = delete;
   Keys& operator=(const Keys&) = delete;
 
-  // Cached; asked for again 5 minutes before they expire (a failure then is none while the old ones
-  // are valid). Nothing while they are awaited.
+  // Cached; asked for again 5 minutes before they expire, and used until then (a failure is none
+  // while they are valid). Nothing while they are awaited.
   std::optional<Result<wire::Credentials>> get();
-  bool are_awaited() const { return asking_; }
+  bool are_awaited() const { return asking_ && !are_usable(); }
   // Nobody needs them just now: nor turns the loop.
   void stop();
 
@@ -53,22 +53,25 @@ class Keys final : public curl::Turned, public curl::Sink {
   bool take_header(std::string_view line) override;
   bool take_body(std::string_view bytes) override;
   bool are_valid_for(std::chrono::seconds margin) const;
+  bool are_usable() const { return are_valid_for(std::chrono::seconds{0}); }
+  void leave_program();
 
   act::Environment environment_;
   act::WallClock clock_;
   curl::Loop& loop_;
   const char* advice_;
   std::optional<wire::Credentials> cached_;
-  Error failed_;         // at the last look
-  bool looked_ = false;  // and nobody has asked for the outcome since
+  wire::WallTime not_before_{};  // the next search, as long as the keys are valid
+  Error failed_;                 // at the last look
+  bool looked_ = false;          // and nobody has asked for the outcome since
   bool asking_ = false;
   std::optional<act::CredentialSearch> search_;
   Step step_ = Step::Question;
   act::Question question_;
   act::Reply reply_;
   std::optional<curl::Easy> easy_;
-  std::string base_, token_;          // of the metadata service
-  std::array<int, 2> pipes_{-1, -1};  // a program's output and errors
+  std::string base_, token_;              // of the metadata service
+  std::array<int, 3> files_{-1, -1, -1};  // a program's output, errors, and end
   pid_t program_ = -1;
 };
 

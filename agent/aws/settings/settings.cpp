@@ -92,13 +92,24 @@ std::string file_path(const Environment& environment, std::string_view variable,
 }
 
 // In a unit of systemd the file may say which program root runs, and as whom the job is at AWS.
+// So nobody else may write it, nor a folder on the way, by which another could take its place.
 Result<std::string> believed(const Environment& environment, const std::string& path) {
-  struct stat status {};
-  if (environment.get("SPOTTER_UNITS") != "yes" || ::stat(path.c_str(), &status) != 0)
+  std::error_code absent;
+  if (environment.get("SPOTTER_UNITS") != "yes" || !std::filesystem::exists(path, absent))
     return file_contents(path);
-  const bool ours = status.st_uid == 0 || status.st_uid == ::geteuid();
-  if (ours && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return file_contents(path);
-  return failure(path + " is another user's to write: what it says of credentials is not believed");
+  const auto whole = std::filesystem::canonical(path, absent);
+  for (auto at = whole; !absent; at = at.parent_path()) {
+    struct stat status {};
+    const bool looked = ::lstat(at.c_str(), &status) == 0 && !S_ISLNK(status.st_mode);
+    const bool sticky = S_ISDIR(status.st_mode) && (status.st_mode & S_ISVTX) != 0;  // as /tmp
+    const bool ours = looked && (status.st_uid == 0 || status.st_uid == ::geteuid()) &&
+                      ((status.st_mode & (S_IWGRP | S_IWOTH)) == 0 || sticky);
+    if (!ours || whole.native().starts_with("/proc/"))
+      return failure(path + ": " + at.string() +
+                     " is another user's to write: what it says of credentials is not believed");
+    if (at == at.root_path()) return file_contents(whole);
+  }
+  return failure(path + " cannot be looked at: " + absent.message());
 }
 
 }  // namespace
