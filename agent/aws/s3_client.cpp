@@ -136,17 +136,26 @@ S3Client::Answer<std::optional<std::string>> Register::write(std::string text, s
   s3::Request request = s3::put_request(where_, text, writer, condition);
   auto putting = client_->perform(std::move(request), std::move(text), limit);
   const auto written = co_await std::move(putting);
-  if (written) co_return std::string(written->header("etag"));
-  const Kind kind = written.error().kind;
+  const auto etag_in = [](const auto& answer) {
+    return answer ? std::string(answer->header("etag")) : std::string();
+  };
+  // None would be taken for "absent" by the next write.
+  s3::Failure unsaid = about(where_, Kind::Refused, "S3 says no ETag of what was written");
+  if (std::string made = etag_in(written); !made.empty()) co_return made;
+  const Kind kind = written ? Kind::Exists : written.error().kind;
   if (kind == Kind::NoSuchKey || kind == Kind::Changed) co_return std::nullopt;
   const auto left = std::chrono::duration_cast<Duration>(until - Steady::now());
   const bool in_doubt = kind == Kind::Exists || kind == Kind::Unavailable;
-  if (!in_doubt || left <= Duration(0)) co_return tl::unexpected(written.error());
+  if (!in_doubt || left <= Duration(0))
+    co_return tl::unexpected(written ? unsaid : written.error());
   s3::Request look{.method = "HEAD", .bucket = where_.bucket, .key = where_.key};
   auto looking = client_->perform(std::move(look), "", left);
   const auto there = co_await std::move(looking);
-  if (there && there->header(s3::writer_header) == writer)
-    co_return std::string(there->header("etag"));
+  if (there && there->header(s3::writer_header) == writer) {
+    std::string made = etag_in(there);
+    if (made.empty()) co_return tl::unexpected(std::move(unsaid));
+    co_return made;
+  }
   if (kind == Kind::Unavailable) co_return tl::unexpected(written.error());
   // An earlier try of the same write may have been the one that it came too late for.
   if (!there && there.error().kind != Kind::NoSuchKey) co_return tl::unexpected(there.error());

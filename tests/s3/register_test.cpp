@@ -56,6 +56,16 @@ class RegisterTest : public S3 {
   auto write(const std::string& text, const std::string& etag) {
     return end(register_.write(text, etag, limit));
   }
+  bool is_written(const std::string& text, const std::string& etag) {
+    const auto written = write(text, etag);
+    EXPECT_TRUE(written) << written.error().text();
+    return written && *written;
+  }
+  bool is_too_late(const std::string& text, const std::string& etag) {
+    const auto written = write(text, etag);
+    EXPECT_TRUE(written) << written.error().text();
+    return written && !*written;
+  }
   std::string there() const { return server_.find("record")->bytes; }
 
   std::string date_ = a_minute_later;
@@ -75,25 +85,27 @@ TEST_F(RegisterTest, IsReadAsItWasWritten) {
   EXPECT_EQ(version->text, "one");
   EXPECT_EQ(version->etag, **first);
   EXPECT_EQ(version->age(), seconds(60));
-  ASSERT_TRUE(*write("two", version->etag));
+  EXPECT_TRUE(is_written("two", version->etag));
   EXPECT_EQ(there(), "two");
 }
 
 TEST_F(RegisterTest, IsNoYoungerThanNow) {
   server_.put("record", "one");
   date_ = "Sat, 21 Nov 2026 11:59:58 GMT";  // another of S3's machines
-  EXPECT_EQ(read()->age(), seconds(0));
+  const auto version = read();
+  ASSERT_TRUE(version) << version.error().text();
+  EXPECT_EQ(version->age(), seconds(0));
 }
 
 TEST_F(RegisterTest, OfTwoWritersOneIsRefused) {
   server_.put("record", "theirs");
-  EXPECT_FALSE(*write("ours", "")) << "there is one";
-  EXPECT_FALSE(*write("ours", "\"an older one\""));
+  EXPECT_TRUE(is_too_late("ours", "")) << "there is one";
+  EXPECT_TRUE(is_too_late("ours", "\"an older one\""));
   EXPECT_EQ(there(), "theirs");
 }
 
 TEST_F(RegisterTest, IsRefusedWhereTheVersionWasDeleted) {
-  EXPECT_FALSE(*write("ours", "\"e1\""));
+  EXPECT_TRUE(is_too_late("ours", "\"e1\""));
   EXPECT_FALSE(server_.find("record"));
 }
 
@@ -111,6 +123,20 @@ TEST_F(RegisterTest, KnowsItsOwnWriteWhenNoAnswerCame) {
   EXPECT_EQ(**written, server_.find("record")->etag);
 }
 
+// The next write would take it for "absent".
+TEST_F(RegisterTest, GivesOutNoEmptyETag) {
+  trouble([](const Request& request, Reply& reply) {
+    if (request.method == "PUT") reply.headers.erase("ETag");
+  });
+  const auto written = write("ours", "");
+  ASSERT_TRUE(written && *written) << "a look shows it";
+  EXPECT_EQ(**written, server_.find("record")->etag);
+  trouble([](const Request&, Reply& reply) { reply.headers.erase("ETag"); });
+  const auto unsaid = write("more", **written);
+  ASSERT_FALSE(unsaid);
+  EXPECT_EQ(unsaid.error().kind, Kind::Refused);
+}
+
 TEST_F(RegisterTest, SaysThatItDoesNotKnowWhereNothingIsThere) {
   answer_writes(1000, 503, "SlowDown");
   const auto written = write("ours", "");
@@ -120,11 +146,11 @@ TEST_F(RegisterTest, SaysThatItDoesNotKnowWhereNothingIsThere) {
 
 TEST_F(RegisterTest, WritesAgainWhatWasNotCarriedOut) {
   answer_writes(1, 500, "InternalError");
-  EXPECT_TRUE(*write("ours", ""));
+  EXPECT_TRUE(is_written("ours", ""));
   EXPECT_EQ(there(), "ours");
   server_.put("record", "one");
   answer_writes(1, 409, "ConditionalRequestConflict");
-  EXPECT_TRUE(*write("two", server_.find("record")->etag));
+  EXPECT_TRUE(is_written("two", server_.find("record")->etag));
   EXPECT_EQ(there(), "two");
 }
 
@@ -135,7 +161,7 @@ TEST_F(RegisterTest, IsRefusedWhereAnotherHasWrittenSinceItsLostWrite) {
         server_.put("record", "theirs");
         reply = {.headers = {{"Content-Length", "9"}}, .cut_after = 0};
       });
-  EXPECT_FALSE(*write("ours", ""));
+  EXPECT_TRUE(is_too_late("ours", ""));
   EXPECT_EQ(there(), "theirs");
 }
 
