@@ -21,6 +21,7 @@ namespace {
 
 // Limits of what is under way at once; a larger file goes alone, or as the last of its batch.
 constexpr std::size_t most_files_at_once = 256;
+constexpr std::size_t most_open_at_once = 64;
 constexpr std::uint64_t most_bytes_at_once = std::uint64_t{1} << 30;  // mapped
 constexpr std::uint64_t most_bytes_held = 64U << 20;
 constexpr std::size_t read_whole = 4U << 20;       // what is larger is mapped
@@ -124,16 +125,16 @@ Result<std::unique_ptr<Sender::Content>> Sender::open(const Wanted& wanted) cons
 Result<Files> Sender::send(const std::vector<Wanted>& files, const std::atomic<bool>* stop) {
   Files done;
   std::vector<OnItsWay> under_way;
-  std::uint64_t bytes = 0, held = 0;
+  std::uint64_t bytes = 0, held = 0, open = 0;
   const auto flush = [&]() -> Result<void> {
     if (auto sent = send_together(under_way, stop); !sent) return sent;
     for (OnItsWay& each : under_way) done[each.wanted->path] = std::move(each.file);
     under_way.clear();
-    bytes = held = 0;
+    bytes = held = open = 0;
     return {};
   };
   for (const Wanted& wanted : files) {
-    auto content = open(wanted);
+    auto content = this->open(wanted);
     if (!content) return tl::unexpected(content.error());
     const std::string_view all = (*content)->bytes();
     File file{all.size(), (*content)->mtime_ns(),
@@ -145,9 +146,10 @@ Result<Files> Sender::send(const std::vector<Wanted>& files, const std::atomic<b
     }
     bytes += file.bytes;
     held += (*content)->held();
+    if ((*content)->held() == 0) ++open;
     under_way.push_back({&wanted, *std::move(content), std::move(file)});
     const bool full = under_way.size() >= most_files_at_once || bytes >= most_bytes_at_once ||
-                      held >= most_bytes_held;
+                      held >= most_bytes_held || open >= most_open_at_once;
     if (!full) continue;
     if (auto flushed = flush(); !flushed) return tl::unexpected(flushed.error());
   }
@@ -377,17 +379,18 @@ Result<void> Reception::write(Asked& asked) {
 void Reception::ask() {
   const auto& [path, file] = *files_[next_.file];
   Asked& asked = asked_.emplace_back();
-  asked.piece = {next_.file, next_.offset, next_bytes()};
+  const bool is_torn_file = torn_.contains(next_.file);  // its rest is one piece, of no bytes
+  asked.piece = {next_.file, next_.offset, is_torn_file ? file.bytes - next_.offset : next_bytes()};
   next_.offset += asked.piece.bytes;
   if (next_.offset == file.bytes) next_ = {next_.file + 1, 0, 0};
-  asked.is_here = asked.piece.bytes == 0 || torn_.contains(asked.piece.file);
+  asked.is_here = asked.piece.bytes == 0 || is_torn_file;
+  if (asked.is_here) return;
   if (receiver_.make)
     asked.own.resize(asked.piece.bytes);
   else
     asked.memory =
         receiver_.memory(asked.piece.file).subspan(asked.piece.offset, asked.piece.bytes);
   bytes_ += asked.own.size();
-  if (asked.is_here) return;
   const wire::S3Location where = bucket_.where(file.key());
   s3::Request request{.bucket = where.bucket, .key = where.key};
   request.into = asked.bytes();
@@ -395,10 +398,14 @@ void Reception::ask() {
   asked.call = bucket_.client().start(std::move(request), [this, &asked](const auto& answer) {
     asked.call = 0;
     asked.is_here = answer || is_torn(answer.error());
-    if (answer) return;
     if (!asked.is_here && !failure_) failure_ = answer.error();
     if (!asked.is_here) return;
-    asked.torn = Error{answer.error().text(), torn};
+    const auto& [path, file] = *files_[asked.piece.file];
+    const auto range =
+        answer ? wire::parse_content_range(answer->header("content-range")) : std::nullopt;
+    if (answer && (!range || range->total == file.bytes)) return;
+    asked.torn = answer ? Error{path + " has another size in the bucket", torn}
+                        : Error{answer.error().text(), torn};
     torn_.insert(asked.piece.file);
   });
 }
