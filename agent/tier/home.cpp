@@ -315,10 +315,17 @@ void Keeping::trim(const std::string& committed) {
   if (mark_) needed.insert(mark_->name);
   for (const auto& [content, file] : sender_.known()) needed.insert(file.key());
   for (const auto& [path, file] : committed_.files) needed.insert(file.key());
-  bucket_.trim([&](const std::string& group, const std::string& name) {
+  const auto data = bucket_.data();
+  const auto stems = bucket_.stems();
+  if (!data || !stems) return;
+  std::vector<std::string> gone;
+  const auto judge = [&](const std::string& group, const std::string& name) {
     const auto epoch = epoch_in(group);
-    return epoch && *epoch <= home_.epoch && !needed.contains(name);
-  });
+    if (epoch && *epoch <= home_.epoch && !needed.contains(name)) gone.push_back(name);
+  };
+  for (const std::string& stem : *stems) judge(stem, bucket::manifest_name(stem));
+  for (const auto& each : *data) judge(each.group, each.name);
+  bucket_.remove(gone);
 }
 
 // The file as it was kept last, if its size and time are the same: nothing is read.

@@ -36,7 +36,7 @@ std::pair<std::uint64_t, std::int64_t> order_of(const Manifest& manifest) {
 struct Stored {
   std::vector<Manifest> whole;    // the newest first
   std::vector<std::string> torn;  // sentences
-  std::set<std::string> damaged;  // the stems of those
+  std::set<std::string> spared;   // the stems of those, and of what was removed meanwhile
 };
 
 // Fails when the place cannot be read, or a manifest in it is a newer Spotter's or another job's:
@@ -49,14 +49,17 @@ Result<Stored> stored_in(Bucket& bucket) {
     const std::string name = bucket::manifest_name(stem);
     auto manifest = bucket.read(name);
     if (!manifest && manifest.error().kind != bucket::torn) return tl::unexpected(manifest.error());
-    if (manifest && !*manifest) continue;  // it was removed meanwhile
+    if (manifest && !*manifest) {  // who removed it removes what it named
+      stored.spared.insert(stem);
+      continue;
+    }
     if (manifest && stem_of(**manifest) == stem) {
       stored.whole.push_back(**std::move(manifest));
       continue;
     }
     stored.torn.push_back(manifest ? bucket.shown(name) + ": it is of another folder"
                                    : manifest.error().message);
-    stored.damaged.insert(stem);
+    stored.spared.insert(stem);
   }
   std::ranges::sort(stored.whole, std::greater(), order_of);
   return stored;
@@ -72,22 +75,30 @@ std::optional<std::string> folder_of(const std::string& group) {
   return ours ? std::optional(std::move(name)) : std::nullopt;
 }
 
-// Keeps the newest, and a damaged one, which is a person's to remove. Data without a manifest is
-// left of an interrupted copy; that of a later step may be under way.
+// Keeps the newest, and a damaged one, which is a person's to remove. Old data without a manifest
+// is left of an interrupted copy; that of a later step may be under way, and without a number it is
+// not known.
 void remove_older(Bucket& bucket, const Manifest& written) {
+  const auto data = bucket.data();  // before the manifests: else their data may be newer than they
+  if (!data) return;                // until the next copy
   const auto stored = stored_in(bucket);
-  if (!stored) return;  // until the next copy
-  std::set<std::string> spared = stored->damaged;
+  if (!stored) return;
+  std::set<std::string> spared = stored->spared;
   std::set<std::string> older;
   spared.insert(stem_of(written));  // also where newer ones are there
   for (std::size_t i = 0; i < stored->whole.size(); ++i)
     (i < kept_in_s3 ? spared : older).insert(stem_of(stored->whole[i]));
-  bucket.trim([&](const std::string& group, const std::string&) {
-    const auto name = folder_of(group);
-    if (!name || spared.contains(group)) return false;
+  std::vector<std::string> gone;
+  for (const std::string& stem : older) gone.push_back(bucket::manifest_name(stem));
+  const auto reached = guard::step_in(written.name);
+  for (const auto& each : *data) {
+    const auto name = folder_of(each.group);
+    if (!name || spared.contains(each.group)) continue;
     const auto step = guard::step_in(*name);
-    return older.contains(group) || !step || static_cast<std::int64_t>(*step) <= written.step;
-  });
+    const bool is_left = each.is_old && step && reached && *step <= *reached;
+    if (is_left || older.contains(each.group)) gone.push_back(each.name);
+  }
+  bucket.remove(gone);
 }
 
 // Copies that folder, and then removes older ones. Succeeds if it is there already.

@@ -232,6 +232,13 @@ Reply Server::answer(const Request& request) {
   return refusal(405, "MethodNotAllowed");
 }
 
+constexpr const char* served_at = "Sat, 21 Nov 2026 12:00:00 GMT";
+
+void Server::make_old(const std::string& key) {
+  const std::scoped_lock lock(mutex_);
+  objects_.at(key).is_old = true;
+}
+
 Reply Server::list(const Request& request) const {
   const auto query = [&](const char* name) {
     const auto found = request.query.find(name);
@@ -249,9 +256,10 @@ Reply Server::list(const Request& request) const {
     }
     last = key;
     xml += "<Contents><Key>" + escape(key) + "</Key><ETag>" + object.etag + "</ETag><Size>" +
-           std::to_string(object.bytes.size()) + "</Size></Contents>";
+           std::to_string(object.bytes.size()) + "</Size><LastModified>2026-11-" +
+           (object.is_old ? "18" : "21") + "T12:00:00.000Z</LastModified></Contents>";
   }
-  return {.body = xml + "</ListBucketResult>"};
+  return {.headers = {{"Date", served_at}}, .body = xml + "</ListBucketResult>"};
 }
 
 Reply Server::get(const Request& request, const std::string& key) const {
@@ -262,7 +270,7 @@ Reply Server::get(const Request& request, const std::string& key) const {
   if (!wanted.empty() && wanted != object.etag) return refusal(412, "PreconditionFailed");
   Reply reply{.headers = object.headers, .body = object.bytes};
   reply.headers["ETag"] = object.etag;
-  reply.headers["Date"] = reply.headers["Last-Modified"] = "Sat, 21 Nov 2026 12:00:00 GMT";
+  reply.headers["Date"] = reply.headers["Last-Modified"] = served_at;
   const std::string range = request.header("range");
   if (!range.empty()) {
     const auto dash = range.find('-');

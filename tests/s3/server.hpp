@@ -36,6 +36,7 @@ struct Stored {
   std::string bytes;
   std::string etag;
   std::map<std::string, std::string> headers;  // x-amz-meta-*, x-amz-checksum-*
+  bool is_old = false;
 };
 
 class Server {
@@ -52,6 +53,7 @@ class Server {
 
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
   void put(const std::string& key, std::string bytes);  // in the only bucket, "bucket"
+  void make_old(const std::string& key);                // some days, as it is listed
   std::optional<Stored> find(const std::string& key) const;
   void trouble(Trouble trouble);
   void refuse(Refuse refuse);

@@ -7,11 +7,20 @@
 
 #include "tests/tier/fixture.hpp"
 #include "tests/trainer/newer_manifest.hpp"
+#include "trainer/library/bucket.hpp"
 
 namespace spotter::tier {
 namespace {
 
 namespace fs = std::filesystem;
+
+// A manifest of one file, x.
+bucket::Manifest by_hand(const std::string& name, std::uint64_t bytes) {
+  bucket::Manifest made{"mine", name, 4, 1, {}, {}};
+  made.files["x"] = {bytes, 0, checkpoint::sum_of("x"), ""};
+  made.files["x"].group = name + "-" + made.sum();
+  return made;
+}
 
 TEST_F(InS3, HasEachFileAndTheManifestLast) {
   save("checkpoint-5");
@@ -65,13 +74,65 @@ TEST_F(InS3, OnlyWhatIsOursIsRemoved) {
                                            "runs/one 10/data/checkpoint-1-" + sum + "/x"};
   for (const auto& key : others) server_.put(key, "x");
   const std::string left = "runs/one 1/data/checkpoint-1-" + sum + "/x";
-  const std::string under_way = "runs/one 1/data/checkpoint-9-" + sum + "/x";
+  const std::vector<std::string> under_way = {"runs/one 1/data/checkpoint-9-" + sum + "/x",
+                                              "runs/one 1/data/checkpoint-last-" + sum + "/x",
+                                              "runs/one 1/data/checkpoint-2-" + sum + "/x"};
+  for (const auto& key : under_way) server_.put(key, "x");
   server_.put(left, "x");
-  server_.put(under_way, "x");
+  for (const auto& key : {left, under_way[0], under_way[1]}) server_.make_old(key);
   save("checkpoint-5");
   for (const auto& key : others) EXPECT_TRUE(server_.find(key)) << key;
   EXPECT_FALSE(server_.find(left));
-  EXPECT_TRUE(server_.find(under_way));
+  for (const auto& key : under_way) EXPECT_TRUE(server_.find(key)) << key;
+}
+
+// A manifest that came after the others were read was not judged, nor what it names.
+TEST_F(InS3, WhatIsCommittedMeanwhileStays) {
+  const auto theirs = by_hand("checkpoint-4", 1);
+  const std::string stem = theirs.name + "-" + theirs.sum();
+  const std::string data = "runs/one 1/" + theirs.files.at("x").key();
+  const std::string manifest = "runs/one 1/" + bucket::manifest_name(stem);
+  server_.put(data, "x");
+  server_.make_old(data);
+  bool is_saved = false, is_listed = false;
+  server_.trouble([&](const auto& request, auto&) {
+    is_saved |= request.method == "PUT" && request.path.find("/manifests/") != std::string::npos;
+    const auto prefix = request.query.find("prefix");
+    if (!is_saved || is_listed || prefix == request.query.end()) return;
+    if (!prefix->second.ends_with("manifests/")) return;
+    is_listed = true;
+    server_.put(manifest, bucket::encode(theirs));
+  });
+  save("checkpoint-5");
+  server_.trouble({});
+  ASSERT_TRUE(is_listed);
+  EXPECT_TRUE(server_.find(manifest));
+}
+
+TEST_F(InS3, OfNamesWithoutANumberTheLaterSavedIsNewer) {
+  record_one("checkpoint-1000", transformers("checkpoint-1000"));
+  save("checkpoint-last");
+  lose_the_storage();
+  write("checkpoint-last/extra.bin", guard::zip("more"));
+  save("checkpoint-last");
+  const auto before = contents("checkpoint-last");
+  lose_the_storage();
+  EXPECT_EQ(fetched(), "checkpoint-last");
+  EXPECT_EQ(contents("checkpoint-last"), before);
+}
+
+// A manifest that asks for so many pieces would take days.
+TEST_F(InS3, NoMoreIsAskedForOfAFileThatIsTorn) {
+  save("checkpoint-5");
+  const auto large = by_hand("checkpoint-7", std::uint64_t{4} << 40);
+  server_.put("runs/one 1/" + bucket::manifest_name(large.name + "-" + large.sum()),
+              bucket::encode(large));
+  for (const bool is_there : {false, true}) {
+    if (is_there) server_.put("runs/one 1/" + large.files.at("x").key(), "x");
+    lose_the_storage();
+    EXPECT_EQ(fetched(), "checkpoint-5");
+  }
+  EXPECT_EQ(said_.size(), 2U);
 }
 
 TEST_F(InS3, ANameThatIsWrittenAgainHasItsNewContent) {

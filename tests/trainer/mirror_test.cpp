@@ -9,6 +9,7 @@
 #include "tests/s3/server.hpp"
 #include "tests/trainer/newer_manifest.hpp"
 #include "tests/trainer/scratch.hpp"
+#include "trainer/library/bucket.hpp"
 #include "trainer/library/checkpoint.hpp"
 #include "trainer/library/s3_mirror.hpp"
 #include "trainer/library/session.hpp"
@@ -190,6 +191,51 @@ TEST_F(MirrorInS3, WhatANewerSpotterWroteIsRefusedAndStays) {
   ASSERT_TRUE(session->finished());
   EXPECT_EQ(server_.find(manifest_of(2))->bytes, newer);
   EXPECT_TRUE(server_.find(model_of(2)));
+}
+
+// The manifest in S3 is of this format, the checkpoint's own is not.
+TEST_F(MirrorInS3, ACheckpointWithANewerManifestWithinStays) {
+  run("volume", 1, 1);
+  run("volume", 2, 2);
+  auto stored = bucket::decode(server_.find(manifest_of(1))->bytes);
+  ASSERT_TRUE(stored);
+  auto& own = stored->files.at(std::string(kManifestName));
+  const auto newer = test::newer_manifest(server_.find("run 1/" + own.key())->bytes);
+  own.bytes = newer.size();
+  own.sum = sum_of(newer);
+  server_.put("run 1/" + own.key(), newer);
+  server_.put(manifest_of(1), bucket::encode(*stored));
+  run("volume", 3, 5);
+  EXPECT_TRUE(server_.find(manifest_of(1)));
+  EXPECT_TRUE(server_.find(model_of(1)));
+  EXPECT_TRUE(server_.find("run 1/" + own.key()));
+  EXPECT_FALSE(server_.find(manifest_of(2)));
+}
+
+TEST_F(MirrorInS3, NoRoomIsMadeForWhatIsNotThere) {
+  run("volume", 1, 1);
+  run("volume", 2, 2);
+  auto stored = bucket::decode(server_.find(manifest_of(2))->bytes);
+  ASSERT_TRUE(stored);
+  auto& model = stored->files.at("model");
+  model.bytes = std::uint64_t{4} << 40;
+  server_.put(manifest_of(2), bucket::encode(*stored));
+  for (const bool is_there : {false, true}) {
+    if (is_there) server_.put("run 1/" + model.key(), "m2");
+    EXPECT_EQ(restored_step(is_there ? "elsewhere" : "there"), 1U);
+    EXPECT_EQ(torn_, 1U);
+  }
+}
+
+// Old bytes of a copy that ended go; one that may be under way keeps what it has sent.
+TEST_F(MirrorInS3, TheRestOfAnInterruptedCopyGoesWhenItIsOld) {
+  for (const std::uint64_t step : {1, 2, 9}) server_.put(model_of(step), "x");
+  server_.make_old(model_of(1));
+  server_.make_old(model_of(9));
+  run("volume", 3, 5);
+  EXPECT_FALSE(server_.find(model_of(1)));
+  EXPECT_TRUE(server_.find(model_of(2)));
+  EXPECT_TRUE(server_.find(model_of(9)));
 }
 
 TEST_F(MirrorInS3, ADamagedManifestIsReportedAndStaysWithWhatItNames) {

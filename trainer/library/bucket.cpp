@@ -1,6 +1,7 @@
 #include "trainer/library/bucket.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "agent/aws/s3/objects.hpp"
@@ -16,6 +17,8 @@ constexpr std::size_t longest_name = 255;  // bytes: NAME_MAX
 constexpr std::size_t longest_path = 1024;
 constexpr int deepest = 32;  // Orbax's parameters have 4 folders
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 53;
+constexpr std::uint64_t largest_object = std::uint64_t{5} << 40;
+constexpr auto copied_within = std::chrono::hours(24);
 
 constexpr std::string_view manifests_folder = "manifests/";
 constexpr std::string_view data_folder = "data/";
@@ -44,7 +47,7 @@ bool are_files(const Files& files) {
   for (const auto& [path, file] : files) {
     const auto below = files.lower_bound(path + "/");
     if (below != files.end() && below->first.starts_with(path + "/")) return false;
-    if (file.bytes > most_bytes - bytes) return false;
+    if (file.bytes > largest_object || file.bytes > most_bytes - bytes) return false;
     bytes += file.bytes;
   }
   return true;
@@ -208,20 +211,29 @@ Result<void> Bucket::commit(const std::string& name, const Manifest& manifest) {
   return *same ? Result<void>() : failed(put.error());
 }
 
-void Bucket::trim(const Goes& goes) {
-  for (const std::string_view folder : {manifests_folder, data_folder}) {
-    const auto objects = s3::list(client_, where(std::string(folder)));
-    if (!objects) return;
-    for (const wire::ListedObject& object : *objects) {
-      const std::string name = object.key.substr(at_.key.size());
-      const auto end = folder == data_folder          ? name.find('/', folder.size())
-                       : name.ends_with(manifest_end) ? name.size() - manifest_end.size()
-                                                      : name.npos;
-      if (end == name.npos || !goes(name.substr(folder.size(), end - folder.size()), name))
-        continue;
-      if (!s3::remove(client_, where(name))) return;
-    }
+Result<std::vector<Bucket::Data>> Bucket::data(const std::string& group) {
+  const std::string folder(data_folder);
+  std::string date;
+  const auto objects =
+      s3::list(client_, where(folder + (group.empty() ? "" : group + "/")), {.date = &date});
+  if (!objects) return failed(objects.error());
+  const auto now = wire::parse_http_date(date);
+  std::vector<Data> data;
+  for (const wire::ListedObject& object : *objects) {
+    std::string name = object.key.substr(at_.key.size());
+    const auto end = name.find('/', folder.size());
+    if (end == name.npos) continue;
+    std::string its = name.substr(folder.size(), end - folder.size());
+    const bool is_old =
+        now && object.modified != wire::WallTime{} && *now - object.modified >= copied_within;
+    data.push_back({std::move(its), std::move(name), object.size, is_old});
   }
+  return data;
+}
+
+void Bucket::remove(const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    if (!s3::remove(client_, where(name))) return;
 }
 
 }  // namespace spotter::bucket

@@ -7,9 +7,11 @@
 //                              the commit. Removed before what it names
 //
 // A group is a checkpoint's, or the epoch of a home, so no writer changes what another has named.
-// Bytes that no manifest names yet are safe only from a writer that is at an earlier step, or, of a
-// home, in an earlier epoch: a later one takes them for the rest of an interrupted copy. So a place
-// is for one run, or has a fence. transfer.hpp carries the files.
+// A manifest is removed only by who has read and judged it. Bytes that no manifest names are the
+// rest of an interrupted copy, or of one under way: of checkpoints a writer at the same or a later
+// step removes them when they are a day old, of a home one in the same or a later epoch does at
+// once. So a copy that takes a day may lose its bytes to another run's; a place is for one run, or
+// has a fence. transfer.hpp carries the files.
 //
 // A manifest is one JSON object, whose last member is the sum of all bytes before it, as in
 // manifest.hpp. Anyone who may write to the bucket can have written it: nothing in it is believed.
@@ -19,7 +21,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -98,11 +99,18 @@ class Bucket {
   // REQUIRES: all that it names is there. Succeeds if has().
   Result<void> commit(const std::string& name, const Manifest& manifest);
 
-  // Removes the manifests and then the data of which `goes` is true, by their names in the bucket;
-  // of "manifests/7-SUM.json" the group is "7-SUM". Stops at what S3 does not remove: that costs
-  // only what is stored a little longer.
-  using Goes = std::function<bool(const std::string& group, const std::string& name)>;
-  void trim(const Goes& goes);
+  // The files' bytes that are there; with `group` only of that one.
+  struct Data {
+    std::string group;
+    std::string name;
+    std::uint64_t bytes = 0;
+    bool is_old = false;  // a day, by S3's own clock; false where S3 does not say it
+  };
+  Result<std::vector<Data>> data(const std::string& group = "");
+  // Removes these, in this order: manifests before what they name, and what data() said before the
+  // manifests were read, as a later listing has what nobody judged. Stops at what S3 does not
+  // remove: that costs only what is stored a little longer.
+  void remove(const std::vector<std::string>& names);
 
  private:
   wire::S3Location at_;

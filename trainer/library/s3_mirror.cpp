@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/aws/s3/objects.hpp"
 #include "trainer/library/checkpoint.hpp"
 #include "trainer/library/files.hpp"
 #include "trainer/library/own_thread.hpp"
@@ -48,10 +49,12 @@ class S3Place {
     return bucket::manifest_name(directory_name(step));
   }
   void apply_retention(const Retention& retention, std::uint64_t just_written);
+  bool may_go(std::uint64_t step);
 
   bucket::Bucket bucket_;
 };
 
+constexpr std::size_t opened_at_first = 64;
 using Opened = Result<Descriptor, std::error_code>;
 
 Opened open_file(const std::filesystem::path& path) {
@@ -75,16 +78,20 @@ Result<void> S3Place::copy(const std::filesystem::path& checkpoint, std::uint64_
   for (const auto& part : manifest->parts)
     made.files[part.name] = {part.bytes, 0, part.xxh3_128, made.name};
   std::vector<bucket::Wanted> wanted;
-  std::map<std::string, Opened> opened;  // all at first: the retention may remove them meanwhile
+  // At first, as the retention may remove them meanwhile; of many not all, as the trainer's process
+  // has so many descriptors at most.
+  std::map<std::string, Opened> opened;
   for (const auto& [name, file] : made.files) {
     wanted.push_back({name, name, file.sum, std::nullopt});
-    opened.emplace(name, open_file(checkpoint / name));
+    if (opened.size() < opened_at_first) opened.emplace(name, open_file(checkpoint / name));
   }
   const auto before = bucket_.has(name_of(step), made);
   if (!before) return tl::unexpected(before.error());
   if (*before) return {};
-  bucket::Sender sender(bucket_, made.name,
-                        [&](const std::string& name) { return std::move(opened.at(name)); });
+  bucket::Sender sender(bucket_, made.name, [&](const std::string& name) {
+    const auto early = opened.find(name);
+    return early == opened.end() ? open_file(checkpoint / name) : std::move(early->second);
+  });
   auto sent = sender.send(wanted, &stop);
   if (!sent) return tl::unexpected(sent.error());
   made.files = *std::move(sent);
@@ -103,10 +110,22 @@ Result<std::vector<std::uint64_t>> S3Place::steps() {
   return steps;
 }
 
+// What cannot be read, or a newer Spotter wrote, stays: see checkpoint.hpp. The manifest within may
+// be newer than the one in S3.
+bool S3Place::may_go(std::uint64_t step) {
+  const auto stored = bucket_.read(name_of(step));
+  if (!stored || !*stored) return false;
+  const auto own = (*stored)->files.find(std::string(kManifestName));
+  if (own == (*stored)->files.end()) return false;
+  const auto content = s3::read(bucket_.client(), bucket_.where(own->second.key()));
+  return content && decode(content->bytes);
+}
+
 // Failures are ignored until the next call.
 void S3Place::apply_retention(const Retention& retention, std::uint64_t just_written) {
+  const auto data = bucket_.data();  // before the manifests: else their data may be newer than they
   const auto steps = this->steps();
-  if (!steps) return;
+  if (!data || !steps) return;
   std::set<std::uint64_t> there(steps->begin(), steps->end());
   std::vector<Kept> judged;
   for (const auto step : *steps) judged.push_back({step, std::nullopt});
@@ -116,17 +135,21 @@ void S3Place::apply_retention(const Retention& retention, std::uint64_t just_wri
     if (manifest && *manifest) each.metric = (*manifest)->metric;
   }
   const auto keep = kept(std::move(judged), just_written, retention);
-  // What cannot be read, or a newer Spotter wrote, stays: see checkpoint.hpp.
-  std::map<std::uint64_t, bool> gone;
-  bucket_.trim([&](const std::string& group, const std::string&) {
-    const auto step = step_of(group);
-    if (!step || keep.contains(*step)) return false;
+  std::set<std::uint64_t> go;
+  std::vector<std::string> gone;
+  for (const auto step : *steps) {
+    if (keep.contains(step) || !may_go(step)) continue;
+    go.insert(step);
+    gone.push_back(name_of(step));
+  }
+  for (const auto& each : *data) {
+    const auto step = step_of(each.group);
+    if (!step || keep.contains(*step)) continue;
     // A later step without a manifest is being written.
-    if (!there.contains(*step)) return *step <= just_written;
-    const auto [judgement, is_new] = gone.try_emplace(*step, false);
-    if (is_new) judgement->second = bucket_.read(name_of(*step)).has_value();
-    return judgement->second;
-  });
+    const bool is_left = each.is_old && !there.contains(*step) && *step <= just_written;
+    if (is_left || go.contains(*step)) gone.push_back(each.name);
+  }
+  bucket_.remove(gone);
 }
 
 tl::unexpected<Error> torn(std::string why) { return failure(std::move(why), bucket::torn); }
@@ -135,6 +158,16 @@ Result<std::optional<Loaded>> S3Place::load(std::uint64_t step) {
   const auto stored = bucket_.read(name_of(step));
   if (!stored) return tl::unexpected(stored.error());
   if (!*stored) return std::optional<Loaded>();
+  // No room is made for what a manifest says and S3 does not have.
+  const auto data = bucket_.data(directory_name(step));
+  if (!data) return tl::unexpected(data.error());
+  std::map<std::string, std::uint64_t> sizes;
+  for (const auto& each : *data) sizes.emplace(each.name, each.bytes);
+  for (const auto& [name, file] : (*stored)->files) {
+    const auto found = sizes.find(file.key());
+    const bool fits = found == sizes.end() ? file.bytes == 0 : found->second == file.bytes;
+    if (!fits) return torn(name + " is not there with the manifest's size");
+  }
   std::vector<const bucket::Files::value_type*> files;
   std::map<std::string, LoadedPart> parts;
   std::vector<LoadedPart*> targets;
