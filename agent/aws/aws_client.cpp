@@ -192,16 +192,18 @@ AwsClient::AwsClient(io::HttpClient& http, AwsSettings settings)
 
 std::optional<io::Driver::Instant> AwsClient::turn() {
   loop_.turn(std::chrono::milliseconds(0));
-  if (keys_.are_awaited()) return loop_.next().value_or(io::Driver::Instant::max());
-  if (!found_) found_ = keys_.get();
-  awaited_.cancel();
-  return std::nullopt;
+  if (!keys_.are_awaited()) {
+    if (!found_) found_ = keys_.get();
+    awaited_.cancel();
+  }
+  if (!keys_.is_asking()) return std::nullopt;
+  return loop_.next().value_or(io::Driver::Instant::max());
 }
 
 asio::awaitable<Result<wire::Credentials>> AwsClient::credentials() {
   if (!keys_.are_awaited()) found_ = keys_.get();
+  if (keys_.is_asking()) driver_.begin();
   if (!found_) {
-    driver_.begin();
     boost::system::error_code woken;
     co_await awaited_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
   }

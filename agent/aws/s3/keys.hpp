@@ -31,6 +31,7 @@ class Keys final : public curl::Turned, public curl::Sink {
   // while they are valid). Nothing while they are awaited.
   std::optional<Result<wire::Credentials>> get();
   bool are_awaited() const { return asking_ && !are_usable(); }
+  bool is_asking() const { return asking_; }  // perhaps while those that are there are valid
   // Nobody needs them just now: nor turns the loop.
   void stop();
 
