@@ -1,6 +1,7 @@
 // Copies of checkpoints in S3: what is there after saves, and what a machine that has lost its
 // volume resumes from.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <latch>
@@ -236,6 +237,28 @@ TEST_F(MirrorInS3, TheRestOfAnInterruptedCopyGoesWhenItIsOld) {
   EXPECT_FALSE(server_.find(model_of(1)));
   EXPECT_TRUE(server_.find(model_of(2)));
   EXPECT_TRUE(server_.find(model_of(9)));
+}
+
+TEST_F(MirrorInS3, AFewFilesOfManyAreOpenAtOnce) {
+  std::vector<Source> sources;
+  for (int i = 0; i < 400; ++i) sources.push_back({"part-" + std::to_string(i), {"x"}});
+  server_.refuse(writes);
+  {
+    const auto session = machine("volume");
+    ASSERT_TRUE(session->save(1, sources, {{"of", 1}}));
+    ASSERT_TRUE(session->finished());
+  }
+  server_.refuse({});
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{256, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  const auto mirror = opener()({"s3://bucket/run 1", {}, [](const std::string&) {}});
+  EXPECT_TRUE(mirror);
+  (*mirror)->offer(scratch_.path() / "volume" / directory_name(1), 1);
+  EXPECT_TRUE((*mirror)->wait(seconds(60)));
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(server_.find(manifest_of(1)));
 }
 
 TEST_F(MirrorInS3, ADamagedManifestIsReportedAndStaysWithWhatItNames) {
