@@ -91,6 +91,7 @@ int Loop::on_timer(CURLM* /*multi*/, long milliseconds, void* self) {
 }
 
 void Loop::act(curl_socket_t socket, int events) {
+  if (multi_ == nullptr) return;  // of a file that was forgotten in this turn
   int running = 0;
   curl_multi_socket_action(multi_, socket, events, &running);
 }

@@ -425,19 +425,18 @@ TEST_F(Chain, RefreshesBeforeExpiryAndForgivesAFailureUntilThen) {
   role_.status = 500;
   EXPECT_EQ(run(context_, client.credentials())->access_key_id, "R1") << "while it asks";
   const auto until_asked = [&](int times) {
+    context_.restart();
     for (int i = 0; i < 1000 && role_.asked < times; ++i) context_.run_one_for(10ms);
     ASSERT_EQ(role_.asked, times);
   };
   until_asked(2);
   role_.status = 200;
   EXPECT_EQ(run(context_, client.credentials())->access_key_id, "R1") << "it rests for a minute";
-  now_ += 2min;
-  EXPECT_EQ(run(context_, client.credentials())->access_key_id, "R1");
-  until_asked(3);
   std::string key;
   for (int i = 0; i < 1000 && key != "R3"; ++i) {
-    context_.run_one_for(10ms);
+    now_ += 1s;
     context_.restart();
+    context_.run_one_for(10ms);
     key = run(context_, client.credentials())->access_key_id;
   }
   EXPECT_EQ(key, "R3");

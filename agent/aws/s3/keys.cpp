@@ -45,8 +45,7 @@ bool Keys::are_valid_for(std::chrono::seconds margin) const {
   return !cached_->expiration || *cached_->expiration - clock_() > margin;
 }
 
-// A program goes on: begun anew for each call that gives up, a slow one would never come to its
-// end.
+// A program goes on: begun again for each call that gives up, a slow one would never end.
 void Keys::stop() {
   if (!asking_ || program_ >= 0) return;
   asking_ = false;
