@@ -10,7 +10,7 @@ from checks.files import ROOT, name, sources
 LIMITS = [
     ("product files", 586, 620),
     ("product lines", 95173, 79000),
-    ("test lines", 122206, 94000),
+    ("test lines", 122208, 94000),
     ("files under 40 lines, %", 14.7, 12),
     ("headers with at most one other user, %", 23.6, 20),
     ("lines that are #include, %", 4.8, 4),
