@@ -43,8 +43,7 @@ struct RetryPolicy {
   Duration longest_hint{5'000};
   // One attempt of a call that may be repeated: leaves time for another within 30 s.
   Duration longest_attempt{12'000};
-  // AWS accepts five minutes of skew; what is less than a minute is the network's.
-  std::chrono::seconds tolerated_skew{60};
+  std::chrono::seconds tolerated_skew = act::tolerated_skew;
 };
 
 // Reads AWS_MAX_ATTEMPTS and AWS_RETRY_MODE, else max_attempts and retry_mode of the profile in
@@ -90,9 +89,7 @@ Duration heed(const RetryPolicy& policy, Duration delay, std::string_view retry_
 
 using wire::SigningScope;
 
-// Adds X-Amz-Date, X-Amz-Security-Token (when there is one) and Authorization. Signs the host, the
-// content type, every x-amz-* header and the body. The URL's query must be sorted and escaped
-// already.
+// wire::sign() of a request. The URL's query must be sorted and escaped already.
 void sign(io::HttpRequest& request, const wire::Credentials& credentials,
           const SigningScope& scope);
 

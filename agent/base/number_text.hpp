@@ -1,8 +1,9 @@
-// A number whose text is nothing else, and text without the space around it.
+// A number whose text is nothing else, and text without the space around it or in lower case.
 #pragma once
 
 #include <charconv>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace spotter {
@@ -23,6 +24,14 @@ inline std::string_view trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(space);
   if (first == text.npos) return {};
   return text.substr(first, text.find_last_not_of(space) + 1 - first);
+}
+
+// ASCII's letters alone are changed.
+inline std::string lower_case(std::string_view text) {
+  std::string small(text);
+  for (char& each : small)
+    if (each >= 'A' && each <= 'Z') each = static_cast<char>(each - 'A' + 'a');
+  return small;
 }
 
 }  // namespace spotter

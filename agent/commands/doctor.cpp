@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/aws/formats/ec2_places.hpp"
+#include "agent/aws/settings/credentials.hpp"
 #include "agent/base/exit_status.hpp"
 #include "agent/commands/commands.hpp"
 #include "agent/commands/launched_job.hpp"
@@ -31,7 +32,7 @@ Finding name(const Result<wire::CallerIdentity, CallError>& who, const Region& r
     return {"credentials", Verdict::Ok,
             who->arn + ", account " + who->account + ", region " + region.str(), ""};
   // A source that is named, and has none, says itself what to do.
-  const bool none = who.error().message.find("no AWS credentials") != std::string::npos;
+  const bool none = who.error().message.find(act::no_credentials) != std::string::npos;
   return {
       "credentials", Verdict::Fail, who.error().message,
       none ? "give this machine credentials: `aws configure`, AWS_PROFILE, or an instance profile"

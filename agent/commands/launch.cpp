@@ -55,7 +55,7 @@ int print_requests(const LaunchedJob& launched) {
   launch::Template content{.image = image, .user_data = user_data, .launched = std::time(nullptr)};
   if (const auto disk = config::root_disk(job)) {
     content.root = "/dev/OF-THE-IMAGE";
-    content.root_gib = disk->size_gib;
+    content.disk = *disk;
   }
   if (job.launch->efa) {
     std::string types;

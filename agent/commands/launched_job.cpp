@@ -141,7 +141,8 @@ Result<launch::TemplateVersion, CallError> provide_template(AwsCalls& calls,
       return tl::unexpected(failed(*image + " is not to be seen, or has no root volume whose size "
                                             "launch.disk could set"));
     content.root = seen->front().root;
-    content.root_gib = std::max(disk->size_gib, seen->front().root_gib);
+    content.disk = *disk;
+    content.disk.size_gib = std::max(disk->size_gib, seen->front().root_gib);
   }
   content.launched = std::time(nullptr);
   const auto name = prepares ? launch::preparer_name(job) : launch::resource_name(job);

@@ -9,6 +9,7 @@
 #include <set>
 #include <tuple>
 
+#include "agent/base/number_text.hpp"
 #include "trainer/library/manifest.hpp"
 
 namespace spotter::guard {
@@ -220,9 +221,7 @@ std::optional<std::uint64_t> step_in(const std::string& name) {
       --word_end;
     auto word = word_end;
     while (word > 0 && is_letter(word - 1)) --word;
-    std::string before = name.substr(word, word_end - word);
-    for (char& each : before)
-      each = static_cast<char>(std::tolower(static_cast<unsigned char>(each)));
+    const std::string before = lower_case(name.substr(word, word_end - word));
     int surely = rank(before);
     // The last number of a name that says nothing of it counts, unless it belongs to a word.
     const bool last = end == name.size();

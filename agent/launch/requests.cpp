@@ -83,11 +83,10 @@ OrderedJson network_interfaces(const config::Launch& launch, const Interfaces& i
   return list;
 }
 
-OrderedJson root_volume(const config::Job& job, const Template& content) {
+OrderedJson root_volume(const Template& content) {
   OrderedJson disk = {
-      {"VolumeSize", content.root_gib}, {"VolumeType", "gp3"}, {"DeleteOnTermination", true}};
-  if (const auto wanted = config::root_disk(job); wanted && wanted->throughput)
-    disk["Throughput"] = *wanted->throughput;
+      {"VolumeSize", content.disk.size_gib}, {"VolumeType", "gp3"}, {"DeleteOnTermination", true}};
+  if (content.disk.throughput) disk["Throughput"] = *content.disk.throughput;
   return OrderedJson::array({{{"DeviceName", content.root}, {"Ebs", disk}}});
 }
 
@@ -111,7 +110,7 @@ OrderedJson template_data(const config::Job& job, const Template& content) {
     data["NetworkInterfaces"] = network_interfaces(launch, content.interfaces);
   else if (!launch.security_groups.empty())
     data["SecurityGroupIds"] = launch.security_groups;
-  if (!content.root.empty()) data["BlockDeviceMappings"] = root_volume(job, content);
+  if (!content.root.empty()) data["BlockDeviceMappings"] = root_volume(content);
   wire::Tags tags = own_tags(job);
   tags.emplace("Name", content.prepares ? preparer_name(job) : resource_name(job));
   if (content.prepares) tags[tag::role] = role_of_preparers;
@@ -427,7 +426,7 @@ std::string request_digest(const config::Job& job, const std::string& user_data)
   if (job.launch->efa) wanted.interfaces = {{0, "efa"}};
   if (const auto disk = config::root_disk(job)) {
     wanted.root = "root";
-    wanted.root_gib = disk->size_gib;
+    wanted.disk = *disk;
   }
   const auto content = create_template(plain, wanted);
   return wire::sha256_hex(fleet.action + fleet.input + content.input).substr(0, 16);

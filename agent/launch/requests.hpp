@@ -36,8 +36,8 @@ struct Template {
   std::string user_data;       // before base64
   bool prepares = false;       // for `spotter prepare`: a template and a name of its own
   Interfaces interfaces = {};  // of a job with launch.efa; empty: EC2 makes one, without EFA
-  std::string root = {};       // the root volume's name, where launch.disk sets its size
-  std::uint64_t root_gib = 0;
+  std::string root = {};       // the root volume's name, where `disk` says what it is
+  config::RootDisk disk = {};
   std::int64_t launched = 0;  // in seconds since 1970: user data is gentle with the first machines
 };
 wire::AwsCommand create_template(const config::Job& job, const Template& content);

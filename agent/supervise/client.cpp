@@ -176,9 +176,17 @@ Result<int> open_pidfd(int pid) {
   return failure("no process " + std::to_string(pid) + ": " + std::strerror(errno));
 }
 
-std::string stopper(const std::string& run_directory) {
+namespace {
+
+bool is_noticed(const std::string& run_directory) {
   std::error_code ignored;
-  if (std::filesystem::exists(run_directory + "/notice", ignored)) return {};  // our agent
+  return std::filesystem::exists(run_directory + "/" + notice_name, ignored);
+}
+
+}  // namespace
+
+std::string stopper(const std::string& run_directory) {
+  if (is_noticed(run_directory)) return {};  // our agent
   constexpr std::size_t limit = 4096;
   const auto read = io::read_file(run_directory + "/" + stopper_name, limit);
   if (read) return *read;
@@ -186,19 +194,20 @@ std::string stopper(const std::string& run_directory) {
 }
 
 void forget_stops(const std::string& run_directory) {
-  for (const char* name : {"notice", stopper_name}) ::unlink((run_directory + "/" + name).c_str());
+  for (const char* name : {notice_name, stopper_name})
+    ::unlink((run_directory + "/" + name).c_str());
 }
 
 Verdict judge(const Ended& ended, const Expectation& expectation) {
   if (!expectation.job.empty() && ended.job != expectation.job) return {};
-  std::error_code ignored;
-  const bool noticed = std::filesystem::exists(expectation.run_directory + "/notice", ignored);
+  const bool noticed = is_noticed(expectation.run_directory);
   const bool declared = !expectation.result.empty();
   std::error_code unread;
   const bool there = declared && (std::filesystem::exists(expectation.result, unread) || unread);
   Verdict verdict;
-  verdict.stopped_by = stopper(expectation.run_directory);
-  if (!noticed && !ended.stopped_by.empty()) verdict.stopped_by = ended.stopped_by;
+  if (!noticed)  // else our agent did
+    verdict.stopped_by =
+        ended.stopped_by.empty() ? stopper(expectation.run_directory) : ended.stopped_by;
   const bool stopped = noticed || !verdict.stopped_by.empty();
   const bool asked = stopped && !(expectation.never_asks && there);
   const bool trusted = (!declared || there) && (!asked || expectation.said_finished);

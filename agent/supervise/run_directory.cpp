@@ -53,8 +53,8 @@ constexpr mode_t others = 077;
 constexpr mode_t others_writing = 022;
 
 bool is_for_others(std::string_view name) {
-  constexpr std::string_view names[] = {"status.json",     "notice",   "pace",
-                                        "parameters.json", "channels", "values"};
+  constexpr std::string_view names[] = {"status.json",     notice_name, "pace",
+                                        "parameters.json", "channels",  "values"};
   return std::ranges::find(names, name) != std::end(names);
 }
 

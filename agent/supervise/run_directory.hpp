@@ -45,6 +45,8 @@ inline constexpr mode_t shown_mode = 0644;
 // The agent makes this file once the trainer has reported a checkpoint by itself: the guard, where
 // no patterns are named, leaves them to it.
 inline constexpr const char* reports_name = "reports";
+// The agent makes this file when it asks the trainer to end: the trainer's user reads in it why.
+inline constexpr const char* notice_name = "notice";
 // The supervisor makes this file when it gets a signal that ends services: its content says whose.
 inline constexpr const char* stopper_name = "stopped-by";
 

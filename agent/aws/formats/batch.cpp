@@ -4,6 +4,7 @@
 
 #include "agent/aws/formats/aws_command.hpp"
 #include "agent/base/json.hpp"
+#include "agent/base/number_text.hpp"
 
 namespace spotter::wire {
 namespace {
@@ -95,13 +96,6 @@ Json document_of(const BatchDefinition& it) {
   return document;
 }
 
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](char letter) {
-    return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
-  });
-  return text;
-}
-
 // All that `wanted` says, `there` says, too (and maybe more: defaults, and what is newer than us).
 bool says(const Json& there, const Json& wanted) {
   if (wanted.is_object()) {
@@ -110,7 +104,8 @@ bool says(const Json& there, const Json& wanted) {
       const auto found = there.find(item.key());
       if (found == there.end()) return says(Json(), item.value());
       // Batch takes RETRY and gives retry.
-      if (item.key() == "action") return lower(json_text(*found)) == lower(json_text(item.value()));
+      if (item.key() == "action")
+        return lower_case(json_text(*found)) == lower_case(json_text(item.value()));
       return says(*found, item.value());
     });
   }
@@ -228,7 +223,7 @@ Result<std::vector<BatchJob>> jobs_of(std::string_view json, const char* name) {
 
 }  // namespace
 
-std::string path_of(const BatchCall& call) { return "/v1/" + lower(call.action); }
+std::string path_of(const BatchCall& call) { return "/v1/" + lower_case(call.action); }
 
 std::string command_of(const BatchCall& call) {
   return command_of("batch", call.action, call.body);

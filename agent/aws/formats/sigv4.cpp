@@ -4,7 +4,10 @@
 #include <openssl/hmac.h>
 #include <openssl/sha.h>
 
+#include <algorithm>
 #include <array>
+
+#include "agent/base/number_text.hpp"
 
 namespace spotter::wire {
 namespace {
@@ -70,6 +73,50 @@ std::string Signer::authorization(const Canonical& request, const Credentials& c
       "AWS4-HMAC-SHA256\n" + time + "\n" + credential_scope + "\n" + sha256_hex(canonical);
   return "AWS4-HMAC-SHA256 Credential=" + credentials.access_key_id + "/" + credential_scope +
          ", SignedHeaders=" + names + ", Signature=" + hexadecimal(hmac(key_, to_sign));
+}
+
+std::string host_header(std::string host, bool encrypted) {
+  const std::string_view own_port = encrypted ? ":443" : ":80";
+  if (host.ends_with(own_port)) host.resize(host.size() - own_port.size());
+  return host;
+}
+
+namespace {
+
+struct UrlParts {
+  std::string host;
+  std::string path;
+  std::string query;
+};
+
+UrlParts parse_url(std::string_view url) {
+  const bool encrypted = url.starts_with("https://");
+  url.remove_prefix(std::min(url.size(), url.find("://") + 3));
+  const auto end_of_host = std::min(url.find_first_of("/?"), url.size());
+  UrlParts parts{host_header(std::string(url.substr(0, end_of_host)), encrypted), {}, {}};
+  const std::string_view rest = url.substr(end_of_host);
+  const auto question = std::min(rest.find('?'), rest.size());
+  parts.path = question == 0 ? "/" : std::string(rest.substr(0, question));
+  if (question < rest.size()) parts.query = std::string(rest.substr(question + 1));
+  return parts;
+}
+
+}  // namespace
+
+void sign(std::vector<std::pair<std::string, std::string>>& headers, std::string_view method,
+          std::string_view url, std::string_view body, const Credentials& credentials,
+          const SigningScope& scope) {
+  headers.emplace_back("x-amz-date", to_amz_date(scope.time));
+  if (!credentials.session_token.empty())
+    headers.emplace_back("x-amz-security-token", credentials.session_token);
+  const UrlParts parts = parse_url(url);
+  const std::string payload = sha256_hex(body);
+  Canonical canonical{method, parts.path, parts.query, {{"host", parts.host}}, payload};
+  for (const auto& [name, value] : headers) {
+    const std::string lower = lower_case(name);
+    if (lower == "content-type" || lower.starts_with("x-amz-")) canonical.headers[lower] = value;
+  }
+  headers.emplace_back("authorization", Signer().authorization(canonical, credentials, scope));
 }
 
 }  // namespace spotter::wire

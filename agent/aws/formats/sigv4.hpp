@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "agent/aws/formats/imds.hpp"
 
@@ -45,5 +47,13 @@ class Signer {
   std::string derived_from_;
   std::string key_;
 };
+
+// The Host header, which is what gets signed: without the scheme's own port.
+std::string host_header(std::string host, bool encrypted);
+
+// Adds the headers that sign a request: of those that are there content-type and x-amz-... count.
+void sign(std::vector<std::pair<std::string, std::string>>& headers, std::string_view method,
+          std::string_view url, std::string_view body, const Credentials& credentials,
+          const SigningScope& scope);
 
 }  // namespace spotter::wire

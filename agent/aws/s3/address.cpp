@@ -1,6 +1,9 @@
 #include "agent/aws/s3/address.hpp"
 
+#include <utility>
+
 #include "agent/aws/formats/partition.hpp"
+#include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/settings/settings.hpp"
 
 namespace spotter::s3 {
@@ -37,11 +40,7 @@ Address Addresses::of(const std::string& bucket, const std::string& key) const {
   }
   address.path = prefix + address.path;
   address.base = url.substr(0, scheme) + address.host;
-  // The Host header leaves the scheme's own port out.
-  const std::string_view own_port = encrypted ? ":443" : ":80";
-  if (address.host.ends_with(own_port)) {
-    address.host.resize(address.host.size() - own_port.size());
-  }
+  address.host = wire::host_header(std::move(address.host), encrypted);
   return address;
 }
 

@@ -145,8 +145,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds longest_pause{5'000};
-constexpr std::chrono::minutes tolerated_skew{1};  // AWS accepts 15; this is beyond the network's
-constexpr int throttled_factor = 8;                // S3 takes longer to make room than to get well
+constexpr int throttled_factor = 8;  // S3 takes longer to make room than to get well
 // Corrections of one call: of its region, keys and clock, and of answers to another request.
 constexpr int most_corrections = 4;
 // A small body is hashed; of a large one over TLS the hash says nothing that TLS does not.
@@ -471,7 +470,7 @@ bool Client::Calls::corrected(Call& call, const Judgement& judgement, const Answ
 bool Client::Calls::learn_clock(const Call& call, const Answer& answer) {
   const auto date = wire::parse_http_date(answer.header("date"));
   const auto signed_at = settings_.clock() + call.skew;
-  if (!date || std::chrono::abs(*date - signed_at) <= tolerated_skew) return false;
+  if (!date || std::chrono::abs(*date - signed_at) <= act::tolerated_skew) return false;
   skew_ = *date - settings_.clock();
   return true;
 }

@@ -134,7 +134,7 @@ void Keys::of_role(Reply reply) {
        .on_this_host = true});
 }
 
-// A service of this machine or its host: no proxy, short limits.
+// Asks over HTTP. A service of this machine or its host gets no proxy, and shorter limits.
 void Keys::ask(Step step, Question question) {
   using std::chrono::seconds;
   step_ = step;

@@ -47,8 +47,6 @@ std::optional<std::vector<std::string>> command_words(std::string_view line) {
 namespace {
 
 constexpr int most_tries = 3;
-// AWS accepts five minutes of skew; what is less than a minute is the network's.
-constexpr std::chrono::minutes tolerated_skew{1};
 
 std::string get(const Profile& profile, const char* key) {
   const auto found = profile.find(key);
@@ -347,19 +345,7 @@ Question CredentialSearch::of_sts(const Step& step) {
                 .headers = {{"content-type", "application/x-www-form-urlencoded; charset=utf-8"}},
                 .body = wire::form_body(query)};
   if (web) return made;
-  made.headers.emplace_back("x-amz-date", wire::to_amz_date(now_));
-  if (!found_->session_token.empty())
-    made.headers.emplace_back("x-amz-security-token", found_->session_token);
-  std::string host = made.url.substr(made.url.find("://") + 3);
-  const std::string path = host.substr(host.find('/'));
-  host.resize(host.find('/'));
-  const std::string own_port = made.url.starts_with("https:") ? ":443" : ":80";
-  if (host.ends_with(own_port)) host.resize(host.size() - own_port.size());
-  const std::string payload = wire::sha256_hex(made.body);
-  wire::Canonical canonical{made.method, path, "", {{"host", host}}, payload};
-  canonical.headers.insert(made.headers.begin(), made.headers.end());
-  made.headers.emplace_back("authorization", wire::Signer().authorization(
-                                                 canonical, *found_, {"sts", region.str(), now_}));
+  wire::sign(made.headers, made.method, made.url, made.body, *found_, {"sts", region.str(), now_});
   return made;
 }
 

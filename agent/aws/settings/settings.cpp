@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -37,12 +36,6 @@ namespace {
 // Settings in lower case; an indented line goes on the one before it, and sections of [quoted
 // "names"] have the words' name, as botocore reads them.
 using Sections = std::map<std::string, Profile>;
-
-std::string lower(std::string_view text) {
-  std::string small(text);
-  std::ranges::transform(small, small.begin(), [](unsigned char it) { return std::tolower(it); });
-  return small;
-}
 
 std::string section_name(std::string_view line) {
   line = trimmed(line.substr(1, line.rfind(']') - 1));
@@ -76,7 +69,7 @@ Sections parse_sections(std::string_view text) {
     }
     const auto mark = line.find_first_of("=:");
     if (section == nullptr || mark == line.npos) continue;
-    const std::string name = lower(trimmed(line.substr(0, mark)));
+    const std::string name = lower_case(trimmed(line.substr(0, mark)));
     if (name.empty()) continue;
     value = &((*section)[name] = trimmed(line.substr(mark + 1)));
   }
@@ -104,7 +97,7 @@ Result<std::string> believed(const Environment& environment, const std::string& 
     const bool sticky = S_ISDIR(status.st_mode) && (status.st_mode & S_ISVTX) != 0;  // as /tmp
     const bool ours = looked && (status.st_uid == 0 || status.st_uid == ::geteuid()) &&
                       ((status.st_mode & (S_IWGRP | S_IWOTH)) == 0 || sticky);
-    if (!ours || whole.native().starts_with("/proc/"))
+    if (!ours || at == "/proc")  // a process chooses what its files there say
       return failure(path + ": " + at.string() +
                      " is another user's to write: what it says of credentials is not believed");
     if (at == at.root_path()) return file_contents(whole);
@@ -216,7 +209,7 @@ std::string variable(std::string_view service) {
 }
 
 bool is_set(const Environment& environment, const char* name) {
-  return lower(environment.get(name)) == "true";
+  return lower_case(environment.get(name)) == "true";
 }
 
 // One host for all regions of a partition.

@@ -78,6 +78,9 @@ std::string endpoint(const Environment& environment, std::string_view service,
 // AWS_REGION, else AWS_DEFAULT_REGION, else the profile's `region`, else empty.
 Region configured_region(const Environment& environment);
 
+// EC2 accepts five minutes between the clocks, S3 fifteen; what is less than this is the network's.
+inline constexpr std::chrono::seconds tolerated_skew{60};
+
 using WallClock = std::function<wire::WallTime()>;
 wire::WallTime system_time();  // whole seconds
 

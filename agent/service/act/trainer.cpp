@@ -205,7 +205,7 @@ asio::awaitable<Result<Trainer::Variables, decide::EffectFailed>> Trainer::envir
   if (const auto identified = co_await std::move(identifying); !identified)
     co_return tl::unexpected(identified.error());
   result["NOTIFY_SOCKET"] = paths_.run_directory + "/trainer.sock";
-  result["SPOTTER_NOTICE_FILE"] = paths_.run_directory + "/notice";
+  result["SPOTTER_NOTICE_FILE"] = paths_.run_directory + "/" + supervise::notice_name;
   result["SPOTTER_PACE_FILE"] = paths_.run_directory + "/pace";
   result["SPOTTER_STORAGE"] = mount;
   result["SPOTTER_CHECKPOINTS"] = mount + "/" + job_.checkpoints.directory;
@@ -371,7 +371,7 @@ decide::Happening Trainer::stop(const decide::StopTrainer& effect) {
   if (effect.usable_until != Time::max()) {
     notice["stop_by_boottime_ms"] = effect.usable_until.time_since_epoch().count();
   }
-  const std::string path = paths_.run_directory + "/notice";
+  const std::string path = paths_.run_directory + "/" + supervise::notice_name;
   if (const auto written = io::atomic_write(path, notice.dump() + "\n", supervise::shown_mode);
       !written) {
     spdlog::warn("cannot write {}: {}", path, written.error().message());
