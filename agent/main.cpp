@@ -37,6 +37,7 @@ int main(int argc, char** argv) {
   spotter::command::add_pipe(app, status);
   spotter::command::add_sweep(app, status);
   spotter::command::add_init(app, status);
+  spotter::command::add_fetch(app, status);
   spotter::command::add_iam(app, status);
   spotter::command::add_doctor(app, status);
   spotter::command::add_prepare(app, spotter::fill, status);

@@ -19,6 +19,7 @@ namespace spotter::command {
 void add_checkpoints(CLI::App& app, int& status);
 void add_doctor(CLI::App& app, int& status);
 void add_explain(CLI::App& app, int& status);
+void add_fetch(CLI::App& app, int& status);
 void add_iam(CLI::App& app, int& status);
 void add_init(CLI::App& app, int& status);
 void add_launch(CLI::App& app, int& status);

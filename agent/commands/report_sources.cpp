@@ -443,8 +443,15 @@ bool is_a_file(const std::string& path) {
 // A job given by name is read from where it is published.
 Result<ReportPlace> place_of(const JobToShow& options) {
   ReportPlace place{{}, options.from};
-  const std::string file = job_file(options);
+  std::string file = job_file(options);
   std::string name = options.job;
+  // A name: job.yaml here may be of that job.
+  if (!name.empty() && options.publish.empty() && !is_a_file(file)) {
+    const std::string here = job_file({});
+    const auto job =
+        here.empty() ? Result<config::Job>(failure("none")) : read_description(here);
+    if (job && job->name.str() == name) file = here;
+  }
   if (!file.empty() && is_a_file(file)) {
     auto job = read_description(file);
     // With --from no file is needed.

@@ -207,6 +207,9 @@ std::string sentence(const ScalingToZero&, const Facts& facts, const Policy& pol
 std::string sentence(const Securing&, const Facts&, const Policy&) {
   return "the trainer is done: syncing the result";
 }
+std::string sentence(const SendingResult&, const Facts&, const Policy&) {
+  return "sending the result to where the job is published";
+}
 std::string sentence(const Finished&, const Facts& facts, const Policy&) {
   if (facts.identity.fleet.kind == FleetKind::None) {
     return "finished: the result is durable. No fleet is known: end this instance yourself";
@@ -353,23 +356,23 @@ namespace {
 
 // In the order of the variants' alternatives (tests/decide checks that none is missing).
 constexpr std::array<std::string_view, std::variant_size_v<Stage>> kStages = {
-    "booting",          "looking-around",   "identifying",
-    "reading-fleet",    "surveying",        "waiting",
-    "blocked",          "attaching",        "claiming",
-    "finding-device",   "inspecting",       "formatting",
-    "mounting",         "reading-ledger",   "verifying",
-    "preparing",        "snapshotting",     "creating-candidate",
-    "marking-verified", "committing",       "promoting",
-    "discarding",       "writing-epoch",    "releasing-epoch",
-    "awaiting-gpus",    "preparing-data",   "counting-attempt",
-    "fetching-code",    "starting-trainer", "filling",
-    "marking-prepared", "training",         "stopping",
-    "securing",         "closing-ledger",   "unmounting",
-    "final-snapshot",   "detaching",        "releasing",
-    "releasing-data",   "released",         "giving-back",
-    "marking-done",     "tidying",          "cancelling-fleet",
-    "scaling-to-zero",  "finished",         "gave-up",
-    "leaving"};
+    "booting", "looking-around", "identifying",
+    "reading-fleet", "surveying", "waiting",
+    "blocked", "attaching", "claiming",
+    "finding-device", "inspecting", "formatting",
+    "mounting", "reading-ledger", "verifying",
+    "preparing", "snapshotting", "creating-candidate",
+    "marking-verified", "committing", "promoting",
+    "discarding", "writing-epoch", "releasing-epoch",
+    "awaiting-gpus", "preparing-data", "counting-attempt",
+    "fetching-code", "starting-trainer", "filling",
+    "marking-prepared", "training", "stopping",
+    "securing", "closing-ledger", "sending-result",
+    "unmounting", "final-snapshot", "detaching",
+    "releasing", "releasing-data", "released",
+    "giving-back", "marking-done", "tidying",
+    "cancelling-fleet", "scaling-to-zero", "finished",
+    "gave-up", "leaving"};
 
 constexpr std::array<std::string_view, std::variant_size_v<Happening>> kHappenings = {
     "started",
@@ -400,6 +403,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Happening>> kHappenin
     "ledger-read",
     "ledger-written",
     "storage-synced",
+    "result-sent",
     "checkpoints-verified",
     "gpus-found",
     "code-fetched",
@@ -441,6 +445,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Command>> kCommands =
     "read-ledger",
     "write-ledger",
     "sync-storage",
+    "send-result",
     "verify-checkpoints",
     "await-gpus",
     "fetch-code",

@@ -154,6 +154,7 @@ struct LedgerRead {
 };
 struct LedgerWritten {};
 struct StorageSynced {};
+struct ResultSent {};
 struct CheckpointsVerified {
   std::optional<std::int64_t> newest;  // step of the newest one that verifies
   std::uint32_t torn = 0;              // moved aside
@@ -175,7 +176,7 @@ using Happening =
                  RuledOut, StopRequested, HostLooked, IdentityRead, FleetRead, StorageSurveyed,
                  CallAccepted, EpochWritten, SnapshotStarted, VolumeCreated, DeviceFound,
                  DiskInspected, FilesystemMade, Mounted, Unmounted, LedgerRead, LedgerWritten,
-                 StorageSynced, CheckpointsVerified, GpusFound, CodeFetched, VolumeFilled,
+                 StorageSynced, ResultSent, CheckpointsVerified, GpusFound, CodeFetched, VolumeFilled,
                  TrainerStarted, EffectFailed>;
 
 struct Event {

@@ -132,9 +132,8 @@ Next on(const MarkingDone&, const EpochWritten&, Context& c) {
 Next on(const MarkingDone&, const EffectFailed& failed, Context& c) {
   if (!in_bucket(c)) return release(c, ReleaseGoal::Finish);
   // Whether it was written the next look says; who has to leave does not wait for that.
+  if (Next end = leaves_unfinished(c)) return end;
   c.facts.exit.done = false;
-  if (c.facts.exit.notice || c.facts.exit.leave)
-    return release(c, c.facts.exit.notice ? ReleaseGoal::Release : ReleaseGoal::Exit);
   return home_failed(c, failed);
 }
 

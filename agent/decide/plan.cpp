@@ -429,6 +429,7 @@ struct TargetOf {
   Target operator()(const ReadLedger&) const { return {}; }
   Target operator()(const WriteLedger&) const { return {}; }
   Target operator()(const SyncStorage&) const { return {}; }
+  Target operator()(const SendResult&) const { return {}; }
   Target operator()(const VerifyCheckpoints&) const { return {}; }
   Target operator()(const AwaitGpus&) const { return {}; }
   Target operator()(const FetchCode&) const { return {}; }

@@ -49,6 +49,8 @@ struct Policy {
   bool gang = false;
   // `spotter prepare`: fills the volume, and starts no trainer (preparing.cpp). Goes with `once`.
   bool fills = false;
+  // The job has a place in S3 where its result is for whoever fetches it.
+  bool sends_result = false;
   // An epoch says who may use the volume (survey.hpp), and no bound is waited for.
   bool fence = false;
   Fleet fleet;  // None: learn it from the instance's own tags
@@ -125,6 +127,9 @@ struct Policy {
   Duration start_trainer = seconds(30);
   Duration ledger = seconds(30);
   Duration unmount = seconds(60);
+  // 100 GB at 50 MB/s. An instance that has ended its work costs money meanwhile.
+  Duration send_result = minutes(30);
+  std::uint32_t send_tries = 3;
   // The ledger of hours, dollars and attempts is written this often while training.
   Duration ledger_every = seconds(60);
 

@@ -49,8 +49,19 @@ Stage mark_done(Context& c) {
   return MarkingDone{};
 }
 
+// The result for whoever is not on this machine. It is durable here already, so that what fails is
+// only said; but who leaves meanwhile leaves it to the next session, which finds the ledger done.
+Stage send_result(Context& c, std::uint32_t failures) {
+  if (!c.policy.sends_result) return mark_done(c);
+  Duration limit = c.policy.send_result;
+  if (const Time by = leaves_by(c); by != kNever)
+    limit = std::clamp<Duration>(by - c.policy.release_reserve / 2 - c.now, Duration(1), limit);
+  c.ask(SendResult{}, limit);
+  return SendingResult{failures};
+}
+
 Stage write_closing(Context& c, ReleaseGoal then) {
-  if (!c.facts.progress.ledger_known) return mark_done(c);  // what was not read is not overwritten
+  if (!c.facts.progress.ledger_known) return send_result(c, 0);  // what was not read stays as it is
   Ledger& ledger = c.facts.progress.ledger;
   count_spending(c);
   if (then == ReleaseGoal::Finish) ledger.done = true;
@@ -193,11 +204,13 @@ void abandon_local_work(Context& c) {
                 std::is_same_v<Now, Mounting> || std::is_same_v<Now, Verifying> ||
                 std::is_same_v<Now, Preparing> || std::is_same_v<Now, AwaitingGpus> ||
                 std::is_same_v<Now, PreparingData> || std::is_same_v<Now, FetchingCode> ||
-                std::is_same_v<Now, Filling>);
+                std::is_same_v<Now, Filling> || std::is_same_v<Now, SendingResult>);
       },
       c.state.stage);
   const bool reads = on_share(c) && std::holds_alternative<ReadingLedger>(c.state.stage);
   if ((local || reads) && c.state.awaited) c.issue(Abandon{c.state.awaited}, c.policy.look);
+  const bool rests = std::holds_alternative<SendingResult>(c.state.stage) && !c.state.awaited;
+  if (rests) c.wake_at(c.now);
   hurry_keeping(c);
 }
 
@@ -254,6 +267,28 @@ Stage settle(Context& c, ReleaseGoal then) {
   return on_share(c) && !c.policy.foreground ? read_fleet(c, 0) : prepare(c);
 }
 
+// The next session finishes the job.
+Next leaves_unfinished(Context& c) {
+  if (!c.facts.exit.notice && !c.facts.exit.leave) return std::nullopt;
+  c.facts.exit.done = false;
+  return release(c, c.facts.exit.notice ? ReleaseGoal::Release : ReleaseGoal::Exit);
+}
+
+Next on(const SendingResult&, const ResultSent&, Context& c) { return mark_done(c); }
+
+Next on(const SendingResult& stage, const EffectFailed& failed, Context& c) {
+  if (Next end = leaves_unfinished(c)) return end;
+  const bool passes = failed.failure != Failure::Refused && failed.failure != Failure::Rejected;
+  if (!passes || stage.failures + 1 >= c.policy.send_tries) return mark_done(c);
+  c.wake_in(c.policy.retry_last);
+  return SendingResult{stage.failures + 1};
+}
+
+Next on(const SendingResult& stage, const Woke&, Context& c) {
+  if (Next end = leaves_unfinished(c)) return end;
+  return send_result(c, stage.failures);
+}
+
 Next on(const Securing&, const StorageSynced&, Context& c) {
   return write_closing(c, ReleaseGoal::Finish);
 }
@@ -278,7 +313,7 @@ Next on(const Securing&, const EffectFailed& failed, Context& c) {
 }
 
 Next on(const ClosingLedger& stage, const LedgerWritten&, Context& c) {
-  return stage.then == ReleaseGoal::Finish ? mark_done(c) : release(c, stage.then);
+  return stage.then == ReleaseGoal::Finish ? send_result(c, 0) : release(c, stage.then);
 }
 
 // Each try says what it cost, also if another one follows.
@@ -298,10 +333,7 @@ Next on(const ClosingLedger& stage, const EffectFailed& failed, Context& c) {
     return stage;
   }
   if (in_bucket(c) && stage.then == ReleaseGoal::Finish) {
-    if (c.facts.exit.notice || c.facts.exit.leave) {
-      c.facts.exit.done = false;
-      return release(c, c.facts.exit.notice ? ReleaseGoal::Release : ReleaseGoal::Exit);
-    }
+    if (Next end = leaves_unfinished(c)) return end;
     return home_failed(c, failed);
   }
   const bool must_count = stage.then == ReleaseGoal::GiveBack && !c.facts.exit.hinders_gang;

@@ -168,6 +168,9 @@ struct Securing {};  // syncing the result, before anything calls it durable
 struct ClosingLedger {
   ReleaseGoal then = ReleaseGoal::Release;
 };
+struct SendingResult {  // the ledger is done: whoever comes next only ends the job
+  std::uint32_t failures = 0;
+};
 struct Unmounting {
   ReleaseGoal then = ReleaseGoal::Release;
   std::uint32_t tries = 0;
@@ -209,7 +212,7 @@ using Stage =
                  ReadingLedger, Verifying, Preparing, Snapshotting, CreatingCandidate,
                  MarkingVerified, Committing, Promoting, Discarding, WritingEpoch, ReleasingEpoch,
                  AwaitingGpus, PreparingData, CountingAttempt, FetchingCode, StartingTrainer,
-                 Filling, MarkingPrepared, Training, Stopping, Securing, ClosingLedger, Unmounting,
+                 Filling, MarkingPrepared, Training, Stopping, Securing, ClosingLedger, SendingResult, Unmounting,
                  FinalSnapshot, Detaching, Releasing, ReleasingData, Released, GivingBack,
                  MarkingDone, Tidying, CancellingFleet, ScalingToZero, Finished, GaveUp, Leaving>;
 

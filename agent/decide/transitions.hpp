@@ -177,6 +177,7 @@ void count_trainer_end(Context&, const TrainerEnded&,
 Stage give_up(Context&, Surrender);                 // training.cpp
 Next trainer_ended(Context&, const TrainerEnded&);  // training.cpp
 Stage release_storage(Context&, ReleaseGoal);       // release.cpp
+Next leaves_unfinished(Context&);                   // release.cpp: the same of a job that has ended
 Next leaving(Context&);                             // release.cpp: after a notice or StopRequested
 Stage settle(Context&, ReleaseGoal);                // release.cpp: all is released; what now?
 Stage tidy_up(Context&);                            // finish.cpp
@@ -303,6 +304,9 @@ Next on(const Securing&, const StorageSynced&, Context&);
 Next on(const Securing&, const EffectFailed&, Context&);
 Next on(const Securing&, const Woke&, Context&);
 Next on(const Securing&, const HomeKept&, Context&);
+Next on(const SendingResult&, const ResultSent&, Context&);
+Next on(const SendingResult&, const EffectFailed&, Context&);
+Next on(const SendingResult&, const Woke&, Context&);
 Next on(const ClosingLedger&, const LedgerWritten&, Context&);
 Next on(const ClosingLedger&, const HomeKept&, Context&);
 Next on(const ClosingLedger&, const EffectFailed&, Context&);

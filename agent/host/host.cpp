@@ -35,6 +35,7 @@
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/tier/home.hpp"
+#include "agent/tier/results.hpp"
 #include "agent/wire/verbs.hpp"
 
 namespace spotter::act::host {
@@ -234,6 +235,20 @@ struct Host {
     if (!it.tree.empty())
       if (const auto synced = work::sync_tree(it.tree); !synced) return answer(synced);
     return answer(work::sync(it.mount_point));
+  }
+  json operator()(const verbs::SendResult& it) const {
+    const auto user = work::find_user(it.user);
+    const auto to = wire::parse_s3_url(it.to);
+    if (!user) return failed(user.error());
+    if (!to) return bad(to.error().message);
+    bucket::Bucket bucket(*to, it.job, {.environment = act::Environment::of_this_process()});
+    const auto sent = tier::send_files(bucket, it.job,
+                                       {it.home, it.paths, [&](const std::function<void()>& work) {
+                                          const work::AsUser as(*user);
+                                          work();
+                                        }});
+    if (!sent) return failed(sent.error());
+    return {{"ok", true}, {"files", sent->files}, {"bytes", sent->bytes}};
   }
   json operator()(const verbs::Verify& it) const { return answer_of(work::verify(it)); }
   json operator()(const verbs::Checkout& it) const {

@@ -45,6 +45,7 @@ decide::Policy policy_of(const config::Job& job, bool once) {
   if (job.gang) policy.settled = Duration::max();
   policy.gang = job.gang && job.gang->min < job.gang->size;
   policy.has_code = job.code.has_value();
+  policy.sends_result = job.publish.has_value();
   policy.data = static_cast<std::uint32_t>(job.storage.data.size());
   const bool all = job.trainer.gpus == config::all_gpus;
   policy.gpus = all ? decide::all_gpus : static_cast<std::uint32_t>(job.trainer.gpus);
@@ -61,6 +62,7 @@ decide::Policy policy_of(const config::Job& job, bool once) {
 decide::Policy policy_to_fill(const config::Job& job) {
   decide::Policy policy = policy_of(job, true);
   policy.fills = true;
+  policy.sends_result = false;
   policy.data = policy.gpus = 0;
   policy.blocked_retry = Duration(0);  // does not wait for a person
   return policy;

@@ -1,7 +1,6 @@
 #include "agent/tier/home.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -122,15 +121,7 @@ bool Bringing::is_here(const Each& file, bool newer) const {
   const auto found = guard::found({}, *status);
   const bool as_kept = found.bytes == file.second.bytes && found.mtime_ns == file.second.mtime_ns;
   // Also where what is here is newer: after a power cut a file may have all but its bytes.
-  if (!as_kept) return newer;
-  const auto opened = folder_.file(file.first, O_RDONLY);
-  if (!opened || file.second.bytes == 0) return opened.has_value();
-  void* data = ::mmap(nullptr, file.second.bytes, PROT_READ, MAP_SHARED, opened->get(), 0);
-  if (data == MAP_FAILED) return false;
-  const auto sum =
-      checkpoint::sum_of(std::string_view(static_cast<const char*>(data), file.second.bytes));
-  ::munmap(data, file.second.bytes);
-  return sum == file.second.sum;
+  return as_kept ? is_whole(folder_, file) : newer;
 }
 
 Result<void> Bringing::fetch(const std::vector<const Each*>& files) {

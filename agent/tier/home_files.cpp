@@ -1,6 +1,8 @@
 #include "agent/tier/home_files.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <functional>
@@ -23,36 +25,6 @@ constexpr std::size_t kept_checkpoints = 2;  // so that there is another one if 
 
 bool is_absent(const std::error_code& error) {
   return error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
-}
-
-// Each regular file below a folder of the home. Links and what is no file are passed over.
-Result<void> walk(const io::SafeDirectory& home, const std::string& path, Inventory& into,
-                  int depth = 0) {
-  const auto status = home.look(path);
-  if (!status && is_absent(status.error())) return {};
-  if (!status) return failure("cannot look at " + path + ": " + status.error().message());
-  if (S_ISREG(status->st_mode)) {
-    if (bucket::is_path(path))
-      into.others.push_back({path, path, {}, std::nullopt});
-    else
-      into.left_out.push_back(path + " has a name that no bucket takes");
-    return {};
-  }
-  if (!S_ISDIR(status->st_mode)) return {};
-  if (depth > deepest) {
-    into.left_out.push_back(path + " lies in too many folders");
-    return {};
-  }
-  const auto folder = home.folder(path);
-  if (!folder && is_absent(folder.error())) return {};
-  const auto names = folder ? folder->names() : tl::unexpected(folder.error());
-  if (!names) return failure("cannot list " + path + ": " + names.error().message());
-  for (const std::string& name : *names) {
-    if (into.others.size() > bucket::most_files)
-      return failure("there are too many files below " + path);
-    if (auto walked = walk(home, path + "/" + name, into, depth + 1); !walked) return walked;
-  }
-  return {};
 }
 
 // A folder of libspotter's, which has its name only when it is whole.
@@ -248,12 +220,55 @@ Result<bucket::Manifest> read_manifest(bucket::Bucket& bucket, const std::string
   return **std::move(manifest);
 }
 
+Result<void> walk(const io::SafeDirectory& home, const std::string& path, Inventory& into,
+                  int depth) {
+  const auto status = home.look(path);
+  if (!status && is_absent(status.error())) return {};
+  if (!status) return failure("cannot look at " + path + ": " + status.error().message());
+  if (S_ISREG(status->st_mode)) {
+    if (bucket::is_path(path))
+      into.others.push_back({path, path, {}, std::nullopt});
+    else
+      into.left_out.push_back(path + " has a name that no bucket takes");
+    return {};
+  }
+  if (!S_ISDIR(status->st_mode)) return {};
+  if (depth > deepest) {
+    into.left_out.push_back(path + " lies in too many folders");
+    return {};
+  }
+  const auto folder = home.folder(path);
+  if (!folder && is_absent(folder.error())) return {};
+  const auto names = folder ? folder->names() : tl::unexpected(folder.error());
+  if (!names) return failure("cannot list " + path + ": " + names.error().message());
+  for (const std::string& name : *names) {
+    if (into.others.size() > bucket::most_files)
+      return failure("there are too many files below " + path);
+    if (auto walked = walk(home, path + "/" + name, into, depth + 1); !walked) return walked;
+  }
+  return {};
+}
+
 bucket::Sender::Open opener(const io::SafeDirectory& folder) {
   return [&folder](const std::string& name) -> Result<checkpoint::Descriptor, std::error_code> {
     auto file = folder.file(name, O_RDONLY);
     if (!file) return tl::unexpected(file.error());
     return checkpoint::Descriptor(file->release());
   };
+}
+
+bool is_whole(const io::SafeDirectory& folder, const bucket::Files::value_type& file) {
+  const auto opened = folder.file(file.first, O_RDONLY);
+  struct stat status {};
+  if (!opened || ::fstat(opened->get(), &status) != 0) return false;
+  const std::uint64_t bytes = file.second.bytes;
+  if (static_cast<std::uint64_t>(status.st_size) != bytes) return false;
+  if (bytes == 0) return true;
+  void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, opened->get(), 0);
+  if (data == MAP_FAILED) return false;
+  const auto sum = checkpoint::sum_of(std::string_view(static_cast<const char*>(data), bytes));
+  ::munmap(data, bytes);
+  return sum == file.second.sum;
 }
 
 Result<void> make_folders(const io::SafeDirectory& folder, const std::string& path) {

@@ -39,6 +39,13 @@ struct Inventory {
   std::vector<std::string> left_out;  // for a person
 };
 
+// Adds each regular file at or below that path to `others`. Links and what is no file are passed
+// over.
+Result<void> walk(const io::SafeDirectory& home, const std::string& path, Inventory& into,
+                  int depth = 0);
+// True for a file of that length and sum.
+bool is_whole(const io::SafeDirectory& folder, const bucket::Files::value_type& file);
+
 inline constexpr const char* code_folder = "code";
 // Names in the home that only these processes use: what has not its own yet; a number follows.
 inline constexpr const char* fetching = ".spotter-home";

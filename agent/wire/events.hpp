@@ -76,6 +76,7 @@ inline constexpr EventKind event_kinds[] = {
     {"copy-vanished", "c51f3a18362346409c274fe97527c913"},
     {"change-in-vain", "2f44204ee54c4423b1f3215ccbbaba4b"},
     {"not-published", "dface9bc73e645f2a1791bcaa7cb4677"},
+    {"result-not-sent", "3e5d2a90c7b14f0f8d6c1b7a42f9e815"},
     {"claim-lost", "cb463681fe0c4bf599394b70ddc1a609"},
     {"experiment-failed", "79667167b06c4ab3a3a379433346cfc6"},
     {"experiment-stopped-early", "14c7d6bb1a9940a0847e0470976a3a6c"},

@@ -147,6 +147,14 @@ void each_field(Of<Sync> auto& it, const auto& visit) {
   visit("tree", it.tree);
 }
 
+void each_field(Of<SendResult> auto& it, const auto& visit) {
+  visit("home", it.home, required);
+  visit("user", it.user, required);
+  visit("paths", it.paths, required);
+  visit("job", it.job, required);
+  visit("to", it.to, required);
+}
+
 void each_field(Of<Verify> auto& it, const auto& visit) {
   visit("mount_point", it.mount_point, required);
   visit("checkpoints", it.checkpoints, required);

@@ -200,6 +200,15 @@ struct Sync {
   bool operator==(const Sync&) const = default;
 };
 
+// Puts files of a home, opened with the rights of its trainer's user, where the job is published.
+struct SendResult {
+  static constexpr Traits traits{.name = "send-result"};
+  std::string home, user;
+  std::vector<std::string> paths;  // relative to it; what is not there is none
+  std::string job, to;             // s3://bucket/key/
+  bool operator==(const SendResult&) const = default;
+};
+
 struct Verify {
   static constexpr Traits traits{.name = "verify"};
   std::string mount_point;
@@ -321,7 +330,7 @@ struct AwaitGpus {
 using Verb =
     std::variant<FindDevice, Inspect, Format, Mount, MountData, Unmount, Look, PrepareShare,
                  ReleaseShare, LookShare, ProbeShare, BringHome, KeepHome, ReadLedger, WriteLedger,
-                 Sync, Verify, Checkout, Fill, There, MarkDone, KeepLog, KeepMetrics, KeepLines,
+                 Sync, SendResult, Verify, Checkout, Fill, There, MarkDone, KeepLog, KeepMetrics, KeepLines,
                  FindParent, BeginAttempt, PublishAttempt, SumUp, AwaitGpus>;
 
 struct Request {

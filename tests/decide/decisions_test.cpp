@@ -99,6 +99,7 @@ const std::map<std::string, Names> kAnswers = {
     {"stopping", {"ledger-read"}},
     {"securing", {"storage-synced"}},
     {"closing-ledger", {"ledger-written"}},
+    {"sending-result", {"result-sent"}},
     {"unmounting", {"unmounted"}},
     {"final-snapshot", {"snapshot-started"}},
     {"detaching", {"call-accepted"}},
@@ -119,7 +120,7 @@ const std::map<std::string, Names> kSensed = {
       "preparing",      "reading-ledger", "training",      "stopping",         "counting-attempt",
       "securing",       "closing-ledger", "unmounting",    "detaching",        "releasing-data",
       "released",       "giving-back",    "tidying",       "cancelling-fleet", "scaling-to-zero",
-      "finished",       "gave-up"}},
+      "finished",       "gave-up",        "sending-result"}},
     // Elsewhere no trainer of ours runs, or one is being taken over: then its checkpoints on the
     // volume say more than its words.
     {"trainer-progressed", {"training", "stopping"}},

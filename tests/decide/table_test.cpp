@@ -47,10 +47,10 @@ State plausible(const Stage& stage) {
   facts.trainer.running = in<Training, Stopping>(stage);
   facts.holding.mounted = in<ReadingLedger, Verifying, AwaitingGpus, PreparingData, CountingAttempt,
                              FetchingCode, StartingTrainer, Filling, MarkingPrepared, Training,
-                             Stopping, Securing, ClosingLedger, MarkingDone, Unmounting>(stage);
+                             Stopping, Securing, ClosingLedger, SendingResult, MarkingDone, Unmounting>(stage);
   if (std::holds_alternative<Committing>(stage)) facts.move.verified = kVolume;
   facts.exit.unfit = in<GivingBack>(stage);
-  facts.exit.done = in<MarkingDone, Tidying, CancellingFleet, Finished>(stage);
+  facts.exit.done = in<SendingResult, MarkingDone, Tidying, CancellingFleet, Finished>(stage);
   facts.progress.ledger_known = true;
   facts.trouble.blocked = minutes(60);
   return state;

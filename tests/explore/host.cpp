@@ -101,6 +101,7 @@ struct Work {
     forget_end();
     return StorageSynced{};
   }
+  Happening operator()(const SendResult&) const { return ResultSent{}; }
   Happening operator()(const VerifyCheckpoints& it) const {
     if (!disk()) return failed(Failure::MountFailed);
     if (it.proven_step >= 0) return CheckpointsVerified{it.proven_step, 0};

@@ -193,7 +193,7 @@ void Simulation::perform(Host& host, const decide::Effect& effect) {
       std::holds_alternative<MakeFilesystem>(command) || std::holds_alternative<Mount>(command) ||
       std::holds_alternative<Unmount>(command) || std::holds_alternative<ReadLedger>(command) ||
       std::holds_alternative<WriteLedger>(command) ||
-      std::holds_alternative<SyncStorage>(command) ||
+      std::holds_alternative<SyncStorage>(command) || std::holds_alternative<SendResult>(command) ||
       std::holds_alternative<VerifyCheckpoints>(command) ||
       std::holds_alternative<AwaitGpus>(command) || std::holds_alternative<FetchCode>(command) ||
       std::holds_alternative<FillVolume>(command) || std::holds_alternative<StartTrainer>(command);

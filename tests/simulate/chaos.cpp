@@ -127,6 +127,7 @@ void Simulation::choose_work() {
   work_.checkpoint_every = 1 + static_cast<std::int64_t>(random_.below(10));
   work_.step_takes = milliseconds(500 + random_.below(20'000));
   policy_.has_code = random_.below(2) == 0;
+  policy_.sends_result = verdict_.seed % 3 == 0;
   policy_.attempts_without_progress = 50;  // interruptions before the first checkpoint count, too
   if (work_.doomed) {
     constexpr decide::FailurePolicy policies[] = {decide::FailurePolicy::ScaleToZero,

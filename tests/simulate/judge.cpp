@@ -161,6 +161,8 @@ void Simulation::judge_cancel(const InstanceId& caller) {
   }
   tidying_since_ = std::min(tidying_since_, facts.tidying.since);
   if (!is_result_there()) broken("the fleet is cancelled, and there is no result");
+  if (policy_.sends_result && result_at_ > now_ && sends_failed_ < policy_.send_tries)
+    broken("the fleet is cancelled, and nobody sent the result");
 }
 
 bool Simulation::is_result_there() const {

@@ -36,7 +36,7 @@ void Simulation::judge_on_share(const decide::Command& command) {
       std::holds_alternative<PrepareShare>(command) ||
       std::holds_alternative<ReleaseShare>(command) ||
       std::holds_alternative<ReadLedger>(command) || std::holds_alternative<WriteLedger>(command) ||
-      std::holds_alternative<SyncStorage>(command) ||
+      std::holds_alternative<SyncStorage>(command) || std::holds_alternative<SendResult>(command) ||
       std::holds_alternative<VerifyCheckpoints>(command) ||
       std::holds_alternative<AwaitGpus>(command) || std::holds_alternative<FetchCode>(command) ||
       std::holds_alternative<StartTrainer>(command) ||

@@ -47,6 +47,12 @@ Duration Simulation::duration_of(Host& host, const decide::Command& command, boo
     if (absent) return patience;
     return std::max(between(milliseconds(20), milliseconds(800)), node->since - now_);
   }
+  if (std::holds_alternative<decide::SendResult>(command)) {
+    const Duration lasts = between(seconds(1), minutes(5));
+    const Duration patience = host.agent.working->deadline - now_;
+    absent = lasts > patience;
+    return std::min(lasts, patience);
+  }
   return takes(host, command);
 }
 
@@ -73,6 +79,8 @@ Duration Simulation::takes(Host& host, const decide::Command& command) {
 
 void Simulation::end_work(Host& host, Happening what) {
   const decide::EffectId id = host.agent.working->id;
+  const bool sends = std::holds_alternative<decide::SendResult>(host.agent.working->what);
+  if (sends && std::holds_alternative<EffectFailed>(what)) ++sends_failed_;
   host.agent.working.reset();
   begin_work(host);
   take(host, {now_, id, std::move(what)});
@@ -231,6 +239,10 @@ Happening Simulation::work_on_files(Host& host, const decide::Command& command) 
     }
     host.trainer.result_unsynced = false;  // what was in the page cache is lost
     return failure(Failure::MountFailed, "input/output error");
+  }
+  if (std::holds_alternative<SendResult>(command)) {
+    result_at_ = std::min(result_at_, now_);
+    return ResultSent{};
   }
   if (host.trainer.state == Trainer::State::Running)
     return failure(Failure::TrainerUnstartable, "the trainer that was stopped has not ended yet");

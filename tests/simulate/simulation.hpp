@@ -383,6 +383,8 @@ class Simulation {
   std::uint64_t starts_in_vain_ = 0, starts_counted_ = 0, killed_giving_up_ = 0;
   std::uint64_t ends_in_vain_ = 0;  // of trainers that failed, since then
   Duration instance_time_{0};       // of all instances together
+  Time result_at_ = decide::kNever;  // since when it is where the job is published
+  std::uint32_t sends_failed_ = 0;
   Time git_back_, revision_back_;   // until then git is out of reach, or the revision
   std::set<VolumeId> strays_;       // users' volumes that are not the job's
   std::set<VolumeId> namesakes_;    // of them, another job's of the same name

@@ -58,6 +58,7 @@ std::vector<Verb> make_all() {
   all.emplace_back(MarkDone{"/mnt/x", "job"});
   all.emplace_back(KeepLog{"/run/log", "/mnt/x/log"});
   all.emplace_back(KeepMetrics{"/mnt/x/metrics.jsonl", "{\"step\":1}\n", 12});
+  all.emplace_back(SendResult{"/mnt/x", "trainer", {"result"}, "mine", "s3://b/p/mine/results/"});
   all.emplace_back(KeepLines{"/mnt/x", "agent.log", "one\ntwo\n"});
   all.emplace_back(FindParent{"/mnt/x", 18446744073709551615U});
   all.emplace_back(BeginAttempt{"/mnt/x", "attempt-2", "attempt-1"});

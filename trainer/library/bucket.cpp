@@ -59,7 +59,7 @@ bool add_files(const json& list, Files& files) {
     const auto path = each.at("path").get<std::string>();
     File file{count_in(each, "bytes"), time_in(each, "mtime_ns"), each.at("sum").get<std::string>(),
               each.at("group").get<std::string>()};
-    const bool good = is_path(path) && checkpoint::is_sum(file.sum) && is_group(file.group);
+    const bool good = is_path(path) && checkpoint::is_sum(file.sum) && (file.group.empty() || is_group(file.group));
     if (!good || !files.emplace(path, std::move(file)).second) return false;
   }
   return are_files(files);
@@ -92,6 +92,10 @@ Result<Manifest> manifest_of(const json& object) {
 
 std::string File::key() const {
   return std::string(data_folder) + group + "/" + sum + "-" + std::to_string(bytes);
+}
+
+std::string key_of(const Files::value_type& file) {
+  return file.second.group.empty() ? file.first : file.second.key();
 }
 
 std::string Manifest::sum() const {
@@ -209,6 +213,11 @@ Result<void> Bucket::commit(const std::string& name, const Manifest& manifest) {
   const auto same = has(name, manifest);  // another writer of the same was faster
   if (!same) return tl::unexpected(same.error());
   return *same ? Result<void>() : failed(put.error());
+}
+
+Result<void> Bucket::replace(const std::string& name, const Manifest& manifest) {
+  const auto put = s3::put(client_, where(name), encode(manifest));
+  return put ? Result<void>() : failed(put.error());
 }
 
 Result<std::vector<Bucket::Data>> Bucket::data(const std::string& group) {

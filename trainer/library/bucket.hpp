@@ -46,6 +46,9 @@ struct File {
 };
 using Files = std::map<std::string, File>;  // by their path
 
+// Without a group a file has its own name, for people: its key is its path.
+std::string key_of(const Files::value_type& file);
+
 struct Manifest {
   std::string job;         // whose the files are; empty: of a job that has no name
   std::string name;        // of the checkpoint, in its directory; empty: of a home
@@ -96,6 +99,8 @@ class Bucket {
   Result<std::optional<Manifest>> read(const std::string& name);
   // Whether it is there, with these files. Fails for one with other files.
   Result<bool> has(const std::string& name, const Manifest& manifest);
+  // The same, whatever is there.
+  Result<void> replace(const std::string& name, const Manifest& manifest);
   // REQUIRES: all that it names is there. Succeeds if has().
   Result<void> commit(const std::string& name, const Manifest& manifest);
 

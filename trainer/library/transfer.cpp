@@ -139,7 +139,8 @@ Result<Files> Sender::send(const std::vector<Wanted>& files, const std::atomic<b
     const std::string_view all = (*content)->bytes();
     File file{all.size(), (*content)->mtime_ns(),
               wanted.sum.empty() ? checkpoint::sum_of(all) : wanted.sum, group_};
-    if (const auto known = known_.find({file.sum, file.bytes}); known != known_.end()) {
+    const auto known = known_.find({file.sum, file.bytes});
+    if (known != known_.end() && !group_.empty()) {
       file.group = known->second.group;
       done[wanted.path] = std::move(file);
       continue;
@@ -162,8 +163,8 @@ Result<void> Sender::send_together(const std::vector<OnItsWay>& files,
   std::vector<s3::NewObject> objects;
   std::set<std::string> keys;  // of files with the same bytes one goes
   for (const OnItsWay& each : files) {
-    const std::string key = each.file.key();
-    if (each.file.bytes > 0 && keys.insert(key).second)
+    const std::string key = key_of({each.wanted->path, each.file});
+    if ((each.file.bytes > 0 || group_.empty()) && keys.insert(key).second)
       objects.push_back({bucket_.where(key), each.content->bytes(), {}});
   }
   // A file that is not as it was recorded is found while it is sent: nothing names it before the
@@ -367,6 +368,7 @@ Result<void> Reception::write(Asked& asked) {
     now_->tear(*std::move(asked.torn));
   } else {
     const auto bytes = asked.bytes();
+    if (receiver_.received) receiver_.received(bytes.size());
     if (auto added = now_->add({bytes.data(), bytes.size()}); !added) return added;
   }
   if (piece.offset + piece.bytes < file.second.bytes) return {};
@@ -391,7 +393,7 @@ void Reception::ask() {
     asked.memory =
         receiver_.memory(asked.piece.file).subspan(asked.piece.offset, asked.piece.bytes);
   bytes_ += asked.own.size();
-  const wire::S3Location where = bucket_.where(file.key());
+  const wire::S3Location where = bucket_.where(key_of(*files_[asked.piece.file]));
   s3::Request request{.bucket = where.bucket, .key = where.key};
   request.into = asked.bytes();
   request.offset = asked.piece.offset;

@@ -71,6 +71,8 @@ struct Receiver {
   // A new file, opened for writing; or, without that function, memory of the file's size.
   std::function<Result<checkpoint::Descriptor>(std::size_t)> make;
   std::function<std::span<char>(std::size_t)> memory;
+  // Called as bytes come, by whatever file; may be empty.
+  std::function<void(std::size_t)> received;
   // Called once for each file, in their order: it is verified, and has its time; or it is `torn`,
   // and whatever was made of it is to be removed. An error ends all.
   std::function<Result<void>(std::size_t, const Result<void>& verified)> ended;

@@ -242,6 +242,26 @@ Local::Answer Local::sync(Duration limit) {
   return carry_out(in_home(std::move(verb)), limit, decide::StorageSynced{});
 }
 
+Local::Answer Local::send_result(Duration limit) {
+  const std::string result = job_.trainer.result.empty() ? "result" : job_.trainer.result;
+  wire::S3Location to = *job_.published_at();
+  to.key += "results/";  // tier/results.hpp
+  verbs::Request wanted{verbs::SendResult{job_.trainers_home(), job_.trainer.user, {result},
+                                          job_.name.str(), wire::to_url(to)},
+                        {}};
+  auto running = run(std::move(wanted), limit);
+  const Work work = co_await std::move(running);
+  if (work.failed) {
+    io::note(wire::event("result-not-sent"), spdlog::level::warn,
+             "the result is not in {}: {}; it stays where it is", wire::to_url(to),
+             work.failed->detail.view());
+    co_return *work.failed;
+  }
+  const std::uint64_t files = work.answer.value("files", std::uint64_t{0});
+  if (files > 0) spdlog::info("the result is in {}, files: {}", wire::to_url(to), files);
+  co_return decide::ResultSent{};
+}
+
 Local::Answer Local::verify(decide::VerifyCheckpoints effect, Duration limit) {
   const bool proven = effect.proven_step >= 0;
   verbs::Verify verb{.mount_point = job_.home(),

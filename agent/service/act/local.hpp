@@ -61,6 +61,7 @@ class Local {
   // `given_up`: no machine trains on, and there is no result.
   Answer write_ledger(decide::Ledger ledger, bool given_up, Duration limit);
   Answer sync(Duration limit);
+  Answer send_result(Duration limit);
   Answer verify(decide::VerifyCheckpoints effect, Duration limit);
   Answer await_gpus(Duration limit);
   // Makes them for a job that awaits no GPUs, on a machine that has some: a systemd unit may

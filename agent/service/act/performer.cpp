@@ -456,6 +456,9 @@ struct Performer::Dispatch {
   void operator()(const SyncStorage&) const {
     here([](Performer& it, Duration limit) { return it.sync(limit); });
   }
+  void operator()(const SendResult&) const {
+    here([](Performer& it, Duration limit) { return it.local_.send_result(limit); });
+  }
   void operator()(const VerifyCheckpoints& c) const {
     here([c](Performer& it, Duration limit) { return it.verify(c, limit); });
   }

@@ -93,6 +93,7 @@ struct Phase {
   std::string_view operator()(const decide::Securing&) const { return "finishing"; }
   std::string_view operator()(const decide::GivingBack&) const { return "releasing"; }
   std::string_view operator()(const decide::Released&) const { return "released"; }
+  std::string_view operator()(const decide::SendingResult&) const { return "finishing"; }
   std::string_view operator()(const decide::MarkingDone&) const { return "finishing"; }
   std::string_view operator()(const decide::Tidying&) const { return "finishing"; }
   std::string_view operator()(const decide::CancellingFleet&) const {

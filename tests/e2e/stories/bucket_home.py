@@ -3,10 +3,12 @@ instance brings the home from S3 and goes on; the result is there before the fle
 
 import json
 import pathlib
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import fake_trainer
+import job as jobs
 import life
 import shares
 from emulator import wait
@@ -74,8 +76,26 @@ class BucketHome(shares.ShareLife):
         self.wait_training(two, 6)
         self.assertIn("is released", self.world.console(one))
         self.assertEqual((self.head()["state"], self.head()["holder"]), ("using", two))
+        early = self.fetch("checkpoints")
+        self.assertTrue(list((early / "checkpoints").iterdir()), "while it trains")
         self.gate.touch()
         self.assert_ended_well()
+        out = self.fetch()
+        self.assertEqual((out / "result/weights.bin").read_text(),
+                         fake_trainer.result_of(self.steps))
+        self.assertFalse((out / ".spotter").exists())
+
+    def fetch(self, *paths):
+        """As a person far away does: the folder."""
+        description = self.world.workplace / "far.yaml"
+        description.write_text(jobs.yaml(jobs.document(
+            self.job_name, self.repository, self.revision, "./train.py", trainer={},
+            storage=self.storage())))
+        out = self.world.workplace / ("out" + "".join(paths))
+        subprocess.run([self.world.bin / "spotter", "fetch", description, *paths, out], check=True,
+                       timeout=120, stdout=subprocess.DEVNULL,
+                       env={**self.world.launcher(), "SPOTTER_MOUNT": "/mnt/x"})
+        return out
 
     def test_a_loss(self):
         one = self.begin()

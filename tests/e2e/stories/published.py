@@ -8,6 +8,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import ec2
+import fake_trainer
 import life
 from emulator import wait
 
@@ -17,6 +18,7 @@ PLACE = "s3://seen/jobs"
 class Published(life.Life):
     def setUp(self):
         super().setUp()
+        self.out = self.world.workplace / "out"
         self.folder = self.world.directory / "s3/seen/jobs" / self.job_name
         (self.world.directory / "s3/seen").mkdir(parents=True)
         self.world.allow_only(life.harness.jobs.yaml(self.job(publish=PLACE)))
@@ -26,12 +28,20 @@ class Published(life.Life):
 
     def laptop(self, *words, code=0, job=None, **environment):
         """`spotter status --job` where there is no agent: what it prints, or complains of."""
+        return self.far_away("status", "--job", job or self.job_name, *words, code=code,
+                             **environment)
+
+    def far_away(self, *command, code=0, **environment):
         environment = {**self.world.launcher(), "AWS_EC2_METADATA_DISABLED": "true", **environment}
-        done = subprocess.run(
-            [self.world.bin / "spotter", "status", "--job", job or self.job_name, *words],
-            env=environment, text=True, capture_output=True, timeout=120, check=False)
+        done = subprocess.run([self.world.bin / "spotter", *command], env=environment, text=True,
+                              capture_output=True, timeout=120, check=False)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done
+
+    def fetch(self, *paths, code=0, **environment):
+        """`spotter fetch` into a folder: what it prints, or complains of."""
+        return self.far_away("fetch", self.job_name, *paths, str(self.out), "--publish", PLACE,
+                             code=code, **environment)
 
     def seen(self):
         return json.loads(self.laptop("--publish", PLACE, "--json").stdout)
@@ -77,10 +87,32 @@ class Published(life.Life):
         self.wait_end()
         seen = self.wait_seen("its end", lambda it: it["stage"] == "finished")
         self.assertRegex(seen["says"], "^finished, .* ago; the result is safe$")
+        self.assert_fetched()
         by_tags = self.laptop().stdout
         self.assertIn("stage       finished; the result is safe\n", by_tags)
         self.assert_ended_well()
         self.assert_histories(one, two)
+
+    def assert_fetched(self):
+        """Bit for bit, by plain names, also of what was interrupted; what is there is not fetched."""
+        weights = self.out / "result/weights.bin"
+        self.assertIn("there is no result/none in it", self.fetch("result/none", code=1).stderr)
+        self.assertRegex(self.fetch("result").stdout, r"^1 file, .* into .*/out\n  result/weights.bin")
+        self.assertEqual(weights.read_text(), fake_trainer.result_of(self.steps))
+        self.assertEqual((self.folder / "results/result/weights.bin").read_text(),
+                         weights.read_text(), "it has no plain name in the bucket")
+        weights.write_text("torn")
+        shown = self.fetch().stdout
+        self.assertRegex(shown, "^1 file, .* of the job's own records in .*/out/spotter\n")
+        self.assertEqual(weights.read_text(), fake_trainer.result_of(self.steps))
+        self.assertEqual({it.name for it in (self.out / "spotter/metrics").iterdir()},
+                         {it.name for it in (self.folder / "metrics").iterdir()})
+        self.assertIn("1 were there already", self.fetch().stdout)
+        (self.folder / "results/result/weights.bin").write_text("another")
+        weights.unlink()
+        self.assertIn("result/weights.bin", self.fetch(code=1).stderr)
+        self.assertEqual([it.name for it in self.out.rglob("*") if "fetching" in it.name], [])
+        self.assertFalse(weights.exists())
 
     def assert_histories(self, one, two):
         first, second = self.moments(one), self.moments(two)

@@ -1,0 +1,229 @@
+// `spotter fetch`.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "agent/aws/s3/objects.hpp"
+#include "agent/base/exit_status.hpp"
+#include "agent/commands/commands.hpp"
+#include "agent/commands/report_sources.hpp"
+#include "agent/guard/record.hpp"
+#include "agent/io/complain.hpp"
+#include "agent/tier/results.hpp"
+#include "agent/wire/head.hpp"
+
+namespace spotter::command {
+namespace {
+
+namespace fs = std::filesystem;
+using guard::bytes_text;
+
+struct FetchOptions {
+  std::vector<std::string> words;  // JOB [PATH...] FOLDER
+  std::string publish;
+  std::optional<std::size_t> experiment;
+};
+
+int complain(const std::string& what, int status = 1) {
+  return io::complain("fetch", what, status);
+}
+
+// Files in S3 with the manifest that names them.
+struct Kept {
+  std::unique_ptr<bucket::Bucket> bucket;
+  bucket::Manifest manifest;
+};
+
+s3::Settings of_person() { return {.environment = act::Environment::of_this_process()}; }
+
+std::string words_of(const s3::Failure& why, const std::string& action) {
+  if (why.kind != s3::Failure::Kind::Permission) return why.text();
+  return why.text() + " (it takes " + action + ": `spotter iam launcher`)";
+}
+
+// None: nothing is committed.
+Result<std::optional<Kept>> home_of(const config::Job& job) {
+  const wire::S3Location at = *job.headed_at();
+  s3::Client client(of_person());
+  const auto head = s3::read(client, {at.bucket, at.key + std::string(wire::head_name)});
+  if (!head && head.error().kind == s3::Failure::Kind::NoSuchKey) return std::optional<Kept>();
+  if (!head) return failure(words_of(head.error(), "s3:GetObject"));
+  const auto parsed = wire::parse_head(head->bytes);
+  if (!parsed) return failure(wire::to_url(at) + ": " + parsed.error().message);
+  if (parsed->manifest.empty()) return std::optional<Kept>();
+  Kept kept{std::make_unique<bucket::Bucket>(*job.kept_at(), job.name.str(), of_person()), {}};
+  auto manifest = kept.bucket->read(parsed->manifest);
+  if (!manifest) return tl::unexpected(manifest.error());
+  if (!*manifest)
+    return failure(kept.bucket->shown(parsed->manifest) +
+                   " has gone: the job has written another meanwhile; fetch again");
+  kept.manifest = **std::move(manifest);
+  return std::optional<Kept>(std::move(kept));
+}
+
+Result<std::optional<Kept>> results_of(const wire::S3Location& published, const std::string& job) {
+  Kept kept{std::make_unique<bucket::Bucket>(
+                wire::S3Location{published.bucket, published.key + tier::results_folder}, job,
+                of_person()),
+            {}};
+  auto manifest = kept.bucket->read(tier::results_manifest());
+  if (!manifest) return tl::unexpected(manifest.error());
+  if (!*manifest) return std::optional<Kept>();
+  kept.manifest = **std::move(manifest);
+  return std::optional<Kept>(std::move(kept));
+}
+
+// One line that is written over, on a terminal; ten times a second.
+class Progress {
+ public:
+  ~Progress() {
+    if (shown_) std::fputs("\r\x1b[K", stderr);
+  }
+  void show(std::uint64_t bytes, std::uint64_t of) {
+    using namespace std::chrono;
+    const auto now = steady_clock::now();
+    if (!is_terminal_ || now - last_ < milliseconds(100)) return;
+    last_ = now;
+    shown_ = true;
+    std::fprintf(stderr, "\r%s of %s\x1b[K", bytes_text(bytes).c_str(), bytes_text(of).c_str());
+  }
+
+ private:
+  bool is_terminal_ = ::isatty(STDERR_FILENO) != 0;
+  bool shown_ = false;
+  std::chrono::steady_clock::time_point last_;
+};
+
+// What lies below a place is published under plain names: history, curve, the trainer's output.
+// They are the agents', and small.
+Result<std::size_t> bring_published(const wire::S3Location& at, const fs::path& to) {
+  s3::Client client(of_person());
+  const auto listed = s3::list(client, at);
+  if (!listed) return failure(words_of(listed.error(), "s3:ListBucket"));
+  std::size_t files = 0;
+  for (const wire::ListedObject& object : *listed) {
+    const std::string path = object.key.substr(at.key.size());
+    const bool own = path == "status.json" || path.starts_with("history/") ||
+                     path.starts_with("metrics/") || path.starts_with("output/");
+    if (!own || !bucket::is_path(path)) continue;
+    const auto content = s3::read(client, {at.bucket, object.key});
+    if (!content && content.error().kind == s3::Failure::Kind::NoSuchKey) continue;
+    if (!content) return failure(words_of(content.error(), "s3:GetObject"));
+    std::error_code error;
+    fs::create_directories((to / path).parent_path(), error);
+    std::ofstream file(to / path, std::ios::binary | std::ios::trunc);
+    file << content->bytes;
+    if (!file.flush()) return failure("cannot write " + (to / path).string());
+    ++files;
+  }
+  return files;
+}
+
+// Sentences that say why there is nothing, and what to do.
+std::string nothing(const config::Job* job, const std::string& name) {
+  if (job != nullptr && !job->publish && !job->storage.in_bucket())
+    return job->name.str() + " has no place in S3 that files could be fetched from: add `publish: "
+           "s3://bucket/prefix/` to its description, and launch it again; the agent puts the "
+           "result there" +
+           (job->storage.share ? "" : ", also of a job that has finished before");
+  if (job != nullptr && job->storage.in_bucket())
+    return "nothing of " + name + " is in " + wire::to_url(*job->kept_at()) +
+           " yet: it comes with the first checkpoint";
+  return "the result of " + name +
+         " is not in S3 yet: the agent puts it there when the trainer has finished (`spotter "
+         "status --job " +
+         name + "` says how far it is)";
+}
+
+int say(const tier::Arrived& arrived, std::size_t published, const fs::path& to) {
+  for (const std::string& torn : arrived.torn) complain(torn);
+  std::string words = std::to_string(arrived.files) + (arrived.files == 1 ? " file, " : " files, ") +
+                      bytes_text(arrived.bytes) + " into " + to.string();
+  if (arrived.there > 0) words += "; " + std::to_string(arrived.there) + " were there already";
+  if (published > 0)
+    words += "; " + std::to_string(published) + " of the job's own records in " +
+             (to / "spotter").string();
+  std::printf("%s\n", words.c_str());
+  constexpr std::size_t most_named = 20;
+  for (std::size_t i = 0; i < arrived.names.size() && i < most_named; ++i)
+    std::printf("  %s\n", wire::printable(arrived.names[i]).c_str());
+  if (arrived.names.size() > most_named)
+    std::printf("  and %zu more\n", arrived.names.size() - most_named);
+  return arrived.torn.empty() ? 0 : 1;
+}
+
+// The rest of a file that was interrupted goes with us.
+std::string coming;  // its path
+void interrupted(int signal) {
+  ::unlink(coming.c_str());
+  ::_exit(128 + signal);
+}
+
+int fetch(const FetchOptions& options) {
+  if (options.words.size() < 2)
+    return complain("name the job and a folder: `spotter fetch JOB ./out`", wrong_input);
+  const fs::path to = options.words.back();
+  const std::vector<std::string> paths(options.words.begin() + 1, options.words.end() - 1);
+  auto place = place_of({options.words.front(), {}, options.publish});
+  if (!place) return complain(place.error().message, wrong_input);
+  if (place->job && place->job->sweep && !options.experiment)
+    return complain(place->job->name.str() + " is a sweep: say which of its experiments with "
+                    "--experiment",
+                    wrong_input);
+  if (place->job && options.experiment)
+    place->job->experiment = config::Experiment{*options.experiment, {}};
+  config::Job* job = place->job ? &*place->job : nullptr;
+  const std::string name = job != nullptr ? job->name.str() : options.words.front();
+  std::optional<wire::S3Location> published = job != nullptr ? job->published_at() : std::nullopt;
+  if (!place->from.empty()) {
+    published = wire::parse_s3_url(place->from).value();
+    if (options.experiment) published->key += std::to_string(*options.experiment) + "/";
+  }
+  auto kept = job != nullptr && job->storage.in_bucket() ? home_of(*job) : std::nullopt;
+  if (kept && !*kept && published) kept = results_of(*published, name);
+  if (!kept) return complain(kept.error().message);
+  if (!*kept) return complain(nothing(job, name));
+  coming = tier::coming_file(to);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, interrupted);
+  Progress progress;
+  const auto arrived =
+      tier::bring_files(*(*kept)->bucket, (*kept)->manifest,
+                        {paths, to, [&](std::uint64_t bytes, std::uint64_t of) {
+                           progress.show(bytes, of);
+                         }});
+  if (!arrived) return complain(arrived.error().message);
+  std::size_t records = 0;
+  if (published && paths.empty()) {
+    const auto brought = bring_published(*published, to / "spotter");
+    if (!brought) return complain(brought.error().message);
+    records = *brought;
+  }
+  return say(*arrived, records, to);
+}
+
+}  // namespace
+
+void add_fetch(CLI::App& app, int& status) {
+  auto options = std::make_shared<FetchOptions>();
+  auto* command = app.add_subcommand(
+      "fetch",
+      "Brings a job's files into a folder here: its result, and of a job that lives in a bucket "
+      "its checkpoints, too");
+  command->add_option("words", options->words,
+                      "The job's name or description, then files or folders of it (none: all), "
+                      "then the folder here")
+      ->option_text("JOB [PATH...] FOLDER")
+      ->required();
+  command->add_option("--experiment", options->experiment, "Of a sweep: the index");
+  command->add_option("--publish", options->publish,
+                      "The place in S3 that the job's description has as publish");
+  command->callback([options, &status] { status = fetch(*options); });
+}
+
+}  // namespace spotter::command

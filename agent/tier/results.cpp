@@ -1,0 +1,128 @@
+#include "agent/tier/results.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "agent/tier/home_files.hpp"
+
+namespace spotter::tier {
+namespace {
+
+using bucket::Files;
+
+bool lies_in(const std::string& path, const std::string& folder) {
+  return path == folder || path.starts_with(folder + "/");
+}
+
+std::string tidy(std::string path) {
+  while (path.ends_with('/')) path.pop_back();
+  while (path.starts_with("./")) path.erase(0, 2);
+  return path;
+}
+
+Result<std::vector<const Files::value_type*>> chosen(const Files& files,
+                                                     const std::vector<std::string>& paths) {
+  std::vector<const Files::value_type*> all;
+  for (const auto& file : files) {
+    const bool asked = std::ranges::any_of(
+        paths, [&](const std::string& path) { return lies_in(file.first, tidy(path)); });
+    if (asked || (paths.empty() && !lies_in(file.first, own_folder))) all.push_back(&file);
+  }
+  for (const std::string& path : paths)
+    if (std::ranges::none_of(all, [&](const auto* it) { return lies_in(it->first, tidy(path)); }))
+      return failure("there is no " + path + " in it");
+  return all;
+}
+
+}  // namespace
+
+std::string results_manifest() { return bucket::manifest_name("result"); }
+
+Result<Sent> send_files(bucket::Bucket& bucket, const std::string& job, const Outgoing& wanted) {
+  Sent sent;
+  Inventory found;
+  Result<io::SafeDirectory, std::error_code> home = tl::unexpected(std::error_code());
+  Result<void> listed;
+  wanted.as_owner([&] {
+    home = io::SafeDirectory::open(wanted.home);
+    for (const std::string& path : wanted.paths)
+      if (home && listed) listed = walk(*home, tidy(path), found);
+  });
+  if (!home) return failure("cannot open " + wanted.home.string() + ": " + home.error().message());
+  if (!listed) return tl::unexpected(listed.error());
+  sent.left_out = std::move(found.left_out);
+  if (found.others.empty()) return sent;
+  const auto open = opener(*home);
+  bucket::Sender sender(bucket, "", [&](const std::string& name) {
+    Result<checkpoint::Descriptor, std::error_code> opened = tl::unexpected(std::error_code());
+    wanted.as_owner([&] { opened = open(name); });
+    return opened;
+  });
+  auto there = sender.send(found.others);
+  if (!there) return tl::unexpected(there.error());
+  bucket::Manifest manifest{.job = job, .files = *std::move(there)};
+  sent.files = manifest.files.size();
+  for (const auto& [path, file] : manifest.files) sent.bytes += file.bytes;
+  if (auto written = bucket.replace(results_manifest(), manifest); !written)
+    return tl::unexpected(written.error());
+  return sent;
+}
+
+std::string coming_file(const std::filesystem::path& to) {
+  return to / (".spotter-fetching-" + std::to_string(::getpid()));
+}
+
+Result<Arrived> bring_files(bucket::Bucket& bucket, const bucket::Manifest& manifest,
+                            const Incoming& wanted) {
+  const auto all = chosen(manifest.files, wanted.paths);
+  if (!all) return tl::unexpected(all.error());
+  std::error_code error;
+  std::filesystem::create_directories(wanted.to, error);
+  const auto folder = io::SafeDirectory::open(wanted.to);
+  if (!folder)
+    return failure("cannot use " + wanted.to.string() + ": " + folder.error().message());
+  Arrived arrived;
+  std::vector<const Files::value_type*> missing;
+  std::uint64_t bytes = 0, come = 0;
+  for (const Files::value_type* each : *all) {
+    arrived.names.push_back(each->first);
+    if (is_whole(*folder, *each)) {
+      ++arrived.there;
+    } else {
+      missing.push_back(each);
+      bytes += each->second.bytes;
+    }
+  }
+  const std::string coming = std::filesystem::path(coming_file(wanted.to)).filename();
+  bucket::Receiver receiver;
+  receiver.make = [&](std::size_t) { return make_file(*folder, coming); };
+  receiver.received = [&](std::size_t more) {
+    come += more;
+    if (wanted.progress) wanted.progress(come, bytes);
+  };
+  receiver.ended = [&](std::size_t i, const Result<void>& verified) -> Result<void> {
+    const auto& [path, file] = *missing[i];
+    if (!verified) {
+      arrived.torn.push_back(path + ": " + verified.error().message);
+      (void)folder->remove(coming);
+      return {};
+    }
+    if (auto made = make_folders(*folder, path); !made) return made;
+    if (const auto moved = folder->rename(coming, *folder, path); !moved)
+      return failure("cannot make " + path + ": " + moved.error().message());
+    ++arrived.files;
+    arrived.bytes += file.bytes;
+    return {};
+  };
+  const auto fetched = bucket::fetch(bucket, missing, receiver);
+  if (!fetched) {
+    (void)folder->remove(coming);
+    return tl::unexpected(fetched.error());
+  }
+  return arrived;
+}
+
+}  // namespace spotter::tier
