@@ -12,6 +12,7 @@
 #include "agent/aws/s3/objects.hpp"
 #include "agent/base/exit_status.hpp"
 #include "agent/commands/commands.hpp"
+#include "agent/commands/prepare_here.hpp"
 #include "agent/commands/report_sources.hpp"
 #include "agent/guard/record.hpp"
 #include "agent/io/complain.hpp"
@@ -28,6 +29,7 @@ struct FetchOptions {
   std::vector<std::string> words;  // JOB [PATH...] FOLDER
   std::string publish;
   std::optional<std::size_t> experiment;
+  std::string type = "t3.micro";
 };
 
 int complain(const std::string& what, int status = 1) {
@@ -67,16 +69,30 @@ Result<std::optional<Kept>> home_of(const config::Job& job) {
   return std::optional<Kept>(std::move(kept));
 }
 
-Result<std::optional<Kept>> results_of(const wire::S3Location& published, const std::string& job) {
-  Kept kept{std::make_unique<bucket::Bucket>(
-                wire::S3Location{published.bucket, published.key + tier::results_folder}, job,
-                of_person()),
-            {}};
+Result<std::optional<Kept>> results_of(wire::S3Location published, const std::string& folder,
+                                       const std::string& job) {
+  published.key += folder + "/";
+  Kept kept{std::make_unique<bucket::Bucket>(std::move(published), job, of_person()), {}};
   auto manifest = kept.bucket->read(tier::results_manifest());
   if (!manifest) return tl::unexpected(manifest.error());
   if (!*manifest) return std::optional<Kept>();
   kept.manifest = **std::move(manifest);
   return std::optional<Kept>(std::move(kept));
+}
+
+// Only a machine in its zone reads a volume: it puts the files into S3, and ends.
+Result<std::optional<Kept>> by_a_machine(const config::Job& job, const std::string& file,
+                                         const std::vector<std::string>& paths,
+                                         const std::string& type) {
+  const auto to = job.published_in(config::fetched_folder);
+  config::Sending sending{paths, *to};
+  if (paths.empty()) sending.paths = {job.result(), job.checkpoints.directory, "log"};
+  s3::Client client(of_person());
+  const auto gone = s3::remove(client, {to->bucket, to->key + tier::results_manifest()});
+  if (!gone) return failure(words_of(gone.error(), "s3:DeleteObject"));
+  if (auto sent = send_from_volume(file, sending, type); !sent)
+    return failure(sent.error().message);
+  return results_of(*job.published_at(), config::fetched_folder, job.name.str());
 }
 
 // One line that is written over, on a terminal; ten times a second.
@@ -129,9 +145,12 @@ Result<std::size_t> bring_published(const wire::S3Location& at, const fs::path& 
 std::string nothing(const config::Job* job, const std::string& name) {
   if (job != nullptr && !job->publish && !job->storage.in_bucket())
     return job->name.str() + " has no place in S3 that files could be fetched from: add `publish: "
-           "s3://bucket/prefix/` to its description, and launch it again; the agent puts the "
-           "result there" +
-           (job->storage.share ? "" : ", also of a job that has finished before");
+           "s3://bucket/prefix/` to its description (and run the commands of `spotter iam roles` "
+           "again)" +
+           (job->storage.share ? ": the agent puts the result there when the job ends. What is "
+                                 "there already, copy from " +
+                                     config::describe(*job->storage.share)
+                               : ", and fetch it again");
   if (job != nullptr && job->storage.in_bucket())
     return "nothing of " + name + " is in " + wire::to_url(*job->kept_at()) +
            " yet: it comes with the first checkpoint";
@@ -186,7 +205,13 @@ int fetch(const FetchOptions& options) {
     if (options.experiment) published->key += std::to_string(*options.experiment) + "/";
   }
   auto kept = job != nullptr && job->storage.in_bucket() ? home_of(*job) : std::nullopt;
-  if (kept && !*kept && published) kept = results_of(*published, name);
+  if (kept && !*kept && published) kept = results_of(*published, config::results_folder, name);
+  const bool has_all = kept && *kept && tier::names_all((**kept).manifest, paths);
+  const bool on_volume = job != nullptr && !job->storage.share && job->launch && job->publish;
+  if (kept && !has_all && on_volume && !options.experiment) {
+    const std::string& first = options.words.front();
+    kept = by_a_machine(*job, is_a_file(first) ? first : job_file({}), paths, options.type);
+  }
   if (!kept) return complain(kept.error().message);
   if (!*kept) return complain(nothing(job, name));
   coming = tier::coming_file(to);
@@ -221,6 +246,10 @@ void add_fetch(CLI::App& app, int& status) {
       ->option_text("JOB [PATH...] FOLDER")
       ->required();
   command->add_option("--experiment", options->experiment, "Of a sweep: the index");
+  command
+      ->add_option("--instance-type", options->type,
+                   "Of the machine that reads a volume, where the files are not in S3 yet")
+      ->capture_default_str();
   command->add_option("--publish", options->publish,
                       "The place in S3 that the job's description has as publish");
   command->callback([options, &status] { status = fetch(*options); });

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "agent/aws/formats/sigv4.hpp"
+#include "agent/commands/commands.hpp"
 #include "agent/commands/job_storage.hpp"
 #include "agent/commands/machines.hpp"
 #include "agent/config/file.hpp"
@@ -90,12 +91,15 @@ Result<config::Job> job_to_launch(const std::string& job_file) {
   return std::move(*job);
 }
 
-Result<LaunchedJob> launched_job(const std::string& job_file, launch::Work work) {
+Result<LaunchedJob> launched_job(const std::string& job_file, launch::Work work,
+                                 const std::optional<config::Sending>& sending) {
   const auto text = config::read_small_file(job_file, config::job_size_limit);
   if (!text) return failure("cannot read the job: " + job_file + ": " + text.error().message);
   auto job = job_to_launch(job_file);
   if (!job) return tl::unexpected(job.error());
   std::map<std::string, std::string> files{{"job.yaml", text->content}};
+  job->sending = sending;
+  if (sending) files["send"] = wire::to_url(sending->to) + "\n" + joined(sending->paths, "\n") + "\n";
   const auto names = config::parse_job(text->content, environment_of_root());
   for (const std::string& name :
        {names->channels.document, names->sweep ? names->sweep->source : std::string()}) {

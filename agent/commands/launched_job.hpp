@@ -48,7 +48,8 @@ Result<config::Job> job_to_launch(const std::string& job_file);
 // The same with its user data. Fails also when a file that it names is missing or does not fit into
 // user data, and when there is no package that is to be sent.
 Result<LaunchedJob> launched_job(const std::string& job_file,
-                                 launch::Work work = launch::Work::Serve);
+                                 launch::Work work = launch::Work::Serve,
+                                 const std::optional<config::Sending>& sending = {});
 
 // Replaces each zone's id in `launch:` (usw2-az1) by its name in this account. Fails if the account
 // has no such zone. Without an id AWS is not asked.

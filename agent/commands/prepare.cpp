@@ -37,7 +37,7 @@
 #include "agent/io/complain.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/supervise/run_directory.hpp"
-#include "agent/sweep/sweep_sets.hpp"
+#include "agent/tier/results.hpp"
 
 namespace spotter::command {
 
@@ -120,6 +120,7 @@ Result<std::size_t> send(const config::Source& source, const std::atomic<bool>& 
 struct RemoteOptions {
   std::string job = "job.yaml";
   std::string type = "t3.micro";
+  std::string send;  // on an instance: a file that says what goes to S3
 };
 
 // From a person's machine: a cheap instance in the volume's zone prepares it, and ends.
@@ -148,7 +149,8 @@ class Preparer {
   Preparer(AwsCalls& calls, const LaunchedJob& launched, const RemoteOptions& options)
       : calls_(calls), launched_(launched), job_(launched.job), options_(options) {}
 
-  Result<void, CallError> run(const std::atomic<bool>& stop);
+  // The machine, once it has ended.
+  Result<InstanceId, CallError> run(const std::atomic<bool>& stop);
 
  private:
   Result<std::vector<InstanceId>, CallError> begin(const std::optional<wire::Volume>& volume);
@@ -208,51 +210,74 @@ void Preparer::remove_fleet() {
   if (fleet_) (void)calls_.ask(wire::DeleteFleets{{fleet_}, true});
 }
 
-Result<void, CallError> Preparer::run(const std::atomic<bool>& stop) {
+Result<InstanceId, CallError> Preparer::run(const std::atomic<bool>& stop) {
+  const char* command = job_.sending ? "fetch" : "prepare";
   auto there = preparing(calls_, key_of(job_));
   if (!there) return tl::unexpected(there.error());
-  const auto volumes = volumes_of(calls_, job_);
-  if (!volumes) return tl::unexpected(volumes.error());
-  const std::string before = volumes->empty() ? "" : mark_of(volumes->front());
+  if (!there->empty() && job_.sending)
+    return failed(there->front().str() + " prepares the volume: wait for its end");
   if (there->empty()) {
     const auto volume = free_volume(calls_, job_, {});
     if (!volume) return tl::unexpected(volume.error());
+    if (!*volume && job_.sending) return failed("the job has no volume");
     there = begin(*volume);
     if (!there) return tl::unexpected(there.error());
-    io::complain("prepare", there->front().str() + " prepares the volume (" + options_.type +
-                                "), and ends then");
+    io::complain(command, there->front().str() +
+                              (job_.sending ? " sends the files of " + (**volume).id.str() + " to " +
+                                                  wire::to_url(job_.sending->to)
+                                            : " prepares the volume") +
+                              " (" + options_.type + "), and ends then");
   } else {
-    io::complain("prepare", there->front().str() + " is at it already");
+    io::complain(command, there->front().str() + " is at it already");
   }
-  const std::string id = there->front().str();
+  const InstanceId id = there->front();
   while (!there->empty()) {
-    if (stop) return failed(id + " goes on without us; run this again to see its end");
+    if (stop && job_.sending) {
+      (void)calls_.ask(wire::TerminateInstances{.instances = {id}});
+      remove_fleet();
+      return failed("interrupted: " + id.str() + " is ended");
+    }
+    if (stop) return failed(id.str() + " goes on without us; run this again to see its end");
     std::this_thread::sleep_for(between_descriptions);
     const auto seen = preparing(calls_, key_of(job_));
     if (seen) there = seen;  // keeps the last answer while the network is down
   }
   remove_fleet();
-  const auto volume = free_volume(calls_, job_, {});
+  return id;
+}
+
+std::string said_by(const InstanceId& instance) {
+  return "why, it says here: aws ec2 get-console-output --latest --output text --instance-id " +
+         instance.str();
+}
+
+Result<void, CallError> prepare_there(AwsCalls& calls, const LaunchedJob& launched,
+                                      const RemoteOptions& options, const std::atomic<bool>& stop) {
+  const auto volumes = volumes_of(calls, launched.job);
+  if (!volumes) return tl::unexpected(volumes.error());
+  const std::string before = volumes->empty() ? "" : mark_of(volumes->front());
+  const auto id = Preparer(calls, launched, options).run(stop);
+  if (!id) return tl::unexpected(id.error());
+  const auto volume = free_volume(calls, launched.job, {});
   if (!volume) return tl::unexpected(volume.error());
   const std::string mark = *volume ? mark_of(**volume) : "";
-  if (mark != before && mark.starts_with(config::digest_of(job_.prepare))) {
-    io::complain("prepare",
-                 (**volume).id.str() + " in " + (**volume).zone.str() + " is ready, and free");
-    return {};
-  }
-  return failed(id + " has ended, and the volume is not prepared; why, it says here: aws ec2 " +
-                "get-console-output --latest --output text --instance-id " + id);
+  if (mark == before || !mark.starts_with(config::digest_of(launched.job.prepare)))
+    return failed(id->str() + " has ended, and the volume is not prepared; " + said_by(*id));
+  io::complain("prepare",
+               (**volume).id.str() + " in " + (**volume).zone.str() + " is ready, and free");
+  return {};
 }
 
 // Checks the machine that prepares alone: it needs no GPU, and gets no volume of data.
 Result<void> check_preparer(AwsCalls& calls, const LaunchedJob& launched, const std::string& type) {
+  const char* command = launched.job.sending ? "fetch" : "prepare";
   config::Job job = launched.job;
   job.launch->instance_types = {type};
   job.trainer.gpus = 0;
   job.storage.data.clear();
   std::string wrong;
   for (const Finding& it : examine_machines(calls, job, launched.packages)) {
-    if (it.verdict == Finding::Verdict::Warn) io::complain("prepare", it.what + ": " + it.advice);
+    if (it.verdict == Finding::Verdict::Warn) io::complain(command, it.what + ": " + it.advice);
     if (it.verdict == Finding::Verdict::Fail)
       wrong += (wrong.empty() ? "" : "; ") + it.what + ": " + it.advice;
   }
@@ -309,7 +334,7 @@ int prepare_remote(AwsCalls& calls, const config::Job& job, const RemoteOptions&
     io::complain("prepare", sent.error().message);
     return 1;
   }
-  const auto done = Preparer(calls, *launched, options).run(stop);
+  const auto done = prepare_there(calls, *launched, options, stop);
   if (done) return 0;
   io::complain("prepare", done.error().message);
   return 1;
@@ -324,8 +349,23 @@ void catch_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
 }
 
+// What launched_job() wrote: the place in S3, then the paths, a line each.
+Result<config::Sending> to_send(const std::string& file) {
+  constexpr std::size_t limit = 64U << 10;
+  const auto text = io::read_file(file, limit);
+  if (!text) return failure("cannot read " + file + ": " + text.error().message());
+  std::istringstream lines(*text);
+  std::string line;
+  std::getline(lines, line);
+  auto to = wire::parse_s3_url(line);
+  if (!to) return tl::unexpected(to.error());
+  config::Sending sending{{}, *std::move(to)};
+  while (std::getline(lines, line)) sending.paths.push_back(line);
+  return sending;
+}
+
 int run(const RemoteOptions& options, const std::function<int(config::Job)>& fill_here) {
-  const auto job = config::load_job(options.job, config::Environment::of_process());
+  auto job = config::load_job(options.job, config::Environment::of_process());
   if (!job) {
     std::fputs(config::describe(job.error(), options.job).c_str(), stderr);
     return wrong_input;
@@ -348,12 +388,37 @@ int run(const RemoteOptions& options, const std::function<int(config::Job)>& fil
     return 1;
   }
   catch_signals();
+  if (!options.send.empty()) {
+    auto sending = to_send(options.send);
+    if (!sending) return io::complain("prepare", sending.error().message, wrong_input);
+    job->sending = *std::move(sending);
+  }
   if (const auto here = AwsCalls::here())
     return prepare_here(**calls, *job, *here, fill_here, asked_to_stop);
   return prepare_remote(**calls, *job, options, asked_to_stop);
 }
 
 }  // namespace
+
+Result<void, CallError> send_from_volume(const std::string& job_file,
+                                         const config::Sending& sending, const std::string& type) {
+  const RemoteOptions options{.job = job_file, .type = type, .send = {}};
+  auto launched = launched_job(job_file, launch::Work::Prepare, sending);
+  if (!launched) return failed(launched.error().message);
+  const auto calls = calls_in(launched->job.launch->region);
+  if (!calls) return failed(calls.error().message);
+  if (auto named = name_zones(**calls, *launched->job.launch); !named) return named;
+  if (const auto fits = check_preparer(**calls, *launched, type); !fits)
+    return failed(fits.error().message);
+  if (auto sent = send_packages(launched->packages); !sent) return sent;
+  catch_signals();
+  const auto id = Preparer(**calls, *launched, options).run(asked_to_stop);
+  if (!id) return tl::unexpected(id.error());
+  s3::Client client({.environment = act::Environment::of_this_process()});
+  const auto there = s3::read(client, {sending.to.bucket, sending.to.key + tier::results_manifest()});
+  if (there) return {};
+  return failed(id->str() + " has ended, and has sent nothing; " + said_by(*id));
+}
 
 void add_prepare(CLI::App& app, std::function<int(config::Job)> fill_here, int& status) {
   auto* command = app.add_subcommand(
@@ -362,6 +427,7 @@ void add_prepare(CLI::App& app, std::function<int(config::Job)> fill_here, int& 
       "job.yaml names; run again, it copies only what is missing");
   auto options = std::make_shared<RemoteOptions>();
   command->add_option("job", options->job, "The job's description")->capture_default_str();
+  command->add_option("--send", options->send)->group("");  // of `spotter fetch`'s machine
   add_remote_options(*command, *options);
   command->callback(
       [options, fill_here = std::move(fill_here), &status] { status = run(*options, fill_here); });

@@ -1,39 +1,16 @@
 #include "agent/commands/prepare_here.hpp"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <csignal>
-#include <cstdio>
-#include <cstring>
-#include <deque>
-#include <map>
-#include <memory>
 #include <thread>
-#include "agent/aws/aws_calls.hpp"
-#include "agent/aws/formats/batch.hpp"
-#include "agent/aws/formats/ec2_places.hpp"
+
 #include "agent/aws/formats/ec2_query.hpp"
-#include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/formats/tags.hpp"
-#include "agent/aws/s3/upload.hpp"
-#include "agent/aws/settings/settings.hpp"
-#include "agent/base/exit_status.hpp"
 #include "agent/commands/fleets.hpp"
 #include "agent/commands/job_storage.hpp"
 #include "agent/commands/launched_job.hpp"
-#include "agent/commands/machines.hpp"
-#include "agent/config/job.hpp"
-#include "agent/config/prepare.hpp"
-#include "agent/data/fifo.hpp"
-#include "agent/host/prepare.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/launch/requests.hpp"
-#include "agent/supervise/run_directory.hpp"
 #include "agent/sweep/sweep_sets.hpp"
 
 namespace spotter::command {
@@ -93,7 +70,7 @@ Result<std::optional<wire::Volume>, CallError> free_volume(AwsCalls& calls, cons
     return failed(id + " is of the job " + owner + ": give this one a tag of its own");
   const std::string role = value_of(volume.tags, tag::role);
   if (role == "candidate" || role == "verified") return failed(id + " is a copy: " + move);
-  if (volume.tags.contains(tag::done))
+  if (volume.tags.contains(tag::done) && !job.sending)
     return failed("the job is done already: " + id + " has the tag spotter:done; " +
                   how_to_run_again(volume));
   const wire::Attachment* held = holder(volume);
@@ -138,6 +115,7 @@ Result<VolumeId, CallError> provide(AwsCalls& calls, const config::Job& job,
                                     const wire::Identity& here) {
   auto found = free_volume(calls, job, here.instance);
   if (!found) return tl::unexpected(found.error());
+  if (!*found && job.sending) return failed("the job has no volume");
   if (!*found) {
     config::Job alone = job;
     alone.sweep.reset();  // only this experiment's volume
@@ -169,13 +147,13 @@ int prepare_one(AwsCalls& calls, const config::Job& job, const wire::Identity& h
   }
   if (stop) return wire::interrupted_exit_code;
   io::complain("prepare",
-               volume->str() + " is prepared on " + here.instance.str() + " in " + here.zone.str());
+               volume->str() + (job.sending ? " is read on " : " is prepared on ") + here.instance.str() + " in " + here.zone.str());
   const int status = fill_here(job);
   if (const auto free = await_free(calls, *volume, here.instance); !free) {
     io::complain("prepare", free.error().message);
     return 1;
   }
-  if (status == 0) io::complain("prepare", volume->str() + " is ready, and free");
+  if (status == 0) io::complain("prepare", volume->str() + (job.sending ? " is free" : " is ready, and free"));
   if (status == wire::interrupted_exit_code)
     io::complain("prepare", "stopped; what is there stays: run it again");
   return status;

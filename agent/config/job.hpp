@@ -163,6 +163,15 @@ struct Source {
   std::optional<wire::S3Location> via;  // the key ends with a slash, or is empty
 };
 
+inline constexpr const char* results_folder = "results";  // below what is published
+inline constexpr const char* fetched_folder = "fetched";
+
+// The files of a volume that a machine of `spotter fetch` puts into S3.
+struct Sending {
+  std::vector<std::string> paths;  // relative to the job's home
+  wire::S3Location to;             // the key ends with a slash
+};
+
 // Settings for programs that were written for SageMaker's containers.
 struct SageMaker {
   std::string link;  // a path that links to the folder on the volume, as /opt/ml; empty: none
@@ -225,6 +234,8 @@ struct Job {
   std::optional<MetricsLog> metrics;
   Channels channels;
   std::vector<Source> prepare;  // not used by the agent
+  // In the place of `prepare`; job.yaml has no such key.
+  std::optional<Sending> sending;
   // Keeps what can be fetched again on the machine's own disks, where it has some.
   bool cache_on_instance_store = false;
   std::optional<SageMaker> sagemaker;
@@ -267,6 +278,14 @@ struct Job {
     const std::string index = experiment ? std::to_string(experiment->index) + "/" : "";
     return wire::S3Location{publish->bucket, publish->key + name.str() + "/" + index};
   }
+  // The location of what a person fetches of it, in a folder of that name.
+  std::optional<wire::S3Location> published_in(const std::string& folder) const {
+    auto at = published_at();
+    if (at) at->key += folder + "/";
+    return at;
+  }
+  // The names, in its home, of what a person may want of it.
+  std::string result() const { return trainer.result.empty() ? "result" : trainer.result; }
   // The location of the epochs of this job's volumes: below `fence`, which jobs may share. None:
   // nowhere.
   std::optional<wire::S3Location> fenced_at() const {

@@ -69,7 +69,8 @@ std::string reason(const Policy& policy, const Facts& facts, const SessionsEnd& 
   return std::string(words(facts.exit.surrender));
 }
 
-std::string of_filling(const Facts& facts, const SessionsEnd& end) {
+std::string of_filling(const Policy& policy, const Facts& facts, const SessionsEnd& end) {
+  if (policy.sends_result && facts.exit.filled) return "the files are in S3";
   if (facts.exit.filled) return "the volume is filled, and marked as prepared";
   if (facts.exit.leave || facts.exit.notice)
     return "interrupted before the volume was filled; what has come stays: prepare it again";
@@ -135,7 +136,7 @@ int exit_status(const Policy& policy, const Facts& facts, const SessionsEnd& end
 }
 
 std::string last_words(const Policy& policy, const Facts& facts, const SessionsEnd& end) {
-  if (policy.fills) return of_filling(facts, end);
+  if (policy.fills) return of_filling(policy, facts, end);
   return policy.foreground ? of_run(policy, facts, end) : of_service(policy, facts, end);
 }
 

@@ -62,7 +62,7 @@ decide::Policy policy_of(const config::Job& job, bool once) {
 decide::Policy policy_to_fill(const config::Job& job) {
   decide::Policy policy = policy_of(job, true);
   policy.fills = true;
-  policy.sends_result = false;
+  policy.sends_result = job.sending.has_value();
   policy.data = policy.gpus = 0;
   policy.blocked_retry = Duration(0);  // does not wait for a person
   return policy;

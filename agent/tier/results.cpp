@@ -23,23 +23,18 @@ std::string tidy(std::string path) {
   return path;
 }
 
-Result<std::vector<const Files::value_type*>> chosen(const Files& files,
-                                                     const std::vector<std::string>& paths) {
-  std::vector<const Files::value_type*> all;
-  for (const auto& file : files) {
-    const bool asked = std::ranges::any_of(
-        paths, [&](const std::string& path) { return lies_in(file.first, tidy(path)); });
-    if (asked || (paths.empty() && !lies_in(file.first, own_folder))) all.push_back(&file);
-  }
-  for (const std::string& path : paths)
-    if (std::ranges::none_of(all, [&](const auto* it) { return lies_in(it->first, tidy(path)); }))
-      return failure("there is no " + path + " in it");
-  return all;
+bool is_in(const Files& files, const std::string& path) {
+  return std::ranges::any_of(files, [&](const auto& it) { return lies_in(it.first, tidy(path)); });
 }
 
 }  // namespace
 
 std::string results_manifest() { return bucket::manifest_name("result"); }
+
+bool names_all(const bucket::Manifest& manifest, const std::vector<std::string>& paths) {
+  return std::ranges::all_of(
+      paths, [&](const std::string& path) { return is_in(manifest.files, path); });
+}
 
 Result<Sent> send_files(bucket::Bucket& bucket, const std::string& job, const Outgoing& wanted) {
   Sent sent;
@@ -77,8 +72,8 @@ std::string coming_file(const std::filesystem::path& to) {
 
 Result<Arrived> bring_files(bucket::Bucket& bucket, const bucket::Manifest& manifest,
                             const Incoming& wanted) {
-  const auto all = chosen(manifest.files, wanted.paths);
-  if (!all) return tl::unexpected(all.error());
+  for (const std::string& path : wanted.paths)
+    if (!is_in(manifest.files, path)) return failure("there is no " + path + " in it");
   std::error_code error;
   std::filesystem::create_directories(wanted.to, error);
   const auto folder = io::SafeDirectory::open(wanted.to);
@@ -87,13 +82,16 @@ Result<Arrived> bring_files(bucket::Bucket& bucket, const bucket::Manifest& mani
   Arrived arrived;
   std::vector<const Files::value_type*> missing;
   std::uint64_t bytes = 0, come = 0;
-  for (const Files::value_type* each : *all) {
-    arrived.names.push_back(each->first);
-    if (is_whole(*folder, *each)) {
+  for (const Files::value_type& each : manifest.files) {
+    const bool asked = std::ranges::any_of(
+        wanted.paths, [&](const std::string& path) { return lies_in(each.first, tidy(path)); });
+    if (!asked && (!wanted.paths.empty() || lies_in(each.first, own_folder))) continue;
+    arrived.names.push_back(each.first);
+    if (is_whole(*folder, each)) {
       ++arrived.there;
     } else {
-      missing.push_back(each);
-      bytes += each->second.bytes;
+      missing.push_back(&each);
+      bytes += each.second.bytes;
     }
   }
   const std::string coming = std::filesystem::path(coming_file(wanted.to)).filename();

@@ -18,8 +18,6 @@
 
 namespace spotter::tier {
 
-inline constexpr const char* results_folder = "results/";  // below what is published
-
 // The name of the one manifest of results in a bucket.
 std::string results_manifest();
 
@@ -36,6 +34,9 @@ struct Sent {
 // Replaces what an earlier run put there. Nothing there is removed, and nothing is put where there
 // is none of the paths.
 Result<Sent> send_files(bucket::Bucket& bucket, const std::string& job, const Outgoing& files);
+
+// Has it all of these paths, files or folders?
+bool names_all(const bucket::Manifest& manifest, const std::vector<std::string>& paths);
 
 struct Incoming {
   std::vector<std::string> paths;  // files and folders of the manifest; empty: all but our own

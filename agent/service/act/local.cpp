@@ -237,29 +237,38 @@ Local::Answer Local::write_ledger(decide::Ledger ledger, bool given_up, Duration
 
 Local::Answer Local::sync(Duration limit) {
   verbs::Sync verb{job_.home(), {}};
-  const std::string result = job_.trainer.result.empty() ? "result" : job_.trainer.result;
-  if (job_.storage.share) verb.tree = job_.trainers_home() + "/" + result;
+  if (job_.storage.share) verb.tree = job_.trainers_home() + "/" + job_.result();
   return carry_out(in_home(std::move(verb)), limit, decide::StorageSynced{});
 }
 
-Local::Answer Local::send_result(Duration limit) {
-  const std::string result = job_.trainer.result.empty() ? "result" : job_.trainer.result;
-  wire::S3Location to = *job_.published_at();
-  to.key += "results/";  // tier/results.hpp
-  verbs::Request wanted{verbs::SendResult{job_.trainers_home(), job_.trainer.user, {result},
-                                          job_.name.str(), wire::to_url(to)},
+// The number of files that were sent.
+asio::awaitable<Result<std::uint64_t, EffectFailed>> Local::send(config::Sending files,
+                                                                 Duration limit) {
+  verbs::Request wanted{verbs::SendResult{job_.trainers_home(), job_.trainer.user,
+                                          std::move(files.paths), job_.name.str(),
+                                          wire::to_url(files.to)},
                         {}};
   auto running = run(std::move(wanted), limit);
   const Work work = co_await std::move(running);
-  if (work.failed) {
-    io::note(wire::event("result-not-sent"), spdlog::level::warn,
-             "the result is not in {}: {}; it stays where it is", wire::to_url(to),
-             work.failed->detail.view());
-    co_return *work.failed;
-  }
-  const std::uint64_t files = work.answer.value("files", std::uint64_t{0});
-  if (files > 0) spdlog::info("the result is in {}, files: {}", wire::to_url(to), files);
-  co_return decide::ResultSent{};
+  if (work.failed) co_return tl::unexpected(*work.failed);
+  const auto sent = work.answer.value("files", std::uint64_t{0});
+  for (const json& each : work.answer.value("left_out", json::array()))
+    spdlog::warn("not sent: {}", each.get<std::string>());
+  if (sent > 0)
+    spdlog::info("{} files of {} bytes are in {}", sent,
+                 work.answer.value("bytes", std::uint64_t{0}), wire::to_url(files.to));
+  co_return sent;
+}
+
+Local::Answer Local::send_result(Duration limit) {
+  const config::Sending files{{job_.result()}, *job_.published_in(config::results_folder)};
+  auto sending = send(files, limit);
+  const auto sent = co_await std::move(sending);
+  if (sent) co_return decide::ResultSent{};
+  io::note(wire::event("result-not-sent"), spdlog::level::warn,
+           "the result is not in {}: {}; it stays where it is", wire::to_url(files.to),
+           sent.error().detail.view());
+  co_return sent.error();
 }
 
 Local::Answer Local::verify(decide::VerifyCheckpoints effect, Duration limit) {
@@ -319,6 +328,16 @@ Local::Answer Local::fetch_code(std::string token, Duration limit) {
 }
 
 Local::Answer Local::fill(VolumeId volume, Duration limit) {
+  if (job_.sending) {
+    auto sending = send(*job_.sending, limit);
+    const auto sent = co_await std::move(sending);
+    if (!sent) co_return sent.error();
+    if (*sent > 0) co_return decide::VolumeFilled{};
+    EffectFailed nothing;
+    nothing.failure = Failure::Missing;
+    nothing.detail = decide::Detail("none of the files that are asked for is on it");
+    co_return nothing;
+  }
   verbs::Fill verb{job_.name.str(), volume.str(), job_.storage.ebs.mount, job_.trainer.user, {}};
   for (const config::Source& it : job_.prepare)
     verb.sources.push_back({it.from, it.to, it.sha256, it.via ? wire::to_url(*it.via) : ""});

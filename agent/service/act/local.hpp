@@ -62,6 +62,8 @@ class Local {
   Answer write_ledger(decide::Ledger ledger, bool given_up, Duration limit);
   Answer sync(Duration limit);
   Answer send_result(Duration limit);
+  asio::awaitable<Result<std::uint64_t, decide::EffectFailed>> send(config::Sending files,
+                                                                    Duration limit);
   Answer verify(decide::VerifyCheckpoints effect, Duration limit);
   Answer await_gpus(Duration limit);
   // Makes them for a job that awaits no GPUs, on a machine that has some: a systemd unit may

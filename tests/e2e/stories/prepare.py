@@ -7,12 +7,14 @@ import http.server
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import ec2
+import fake_trainer
 import life
 import volumes
 from emulator import wait
@@ -273,17 +275,20 @@ class PrepareRemotely(Preparing):
                                           world=self.world.directory))
         script.chmod(0o755)
 
-    def remotely(self, job, *options, code=0, before_instance=None):
+    def remotely(self, job, *options, code=0, before_instance=None, command="prepare"):
         text = life.harness.jobs.yaml(job) + "\n"
         self.world.allow_only(text)
         file = self.world.workplace / "job.yaml"
         file.write_text(text)
         environment = {**self.world.launcher(), "AWS_EC2_METADATA_DISABLED": "true",
                        "SPOTTER_MOUNT": "/mnt/spotter"}
-        with subprocess.Popen([self.world.bin / "spotter", "prepare", file, *options],
-                              env=environment, text=True, stderr=subprocess.PIPE) as running:
+        before = len(self.ec2.instances())
+        with subprocess.Popen([self.world.bin / "spotter", command, file, *options],
+                              env=environment, text=True, stderr=subprocess.PIPE,
+                              stdout=subprocess.DEVNULL) as running:
+            self.running = running
             if before_instance:  # what lies here is no instance's: it is gone when one comes
-                wait("the instance", self.ec2.instances, every=0.02)
+                wait("the instance", lambda: len(self.ec2.instances()) > before, every=0.02)
                 before_instance()
             said = running.communicate(timeout=200)[1]
         self.assertEqual(running.returncode, code, said)
@@ -329,6 +334,51 @@ class PrepareRemotely(Preparing):
                                                    "exec ./train.py"}),
                     besides=[it.text("instanceId") for it in self.ec2.instances()])
         self.assert_ended_well()
+
+    def test_files_are_fetched_from_the_volume(self):
+        """While it trains no other machine can; then of a job that stopped, and that finished."""
+        (self.world.directory / "s3/seen").mkdir(parents=True)
+        out = self.world.workplace / "out"
+
+        def fetch(*paths, **more):
+            return self.remotely(job, *paths, out, command="fetch", **more)
+
+        job = self.a_job(env=self.held(12), publish="s3://seen/jobs")
+        self.volume()
+        one = self.launch(job)
+        self.wait_training(one, 12)
+        self.assertIn(f"fleet {self.fleet} is at work: end it first", fetch("checkpoints", code=1))
+        self.ec2.call("CancelSpotFleetRequests", SpotFleetRequestId=[self.fleet],
+                      TerminateInstances=True)
+        wait("the volume to be free", lambda: self.the_volume().text("status") == "available")
+        self.assertIn("is ended", fetch(
+            "checkpoints", code=1,
+            before_instance=lambda: self.running.send_signal(signal.SIGINT)))
+        wait("the volume to be free", lambda: self.the_volume().text("status") == "available")
+        wait("nobody to be left", lambda: all(
+            it.text("instanceState/name") == "terminated" for it in self.ec2.instances()))
+        self.assertIn("sends the files of vol-", fetch("checkpoints"))
+        self.assert_nobody_is_left()
+        there = volumes.copy_out(self.world, self.the_volume().text("volumeId"), "checkpoints")
+        files = [it.relative_to(there) for it in there.rglob("*") if it.is_file()]
+        self.assertTrue(files)
+        for each in files:
+            self.assertEqual((out / "checkpoints" / each).read_bytes(),
+                             (there / each).read_bytes(), each)
+        self.gate.touch()
+        self.launch(job, besides=[it.text("instanceId") for it in self.ec2.instances()])
+        self.assert_ended_well()
+        self.assertNotIn("sends", fetch("result"))
+        self.assertEqual((out / "result/weights.bin").read_text(),
+                         fake_trainer.result_of(self.steps))
+        self.assertIn("sends the files of vol-", fetch("log", "result"))
+        self.assertIn("step", (out / "log/trainer.log").read_text())
+        self.assertIn("none of the files", self.console_of(fetch("none", code=1)))
+        self.assert_nobody_is_left()
+
+    def console_of(self, said):
+        self.assertIn("has sent nothing; why, it says here: aws ec2 get-console-output", said)
+        return self.world.console(said.split()[-1])
 
     def test_an_instance_that_ec2_cannot_launch_is_not_waited_for(self):
         for zone in self.world.zones:
