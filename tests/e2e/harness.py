@@ -85,7 +85,9 @@ class Story(unittest.TestCase):
     def launch(self, job, restart=True, zones=None, besides=(), before=""):
         """A spot fleet of one whose instance runs this job; gives back the instance's id."""
         text = job if isinstance(job, str) else jobs.yaml(job)
-        template = self.ec2.create_template("story", self.user_data(text, restart, before))
+        self.launches = getattr(self, "launches", 0) + 1
+        name = "story" if self.launches == 1 else f"story-{self.launches}"
+        template = self.ec2.create_template(name, self.user_data(text, restart, before))
         self.world.allow_only(text)
         self.fleet = self.request_fleet(template, zones or [self.zone])
         self.instance = self.wait_instance(besides)

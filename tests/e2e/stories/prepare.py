@@ -298,7 +298,8 @@ class PrepareRemotely(Preparing):
         self.assertEqual([it for it in self.ec2.instances()
                           if it.text("instanceState/name") != "terminated"], [])
         made = [event["subject"] for event in self.world.state()["events"]
-                if event["kind"] == "fleet-submitted"]  # of type instant: listed only by id
+                if event["kind"] == "fleet-submitted" and event["subject"].startswith("fleet-")]
+        # They are of type instant: listed only by their ids.
         fleets = self.ec2.call("DescribeFleets", FleetId=made).items("fleetSet")
         self.assertEqual([it for it in fleets
                           if not it.text("fleetState").startswith("deleted")], [])
@@ -367,7 +368,8 @@ class PrepareRemotely(Preparing):
                              (there / each).read_bytes(), each)
         self.gate.touch()
         self.launch(job, besides=[it.text("instanceId") for it in self.ec2.instances()])
-        self.assert_ended_well()
+        self.wait_end()
+        wait("the volume to be free", lambda: self.the_volume().text("status") == "available")
         self.assertNotIn("sends", fetch("result"))
         self.assertEqual((out / "result/weights.bin").read_text(),
                          fake_trainer.result_of(self.steps))
@@ -375,6 +377,7 @@ class PrepareRemotely(Preparing):
         self.assertIn("step", (out / "log/trainer.log").read_text())
         self.assertIn("none of the files", self.console_of(fetch("none", code=1)))
         self.assert_nobody_is_left()
+        self.assert_ended_well()
 
     def console_of(self, said):
         self.assertIn("has sent nothing; why, it says here: aws ec2 get-console-output", said)
