@@ -144,7 +144,8 @@ Result<std::size_t> bring_published(const wire::S3Location& at, const fs::path& 
 // Sentences that say why there is nothing, and what to do.
 std::string nothing(const config::Job* job, const std::string& name) {
   if (job != nullptr && !job->publish && !job->storage.in_bucket())
-    return job->name.str() + " has no place in S3 that files could be fetched from: add `publish: "
+    return job->name.str() +
+           " has no place in S3 that files could be fetched from: add `publish: "
            "s3://bucket/prefix/` to its description (and run the commands of `spotter iam roles` "
            "again)" +
            (job->storage.share ? ": the agent puts the result there when the job ends. What is "
@@ -162,8 +163,9 @@ std::string nothing(const config::Job* job, const std::string& name) {
 
 int say(const tier::Arrived& arrived, std::size_t published, const fs::path& to) {
   for (const std::string& torn : arrived.torn) complain(torn);
-  std::string words = std::to_string(arrived.files) + (arrived.files == 1 ? " file, " : " files, ") +
-                      bytes_text(arrived.bytes) + " into " + to.string();
+  std::string words = std::to_string(arrived.files) +
+                      (arrived.files == 1 ? " file, " : " files, ") + bytes_text(arrived.bytes) +
+                      " into " + to.string();
   if (arrived.there > 0) words += "; " + std::to_string(arrived.there) + " were there already";
   if (published > 0)
     words += "; " + std::to_string(published) + " of the job's own records in " +
@@ -192,8 +194,9 @@ int fetch(const FetchOptions& options) {
   auto place = place_of({options.words.front(), {}, options.publish});
   if (!place) return complain(place.error().message, wrong_input);
   if (place->job && place->job->sweep && !options.experiment)
-    return complain(place->job->name.str() + " is a sweep: say which of its experiments with "
-                    "--experiment",
+    return complain(place->job->name.str() +
+                        " is a sweep: say which of its experiments with "
+                        "--experiment",
                     wrong_input);
   if (place->job && options.experiment)
     place->job->experiment = config::Experiment{*options.experiment, {}};
@@ -217,11 +220,9 @@ int fetch(const FetchOptions& options) {
   coming = tier::coming_file(to);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, interrupted);
   Progress progress;
-  const auto arrived =
-      tier::bring_files(*(*kept)->bucket, (*kept)->manifest,
-                        {paths, to, [&](std::uint64_t bytes, std::uint64_t of) {
-                           progress.show(bytes, of);
-                         }});
+  const auto arrived = tier::bring_files(
+      *(*kept)->bucket, (*kept)->manifest,
+      {paths, to, [&](std::uint64_t bytes, std::uint64_t of) { progress.show(bytes, of); }});
   if (!arrived) return complain(arrived.error().message);
   std::size_t records = 0;
   if (published && paths.empty()) {
@@ -240,9 +241,10 @@ void add_fetch(CLI::App& app, int& status) {
       "fetch",
       "Brings a job's files into a folder here: its result, and of a job that lives in a bucket "
       "its checkpoints, too");
-  command->add_option("words", options->words,
-                      "The job's name or description, then files or folders of it (none: all), "
-                      "then the folder here")
+  command
+      ->add_option("words", options->words,
+                   "The job's name or description, then files or folders of it (none: all), "
+                   "then the folder here")
       ->option_text("JOB [PATH...] FOLDER")
       ->required();
   command->add_option("--experiment", options->experiment, "Of a sweep: the index");

@@ -99,7 +99,8 @@ Result<LaunchedJob> launched_job(const std::string& job_file, launch::Work work,
   if (!job) return tl::unexpected(job.error());
   std::map<std::string, std::string> files{{"job.yaml", text->content}};
   job->sending = sending;
-  if (sending) files["send"] = wire::to_url(sending->to) + "\n" + joined(sending->paths, "\n") + "\n";
+  if (sending)
+    files["send"] = wire::to_url(sending->to) + "\n" + joined(sending->paths, "\n") + "\n";
   const auto names = config::parse_job(text->content, environment_of_root());
   for (const std::string& name :
        {names->channels.document, names->sweep ? names->sweep->source : std::string()}) {

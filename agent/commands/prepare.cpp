@@ -223,8 +223,8 @@ Result<InstanceId, CallError> Preparer::run(const std::atomic<bool>& stop) {
     there = begin(*volume);
     if (!there) return tl::unexpected(there.error());
     io::complain(command, there->front().str() +
-                              (job_.sending ? " sends the files of " + (**volume).id.str() + " to " +
-                                                  wire::to_url(job_.sending->to)
+                              (job_.sending ? " sends the files of " + (**volume).id.str() +
+                                                  " to " + wire::to_url(job_.sending->to)
                                             : " prepares the volume") +
                               " (" + options_.type + "), and ends then");
   } else {
@@ -415,7 +415,8 @@ Result<void, CallError> send_from_volume(const std::string& job_file,
   const auto id = Preparer(**calls, *launched, options).run(asked_to_stop);
   if (!id) return tl::unexpected(id.error());
   s3::Client client({.environment = act::Environment::of_this_process()});
-  const auto there = s3::read(client, {sending.to.bucket, sending.to.key + tier::results_manifest()});
+  const auto there =
+      s3::read(client, {sending.to.bucket, sending.to.key + tier::results_manifest()});
   if (there) return {};
   return failed(id->str() + " has ended, and has sent nothing; " + said_by(*id));
 }

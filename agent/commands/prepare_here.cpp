@@ -146,14 +146,15 @@ int prepare_one(AwsCalls& calls, const config::Job& job, const wire::Identity& h
     return 1;
   }
   if (stop) return wire::interrupted_exit_code;
-  io::complain("prepare",
-               volume->str() + (job.sending ? " is read on " : " is prepared on ") + here.instance.str() + " in " + here.zone.str());
+  io::complain("prepare", volume->str() + (job.sending ? " is read on " : " is prepared on ") +
+                              here.instance.str() + " in " + here.zone.str());
   const int status = fill_here(job);
   if (const auto free = await_free(calls, *volume, here.instance); !free) {
     io::complain("prepare", free.error().message);
     return 1;
   }
-  if (status == 0) io::complain("prepare", volume->str() + (job.sending ? " is free" : " is ready, and free"));
+  if (status == 0)
+    io::complain("prepare", volume->str() + (job.sending ? " is free" : " is ready, and free"));
   if (status == wire::interrupted_exit_code)
     io::complain("prepare", "stopped; what is there stays: run it again");
   return status;

@@ -448,8 +448,7 @@ Result<ReportPlace> place_of(const JobToShow& options) {
   // A name: job.yaml here may be of that job.
   if (!name.empty() && options.publish.empty() && !is_a_file(file)) {
     const std::string here = job_file({});
-    const auto job =
-        here.empty() ? Result<config::Job>(failure("none")) : read_description(here);
+    const auto job = here.empty() ? Result<config::Job>(failure("none")) : read_description(here);
     if (job && job->name.str() == name) file = here;
   }
   if (!file.empty() && is_a_file(file)) {

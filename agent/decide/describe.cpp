@@ -356,23 +356,23 @@ namespace {
 
 // In the order of the variants' alternatives (tests/decide checks that none is missing).
 constexpr std::array<std::string_view, std::variant_size_v<Stage>> kStages = {
-    "booting", "looking-around", "identifying",
-    "reading-fleet", "surveying", "waiting",
-    "blocked", "attaching", "claiming",
-    "finding-device", "inspecting", "formatting",
-    "mounting", "reading-ledger", "verifying",
-    "preparing", "snapshotting", "creating-candidate",
-    "marking-verified", "committing", "promoting",
-    "discarding", "writing-epoch", "releasing-epoch",
-    "awaiting-gpus", "preparing-data", "counting-attempt",
-    "fetching-code", "starting-trainer", "filling",
-    "marking-prepared", "training", "stopping",
-    "securing", "closing-ledger", "sending-result",
-    "unmounting", "final-snapshot", "detaching",
-    "releasing", "releasing-data", "released",
-    "giving-back", "marking-done", "tidying",
-    "cancelling-fleet", "scaling-to-zero", "finished",
-    "gave-up", "leaving"};
+    "booting",          "looking-around",   "identifying",
+    "reading-fleet",    "surveying",        "waiting",
+    "blocked",          "attaching",        "claiming",
+    "finding-device",   "inspecting",       "formatting",
+    "mounting",         "reading-ledger",   "verifying",
+    "preparing",        "snapshotting",     "creating-candidate",
+    "marking-verified", "committing",       "promoting",
+    "discarding",       "writing-epoch",    "releasing-epoch",
+    "awaiting-gpus",    "preparing-data",   "counting-attempt",
+    "fetching-code",    "starting-trainer", "filling",
+    "marking-prepared", "training",         "stopping",
+    "securing",         "closing-ledger",   "sending-result",
+    "unmounting",       "final-snapshot",   "detaching",
+    "releasing",        "releasing-data",   "released",
+    "giving-back",      "marking-done",     "tidying",
+    "cancelling-fleet", "scaling-to-zero",  "finished",
+    "gave-up",          "leaving"};
 
 constexpr std::array<std::string_view, std::variant_size_v<Happening>> kHappenings = {
     "started",

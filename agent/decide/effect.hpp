@@ -122,7 +122,7 @@ struct WriteLedger {
   std::uint32_t epoch = 0;
 };
 struct SyncStorage {};  // all that was written to the volume is durable, or an error says not
-struct SendResult {};   // to where the job is published, for whoever fetches it from afar
+struct SendResult {};   // to where the job is published, from where a person fetches it
 struct VerifyCheckpoints {
   bool read_only = false;  // torn ones are passed over, not moved aside
   // The newest one was read as a copy's a moment ago, and none was torn: it is not read again. -1:
@@ -174,9 +174,9 @@ using Command =
                  MarkPrepared, WriteEpoch, DeleteVolume, DeleteSnapshot, CancelFleet,
                  ScaleFleetToZero, GiveBackInstance, LeaveFleet, CompleteLifecycle, FindDevice,
                  InspectDisk, MakeFilesystem, Mount, Unmount, PrepareShare, ReleaseShare,
-                 PrepareData, ReleaseData, ReadLedger, WriteLedger, SyncStorage, SendResult, VerifyCheckpoints,
-                 AwaitGpus, FetchCode, FillVolume, StartTrainer, PaceTrainer, StopTrainer,
-                 KillTrainer, Abandon, Exit>;
+                 PrepareData, ReleaseData, ReadLedger, WriteLedger, SyncStorage, SendResult,
+                 VerifyCheckpoints, AwaitGpus, FetchCode, FillVolume, StartTrainer, PaceTrainer,
+                 StopTrainer, KillTrainer, Abandon, Exit>;
 
 struct Effect {
   EffectId id;

@@ -176,8 +176,8 @@ using Happening =
                  RuledOut, StopRequested, HostLooked, IdentityRead, FleetRead, StorageSurveyed,
                  CallAccepted, EpochWritten, SnapshotStarted, VolumeCreated, DeviceFound,
                  DiskInspected, FilesystemMade, Mounted, Unmounted, LedgerRead, LedgerWritten,
-                 StorageSynced, ResultSent, CheckpointsVerified, GpusFound, CodeFetched, VolumeFilled,
-                 TrainerStarted, EffectFailed>;
+                 StorageSynced, ResultSent, CheckpointsVerified, GpusFound, CodeFetched,
+                 VolumeFilled, TrainerStarted, EffectFailed>;
 
 struct Event {
   Time at;

@@ -49,8 +49,8 @@ struct Policy {
   bool gang = false;
   // `spotter prepare`: fills the volume, and starts no trainer (preparing.cpp). Goes with `once`.
   bool fills = false;
-  // The job has a place in S3 where its result is for whoever fetches it. With `fills`: files of the
-  // volume go there, whether it is done or not, and none come.
+  // The job has a place in S3 where its result is for whoever fetches it. With `fills`: files of
+  // the volume go there, whether it is done or not, and none come.
   bool sends_result = false;
   // An epoch says who may use the volume (survey.hpp), and no bound is waited for.
   bool fence = false;

@@ -305,7 +305,8 @@ Stage fill(Context& c) {
 // The reason why the volume cannot be filled now; nullopt: none.
 std::optional<Detail> in_use(const Survey& survey, const SeenVolume& volume, const Context& c) {
   const bool ours = volume.holder == c.facts.identity.instance;
-  if (volume.done && !c.policy.sends_result) return Detail(volume.id.str() + " has the tag spotter:done");
+  if (volume.done && !c.policy.sends_result)
+    return Detail(volume.id.str() + " has the tag spotter:done");
   if (volume.holder && !ours) return Detail(volume.holder.view());
   if (volume.zone != c.facts.identity.zone)
     return Detail(volume.id.str() + " in " + volume.zone.str());

@@ -206,15 +206,14 @@ struct Finished {};
 struct GaveUp {};
 struct Leaving {};  // asked to stop: the process ends
 
-using Stage =
-    std::variant<Booting, LookingAround, Identifying, ReadingFleet, Surveying, Waiting, Blocked,
-                 Attaching, Claiming, FindingDevice, Inspecting, Formatting, Mounting,
-                 ReadingLedger, Verifying, Preparing, Snapshotting, CreatingCandidate,
-                 MarkingVerified, Committing, Promoting, Discarding, WritingEpoch, ReleasingEpoch,
-                 AwaitingGpus, PreparingData, CountingAttempt, FetchingCode, StartingTrainer,
-                 Filling, MarkingPrepared, Training, Stopping, Securing, ClosingLedger, SendingResult, Unmounting,
-                 FinalSnapshot, Detaching, Releasing, ReleasingData, Released, GivingBack,
-                 MarkingDone, Tidying, CancellingFleet, ScalingToZero, Finished, GaveUp, Leaving>;
+using Stage = std::variant<
+    Booting, LookingAround, Identifying, ReadingFleet, Surveying, Waiting, Blocked, Attaching,
+    Claiming, FindingDevice, Inspecting, Formatting, Mounting, ReadingLedger, Verifying, Preparing,
+    Snapshotting, CreatingCandidate, MarkingVerified, Committing, Promoting, Discarding,
+    WritingEpoch, ReleasingEpoch, AwaitingGpus, PreparingData, CountingAttempt, FetchingCode,
+    StartingTrainer, Filling, MarkingPrepared, Training, Stopping, Securing, ClosingLedger,
+    SendingResult, Unmounting, FinalSnapshot, Detaching, Releasing, ReleasingData, Released,
+    GivingBack, MarkingDone, Tidying, CancellingFleet, ScalingToZero, Finished, GaveUp, Leaving>;
 
 struct Notice {
   InterruptionAction action = InterruptionAction::Terminate;

@@ -248,7 +248,8 @@ struct Host {
                                           work();
                                         }});
     if (!sent) return failed(sent.error());
-    return {{"ok", true}, {"files", sent->files}, {"bytes", sent->bytes}, {"left_out", sent->left_out}};
+    return {
+        {"ok", true}, {"files", sent->files}, {"bytes", sent->bytes}, {"left_out", sent->left_out}};
   }
   json operator()(const verbs::Verify& it) const { return answer_of(work::verify(it)); }
   json operator()(const verbs::Checkout& it) const {

@@ -32,8 +32,8 @@ bool is_in(const Files& files, const std::string& path) {
 std::string results_manifest() { return bucket::manifest_name("result"); }
 
 bool names_all(const bucket::Manifest& manifest, const std::vector<std::string>& paths) {
-  return std::ranges::all_of(
-      paths, [&](const std::string& path) { return is_in(manifest.files, path); });
+  return std::ranges::all_of(paths,
+                             [&](const std::string& path) { return is_in(manifest.files, path); });
 }
 
 Result<Sent> send_files(bucket::Bucket& bucket, const std::string& job, const Outgoing& wanted) {
@@ -77,8 +77,7 @@ Result<Arrived> bring_files(bucket::Bucket& bucket, const bucket::Manifest& mani
   std::error_code error;
   std::filesystem::create_directories(wanted.to, error);
   const auto folder = io::SafeDirectory::open(wanted.to);
-  if (!folder)
-    return failure("cannot use " + wanted.to.string() + ": " + folder.error().message());
+  if (!folder) return failure("cannot use " + wanted.to.string() + ": " + folder.error().message());
   Arrived arrived;
   std::vector<const Files::value_type*> missing;
   std::uint64_t bytes = 0, come = 0;

@@ -55,6 +55,6 @@ std::string coming_file(const std::filesystem::path& to);
 // Each file is verified before it has its name, in the place of what has that name. Fails for a
 // path that the manifest does not have.
 Result<Arrived> bring_files(bucket::Bucket& bucket, const bucket::Manifest& manifest,
-                             const Incoming& wanted);
+                            const Incoming& wanted);
 
 }  // namespace spotter::tier

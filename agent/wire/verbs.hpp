@@ -330,8 +330,8 @@ struct AwaitGpus {
 using Verb =
     std::variant<FindDevice, Inspect, Format, Mount, MountData, Unmount, Look, PrepareShare,
                  ReleaseShare, LookShare, ProbeShare, BringHome, KeepHome, ReadLedger, WriteLedger,
-                 Sync, SendResult, Verify, Checkout, Fill, There, MarkDone, KeepLog, KeepMetrics, KeepLines,
-                 FindParent, BeginAttempt, PublishAttempt, SumUp, AwaitGpus>;
+                 Sync, SendResult, Verify, Checkout, Fill, There, MarkDone, KeepLog, KeepMetrics,
+                 KeepLines, FindParent, BeginAttempt, PublishAttempt, SumUp, AwaitGpus>;
 
 struct Request {
   Verb verb;

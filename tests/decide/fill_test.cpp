@@ -47,6 +47,23 @@ TEST_F(Fill, ClaimsFillsMarksAndReleasesTheVolume) {
   EXPECT_TRUE(story.state.facts.exit.filled);
 }
 
+// `spotter fetch`: nothing is marked, and a volume of a job that is done is read, too.
+TEST_F(Fill, SendsFilesOfAVolumeThatIsDone) {
+  story.policy.sends_result = true;
+  SeenVolume done = the_volume();
+  done.done = true;
+  const Story fresh = story;
+  story.survey({done});
+  EXPECT_EQ(story.asked(), "attach-volume");
+  story = fresh;
+  mount();
+  EXPECT_EQ(story.asked(), "fill-volume");
+  story.answer(VolumeFilled{});
+  EXPECT_FALSE(story.did<MarkPrepared>());
+  EXPECT_EQ(story.asked(), "unmount");
+  EXPECT_TRUE(story.state.facts.exit.filled);
+}
+
 TEST_F(Fill, LeavesAVolumeAloneThatSomebodyUsesOrMoves) {
   const Story fresh = story;
   const auto expect = [&](const char* why, std::vector<SeenVolume> volumes,

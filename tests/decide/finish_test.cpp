@@ -56,6 +56,56 @@ TEST(Finish, MarksTheResultLeavesNothingAndCancelsTheFleetLast) {
   EXPECT_EQ(story.stage(), "finished");
 }
 
+class SentResult : public testing::Test {
+ protected:
+  SentResult() {
+    story.policy.sends_result = true;
+    story.train();
+    story.sense(TrainerEnded{true, false});
+    story.answer(StorageSynced{});
+    story.answer(LedgerWritten{});
+    EXPECT_EQ(story.asked(), "send-result") << "the ledger is done before";
+  }
+  Story story;
+};
+
+TEST_F(SentResult, ComesBeforeTheMark) {
+  story.answer(ResultSent{});
+  EXPECT_EQ(story.asked(), "mark-done");
+}
+
+TEST_F(SentResult, IsTriedThreeTimesAndNeverKeepsTheJobFromItsEnd) {
+  for (int i = 0; i < 2; ++i) {
+    story.answer(EffectFailed{Failure::Unavailable, false, "S3"});
+    EXPECT_EQ(story.asked(), "");
+    story.wake();
+    EXPECT_EQ(story.asked(), "send-result");
+  }
+  story.answer(EffectFailed{Failure::Unavailable, false, "S3"});
+  EXPECT_EQ(story.asked(), "mark-done");
+}
+
+TEST_F(SentResult, ThatIsRefusedIsNotTriedAgain) {
+  story.answer(EffectFailed{Failure::Refused, false, "s3:PutObject"});
+  EXPECT_EQ(story.asked(), "mark-done");
+}
+
+TEST_F(SentResult, IsLeftToTheNextSessionOnANotice) {
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + std::chrono::seconds(120)});
+  ASSERT_TRUE(story.did<Abandon>());
+  story.answer(EffectFailed{Failure::Abandoned, true, {}});
+  EXPECT_EQ(story.asked(), "unmount");
+  EXPECT_FALSE(story.did<MarkDone>());
+  EXPECT_FALSE(story.state.facts.exit.done);
+}
+
+TEST_F(SentResult, IsLeftToTheNextSessionOnANoticeBetweenTwoTries) {
+  story.answer(EffectFailed{Failure::Unavailable, false, "S3"});
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + std::chrono::seconds(120)});
+  story.wake();
+  EXPECT_EQ(story.asked(), "unmount");
+}
+
 TEST(Finish, ACopyThatIsStillBeingCreatedIsWaitedForNotLeftBehind) {
   Story story;
   story.boot();

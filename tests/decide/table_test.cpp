@@ -45,9 +45,10 @@ State plausible(const Stage& stage) {
   facts.holding.volume = kVolume;
   facts.holding.attached = true;
   facts.trainer.running = in<Training, Stopping>(stage);
-  facts.holding.mounted = in<ReadingLedger, Verifying, AwaitingGpus, PreparingData, CountingAttempt,
-                             FetchingCode, StartingTrainer, Filling, MarkingPrepared, Training,
-                             Stopping, Securing, ClosingLedger, SendingResult, MarkingDone, Unmounting>(stage);
+  facts.holding.mounted =
+      in<ReadingLedger, Verifying, AwaitingGpus, PreparingData, CountingAttempt, FetchingCode,
+         StartingTrainer, Filling, MarkingPrepared, Training, Stopping, Securing, ClosingLedger,
+         SendingResult, MarkingDone, Unmounting>(stage);
   if (std::holds_alternative<Committing>(stage)) facts.move.verified = kVolume;
   facts.exit.unfit = in<GivingBack>(stage);
   facts.exit.done = in<SendingResult, MarkingDone, Tidying, CancellingFleet, Finished>(stage);

@@ -381,13 +381,13 @@ class Simulation {
   // Starts of trainers since the last durable checkpoint; those that the ledger may have beside
   // them; and agents that were killed after they gave up.
   std::uint64_t starts_in_vain_ = 0, starts_counted_ = 0, killed_giving_up_ = 0;
-  std::uint64_t ends_in_vain_ = 0;  // of trainers that failed, since then
-  Duration instance_time_{0};       // of all instances together
+  std::uint64_t ends_in_vain_ = 0;   // of trainers that failed, since then
+  Duration instance_time_{0};        // of all instances together
   Time result_at_ = decide::kNever;  // since when it is where the job is published
   std::uint32_t sends_failed_ = 0;
-  Time git_back_, revision_back_;   // until then git is out of reach, or the revision
-  std::set<VolumeId> strays_;       // users' volumes that are not the job's
-  std::set<VolumeId> namesakes_;    // of them, another job's of the same name
+  Time git_back_, revision_back_;  // until then git is out of reach, or the revision
+  std::set<VolumeId> strays_;      // users' volumes that are not the job's
+  std::set<VolumeId> namesakes_;   // of them, another job's of the same name
   std::set<SnapshotId> namesake_snapshots_;
   std::set<VolumeId> past_;  // deleted for their copies, and there again; of a former line
   std::set<SnapshotId> past_snapshots_;

@@ -59,7 +59,8 @@ bool add_files(const json& list, Files& files) {
     const auto path = each.at("path").get<std::string>();
     File file{count_in(each, "bytes"), time_in(each, "mtime_ns"), each.at("sum").get<std::string>(),
               each.at("group").get<std::string>()};
-    const bool good = is_path(path) && checkpoint::is_sum(file.sum) && (file.group.empty() || is_group(file.group));
+    const bool good = is_path(path) && checkpoint::is_sum(file.sum) &&
+                      (file.group.empty() || is_group(file.group));
     if (!good || !files.emplace(path, std::move(file)).second) return false;
   }
   return are_files(files);

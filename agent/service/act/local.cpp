@@ -244,10 +244,10 @@ Local::Answer Local::sync(Duration limit) {
 // The number of files that were sent.
 asio::awaitable<Result<std::uint64_t, EffectFailed>> Local::send(config::Sending files,
                                                                  Duration limit) {
-  verbs::Request wanted{verbs::SendResult{job_.trainers_home(), job_.trainer.user,
-                                          std::move(files.paths), job_.name.str(),
-                                          wire::to_url(files.to)},
-                        {}};
+  verbs::Request wanted{
+      verbs::SendResult{job_.trainers_home(), job_.trainer.user, std::move(files.paths),
+                        job_.name.str(), wire::to_url(files.to)},
+      {}};
   auto running = run(std::move(wanted), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return tl::unexpected(*work.failed);

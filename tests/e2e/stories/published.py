@@ -94,10 +94,11 @@ class Published(life.Life):
         self.assert_histories(one, two)
 
     def assert_fetched(self):
-        """Bit for bit, by plain names, also of what was interrupted; what is there is not fetched."""
+        """Bit for bit, by plain names; what is there is not fetched."""
         weights = self.out / "result/weights.bin"
         self.assertIn("there is no result/none in it", self.fetch("result/none", code=1).stderr)
-        self.assertRegex(self.fetch("result").stdout, r"^1 file, .* into .*/out\n  result/weights.bin")
+        self.assertRegex(self.fetch("result").stdout,
+                         r"^1 file, .* into .*/out\n  result/weights.bin")
         self.assertEqual(weights.read_text(), fake_trainer.result_of(self.steps))
         self.assertEqual((self.folder / "results/result/weights.bin").read_text(),
                          weights.read_text(), "it has no plain name in the bucket")
