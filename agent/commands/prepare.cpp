@@ -1,43 +1,37 @@
 #include "agent/commands/commands.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
-#include <deque>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <thread>
 
 #include "agent/aws/aws_calls.hpp"
-#include "agent/aws/formats/batch.hpp"
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/formats/tags.hpp"
-#include "agent/aws/s3/upload.hpp"
-#include "agent/aws/settings/settings.hpp"
+#include "agent/aws/s3/objects.hpp"
 #include "agent/base/exit_status.hpp"
 #include "agent/commands/fleets.hpp"
 #include "agent/commands/job_storage.hpp"
 #include "agent/commands/launched_job.hpp"
 #include "agent/commands/machines.hpp"
 #include "agent/commands/prepare_here.hpp"
-#include "agent/config/job.hpp"
 #include "agent/config/prepare.hpp"
-#include "agent/data/fifo.hpp"
 #include "agent/host/prepare.hpp"
 #include "agent/io/complain.hpp"
+#include "agent/io/files.hpp"
 #include "agent/launch/requests.hpp"
-#include "agent/supervise/run_directory.hpp"
 #include "agent/tier/results.hpp"
+#include "trainer/library/transfer.hpp"
 
 namespace spotter::command {
 
@@ -46,36 +40,6 @@ namespace {
 // Uploads a local folder to S3, for an instance to fetch.
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t at_once = 16;  // files
-
-// A mapped file.
-class Mapped {
- public:
-  Mapped() = default;
-  Mapped(const Mapped&) = delete;
-  Mapped& operator=(const Mapped&) = delete;
-  ~Mapped() {
-    if (at_ != nullptr) ::munmap(at_, size_);
-  }
-  // False: see errno.
-  bool open(const fs::path& path) {
-    const data::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    struct stat status {};
-    if (!file || ::fstat(file.get(), &status) != 0) return false;
-    size_ = static_cast<std::size_t>(status.st_size);
-    if (size_ == 0) return true;
-    void* const at = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
-    if (at == MAP_FAILED) return false;
-    at_ = at;
-    return true;
-  }
-  std::string_view bytes() const { return {static_cast<const char*>(at_), size_}; }
-
- private:
-  void* at_ = nullptr;
-  std::size_t size_ = 0;
-};
 
 bool is_there(const std::map<std::string, wire::ListedObject>& objects, const std::string& key,
               const fs::path& path) {
@@ -98,21 +62,21 @@ Result<std::size_t> send(const config::Source& source, const std::atomic<bool>& 
   if (!listed) return failure(listed.error().text());
   std::map<std::string, wire::ListedObject> objects;
   for (const wire::ListedObject& it : *listed) objects.emplace(it.key, it);
-  LocalFiles missing;
-  for (const auto& [name, path] : *files)
-    if (!is_there(objects, source.via->key + name, path)) missing.emplace_back(name, path);
-  for (std::size_t begin = 0; begin < missing.size(); begin += at_once) {
-    std::deque<Mapped> mapped;
-    std::vector<s3::NewObject> some;
-    for (std::size_t i = begin; i < std::min(begin + at_once, missing.size()); ++i) {
-      const auto& [name, path] = missing[i];
-      if (!mapped.emplace_back().open(path))
-        return failure(path.string() + ": " + std::strerror(errno));
-      some.push_back({{source.via->bucket, source.via->key + name}, mapped.back().bytes(), {}});
-    }
-    const auto sent = s3::upload(client, some, [&] { return stop.load(); });
-    if (!sent) return failure(stop ? "stopped: run it again" : sent.error().text());
+  std::vector<bucket::Wanted> missing;
+  std::map<std::string, fs::path> paths;
+  for (const auto& [name, path] : *files) {
+    if (is_there(objects, source.via->key + name, path)) continue;
+    missing.push_back({name, name, {}, {}});
+    paths[name] = path;
   }
+  bucket::Bucket place(*source.via, {}, {.environment = act::Environment::of_this_process()});
+  bucket::Sender sender(place, "", [&](const std::string& name) {
+    checkpoint::Descriptor file(::open(paths[name].c_str(), O_RDONLY | O_CLOEXEC));
+    return file ? Result<checkpoint::Descriptor, std::error_code>(std::move(file))
+                : tl::unexpected(std::error_code(errno, std::system_category()));
+  });
+  const auto sent = sender.send(missing, &stop);
+  if (!sent) return failure(stop ? "stopped: run it again" : sent.error().message);
   return missing.size();
 }
 
