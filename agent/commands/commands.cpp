@@ -303,8 +303,10 @@ void add_run(CLI::App& app, int& status) {
       "Slurm task, a laptop");
   auto request = std::make_shared<command::RunRequest>();
   command->add_option("--job", request->job_file, "The job's description; else --storage is all");
-  command->add_option("--storage", request->storage,
-                      "Keep everything below this folder, in one of the job's name");
+  command->add_option(
+      "--storage", request->storage,
+      "Keep everything below this folder, which is made if its parent is there, in one of the "
+      "job's name; or s3://bucket/prefix");
   command->add_option("--name", request->name, "The job's name");
   command->add_option("--gang", request->member,
                       "This machine's name in the gang of job.yaml; default: its host name");

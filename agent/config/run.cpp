@@ -102,12 +102,16 @@ Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& reque
     const auto storage = storage_in(request.storage, environment);
     if (!storage) return tl::unexpected(storage.error());
     job->storage.share = storage->storage.share;
+  } else if (request.storage.starts_with("s3:")) {
+    return refused("--storage: " + request.storage + ": s3://bucket/prefix has two slashes");
   } else if (!request.storage.empty()) {
     std::error_code error;
     const fs::path folder = fs::absolute(request.storage, error).lexically_normal();
     auto path = config::folder_path.parse(folder.string());
     if (!path) return refused("--storage: " + path.error().message);
-    if (!fs::is_directory(folder, error))
+    // Made if only its own name is missing: more would hide a share that is not mounted.
+    const bool is_there = fs::exists(folder, error) || fs::create_directory(folder, error);
+    if (!is_there || !fs::is_directory(folder, error))
       return refused("--storage: " + folder.string() +
                      " is no folder: make it, or mount its share");
     job->storage.share.emplace().mount = *path;

@@ -160,11 +160,13 @@ class Run(RunCase):
         job.write_text("job: UPPER\nstorage: {folder: {path: /}}\ntrainer: {command: x}\n")
         self.assertEqual(self.end(self.start(options=("--job", str(job)))), 2)
         self.assertTrue(self.said("is not a job's name"))
-        nowhere = subprocess.run(
-            [f"{harness.BINARIES}/spotter", "run", "--storage", str(self.place / "nowhere"), "--",
-             "true"], check=False, env=self.environment, capture_output=True, text=True, timeout=60)
-        self.assertEqual(nowhere.returncode, 2)
-        self.assertIn("nowhere is no folder", nowhere.stderr)
+        for wrong, why in ((str(self.place / "no/where"), "no/where is no folder"),
+                           ("s3:/bucket/x", "s3://bucket/prefix has two slashes")):
+            refused = subprocess.run(
+                [f"{harness.BINARIES}/spotter", "run", "--storage", wrong, "--", "true"],
+                check=False, env=self.environment, capture_output=True, text=True, timeout=60)
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn(why, refused.stderr)
         job.write_text("job: a\nstorage: {ebs: {tag: {Name: v}}}\ntrainer: {command: x}\n")
         bare = subprocess.run([f"{harness.BINARIES}/spotter", "run", "--job", str(job)],
                               check=False, env=self.environment, capture_output=True,
