@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -191,6 +192,13 @@ int fetch(const FetchOptions& options) {
     return complain("name the job and a folder: `spotter fetch JOB ./out`", wrong_input);
   const fs::path to = options.words.back();
   const std::vector<std::string> paths(options.words.begin() + 1, options.words.end() - 1);
+  // A trainer may name its files as it likes: .profile, .ssh/authorized_keys.
+  const char* home = std::getenv("HOME");
+  std::error_code other;
+  if (to.lexically_normal() == "/" || (home != nullptr && fs::equivalent(to, home, other)))
+    return complain("files of a job do not go into " + to.string() +
+                        " itself: name a folder of their own, such as ./out",
+                    wrong_input);
   auto place = place_of({options.words.front(), {}, options.publish});
   if (!place) return complain(place.error().message, wrong_input);
   if (place->job && place->job->sweep && !options.experiment)

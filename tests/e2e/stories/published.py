@@ -109,6 +109,9 @@ class Published(life.Life):
         self.assertEqual({it.name for it in (self.out / "spotter/metrics").iterdir()},
                          {it.name for it in (self.folder / "metrics").iterdir()})
         self.assertIn("1 were there already", self.fetch().stdout)
+        home = self.far_away("fetch", self.job_name, str(self.world.workplace), "--publish", PLACE,
+                             code=2)  # HOME of these commands
+        self.assertIn("name a folder of their own", home.stderr)
         (self.folder / "results/result/weights.bin").write_text("another")
         weights.unlink()
         self.assertIn("result/weights.bin", self.fetch(code=1).stderr)
