@@ -43,6 +43,7 @@ int main(int argc, char** argv) {
   spotter::command::add_prepare(app, spotter::fill, status);
   spotter::command::add_launch(app, status);
   spotter::command::add_plan(app, status);
+  spotter::command::add_wait(app, status);
   spotter::command::add_watch(app, status);
   spotter::command::add_stop(app, status);
   spotter::command::add_list(app, status);

@@ -4,6 +4,7 @@
 namespace spotter {
 
 inline constexpr int wrong_input = 2;  // the arguments or job.yaml are wrong; nothing was done
+inline constexpr int job_failed = 3;   // of commands that look at a job: it gave up
 // EX_UNAVAILABLE: of `spotter gang`, to its agent: the machine is not fit for the gang.
 inline constexpr int give_machine_back = 69;
 

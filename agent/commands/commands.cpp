@@ -130,6 +130,7 @@ std::string completions(const CLI::App& app, const std::vector<std::string>& wor
   std::string text;
   for (const auto* each : commands_of(*command)) text += each->get_name() + "\n";
   for (const auto* option : command->get_options()) {
+    if (option->get_group().empty()) continue;  // the program's own
     if (!option->nonpositional()) text += choices(*option);
     for (const auto& name : option->get_lnames()) text += "--" + name + "\n";
   }

@@ -29,6 +29,7 @@ void add_report(CLI::App& app, int& status);
 void add_status(CLI::App& app, int& status);
 void add_stop(CLI::App& app, int& status);
 void add_sweep(CLI::App& app, int& status);
+void add_wait(CLI::App& app, int& status);
 void add_watch(CLI::App& app, int& status);
 
 // `fill_here` fills the existing volume, and returns the agent's exit status

@@ -220,8 +220,7 @@ int fetch(const FetchOptions& options) {
   const bool has_all = kept && *kept && tier::names_all((**kept).manifest, paths);
   const bool on_volume = job != nullptr && !job->storage.share && job->launch && job->publish;
   if (kept && !has_all && on_volume && !options.experiment) {
-    const std::string& first = options.words.front();
-    kept = by_a_machine(*job, is_a_file(first) ? first : job_file({}), paths, options.type);
+    kept = by_a_machine(*job, file_of(options.words.front()), paths, options.type);
   }
   if (!kept) return complain(kept.error().message);
   if (!*kept) return complain(nothing(job, name));

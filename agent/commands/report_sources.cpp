@@ -440,17 +440,18 @@ bool is_a_file(const std::string& path) {
   return std::filesystem::exists(path, error) && !std::filesystem::is_directory(path, error);
 }
 
+std::string file_of(const std::string& job) {
+  if (job.empty() || is_a_file(job)) return job.empty() ? job_file({}) : job;
+  const std::string here = job_file({});
+  const auto described = here.empty() ? Result<config::Job>(failure("")) : read_description(here);
+  return described && described->name.view() == job ? here : "";
+}
+
 // A job given by name is read from where it is published.
 Result<ReportPlace> place_of(const JobToShow& options) {
   ReportPlace place{{}, options.from};
-  std::string file = job_file(options);
+  const std::string file = file_of(options.job);
   std::string name = options.job;
-  // A name: job.yaml here may be of that job.
-  if (!name.empty() && options.publish.empty() && !is_a_file(file)) {
-    const std::string here = job_file({});
-    const auto job = here.empty() ? Result<config::Job>(failure("none")) : read_description(here);
-    if (job && job->name.str() == name) file = here;
-  }
   if (!file.empty() && is_a_file(file)) {
     auto job = read_description(file);
     // With --from no file is needed.

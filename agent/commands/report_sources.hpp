@@ -68,6 +68,10 @@ Result<config::Job> read_description(const std::string& file);
 // Distinguishes a job's file from a folder of the job's name.
 bool is_a_file(const std::string& path);
 
+// The description of a job: its file, or, for its name, job.yaml here, or the service's, if that is
+// of this name; "": none.
+std::string file_of(const std::string& job);
+
 // Reads the job's file. Fails with a message that says which option is missing.
 Result<ReportPlace> place_of(const JobToShow& options);
 

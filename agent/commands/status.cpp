@@ -3,6 +3,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -296,8 +298,8 @@ struct AskedJob {
 Result<AskedJob> asked_of(const RemoteStatus& options) {
   AskedJob asked;
   std::optional<wire::S3Location> prefix;
-  if (is_a_file(options.job)) {
-    const auto job = read_description(options.job);
+  if (const std::string file = file_of(options.job); !file.empty()) {
+    const auto job = read_description(file);
     if (!job) return tl::unexpected(job.error());
     asked.name = job->name.str();
     prefix = job->publish;
@@ -305,7 +307,7 @@ Result<AskedJob> asked_of(const RemoteStatus& options) {
       asked.regions.clear();
       for (const config::Place& it : job->launch->places) asked.regions.push_back(it.region);
     }
-    if (const auto deadline = config::load_deadline(options.job)) asked.deadline = *deadline;
+    if (const auto deadline = config::load_deadline(file)) asked.deadline = *deadline;
   } else if (const auto name = config::job_name.parse(options.job); name) {
     asked.name = name->str();
   } else {
@@ -510,54 +512,95 @@ std::string unknown_job(const AskedJob& asked, const Looker& looker) {
   return words + (names.empty() ? "; no job is known there" : "; known jobs: " + names);
 }
 
-void print(const Jobs& jobs, const RemoteStatus& options) {
+std::string text_of(const Jobs& jobs, const RemoteStatus& options) {
   const double now = io::wall_clock();
   const bool table = jobs.size() > 1 || jobs.begin()->first.has_value();
   json all = json::array();
-  if (table && !options.json)
-    std::printf("%6s  %-14s %12s %12s  %-12s %s\n", "index", "stage", "step", "loss", "seen",
-                "instance");
+  std::string text;
+  if (table)
+    text = fmt::format("{:>6}  {:<14} {:>12} {:>12}  {:<12} {}\n", "index", "stage", "step", "loss",
+                       "seen", "instance");
   for (const auto& [experiment, seen] : jobs) {
     // Otherwise only the sweep's own fleet and machines.
     if (table && !experiment && !seen.published) continue;
     const json view = view_of(seen);
-    if (options.json)
-      all.push_back(view);
-    else if (experiment)
-      std::fputs(line_of(view, *experiment, now).c_str(), stdout);
+    all.push_back(view);
+    if (experiment)
+      text += line_of(view, *experiment, now);
     else
-      std::fputs(wire::status_text(view.dump(-1, ' ', false, json::error_handler_t::replace),
-                                   clock_of(view, now), options.columns)
-                     .value_or("")
-                     .c_str(),
-                 stdout);
+      text += wire::status_text(view.dump(-1, ' ', false, json::error_handler_t::replace),
+                                clock_of(view, now), options.columns)
+                  .value_or("");
   }
-  if (!options.json) return;
+  if (!options.json) return text;
   const json& shown = table ? all : all.front();
-  std::printf("%s\n", shown.dump(2, ' ', false, json::error_handler_t::replace).c_str());
+  return shown.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+// A job as it is seen now.
+struct SeenRemotely {
+  Jobs jobs;
+  bool whole = false;   // all could be read
+  std::string trouble;  // why there is nothing; "": see the lines that were printed
+  bool is_there() const {
+    return std::ranges::any_of(jobs, [](const auto& one) { return !one.second.is_nothing(); });
+  }
+  std::string stage() const {  // of a sweep none
+    return jobs.size() == 1 && is_there() ? wire::text_field(view_of(jobs.begin()->second), "stage")
+                                          : std::string();
+  }
+};
+
+SeenRemotely look_remotely(const AskedJob& asked) {
+  Looker looker(asked);
+  SeenRemotely seen;
+  seen.whole = looker.look();
+  seen.jobs = looker.take();
+  if (seen.whole && !seen.is_there()) seen.trouble = unknown_job(asked, looker);
+  return seen;
 }
 
 // Prints it, and to stderr what could not be read. Returns the exit status: 0 all was read, 1 not
-// all, 2 wrong input.
+// all, 2 wrong input, job_failed.
 int show_remote(const RemoteStatus& options) {
   const auto asked = asked_of(options);
-  if (!asked) {
-    io::complain("status", asked.error().message);
-    return wrong_input;
+  if (!asked) return io::complain("status", asked.error().message, wrong_input);
+  const SeenRemotely seen = look_remotely(*asked);
+  if (!seen.trouble.empty()) return io::complain("status", seen.trouble);
+  if (!seen.is_there()) return 1;
+  const std::string text = text_of(seen.jobs, options);
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (!written || std::fflush(stdout) != 0)
+    return io::complain("status", std::string("cannot write: ") + std::strerror(errno));
+  if (seen.stage() == "gave-up") return job_failed;
+  return seen.whole ? 0 : 1;
+}
+
+// `spotter wait`: until the job has ended; a line for each change of its stage. What cannot be read
+// passes, but not at the first look.
+int wait_remotely(const RemoteStatus& options) {
+  constexpr std::chrono::seconds between{15};
+  const auto asked = asked_of(options);
+  if (!asked) return io::complain("wait", asked.error().message, wrong_input);
+  std::string before;
+  for (bool first = true;; first = false) {
+    const SeenRemotely seen = look_remotely(*asked);
+    if (first && !seen.trouble.empty()) return io::complain("wait", seen.trouble);
+    if (first && !seen.is_there()) return 1;
+    if (first && seen.jobs.size() > 1)
+      return io::complain("wait", "of a sweep `spotter sweep results` says what has ended",
+                          wrong_input);
+    const std::string stage = seen.stage();
+    if (!stage.empty() && stage != before) {
+      const std::string says = wire::text_field(view_of(seen.jobs.begin()->second), "says");
+      std::printf("%s\n", wire::printable(says.empty() ? stage : says).c_str());
+      std::fflush(stdout);
+      before = stage;
+    }
+    if (stage == "finished") return 0;
+    if (stage == "gave-up") return job_failed;
+    std::this_thread::sleep_for(between);
   }
-  Looker looker(*asked);
-  const bool whole = looker.look();
-  Jobs jobs = looker.take();
-  const bool nothing =
-      std::ranges::all_of(jobs, [](const auto& one) { return one.second.is_nothing(); });
-  if (nothing) {
-    if (whole) io::complain("status", unknown_job(*asked, looker));
-    return 1;
-  }
-  print(jobs, options);
-  if (std::fflush(stdout) == 0) return whole ? 0 : 1;
-  io::complain("status", std::string("cannot write: ") + std::strerror(errno));
-  return 1;
 }
 
 constexpr std::size_t largest = 64U << 10;
@@ -631,14 +674,15 @@ void put(const std::string& text) {
   std::fflush(stdout);
 }
 
-// True: a second has passed, or the window's size has changed. False: asked to end.
-bool wait_for_next(const sigset_t& signals) {
-  const timespec second{1, 0};
-  const int seen = ::sigtimedwait(&signals, nullptr, &second);
+// True: the time has passed, or the window's size has changed. False: asked to end.
+bool wait_for_next(const sigset_t& signals, std::time_t seconds) {
+  const timespec pause{seconds, 0};
+  const int seen = ::sigtimedwait(&signals, nullptr, &pause);
   return seen < 0 || seen == SIGWINCH;
 }
 
-int watch(const std::string& run_directory) {
+// Shows what `look` sees, again and again, `seconds` apart.
+int watch(const std::function<Shown(std::size_t columns)>& look, std::time_t seconds) {
   const bool terminal = ::isatty(STDOUT_FILENO) != 0;
   sigset_t signals;
   sigemptyset(&signals);
@@ -649,16 +693,29 @@ int watch(const std::string& run_directory) {
   std::string before;
   do {
     const Window size = window();
-    const Shown seen = look(run_directory, size.columns);
+    const Shown seen = look(size.columns);
     const std::string text = seen.trouble.empty() ? seen.text : seen.trouble + "\n";
     if (terminal)
       put(over(text, size.rows));
     else if (text != before)
       put(text + "\n");
     before = text;
-  } while (std::ferror(stdout) == 0 && wait_for_next(signals));
+  } while (std::ferror(stdout) == 0 && wait_for_next(signals, seconds));
   if (terminal) put("\x1b[?25h\x1b[?1049l");
   return 0;
+}
+
+int watch_remotely(RemoteStatus options) {
+  constexpr std::time_t between = 10;  // seconds: each look asks EC2 some questions
+  const auto asked = asked_of(options);
+  if (!asked) return io::complain("status", asked.error().message, wrong_input);
+  return watch(
+      [&](std::size_t width) {
+        options.columns = width;
+        const SeenRemotely seen = look_remotely(*asked);
+        return seen.is_there() ? Shown{text_of(seen.jobs, options), ""} : Shown{"", seen.trouble};
+      },
+      between);
 }
 
 int written() {
@@ -668,10 +725,11 @@ int written() {
 
 int show(const StatusOptions& options) {
   const std::size_t columns = ::isatty(STDOUT_FILENO) != 0 ? window().columns : largest;
+  if (!options.job.empty() && options.watch) return watch_remotely({options.job, options.publish});
   if (!options.job.empty())
     return show_remote({options.job, options.publish, options.json, columns});
   const auto run_directory = run_directory_of(act::Environment::of_this_process());
-  if (options.watch) return watch(run_directory);
+  if (options.watch) return watch([&](std::size_t width) { return look(run_directory, width); }, 1);
   if (options.json) {
     const auto file = io::read_file(run_directory + "/status.json", largest);
     if (file) put(*file);
@@ -693,12 +751,10 @@ void add_status(CLI::App& app, int& status) {
       "What the agent on this instance does; with --job the state of a job, from anywhere");
   auto options = std::make_shared<StatusOptions>();
   auto* json = command->add_flag("--json", options->json, "As the agent wrote it");
-  auto* watch =
-      command->add_flag("--watch", options->watch, "Follows it, until Ctrl-C")->excludes(json);
+  command->add_flag("--watch", options->watch, "Follows it, until Ctrl-C")->excludes(json);
   auto* job = command->add_option("--job", options->job,
                                   "A job's name or its description: what EC2 and its agents say "
                                   "of it, even if no instance runs");
-  job->excludes(watch);
   command
       ->add_option("--publish", options->publish,
                    "The place in S3 that the job's description has as publish")
@@ -710,6 +766,17 @@ void add_status(CLI::App& app, int& status) {
     page->shown.publish = options->publish;
     status = page->wanted ? serve(*page) : show(*options);
   });
+}
+
+void add_wait(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand(
+      "wait",
+      "Waits for a job's end, from anywhere: exit status 0, it has finished; 3, it gave up");
+  auto options = std::make_shared<RemoteStatus>();
+  command->add_option("job", options->job, "The job's name or its description")->required();
+  command->add_option("--publish", options->publish,
+                      "The place in S3 that the job's description has as publish");
+  command->callback([options, &status] { status = wait_remotely(*options); });
 }
 
 }  // namespace spotter::command

@@ -92,6 +92,7 @@ bool generation_is_known(const Context& c) {
 // The call is short, and its answer is awaited only while there is time. If another instance may
 // use our generation again, the move takes its own snapshot, and finds most of it copied.
 std::optional<Stage> begin_final_snapshot(Context& c, ReleaseGoal then) {
+  if (c.policy.fills && c.policy.sends_result) return std::nullopt;  // it only reads
   const Facts& facts = c.facts;
   const bool ours = facts.holding.attached && facts.holding.purpose == Purpose::Train &&
                     facts.holding.generation > 0;

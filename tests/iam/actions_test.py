@@ -19,6 +19,7 @@ ON_THE_INSTANCE = ("doctor_permissions.cpp", "prepare_here.cpp", "zone_names.cpp
 COMMANDS, UNITS, THE_TRAINERS = "agent/commands", "agent/commands/machine", "agent/commands/gang"
 # What commands and the service share fetches the sweep's list, and asks AWS.
 FOR_BOTH = ("agent/sweep",)
+SENDER = [ROOT / "trainer/library/transfer.cpp"]  # of results, and of folders of `prepare:`
 
 # agent/aws/s3/objects.hpp, upload.hpp -> actions. HeadObject is GetObject's; the parts of an upload
 # are PutObject's: docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
@@ -176,6 +177,7 @@ class Actions(unittest.TestCase):
         commands = [ROOT / COMMANDS / file for file in ON_THE_INSTANCE]
         folders = ("agent/service", "agent/service/act", "agent/service/observe",
                    "agent/service/sense", "agent/service/sweep", "agent/host", UNITS, *FOR_BOTH)
+        commands += SENDER
         self.judge("agent", [*commands, *(each for folder in folders for each in sources(folder))])
 
     def test_trainer(self):
@@ -184,8 +186,8 @@ class Actions(unittest.TestCase):
                                *sources(THE_TRAINERS)])
 
     def test_launcher(self):
-        self.judge("launcher", [each for folder in (COMMANDS, *FOR_BOTH, "agent/aws")
-                                for each in sources(folder, ON_THE_INSTANCE)])
+        self.judge("launcher", [*SENDER, *(each for folder in (COMMANDS, *FOR_BOTH, "agent/aws")
+                                           for each in sources(folder, ON_THE_INSTANCE))])
 
     def test_no_folder_is_forgotten(self):
         folders = {str(each.relative_to(ROOT)) for each in (ROOT / COMMANDS).iterdir()

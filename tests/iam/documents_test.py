@@ -66,7 +66,8 @@ class Documents(unittest.TestCase):
                          ["arn:aws:s3:::data/claims/mine/*"])
         publish = self.statement(document, "Publish")
         self.assertEqual([publish["Action"], publish["Resource"]],
-                         ["s3:PutObject", ["arn:aws:s3:::data/seen/mine/*"]])
+                         [["s3:AbortMultipartUpload", "s3:PutObject"],
+                          ["arn:aws:s3:::data/seen/mine/*"]])
         for sid in ("ClaimExperiments", "UseEncryptedVolumes", "LeaveTheFleet"):
             self.assertIsNotNone(self.statement(document, sid), sid)
 

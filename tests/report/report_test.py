@@ -357,7 +357,7 @@ class Published(ReportTest):
         for place in ("s3://", "s3://no such bucket/x"):
             self.spotter("--from", place, code=1)
         self.assertIn("there is no such file; of a job by its name, --publish",
-                      self.spotter("--job", "speech", code=2).stderr)
+                      self.spotter("--job", "other", code=2).stderr)
         self.spotter("--job", "a b", "--publish", "s3://mine/jobs", code=2)
         self.spotter("--job", "speech", "--publish", "s3//mine", code=2)
         self.spotter("--publish", "s3://mine", "--from", self.home, code=2)
