@@ -24,6 +24,7 @@ void add_iam(CLI::App& app, int& status);
 void add_init(CLI::App& app, int& status);
 void add_launch(CLI::App& app, int& status);
 void add_list(CLI::App& app, int& status);
+void add_logs(CLI::App& app, int& status);
 void add_plan(CLI::App& app, int& status);
 void add_report(CLI::App& app, int& status);
 void add_status(CLI::App& app, int& status);

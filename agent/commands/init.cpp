@@ -367,6 +367,7 @@ void print_next(const std::string& named, const std::string& account, const Regi
       {"doctor " + file, "says what is missing"},
       {"launch " + file,
        has_volume ? "makes the volume, requests an instance" : "requests an instance"},
+      {"logs -f " + file, "shows what the command prints"},
       {"status --job " + file, "shows progress and cost"},
       {"stop " + file, has_volume ? "ends fleet and instances; the volume stays"
                                   : "ends fleet and instances; the bucket stays"}};

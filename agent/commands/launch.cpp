@@ -16,6 +16,7 @@
 #include "agent/commands/fleets.hpp"
 #include "agent/commands/job_storage.hpp"
 #include "agent/commands/launched_job.hpp"
+#include "agent/commands/logs.hpp"
 #include "agent/commands/machines.hpp"
 #include "agent/commands/prospects.hpp"
 #include "agent/commands/watch_look.hpp"
@@ -104,6 +105,7 @@ struct LaunchOptions {
   std::string job = "job.yaml";
   bool dry_run = false;
   bool skip_checks = false;
+  bool logs = false;
 };
 
 void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
@@ -449,7 +451,14 @@ int run(const LaunchOptions& options) {
     io::complain("launch", "an instance on demand comes only while `spotter watch " + options.job +
                                "` runs somewhere, or `spotter watch --once` from a timer: with no "
                                "instance there is nobody else to ask for one");
-  return 0;
+  const bool followed = launched->job.publish && !launched->job.sweep;
+  if (followed && !options.logs)
+    std::fprintf(stderr, "spotter: what it prints: spotter logs -f %s\n", options.job.c_str());
+  if (!options.logs) return 0;
+  std::fflush(stdout);
+  return logs({.job = options.job,
+               .follow = true,
+               .since = std::chrono::duration<double>(now.time_since_epoch()).count()});
 }
 
 }  // namespace
@@ -464,6 +473,7 @@ void add_launch(CLI::App& app, int& status) {
                     "Prints the requests, as commands of `aws`, and does nothing");
   command->add_flag("--skip-checks", options->skip_checks,
                     "Launches even if a check of `spotter doctor` fails");
+  command->add_flag("--logs", options->logs, "Then follows what it prints, as `spotter logs -f`");
 }
 
 namespace {

@@ -60,8 +60,9 @@ std::map<report::Experiment, Objects> sorted(const std::vector<wire::ListedObjec
 // Replaces an object of many MiB, which no agent writes, by a line that is not valid.
 constexpr const char* too_long = "too long\n";
 
-// Each object's bytes by its key, as many at once as S3 takes.
-Result<std::map<std::string, std::string>, s3::Failure> read_all(
+}  // namespace
+
+Result<std::map<std::string, std::string>, s3::Failure> read_objects(
     s3::Client& client, const std::string& bucket, const std::vector<std::string>& keys) {
   std::map<std::string, std::string> bytes;
   std::optional<s3::Failure> failed;
@@ -79,8 +80,6 @@ Result<std::map<std::string, std::string>, s3::Failure> read_all(
   if (failed) return tl::unexpected(std::move(*failed));
   return bytes;
 }
-
-}  // namespace
 
 Result<std::vector<Published>, s3::Failure> read_published(s3::Client& client,
                                                            const wire::S3Location& place,
@@ -100,7 +99,7 @@ Result<std::vector<Published>, s3::Failure> read_published(s3::Client& client,
     for (const auto* segments : {&its.histories, &its.curves})
       for (const auto& [key, name] : *segments) keys.push_back(key);
   }
-  auto bytes = read_all(client, place.bucket, keys);
+  auto bytes = read_objects(client, place.bucket, keys);
   if (!bytes) return tl::unexpected(std::move(bytes.error()));
   std::vector<Published> published;
   for (const auto& [experiment, its] : all) {

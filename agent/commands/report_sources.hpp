@@ -4,9 +4,12 @@
 //   PREFIX/NAME[/INDEX]/status.json                  the last agent's status (wire/status.hpp)
 //   PREFIX/NAME[/INDEX]/history/<ms>-<instance>.jsonl   each agent's entries (wire/history.hpp)
 //   PREFIX/NAME[/INDEX]/metrics/<the same>.jsonl        and its learning curve (wire/curve.hpp)
+//   PREFIX/NAME[/INDEX]/output/<ms>-<instance>-<slot>.jsonl   each trainer's output
+//                                                            (wire/output.hpp)
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +37,10 @@ enum class Wanted : std::uint8_t {
 Result<std::vector<Published>, s3::Failure> read_published(s3::Client& client,
                                                            const wire::S3Location& place,
                                                            Wanted wanted);
+
+// Each object's bytes by its key, as many at once as S3 takes, without those that are not there.
+Result<std::map<std::string, std::string>, s3::Failure> read_objects(
+    s3::Client& client, const std::string& bucket, const std::vector<std::string>& keys);
 
 // Reads the input of a job's model: from the storage, if it is mounted, or from what the agents
 // publish in S3.

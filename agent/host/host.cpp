@@ -276,7 +276,7 @@ struct Host {
     return answer(work::mark_done(it.path, it.job));
   }
   json operator()(const verbs::KeepLog& it) const {
-    return answer(work::keep_log(it.from, it.path));
+    return answer(work::keep_log(it.from, it.path, it.end));
   }
   json operator()(const verbs::KeepMetrics& it) const {
     return answer(work::keep_metrics(it.path, it.lines, it.resumed), "said");

@@ -128,7 +128,8 @@ Result<io::Descriptor, std::error_code> open_in_folder(const fs::path& path, int
 
 }  // namespace
 
-Result<void> keep_log(const fs::path& local, const fs::path& kept) {
+Result<void> keep_log(const fs::path& local, const fs::path& kept,
+                      std::optional<std::uint64_t> most) {
   auto from = open_in_folder(local, O_RDWR);
   if (!from && from.error() == std::errc::no_such_file_or_directory) return {};
   if (!from) return fail_errno(from.error(), "cannot open " + local.string());
@@ -136,7 +137,8 @@ Result<void> keep_log(const fs::path& local, const fs::path& kept) {
   if (!to) return fail_errno(to.error(), "cannot open " + kept.string());
   const Log log(*std::move(from), *std::move(to));
   // Bytes written from now on are the next call's: so this one ends.
-  const auto size = log.size();
+  auto size = log.size();
+  if (size && most) size = std::min(*size, static_cast<off_t>(*most));
   auto begin = size ? log.begin_of_rest(*size) : size;
   if (!begin) return fail_errno(begin.error(), "cannot read " + local.string());
   while (*begin < *size) {

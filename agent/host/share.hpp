@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,11 +69,12 @@ Result<void> sync_tree(const std::filesystem::path& tree);
 // and gives its room back: kept bytes become a hole before the others (zeros, where the file system
 // knows no holes; then they go on taking room until the machine's end). The file is never made
 // shorter, so a process that appends to it meanwhile loses nothing; what it wrote after this call
-// began is the next call's. After a failure the next call goes on where this one did. A line is
-// there twice only if this process or the machine ended between its copy and its hole, or if the
-// hole could not be made. NUL bytes at the begin of the rest count as the hole's. Kinds: those of
-// fail_errno.
-Result<void> keep_log(const std::filesystem::path& local, const std::filesystem::path& kept);
+// began, or behind `end`, is the next call's. After a failure the next call goes on where this one
+// did. A line is there twice only if this process or the machine ended between its copy and its
+// hole, or if the hole could not be made. NUL bytes at the begin of the rest count as the hole's.
+// Kinds: those of fail_errno.
+Result<void> keep_log(const std::filesystem::path& local, const std::filesystem::path& kept,
+                      std::optional<std::uint64_t> end = std::nullopt);
 
 // The users of a mount on this machine, and whether we mounted it. Kept beside the machine's other
 // runtime state, so that it is gone when the mounts are: $SPOTTER_MOUNTS, else /run/spotter-mounts,

@@ -33,6 +33,7 @@
 #include "agent/io/child.hpp"
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/control_group.hpp"
+#include "agent/supervise/output.hpp"
 #include "agent/supervise/processes.hpp"
 #include "agent/supervise/record.hpp"
 #include "agent/supervise/run_directory.hpp"
@@ -155,6 +156,7 @@ class Watch {
   Descriptor socket_;
   Descriptor signals_;
   Descriptor log_;
+  Output output_;
   std::string control_group_;  // the trainer's own; empty: it has none
   off_t log_start_ = 0;
   pid_t trainer_ = 0;
@@ -302,30 +304,26 @@ std::string dump(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// A trainer that fails may print its environment; a short value would mask words of all kinds.
-constexpr std::size_t shortest_secret = 4;
-
-void mask(std::string& text, const std::string& secret) {
-  for (std::size_t at = text.find(secret); at != text.npos; at = text.find(secret, at))
-    text.replace(at, secret.size(), "***");
+// A trainer that fails may print its environment.
+std::vector<std::string> secrets_of(const Spec& spec) {
+  std::vector<std::string> values;
+  std::istringstream names(spec.secrets);
+  for (std::string name; names >> name;)
+    if (const auto found = spec.environment.find(name); found != spec.environment.end())
+      values.push_back(found->second);
+  return values;
 }
 
 Watch::Watch(const std::string& directory, const Spec& spec)
     : directory_(directory),
       stop_signal_(spec.stop_signal),
       job_(spec.job),
+      secrets_(secrets_of(spec)),
       sidecar_(spec.sidecar, directory, environment_of_sidecar(spec)),
       follower_(spec.follower),
       lease_(spec.lease),
-      shell_(spec.shell_patience) {
-  std::istringstream names(spec.secrets);
-  for (std::string name; names >> name;) {
-    const auto found = spec.environment.find(name);
-    const bool long_enough =
-        found != spec.environment.end() && found->second.size() >= shortest_secret;
-    if (long_enough) secrets_.push_back(found->second);
-  }
-}
+      shell_(spec.shell_patience),
+      output_(directory, job_, secrets_) {}
 
 Result<Watch, StartFailure> Watch::begin(const std::string& directory, const Spec& spec,
                                          const Launch& launch) {
@@ -392,6 +390,8 @@ Result<void> Watch::start_trainer(const Spec& spec, const Launch& launch) {
   if (!log) return tl::unexpected(log.error());
   log_ = *std::move(log);
   log_start_ = lseek(log_.get(), 0, SEEK_END);
+  if (const auto begun = output_.begin(log_.get(), log_start_); !begun)
+    dprintf(log_.get(), "spotter: %s\n", begun.error().message.c_str());
   started_ = boottime_milliseconds();
   memory_kills_ = kills_for_want_of_memory();
   control_group_ = make_control_group();
@@ -426,8 +426,11 @@ void Watch::watch_to_end() {
   while (!trainer_ended()) {
     watched[3].fd = shell_.descriptor();
     const int until_words = shell_.milliseconds_left(boottime_milliseconds());
-    const int limit = sidecar_.wanted() ? milliseconds_to_try_again : until_words;
+    const int until_output = output_.milliseconds_left(boottime_milliseconds());
+    int limit = sidecar_.wanted() ? milliseconds_to_try_again : until_words;
+    if (until_output >= 0 && (limit < 0 || limit > until_output)) limit = until_output;
     const int seen = poll(watched.data(), watched.size(), limit);
+    output_.look(boottime_milliseconds());
     if (seen == 0 && sidecar_.wanted()) restart_sidecar();
     await_shell(seen > 0 && (watched[3].revents & POLLIN) != 0);
     if (seen <= 0) continue;
@@ -600,7 +603,10 @@ std::string Watch::last_words() const {
   std::string text(static_cast<std::size_t>(size), '\0');
   const ssize_t got = pread(log_.get(), text.data(), text.size(), status.st_size - size);
   text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-  for (const std::string& secret : secrets_) mask(text, secret);
+  wire::Mask mask(secrets_);
+  if (size < status.st_size - begin) mask.cut();
+  text = mask.feed(text);
+  text += mask.rest();
   return last_lines(std::move(text));
 }
 
@@ -634,6 +640,7 @@ std::string Watch::how_it_ended() const {
 
 void Watch::record_end(const std::vector<LeftOver>& left_over) {
   const std::string words = last_words();
+  output_.end(how_it_ended());
   log_.close();  // before the end is recorded, as the log may be on the mount
   std::ignore = directory_.remove("supervisor.sock");
   // If the disk is full, the short form may still fit.

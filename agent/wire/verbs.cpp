@@ -199,6 +199,7 @@ void each_field(Of<MarkDone> auto& it, const auto& visit) {
 void each_field(Of<KeepLog> auto& it, const auto& visit) {
   visit("from", it.from, required);
   visit("path", it.path, required);
+  visit("end", it.end);
 }
 
 void each_field(Of<KeepMetrics> auto& it, const auto& visit) {

@@ -266,6 +266,7 @@ struct MarkDone {
 struct KeepLog {
   static constexpr Traits traits{.name = "keep-log"};
   std::string from, path;
+  std::optional<std::uint64_t> end;  // of the bytes that are kept; none: of all
   bool operator==(const KeepLog&) const = default;
 };
 

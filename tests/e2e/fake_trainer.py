@@ -5,6 +5,7 @@ Environment: STEPS (how many), PACE (seconds a step), EVERY (a checkpoint every 
 (a folder off the volume: a line for each step, which with EVERY=1 is durable), BEHAVIOUR:
   train    ends after a stop signal with status 75
   crash    ends at once
+  raise    ends by an exception
   deaf     hears no signal
   empty    ends with status 0, and writes no result on its first start
   finish   a stop signal comes when it is all but done: it writes the result and ends with status 0
@@ -13,6 +14,7 @@ place of HOLD: after so many steps of each start.
 SCORES="0.5 - 0.9": each experiment's val_accuracy, reported every ten steps; -: not at all.
 FORMAT=spotter: checkpoints that the agent can verify, as trainer/library/manifest.hpp has them
 (written here from that description, and not with the library); otherwise one file, replaced.
+SHOWS=NAME: prints this variable when it starts, half of it in a first write.
 It speaks to the agent as any trainer may: systemd's datagrams, exit status 75 after a stop.
 """
 
@@ -205,8 +207,14 @@ class Trainer:
 def main():
     trainer = Trainer()
     print(f"trainer {os.getpid()} starts, behaviour {trainer.behaviour}", flush=True)
+    if shown := os.environ.get(os.environ.get("SHOWS", ""), ""):
+        print("it shows " + shown[:len(shown) // 2], end="", flush=True)
+        time.sleep(2)
+        print(shown[len(shown) // 2:] + " as it is", flush=True)
     if trainer.behaviour == "crash":
         sys.exit("cannot train: this trainer always crashes")
+    if trainer.behaviour == "raise":
+        raise RuntimeError("the loss is not a number")
     trainer.listen()
     trainer.train()
     trainer.finish()

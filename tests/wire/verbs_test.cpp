@@ -56,7 +56,7 @@ std::vector<Verb> make_all() {
       Fill{"job", "vol-1", "/mnt/x", "me", {{"s3://b/k", "data", "ab", "s3://c/"}, {"/a", "b"}}});
   all.emplace_back(There{"/mnt/x/result"});
   all.emplace_back(MarkDone{"/mnt/x", "job"});
-  all.emplace_back(KeepLog{"/run/log", "/mnt/x/log"});
+  all.emplace_back(KeepLog{"/run/log", "/mnt/x/log", 4096});
   all.emplace_back(KeepMetrics{"/mnt/x/metrics.jsonl", "{\"step\":1}\n", 12});
   all.emplace_back(SendResult{"/mnt/x", "trainer", {"result"}, "mine", "s3://b/p/mine/results/"});
   all.emplace_back(KeepLines{"/mnt/x", "agent.log", "one\ntwo\n"});

@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -30,6 +31,7 @@
 #include "agent/aws/s3/objects.hpp"
 #include "agent/aws/settings/settings.hpp"
 #include "agent/base/exit_status.hpp"
+#include "agent/base/json.hpp"
 #include "agent/config/job.hpp"
 #include "agent/follow/follower.hpp"
 #include "agent/host/host.hpp"
@@ -42,11 +44,13 @@
 #include "agent/io/log.hpp"
 #include "agent/supervise/account.hpp"
 #include "agent/supervise/client.hpp"
+#include "agent/supervise/output.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/supervise/supervisor.hpp"
 #include "agent/tier/tier.hpp"
 #include "agent/units/manager.hpp"
 #include "agent/units/settings.hpp"
+#include "agent/wire/output.hpp"
 #include "agent/wire/verbs.hpp"
 
 namespace spotter::command {
@@ -145,9 +149,9 @@ namespace {
 constexpr std::size_t largest = 4U << 20;  // of a history, and a status
 
 struct PublishOptions {
-  std::string to, from, name;
+  std::string to, from, name, job;
   std::optional<std::uint64_t> resumed;
-  bool history = false, status = false;
+  bool history = false, status = false, output = false;
   int patience = 20'000;  // ms
 };
 
@@ -167,6 +171,73 @@ std::optional<std::string> put(s3::Client& client, const std::string& file,
   return std::nullopt;
 }
 
+// What the trainer prints: the pieces in the run directory (wire/output.hpp).
+
+constexpr const char* sent_name = "output-sent.json";
+constexpr std::size_t largest_piece = 2 * wire::OutputPieces::piece_bytes;
+
+struct Piece {
+  std::string name, bytes, state;
+  wire::OutputName parsed;
+  std::uint64_t number = 0;
+};
+
+// The time of its last change and its size: the same again is the same piece.
+std::string state_of(const std::string& file) {
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0) return {};
+  return std::to_string(status.st_mtim.tv_sec) + "." + std::to_string(status.st_mtim.tv_nsec) +
+         ":" + std::to_string(status.st_size);
+}
+
+// The pieces that S3 does not have yet, in the order in which they were written.
+std::vector<Piece> pieces_to_send(const fs::path& folder, const std::string& job,
+                                  const wire::Json& sent) {
+  std::vector<Piece> pieces;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    Piece piece{at->path().filename().string(), "", state_of(at->path().string()), {}, 0};
+    const auto name = wire::parse_output_name(piece.name);
+    if (!name || wire::text_field(sent, piece.name.c_str()) == piece.state) continue;
+    auto bytes = io::read_file(at->path(), largest_piece);
+    const auto parsed = bytes ? wire::parse_output(*bytes) : std::nullopt;
+    if (!parsed || parsed->job != job) continue;
+    piece.bytes = std::move(*bytes);
+    piece.parsed = *name;
+    piece.number = parsed->number;
+    pieces.push_back(std::move(piece));
+  }
+  std::ranges::sort(pieces, {},
+                    [](const Piece& it) { return std::pair(it.parsed.attempt, it.number); });
+  return pieces;
+}
+
+// A later piece is not put before an earlier one: a reader who sees it knows that the others are
+// whole.
+std::optional<std::string> put_output(s3::Client& client, const PublishOptions& options,
+                                      const wire::S3Location& below) {
+  const supervise::RunDirectory directory(options.from);
+  const std::string folder = directory.file(supervise::output_name);
+  const auto known = io::read_file(directory.file(sent_name), largest);
+  const auto read = wire::parse_json_object(known ? *known : "{}");
+  const wire::Json sent = read ? *read : wire::Json::object();
+  wire::Json now = wire::Json::object();
+  for (const auto& [name, state] : sent.items())
+    if (std::error_code error; fs::exists(folder + "/" + name, error)) now[name] = state;
+  const std::string instance = options.name.substr(options.name.find('-') + 1);
+  std::optional<std::string> wrong;
+  for (const Piece& piece : pieces_to_send(folder, options.job, sent)) {
+    const std::string name =
+        wire::to_text({piece.parsed.attempt + "-" + instance, piece.parsed.slot});
+    const auto put = s3::put(client, {below.bucket, below.key + "output/" + name}, piece.bytes);
+    if (!put) wrong = put.error().text();
+    if (!put) break;
+    now[piece.name] = piece.state;
+  }
+  if (now != sent) (void)directory.replace(sent_name, wire::json_text(now));
+  return wrong;
+}
+
 // The status last, as it refers to the others.
 int write(const PublishOptions& options) {
   const auto place = wire::parse_s3_url(options.to);
@@ -183,6 +254,8 @@ int write(const PublishOptions& options) {
     return give_up("cannot lock " + options.from + "/publish.lock");
   // A curve that cannot be kept must not make the status look as if the agent were gone.
   int outcome = 0;
+  if (options.output)
+    if (const auto wrong = put_output(client, options, *place)) outcome = give_up(*wrong);
   const std::string curve = options.from + "/curve.jsonl";
   const std::string news{std::istreambuf_iterator<char>(std::cin), {}};
   if (!news.empty() || options.resumed) {
@@ -213,6 +286,8 @@ int publish(int argc, char** argv) {
   app.add_option("--resumed", options.resumed, "the step from which the trainer resumed");
   app.add_flag("--history", options.history, "it has grown");
   app.add_flag("--status", options.status, "it is the job's");
+  auto* output = app.add_flag("--output", options.output, "what the trainer prints");
+  app.add_option("--job", options.job, "whose that is")->needs(output);
   app.add_option("--patience", options.patience, "for each call, in ms");
   if (const auto over = parsed(app, argc, argv)) return *over;
   return write(options);

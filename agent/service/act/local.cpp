@@ -10,6 +10,8 @@
 #include "agent/aws/formats/s3.hpp"
 #include "agent/decide/policy.hpp"
 #include "agent/io/log.hpp"
+#include "agent/supervise/client.hpp"
+#include "agent/supervise/output.hpp"
 #include "agent/units/settings.hpp"
 #include "agent/wire/events.hpp"
 #include "agent/wire/ledger.hpp"
@@ -488,9 +490,11 @@ asio::awaitable<Result<bool, decide::EffectFailed>> Local::is_there(std::string 
   }
 }
 
+// What is kept is gone from this machine: only what the supervisor has taken for `spotter logs`.
 asio::awaitable<void> Local::keep_log(Duration limit) {
-  verbs::Request wanted =
-      as_trainer(verbs::KeepLog{run_directory_ + "/trainer.log", job_.home() + "/log/trainer.log"});
+  verbs::KeepLog keep{run_directory_ + "/trainer.log", job_.home() + "/log/trainer.log", {}};
+  if (supervise::has_supervisor(run_directory_)) keep.end = supervise::taken(run_directory_);
+  verbs::Request wanted = as_trainer(std::move(keep));
   auto running = run(std::move(wanted), limit);
   const Work work = co_await std::move(running);
   if (work.failed) spdlog::warn("the trainer's log is kept later: {}", work.failed->detail.view());

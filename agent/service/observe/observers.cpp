@@ -13,6 +13,7 @@
 #include "agent/io/kernel.hpp"
 #include "agent/io/log.hpp"
 #include "agent/launch/watch_mark.hpp"
+#include "agent/supervise/output.hpp"
 #include "agent/wire/curve.hpp"
 #include "agent/wire/events.hpp"
 #include "agent/wire/metric_log.hpp"
@@ -219,8 +220,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::chrono::seconds every = 120s;           // the child is half of the cost
-constexpr std::chrono::milliseconds together = 500ms;  // batches entries of one moment
+constexpr std::chrono::seconds every = 120s;            // the child is half of the cost
+constexpr std::chrono::milliseconds output_every = 5s;  // S3 asks 0.005 $ for a thousand puts
+constexpr std::chrono::milliseconds together = 500ms;   // batches entries of one moment
 constexpr std::chrono::milliseconds patience = 30s;
 
 // Entries that must be published at once.
@@ -237,10 +239,11 @@ std::string last_line(std::string text) {
 
 }  // namespace
 
-Publisher::Publisher(asio::io_context& context, std::string run_directory, wire::S3Location place,
+Publisher::Publisher(asio::io_context& context, std::string run_directory, const config::Job& job,
                      const HistoryFile& history)
     : run_directory_(std::move(run_directory)),
-      place_(std::move(place)),
+      job_(job.name.str()),
+      place_(*job.published_at()),
       history_(history),
       next_(context) {
   asio::co_spawn(context, work(), io::rethrow);
@@ -262,21 +265,45 @@ void Publisher::on_entry(const wire::HistoryEntry& entry) {
 }
 
 asio::awaitable<void> Publisher::work() {
+  auto due = std::chrono::steady_clock::now() + every;
   for (;;) {
-    next_.expires_after(soon_ ? std::chrono::steady_clock::duration(together) : every);
+    next_.expires_after(soon_ ? together : output_every);
     boost::system::error_code woken;
     co_await next_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
     if (woken) continue;
-    soon_ = false;
+    const auto now = std::chrono::steady_clock::now();
+    const bool whole = std::exchange(soon_, false) || now >= due;
+    if (!whole && (failing_ || !has_output())) continue;
+    if (whole) due = now + every;
     busy_ = true;
-    auto publishing = publish(patience);
+    auto publishing = whole ? publish(patience) : publish_output(patience);
     co_await std::move(publishing);
     busy_ = false;
   }
 }
 
-io::ProcessRequest Publisher::request(const act::Metrics::News& news,
-                                      std::chrono::milliseconds limit) const {
+namespace {
+
+// Each piece is a file that is replaced, which changes its folder.
+fs::file_time_type change_of_output(const std::string& run_directory) {
+  std::error_code none;
+  const auto changed = fs::last_write_time(run_directory + "/" + supervise::output_name, none);
+  return none ? fs::file_time_type() : changed;
+}
+
+}  // namespace
+
+bool Publisher::has_output() const { return change_of_output(run_directory_) != output_sent_; }
+
+asio::awaitable<void> Publisher::publish_output(std::chrono::milliseconds limit) {
+  if (history_.segment().empty()) co_return;
+  const auto change = change_of_output(run_directory_);
+  auto running = io::run(request(limit));
+  const io::ProcessResult result = co_await std::move(running);
+  if (judge(result)) output_sent_ = change;
+}
+
+io::ProcessRequest Publisher::request(std::chrono::milliseconds limit) const {
   io::ProcessRequest request;
   request.argv = {command::own_program(),
                   "publish",
@@ -285,15 +312,25 @@ io::ProcessRequest Publisher::request(const act::Metrics::News& news,
                   "--from",
                   run_directory_,
                   "--name",
-                  history_.segment()};
+                  history_.segment(),
+                  "--output",
+                  "--job",
+                  job_,
+                  "--patience",
+                  std::to_string((limit * 4 / 5).count())};
+  request.timeout = limit;
+  request.kill_grace = 0ms;
+  return request;
+}
+
+io::ProcessRequest Publisher::request(const act::Metrics::News& news,
+                                      std::chrono::milliseconds limit) const {
+  io::ProcessRequest request = this->request(limit);
   if (history_.size() != history_sent_) request.argv.emplace_back("--history");
   if (speaks_ || last_word_) request.argv.emplace_back("--status");
   if (news.resumed)
     request.argv.insert(request.argv.end(), {"--resumed", std::to_string(*news.resumed)});
-  request.argv.insert(request.argv.end(), {"--patience", std::to_string((limit * 4 / 5).count())});
   request.stdin_text = to_lines(news.curve);
-  request.timeout = limit;
-  request.kill_grace = 0ms;
   return request;
 }
 
@@ -302,28 +339,32 @@ asio::awaitable<void> Publisher::publish(std::chrono::milliseconds limit) {
   act::Metrics::News news = metrics_.take();
   const std::size_t size = history_.size();
   const bool last_word = last_word_;
+  const auto output = change_of_output(run_directory_);
   auto running = io::run(request(news, limit));
   const io::ProcessResult result = co_await std::move(running);
-  const bool done = result.end == io::ProcessResult::End::Exited && result.status == 0;
-  if (done) {
+  if (judge(result)) {
     history_sent_ = size;
+    output_sent_ = output;
     last_word_ = last_word_ && !last_word;
   } else {
     metrics_.put_back(std::move(news));
   }
-  judge(result);
 }
 
 // Logs a failure once, until it works again.
-void Publisher::judge(const io::ProcessResult& result) {
+bool Publisher::judge(const io::ProcessResult& result) {
   const bool done = result.end == io::ProcessResult::End::Exited && result.status == 0;
-  if (done == !failing_) return;
+  if (done == !failing_) return done;
   failing_ = !done;
-  if (done) return spdlog::info("{} can be written again", wire::to_url(place_));
+  if (done) {
+    spdlog::info("{} can be written again", wire::to_url(place_));
+    return true;
+  }
   const bool late = result.end == io::ProcessResult::End::TimedOut;
   io::note(wire::event("not-published"), spdlog::level::warn,
            "nothing can be published at {}: {}; the job goes on", wire::to_url(place_),
            late ? "S3 does not answer in time" : last_line(result.errors));
+  return false;
 }
 
 // The agent's own context has ended, so nothing else runs meanwhile.
@@ -444,9 +485,8 @@ Observers::Observers(asio::io_context& context, const config::Job& job,
       history_({run_directory, job.volumes_owner(), index_of(job), command::host_name(),
                 io::wall_clock() - std::chrono::duration<double>(io::boot_time()).count(),
                 io::wall_clock}) {
-  const auto place = job.published_at();
-  if (!place) return;
-  publisher_ = std::make_unique<Publisher>(context, run_directory, *place, history_.file());
+  if (!job.published_at()) return;
+  publisher_ = std::make_unique<Publisher>(context, run_directory, job, history_.file());
   history_.add_sink([this](const wire::HistoryEntry& entry) { publisher_->on_entry(entry); });
 }
 

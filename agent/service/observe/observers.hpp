@@ -56,11 +56,13 @@ class Journal {
 
 // Publishes the job in S3: `publish:` of job.yaml. Every two minutes, and at once when something
 // happens, a child process (`spotter publish`) writes this agent's status, history and learning
-// curve to S3. Nothing waits for it; what fails is written the next time.
+// curve to S3, and what the trainer printed; the latter alone five seconds after it changed.
+// Nothing waits for it; what fails is written the next time.
 class Publisher {
  public:
-  // REQUIRES: `history` outlives it. Nothing is written before the history has a segment().
-  Publisher(asio::io_context& context, std::string run_directory, wire::S3Location place,
+  // REQUIRES: the job has a place; `history` outlives it. Nothing is written before the history has
+  // a segment().
+  Publisher(asio::io_context& context, std::string run_directory, const config::Job& job,
             const HistoryFile& history);
 
   void on_message(const wire::TrainerMessage& message);
@@ -73,17 +75,21 @@ class Publisher {
 
  private:
   asio::awaitable<void> work();
+  bool has_output() const;
+  asio::awaitable<void> publish_output(std::chrono::milliseconds patience);
   asio::awaitable<void> publish(std::chrono::milliseconds patience);
+  io::ProcessRequest request(std::chrono::milliseconds patience) const;
   io::ProcessRequest request(const act::Metrics::News& news,
                              std::chrono::milliseconds patience) const;
-  void judge(const io::ProcessResult& result);
+  bool judge(const io::ProcessResult& result);  // true: all was written
 
-  std::string run_directory_;
+  std::string run_directory_, job_;
   wire::S3Location place_;
   const HistoryFile& history_;
   asio::steady_timer next_;
   act::Metrics metrics_;
-  std::size_t history_sent_ = 0;  // its size at the last write
+  std::size_t history_sent_ = 0;                   // its size at the last write
+  std::filesystem::file_time_type output_sent_{};  // the last change of its folder
   bool speaks_ = false;
   bool last_word_ = false;  // still to be written
   bool busy_ = false;
