@@ -1,4 +1,4 @@
-"""What the trainer prints is seen from elsewhere, while it trains and afterwards: `spotter logs`."""
+"""What the trainer prints is seen from elsewhere by `spotter logs`, live and afterwards."""
 
 import pathlib
 import re
@@ -107,8 +107,9 @@ class Logs(life.Life):
         self.fault("deny", action="ListBucket", on="false")
         unpublished = self.world.workplace / "unpublished.yaml"
         unpublished.write_text(harness.jobs.yaml(self.job()))
-        done = subprocess.run([self.world.bin / "spotter", "logs", unpublished], env=self.laptop(),
-                              text=True, capture_output=True, timeout=60, check=False)
+        done = subprocess.run([self.world.bin / "spotter", "logs", unpublished],
+                              env={**self.laptop(), "SPOTTER_MOUNT": "/mnt/job"}, text=True,
+                              capture_output=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn("has no `publish: s3://bucket/prefix`", done.stderr)
         following = self.follow()
