@@ -239,7 +239,14 @@ std::optional<int> end_of(const std::string& status, double since) {
   if (!read || wire::number_field(*read, "updated").value_or(0) < since) return std::nullopt;
   const std::string stage = wire::text_field(*read, "stage");
   if (stage == "finished") return 0;
-  return stage == "gave-up" ? std::optional(1) : std::nullopt;
+  if (stage == "gave-up") return 1;
+  // The machine may end with its fleet before it says more.
+  if (stage != "cancelling-fleet" && stage != "scaling-to-zero") return std::nullopt;
+  const auto problems = read->value("problems", nlohmann::json::array());
+  const bool gave_up = std::ranges::any_of(problems, [](const nlohmann::json& each) {
+    return wire::text_field(each, "event").starts_with("gave-up");
+  });
+  return gave_up || stage == "scaling-to-zero" ? 1 : 0;
 }
 
 int fail(const std::string& words, int status = 1) { return io::complain("logs", words, status); }
