@@ -31,7 +31,7 @@ def complete(*words):
 def helped(*command):
     """The commands and options that --help tells of."""
     text = run("spotter", *command, "--help")
-    options = re.findall(r"^  (?:-h,)?(--[a-z-]+)", text, re.M)
+    options = re.findall(r"^  (?:-[a-z],)?(--[a-z-]+)", text, re.M)
     commands = re.findall(r"^  ([a-z][a-z-]*) ", text.partition("\nSubcommands:\n")[2], re.M)
     return options, commands
 
