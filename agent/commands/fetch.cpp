@@ -17,6 +17,7 @@
 #include "agent/commands/report_sources.hpp"
 #include "agent/guard/record.hpp"
 #include "agent/io/complain.hpp"
+#include "agent/report/published.hpp"
 #include "agent/tier/results.hpp"
 #include "agent/wire/head.hpp"
 
@@ -30,7 +31,7 @@ struct FetchOptions {
   std::vector<std::string> words;  // JOB [PATH...] FOLDER
   std::string publish;
   std::optional<std::size_t> experiment;
-  std::string type = "t3.micro";
+  std::string type = cheap_type;
 };
 
 int complain(const std::string& what, int status = 1) {
@@ -50,6 +51,17 @@ std::string words_of(const s3::Failure& why, const std::string& action) {
   return why.text() + " (it takes " + action + ": `spotter iam launcher`)";
 }
 
+// None: there is no such manifest.
+Result<std::optional<Kept>> kept_at(const wire::S3Location& at, const std::string& job,
+                                    const std::string& manifest) {
+  Kept kept{std::make_unique<bucket::Bucket>(at, job, of_person()), {}};
+  auto read = kept.bucket->read(manifest);
+  if (!read) return tl::unexpected(read.error());
+  if (!*read) return std::optional<Kept>();
+  kept.manifest = **std::move(read);
+  return std::optional<Kept>(std::move(kept));
+}
+
 // None: nothing is committed.
 Result<std::optional<Kept>> home_of(const config::Job& job) {
   const wire::S3Location at = *job.headed_at();
@@ -60,25 +72,17 @@ Result<std::optional<Kept>> home_of(const config::Job& job) {
   const auto parsed = wire::parse_head(head->bytes);
   if (!parsed) return failure(wire::to_url(at) + ": " + parsed.error().message);
   if (parsed->manifest.empty()) return std::optional<Kept>();
-  Kept kept{std::make_unique<bucket::Bucket>(*job.kept_at(), job.name.str(), of_person()), {}};
-  auto manifest = kept.bucket->read(parsed->manifest);
-  if (!manifest) return tl::unexpected(manifest.error());
-  if (!*manifest)
-    return failure(kept.bucket->shown(parsed->manifest) +
+  auto kept = kept_at(*job.kept_at(), job.name.str(), parsed->manifest);
+  if (kept && !*kept)
+    return failure(wire::to_url(*job.kept_at()) + parsed->manifest +
                    " has gone: the job has written another meanwhile; fetch again");
-  kept.manifest = **std::move(manifest);
-  return std::optional<Kept>(std::move(kept));
+  return kept;
 }
 
 Result<std::optional<Kept>> results_of(wire::S3Location published, const std::string& folder,
                                        const std::string& job) {
   published.key += folder + "/";
-  Kept kept{std::make_unique<bucket::Bucket>(std::move(published), job, of_person()), {}};
-  auto manifest = kept.bucket->read(tier::results_manifest());
-  if (!manifest) return tl::unexpected(manifest.error());
-  if (!*manifest) return std::optional<Kept>();
-  kept.manifest = **std::move(manifest);
-  return std::optional<Kept>(std::move(kept));
+  return kept_at(published, job, tier::results_manifest());
 }
 
 // Only a machine in its zone reads a volume: it puts the files into S3, and ends.
@@ -91,9 +95,11 @@ Result<std::optional<Kept>> by_a_machine(const config::Job& job, const std::stri
   s3::Client client(of_person());
   const auto gone = s3::remove(client, {to->bucket, to->key + tier::results_manifest()});
   if (!gone) return failure(words_of(gone.error(), "s3:DeleteObject"));
-  if (auto sent = send_from_volume(file, sending, type); !sent)
-    return failure(sent.error().message);
-  return results_of(*job.published_at(), config::fetched_folder, job.name.str());
+  const auto ended = send_from_volume(file, sending, type);
+  if (!ended) return failure(ended.error().message);
+  auto kept = results_of(*job.published_at(), config::fetched_folder, job.name.str());
+  if (kept && !*kept) return failure(*ended);
+  return kept;
 }
 
 // One line that is written over, on a terminal; ten times a second.
@@ -126,8 +132,8 @@ Result<std::size_t> bring_published(const wire::S3Location& at, const fs::path& 
   std::size_t files = 0;
   for (const wire::ListedObject& object : *listed) {
     const std::string path = object.key.substr(at.key.size());
-    const bool own = path == "status.json" || path.starts_with("history/") ||
-                     path.starts_with("metrics/") || path.starts_with("output/");
+    const auto name = report::parse_published_name(path);
+    const bool own = !name.experiment && name.kind != report::PublishedName::Kind::Other;
     if (!own || !bucket::is_path(path)) continue;
     const auto content = s3::read(client, {at.bucket, object.key});
     if (!content && content.error().kind == s3::Failure::Kind::NoSuchKey) continue;
@@ -220,7 +226,7 @@ int fetch(const FetchOptions& options) {
   const bool has_all = kept && *kept && tier::names_all((**kept).manifest, paths);
   const bool on_volume = job != nullptr && !job->storage.share && job->launch && job->publish;
   if (kept && !has_all && on_volume && !options.experiment) {
-    kept = by_a_machine(*job, file_of(options.words.front()), paths, options.type);
+    kept = by_a_machine(*job, place->file, paths, options.type);
   }
   if (!kept) return complain(kept.error().message);
   if (!*kept) return complain(nothing(job, name));

@@ -239,14 +239,14 @@ std::optional<int> end_of(const std::string& status, double since) {
   if (!read || wire::number_field(*read, "updated").value_or(0) < since) return std::nullopt;
   const std::string stage = wire::text_field(*read, "stage");
   if (stage == "finished") return 0;
-  if (stage == "gave-up") return 1;
   // The machine may end with its fleet before it says more.
-  if (stage != "cancelling-fleet" && stage != "scaling-to-zero") return std::nullopt;
+  if (stage == "gave-up" || stage == "scaling-to-zero") return 1;
+  if (stage != "cancelling-fleet") return std::nullopt;
   const auto problems = read->value("problems", nlohmann::json::array());
   const bool gave_up = std::ranges::any_of(problems, [](const nlohmann::json& each) {
     return wire::text_field(each, "event").starts_with("gave-up");
   });
-  return gave_up || stage == "scaling-to-zero" ? 1 : 0;
+  return gave_up ? 1 : 0;
 }
 
 int fail(const std::string& words, int status = 1) { return io::complain("logs", words, status); }
@@ -285,19 +285,8 @@ int show(Source& source, const LogsOptions& options) {
   }
 }
 
-// A job's name is enough where its description lies here.
-void find_by_name(JobToShow& shown) {
-  if (shown.job.empty() || is_a_file(shown.job) || !shown.publish.empty()) return;
-  const std::string file = job_file({});
-  if (file.empty()) return;
-  const auto job = read_description(file);
-  if (job && job->name.str() == shown.job) shown.job = file;
-}
-
 Result<std::unique_ptr<Source>> source_of(const LogsOptions& options) {
-  JobToShow shown{options.job, "", options.publish};
-  find_by_name(shown);
-  const auto place = place_of(shown);
+  const auto place = place_of({options.job, "", options.publish});
   if (!place) return tl::unexpected(place.error());
   std::optional<wire::S3Location> at;
   if (!place->from.empty()) {

@@ -30,7 +30,6 @@
 #include "agent/io/complain.hpp"
 #include "agent/io/files.hpp"
 #include "agent/launch/requests.hpp"
-#include "agent/tier/results.hpp"
 #include "trainer/library/transfer.hpp"
 
 namespace spotter::command {
@@ -83,7 +82,7 @@ Result<std::size_t> send(const config::Source& source, const std::atomic<bool>& 
 // `spotter prepare` from outside of EC2.
 struct RemoteOptions {
   std::string job = "job.yaml";
-  std::string type = "t3.micro";
+  std::string type = cheap_type;
   std::string send;  // on an instance: a file that says what goes to S3
 };
 
@@ -92,6 +91,9 @@ struct RemoteOptions {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::minutes until_it_is_there{2};
 constexpr std::chrono::seconds between_descriptions{3};
+
+// The command for which a machine is launched.
+const char* command_of(const config::Job& job) { return job.sending ? "fetch" : "prepare"; }
 
 std::string mark_of(const wire::Volume& volume) {
   return wire::value_of(volume.tags, tag::prepared);
@@ -175,7 +177,7 @@ void Preparer::remove_fleet() {
 }
 
 Result<InstanceId, CallError> Preparer::run(const std::atomic<bool>& stop) {
-  const char* command = job_.sending ? "fetch" : "prepare";
+  const char* command = command_of(job_);
   auto there = preparing(calls_, key_of(job_));
   if (!there) return tl::unexpected(there.error());
   if (!there->empty() && job_.sending)
@@ -234,7 +236,7 @@ Result<void, CallError> prepare_there(AwsCalls& calls, const LaunchedJob& launch
 
 // Checks the machine that prepares alone: it needs no GPU, and gets no volume of data.
 Result<void> check_preparer(AwsCalls& calls, const LaunchedJob& launched, const std::string& type) {
-  const char* command = launched.job.sending ? "fetch" : "prepare";
+  const char* command = command_of(launched.job);
   config::Job job = launched.job;
   job.launch->instance_types = {type};
   job.trainer.gpus = 0;
@@ -364,25 +366,23 @@ int run(const RemoteOptions& options, const std::function<int(config::Job)>& fil
 
 }  // namespace
 
-Result<void, CallError> send_from_volume(const std::string& job_file,
-                                         const config::Sending& sending, const std::string& type) {
+Result<std::string, CallError> send_from_volume(const std::string& job_file,
+                                                const config::Sending& sending,
+                                                const std::string& type) {
   const RemoteOptions options{.job = job_file, .type = type, .send = {}};
   auto launched = launched_job(job_file, launch::Work::Prepare, sending);
   if (!launched) return failed(launched.error().message);
   const auto calls = calls_in(launched->job.launch->region);
   if (!calls) return failed(calls.error().message);
-  if (auto named = name_zones(**calls, *launched->job.launch); !named) return named;
+  if (auto named = name_zones(**calls, *launched->job.launch); !named)
+    return tl::unexpected(named.error());
   if (const auto fits = check_preparer(**calls, *launched, type); !fits)
     return failed(fits.error().message);
-  if (auto sent = send_packages(launched->packages); !sent) return sent;
+  if (auto sent = send_packages(launched->packages); !sent) return tl::unexpected(sent.error());
   catch_signals();
   const auto id = Preparer(**calls, *launched, options).run(asked_to_stop);
   if (!id) return tl::unexpected(id.error());
-  s3::Client client({.environment = act::Environment::of_this_process()});
-  const auto there =
-      s3::read(client, {sending.to.bucket, sending.to.key + tier::results_manifest()});
-  if (there) return {};
-  return failed(id->str() + " has ended, and has sent nothing; " + said_by(*id));
+  return id->str() + " has ended, and has sent nothing; " + said_by(*id);
 }
 
 void add_prepare(CLI::App& app, std::function<int(config::Job)> fill_here, int& status) {

@@ -16,10 +16,14 @@ namespace spotter::command {
 Result<std::optional<wire::Volume>, CallError> free_volume(AwsCalls& calls, const config::Job& job,
                                                            const InstanceId& self);
 
+inline constexpr const char* cheap_type = "t3.micro";  // of the machine, unless a person says
+
 // Launches a machine of that type in the zone of the job's volume, which puts files of it into S3
-// and ends, and waits for that; a signal ends the machine. There must be no manifest in that place.
-Result<void, CallError> send_from_volume(const std::string& job_file,
-                                         const config::Sending& sending, const std::string& type);
+// and ends, and waits for that; a signal ends the machine. Returns the words for a person if it has
+// sent nothing.
+Result<std::string, CallError> send_from_volume(const std::string& job_file,
+                                                const config::Sending& sending,
+                                                const std::string& type);
 
 // Waits until EC2 shows it as released by this instance, two minutes at most.
 Result<void, CallError> await_free(AwsCalls& calls, const VolumeId& volume, const InstanceId& self);

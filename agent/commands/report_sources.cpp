@@ -50,6 +50,7 @@ std::map<report::Experiment, Objects> sorted(const std::vector<wire::ListedObjec
       case PublishedName::Kind::Curve:
         all[name.experiment].curves.emplace_back(object.key, name);
         break;
+      case PublishedName::Kind::Output:  // commands/logs.cpp reads it
       case PublishedName::Kind::Other:
         break;
     }
@@ -456,6 +457,7 @@ Result<ReportPlace> place_of(const JobToShow& options) {
     // With --from no file is needed.
     if (!job && (options.from.empty() || !options.job.empty())) return tl::unexpected(job.error());
     if (job) name = job->name.str();
+    if (job) place.file = file;
     if (job) place.job = std::move(*job);
   } else if (!options.job.empty() && options.publish.empty()) {
     return failure("--job " + options.job +

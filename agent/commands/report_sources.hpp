@@ -50,6 +50,7 @@ struct ReportPlace {
   // experiments, or s3://bucket/prefix/NAME; empty: the job's own storage, or else where it
   // publishes.
   std::string from;
+  std::string file = {};  // the job's description; empty: none
 };
 
 // All except prices, for report::build(): of a sweep, all experiments. Reads the storage, which may

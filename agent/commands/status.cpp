@@ -523,9 +523,10 @@ std::string text_of(const Jobs& jobs, const RemoteStatus& options) {
   for (const auto& [experiment, seen] : jobs) {
     // Otherwise only the sweep's own fleet and machines.
     if (table && !experiment && !seen.published) continue;
-    const json view = view_of(seen);
-    all.push_back(view);
-    if (experiment)
+    json view = view_of(seen);
+    if (options.json)
+      all.push_back(std::move(view));
+    else if (experiment)
       text += line_of(view, *experiment, now);
     else
       text += wire::status_text(view.dump(-1, ' ', false, json::error_handler_t::replace),
@@ -545,9 +546,8 @@ struct SeenRemotely {
   bool is_there() const {
     return std::ranges::any_of(jobs, [](const auto& one) { return !one.second.is_nothing(); });
   }
-  std::string stage() const {  // of a sweep none
-    return jobs.size() == 1 && is_there() ? wire::text_field(view_of(jobs.begin()->second), "stage")
-                                          : std::string();
+  json view() const {  // of a sweep none
+    return jobs.size() == 1 && is_there() ? view_of(jobs.begin()->second) : json::object();
   }
 };
 
@@ -572,7 +572,7 @@ int show_remote(const RemoteStatus& options) {
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (!written || std::fflush(stdout) != 0)
     return io::complain("status", std::string("cannot write: ") + std::strerror(errno));
-  if (seen.stage() == "gave-up") return job_failed;
+  if (wire::text_field(seen.view(), "stage") == "gave-up") return job_failed;
   return seen.whole ? 0 : 1;
 }
 
@@ -590,9 +590,10 @@ int wait_remotely(const RemoteStatus& options) {
     if (first && seen.jobs.size() > 1)
       return io::complain("wait", "of a sweep `spotter sweep results` says what has ended",
                           wrong_input);
-    const std::string stage = seen.stage();
+    const json view = seen.view();
+    const std::string stage = wire::text_field(view, "stage");
     if (!stage.empty() && stage != before) {
-      const std::string says = wire::text_field(view_of(seen.jobs.begin()->second), "says");
+      const std::string says = wire::text_field(view, "says");
       std::printf("%s\n", wire::printable(says.empty() ? stage : says).c_str());
       std::fflush(stdout);
       before = stage;

@@ -29,6 +29,7 @@ PublishedName parse_published_name(std::string_view below) {
   if (!name.rest.ends_with(".jsonl")) return name;
   if (name.rest.starts_with("history/")) name.kind = PublishedName::Kind::History;
   if (name.rest.starts_with("metrics/")) name.kind = PublishedName::Kind::Curve;
+  if (name.rest.starts_with("output/")) name.kind = PublishedName::Kind::Output;
   return name;
 }
 

@@ -10,7 +10,7 @@
 namespace spotter::report {
 
 struct PublishedName {
-  enum class Kind : std::uint8_t { Status, History, Curve, Other };
+  enum class Kind : std::uint8_t { Status, History, Curve, Output, Other };
   Experiment experiment;
   Kind kind = Kind::Other;
   std::string_view rest;  // after the experiment's index; a view of `below`

@@ -176,14 +176,10 @@ Result<int> open_pidfd(int pid) {
   return failure("no process " + std::to_string(pid) + ": " + std::strerror(errno));
 }
 
-namespace {
-
 bool is_noticed(const std::string& run_directory) {
   std::error_code ignored;
   return std::filesystem::exists(run_directory + "/" + notice_name, ignored);
 }
-
-}  // namespace
 
 std::string stopper(const std::string& run_directory) {
   if (is_noticed(run_directory)) return {};  // our agent

@@ -97,6 +97,8 @@ Verdict judge(const Ended& ended, const Expectation& expectation);
 
 // Says who, other than our agent, stopped the trainer that runs or ran there last; empty: nobody.
 std::string stopper(const std::string& run_directory);
+// Our agent has asked the trainer to end.
+bool is_noticed(const std::string& run_directory);
 // Before a trainer starts: of an earlier one's end.
 void forget_stops(const std::string& run_directory);
 

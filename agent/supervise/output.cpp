@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <tuple>
+
+#include "agent/io/kernel.hpp"
 
 namespace spotter::supervise {
 namespace {
@@ -23,12 +24,6 @@ constexpr std::int64_t bytes_per_second = 24 << 10;
 constexpr std::int64_t bytes_at_once = 1 << 20;
 constexpr std::int64_t last_bytes = 64 << 10;  // of an end, whatever came before
 constexpr std::size_t attempts_kept = 4;       // each has 4 MiB at most
-
-std::int64_t wall_milliseconds() {
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<std::int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000;
-}
 
 void remove_old(const std::string& folder) {
   std::set<std::string> attempts;
@@ -66,7 +61,7 @@ Result<void> Output::begin(int log, std::int64_t offset) {
   if (!made) return failure("cannot make " + directory_ + ": " + std::strerror(errno));
   if (auto ours = RunDirectory(directory_).make_ours(); !ours) return ours;
   remove_old(directory_);
-  attempt_ = std::to_string(wall_milliseconds());
+  attempt_ = std::to_string(static_cast<std::int64_t>(io::wall_clock() * 1000));
   log_ = log;
   at_ = offset;
   allowance_ = bytes_at_once;
@@ -88,8 +83,8 @@ void Output::look(std::int64_t now) {
 }
 
 void Output::leave_out(std::int64_t bytes) {
-  pieces_.add({static_cast<double>(wall_milliseconds()) / 1000, lines_.feed(mask_.rest()),
-               static_cast<std::uint64_t>(bytes), std::nullopt});
+  pieces_.add({io::wall_clock(), lines_.feed(mask_.rest()), static_cast<std::uint64_t>(bytes),
+               std::nullopt});
   at_ += bytes;
   mask_.cut();
   lines_.skip_to_next_line();
@@ -111,7 +106,7 @@ void Output::take(std::int64_t most) {
   allowance_ = std::max<std::int64_t>(0, allowance_ - got);
   std::string lines = lines_.feed(mask_.feed(bytes));
   if (lines.empty()) return;
-  pieces_.add({static_cast<double>(wall_milliseconds()) / 1000, std::move(lines), 0, std::nullopt});
+  pieces_.add({io::wall_clock(), std::move(lines), 0, std::nullopt});
 }
 
 // A piece that cannot be written is written the next time it grows.
@@ -128,7 +123,7 @@ void Output::end(const std::string& how) {
   take(std::max(allowance_, last_bytes));
   std::string rest = lines_.feed(mask_.rest());
   rest += lines_.rest();
-  pieces_.add({static_cast<double>(wall_milliseconds()) / 1000, rest, 0, how});
+  pieces_.add({io::wall_clock(), rest, 0, how});
   write();
   log_ = -1;
 }

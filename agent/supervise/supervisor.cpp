@@ -485,9 +485,7 @@ std::string Watch::end_in_a_word() const {
   const int status = WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
   if (status == 0 && stopper_.empty()) return "finished\n";
   if (status == 0 || status == EX_TEMPFAIL) return "stopped\n";
-  std::error_code ignored;
-  const bool asked =
-      !stopper_.empty() || std::filesystem::exists(directory_.file(notice_name), ignored);
+  const bool asked = !stopper_.empty() || is_noticed(directory_.path());
   const bool crashed =
       WIFSIGNALED(status_) && WTERMSIG(status_) != SIGKILL && WTERMSIG(status_) != SIGTERM;
   return !asked && (WIFEXITED(status_) || crashed) ? "failed\n" : "killed\n";

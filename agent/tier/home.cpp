@@ -41,7 +41,6 @@ class Bringing {
   bool may_be_kept(const std::string& path) const;
   Result<void> clear(const bucket::Manifest& manifest, const std::string& path);
   bool is_here(const Each& file, bool newer) const;
-  Result<void> fetch(const std::vector<const Each*>& files);
   std::string checkpoint_of(const std::string& path) const;
   Result<void> drop_torn(bucket::Manifest& manifest);
   Result<void> make_durable() const;
@@ -124,27 +123,6 @@ bool Bringing::is_here(const Each& file, bool newer) const {
   return as_kept ? is_whole(folder_, file) : newer;
 }
 
-Result<void> Bringing::fetch(const std::vector<const Each*>& files) {
-  const std::string coming = std::string(fetching) + "/file";
-  bucket::Receiver receiver;
-  receiver.make = [&](std::size_t) { return make_file(folder_, coming); };
-  receiver.ended = [&](std::size_t i, const Result<void>& verified) -> Result<void> {
-    const auto& [path, file] = *files[i];
-    if (!verified) {
-      torn_.emplace(path, verified.error().message);
-      (void)folder_.remove(coming);
-      return {};
-    }
-    if (auto made = make_folders(folder_, path); !made) return made;
-    if (const auto moved = folder_.rename(coming, folder_, path); !moved)
-      return failure("cannot make " + path + ": " + moved.error().message());
-    ++brought_.files;
-    brought_.bytes += file.bytes;
-    return {};
-  };
-  return bucket::fetch(bucket_, files, receiver);
-}
-
 // The file or folder directly below the checkpoints' directory; empty: it is of none.
 std::string Bringing::checkpoint_of(const std::string& path) const {
   const std::string begin = home_.checkpoints + "/";
@@ -204,9 +182,12 @@ Result<Brought> Bringing::bring(const std::string& name, std::uint32_t held) {
   std::vector<const Each*> missing;
   for (const Each& file : manifest.files)
     if (!is_here(file, newer)) missing.push_back(&file);
-  const auto fetched = fetch(missing);
+  auto fetched = fetch_files(bucket_, missing, folder_, std::string(fetching) + "/file");
   guard::remove_any(folder_, fetching, left);
   if (!fetched) return tl::unexpected(fetched.error());
+  brought_.files = fetched->files;
+  brought_.bytes = fetched->bytes;
+  torn_ = std::move(fetched->torn);
   if (auto dropped = drop_torn(manifest); !dropped) return tl::unexpected(dropped.error());
   if (auto durable = make_durable(); !durable) return tl::unexpected(durable.error());
   const Mark made{home_.epoch, name, std::move(manifest), brought_.cleared};

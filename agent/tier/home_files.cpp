@@ -286,4 +286,30 @@ Result<checkpoint::Descriptor> make_file(const io::SafeDirectory& folder, const 
   return checkpoint::Descriptor(file->release());
 }
 
+Result<Fetched> fetch_files(bucket::Bucket& bucket,
+                            const std::vector<const bucket::Files::value_type*>& files,
+                            const io::SafeDirectory& folder, const std::string& coming,
+                            std::function<void(std::size_t)> received) {
+  Fetched fetched;
+  bucket::Receiver receiver;
+  receiver.make = [&](std::size_t) { return make_file(folder, coming); };
+  receiver.received = std::move(received);
+  receiver.ended = [&](std::size_t i, const Result<void>& verified) -> Result<void> {
+    const auto& [path, file] = *files[i];
+    if (!verified) {
+      fetched.torn.emplace(path, verified.error().message);
+      (void)folder.remove(coming);
+      return {};
+    }
+    if (auto made = make_folders(folder, path); !made) return made;
+    if (const auto moved = folder.rename(coming, folder, path); !moved)
+      return failure("cannot make " + path + ": " + moved.error().message());
+    ++fetched.files;
+    fetched.bytes += file.bytes;
+    return {};
+  };
+  if (auto all = bucket::fetch(bucket, files, receiver); !all) return tl::unexpected(all.error());
+  return fetched;
+}
+
 }  // namespace spotter::tier

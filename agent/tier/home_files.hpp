@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +24,17 @@ bucket::Sender::Open opener(const io::SafeDirectory& folder);
 // A new file at that path below it, with the folders that lead there.
 Result<checkpoint::Descriptor> make_file(const io::SafeDirectory& folder, const std::string& path);
 Result<void> make_folders(const io::SafeDirectory& folder, const std::string& path);
+
+struct Fetched {
+  std::uint64_t files = 0, bytes = 0;
+  std::map<std::string, std::string> torn;  // a path, and why it is not whole in the bucket
+};
+// Brings files to their paths below the directory, in the place of what is there: each has the name
+// `coming` until it is verified. `received` as bucket::Receiver has it.
+Result<Fetched> fetch_files(bucket::Bucket& bucket,
+                            const std::vector<const bucket::Files::value_type*>& files,
+                            const io::SafeDirectory& folder, const std::string& coming,
+                            std::function<void(std::size_t)> received = {});
 
 inline constexpr const char* own_folder = ".spotter";
 inline constexpr const char* mark_name = "home.json";  // in it: never kept itself

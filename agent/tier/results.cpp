@@ -1,10 +1,8 @@
 #include "agent/tier/results.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 
 #include "agent/tier/home_files.hpp"
 
@@ -24,7 +22,8 @@ std::string tidy(std::string path) {
 }
 
 bool is_in(const Files& files, const std::string& path) {
-  return std::ranges::any_of(files, [&](const auto& it) { return lies_in(it.first, tidy(path)); });
+  const std::string whole = tidy(path);
+  return std::ranges::any_of(files, [&](const auto& it) { return lies_in(it.first, whole); });
 }
 
 }  // namespace
@@ -94,31 +93,17 @@ Result<Arrived> bring_files(bucket::Bucket& bucket, const bucket::Manifest& mani
     }
   }
   const std::string coming = std::filesystem::path(coming_file(wanted.to)).filename();
-  bucket::Receiver receiver;
-  receiver.make = [&](std::size_t) { return make_file(*folder, coming); };
-  receiver.received = [&](std::size_t more) {
+  const auto fetched = fetch_files(bucket, missing, *folder, coming, [&](std::size_t more) {
     come += more;
     if (wanted.progress) wanted.progress(come, bytes);
-  };
-  receiver.ended = [&](std::size_t i, const Result<void>& verified) -> Result<void> {
-    const auto& [path, file] = *missing[i];
-    if (!verified) {
-      arrived.torn.push_back(path + ": " + verified.error().message);
-      (void)folder->remove(coming);
-      return {};
-    }
-    if (auto made = make_folders(*folder, path); !made) return made;
-    if (const auto moved = folder->rename(coming, *folder, path); !moved)
-      return failure("cannot make " + path + ": " + moved.error().message());
-    ++arrived.files;
-    arrived.bytes += file.bytes;
-    return {};
-  };
-  const auto fetched = bucket::fetch(bucket, missing, receiver);
+  });
   if (!fetched) {
     (void)folder->remove(coming);
     return tl::unexpected(fetched.error());
   }
+  arrived.files = fetched->files;
+  arrived.bytes = fetched->bytes;
+  for (const auto& [path, why] : fetched->torn) arrived.torn.push_back(path + ": " + why);
   return arrived;
 }
 

@@ -10,7 +10,7 @@ from checks.files import ROOT, name, sources
 LIMITS = [
     ("product files", 595, 620),
     ("product lines", 97066, 79000),
-    ("test lines", 122868, 94000),
+    ("test lines", 122857, 94000),
     ("files under 40 lines, %", 14.7, 12),
     ("headers with at most one other user, %", 23.6, 20),
     ("lines that are #include, %", 4.8, 4),

@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "agent/aws/s3/client.hpp"
+
 namespace spotter::s3_test {
 
 struct Request {
@@ -91,5 +93,15 @@ class Server {
 };
 
 Reply refusal(int status, const std::string& code, const std::string& more = "");
+
+// Of a client of that server that has keys, and gives up soon.
+inline s3::Settings settings_for(const Server& server) {
+  return {.environment = act::Environment({{"AWS_ENDPOINT_URL_S3", server.url()},
+                                           {"AWS_ACCESS_KEY_ID", "AKID"},
+                                           {"AWS_SECRET_ACCESS_KEY", "secret"},
+                                           {"HOME", "/nonexistent"}}),
+          .patience = std::chrono::milliseconds(200),
+          .shortest_pause = std::chrono::milliseconds(1)};
+}
 
 }  // namespace spotter::s3_test

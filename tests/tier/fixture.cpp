@@ -23,12 +23,7 @@ InS3::~InS3() {
 Options InS3::options(const std::string& job) const {
   Options options{where(), {"bucket", prefix}, job, {}};
   options.where.as_trainer = true;
-  options.s3.environment = act::Environment({{"AWS_ENDPOINT_URL_S3", server_.url()},
-                                             {"AWS_ACCESS_KEY_ID", "AKID"},
-                                             {"AWS_SECRET_ACCESS_KEY", "secret"},
-                                             {"HOME", "/nonexistent"}});
-  options.s3.patience = std::chrono::milliseconds(200);
-  options.s3.shortest_pause = std::chrono::milliseconds(1);
+  options.s3 = s3_test::settings_for(server_);
   return options;
 }
 

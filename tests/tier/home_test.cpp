@@ -28,12 +28,7 @@ class HomeInS3 : public ::testing::Test {
     fs::create_directories(root_ / machine);
     Home home{root_ / machine,           "mine", "checkpoints", "", "", "", "",
               {"bucket", "homes/mine/"}, epoch,  id_,           {}};
-    home.s3.environment = act::Environment({{"AWS_ENDPOINT_URL_S3", server_.url()},
-                                            {"AWS_ACCESS_KEY_ID", "AKID"},
-                                            {"AWS_SECRET_ACCESS_KEY", "secret"},
-                                            {"HOME", "/nonexistent"}});
-    home.s3.patience = std::chrono::milliseconds(200);
-    home.s3.shortest_pause = std::chrono::milliseconds(1);
+    home.s3 = s3_test::settings_for(server_);
     return home;
   }
   void brought(const std::string& machine, std::uint32_t epoch, const std::string& manifest,

@@ -50,14 +50,7 @@ class Results : public ::testing::Test {
 
   fs::path root_;
   s3_test::Server server_;
-  bucket::Bucket bucket_{{"bucket", "jobs/mine/results/"},
-                         "mine",
-                         {.environment = act::Environment({{"AWS_ENDPOINT_URL_S3", server_.url()},
-                                                           {"AWS_ACCESS_KEY_ID", "AKID"},
-                                                           {"AWS_SECRET_ACCESS_KEY", "secret"},
-                                                           {"HOME", "/nonexistent"}}),
-                          .patience = std::chrono::milliseconds(200),
-                          .shortest_pause = std::chrono::milliseconds(1)}};
+  bucket::Bucket bucket_{{"bucket", "jobs/mine/results/"}, "mine", s3_test::settings_for(server_)};
 };
 
 TEST_F(Results, ArriveUnderTheirOwnNamesAndNoLinkIsFollowed) {

@@ -33,13 +33,7 @@ class MirrorInS3 : public testing::Test {
         ++troubles_;
         report(what);
       };
-      s3::Settings client{.environment = act::Environment({{"AWS_ENDPOINT_URL_S3", server_.url()},
-                                                           {"AWS_ACCESS_KEY_ID", "AKID"},
-                                                           {"AWS_SECRET_ACCESS_KEY", "secret"},
-                                                           {"HOME", "/nonexistent"}})};
-      client.patience = std::chrono::milliseconds(200);
-      client.shortest_pause = std::chrono::milliseconds(1);
-      return open_s3_mirror(std::move(settings), client);
+      return open_s3_mirror(std::move(settings), s3_test::settings_for(server_));
     };
   }
   // Opens a session on a machine of its own; the same name is the same volume.
