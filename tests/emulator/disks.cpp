@@ -49,6 +49,15 @@ Result<void> Disks::make(const VolumeId& volume, const std::optional<SnapshotId>
   return {};
 }
 
+Result<void> Disks::grow(const VolumeId& volume, std::uint64_t gibibytes) {
+  if (kind_ == Kind::Folders) return {};
+  std::error_code failed;
+  fs::resize_file(volume_path(volume), gibibytes << 30, failed);
+  if (failed) return failure(volume_path(volume).string() + ": " + failed.message());
+  const LoopDevice* const attached = device(volume);
+  return attached == nullptr ? Result<void>() : attached->take_size();
+}
+
 Result<void> Disks::remove(const VolumeId& volume) {
   detach(volume);
   std::error_code failed;
@@ -61,6 +70,10 @@ Result<void> Disks::take_snapshot(const SnapshotId& snapshot, const VolumeId& vo
   if (const auto* attached = device(volume))
     if (auto synced = attached->sync(); !synced) return synced;
   return copy_as_of_now(volume_path(volume), snapshot_path(snapshot));
+}
+
+Result<void> Disks::copy_snapshot(const SnapshotId& snapshot, const SnapshotId& from) {
+  return copy_as_of_now(snapshot_path(from), snapshot_path(snapshot));
 }
 
 Result<void> Disks::remove_snapshot(const SnapshotId& snapshot) {

@@ -30,8 +30,11 @@ class Disks {
 
   Result<void> make(const VolumeId& volume, const std::optional<SnapshotId>& from,
                     std::uint64_t gibibytes);
+  // The device of an attached one grows with it.
+  Result<void> grow(const VolumeId& volume, std::uint64_t gibibytes);
   Result<void> remove(const VolumeId& volume);
   Result<void> take_snapshot(const SnapshotId& snapshot, const VolumeId& volume);
+  Result<void> copy_snapshot(const SnapshotId& snapshot, const SnapshotId& from);
   Result<void> remove_snapshot(const SnapshotId& snapshot);
 
   // The device shows below `devices` at once, or, while an earlier attachment's device is still in

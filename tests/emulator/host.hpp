@@ -35,8 +35,10 @@ class Host {
   Result<void> on(const world::InstanceShuttingDown& it);
   Result<void> on(const world::InstanceKilled& it);
   Result<void> on(const world::VolumeMade& it) { return disks_.make(it.id, it.from, it.gibibytes); }
+  Result<void> on(const world::VolumeGrown& it) { return disks_.grow(it.id, it.gibibytes); }
   Result<void> on(const world::VolumeRemoved& it);
   Result<void> on(const world::SnapshotTaken& it);
+  Result<void> on(const world::SnapshotCopied& it) { return disks_.copy_snapshot(it.id, it.from); }
   Result<void> on(const world::SnapshotRemoved& it) { return disks_.remove_snapshot(it.id); }
   Result<void> on(const world::DeviceAttached& it);
   Result<void> on(const world::DeviceDetached& it);

@@ -93,6 +93,11 @@ Result<void> LoopDevice::sync() const {
   return {};
 }
 
+Result<void> LoopDevice::take_size() const {
+  if (::ioctl(descriptor_, LOOP_SET_CAPACITY, 0) != 0) return failure(path() + ": " + reason());
+  return {};
+}
+
 Result<void> LoopDevice::make_node(const std::filesystem::path& path) const {
   ::unlink(path.c_str());
   if (::mknod(path.c_str(), S_IFBLK | 0660, ::makedev(7, static_cast<unsigned>(number_))) != 0)

@@ -24,6 +24,8 @@ class LoopDevice {
   std::string device_number() const { return "7:" + std::to_string(number_); }
   // Another name for it: a block device at this path, whose folder exists.
   Result<void> make_node(const std::filesystem::path& path) const;
+  // The size of the file, which has grown.
+  Result<void> take_size() const;
   // Puts everything written through the device into the file.
   Result<void> sync() const;
 

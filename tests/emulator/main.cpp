@@ -20,7 +20,10 @@
 #include "tests/emulator/emulator.hpp"
 #include "tests/emulator/init.hpp"
 #include "tests/emulator/market.hpp"
+#include "tests/world/batch/members.hpp"
+#include "tests/world/ec2_members.hpp"
 #include "tests/world/s3/digest.hpp"
+#include "tests/world/s3/members.hpp"
 
 namespace spotter::emulator {
 namespace {
@@ -302,6 +305,9 @@ void describe_control(CLI::App& app, Arguments& to) {
                                          "eval \"$(spotter-emulator env --directory DIR)\"");
   environment->add_option("--directory", to.directory, "That of `serve`; else this one");
   app.add_subcommand("state", "What there is")->add_flag("--json", to.as_json);
+  app.add_subcommand("members",
+                     "What is honoured of requests to EC2, S3 and AWS Batch, as JSON: all else "
+                     "that AWS's models have is refused");
   app.add_subcommand("stop", "Ends the emulator and all its instances; waits for it");
 }
 
@@ -332,6 +338,25 @@ void describe_market(CLI::App& app, Arguments& to) {
       ->capture_default_str();
 }
 
+json as_json(const world::Members& members) {
+  json names = json::object();
+  for (const auto& [path, values] : members.all()) names[path] = values;
+  return names;
+}
+
+// By service, operation and member's path; of those that are honoured for some values only, these.
+int show_members() {
+  json all;
+  for (const auto& [operation, members] : world::ec2_members())
+    all["ec2"][operation] = as_json(members.honoured);
+  for (const auto& [operation, members] : world::s3::members())
+    all["s3"][operation] = as_json(members);
+  for (const auto& [operation, members] : world::batch::members())
+    all["batch"][operation] = as_json(members);
+  std::cout << all.dump(1) << '\n';
+  return 0;
+}
+
 int dispatch(const CLI::App& app, Arguments& arguments) {
   const std::string command = app.get_subcommands().at(0)->get_name();
   if (command == "serve") return serve(arguments);
@@ -341,6 +366,7 @@ int dispatch(const CLI::App& app, Arguments& arguments) {
   if (command == "market") return play_market(arguments);
   if (command == "state") return show_state(arguments);
   if (command == "env") return show_environment(arguments);
+  if (command == "members") return show_members();
   if (command == "stop") return stop(arguments);
   return control_instance(arguments, command);
 }

@@ -26,7 +26,7 @@ void documents(std::string_view bytes) {
   const auto deletion = parse_deletion(bytes);
   std::vector<Deletion> deletions;
   if (deletion)
-    for (const auto& key : deletion->keys) deletions.push_back({key, std::nullopt});
+    for (const auto& it : deletion->items) deletions.push_back({it.key, std::nullopt});
   must(is_xml(deleted(deletions, false)), "an answer is XML");
   if (const auto place = parse_location(bytes)) must(is_xml(location(*place)), "so is a location");
 }

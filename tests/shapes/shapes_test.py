@@ -6,8 +6,6 @@ usage: shapes_test.py WORLD_QUERY
 """
 import base64
 import json
-import pathlib
-import re
 import subprocess
 import sys
 
@@ -245,27 +243,7 @@ def auto_scaling_group(ask):
     assert found == {"us-west-2b"}, shown
 
 
-def parameters_of(operation):
-    """The names before the first dot, as botocore sends them."""
-    for name, shape in operation.input_shape.members.items():
-        sent = shape.serialization.get("queryName") or shape.serialization.get("name", name)
-        yield sent[0].upper() + sent[1:]
-
-
-def parameters_are_known():
-    text = (pathlib.Path(__file__).parents[1] / "world/ec2_parameters.cpp").read_text()
-    table = re.search(r"operation_parameters = \{(.*?)\n\};", text, re.DOTALL)[1]
-    table = table.replace('"\n     "', "")
-    known = {name: set(words.split())
-             for name, words in re.findall(r'\{"(\w+)",\s*"([^"]*)"\}', table)}
-    assert len(known) > 30, "the table is not found"
-    for name, words in known.items():
-        lacks = set(parameters_of(EC2.model.operation_model(name))) - words
-        assert not lacks, f"{name}: the world's table lacks {lacks}"
-
-
 def main():
-    parameters_are_known()
     ask = Client(sys.argv[1])
     run = ask("RunInstances", ImageId="ami-1", MinCount=1, MaxCount=1, InstanceType="t3.micro",
               Placement={"AvailabilityZone": "us-west-2a"},

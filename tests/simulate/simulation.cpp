@@ -106,7 +106,7 @@ void Simulation::submit_job() {
 void Simulation::request_fleet() {
   world::FleetRequest request;
   request.fleet.kind = FleetKind::SpotFleet;
-  request.allocation = "capacityOptimized";
+  request.allocation = request.on_demand_allocation = "capacity-optimized";
   request.terminate_on_cancel = true;
   request.target = menu_.fleet;
   for (const Zone& zone : world_.settings().zones) {

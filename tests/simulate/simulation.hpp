@@ -61,6 +61,8 @@ class Simulation {
   void on(const world::VolumeMade& it);
   void on(const world::VolumeRemoved& it);
   void on(const world::SnapshotTaken& it);
+  static void on(const world::VolumeGrown&) {}     // no job asks for it
+  static void on(const world::SnapshotCopied&) {}  // nor for this
   void on(const world::SnapshotRemoved& it);
   void on(const world::DeviceAttached& it);
   void on(const world::DeviceDetached& it);

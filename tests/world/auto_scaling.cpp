@@ -59,6 +59,7 @@ std::vector<LaunchOption> options_of(Session& session, const FleetRequest& group
     option.type = InstanceType(query.text(it + "InstanceType", option.type.str()));
     if (option.type.empty()) option.type = InstanceType(session.cloud.settings.default_type);
     option.weight = query.decimal(it + "WeightedCapacity", 1);
+    option.priority = static_cast<double>(&it - overrides.data());
     for (const Site& site : sites(session, subnets.empty() ? zones : "", subnets)) {
       option.zone = site.zone;
       option.subnet = site.subnet;
@@ -90,6 +91,7 @@ FleetRequest group_of(Session& session, FleetRequest group) {
       query.integer(shares + "OnDemandPercentageAboveBaseCapacity").value_or(100);
   group.allocation =
       is_mixed ? query.text(shares + "SpotAllocationStrategy", "lowest-price") : "lowest-price";
+  group.on_demand_allocation = query.text(shares + "OnDemandAllocationStrategy", "prioritized");
   group.options = options_of(session, group);
   group.sent = query.all();
   return group;

@@ -23,11 +23,13 @@ struct Dispatch {
   void operator()(const AttachEnds& it) const { Volumes(cloud).on(it); }
   void operator()(const DeviceAppears& it) const { Volumes(cloud).on(it); }
   void operator()(const DetachEnds& it) const { Volumes(cloud).on(it); }
+  void operator()(const ModificationProceeds& it) const { Volumes(cloud).on(it); }
   void operator()(const SnapshotEnds& it) const { Snapshots(cloud).on(it); }
   void operator()(const InstanceRuns& it) const { Instances(cloud).on(it); }
   void operator()(const ShutDownEnds& it) const { Instances(cloud).on(it); }
   void operator()(const FleetTagged& it) const { Instances(cloud).on(it); }
   void operator()(const InterruptionDue& it) const { Instances(cloud).on(it); }
+  void operator()(const ReplacedEnds& it) const { Instances(cloud).on(it); }
   void operator()(const FleetWakes& it) const { Fleets(cloud).on(it); }
   void operator()(const HookTimesOut& it) const { Groups(cloud).on(it); }
   void operator()(const IamReaches& it) const { on_iam_reaches(cloud, it.who); }

@@ -42,6 +42,9 @@ struct DetachEnds {
   VolumeId id;
   std::uint64_t attempt;
 };
+struct ModificationProceeds {
+  VolumeId id;
+};
 struct SnapshotEnds {
   SnapshotId id;
 };
@@ -60,6 +63,9 @@ struct InterruptionDue {
   InstanceId id;
   std::uint64_t notice;
 };
+struct ReplacedEnds {
+  InstanceId id;
+};
 struct FleetWakes {
   FleetId id;
   std::uint64_t wake;
@@ -75,10 +81,10 @@ struct HookTimesOut {
 struct IamReaches {
   std::string who;  // "role/NAME" or a user's name
 };
-using Happening =
-    std::variant<VolumeReady, VolumeVanishes, AttachEnds, DeviceAppears, DetachEnds, SnapshotEnds,
-                 InstanceRuns, ShutDownEnds, FleetTagged, InterruptionDue, FleetWakes,
-                 CapacityReturns, HookTimesOut, IamReaches>;
+using Happening = std::variant<VolumeReady, VolumeVanishes, AttachEnds, DeviceAppears, DetachEnds,
+                               ModificationProceeds, SnapshotEnds, InstanceRuns, ShutDownEnds,
+                               FleetTagged, InterruptionDue, ReplacedEnds, FleetWakes,
+                               CapacityReturns, HookTimesOut, IamReaches>;
 
 // Misbehaviour of the volume or snapshot machinery, switched on by World::fault.
 struct StorageFaults {
@@ -140,7 +146,9 @@ struct Cloud {
   std::map<std::string, SecurityGroup> security_groups;     // by id
   std::map<std::string, VolumeId> volume_tokens;            // ClientToken -> what it made
   std::map<std::string, std::string> volume_token_digests;  // ClientToken -> the call's parameters
-  std::map<VolumeId, std::vector<Time>> snapshot_times;     // the calls, for the limits
+  // By operation and ClientToken: the parameters and the answer, of those that keep no token.
+  std::map<std::string, std::pair<std::map<std::string, std::string>, std::string>> answered;
+  std::map<VolumeId, std::vector<Time>> snapshot_times;  // the calls, for the limits
   std::map<Zone, Capacity> capacity;
   std::map<std::pair<InstanceType, Zone>, SpotPool> pools;
   std::map<std::string, MetadataToken> metadata_tokens;

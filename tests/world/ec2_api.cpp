@@ -1,6 +1,9 @@
 #include "tests/world/ec2_api.hpp"
 
+#include <algorithm>
+
 #include "tests/world/ec2_access.hpp"
+#include "tests/world/ec2_members.hpp"
 #include "tests/world/ec2_parameters.hpp"
 #include "tests/world/iam.hpp"
 #include "tests/world/sts.hpp"
@@ -68,6 +71,40 @@ std::optional<ApiError> refuse_rehearsal(Session& session, const std::string& ac
   return std::nullopt;
 }
 
+// The operations that do not look for a ClientToken of their own.
+bool answers_again(const Call& call) {
+  constexpr std::string_view own[] = {"CreateFleet", "CreateVolume", "RunInstances"};
+  const auto token = call.parameters.find("ClientToken");
+  return token != call.parameters.end() && !token->second.empty() &&
+         std::ranges::find(own, call.action) == std::end(own);
+}
+
+// "If you retry a request with the same client token and the same parameters, the retry succeeds":
+// https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-idempotency.html
+std::optional<Reply> answered_before(Cloud& cloud, const Call& call) {
+  if (!answers_again(call)) return std::nullopt;
+  const auto found = cloud.answered.find(call.action + ' ' + call.parameters.at("ClientToken"));
+  if (found == cloud.answered.end()) return std::nullopt;
+  if (found->second.first == call.parameters) return Reply{.body = found->second.second};
+  return error_reply(
+      cloud, {"IdempotentParameterMismatch", "The client token was used with other parameters."});
+}
+
+// What the table honours for any value, and the operation did not look at: a fault of ours, which
+// tests/shapes/members_test.py finds.
+std::string ignored_members(const std::string& action, const Query& query) {
+  const auto& honoured = ec2_members().at(action).honoured.all();
+  std::string names;
+  for (const std::string& name : query.unread()) {
+    const auto found = honoured.find(without_numbers(name));
+    const bool only_value = found != honoured.end() && !found->second.empty();
+    const bool central =
+        name == "Action" || name == "Version" || name == "DryRun" || name == "ClientToken";
+    if (!only_value && !central) names += (names.empty() ? "" : " ") + name;
+  }
+  return names;
+}
+
 Reply answer(Cloud& cloud, const Call& call) {
   const auto operation = operations().find(call.action);
   const Query query(call.parameters);
@@ -81,6 +118,7 @@ Reply answer(Cloud& cloud, const Call& call) {
     return error_reply(
         cloud, {"DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412});
   }
+  if (auto earlier = answered_before(cloud, call)) return *earlier;
   Session session{cloud, query};
   const bool forbidden = cloud.storage_faults.key_forbidden;
   if (!may_use_key(cloud, call)) cloud.storage_faults.key_forbidden = true;
@@ -88,7 +126,12 @@ Reply answer(Cloud& cloud, const Call& call) {
   cloud.storage_faults.key_forbidden = forbidden;
   if (query.error()) return error_reply(cloud, *query.error());
   if (!result) return error_reply(cloud, result.error());
-  return success_reply(cloud, call.action, *result);
+  Reply reply = success_reply(cloud, call.action, *result);
+  const std::string ignored = ignored_members(call.action, query);
+  if (!ignored.empty()) reply.headers["x-spotter-ignored"] = ignored;
+  if (answers_again(call))
+    cloud.answered[call.action + ' ' + query.text("ClientToken")] = {call.parameters, reply.body};
+  return reply;
 }
 
 }  // namespace
@@ -167,8 +210,11 @@ std::string lower_first(std::string name) {
   return name;
 }
 
+namespace {
+
 // Recursion over the names that share a first component; numbers are list items, in numeric order.
-void write_sent(Xml& xml, const std::map<std::string, std::string>& sent) {
+void write_sent_items(Xml& xml, const std::map<std::string, std::string>& sent,
+                      const ListNames& lists, const char* item) {
   std::map<std::pair<std::size_t, std::string>, std::map<std::string, std::string>> groups;
   for (const auto& [name, value] : sent) {
     const std::size_t dot = name.find('.');
@@ -178,14 +224,25 @@ void write_sent(Xml& xml, const std::map<std::string, std::string>& sent) {
           [dot == std::string::npos ? "" : name.substr(dot + 1)] = value;
   }
   for (const auto& [key, below] : groups) {
-    const bool number = key.first > 0;
-    const std::string name = number ? "item" : lower_first(key.second);
+    const auto list = lists.find(key.second);
+    const bool named = list != lists.end();
+    const std::string name = key.first > 0 ? item
+                             : named       ? list->second.first
+                                           : lower_first(key.second);
     if (const auto leaf = below.find(""); leaf != below.end()) {
       xml.text(name, leaf->second);
     } else {
-      xml.element(name, [&xml, &inner = below] { write_sent(xml, inner); });
+      xml.element(name, [&, &inner = below] {
+        write_sent_items(xml, inner, lists, named ? list->second.second : "item");
+      });
     }
   }
+}
+
+}  // namespace
+
+void write_sent(Xml& xml, const std::map<std::string, std::string>& sent, const ListNames& lists) {
+  write_sent_items(xml, sent, lists, "item");
 }
 
 std::optional<Time> time_parameter(Session& session, const std::string& name) {

@@ -41,7 +41,11 @@ void write_tags(Xml& xml, const Tags& tags, std::string_view name = "tagSet");
 void write_id_error(Xml& xml, const ApiError& error);  // <error><code/><message/></error>
 // Sent parameters ("LaunchSpecifications.1.ImageId") as nested elements
 // (launchSpecifications/item/imageId).
-void write_sent(Xml& xml, const std::map<std::string, std::string>& sent);
+// `lists`: what the element of a list is called, and each of its items, where that is not the
+// parameter's name and "item".
+using ListNames = std::map<std::string, std::pair<const char*, const char*>>;
+void write_sent(Xml& xml, const std::map<std::string, std::string>& sent,
+                const ListNames& lists = {});
 std::string lower_first(std::string name);
 
 // "It's possible for a page to have no items and a token" (API reference, "Pagination").
@@ -86,15 +90,40 @@ struct Site {
 };
 std::vector<Site> sites(Session& session, const std::string& zones, const std::string& subnets);
 std::string zone_id(const Cloud& cloud, const Zone& zone);
+// Of PREFIXAvailabilityZone or PREFIXAvailabilityZoneId; empty: neither is given.
+std::string zone_parameter(Session& session, const std::string& prefix = {});
 std::string reservation_of(const Instance& instance);
 std::string subnet_of(const Cloud& cloud, const Zone& zone);
 Zone zone_of_subnet(const Cloud& cloud, const std::string& subnet);  // REQUIRES: a name
 // The network interfaces in the list `name`, as RunInstances and launch templates have it.
 std::vector<Interface> interfaces_of(const Query& query, const std::string& name);
+// The id of the security group that GroupId or GroupName means.
+std::string security_group(Session& session);
+// Those of SecurityGroupId.N and SecurityGroup.N, by name, below `prefix`.
+std::vector<std::string> security_groups(Session& session, const std::string& prefix);
+std::string tokens_parameter(const Query& query, const std::string& name);  // optional | required
+int hop_limit_parameter(const Query& query, const std::string& name);
+// The block device mapping at `prefix`: a size, a type and speeds that a volume can have.
+void check_disk(const Query& query, const std::string& prefix);
+// How InstanceMarketOptions below `prefix` asks for spot capacity.
+void read_market(Session& session, const std::string& prefix, LaunchOption& option, bool& spot);
+// A maximum price, in dollars an hour.
+std::string price_parameter(const Query& query, const std::string& name,
+                            const std::string& otherwise = {});
+InterruptionAction behaviour_parameter(const Query& query, const std::string& name);
+const std::vector<std::string>& spot_strategies();  // in EC2 Fleet's words, the default first
+const std::vector<std::string>& on_demand_strategies();
+// The strategy in EC2 Fleet's words; refuses one that is none of `known`.
+std::string strategy_parameter(const Query& query, const std::string& name,
+                               const std::vector<std::string>& known);
+std::optional<Rebalancing> rebalancing_parameter(const Query& query, const std::string& prefix,
+                                                 FleetType type);
 // A template's data as a place to launch (without its zone).
 LaunchOption option_of(const LaunchTemplate& launch_template, const TemplateVersion& version);
 // The options of LaunchTemplateConfigs.N below `prefix`, as both kinds of fleets send them.
 std::vector<LaunchOption> template_options(Session& session, const std::string& prefix);
+// A KMS key's ARN; empty: the account's own for EBS.
+std::string key_arn(const Cloud& cloud, const std::string& key);
 std::optional<Time> time_parameter(Session& session, const std::string& name);
 
 // The recorded history of a fleet and of its instances.

@@ -60,13 +60,35 @@ void check_excess_policy(const Query& query) {
     query.refuse("InvalidParameterValue", "Invalid excess capacity termination policy: " + policy);
 }
 
+// Of the total target capacity, where the request says it in one of the three ways.
+std::optional<int> on_demand_share(const Query& query) {
+  const std::string capacity = "TargetCapacitySpecification.";
+  query.required(capacity + "TotalTargetCapacity");
+  const int total = query.integer(capacity + "TotalTargetCapacity").value_or(0);
+  const auto on_demand = query.integer(capacity + "OnDemandTargetCapacity");
+  const auto spot = query.integer(capacity + "SpotTargetCapacity");
+  const std::string rest = query.text(capacity + "DefaultTargetCapacityType");
+  if (!rest.empty() && rest != "spot" && rest != "on-demand")
+    query.refuse("InvalidParameterValue", "Invalid default target capacity type: " + rest);
+  if (on_demand.value_or(0) + spot.value_or(0) > total)
+    query.refuse("InvalidParameterValue",
+                 "The sum of on-demand and spot target capacity exceeds the total target capacity");
+  if (rest == "on-demand") return total - spot.value_or(0);
+  if (on_demand || rest == "spot") return on_demand.value_or(0);
+  return spot ? std::optional(total - *spot) : std::nullopt;
+}
+
 Answer create_fleet(Session& session) {
   const Query& query = session.query;
   const std::string capacity = "TargetCapacitySpecification.";
   FleetRequest request{
       .fleet = {FleetKind::Ec2Fleet, {}},
       .type = type_of(query),
-      .allocation = query.text("SpotOptions.AllocationStrategy", "lowest-price"),
+      .allocation = strategy_parameter(query, "SpotOptions.AllocationStrategy", spot_strategies()),
+      .on_demand_allocation =
+          strategy_parameter(query, "OnDemandOptions.AllocationStrategy", on_demand_strategies()),
+      .rebalancing = rebalancing_parameter(
+          query, "SpotOptions.MaintenanceStrategies.CapacityRebalance.", type_of(query)),
       .excess_policy = query.text("ExcessCapacityTerminationPolicy", "termination"),
       .client_token = query.text("ClientToken"),
       .terminate_with_expiration = query.boolean("TerminateInstancesWithExpiration"),
@@ -76,16 +98,9 @@ Answer create_fleet(Session& session) {
       .tags = query.tags_for("fleet"),
       .sent = query.all()};
   check_excess_policy(query);
-  query.required(capacity + "TotalTargetCapacity");
   request.target = query.integer(capacity + "TotalTargetCapacity").value_or(0);
-  request.on_demand_target = query.integer(capacity + "OnDemandTargetCapacity").value_or(0);
-  if (query.text(capacity + "DefaultTargetCapacityType", "spot") == "on-demand") {
-    request.on_demand_target =
-        request.target - query.integer(capacity + "SpotTargetCapacity").value_or(0);
-  }
-  const std::string behaviour = query.text("SpotOptions.InstanceInterruptionBehavior");
-  if (behaviour == "stop") request.when_interrupted = InterruptionAction::Stop;
-  if (behaviour == "hibernate") request.when_interrupted = InterruptionAction::Hibernate;
+  request.on_demand_target = on_demand_share(query).value_or(0);
+  request.when_interrupted = behaviour_parameter(query, "SpotOptions.InstanceInterruptionBehavior");
   request.options = template_options(session, "LaunchTemplateConfigs");
   const Tags instance_tags = query.tags_for("instance");  // honoured for instant fleets alone
   for (LaunchOption& option : request.options) {
@@ -224,8 +239,8 @@ Answer modify_fleet(Session& session) {
   const std::string capacity = "TargetCapacitySpecification.";
   ModifyFleet request{.id = FleetId(query.required("FleetId")),
                       .target = query.integer(capacity + "TotalTargetCapacity"),
-                      .on_demand = query.integer(capacity + "OnDemandTargetCapacity")};
-  if (!query.below(capacity).empty()) query.required(capacity + "TotalTargetCapacity");
+                      .on_demand = {}};
+  if (!query.below(capacity).empty()) request.on_demand = on_demand_share(query);
   if (query.has("ExcessCapacityTerminationPolicy")) {
     request.excess_policy = query.text("ExcessCapacityTerminationPolicy");
     check_excess_policy(query);

@@ -14,6 +14,8 @@ std::string local_image(const Settings& settings, std::string id) {
 
 namespace {
 
+constexpr const char* image_owner = "136693071363";
+
 struct ImageRow {
   std::string id;
   const char* architecture;
@@ -55,7 +57,7 @@ void write_image(Xml& xml, const ImageRow& it, const Cloud& cloud) {
   };
   xml.text("imageId", it.id);
   xml.text("imageState", it.state);
-  xml.text("imageOwnerId", "136693071363");
+  xml.text("imageOwnerId", image_owner);
   xml.text("creationDate", date(-it.days_old));
   xml.text("deprecationTime", date(it.deprecated_in));
   xml.value("isPublic", true);
@@ -81,6 +83,11 @@ Answer describe_images(Session& session) {
   const bool deprecated = query.boolean("IncludeDeprecated");
   const bool disabled = query.boolean("IncludeDisabled");
   const auto ids = query.list("ImageId");
+  const auto owners = query.list("Owner");
+  const bool of_owners = owners.empty() || std::ranges::any_of(owners, [](const std::string& it) {
+                           return it == image_owner || it == "amazon";
+                         });
+  if (!of_owners) rows.clear();
   std::erase_if(rows, [&](const ImageRow& it) {
     if (!ids.empty() && std::ranges::count(ids, it.id) == 0) return true;
     if (std::string_view(it.state) == "disabled") return !disabled;

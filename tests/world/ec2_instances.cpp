@@ -69,6 +69,17 @@ void write_instance(Xml& xml, const Cloud& cloud, const Instance& instance) {
     xml.text("tenancy", "default");
   });
   xml.element("monitoring", [&] { xml.text("state", "disabled"); });
+  xml.items("groupSet", instance.security_groups,
+            [&](const std::string& group) { xml.text("groupId", group); });
+  xml.value("ebsOptimized", false);
+  xml.element("metadataOptions", [&] {
+    xml.text("state", "applied");
+    xml.text("httpTokens", instance.tokens_optional ? "optional" : "required");
+    xml.value("httpPutResponseHopLimit", instance.hop_limit);
+    xml.text("httpEndpoint", "enabled");
+    xml.text("httpProtocolIpv6", "disabled");
+    xml.text("instanceMetadataTags", instance.metadata_tags ? "enabled" : "disabled");
+  });
   xml.optional("subnetId", instance.subnet);
   xml.text("architecture", "x86_64");
   xml.text("rootDeviceType", "ebs");
@@ -186,8 +197,7 @@ Answer describe_instances(Session& session) {
 // The launch of RunInstances: its own parameters over those of a launch template.
 Expected<LaunchInstance> launch_request(Session& session) {
   const Query& query = session.query;
-  LaunchInstance request{.spot = query.text("InstanceMarketOptions.MarketType") == "spot",
-                         .client_token = query.text("ClientToken")};
+  LaunchInstance request{.spot = false, .client_token = query.text("ClientToken")};
   LaunchOption& option = request.option;
   const TemplateReference reference{query.text("LaunchTemplate.LaunchTemplateId"),
                                     query.text("LaunchTemplate.LaunchTemplateName"),
@@ -196,8 +206,10 @@ Expected<LaunchInstance> launch_request(Session& session) {
     const auto version = Templates(session.cloud).version(reference);
     if (!version) return tl::unexpected(version.error());
     option = option_of(*Templates(session.cloud).find(reference), *version);
-    request.spot = request.spot || version->spot;
+    request.spot = version->spot;
   }
+  read_market(session, "", option, request.spot);
+  request.when_interrupted = option.terms.when_interrupted;
   option.image = query.text("ImageId", option.image);
   if (option.image.empty()) query.required("ImageId");
   option.type = InstanceType(query.text("InstanceType", option.type.str()));
@@ -208,9 +220,13 @@ Expected<LaunchInstance> launch_request(Session& session) {
   if (query.has("UserData")) option.user_data = query.base64("UserData");
   option.instance_tags.merge(query.tags_for("instance"));
   if (query.text("MetadataOptions.InstanceMetadataTags") == "enabled") option.metadata_tags = true;
-  option.http_tokens = query.text("MetadataOptions.HttpTokens", option.http_tokens);
+  if (const auto tokens = tokens_parameter(query, "MetadataOptions.HttpTokens"); !tokens.empty())
+    option.http_tokens = tokens;
+  if (const int hops = hop_limit_parameter(query, "MetadataOptions.HttpPutResponseHopLimit"))
+    option.hop_limit = hops;
   option.placement_group = query.text("Placement.GroupName", option.placement_group);
-  if (query.has("SecurityGroupId.1")) option.security_groups = query.list("SecurityGroupId");
+  if (auto groups = security_groups(session, ""); !groups.empty())
+    option.security_groups = std::move(groups);
   if (const auto asked = interfaces_of(query, "NetworkInterface"); !asked.empty())
     option.interfaces = asked;
   std::string subnet = query.text("SubnetId");
@@ -219,8 +235,8 @@ Expected<LaunchInstance> launch_request(Session& session) {
                  "Network interfaces and an instance-level subnet ID may not be specified on the "
                  "same request");
   if (!option.interfaces.empty()) subnet = option.interfaces.front().subnet;
-  const auto where =
-      sites(session, query.text("Placement.AvailabilityZone", option.zone.str()), subnet);
+  const std::string zone = zone_parameter(session, "Placement.");
+  const auto where = sites(session, zone.empty() ? option.zone.str() : zone, subnet);
   option.zone = where.front().zone;
   option.subnet = where.front().subnet;
   SPOTTER_CHECK_QUERY(session);
@@ -243,7 +259,9 @@ Answer run_instances(Session& session) {
   });
   std::optional<ApiError> trouble;
   while (made.empty() || (std::ssize(made) < most && made.front().launched == session.cloud.now)) {
-    const auto launched = Instances(session.cloud).launch(*request);
+    const auto launched = request->option.terms.persistent
+                              ? Fleets(session.cloud).launch_persistent(*request)
+                              : Instances(session.cloud).launch(*request);
     if (!launched) {
       trouble = launched.error();
       break;
@@ -260,7 +278,8 @@ Answer run_instances(Session& session) {
   return xml;
 }
 
-Answer terminate_instances(Session& session) {
+// Those that a call changes: all of them are there.
+Expected<std::vector<std::string>> changed_ids(Session& session) {
   const auto ids = instance_ids(session);
   if (ids.empty()) session.query.required("InstanceId");
   SPOTTER_CHECK_QUERY(session);
@@ -270,13 +289,111 @@ Answer terminate_instances(Session& session) {
       return refusal("InvalidInstanceID.NotFound", "The instance ID '" + id + "' does not exist");
     }
   }
+  return ids;
+}
+
+void write_change(Xml& xml, const Cloud& cloud, const std::string& id, InstanceState before) {
+  xml.text("instanceId", id);
+  write_state(xml, "currentState", cloud.instances.find(InstanceId(id))->state);
+  write_state(xml, "previousState", before);
+}
+
+Answer stop_instances(Session& session) {
+  const auto ids = changed_ids(session);
+  if (!ids) return tl::unexpected(ids.error());
+  Xml xml;
+  std::optional<ApiError> refused;
+  xml.items("instancesSet", *ids, [&](const std::string& id) {
+    const InstanceState before = session.cloud.instances.find(InstanceId(id))->state;
+    if (const auto done = Instances(session.cloud).stop(InstanceId(id)); !done && !refused)
+      refused = done.error();
+    write_change(xml, session.cloud, id, before);
+  });
+  if (refused) return tl::unexpected(*refused);
+  return xml;
+}
+
+Answer start_instances(Session& session) {
+  const auto ids = changed_ids(session);
+  if (!ids) return tl::unexpected(ids.error());
+  Xml xml;
+  std::optional<ApiError> refused;
+  xml.items("instancesSet", *ids, [&](const std::string& id) {
+    const Instance& it = *session.cloud.instances.find(InstanceId(id));
+    const InstanceState before = it.state;
+    if (before != InstanceState::Stopped && !is_alive(it))
+      refused = {"IncorrectInstanceState",
+                 "The instance '" + id + "' is not in a state from which it can be started."};
+    else if (before == InstanceState::Stopped && !Instances(session.cloud).restart(it.id))
+      refused = {"InsufficientInstanceCapacity", "Insufficient capacity.", 500};
+    write_change(xml, session.cloud, id, before);
+  });
+  if (refused) return tl::unexpected(*refused);
+  return xml;
+}
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceStatus.html. Running
+// instances pass their checks.
+Answer describe_instance_status(Session& session) {
+  const Cloud& cloud = session.cloud;
+  const auto ids = instance_ids(session);
+  std::vector<Instance> rows = Instances(session.cloud).list();
+  if (!session.query.boolean("IncludeAllInstances"))
+    std::erase_if(rows, [&](const Instance& it) {
+      return it.state != InstanceState::Running && std::ranges::find(ids, it.id.str()) == ids.end();
+    });
+  SPOTTER_CHECK_QUERY(session);
+  const auto page = select<Instance>(
+      session, std::move(rows), ids, "InvalidInstanceID.NotFound",
+      {"availability-zone", "instance-state-code", "instance-state-name", "instance-status.status",
+       "system-status.status"},
+      [&](const Instance& it) -> Facts {
+        const char* status = it.state == InstanceState::Running ? "ok" : "not-applicable";
+        return {{"availability-zone", it.zone.str()},
+                {"instance-state-code", std::to_string(code(it.state))},
+                {"instance-state-name", std::string(name(it.state))},
+                {"instance-status.status", status},
+                {"system-status.status", status}};
+      },
+      [](const Instance& it) { return it.id.str(); });
+  if (!page) return tl::unexpected(page.error());
+  const bool all = session.query.boolean("IncludeAllInstances");
+  std::vector<Instance> shown = page->rows;
+  std::erase_if(shown,
+                [&](const Instance& it) { return !all && it.state != InstanceState::Running; });
+  Xml xml;
+  xml.items("instanceStatusSet", shown, [&](const Instance& it) {
+    const bool running = it.state == InstanceState::Running;
+    xml.text("instanceId", it.id.view());
+    xml.text("availabilityZone", it.zone.view());
+    xml.text("availabilityZoneId", zone_id(cloud, it.zone));
+    write_state(xml, "instanceState", it.state);
+    for (const char* checks : {"systemStatus", "instanceStatus"}) {
+      xml.element(checks, [&] {
+        xml.text("status", running ? "ok" : "not-applicable");
+        if (!running) return;
+        xml.element("details", [&] {
+          xml.element("item", [&] {
+            xml.text("name", "reachability");
+            xml.text("status", "passed");
+          });
+        });
+      });
+    }
+  });
+  xml.optional("nextToken", page->next);
+  return xml;
+}
+
+Answer terminate_instances(Session& session) {
+  const auto found = changed_ids(session);
+  if (!found) return tl::unexpected(found.error());
+  const auto& ids = *found;
   Xml xml;
   xml.items("instancesSet", ids, [&](const std::string& id) {
     const InstanceState before = session.cloud.instances.find(InstanceId(id))->state;
-    const auto after = Instances(session.cloud).terminate(InstanceId(id), user_reason);
-    xml.text("instanceId", id);
-    write_state(xml, "currentState", after ? after->state : before);
-    write_state(xml, "previousState", before);
+    (void)Instances(session.cloud).terminate(InstanceId(id), user_reason);
+    write_change(xml, session.cloud, id, before);
   });
   return xml;
 }
@@ -293,6 +410,9 @@ void add_instance_operations(Operations& operations) {
   operations["DescribeInstances"] = describe_instances;
   operations["RunInstances"] = run_instances;
   operations["TerminateInstances"] = terminate_instances;
+  operations["StopInstances"] = stop_instances;
+  operations["StartInstances"] = start_instances;
+  operations["DescribeInstanceStatus"] = describe_instance_status;
 }
 
 }  // namespace spotter::world

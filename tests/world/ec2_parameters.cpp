@@ -1,105 +1,14 @@
-// The parameters of each EC2 operation: one that it does not know is refused, as AWS does.
+// What is refused of an EC2 request before its operation looks at it.
 #include "tests/world/ec2_parameters.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 
+#include "tests/world/ec2_members.hpp"
+
 namespace spotter::world {
 namespace {
-
-// The names before the first dot, by botocore's service model (tests/shapes compares them).
-const std::map<std::string, std::string_view> operation_parameters = {
-    {"AuthorizeSecurityGroupEgress",
-     "CidrIp DryRun FromPort GroupId IpPermissions IpProtocol SourceSecurityGroupName "
-     "SourceSecurityGroupOwnerId TagSpecification ToPort"},
-    {"AuthorizeSecurityGroupIngress",
-     "CidrIp DryRun FromPort GroupId GroupName IpPermissions IpProtocol SourceSecurityGroupName "
-     "SourceSecurityGroupOwnerId TagSpecification ToPort"},
-    {"AttachVolume", "Device DryRun EbsCardIndex InstanceId VolumeId"},
-    {"CancelSpotFleetRequests", "DryRun SpotFleetRequestId TerminateInstances"},
-    {"CreateFleet",
-     "ClientToken Context DryRun ExcessCapacityTerminationPolicy LaunchTemplateConfigs "
-     "OnDemandOptions ReplaceUnhealthyInstances ReservedCapacityOptions SpotOptions "
-     "TagSpecification TargetCapacitySpecification TerminateInstancesWithExpiration Type "
-     "ValidFrom ValidUntil"},
-    {"CreateLaunchTemplate",
-     "ClientToken DryRun LaunchTemplateData LaunchTemplateName Operator TagSpecification "
-     "VersionDescription"},
-    {"CreateLaunchTemplateVersion",
-     "ClientToken DryRun LaunchTemplateData LaunchTemplateId LaunchTemplateName ResolveAlias "
-     "SourceVersion VersionDescription"},
-    {"CreatePlacementGroup",
-     "DryRun GroupName LinkedGroupId Operator PartitionCount SpreadLevel Strategy "
-     "TagSpecification"},
-    {"CreateSecurityGroup", "DryRun GroupDescription GroupName TagSpecification VpcId"},
-    {"CreateSnapshot", "Description DryRun Location OutpostArn TagSpecification VolumeId"},
-    {"CreateTags", "DryRun ResourceId Tag"},
-    {"CreateVolume",
-     "AvailabilityZone AvailabilityZoneId ClientToken DryRun Encrypted Iops KmsKeyId "
-     "MultiAttachEnabled Operator OutpostArn Size SnapshotId TagSpecification Throughput "
-     "VolumeInitializationRate VolumeType"},
-    {"DeleteFleets", "DryRun FleetId TerminateInstances"},
-    {"DeletePlacementGroup", "DryRun GroupName"},
-    {"DeleteSecurityGroup", "DryRun GroupId GroupName"},
-    {"DeleteSnapshot", "DryRun SnapshotId"},
-    {"DeleteTags", "DryRun ResourceId Tag"},
-    {"DeleteVolume", "DryRun VolumeId"},
-    {"DescribeAvailabilityZones", "AllAvailabilityZones DryRun Filter ZoneId ZoneName"},
-    {"DescribeFleetHistory", "DryRun EventType FleetId MaxResults NextToken StartTime"},
-    {"DescribeFleetInstances", "DryRun Filter FleetId MaxResults NextToken"},
-    {"DescribeFleets", "DryRun Filter FleetId MaxResults NextToken"},
-    {"DescribeImages",
-     "DryRun ExecutableBy Filter ImageId IncludeDeprecated IncludeDisabled MaxResults NextToken "
-     "Owner"},
-    {"DescribeInstanceTypeOfferings", "DryRun Filter LocationType MaxResults NextToken"},
-    {"DescribeInstanceTypes",
-     "DryRun Filter IncludeUnsupportedInRegion InstanceType MaxResults NextToken"},
-    {"DescribeInstances", "DryRun Filter IncludeManagedResources InstanceId MaxResults NextToken"},
-    {"DescribeLaunchTemplateVersions",
-     "DryRun Filter IncludeManagedResources LaunchTemplateId LaunchTemplateName "
-     "LaunchTemplateVersion MaxResults MaxVersion MinVersion NextToken ResolveAlias"},
-    {"DescribeLaunchTemplates",
-     "DryRun Filter IncludeManagedResources LaunchTemplateId LaunchTemplateName MaxResults "
-     "NextToken"},
-    {"DescribePlacementGroups", "DryRun Filter GroupId GroupName"},
-    {"DescribeRegions", "AllRegions DryRun Filter RegionName"},
-    {"DescribeSecurityGroups", "DryRun Filter GroupId GroupName MaxResults NextToken"},
-    {"DescribeSnapshots", "DryRun Filter MaxResults NextToken Owner RestorableBy SnapshotId"},
-    {"DescribeSpotFleetInstances", "DryRun MaxResults NextToken SpotFleetRequestId"},
-    {"DescribeSpotFleetRequestHistory",
-     "DryRun EventType MaxResults NextToken SpotFleetRequestId StartTime"},
-    {"DescribeSpotFleetRequests", "DryRun MaxResults NextToken SpotFleetRequestId"},
-    {"DescribeSpotInstanceRequests", "DryRun Filter MaxResults NextToken SpotInstanceRequestId"},
-    {"DescribeSpotPriceHistory",
-     "AvailabilityZone AvailabilityZoneId DryRun EndTime Filter InstanceType MaxResults "
-     "NextToken ProductDescription StartTime"},
-    {"DescribeSubnets", "DryRun Filter MaxResults NextToken SubnetId"},
-    {"DescribeTags", "DryRun Filter MaxResults NextToken"},
-    {"DescribeVolumes", "DryRun Filter IncludeManagedResources MaxResults NextToken VolumeId"},
-    {"DetachVolume", "Device DryRun Force InstanceId VolumeId"},
-    {"GetSpotPlacementScores",
-     "DryRun InstanceRequirementsWithMetadata InstanceType MaxResults NextToken RegionName "
-     "SingleAvailabilityZone TargetCapacity TargetCapacityUnitType"},
-    {"ModifyFleet",
-     "Context DryRun ExcessCapacityTerminationPolicy FleetId LaunchTemplateConfig "
-     "TargetCapacitySpecification"},
-    {"ModifySpotFleetRequest",
-     "Context ExcessCapacityTerminationPolicy LaunchTemplateConfig OnDemandTargetCapacity "
-     "SpotFleetRequestId TargetCapacity"},
-    {"RequestSpotFleet", "DryRun SpotFleetRequestConfig"},
-    {"RunInstances",
-     "AdditionalInfo BlockDeviceMapping CapacityReservationSpecification ClientToken "
-     "CpuOptions CreditSpecification DisableApiStop DisableApiTermination DryRun EbsOptimized "
-     "ElasticGpuSpecification ElasticInferenceAccelerator EnablePrimaryIpv6 EnclaveOptions "
-     "HibernationOptions IamInstanceProfile ImageId InstanceInitiatedShutdownBehavior "
-     "InstanceMarketOptions InstanceType Ipv6Address Ipv6AddressCount KernelId KeyName "
-     "LaunchTemplate LicenseSpecification MaintenanceOptions MaxCount MetadataOptions MinCount "
-     "Monitoring NetworkInterface NetworkPerformanceOptions Operator Placement "
-     "PrivateDnsNameOptions PrivateIpAddress RamdiskId SecondaryInterface SecurityGroup "
-     "SecurityGroupId SubnetId TagSpecification UserData"},
-    {"TerminateInstances", "DryRun Force InstanceId SkipOsShutdown"},
-};
 
 bool is_one_of(std::string_view words, std::string_view word) {
   for (std::size_t at = words.find(word); at != words.npos; at = words.find(word, at + 1)) {
@@ -119,6 +28,7 @@ struct PageSize {
 const std::map<std::string, PageSize> page_sizes = {
     {"DescribeInstances", {5, 1000}},
     {"DescribeVolumes", {5, 0}},
+    {"DescribeInstanceStatus", {5, 1000}},
     {"DescribeSnapshots", {5, 0}},
     {"DescribeTags", {5, 1000}},
     {"DescribeSecurityGroups", {5, 1000}},
@@ -160,15 +70,19 @@ constexpr Taggable taggable[] = {
     {"CreateLaunchTemplateVersion", "LaunchTemplateData.TagSpecification", of_launches},
     {"RequestSpotFleet", "SpotFleetRequestConfig.TagSpecification", "spot-fleet-request"},
     {"RunInstances", "TagSpecification", of_launches},
+    {"RequestSpotInstances", "TagSpecification", "spot-instances-request"},
+    {"CopySnapshot", "TagSpecification", "snapshot"},
     {"CreateFleet", "TagSpecification", "fleet"}};
 
 std::optional<ApiError> check_names(const std::string& action, const Query& query) {
-  const auto operation = operation_parameters.find(action);
+  const Ec2Members& members = ec2_members().at(action);
   for (const auto& [name, value] : query.all()) {
     const std::string first = name.substr(0, name.find('.'));
-    if (first == "Action" || first == "Version") continue;
-    if (operation != operation_parameters.end() && is_one_of(operation->second, first)) continue;
-    return ApiError{"UnknownParameter", "The parameter " + first + " is not recognized"};
+    const std::string path = without_numbers(name);
+    if (first == "Action" || first == "Version" || members.honoured.honours(path, value)) continue;
+    if (!members.honoured.knows(first) && !members.refused.knows(first))
+      return ApiError{"UnknownParameter", "The parameter " + first + " is not recognized"};
+    return ApiError{"UnsupportedOperation", not_honoured(path, value)};
   }
   return std::nullopt;
 }

@@ -91,7 +91,12 @@ Answer describe_placement_groups(Session& session) {
   const auto filters = query.filters();
   if (auto checked = check_filters(filters, {"group-name", "state", "strategy"}); !checked)
     return tl::unexpected(checked.error());
-  const auto names = query.list("GroupName");
+  auto names = query.list("GroupName");
+  for (const std::string& id : query.list("GroupId")) {
+    const auto found = std::ranges::find_if(cloud.placement_groups,
+                                            [&](const auto& it) { return it.second.id == id; });
+    names.push_back(found == cloud.placement_groups.end() ? id : found->first);
+  }
   for (const std::string& name : names)
     if (group_of(cloud, name) == nullptr) return tl::unexpected(unknown_group(name));
   SPOTTER_CHECK_QUERY(session);

@@ -16,9 +16,14 @@ Answer describe_availability_zones(Session& session) {
   const Cloud& cloud = session.cloud;
   const std::string region = cloud.settings.region.str();
   std::vector<PlaceRow> rows;
-  for (const Zone& zone : cloud.settings.zones) {
-    rows.push_back({zone.str(), static_cast<int>(rows.size()) + 1, {}});
-  }
+  const auto ids = session.query.list("ZoneId");
+  for (const Zone& zone : cloud.settings.zones)
+    if (ids.empty() || std::ranges::find(ids, zone_id(cloud, zone)) != ids.end())
+      rows.push_back({zone.str(), static_cast<int>(rows.size()) + 1, {}});
+  for (const std::string& wanted : ids)
+    if (std::ranges::none_of(
+            rows, [&](const PlaceRow& it) { return zone_id(cloud, Zone(it.name)) == wanted; }))
+      return refusal("InvalidParameterValue", "Invalid availability zone-id: " + wanted);
   const auto id = [&cloud](const PlaceRow& it) { return zone_id(cloud, Zone(it.name)); };
   const auto page = select<PlaceRow>(
       session, rows, session.query.list("ZoneName"), "InvalidZone.NotFound",
@@ -245,15 +250,18 @@ Answer describe_instance_type_offerings(Session& session) {
     Tags tags;
   };
   const std::string kind = session.query.text("LocationType", "region");
-  if (kind != "region" && kind != "availability-zone")
-    return refusal("InvalidParameterValue", "LocationType: " + kind + " is not modelled.");
+  if (kind == "outpost")
+    return refusal("UnsupportedOperation", "The emulator does not honour LocationType=outpost");
+  if (kind != "region" && kind != "availability-zone" && kind != "availability-zone-id")
+    return refusal("InvalidParameterValue", "Invalid location type: " + kind);
+  const bool by_id = kind == "availability-zone-id";
   std::vector<Row> rows;
   for (const TypeRow& type : types()) {
     if (kind == "region") rows.push_back({type.name, session.cloud.settings.region.str(), {}});
     if (kind == "region") continue;
     for (const Zone& zone : session.cloud.settings.zones)
       if (!session.cloud.not_offered.contains({type.name, zone.str()}))
-        rows.push_back({type.name, zone.str(), {}});
+        rows.push_back({type.name, by_id ? zone_id(session.cloud, zone) : zone.str(), {}});
   }
   const auto page = select<Row>(
       session, rows, {}, "", {"instance-type", "location"},

@@ -29,10 +29,15 @@ void write_rules(Xml& xml, const Cloud& cloud, const char* name,
       xml.element("item", [&] {
         xml.text("userId", cloud.settings.account);
         xml.text("groupId", it.group);
+        xml.optional("description", it.description);
       });
     });
     xml.element("ipRanges", [&] {
-      if (!it.cidr.empty()) xml.element("item", [&] { xml.text("cidrIp", it.cidr); });
+      if (it.cidr.empty()) return;
+      xml.element("item", [&] {
+        xml.text("cidrIp", it.cidr);
+        xml.optional("description", it.description);
+      });
     });
     xml.element("ipv6Ranges", [] {});
     xml.element("prefixListIds", [] {});
@@ -71,10 +76,16 @@ std::vector<SecurityRule> rules_of(const Query& query) {
     const SecurityRule rule{.protocol = query.required(it + "IpProtocol"),
                             .from = query.integer(it + "FromPort").value_or(-1),
                             .to = query.integer(it + "ToPort").value_or(-1)};
+    const auto add = [&](const std::string& source, const char* member,
+                         std::string SecurityRule::*what) {
+      SecurityRule& added = rules.emplace_back(rule);
+      added.*what = query.required(source + member);
+      added.description = query.text(source + "Description");
+    };
     for (const std::string& source : query.members(it + "Groups"))
-      rules.emplace_back(rule).group = query.required(source + "GroupId");
+      add(source, "GroupId", &SecurityRule::group);
     for (const std::string& source : query.members(it + "IpRanges"))
-      rules.emplace_back(rule).cidr = query.required(source + "CidrIp");
+      add(source, "CidrIp", &SecurityRule::cidr);
   }
   if (rules.empty()) query.required("IpPermissions");
   return rules;
@@ -82,7 +93,7 @@ std::vector<SecurityRule> rules_of(const Query& query) {
 
 Answer authorize(Session& session, std::vector<SecurityRule> SecurityGroup::*direction) {
   Cloud& cloud = session.cloud;
-  const std::string id = session.query.required("GroupId");
+  const std::string id = security_group(session);
   const auto rules = rules_of(session.query);
   SPOTTER_CHECK_QUERY(session);
   const auto group = cloud.security_groups.find(id);
@@ -103,7 +114,12 @@ Answer authorize_egress(Session& session) { return authorize(session, &SecurityG
 
 Answer describe_security_groups(Session& session) {
   std::vector<SecurityGroup> rows;
-  for (const auto& [id, it] : session.cloud.security_groups) rows.push_back(it);
+  const auto names = session.query.list("GroupName");
+  for (const auto& [id, it] : session.cloud.security_groups)
+    if (names.empty() || std::ranges::find(names, it.name) != names.end()) rows.push_back(it);
+  for (const std::string& name : names)
+    if (std::ranges::find(rows, name, &SecurityGroup::name) == rows.end())
+      return refusal("InvalidGroup.NotFound", "The security group '" + name + "' does not exist");
   const auto page = select<SecurityGroup>(
       session, std::move(rows), session.query.list("GroupId"), "InvalidGroup.NotFound",
       {"group-id", "group-name", "vpc-id"},
@@ -130,7 +146,7 @@ Answer describe_security_groups(Session& session) {
 
 Answer delete_security_group(Session& session) {
   Cloud& cloud = session.cloud;
-  const std::string id = session.query.required("GroupId");
+  const std::string id = security_group(session);
   SPOTTER_CHECK_QUERY(session);
   if (!cloud.security_groups.contains(id)) return tl::unexpected(no_security_group(id));
   bool used = false;
@@ -171,6 +187,15 @@ std::optional<ApiError> refuse_interface(const Cloud& cloud, const Interface& it
 }
 
 }  // namespace
+
+std::string security_group(Session& session) {
+  const std::string name = session.query.text("GroupName");
+  if (name.empty() || session.query.has("GroupId")) return session.query.required("GroupId");
+  for (const auto& [id, it] : session.cloud.security_groups)
+    if (it.name == name) return id;
+  session.query.refuse("InvalidGroup.NotFound", "The security group '" + name + "' does not exist");
+  return {};
+}
 
 std::vector<Interface> interfaces_of(const Query& query, const std::string& name) {
   std::vector<Interface> found;

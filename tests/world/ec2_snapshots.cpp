@@ -19,7 +19,7 @@ void write_snapshot(Xml& xml, Cloud& cloud, const Snapshot& snapshot) {
   xml.value("volumeSize", snapshot.gibibytes);
   xml.text("description", snapshot.description);
   xml.value("encrypted", snapshot.encrypted);
-  xml.optional("kmsKeyId", snapshot.key);
+  if (snapshot.encrypted) xml.text("kmsKeyId", key_arn(cloud, snapshot.key));
   write_tags(xml, snapshot.tags);
   xml.text("storageTier", "standard");
 }
@@ -63,7 +63,12 @@ Answer describe_snapshots(Session& session) {
       owners.empty() || std::any_of(owners.begin(), owners.end(), [&](const auto& it) {
         return it == "self" || it == session.cloud.settings.account;
       });
-  if (!ours) rows.clear();
+  // Whoever may make volumes of them: they are shared with nobody.
+  const auto restorers = session.query.list("RestorableBy");
+  const bool may = restorers.empty() || std::ranges::any_of(restorers, [&](const auto& it) {
+                     return it == "self" || it == session.cloud.settings.account;
+                   });
+  if (!ours || !may) rows.clear();
   const auto page = select<Snapshot>(
       session, std::move(rows), session.query.list("SnapshotId"), "InvalidSnapshot.NotFound",
       snapshot_filters, [&](const Snapshot& it) { return facts(session.cloud, it); },
@@ -73,6 +78,32 @@ Answer describe_snapshots(Session& session) {
   xml.items("snapshotSet", page->rows,
             [&](const Snapshot& it) { write_snapshot(xml, session.cloud, it); });
   xml.optional("nextToken", page->next);
+  return xml;
+}
+
+Answer copy_snapshot(Session& session) {
+  const Query& query = session.query;
+  const CopySnapshot request{
+      .source = SnapshotId(query.identifier("SourceSnapshotId", "snap-", "InvalidParameterValue")),
+      .description = query.text("Description"),
+      .encrypted = query.boolean("Encrypted"),
+      .key = query.text("KmsKeyId"),
+      .tags = query.tags_for("snapshot")};
+  const std::string own = session.cloud.settings.region.str();
+  if (query.text("DestinationRegion", own) != own)
+    query.refuse("InvalidParameterValue", "The destination is not the region of this endpoint");
+  const std::string url = query.text("PresignedUrl");  // clients add it; needed between regions
+  if (!url.empty() && url.find("Action=CopySnapshot") == url.npos)
+    query.refuse("InvalidParameterValue", "PresignedUrl is none of CopySnapshot");
+  if (const std::string from = query.required("SourceRegion"); !from.empty() && from != own)
+    query.refuse("UnsupportedOperation",
+                 "The emulator does not honour another SourceRegion than " + own);
+  SPOTTER_CHECK_QUERY(session);
+  const auto made = Snapshots(session.cloud).copy(request);
+  if (!made) return tl::unexpected(made.error());
+  Xml xml;
+  xml.text("snapshotId", made->id.view());
+  write_tags(xml, made->tags);
   return xml;
 }
 
@@ -88,6 +119,7 @@ Answer delete_snapshot(Session& session) {
 
 void add_snapshot_operations(Operations& operations) {
   operations["CreateSnapshot"] = create_snapshot;
+  operations["CopySnapshot"] = copy_snapshot;
   operations["DescribeSnapshots"] = describe_snapshots;
   operations["DeleteSnapshot"] = delete_snapshot;
 }

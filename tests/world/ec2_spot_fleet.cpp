@@ -14,11 +14,6 @@ FleetType type_of(const Query& query, const std::string& text) {
   return FleetType::Maintain;
 }
 
-InterruptionAction behaviour_of(const std::string& text) {
-  if (text == "stop") return InterruptionAction::Stop;
-  return text == "hibernate" ? InterruptionAction::Hibernate : InterruptionAction::Terminate;
-}
-
 // "AvailabilityZone: to specify multiple Availability Zones, separate them using commas; for
 // example, "us-west-2a, us-west-2b"" (API_SpotPlacement.html)
 std::vector<LaunchOption> specification_options(Session& session) {
@@ -31,12 +26,16 @@ std::vector<LaunchOption> specification_options(Session& session) {
                         .key_name = query.text(it + "KeyName"),
                         .profile = query.text(it + "IamInstanceProfile.Arn",
                                               query.text(it + "IamInstanceProfile.Name")),
-                        .max_price = query.text(it + "SpotPrice"),
+                        .max_price = price_parameter(query, it + "SpotPrice"),
                         .weight = query.decimal(it + "WeightedCapacity", 1),
                         .instance_tags = query.tags_for("instance", it + "TagSpecificationSet"),
                         .placement_group = query.text(it + "Placement.GroupName")};
-    for (const Site& site : sites(session, query.text(it + "Placement.AvailabilityZone"),
-                                  query.text(it + "SubnetId"))) {
+    for (const std::string& group : query.members(it + "GroupSet"))
+      option.security_groups.push_back(query.required(group + "GroupId"));
+    for (const std::string& device : query.members(it + "BlockDeviceMapping"))
+      check_disk(query, device);
+    for (const Site& site :
+         sites(session, zone_parameter(session, it + "Placement."), query.text(it + "SubnetId"))) {
       option.zone = site.zone;
       option.subnet = site.subnet;
       options.push_back(option);
@@ -59,13 +58,18 @@ Answer request_spot_fleet(Session& session) {
   FleetRequest request{
       .fleet = {FleetKind::SpotFleet, {}},
       .type = type_of(query, query.text(at("Type"), "maintain")),
-      .allocation = query.text(at("AllocationStrategy"), "lowestPrice"),
+      .allocation = strategy_parameter(query, at("AllocationStrategy"), spot_strategies()),
+      .on_demand_allocation =
+          strategy_parameter(query, at("OnDemandAllocationStrategy"), on_demand_strategies()),
+      .rebalancing =
+          rebalancing_parameter(query, at("SpotMaintenanceStrategies.CapacityRebalance."),
+                                type_of(query, query.text(at("Type"), "maintain"))),
       .excess_policy = query.text(at("ExcessCapacityTerminationPolicy"), "default"),
       .role = query.required(at("IamFleetRole")),
       .client_token = query.text(at("ClientToken")),
       .terminate_with_expiration = query.boolean(at("TerminateInstancesWithExpiration")),
       .replace_unhealthy = query.boolean(at("ReplaceUnhealthyInstances")),
-      .when_interrupted = behaviour_of(query.text(at("InstanceInterruptionBehavior"))),
+      .when_interrupted = behaviour_parameter(query, at("InstanceInterruptionBehavior")),
       .valid_from = time_parameter(session, at("ValidFrom")),
       .valid_until = time_parameter(session, at("ValidUntil")),
       .tags = query.tags_for("spot-fleet-request", at("TagSpecification")),
@@ -77,6 +81,9 @@ Answer request_spot_fleet(Session& session) {
   for (LaunchOption& option : template_options(session, at("LaunchTemplateConfigs"))) {
     request.options.push_back(std::move(option));
   }
+  const std::string price = price_parameter(query, at("SpotPrice"));
+  for (LaunchOption& option : request.options)
+    if (option.max_price.empty()) option.max_price = price;
   SPOTTER_CHECK_QUERY(session);
   const auto made = Fleets(session.cloud).create(std::move(request));
   if (!made) return tl::unexpected(made.error());
@@ -95,7 +102,7 @@ void write_request(Xml& xml, Cloud& cloud, const FleetRequest& fleet) {
   config["TargetCapacity"] = std::to_string(fleet.target);
   config["OnDemandTargetCapacity"] = std::to_string(fleet.on_demand_target);
   config["OnDemandFulfilledCapacity"] = std::to_string(Fleets(cloud).fulfilled(fleet, false));
-  config["AllocationStrategy"] = fleet.allocation;
+  config.emplace("AllocationStrategy", "lowestPrice");
   config["ExcessCapacityTerminationPolicy"] = fleet.excess_policy;
   config["Type"] = fleet.type == FleetType::Request ? "request" : "maintain";
   config["FulfilledCapacity"] = std::to_string(Fleets(cloud).fulfilled(fleet));

@@ -1,19 +1,8 @@
-#include <openssl/evp.h>
-
 #include "tests/world/ec2_api.hpp"
 
 namespace spotter::world {
 
 namespace {
-
-std::string base64(const std::string& text) {
-  std::string encoded(4 * ((text.size() + 2) / 3) + 1, '\0');
-  const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(encoded.data()),
-                                   reinterpret_cast<const unsigned char*>(text.data()),
-                                   static_cast<int>(text.size()));
-  encoded.resize(static_cast<std::size_t>(size));
-  return encoded;
-}
 
 std::string creator(const Cloud& cloud) {
   return "arn:aws:iam::" + cloud.settings.account + ":user/emulator";
@@ -29,40 +18,40 @@ void write_template(Xml& xml, const Cloud& cloud, const LaunchTemplate& it) {
   write_tags(xml, it.tags);
 }
 
-std::vector<BlockDevice> disks_of(const Query& query, const std::string& prefix) {
-  std::vector<BlockDevice> disks;
-  for (const std::string& it : query.members(prefix))
-    disks.push_back({query.text(it + "DeviceName"), query.text(it + "Ebs.VolumeSize"),
-                     query.text(it + "Ebs.VolumeType"), query.text(it + "Ebs.Throughput")});
-  return disks;
-}
+constexpr const char* data = "LaunchTemplateData.";
 
-TemplateVersion version_of(const Query& query) {
-  const std::string data = "LaunchTemplateData.";
-  const std::string placement = query.text(data + "Placement.AvailabilityZone");
+TemplateVersion version_of(Session& session) {
+  const Query& query = session.query;
+  const auto at = [](const char* name) { return std::string(data) + name; };
+  LaunchOption option;
+  bool spot = false;
+  read_market(session, data, option, spot);
+  for (const std::string& it : query.members(at("BlockDeviceMapping"))) check_disk(query, it);
   return {.description = query.text("VersionDescription"),
-          .image = query.text(data + "ImageId"),
-          .type = InstanceType(query.text(data + "InstanceType")),
-          .zone = Zone(placement),
-          .key_name = query.text(data + "KeyName"),
-          .profile = query.text(data + "IamInstanceProfile.Arn",
-                                query.text(data + "IamInstanceProfile.Name")),
-          .user_data = query.base64(data + "UserData"),
-          .max_price = query.text(data + "InstanceMarketOptions.SpotOptions.MaxPrice"),
-          .spot = query.text(data + "InstanceMarketOptions.MarketType") == "spot",
-          .instance_tags = query.tags_for("instance", data + "TagSpecification"),
-          .metadata_tags = query.text(data + "MetadataOptions.InstanceMetadataTags") == "enabled",
-          .http_tokens = query.text(data + "MetadataOptions.HttpTokens"),
-          .security_groups = query.list(data + "SecurityGroupId"),
-          .volume_tags = query.tags_for("volume", data + "TagSpecification"),
-          .placement_group = query.text(data + "Placement.GroupName"),
-          .interfaces = interfaces_of(query, data + "NetworkInterface"),
-          .disks = disks_of(query, data + "BlockDeviceMapping")};
+          .image = query.text(at("ImageId")),
+          .type = InstanceType(query.text(at("InstanceType"))),
+          .zone = Zone(zone_parameter(session, at("Placement."))),
+          .key_name = query.text(at("KeyName")),
+          .profile =
+              query.text(at("IamInstanceProfile.Arn"), query.text(at("IamInstanceProfile.Name"))),
+          .user_data = query.base64(at("UserData")),
+          .max_price = option.max_price,
+          .spot = spot,
+          .instance_tags = query.tags_for("instance", at("TagSpecification")),
+          .metadata_tags = query.text(at("MetadataOptions.InstanceMetadataTags")) == "enabled",
+          .http_tokens = tokens_parameter(query, at("MetadataOptions.HttpTokens")),
+          .security_groups = security_groups(session, data),
+          .volume_tags = query.tags_for("volume", at("TagSpecification")),
+          .placement_group = query.text(at("Placement.GroupName")),
+          .interfaces = interfaces_of(query, at("NetworkInterface")),
+          .hop_limit = hop_limit_parameter(query, at("MetadataOptions.HttpPutResponseHopLimit")),
+          .terms = option.terms,
+          .sent = query.below(data)};
 }
 
 Answer create_launch_template(Session& session) {
   const Query& query = session.query;
-  const TemplateVersion version = version_of(query);
+  const TemplateVersion version = version_of(session);
   const std::string name = query.required("LaunchTemplateName");
   const Tags tags = query.tags_for("launch-template");
   SPOTTER_CHECK_QUERY(session);
@@ -100,62 +89,23 @@ Answer describe_launch_templates(Session& session) {
   return xml;
 }
 
+// As it was sent.
 void write_data(Xml& xml, const TemplateVersion& version) {
-  xml.optional("imageId", version.image);
-  xml.optional("instanceType", version.type.view());
-  xml.optional("keyName", version.key_name);
-  xml.optional("userData", base64(version.user_data));
-  if (version.zone || !version.placement_group.empty()) {
-    xml.element("placement", [&] {
-      xml.optional("availabilityZone", version.zone.view());
-      xml.optional("groupName", version.placement_group);
-    });
+  static const ListNames lists = {{"BlockDeviceMapping", {"blockDeviceMappingSet", "item"}},
+                                  {"NetworkInterface", {"networkInterfaceSet", "item"}},
+                                  {"Group", {"groupSet", "groupId"}},
+                                  {"SecurityGroup", {"securityGroupSet", "item"}},
+                                  {"SecurityGroupId", {"securityGroupIdSet", "item"}},
+                                  {"Tag", {"tagSet", "item"}},
+                                  {"TagSpecification", {"tagSpecificationSet", "item"}}};
+  std::map<std::string, std::string> sent;
+  for (const auto& [parameter, value] : version.sent) {
+    std::string name = parameter;
+    if (const auto of = name.find(".SecurityGroupId."); of != name.npos)  // of an interface
+      name.replace(of, 17, ".Group.");
+    sent[name] = value;
   }
-  if (!version.disks.empty()) {
-    xml.items("blockDeviceMappingSet", version.disks, [&](const BlockDevice& it) {
-      xml.text("deviceName", it.name);
-      xml.element("ebs", [&] {
-        xml.optional("volumeSize", it.size);
-        xml.optional("volumeType", it.type);
-        xml.optional("throughput", it.throughput);
-      });
-    });
-  }
-  if (!version.interfaces.empty()) {
-    xml.items("networkInterfaceSet", version.interfaces, [&](const Interface& it) {
-      xml.value("networkCardIndex", it.card);
-      xml.value("deviceIndex", it.device);
-      xml.text("interfaceType", it.type);
-      xml.element("groupSet", [&] {
-        for (const std::string& group : it.groups) xml.text("groupId", group);
-      });
-    });
-  }
-  if (!version.profile.empty()) {
-    const bool arn = version.profile.rfind("arn:", 0) == 0;
-    xml.element("iamInstanceProfile", [&] { xml.text(arn ? "arn" : "name", version.profile); });
-  }
-  if (version.spot) {
-    xml.element("instanceMarketOptions", [&] {
-      xml.text("marketType", "spot");
-      if (version.max_price.empty()) return;
-      xml.element("spotOptions", [&] { xml.text("maxPrice", version.max_price); });
-    });
-  }
-  if (version.metadata_tags || !version.http_tokens.empty()) {
-    xml.element("metadataOptions", [&] {
-      if (!version.http_tokens.empty()) xml.text("httpTokens", version.http_tokens);
-      if (version.metadata_tags) xml.text("instanceMetadataTags", "enabled");
-    });
-  }
-  if (!version.instance_tags.empty()) {
-    xml.element("tagSpecificationSet", [&] {
-      xml.element("item", [&] {
-        xml.text("resourceType", "instance");
-        write_tags(xml, version.instance_tags);
-      });
-    });
-  }
+  write_sent(xml, sent, lists);
 }
 
 void write_version(Xml& xml, const Cloud& cloud, const LaunchTemplate& of,
@@ -170,13 +120,37 @@ void write_version(Xml& xml, const Cloud& cloud, const LaunchTemplate& of,
   xml.element("launchTemplateData", [&] { write_data(xml, it); });
 }
 
+// "SourceVersion: ... the new version inherits the same launch parameters as the source version,
+// except for parameters that you specify" (API_CreateLaunchTemplateVersion.html)
+Expected<Query::Parameters> with_source(const Session& session, const TemplateReference& of) {
+  Query::Parameters all = session.query.all();
+  if (of.version.empty()) return all;
+  const auto source = Templates(session.cloud).version(of);
+  if (!source) return tl::unexpected(source.error());
+  const auto own = session.query.below(data);
+  for (const auto& [name, value] : source->sent) {
+    const std::string member = name.substr(0, name.find('.'));
+    const auto given = own.lower_bound(member);
+    const bool replaced =
+        given != own.end() && (given->first == member || given->first.starts_with(member + '.'));
+    if (!replaced) all[data + name] = value;
+  }
+  return all;
+}
+
 Answer create_launch_template_version(Session& session) {
   const Query& query = session.query;
-  const TemplateReference of{.id = query.text("LaunchTemplateId"),
-                             .name = query.text("LaunchTemplateName")};
+  const TemplateReference of{query.text("LaunchTemplateId"), query.text("LaunchTemplateName"),
+                             query.text("SourceVersion")};
   if (of.id.empty() && of.name.empty()) query.required("LaunchTemplateId");
-  const TemplateVersion version = version_of(query);
+  (void)version_of(session);  // looks at all that was sent
   SPOTTER_CHECK_QUERY(session);
+  const auto all = with_source(session, of);
+  if (!all) return tl::unexpected(all.error());
+  const Query merged(*all);
+  Session whole{session.cloud, merged};
+  const TemplateVersion version = version_of(whole);
+  SPOTTER_CHECK_QUERY(whole);
   Templates templates(session.cloud);
   const auto made = templates.add_version(of, version);
   if (!made) return tl::unexpected(made.error());
@@ -186,24 +160,67 @@ Answer create_launch_template_version(Session& session) {
   return xml;
 }
 
-Answer describe_launch_template_versions(Session& session) {
+struct VersionRow {
+  const LaunchTemplate* of;
+  TemplateVersion it;
+  Tags tags;
+};
+
+// Of one template those that are named, or between the bounds; of all templates the latest or the
+// default ones.
+Expected<std::vector<VersionRow>> version_rows(Session& session) {
   const Query& query = session.query;
-  const std::string id = query.text("LaunchTemplateId"), name = query.text("LaunchTemplateName");
-  if (id.empty() && name.empty()) query.required("LaunchTemplateId");
+  const TemplateReference named{query.text("LaunchTemplateId"), query.text("LaunchTemplateName")};
+  const auto numbers = query.list("LaunchTemplateVersion");
+  const auto least = query.integer("MinVersion"), most = query.integer("MaxVersion");
+  if (!numbers.empty() && (least || most))
+    query.refuse("InvalidParameterCombination",
+                 "Versions cannot be used with MinVersion or MaxVersion");
+  const bool of_all = named.id.empty() && named.name.empty();
+  for (const std::string& number : numbers)
+    if (of_all && number != "$Latest" && number != "$Default")
+      query.refuse("InvalidParameterCombination",
+                   "Without a launch template only $Latest and $Default can be described");
+  if (of_all && numbers.empty()) query.required("LaunchTemplateId");
   SPOTTER_CHECK_QUERY(session);
   const Templates templates(session.cloud);
-  const auto found = templates.find({.id = id, .name = name});
-  if (!found) return tl::unexpected(found.error());
-  std::vector<TemplateVersion> versions;
-  for (const std::string& number : query.list("LaunchTemplateVersion")) {
-    const auto version = templates.version({.id = id, .name = name, .version = number});
-    if (!version) return tl::unexpected(version.error());
-    versions.push_back(*version);
+  if (!of_all)
+    if (const auto found = templates.find(named); !found) return tl::unexpected(found.error());
+  std::vector<VersionRow> rows;
+  for (const auto& [id, it] : session.cloud.templates) {
+    if (!of_all && id != templates.find(named)->id) continue;
+    for (const std::string& number : numbers) {
+      const auto version = templates.version({.id = id, .name = {}, .version = number});
+      if (!version) return tl::unexpected(version.error());
+      rows.push_back({&it, *version, {}});
+    }
+    if (!numbers.empty()) continue;
+    for (const TemplateVersion& version : it.versions)
+      if (version.number >= least.value_or(0) && version.number <= most.value_or(version.number))
+        rows.push_back({&it, version, {}});
   }
-  if (versions.empty()) versions = found->versions;
+  return rows;
+}
+
+Answer describe_launch_template_versions(Session& session) {
+  auto rows = version_rows(session);
+  if (!rows) return tl::unexpected(rows.error());
+  const Cloud& cloud = session.cloud;
+  const auto page = select<VersionRow>(
+      session, std::move(*rows), {}, "",
+      {"create-time", "image-id", "instance-type", "is-default-version"},
+      [&](const VersionRow& it) -> Facts {
+        return {{"create-time", xml_time(cloud.wall(it.it.created))},
+                {"image-id", it.it.image},
+                {"instance-type", it.it.type.str()},
+                {"is-default-version", it.it.number == it.of->default_version ? "true" : "false"}};
+      },
+      [](const VersionRow& it) { return it.of->id; });
+  if (!page) return tl::unexpected(page.error());
   Xml xml;
-  xml.items("launchTemplateVersionSet", versions,
-            [&](const TemplateVersion& it) { write_version(xml, session.cloud, *found, it); });
+  xml.items("launchTemplateVersionSet", page->rows,
+            [&](const VersionRow& it) { write_version(xml, cloud, *it.of, it.it); });
+  xml.optional("nextToken", page->next);
   return xml;
 }
 

@@ -26,6 +26,10 @@ void write_attachment(Xml& xml, const Cloud& cloud, const VolumeId& volume, cons
   xml.value("deleteOnTermination", false);
 }
 
+std::string key_arn_of(const Cloud& cloud, const std::string& rest) {
+  return "arn:aws:kms:" + cloud.settings.region.str() + ':' + cloud.settings.account + ':' + rest;
+}
+
 void write_volume(Xml& xml, const Cloud& cloud, const Volume& volume) {
   xml.text("volumeId", volume.id.view());
   xml.value("size", volume.gibibytes);
@@ -42,7 +46,7 @@ void write_volume(Xml& xml, const Cloud& cloud, const Volume& volume) {
   if (volume.iops) xml.value("iops", *volume.iops);
   if (volume.throughput) xml.value("throughput", *volume.throughput);
   xml.value("encrypted", volume.encrypted);
-  xml.optional("kmsKeyId", volume.key);
+  if (volume.encrypted) xml.text("kmsKeyId", key_arn(cloud, volume.key));
   xml.value("multiAttachEnabled", false);
 }
 
@@ -102,12 +106,15 @@ Answer describe_volumes(Session& session) {
 
 Answer create_volume(Session& session) {
   const Query& query = session.query;
-  CreateVolume request{.zone = Zone(query.required("AvailabilityZone")),
+  const std::string zone = zone_parameter(session);
+  if (zone.empty()) query.required("AvailabilityZone");
+  CreateVolume request{.zone = Zone(zone),
                        .type = query.text("VolumeType", "gp2"),
                        .iops = query.integer("Iops"),
                        .throughput = query.integer("Throughput"),
                        .initialization_rate = query.integer("VolumeInitializationRate"),
                        .encrypted = query.boolean("Encrypted"),
+                       .multi_attach = query.boolean("MultiAttachEnabled"),
                        .key = query.text("KmsKeyId"),
                        .tags = query.tags_for("volume"),
                        .client_token = query.text("ClientToken")};
@@ -121,6 +128,66 @@ Answer create_volume(Session& session) {
   if (!made) return tl::unexpected(made.error());
   Xml xml;
   write_volume(xml, session.cloud, *made);
+  return xml;
+}
+
+void write_modification(Xml& xml, const Cloud& cloud, const Volume& volume,
+                        const Modification& it) {
+  const auto shape = [&xml](const std::string& kind, const std::string& type, std::uint64_t size,
+                            std::optional<int> iops, std::optional<int> throughput) {
+    xml.value(kind + "Size", size);
+    xml.text(kind + "VolumeType", type);
+    if (iops) xml.value(kind + "Iops", *iops);
+    if (throughput) xml.value(kind + "Throughput", *throughput);
+    xml.value(kind + "MultiAttachEnabled", false);
+  };
+  xml.text("volumeId", volume.id.view());
+  xml.text("modificationState", it.state);
+  shape("original", it.original_type, it.original_gibibytes, it.original_iops,
+        it.original_throughput);
+  shape("target", it.type, it.gibibytes, it.iops, it.throughput);
+  xml.value("progress", it.state == "completed" ? 100 : it.state == "optimizing" ? 50 : 0);
+  xml.text("startTime", xml_time(cloud.wall(it.since)));
+  if (it.ended) xml.text("endTime", xml_time(cloud.wall(*it.ended)));
+}
+
+Answer modify_volume(Session& session) {
+  const Query& query = session.query;
+  const VolumeId id(query.identifier("VolumeId", "vol-", malformed_volume));
+  VolumeShape wanted{
+      query.text("VolumeType"), {}, query.integer("Iops"), query.integer("Throughput")};
+  if (const auto size = query.integer("Size")) wanted.gibibytes = static_cast<std::uint64_t>(*size);
+  SPOTTER_CHECK_QUERY(session);
+  const auto changed = Volumes(session.cloud).modify(id, wanted);
+  if (!changed) return tl::unexpected(changed.error());
+  Xml xml;
+  xml.element("volumeModification", [&] {
+    write_modification(xml, session.cloud, *session.cloud.volumes.find(id), *changed);
+  });
+  return xml;
+}
+
+Answer describe_modifications(Session& session) {
+  const Cloud& cloud = session.cloud;
+  std::vector<Volume> rows = Volumes(session.cloud).list();
+  std::erase_if(rows, [](const Volume& it) { return !it.modification; });
+  const auto page = select<Volume>(
+      session, std::move(rows), session.query.list("VolumeId"),
+      "InvalidVolumeModification.NotFound",
+      {"volume-id", "modification-state", "target-size", "target-volume-type", "start-time"},
+      [&](const Volume& it) -> Facts {
+        return {{"volume-id", it.id.str()},
+                {"modification-state", it.modification->state},
+                {"target-size", std::to_string(it.modification->gibibytes)},
+                {"target-volume-type", it.modification->type},
+                {"start-time", xml_time(cloud.wall(it.modification->since))}};
+      },
+      [](const Volume& it) { return it.id.str(); });
+  if (!page) return tl::unexpected(page.error());
+  Xml xml;
+  xml.items("volumeModificationSet", page->rows,
+            [&](const Volume& it) { write_modification(xml, cloud, it, *it.modification); });
+  xml.optional("nextToken", page->next);
   return xml;
 }
 
@@ -165,10 +232,19 @@ Answer delete_volume(Session& session) {
 
 }  // namespace
 
+std::string key_arn(const Cloud& cloud, const std::string& key) {
+  constexpr const char* own = "key/0eb50000-0000-4000-8000-000000000eb5";
+  if (key.starts_with("arn:")) return key;
+  if (key.empty() || key == "alias/aws/ebs") return key_arn_of(cloud, own);
+  return key_arn_of(cloud, key.starts_with("alias/") ? key : "key/" + key);
+}
+
 void add_volume_operations(Operations& operations) {
   operations["DescribeVolumes"] = describe_volumes;
   operations["CreateVolume"] = create_volume;
   operations["AttachVolume"] = attach_volume;
+  operations["ModifyVolume"] = modify_volume;
+  operations["DescribeVolumesModifications"] = describe_modifications;
   operations["DetachVolume"] = detach_volume;
   operations["DeleteVolume"] = delete_volume;
 }

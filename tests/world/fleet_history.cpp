@@ -19,8 +19,15 @@ std::vector<HistoryEvent> events_of(const Cloud& cloud, const FleetRequest& flee
 Xml history_of(Session& session, const FleetRequest& fleet, Time start, const HistoryForm& form) {
   const Cloud& cloud = session.cloud;
   std::vector<HistoryEvent> events = events_of(cloud, fleet);
+  const std::string only = session.query.text("EventType");
+  const bool known =
+      only.empty() || only == "information" ||
+      std::ranges::any_of(form.names, [&](const auto& it) { return it.second.first == only; });
+  if (!known) session.query.refuse("InvalidParameterValue", "Invalid event type: " + only);
   std::erase_if(events, [&](const HistoryEvent& event) {
-    return event.at < start || !form.names.contains(event.kind);
+    const auto shown_as = form.names.find(event.kind);
+    return event.at < start || shown_as == form.names.end() ||
+           (!only.empty() && shown_as->second.first != only);
   });
   const auto shown = page(std::move(events), session.query);
   Xml xml;

@@ -25,6 +25,16 @@ bool keeps_excess(const std::string& policy) {
   return policy == "noTermination" || policy == "NoTermination" || policy == "no-termination";
 }
 
+// Of a single spot request its id, which is its instances' request's.
+std::string request_of(const FleetRequest& fleet) {
+  return fleet.fleet.kind == FleetKind::None ? fleet.fleet.id.str() : std::string();
+}
+
+bool is_stopped_by_user(const Instance& it) {
+  return (it.state == InstanceState::Stopped || it.state == InstanceState::Stopping) &&
+         it.reason.starts_with("User initiated");
+}
+
 // A group with a mixed instances policy launches by CreateFleet, each time by a fleet of type
 // instant:
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-mixed-instances-groups.html
@@ -67,6 +77,10 @@ void Fleets::terminate_excess(FleetRequest& fleet, bool spot) {
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-request-type.html
 void Fleets::launch_missing(FleetRequest& fleet) {
   if (is_suspended(fleet, "Launch")) return;
+  const bool rests = std::ranges::any_of(fleet.instances, [&](const InstanceId& id) {
+    return is_stopped_by_user(*cloud_.instances.find(id));
+  });
+  if (rests && fleet.fleet.kind == FleetKind::None) return;
   fleet.errors.clear();
   for (const bool spot : {false, true})
     if (!launch_missing(fleet, spot)) record_failure(fleet, spot);
@@ -117,10 +131,12 @@ std::vector<ApiError> Fleets::refusals(const FleetRequest& fleet) const {
   return found;
 }
 
+// What a user stopped stays so, and its spot request waits: "disabled".
 bool Fleets::restart_one(FleetRequest& fleet, bool spot) {
   if (fleet.type != FleetType::Maintain) return false;
   return std::any_of(fleet.instances.begin(), fleet.instances.end(), [&](const InstanceId& id) {
-    return is_spot(*cloud_.instances.find(id)) == spot && Instances(cloud_).restart(id);
+    const Instance& it = *cloud_.instances.find(id);
+    return is_spot(it) == spot && !is_stopped_by_user(it) && Instances(cloud_).restart(id);
   });
 }
 
@@ -141,13 +157,14 @@ bool Fleets::launch_one(FleetRequest& fleet, bool spot) {
   std::size_t chosen = cloud_.random.below(pools.size());
   const std::vector<Instance> alive = living(fleet);
   const auto rank = [&](const LaunchOption& pool) -> double {
-    if (fleet.allocation == "diversified") {
+    const std::string& strategy = spot ? fleet.allocation : fleet.on_demand_allocation;
+    if (strategy.ends_with("prioritized")) return pool.priority.value_or(1e9);
+    if (strategy == "diversified") {
       return static_cast<double>(std::count_if(alive.begin(), alive.end(), [&](const auto& it) {
         return it.zone == pool.zone && it.type == pool.type;
       }));
     }
-    const bool by_price = fleet.allocation == "lowestPrice" || fleet.allocation == "lowest-price";
-    return by_price ? Pools(cloud_).price(pool.type, pool.zone) / pool.weight : 0;
+    return strategy == "lowest-price" ? Pools(cloud_).price(pool.type, pool.zone) / pool.weight : 0;
   };
   for (std::size_t i = 0; i < pools.size(); ++i) {
     if (rank(*pools[i]) < rank(*pools[chosen])) chosen = i;
@@ -157,6 +174,7 @@ bool Fleets::launch_one(FleetRequest& fleet, bool spot) {
                                                   .fleet = fleet.fleet,
                                                   .spot = spot,
                                                   .when_interrupted = fleet.when_interrupted,
+                                                  .spot_request = request_of(fleet),
                                                   .by = by});
   if (!launched) return false;
   fleet.instances.push_back(launched->id);

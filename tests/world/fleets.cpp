@@ -77,7 +77,9 @@ Expected<FleetRequest> Fleets::create(FleetRequest request) {
     return tl::unexpected(fits.error());
   const bool spot_fleet = request.fleet.kind == FleetKind::SpotFleet;
   if (!request.group)
-    request.fleet.id = FleetId((spot_fleet ? "sfr-" : "fleet-") + cloud_.random.uuid());
+    request.fleet.id = request.fleet.kind == FleetKind::None
+                           ? FleetId("sir-" + cloud_.random.hex(8))
+                           : FleetId((spot_fleet ? "sfr-" : "fleet-") + cloud_.random.uuid());
   request.created = cloud_.now;
   cloud_.record("fleet-submitted", request.fleet.id.str(), std::to_string(request.target));
   const FleetId id = request.fleet.id;
@@ -115,6 +117,13 @@ std::vector<FleetCancellation> Fleets::cancel(const std::vector<FleetId>& ids, F
       continue;
     }
     result.before = found->state;
+    // API_DeleteFleets.html: "You can't delete an instant fleet without terminating its instances."
+    if (!terminate && found->type == FleetType::Instant) {
+      result.error = ApiError{"fleetNotInDeletableState",
+                              "A fleet of type instant can be deleted with its instances only: set "
+                              "TerminateInstances."};
+      continue;
+    }
     if (found->state == FleetState::Cancelled || found->state == FleetState::CancelledTerminating) {
       result.after = found->state;
       if (kind == FleetKind::SpotFleet) result.error = cancel_error(kind, "NotInCancellableState");
@@ -190,7 +199,7 @@ double Fleets::fulfilled(const FleetRequest& fleet, bool spot) const {
   double sum = 0;
   for (const InstanceId& id : fleet.instances) {
     const Instance& instance = *cloud_.instances.find(id);
-    if (!counts(instance) || is_spot(instance) != spot) continue;
+    if (!counts(instance) || instance.replaced || is_spot(instance) != spot) continue;
     const auto option = std::find_if(
         fleet.options.begin(), fleet.options.end(),
         [&](const auto& it) { return it.type == instance.type && it.zone == instance.zone; });
@@ -224,6 +233,45 @@ void Fleets::look_soon(const FleetId& id) {
 void Fleets::instance_ended(const FleetId& id) {
   FleetRequest* fleet = cloud_.fleets.find(id);
   if (fleet) wake(*fleet, cloud_.settings.replacement);
+}
+
+void Fleets::rebalance(const InstanceId& id) {
+  Instance& instance = *cloud_.instances.find(id);
+  FleetRequest* const fleet = cloud_.fleets.find(instance.fleet.id);
+  if (!fleet || !fleet->rebalancing || is_cancelled(*fleet) || instance.replaced) return;
+  instance.replaced = true;
+  if (const auto& delay = fleet->rebalancing->terminates_after)
+    cloud_.schedule(*delay, ReplacedEnds{id});
+  wake(*fleet, cloud_.settings.fleet_reaction);
+}
+
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-request-status.html
+Expected<Instance> Fleets::launch_persistent(const LaunchInstance& request) {
+  const FleetId id("sir-" + cloud_.random.hex(8));
+  LaunchInstance one = request;
+  one.fleet = {FleetKind::None, id};
+  one.spot_request = id.str();
+  const auto launched = Instances(cloud_).launch(one);
+  if (!launched) return launched;
+  const SpotTerms& terms = request.option.terms;
+  FleetRequest made{.fleet = {FleetKind::None, id},
+                    .state = FleetState::Active,
+                    .when_interrupted = terms.when_interrupted,
+                    .valid_until = terms.valid_until,
+                    .options = {request.option},
+                    .created = cloud_.now,
+                    .instances = {launched->id}};
+  cloud_.fleets.add(id, std::move(made), cloud_.now, cloud_.lag());
+  if (terms.valid_until)
+    cloud_.schedule(std::max(Duration{0}, *terms.valid_until - cloud_.now), FleetWakes{id, 0});
+  return launched;
+}
+
+void Fleets::cancel_spot_request(const FleetId& id) {
+  FleetRequest& request = change(id);
+  request.state = FleetState::CancelledRunning;
+  cloud_.record("fleet-cancelled", id.str());
+  wake(request, cloud_.settings.fleet_reaction);
 }
 
 void Fleets::capacity_changed() {

@@ -25,6 +25,8 @@ struct ModifyFleet {
   std::optional<std::string> excess_policy;
 };
 
+struct LaunchInstance;
+
 class Fleets {
  public:
   explicit Fleets(Cloud& cloud) : cloud_(cloud) {}
@@ -33,6 +35,11 @@ class Fleets {
   std::vector<ApiError> refusals(const FleetRequest& fleet) const;
   // `request` without id, state and times; its options must name existing zones.
   Expected<FleetRequest> create(FleetRequest request);
+  // A persistent spot request (a fleet of one, of kind None, with the request's id), which has its
+  // instance at once, or none is made.
+  Expected<Instance> launch_persistent(const LaunchInstance& request);
+  // CancelSpotInstanceRequests: its instance goes on.
+  void cancel_spot_request(const FleetId& id);
   std::vector<FleetCancellation> cancel(const std::vector<FleetId>& ids, FleetKind kind,
                                         bool terminate);
   Expected<void> modify(const ModifyFleet& request, FleetKind kind);
@@ -47,6 +54,8 @@ class Fleets {
   FleetRequest& change(const FleetId& id);  // REQUIRES: it is there
   void look_soon(const FleetId& id);
   void instance_ended(const FleetId& id);
+  void rebalance(const InstanceId& id);  // got a recommendation
+
   void capacity_changed();
   void on(const FleetWakes& happening);
 

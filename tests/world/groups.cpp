@@ -86,6 +86,7 @@ Expected<void> Groups::update(const FleetRequest& group) {
   it.group = group.group;
   it.target = group.target;
   it.allocation = group.allocation;
+  it.on_demand_allocation = group.on_demand_allocation;
   it.options = group.options;
   it.sent = group.sent;
   share_out(it);

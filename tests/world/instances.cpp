@@ -167,7 +167,9 @@ Expected<Instance> Instances::launch(const LaunchInstance& request) {
       .profile = option.profile,
       .client_token = request.client_token,
       .fleet = request.fleet,
-      .spot_request = request.spot ? "sir-" + random.hex(8) : "",
+      .spot_request = !request.spot                  ? ""
+                      : request.spot_request.empty() ? "sir-" + random.hex(8)
+                                                     : request.spot_request,
       .max_price = option.max_price,
       .template_id = option.template_id,
       .tags = option.instance_tags,
@@ -178,7 +180,9 @@ Expected<Instance> Instances::launch(const LaunchInstance& request) {
       .launched = cloud_.now,
       .when_interrupted = request.when_interrupted,
       .placement_group = option.placement_group,
-      .interfaces = option.interfaces};
+      .interfaces = option.interfaces,
+      .security_groups = option.security_groups,
+      .hop_limit = option.hop_limit == 0 ? 1 : option.hop_limit};
   if (request.fleet.kind != FleetKind::None)
     tag_of_fleet(instance, tag_of(request.fleet.kind), request.fleet.id);
   if (request.by) tag_of_fleet(instance, tag_of(FleetKind::Ec2Fleet), request.by);
@@ -207,6 +211,41 @@ bool Instances::restart(const InstanceId& stopped) {
   return true;
 }
 
+// "You can't stop ... a Spot Instance that was launched by a one-time request", or by a fleet.
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StopInstances.html
+Expected<void> Instances::stop(const InstanceId& id) {
+  const auto reached = reach(id);
+  if (!reached) return tl::unexpected(reached.error());
+  const Instance& found = **reached;
+  if (found.state == InstanceState::Stopping || found.state == InstanceState::Stopped) return {};
+  if (!is_alive(found))
+    return refusal("IncorrectInstanceState", "This instance '" + id.str() +
+                                                 "' is not in a state from which it can be "
+                                                 "stopped.");
+  const FleetRequest* const request = cloud_.fleets.find(found.fleet.id);
+  const bool persistent = request != nullptr && request->fleet.kind == FleetKind::None &&
+                          request->type == FleetType::Maintain;
+  if (is_spot(found) && !persistent)
+    return refusal("UnsupportedOperation",
+                   "You can't stop the Spot Instance '" + id.str() +
+                       "' because it is associated with a one-time Spot Instance request. You can "
+                       "only stop Spot Instances associated with persistent Spot Instance "
+                       "requests.");
+  Instance& instance = change(id);
+  instance.state = InstanceState::Stopping;
+  instance.reason = "User initiated";
+  instance.died = cloud_.now;
+  if (instance.started) cloud_.occur(InstanceShuttingDown{id});
+  cloud_.schedule(cloud_.random.within(cloud_.settings.shut_down), ShutDownEnds{id});
+  cloud_.record("instance-stopping", id.str(), instance.reason);
+  return {};
+}
+
+void Instances::on(const ReplacedEnds& happening) {
+  if (is_alive(*cloud_.instances.find(happening.id)))
+    shut_down(happening.id, "Server.SpotInstanceTermination: Replaced by its fleet");
+}
+
 Expected<Instance> Instances::terminate(const InstanceId& id, const std::string& reason) {
   const auto reached = reach(id);
   if (!reached) return tl::unexpected(reached.error());
@@ -227,7 +266,7 @@ Instance Instances::shut_down(const InstanceId& id, const std::string& reason) {
   cloud_.schedule(cloud_.random.within(cloud_.settings.shut_down), ShutDownEnds{id});
   cloud_.record("instance-shutting-down", id.str(), reason);
   const Instance answer = instance;
-  if (answer.fleet.kind != FleetKind::None) Fleets(cloud_).instance_ended(answer.fleet.id);
+  if (answer.fleet.id) Fleets(cloud_).instance_ended(answer.fleet.id);
   return answer;
 }
 
@@ -271,6 +310,7 @@ Expected<void> Instances::rebalance(const InstanceId& id) {
   if (!is_spot(*instance)) return not_spot(id);
   instance->rebalance = cloud_.now;
   cloud_.record("rebalance-recommendation", id.str());
+  Fleets(cloud_).rebalance(id);
   return {};
 }
 

@@ -14,7 +14,8 @@ struct LaunchInstance {
   bool process = true;
   InterruptionAction when_interrupted = InterruptionAction::Terminate;
   std::string client_token;
-  FleetId by;  // of a group with several types: the fleet of type instant that launched it
+  std::string spot_request = {};  // the request's id where it was there before
+  FleetId by = {};  // of a group with several types: the fleet of type instant that launched it
 };
 
 class Instances {
@@ -28,6 +29,8 @@ class Instances {
   // The same by AWS itself, which knows also what Describe does not show yet.
   Instance shut_down(const InstanceId& id, const std::string& reason);
   bool restart(const InstanceId& stopped);  // false: its zone has no capacity
+  // StopInstances; refuses what StopInstances cannot stop.
+  Expected<void> stop(const InstanceId& id);
 
   // Refuses an instance on demand: only spot instances get a notice or a recommendation.
   Expected<void> interrupt(const InstanceId& id, InterruptionAction action, Duration lead);
@@ -45,6 +48,7 @@ class Instances {
   void on(const ShutDownEnds& happening);
   void on(const FleetTagged& happening);
   void on(const InterruptionDue& happening);
+  void on(const ReplacedEnds& happening);
 
  private:
   bool has_room(const Zone& zone, bool spot) const;

@@ -1,4 +1,7 @@
 // Shared by RunInstances and both kinds of fleets: where and what to launch.
+#include <cctype>
+#include <charconv>
+
 #include "tests/world/ec2_api.hpp"
 
 namespace spotter::world {
@@ -32,6 +35,7 @@ void take_placement(Session& session, const std::string& override, LaunchOption&
   for (const auto& [parameter, value] : query.all()) {
     if (!parameter.starts_with(placement)) continue;
     const std::string member = parameter.substr(placement.size());
+    (void)query.text(parameter);
     if (parameter.starts_with("SpotFleetRequestConfig."))
       return query.refuse("UnknownParameter", "The parameter " + parameter + " is not recognized");
     if (member == "GroupName")
@@ -55,6 +59,157 @@ void take_placement(Session& session, const std::string& override, LaunchOption&
 std::string zone_id(const Cloud& cloud, const Zone& zone) {
   const auto& all = cloud.settings.zones;
   return "usw2-az" + std::to_string(std::find(all.begin(), all.end(), zone) - all.begin() + 1);
+}
+
+std::string zone_parameter(Session& session, const std::string& prefix) {
+  const Query& query = session.query;
+  std::string name = query.text(prefix + "AvailabilityZone");
+  const std::string id = query.text(prefix + "AvailabilityZoneId");
+  if (id.empty()) return name;
+  if (!name.empty())
+    query.refuse("InvalidParameterCombination",
+                 "The parameters AvailabilityZone and AvailabilityZoneId cannot be used together");
+  for (const Zone& zone : session.cloud.settings.zones)
+    if (zone_id(session.cloud, zone) == id) name = zone.str();
+  if (name.empty())
+    query.refuse("InvalidParameterValue", "Invalid availability zone ID: [" + id + "]");
+  return name;
+}
+
+std::string price_parameter(const Query& query, const std::string& name,
+                            const std::string& otherwise) {
+  const std::string text = query.text(name, otherwise);
+  double dollars = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), dollars);
+  const bool whole = failed == std::errc{} && end == text.data() + text.size();
+  if (!text.empty() && (!whole || dollars < 0.001 || dollars > 99'999))
+    query.refuse("InvalidParameterValue", "Value (" + text + ") for parameter " +
+                                              name.substr(name.rfind('.') + 1) +
+                                              " is invalid. It is a price in dollars an hour.");
+  return text;
+}
+
+InterruptionAction behaviour_parameter(const Query& query, const std::string& name) {
+  const std::string text = query.text(name, "terminate");
+  if (text == "stop") return InterruptionAction::Stop;
+  if (text == "hibernate") return InterruptionAction::Hibernate;
+  if (text != "terminate")
+    query.refuse("InvalidParameterValue", "Invalid instance interruption behavior: " + text);
+  return InterruptionAction::Terminate;
+}
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_SpotOptionsRequest.html
+const std::vector<std::string>& spot_strategies() {
+  static const std::vector<std::string> all = {"lowest-price", "diversified", "capacity-optimized",
+                                               "capacity-optimized-prioritized",
+                                               "price-capacity-optimized"};
+  return all;
+}
+const std::vector<std::string>& on_demand_strategies() {
+  static const std::vector<std::string> all = {"lowest-price", "prioritized"};
+  return all;
+}
+
+// Spot Fleet says lowestPrice.
+std::string strategy_parameter(const Query& query, const std::string& name,
+                               const std::vector<std::string>& known) {
+  std::string strategy;
+  for (const char c : query.text(name, known.front())) {
+    if (std::isupper(static_cast<unsigned char>(c)) != 0) strategy += '-';
+    strategy += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  if (std::ranges::find(known, strategy) == known.end())
+    query.refuse("InvalidParameterValue", "Invalid allocation strategy: " + query.text(name));
+  return strategy;
+}
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_FleetSpotCapacityRebalanceRequest.html
+std::optional<Rebalancing> rebalancing_parameter(const Query& query, const std::string& prefix,
+                                                 FleetType type) {
+  const std::string strategy = query.text(prefix + "ReplacementStrategy");
+  const auto delay = query.integer(prefix + "TerminationDelay");
+  if (strategy.empty() && !delay) return std::nullopt;
+  const bool ends = strategy == "launch-before-terminate";
+  if (!ends && strategy != "launch")
+    query.refuse("InvalidParameterValue", "Invalid replacement strategy: " + strategy);
+  if (type != FleetType::Maintain)
+    query.refuse("InvalidParameterCombination",
+                 "Capacity rebalancing is only available for fleets of type maintain");
+  if (ends != delay.has_value())
+    query.refuse("InvalidParameterCombination",
+                 "TerminationDelay is required with launch-before-terminate, and only valid then");
+  if (delay && (*delay < 120 || *delay > 7200))
+    query.refuse("InvalidParameterValue", "TerminationDelay must be from 120 to 7200 seconds");
+  Rebalancing found;
+  if (ends && delay) found.terminates_after = Duration{*delay * 1000LL};
+  return found;
+}
+
+std::string tokens_parameter(const Query& query, const std::string& name) {
+  const std::string text = query.text(name);
+  if (!text.empty() && text != "optional" && text != "required")
+    query.refuse("InvalidParameterValue", "Invalid HTTP tokens: " + text);
+  return text;
+}
+
+int hop_limit_parameter(const Query& query, const std::string& name) {
+  const auto hops = query.integer(name);
+  if (hops && (*hops < 1 || *hops > 64))
+    query.refuse("InvalidParameterValue", "The hop limit must be from 1 to 64");
+  return hops.value_or(0);
+}
+
+void check_disk(const Query& query, const std::string& prefix) {
+  const std::string ebs = prefix + "Ebs.";
+  (void)query.required(prefix + "DeviceName");
+  (void)query.boolean(ebs + "DeleteOnTermination");
+  VolumeShape shape{query.text(ebs + "VolumeType", "gp2"),
+                    {},
+                    query.integer(ebs + "Iops"),
+                    query.integer(ebs + "Throughput")};
+  if (const auto size = query.integer(ebs + "VolumeSize"))
+    shape.gibibytes = static_cast<std::uint64_t>(*size);
+  if (auto fits = check_shape(shape); !fits) query.refuse(fits.error().code, fits.error().message);
+}
+
+std::vector<std::string> security_groups(Session& session, const std::string& prefix) {
+  std::vector<std::string> ids = session.query.list(prefix + "SecurityGroupId");
+  for (const std::string& name : session.query.list(prefix + "SecurityGroup")) {
+    const auto& all = session.cloud.security_groups;
+    const auto found =
+        std::ranges::find_if(all, [&](const auto& it) { return it.second.name == name; });
+    if (found == all.end())
+      session.query.refuse("InvalidGroup.NotFound",
+                           "The security group '" + name + "' does not exist");
+    else
+      ids.push_back(found->first);
+  }
+  return ids;
+}
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_SpotMarketOptions.html
+void read_market(Session& session, const std::string& prefix, LaunchOption& option, bool& spot) {
+  const Query& query = session.query;
+  const std::string of = prefix + "InstanceMarketOptions.", options = of + "SpotOptions.";
+  if (query.below(of).empty()) return;
+  if (query.text(of + "MarketType") != "spot")
+    query.refuse("InvalidParameterCombination", "Spot options need the market type spot");
+  spot = true;
+  option.max_price = price_parameter(query, options + "MaxPrice", option.max_price);
+  if (query.below(options).empty()) return;
+  const std::string type = query.text(options + "SpotInstanceType", "one-time");
+  if (type != "one-time" && type != "persistent")
+    query.refuse("InvalidParameterValue", "Invalid spot instance type: " + type);
+  option.terms = {type == "persistent",
+                  behaviour_parameter(query, options + "InstanceInterruptionBehavior"),
+                  time_parameter(session, options + "ValidUntil")};
+  const SpotTerms& terms = option.terms;
+  if (!terms.persistent && terms.when_interrupted != InterruptionAction::Terminate)
+    query.refuse("InvalidParameterCombination",
+                 "The interruption behaviors stop and hibernate need a persistent spot request");
+  if (!terms.persistent && terms.valid_until)
+    query.refuse("InvalidParameterCombination",
+                 "ValidUntil is supported for persistent spot requests only");
 }
 
 std::string reservation_of(const Instance& instance) { return "r-" + instance.id.str().substr(2); }
@@ -108,7 +263,9 @@ LaunchOption option_of(const LaunchTemplate& launch_template, const TemplateVers
           .template_version = std::to_string(version.number),
           .placement_group = version.placement_group,
           .security_groups = version.security_groups,
-          .interfaces = version.interfaces};
+          .interfaces = version.interfaces,
+          .hop_limit = version.hop_limit,
+          .terms = version.terms};
 }
 
 // One option for each override (or the template alone) and zone.
@@ -135,8 +292,13 @@ std::vector<LaunchOption> template_options(Session& session, const std::string& 
       option.image = refine(query.text(it + "ImageId"), option.image);
       option.type = InstanceType(refine(query.text(it + "InstanceType"), option.type.str()));
       option.weight = query.decimal(it + "WeightedCapacity", 1);
+      const bool spot_fleet = prefix.starts_with("SpotFleetRequestConfig.");
+      option.max_price =
+          price_parameter(query, it + (spot_fleet ? "SpotPrice" : "MaxPrice"), option.max_price);
+      if (query.has(it + "Priority"))
+        option.priority = std::atof(query.text(it + "Priority").c_str());
       take_placement(session, it, option);
-      const std::string zones = query.text(it + "AvailabilityZone");
+      const std::string zones = zone_parameter(session, it);
       const std::string subnets = query.text(it + "SubnetId");
       for (const Site& site :
            sites(session, subnets.empty() ? refine(zones, base.zone.str()) : zones, subnets)) {

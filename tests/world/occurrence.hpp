@@ -32,6 +32,10 @@ struct VolumeMade {
   std::optional<SnapshotId> from;
   std::uint64_t gibibytes = 0;
 };
+struct VolumeGrown {
+  VolumeId id;
+  std::uint64_t gibibytes = 0;
+};
 struct VolumeRemoved {
   VolumeId id;
 };
@@ -39,6 +43,10 @@ struct VolumeRemoved {
 struct SnapshotTaken {
   SnapshotId id;
   VolumeId volume;
+};
+struct SnapshotCopied {
+  SnapshotId id;
+  SnapshotId from;
 };
 struct SnapshotRemoved {
   SnapshotId id;
@@ -55,8 +63,8 @@ struct DeviceDetached {
   InstanceId instance;
 };
 
-using Occurrence =
-    std::variant<InstanceStarted, InstanceShuttingDown, InstanceKilled, VolumeMade, VolumeRemoved,
-                 SnapshotTaken, SnapshotRemoved, DeviceAttached, DeviceDetached>;
+using Occurrence = std::variant<InstanceStarted, InstanceShuttingDown, InstanceKilled, VolumeMade,
+                                VolumeGrown, VolumeRemoved, SnapshotTaken, SnapshotCopied,
+                                SnapshotRemoved, DeviceAttached, DeviceDetached>;
 
 }  // namespace spotter::world

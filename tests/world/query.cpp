@@ -13,7 +13,16 @@ void Query::refuse(const std::string& code, const std::string& message) const {
 
 std::string Query::text(const std::string& name, const std::string& otherwise) const {
   const auto found = parameters_.find(name);
-  return found == parameters_.end() ? otherwise : found->second;
+  if (found == parameters_.end()) return otherwise;
+  read_.insert(name);
+  return found->second;
+}
+
+std::vector<std::string> Query::unread() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : parameters_)
+    if (!read_.contains(name)) names.push_back(name);
+  return names;
 }
 
 std::string Query::required(const std::string& name) const {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ class Query {
   std::vector<Filter> filters() const;
   Parameters below(const std::string& prefix) const;  // without the prefix
   const Parameters& all() const { return parameters_; }
+  // The names that nobody has asked for by the functions above, but for below() and all(): what was
+  // accepted and did nothing.
+  std::vector<std::string> unread() const;
 
   const std::optional<ApiError>& error() const { return error_; }
   void refuse(const std::string& code, const std::string& message) const;
@@ -51,6 +55,7 @@ class Query {
  private:
   const Parameters& parameters_;
   mutable std::optional<ApiError> error_;
+  mutable std::set<std::string> read_;
 };
 
 // A row's value under each filter's name; several entries where a name has several values.

@@ -280,7 +280,8 @@ TEST(S3Documents, RequestsAreReadOrRefused) {
   const auto deletion =
       parse_deletion("<Delete><Object><Key>a&lt;b</Key></Object><Quiet>true</Quiet></Delete>");
   ASSERT_TRUE(deletion);
-  EXPECT_EQ(deletion->keys, std::vector<std::string>{"a<b"});
+  ASSERT_EQ(deletion->items.size(), 1u);
+  EXPECT_EQ(deletion->items[0].key, "a<b");
   EXPECT_TRUE(deletion->quiet);
   EXPECT_EQ(parse_location("").value(), "");
   for (const char* wrong : {"", "<", "<Delete/>", "<Delete><Object/></Delete>", "<Other/>"}) {

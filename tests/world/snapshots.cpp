@@ -62,6 +62,33 @@ Expected<Snapshot> Snapshots::create(const CreateSnapshot& request) {
   return cloud_.snapshots.add(snapshot.id, snapshot, cloud_.now, cloud_.lag());
 }
 
+// "The snapshot copy ... has an arbitrary volume ID that should not be used": API_CopySnapshot.html
+Expected<Snapshot> Snapshots::copy(const CopySnapshot& request) {
+  const Snapshot* source = seen(request.source);
+  if (!source)
+    return refusal("InvalidSnapshot.NotFound",
+                   "The snapshot '" + request.source.str() + "' does not exist.");
+  if (source->state != SnapshotState::Completed)
+    return refusal("IncorrectState", "Snapshot is in invalid state - pending");
+  if (!request.key.empty() && !request.encrypted && !source->encrypted)
+    return refusal("InvalidParameterDependency",
+                   "The parameter KmsKeyId requires the parameter Encrypted to be set.");
+  const Duration takes = cloud_.random.within(cloud_.settings.snapshot);
+  const Snapshot snapshot{.id = SnapshotId("snap-0" + cloud_.random.hex(16)),
+                          .volume = VolumeId("vol-ffffffff"),
+                          .gibibytes = source->gibibytes,
+                          .encrypted = request.encrypted || source->encrypted,
+                          .key = request.key.empty() ? source->key : request.key,
+                          .description = request.description,
+                          .started = cloud_.now,
+                          .ends = cloud_.now + takes,
+                          .tags = request.tags};
+  cloud_.occur(SnapshotCopied{snapshot.id, request.source});
+  cloud_.schedule(takes, SnapshotEnds{snapshot.id});
+  cloud_.record("snapshot-started", snapshot.id.str(), request.source.str());
+  return cloud_.snapshots.add(snapshot.id, snapshot, cloud_.now, cloud_.lag());
+}
+
 Expected<void> Snapshots::remove(const SnapshotId& id) {
   if (!seen(id) || cloud_.snapshots.find(id)->state == SnapshotState::Deleted) {
     return refusal("InvalidSnapshot.NotFound", "The snapshot '" + id.str() + "' does not exist.");

@@ -8,6 +8,15 @@
 
 namespace spotter::world {
 
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CopySnapshot.html, within the region.
+struct CopySnapshot {
+  SnapshotId source;
+  std::string description;
+  bool encrypted = false;
+  std::string key;
+  Tags tags;
+};
+
 struct CreateSnapshot {
   VolumeId volume;
   std::string description;
@@ -19,6 +28,7 @@ class Snapshots {
   explicit Snapshots(Cloud& cloud) : cloud_(cloud) {}
 
   Expected<Snapshot> create(const CreateSnapshot& request);
+  Expected<Snapshot> copy(const CopySnapshot& request);
   Expected<void> remove(const SnapshotId& id);
 
   const Snapshot* seen(const SnapshotId& id) const;

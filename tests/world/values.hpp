@@ -60,6 +60,19 @@ struct Attachment {
   bool present = false;  // the device has appeared (and not gone again)
 };
 
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_VolumeModification.html
+struct Modification {
+  std::string state;  // modifying, optimizing, completed
+  Time since{};
+  std::optional<Time> ended;
+  std::string original_type;
+  std::uint64_t original_gibibytes = 0;
+  std::optional<int> original_iops, original_throughput;
+  std::string type;
+  std::uint64_t gibibytes = 0;
+  std::optional<int> iops, throughput;
+};
+
 struct Volume {
   VolumeId id;
   Zone zone;
@@ -77,6 +90,7 @@ struct Volume {
   std::string client_token;
   std::uint64_t attempt = 0;  // counts attach, detach: an overtaken one's end is ignored
   bool mounted = false;       // as the host reported
+  std::optional<Modification> modification = {};  // the last one
 };
 
 struct Snapshot {
@@ -146,6 +160,18 @@ struct Instance {
   std::optional<Departure> departure;
   std::string placement_group = {};
   std::vector<Interface> interfaces = {};  // empty: one that the launch did not ask for
+  std::vector<std::string> security_groups = {};
+  int hop_limit = 1;
+  bool replaced = false;        // by its fleet, after a rebalance recommendation
+  bool spot_cancelled = false;  // its spot request
+};
+
+// How a spot request asks for capacity.
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_SpotMarketOptions.html
+struct SpotTerms {
+  bool persistent = false;
+  InterruptionAction when_interrupted = InterruptionAction::Terminate;
+  std::optional<Time> valid_until = {};
 };
 
 // One place where a fleet may launch: a launch specification's or override's type in one zone.
@@ -168,6 +194,15 @@ struct LaunchOption {
   std::string placement_group = {};  // its name
   std::vector<std::string> security_groups = {};
   std::vector<Interface> interfaces = {};
+  int hop_limit = 0;  // of the metadata service's answers; 0: not given
+  std::optional<double> priority = {};
+  SpotTerms terms = {};
+};
+
+// What a fleet does about a rebalance recommendation.
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_FleetSpotCapacityRebalance.html
+struct Rebalancing {
+  std::optional<Duration> terminates_after = {};  // nothing: it launches alone
 };
 
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_LifecycleHook.html
@@ -200,7 +235,9 @@ struct FleetRequest {
   FleetState state = FleetState::Submitted;
   int target = 1;
   int on_demand_target = 0;
-  std::string allocation = "lowestPrice";
+  std::string allocation = "lowest-price";
+  std::string on_demand_allocation = "lowest-price";
+  std::optional<Rebalancing> rebalancing = {};
   std::string excess_policy = "default";
   std::string role;
   std::string client_token;
@@ -222,11 +259,6 @@ struct FleetRequest {
   std::optional<GroupPart> group;  // of Auto Scaling
 };
 
-struct BlockDevice {
-  std::string name;                    // /dev/xvda
-  std::string size, type, throughput;  // as asked for; empty: not
-};
-
 struct TemplateVersion {
   int number = 1;
   std::string description;
@@ -246,7 +278,9 @@ struct TemplateVersion {
   Tags volume_tags = {};
   std::string placement_group = {};
   std::vector<Interface> interfaces = {};
-  std::vector<BlockDevice> disks = {};
+  int hop_limit = 0;
+  SpotTerms terms = {};
+  std::map<std::string, std::string> sent = {};  // the parameters below LaunchTemplateData
 };
 
 struct LaunchTemplate {
@@ -274,7 +308,11 @@ struct SecurityRule {
   int from = -1;
   int to = -1;
   std::string group, cidr;  // one of the two
-  bool operator==(const SecurityRule&) const = default;
+  std::string description = {};
+  bool operator==(const SecurityRule& other) const {
+    return protocol == other.protocol && from == other.from && to == other.to &&
+           group == other.group && cidr == other.cidr;
+  }
 };
 
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_SecurityGroup.html

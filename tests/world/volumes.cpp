@@ -15,13 +15,56 @@ struct Limits {
   std::string_view type;
   std::uint64_t least;
   std::uint64_t most;
-  bool iops;  // may (io1, io2: must) be given
+  int least_iops = 0;  // 0: IOPS cannot be given
+  int most_iops = 0;
+  int per_gibibyte = 0;  // IOPS, at most
 };
+// As of September 2025. https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html,
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateVolume.html, Size and Iops
-constexpr Limits limits[] = {{"gp2", 1, 16384, false},    {"gp3", 1, 16384, true},
-                             {"io1", 4, 16384, true},     {"io2", 4, 65536, true},
-                             {"st1", 125, 16384, false},  {"sc1", 125, 16384, false},
-                             {"standard", 1, 1024, false}};
+constexpr Limits limits[] = {{"gp2", 1, 16384},
+                             {"gp3", 1, 65536, 3000, 80000, 500},
+                             {"io1", 4, 16384, 100, 64000, 50},
+                             {"io2", 4, 65536, 100, 256000, 1000},
+                             {"st1", 125, 16384},
+                             {"sc1", 125, 16384},
+                             {"standard", 1, 1024}};
+// Of gp3, in MiB/s.
+constexpr int least_throughput = 125, most_throughput = 2000, iops_per_mebibyte = 4;
+
+tl::unexpected<ApiError> out_of_range(const std::string& what, int value, int least, int most) {
+  const bool low = value < least;
+  return refusal("InvalidParameterValue", "Volume " + what + " of " + std::to_string(value) +
+                                              " is too " +
+                                              (low ? "low; minimum is " : "high; maximum is ") +
+                                              std::to_string(low ? least : most) + ".");
+}
+
+Expected<void> check_speeds(const VolumeShape& shape, const Limits& limit) {
+  if (shape.iops && (*shape.iops < limit.least_iops || *shape.iops > limit.most_iops))
+    return out_of_range("iops", *shape.iops, limit.least_iops, limit.most_iops);
+  const int iops = shape.iops.value_or(limit.least_iops);
+  const auto most = shape.gibibytes.value_or(limit.most) * limit.per_gibibyte;
+  if (shape.iops && static_cast<std::uint64_t>(iops) > std::max<std::uint64_t>(most, 3000) &&
+      shape.type == "gp3")
+    return refusal("InvalidParameterValue",
+                   "Iops to volume size ratio is too high; maximum is 500 IOPS per GiB");
+  if (shape.iops && static_cast<std::uint64_t>(iops) > most && shape.type != "gp3")
+    return refusal("InvalidParameterValue", "Iops to volume size ratio is too high; maximum is " +
+                                                std::to_string(limit.per_gibibyte) +
+                                                " IOPS per GiB");
+  if (!shape.throughput) return {};
+  if (*shape.throughput < least_throughput || *shape.throughput > most_throughput)
+    return out_of_range("throughput", *shape.throughput, least_throughput, most_throughput);
+  if (*shape.throughput * iops_per_mebibyte > iops)
+    return refusal("InvalidParameterValue",
+                   "Throughput (MiBps) to iops ratio is too high; maximum is 0.250000 MiBps per "
+                   "iops");
+  return {};
+}
+
+tl::unexpected<ApiError> in_use(const Volume& volume) {
+  return refusal("VolumeInUse", volume.id.str() + " is already attached to an instance");
+}
 
 // The parts of a request that must be equal for a ClientToken to mean the same call.
 std::string digest(const CreateVolume& request) {
@@ -50,11 +93,34 @@ Expected<void> check_rate(const CreateVolume& request) {
                                               ". It must be from 100 to 300 MiB/s.");
 }
 
-tl::unexpected<ApiError> in_use(const Volume& volume) {
-  return refusal("VolumeInUse", volume.id.str() + " is already attached to an instance");
+}  // namespace
+
+Expected<void> check_shape(const VolumeShape& shape) {
+  const auto limit = std::ranges::find(limits, shape.type, &Limits::type);
+  if (limit == std::end(limits))
+    return refusal("UnknownVolumeType", "Unsupported volume type '" + shape.type + "'");
+  const auto& size = shape.gibibytes;
+  if (size && (*size < limit->least || *size > limit->most))
+    return refusal(
+        "InvalidParameterValue",
+        "Volume of " + std::to_string(*size) + "GiB is out of range for volume type " + shape.type);
+  if ((shape.type == "io1" || shape.type == "io2") && !shape.iops)
+    return refusal("MissingParameter",
+                   "The parameter iops must be specified for " + shape.type + " volumes.");
+  if ((shape.iops && limit->least_iops == 0) || (shape.throughput && shape.type != "gp3"))
+    return refusal(
+        "InvalidParameterCombination",
+        "The parameter iops or throughput is not supported for " + shape.type + " volumes.");
+  return check_speeds(shape, *limit);
 }
 
-}  // namespace
+// gp3 3000 and 125 MiB/s, gp2 3 a GiB within 100..16000 (EBS volume types page).
+void complete_shape(VolumeShape& shape) {
+  if (shape.type == "gp3" && !shape.iops) shape.iops = 3000;
+  if (shape.type == "gp3" && !shape.throughput) shape.throughput = least_throughput;
+  if (shape.type == "gp2")
+    shape.iops = std::clamp(static_cast<int>(*shape.gibibytes) * 3, 100, 16000);
+}
 
 Volume& Volumes::change(const VolumeId& id) {
   return cloud_.volumes.change(id, cloud_.now, cloud_.lag());
@@ -76,26 +142,16 @@ Expected<void> Volumes::check_new(const CreateVolume& request) const {
   if (!request.gibibytes && !request.snapshot) {
     return refusal("MissingParameter", "The request must contain the parameter size or snapshotId");
   }
-  const auto limit = std::find_if(std::begin(limits), std::end(limits),
-                                  [&](const Limits& it) { return it.type == request.type; });
-  if (limit == std::end(limits)) {
-    return refusal("UnknownVolumeType", "Unsupported volume type '" + request.type + "'");
-  }
-  if (request.gibibytes &&
-      (*request.gibibytes < limit->least || *request.gibibytes > limit->most)) {
-    return refusal("InvalidParameterValue", "Volume of " + std::to_string(*request.gibibytes) +
-                                                "GiB is out of range for volume type " +
-                                                request.type);
-  }
-  if ((request.type == "io1" || request.type == "io2") && !request.iops) {
-    return refusal("MissingParameter",
-                   "The parameter iops must be specified for " + request.type + " volumes.");
-  }
-  if ((request.iops && !limit->iops) || (request.throughput && request.type != "gp3")) {
-    return refusal(
-        "InvalidParameterCombination",
-        "The parameter iops or throughput is not supported for " + request.type + " volumes.");
-  }
+  if (auto fits = check_shape({request.type, request.gibibytes, request.iops, request.throughput});
+      !fits)
+    return fits;
+  const bool provisioned = request.type == "io1" || request.type == "io2";
+  if (request.multi_attach && !provisioned)
+    return refusal("InvalidParameterCombination",
+                   "The parameter MultiAttachEnabled is only supported for io1 and io2 volumes.");
+  if (request.multi_attach)
+    return refusal("UnsupportedOperation",
+                   "The emulator does not honour MultiAttachEnabled: one instance has a volume.");
   if (!request.key.empty() && !request.encrypted) {
     return refusal("InvalidParameterDependency",
                    "The parameter KmsKeyId requires the parameter Encrypted to be set.");
@@ -147,12 +203,10 @@ Expected<Volume> Volumes::create(const CreateVolume& request) {
                 .tags = request.tags,
                 .created = cloud_.now,
                 .client_token = token};
-  // Baselines: gp3 3000 and 125 MiB/s, gp2 3 a GiB within 100..16000 (EBS volume types page).
-  if (volume.type == "gp3" && !volume.iops) volume.iops = 3000;
-  if (volume.type == "gp3" && !volume.throughput) volume.throughput = 125;
-  if (volume.type == "gp2") {
-    volume.iops = std::clamp(static_cast<int>(volume.gibibytes) * 3, 100, 16000);
-  }
+  VolumeShape shape{volume.type, volume.gibibytes, volume.iops, volume.throughput};
+  complete_shape(shape);
+  volume.iops = shape.iops;
+  volume.throughput = shape.throughput;
   if (!token.empty()) {
     cloud_.volume_tokens[token] = volume.id;
     cloud_.volume_token_digests[token] = digest(request);
@@ -278,6 +332,59 @@ void Volumes::set_mounted(const VolumeId& id, bool mounted) {
     volume->attempt = cloud_.number();                              // the end under way is void
     attachment.state = AttachmentState::Busy;
   }
+}
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ModifyVolume.html. What is not given
+// stays, but IOPS and throughput of another type, which are that type's baselines.
+Expected<Modification> Volumes::modify(const VolumeId& id, const VolumeShape& wanted) {
+  const auto reached = reach(id);
+  if (!reached) return tl::unexpected(reached.error());
+  const Volume& found = **reached;
+  if (found.state != VolumeState::Available && found.state != VolumeState::InUse)
+    return refusal("IncorrectState", "Volume '" + id.str() + "' is not 'available'.");
+  if (found.modification && found.modification->state != "completed")
+    return refusal("IncorrectModificationState", "Cannot modify volume " + id.str() +
+                                                     ", currently in modification state " +
+                                                     found.modification->state);
+  VolumeShape target = wanted;
+  const bool same = target.type.empty() || target.type == found.type;
+  if (same) target.type = found.type;
+  if (!target.gibibytes) target.gibibytes = found.gibibytes;
+  if (*target.gibibytes < found.gibibytes)
+    return refusal("InvalidParameterValue", "New size cannot be smaller than existing size");
+  if (same && !target.iops && target.type != "gp2") target.iops = found.iops;
+  if (same && !target.throughput) target.throughput = found.throughput;
+  if (auto fits = check_shape(target); !fits) return tl::unexpected(fits.error());
+  complete_shape(target);
+  Volume& volume = change(id);
+  volume.modification = Modification{"modifying",       cloud_.now,       {},
+                                     volume.type,       volume.gibibytes, volume.iops,
+                                     volume.throughput, target.type,      *target.gibibytes,
+                                     target.iops,       target.throughput};
+  cloud_.schedule(cloud_.random.within(cloud_.settings.volume_creation), ModificationProceeds{id});
+  cloud_.record("volume-modifying", id.str());
+  return *volume.modification;
+}
+
+// From modifying to optimizing the new size and speeds come into force.
+void Volumes::on(const ModificationProceeds& happening) {
+  if (cloud_.volumes.find(happening.id)->state == VolumeState::Deleted) return;
+  Volume& volume = change(happening.id);
+  Modification& it = *volume.modification;
+  if (it.state == "optimizing") {
+    it.state = "completed";
+    it.ended = cloud_.now;
+    cloud_.record("volume-modified", volume.id.str());
+    return;
+  }
+  it.state = "optimizing";
+  if (it.gibibytes != volume.gibibytes) cloud_.occur(VolumeGrown{volume.id, it.gibibytes});
+  volume.type = it.type;
+  volume.gibibytes = it.gibibytes;
+  volume.iops = it.iops;
+  volume.throughput = it.throughput;
+  cloud_.schedule(cloud_.random.within(cloud_.settings.volume_creation),
+                  ModificationProceeds{volume.id});
 }
 
 Expected<void> Volumes::remove(const VolumeId& id) {

@@ -8,6 +8,18 @@
 
 namespace spotter::world {
 
+// https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
+struct VolumeShape {
+  std::string type;
+  std::optional<std::uint64_t> gibibytes;
+  std::optional<int> iops;
+  std::optional<int> throughput;  // MiB/s
+};
+// The bounds and ratios of the type; an io1 or io2 says its IOPS.
+Expected<void> check_shape(const VolumeShape& shape);
+// The baselines of what is not given. REQUIRES: gibibytes.
+void complete_shape(VolumeShape& shape);
+
 struct CreateVolume {
   Zone zone;
   std::optional<std::uint64_t> gibibytes;  // default: the snapshot's
@@ -17,6 +29,7 @@ struct CreateVolume {
   std::optional<int> throughput;
   std::optional<int> initialization_rate;
   bool encrypted = false;
+  bool multi_attach = false;
   std::string key;
   Tags tags;
   std::string client_token;
@@ -44,6 +57,8 @@ class Volumes {
   // The attachment as the answer shows it: detaching.
   Expected<Attachment> detach(const DetachVolume& request);
   Expected<void> remove(const VolumeId& id);
+  // `wanted`: what changes. It is in force once the modification is `optimizing`.
+  Expected<Modification> modify(const VolumeId& id, const VolumeShape& wanted);
   void set_mounted(const VolumeId& id, bool mounted);
 
   // The volume as Describe calls see it, stale where the world is; nullptr: not (yet, any more)
@@ -58,6 +73,7 @@ class Volumes {
   void on(const AttachEnds& happening);
   void on(const DeviceAppears& happening);
   void on(const DetachEnds& happening);
+  void on(const ModificationProceeds& happening);
 
  private:
   Expected<Volume*> reach(const VolumeId& id);

@@ -5,6 +5,7 @@
 #include "tests/emulator/form.hpp"
 #include "tests/world/cloud.hpp"
 #include "tests/world/s3/conditions.hpp"
+#include "tests/world/s3/members.hpp"
 
 namespace spotter::emulator::s3 {
 namespace {
@@ -56,6 +57,11 @@ HttpResponse Exchange::finish() {
                            {"x-amz-id-2", "spotter-emulator-" + incoming_.id},
                            {"Date", world::http_date(now())},
                            {"Server", "AmazonS3"}});
+  // "Starting January 5, 2023, all new object uploads to Amazon S3 are automatically encrypted"
+  if (response.status < 300 && !request().key.empty() &&
+      (api::permission(request().operation) == "GetObject" ||
+       api::permission(request().operation) == "PutObject"))
+    response.headers.emplace_back("x-amz-server-side-encryption", "AES256");
   response.drop = treatment().admission.drop;
   if (const auto delay = treatment().admission.delay; delay.count() > 0)
     response.delay = service_.parts().real_time(delay);
@@ -78,6 +84,7 @@ HttpResponse Exchange::refusal(const Refused& why) const {
 
 Answer Exchange::answer() {
   if (auto wrong = check_document()) return tl::unexpected(*wrong);
+  if (auto refused = api::refuse_elements(request(), body())) return refuse(*refused);
   using Operation = api::Operation;
   switch (request().operation) {
     case Operation::ListBuckets:
@@ -103,6 +110,7 @@ Answer Exchange::answer() {
     case Operation::CopyObject:
       return copy_object();
     case Operation::DeleteObject:
+      return delete_object();
     case Operation::DeleteObjects:
       return delete_objects();
     case Operation::CreateMultipartUpload:
@@ -132,9 +140,33 @@ Expected<Object> Exchange::publish(Draft& draft, const Attributes& attributes) {
 Answer Exchange::list_buckets() {
   if (signer().region != service_.parts().region && signer().region != "us-east-1")
     return tl::unexpected(wrong_region(signer().region, service_.parts().region));
+  constexpr std::uint64_t most_buckets = 10'000;
+  const auto most = api::parse_count(request(), "max-buckets", most_buckets);
+  if (!most) return refuse(most.error());
+  if (*most < 1 || *most > most_buckets)
+    return refuse("InvalidArgument", "max-buckets must be between 1 and 10000, inclusive");
+  std::string after;
+  if (const std::string token = request().parameter("continuation-token"); !token.empty()) {
+    const auto parsed = api::parse_continuation_token(token);
+    if (!parsed) return refuse("InvalidArgument", "The continuation token provided is incorrect");
+    after = *parsed;
+  }
+  const std::string prefix = request().parameter("prefix");
+  const std::string region = request().parameter("bucket-region");
   std::vector<api::BucketRow> rows;
-  for (const Bucket& bucket : store().buckets()) rows.push_back({bucket.name, bucket.created});
-  return document(api::list_buckets(rows));
+  std::vector<std::pair<std::string, std::string>> more;
+  if (!prefix.empty()) more.emplace_back("Prefix", prefix);
+  for (const Bucket& bucket : store().buckets()) {
+    if (!bucket.name.starts_with(prefix) || (!after.empty() && bucket.name <= after) ||
+        (!region.empty() && bucket.region != region))
+      continue;
+    if (rows.size() == *most) {
+      more.emplace_back("ContinuationToken", api::continuation_token(rows.back().name));
+      break;
+    }
+    rows.push_back({bucket.name, bucket.created});
+  }
+  return document(api::list_buckets(rows, more));
 }
 
 // The endpoint's region is the one signed for; the constraint must say the same. Only us-east-1
@@ -162,17 +194,24 @@ Answer Exchange::delete_bucket() {
   return HttpResponse{204, "", ""};
 }
 
+Answer Exchange::delete_object() {
+  const auto removed = store().remove(request().bucket, request().key, [this](const auto& etag) {
+    return api::refuse_write(request(), etag);
+  });
+  if (!removed) return refuse(removed.error());
+  return HttpResponse{204, "", ""};
+}
+
 Answer Exchange::delete_objects() {
-  if (request().operation == api::Operation::DeleteObject) {
-    const auto removed = store().remove(request().bucket, request().key);
-    if (!removed) return refuse(removed.error());
-    return HttpResponse{204, "", ""};
-  }
   const auto list = api::parse_deletion(body_);
   if (!list) return refuse(list.error());
   std::vector<api::Deletion> deletions;
-  for (const std::string& key : list->keys) {
-    const auto removed = store().remove(request().bucket, key);
+  api::Request one = request();
+  for (const auto& [key, wanted] : list->items) {
+    one.headers.erase("if-none-match");
+    one.headers["if-match"] = wanted;
+    const auto removed = store().remove(
+        one.bucket, key, [&one](const auto& etag) { return api::refuse_write(one, etag); });
     deletions.push_back({key, removed ? std::nullopt : std::optional(removed.error())});
   }
   return document(api::deleted(deletions, list->quiet));

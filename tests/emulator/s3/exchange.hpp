@@ -65,6 +65,8 @@ class Exchange : public HttpStream {
   tl::expected<Object, Refused> found_object();
   FileBody content(const Object& object, const api::ByteRange& part);
   Answer copy_object();
+  std::optional<Refused> refuse_copy(bool replaces) const;
+  Answer delete_object();
   Answer delete_objects();
   Answer create_upload();
   Answer copy_part();
@@ -81,9 +83,6 @@ class Exchange : public HttpStream {
 
 HttpResponse document(std::string text);  // 200, application/xml
 std::string in_quotes(const std::string& etag);
-// A whole number of the query; `otherwise` where there is none.
-Expected<std::uint64_t> count(const api::Request& request, const std::string& name,
-                              std::uint64_t otherwise);
 std::string digest_of(api::Algorithm algorithm, int descriptor);  // raw, of the whole file
 // The attributes that a request gives to the object that it makes: type, headers, metadata.
 Attributes described(const api::Request& request);

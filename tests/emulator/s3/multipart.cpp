@@ -1,6 +1,6 @@
 // The operations of uploads in parts.
 #include <algorithm>
-#include <charconv>
+#include <numeric>
 
 #include "tests/emulator/form.hpp"
 #include "tests/emulator/s3/exchange.hpp"
@@ -16,6 +16,23 @@ world::ApiError broken_disk() {
   return {"InternalError", "The emulator's disk does not take the object.", 500};
 }
 
+// What the request says of the object that it makes.
+std::optional<world::ApiError> refuse_completion(const api::Request& request,
+                                                 const api::Completion& completion,
+                                                 bool full_object) {
+  const std::string size = request.header("x-amz-mp-object-size");
+  const auto whole =
+      std::accumulate(completion.sizes.begin(), completion.sizes.end(), std::uint64_t{0});
+  if (!size.empty() && size != std::to_string(whole))
+    return world::ApiError{"InvalidRequest",
+                           "The provided 'x-amz-mp-object-size' header value " + size +
+                               " does not match what was computed: " + std::to_string(whole)};
+  const std::string type = request.header("x-amz-checksum-type");
+  if (!type.empty() && type != (full_object ? "FULL_OBJECT" : "COMPOSITE"))
+    return world::ApiError{"BadDigest", "The upload was created using another checksum type."};
+  return std::nullopt;
+}
+
 }  // namespace
 
 Answer Exchange::create_upload() {
@@ -25,6 +42,15 @@ Answer Exchange::create_upload() {
   // is of the whole object only
   upload.full_object = request().header("x-amz-checksum-type") == "FULL_OBJECT" ||
                        upload.algorithm == api::Algorithm::Crc64Nvme;
+  const std::string type = request().header("x-amz-checksum-type");
+  const bool of_sha =
+      upload.algorithm == api::Algorithm::Sha1 || upload.algorithm == api::Algorithm::Sha256;
+  if ((!type.empty() && type != "FULL_OBJECT" && type != "COMPOSITE") ||
+      (!type.empty() && !upload.algorithm) || (type == "FULL_OBJECT" && of_sha) ||
+      (type == "COMPOSITE" && upload.algorithm == api::Algorithm::Crc64Nvme))
+    return refuse("InvalidRequest", "The " + type + " checksum type cannot be used with the " +
+                                        request().header("x-amz-checksum-algorithm") +
+                                        " checksum algorithm.");
   const auto algorithm = upload.algorithm;
   const bool full_object = upload.full_object;
   const auto id = uploads().create(request().bucket, std::move(upload));
@@ -46,14 +72,10 @@ Answer Exchange::copy_part() {
   const auto from = copy_source();
   if (!from) return tl::unexpected(from.error());
   const std::string range = request().header("x-amz-copy-source-range");
-  const auto selected = api::select_range(range, from->identity.size);
-  if (std::holds_alternative<api::Unsatisfiable>(selected) ||
-      (!range.empty() && std::holds_alternative<std::monostate>(selected)))
-    return refuse("InvalidArgument", "The x-amz-copy-source-range value is not valid.");
-  const auto* const some = std::get_if<api::ByteRange>(&selected);
-  const api::ByteRange part = some ? *some : api::ByteRange{0, from->identity.size};
+  const auto part = api::copy_range(range, from->identity.size);
+  if (!part) return refuse(part.error());
   const auto draft = store().draft();
-  if (!draft || !draft->append_file(*from->descriptor, part.first, part.size))
+  if (!draft || !draft->append_file(*from->descriptor, part->first, part->size))
     return refuse(broken_disk());
   const Attributes attributes{api::hexadecimal(digest_of(api::Algorithm::Md5, draft->descriptor())),
                               ""};
@@ -70,6 +92,8 @@ Answer Exchange::complete_upload() {
   if (!asked) return refuse(asked.error());
   const auto completion = api::complete(*asked, uploads().parts(request().bucket, id));
   if (!completion) return refuse(completion.error());
+  if (auto wrong = refuse_completion(request(), *completion, upload->full_object))
+    return refuse(*wrong);
   const auto draft = uploads().joined(request().bucket, id, *completion);
   if (!draft) return refuse(broken_disk());
   Attributes attributes = upload->attributes;
@@ -106,8 +130,8 @@ Answer Exchange::list_parts() {
   const std::string id = request().parameter("uploadId");
   if (const auto upload = uploads().find(request().bucket, request().key, id); !upload)
     return refuse(upload.error());
-  const auto most = count(request(), "max-parts", most_listed);
-  const auto after = count(request(), "part-number-marker", 0);
+  const auto most = api::parse_count(request(), "max-parts", most_listed);
+  const auto after = api::parse_count(request(), "part-number-marker", 0);
   if (!most || !after) return refuse(most ? after.error() : most.error());
   const auto limit = std::min<std::uint64_t>(*most, most_listed);
   std::vector<api::PartRow> rows;
@@ -124,9 +148,10 @@ Answer Exchange::list_parts() {
 Answer Exchange::list_uploads() {
   std::vector<api::UploadRow> rows;
   for (const MultipartUpload& upload : uploads().all(request().bucket))
-    if (upload.key.starts_with(request().parameter("prefix")) && rows.size() < most_listed)
-      rows.push_back({upload.key, upload.id, upload.initiated});
-  return document(api::list_uploads(request(), rows));
+    rows.push_back({upload.key, upload.id, upload.initiated});
+  const auto listing = api::select_uploads(request(), rows);
+  if (!listing) return refuse(listing.error());
+  return document(api::list_uploads(request(), *listing));
 }
 
 }  // namespace spotter::emulator::s3

@@ -83,18 +83,6 @@ tl::unexpected<Refused> unsatisfiable(const std::string& range, std::uint64_t si
 
 }  // namespace
 
-Expected<std::uint64_t> count(const api::Request& request, const std::string& name,
-                              std::uint64_t otherwise) {
-  const std::string text = request.parameter(name);
-  if (text.empty()) return otherwise;
-  std::uint64_t value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failed != std::errc{} || end != text.data() + text.size() || value > INT32_MAX)
-    return world::refusal("InvalidArgument",
-                          "Provided " + name + " not an integer or within " + "integer range");
-  return value;
-}
-
 std::string digest_of(api::Algorithm algorithm, int descriptor) {
   const auto digest = api::make_digest(algorithm);
   std::string piece(1024 * 1024, '\0');
@@ -148,8 +136,11 @@ Answer Exchange::read_object() {
   const std::uint64_t size = object->identity.size;
   HttpResponse response{200, "", type_of(*object, request())};
   auto selection = api::select_range(request().header("range"), size);
+  if (request().query.contains("partNumber") && !request().header("range").empty())
+    return refuse("InvalidRequest",
+                  "Cannot specify both Range header and partNumber query parameter");
   if (request().query.contains("partNumber")) {
-    const auto number = count(request(), "partNumber", 0);
+    const auto number = api::parse_count(request(), "partNumber", 0);
     if (!number) return refuse(number.error());
     const auto part = part_range(*object, *number);
     if (!part) return refuse(part.error());
@@ -181,7 +172,7 @@ Answer Exchange::read_object() {
 }
 
 Answer Exchange::list_objects() {
-  const auto most = count(request(), "max-keys", most_keys);
+  const auto most = api::parse_count(request(), "max-keys", most_keys);
   if (!most) return refuse(most.error());
   api::ListingOf what{request().parameter("prefix"), request().parameter("delimiter"), "",
                       std::min<std::size_t>(*most, most_keys)};
@@ -218,21 +209,48 @@ tl::expected<Object, Refused> Exchange::copy_source() {
     return refuse("InvalidArgument", "Copy Source must mention the source bucket and key");
   auto from = store().bucket(source.substr(0, slash));
   if (!from) return refuse(from.error());
+  const std::string owner = request().header("x-amz-source-expected-bucket-owner");
+  if (!owner.empty() && owner != service_.parts().account)
+    return refuse("AccessDenied", "Access Denied", 403);
   auto object = store().find(from->name, source.substr(slash + 1), true);
   if (!object) return refuse(object.error());
-  if (auto refused = refuse_reading(request(), *object, "x-amz-copy-source-"))
-    return tl::unexpected(*refused);
+  const std::string prefix = "x-amz-copy-source-";
+  if (auto refused = refuse_reading(request(), *object, prefix)) return tl::unexpected(*refused);
+  if (api::reading(request(), object->attributes->etag, modified_of(object->identity), prefix) ==
+      api::Condition::NotModified)
+    return refuse("PreconditionFailed",
+                  "At least one of the pre-conditions you specified did not hold", 412);
   return *object;
+}
+
+// https://docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html
+std::optional<Refused> Exchange::refuse_copy(bool replaces) const {
+  const std::string directive = request().header("x-amz-metadata-directive");
+  if (!directive.empty() && directive != "COPY" && directive != "REPLACE")
+    return Refused{{"InvalidArgument", "Unknown metadata directive.", 400}};
+  std::string source = percent_decode(request().header("x-amz-copy-source"), Plus::Literal);
+  if (source.starts_with('/')) source.erase(0, 1);
+  const bool changes = replaces || request().headers.contains("x-amz-storage-class") ||
+                       request().headers.contains("x-amz-server-side-encryption") ||
+                       request().headers.contains("x-amz-checksum-algorithm");
+  if (changes || source != request().bucket + "/" + request().key) return std::nullopt;
+  return Refused{{"InvalidRequest",
+                  "This copy request is illegal because it is trying to copy an object to itself "
+                  "without changing the object's metadata, storage class, website redirect "
+                  "location or encryption attributes.",
+                  400}};
 }
 
 Answer Exchange::copy_object() {
   const auto from = copy_source();
   if (!from) return tl::unexpected(from.error());
+  const bool replaces = request().header("x-amz-metadata-directive") == "REPLACE";
+  if (auto refused = refuse_copy(replaces)) return tl::unexpected(*refused);
   const auto draft = store().draft();
   if (!draft || !draft->append_file(*from->descriptor, 0, from->identity.size))
     return refuse("InternalError", "The object cannot be copied.", 500);
   Attributes attributes = *from->attributes;
-  if (request().header("x-amz-metadata-directive") == "REPLACE") {
+  if (replaces) {
     attributes = described(request());
     attributes.checksums = from->attributes->checksums;
   }
@@ -240,9 +258,12 @@ Answer Exchange::copy_object() {
   attributes.part_sizes.clear();
   if (from->attributes->composite) attributes.checksums.clear();
   attributes.composite = false;
+  if (const auto wished = api::checksum_algorithm(request().header("x-amz-checksum-algorithm")))
+    attributes.checksums = {{*wished, api::base64(digest_of(*wished, draft->descriptor()))}};
   const auto made = publish(*draft, attributes);
   if (!made) return refuse(made.error());
-  return document(api::copied(request(), attributes.etag, modified_of(made->identity)));
+  return document(
+      api::copied(request(), attributes.etag, modified_of(made->identity), attributes.checksums));
 }
 
 }  // namespace spotter::emulator::s3

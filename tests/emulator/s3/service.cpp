@@ -205,6 +205,9 @@ std::optional<Refused> Service::authorize(const Incoming& incoming) {
   if (!bucket) return Refused{bucket.error(), {{"BucketName", request.bucket}}};
   if (auto elsewhere = refuse_region(incoming, *bucket)) return elsewhere;
   if (nobody && (!bucket->anonymous || api::writes(request.operation))) return denied(request);
+  const std::string owner = request.header("x-amz-expected-bucket-owner");
+  if (!owner.empty() && owner != parts_.account)
+    return Refused{{"AccessDenied", "Access Denied", 403}};
   // S3 does not say why.
   if (bucket->requester_pays && request.header("x-amz-request-payer") != "requester")
     return Refused{{"AccessDenied", "Access Denied", 403}};

@@ -271,8 +271,13 @@ Expected<Object> Store::publish(const std::string& bucket, const std::string& ke
   return Object{key, identity, std::move(kept)};
 }
 
-Expected<void> Store::remove(const std::string& bucket, const std::string& key) {
+Expected<void> Store::remove(const std::string& bucket, const std::string& key,
+                             const Refuse& refuse) {
   const std::unique_lock lock(mutex_);
+  (void)aside_keys(bucket);
+  const auto there = find_locked(bucket, key, false);
+  if (const auto why = refuse(there ? std::optional(there->attributes->etag) : std::nullopt))
+    return tl::unexpected(*why);
   std::error_code ignored;
   const auto names = api::path_of(key);
   struct stat status {};

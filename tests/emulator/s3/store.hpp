@@ -78,7 +78,8 @@ class Store {
   using Refuse = std::function<std::optional<world::ApiError>(const std::optional<std::string>&)>;
   Expected<Object> publish(const std::string& bucket, const std::string& key, Draft& draft,
                            const Attributes& attributes, const Refuse& refuse);
-  Expected<void> remove(const std::string& bucket, const std::string& key);
+  // A key that is not there is removed, too. `refuse` as publish() has it.
+  Expected<void> remove(const std::string& bucket, const std::string& key, const Refuse& refuse);
 
   // The folder for the bucket's uploads in parts, beside its objects.
   fs::path uploads_folder(const std::string& bucket) const;

@@ -6,6 +6,7 @@
 #include "tests/world/arguments.hpp"
 #include "tests/world/batch/access.hpp"
 #include "tests/world/batch/jobs.hpp"
+#include "tests/world/batch/members.hpp"
 #include "tests/world/batch/operations.hpp"
 #include "tests/world/batch/resources.hpp"
 #include "tests/world/batch/scheduler.hpp"
@@ -139,6 +140,8 @@ Reply Batch::carry_out(const Request& request) {
   if (request.path.starts_with(tags_path)) {
     const std::string arn = request.path.substr(tags_path.size());
     const Json body = Json::parse(request.body.empty() ? "{}" : request.body, nullptr, false);
+    if (const auto unknown = refuse_members(tag_action(request.method), body))
+      return refuse(*unknown);
     const auto refused = refuse_access(
         state_, {tag_action(request.method), request.caller, arn, body.is_object() ? body : empty});
     if (refused) return refuse(*refused);
@@ -147,6 +150,7 @@ Reply Batch::carry_out(const Request& request) {
     const Json body = Json::parse(request.body, nullptr, false);
     if (!body.is_object()) return refuse(client_error("The request is no JSON object"));
     const Operation& operation = operations().at(request.path);
+    if (const auto unknown = refuse_members(operation.name, body)) return refuse(*unknown);
     if (const auto refused = refuse_access(state_, {operation.name, request.caller, "", body}))
       return refuse(*refused);
     answer = operation.carry_out(state_, body, request.caller);

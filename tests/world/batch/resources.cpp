@@ -30,6 +30,7 @@ void check_resources(const Reader& it) {
   if (least > it.integer("maxvCpus", 0, any_count).value_or(0)) {
     it.refuse("minvCpus must not be greater than maxvCpus");
   }
+  it.integer("bidPercentage", 1, 100);
   for (const char* name : {"imageId", "ec2KeyPair"}) it.text(name);
   it.map("tags");
   if (it.texts("subnets").empty()) it.refuse("subnets must not be empty");

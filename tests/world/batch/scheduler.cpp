@@ -209,9 +209,14 @@ std::optional<InstanceId> Scheduler::launch_instance(const ComputeEnvironment& e
     request.option.instance_tags = tags->get<Tags>();
   }
   request.option.instance_tags["AWSBatchServiceTag"] = "batch";
+  request.option.security_groups = texts(environment.resources, "securityGroupIds");
+  const int bid = environment.number("bidPercentage");  // of the on-demand price
   for (std::size_t i = 0; i < subnets.size(); ++i) {
     request.option.subnet = subnets[(state_.hosts.size() + i) % subnets.size()];
     request.option.zone = zone_of_subnet(state_.world.cloud(), request.option.subnet);
+    if (bid > 0)
+      request.option.max_price =
+          std::to_string(usual_price(type, request.option.zone) * 3 * bid / 100);
     const auto launched = state_.world.instances(state_.now).launch(request);
     if (launched) return launched->id;
   }

@@ -61,13 +61,32 @@ std::optional<ApiError> refuse_write(const Request& request,
   const std::string none_match = request.header("if-none-match");
   if (!none_match.empty() && none_match != "*")
     return ApiError{"NotImplemented",
-                    "A header you provided implies functionality that is not implemented", 501};
+                    "A header you provided implies functionality that is not implemented: "
+                    "if-none-match is * for a write",
+                    501};
   if (!match.empty() && !etag)
     return ApiError{"NoSuchKey", "The specified key does not exist.", 404};
   if ((!none_match.empty() && etag) || (!match.empty() && !names_etag(match, *etag)))
     return ApiError{"PreconditionFailed",
                     "At least one of the pre-conditions you specified did not hold", 412};
   return std::nullopt;
+}
+
+Expected<ByteRange> copy_range(std::string_view header, std::uint64_t size) {
+  if (header.empty()) return ByteRange{0, size};
+  constexpr std::string_view unit = "bytes=";
+  const auto dash = header.find('-');
+  const bool whole = header.starts_with(unit) && dash != std::string_view::npos;
+  const auto first = whole ? number(header.substr(unit.size(), dash - unit.size())) : std::nullopt;
+  const auto last = whole ? number(header.substr(dash + 1)) : std::nullopt;
+  if (!first || !last || *last < *first)
+    return refusal("InvalidArgument",
+                   "The x-amz-copy-source-range value must be of the form bytes=first-last where "
+                   "first and last are the zero-based offsets of the first and last bytes to copy");
+  if (*last >= size)
+    return refusal("InvalidArgument", "Range specified is not valid for source object of size: " +
+                                          std::to_string(size));
+  return ByteRange{*first, *last - *first + 1};
 }
 
 Selection select_range(std::string_view header, std::uint64_t size) {

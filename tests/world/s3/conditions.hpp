@@ -36,5 +36,7 @@ struct Unsatisfiable {};
 // 416.
 using Selection = std::variant<std::monostate, ByteRange, Unsatisfiable>;
 Selection select_range(std::string_view header, std::uint64_t size);
+// The range of a part's copy, first to last within the source; all of it where `header` is empty.
+Expected<ByteRange> copy_range(std::string_view header, std::uint64_t size);
 
 }  // namespace spotter::world::s3

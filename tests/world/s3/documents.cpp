@@ -82,8 +82,10 @@ tl::unexpected<ApiError> malformed() {
 }
 
 bool load(pugi::xml_document& into, std::string_view text, const char* root) {
+  // A key may be of spaces alone.
   const auto parsed =
-      into.load_buffer(text.data(), text.size(), pugi::parse_default, pugi::encoding_utf8);
+      into.load_buffer(text.data(), text.size(), pugi::parse_default | pugi::parse_ws_pcdata_single,
+                       pugi::encoding_utf8);
   return parsed && std::string_view(into.document_element().name()) == root;
 }
 
@@ -102,7 +104,8 @@ std::string error_document(const ApiError& error, const std::string& resource,
   return declaration + ("<Error>" + xml.str() + "</Error>");
 }
 
-std::string list_buckets(const std::vector<BucketRow>& buckets) {
+std::string list_buckets(const std::vector<BucketRow>& buckets,
+                         const std::vector<std::pair<std::string, std::string>>& more) {
   Xml xml;
   write_owner(xml);
   xml.element("Buckets", [&] {
@@ -112,6 +115,7 @@ std::string list_buckets(const std::vector<BucketRow>& buckets) {
         xml.text("CreationDate", xml_time(bucket.created));
       });
   });
+  for (const auto& [name, value] : more) xml.text(name, value);
   return document("ListAllMyBucketsResult", xml);
 }
 
@@ -141,19 +145,25 @@ std::string list_objects(const Request& request, const Listing& listing,
   return document("ListBucketResult", xml);
 }
 
-std::string list_uploads(const Request& request, const std::vector<UploadRow>& uploads) {
+std::string list_uploads(const Request& request, const UploadListing& listing) {
   const bool encoded = request.parameter("encoding-type") == "url";
+  const auto shown = [&](const std::string& text) { return encoded ? url_encoded(text) : text; };
   Xml xml;
   xml.text("Bucket", request.bucket);
-  xml.text("KeyMarker", "");
-  xml.text("UploadIdMarker", "");
-  xml.text("Prefix", request.parameter("prefix"));
+  xml.text("KeyMarker", shown(request.parameter("key-marker")));
+  xml.text("UploadIdMarker", request.parameter("upload-id-marker"));
+  if (!listing.next_key.empty()) {
+    xml.text("NextKeyMarker", shown(listing.next_key));
+    xml.text("NextUploadIdMarker", listing.next_id);
+  }
+  xml.text("Prefix", shown(request.parameter("prefix")));
+  xml.optional("Delimiter", shown(request.parameter("delimiter")));
   if (encoded) xml.text("EncodingType", "url");
-  xml.value("MaxUploads", 1000);
-  xml.value("IsTruncated", false);
-  for (const UploadRow& upload : uploads) {
+  xml.text("MaxUploads", request.parameter("max-uploads", "1000"));
+  xml.value("IsTruncated", !listing.next_key.empty());
+  for (const UploadRow& upload : listing.uploads) {
     xml.element("Upload", [&] {
-      xml.text("Key", encoded ? url_encoded(upload.key) : upload.key);
+      xml.text("Key", shown(upload.key));
       xml.text("UploadId", upload.id);
       write_owner(xml, "Initiator");
       write_owner(xml);
@@ -161,7 +171,42 @@ std::string list_uploads(const Request& request, const std::vector<UploadRow>& u
       xml.text("Initiated", xml_time(upload.initiated));
     });
   }
+  for (const std::string& prefix : listing.common_prefixes)
+    xml.element("CommonPrefixes", [&] { xml.text("Prefix", shown(prefix)); });
   return document("ListMultipartUploadsResult", xml);
+}
+
+// https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListMultipartUploads.html: those after the
+// marker's key, or of that key and after its upload.
+Expected<UploadListing> select_uploads(const Request& request, const std::vector<UploadRow>& all) {
+  const auto most = parse_count(request, "max-uploads", 1000);
+  if (!most) return tl::unexpected(most.error());
+  const std::string prefix = request.parameter("prefix");
+  const std::string delimiter = request.parameter("delimiter");
+  const std::string key = request.parameter("key-marker"),
+                    id = request.parameter("upload-id-marker");
+  UploadListing found;
+  bool passed = false;  // the marker's upload
+  for (const UploadRow& it : all) {
+    const bool after = key.empty() || it.key > key || (it.key == key && passed);
+    passed = passed || (it.key == key && it.id == id);
+    if (!after || !it.key.starts_with(prefix)) continue;
+    const auto cut = delimiter.empty() ? it.key.npos : it.key.find(delimiter, prefix.size());
+    const std::string common = cut == it.key.npos ? "" : it.key.substr(0, cut + delimiter.size());
+    auto& prefixes = found.common_prefixes;
+    if (!common.empty() && !prefixes.empty() && prefixes.back() == common) continue;
+    if (found.uploads.size() + prefixes.size() == std::min<std::uint64_t>(*most, 1000)) {
+      found.next_key = found.uploads.empty() ? key : found.uploads.back().key;
+      if (!prefixes.empty()) found.next_key = std::max(found.next_key, prefixes.back());
+      if (!found.uploads.empty()) found.next_id = found.uploads.back().id;
+      break;
+    }
+    if (common.empty())
+      found.uploads.push_back(it);
+    else
+      prefixes.push_back(common);
+  }
+  return found;
 }
 
 std::string list_parts(const Request& request, const std::vector<PartRow>& parts, int most,
@@ -208,10 +253,12 @@ std::string upload_completed(const Request& request, const std::string& where,
   return document("CompleteMultipartUploadResult", xml);
 }
 
-std::string copied(const Request& request, const std::string& etag, WallTime modified) {
+std::string copied(const Request& request, const std::string& etag, WallTime modified,
+                   const Checksums& checksums) {
   Xml xml;
   xml.text("LastModified", xml_time(modified));
   xml.text("ETag", quoted(etag));
+  write_checksums(xml, checksums);
   return document(
       request.operation == Operation::CopyObject ? "CopyObjectResult" : "CopyPartResult", xml);
 }
@@ -259,10 +306,10 @@ Expected<DeleteList> parse_deletion(std::string_view text) {
   DeleteList list;
   list.quiet = parsed.document_element().child("Quiet").text().as_bool();
   for (const auto node : parsed.document_element().children("Object")) {
-    list.keys.emplace_back(node.child_value("Key"));
-    if (list.keys.back().empty() || list.keys.size() > most) return malformed();
+    list.items.push_back({node.child_value("Key"), node.child_value("ETag")});
+    if (list.items.back().key.empty() || list.items.size() > most) return malformed();
   }
-  if (list.keys.empty()) return malformed();
+  if (list.items.empty()) return malformed();
   return list;
 }
 

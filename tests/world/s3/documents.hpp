@@ -47,18 +47,28 @@ struct UploadRow {
 std::string error_document(const ApiError& error, const std::string& resource,
                            const std::string& request_id,
                            const std::vector<std::pair<std::string, std::string>>& more = {});
-std::string list_buckets(const std::vector<BucketRow>& buckets);
+// `more`: the Prefix and the ContinuationToken that the answer has, where it has them.
+std::string list_buckets(const std::vector<BucketRow>& buckets,
+                         const std::vector<std::pair<std::string, std::string>>& more = {});
 std::string location(const std::string& region);
 // `rows`: of listing.keys, in their order. ListObjects and ListObjectsV2, by the operation.
 std::string list_objects(const Request& request, const Listing& listing,
                          const std::vector<Summary>& rows, std::size_t most);
-std::string list_uploads(const Request& request, const std::vector<UploadRow>& uploads);
+struct UploadListing {
+  std::vector<UploadRow> uploads;
+  std::vector<std::string> common_prefixes;
+  std::string next_key, next_id;  // where there is more
+};
+// `all`: of the bucket, sorted by key and time. Refuses numbers that are none.
+Expected<UploadListing> select_uploads(const Request& request, const std::vector<UploadRow>& all);
+std::string list_uploads(const Request& request, const UploadListing& listing);
 std::string list_parts(const Request& request, const std::vector<PartRow>& parts, int most,
                        bool truncated);
 std::string upload_created(const Request& request, const std::string& id);
 std::string upload_completed(const Request& request, const std::string& location,
                              const std::string& etag, const Checksums& checksums);
-std::string copied(const Request& request, const std::string& etag, WallTime modified);
+std::string copied(const Request& request, const std::string& etag, WallTime modified,
+                   const Checksums& checksums = {});
 struct Deletion {
   std::string key;
   std::optional<ApiError> error;
@@ -73,7 +83,11 @@ struct CompletedPart {
 };
 Expected<std::vector<CompletedPart>> parse_completion(std::string_view document);
 struct DeleteList {
-  std::vector<std::string> keys;
+  struct Item {
+    std::string key;
+    std::string etag;  // "": any
+  };
+  std::vector<Item> items;
   bool quiet = false;
 };
 Expected<DeleteList> parse_deletion(std::string_view document);  // up to 1,000 keys

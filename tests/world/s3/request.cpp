@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <utility>
+
+#include "tests/world/s3/members.hpp"
 
 namespace spotter::world::s3 {
 namespace {
@@ -156,6 +159,18 @@ std::string Request::header(const std::string& name) const {
   return found == headers.end() ? std::string() : found->second;
 }
 
+Expected<std::uint64_t> parse_count(const Request& request, const std::string& name,
+                                    std::uint64_t otherwise) {
+  const std::string text = request.parameter(name);
+  if (text.empty()) return otherwise;
+  std::uint64_t value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failed != std::errc{} || end != text.data() + text.size() || value > INT32_MAX)
+    return refusal("InvalidArgument",
+                   "Provided " + name + " not an integer or within integer range");
+  return value;
+}
+
 std::string bucket_of_host(std::string_view host) {
   host = host.substr(0, host.rfind(':'));
   std::string_view rest;
@@ -173,6 +188,9 @@ std::string bucket_of_host(std::string_view host) {
 Expected<Request> classify(const std::string& method, const std::string& path, Fields query,
                            Fields headers) {
   Request request{Operation::ListBuckets, "", "", std::move(query), std::move(headers)};
+  // A presigned address may carry headers: "x-amz-checksum-crc32=...".
+  for (const auto& [name, value] : request.query)
+    if (name.starts_with("x-amz-")) request.headers.try_emplace(name, value);
   std::string rest = path.empty() ? "" : path.substr(1);
   request.bucket = bucket_of_host(request.header("host"));
   if (request.bucket.empty()) {
@@ -193,10 +211,30 @@ Expected<Request> classify(const std::string& method, const std::string& path, F
   const auto operation = route(method, request);
   if (!operation) return tl::unexpected(operation.error());
   request.operation = *operation;
+  if (auto refused = refuse_members(request)) return tl::unexpected(*refused);
   return request;
 }
 
+namespace {
+
+// "must not be formatted as an IP address (for example, 192.168.5.4)"
+bool is_address(std::string_view name) {
+  return std::ranges::count(name, '.') == 3 &&
+         name.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+bool is_reserved(std::string_view name) {
+  const auto begins = [&](std::string_view it) { return name.starts_with(it); };
+  const auto ends = [&](std::string_view it) { return name.ends_with(it); };
+  constexpr std::array prefixes = {"xn--", "sthree-", "amzn-s3-demo-"};
+  constexpr std::array suffixes = {"-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3", "-an"};
+  return std::ranges::any_of(prefixes, begins) || std::ranges::any_of(suffixes, ends);
+}
+
+}  // namespace
+
 bool is_bucket_name(std::string_view name) {
+  if (is_address(name) || is_reserved(name)) return false;
   return name.size() >= 3 && name.size() <= 63 && std::all_of(name.begin(), name.end(), is_label) &&
          name.front() != '.' && name.front() != '-' && name.back() != '.' && name.back() != '-' &&
          name.find("..") == std::string_view::npos;

@@ -59,9 +59,13 @@ struct Request {
 std::string bucket_of_host(std::string_view host);
 
 // `path`: decoded. Refuses with MethodNotAllowed, NotImplemented, InvalidBucketName,
-// KeyTooLongError or InvalidURI (a key that is not UTF-8).
+// KeyTooLongError, InvalidURI (a key that is not UTF-8), and for what members.hpp does not honour.
 Expected<Request> classify(const std::string& method, const std::string& path, Fields query,
                            Fields headers);
+
+// A whole number of the query; `otherwise` where there is none.
+Expected<std::uint64_t> parse_count(const Request& request, const std::string& name,
+                                    std::uint64_t otherwise);
 
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
 bool is_bucket_name(std::string_view name);

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string_view>
+
+#include "tests/world/members.hpp"
+
+namespace spotter::world {
+
+struct Ec2Members {
+  Members honoured;
+  Members refused;  // of the names before the first dot: AWS knows them
+};
+
+// Of every operation that this EC2 has.
+const std::map<std::string, Ec2Members>& ec2_members();
+
+}  // namespace spotter::world
