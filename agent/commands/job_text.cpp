@@ -11,8 +11,9 @@ namespace spotter::command {
 namespace {
 
 // supported_ec2_instances of the image's release notes.
-constexpr std::array<std::string_view, 10> nvidia = {"g4dn", "g5",   "g6", "gr6", "g6e",
-                                                     "p4d",  "p4de", "p5", "p5e", "p5en"};
+constexpr std::array<std::string_view, 15> nvidia = {"g4dn", "g5",  "g6",   "g6e",     "g6f",
+                                                     "gr6",  "g7",  "g7e",  "p4d",     "p4de",
+                                                     "p5",   "p5e", "p5en", "p6-b200", "p6-b300"};
 // https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html: these sizes of the G families have
 // one GPU each.
 constexpr std::array<std::string_view, 5> with_one_gpu = {"xlarge", "2xlarge", "4xlarge", "8xlarge",

@@ -43,7 +43,7 @@ TEST_F(Efa, ASecurityGroupHasOneNameAndEachRuleOnce) {
   EXPECT_EQ(let("Ingress", sg), "");
   EXPECT_EQ(let("Ingress", sg), "InvalidPermission.Duplicate");
   EXPECT_EQ(let("Egress", sg), "");
-  EXPECT_EQ(let("Egress", "sg-1"), "InvalidGroup.NotFound");
+  EXPECT_EQ(let("Egress", "sg-0123abcd"), "InvalidGroup.NotFound");
   const std::string rules = "securityGroupInfo/item/ipPermissions";
   EXPECT_EQ(api.count("DescribeSecurityGroups", {{"GroupId.1", sg}}, rules + "/item"), 1u);
   EXPECT_EQ(

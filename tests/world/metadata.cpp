@@ -165,6 +165,7 @@ std::map<std::string, std::string> Metadata::documents() {
       {"ami-launch-index", "0"},
       {"hostname", host},
       {"local-hostname", host},
+      {"instance-action", "none"},
       {"instance-id", instance.id.str()},
       {"instance-type", instance.type.str()},
       {"instance-life-cycle", instance.spot_request.empty() ? "on-demand" : "spot"},

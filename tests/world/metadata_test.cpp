@@ -44,6 +44,7 @@ TEST_F(MetadataService, SaysWhoAndWhereTheInstanceIs) {
   EXPECT_NE(get("dynamic/instance-identity/document").body.find("\"region\": \"us-west-2\""),
             std::string::npos);
   EXPECT_EQ(get("meta-data/events/maintenance/scheduled").body, "[]");
+  EXPECT_EQ(get("meta-data/instance-action").body, "none");
   const Reply missing = get("meta-data/tags/instance/Name");
   EXPECT_EQ(missing.status, 404);
   EXPECT_EQ(missing.content_type, "text/html");

@@ -16,12 +16,13 @@ constexpr std::array<std::string_view, 29> versions = {
     "2021-03-23", "2021-07-15", "2022-09-24", "2024-04-11", "latest"};
 
 // By what a path begins with; all others are of the first.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 18> later = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 19> later = {{
     {"dynamic/instance-identity/", "2009-04-04"},
     {"meta-data/autoscaling/", "2021-07-15"},
     {"meta-data/events/maintenance/", "2018-08-17"},
     {"meta-data/events/recommendations/", "2020-10-27"},
     {"meta-data/iam/", "2012-01-12"},
+    {"meta-data/instance-action", "2008-09-01"},
     {"meta-data/instance-life-cycle", "2019-10-01"},
     {"meta-data/instance-type", "2007-08-29"},
     {"meta-data/local-hostname", "2007-01-19"},
