@@ -11,9 +11,8 @@ namespace spotter::command {
 namespace {
 
 // supported_ec2_instances of the image's release notes.
-constexpr std::array<std::string_view, 15> nvidia = {"g4dn", "g5",  "g6",   "g6e",     "g6f",
-                                                     "gr6",  "g7",  "g7e",  "p4d",     "p4de",
-                                                     "p5",   "p5e", "p5en", "p6-b200", "p6-b300"};
+constexpr std::string_view nvidia =
+    " g4dn g5 g6 g6e g6f gr6 g7 g7e p4d p4de p5 p5e p5en p6-b200 p6-b300 ";
 // https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html: these sizes of the G families have
 // one GPU each.
 constexpr std::array<std::string_view, 5> with_one_gpu = {"xlarge", "2xlarge", "4xlarge", "8xlarge",
@@ -24,7 +23,7 @@ bool is_letter_or_digit(char each) { return std::isalnum(static_cast<unsigned ch
 std::string_view family_of(std::string_view type) { return type.substr(0, type.find('.')); }
 
 bool is_nvidia(const std::string& type) {
-  return std::ranges::find(nvidia, family_of(type)) != nvidia.end();
+  return nvidia.find(' ' + std::string(family_of(type)) + ' ') != nvidia.npos;
 }
 
 bool has_one_gpu(const std::string& type) {

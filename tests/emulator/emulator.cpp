@@ -245,7 +245,7 @@ void Emulator::reap() {
     if (!id) continue;
     spdlog::warn("{}: its init is gone", id->view());
     host_.machines().kill(*id);
-    if (const auto killed = regions_.of(*id).kill(*id, now()); !killed)
+    if (const auto killed = regions_.of(*id).instances(now()).halted(*id); !killed)
       spdlog::warn("{}: {}", id->view(), killed.error().message);
   }
   settle();
@@ -350,6 +350,8 @@ HttpResponse Emulator::ec2(const HttpRequest& request) {
   const world::Call call = call_of(request, *caller);
   if (call.action == "DetachVolume") host_.watch_mounts();
   auto result = response(world_of(request).ec2(call, now()));
+  for (const auto& [name, value] : result.headers)
+    if (name == "x-spotter-ignored") spdlog::warn("{}: ignored {}", call.action, value);
   spdlog::info("{} {} -> {}", call.caller, call.action,
                result.drop ? "no answer" : std::to_string(result.status));
   settle();

@@ -20,6 +20,7 @@
 #include "tests/emulator/emulator.hpp"
 #include "tests/emulator/init.hpp"
 #include "tests/emulator/market.hpp"
+#include "tests/world/auto_scaling.hpp"
 #include "tests/world/batch/members.hpp"
 #include "tests/world/ec2_members.hpp"
 #include "tests/world/s3/digest.hpp"
@@ -305,9 +306,10 @@ void describe_control(CLI::App& app, Arguments& to) {
                                          "eval \"$(spotter-emulator env --directory DIR)\"");
   environment->add_option("--directory", to.directory, "That of `serve`; else this one");
   app.add_subcommand("state", "What there is")->add_flag("--json", to.as_json);
-  app.add_subcommand("members",
-                     "What is honoured of requests to EC2, S3 and AWS Batch, as JSON: all else "
-                     "that AWS's models have is refused");
+  app.add_subcommand(
+      "members",
+      "What is honoured of requests to EC2, Auto Scaling, S3 and AWS Batch, as JSON: all else "
+      "that AWS's models have is refused");
   app.add_subcommand("stop", "Ends the emulator and all its instances; waits for it");
 }
 
@@ -349,6 +351,8 @@ int show_members() {
   json all;
   for (const auto& [operation, members] : world::ec2_members())
     all["ec2"][operation] = as_json(members.honoured);
+  for (const auto& [operation, members] : world::auto_scaling_members())
+    all["autoscaling"][operation] = as_json(members);
   for (const auto& [operation, members] : world::s3::members())
     all["s3"][operation] = as_json(members);
   for (const auto& [operation, members] : world::batch::members())

@@ -109,7 +109,7 @@ class Launch(launching.LaunchTest):
                                 "spotter:role": "state", "spotter:format": "blank",
                                 "spotter:storage": f"Name={self.name}"})
         self.assertEqual((volume["AvailabilityZone"], volume["Size"], volume["Iops"]),
-                         ("us-west-2a", 2, 4000))
+                         ("us-west-2a", 8, 4000))
         instance = self.one_instance()
         script = pathlib.Path(self.served.folder) / "instances" / instance / "user-data"
         self.assertIn((self.folder / "job.yaml").read_text(), script.read_text())
@@ -175,7 +175,7 @@ class Launch(launching.LaunchTest):
         (self.folder / "list.yml").write_text("- {lr: 0.1}\n- {lr: 0.2}\n")
         (pathlib.Path(self.served.folder) / "s3/bucket").mkdir(parents=True, exist_ok=True)
         text = JOB.replace("ebs: {{tag: {{Name: {name}}}}}", "folder: {{path: /data}}").replace(
-            "  volume: {{size: 2, iops: 4000, throughput: 200}}\n", "")
+            "  volume: {{size: 8, iops: 4000, throughput: 200}}\n", "")
         path = self.job("  capacity: 2\nsweep: {parameters: ./list.yml}\n"
                         "claims: {at: s3://bucket/claims}\n", text)
         self.spotter("launch", path)
@@ -349,7 +349,7 @@ class Launch(launching.LaunchTest):
         self.assertEqual(self.fleets(), [])
 
     def test_no_volume_and_none_to_be_made(self):
-        text = JOB.replace("  volume: {{size: 2, iops: 4000, throughput: 200}}\n", "")
+        text = JOB.replace("  volume: {{size: 8, iops: 4000, throughput: 200}}\n", "")
         self.assertIn("no volume has the tag", self.refused(text=text))
         self.assertEqual(self.fleets(), [])
 

@@ -35,7 +35,7 @@ launch:
   instance_types: [g5.xlarge, g4dn.xlarge]
   zones: [us-west-2a, us-west-2b]
   profile: spotter-role
-  volume: {{size: 2, iops: 4000, throughput: 200}}
+  volume: {{size: 8, iops: 4000, throughput: 200}}
 """
 GANG = """job: {name}
 storage: {{folder: {{path: /data}}}}

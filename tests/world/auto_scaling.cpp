@@ -59,6 +59,8 @@ std::vector<LaunchOption> options_of(Session& session, const FleetRequest& group
     option.type = InstanceType(query.text(it + "InstanceType", option.type.str()));
     if (option.type.empty()) option.type = InstanceType(session.cloud.settings.default_type);
     option.weight = query.decimal(it + "WeightedCapacity", 1);
+    option.max_price =
+        price_parameter(query, std::string(distribution) + "SpotMaxPrice", option.max_price);
     option.priority = static_cast<double>(&it - overrides.data());
     for (const Site& site : sites(session, subnets.empty() ? zones : "", subnets)) {
       option.zone = site.zone;
@@ -92,6 +94,10 @@ FleetRequest group_of(Session& session, FleetRequest group) {
   group.allocation =
       is_mixed ? query.text(shares + "SpotAllocationStrategy", "lowest-price") : "lowest-price";
   group.on_demand_allocation = query.text(shares + "OnDemandAllocationStrategy", "prioritized");
+  // "Auto Scaling ... attempts to launch a new Spot Instance; after launching it, it terminates an
+  // old instance": ec2-auto-scaling-capacity-rebalancing.html
+  group.rebalancing.reset();
+  if (query.boolean("CapacityRebalance")) group.rebalancing = Rebalancing{Duration{120'000}};
   group.options = options_of(session, group);
   group.sent = query.all();
   return group;
@@ -247,6 +253,14 @@ Reply group_success(Cloud& cloud, const std::string& action, const Xml& inner) {
                   action + "Response>"};
 }
 
+// "Tags.member.1.Key" as "Tags.Key".
+std::string without_members(std::string name) {
+  name = without_numbers(name);
+  for (auto at = name.find(".member"); at != name.npos; at = name.find(".member"))
+    name.erase(at, std::string_view(".member").size());
+  return name;
+}
+
 Reply group_answer(Cloud& cloud, const Call& call) {
   for (const AccessRequest& it : auto_scaling_access(cloud, call)) {
     if (!cloud.access || cloud.access->allows(call.caller, it)) continue;
@@ -256,6 +270,12 @@ Reply group_answer(Cloud& cloud, const Call& call) {
   for (const char* name : {"Action", "Version"}) parameters.erase(name);
   if (parameters.count("MaxRecords")) parameters["MaxResults"] = parameters["MaxRecords"];
   const Query query(parameters);
+  for (const auto& [name, value] : call.parameters) {
+    const std::string path = without_members(name);
+    if (name == "Action" || name == "Version") continue;
+    if (!auto_scaling_members().at(call.action).honours(path, value))
+      return group_error(cloud, {"ValidationError", not_honoured(path, value)});
+  }
   Session session{cloud, query};
   const Answer result = group_operations().at(call.action)(session);
   if (query.error()) return group_error(cloud, *query.error());

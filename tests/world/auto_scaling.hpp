@@ -6,9 +6,11 @@
 #include "tests/world/access.hpp"
 #include "tests/world/ec2_api.hpp"
 #include "tests/world/groups.hpp"
+#include "tests/world/members.hpp"
 
 namespace spotter::world {
 
+const MemberTable& auto_scaling_members();
 void add_group_descriptions(Operations& operations);
 
 // The permissions that the call needs:

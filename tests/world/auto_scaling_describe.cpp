@@ -65,7 +65,7 @@ void write_tags_of(Xml& xml, const FleetRequest& group) {
   });
 }
 
-void write_group(Xml& xml, const Cloud& cloud, const FleetRequest& group) {
+void write_group(Xml& xml, const Cloud& cloud, const FleetRequest& group, bool with_instances) {
   const Query query(group.sent);
   const std::string name = group.fleet.id.str();
   xml.text("AutoScalingGroupName", name);
@@ -86,8 +86,9 @@ void write_group(Xml& xml, const Cloud& cloud, const FleetRequest& group) {
   });
   xml.text("HealthCheckType", "EC2");
   xml.value("HealthCheckGracePeriod", 0);
-  members(xml, "Instances", shown_instances(cloud, group),
-          [&](const Instance& it) { write_instance(xml, it); });
+  if (with_instances)
+    members(xml, "Instances", shown_instances(cloud, group),
+            [&](const Instance& it) { write_instance(xml, it); });
   xml.text("CreatedTime", xml_time(cloud.wall(group.created)));
   members(xml, "SuspendedProcesses", group.group->suspended, [&](const std::string& process) {
     xml.text("ProcessName", process);
@@ -116,9 +117,10 @@ Answer describe_groups(Session& session) {
     if (named) rows.push_back(it);
   });
   const auto shown = page(std::move(rows), session.query);
+  const bool with_instances = session.query.text("IncludeInstances", "true") != "false";
   Xml xml;
   members(xml, "AutoScalingGroups", shown.rows,
-          [&](const FleetRequest& it) { write_group(xml, session.cloud, it); });
+          [&](const FleetRequest& it) { write_group(xml, session.cloud, it, with_instances); });
   xml.optional("NextToken", shown.next);
   return xml;
 }
@@ -184,8 +186,13 @@ Answer describe_hooks(Session& session) {
   const auto group =
       Groups(session.cloud).find(FleetId(session.query.required("AutoScalingGroupName")));
   if (!group) return tl::unexpected(group.error());
+  const auto names = session.query.list("LifecycleHookNames.member");
+  auto hooks = group->group->hooks;
+  std::erase_if(hooks, [&](const auto& it) {
+    return !names.empty() && std::ranges::find(names, it.first) == names.end();
+  });
   Xml xml;
-  members(xml, "LifecycleHooks", group->group->hooks, [&](const auto& it) {
+  members(xml, "LifecycleHooks", hooks, [&](const auto& it) {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(it.second.timeout);
     xml.text("LifecycleHookName", it.first);
     xml.text("AutoScalingGroupName", group->fleet.id.view());

@@ -205,5 +205,25 @@ TEST(AutoScaling, JudgesByTheGroupsTagsAndTheTagsThatAreSent) {
   EXPECT_EQ(api.refused("DescribeAutoScalingGroups", {}), "AccessDenied");
 }
 
+TEST(AutoScaling, ReplacesWhatGotARebalanceRecommendationWhereItIsAskedTo) {
+  Group api(Api::Parameters{{"CapacityRebalance", "true"}});
+  const InstanceId first = api.all<InstanceStarted>().at(0).id;
+  ASSERT_TRUE(api.world.rebalance(first, api.now));
+  api.wait(60_s);
+  EXPECT_EQ(api.all<InstanceStarted>().size(), 2u);
+  EXPECT_EQ(api.lifecycle(first), "InService");
+  api.wait(600_s);
+  EXPECT_EQ(api.of(first).state, InstanceState::Terminated);
+  EXPECT_EQ(api.all<InstanceStarted>().size(), 2u);
+}
+
+TEST(AutoScaling, PaysNoMoreThanItsMaximumPrice) {
+  Group api(Api::Parameters{{"MixedInstancesPolicy.InstancesDistribution.SpotMaxPrice", "0.77"}});
+  EXPECT_EQ(api.of(api.all<InstanceStarted>().at(0).id).max_price, "0.77");
+  EXPECT_EQ(api.refused("SetDesiredCapacity",
+                        {{name_key, "group"}, {"DesiredCapacity", "1"}, {"HonorCooldown", "true"}}),
+            "ValidationError");
+}
+
 }  // namespace
 }  // namespace spotter::world

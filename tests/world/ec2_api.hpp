@@ -105,6 +105,10 @@ std::string tokens_parameter(const Query& query, const std::string& name);  // o
 int hop_limit_parameter(const Query& query, const std::string& name);
 // The block device mapping at `prefix`: a size, a type and speeds that a volume can have.
 void check_disk(const Query& query, const std::string& prefix);
+// Those below `prefix` over those that there are.
+LaunchExtras extras_parameters(const Query& query, const std::string& prefix,
+                               LaunchExtras extras = {});
+std::string public_address(const Instance& instance);  // empty: it has none
 // How InstanceMarketOptions below `prefix` asks for spot capacity.
 void read_market(Session& session, const std::string& prefix, LaunchOption& option, bool& spot);
 // A maximum price, in dollars an hour.

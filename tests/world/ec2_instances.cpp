@@ -13,6 +13,11 @@ std::string private_name(const Cloud& cloud, const Instance& instance) {
   return "ip-" + address + '.' + cloud.settings.region.str() + ".compute.internal";
 }
 
+std::string public_name(const Cloud& cloud, std::string address) {
+  std::replace(address.begin(), address.end(), '.', '-');
+  return "ec2-" + address + '.' + cloud.settings.region.str() + ".compute.amazonaws.com";
+}
+
 void write_state(Xml& xml, std::string_view element, InstanceState state) {
   xml.element(element, [&] {
     xml.value("code", code(state));
@@ -20,7 +25,7 @@ void write_state(Xml& xml, std::string_view element, InstanceState state) {
   });
 }
 
-// The data volumes that are attached; root volumes are not modelled.
+// The volumes that are attached; of root volumes those that the launch asked for.
 void write_devices(Xml& xml, const Cloud& cloud, const Instance& instance) {
   xml.element("blockDeviceMapping", [&] {
     cloud.volumes.each_seen(cloud.now, [&](const Volume& volume) {
@@ -29,9 +34,11 @@ void write_devices(Xml& xml, const Cloud& cloud, const Instance& instance) {
         xml.text("deviceName", volume.attachment->device);
         xml.element("ebs", [&] {
           xml.text("volumeId", volume.id.view());
-          xml.text("status", volume.attachment->present ? "attached" : "attaching");
+          const Attachment& it = *volume.attachment;
+          const bool there = it.present || (it.root && it.state == AttachmentState::Attached);
+          xml.text("status", there ? "attached" : "attaching");
           xml.text("attachTime", xml_time(cloud.wall(volume.attachment->since)));
-          xml.value("deleteOnTermination", false);
+          xml.value("deleteOnTermination", it.deletes);
         });
       });
     });
@@ -57,7 +64,9 @@ void write_instance(Xml& xml, const Cloud& cloud, const Instance& instance) {
   write_state(xml, "instanceState", instance.state);
   xml.text("privateDnsName", private_name(cloud, instance));
   xml.text("privateIpAddress", instance.address);
-  xml.text("dnsName", "");
+  const std::string address = public_address(instance);
+  xml.optional("ipAddress", address);
+  xml.text("dnsName", address.empty() ? "" : public_name(cloud, address));
   xml.text("reason", instance.reason);
   xml.optional("keyName", instance.key_name);
   xml.text("amiLaunchIndex", "0");
@@ -68,15 +77,16 @@ void write_instance(Xml& xml, const Cloud& cloud, const Instance& instance) {
     xml.text("groupName", instance.placement_group);
     xml.text("tenancy", "default");
   });
-  xml.element("monitoring", [&] { xml.text("state", "disabled"); });
+  xml.element("monitoring",
+              [&] { xml.text("state", instance.extras.monitoring ? "enabled" : "disabled"); });
   xml.items("groupSet", instance.security_groups,
             [&](const std::string& group) { xml.text("groupId", group); });
-  xml.value("ebsOptimized", false);
+  xml.value("ebsOptimized", instance.extras.ebs_optimized);
   xml.element("metadataOptions", [&] {
     xml.text("state", "applied");
     xml.text("httpTokens", instance.tokens_optional ? "optional" : "required");
     xml.value("httpPutResponseHopLimit", instance.hop_limit);
-    xml.text("httpEndpoint", "enabled");
+    xml.text("httpEndpoint", instance.extras.metadata_off ? "disabled" : "enabled");
     xml.text("httpProtocolIpv6", "disabled");
     xml.text("instanceMetadataTags", instance.metadata_tags ? "enabled" : "disabled");
   });
@@ -222,6 +232,7 @@ Expected<LaunchInstance> launch_request(Session& session) {
   if (query.text("MetadataOptions.InstanceMetadataTags") == "enabled") option.metadata_tags = true;
   if (const auto tokens = tokens_parameter(query, "MetadataOptions.HttpTokens"); !tokens.empty())
     option.http_tokens = tokens;
+  option.extras = extras_parameters(query, "", option.extras);
   if (const int hops = hop_limit_parameter(query, "MetadataOptions.HttpPutResponseHopLimit"))
     option.hop_limit = hops;
   option.placement_group = query.text("Placement.GroupName", option.placement_group);
@@ -243,6 +254,54 @@ Expected<LaunchInstance> launch_request(Session& session) {
   return request;
 }
 
+constexpr const char* root_device = "/dev/xvda";
+constexpr std::uint64_t image_gibibytes = 8;
+
+// Of BlockDeviceMapping, and the root volume where its tags or size are given.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/block-device-mapping-concepts.html
+Expected<std::vector<LaunchVolume>> launch_volumes(Session& session, const Zone& zone) {
+  const Query& query = session.query;
+  const Tags tags = query.tags_for("volume");
+  std::vector<LaunchVolume> volumes;
+  bool has_root = false;
+  for (const std::string& it : query.members("BlockDeviceMapping")) {
+    check_disk(query, it);
+    const std::string ebs = it + "Ebs.";
+    LaunchVolume one{.device = query.required(it + "DeviceName"),
+                     .volume = {.zone = zone,
+                                .type = query.text(ebs + "VolumeType", "gp2"),
+                                .iops = query.integer(ebs + "Iops"),
+                                .throughput = query.integer(ebs + "Throughput"),
+                                .encrypted = query.boolean(ebs + "Encrypted"),
+                                .key = query.text(ebs + "KmsKeyId"),
+                                .tags = tags},
+                     .deletes = query.text(ebs + "DeleteOnTermination", "true") != "false"};
+    CreateVolume& volume = one.volume;
+    volume.root = one.device == root_device;
+    has_root = has_root || volume.root;
+    if (const auto size = query.integer(ebs + "VolumeSize"))
+      volume.gibibytes = static_cast<std::uint64_t>(*size);
+    if (query.has(ebs + "SnapshotId")) volume.snapshot = SnapshotId(query.text(ebs + "SnapshotId"));
+    if (volume.root && !volume.gibibytes) volume.gibibytes = image_gibibytes;
+    if (volume.root && (*volume.gibibytes < image_gibibytes || volume.snapshot))
+      query.refuse("InvalidBlockDeviceMapping",
+                   "The root volume is of the image's snapshot, and of 8 GiB at least");
+    volumes.push_back(std::move(one));
+  }
+  if (!has_root && !tags.empty())
+    volumes.push_back({.device = root_device,
+                       .volume = {.zone = zone,
+                                  .gibibytes = image_gibibytes,
+                                  .type = "gp3",
+                                  .tags = tags,
+                                  .root = true}});
+  SPOTTER_CHECK_QUERY(session);
+  for (const LaunchVolume& it : volumes)
+    if (auto fits = Volumes(session.cloud).check_new(it.volume); !fits)
+      return tl::unexpected(fits.error());
+  return volumes;
+}
+
 Answer run_instances(Session& session) {
   const int least = session.query.integer("MinCount").value_or(1);
   const int most = session.query.integer("MaxCount").value_or(least);
@@ -251,6 +310,8 @@ Answer run_instances(Session& session) {
   }
   const auto request = launch_request(session);
   if (!request) return tl::unexpected(request.error());
+  const auto volumes = launch_volumes(session, request->option.zone);
+  if (!volumes) return tl::unexpected(volumes.error());
   std::vector<Instance> made;
   session.cloud.instances.each([&](const Instance& earlier) {
     const bool same =
@@ -267,6 +328,7 @@ Answer run_instances(Session& session) {
       break;
     }
     made.push_back(*launched);
+    for (const LaunchVolume& it : *volumes) (void)Volumes(session.cloud).launch_with(it, *launched);
   }
   // "If this is more than EC2 can launch, it launches ... above MinCount"; fewer: none.
   if (std::ssize(made) < least) {
@@ -389,6 +451,12 @@ Answer terminate_instances(Session& session) {
   const auto found = changed_ids(session);
   if (!found) return tl::unexpected(found.error());
   const auto& ids = *found;
+  for (const std::string& id : ids)
+    if (session.cloud.instances.find(InstanceId(id))->extras.keeps_existing)
+      return refusal("OperationNotPermitted",
+                     "The instance '" + id +
+                         "' may not be terminated. Modify its 'disableApiTermination' instance "
+                         "attribute and try again.");
   Xml xml;
   xml.items("instancesSet", ids, [&](const std::string& id) {
     const InstanceState before = session.cloud.instances.find(InstanceId(id))->state;

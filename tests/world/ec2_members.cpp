@@ -19,7 +19,7 @@ const std::string disk =
     " BlockDeviceMapping{DeviceName Ebs{DeleteOnTermination=true Iops Throughput VolumeSize "
     "VolumeType}} ";
 const std::string metadata =
-    " MetadataOptions{HttpEndpoint=enabled HttpProtocolIpv6=disabled HttpPutResponseHopLimit "
+    " MetadataOptions{HttpEndpoint HttpProtocolIpv6=disabled HttpPutResponseHopLimit "
     "HttpTokens InstanceMetadataTags} ";
 const std::string market =
     " InstanceMarketOptions{MarketType=spot SpotOptions{InstanceInterruptionBehavior MaxPrice "
@@ -27,11 +27,11 @@ const std::string market =
 // RunInstances and launch templates share these.
 const std::string launch =
     " CapacityReservationSpecification{CapacityReservationPreference=open|none} "
-    "DisableApiStop=false DisableApiTermination=false EbsOptimized=false "
+    "DisableApiStop DisableApiTermination EbsOptimized "
     "EnclaveOptions{Enabled=false} HibernationOptions{Configured=false} ImageId "
-    "InstanceInitiatedShutdownBehavior=terminate InstanceType KeyName "
-    "MaintenanceOptions{AutoRecovery=disabled} Monitoring{Enabled=false} "
-    "NetworkInterface{AssociatePublicIpAddress=false DeleteOnTermination=true DeviceIndex "
+    "InstanceInitiatedShutdownBehavior InstanceType KeyName "
+    "MaintenanceOptions{AutoRecovery=disabled} Monitoring{Enabled} "
+    "NetworkInterface{AssociatePublicIpAddress DeleteOnTermination=true DeviceIndex "
     "InterfaceType NetworkCardIndex SecurityGroupId SubnetId} "
     "Placement{AvailabilityZone AvailabilityZoneId GroupName Tenancy=default} SecurityGroup "
     "SecurityGroupId TagSpecification" +
@@ -55,7 +55,7 @@ const std::string overrides =
     " Overrides{AvailabilityZone AvailabilityZoneId InstanceType Placement{*} Priority SubnetId "
     "WeightedCapacity ";
 const std::string specification_members =
-    "EbsOptimized=false ImageId InstanceType KeyName Monitoring{Enabled=false} "
+    "EbsOptimized ImageId InstanceType KeyName Monitoring{Enabled} "
     "Placement{AvailabilityZone AvailabilityZoneId GroupName Tenancy=default} SubnetId UserData " +
     profile;
 const std::string specification =
@@ -186,8 +186,10 @@ const std::map<std::string, Ec2Members> ec2_table = {
       ""}},
     {"RunInstances",
      {"ClientToken DryRun MaxCount MinCount SubnetId LaunchTemplate" + part::named_template +
-          part::launch,
-      "AdditionalInfo BlockDeviceMapping EnablePrimaryIpv6 Ipv6Address Ipv6AddressCount "
+          part::launch +
+          "BlockDeviceMapping{DeviceName Ebs{DeleteOnTermination Encrypted Iops KmsKeyId "
+          "SnapshotId Throughput VolumeSize VolumeType}}",
+      "AdditionalInfo EnablePrimaryIpv6 Ipv6Address Ipv6AddressCount "
       "PrivateIpAddress RamdiskId" +
           part::not_launch}},
     // Nothing hangs while it shuts down, so force changes nothing.

@@ -176,7 +176,8 @@ LaunchOption specification_of(Session& session) {
                                             query.text(at("IamInstanceProfile.Name"))),
                       .max_price = price_parameter(query, "SpotPrice"),
                       .placement_group = query.text(at("Placement.GroupName")),
-                      .security_groups = security_groups(session, at(""))};
+                      .security_groups = security_groups(session, at("")),
+                      .extras = extras_parameters(query, at(""))};
   const std::string zone = zone_parameter(session, at("Placement."));
   const Site site = sites(session, zone, query.text(at("SubnetId"))).front();
   option.zone = site.zone;

@@ -29,7 +29,8 @@ std::vector<LaunchOption> specification_options(Session& session) {
                         .max_price = price_parameter(query, it + "SpotPrice"),
                         .weight = query.decimal(it + "WeightedCapacity", 1),
                         .instance_tags = query.tags_for("instance", it + "TagSpecificationSet"),
-                        .placement_group = query.text(it + "Placement.GroupName")};
+                        .placement_group = query.text(it + "Placement.GroupName"),
+                        .extras = extras_parameters(query, it)};
     for (const std::string& group : query.members(it + "GroupSet"))
       option.security_groups.push_back(query.required(group + "GroupId"));
     for (const std::string& device : query.members(it + "BlockDeviceMapping"))

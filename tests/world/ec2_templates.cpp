@@ -46,6 +46,7 @@ TemplateVersion version_of(Session& session) {
           .interfaces = interfaces_of(query, at("NetworkInterface")),
           .hop_limit = hop_limit_parameter(query, at("MetadataOptions.HttpPutResponseHopLimit")),
           .terms = option.terms,
+          .extras = extras_parameters(query, data),
           .sent = query.below(data)};
 }
 

@@ -23,7 +23,7 @@ void write_attachment(Xml& xml, const Cloud& cloud, const VolumeId& volume, cons
   xml.text("device", it.device);
   xml.text("status", name(it.state));
   xml.text("attachTime", xml_time(cloud.wall(it.since)));
-  xml.value("deleteOnTermination", false);
+  xml.value("deleteOnTermination", it.deletes);
 }
 
 std::string key_arn_of(const Cloud& cloud, const std::string& rest) {
@@ -81,7 +81,7 @@ Facts facts(const Cloud& cloud, const Volume& volume) {
     all.emplace("attachment.device", volume.attachment->device);
     all.emplace("attachment.status", name(volume.attachment->state));
     all.emplace("attachment.attach-time", xml_time(cloud.wall(volume.attachment->since)));
-    all.emplace("attachment.delete-on-termination", "false");
+    all.emplace("attachment.delete-on-termination", volume.attachment->deletes ? "true" : "false");
   }
   return all;
 }

@@ -204,10 +204,10 @@ TEST_F(Ec2Fleet, SaysInItsHistoryWhyItLaunchedNothing) {
   EXPECT_NE(history.find("<eventType>service-error</eventType>"), history.npos) << history;
   EXPECT_NE(history.find("<eventSubType>InsufficientInstanceCapacity</"), history.npos) << history;
   EXPECT_EQ(api.error("DescribeFleetHistory", {{"FleetId", id}}), "MissingParameter");
-  EXPECT_EQ(api.error("DescribeFleetHistory",
-                      {{"FleetId", "fleet-01234567-89ab-cdef-0123-456789abcdef"},
-                       {"StartTime", "2020-01-01T00:00:00Z"}}),
-            "InvalidFleetId.NotFound");
+  EXPECT_EQ(
+      api.error("DescribeFleetHistory", {{"FleetId", "fleet-01234567-89ab-cdef-0123-456789abcdef"},
+                                         {"StartTime", "2020-01-01T00:00:00Z"}}),
+      "InvalidFleetId.NotFound");
 }
 
 TEST_F(Ec2Fleet, IsMaintainedModifiedAndDeleted) {

@@ -87,6 +87,7 @@ Expected<void> Groups::update(const FleetRequest& group) {
   it.target = group.target;
   it.allocation = group.allocation;
   it.on_demand_allocation = group.on_demand_allocation;
+  it.rebalancing = group.rebalancing;
   it.options = group.options;
   it.sent = group.sent;
   share_out(it);

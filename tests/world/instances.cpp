@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tests/world/fleets.hpp"
+#include "tests/world/groups.hpp"
 #include "tests/world/iam.hpp"
 #include "tests/world/offers.hpp"
 #include "tests/world/pools.hpp"
@@ -182,6 +183,7 @@ Expected<Instance> Instances::launch(const LaunchInstance& request) {
       .placement_group = option.placement_group,
       .interfaces = option.interfaces,
       .security_groups = option.security_groups,
+      .extras = option.extras,
       .hop_limit = option.hop_limit == 0 ? 1 : option.hop_limit};
   if (request.fleet.kind != FleetKind::None)
     tag_of_fleet(instance, tag_of(request.fleet.kind), request.fleet.id);
@@ -222,6 +224,10 @@ Expected<void> Instances::stop(const InstanceId& id) {
     return refusal("IncorrectInstanceState", "This instance '" + id.str() +
                                                  "' is not in a state from which it can be "
                                                  "stopped.");
+  if (found.extras.keeps_running)
+    return refusal("OperationNotPermitted", "The instance '" + id.str() +
+                                                "' may not be stopped. Modify its "
+                                                "'disableApiStop' instance attribute.");
   const FleetRequest* const request = cloud_.fleets.find(found.fleet.id);
   const bool persistent = request != nullptr && request->fleet.kind == FleetKind::None &&
                           request->type == FleetType::Maintain;
@@ -242,7 +248,11 @@ Expected<void> Instances::stop(const InstanceId& id) {
 }
 
 void Instances::on(const ReplacedEnds& happening) {
-  if (is_alive(*cloud_.instances.find(happening.id)))
+  const Instance& it = *cloud_.instances.find(happening.id);
+  if (!is_alive(it)) return;
+  if (it.fleet.kind == FleetKind::AutoScalingGroup)
+    Groups(cloud_).take_out(it.id);
+  else
     shut_down(happening.id, "Server.SpotInstanceTermination: Replaced by its fleet");
 }
 
@@ -332,6 +342,14 @@ Expected<void> Instances::kill(const InstanceId& id, const std::string& reason) 
     return refusal("IncorrectInstanceState", "The instance '" + id.str() + "' is not running.");
   }
   end(id, InstanceState::ShuttingDown, reason);
+  return {};
+}
+
+Expected<void> Instances::halted(const InstanceId& id) {
+  const Instance* found = cloud_.instances.find(id);
+  if (!found || !is_alive(*found) || !found->extras.stops_itself || is_spot(*found))
+    return kill(id, "Server.SpotInstanceTermination: killed without a notice");
+  end(id, InstanceState::Stopping, "Client.InstanceInitiatedShutdown: Instance initiated shutdown");
   return {};
 }
 

@@ -40,6 +40,9 @@ class Instances {
   Expected<void> withdraw(const InstanceId& id);
   Expected<void> kill(const InstanceId& id, const std::string& reason);
 
+  // It has shut itself down, or somebody has killed what it boots.
+  Expected<void> halted(const InstanceId& id);
+
   bool has_capacity(const LaunchOption& option, bool spot) const;  // of its type, zone and price
   const Instance* seen(const InstanceId& id) const;
   std::vector<Instance> list() const;  // those that DescribeInstances would show

@@ -216,6 +216,59 @@ TEST_F(Judged, ATokenMeansOneTemplate) {
   EXPECT_EQ(api.error("CreateLaunchTemplate", other), "IdempotentParameterMismatch");
 }
 
+TEST_F(Judged, AnInstanceComesWithTheVolumesThatItsLaunchNames) {
+  const std::string disk = "BlockDeviceMapping.";
+  EXPECT_EQ(refused({{disk + "1.DeviceName", "/dev/xvda"}, {disk + "1.Ebs.VolumeSize", "4"}}),
+            "InvalidBlockDeviceMapping");
+  const std::string id = run({{disk + "1.DeviceName", "/dev/xvda"},
+                              {disk + "1.Ebs.VolumeSize", "50"},
+                              {disk + "1.Ebs.VolumeType", "gp3"},
+                              {disk + "2.DeviceName", "/dev/sdf"},
+                              {disk + "2.Ebs.VolumeSize", "20"},
+                              {disk + "2.Ebs.DeleteOnTermination", "false"},
+                              {"TagSpecification.1.ResourceType", "volume"},
+                              {"TagSpecification.1.Tag.1.Key", "job"},
+                              {"TagSpecification.1.Tag.1.Value", "mnist"}});
+  api.wait(60_s);
+  const Api::Parameters of_job = {{"Filter.1.Name", "tag:job"}, {"Filter.1.Value.1", "mnist"}};
+  const auto volumes = [&](const char* path) {
+    return api.count("DescribeVolumes", of_job, std::string("volumeSet/item") + path);
+  };
+  EXPECT_EQ(volumes("/attachmentSet/item[status='attached']"), 2u);
+  ASSERT_EQ(api.all<DeviceAttached>().size(), 1u) << "its own disk is the host's affair";
+  EXPECT_EQ(api.all<DeviceAttached>()[0].device, "/dev/sdf");
+  EXPECT_EQ(api.count("DescribeInstances", {{"InstanceId.1", id}},
+                      "reservationSet/item/instancesSet/item/blockDeviceMapping/item"),
+            2u);
+  api.raw("TerminateInstances", {{"InstanceId.1", id}});
+  api.wait(600_s);
+  EXPECT_EQ(volumes(""), 1u);
+  EXPECT_EQ(volumes("[status='available']"), 1u);
+}
+
+TEST_F(Judged, WhatALaunchAsksForBesidesIsShownAndKept) {
+  const std::string id = run({{"Monitoring.Enabled", "true"},
+                              {"DisableApiTermination", "true"},
+                              {"MetadataOptions.HttpEndpoint", "disabled"},
+                              {"NetworkInterface.1.DeviceIndex", "0"},
+                              {"NetworkInterface.1.AssociatePublicIpAddress", "true"}});
+  api.wait(60_s);
+  const auto shown = [&](const std::string& path) {
+    return api.ask("DescribeInstances", {{"InstanceId.1", id}},
+                   "reservationSet/item/instancesSet/item/" + path);
+  };
+  EXPECT_EQ(shown("monitoring/state"), "enabled");
+  EXPECT_EQ(shown("ipAddress").rfind("203.0.113.", 0), 0u);
+  EXPECT_EQ(api.world.metadata(InstanceId(id), {"GET", "/latest/meta-data/", {}}, api.now).status,
+            403);
+  EXPECT_EQ(api.error("TerminateInstances", {{"InstanceId.1", id}}), "OperationNotPermitted");
+  const std::string other = run({{"InstanceInitiatedShutdownBehavior", "stop"}});
+  api.wait(60_s);
+  ASSERT_TRUE(api.world.instances(api.now).halted(InstanceId(other)));
+  api.wait(60_s);
+  EXPECT_EQ(state_of(other), "stopped");
+}
+
 TEST_F(Judged, OnlyRunningInstancesHaveAStatus) {
   const std::string id = run({});
   const auto statuses = [&](Api::Parameters more) {

@@ -152,6 +152,37 @@ std::string tokens_parameter(const Query& query, const std::string& name) {
   return text;
 }
 
+LaunchExtras extras_parameters(const Query& query, const std::string& prefix, LaunchExtras extras) {
+  const auto read = [&](const char* name, bool& into) {
+    if (query.has(prefix + name)) into = query.boolean(prefix + name);
+  };
+  read("Monitoring.Enabled", extras.monitoring);
+  read("EbsOptimized", extras.ebs_optimized);
+  read("DisableApiStop", extras.keeps_running);
+  read("DisableApiTermination", extras.keeps_existing);
+  for (const std::string& it : query.members(prefix + "NetworkInterface"))
+    if (query.has(it + "AssociatePublicIpAddress"))
+      extras.public_address = query.boolean(it + "AssociatePublicIpAddress");
+  const auto choose = [&](const char* name, const std::string& yes, const std::string& no,
+                          bool& into) {
+    const std::string text = query.text(prefix + name);
+    if (text.empty()) return;
+    into = text == yes;
+    if (text != yes && text != no)
+      query.refuse("InvalidParameterValue", "Value (" + text + ") for parameter " + name +
+                                                " is invalid. Valid: " + yes + ", " + no);
+  };
+  choose("InstanceInitiatedShutdownBehavior", "stop", "terminate", extras.stops_itself);
+  choose("MetadataOptions.HttpEndpoint", "disabled", "enabled", extras.metadata_off);
+  return extras;
+}
+
+// Of the block that is for documentation (RFC 5737).
+std::string public_address(const Instance& instance) {
+  if (!instance.extras.public_address) return {};
+  return "203.0.113" + instance.address.substr(instance.address.rfind('.'));
+}
+
 int hop_limit_parameter(const Query& query, const std::string& name) {
   const auto hops = query.integer(name);
   if (hops && (*hops < 1 || *hops > 64))
@@ -265,7 +296,8 @@ LaunchOption option_of(const LaunchTemplate& launch_template, const TemplateVers
           .security_groups = version.security_groups,
           .interfaces = version.interfaces,
           .hop_limit = version.hop_limit,
-          .terms = version.terms};
+          .terms = version.terms,
+          .extras = version.extras};
 }
 
 // One option for each override (or the template alone) and zone.

@@ -80,7 +80,7 @@ Reply Metadata::answer(const MetadataRequest& request) {
   const std::string mode = fault ? fault->mode : "";
   const bool is_token = request.path == "/latest/api/token";
   if (mode == "down") return {.drop = true};
-  if (mode == "403") return html(403, "Forbidden");
+  if (mode == "403" || instance->extras.metadata_off) return html(403, "Forbidden");
   if (mode == "429") return html(429, "Too Many Requests");
   if (mode == "500") return html(500, "Internal Server Error");
   if (mode == "empty") return plain(200, "");
@@ -217,6 +217,8 @@ void Metadata::add_network(const Instance& instance,
   std::string mac = "06";
   for (std::size_t i = 0; i < 10; i += 2) mac += ':' + hex.substr(i, 2);
   documents["mac"] = mac;
+  if (const auto address = public_address(instance); !address.empty())
+    documents["public-ipv4"] = address;
   const std::string below = "network/interfaces/macs/" + mac + '/';
   const std::string subnet =
       instance.subnet.empty() ? subnet_of(cloud_, instance.zone) : instance.subnet;

@@ -58,6 +58,9 @@ struct Attachment {
   AttachmentState state = AttachmentState::Attaching;
   Time since{};
   bool present = false;  // the device has appeared (and not gone again)
+  bool root = false;     // the instance's own disk, of which the host has none
+  bool deletes = false;  // it goes with the instance
+  bool ends = false;     // the instance is dead
 };
 
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_VolumeModification.html
@@ -130,6 +133,18 @@ struct Interface {
   std::string subnet;
 };
 
+// What a launch asks of its instance besides.
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RunInstances.html
+struct LaunchExtras {
+  bool monitoring = false;
+  bool ebs_optimized = false;
+  bool keeps_running = false;   // DisableApiStop
+  bool keeps_existing = false;  // DisableApiTermination
+  bool stops_itself = false;    // InstanceInitiatedShutdownBehavior
+  bool public_address = false;
+  bool metadata_off = false;
+};
+
 struct Instance {
   InstanceId id;
   Zone zone;
@@ -161,6 +176,7 @@ struct Instance {
   std::string placement_group = {};
   std::vector<Interface> interfaces = {};  // empty: one that the launch did not ask for
   std::vector<std::string> security_groups = {};
+  LaunchExtras extras = {};
   int hop_limit = 1;
   bool replaced = false;        // by its fleet, after a rebalance recommendation
   bool spot_cancelled = false;  // its spot request
@@ -197,6 +213,7 @@ struct LaunchOption {
   int hop_limit = 0;  // of the metadata service's answers; 0: not given
   std::optional<double> priority = {};
   SpotTerms terms = {};
+  LaunchExtras extras = {};
 };
 
 // What a fleet does about a rebalance recommendation.
@@ -280,6 +297,7 @@ struct TemplateVersion {
   std::vector<Interface> interfaces = {};
   int hop_limit = 0;
   SpotTerms terms = {};
+  LaunchExtras extras = {};
   std::map<std::string, std::string> sent = {};  // the parameters below LaunchTemplateData
 };
 

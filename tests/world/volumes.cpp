@@ -217,7 +217,7 @@ Expected<Volume> Volumes::create(const CreateVolume& request) {
     cloud_.schedule(Duration{500}, VolumeVanishes{volume.id});
   } else {
     cloud_.schedule(cloud_.random.within(cloud_.settings.volume_creation), VolumeReady{volume.id});
-    cloud_.occur(VolumeMade{volume.id, volume.snapshot, volume.gibibytes});
+    if (!request.root) cloud_.occur(VolumeMade{volume.id, volume.snapshot, volume.gibibytes});
   }
   cloud_.record("volume-created", volume.id.str(),
                 volume.zone.str() + (volume.snapshot ? " from " + volume.snapshot->str() : "") +
@@ -225,6 +225,20 @@ Expected<Volume> Volumes::create(const CreateVolume& request) {
                          ? " at " + std::to_string(*request.initialization_rate) + " MiB/s"
                          : ""));
   return cloud_.volumes.add(volume.id, volume, cloud_.now, cloud_.lag());
+}
+
+Expected<void> Volumes::launch_with(const LaunchVolume& wanted, const Instance& instance) {
+  CreateVolume request = wanted.volume;
+  request.zone = instance.zone;
+  const auto made = create(request);
+  if (!made) return tl::unexpected(made.error());
+  Volume& volume = change(made->id);
+  volume.attempt = cloud_.number();
+  volume.attachment =
+      Attachment{instance.id, wanted.device, AttachmentState::Attaching, cloud_.now};
+  volume.attachment->root = request.root;
+  volume.attachment->deletes = wanted.deletes;
+  return {};
 }
 
 Expected<Attachment> Volumes::attach(const AttachVolume& request) {
@@ -292,6 +306,9 @@ Expected<Attachment> Volumes::detach(const DetachVolume& request) {
                    "Volume '" + found.id.str() + "' is not attached as stated.");
   }
   const Instance* instance = cloud_.instances.find(attachment.instance);
+  if (attachment.root)
+    return refusal("OperationNotPermitted", "Unable to detach root volume '" + found.id.str() +
+                                                "' from instance '" + instance->id.str() + "'");
   // A terminating instance gives its volumes up by itself.
   if (instance && instance->state == InstanceState::ShuttingDown) {
     return refusal("IncorrectInstanceState", "The instance '" + instance->id.str() +
@@ -426,6 +443,7 @@ void Volumes::release(const InstanceId& dead) {
   for (const VolumeId& id : held) {
     Volume& volume = change(id);
     volume.mounted = false;
+    volume.attachment->ends = true;
     begin_detach(volume, cloud_.settings.volume_release);
   }
 }
@@ -436,6 +454,11 @@ void Volumes::on(const VolumeReady& happening) {
   const bool fails = cloud_.storage_faults.volumes_to_fail > 0;
   if (fails) --cloud_.storage_faults.volumes_to_fail;
   volume.state = fails ? VolumeState::Error : VolumeState::Available;
+  if (volume.attachment && !fails) {
+    volume.state = VolumeState::InUse;
+    cloud_.schedule(cloud_.random.within(cloud_.settings.attach),
+                    AttachEnds{volume.id, volume.attempt});
+  }
   cloud_.record(fails ? "volume-failed" : "volume-available", volume.id.str());
 }
 
@@ -450,9 +473,12 @@ void Volumes::on(const AttachEnds& happening) {
   // No device appears on a machine that is going: the volume is released when it is gone.
   const Instance& holder = *cloud_.instances.find(found->attachment->instance);
   if (!is_alive(holder) && holder.state != InstanceState::Stopped) return;
+  if (holder.state == InstanceState::Pending)  // it boots with it
+    return cloud_.schedule(cloud_.random.within(cloud_.settings.attach), happening);
   Volume& volume = change(happening.id);
   volume.attachment->state = AttachmentState::Attached;
   cloud_.record("volume-attached", volume.id.str(), volume.attachment->instance.str());
+  if (volume.attachment->root) return;
   if (cloud_.storage_faults.devices_to_hide > 0) {
     --cloud_.storage_faults.devices_to_hide;
     cloud_.record("device-hidden", volume.id.str(), volume.attachment->instance.str());
@@ -479,9 +505,12 @@ void Volumes::on(const DetachEnds& happening) {
   Volume& volume = change(happening.id);
   const InstanceId instance = volume.attachment->instance;
   if (volume.attachment->present) cloud_.occur(DeviceDetached{volume.id, instance});
+  const bool goes = volume.attachment->ends && volume.attachment->deletes;
   volume.attachment.reset();
-  volume.state = VolumeState::Available;
-  cloud_.record("volume-available", volume.id.str(), "detached from " + instance.str());
+  volume.state = goes ? VolumeState::Deleted : VolumeState::Available;
+  if (goes) cloud_.occur(VolumeRemoved{volume.id});
+  cloud_.record(goes ? "volume-deleted" : "volume-available", volume.id.str(),
+                "detached from " + instance.str());
 }
 
 }  // namespace spotter::world

@@ -33,6 +33,14 @@ struct CreateVolume {
   std::string key;
   Tags tags;
   std::string client_token;
+  bool root = false;  // an instance's own disk: the host makes none for it
+};
+
+// A volume that RunInstances makes with an instance, in its zone.
+struct LaunchVolume {
+  std::string device;
+  CreateVolume volume;
+  bool deletes = true;
 };
 
 struct AttachVolume {
@@ -54,6 +62,9 @@ class Volumes {
 
   Expected<Volume> create(const CreateVolume& request);
   Expected<Attachment> attach(const AttachVolume& request);
+  // Its attachment follows when volume and instance are there.
+  Expected<void> launch_with(const LaunchVolume& wanted, const Instance& instance);
+  Expected<void> check_new(const CreateVolume& request) const;
   // The attachment as the answer shows it: detaching.
   Expected<Attachment> detach(const DetachVolume& request);
   Expected<void> remove(const VolumeId& id);
@@ -77,7 +88,6 @@ class Volumes {
 
  private:
   Expected<Volume*> reach(const VolumeId& id);
-  Expected<void> check_new(const CreateVolume& request) const;
   void begin_detach(Volume& volume, Range range);
   Volume& change(const VolumeId& id);
 
