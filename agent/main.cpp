@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   if (own == "host") return spotter::command::host(argc - 1, argv + 1);
   if (own == "metadata") return spotter::command::metadata(argc - 1, argv + 1);
   if (own == "publish") return spotter::command::publish(argc - 1, argv + 1);
+  if (own == "set-up") return spotter::command::set_up(argc - 1, argv + 1);
   if (own == "supervise") return spotter::command::supervise(argc - 1, argv + 1);
   if (own == "tier") return spotter::command::tier(argc - 1, argv + 1);
   if (own == "views") return spotter::command::views(argc - 1, argv + 1);
@@ -36,6 +37,7 @@ int main(int argc, char** argv) {
   spotter::add_run(app, status);
   spotter::command::add_pipe(app, status);
   spotter::command::add_sweep(app, status);
+  spotter::command::add_setup(app, status);
   spotter::command::add_init(app, status);
   spotter::command::add_fetch(app, status);
   spotter::command::add_iam(app, status);
@@ -46,12 +48,14 @@ int main(int argc, char** argv) {
   spotter::command::add_wait(app, status);
   spotter::command::add_watch(app, status);
   spotter::command::add_stop(app, status);
+  spotter::command::add_delete(app, status);
   spotter::command::add_list(app, status);
   spotter::command::add_status(app, status);
   spotter::command::add_logs(app, status);
   spotter::command::add_report(app, status);
   spotter::command::add_checkpoints(app, status);
   spotter::command::add_explain(app, status);
+  spotter::command::add_help(app, status);
   // Those that the shell's completion and the build of the manual ask.
   if (own == "complete") {
     std::cout << spotter::command::completions(app, {argv + 2, argv + argc});

@@ -5,8 +5,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <sstream>
@@ -18,6 +20,7 @@
 #include "agent/config/run.hpp"
 #include "agent/config/values.hpp"
 #include "agent/io/child.hpp"
+#include "agent/io/complain.hpp"
 #include "agent/service/agent.hpp"
 #include "agent/service/machine.hpp"
 #include "agent/service/sweep/worker.hpp"
@@ -230,6 +233,41 @@ void add_explain(CLI::App& app, int& status) {
   command->callback([name, &status] { status = explain(*name); });
 }
 
+namespace {
+
+constexpr std::array topics = {"job.yaml", "trainer", "storage", "data",   "sweep",
+                               "gang",     "aws",     "events",  "service"};
+
+// A package has the pages where man looks; a checkout has them in two folders.
+int show_page(const std::string& topic) {
+  if (std::ranges::find(topics, topic) == topics.end()) {
+    std::printf("spotter help TOPIC shows a page of the manual: %s\n",
+                joined(std::vector<std::string>(topics.begin(), topics.end())).c_str());
+    return topic.empty() ? 0 : wrong_input;
+  }
+  std::string name = "spotter-" + topic + ".7";
+  if (topic == "job.yaml") name = "job.yaml.5";
+  if (topic == "service") name = "spotter.service.8";
+  const auto built = std::filesystem::path(own_program()).parent_path().parent_path();
+  const auto checkout = built.parent_path().parent_path();
+  std::string page = name.substr(0, name.rfind('.'));
+  std::error_code error;
+  for (const auto& folder : {checkout / "scripts/packaging/manual", built / "manual"})
+    if (std::filesystem::exists(folder / name, error)) page = folder / name;
+  std::fflush(nullptr);
+  io::Program({"man", page.starts_with('/') ? "-l" : "--", page}).execute_from_path();
+  return io::complain("help", "man is not installed: the page is " + page);
+}
+
+}  // namespace
+
+void add_help(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("help", "Shows a page of the manual");
+  auto topic = std::make_shared<std::string>();
+  command->add_option("topic", *topic, "job.yaml, trainer, storage, ...; without one, their list");
+  command->callback([topic, &status] { status = show_page(*topic); });
+}
+
 }  // namespace spotter::command
 
 namespace spotter {
@@ -278,6 +316,11 @@ void add_agent(CLI::App& app, int& status) {
       status = spotter::check(read, *job);
       return;
     }
+    if (read && read->code && read->code->repository.empty())
+      read = tl::unexpected(std::vector<config::Problem>{
+          {0, 0,
+           "code.folder is a folder of the machine that launches: `spotter launch` sends it, and "
+           "`spotter run` works in the current folder"}});
     if (read && read->is_handed_out() && !*once) {
       status = work(std::move(*read), *job);
       return;

@@ -20,8 +20,13 @@ void add_checkpoints(CLI::App& app, int& status);
 void add_doctor(CLI::App& app, int& status);
 void add_explain(CLI::App& app, int& status);
 void add_fetch(CLI::App& app, int& status);
+void add_help(CLI::App& app, int& status);
 void add_iam(CLI::App& app, int& status);
 void add_init(CLI::App& app, int& status);
+void add_setup(CLI::App& app, int& status);
+void add_delete(CLI::App& app, int& status);
+// The bucket that this user has set up last; empty: none.
+std::string bucket_of_setup();
 void add_launch(CLI::App& app, int& status);
 void add_list(CLI::App& app, int& status);
 void add_logs(CLI::App& app, int& status);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "agent/commands/code_archive.hpp"
 #include "agent/commands/doctor.hpp"
 #include "agent/guard/inventory.hpp"
 #include "agent/host/checkout.hpp"
@@ -56,11 +57,21 @@ Finding code_finding(const Error& failure) {
                   : "push it, or mend code.repository, code.revision or code.token"};
 }
 
+Findings examine_folder(const std::string& folder) {
+  const auto archive = archive_of(folder);
+  if (!archive) return {{"code", Verdict::Fail, archive.error().message, ""}};
+  Findings findings{{"code", Verdict::Ok, describe(*archive, folder), ""}};
+  for (const std::string& it : archive->doubts) findings.push_back({"code", Verdict::Warn, it, ""});
+  return findings;
+}
+
 }  // namespace
 
 Findings examine_code(AwsCalls& calls, const config::Job& job, bool on_instance) {
   if (!job.code) return {};
   const config::Code& code = *job.code;
+  if (!code.folder.empty() && !on_instance)  // a launch has packed it, and says so
+    return code.repository.empty() ? examine_folder(code.folder) : Findings{};
   const std::string what = code.repository + " at " + code.revision.substr(0, 12);
   if (!on_instance && code.repository.starts_with('/'))
     return {{"code", Verdict::Warn, what + " is a path on the instances", "it was not looked at"}};

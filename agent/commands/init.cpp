@@ -223,6 +223,8 @@ class Interview {
     });
   }
 
+  bool has_person() const { return person_; }
+
  private:
   bool person_;
 };
@@ -250,21 +252,30 @@ Result<void> ask_for_code(Interview& interview, const InitOptions& options, cons
   const std::string likely = options.repository.value_or(to.repository);
   std::error_code error;
   const std::string folder = fs::current_path(error).filename().string();
-  to.name = job_name_for(likely == nobodys_repository ? folder : likely);
+  to.name = job_name_for(likely == nobodys_repository || likely == "." ? folder : likely);
   to.command = command_here();
   if (auto done = interview.fill(to, {"Name of the job", to.name, options.name},
                                  [&](const auto& text) { to.name = text; });
       !done)
     return done;
-  if (auto done = interview.fill(to, {"Git repository", to.repository, options.repository},
-                                 [&](const auto& text) { to.repository = text; });
+  // The files here need a bucket, which only a person can be asked for.
+  const bool has_bucket = !bucket_of(options.bucket.value_or(bucket_of_setup())).empty();
+  if (has_bucket || (interview.has_person() && !options.bucket)) to.repository = ".";
+  if (auto done = interview.fill(
+          to,
+          {"Code: . for the files here, or a git repository", to.repository, options.repository},
+          [&](const auto& text) { to.repository = text; });
       !done)
     return done;
   if (to.repository == here.address) to.revision = here.revision;
-  if (auto done = interview.fill(to, {"Commit, its full id", to.revision, options.revision},
-                                 [&](const auto& text) { to.revision = text; });
-      !done)
+  if (to.sends_folder()) {
+    if (options.revision) return failure("--revision is of a --repository: name it, too");
+    to.revision.clear();
+  } else if (auto done = interview.fill(to, {"Commit, its full id", to.revision, options.revision},
+                                        [&](const auto& text) { to.revision = text; });
+             !done) {
     return done;
+  }
   if (auto done = interview.fill(to, {"Command that trains", to.command, options.command},
                                  [&](const auto& text) { to.command = text; });
       !done)
@@ -307,9 +318,9 @@ Result<void> ask_for_machines(Interview& interview, const InitOptions& options,
     return problems_of(to);
   };
   if (auto done = interview.ask({"Image", image, options.image}, take); !done) return done;
-  if (auto done =
-          interview.fill(to, {"Bucket in S3 for its progress and the package", "", options.bucket},
-                         [&](const auto& text) { to.bucket = bucket_of(text); });
+  if (auto done = interview.fill(
+          to, {"Bucket in S3 for its progress and the package", bucket_of_setup(), options.bucket},
+          [&](const auto& text) { to.bucket = bucket_of(text); });
       !done)
     return done;
   const auto take_size = [&](const std::string& text) {
@@ -343,6 +354,8 @@ void remark_what_to_change(const std::string& file, const InitOptions& options,
   if (!options.command && script.ends_with(".py") && !fs::exists(script, error))
     io::complain("init",
                  change + "trainer.command, unless the checkout has " + script + " (--command)");
+  if (answers.bucket.empty() && answers.sends_folder())
+    io::complain("init", change + "publish, where the files here are sent to (--bucket)");
   if (answers.bucket.empty())
     io::complain("init", change + "launch.package: the image has no Spotter (--bucket)");
 }
@@ -414,8 +427,11 @@ void add_init(CLI::App& app, int& status) {
   auto options = std::make_shared<InitOptions>();
   command->add_option("file", options->file, "What is written")->capture_default_str();
   command->add_option("--name", options->name, "The job's name; default: the repository's");
-  command->add_option("--repository", options->repository, "Default: the remote `origin`");
-  command->add_option("--revision", options->revision, "A full commit id; default: HEAD");
+  command->add_option("--repository", options->repository,
+                      "Of git, or . for the files here; default: with a bucket ., else the remote "
+                      "`origin`");
+  command->add_option("--revision", options->revision,
+                      "Of a repository: a full commit id; default: HEAD");
   command->add_option("--command", options->command, "What trains, such as 'python3 train.py'");
   command->add_option("--user", options->user, "Who runs it; default: spotter, a user of its own");
   command->add_option("--result", options->result,
@@ -429,7 +445,7 @@ void add_init(CLI::App& app, int& status) {
                       "ami-... or resolve:ssm:/PARAMETER; default: AWS's Deep Learning AMI with "
                       "PyTorch, for types without a GPU Ubuntu 24.04");
   command->add_option("--bucket", options->bucket,
-                      "To which the job's progress is published; default: none");
+                      "To which the job's progress is published; default: that of `spotter setup`");
   command->add_option("--volume-size", options->volume_size,
                       "GiB, or none: checkpoints are kept in the bucket alone; default: 100");
   command->add_flag("--yes", options->all_defaults, "Asks nothing: takes the defaults");

@@ -93,6 +93,10 @@ void add_fence(Lines& lines, const JobAnswers& answers) {
 
 void add_code(Lines& lines, const JobAnswers& answers) {
   lines.add("code:", "which program is trained");
+  if (answers.sends_folder())
+    return lines.add("  folder: .",
+                     "the files here, as they are at each launch, but what .gitignore and "
+                     ".spotterignore name");
   lines.add("  repository: " + quoted(answers.repository), "each instance fetches it");
   lines.add("  # token: ssm:/me/git-token", "if it is private: the SSM parameter with a token");
   lines.add("  revision: " + quoted(answers.revision),

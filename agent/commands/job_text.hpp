@@ -24,7 +24,7 @@ inline constexpr std::string_view nobodys_revision = "0123456789abcdef0123456789
 // The answers that a person is asked for. The defaults make a valid job.
 struct JobAnswers {
   std::string name = "training";
-  std::string repository{nobodys_repository};
+  std::string repository{nobodys_repository};  // ".": the files of the folder here
   std::string revision{nobodys_revision};
   std::string command = "python3 train.py";
   std::string user;    // empty: spotter, the package's own
@@ -35,6 +35,7 @@ struct JobAnswers {
   std::string bucket;               // its name; empty: none
   std::string volume_size = "100";  // "none": no volume, checkpoints are kept in the bucket
 
+  bool sends_folder() const { return repository == "."; }
   bool in_bucket() const { return volume_size == "none"; }
 };
 

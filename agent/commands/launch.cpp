@@ -36,7 +36,10 @@ void print_line(const std::string& line) { std::printf("%s\n", line.c_str()); }
 
 // Prints the requests of a first launch as they are sent, except for values that only AWS knows.
 int print_requests(const LaunchedJob& launched) {
-  const auto& [job, user_data, digest, packages, rests, regions] = launched;
+  const auto& [job, user_data, digest, packages, rests, regions, code] = launched;
+  if (code)
+    print_line("# The code, " + describe(*code, job.code->folder) + ", goes to\n# " +
+               job.code->repository + "data/" + code->revision + "/");
   if (!packages.empty()) print_line("# Unless they are there:");
   for (const launch::SentPackage& it : packages) print_line(launch::send_command(it));
   std::string image = job.launch->image;
@@ -318,6 +321,9 @@ Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& laun
   const config::Job& job = launched.job;
   const std::string generation = found.generation();
   if (auto sent = send_packages(launched.packages); !sent) return tl::unexpected(sent.error());
+  if (launched.code)
+    if (auto sent = send_code(*launched.code, *launched.job.code); !sent)
+      return failed(sent.error().message);
   // Before the template: a later launch that sees the template also sees the volumes.
   if (auto there = provide_volumes(calls, job, generation); !there)
     return tl::unexpected(there.error());
@@ -442,6 +448,10 @@ int run(const LaunchOptions& options) {
     std::vector<config::Job> named;
     for (const JobPlace& it : *places) named.push_back(it.job);
     return print_all_requests(*launched, named);
+  }
+  if (launched->code) {
+    io::complain("launch", "the code: " + describe(*launched->code, launched->job.code->folder));
+    for (const std::string& it : launched->code->doubts) io::complain("launch", "the code: " + it);
   }
   if (!options.skip_checks && !pass_machines(*places, *launched))
     return fail(refused.message, wrong_input);

@@ -69,6 +69,25 @@ Result<void> add_file(std::map<std::string, std::string>& files, const std::stri
   return {};
 }
 
+// Packs the folder that is the job's code, if it is one, and tells the instances where it will be.
+Result<std::shared_ptr<const CodeArchive>> pack_code(
+    config::Job& job, const std::string& job_file, const std::vector<launch::SentPackage>& packages,
+    std::map<std::string, std::string>& files) {
+  if (!job.code || job.code->folder.empty()) return nullptr;
+  if (!job.publish)
+    return failure(job_file +
+                   ": code.folder is sent to where the job is published: say it, such as publish: "
+                   "s3://bucket/prefix");
+  std::vector<std::string> besides;
+  for (const launch::SentPackage& it : packages) besides.push_back(it.file);
+  auto archive = archive_of(job.code->folder, besides);
+  if (!archive) return tl::unexpected(archive.error());
+  job.code->repository = wire::to_url(*job.published_in(config::code_folder));
+  job.code->revision = archive->revision;
+  files[config::code_sent] = job.code->repository + "\n" + job.code->revision + "\n";
+  return std::make_shared<const CodeArchive>(*std::move(archive));
+}
+
 }  // namespace
 
 Result<std::string, CallError> image_of(AwsCalls& calls, const config::Launch& launch) {
@@ -108,10 +127,20 @@ Result<LaunchedJob> launched_job(const std::string& job_file, launch::Work work,
   }
   auto packages = packages_to_send(job->launch->package, job_file);
   if (!packages) return tl::unexpected(packages.error());
+  std::shared_ptr<const CodeArchive> code;
+  if (work == launch::Work::Serve) {
+    auto packed = pack_code(*job, job_file, *packages, files);
+    if (!packed) return tl::unexpected(packed.error());
+    code = *std::move(packed);
+  }
   auto script = launch::user_data(*job, files, work, *packages);
   if (!script) return tl::unexpected(script.error());
   auto digest = launch::request_digest(*job, *script);
-  return LaunchedJob{std::move(*job), std::move(*script), std::move(digest), std::move(*packages)};
+  return LaunchedJob{.job = std::move(*job),
+                     .user_data = std::move(*script),
+                     .digest = std::move(digest),
+                     .packages = std::move(*packages),
+                     .code = std::move(code)};
 }
 
 LaunchedJob launched_at(const LaunchedJob& launched, const config::Job& job, bool rests) {

@@ -8,6 +8,7 @@
 
 #include "agent/aws/aws_calls.hpp"
 #include "agent/aws/formats/ec2_places.hpp"
+#include "agent/commands/code_archive.hpp"
 #include "agent/config/job.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/launch/user_data.hpp"
@@ -36,17 +37,18 @@ Result<std::vector<JobPlace>> unnamed_places_of(const config::Job& job);
 struct LaunchedJob {
   config::Job job;
   std::string user_data;
-  std::string digest;                         // of the fleet's request: launch::request_digest()
-  std::vector<launch::SentPackage> packages;  // that instances need: send_packages()
-  bool rests = false;                         // its fleet is to be at target 0
-  std::vector<std::string> regions = {};      // of a job with several, all of them
+  std::string digest;                            // of the fleet's request: launch::request_digest()
+  std::vector<launch::SentPackage> packages;     // that instances need: send_packages()
+  bool rests = false;                            // its fleet is to be at target 0
+  std::vector<std::string> regions = {};         // of a job with several, all of them
+  std::shared_ptr<const CodeArchive> code = {};  // that instances need: send_code()
 };
 // The same as it is launched in one of its places. `rests`: the job is in another one.
 LaunchedJob launched_at(const LaunchedJob& launched, const config::Job& job, bool rests);
 // Parses job.yaml as an instance will, as root. Fails without `launch:`.
 Result<config::Job> job_to_launch(const std::string& job_file);
 // The same with its user data. Fails also when a file that it names is missing or does not fit into
-// user data, and when there is no package that is to be sent.
+// user data, when there is no package that is to be sent, or the folder of code cannot be packed.
 Result<LaunchedJob> launched_job(const std::string& job_file,
                                  launch::Work work = launch::Work::Serve,
                                  const std::optional<config::Sending>& sending = {});

@@ -18,17 +18,6 @@ const Scalar<int> step_count{"a number of steps; 0: none", parse_between<0, 1'00
 // A beat is a sixth of it, and several reads and writes have to fit into that.
 const Scalar<Duration> gang_lease{"a duration such as 60s", parse_lease<6>};
 
-Result<Duration> parse_stall(std::string_view text) {
-  if (text == "never" || text == "0" || text == "0s") return Duration(0);
-  auto stall = duration.parse(text);
-  if (!stall) return failure(stall.error().message + "; `never` turns it off");
-  if (*stall >= std::chrono::seconds(30)) return stall;
-  return failure(in_quotes(text) +
-                 ": a step may take long, and a checkpoint longer; wait for at least 30s, or write "
-                 "`never`");
-}
-const Scalar<Duration> gang_stall{"never or a duration such as 10m", parse_stall};
-
 // Keys whose work nobody shares out among the members yet, and why.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 10> refused_with_gang{{
     {"sweep", "each experiment of a sweep is trained by one machine"},
@@ -118,7 +107,7 @@ Reader::Take gang(Reader& reader, std::optional<Gang>& gang) {
                 {"at", required, reader.expanded(gang->at, gang_prefix)},
                 {"lease", optional, reader.scalar(gang->lease, gang_lease)},
                 {"copy_every", optional, reader.scalar(gang->copy_every, step_count)},
-                {"stall", optional, reader.scalar(gang->stall, gang_stall)}});
+                {"stall", optional, reader.scalar(gang->stall, stall_duration)}});
     if (gang->min == 0) gang->min = gang->size;
   };
 }

@@ -190,6 +190,13 @@ const Scalar<wire::S3Location> fence_prefix{"where in S3, such as s3://bucket/fe
 const Scalar<wire::S3Location> checkpoints_prefix{"where in S3, such as s3://bucket/run-1",
                                                   parse_s3_prefix};
 
+Result<std::string> parse_trainers_place(std::string_view text) {
+  const auto where = parse_s3_prefix(text);
+  return where ? Result<std::string>(wire::to_url(*where)) : tl::unexpected(where.error());
+}
+const Scalar<std::string> trainers_place{"where in S3, such as s3://bucket/data",
+                                         parse_trainers_place};
+
 // An argument of a program: `NAME=COLUMN`.
 Result<std::string> parse_column_name(std::string_view text) {
   constexpr std::size_t longest = 256;
@@ -210,8 +217,9 @@ Reader::Take variables(Reader& reader, std::map<std::string, T>& to, const Scala
 }
 
 Fields code_fields(Reader& reader, Code& code) {
-  return {{"repository", required, reader.expanded(code.repository, repository)},
-          {"revision", required, reader.scalar(code.revision, commit_id)},
+  return {{"folder", optional, reader.expanded(code.folder, code_folder_path)},
+          {"repository", optional, reader.expanded(code.repository, repository)},
+          {"revision", optional, reader.scalar(code.revision, commit_id)},
           {"token", optional, reader.scalar(code.token, secret_reference)}};
 }
 
@@ -226,6 +234,8 @@ Fields trainer_fields(Reader& reader, Trainer& trainer) {
        variables(reader, trainer.secrets, secret_reference, "a mapping of names to references")},
       {"stop_signal", optional, reader.scalar(trainer.stop_signal, stop_signal)},
       {"stop_grace", optional, reader.scalar(trainer.stop_grace, duration)},
+      {"reads", optional, reader.texts(trainer.reads, trainers_place)},
+      {"writes", optional, reader.texts(trainer.writes, trainers_place)},
       {"role", optional, reader.scalar(trainer.role, role)},
       {"trust", optional, reader.scalar(trainer.trusted, trust)},
       {"imds", optional, reader.scalar(trainer.imds_allowed, imds_access)},
@@ -289,6 +299,7 @@ Fields on_failure_fields(Reader& reader, OnFailure& on_failure) {
            reader.scalar(on_failure.attempts_without_progress, attempts)},
           {"starts_per_attempt", optional, reader.scalar(on_failure.starts_per_attempt, attempts)},
           {"blocked", optional, reader.scalar(on_failure.blocked, duration)},
+          {"stall", optional, reader.scalar(on_failure.stall, stall_duration)},
           {"then", optional, reader.scalar(on_failure.then, give_up)}};
 }
 
@@ -315,6 +326,7 @@ Fields job_fields(Reader& reader, Job& job) {
   return {{"job", required, reader.scalar(job.name, job_name)},
           {"storage", required, storage(reader, job.storage)},
           {"code", optional, reader.object(job.code, code_fields)},
+          {"setup", optional, reader.texts(job.setup, setup_command)},
           {"trainer", required, reader.object(job.trainer, trainer_fields)},
           {"checkpoints", optional, reader.object(job.checkpoints, checkpoints_fields)},
           {"metrics", optional, reader.object(job.metrics, metrics_fields)},
@@ -367,10 +379,22 @@ void check_lengths(Reader& reader, const Node& root, const Node& trainer, const 
                    "have more than 96 KiB: put them into a file");
 }
 
-// The fetching agent refuses it too (host/checkout.hpp), but by then instances cost money.
-void check_token(Reader& reader, const Node& root, const Job& job) {
+// The fetching agent refuses a token that it cannot give (host/checkout.hpp), but by then instances
+// cost money.
+void check_code(Reader& reader, const Node& root, const Job& job) {
   const Node* code = child(root, "code");
-  const Node* repository = code == nullptr ? nullptr : child(*code, "repository");
+  if (code == nullptr || code->kind != Node::Kind::Map) return;
+  const Node* repository = child(*code, "repository");
+  const Node* folder = child(*code, "folder");
+  for (const char* key : {"repository", "revision", "token"})
+    if (const Node* other = child(*code, key); folder != nullptr && other != nullptr)
+      reader.problem(*other, std::string("code.") + key,
+                     "'folder' is given, too: is the code in a folder here, or in a repository?");
+  if (folder == nullptr && repository == nullptr)
+    return reader.problem(*code, "code",
+                          "the key 'repository' is missing; for code in a folder here, 'folder'");
+  if (folder == nullptr && child(*code, "revision") == nullptr)
+    return reader.problem(*code, "code", "the key 'revision' is missing");
   if (repository == nullptr || !job.code || !job.code->token) return;
   const auto server = wire::token_server(job.code->repository);
   if (!server) reader.problem(*repository, "code.repository", server.error().message);
@@ -434,7 +458,7 @@ void check_together(Reader& reader, const Node& root, Job& job, const Environmen
   finish_claims(reader, root, job);
   finish_gang(reader, root, job);
   check_fence(reader, root, job);
-  check_token(reader, root, job);
+  check_code(reader, root, job);
   check_checkpoints(reader, root, job);
   check_metrics(reader, root, job);
   check_launch(reader, root, job);

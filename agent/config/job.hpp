@@ -77,10 +77,21 @@ struct Storage {
 };
 
 struct Code {
-  std::string repository;  // any git URL or path, without a password in it
-  std::string revision;    // full commit id: 40 lower-case hex digits
+  // Any git URL or path, without a password in it; or s3://bucket/prefix/, a place of archives
+  // (commands/code_archive.hpp). Empty: `folder` was not sent.
+  std::string repository;
+  std::string revision;  // full commit id: 40 lower-case hex digits
   std::optional<SecretReference> token;
+  std::string folder;  // on the machine that launches: its files are the code
 };
+
+inline constexpr const char* code_folder = "code";     // below what is published, and in the home
+inline constexpr const char* code_sent = "code.sent";  // beside job.yaml: where `folder` was sent
+// The files of an archive.
+inline constexpr const char* code_bundle = "code.bundle";
+inline constexpr const char* code_record = "code.txt";
+// Attributes with which git neither changes the ends of lines nor runs a filter.
+inline constexpr std::string_view code_as_it_is = "* -text -filter -ident !working-tree-encoding\n";
 
 inline constexpr int all_gpus = -1;
 
@@ -93,7 +104,9 @@ struct Trainer {
   bool inherits = false;           // `spotter run`: it also gets this process's variables
   std::optional<int> stop_signal;  // a number of <csignal>; default SIGTERM; none = nullopt
   std::optional<Duration> stop_grace;
-  std::string role;           // ARN or name; empty: it has the instance's own credentials
+  std::string role;  // ARN or name; empty: trainer_role.hpp
+  // Places in S3, beside those that other keys name; each ends with a slash, or is a bucket.
+  std::vector<std::string> reads, writes;
   bool imds_allowed = false;  // it may use the metadata service itself
   bool trusted = false;       // `user` may be one who can become root
   // GPUs that must be there before it starts; 0: not checked; all_gpus: all that the machine has,
@@ -217,6 +230,8 @@ struct OnFailure {
   int attempts_without_progress = 3;
   int starts_per_attempt = 10;               // of the trainer, however they end
   Duration blocked = std::chrono::hours(1);  // so long a machine waits for a person
+  // At least so long nothing comes from a trainer that hangs, and nothing works; 0: nobody looks.
+  Duration stall = std::chrono::minutes(30);
   GiveUp then = GiveUp::ScaleToZero;
 };
 
@@ -229,6 +244,7 @@ struct Job {
   JobName name;
   Storage storage;
   std::optional<Code> code;
+  std::vector<std::string> setup;  // commands for the trainer's shell; empty: none
   Trainer trainer;
   Checkpoints checkpoints;
   std::optional<MetricsLog> metrics;
@@ -326,6 +342,7 @@ struct Job {
 };
 
 inline constexpr std::string_view container_folder = "ml";
+inline constexpr std::string_view setup_folder = "setup";  // an environment made by Job::setup
 inline constexpr std::string_view model_folder = "model";  // of an experiment
 
 // One mistake; line and column count from 1, line 0 means the file as a whole.

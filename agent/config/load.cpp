@@ -2,11 +2,13 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "agent/config/file.hpp"
 #include "agent/config/job.hpp"
 #include "agent/config/sweep.hpp"
+#include "agent/config/values.hpp"
 #include "agent/config/variables.hpp"
 
 namespace spotter::config {
@@ -39,6 +41,23 @@ Result<void, std::vector<Problem>> read_list(const std::filesystem::path& folder
   return {};
 }
 
+// A folder is the launching machine's; on an instance stands beside job.yaml where it was sent to.
+Result<void, std::vector<Problem>> find_code(const std::filesystem::path& folder, Code& code) {
+  const auto sent = read_small_file(folder / code_sent, job_size_limit);
+  if (!sent) {
+    std::error_code error;
+    code.folder = std::filesystem::absolute(folder / code.folder, error).lexically_normal();
+    return {};
+  }
+  const auto end = std::min(sent->content.find('\n'), sent->content.size());
+  code.repository = sent->content.substr(0, end);
+  code.revision = sent->content.substr(end == sent->content.size() ? end : end + 1);
+  while (code.revision.ends_with('\n')) code.revision.pop_back();
+  if (!commit_id.parse(code.revision) || !wire::parse_s3_url(code.repository))
+    return problem("code.folder: " + (folder / code_sent).string() + " is damaged");
+  return {};
+}
+
 }  // namespace
 
 Result<Job, std::vector<Problem>> load_job(const std::string& path,
@@ -47,6 +66,9 @@ Result<Job, std::vector<Problem>> load_job(const std::string& path,
   if (!file) return problem("cannot read the job: " + file.error().message);
   auto job = parse_job(file->content, environment);
   const auto folder = std::filesystem::path(path).parent_path();
+  if (job && job->code && !job->code->folder.empty()) {
+    if (auto found = find_code(folder, *job->code); !found) return tl::unexpected(found.error());
+  }
   if (job && job->sweep) {
     if (auto read = read_list(folder, *job); !read) return tl::unexpected(read.error());
   }

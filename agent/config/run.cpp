@@ -87,7 +87,8 @@ Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& reque
     return refused("--gang is for a job with `gang:`, which says how many machines it has");
   if (job->gang) config::join_gang(*job, request.member.empty() ? host_name() : request.member);
   job->trainer.inherits = true;
-  // The trainer starts in the current folder, unless its code is fetched.
+  // The trainer starts in the current folder, unless its code is fetched from elsewhere.
+  if (job->code && job->code->repository.empty()) job->code.reset();
   std::error_code no_folder;
   const fs::path here = fs::current_path(no_folder);
   if (!job->code && !no_folder) {

@@ -1,7 +1,10 @@
 // The role that the trainer has credentials of: `trainer.role` of job.yaml, and its default.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "agent/config/job.hpp"
 
@@ -17,5 +20,24 @@ inline bool has_instances_role(const Trainer& trainer) { return trainer.role == 
 inline std::string trainers_role(const Trainer& trainer, const std::string& instances) {
   return trainer.role.empty() ? instances + "-trainer" : trainer.role;
 }
+
+// The places in S3 that the trainer uses, as job.yaml names them. Each key ends with a slash, is
+// empty, or is an object's.
+struct TrainersPlaces {
+  std::vector<wire::S3Location> read;
+  std::vector<wire::S3Location> checkpoints;  // and whatever else it writes
+  std::vector<wire::S3Location> gang;         // the record
+};
+TrainersPlaces trainers_places(const Job& job);
+// The place to which libspotter copies its checkpoints, by the trainer's environment. None:
+// nowhere.
+std::optional<wire::S3Location> copied_by_libspotter(const Job& job);
+
+// Many jobs have the same role by default, so its policies are all of theirs. A session policy
+// leaves each job's trainer, of S3, what its own job.yaml names, and of all else what the role has.
+// If the places are too many for a session, it may read wherever the role may. Fails if those that
+// it writes are too many.
+// https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
+Result<std::string> session_policy(const Job& job, std::string_view partition);
 
 }  // namespace spotter::config

@@ -113,6 +113,20 @@ Result<std::string> parse_repository(std::string_view text) {
   return std::string(text);
 }
 
+Result<Duration> parse_stall(std::string_view text) {
+  if (text == "never" || text == "0" || text == "0s") return Duration(0);
+  auto stall = duration.parse(text);
+  if (!stall) return failure(stall.error().message + "; `never` turns it off");
+  if (*stall >= std::chrono::seconds(30)) return stall;
+  return failure(in_quotes(text) +
+                 ": a step may take long, and a checkpoint longer; wait for at least 30s, or write "
+                 "`never`");
+}
+Result<std::string> parse_code_folder(std::string_view text) {
+  if (text.empty() || has_line_break(text)) return failure("expected a folder, such as .");
+  return std::string(text);
+}
+
 Result<std::string> parse_commit_id(std::string_view text) {
   std::string id(text);
   for (char& each : id)
@@ -333,6 +347,9 @@ const Scalar<std::string> set_patterns{
     "the names of one save, such as model_{step}.pt optim_{step}.pt", parse_set_patterns};
 const Scalar<FileSystem> file_system{"xfs or ext4", parse_file_system};
 const Scalar<std::string> repository{"a git URL or a path", parse_repository};
+const Scalar<Duration> stall_duration{"never or a duration such as 10m", parse_stall};
+const Scalar<std::string> setup_command{"a command", parse_command};
+const Scalar<std::string> code_folder_path{"a folder, such as .", parse_code_folder};
 const Scalar<std::string> commit_id{"a full commit id", parse_commit_id};
 const Scalar<SecretReference> secret_reference{"file:/PATH, env:NAME or ssm:/NAME",
                                                parse_secret_reference};

@@ -36,6 +36,9 @@ extern const Scalar<std::string> volume_type;  // gp3
 extern const Scalar<int> volume_rate;          // IOPS or MiB/s
 extern const Scalar<bool> yes_or_no;
 extern const Scalar<std::string> repository;  // without a password in it
+extern const Scalar<std::string> code_folder_path;
+extern const Scalar<Duration> stall_duration;    // 0: never
+extern const Scalar<std::string> setup_command;  // ${NAME} is the shell's
 extern const Scalar<std::string> commit_id;
 extern const Scalar<SecretReference> secret_reference;
 extern const Scalar<std::string> command;  // any text that is not blank

@@ -258,8 +258,7 @@ std::string_view words(Block why) {
       return "no volume carries the tag of storage.ebs.tag (in a sweep, its value and -INDEX): "
              "create one in the region, or correct the tag in job.yaml";
     case Block::TwoVolumes:
-      return "more than one volume carries the tag of storage.ebs.tag: remove the tag from all but "
-             "one";
+      return "several volumes carry the tag of storage.ebs.tag: remove it from all but one";
     case Block::VolumeBroken:
       return "EC2 reports the volume in state `error`: restore it from a snapshot and move the tag";
     case Block::CopyDamaged:
@@ -284,8 +283,7 @@ std::string_view words(Block why) {
       return "the fleet keeps more than one instance, and without a bucket nothing on a share "
              "tells one writer from two: set its target capacity to 1";
     case Block::VolumeStuck:
-      return "EC2 neither attaches nor detaches the volume: detach it by force, or end its "
-             "instance";
+      return "EC2 neither attaches nor detaches the volume: detach it by force, or end its machine";
     case Block::DataUnusable:
       return "a volume of data cannot be used: see `data` under storage in job.yaml";
     case Block::FenceOther:
@@ -301,6 +299,8 @@ std::string_view words(Block why) {
       return "code.revision is not in the repository: push it, or correct job.yaml";
     case Block::TrainerUnstartable:
       return "the trainer could not be started: check trainer.user, .environment and .command";
+    case Block::SetupFailed:
+      return "a command of `setup` failed: its output is in the trainer's log (`spotter logs`)";
     case Block::GpusAbsent:
       return "the GPUs that trainer.gpus names are not seen, and no fleet would start another "
              "machine in the place of this one: see `nvidia-smi -L` and `dmesg`, or correct "

@@ -87,6 +87,7 @@ struct TrainerEnded {
   bool unfit_machine = false;  // says its gang: twice this machine was the reason that it stopped
   // It failed before its first progress: the checkpoint before the newest is there in its place.
   bool checkpoint_doubted = false;
+  bool setup_failed = false;  // it was not reached: a command of job.yaml's `setup` failed
 };
 struct RuledOut {  // by the rule of the sweep (sweep/asha.hpp): more training is not worth its cost
   Detail why;

@@ -237,7 +237,31 @@ Next on(const Training& training, const RebalanceRecommended&, Context& c) {
 
 Next on(const Training&, const TrainerEnded& ended, Context& c) { return trainer_ended(c, ended); }
 
+namespace {
+
+// No trainer ran: that is no attempt.
+Stage wait_for_setup(Context& c) {
+  Ledger& ledger = c.facts.progress.ledger;
+  if (ledger.starts_without_progress > 0) --ledger.starts_without_progress;
+  if (c.facts.progress.ledger_known) c.issue(ledger_to_write(c), c.policy.ledger);
+  // Each try starts a trainer, which otherwise ends the time that a person was needed.
+  Facts::Trouble& trouble = c.facts.trouble;
+  const Time started = c.facts.trainer.started_at;
+  if (started != kNever) trouble.setups += c.now - started;
+  trouble.blocked = trouble.setups;
+  trouble.setups += c.policy.blocked_retry;
+  return block(c, Block::SetupFailed, {});
+}
+
+}  // namespace
+
 Next trainer_ended(Context& c, const TrainerEnded& ended) {
+  if (ended.setup_failed) {
+    count_spending(c);
+    c.facts.trainer.running = c.facts.progress.ledger.running = false;
+    return wait_for_setup(c);
+  }
+  c.facts.trouble.setups = {};
   count_trainer_end(c, ended, false);
   if (ended.success) {
     c.facts.progress.ledger.stopped_early = {};

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* had_again[] = {"code", "ml"};
+constexpr const char* had_again[] = {"code", "ml", "setup"};
 
 struct Attempt {
   std::uint64_t token = 0;

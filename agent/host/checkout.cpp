@@ -21,10 +21,12 @@
 #include <utility>
 
 #include "agent/config/git_server.hpp"
+#include "agent/config/job.hpp"
 #include "agent/host/verb.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/safe_directory.hpp"
 #include "agent/supervise/processes.hpp"
+#include "agent/tier/home_files.hpp"
 #include "agent/wire/status.hpp"
 
 namespace spotter::act::host {
@@ -447,7 +449,40 @@ Result<void> fetch_by_token(const Git& git, const Place& place, const verbs::Che
   return fetch(git, place.git, folder->path(), request);
 }
 
+// Into a folder that only root and nobody's user can change, from which git takes it as the
+// trainer's.
+Result<void> fetch_archive(const Git& git, const Place& place, const verbs::Checkout& request) {
+  const auto at = wire::parse_s3_url(request.repository);
+  if (!at) return fail("bad-request", at.error().message);
+  bucket::Bucket bucket(*at, "", {.environment = Environment::of_this_process()});
+  const auto manifest = bucket.read(bucket::manifest_name(request.revision));
+  if (!manifest) return fail("code-unreachable", manifest.error().message);
+  if (!*manifest || !(*manifest)->files.contains(config::code_bundle))
+    return fail("revision-missing", "the code " + request.revision + " is not in " +
+                                        request.repository + ": `spotter launch` puts it there");
+  const auto folder = PrivateFolder::make();
+  if (!folder) return tl::unexpected<Error>(folder.error());
+  const auto to = io::SafeDirectory::open(folder->path());
+  if (!to) return fail_errno(to.error(), "cannot use " + folder->path().string());
+  const auto& bundle = *(*manifest)->files.find(config::code_bundle);
+  const auto fetched = tier::fetch_files(bucket, {&bundle}, *to, "coming");
+  if (!fetched) return fail("code-unreachable", fetched.error().message);
+  if (!fetched->torn.empty())
+    return fail("code-unreachable", bucket.shown(bundle.second.key()) +
+                                        " is not whole: " + fetched->torn.begin()->second);
+  if (auto shown = folder->show(); !shown) return shown;
+  const auto unpacked = git.run(
+      place.git, {"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--",
+                  folder->path() / config::code_bundle, "+refs/heads/*:refs/remotes/spotter/*"});
+  if (!unpacked) return tl::unexpected<Error>(unpacked.error());
+  if (unpacked->status != 0) return git_failure(*unpacked, request);
+  return {};
+}
+
+bool is_archive(const verbs::Checkout& request) { return request.repository.starts_with("s3://"); }
+
 Result<void> fetch(const Git& git, const Place& place, const verbs::Checkout& request) {
+  if (is_archive(request)) return fetch_archive(git, place, request);
   const auto server = token_server(request.repository);
   if (request.token.empty() || (server && server->empty()))
     return fetch(git, place.git, request.repository, request);
@@ -455,7 +490,22 @@ Result<void> fetch(const Git& git, const Place& place, const verbs::Checkout& re
   return fetch_by_token(git, place, request, {request.token, *server});
 }
 
+// An archive's files become what they were.
+Result<void> take_as_it_is(const Git& git, const Place& place) {
+  const AsUser as_user(git.user());
+  const auto info = place.git.directory / "info";
+  if (::mkdir(info.c_str(), 0755) != 0 && errno != EEXIST)
+    return fail_errno(errno, "cannot make " + info.string(), "code-failed");
+  const auto written =
+      io::atomic_write(info / "attributes", std::string(config::code_as_it_is), 0644);
+  if (!written)
+    return fail_errno(written.error(), "cannot write in " + info.string(), "code-failed");
+  return {};
+}
+
 Result<void> put_in_place(const Git& git, const Place& place, const verbs::Checkout& request) {
+  if (is_archive(request))
+    if (auto taken = take_as_it_is(git, place); !taken) return taken;
   const auto placed =
       git.run(place.git, {"checkout", "--quiet", "--force", "--detach", request.revision});
   if (!placed) return tl::unexpected<Error>(placed.error());

@@ -211,6 +211,7 @@ Verdict judge(const Ended& ended, const Expectation& expectation) {
   verdict.stopped_as_asked = asked && !verdict.success;
   verdict.checkpoint_doubted = ended.checkpoint_doubted;
   verdict.unfit_machine = expectation.gang && !asked && ended.exit_code == give_machine_back;
+  verdict.setup_failed = expectation.sets_up && !asked && ended.exit_code == setup_failed;
   return verdict;
 }
 

@@ -76,6 +76,7 @@ struct Expectation {
   std::string job{};           // whose end it must be; empty: of whichever job
   bool gang = false;           // `spotter gang` ended, with its own exit status
   bool never_asks = false;     // stop_signal: none: a notice asks nothing of it
+  bool sets_up = false;        // `spotter set-up` comes before it, with its own exit status
 };
 
 struct Verdict {
@@ -84,6 +85,7 @@ struct Verdict {
   bool unfit_machine = false;       // its gang says so
   std::string stopped_by;           // by whom, other than our agent; empty: by nobody
   bool checkpoint_doubted = false;  // no attempt: the next one goes on from another checkpoint
+  bool setup_failed = false;        // no attempt: the trainer was not reached
 };
 
 // An end that lies there from another job says nothing of this one, nor of its machine: that job's

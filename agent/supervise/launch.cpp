@@ -118,7 +118,8 @@ Result<Spec> parse_spec(std::string_view text) {
     spec.stop_signal = signal->get<int>();
   }
   for (const auto& [key, to] : {std::pair{"refuse_metadata", &spec.refuse_metadata},
-                                std::pair{"refuse_administrators", &spec.refuse_administrators}}) {
+                                std::pair{"refuse_administrators", &spec.refuse_administrators},
+                                std::pair{"sets_up", &spec.sets_up}}) {
     const auto refuse = json.find(key);
     if (refuse == json.end()) continue;
     if (!refuse->is_boolean())
@@ -145,6 +146,7 @@ std::string to_json(const Spec& spec) {
                   {"lease", spec.lease},
                   {"refuse_metadata", spec.refuse_metadata},
                   {"refuse_administrators", spec.refuse_administrators},
+                  {"sets_up", spec.sets_up},
                   {"companion", spec.sidecar},
                   {"follower", spec.follower}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -33,6 +33,7 @@ struct Spec {
   std::string job;
   std::string lease;             // a file with its end (run_directory.hpp); empty: no such limit
   bool refuse_metadata = false;  // the instance's metadata service must not answer the trainer
+  bool sets_up = false;          // the command begins with `spotter set-up`
   bool refuse_administrators = false;  // a user who could become root (account.hpp) starts nothing
   std::vector<std::string> sidecar;    // a program and its arguments (sidecar.hpp); empty: none
   std::vector<std::string> follower;   // the same (supervisor.cpp)
@@ -45,7 +46,7 @@ struct Spec {
 //  "own": "NAME NAME",
 //  "environment_kind": "conda NAME",
 //  "working_directory", "log_file", "stop_signal": 15, "job", "lease",
-//  "refuse_metadata": true, "refuse_administrators": true,
+//  "refuse_metadata": true, "refuse_administrators": true, "sets_up": false,
 //  "companion": [WORD], "follower": [WORD]}: command, user,
 // log_file are required. A failure names the key, never a value.
 Result<Spec> parse_spec(std::string_view json);

@@ -146,6 +146,7 @@ class Watch {
 
   RunDirectory directory_;
   int stop_signal_;
+  bool sets_up_;
   std::string job_;
   std::vector<std::string> secrets_;  // values
   Sidecar sidecar_;
@@ -317,6 +318,7 @@ std::vector<std::string> secrets_of(const Spec& spec) {
 Watch::Watch(const std::string& directory, const Spec& spec)
     : directory_(directory),
       stop_signal_(spec.stop_signal),
+      sets_up_(spec.sets_up),
       job_(spec.job),
       secrets_(secrets_of(spec)),
       sidecar_(spec.sidecar, directory, environment_of_sidecar(spec)),
@@ -485,6 +487,7 @@ std::string Watch::end_in_a_word() const {
   const int status = WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
   if (status == 0 && stopper_.empty()) return "finished\n";
   if (status == 0 || status == EX_TEMPFAIL) return "stopped\n";
+  if (sets_up_ && status == setup_failed) return "stopped\n";  // it was not reached
   const bool asked = !stopper_.empty() || is_noticed(directory_.path());
   const bool crashed =
       WIFSIGNALED(status_) && WTERMSIG(status_) != SIGKILL && WTERMSIG(status_) != SIGTERM;

@@ -128,8 +128,8 @@ std::optional<nlohmann::json> any_mark(const io::SafeDirectory& folder) {
 }  // namespace
 
 bool is_left_alone(const std::string& name) {
-  return name == code_folder || name == "cache" || name == own_folder || name == fetching ||
-         name.starts_with(left_behind);
+  return name == code_folder || name == "cache" || name == "setup" || name == own_folder ||
+         name == fetching || name.starts_with(left_behind);
 }
 
 std::vector<std::string> kept_roots(const Home& home, const io::SafeDirectory& folder) {

@@ -174,13 +174,13 @@ const Wrong shapes[] = {
     {"", ": the file is empty"},
     {"!# nothing\n", ": the file is empty"},
     {"!hello",
-     ":1:1: expected a mapping with the keys job, storage, code, trainer, checkpoints, "
+     ":1:1: expected a mapping with the keys job, storage, code, setup, trainer, checkpoints, "
      "metrics, channels, prepare, cache, sagemaker, sweep, claims, gang, on_failure, limits, "
      "finish_by, within, prometheus, "
      "publish, fence, notify, launch, fleet, found "
      "text"},
     {"banana: 1",
-     ":4:1: unknown key 'banana'; valid here: job, storage, code, trainer, "
+     ":4:1: unknown key 'banana'; valid here: job, storage, code, setup, trainer, "
      "checkpoints, metrics, channels, prepare, cache, sagemaker, sweep, claims, gang, on_failure, "
      "limits, finish_by, within, prometheus, publish, fence, notify, launch, "
      "fleet"},
@@ -254,6 +254,18 @@ const Wrong codes[] = {
     {"code: {repository: \"https://*.example.com/x\", revision: "
      "0123456789abcdef0123456789abcdef01234567, token: env:TOKEN}",
      ":4:20: code.repository: no server is named in https://*.example.com/x"},
+    {"code: {revision: 0123456789abcdef0123456789abcdef01234567}",
+     ":4:7: code: the key 'repository' is missing; for code in a folder here, 'folder'"},
+    {"code: {repository: /x}", ":4:7: code: the key 'revision' is missing"},
+    {"code: {folder: ., token: env:TOKEN}",
+     ":4:26: code.token: 'folder' is given, too: is the code in a folder here, or in a "
+     "repository?"},
+    {"code: {folder: \"\"}", ":4:16: code.folder: expected a folder, such as ."},
+    {"setup: [\" \"]", ":4:9: setup: the command is empty"},
+    {"setup: {pip: install}", ":4:8: setup: expected a command, found a mapping"},
+    {"on_failure: {stall: 10s}",
+     ":4:21: on_failure.stall: '10s': a step may take long, and a checkpoint longer; wait for at "
+     "least 30s, or write `never`"},
 };
 INSTANTIATE_TEST_SUITE_P(Codes, WrongJob, testing::ValuesIn(codes));
 

@@ -227,6 +227,32 @@ TEST(Training, AStartThatMayHaveFailedForItsCheckpointIsNoAttempt) {
   EXPECT_EQ(story.state.facts.progress.ledger.attempts_without_progress, 0U);
 }
 
+TEST(Training, ASetupThatFailsIsNoAttemptAndCostsNoLongerThanAnyBlock) {
+  Story story;
+  story.train();
+  const Time began = story.now;
+  for (int tries = 0; story.state.facts.exit.surrender == Surrender::None; ++tries) {
+    ASSERT_LT(tries, 1000);
+    story.pass(std::chrono::minutes(2));
+    story.sense(TrainerEnded{.setup_failed = true});
+    ASSERT_EQ(story.stage(), "blocked");
+    EXPECT_EQ(std::get<Blocked>(story.state.stage).why, Block::SetupFailed);
+    EXPECT_EQ(story.state.facts.progress.ledger.attempts_without_progress, 0U);
+    EXPECT_EQ(story.state.facts.progress.ledger.starts_without_progress, 0U);
+    story.wake();
+    if (story.state.facts.exit.surrender != Surrender::None) break;
+    SeenVolume ours = held(the_volume(), kMe);
+    ours.generation = 1;
+    story.survey({ours});
+    story.mount_and_read();
+    story.answer(CodeFetched{});
+    story.answer(LedgerWritten{});
+    story.answer(TrainerStarted{});
+    ASSERT_EQ(story.stage(), "training");
+  }
+  EXPECT_LT(story.now - began, story.policy.blocked_limit + std::chrono::minutes(5));
+}
+
 TEST(Training, ATrainerThatOnlyWritesALogMayBeSilentForLong) {
   Story story;
   story.train();

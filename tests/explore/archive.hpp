@@ -223,8 +223,9 @@ void walk(A& a, decide::Facts::Progress& it) {
 
 template <class A>
 void walk(A& a, decide::Facts::Trouble& it) {
-  auto& [retries, blocked, left_since, crashes, change] = it;
-  (void)left_since, (void)crashes, (void)change;  // pauses, and a limit that is not reached here
+  auto& [retries, blocked, setups, left_since, crashes, change] = it;
+  // Pauses, and a limit that is not reached here.
+  (void)setups, (void)left_since, (void)crashes, (void)change;
   auto rounds = static_cast<std::uint8_t>(blocked / kBlockedRound);
   a.small(retries), a.small(rounds);
   blocked = rounds * kBlockedRound;

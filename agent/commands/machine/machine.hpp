@@ -40,6 +40,10 @@ int metadata(int argc, char** argv);
 // Reads new lines of the curve from stdin. 0: all is written; else stderr says why not.
 int publish(int argc, char** argv);
 
+// `spotter set-up HOME COMMAND... -- WORD...`: the trainer's shell runs it.
+// Prepares its environment in HOME/setup, unless that is there, and becomes the trainer.
+int set_up(int argc, char** argv);
+
 // `spotter supervise --run-directory DIR --spec FILE|-`: see agent/supervise/supervisor.hpp.
 
 // argv[0] is "supervise". Returns the exit status: 0 the trainer runs, 1 it could not be started

@@ -171,6 +171,7 @@ Local::Answer Local::mount(decide::Mount effect, Duration limit) {
   verb.volume = effect.volume.str();
   verb.user = job_.trainer.user;
   verb.directories.push_back(job_.checkpoints.directory);
+  if (!job_.setup.empty()) verb.directories.emplace_back(config::setup_folder);
   if (job_.in_container()) {
     verb.container = config::container_folder;
     verb.directories.push_back(verb.container);
@@ -435,6 +436,7 @@ void Local::lay_out(verbs::PrepareShare& verb) const {
   verb.directories = {"code", "result", "log"};
   if (job_.experiment) verb.directories.emplace_back(config::model_folder);
   verb.directories.push_back(job_.checkpoints.directory);
+  if (!job_.setup.empty()) verb.directories.emplace_back(config::setup_folder);
   if (!verb.cache.empty() && job_.storage.in_bucket()) verb.directories.emplace_back("cache");
   if (!job_.in_container()) return;
   verb.container = config::container_folder;

@@ -177,7 +177,7 @@ Performer::Answer Performer::look_at_host(Duration limit) {
         supervise::judge(*ended, expectation(seen.share ? std::string() : dependencies_.result));
     seen.trainer = HostLooked::Trainer::Ended;
     seen.ended = {verdict.success, verdict.stopped_as_asked, verdict.unfit_machine,
-                  verdict.checkpoint_doubted};
+                  verdict.checkpoint_doubted, verdict.setup_failed};
     if (verdict.success && !dependencies_.result.empty()) {
       auto asking = local_.is_there(dependencies_.result, limit);
       const auto there = co_await std::move(asking);

@@ -127,6 +127,15 @@ std::string after_fetching(const config::Job& job, const std::string& program,
   return fetching + " -- \"$SHELL\" -c " + wire::shell_quoted(line);
 }
 
+// Before all else, in the folder of the code: also what a gang runs is in that environment.
+std::string after_setting_up(const config::Job& job, const std::string& program,
+                             const std::string& line) {
+  if (job.setup.empty()) return line;
+  std::string words = wire::shell_quoted(program) + " set-up " + wire::shell_quoted(job.home());
+  for (const std::string& each : job.setup) words += " " + wire::shell_quoted(each);
+  return "exec " + words + " -- \"$SHELL\" -c " + wire::shell_quoted(line);
+}
+
 // Adds the folder of the agent's package for `import spotter`, which is beside the program's own,
 // after those that the user names. There is none without the package (a build).
 void add_python(const std::string& program, std::string& path) {
@@ -152,6 +161,10 @@ std::string lines_of(const std::vector<wire::Channel>& channels) {
 }
 
 }  // namespace
+
+std::string log_file_of(const config::Job& job, const std::string& run_directory) {
+  return job.storage.share ? run_directory + "/trainer.log" : job.home() + "/log/trainer.log";
+}
 
 asio::awaitable<Result<std::string, decide::EffectFailed>> Trainer::code_token(Duration limit) {
   if (!job_.code || !job_.code->token) co_return std::string();
@@ -317,10 +330,13 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
     if (const auto written = io::atomic_write(channels, lines, supervise::shown_mode); !written)
       co_return unstartable("cannot write " + channels + ": " + written.error().message());
   }
-  spec.command = config::in_gang(
+  spec.command = after_setting_up(
       job_, paths_.program,
-      after_fetching(job_, paths_.program, command_line(job_, paths_.program, channels)),
-      effect.replaced);
+      config::in_gang(
+          job_, paths_.program,
+          after_fetching(job_, paths_.program, command_line(job_, paths_.program, channels)),
+          effect.replaced));
+  spec.sets_up = !job_.setup.empty();
   spec.user = job_.trainer.user;
   spec.environment = std::move(*variables);
   spec.environment.emplace(kEvery, in_seconds(effect.checkpoint_every));
@@ -328,10 +344,7 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   spec.secrets = names_of(job_.trainer.secrets) + container_token;
   spec.environment_kind = job_.trainer.environment;
   spec.working_directory = job_.home() + (job_.code ? "/code" : "");
-  // On this machine: a server that hangs must block neither trainer nor supervisor
-  // (Local::keep_log).
-  spec.log_file =
-      is_on_share() ? paths_.run_directory + "/trainer.log" : job_.home() + "/log/trainer.log";
+  spec.log_file = log_file_of(job_, paths_.run_directory);
   spec.stop_signal = job_.trainer.stop_signal.value_or(0);
   spec.job = job_.name.str();
   spec.lease = paths_.lease;

@@ -21,6 +21,10 @@ struct TrainerPaths {
   std::string lease;          // file with the time until which the trainer may run; empty: no limit
 };
 
+// The file of its output: on this machine where the home is on a share, as a server that hangs must
+// block neither trainer nor supervisor (Local::keep_log).
+std::string log_file_of(const config::Job& job, const std::string& run_directory);
+
 class Trainer {
  public:
   Trainer(const config::Job& job, TrainerPaths paths, AwsClient& aws, TrainerKeys& keys)

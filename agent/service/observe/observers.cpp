@@ -73,6 +73,8 @@ EventKind kind_of(Block why) {
       return event("code-missing");
     case Block::TrainerUnstartable:
       return event("trainer-unstartable");
+    case Block::SetupFailed:
+      return event("setup-failed");
     case Block::NotPermitted:
       return event("not-permitted");
     case Block::Rejected:

@@ -272,7 +272,7 @@ void TrainerEnd::look() {
     const supervise::Verdict verdict = supervise::judge(*ended, expect_());
     say(*ended, verdict, shown_);
     return ended_({verdict.success, verdict.stopped_as_asked, verdict.unfit_machine,
-                   verdict.checkpoint_doubted});
+                   verdict.checkpoint_doubted, verdict.setup_failed});
   }
   const bool runs = supervised && (std::holds_alternative<supervise::Running>(*supervised) ||
                                    std::holds_alternative<supervise::Starting>(*supervised));

@@ -213,8 +213,8 @@ class Init(harness.Story):
         process, terminal = self.at_terminal("init", "--user", "me", "--bucket", "none")
         self.answer(terminal, "Name of the job [checkout]:", "Not A Name")
         self.answer(terminal, "Name of the job [checkout]:", "net")
-        self.answer(terminal, "Git repository [https://github.com/me/train.git]:",
-                    "https://example.com/net.git")
+        self.answer(terminal, "Code: . for the files here, or a git repository "
+                    "[https://github.com/me/train.git]:", "https://example.com/net.git")
         self.answer(terminal, "Commit, its full id "
                     "[0123456789abcdef0123456789abcdef01234567]:", "1" * 40)
         self.answer(terminal, "Command that trains [python3 train.py]:", "./go: fast")
@@ -222,7 +222,7 @@ class Init(harness.Story):
         self.answer(terminal, f"Region [{ec2.REGION}]:", "")
         self.answer(terminal, "Instance types [g5.xlarge,g6.xlarge,g4dn.xlarge]:", "m5.large")
         self.answer(terminal, "Zones [us-west-2a,us-west-2b]:", "us-west-2b")
-        self.until(terminal, "hvm/ebs-gp2/ami-id]:")
+        self.until(terminal, "hvm/ebs-gp3/ami-id]:")
         os.write(terminal, b"\n")
         self.answer(terminal, "Volume's size in GiB, or none: only the bucket [100]:", "many")
         self.answer(terminal, "Volume's size in GiB, or none: only the bucket [100]:", "8")
@@ -238,7 +238,7 @@ class Init(harness.Story):
     def test_interrupted_in_the_middle_it_leaves_nothing(self):
         process, terminal = self.at_terminal("init")
         self.answer(terminal, "Name of the job [checkout]:", "net")
-        self.until(terminal, "Git repository [https://github.com/me/train.git]:")
+        self.until(terminal, "Code: . for the files here, or a git repository [.]:")
         os.write(terminal, b"\x03")
         self.assertEqual(process.wait(60), -signal.SIGINT)
         self.assertEqual(list(self.folder.iterdir()), [])

@@ -1,0 +1,108 @@
+#include "agent/config/trainer_role.hpp"
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "agent/aws/formats/iam.hpp"
+
+namespace spotter::config {
+namespace {
+
+using Ordered = nlohmann::ordered_json;
+using Places = std::vector<wire::S3Location>;
+
+constexpr std::size_t longest_session_policy = 2048;  // characters
+
+class SessionPolicy {
+ public:
+  explicit SessionPolicy(std::string_view partition)
+      : s3_("arn:" + std::string(partition) + ":s3:::") {
+    add("NotAction", "s3:*", "*");
+  }
+
+  void add(const char* key, const Ordered& actions, const Ordered& resources) {
+    statements_.push_back({{"Effect", "Allow"}, {key, actions}, {"Resource", resources}});
+  }
+  void let(const Ordered& actions, const Places& places) {
+    if (!places.empty()) add("Action", actions, objects(places));
+  }
+  void let_list(const Places& places) {
+    if (places.empty()) return;
+    std::set<std::string> buckets, prefixes;
+    for (const wire::S3Location& it : places) {
+      buckets.insert(s3_ + it.bucket);
+      prefixes.insert(wire::literally(it.key) + "*");
+    }
+    add("Action", "s3:ListBucket", buckets);
+    statements_.back()["Condition"] = {{"StringLike", {{"s3:prefix", prefixes}}}};
+  }
+
+  // Empty: it is too long.
+  std::string text() const {
+    const std::string text = Ordered{{"Version", "2012-10-17"}, {"Statement", statements_}}.dump();
+    return text.size() <= longest_session_policy ? text : std::string();
+  }
+
+ private:
+  Ordered objects(const Places& places) const {
+    std::set<std::string> all;
+    for (const wire::S3Location& it : places)
+      all.insert(s3_ + it.bucket + "/" + wire::literally(it.key) + "*");
+    return all;
+  }
+
+  std::string s3_;
+  Ordered statements_ = Ordered::array();
+};
+
+Places both(Places one, const Places& other) {
+  one.insert(one.end(), other.begin(), other.end());
+  return one;
+}
+
+}  // namespace
+
+std::optional<wire::S3Location> copied_by_libspotter(const Job& job) {
+  const auto copied = job.trainer.env.find("SPOTTER_CHECKPOINTS_S3");
+  if (copied == job.trainer.env.end()) return std::nullopt;
+  const auto where = wire::parse_s3_url(copied->second);
+  return where ? std::optional(*where) : std::nullopt;
+}
+
+TrainersPlaces trainers_places(const Job& job) {
+  TrainersPlaces places;
+  for (const wire::Channel& channel : job.channels.all)
+    if (!channel.anonymous) places.read.push_back(channel.source);
+  for (const std::string& each : job.trainer.reads)
+    places.read.push_back(wire::parse_s3_url(each).value());
+  for (const std::string& each : job.trainer.writes)
+    places.checkpoints.push_back(wire::parse_s3_url(each).value());
+  if (job.checkpoints.s3) places.checkpoints.push_back(*job.checkpoints.s3);
+  if (const auto where = copied_by_libspotter(job)) places.checkpoints.push_back(*where);
+  if (const auto where = job.kept_at()) places.checkpoints.push_back(*where);
+  if (job.gang) places.gang.push_back(job.gang->at);
+  return places;
+}
+
+Result<std::string> session_policy(const Job& job, std::string_view partition) {
+  const TrainersPlaces places = trainers_places(job);
+  const Places written = both(places.checkpoints, places.gang);
+  const Ordered write = {"s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"};
+  SessionPolicy narrow(partition);
+  narrow.let("s3:GetObject", both(places.read, written));
+  narrow.let_list(both(places.read, written));
+  narrow.let(write, written);
+  if (auto text = narrow.text(); !text.empty()) return text;
+  SessionPolicy wide(partition);
+  wide.add("Action", {"s3:GetObject", "s3:ListBucket"}, "*");
+  wide.let(write, written);
+  if (auto text = wide.text(); !text.empty()) return text;
+  return failure(
+      "the places to which the trainer writes are too many for a session at AWS, which "
+      "has " +
+      std::to_string(longest_session_policy) +
+      " characters for them: give trainer.writes a prefix that they have in common, or "
+      "the job a role of its own (trainer.role)");
+}
+
+}  // namespace spotter::config
