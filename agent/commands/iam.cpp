@@ -50,23 +50,18 @@ class Places {
   std::map<std::string, std::set<std::string>> all_;  // bucket -> keys' prefixes
 };
 
-// The place to which libspotter copies its checkpoints, by the trainer's environment. None:
-// nowhere.
-std::optional<wire::S3Location> copied_by_libspotter(const config::Job& job) {
-  const auto copied = job.trainer.env.find("SPOTTER_CHECKPOINTS_S3");
-  if (copied == job.trainer.env.end()) return std::nullopt;
-  const auto where = wire::parse_s3_url(copied->second);
-  return where ? std::optional(*where) : std::nullopt;
-}
-
 // Fills in `<name>-objects`, `<name>-buckets` and `<name>-prefixes` of scripts/iam.
-void add_places(const config::Job& job, const IamScope& scope, wire::IamValues& values) {
+void add_places(const config::Job& job, wire::IamValues& values) {
   const std::string s3 = "arn:" + values.one["partition"] + ":s3:::";
-  Places channels;
-  for (const wire::Channel& channel : job.channels.all)
-    if (!channel.anonymous) channels.add(channel.source);
-  for (const wire::S3Location& where : scope.read) channels.add(where);
-  channels.give(s3, "channel", values);
+  const config::TrainersPlaces trainers = config::trainers_places(job);
+  const auto give = [&](const std::vector<wire::S3Location>& places, const char* name) {
+    Places all;
+    for (const wire::S3Location& where : places) all.add(where);
+    all.give(s3, name, values);
+  };
+  give(trainers.read, "channel");
+  give(trainers.checkpoints, "checkpoint");
+  give(trainers.gang, "gang");
   Places prepared;
   Places sent;
   for (const config::Source& source : job.prepare) {
@@ -78,12 +73,6 @@ void add_places(const config::Job& job, const IamScope& scope, wire::IamValues& 
   if (sends) sent.add(wire::parse_s3_url(job.launch->package.source).value());
   prepared.give(s3, "prepared", values);
   sent.give(s3, "sent", values);
-  Places checkpoints;
-  for (const wire::S3Location& where : scope.checkpoints) checkpoints.add(where);
-  if (job.checkpoints.s3) checkpoints.add(*job.checkpoints.s3);
-  if (const auto where = copied_by_libspotter(job)) checkpoints.add(*where);
-  if (const auto where = job.kept_at()) checkpoints.add(*where);
-  checkpoints.give(s3, "checkpoint", values);
   Places heads;
   if (const auto where = job.headed_at()) heads.add(*where);
   heads.give(s3, "head", values);
@@ -94,15 +83,16 @@ void add_places(const config::Job& job, const IamScope& scope, wire::IamValues& 
   Places claims;
   if (job.claims) claims.add(job.claims->at);
   claims.give(s3, "claim", values);
-  Places gang;
-  if (job.gang) gang.add(job.gang->at);
-  gang.give(s3, "gang", values);
   Places fence;
   if (const auto where = job.fenced_at()) fence.add(*where);
   fence.give(s3, "fence", values);
   Places published;
   if (const auto where = job.published_at()) published.add(*where);
   published.give(s3, "published", values);
+  Places code;
+  if (job.code && !job.code->folder.empty())
+    if (const auto where = job.published_in(config::code_folder)) code.add(*where);
+  code.give(s3, "code", values);
   auto& package = values.many["package-objects"];
   if (job.launch)
     if (const auto where = wire::parse_s3_url(job.launch->package.source))
@@ -222,7 +212,7 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
        {"launched-things", "launch-templates", "launched-fleets", "launched-groups", "made-groups",
         "image-parameters", "launch-roles", "launch-all", "spot-quotas", "made-things",
         "used-things", "placement-groups", "ended-placement-groups", "placement-all", "efa-all",
-        "instance-profiles", "watched-fleets", "on-demand-prices"})
+        "instance-profiles", "watched-fleets", "on-demand-prices", "deleted-things"})
     values.many[name] = {};
   if (!job.launch) return;
   const std::string arn = "arn:" + values.one["partition"] + ":";
@@ -233,6 +223,9 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
                                     ec2("spot-fleet-request"), ec2("volume")};
   values.many["made-things"] = {ec2("fleet"), ec2("launch-template"), ec2("spot-fleet-request"),
                                 ec2("volume")};
+  if (!job.storage.share)
+    values.many["deleted-things"] = {
+        ec2("volume"), arn + "ec2:" + here.substr(0, here.find(':')) + "::snapshot/*"};
   std::set<std::string> used;
   for (std::size_t i = 0; i < std::max<std::size_t>(job.launch->places.size(), 1); ++i)
     used.merge(used_things(config::launch_at(*job.launch, i), arn + "ec2:", here,
@@ -281,34 +274,21 @@ struct IamOptions {
   std::size_t part = 0;  // 0: all of it
   IamScope scope;
   std::string region;
-  std::vector<std::string> checkpoints;
-  std::vector<std::string> read;
 };
 
-Result<std::vector<wire::S3Location>> places(const std::vector<std::string>& urls,
-                                             const std::string& option) {
-  std::vector<wire::S3Location> found;
-  for (const std::string& url : urls) {
-    const auto where = wire::parse_s3_url(url);
-    if (!where) return failure(option + ": " + where.error().message);
-    found.push_back(*where);
-  }
-  return found;
-}
-
 // Only the manifest itself says where its objects lie.
-void remark_manifests(const config::Job& job, const IamScope& scope) {
+void remark_manifests(const config::Job& job) {
   const bool listed = std::ranges::any_of(job.channels.all, [](const wire::Channel& it) {
     return it.type != wire::S3DataType::S3Prefix;
   });
-  if (listed && scope.read.empty())
-    io::complain("iam", "a manifest's objects may lie anywhere: name their places by --read");
+  if (listed && job.trainer.reads.empty())
+    io::complain("iam",
+                 "a manifest's objects may lie anywhere: name their places in trainer.reads");
 }
 
 // Says what is not in the document, or what IAM does with one of this length.
-int remark(const std::string& name, const std::string& text, const config::Job& job,
-           const IamScope& scope) {
-  if (name == "trainer") remark_manifests(job, scope);
+int remark(const std::string& name, const std::string& text, const config::Job& job) {
+  if (name == "trainer") remark_manifests(job);
   if (name == "agent" && config::has_instances_role(job.trainer))
     io::complain("iam",
                  "trainer.role is the instances': it needs what `spotter iam trainer` "
@@ -326,7 +306,7 @@ int remark(const std::string& name, const std::string& text, const config::Job& 
 int print_roles(const config::Job& job, const IamScope& scope) {
   const RoleCommands commands = role_commands(job, scope);
   std::fputs(commands.text.c_str(), stdout);
-  remark_manifests(job, scope);
+  remark_manifests(job);
   return commands.problems.empty() ? 0 : io::complain("iam", commands.problems);
 }
 
@@ -359,14 +339,8 @@ int print(IamOptions options) {
   if (options.region.empty())
     return io::complain("iam", "no region is known: --region, or set AWS_REGION", wrong_input);
   options.scope.region = Region(options.region);
-  const auto checkpoints = places(options.checkpoints, "--checkpoints");
-  if (!checkpoints) return io::complain("iam", checkpoints.error().message, wrong_input);
-  const auto read = places(options.read, "--read");
-  if (!read) return io::complain("iam", read.error().message, wrong_input);
-  options.scope.checkpoints = *checkpoints;
-  options.scope.read = *read;
   if (options.document == all_roles) return print_roles(*job, options.scope);
-  if (options.document == all_rules) return print_lifecycle(*job, options.scope);
+  if (options.document == all_rules) return print_lifecycle(*job);
   const wire::IamValues values = iam_values(*job, options.scope);
   for (const wire::IamDocument& document : wire::iam_documents()) {
     if (document.name != options.document) continue;
@@ -376,7 +350,7 @@ int print(IamOptions options) {
       return io::complain("iam", "the job needs no such policy: nothing is left of it");
     if (options.part > 0) return print_part(*filled, options.part);
     std::printf("%s\n", filled->c_str());
-    return remark(options.document, *filled, *job, options.scope);
+    return remark(options.document, *filled, *job);
   }
   return io::complain("iam", "there is no document " + options.document, wrong_input);
 }
@@ -415,7 +389,7 @@ wire::IamValues iam_values(const config::Job& job, const IamScope& scope) {
   add_trainer_role(job, values);
   add_batch(job, service("batch") + here, values);
   add_launch(job, here, values);
-  add_places(job, scope, values);
+  add_places(job, values);
   return values;
 }
 
@@ -452,14 +426,6 @@ void add_iam(CLI::App& app, int& status) {
   command->add_option("--role", options->scope.role, role)->capture_default_str();
   command->add_option("--volume-key", options->scope.volume_keys,
                       "ARN of a KMS key with which the volume is encrypted; repeatable");
-  command->add_option("--checkpoints", options->checkpoints,
-                      "s3://bucket/prefix to which the trainer copies its checkpoints, beside "
-                      "those of the job (checkpoints.s3, SPOTTER_CHECKPOINTS_S3 in trainer.env)");
-  command->add_option(
-      "--read", options->read,
-      "s3://bucket/prefix that the trainer reads beside its channels, such as the "
-      "objects that a manifest lists, or a prefix of many channels, which then are not "
-      "named; repeatable");
   command->callback([options, &status] { status = print(*options); });
 }
 
@@ -485,7 +451,7 @@ OrderedJson rule(const std::string& name, const std::string& prefix, bool only_o
 
 }  // namespace
 
-int print_lifecycle(const config::Job& job, const IamScope& scope) {
+int print_lifecycle(const config::Job& job) {
   std::map<std::string, std::vector<OrderedJson>> rules;  // by bucket
   const std::string name = "spotter-" + job.name.str();
   const auto add = [&](const wire::S3Location& where, const std::string& what, bool only_ours) {
@@ -494,9 +460,10 @@ int print_lifecycle(const config::Job& job, const IamScope& scope) {
   if (const auto home = job.kept_at()) add(*home, "home", true);
   if (const auto head = job.headed_at()) add(*head, "head", true);
   if (job.checkpoints.s3) add(*job.checkpoints.s3, "checkpoints", false);
-  if (const auto where = copied_by_libspotter(job)) add(*where, "copies", false);
-  for (std::size_t i = 0; i < scope.checkpoints.size(); ++i)
-    add(scope.checkpoints[i], "checkpoints-" + std::to_string(i + 1), false);
+  if (const auto where = config::copied_by_libspotter(job)) add(*where, "copies", false);
+  for (std::size_t i = 0; i < job.trainer.writes.size(); ++i)
+    add(wire::parse_s3_url(job.trainer.writes[i]).value(), "written-" + std::to_string(i + 1),
+        false);
   if (rules.empty()) return io::complain("iam", "the job copies no checkpoints to S3");
   for (const auto& [bucket, its] : rules) {
     std::printf(
@@ -532,18 +499,19 @@ constexpr std::string_view ecs_user_data =
 
 class Commands {
  public:
-  Commands(const config::Job& job, const IamScope& scope)
-      : values_(iam_values(job, scope)), policy_("spotter-" + job.name.str()) {}
+  Commands(wire::IamValues values, std::string policy)
+      : values_(std::move(values)), policy_(std::move(policy)) {}
 
   void remark(const std::string& text) { text_ += "# " + text + "\n"; }
   void iam(const char* action, const OrderedJson& input) {
     text_ += wire::command_of("iam", action, input.dump()) + "\n";
+    calls_.push_back({action, input.get<std::map<std::string, std::string>>()});
   }
   void role(const RolePolicies& it) {
     std::vector<OrderedJson> policies;
     std::size_t characters = 0;
     for (const std::string& name : it.documents) {
-      const std::string document = filled(name, values_);
+      const std::string document = without(left_out_, filled(name, values_));
       if (document.empty()) continue;
       characters += policy_characters(document);
       policies.push_back({{"RoleName", it.role},
@@ -577,13 +545,26 @@ class Commands {
                  OrderedJson{{"LaunchTemplateName", name}, {"LaunchTemplateData", data}}.dump()) +
              "\n";
   }
-  RoleCommands all() && { return {std::move(text_), std::move(problems_)}; }
+  void leave_out(std::set<std::string> statements) { left_out_ = std::move(statements); }
+  RoleCommands all() && { return {std::move(text_), std::move(problems_), std::move(calls_)}; }
 
  private:
+  static std::string without(const std::set<std::string>& names, const std::string& document) {
+    if (names.empty() || document.empty()) return document;
+    OrderedJson json = OrderedJson::parse(document);
+    OrderedJson left = OrderedJson::array();
+    for (const OrderedJson& it : json["Statement"])
+      if (!names.contains(it.value("Sid", ""))) left.push_back(it);
+    json["Statement"] = std::move(left);
+    return json.dump();
+  }
+
   wire::IamValues values_;
   std::string policy_;
+  std::set<std::string> left_out_;  // statements, by their Sid
   std::string text_;
   std::string problems_;
+  std::vector<IamCall> calls_;
 };
 
 // The service-linked roles of EC2 and Auto Scaling: made once in an account.
@@ -595,7 +576,7 @@ std::set<std::string> services_of(FleetKind kind) {
 }  // namespace
 
 RoleCommands role_commands(const config::Job& job, const IamScope& scope) {
-  Commands commands(job, scope);
+  Commands commands(iam_values(job, scope), "spotter-" + job.name.str());
   for (const RolePolicies& it : roles_of(job, scope)) commands.role(it);
   const config::Batch* batch = job.sweep && job.sweep->batch ? &*job.sweep->batch : nullptr;
   std::set<std::string> services;
@@ -611,6 +592,44 @@ RoleCommands role_commands(const config::Job& job, const IamScope& scope) {
     commands.remark("Then: sweep.batch.launch_template: " + own);
   commands.remark("Containers get SIGTERM at a notice, and reach the metadata service");
   commands.launch_template(own);
+  return std::move(commands).all();
+}
+
+namespace {
+
+// A job that has everything which setup cares for; its places are replaced.
+constexpr std::string_view any_job =
+    "job: any\nstorage: {ebs: {tag: {Name: any}, mount: /mnt/spotter}}\n"
+    "trainer: {command: any, gpus: auto}\n";
+
+}  // namespace
+
+RoleCommands account_commands(const std::string& bucket, const std::vector<wire::S3Location>& read,
+                              const IamScope& scope) {
+  const config::Job job = *config::parse_job(any_job, {});
+  wire::IamValues values = iam_values(job, scope);
+  const std::string arn = "arn:" + values.one["partition"] + ":";
+  values.one["job"] = "*";
+  values.many["owners"] = values.many["tag-values"] = values.many["on-demand-prices"] = {"*"};
+  values.many["secrets"] = {arn + "ssm:" + scope.region.str() + ":" + scope.account +
+                            ":parameter/spotter/*"};
+  Places own;
+  own.add({bucket, ""});
+  for (const char* what : {"checkpoint", "head", "home", "claim", "gang", "fence", "published",
+                           "code", "prepared", "package", "list"})
+    own.give(arn + "s3:::", what, values);
+  Places channels;
+  channels.add({bucket, ""});
+  for (const wire::S3Location& where : read) channels.add(where);
+  channels.give(arn + "s3:::", "channel", values);
+  Commands commands(std::move(values), "spotter-setup");
+  // By a name alone: a volume of somebody else's may have it, and would be deleted.
+  commands.leave_out({"UseTheVolumeThatTheTagNames", "ClaimTheVolumeThatTheTagNames"});
+  for (const RolePolicies& it : roles_of(job, scope)) commands.role(it);
+  commands.remark("AWS's own roles, once in an account: one that is there already is well");
+  for (const char* service : {"ec2fleet", "spot"})
+    commands.iam("CreateServiceLinkedRole",
+                 {{"AWSServiceName", std::string(service) + ".amazonaws.com"}});
   return std::move(commands).all();
 }
 

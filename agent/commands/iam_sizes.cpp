@@ -80,7 +80,8 @@ std::string too_long_for_a_role(std::size_t characters) {
   if (characters <= longest_of_a_role) return "";
   return with_commas(characters) + " characters, and all policies in a role have at most " +
          with_commas(longest_of_a_role) +
-         " together: name by --read a prefix that many channels have, give each job a role of its "
+         " together: name in trainer.reads a prefix that many channels have, give each job a role "
+         "of its "
          "own, or attach managed policies, each with some of the statements and at most " +
          with_commas(longest_managed);
 }

@@ -168,7 +168,7 @@ class Doctor(DoctorTest):
                                          for number in range(80)) + "}"
         found = self.findings(self.job(many))
         self.expect(found, "policies", "warn", "spotter-trainer gets 1")
-        self.expect(found, "policies", "warn", "name by --read a prefix")
+        self.expect(found, "policies", "warn", "name in trainer.reads a prefix")
         self.expect(found, "policies", "warn", "who launches gets")
 
     def test_a_sweep_on_batch_without_a_launch_template(self):
@@ -302,7 +302,7 @@ class Permissions(DoctorTest):
             "version": 1, "epoch": 1, "state": "released", "holder": "i-1", "job": "mine-1",
             "commits": 1, "bytes": 0, "attempt": 7,
             "manifest": f"manifests/1-{'0' * 32}.json"}))
-        heads = ("ReadHomes", "TryToWriteEpochs")
+        heads = ("ReadAndDeleteHomes", "TryToWriteAndDeleteEpochs")
         for drop, status, seen in (((), 0, True), (heads[:1], 0, True), (heads, 1, False),
                                    (("ListHomes",), 1, False)):
             self.limit(job, *drop)

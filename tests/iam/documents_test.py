@@ -177,11 +177,11 @@ class Documents(unittest.TestCase):
 
     def test_channels_and_checkpoints(self):
         document = self.document("trainer", VOLUME, "channels: {train: 's3://data/mnist/'}",
-                                 options=["--checkpoints", "s3://kept/mine"])
+                                 trainer="{command: ./t, writes: 's3://kept/mine'}")
         self.assertEqual(self.statement(document, "ReadChannels")["Resource"],
                          ["arn:aws:s3:::data/mnist/*"])
         self.assertEqual(self.statement(document, "KeepCheckpoints")["Resource"],
-                         ["arn:aws:s3:::kept/mine*"])
+                         ["arn:aws:s3:::kept/mine/*"])
         folders = self.document("trainer", VOLUME,
                                 "checkpoints: {folders: 'c-*', s3: 's3://kept/run'}")
         self.assertEqual(self.statement(folders, "KeepCheckpoints")["Resource"],
@@ -189,15 +189,15 @@ class Documents(unittest.TestCase):
         self.assertEqual(self.statement(folders, "ListCheckpoints")["Condition"],
                          {"StringLike": {"s3:prefix": ["run/*"]}})
         own = self.document("trainer", VOLUME, "channels: {train: 's3://data/list,type=manifest'}",
-                            trainer="{command: ./t, env: {SPOTTER_CHECKPOINTS_S3: s3://own/run}}",
-                            options=["--read", "s3://data/images/"])
+                            trainer="{command: ./t, env: {SPOTTER_CHECKPOINTS_S3: s3://own/run}, "
+                                    "reads: ['s3://data/images/']}")
         self.assertEqual(self.statement(own, "KeepCheckpoints")["Resource"],
                          ["arn:aws:s3:::own/run*"])
         self.assertEqual(self.statement(own, "ReadChannels")["Resource"],
                          ["arn:aws:s3:::data/images/*", "arn:aws:s3:::data/list*"])
         for name in ("trainer", "roles"):
             listed = self.run_it(name, VOLUME, "channels: {train: 's3://data/list,type=manifest'}")
-            self.assertIn("name their places by --read", listed.stderr)
+            self.assertIn("name their places in trainer.reads", listed.stderr)
         nothing = self.run_it("trainer", VOLUME)
         self.assertEqual((nothing.returncode, nothing.stdout), (1, ""))
         self.assertIn("needs no such policy", nothing.stderr)
@@ -348,9 +348,10 @@ class Documents(unittest.TestCase):
             self.assertEqual(many.returncode, 1)
             self.assertRegex(many.stderr, "1[0-9],[0-9]{3} characters, and all policies in a role "
                                           "have at most 10,240 together: .*managed policies")
-        below = self.document("trainer", VOLUME, channels(150), options=["--read", "s3://data/a-r"])
+        below = self.document("trainer", VOLUME, channels(150),
+                              trainer="{command: ./t, reads: 's3://data'}")
         self.assertEqual(self.statement(below, "ReadChannels")["Resource"],
-                         ["arn:aws:s3:::data/a-r*"])
+                         ["arn:aws:s3:::data/*"])
         launch = ("launch: {image: ami-1, instance_types: [g5.xlarge], zones: [us-west-2a], "
                   "profile: spotter}")
         person = self.run_it("launcher", VOLUME, launch)

@@ -157,7 +157,7 @@ class Places(launching.LaunchTest):
         self.room(0, "any")
         self.launch_both()
         self.watch()
-        self.limit_to(HERE, "ChangeAndEndTheJobsFleets")
+        self.limit_to(HERE, "ChangeAndEndTheJobsThings")
         time.sleep(1.1)
         said = self.spotter("watch", self.folder / "job.yaml", "--once", code=1)
         self.assertIn(f"the job goes to {THERE}", said.stdout)

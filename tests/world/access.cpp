@@ -182,14 +182,16 @@ struct Policy::Reader {
       return made;
     }
     for (const auto& [name, value] : from.items())
-      if (name != "Sid" && name != "Effect" && name != "Action" && name != "Resource" &&
-          name != "Condition")
+      if (name != "Sid" && name != "Effect" && name != "Action" && name != "NotAction" &&
+          name != "Resource" && name != "Condition")
         note("the element " + name + " is not modelled");
     const auto effect = from.find("Effect");
     const bool known = effect != from.end() && (*effect == "Allow" || *effect == "Deny");
     if (!known) note("a statement's Effect is neither Allow nor Deny");
     made.allows = known && *effect == "Allow";
-    made.actions = list(from, "Action");
+    made.all_other = from.contains("NotAction");
+    if (made.all_other && from.contains("Action")) note("a statement has Action and NotAction");
+    made.actions = list(from, made.all_other ? "NotAction" : "Action");
     made.resources = list(from, "Resource");
     if (const auto found = from.find("Condition"); found != from.end())
       read_conditions(*found, made);
@@ -247,7 +249,8 @@ bool Policy::fits(const Statement& statement, const AccessRequest& request) {
   const auto resource = [&](const std::string& pattern) {
     return matches_pattern(pattern, request.resource, request);
   };
-  return std::any_of(statement.actions.begin(), statement.actions.end(), action) &&
+  const bool named = std::any_of(statement.actions.begin(), statement.actions.end(), action);
+  return named != statement.all_other &&
          std::any_of(statement.resources.begin(), statement.resources.end(), resource) &&
          std::all_of(statement.conditions.begin(), statement.conditions.end(),
                      [&](const Condition& condition) { return holds(condition, request); });
@@ -266,6 +269,9 @@ Policy::Verdict Policy::judge(const AccessRequest& request) const {
 bool Access::allows(std::string_view caller, const AccessRequest& request) const {
   std::string_view who = caller.starts_with("i-") ? "instance" : caller;
   if (who.starts_with("role/")) who = who.substr(0, who.rfind('/'));
+  const auto session = sessions_.find(caller);
+  if (session != sessions_.end() && session->second.judge(request) != Policy::Verdict::Allowed)
+    return false;
   const auto found = policies_.find(who);
   if (found == policies_.end()) return true;
   bool allowed = false;

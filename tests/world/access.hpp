@@ -26,7 +26,7 @@ class Policy {
  public:
   enum class Verdict { Allowed, NotAllowed, Denied };
 
-  // Fails on what is no policy, and on what is not modelled here (NotAction, NotResource, dates,
+  // Fails on what is no policy, and on what is not modelled here (NotResource, dates,
   // numbers and addresses in conditions): a policy is never half understood.
   static Result<Policy> parse(std::string_view json);
   Verdict judge(const AccessRequest& request) const;
@@ -43,6 +43,7 @@ class Policy {
   struct Statement {
     bool allows = false;
     std::vector<std::string> actions;
+    bool all_other = false;  // NotAction
     std::vector<std::string> resources;
     std::vector<Condition> conditions;
   };
@@ -57,8 +58,12 @@ class Policy {
 class Access {
  public:
   using Policies = std::map<std::string, std::vector<Policy>, std::less<>>;
-  explicit Access(Policies policies) : policies_(std::move(policies)) {}
+  // By a caller, "role/NAME/SESSION": of what its role may, what the policy of the session leaves.
+  using Sessions = std::map<std::string, Policy, std::less<>>;
+  explicit Access(Policies policies, Sessions sessions = {})
+      : policies_(std::move(policies)), sessions_(std::move(sessions)) {}
   const Policies& policies() const { return policies_; }
+  const Sessions& sessions() const { return sessions_; }
 
   // `caller`: a user's name, an instance's id, or "role/NAME/SESSION". A caller without policies
   // may do everything.
@@ -66,6 +71,7 @@ class Access {
 
  private:
   Policies policies_;
+  Sessions sessions_;
 };
 
 // `*` and `?`, where variables were replaced by what the context says: ${aws:username}, ${*}.

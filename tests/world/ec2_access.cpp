@@ -376,7 +376,8 @@ Expected<void> put_policies(Cloud& cloud, const std::string& who,
   if (!read) return tl::unexpected(read.error());
   auto policies = cloud.access ? cloud.access->policies() : Access::Policies();
   policies[who] = std::move(*read);
-  cloud.access = std::make_shared<const Access>(std::move(policies));
+  auto sessions = cloud.access ? cloud.access->sessions() : Access::Sessions();
+  cloud.access = std::make_shared<const Access>(std::move(policies), std::move(sessions));
   return {};
 }
 
@@ -386,7 +387,7 @@ Expected<void> World::set_policies(const std::string& who,
   if (documents.empty()) {  // without policies everything is allowed again
     auto policies = cloud_.access->policies();
     policies.erase(who);
-    cloud_.access = std::make_shared<const Access>(std::move(policies));
+    cloud_.access = std::make_shared<const Access>(std::move(policies), cloud_.access->sessions());
   }
   if (who == "instance" || who == "user" || who.starts_with("role/")) return {};
   std::string key = "AKIA";

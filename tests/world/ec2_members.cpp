@@ -120,6 +120,7 @@ const std::map<std::string, Ec2Members> ec2_table = {
     {"DeleteFleets", {"DryRun FleetId TerminateInstances", ""}},
     {"DeletePlacementGroup", {"DryRun GroupName", ""}},
     {"DeleteSecurityGroup", {"DryRun GroupId GroupName", ""}},
+    {"DeleteLaunchTemplate", {"DryRun LaunchTemplateId LaunchTemplateName", ""}},
     {"DeleteSnapshot", {"DryRun SnapshotId", ""}},
     {"DeleteTags", {"DryRun ResourceId Tag{Key Value}", ""}},
     {"DeleteVolume", {"DryRun VolumeId", ""}},

@@ -11,7 +11,7 @@ struct Ec2Members {
   Members refused;  // of the names before the first dot: AWS knows them
 };
 
-// Of every operation that this EC2 has.
+// Every operation that this EC2 has.
 const std::map<std::string, Ec2Members>& ec2_members();
 
 }  // namespace spotter::world

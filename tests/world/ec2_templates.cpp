@@ -63,6 +63,18 @@ Answer create_launch_template(Session& session) {
   return xml;
 }
 
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeleteLaunchTemplate.html
+Answer delete_launch_template(Session& session) {
+  const TemplateReference which{.id = session.query.text("LaunchTemplateId"),
+                                .name = session.query.text("LaunchTemplateName")};
+  SPOTTER_CHECK_QUERY(session);
+  const auto gone = Templates(session.cloud).remove(which);
+  if (!gone) return tl::unexpected(gone.error());
+  Xml xml;
+  xml.element("launchTemplate", [&] { write_template(xml, session.cloud, *gone); });
+  return xml;
+}
+
 Answer describe_launch_templates(Session& session) {
   std::vector<LaunchTemplate> rows;
   const auto names = session.query.list("LaunchTemplateName");
@@ -230,6 +242,7 @@ Answer describe_launch_template_versions(Session& session) {
 void add_template_operations(Operations& operations) {
   operations["CreateLaunchTemplate"] = create_launch_template;
   operations["CreateLaunchTemplateVersion"] = create_launch_template_version;
+  operations["DeleteLaunchTemplate"] = delete_launch_template;
   operations["DescribeLaunchTemplates"] = describe_launch_templates;
   operations["DescribeLaunchTemplateVersions"] = describe_launch_template_versions;
 }

@@ -57,13 +57,13 @@ struct Account : Api {
                  {"IamInstanceProfile.Name", profile}});
     return error("RunInstances", more);
   }
-  std::string assume(const std::string& role, const std::string& caller) {
+  std::string assume(const std::string& role, const std::string& caller,
+                     const std::string& policy = "") {
+    Parameters parameters{{"RoleArn", "arn:aws:iam::123456789012:role/" + role},
+                          {"RoleSessionName", "session"}};
+    if (!policy.empty()) parameters.emplace("Policy", policy);
     const Reply reply =
-        world.sts({.action = "AssumeRole",
-                   .parameters = {{"RoleArn", "arn:aws:iam::123456789012:role/" + role},
-                                  {"RoleSessionName", "session"}},
-                   .caller = caller},
-                  now);
+        world.sts({.action = "AssumeRole", .parameters = parameters, .caller = caller}, now);
     answer.load_string(reply.body.c_str());
     return said("//Error/Code");
   }
@@ -143,6 +143,33 @@ TEST(Iam, ARoleIsTakenByWhomItsTrustNamesAndNotBeforeItIsKnown) {
   EXPECT_EQ(account.assume("spotter-trainer", "role/other/i-1"), "AccessDenied");
   EXPECT_EQ(account.assume("spotter-trainer", "user"), "AccessDenied") << "whatever he may";
   EXPECT_EQ(account.assume("spotter", "user"), "AccessDenied") << "it is for EC2";
+}
+
+TEST(Iam, ASessionMayOnlyWhatItsPolicyAndTheRolesBothAllow) {
+  Account account;
+  account.role("trainer", for_role("arn:aws:iam::123456789012:root"), "s3:*");
+  account.wait(10_s);
+  const auto statement = [](const std::string& text) {
+    return R"({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", )" + text + "}]}";
+  };
+  const auto may = [&](const std::string& action) {
+    return account.world.cloud().access->allows("role/trainer/session",
+                                                {action, "arn:aws:s3:::a/b"});
+  };
+  EXPECT_EQ(account.assume("trainer", "role/x/y", statement(R"("Action": "s3:GetObject",
+                                                               "Resource": "*")")),
+            "");
+  EXPECT_TRUE(may("s3:GetObject"));
+  EXPECT_FALSE(may("s3:PutObject")) << "the session has no part in it";
+  EXPECT_EQ(account.assume("trainer", "role/x/y", statement(R"("NotAction": "s3:Get*",
+                                                               "Resource": "*")")),
+            "");
+  EXPECT_FALSE(may("s3:GetObject"));
+  EXPECT_TRUE(may("s3:PutObject"));
+  EXPECT_FALSE(may("ec2:RunInstances")) << "the role may not";
+  EXPECT_EQ(account.assume("trainer", "role/x/y"), "");
+  EXPECT_TRUE(may("s3:GetObject")) << "without one it has all that the role has";
+  EXPECT_EQ(account.assume("trainer", "role/x/y", std::string(2049, ' ')), "ValidationError");
 }
 
 TEST(Iam, AnInstanceHasTheRightsOfItsProfilesRole) {

@@ -177,7 +177,7 @@ LaunchExtras extras_parameters(const Query& query, const std::string& prefix, La
   return extras;
 }
 
-// Of the block that is for documentation (RFC 5737).
+// A block that is for documentation (RFC 5737).
 std::string public_address(const Instance& instance) {
   if (!instance.extras.public_address) return {};
   return "203.0.113" + instance.address.substr(instance.address.rfind('.'));

@@ -60,6 +60,24 @@ std::optional<ApiError> wrong(const Call& call, int seconds) {
   return std::nullopt;
 }
 
+// Sessions of one name have one policy here, the last: at AWS each has its own.
+std::optional<ApiError> narrow(Cloud& cloud, const std::string& caller, const std::string& text) {
+  Access::Sessions sessions = cloud.access->sessions();
+  sessions.erase(caller);
+  constexpr std::size_t longest = 2048;
+  if (text.size() > longest)
+    return ApiError{"ValidationError",
+                    "1 validation error detected: Value at 'policy' failed to satisfy constraint: "
+                    "Member must have length less than or equal to 2048"};
+  if (!text.empty()) {
+    auto policy = Policy::parse(text);
+    if (!policy) return ApiError{"MalformedPolicyDocument", policy.error().message};
+    sessions.emplace(caller, *std::move(policy));
+  }
+  cloud.access = std::make_shared<const Access>(cloud.access->policies(), std::move(sessions));
+  return std::nullopt;
+}
+
 Reply assume_role(Cloud& cloud, const Call& call) {
   const Query query(call.parameters);
   const int seconds = query.integer("DurationSeconds").value_or(3600);
@@ -75,6 +93,7 @@ Reply assume_role(Cloud& cloud, const Call& call) {
   if (!there || !trusts(cloud, name, call.caller) || !cloud.access->allows(call.caller, asked))
     return refused(cloud, {"AccessDenied", denial(cloud, call.caller, asked), 403});
   const std::string caller = role + "/" + query.text("RoleSessionName");
+  if (const auto why = narrow(cloud, caller, query.text("Policy"))) return refused(cloud, *why);
   const Credential keys = issue(cloud, caller, Duration{seconds * 1000LL});
   return answered(cloud, "AssumeRole", [&](Xml& xml) {
     xml.element("AssumedRoleUser", [&] {

@@ -34,6 +34,14 @@ Expected<TemplateVersion> Templates::add_version(const TemplateReference& of,
   return data;
 }
 
+Expected<LaunchTemplate> Templates::remove(const TemplateReference& reference) {
+  auto found = find(reference);
+  if (!found) return found;
+  cloud_.record("template-deleted", found->id, found->name);
+  cloud_.templates.erase(found->id);
+  return found;
+}
+
 Expected<LaunchTemplate> Templates::find(const TemplateReference& reference) const {
   for (const auto& [id, it] : cloud_.templates) {
     if (id == reference.id || (reference.id.empty() && it.name == reference.name)) return it;

@@ -19,6 +19,7 @@ class Templates {
   Expected<LaunchTemplate> create(const std::string& name, TemplateVersion data, Tags tags);
   // The next version; the default one stays what it is.
   Expected<TemplateVersion> add_version(const TemplateReference& of, TemplateVersion data);
+  Expected<LaunchTemplate> remove(const TemplateReference& reference);
   Expected<LaunchTemplate> find(const TemplateReference& reference) const;
   Expected<TemplateVersion> version(const TemplateReference& reference) const;
 

@@ -28,7 +28,7 @@ constexpr Limits limits[] = {{"gp2", 1, 16384},
                              {"st1", 125, 16384},
                              {"sc1", 125, 16384},
                              {"standard", 1, 1024}};
-// Of gp3, in MiB/s.
+// MiB/s of gp3.
 constexpr int least_throughput = 125, most_throughput = 2000, iops_per_mebibyte = 4;
 
 tl::unexpected<ApiError> out_of_range(const std::string& what, int value, int least, int most) {

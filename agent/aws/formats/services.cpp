@@ -70,13 +70,15 @@ Result<std::string> decode_get_parameter(std::string_view json) {
 }
 
 Query encode(const AssumeRole& request) {
-  return {.service = "sts",
-          .action = "AssumeRole",
-          .version = "2011-06-15",
-          .repeatable = Repeatable::Read,
-          .parameters = {{"RoleArn", request.role},
-                         {"RoleSessionName", request.session},
-                         {"DurationSeconds", std::to_string(request.duration.count())}}};
+  Query query{.service = "sts",
+              .action = "AssumeRole",
+              .version = "2011-06-15",
+              .repeatable = Repeatable::Read,
+              .parameters = {{"RoleArn", request.role},
+                             {"RoleSessionName", request.session},
+                             {"DurationSeconds", std::to_string(request.duration.count())}}};
+  if (!request.policy.empty()) query.parameters.emplace("Policy", request.policy);
+  return query;
 }
 
 Result<Credentials> decode_assumed_role(std::string_view xml, const std::string& action) {

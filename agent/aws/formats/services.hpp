@@ -36,6 +36,7 @@ struct AssumeRole {
   std::string session;         // 2 to 64 of [A-Za-z0-9_=,.@-]: CloudTrail shows it
   // An hour is what a role may always be had for, and the most from another role.
   std::chrono::seconds duration{3600};
+  std::string policy = {};  // of the session: what it leaves of the role's rights; empty: all
 };
 
 Query encode(const AssumeRole& request);

@@ -239,6 +239,13 @@ asio::awaitable<Result<wire::Credentials, CallError>> TrainerKeys::assume() {
     arn_ = std::move(*arn);
   }
   wire::AssumeRole request{arn_, ("spotter-" + parts_.job.name.str()).substr(0, longest_session)};
+  if (parts_.job.trainer.role.empty()) {  // else the person has named one for this job
+    const std::size_t from = arn_.find(':') + 1;
+    auto policy =
+        config::session_policy(parts_.job, arn_.substr(from, arn_.find(':', from) - from));
+    if (!policy) co_return trouble(CallError::Kind::Other, policy.error().message);
+    request.policy = *std::move(policy);
+  }
   auto assuming = parts_.aws.call(std::move(request), patience);
   co_return co_await std::move(assuming);
 }

@@ -70,6 +70,16 @@ class TrainerKeys(harness.Story):
         self.given(reads="two")
         self.assertEqual(self.wait_seen()[-1]["kept"], ["AccessDenied", "this is two"])
 
+    def test_of_the_role_that_all_jobs_have_it_gets_what_its_own_job_names(self):
+        self.given(reads="two")
+        self.wait_seen()
+        document = self.world.workplace / "role.json"
+        document.write_text(may_read("data/*"))  # of another job, too
+        self.world.control("policy", f"role/{TRAINERS_ROLE}", document)
+        line = self.wait_seen(len(self.seen()) + 3)[-1]
+        self.assertEqual((line["kept"], line["fresh"]),
+                         (["AccessDenied", "this is two"], "AccessDenied"))
+
     def test_a_default_role_that_is_not_there_is_said_and_the_instances_is_not_given(self):
         one = self.given(not_made=[TRAINERS_ROLE])
         line = self.wait_seen()[-1]
