@@ -471,6 +471,10 @@ AwsCommand keep_zones(const FleetId& group) {
                  Repeatable::Read);
 }
 
+AwsCommand delete_template(const std::string& id) {
+  return command("ec2", "DeleteLaunchTemplate", {{"LaunchTemplateId", id}}, Repeatable::Read);
+}
+
 AwsCommand let_launch(const FleetId& group, bool launches) {
   const OrderedJson input = {{"AutoScalingGroupName", group.str()},
                              {"ScalingProcesses", OrderedJson::array({"Launch"})}};

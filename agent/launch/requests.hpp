@@ -41,6 +41,7 @@ struct Template {
   std::int64_t launched = 0;  // in seconds since 1970: user data is gentle with the first machines
 };
 wire::AwsCommand create_template(const config::Job& job, const Template& content);
+wire::AwsCommand delete_template(const std::string& id);
 wire::AwsCommand create_template_version(const config::Job& job, const std::string& id,
                                          const Template& content);
 

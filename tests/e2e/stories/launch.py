@@ -106,6 +106,25 @@ class Launch(launched.Launched):
         self.wait_end()
         self.assert_ended_well()
 
+    def test_delete_takes_all_that_is_the_jobs_and_nothing_else(self):
+        one = self.go(self.world.zones[:1])
+        self.wait_training(one, 3)
+        namesakes = self.volume({"Name": "other", "spotter:job": self.job_name,
+                                 "spotter:storage": "Name=other"})
+        strangers = self.volume({"Name": jobs.TAG + "-2"})
+        asked = self.spotter("delete", self.file, code=2)
+        self.assertIn("nothing was deleted; --yes asks nothing", asked.stderr)
+        self.assertIn(one, asked.stdout)
+        self.assertIn(self.fleet, asked.stdout)
+        self.assertNotIn(namesakes, asked.stdout)
+        self.wait_more_steps(one)
+        self.spotter("delete", self.file, "--yes")
+        self.assertTrue(self.fleet_is_cancelled())
+        self.assertEqual({it.text("volumeId") for it in self.ec2.volumes()},
+                         {namesakes, strangers})
+        self.assertEqual(self.ec2.call("DescribeLaunchTemplates").items("launchTemplates"), [])
+        self.assertIn("nothing is left of story", self.spotter("delete", self.file).stdout)
+
     def target(self):
         return self.listed()[self.job_name]["fleets"][0]["target"]
 

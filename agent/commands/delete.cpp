@@ -1,0 +1,243 @@
+// `spotter delete`: removes all that was made for a job.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "agent/aws/aws_calls.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
+#include "agent/aws/formats/tags.hpp"
+#include "agent/aws/s3/objects.hpp"
+#include "agent/base/exit_status.hpp"
+#include "agent/commands/commands.hpp"
+#include "agent/commands/fleets.hpp"
+#include "agent/commands/launch.hpp"
+#include "agent/commands/launched_job.hpp"
+#include "agent/commands/machines.hpp"
+#include "agent/commands/report_sources.hpp"
+#include "agent/config/experiment.hpp"
+#include "agent/config/storage_name.hpp"
+#include "agent/guard/record.hpp"
+#include "agent/io/complain.hpp"
+#include "agent/launch/requests.hpp"
+
+namespace spotter::command {
+namespace {
+
+struct DeleteOptions {
+  std::string job = "job.yaml";
+  bool yes = false;
+};
+
+int complain(const std::string& what, int status = 1) {
+  return io::complain("delete", what, status);
+}
+
+// Its things in one region. Each has the tag spotter:job, and, where it has spotter:storage, that
+// of this job: a namesake's is left.
+struct InRegion {
+  std::unique_ptr<AwsCalls> calls;
+  std::vector<JobFleet> fleets;
+  std::vector<wire::Instance> instances;
+  std::vector<wire::Volume> volumes;
+  std::vector<wire::Snapshot> snapshots;
+  std::vector<wire::LaunchTemplate> templates;
+
+  bool is_empty() const {
+    return fleets.empty() && instances.empty() && volumes.empty() && snapshots.empty() &&
+           templates.empty();
+  }
+};
+
+template <class Thing>
+void keep_ours(std::vector<Thing>& things, const config::Job& job) {
+  std::erase_if(things, [&](const Thing& it) {
+    const std::string owner = wire::value_of(it.tags, tag::job);
+    if (owner == job.name.view()) return config::is_of_other_storage(it.tags, job);
+    for (std::size_t i = 0; job.sweep && i < job.sweep->sets.size(); ++i) {
+      config::Job one = job;
+      set_experiment(one, i, job.sweep->sets[i]);
+      if (owner == one.volumes_owner()) return config::is_of_other_storage(it.tags, one);
+    }
+    return true;
+  });
+}
+
+Result<InRegion, CallError> look(JobPlace& place) {
+  AwsCalls& calls = *place.calls;
+  const JobKey key = key_of(place.job);
+  if (auto single = refuse_namesakes(calls, key); !single) return tl::unexpected(single.error());
+  InRegion there;
+  auto fleets = job_fleets(calls, key);
+  if (!fleets) return tl::unexpected(fleets.error());
+  std::erase_if(*fleets, [](const JobFleet& it) { return it.is_over(); });
+  there.fleets = std::move(*fleets);
+  auto instances = job_instances(calls, key);
+  if (!instances) return tl::unexpected(instances.error());
+  there.instances = std::move(*instances);
+  const std::vector<wire::Filter> ours{
+      {"tag:" + std::string(tag::job), {key.name, key.name + "-*"}}};
+  auto volumes = calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = ours});
+  if (!volumes) return tl::unexpected(volumes.error());
+  keep_ours(*volumes, place.job);
+  there.volumes = std::move(*volumes);
+  auto snapshots =
+      calls.ask_all(wire::DescribeSnapshots{.snapshots = {}, .filters = ours, .next_token = {}});
+  if (!snapshots) return tl::unexpected(snapshots.error());
+  keep_ours(*snapshots, place.job);
+  there.snapshots = std::move(*snapshots);
+  for (const std::string& name :
+       {launch::resource_name(place.job), launch::preparer_name(place.job)}) {
+    auto templates = templates_of(calls, name);
+    if (!templates) return tl::unexpected(templates.error());
+    std::ranges::move(*templates, std::back_inserter(there.templates));
+  }
+  there.calls = std::move(place.calls);
+  return there;
+}
+
+struct Objects {
+  wire::S3Location at;
+  std::string what;
+  std::vector<std::string> keys;
+  std::uint64_t bytes = 0;
+};
+
+// Places that end with the job's own name.
+Result<std::vector<Objects>> objects_of(const config::Job& job, s3::Client& client) {
+  std::vector<Objects> all;
+  const auto add = [&](const std::optional<wire::S3Location>& at, const char* what) {
+    if (at) all.push_back({*at, what, {}, 0});
+  };
+  add(job.published_at(), "progress, output, results, code");
+  add(job.kept_at(), "home");
+  add(job.headed_at(), "the home's head");
+  add(job.fenced_at(), "the fence");
+  for (Objects& it : all) {
+    const auto listed = s3::list(client, it.at);
+    if (!listed && listed.error().kind == s3::Failure::Kind::NoSuchBucket) continue;
+    if (!listed) return failure(listed.error().text());
+    for (const wire::ListedObject& object : *listed) {
+      it.keys.push_back(object.key);
+      it.bytes += object.size;
+    }
+  }
+  std::erase_if(all, [](const Objects& it) { return it.keys.empty(); });
+  return all;
+}
+
+void print(const InRegion& there) {
+  const std::string region = there.calls->region().str();
+  const auto line = [&](const char* what, const std::string& id, const std::string& more) {
+    std::printf("  %-9s %-40s %s %s\n", what, id.c_str(), region.c_str(), more.c_str());
+  };
+  for (const JobFleet& it : there.fleets) line("fleet", it.fleet.id.str(), "");
+  for (const wire::Instance& it : there.instances) line("instance", it.id.str(), it.type.str());
+  for (const wire::Volume& it : there.volumes)
+    line("volume", it.id.str(), std::to_string(it.size_gib) + " GiB");
+  for (const wire::Snapshot& it : there.snapshots) line("snapshot", it.id.str(), "");
+  for (const wire::LaunchTemplate& it : there.templates) line("template", it.name, "");
+}
+
+void print(const Objects& it) {
+  std::printf("  %-9s %-40s %zu objects, %s: %s\n", "S3", wire::to_url(it.at).c_str(),
+              it.keys.size(), guard::bytes_text(it.bytes).c_str(), it.what.c_str());
+}
+
+bool agrees() {
+  if (::isatty(STDIN_FILENO) == 0) return false;
+  std::printf("Delete all of it, for good? [y/N] ");
+  std::fflush(stdout);
+  std::string line;
+  return std::getline(std::cin, line) && (line == "y" || line == "yes");
+}
+
+// Removes one that has not gone meanwhile. A volume is free some time after its instance's end.
+template <class Request>
+Result<void, CallError> remove(AwsCalls& calls, const Request& request) {
+  constexpr int tries = 120;
+  for (int i = 1;; ++i) {
+    const auto done = calls.ask(request);
+    if (done || done.error().code.ends_with(".NotFound")) return {};
+    if (done.error().code != "VolumeInUse" || i == tries) return tl::unexpected(done.error());
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+}
+
+Result<void, CallError> remove(const InRegion& there, const config::Job& job) {
+  AwsCalls& calls = *there.calls;
+  const JobKey key = key_of(job);
+  if (auto stopped = stop_job(calls, key, {.keep_instances = false, .wait = true}); !stopped)
+    return stopped;
+  for (const wire::Volume& it : there.volumes)
+    if (auto done = remove(calls, wire::DeleteVolume{it.id}); !done) return done;
+  for (const wire::Snapshot& it : there.snapshots)
+    if (auto done = remove(calls, wire::DeleteSnapshot{it.id}); !done) return done;
+  for (const wire::LaunchTemplate& it : there.templates)
+    if (auto done = calls.perform(wire::query_of(launch::delete_template(it.id))); !done)
+      return tl::unexpected(done.error());
+  return end_placement_group(calls, key, {.known = false, .wait = true});
+}
+
+Result<void> remove(s3::Client& client, const Objects& objects) {
+  for (const std::string& key : objects.keys)
+    if (auto gone = s3::remove(client, {objects.at.bucket, key}); !gone)
+      return failure(gone.error().text());
+  return {};
+}
+
+int run(const DeleteOptions& options) {
+  const std::string file = file_of(options.job);
+  if (file.empty())
+    return complain(options.job + " is no file, and job.yaml here describes no job of that name",
+                    wrong_input);
+  const auto job = job_to_launch(file);
+  if (!job) return complain(job.error().message, wrong_input);
+  auto places = unnamed_places_of(*job);
+  if (!places) return complain(places.error().message, wrong_input);
+  std::vector<InRegion> all;
+  for (JobPlace& place : *places) {
+    auto there = look(place);
+    if (!there) return complain(there.error().message);
+    all.push_back(std::move(*there));
+  }
+  s3::Client client({.environment = act::Environment::of_this_process()});
+  const auto objects = objects_of(*job, client);
+  if (!objects) return complain(objects.error().message);
+  const bool nothing = objects->empty() && std::ranges::all_of(all, &InRegion::is_empty);
+  if (nothing) return std::printf("nothing is left of %s\n", job->name.str().c_str()), 0;
+  std::printf("Of %s there are:\n", job->name.str().c_str());
+  for (const InRegion& it : all) print(it);
+  for (const Objects& it : *objects) print(it);
+  std::fflush(stdout);
+  if (!options.yes && !agrees())
+    return complain("nothing was deleted; --yes asks nothing", wrong_input);
+  for (const InRegion& it : all)
+    if (auto gone = remove(it, *job); !gone) return complain(gone.error().message);
+  for (const Objects& it : *objects)
+    if (auto gone = remove(client, it); !gone) return complain(gone.error().message);
+  std::printf("all of it is deleted\n");
+  return 0;
+}
+
+}  // namespace
+
+void add_delete(CLI::App& app, int& status) {
+  auto options = std::make_shared<DeleteOptions>();
+  auto* command = app.add_subcommand(
+      "delete",
+      "Deletes all that was made for a job, after a question: fleets, instances, volumes, "
+      "snapshots, templates, and what it has in S3");
+  command->add_option("job", options->job, "Its description, or its name")->capture_default_str();
+  command->add_flag("--yes", options->yes, "Asks nothing");
+  command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace spotter::command
