@@ -37,6 +37,7 @@
 #include "agent/service/ending.hpp"
 #include "agent/service/observe/observers.hpp"
 #include "agent/service/sense/notices.hpp"
+#include "agent/service/sense/stall.hpp"
 #include "agent/service/sense/trainer.hpp"
 #include "agent/service/service.hpp"
 #include "agent/service/settings.hpp"
@@ -349,6 +350,9 @@ class Agent {
         trainer_end_(
             context, run_directory_, runs_a_program(policy_), [this] { return expectation(); },
             [this](decide::TrainerEnded ended) { trainer_ended(ended); }),
+        stall_(context, job_.gang ? Duration(0) : job_.on_failure.stall,  // a gang looks itself
+               {run_directory_, act::log_file_of(job_, run_directory_), job_.trainer.gpus != 0,
+                [this] { return reported_; }}),
         observers_(context, job_, deadline, policy_, run_directory_,
                    {[this] { return loop_ ? &loop_->state() : nullptr; },
                     [this] { return aws_ ? &aws_->tallies() : nullptr; }}),
@@ -375,7 +379,8 @@ class Agent {
     // On a share looking for the result may hang: trainer_ended() checks it instead.
     return {run_directory_,        job_.storage.share ? "" : result_path(),
             said_finished_,        job_.name.str(),
-            job_.gang.has_value(), !job_.trainer.stop_signal};
+            job_.gang.has_value(), !job_.trainer.stop_signal,
+            !job_.setup.empty()};
   }
   void trainer_ended(decide::TrainerEnded ended);
   asio::awaitable<void> confirm_result();
@@ -385,6 +390,7 @@ class Agent {
     if (loop_) loop_->deliver({now(), {}, std::move(what)});
   }
   void on_message(const wire::TrainerMessage& message) {
+    ++reported_;
     said_finished_ = said_finished_ || message.finished;
     const bool reports = message.checkpoint && !message.of_guard;
     if (reports && !std::exchange(reports_, true))
@@ -415,6 +421,8 @@ class Agent {
   sense::Notices notices_;
   sense::Link link_;
   sense::TrainerEnd trainer_end_;
+  std::uint64_t reported_ = 0;  // messages
+  sense::StallWatch stall_;
   Observers observers_;
   EarlyStop early_stop_;
   act::Metrics metrics_;
@@ -485,6 +493,7 @@ void Agent::compose_loop(Region region) {
   dependencies.watch_trainer = [this] {
     said_finished_ = false;
     trainer_end_.watch();
+    stall_.watch();
   };
   dependencies.gave_up = [this] {
     return loop_->state().facts.exit.surrender != decide::Surrender::None;
@@ -524,6 +533,7 @@ void Agent::watch_share() {
 
 // Reads exit status and result before the end is reported to anybody.
 void Agent::trainer_ended(decide::TrainerEnded ended) {
+  stall_.rest();
   const auto supervised = supervise::look(run_directory_);
   const auto* end = supervised ? std::get_if<supervise::Ended>(&*supervised) : nullptr;
   end_.exit_code = end == nullptr ? std::nullopt : end->exit_code;

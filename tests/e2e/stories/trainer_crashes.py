@@ -5,6 +5,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import harness
+import life
 from emulator import wait
 
 
@@ -35,6 +36,14 @@ class TrainerCrashes(harness.Story):
         self.wait_stage(instance, "gave-up")
         self.assert_fleet_untouched()
         self.assert_volumes(volume)
+
+
+class Hang(life.Life):
+    def test_one_that_hangs_is_killed_and_started_again(self):
+        one = self.begin(env=self.held(20), on_failure={"stall": "30s"})
+        self.wait_console(one, r"the trainer hangs: for 0\.\d minutes no line, step or checkpoint")
+        self.wait_console(one, r"  \d+ \(\S+\), thread \d+ \S+")
+        self.assert_ended_well()  # each start does 20 steps more
 
 
 if __name__ == "__main__":

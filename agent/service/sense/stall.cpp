@@ -1,0 +1,150 @@
+#include "agent/service/sense/stall.hpp"
+
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <sstream>
+
+#include "agent/io/files.hpp"
+#include "agent/io/kernel.hpp"
+#include "agent/io/log.hpp"
+#include "agent/io/process.hpp"
+#include "agent/supervise/client.hpp"
+#include "agent/supervise/processes.hpp"
+#include "agent/wire/events.hpp"
+
+namespace spotter::sense {
+namespace {
+
+constexpr int times_the_longest = 5;
+// A share of one processor: a process that waits still wakes, as NCCL's watchdog does.
+constexpr double idle_share = 0.02;
+constexpr std::size_t proc_file = 16U << 10;
+
+Time now() { return Time(io::boot_time()); }
+
+// utime, stime, and those of children that it has waited for: fields 14 to 17 of proc_pid_stat(5).
+std::uint64_t processor_ms_of(pid_t pid) {
+  const auto stat = io::read_file("/proc/" + std::to_string(pid) + "/stat", proc_file);
+  if (!stat || stat->rfind(')') == std::string::npos) return 0;
+  std::istringstream fields(stat->substr(stat->rfind(')') + 1));
+  std::string skipped;
+  for (int i = 0; i < 11; ++i) fields >> skipped;
+  std::uint64_t ticks = 0;
+  for (std::uint64_t each = 0, i = 0; i < 4 && fields >> each; ++i) ticks += each;
+  return ticks * 1000 / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+}
+
+std::vector<pid_t> processes_of(pid_t trainer) {
+  std::vector<pid_t> all{trainer};
+  for (const auto& each : supervise::descendants_of(trainer)) all.push_back(each.pid);
+  return all;
+}
+
+std::string first_line(const std::filesystem::path& file) {
+  auto text = io::read_file(file, proc_file).value_or("");
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
+void Stillness::begin(Time now) {
+  sign_at_ = idle_since_ = looked_at_ = now;
+  longest_ = Duration(0);
+  last_ = {};
+}
+
+bool Stillness::look(Time now, const Activity& seen) {
+  const std::uint64_t used =
+      seen.processor_ms >= last_.processor_ms ? seen.processor_ms - last_.processor_ms : UINT64_MAX;
+  const auto passed = std::chrono::duration<double, std::milli>(now - looked_at_).count();
+  if (static_cast<double>(used) > passed * idle_share) idle_since_ = now;
+  if (seen.signs != last_.signs) {
+    longest_ = std::max(longest_, now - sign_at_);
+    sign_at_ = now;
+  }
+  looked_at_ = now;
+  last_ = seen;
+  return now - sign_at_ >= std::max(least_, longest_ * times_the_longest) &&
+         now - idle_since_ >= least_;
+}
+
+std::vector<std::string> threads_of(const std::vector<pid_t>& processes) {
+  constexpr std::size_t most = 60;
+  std::vector<std::string> lines;
+  for (const pid_t pid : processes) {
+    const std::filesystem::path process = "/proc/" + std::to_string(pid);
+    std::error_code error;
+    for (std::filesystem::directory_iterator at(process / "task", error), end;
+         !error && at != end && lines.size() < most; at.increment(error)) {
+      const std::string where = first_line(at->path() / "wchan");
+      lines.push_back(std::to_string(pid) + " (" + first_line(process / "comm") + "), thread " +
+                      at->path().filename().string() + " " + first_line(at->path() / "comm") +
+                      (where.empty() || where == "0" ? "" : ": waits in " + where));
+    }
+  }
+  return lines;
+}
+
+StallWatch::StallWatch(asio::io_context& context, Duration least, Parts parts)
+    : timer_(context), least_(least), parts_(std::move(parts)), stillness_(least) {}
+
+void StallWatch::watch() {
+  if (least_ == Duration(0)) return;
+  stillness_.begin(now());
+  wait();
+}
+
+void StallWatch::wait() {
+  timer_.expires_after(
+      std::clamp<Duration>(least_ / 30, std::chrono::milliseconds(500), std::chrono::minutes(1)));
+  timer_.async_wait([this](boost::system::error_code error) {
+    if (!error) look();
+  });
+}
+
+void StallWatch::look() {
+  const auto seen = supervise::look(parts_.run_directory);
+  const auto* running = seen ? std::get_if<supervise::Running>(&*seen) : nullptr;
+  if (running == nullptr) return wait();  // it starts, or ends
+  std::vector<pid_t> processes = processes_of(running->trainer_pid);
+  Activity activity{.processor_ms = 0, .signs = parts_.reported()};
+  for (const pid_t pid : processes) activity.processor_ms += processor_ms_of(pid);
+  struct stat log {};
+  if (::stat(parts_.log_file.c_str(), &log) == 0)
+    activity.signs += static_cast<std::uint64_t>(log.st_size);
+  if (!stillness_.look(now(), activity)) return wait();
+  if (!parts_.has_gpus) return end(processes);
+  asio::co_spawn(timer_.get_executor(), judge(std::move(processes)), io::rethrow);
+}
+
+asio::awaitable<void> StallWatch::judge(std::vector<pid_t> processes) {
+  io::ProcessRequest request{
+      .argv = {"nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"}};
+  auto asking = io::run(std::move(request));
+  const io::ProcessResult result = co_await std::move(asking);
+  const bool known = result.end == io::ProcessResult::End::Exited && result.status == 0;
+  const bool idle = known && result.output.find_first_of("123456789") == std::string::npos;
+  if (idle) co_return end(processes);
+  stillness_.works(now());
+  wait();
+}
+
+void StallWatch::end(const std::vector<pid_t>& processes) {
+  const auto minutes =
+      std::chrono::duration<double, std::ratio<60>>(stillness_.pause(now())).count();
+  io::note(wire::event("trainer-stalled"), spdlog::level::err,
+           "the trainer hangs: for {:.1f} minutes no line, step or checkpoint, and neither "
+           "processor nor GPU works. It is killed, and started again. Its threads:",
+           minutes);
+  for (const std::string& line : threads_of(processes)) spdlog::error("  {}", line);
+  if (const auto killed = supervise::kill(parts_.run_directory); !killed)
+    spdlog::error("cannot kill the trainer: {}", killed.error().message);
+  wait();
+}
+
+}  // namespace spotter::sense

@@ -1,0 +1,72 @@
+// Whether the trainer hangs: it says nothing, writes nothing, and neither processor nor GPU works.
+// A machine with such a trainer costs until somebody looks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "agent/decide/event.hpp"
+#include "agent/io/asio.hpp"
+
+namespace spotter::sense {
+
+// Totals of a trainer since it started; only their changes count.
+struct Activity {
+  std::uint64_t processor_ms = 0;  // of all its processes
+  std::uint64_t signs = 0;         // bytes of output; steps and checkpoints that were reported
+};
+
+// Pure.
+class Stillness {
+ public:
+  // At least so long without a sign; and five times the longest pause that ended in one.
+  explicit Stillness(Duration least) : least_(least) {}
+
+  void begin(Time now);
+  // True: it hangs, unless a GPU works. To be called now and then.
+  bool look(Time now, const Activity& seen);
+  // A GPU works, or nobody knows.
+  void works(Time now) { idle_since_ = now; }
+  Duration pause(Time now) const { return now - sign_at_; }
+
+ private:
+  Duration least_;
+  Duration longest_{0};
+  Time sign_at_, idle_since_, looked_at_;
+  Activity last_;
+};
+
+// "1234 (python3), thread 1240 pt_data_worker: sleeps in futex_wait_queue": a line for each thread
+// of these processes.
+std::vector<std::string> threads_of(const std::vector<pid_t>& processes);
+
+class StallWatch {
+ public:
+  struct Parts {
+    std::string run_directory;
+    std::string log_file;                     // the trainer's output
+    bool has_gpus = false;                    // that it uses
+    std::function<std::uint64_t()> reported;  // what it has reported, counted
+  };
+  // Kills a trainer that hangs, whose end is then a failure like another; says so before, with
+  // what its threads wait for. `least` 0: nobody looks.
+  StallWatch(asio::io_context& context, Duration least, Parts parts);
+
+  void watch();  // a trainer has started, or runs
+  void rest() { timer_.cancel(); }
+
+ private:
+  void wait();
+  void look();
+  asio::awaitable<void> judge(std::vector<pid_t> processes);
+  void end(const std::vector<pid_t>& processes);
+
+  asio::steady_timer timer_;
+  Duration least_;
+  Parts parts_;
+  Stillness stillness_;
+};
+
+}  // namespace spotter::sense
