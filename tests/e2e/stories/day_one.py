@@ -1,14 +1,13 @@
-"""Day one: an empty account, and the README's commands as they stand, to a finished training.
+"""Day one: an empty account, and the README's commands as they stand, to the weights on one's disk.
 
-A person's machine is a fresh root of Debian with the checkout in which `scripts/package` was run;
-an instance is a machine with what the image of README's job.yaml has. No command is typed that the
-README does not name, and of its job.yaml only bucket, repository and commit are replaced.
+A person's machine is a fresh root of Debian with the checkout in which `scripts/package` was run,
+and a folder with a training script; an instance is a machine with what the image of README's
+job.yaml has. No command is typed that the README does not name.
 """
 
 import json
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +17,6 @@ import ec2
 import harness
 import job as jobs
 import root as roots
-import volumes
 import whole
 import whole_machines
 from emulator import ROOT, Failed, wait
@@ -41,7 +39,7 @@ TRAINER = """\
 import argparse, os, sys, time
 import spotter
 options = argparse.ArgumentParser()
-options.add_argument("--epochs", type=int, required=True)
+options.add_argument("--epochs", type=int, default=5)
 epochs = options.parse_args().epochs
 run = spotter.open()
 old = run.restore()
@@ -60,12 +58,10 @@ run.finished()
 
 
 def readme():
-    """Its job.yaml and its commands, in their order."""
-    text = (ROOT / "README.md").read_text().partition("\n## On AWS\n")[2].partition("\n## ")[0]
-    before, _, rest = text.partition("```yaml\n")
-    job, _, after = rest.partition("```\n")
-    commands = [line.strip() for line in (before + after).splitlines() if line.startswith("    ")]
-    return job, [line for line in commands if line]
+    """Its commands, in their order."""
+    text = (ROOT / "README.md").read_text().partition("\n## On AWS\n")[2].partition("```")[0]
+    return [line.partition("  #")[0].strip() for line in text.splitlines()
+            if line.startswith("    ")]
 
 
 def manual():
@@ -74,13 +70,6 @@ def manual():
     block = text.partition("\nspotter iam launcher ")
     lines = (block[1] + block[2].partition("\n.Ed\n")[0]).strip().replace("\\e\n", " ")
     return [" ".join(line.split()) for line in lines.splitlines()]
-
-
-def replaced(text, pattern, value):
-    found, count = re.subn(pattern, value, text)
-    if not count:
-        raise Failed(f"the README's job.yaml has nothing like {pattern}")
-    return found
 
 
 class Person:
@@ -94,6 +83,9 @@ class Person:
         built.mkdir(parents=True)
         shutil.copy(f"{harness.BINARIES}/spotter", built)
         shutil.copytree(whole.MADE, self.checkout / "build/packages")
+        self.code = self.root.shared / "mnist"
+        self.code.mkdir()
+        (self.code / "train.py").write_text(TRAINER)
         programs = self.root.shared / "network"
         programs.mkdir()
         whole.write(programs / "aws", AWS, 0o755)
@@ -101,7 +93,7 @@ class Person:
     def types(self, command, code=0, shown=True):
         """What it says on both streams; it ends with this status, or with any (None)."""
         done = self.root.run(
-            "bash", "-c", 'cd /srv/spotter && PATH=$PWD/build/release/bin:$PATH && eval "$1"',
+            "bash", "-c", 'cd /srv/mnist && PATH=/srv/spotter/build/release/bin:$PATH && eval "$1"',
             "bash", command, environment={
                 "PATH": f"/srv/network:{roots.PATH}", "HOME": "/root", "AWS_REGION": "us-west-2",
                 "AWS_ACCESS_KEY_ID": self.keys[0], "AWS_SECRET_ACCESS_KEY": self.keys[1],
@@ -117,10 +109,6 @@ class DayOne(whole_machines.WholeLife):
 
     def setUp(self):
         super().setUp()
-        self.repository = self.world.shared / "train"
-        self.revision = jobs.repository(self.repository, {"train.py": TRAINER})
-        for path in (self.repository, *self.repository.rglob("*")):
-            os.chown(path, UBUNTU, UBUNTU)
         self.make_image(self.world.workplace / "cloud")
 
     def make_image(self, layer):
@@ -148,69 +136,62 @@ class DayOne(whole_machines.WholeLife):
         except roots.NoPackages as why:
             return self.skipTest(f"Debian's packages were not to be had: {why}")
 
-    def write_job(self, person, text):
-        text = replaced(text, r"s3://my-bucket/", f"s3://{BUCKET}/")
-        text = replaced(text, r"https://github.com/me/train.git", str(self.repository))
-        text = replaced(text, r"\b[0-9a-f]{40}\b", self.revision)
-        (person.checkout / "job.yaml").write_text(text)
-
     def fleets(self):
         return [one for one in self.world.state()["fleets"] if one["state"] != "deleted"]
 
-    def commands(self, person):
-        """README's, with the bucket's name in them; its job.yaml lies in the person's folder."""
-        text, commands = readme()
-        self.assertEqual([line.split()[:2] for line in commands],
-                         [["aws", "s3"], ["spotter", "iam"], ["spotter", "doctor"],
-                          ["spotter", "launch"], ["spotter", "status"], ["spotter", "stop"]])
-        self.write_job(person, text)
-        return [command.partition("  #")[0].strip().replace("my-bucket", BUCKET)
-                for command in commands]
+    def commands(self):
+        """README's, with the bucket's name in them; none waits for an answer."""
+        commands = readme()
+        self.assertEqual([line.split()[1] for line in commands],
+                         ["setup", "init", "launch", "logs", "status", "fetch", "delete"])
+        return [command.replace("my-lab", BUCKET) + (" --yes" if number in (0, 1, 6) else "")
+                for number, command in enumerate(commands)]
 
     def test_an_administrator_types_what_the_readme_says(self):
         me = self.person("me", (ec2.USER, self.world.secret))  # who may everything
-        bucket, roles, doctor, launch, status, stop = self.commands(me)
-        me.types(bucket)
-        self.assertIn("this account has no instance profile spotter", me.types(doctor, code=2))
-        self.assertNotIn("error", me.types(roles))
+        setup, init, launch, *others = self.commands()
+        me.types(setup)
+        me.types(init)
         me.types(launch)  # IAM's changes may not have reached EC2 yet: it waits
-        self.assertNotIn("fail ", me.types(doctor, code=None))
-        self.train(me, status)
-        self.finish(me, stop)
+        self.assertNotIn("fail ", me.types("spotter doctor job.yaml", code=None))
+        self.assertIn("is there", me.types(setup), "a second time changes nothing")
+        self.train(me, *others)
 
     def test_and_somebody_who_may_do_what_the_launchers_policy_says(self):
         """The manual's commands give it to a user; the roles are the administrator's to make."""
         me = self.person("me", (ec2.USER, self.world.secret))  # who may everything
-        bucket, roles, doctor, launch, status, stop = self.commands(me)
-        for command in (bucket, roles, "aws iam create-user --user-name me", *manual()):
+        setup, init, launch, *others = self.commands()
+        for command in (setup, init, "aws iam create-user --user-name me", *manual()):
             self.assertNotIn("error", me.types(command.replace("NAME", "me")))
         made = json.loads(me.types("aws iam create-access-key --user-name me", shown=False))
         me.keys = (made["AccessKey"]["AccessKeyId"], made["AccessKey"]["SecretAccessKey"])
         # IAM's changes may not have reached everybody: it is tried again, as the manual says.
-        wait("nothing to fail", lambda: "fail " not in me.types(doctor, code=None), every=3)
+        wait("nothing to fail",
+             lambda: "fail " not in me.types("spotter doctor job.yaml", code=None), every=3)
         me.types(launch)
-        self.train(me, status)
-        self.finish(me, stop)
+        self.train(me, *others)
 
-    def train(self, person, status):
+    def train(self, person, logs, status, fetch, delete):
         one = self.wait_instance()
         self.wait_training(one, 3)
         said = person.types(status)
         self.assertIn("mnist", said)
         self.assertIn(one, said)
-
-    def finish(self, person, stop):
+        self.assertIn("--- the trainer on " + one, person.types(logs))  # until the job ends
         wait("the fleet to be cancelled", lambda: not self.fleets())
         wait("the instances to be gone", lambda: all(
             it.text("instanceState/name") == "terminated" for it in self.ec2.instances()))
         volume, = self.ec2.volumes()
         self.assertEqual(volume.tags().get("spotter:done"), "true")
-        self.assertIn("mnist", person.types(stop))
-        self.assertEqual([one.text("volumeId") for one in self.ec2.volumes()],
-                         [volume.text("volumeId")], "the volume stays")
-        self.world.stop()
-        weights = volumes.copy_out(self.world, volume.text("volumeId"), "result") / "weights.pt"
+        person.types(fetch)
+        weights = person.code / "out/result/weights.pt"
         self.assertEqual(weights.read_text(), f"{sum(range(1, 41))} /opt/pytorch")
+        self.assertIn(volume.text("volumeId"), person.types(delete))
+        self.assertEqual(self.ec2.volumes(), [])
+        left = [path for path in (self.world.directory / "s3" / BUCKET).rglob("*")
+                if path.is_file() and "/packages/" not in str(path)]
+        self.assertEqual(left, [])
+        self.assertIn("nothing is left of mnist", person.types(delete))
 
 
 if __name__ == "__main__":
