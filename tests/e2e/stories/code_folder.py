@@ -123,17 +123,16 @@ class CodeFolder(launched.Launched):
 
     def test_a_setup_that_fails_is_no_attempt_and_waits(self):
         self.make_folder()
-        self.setup = 'echo looks for it; test -e "$EVIDENCE/there"'
+        self.setup = "echo looks for it; test -e $EVIDENCE/there"
         one = self.go(self.world.zones[:1])
         self.wait_stage(one, "blocked")
         self.wait_console(one, "blocked: a command of `setup` failed")
         self.assertFalse(self.fleet_is_cancelled())
-        said = ("spotter: setup: 'echo looks for it; test -e \"$EVIDENCE/there\"' failed with exit "
-                "status 1\n")
+        said = f"spotter: setup: '{self.setup}' failed with exit status 1"
         wait("its output in the bucket", lambda: any(
             said in path.read_text(errors="replace")
             for path in (self.world.directory / "s3/seen").rglob("*") if path.is_file()))
-        self.assertIn(said, self.spotter("logs", self.file).stdout)
+        self.assertIn(said + "\n", self.spotter("logs", self.file).stdout)
         (self.evidence / "there").touch()
         self.assert_ended_well()
 
