@@ -10,7 +10,6 @@
 #include <sstream>
 
 #include "agent/io/files.hpp"
-#include "agent/io/kernel.hpp"
 #include "agent/io/log.hpp"
 #include "agent/io/process.hpp"
 #include "agent/supervise/client.hpp"
@@ -25,7 +24,11 @@ constexpr int times_the_longest = 5;
 constexpr double idle_share = 0.02;
 constexpr std::size_t proc_file = 16U << 10;
 
-Time now() { return Time(io::boot_time()); }
+// Stands still while the machine is suspended: no process works then.
+Time now() {
+  return Time(
+      std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
+}
 
 // utime, stime, and those of children that it has waited for: fields 14 to 17 of proc_pid_stat(5).
 std::uint64_t processor_ms_of(pid_t pid) {
@@ -117,8 +120,10 @@ void StallWatch::look() {
   struct stat log {};
   if (::stat(parts_.log_file.c_str(), &log) == 0)
     activity.signs += static_cast<std::uint64_t>(log.st_size);
+  const auto trainer = supervise::find_process(running->trainer_pid);
+  const bool stopped = trainer && (trainer->state == 'T' || trainer->state == 't');
+  if (stopped) stillness_.works(now());  // by a person, or a debugger
   if (!stillness_.look(now(), activity)) return wait();
-  if (!parts_.has_gpus) return end(processes);
   asio::co_spawn(timer_.get_executor(), judge(std::move(processes)), io::rethrow);
 }
 
@@ -127,9 +132,11 @@ asio::awaitable<void> StallWatch::judge(std::vector<pid_t> processes) {
       .argv = {"nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"}};
   auto asking = io::run(std::move(request));
   const io::ProcessResult result = co_await std::move(asking);
-  const bool known = result.end == io::ProcessResult::End::Exited && result.status == 0;
+  using End = io::ProcessResult::End;
+  const bool none = result.end == End::NotStarted && !parts_.has_gpus;
+  const bool known = result.end == End::Exited && result.status == 0;
   const bool idle = known && result.output.find_first_of("123456789") == std::string::npos;
-  if (idle) co_return end(processes);
+  if (none || idle) co_return end(processes);
   stillness_.works(now());
   wait();
 }
