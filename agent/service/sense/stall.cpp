@@ -98,6 +98,7 @@ StallWatch::StallWatch(asio::io_context& context, Duration least, Parts parts)
 
 void StallWatch::watch() {
   if (least_ == Duration(0)) return;
+  ++turn_;
   stillness_.begin(now());
   wait();
 }
@@ -130,8 +131,10 @@ void StallWatch::look() {
 asio::awaitable<void> StallWatch::judge(std::vector<pid_t> processes) {
   io::ProcessRequest request{
       .argv = {"nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"}};
+  const int turn = turn_;
   auto asking = io::run(std::move(request));
   const io::ProcessResult result = co_await std::move(asking);
+  if (turn != turn_) co_return;
   using End = io::ProcessResult::End;
   const bool none = result.end == End::NotStarted && !parts_.has_gpus;
   const bool known = result.end == End::Exited && result.status == 0;

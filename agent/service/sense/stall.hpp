@@ -55,7 +55,10 @@ class StallWatch {
   StallWatch(asio::io_context& context, Duration least, Parts parts);
 
   void watch();  // a trainer has started, or runs
-  void rest() { timer_.cancel(); }
+  void rest() {
+    ++turn_;
+    timer_.cancel();
+  }
 
  private:
   void wait();
@@ -67,6 +70,7 @@ class StallWatch {
   Duration least_;
   Parts parts_;
   Stillness stillness_;
+  int turn_ = 0;  // another trainer's: whoever asked about the last one does nothing to it
 };
 
 }  // namespace spotter::sense
