@@ -106,6 +106,8 @@ TEST(FirstJob, TakesNoAnswerForSomethingElse) {
 
 TEST(Images, FitTheTypes) {
   EXPECT_EQ(image_for({"g5.xlarge", "g4dn.12xlarge", "p5.48xlarge"}), deep_learning_image);
+  EXPECT_EQ(image_for({"g6f.2xlarge", "g7.xlarge", "g7e.4xlarge", "p6-b200.48xlarge"}),
+            deep_learning_image);
   EXPECT_EQ(image_for({"m5.large", "c7i.xlarge", "t3.micro"}), ubuntu_image);
   for (const char* type : {"m7g.large", "c6gd.large", "a1.large", "g5g.xlarge", "g4ad.xlarge",
                            "p3.2xlarge", "trn1.2xlarge", "zz9.large"})

@@ -45,6 +45,10 @@ class Needs {
     volume(query_.text("VolumeId"), tags);
     made("snapshot", anybodys() + "snapshot/*", tags);
   }
+  void copy_snapshot() {
+    snapshot(query_.text("SourceSnapshotId"));
+    made("snapshot", anybodys() + "snapshot/*", query_.tags_for("snapshot"));
+  }
   void tag() {
     const Tags tags = query_.tags("Tag");
     for (const std::string& id : query_.list("ResourceId")) existing(id, tags);
@@ -253,6 +257,7 @@ const std::map<std::string, Needs::Kind>& Needs::kinds() {
   static const std::map<std::string, Kind> known = {
       {"AttachVolume", &Needs::attach},
       {"CancelSpotFleetRequests", &Needs::spot_fleets},
+      {"CopySnapshot", &Needs::copy_snapshot},
       {"CreateFleet", &Needs::create_fleet},
       {"CreateLaunchTemplate", &Needs::create_template},
       {"CreateLaunchTemplateVersion", &Needs::templates},
@@ -268,9 +273,12 @@ const std::map<std::string, Needs::Kind>& Needs::kinds() {
       {"DeleteVolume", &Needs::one_volume},
       {"DetachVolume", &Needs::detach},
       {"ModifyFleet", &Needs::ec2_fleets},
+      {"ModifyVolume", &Needs::one_volume},
       {"ModifySpotFleetRequest", &Needs::spot_fleets},
       {"RequestSpotFleet", &Needs::request_spot_fleet},
       {"RunInstances", &Needs::run_instances},
+      {"StartInstances", &Needs::instances},
+      {"StopInstances", &Needs::instances},
       {"TerminateInstances", &Needs::instances}};
   return known;
 }

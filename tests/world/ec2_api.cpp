@@ -73,7 +73,7 @@ std::optional<ApiError> refuse_rehearsal(Session& session, const std::string& ac
 
 // The operations that do not look for a ClientToken of their own.
 bool answers_again(const Call& call) {
-  constexpr std::string_view own[] = {"CreateFleet", "CreateVolume", "RunInstances"};
+  constexpr std::string_view own[] = {"CreateFleet", "CreateVolume"};
   const auto token = call.parameters.find("ClientToken");
   return token != call.parameters.end() && !token->second.empty() &&
          std::ranges::find(own, call.action) == std::end(own);
@@ -85,6 +85,8 @@ std::optional<Reply> answered_before(Cloud& cloud, const Call& call) {
   if (!answers_again(call)) return std::nullopt;
   const auto found = cloud.answered.find(call.action + ' ' + call.parameters.at("ClientToken"));
   if (found == cloud.answered.end()) return std::nullopt;
+  if (found->second.first == call.parameters && call.action == "RunInstances")
+    return std::nullopt;  // which shows the instances as they are now
   if (found->second.first == call.parameters) return Reply{.body = found->second.second};
   return error_reply(
       cloud, {"IdempotentParameterMismatch", "The client token was used with other parameters."});

@@ -257,11 +257,25 @@ Expected<LaunchInstance> launch_request(Session& session) {
 constexpr const char* root_device = "/dev/xvda";
 constexpr std::uint64_t image_gibibytes = 8;
 
-// Of BlockDeviceMapping, and the root volume where its tags or size are given.
+// The data of the launch template that the request names.
+std::map<std::string, std::string> sent_template(const Session& session) {
+  const Query& query = session.query;
+  const TemplateReference reference{query.text("LaunchTemplate.LaunchTemplateId"),
+                                    query.text("LaunchTemplate.LaunchTemplateName"),
+                                    query.text("LaunchTemplate.Version", "$Default")};
+  const auto version = Templates(session.cloud).version(reference);
+  return version ? version->sent : std::map<std::string, std::string>();
+}
+
+// Of BlockDeviceMapping, else the template's; and the root volume where its tags or size are given.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/block-device-mapping-concepts.html
 Expected<std::vector<LaunchVolume>> launch_volumes(Session& session, const Zone& zone) {
-  const Query& query = session.query;
-  const Tags tags = query.tags_for("volume");
+  const auto sent = sent_template(session);
+  const Query by_template(sent);
+  const bool has_own = !session.query.members("BlockDeviceMapping").empty();
+  const Query& query = has_own ? session.query : by_template;
+  Tags tags = session.query.tags_for("volume");
+  tags.merge(by_template.tags_for("volume"));
   std::vector<LaunchVolume> volumes;
   bool has_root = false;
   for (const std::string& it : query.members("BlockDeviceMapping")) {
@@ -284,8 +298,8 @@ Expected<std::vector<LaunchVolume>> launch_volumes(Session& session, const Zone&
     if (query.has(ebs + "SnapshotId")) volume.snapshot = SnapshotId(query.text(ebs + "SnapshotId"));
     if (volume.root && !volume.gibibytes) volume.gibibytes = image_gibibytes;
     if (volume.root && (*volume.gibibytes < image_gibibytes || volume.snapshot))
-      query.refuse("InvalidBlockDeviceMapping",
-                   "The root volume is of the image's snapshot, and of 8 GiB at least");
+      session.query.refuse("InvalidBlockDeviceMapping",
+                           "The root volume is of the image's snapshot, and of 8 GiB at least");
     volumes.push_back(std::move(one));
   }
   if (!has_root && !tags.empty())

@@ -14,7 +14,7 @@ const std::string tags = " DryRun TagSpecification" + tag;
 const std::string profile = " IamInstanceProfile{Arn Name} ";
 const std::string named_template = "{LaunchTemplateId LaunchTemplateName Version} ";
 
-// The machine's disk is shown in templates and fleets; no instance has another one for it.
+// Of templates and fleets, which show it; instances have it of RunInstances alone.
 const std::string disk =
     " BlockDeviceMapping{DeviceName Ebs{DeleteOnTermination=true Iops Throughput VolumeSize "
     "VolumeType}} ";

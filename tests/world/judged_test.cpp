@@ -214,6 +214,9 @@ TEST_F(Judged, ATokenMeansOneTemplate) {
   auto other = call;
   other["LaunchTemplateData.ImageId"] = "ami-2";
   EXPECT_EQ(api.error("CreateLaunchTemplate", other), "IdempotentParameterMismatch");
+  const std::string instance = run({{"ClientToken", "t"}});
+  EXPECT_EQ(run({{"ClientToken", "t"}}), instance);
+  EXPECT_EQ(refused({{"ClientToken", "t"}, {"KeyName", "mine"}}), "IdempotentParameterMismatch");
 }
 
 TEST_F(Judged, AnInstanceComesWithTheVolumesThatItsLaunchNames) {
