@@ -1,9 +1,6 @@
 // One binary: the service, the trainer's parent, local work, and what a person asks for.
 #include <CLI/CLI.hpp>
 #include <iostream>
-#include <memory>
-#include <string>
-#include <string_view>
 
 #include "agent/commands/commands.hpp"
 #include "agent/commands/gang/gang.hpp"

@@ -4,10 +4,6 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "agent/aws/aws_client.hpp"
 #include "agent/aws/formats/aws_error.hpp"
@@ -17,8 +13,6 @@
 #include "agent/aws/formats/pages.hpp"
 #include "agent/aws/formats/services.hpp"
 #include "agent/aws/imds_client.hpp"
-#include "agent/base/call_error.hpp"
-#include "agent/base/result.hpp"
 
 namespace spotter::command {
 

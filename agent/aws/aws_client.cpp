@@ -7,7 +7,7 @@
 #include "agent/aws/formats/iam.hpp"
 #include "agent/aws/formats/services.hpp"
 #include "agent/aws/settings/settings.hpp"
-#include "agent/base/number_text.hpp"
+#include "agent/base/text.hpp"
 #include "agent/io/log.hpp"
 #include "agent/wire/events.hpp"
 
@@ -130,6 +130,16 @@ void explain(CallError& error, const SignedCall& call) {
   error.action = call.action;
 }
 
+template <class T>
+asio::awaitable<Result<T, CallError>> decoded(
+    asio::awaitable<Result<std::string, CallError>> asking, Result<T> (*decode)(std::string_view)) {
+  const Result<std::string, CallError> body = co_await std::move(asking);
+  if (!body) co_return tl::unexpected(body.error());
+  auto value = decode(*body);
+  if (!value) co_return tl::unexpected(wire::unreadable(value.error(), Repeatable::Read));
+  co_return std::move(*value);
+}
+
 }  // namespace
 
 AwsClient::AwsClient(io::HttpClient& http, AwsSettings settings)
@@ -194,20 +204,6 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::read_json(
   call.request.body = std::move(body);
   return perform(std::move(call), deadline);
 }
-
-namespace {
-
-template <class T>
-asio::awaitable<Result<T, CallError>> decoded(
-    asio::awaitable<Result<std::string, CallError>> asking, Result<T> (*decode)(std::string_view)) {
-  const Result<std::string, CallError> body = co_await std::move(asking);
-  if (!body) co_return tl::unexpected(body.error());
-  auto value = decode(*body);
-  if (!value) co_return tl::unexpected(wire::unreadable(value.error(), Repeatable::Read));
-  co_return std::move(*value);
-}
-
-}  // namespace
 
 asio::awaitable<Result<std::string, CallError>> AwsClient::ssm_parameter(std::string name,
                                                                          Duration deadline) {

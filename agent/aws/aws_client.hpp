@@ -6,15 +6,7 @@
 // only how long it may take in all (Policy::ec2_call).
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
 #include <random>
-#include <string>
-#include <string_view>
-#include <utility>
 
 #include "agent/aws/formats/aws_error.hpp"
 #include "agent/aws/formats/batch.hpp"
@@ -26,9 +18,6 @@
 #include "agent/aws/s3/keys.hpp"
 #include "agent/aws/settings/credentials.hpp"
 #include "agent/aws/settings/settings.hpp"
-#include "agent/base/call_error.hpp"
-#include "agent/base/names.hpp"
-#include "agent/base/result.hpp"
 #include "agent/io/driver.hpp"
 #include "agent/io/http.hpp"
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "agent/aws/formats/ec2_query.hpp"
-
 namespace spotter::sense {
 namespace {
 
@@ -169,26 +167,6 @@ ImdsClient::maintenance() {
   auto pending = get("meta-data/events/maintenance/scheduled");
   ImdsAnswer answer = co_await std::move(pending);
   co_return read(answer, "maintenance events", wire::parse_maintenance);
-}
-
-asio::awaitable<Result<std::optional<std::map<std::string, std::string>>, CallError>>
-ImdsClient::tags() {
-  using Answer = std::optional<std::map<std::string, std::string>>;
-  const auto text = [](const std::string& body) { return Result<std::string>(body); };
-  auto pending = get("meta-data/tags/instance");
-  ImdsAnswer answer = co_await std::move(pending);
-  auto keys = read(answer, "tags", text);
-  if (!keys) co_return tl::unexpected(keys.error());
-  if (!*keys) co_return Answer();
-  std::map<std::string, std::string> tags;
-  for (const std::string& key : wire::parse_lines(**keys)) {
-    auto pending_value = get("meta-data/tags/instance/" + wire::escape(key));
-    ImdsAnswer value_answer = co_await std::move(pending_value);
-    auto value = read(value_answer, "tags", text);
-    if (!value) co_return tl::unexpected(value.error());
-    if (*value) tags[key] = **value;  // absent: removed in between
-  }
-  co_return Answer(std::move(tags));
 }
 
 }  // namespace spotter::sense

@@ -2,15 +2,7 @@
 // Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
 #pragma once
 
-#include <map>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "agent/aws/formats/imds.hpp"
-#include "agent/base/call_error.hpp"
-#include "agent/base/names.hpp"
-#include "agent/base/result.hpp"
 #include "agent/io/http.hpp"
 
 namespace spotter::sense {
@@ -64,8 +56,6 @@ class ImdsClient {
   asio::awaitable<Result<std::optional<wire::LifecycleState>, CallError>> lifecycle_state();
   asio::awaitable<Result<std::optional<std::vector<wire::MaintenanceEvent>>, CallError>>
   maintenance();
-  // Absent unless instance tags in metadata are switched on.
-  asio::awaitable<Result<std::optional<std::map<std::string, std::string>>, CallError>> tags();
 
  private:
   asio::awaitable<std::optional<ImdsAnswer>> refresh_token();  // the failure, if it is one

@@ -9,8 +9,6 @@
 
 #include <memory>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "agent/aws/s3/objects.hpp"
 #include "agent/io/asio.hpp"

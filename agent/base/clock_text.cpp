@@ -28,9 +28,8 @@ class Scanner {
   std::optional<int> digits(std::size_t least, std::size_t most) {
     int value = 0;
     std::size_t count = 0;
-    while (count < most && count < rest_.size() && rest_[count] >= '0' && rest_[count] <= '9') {
+    while (count < most && count < rest_.size() && rest_[count] >= '0' && rest_[count] <= '9')
       value = value * 10 + (rest_[count++] - '0');
-    }
     if (count < least) return std::nullopt;
     rest_.remove_prefix(count);
     return value;

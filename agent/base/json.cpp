@@ -36,6 +36,13 @@ std::string text_field(const Json& object, const char* name) {
   return field->get<std::string>();
 }
 
+std::optional<std::uint64_t> count_field(const Json& object, const char* name, std::uint64_t most) {
+  const auto field = object.find(name);
+  if (field == object.end() || !field->is_number_unsigned()) return std::nullopt;
+  const auto value = field->get<std::uint64_t>();
+  return value <= most ? std::optional(value) : std::nullopt;
+}
+
 std::optional<double> number_field(const Json& object, const char* name) {
   const auto field = object.find(name);
   if (field == object.end() || !field->is_number()) return std::nullopt;

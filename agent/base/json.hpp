@@ -3,8 +3,6 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <string>
-#include <string_view>
 
 #include "agent/base/metrics.hpp"
 #include "agent/base/result.hpp"
@@ -26,6 +24,9 @@ Result<Json> parse_json_object(std::string_view text);
 std::string text_field(const Json& object, const char* name);
 // Fails in those cases, and for an empty text.
 Result<std::string> required_text(const Json& object, const char* name);
+// Nothing when the field is absent, no whole number, or not within 0 and `most`.
+std::optional<std::uint64_t> count_field(const Json& object, const char* name,
+                                         std::uint64_t most = UINT64_MAX);
 // Nothing when the field is absent, no number, or not finite.
 std::optional<double> number_field(const Json& object, const char* name);
 // The members that are metrics by name and value, `most_metrics` at most; empty for what is no

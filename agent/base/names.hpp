@@ -6,7 +6,6 @@
 #include <chrono>
 #include <compare>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -82,5 +81,10 @@ struct Fleet {
 
 // The metadata service's word for what will happen to the instance.
 enum class InterruptionAction : std::uint8_t { Terminate, Stop, Hibernate };
+
+inline const char* to_text(InterruptionAction action) {
+  constexpr const char* words[] = {"terminate", "stop", "hibernate"};
+  return words[static_cast<std::size_t>(action)];
+}
 
 }  // namespace spotter

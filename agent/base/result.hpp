@@ -1,11 +1,13 @@
 // Bad input and failed conversions are values: Result<T>. The world's failures are events
 // (decide/event.hpp), our own bugs are assertions. The error is an Error; of a system call the
-// std::error_code; of a call over the network a CallError (base/call_error.hpp).
+// std::error_code; of a call over the network a CallError.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <tl/expected.hpp>
 #include <utility>
+#include <vector>
 
 namespace spotter {
 
@@ -20,5 +22,55 @@ using Result = tl::expected<T, E>;
 inline tl::unexpected<Error> failure(std::string message, std::string kind = {}) {
   return tl::unexpected(Error{std::move(message), std::move(kind)});
 }
+
+// Why a call over the network came to nothing: to one of AWS's services, to the instance metadata
+// service, or any other exchange over HTTP.
+struct CallError {
+  enum class Kind : std::uint8_t {
+    NotSent,        // certainly nothing reached the server
+    Throttled,      // to the end of the attempts; nothing was changed
+    Transient,      // the server's own trouble, a time-out, or a lost answer: of an exchange
+                    // over HTTP it may have been carried out, of a call to AWS it changes nothing
+    Unknown,        // a mutating call whose answer was lost: it may have been carried out
+    NoCredentials,  // no source has any
+    ExpiredCredentials,  // and fresh ones did not help
+    NotFound,
+    Permission,  // the server says no, or its certificate is not accepted: nothing was changed
+    DryRun,      // it would have succeeded
+    Unreadable,  // the answer is too long, or not what the API documents
+    Cancelled,   // by the caller
+    Other,       // refused: `code` says why
+  };
+  Kind kind = Kind::Other;
+  std::string code{};  // AWS's, e.g. IncorrectState; empty when there was no answer
+  std::string message{};
+  std::string request_id{};
+  std::string retry_after{};  // the header x-amz-retry-after, as it came
+  std::string action{};       // what was asked for: DescribeVolumes
+  int status = 0;             // HTTP; 0: no answer
+  int attempts = 0;
+
+  bool unsettled() const { return kind == Kind::Unknown; }
+  bool forbidden() const { return kind == Kind::Permission; }
+};
+
+// A check's finding before a job's start, for a person.
+struct Finding {
+  enum class Verdict : std::uint8_t { Ok, Warn, Fail };
+  std::string check;  // credentials, volume, zones, ...
+  Verdict verdict = Verdict::Ok;
+  std::string what;    // what was found
+  std::string advice;  // what to do; empty if nothing
+};
+using Findings = std::vector<Finding>;
+
+// Exit statuses of commands, other than 0 and 1.
+
+inline constexpr int wrong_input = 2;  // the arguments or job.yaml are wrong; nothing was done
+inline constexpr int job_failed = 3;   // of commands that look at a job: it gave up
+// EX_UNAVAILABLE: of `spotter gang`, to its agent: the machine is not fit for the gang.
+inline constexpr int give_machine_back = 69;
+// EX_CONFIG: of `spotter set-up`, to its agent: the trainer was not reached.
+inline constexpr int setup_failed = 78;
 
 }  // namespace spotter

@@ -3,10 +3,8 @@
 // from a newer Spotter's. It refuses the latter: does not move, overwrite or delete them.
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "agent/base/result.hpp"

@@ -5,28 +5,18 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
-#include <cstdint>
 #include <cstdio>
 #include <ctime>
-#include <filesystem>
-#include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "agent/base/clock_text.hpp"
-#include "agent/base/exit_status.hpp"
-#include "agent/base/version.hpp"
 #include "agent/commands/report_sources.hpp"
 #include "agent/config/job.hpp"
 #include "agent/guard/inventory.hpp"
-#include "agent/guard/lock.hpp"
+#include "agent/guard/place.hpp"
 #include "agent/host/records.hpp"
 #include "agent/host/verb.hpp"
-#include "agent/io/complain.hpp"
+#include "agent/io/log.hpp"
 #include "agent/wire/ledger.hpp"
 #include "agent/wire/status.hpp"
 

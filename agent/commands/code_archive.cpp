@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "agent/aws/s3/values.hpp"
-#include "agent/base/shell.hpp"
+#include "agent/base/text.hpp"
 #include "agent/config/variables.hpp"
 #include "agent/guard/record.hpp"
 #include "agent/host/verb.hpp"
-#include "agent/io/complain.hpp"
+#include "agent/io/log.hpp"
 #include "agent/wire/status.hpp"
 #include "trainer/library/transfer.hpp"
 

@@ -10,17 +10,14 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
-#include <memory>
 #include <sstream>
-#include <string_view>
 
 #include "agent/aws/formats/batch.hpp"
-#include "agent/base/exit_status.hpp"
 #include "agent/config/gang.hpp"
 #include "agent/config/run.hpp"
 #include "agent/config/values.hpp"
 #include "agent/io/child.hpp"
-#include "agent/io/complain.hpp"
+#include "agent/io/log.hpp"
 #include "agent/service/agent.hpp"
 #include "agent/service/machine.hpp"
 #include "agent/service/sweep/worker.hpp"

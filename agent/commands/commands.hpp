@@ -4,9 +4,6 @@
 
 #include <functional>
 #include <iterator>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "agent/config/job.hpp"
 

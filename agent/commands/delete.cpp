@@ -15,7 +15,7 @@
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/aws/s3/objects.hpp"
-#include "agent/base/exit_status.hpp"
+#include "agent/base/result.hpp"
 #include "agent/commands/commands.hpp"
 #include "agent/commands/fleets.hpp"
 #include "agent/commands/launch.hpp"
@@ -25,7 +25,7 @@
 #include "agent/config/experiment.hpp"
 #include "agent/config/storage_name.hpp"
 #include "agent/guard/record.hpp"
-#include "agent/io/complain.hpp"
+#include "agent/io/log.hpp"
 #include "agent/launch/requests.hpp"
 
 namespace spotter::command {

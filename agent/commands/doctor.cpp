@@ -3,14 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/settings/credentials.hpp"
-#include "agent/base/exit_status.hpp"
 #include "agent/commands/commands.hpp"
-#include "agent/commands/launched_job.hpp"
 #include "agent/commands/machines.hpp"
 
 namespace spotter::command {

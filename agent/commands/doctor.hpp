@@ -2,14 +2,8 @@
 // for one test object in each bucket that the job writes to, which it removes again.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "agent/aws/aws_calls.hpp"
 #include "agent/aws/formats/ec2_places.hpp"
-#include "agent/base/finding.hpp"
 #include "agent/commands/launched_job.hpp"
 #include "agent/config/job.hpp"
 #include "agent/launch/requests.hpp"

@@ -1,6 +1,4 @@
 // Checks the buckets: reachable, readable, and writable where the job writes.
-#include <map>
-#include <optional>
 
 #include "agent/aws/s3/objects.hpp"
 #include "agent/aws/settings/settings.hpp"

@@ -1,7 +1,6 @@
 // Checks EC2's resources for the job: its volume, zones, subnets, types.
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 #include <set>
 
 #include "agent/aws/formats/ec2_places.hpp"

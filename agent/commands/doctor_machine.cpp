@@ -1,10 +1,7 @@
 // Checks the code, and on an instance the machine: user, tools, disks.
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <cctype>
-#include <filesystem>
-#include <string_view>
 
 #include "agent/commands/code_archive.hpp"
 #include "agent/commands/doctor.hpp"

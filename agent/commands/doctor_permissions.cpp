@@ -4,7 +4,7 @@
 #include "agent/aws/formats/services.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/commands/doctor.hpp"
-#include "agent/commands/iam_sizes.hpp"
+#include "agent/commands/iam.hpp"
 #include "agent/config/trainer_role.hpp"
 #include "agent/service/act/cloud.hpp"
 #include "agent/service/act/trainer_keys.hpp"

@@ -2,21 +2,18 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 
 #include "agent/aws/s3/objects.hpp"
-#include "agent/base/exit_status.hpp"
 #include "agent/commands/commands.hpp"
 #include "agent/commands/prepare_here.hpp"
 #include "agent/commands/report_sources.hpp"
 #include "agent/guard/record.hpp"
-#include "agent/io/complain.hpp"
+#include "agent/io/log.hpp"
 #include "agent/report/published.hpp"
 #include "agent/tier/results.hpp"
 #include "agent/wire/head.hpp"

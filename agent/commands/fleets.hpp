@@ -1,10 +1,6 @@
 // The fleets of jobs that `spotter launch` requested, found by their tags, and how to end them.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "agent/aws/aws_calls.hpp"
 #include "agent/config/deadline.hpp"
 #include "agent/config/job.hpp"

@@ -1,30 +1,21 @@
 #include "agent/commands/commands.hpp"
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <iostream>
-#include <memory>
-#include <optional>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "agent/aws/aws_calls.hpp"
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/settings/settings.hpp"
-#include "agent/base/exit_status.hpp"
-#include "agent/base/shell.hpp"
+#include "agent/base/text.hpp"
 #include "agent/commands/doctor.hpp"
 #include "agent/commands/job_text.hpp"
 #include "agent/config/job.hpp"
 #include "agent/config/variables.hpp"
 #include "agent/host/verb.hpp"
-#include "agent/io/complain.hpp"
 #include "agent/io/files.hpp"
+#include "agent/io/log.hpp"
 
 namespace spotter::command {
 namespace {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <set>
@@ -17,7 +16,7 @@
 #include "agent/config/file.hpp"
 #include "agent/config/prepare.hpp"
 #include "agent/config/storage_name.hpp"
-#include "agent/io/complain.hpp"
+#include "agent/io/log.hpp"
 #include "agent/launch/machines.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/sweep/sweep_sets.hpp"

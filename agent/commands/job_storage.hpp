@@ -1,9 +1,6 @@
 // The volumes of a job that is launched or prepared.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "agent/aws/aws_calls.hpp"
 #include "agent/config/job.hpp"
 #include "agent/launch/user_data.hpp"

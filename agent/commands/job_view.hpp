@@ -2,11 +2,7 @@
 // agents published. No I/O.
 #pragma once
 
-#include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/commands/fleets.hpp"

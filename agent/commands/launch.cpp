@@ -1,29 +1,22 @@
 #include "agent/commands/launch.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
-#include <vector>
 
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/sigv4.hpp"
-#include "agent/base/exit_status.hpp"
-#include "agent/base/shell.hpp"
+#include "agent/base/text.hpp"
 #include "agent/commands/commands.hpp"
 #include "agent/commands/doctor.hpp"
-#include "agent/commands/fleets.hpp"
 #include "agent/commands/job_storage.hpp"
-#include "agent/commands/launched_job.hpp"
 #include "agent/commands/logs.hpp"
 #include "agent/commands/machines.hpp"
-#include "agent/commands/prospects.hpp"
-#include "agent/commands/watch_look.hpp"
+#include "agent/commands/watch.hpp"
 #include "agent/config/file.hpp"
 #include "agent/config/storage_name.hpp"
 #include "agent/config/values.hpp"
-#include "agent/io/complain.hpp"
+#include "agent/io/log.hpp"
 #include "agent/launch/places.hpp"
 #include "agent/launch/requests.hpp"
 

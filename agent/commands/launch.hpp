@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <string>
 
 #include "agent/commands/fleets.hpp"
 

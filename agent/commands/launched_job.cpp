@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
-#include <map>
-#include <utility>
 
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/commands/commands.hpp"

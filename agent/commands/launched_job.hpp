@@ -1,11 +1,6 @@
 // The regions in which a job may run (launch.pools), with AWS in each.
 #pragma once
 
-#include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "agent/aws/aws_calls.hpp"
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/commands/code_archive.hpp"

@@ -1,20 +1,15 @@
 // `spotter list`.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <iterator>
-#include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/commands/commands.hpp"
-#include "agent/commands/fleets.hpp"
 #include "agent/commands/launch.hpp"
 #include "agent/commands/launched_job.hpp"
-#include "agent/io/complain.hpp"
+#include "agent/io/log.hpp"
 #include "agent/launch/places.hpp"
 #include "agent/launch/requests.hpp"
 

@@ -1,23 +1,20 @@
 // `spotter logs`: what a job's trainer prints, from where its agents publish it, or, without that,
 // from this machine.
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <map>
 #include <memory>
 #include <thread>
 
 #include "agent/aws/s3/objects.hpp"
 #include "agent/base/clock_text.hpp"
-#include "agent/base/exit_status.hpp"
 #include "agent/base/json.hpp"
 #include "agent/commands/commands.hpp"
 #include "agent/commands/logs.hpp"
 #include "agent/commands/report_sources.hpp"
-#include "agent/io/complain.hpp"
 #include "agent/io/files.hpp"
+#include "agent/io/log.hpp"
 #include "agent/supervise/output.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/wire/history.hpp"

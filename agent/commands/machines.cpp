@@ -1,7 +1,6 @@
 #include "agent/commands/machines.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <iterator>
 #include <thread>
@@ -10,7 +9,7 @@
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/commands/launched_job.hpp"
-#include "agent/io/complain.hpp"
+#include "agent/io/log.hpp"
 #include "agent/launch/requests.hpp"
 
 namespace spotter::command {

@@ -1,10 +1,7 @@
 // A check of a launch that AWS did not answer.
 #pragma once
 
-#include <string>
-
 #include "agent/aws/aws_calls.hpp"
-#include "agent/base/finding.hpp"
 #include "agent/commands/fleets.hpp"
 #include "agent/config/job.hpp"
 #include "agent/launch/machines.hpp"

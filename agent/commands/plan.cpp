@@ -1,19 +1,15 @@
 // `spotter plan`: what a job with a deadline will cost, on demand alone and on average as `spotter
 // watch` will have it, before it is launched.
-#include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <utility>
 
-#include "agent/base/exit_status.hpp"
 #include "agent/base/json.hpp"
 #include "agent/commands/commands.hpp"
 #include "agent/commands/launch.hpp"
 #include "agent/commands/launched_job.hpp"
 #include "agent/commands/prospects.hpp"
-#include "agent/io/complain.hpp"
+#include "agent/io/log.hpp"
 #include "agent/launch/deadline.hpp"
 #include "agent/launch/watch_mark.hpp"
 

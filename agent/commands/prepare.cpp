@@ -3,13 +3,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <map>
-#include <memory>
 #include <sstream>
 #include <thread>
 
@@ -19,16 +14,14 @@
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/aws/s3/objects.hpp"
-#include "agent/base/exit_status.hpp"
-#include "agent/commands/fleets.hpp"
 #include "agent/commands/job_storage.hpp"
 #include "agent/commands/launched_job.hpp"
 #include "agent/commands/machines.hpp"
 #include "agent/commands/prepare_here.hpp"
 #include "agent/config/prepare.hpp"
 #include "agent/host/prepare.hpp"
-#include "agent/io/complain.hpp"
 #include "agent/io/files.hpp"
+#include "agent/io/log.hpp"
 #include "agent/launch/requests.hpp"
 #include "trainer/library/transfer.hpp"
 

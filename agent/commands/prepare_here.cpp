@@ -1,7 +1,6 @@
 #include "agent/commands/prepare_here.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <thread>
 
 #include "agent/aws/formats/ec2_query.hpp"
@@ -9,7 +8,7 @@
 #include "agent/commands/fleets.hpp"
 #include "agent/commands/job_storage.hpp"
 #include "agent/commands/launched_job.hpp"
-#include "agent/io/complain.hpp"
+#include "agent/io/log.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/sweep/sweep_sets.hpp"
 

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <functional>
-#include <optional>
 
 #include "agent/aws/aws_calls.hpp"
 #include "agent/config/job.hpp"

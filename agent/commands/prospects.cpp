@@ -1,8 +1,5 @@
 #include "agent/commands/prospects.hpp"
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <map>
 
 #include "agent/aws/s3/client.hpp"

@@ -1,11 +1,6 @@
 // Questions of `spotter watch` and `spotter plan` to AWS about a job with a deadline.
 #pragma once
 
-#include <algorithm>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "agent/aws/aws_calls.hpp"
 #include "agent/commands/fleets.hpp"
 #include "agent/config/deadline.hpp"

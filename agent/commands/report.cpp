@@ -1,17 +1,14 @@
 #include "agent/commands/commands.hpp"
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 
-#include "agent/base/exit_status.hpp"
 #include "agent/commands/report_sources.hpp"
-#include "agent/io/complain.hpp"
 #include "agent/io/files.hpp"
+#include "agent/io/log.hpp"
 #include "agent/report/page/page.hpp"
 
 namespace spotter::command {

@@ -1,12 +1,7 @@
 #include "agent/commands/report_sources.hpp"
 
-#include <algorithm>
-#include <chrono>
-#include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <utility>
 
 #include "agent/aws/aws_calls.hpp"
 #include "agent/aws/formats/services.hpp"

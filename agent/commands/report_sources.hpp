@@ -8,12 +8,6 @@
 //                                                            (wire/output.hpp)
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "agent/aws/s3/client.hpp"
 #include "agent/config/job.hpp"
 #include "agent/report/model.hpp"

@@ -1,11 +1,6 @@
 // The output of `spotter sweep results`: order and formats. No I/O.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "agent/sweep/summary.hpp"
 
 namespace spotter::command {

@@ -2,18 +2,15 @@
 
 #include <algorithm>
 #include <fstream>
-#include <functional>
 #include <iterator>
-#include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "agent/aws/formats/s3.hpp"
 #include "agent/aws/s3/client.hpp"
 #include "agent/aws/s3/objects.hpp"
+#include "agent/host/attempt.hpp"
 #include "agent/host/records.hpp"
-#include "agent/host/summary.hpp"
 #include "agent/io/files.hpp"
 #include "agent/sweep/claim.hpp"
 #include "agent/sweep/summary.hpp"

@@ -3,9 +3,6 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "agent/commands/results.hpp"
 #include "agent/config/job.hpp"

@@ -13,12 +13,12 @@
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/partition.hpp"
 #include "agent/aws/s3/client.hpp"
-#include "agent/base/exit_status.hpp"
+#include "agent/base/result.hpp"
 #include "agent/commands/commands.hpp"
 #include "agent/commands/iam.hpp"
 #include "agent/commands/launched_job.hpp"
-#include "agent/io/complain.hpp"
 #include "agent/io/files.hpp"
+#include "agent/io/log.hpp"
 
 namespace spotter::command {
 namespace {

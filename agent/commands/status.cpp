@@ -1,51 +1,34 @@
 #include "agent/commands/commands.hpp"
 
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <boost/asio/signal_set.hpp>
-#include <cerrno>
-#include <chrono>
 #include <condition_variable>
 #include <csignal>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
-#include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <set>
-#include <string>
 #include <thread>
 
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/aws/settings/settings.hpp"
-#include "agent/base/exit_status.hpp"
 #include "agent/base/json.hpp"
-#include "agent/base/result.hpp"
-#include "agent/commands/fleets.hpp"
 #include "agent/commands/job_view.hpp"
 #include "agent/commands/launched_job.hpp"
-#include "agent/commands/report_sources.hpp"
 #include "agent/config/job.hpp"
 #include "agent/config/scalars.hpp"
-#include "agent/io/complain.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/kernel.hpp"
 #include "agent/io/local_server.hpp"
+#include "agent/io/log.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/report/page/feed.hpp"
 #include "agent/report/page/page.hpp"

@@ -1,12 +1,7 @@
 // `spotter sweep`: the experiments of a job.
 #pragma once
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "agent/aws/aws_calls.hpp"
-#include "agent/base/result.hpp"
 #include "agent/config/index_list.hpp"
 #include "agent/config/job.hpp"
 

@@ -3,10 +3,8 @@
 // https://kubernetes.io/docs/concepts/workloads/controllers/job/#completion-mode
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <optional>
-#include <string>
 
 #include "agent/base/result.hpp"
 

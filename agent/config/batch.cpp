@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <string_view>
 
 #include "agent/aws/formats/tags.hpp"
 #include "agent/config/reader.hpp"

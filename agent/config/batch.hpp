@@ -1,8 +1,6 @@
 // `sweep.batch:` of job.yaml: where a sweep runs on AWS Batch.
 #pragma once
 
-#include <string>
-
 #include "agent/aws/formats/batch.hpp"
 
 namespace spotter::config {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "agent/base/json.hpp"
+#include "agent/base/text.hpp"
 
 namespace spotter::wire {
 namespace {
@@ -155,9 +156,7 @@ std::string escape(std::string_view text, bool colon) {
 std::vector<std::string> split_attributes(std::string_view value) {
   std::vector<std::string> names;
   while (!value.empty()) {
-    const auto end = std::min(value.find(':'), value.size());
-    names.push_back(unescape(value.substr(0, end)));
-    value.remove_prefix(std::min(end + 1, value.size()));
+    names.push_back(unescape(take_until(value, ':')));
   }
   return names;
 }

@@ -2,14 +2,7 @@
 // Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Channel.html
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "agent/aws/formats/s3.hpp"
-#include "agent/base/result.hpp"
 
 namespace spotter::wire {
 

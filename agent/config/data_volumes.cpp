@@ -1,5 +1,4 @@
 // `storage:` as a list: the job's own volume, and volumes of data.
-#include <algorithm>
 
 #include "agent/config/scalars.hpp"
 #include "agent/config/storage.hpp"

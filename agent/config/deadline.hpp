@@ -7,10 +7,6 @@
 // Apart from Job: `spotter watch` and `spotter plan` keep it, and who shows it reads it.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-
 #include "agent/base/clock_text.hpp"
 #include "agent/config/job.hpp"
 

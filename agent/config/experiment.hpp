@@ -1,11 +1,6 @@
 // Chooses the experiment of a sweep that this process runs, and the job that results from it.
 #pragma once
 
-#include <functional>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "agent/config/array_index.hpp"
 #include "agent/config/job.hpp"
 

@@ -3,8 +3,6 @@
 
 #include <sys/types.h>
 
-#include <string>
-
 #include "agent/base/result.hpp"
 
 namespace spotter::config {

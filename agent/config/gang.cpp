@@ -4,7 +4,7 @@
 #include <array>
 #include <cctype>
 
-#include "agent/base/shell.hpp"
+#include "agent/base/text.hpp"
 #include "agent/config/scalars.hpp"
 
 namespace spotter::config {

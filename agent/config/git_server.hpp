@@ -1,8 +1,6 @@
 // Decides which server may receive a git token.
 #pragma once
 
-#include <string>
-
 #include "agent/base/result.hpp"
 
 namespace spotter::wire {

@@ -2,11 +2,7 @@
 // `spotter sweep` passes it to the container, whose array counts from 0.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "agent/base/result.hpp"
 

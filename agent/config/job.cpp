@@ -8,7 +8,7 @@
 
 #include "agent/aws/formats/s3.hpp"
 #include "agent/base/metrics.hpp"
-#include "agent/base/shell.hpp"
+#include "agent/base/text.hpp"
 #include "agent/config/deadline.hpp"
 #include "agent/config/gang.hpp"
 #include "agent/config/git_server.hpp"

@@ -4,7 +4,6 @@
 #include <cctype>
 
 #include "agent/aws/formats/s3.hpp"
-#include "agent/config/job.hpp"
 #include "agent/config/reader.hpp"
 #include "agent/config/scalars.hpp"
 

@@ -1,10 +1,8 @@
 // `launch:` of job.yaml: what `spotter launch` requests of AWS. The agent uses none of it.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "agent/base/names.hpp"

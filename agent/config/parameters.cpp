@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <random>
 
-#include "agent/base/shell.hpp"
+#include "agent/base/text.hpp"
 
 namespace spotter::sweep {
 namespace {

@@ -2,12 +2,8 @@
 // the trainer. Pure; config/sweep.hpp reads them from YAML.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <string>
 #include <string_view>
 #include <variant>
-#include <vector>
 
 #include "agent/base/result.hpp"
 

@@ -1,7 +1,6 @@
 // `prepare:` of job.yaml: what is copied onto the job's volume before any training.
 #pragma once
 
-#include "agent/config/job.hpp"
 #include "agent/config/reader.hpp"
 
 namespace spotter::config {

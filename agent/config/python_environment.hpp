@@ -1,8 +1,6 @@
 // `trainer.environment`: which Python environment the command runs in.
 #pragma once
 
-#include <cstdint>
-#include <string>
 #include <string_view>
 
 #include "agent/base/result.hpp"

@@ -2,15 +2,9 @@
 // lines of them can expand to gigabytes), UTF-8 text only.
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
-#include "agent/config/job.hpp"
 #include "agent/config/values.hpp"
 
 namespace spotter::config {

@@ -8,7 +8,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "agent/base/shell.hpp"
+#include "agent/base/text.hpp"
 #include "agent/config/gang.hpp"
 #include "agent/config/values.hpp"
 

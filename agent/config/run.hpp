@@ -1,11 +1,7 @@
 // The job of `spotter run [--job FILE] [--storage FOLDER] [--name NAME] [-- COMMAND...]`.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "agent/config/experiment.hpp"
-#include "agent/config/job.hpp"
 
 namespace spotter::command {
 

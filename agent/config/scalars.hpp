@@ -2,10 +2,6 @@
 #pragma once
 
 #include <charconv>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "agent/aws/formats/s3.hpp"
 #include "agent/config/values.hpp"

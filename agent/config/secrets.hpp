@@ -2,10 +2,8 @@
 // consumer (a git token the clone, an API key the trainer), never argv, tags, user-data or a log.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <map>
-#include <string>
 #include <string_view>
 
 #include "agent/base/result.hpp"

@@ -1,8 +1,9 @@
 // The values of storage.folder, nfs, efs and sshfs. They become arguments of mount tools, so none
 // may begin with '-' or contain a second option.
-#include <charconv>
 
 #include "agent/config/scalars.hpp"
+
+#include "agent/base/text.hpp"
 
 namespace spotter::config {
 namespace {
@@ -47,9 +48,7 @@ Result<std::string> parse_mount_options(std::string_view text) {
   if (text.empty() || !only_letters_digits(text, ",=._:/@%+-[]"))
     return failure(in_quotes(text) + " is not a list of options such as ro,timeo=600");
   for (std::string_view rest = text; !rest.empty();) {
-    const auto comma = std::min(rest.find(','), rest.size());
-    const auto option = rest.substr(0, comma);
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    const std::string_view option = take_until(rest, ',');
     if (option.empty() || option[0] == '-')
       return failure(in_quotes(text) + " has an empty option");
     for (const auto* ours : {"StrictHostKeyChecking", "UserKnownHostsFile", "IdentityFile",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "agent/base/text.hpp"
 #include "agent/config/scalars.hpp"
 
 namespace spotter::config {
@@ -121,19 +122,8 @@ Reader::Take storage(Reader& reader, Storage& storage) {
 }
 
 std::string_view to_text(Share::Kind kind) {
-  switch (kind) {
-    case Share::Kind::Folder:
-      return "folder";
-    case Share::Kind::Nfs:
-      return "nfs";
-    case Share::Kind::Efs:
-      return "efs";
-    case Share::Kind::Sshfs:
-      return "sshfs";
-    case Share::Kind::S3:
-      return "s3";
-  }
-  return "";
+  constexpr std::string_view words[] = {"folder", "nfs", "efs", "sshfs", "s3"};
+  return words[static_cast<std::size_t>(kind)];
 }
 
 std::string describe(const Share& share) {
@@ -155,9 +145,7 @@ std::string efs_file_system(const Share& share, std::string_view region) {
 
 std::optional<std::string> mount_option(const Share& share, std::string_view name) {
   for (std::string_view rest = share.options; !rest.empty();) {
-    const auto comma = std::min(rest.find(','), rest.size());
-    const auto option = rest.substr(0, comma);
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    const std::string_view option = take_until(rest, ',');
     const auto equals = std::min(option.find('='), option.size());
     if (option.substr(0, equals) != name) continue;
     return std::string(option.substr(std::min(equals + 1, option.size())));

@@ -1,8 +1,6 @@
 // The name that tells two jobs of one name apart while they have no volume, or never have one.
 #pragma once
 
-#include <string>
-
 #include "agent/aws/formats/tags.hpp"
 #include "agent/config/job.hpp"
 

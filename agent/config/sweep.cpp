@@ -1,7 +1,5 @@
 #include "agent/config/sweep.hpp"
 
-#include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "agent/base/metrics.hpp"

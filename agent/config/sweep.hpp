@@ -1,10 +1,6 @@
 // `sweep:` of job.yaml: the list of experiments.
 #pragma once
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "agent/config/parameters.hpp"
 #include "agent/config/reader.hpp"
 

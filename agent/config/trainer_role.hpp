@@ -1,11 +1,6 @@
 // The role that the trainer has credentials of: `trainer.role` of job.yaml, and its default.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "agent/config/job.hpp"
 
 namespace spotter::config {

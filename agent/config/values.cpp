@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <csignal>
 #include <limits>
-#include <utility>
 
 #include "agent/aws/formats/partition.hpp"
 #include "agent/aws/formats/tags.hpp"

@@ -2,12 +2,6 @@
 // type of job.yaml; its message lacks the key, which the reader adds.
 #pragma once
 
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "agent/config/job.hpp"
 
 namespace spotter::config {

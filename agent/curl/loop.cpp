@@ -29,9 +29,8 @@ void set_interest(int epoll, int file, std::uint32_t events, bool known) {
   epoll_event event{};
   event.events = events;
   event.data.fd = file;
-  if (::epoll_ctl(epoll, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, file, &event) != 0) {
+  if (::epoll_ctl(epoll, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, file, &event) != 0)
     ::epoll_ctl(epoll, known ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, file, &event);
-  }
 }
 
 }  // namespace

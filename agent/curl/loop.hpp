@@ -1,10 +1,6 @@
 // libcurl's multi interface on an epoll of its own, for the one thread that turns it.
 #pragma once
 
-#include <curl/curl.h>
-
-#include <chrono>
-#include <optional>
 #include <unordered_map>
 
 #include "agent/curl/easy.hpp"

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cassert>
-#include <nlohmann/json.hpp>
 #include <numeric>
-#include <utility>
 
 #include "agent/aws/s3/objects.hpp"
 #include "agent/base/clock_text.hpp"
+#include "agent/base/text.hpp"
 #include "agent/base/version.hpp"
 #include "agent/io/files.hpp"
 
@@ -30,25 +29,6 @@ std::uint64_t below(std::uint64_t bound, std::uint64_t& state) {
   while (value > fair) value = next(state);
   return value % bound;
 }
-
-}  // namespace
-
-std::vector<std::uint32_t> shuffled(std::size_t count, std::uint64_t seed, std::uint64_t epoch) {
-  std::vector<std::uint32_t> order(count);
-  std::iota(order.begin(), order.end(), 0U);
-  std::uint64_t mixed = seed;
-  std::uint64_t state = next(mixed) + epoch;
-  for (std::size_t left = count; left > 1; --left) {
-    std::swap(order[left - 1], order[below(left, state)]);
-  }
-  return order;
-}
-
-std::size_t share(std::size_t objects, const Shard& shard) {
-  return objects > shard.index ? (objects - shard.index - 1) / shard.count + 1 : 0;
-}
-
-namespace {
 
 using Json = nlohmann::json;
 
@@ -146,10 +126,7 @@ class Decoder {
     listing.entries.push_back(std::move(*entry));
     return {};
   }
-  Result<void> end() const {
-    if (!begun_) return failure("it is empty");
-    return {};
-  }
+  bool begun() const { return begun_; }
 
   Listing listing;
   bool is_newer = false;
@@ -159,14 +136,28 @@ class Decoder {
   bool begun_ = false;
 };
 
-constexpr const char* cut_off = "its last line is cut off";
+constexpr std::uint64_t longest_manifest = 1U << 30;
+
+// Consoles make a "folder" as an object without content, which is no data.
+bool is_folder(const wire::ListedObject& object) {
+  return object.size == 0 && object.key.ends_with('/');
+}
 
 }  // namespace
 
-std::string encode_listing(const wire::Channel& channel, const Listing& listing) {
-  std::string text = first_line(channel, listing);
-  for (const auto& entry : listing.entries) text += written(line_of(entry));
-  return text;
+std::vector<std::uint32_t> shuffled(std::size_t count, std::uint64_t seed, std::uint64_t epoch) {
+  std::vector<std::uint32_t> order(count);
+  std::iota(order.begin(), order.end(), 0U);
+  std::uint64_t mixed = seed;
+  std::uint64_t state = next(mixed) + epoch;
+  for (std::size_t left = count; left > 1; --left) {
+    std::swap(order[left - 1], order[below(left, state)]);
+  }
+  return order;
+}
+
+std::size_t share(std::size_t objects, const Shard& shard) {
+  return objects > shard.index ? (objects - shard.index - 1) / shard.count + 1 : 0;
 }
 
 Result<void> write_listing(const std::filesystem::path& path, const wire::Channel& channel,
@@ -188,40 +179,16 @@ Result<std::optional<Listing>> read_listing(const std::filesystem::path& path,
   Decoder decoder(channel);
   Result<void> good;
   const auto read = io::read_lines(path, longest_line, [&](std::string_view line, bool whole) {
-    good = whole ? decoder.add(line) : failure(cut_off);
+    good = whole ? decoder.add(line) : failure("its last line is cut off");
     return good.has_value();
   });
   if (!read && read.error() == std::errc::no_such_file_or_directory) return std::nullopt;
   if (!read) return failure(path.string() + ": " + read.error().message());
-  if (good) good = decoder.end();
+  if (good && !decoder.begun()) good = failure("it is empty");
   if (good) return std::move(decoder.listing);
   const std::string why = "the frozen listing " + path.string() + ": " + good.error().message;
   return failure(decoder.is_newer ? why : why + "; remove it to start over");
 }
-
-Result<Listing> decode_listing(const wire::Channel& channel, std::string_view text) {
-  Decoder decoder(channel);
-  while (!text.empty()) {
-    const auto end = text.find('\n');
-    if (end == text.npos) return failure(cut_off);
-    if (const auto added = decoder.add(text.substr(0, end)); !added)
-      return tl::unexpected(added.error());
-    text.remove_prefix(end + 1);
-  }
-  if (const auto whole = decoder.end(); !whole) return tl::unexpected(whole.error());
-  return std::move(decoder.listing);
-}
-
-namespace {
-
-constexpr std::uint64_t longest_manifest = 1U << 30;
-
-// Consoles make a "folder" as an object without content, which is no data.
-bool is_folder(const wire::ListedObject& object) {
-  return object.size == 0 && object.key.ends_with('/');
-}
-
-}  // namespace
 
 void Catalogue::fail(const std::string& what) {
   if (!failed_) failed_ = "channel " + channel_.name + ": " + what;
@@ -321,9 +288,8 @@ void Catalogue::read_manifest(s3::Client& client) {
   client.start(std::move(request), [this, &client](const Result<s3::Answer, s3::Failure>& answer) {
     if (!answer) return fail(answer.error().text());
     const auto size = wire::parse_count(answer->header("content-length"));
-    if (!size || *size > longest_manifest) {
+    if (!size || *size > longest_manifest)
       return fail(wire::to_url(channel_.source) + ": a manifest has at most 1 GiB");
-    }
     fetch_manifest(client, *size, std::string(answer->header("etag")));
   });
 }
@@ -397,9 +363,7 @@ bool Catalogue::parse_plain() {
 bool Catalogue::parse_augmented() {
   std::string_view rest = manifest_;
   for (std::size_t number = 1; !rest.empty(); ++number) {
-    const auto end = std::min(rest.find('\n'), rest.size());
-    const std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const std::string_view line = take_until(rest, '\n');
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     auto values = wire::parse_augmented_line(line, channel_.attributes);
     if (!values) {

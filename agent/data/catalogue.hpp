@@ -3,15 +3,7 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "agent/aws/formats/pages.hpp"
 #include "agent/aws/s3/checksum.hpp"
@@ -93,14 +85,11 @@ struct Listing {
   friend bool operator==(const Listing&, const Listing&) = default;
 };
 
-std::string encode_listing(const wire::Channel& channel, const Listing& listing);
-// Fails for a listing of another source, and for what encode_listing() did not write.
-Result<Listing> decode_listing(const wire::Channel& channel, std::string_view text);
-
 // Writes a durable file, line by line: for ten million keys it has more than 1 GiB.
 Result<void> write_listing(const std::filesystem::path& path, const wire::Channel& channel,
                            const Listing& listing);
-// None: there is no such file.
+// None: there is no such file. Fails for a listing of another source, and for what write_listing()
+// did not write.
 Result<std::optional<Listing>> read_listing(const std::filesystem::path& path,
                                             const wire::Channel& channel);
 

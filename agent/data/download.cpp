@@ -4,25 +4,16 @@
 #include <poll.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/types.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <deque>
 #include <future>
-#include <map>
-#include <memory>
-#include <optional>
 #include <set>
 
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/s3/checksum.hpp"
 #include "agent/aws/s3/objects.hpp"
-#include "agent/data/catalogue.hpp"
 #include "agent/data/fetched.hpp"
 #include "agent/data/fifo.hpp"
 #include "agent/io/files.hpp"

@@ -5,12 +5,6 @@
 // what is missing. All channels form one queue, so that no channel's last files are fetched alone.
 #pragma once
 
-#include <chrono>
-#include <filesystem>
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "agent/aws/s3/client.hpp"
 #include "agent/config/channel.hpp"
 #include "agent/data/catalogue.hpp"

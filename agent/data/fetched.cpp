@@ -2,13 +2,10 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "agent/data/fifo.hpp"
 #include "agent/io/files.hpp"
@@ -17,6 +14,21 @@ namespace spotter::data {
 namespace {
 
 constexpr std::size_t longest_name = 255;  // of Linux's file systems
+
+using Json = nlohmann::json;
+
+constexpr std::size_t longest_ledger = 1U << 30;
+
+std::int64_t modified(const struct stat& status) {
+  return status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+
+// None: it is no regular file.
+std::optional<struct stat> look(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  return status;
+}
 
 }  // namespace
 
@@ -41,25 +53,6 @@ Result<std::string> file_name(std::string_view prefix, std::string_view key) {
   }
 }
 
-namespace {
-
-using Json = nlohmann::json;
-
-constexpr std::size_t longest_ledger = 1U << 30;
-
-std::int64_t modified(const struct stat& status) {
-  return status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
-}
-
-// None: it is no regular file.
-std::optional<struct stat> look(const std::filesystem::path& path) {
-  struct stat status {};
-  if (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
-  return status;
-}
-
-}  // namespace
-
 std::map<std::string, Fetched::File> Fetched::parse(std::string_view text) {
   std::map<std::string, File> files;
   for (auto end = text.find('\n'); end != text.npos; end = text.find('\n')) {
@@ -79,9 +72,8 @@ Result<Fetched> Fetched::open(std::filesystem::path path) {
   Fetched fetched(std::move(path));
   if (fetched.path_.empty()) return fetched;
   const auto text = io::read_file(fetched.path_, longest_ledger);
-  if (!text && text.error() != std::errc::no_such_file_or_directory) {
+  if (!text && text.error() != std::errc::no_such_file_or_directory)
     return failure(fetched.path_.string() + ": " + text.error().message());
-  }
   if (text) fetched.files_ = parse(*text);
   // The next line must not continue one that was cut off.
   if (text && !text->empty() && text->back() != '\n') fetched.lines_ = "\n";

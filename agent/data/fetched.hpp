@@ -1,11 +1,9 @@
 // The path of an object's file, in mode `file`.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "agent/base/result.hpp"

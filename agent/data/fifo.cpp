@@ -24,6 +24,8 @@ int pipe_size() {
   return std::min(size, 1 << 20);
 }
 
+constexpr std::size_t longest = 8192;
+
 }  // namespace
 
 Result<Fifo> Fifo::make(const std::filesystem::path& path) {
@@ -49,8 +51,7 @@ bool Fifo::has_reader() const {
 
 std::size_t Fifo::unread() const {
   int bytes = 0;
-  const int file = write_end_ ? write_end_.get() : read_end_.get();
-  if (file < 0 || ::ioctl(file, FIONREAD, &bytes) != 0) return 0;
+  if (write_end_.get() < 0 || ::ioctl(write_end_.get(), FIONREAD, &bytes) != 0) return 0;
   return static_cast<std::size_t>(bytes);
 }
 
@@ -69,19 +70,7 @@ Fifo::Sent Fifo::send(std::span<const iovec> pieces, bool splice, std::size_t& b
   }
 }
 
-void Fifo::end() {
-  read_end_ = Descriptor(::open(("/proc/self/fd/" + std::to_string(write_end_.get())).c_str(),
-                                O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  write_end_.close();
-}
-
 void Fifo::remove_name() const { ::unlink(path_.c_str()); }
-
-namespace {
-
-constexpr std::size_t longest = 8192;
-
-}  // namespace
 
 bool send_message(int socket, const std::string& text, int file) {
   iovec piece{const_cast<char*>(text.data()), std::min(text.size(), longest)};

@@ -1,17 +1,12 @@
 // The named pipe from which one epoch of a channel is read.
 #pragma once
 
-#include <sys/types.h>
 #include <sys/uio.h>
 
-#include <cstddef>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <span>
-#include <string>
 
-#include "agent/base/result.hpp"
 #include "agent/io/files.hpp"
 
 namespace spotter::data {
@@ -34,9 +29,6 @@ class Fifo {
   // they were read (unread()); else copies. `bytes` becomes the number sent.
   Sent send(std::span<const iovec> pieces, bool splice, std::size_t& bytes);
 
-  // Closes the write end: once all others are closed, too, a reader gets the end of file. Until all
-  // is read, unread() still works.
-  void end();
   void remove_name() const;
 
  private:
@@ -44,7 +36,6 @@ class Fifo {
 
   std::filesystem::path path_;
   Descriptor write_end_;
-  Descriptor read_end_;  // after end(), for unread() only
 };
 
 // Messages between the data plane and the holder of its FIFOs, over a SOCK_SEQPACKET socket.

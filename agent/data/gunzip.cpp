@@ -1,7 +1,6 @@
 #include "agent/data/gunzip.hpp"
 
 #include <fcntl.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>

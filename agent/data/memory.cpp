@@ -29,9 +29,7 @@ Result<Memory> Memory::make(std::size_t bytes) {
   // as receiving its bytes. The first bytes do not wait until one is cleared.
   auto* memory = static_cast<char*>(mapping);
   memory += -reinterpret_cast<std::uintptr_t>(memory) % large_page;
-  if (bytes > large_page) {
-    (void)::madvise(memory + large_page, bytes - large_page, MADV_HUGEPAGE);
-  }
+  if (bytes > large_page) (void)::madvise(memory + large_page, bytes - large_page, MADV_HUGEPAGE);
   return Memory({static_cast<char*>(mapping), mapped}, memory, bytes);
 }
 

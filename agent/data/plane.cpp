@@ -5,13 +5,9 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstring>
-#include <memory>
 
 #include "agent/data/catalogue.hpp"
 #include "agent/data/fifo.hpp"
@@ -94,13 +90,11 @@ Result<void> Plane::begin() {
   ::signal(SIGPIPE, SIG_IGN);
   for (const auto& folder : {settings_.directory, settings_.state}) {
     if (folder.empty()) continue;
-    if (auto made = io::make_directories(folder, 0755); !made) {
+    if (auto made = io::make_directories(folder, 0755); !made)
       return failure("cannot make " + folder.string() + ": " + made.error().message());
-    }
   }
-  if (settings_.budget < least_budget * settings_.channels.size()) {
+  if (settings_.budget < least_budget * settings_.channels.size())
     return failure("the channels' memory is too small: 1 MiB for each, at least");
-  }
   await_predecessor();
   opened_ = Descriptor(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
   auto requests = Requests::make(settings_.directory);
@@ -175,9 +169,8 @@ void Plane::wait() {
 void Plane::listen() {
   while (const auto message = receive_message(socket_, gone_)) {
     if (message->text == "bye") dismissed_ = true;
-    if (message->text.starts_with("trainer ")) {
+    if (message->text.starts_with("trainer "))
       trainer_ = static_cast<int>(wire::parse_count(message->text.substr(8)).value_or(0));
-    }
   }
 }
 

@@ -1,11 +1,7 @@
 // The data plane: the process that feeds a trainer's channels.
 #pragma once
 
-#include <filesystem>
-#include <functional>
 #include <map>
-#include <string>
-#include <vector>
 
 #include "agent/data/stream.hpp"
 

@@ -124,6 +124,13 @@ std::filesystem::path beside(std::filesystem::path listing) {
   return listing.empty() ? listing : listing.replace_extension(".unpacked");
 }
 
+// Writes a stream's bytes from memory into the pipe.
+
+constexpr std::size_t page = 4096;
+constexpr std::size_t staged_at_most = 1U << 20;
+// More than a pipe of ours holds: once so much was written after a page, the page was read.
+constexpr std::size_t pipe_at_most = 1U << 20;
+
 }  // namespace
 
 Result<std::unique_ptr<Stream>> Stream::make(StreamSettings settings, s3::Client& client,
@@ -220,9 +227,8 @@ const Entry* Stream::next_entry(Epoch& epoch) const {
   std::size_t unit = epoch.next / unit_size() * shard.count + shard.index;
   if (settings_.channel.shuffle_seed) {
     if (!catalogue_.counted() || is_planned(epoch)) return nullptr;
-    if (epoch.order.empty()) {
+    if (epoch.order.empty())
       epoch.order = shuffled(units(), *settings_.channel.shuffle_seed, epoch.number);
-    }
     unit = epoch.order[unit];
   }
   const std::size_t index = unit * unit_size() + epoch.next % unit_size();
@@ -425,17 +431,6 @@ pollfd Stream::poll_for() const {
   const bool waits = full_ && !failed_ && current_->fifo.has_reader();
   return {waits ? current_->fifo.descriptor() : -1, POLLOUT, 0};
 }
-
-namespace {
-
-// Writes a stream's bytes from memory into the pipe.
-
-constexpr std::size_t page = 4096;
-constexpr std::size_t staged_at_most = 1U << 20;
-// More than a pipe of ours holds: once so much was written after a page, the page was read.
-constexpr std::size_t pipe_at_most = 1U << 20;
-
-}  // namespace
 
 // Frees pages whose bytes were read. Asking takes the pipe's lock, which the reader holds while it
 // copies, so it is done only when it pays.

@@ -10,20 +10,8 @@
 
 #include <poll.h>
 
-#include <chrono>
-#include <cstdint>
-#include <deque>
-#include <filesystem>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "agent/aws/s3/checksum.hpp"
 #include "agent/aws/s3/client.hpp"
-#include "agent/base/result.hpp"
 #include "agent/data/catalogue.hpp"
 #include "agent/data/fifo.hpp"
 #include "agent/data/gunzip.hpp"

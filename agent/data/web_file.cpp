@@ -2,14 +2,10 @@
 
 #include <fcntl.h>
 #include <openssl/evp.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <thread>
 
 #include "agent/aws/formats/sigv4.hpp"

@@ -4,10 +4,6 @@
 // all of them, another is made. Nothing is ever written to them, so no instance is fenced.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
-#include "agent/base/names.hpp"
 #include "agent/decide/policy.hpp"
 #include "agent/decide/survey.hpp"
 

@@ -211,9 +211,8 @@ std::string sentence(const SendingResult&, const Facts&, const Policy&) {
   return "sending the result to where the job is published";
 }
 std::string sentence(const Finished&, const Facts& facts, const Policy&) {
-  if (facts.identity.fleet.kind == FleetKind::None) {
+  if (facts.identity.fleet.kind == FleetKind::None)
     return "finished: the result is durable. No fleet is known: end this instance yourself";
-  }
   return "finished: the result is durable";
 }
 std::string sentence(const GaveUp&, const Facts& facts, const Policy&) {
@@ -222,6 +221,39 @@ std::string sentence(const GaveUp&, const Facts& facts, const Policy&) {
 template <class QuietStage>
 std::string sentence(const QuietStage&, const Facts&, const Policy&) {
   return {};
+}
+
+// "AttachVolume" -> "attach-volume": a struct's name is that of the stage, event or effect.
+template <class T>
+struct Name {
+  static constexpr std::string_view written() {
+    std::string_view text = __PRETTY_FUNCTION__;  // ... [with T = spotter::decide::Mounting; ...]
+    text = text.substr(text.find("T = "));
+    text = text.substr(0, text.find_first_of(";]"));
+    return text.substr(text.rfind(':') + 1);
+  }
+  struct Letters {
+    std::array<char, 40> text{};
+    std::size_t size = 0;
+  };
+  static constexpr Letters letters = [] {
+    Letters all;
+    for (const char each : written()) {
+      const bool upper = each >= 'A' && each <= 'Z';
+      if (upper && all.size > 0) all.text[all.size++] = '-';
+      all.text[all.size++] = upper ? static_cast<char>(each - 'A' + 'a') : each;
+    }
+    return all;
+  }();
+};
+
+template <class Variant>
+std::string_view name_in(const Variant& it) {
+  return std::visit(
+      []<class T>(const T&) {
+        return std::string_view(Name<T>::letters.text.data(), Name<T>::letters.size);
+      },
+      it);
 }
 
 }  // namespace
@@ -352,115 +384,8 @@ std::string describe(const State& state, const Policy& policy) {
                     state.stage);
 }
 
-namespace {
-
-// In the order of the variants' alternatives (tests/decide checks that none is missing).
-constexpr std::array<std::string_view, std::variant_size_v<Stage>> kStages = {
-    "booting",          "looking-around",   "identifying",
-    "reading-fleet",    "surveying",        "waiting",
-    "blocked",          "attaching",        "claiming",
-    "finding-device",   "inspecting",       "formatting",
-    "mounting",         "reading-ledger",   "verifying",
-    "preparing",        "snapshotting",     "creating-candidate",
-    "marking-verified", "committing",       "promoting",
-    "discarding",       "writing-epoch",    "releasing-epoch",
-    "awaiting-gpus",    "preparing-data",   "counting-attempt",
-    "fetching-code",    "starting-trainer", "filling",
-    "marking-prepared", "training",         "stopping",
-    "securing",         "closing-ledger",   "sending-result",
-    "unmounting",       "final-snapshot",   "detaching",
-    "releasing",        "releasing-data",   "released",
-    "giving-back",      "marking-done",     "tidying",
-    "cancelling-fleet", "scaling-to-zero",  "finished",
-    "gave-up",          "leaving"};
-
-constexpr std::array<std::string_view, std::variant_size_v<Happening>> kHappenings = {
-    "started",
-    "woke",
-    "notice-seen",
-    "notice-withdrawn",
-    "rebalance-recommended",
-    "trainer-progressed",
-    "trainer-resumed",
-    "checkpoint-made",
-    "home-kept",
-    "trainer-ended",
-    "ruled-out",
-    "stop-requested",
-    "host-looked",
-    "identity-read",
-    "fleet-read",
-    "storage-surveyed",
-    "call-accepted",
-    "epoch-written",
-    "snapshot-started",
-    "volume-created",
-    "device-found",
-    "disk-inspected",
-    "filesystem-made",
-    "mounted",
-    "unmounted",
-    "ledger-read",
-    "ledger-written",
-    "storage-synced",
-    "result-sent",
-    "checkpoints-verified",
-    "gpus-found",
-    "code-fetched",
-    "volume-filled",
-    "trainer-started",
-    "effect-failed"};
-
-constexpr std::array<std::string_view, std::variant_size_v<Command>> kCommands = {
-    "look-at-host",
-    "read-identity",
-    "read-fleet",
-    "survey-storage",
-    "attach-volume",
-    "detach-volume",
-    "claim-volume",
-    "create-snapshot",
-    "create-volume",
-    "mark-verified",
-    "promote-volume",
-    "mark-done",
-    "mark-prepared",
-    "write-epoch",
-    "delete-volume",
-    "delete-snapshot",
-    "cancel-fleet",
-    "scale-fleet-to-zero",
-    "give-back-instance",
-    "leave-fleet",
-    "complete-lifecycle",
-    "find-device",
-    "inspect-disk",
-    "make-filesystem",
-    "mount",
-    "unmount",
-    "prepare-share",
-    "release-share",
-    "prepare-data",
-    "release-data",
-    "read-ledger",
-    "write-ledger",
-    "sync-storage",
-    "send-result",
-    "verify-checkpoints",
-    "await-gpus",
-    "fetch-code",
-    "fill-volume",
-    "start-trainer",
-    "pace-trainer",
-    "stop-trainer",
-    "kill-trainer",
-    "abandon",
-    "exit"};
-
-}  // namespace
-
-std::string_view name(const Stage& stage) { return kStages[stage.index()]; }
-std::string_view name(const Happening& happening) { return kHappenings[happening.index()]; }
-std::string_view name(const Command& command) { return kCommands[command.index()]; }
+std::string_view name(const Stage& stage) { return name_in(stage); }
+std::string_view name(const Happening& happening) { return name_in(happening); }
+std::string_view name(const Command& command) { return name_in(command); }
 
 }  // namespace spotter::decide

@@ -4,9 +4,7 @@
 
 #include <array>
 #include <cassert>
-#include <cstdint>
 #include <utility>
-#include <variant>
 
 #include "agent/decide/event.hpp"
 

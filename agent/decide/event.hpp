@@ -2,11 +2,9 @@
 // carries the id of the effect that asked (`effect`); an event that is sensed has none.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <variant>
 
-#include "agent/base/names.hpp"
 #include "agent/decide/ledger.hpp"
 #include "agent/decide/survey.hpp"
 

@@ -21,23 +21,6 @@ bool tags_may_come(const Facts::Identity& identity, const Context& c) {
   return identity.fleet_call_at - identity.fleet_asked_at < c.policy.fleet_tags;
 }
 
-}  // namespace
-
-// EC2 shows none until the fleet's tags are written.
-void remember_fleet(Context& c, const FleetRead& read) {
-  Facts::Identity& identity = c.facts.identity;
-  if (identity.fleet_asked_at == kNever) identity.fleet_asked_at = c.now;
-  const bool named = c.policy.fleet.kind != FleetKind::None;
-  identity.fleet = named ? c.policy.fleet : read.fleet;
-  identity.fleet_known = named || read.is_final() || !tags_may_come(identity, c);
-  if (read.dollars_per_hour > 0) identity.dollars_per_hour = read.dollars_per_hour;
-}
-
-// On a share nothing else tells one writer from two; a home in a bucket has its epoch.
-bool fleet_decides(const Context& c) { return on_share(c) && !in_bucket(c); }
-
-namespace {
-
 // On a share the instance that was launched first writes, and which these are only tags say.
 bool may_be_second(const Context& c, const FleetRead& read) {
   const Facts::Identity& identity = c.facts.identity;
@@ -64,6 +47,19 @@ Stage skip_fleet(Context& c) {
 }
 
 }  // namespace
+
+// EC2 shows none until the fleet's tags are written.
+void remember_fleet(Context& c, const FleetRead& read) {
+  Facts::Identity& identity = c.facts.identity;
+  if (identity.fleet_asked_at == kNever) identity.fleet_asked_at = c.now;
+  const bool named = c.policy.fleet.kind != FleetKind::None;
+  identity.fleet = named ? c.policy.fleet : read.fleet;
+  identity.fleet_known = named || read.is_final() || !tags_may_come(identity, c);
+  if (read.dollars_per_hour > 0) identity.dollars_per_hour = read.dollars_per_hour;
+}
+
+// On a share nothing else tells one writer from two; a home in a bucket has its epoch.
+bool fleet_decides(const Context& c) { return on_share(c) && !in_bucket(c); }
 
 void remember_identity(Context& c, const IdentityRead& read) {
   Facts::Identity& identity = c.facts.identity;
@@ -146,9 +142,8 @@ Next on(const ReadingFleet&, const FleetRead& read, Context& c) {
   if (!c.facts.trainer.running) {
     if (Next end = leaving(c)) return end;
     // EBS attaches a volume to one instance; on a share every machine can write.
-    if (fleet_decides(c) && read.target > 1) {
+    if (fleet_decides(c) && read.target > 1)
       return block(c, Block::ManyInstances, Detail(c.facts.identity.fleet.id.view()));
-    }
     // An earlier instance is shutting down, or EC2 replaces it before it terminates it.
     if (fleet_decides(c) && read.earlier > 0) return wait(c, Wait::ShareHeld, c.policy.poll_held);
     if (fleet_decides(c) && may_be_second(c, read))

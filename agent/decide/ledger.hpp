@@ -1,9 +1,6 @@
 // The ledger that travels with the volume: what the job has spent, and whether it gets anywhere.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-
 #include "agent/base/names.hpp"
 
 namespace spotter::decide {

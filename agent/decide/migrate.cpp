@@ -37,6 +37,20 @@ Stage look_again_soon(Context& c) {
   return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
 }
 
+// The newest completed snapshot is what the next one is small against; a newer one that is pending
+// will follow it.
+bool is_base(const SeenSnapshot& snapshot, const Survey& survey) {
+  const bool completed = snapshot.state == SnapshotState::Completed;
+  if (!completed && snapshot.state != SnapshotState::Pending) return false;
+  return std::none_of(survey.snapshots.begin(), survey.snapshots.end(), [&](const auto& other) {
+    const bool follows = other.state == SnapshotState::Completed ||
+                         (!completed && other.state == SnapshotState::Pending);
+    const bool newer = other.started > snapshot.started ||
+                       (other.started == snapshot.started && other.id > snapshot.id);
+    return follows && newer;
+  });
+}
+
 }  // namespace
 
 Next on(const Snapshotting&, const SnapshotStarted&, Context& c) {
@@ -138,24 +152,6 @@ Survey as_known(const Survey& seen, const Context& c) {
   }
   return result;
 }
-
-namespace {
-
-// The newest completed snapshot is what the next one is small against; a newer one that is pending
-// will follow it.
-bool is_base(const SeenSnapshot& snapshot, const Survey& survey) {
-  const bool completed = snapshot.state == SnapshotState::Completed;
-  if (!completed && snapshot.state != SnapshotState::Pending) return false;
-  return std::none_of(survey.snapshots.begin(), survey.snapshots.end(), [&](const auto& other) {
-    const bool follows = other.state == SnapshotState::Completed ||
-                         (!completed && other.state == SnapshotState::Pending);
-    const bool newer = other.started > snapshot.started ||
-                       (other.started == snapshot.started && other.id > snapshot.id);
-    return follows && newer;
-  });
-}
-
-}  // namespace
 
 // A stopped instance keeps its attachments, also when it never starts again; one that was attaching
 // when it stopped stays so for ever.

@@ -1,6 +1,7 @@
 // The one next change, given all that EC2 shows of the job's storage. Asked again after every
 // change, so that it does not matter where an earlier agent, here or in another zone, was killed.
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "agent/decide/describe.hpp"
@@ -36,38 +37,11 @@ Volumes current_volumes(const Survey& survey) {
   return found;
 }
 
-}  // namespace
-
-const SeenVolume* other_attached_here(const Survey& survey, const Facts& facts,
-                                      const VolumeId& except) {
-  for (const SeenVolume& volume : survey.volumes) {
-    if (volume.holder == facts.identity.instance && volume.id != except) return &volume;
-  }
-  return nullptr;
-}
-
-namespace {
-
 Detail names_of(const Volumes& volumes) {
   std::string names;
   for (const SeenVolume* volume : volumes) names += (names.empty() ? "" : ", ") + volume->id.str();
   return Detail(names);
 }
-
-}  // namespace
-
-// A copy that was not elected, or is of an older generation.
-Stage drop(const SeenVolume& volume, Context& c) {
-  Facts::Holding& holding = c.facts.holding;
-  holding.volume = volume.id;
-  holding.attached = true;
-  // After a restart of the agent it is not known whether it is mounted: unmounting settles it.
-  holding.mounted = true;
-  c.facts.move.verified = {};
-  return release_storage(c, ReleaseGoal::Survey);
-}
-
-namespace {
 
 // No other agent uses or copies it: its tags only show that, and nothing waits for them.
 Stage claim_fenced(const SeenVolume& volume, Context& c) {
@@ -100,9 +74,8 @@ Stage attached_here(const SeenVolume& volume, const Survey& survey, Context& c) 
   // it.
   const bool fresh =
       holding.claimed_at != kNever && c.now - holding.claimed_at < c.policy.consistency_bound;
-  if (holding.generation > volume.generation && fresh) {
+  if (holding.generation > volume.generation && fresh)
     return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
-  }
   const std::uint32_t next = used_generation(volume, survey) + 1;
   c.ask(ClaimVolume{volume.id, next}, c.policy.ec2_call);
   return Claiming{volume.id, next};
@@ -115,42 +88,18 @@ Stage changing_here(const SeenVolume& volume, Context& c) {
   holding.volume = volume.id;
   holding.attached = true;
   if (holding.changing_since == kNever) holding.changing_since = c.now;
-  if (c.now - holding.changing_since < c.policy.attaching_limit) {
+  if (c.now - holding.changing_since < c.policy.attaching_limit)
     return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
-  }
-  if (volume.attachment == AttachmentState::Detaching) {
+  if (volume.attachment == AttachmentState::Detaching)
     return block(c, Block::VolumeStuck, Detail(volume.id.view()));
-  }
   holding.changing_since = kNever;
   return reattach(c, Block::VolumeStuck);
 }
 
-}  // namespace
-
-Stage held_by_other(const SeenVolume& volume, Context& c) {
-  if (held_by_stopped(volume)) {
-    c.ask(DetachVolume{volume.id, volume.holder}, c.policy.ec2_call);
-    return Discarding{};
-  }
-  Time& since = c.facts.holding.changing_since;
-  if (volume.attachment != AttachmentState::Detaching) {
-    since = kNever;
-    return wait(c, Wait::VolumeHeld, c.policy.poll_held);
-  }
-  if (since == kNever) since = c.now;
-  if (c.now - since < c.policy.attaching_limit) {
-    return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
-  }
-  return block(c, Block::VolumeStuck, Detail(volume.id.view()));
-}
-
-namespace {
-
 Stage use_volume(const SeenVolume& volume, Purpose purpose, const Survey& survey, Context& c) {
   Facts::Holding& holding = c.facts.holding;
-  if (volume.state == VolumeState::Error) {
+  if (volume.state == VolumeState::Error)
     return block(c, Block::VolumeBroken, Detail(volume.id.view()));
-  }
   if (volume.holder == c.facts.identity.instance) {
     if (!holding.attached || holding.volume != volume.id) holding.unproven = true;
     const bool leaving_us = holding.released == volume.id && holding.released_at != kNever &&
@@ -167,9 +116,8 @@ Stage use_volume(const SeenVolume& volume, Purpose purpose, const Survey& survey
     return bring_up(c);
   }
   if (volume.holder) return held_by_other(volume, c);
-  if (volume.state != VolumeState::Available) {
+  if (volume.state != VolumeState::Available)
     return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
-  }
   return attach(c, volume.id, purpose);
 }
 
@@ -204,74 +152,6 @@ bool is_verified_here(const SeenVolume& volume, const Facts& facts) {
          volume.holder == facts.identity.instance;
 }
 
-}  // namespace
-
-const SeenVolume* current_volume(const Survey& survey) {
-  const Volumes current = current_volumes(survey);
-  return current.empty() ? nullptr : current.front();
-}
-
-const SeenVolume* done_volume(const Survey& survey, const VolumeId& finished) {
-  for (const SeenVolume& volume : survey.volumes) {
-    const bool says = volume.done || (finished && volume.id == finished);
-    const bool ours = volume.discoverable && volume.state != VolumeState::Deleting;
-    if (says && ours && !is_superseded(volume, survey)) return &volume;
-  }
-  return nullptr;
-}
-
-Stage advance_candidate(const Survey& survey, const VolumeId& parent, std::uint32_t generation,
-                        bool lost, Context& c) {
-  Facts& facts = c.facts;
-  if (const SeenVolume* candidate = candidate_here(survey, parent, generation, facts)) {
-    facts.move.created_at = kNever;
-    if (is_verified_here(*candidate, facts)) {
-      facts.holding.volume = candidate->id;
-      facts.holding.attached = true;  // an attach by an old picture may have been refused since
-      return settle_candidate(survey, *candidate, c);
-    }
-    if (candidate->state != VolumeState::Error)
-      return use_volume(*candidate, Purpose::Verify, survey, c);
-    ++facts.move.create_attempt;
-    c.ask(DeleteVolume{candidate->id}, c.policy.ec2_call);
-    return Discarding{};
-  }
-  const SeenSnapshot* best = nullptr;
-  for (const SeenSnapshot& snapshot : survey.snapshots) {
-    if (snapshot.parent != parent || snapshot.generation != generation) continue;
-    if (!is_of_the_whole(snapshot, c.policy) && !lost) continue;
-    if (snapshot.state == SnapshotState::Failed) {
-      c.ask(DeleteSnapshot{snapshot.id}, c.policy.ec2_call);
-      return Discarding{};
-    }
-    // In the recycle bin: a person may restore it, we can neither use nor delete it.
-    if (snapshot.state == SnapshotState::Recoverable) continue;
-    if (!best || snapshot.started > best->started) best = &snapshot;
-  }
-  if (best && best->state == SnapshotState::Completed) {
-    if (facts.move.created_at != kNever) {
-      if (c.now - facts.move.created_at < c.policy.consistency_bound) {
-        return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
-      }
-      facts.move.created_at = kNever;
-      ++facts.move.create_attempt;
-      return block(c, Block::CopyVanished, {});
-    }
-    c.ask(CreateVolume{facts.identity.zone, best->id, parent, generation, facts.move.lineage,
-                       best->moves + 1, facts.move.create_attempt},
-          c.policy.ec2_call);
-    return CreatingCandidate{best->id};
-  }
-  const bool just_asked = facts.move.snapshot_asked_at != kNever &&
-                          c.now - facts.move.snapshot_asked_at < c.policy.consistency_bound;
-  if (best || just_asked) return wait(c, Wait::SnapshotPending, c.policy.poll_snapshot);
-  c.ask(CreateSnapshot{parent, generation, facts.move.lineage, facts.move.moves},
-        c.policy.ec2_call);
-  return Snapshotting{parent};
-}
-
-namespace {
-
 // The volume is in another zone: it can only be followed by a copy.
 Stage migrate(const Survey& survey, const SeenVolume& volume, Context& c) {
   if (const SeenVolume* held = other_attached_here(survey, c.facts, volume.id)) {
@@ -279,9 +159,8 @@ Stage migrate(const Survey& survey, const SeenVolume& volume, Context& c) {
     const bool busy = !c.policy.fence && volume.state != VolumeState::Available;
     if (!fresh || busy) return drop(*held, c);
   }
-  if (volume.state == VolumeState::Error) {
+  if (volume.state == VolumeState::Error)
     return block(c, Block::VolumeBroken, Detail(volume.id.view()));
-  }
   // Whoever wrote to it had released it, or was terminated, before our epoch was written: it does
   // not change any more, also while EC2 has yet to detach it. But who has it attached and lives may
   // be a person, or an agent that knows of no fence.
@@ -289,9 +168,8 @@ Stage migrate(const Survey& survey, const SeenVolume& volume, Context& c) {
       volume.attachment == AttachmentState::Detaching || volume.holder_state == HolderState::Gone;
   const bool still = c.policy.fence && volume.state == VolumeState::InUse && goes;
   if (volume.holder && !still) return held_by_other(volume, c);
-  if (volume.state != VolumeState::Available && !still) {
+  if (volume.state != VolumeState::Available && !still)
     return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
-  }
   return advance_candidate(survey, volume.id, volume.generation, false, c);
 }
 
@@ -348,7 +226,169 @@ Next plan_own(const Survey& survey, const Survey& everything, Context& c) {
   return use_volume(volume, Purpose::Train, survey, c);
 }
 
+// A change that EC2 takes, or may have taken, and never shows would be made again with every look
+// at the storage: each time at once, and for ever. It is spaced out, and after many that were taken
+// a person is asked; an outage, in which nobody knows, is waited out.
+
+using Target = ShortText<31>;
+
+template <class It, class... Others>
+constexpr bool is_one_of = (std::is_same_v<It, Others> || ...);
+
+// The object that a command changes at EC2; empty: it changes none.
+struct TargetOf {
+  Target operator()(const AttachVolume& it) const { return it.volume.view(); }
+  Target operator()(const DetachVolume& it) const { return it.volume.view(); }
+  Target operator()(const ClaimVolume& it) const { return it.volume.view(); }
+  Target operator()(const CreateSnapshot& it) const { return it.volume.view(); }
+  Target operator()(const CreateVolume& it) const { return it.snapshot.view(); }
+  Target operator()(const MarkVerified& it) const { return it.volume.view(); }
+  Target operator()(const PromoteVolume& it) const { return it.volume.view(); }
+  Target operator()(const DeleteVolume& it) const { return it.volume.view(); }
+  Target operator()(const DeleteSnapshot& it) const { return it.snapshot.view(); }
+  // Each of the others is named: a new command does not compile before somebody has chosen. (What
+  // was taken of WriteEpoch is shown at once.)
+  template <class Other>
+  requires is_one_of<Other, LookAtHost, ReadIdentity, ReadFleet, SurveyStorage, MarkDone,
+                     MarkPrepared, WriteEpoch, CancelFleet, ScaleFleetToZero, GiveBackInstance,
+                     LeaveFleet, CompleteLifecycle, FindDevice, InspectDisk, MakeFilesystem, Mount,
+                     Unmount, PrepareShare, ReleaseShare, PrepareData, ReleaseData, ReadLedger,
+                     WriteLedger, SyncStorage, SendResult, VerifyCheckpoints, AwaitGpus, FetchCode,
+                     FillVolume, StartTrainer, PaceTrainer, StopTrainer, KillTrainer, Abandon, Exit>
+      Target operator()(const Other&) const {
+    return {};
+  }
+};
+
+// The change that is awaited; kind 0: none.
+Facts::Change asked_for(const Context& c) {
+  for (const Effect& effect : c.effects) {
+    const Target of = std::visit(TargetOf{}, effect.what);
+    if (of && effect.id == c.state.awaited) {
+      Facts::Change change;
+      change.kind = effect.what.index();
+      change.of = of;
+      change.asked = effect.id;
+      change.asked_at = c.now;
+      return change;
+    }
+  }
+  return {};
+}
+
+Duration pause_after(const Facts::Change& change, const Policy& policy) {
+  const std::uint32_t taken = change.taken + change.unsure;
+  if (taken <= policy.changes_at_once) return Duration{0};
+  if (taken >= policy.changes_in_vain) return 2 * policy.retry_last;
+  return backoff(policy, taken - policy.changes_at_once);
+}
+
+Stage put_off(const Facts::Change& change, std::string_view command, Duration left, Context& c) {
+  if (change.taken < c.policy.changes_in_vain) return wait(c, Wait::Retry, left);
+  const std::string what =
+      std::string(command) + " " + change.of.str() + ", " + std::to_string(change.taken) + " times";
+  return block(c, Block::ChangeInVain, Detail(what));
+}
+
 }  // namespace
+
+const SeenVolume* other_attached_here(const Survey& survey, const Facts& facts,
+                                      const VolumeId& except) {
+  for (const SeenVolume& volume : survey.volumes) {
+    if (volume.holder == facts.identity.instance && volume.id != except) return &volume;
+  }
+  return nullptr;
+}
+
+// A copy that was not elected, or is of an older generation.
+Stage drop(const SeenVolume& volume, Context& c) {
+  Facts::Holding& holding = c.facts.holding;
+  holding.volume = volume.id;
+  holding.attached = true;
+  // After a restart of the agent it is not known whether it is mounted: unmounting settles it.
+  holding.mounted = true;
+  c.facts.move.verified = {};
+  return release_storage(c, ReleaseGoal::Survey);
+}
+
+Stage held_by_other(const SeenVolume& volume, Context& c) {
+  if (held_by_stopped(volume)) {
+    c.ask(DetachVolume{volume.id, volume.holder}, c.policy.ec2_call);
+    return Discarding{};
+  }
+  Time& since = c.facts.holding.changing_since;
+  if (volume.attachment != AttachmentState::Detaching) {
+    since = kNever;
+    return wait(c, Wait::VolumeHeld, c.policy.poll_held);
+  }
+  if (since == kNever) since = c.now;
+  if (c.now - since < c.policy.attaching_limit)
+    return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
+  return block(c, Block::VolumeStuck, Detail(volume.id.view()));
+}
+
+const SeenVolume* current_volume(const Survey& survey) {
+  const Volumes current = current_volumes(survey);
+  return current.empty() ? nullptr : current.front();
+}
+
+const SeenVolume* done_volume(const Survey& survey, const VolumeId& finished) {
+  for (const SeenVolume& volume : survey.volumes) {
+    const bool says = volume.done || (finished && volume.id == finished);
+    const bool ours = volume.discoverable && volume.state != VolumeState::Deleting;
+    if (says && ours && !is_superseded(volume, survey)) return &volume;
+  }
+  return nullptr;
+}
+
+Stage advance_candidate(const Survey& survey, const VolumeId& parent, std::uint32_t generation,
+                        bool lost, Context& c) {
+  Facts& facts = c.facts;
+  if (const SeenVolume* candidate = candidate_here(survey, parent, generation, facts)) {
+    facts.move.created_at = kNever;
+    if (is_verified_here(*candidate, facts)) {
+      facts.holding.volume = candidate->id;
+      facts.holding.attached = true;  // an attach by an old picture may have been refused since
+      return settle_candidate(survey, *candidate, c);
+    }
+    if (candidate->state != VolumeState::Error)
+      return use_volume(*candidate, Purpose::Verify, survey, c);
+    ++facts.move.create_attempt;
+    c.ask(DeleteVolume{candidate->id}, c.policy.ec2_call);
+    return Discarding{};
+  }
+  const SeenSnapshot* best = nullptr;
+  for (const SeenSnapshot& snapshot : survey.snapshots) {
+    if (snapshot.parent != parent || snapshot.generation != generation) continue;
+    if (!is_of_the_whole(snapshot, c.policy) && !lost) continue;
+    if (snapshot.state == SnapshotState::Failed) {
+      c.ask(DeleteSnapshot{snapshot.id}, c.policy.ec2_call);
+      return Discarding{};
+    }
+    // In the recycle bin: a person may restore it, we can neither use nor delete it.
+    if (snapshot.state == SnapshotState::Recoverable) continue;
+    if (!best || snapshot.started > best->started) best = &snapshot;
+  }
+  if (best && best->state == SnapshotState::Completed) {
+    if (facts.move.created_at != kNever) {
+      if (c.now - facts.move.created_at < c.policy.consistency_bound)
+        return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
+      facts.move.created_at = kNever;
+      ++facts.move.create_attempt;
+      return block(c, Block::CopyVanished, {});
+    }
+    c.ask(CreateVolume{facts.identity.zone, best->id, parent, generation, facts.move.lineage,
+                       best->moves + 1, facts.move.create_attempt},
+          c.policy.ec2_call);
+    return CreatingCandidate{best->id};
+  }
+  const bool just_asked = facts.move.snapshot_asked_at != kNever &&
+                          c.now - facts.move.snapshot_asked_at < c.policy.consistency_bound;
+  if (best || just_asked) return wait(c, Wait::SnapshotPending, c.policy.poll_snapshot);
+  c.ask(CreateSnapshot{parent, generation, facts.move.lineage, facts.move.moves},
+        c.policy.ec2_call);
+  return Snapshotting{parent};
+}
 
 VolumeId line_in(const Survey& everything, const VolumeId& known) {
   const auto ours = [&](const SeenVolume& volume) { return line_of(volume) == known; };
@@ -384,95 +424,6 @@ Next plan(const Survey& seen, Context& c) {
   if (!current) c.facts.move.lineage = known;
   return next;
 }
-
-namespace {
-
-// A change that EC2 takes, or may have taken, and never shows would be made again with every look
-// at the storage: each time at once, and for ever. It is spaced out, and after many that were taken
-// a person is asked; an outage, in which nobody knows, is waited out.
-
-using Target = ShortText<31>;
-
-// The object that a command changes at EC2; empty: it changes none.
-struct TargetOf {
-  Target operator()(const AttachVolume& it) const { return it.volume.view(); }
-  Target operator()(const DetachVolume& it) const { return it.volume.view(); }
-  Target operator()(const ClaimVolume& it) const { return it.volume.view(); }
-  Target operator()(const CreateSnapshot& it) const { return it.volume.view(); }
-  Target operator()(const CreateVolume& it) const { return it.snapshot.view(); }
-  Target operator()(const MarkVerified& it) const { return it.volume.view(); }
-  Target operator()(const PromoteVolume& it) const { return it.volume.view(); }
-  Target operator()(const DeleteVolume& it) const { return it.volume.view(); }
-  Target operator()(const DeleteSnapshot& it) const { return it.snapshot.view(); }
-  // Each of the others is named: a new command does not compile before somebody has chosen.
-  Target operator()(const LookAtHost&) const { return {}; }
-  Target operator()(const ReadIdentity&) const { return {}; }
-  Target operator()(const ReadFleet&) const { return {}; }
-  Target operator()(const SurveyStorage&) const { return {}; }
-  Target operator()(const MarkDone&) const { return {}; }
-  Target operator()(const MarkPrepared&) const { return {}; }
-  Target operator()(const WriteEpoch&) const { return {}; }  // what was taken is shown at once
-  Target operator()(const CancelFleet&) const { return {}; }
-  Target operator()(const ScaleFleetToZero&) const { return {}; }
-  Target operator()(const GiveBackInstance&) const { return {}; }
-  Target operator()(const LeaveFleet&) const { return {}; }
-  Target operator()(const CompleteLifecycle&) const { return {}; }
-  Target operator()(const FindDevice&) const { return {}; }
-  Target operator()(const InspectDisk&) const { return {}; }
-  Target operator()(const MakeFilesystem&) const { return {}; }
-  Target operator()(const Mount&) const { return {}; }
-  Target operator()(const Unmount&) const { return {}; }
-  Target operator()(const PrepareShare&) const { return {}; }
-  Target operator()(const ReleaseShare&) const { return {}; }
-  Target operator()(const PrepareData&) const { return {}; }
-  Target operator()(const ReleaseData&) const { return {}; }
-  Target operator()(const ReadLedger&) const { return {}; }
-  Target operator()(const WriteLedger&) const { return {}; }
-  Target operator()(const SyncStorage&) const { return {}; }
-  Target operator()(const SendResult&) const { return {}; }
-  Target operator()(const VerifyCheckpoints&) const { return {}; }
-  Target operator()(const AwaitGpus&) const { return {}; }
-  Target operator()(const FetchCode&) const { return {}; }
-  Target operator()(const FillVolume&) const { return {}; }
-  Target operator()(const StartTrainer&) const { return {}; }
-  Target operator()(const PaceTrainer&) const { return {}; }
-  Target operator()(const StopTrainer&) const { return {}; }
-  Target operator()(const KillTrainer&) const { return {}; }
-  Target operator()(const Abandon&) const { return {}; }
-  Target operator()(const Exit&) const { return {}; }
-};
-
-// The change that is awaited; kind 0: none.
-Facts::Change asked_for(const Context& c) {
-  for (const Effect& effect : c.effects) {
-    const Target of = std::visit(TargetOf{}, effect.what);
-    if (of && effect.id == c.state.awaited) {
-      Facts::Change change;
-      change.kind = effect.what.index();
-      change.of = of;
-      change.asked = effect.id;
-      change.asked_at = c.now;
-      return change;
-    }
-  }
-  return {};
-}
-
-Duration pause_after(const Facts::Change& change, const Policy& policy) {
-  const std::uint32_t taken = change.taken + change.unsure;
-  if (taken <= policy.changes_at_once) return Duration{0};
-  if (taken >= policy.changes_in_vain) return 2 * policy.retry_last;
-  return backoff(policy, taken - policy.changes_at_once);
-}
-
-Stage put_off(const Facts::Change& change, std::string_view command, Duration left, Context& c) {
-  if (change.taken < c.policy.changes_in_vain) return wait(c, Wait::Retry, left);
-  const std::string what =
-      std::string(command) + " " + change.of.str() + ", " + std::to_string(change.taken) + " times";
-  return block(c, Block::ChangeInVain, Detail(what));
-}
-
-}  // namespace
 
 Next plan_spaced(const Survey& survey, Context& c) {
   const State before = c.state;

@@ -2,8 +2,6 @@
 // Times are durations on the boot clock.
 #pragma once
 
-#include <cstdint>
-
 #include "agent/base/names.hpp"
 
 namespace spotter::decide {

@@ -15,16 +15,28 @@ Stage start_trainer(Context& c) {
   return StartingTrainer{};
 }
 
+// Are the GPUs there that the job needs? Asked before each start of the trainer: one may be missing
+// from the beginning, or have fallen off the bus while a trainer ran. A machine without them is
+// given back, with nothing of the job on it, and its fleet launches another.
+
+// It counts as an attempt: a fleet that only has such machines would replace them for ever. Once,
+// however often this one tries to leave.
+Stage leave_unfit_machine(Context& c, Surrender at_last) {
+  auto& attempts = c.facts.progress.ledger.attempts_without_progress;
+  if (!std::exchange(c.facts.exit.unfit, true)) ++attempts;
+  c.facts.exit.hinders_gang = false;
+  if (attempts >= c.policy.attempts_without_progress) return give_up(c, at_last);
+  return release_storage(c, ReleaseGoal::GiveBack);
+}
+
 }  // namespace
 
 std::optional<Surrender> overspent(const Context& c) {
   const Ledger& ledger = c.facts.progress.ledger;
-  if (c.policy.hours_limit > 0 && ledger.seconds >= c.policy.hours_limit * 3600) {
+  if (c.policy.hours_limit > 0 && ledger.seconds >= c.policy.hours_limit * 3600)
     return Surrender::HoursSpent;
-  }
-  if (c.policy.dollars_limit > 0 && ledger.dollars >= c.policy.dollars_limit) {
+  if (c.policy.dollars_limit > 0 && ledger.dollars >= c.policy.dollars_limit)
     return Surrender::DollarsSpent;
-  }
   return std::nullopt;
 }
 
@@ -116,24 +128,6 @@ Next on(const StartingTrainer&, const EffectFailed& failed, Context& c) {
   if (failed.failure == Failure::Unavailable) return retry_later(c, failed);
   return block(c, Block::TrainerUnstartable, failed.detail);
 }
-
-namespace {
-
-// Are the GPUs there that the job needs? Asked before each start of the trainer: one may be missing
-// from the beginning, or have fallen off the bus while a trainer ran. A machine without them is
-// given back, with nothing of the job on it, and its fleet launches another.
-
-// It counts as an attempt: a fleet that only has such machines would replace them for ever. Once,
-// however often this one tries to leave.
-Stage leave_unfit_machine(Context& c, Surrender at_last) {
-  auto& attempts = c.facts.progress.ledger.attempts_without_progress;
-  if (!std::exchange(c.facts.exit.unfit, true)) ++attempts;
-  c.facts.exit.hinders_gang = false;
-  if (attempts >= c.policy.attempts_without_progress) return give_up(c, at_last);
-  return release_storage(c, ReleaseGoal::GiveBack);
-}
-
-}  // namespace
 
 bool is_replaced(const Context& c) {
   const auto& identity = c.facts.identity;

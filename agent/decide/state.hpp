@@ -3,13 +3,7 @@
 // an event that is sensed. There is no state file: after a crash the agent looks again.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <variant>
-
-#include "agent/base/names.hpp"
 #include "agent/decide/event.hpp"
-#include "agent/decide/ledger.hpp"
 
 namespace spotter::decide {
 

@@ -50,12 +50,10 @@ const char* broken_invariant(const State& state) {
   const Stage& stage = state.stage;
   if (in<FinalSnapshot, Detaching>(stage) && (facts.holding.mounted || facts.holding.unproven))
     return "a volume that is mounted, or may be, is never detached";
-  if (in<Detaching, Unmounting, Releasing>(stage) && facts.trainer.running) {
+  if (in<Detaching, Unmounting, Releasing>(stage) && facts.trainer.running)
     return "the volume is never taken from under a running trainer";
-  }
-  if (in<ReleasingData>(stage) && facts.trainer.running) {
+  if (in<ReleasingData>(stage) && facts.trainer.running)
     return "the data is never taken from under a running trainer";
-  }
   // A process that does not end may keep it busy until the machine ends: this one, or the whole
   // fleet.
   const auto& exit = facts.exit;
@@ -70,24 +68,19 @@ const char* broken_invariant(const State& state) {
        !facts.holding.attached)) {
     return "the old volume is deleted only after its successor is attached and verified";
   }
-  if (in<StartingTrainer, Training>(stage) && facts.holding.purpose != Purpose::Train) {
+  if (in<StartingTrainer, Training>(stage) && facts.holding.purpose != Purpose::Train)
     return "nothing writes to a copy before the original is gone";
-  }
-  if (in<Training>(stage) && !(facts.holding.mounted && facts.trainer.running)) {
+  if (in<Training>(stage) && !(facts.holding.mounted && facts.trainer.running))
     return "training means a mounted volume and a running trainer";
-  }
-  if (in<ReleasingEpoch>(stage) && (facts.holding.mounted || facts.trainer.running)) {
+  if (in<ReleasingEpoch>(stage) && (facts.holding.mounted || facts.trainer.running))
     return "the epoch is released only when nothing of the job is in use here";
-  }
   if (in<GivingBack>(stage) && !facts.exit.unfit)
     return "only a machine that is unfit is given back";
   if (in<MarkingDone>(stage) && !facts.exit.done) return "only a durable result is called done";
-  if (in<CancellingFleet>(stage) && !facts.exit.done && facts.exit.surrender == Surrender::None) {
+  if (in<CancellingFleet>(stage) && !facts.exit.done && facts.exit.surrender == Surrender::None)
     return "the fleet is cancelled only when the result is durable or the failure policy says so";
-  }
-  if (!is_passive(stage) && !state.awaited && state.wake_at == kNever) {
+  if (!is_passive(stage) && !state.awaited && state.wake_at == kNever)
     return "every stage awaits an answer, a wake-up, or is one that may rest";
-  }
   return nullptr;
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "agent/decide/effect.hpp"
-#include "agent/decide/event.hpp"
 #include "agent/decide/policy.hpp"
 #include "agent/decide/state.hpp"
 

@@ -70,9 +70,8 @@ Stage attach(Context& c, const VolumeId& volume, Purpose purpose) {
 // The attachment failed: release it, and look again. Every few tries the agent is blocked until a
 // person acts, and then tries on, for the cause may be EC2's.
 Stage reattach(Context& c, Block when_in_vain) {
-  if (++c.facts.holding.attach_attempt % c.policy.attach_tries == 0) {
+  if (++c.facts.holding.attach_attempt % c.policy.attach_tries == 0)
     return block(c, when_in_vain, Detail(c.facts.holding.volume.view()));
-  }
   return release_storage(c, ReleaseGoal::Survey);
 }
 
@@ -87,20 +86,6 @@ Stage mount_it(bool read_only, Context& c) {
   c.ask(Mount{c.facts.holding.device, c.facts.holding.volume, read_only}, c.policy.mount);
   return Mounting{};
 }
-
-}  // namespace
-
-// A copy that was verified here is mounted, and may be written to once it is the job's.
-Stage bring_up(Context& c) {
-  const Facts::Holding& holding = c.facts.holding;
-  const bool verified = holding.mounted && c.facts.move.verified == holding.volume;
-  const bool there = verified && !holding.device.empty();
-  if (there && holding.purpose == Purpose::Train) return mount_it(false, c);
-  c.ask(FindDevice{c.facts.holding.volume, c.facts.holding.attached_as}, c.policy.device);
-  return FindingDevice{};
-}
-
-namespace {
 
 // Local work that failed: it was abandoned because we have to leave, or a person must look.
 Stage host_failed(Context& c, const EffectFailed& failed, Block why) {
@@ -129,7 +114,26 @@ Stage remember_verified(std::int64_t proven_step, Context& c) {
   return survey(c);
 }
 
+Stage promote_candidate(const Survey& survey, const SeenVolume& best, Context& c) {
+  const SeenVolume* held = other_attached_here(survey, c.facts, best.id);
+  if (held) return drop(*held, c);  // ours was not elected
+  const bool elsewhere = best.holder && best.holder != c.facts.identity.instance;
+  if (elsewhere && best.holder_state == HolderState::Alive) return held_by_other(best, c);
+  c.ask(PromoteVolume{best.id}, c.policy.ec2_call);
+  return Promoting{best.id};
+}
+
 }  // namespace
+
+// A copy that was verified here is mounted, and may be written to once it is the job's.
+Stage bring_up(Context& c) {
+  const Facts::Holding& holding = c.facts.holding;
+  const bool verified = holding.mounted && c.facts.move.verified == holding.volume;
+  const bool there = verified && !holding.device.empty();
+  if (there && holding.purpose == Purpose::Train) return mount_it(false, c);
+  c.ask(FindDevice{c.facts.holding.volume, c.facts.holding.attached_as}, c.policy.device);
+  return FindingDevice{};
+}
 
 Next on(const Surveying&, const StorageSurveyed& seen, Context& c) {
   if (Next end = leaving(c)) return end;
@@ -161,9 +165,8 @@ Next on(const Blocked& stage, const Woke&, Context& c) {
   if (c.policy.fills) return release_storage(c, ReleaseGoal::Exit);
   // Summed over all blocks: a copy that vanishes, for one, is made again each time.
   c.facts.trouble.blocked += c.policy.blocked_retry;
-  if (c.facts.trouble.blocked >= c.policy.blocked_limit) {
+  if (c.facts.trouble.blocked >= c.policy.blocked_limit)
     return give_up(c, Surrender::BlockedTooLong);
-  }
   // Its fleet could not be read before; it may launch another machine.
   const bool unfit = stage.why == Block::GpusAbsent || c.facts.trouble.left_since != kNever ||
                      c.facts.exit.hinders_gang;
@@ -335,19 +338,6 @@ const SeenVolume* elect(const Survey& survey) {
   return best;
 }
 
-namespace {
-
-Stage promote_candidate(const Survey& survey, const SeenVolume& best, Context& c) {
-  const SeenVolume* held = other_attached_here(survey, c.facts, best.id);
-  if (held) return drop(*held, c);  // ours was not elected
-  const bool elsewhere = best.holder && best.holder != c.facts.identity.instance;
-  if (elsewhere && best.holder_state == HolderState::Alive) return held_by_other(best, c);
-  c.ask(PromoteVolume{best.id}, c.policy.ec2_call);
-  return Promoting{best.id};
-}
-
-}  // namespace
-
 // The session that committed promotes its copy so that it is seen by then (migrate.cpp). Another
 // candidate may have been verified or promoted just now: each has its own bound.
 Duration commit_settles_in(const VolumeId& elected, Context& c) {
@@ -376,9 +366,8 @@ Stage recover(const Survey& survey, const Survey& everything, Context& c) {
                      std::any_of(survey.volumes.begin(), survey.volumes.end(), is_copy);
   if (!moves) return block(c, Block::NoVolume, {});
   const Duration left = commit_settles_in(best ? best->id : VolumeId(), c);
-  if (left > Duration::zero()) {
+  if (left > Duration::zero())
     return wait(c, Wait::CommitSettling, std::min<Duration>(left, c.policy.poll_snapshot));
-  }
   if (best) return promote_candidate(survey, *best, c);
   if (!newest) return block(c, Block::NoVolume, {});
   return advance_candidate(survey, newest->parent, newest->generation, true, c);

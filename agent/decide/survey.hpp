@@ -3,8 +3,6 @@
 // "A fence").
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "agent/base/names.hpp"

@@ -90,6 +90,33 @@ Training tidying_later(Training stage, bool clean, Context& c) {
   return stage;
 }
 
+// The ledger records the first report at once: the next agent must know that this trainer reports,
+// and hangs when it does not.
+Next note_report(const Training& training, Context& c) {
+  c.facts.trainer.reported_at = c.now;
+  if (c.facts.progress.ledger.speaks || !c.facts.progress.ledger_known) return std::nullopt;
+  c.facts.progress.ledger.speaks = true;
+  Training stage = training;
+  write_ledger(stage, c);
+  plan_wake(stage, c);
+  return stage;
+}
+
+// Ending the trainer: it is asked to stop, and killed while there is still time to release all.
+
+// The time that the storage's release needs. Checkpoints that come with their stall are
+// libspotter's: such a trainer has ended only when its last one is durable, and the unmount finds
+// little to write.
+Duration release_needs(const Context& c) {
+  const bool durable = c.facts.progress.ledger.stall > 0 && !on_share(c);
+  return durable ? c.policy.release_durable : c.policy.release_reserve;
+}
+
+Time last_kill(const Context& c, Time deadline) {
+  const Duration left = deadline - c.now;
+  return deadline - std::max(std::min<Duration>(release_needs(c), left / 3), upload_needs(c));
+}
+
 }  // namespace
 
 Stage train(Context& c) {
@@ -162,22 +189,6 @@ Stage give_up(Context& c, Surrender why) {
   }
   return release_storage(c, ReleaseGoal::GiveUp);
 }
-
-namespace {
-
-// The ledger records the first report at once: the next agent must know that this trainer reports,
-// and hangs when it does not.
-Next note_report(const Training& training, Context& c) {
-  c.facts.trainer.reported_at = c.now;
-  if (c.facts.progress.ledger.speaks || !c.facts.progress.ledger_known) return std::nullopt;
-  c.facts.progress.ledger.speaks = true;
-  Training stage = training;
-  write_ledger(stage, c);
-  plan_wake(stage, c);
-  return stage;
-}
-
-}  // namespace
 
 Next on(const Training& training, const TrainerProgressed& progress, Context& c) {
   c.facts.trainer.step = c.facts.progress.ledger.reached = progress.step;
@@ -418,25 +429,6 @@ Next on(const Training& training, const EffectFailed& failed, Context& c) {
   plan_wake(stage, c);
   return stage;
 }
-
-namespace {
-
-// Ending the trainer: it is asked to stop, and killed while there is still time to release all.
-
-// The time that the storage's release needs. Checkpoints that come with their stall are
-// libspotter's: such a trainer has ended only when its last one is durable, and the unmount finds
-// little to write.
-Duration release_needs(const Context& c) {
-  const bool durable = c.facts.progress.ledger.stall > 0 && !on_share(c);
-  return durable ? c.policy.release_durable : c.policy.release_reserve;
-}
-
-Time last_kill(const Context& c, Time deadline) {
-  const Duration left = deadline - c.now;
-  return deadline - std::max(std::min<Duration>(release_needs(c), left / 3), upload_needs(c));
-}
-
-}  // namespace
 
 Stage stop_trainer(Context& c, ReleaseGoal then, InterruptionAction action, Time deadline) {
   const Time last = std::min(c.now + c.policy.stop_grace, last_kill(c, deadline));

@@ -2,10 +2,7 @@
 // here reaches ignored(); tests/decide/transitions.txt shows every pair.
 #pragma once
 
-#include <optional>
-
 #include "agent/decide/effect.hpp"
-#include "agent/decide/event.hpp"
 #include "agent/decide/policy.hpp"
 #include "agent/decide/state.hpp"
 

@@ -12,7 +12,6 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
-#include <utility>
 
 #include "agent/supervise/run_directory.hpp"
 
@@ -37,6 +36,33 @@ std::string read_at(const io::Descriptor& file, std::uint64_t at, std::size_t mo
 }
 
 bool is_pattern(const std::string& path) { return path.find_first_of("*?[") != path.npos; }
+
+std::string text_of(double value) {
+  std::array<char, 32> buffer{};
+  const auto [end, failed] = std::to_chars(buffer.begin(), buffer.end(), value);
+  return {buffer.begin(), failed == std::errc{} ? end : buffer.begin()};
+}
+
+std::string line(const char* key, const std::string& value) {
+  return std::string(key) + "=" + value + "\n";
+}
+
+// The process around a Follower.
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr int milliseconds_between_looks = 500;
+constexpr milliseconds time_to_end(800);       // the supervisor waits for a second
+constexpr milliseconds patience(200);          // for an agent that is busy
+constexpr std::size_t curve_limit = 8U << 20;  // as host/records.hpp has it
+
+std::optional<std::uint64_t> last_step(const std::string& curve) {
+  const auto text = io::read_file(curve, curve_limit);
+  if (!text) return std::nullopt;
+  const auto last = wire::parse_curve(*text).curve.last();
+  return last ? std::optional(last->step) : std::nullopt;
+}
 
 }  // namespace
 
@@ -123,20 +149,6 @@ void GrowingFile::take(std::string_view piece, News& news) {
     dropped_ = false;
   }
 }
-
-namespace {
-
-std::string text_of(double value) {
-  std::array<char, 32> buffer{};
-  const auto [end, failed] = std::to_chars(buffer.begin(), buffer.end(), value);
-  return {buffer.begin(), failed == std::errc{} ? end : buffer.begin()};
-}
-
-std::string line(const char* key, const std::string& value) {
-  return std::string(key) + "=" + value + "\n";
-}
-
-}  // namespace
 
 std::string to_datagram(const wire::CurvePoint& point) {
   std::string text = "X_SPOTTER_LOG=1\n" + line("X_SPOTTER_STEP", std::to_string(point.step));
@@ -226,27 +238,6 @@ bool Follower::send_waiting() {
   }
   return true;
 }
-
-namespace {
-
-// The process around a Follower.
-
-using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
-
-constexpr int milliseconds_between_looks = 500;
-constexpr milliseconds time_to_end(800);       // the supervisor waits for a second
-constexpr milliseconds patience(200);          // for an agent that is busy
-constexpr std::size_t curve_limit = 8U << 20;  // as host/records.hpp has it
-
-std::optional<std::uint64_t> last_step(const std::string& curve) {
-  const auto text = io::read_file(curve, curve_limit);
-  if (!text) return std::nullopt;
-  const auto last = wire::parse_curve(*text).curve.last();
-  return last ? std::optional(last->step) : std::nullopt;
-}
-
-}  // namespace
 
 int run(const Options& options) {
   std::signal(SIGPIPE, SIG_IGN);

@@ -2,16 +2,9 @@
 // trainer, as whose user this process reads it.
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
-#include <cstdint>
 #include <deque>
-#include <functional>
-#include <optional>
-#include <string>
 #include <unordered_set>
-#include <vector>
 
 #include "agent/io/files.hpp"
 #include "agent/wire/metric_log.hpp"

@@ -3,9 +3,7 @@
 // Pure.
 #pragma once
 
-#include <map>
 #include <set>
-#include <string>
 #include <string_view>
 #include <vector>
 

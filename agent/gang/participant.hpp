@@ -16,9 +16,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
-#include <optional>
-#include <string>
 #include <variant>
 
 #include "agent/gang/record.hpp"

@@ -16,13 +16,9 @@ constexpr std::array<const char*, 4> phases = {"forming", "training", "done", "f
 constexpr std::array<const char*, 5> ends = {"", "ended", "torn", "failed", "hung"};
 constexpr auto most_number = static_cast<std::uint64_t>(most_steps);
 
-// Nothing: it is absent, or no such number.
 std::optional<std::uint64_t> number(const Json& json, const char* field,
                                     std::uint64_t most = most_number) {
-  const auto found = json.find(field);
-  if (found == json.end() || !found->is_number_unsigned()) return std::nullopt;
-  const auto value = found->get<std::uint64_t>();
-  return value <= most ? std::optional(value) : std::nullopt;
+  return wire::count_field(json, field, most);
 }
 
 constexpr std::array<std::string_view, 15> fields_of_a_member = {
@@ -32,16 +28,12 @@ constexpr std::array<std::string_view, 15> fields_of_the_record = {
     "version",    "job",   "phase",    "round",  "ranks",   "failures", "apart", "torn",
     "given_back", "sound", "progress", "newest", "members", "writer",   "faults"};
 
-std::string dumped(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 template <std::size_t count>
 std::string beside(const Json& json, const std::array<std::string_view, count>& known) {
   Json others = Json::object();
   for (const auto& [name, value] : json.items())
     if (std::ranges::find(known, name) == known.end()) others[name] = value;
-  return others.empty() ? "" : dumped(others);
+  return others.empty() ? "" : wire::json_text(others);
 }
 
 Error too_much(const std::string& unknown, std::size_t most) {
@@ -174,7 +166,7 @@ std::string to_json(const Record& record) {
                {"writer", record.writer}};
   if (!record.faults.empty()) json["faults"] = record.faults;
   add_unknown(json, record.unknown);
-  return dumped(json) + "\n";
+  return wire::json_text(json) + "\n";
 }
 
 Result<Record> parse_record(std::string_view text) {

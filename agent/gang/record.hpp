@@ -5,12 +5,8 @@
 //   <at>/<job>/gang
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "agent/base/names.hpp"
 #include "agent/base/result.hpp"

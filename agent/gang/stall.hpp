@@ -2,12 +2,6 @@
 // is, which shows who hangs and who only waits for that one. Pure.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "agent/base/names.hpp"
 #include "agent/gang/record.hpp"
 
 namespace spotter::gang {

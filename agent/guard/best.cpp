@@ -6,11 +6,8 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "agent/guard/copying.hpp"
-#include "agent/guard/removal.hpp"
 #include "trainer/library/manifest.hpp"
 
 namespace spotter::guard {

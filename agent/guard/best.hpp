@@ -6,12 +6,6 @@
 // finished. Only what this run of the trainer reported counts: an older value is another state's.
 #pragma once
 
-#include <chrono>
-#include <functional>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "agent/guard/copying.hpp"
 #include "agent/guard/keeper.hpp"
 #include "agent/supervise/run_directory.hpp"

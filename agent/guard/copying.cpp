@@ -11,10 +11,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <functional>
 #include <iterator>
 
-#include "agent/guard/zip.hpp"
+#include "agent/guard/file_completeness.hpp"
 #include "trainer/library/files.hpp"
 #include "trainer/library/manifest.hpp"
 
@@ -79,6 +78,26 @@ Result<void> make(const struct stat& status, const io::SafeDirectory& folder,
   const auto renamed = folder.rename(beside, folder, name);
   if (!renamed) return failed(renamed.error().message());
   return {};
+}
+
+constexpr int removals_depth = 64;
+
+bool remove_all_in(const io::SafeDirectory& folder, int depth, std::size_t& left) {
+  std::vector<std::string> names;
+  const auto listed = folder.each_name([&](const std::string& name) {
+    names.push_back(name);
+    return names.size() < left;
+  });
+  if (!listed) return false;
+  for (const std::string& name : names) {
+    if (left == 0 || depth > removals_depth) return false;
+    --left;
+    if (folder.remove(name)) continue;
+    const auto inner = folder.folder(name);
+    if (!inner || !remove_all_in(*inner, depth + 1, left) || !folder.remove_folder(name))
+      return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -147,6 +166,12 @@ Result<io::SafeDirectory, std::error_code> make_above(const io::SafeDirectory& f
       return tl::unexpected(given.error());
   }
   return folder.folder(name.substr(0, slash));
+}
+
+void remove_any(const io::SafeDirectory& from, const std::string& name, std::size_t& left) {
+  if (from.remove(name)) return;
+  const auto folder = from.folder(name);
+  if (folder && remove_all_in(*folder, 0, left)) (void)from.remove_folder(name);
 }
 
 }  // namespace spotter::guard

@@ -1,11 +1,7 @@
 // A file's content: who writes it, its sum, and a copy of it. Internal to guard.
 #pragma once
 
-#include <sys/stat.h>
-
-#include <cstdint>
-#include <functional>
-#include <string>
+#include <cstddef>
 
 #include "agent/base/result.hpp"
 #include "agent/io/safe_directory.hpp"
@@ -43,5 +39,13 @@ bool clone_file(int from, const struct stat& status, const io::SafeDirectory& fo
 Result<io::SafeDirectory, std::error_code> make_above(const io::SafeDirectory& folder,
                                                       const std::string& name,
                                                       const struct stat* like = nullptr);
+
+// Removes what a trainer may have filled. Internal to guard.
+
+inline constexpr std::size_t removals_limit = 200'000;  // some seconds
+
+// A file, or a folder with all that is in it; no link is followed. At most `left` names, from which
+// those that were tried are taken: what is not removed now is so the next time.
+void remove_any(const io::SafeDirectory& from, const std::string& name, std::size_t& left);
 
 }  // namespace spotter::guard

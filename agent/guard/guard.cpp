@@ -36,6 +36,15 @@ std::vector<std::string> newest_first(const Listing& listing) {
   return folders;
 }
 
+using std::chrono::milliseconds;
+
+// A file was closed, and about then somebody died. Was it the writer, in the middle? A trainer
+// whose writer died ends within this time, too; `cp` in a shell script ends each time.
+constexpr milliseconds settle_time(1000);
+constexpr milliseconds look_again(10'000);          // at the processes, also while nothing happens
+constexpr milliseconds between_companions(10'000);  // a script may write a small file all the time
+constexpr milliseconds try_again(200);              // what somebody wrote to meanwhile
+
 }  // namespace
 
 Result<void> Changes::watch_folder(const std::string& folder) {
@@ -113,19 +122,6 @@ std::vector<Change> Changes::read() {
     }
   }
 }
-
-namespace {
-
-using std::chrono::milliseconds;
-
-// A file was closed, and about then somebody died. Was it the writer, in the middle? A trainer
-// whose writer died ends within this time, too; `cp` in a shell script ends each time.
-constexpr milliseconds settle_time(1000);
-constexpr milliseconds look_again(10'000);          // at the processes, also while nothing happens
-constexpr milliseconds between_companions(10'000);  // a script may write a small file all the time
-constexpr milliseconds try_again(200);              // what somebody wrote to meanwhile
-
-}  // namespace
 
 Result<void> Guard::begin(bool again) {
   if (!again) {

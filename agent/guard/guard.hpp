@@ -3,18 +3,8 @@
 
 #include <sys/inotify.h>
 
-#include <chrono>
-#include <functional>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "agent/guard/best.hpp"
-#include "agent/guard/keeper.hpp"
 #include "agent/guard/moments.hpp"
-#include "agent/guard/place.hpp"
 
 namespace spotter::guard {
 

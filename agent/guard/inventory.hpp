@@ -4,8 +4,6 @@
 
 #include <cstddef>
 #include <map>
-#include <string>
-#include <vector>
 
 #include "agent/base/result.hpp"
 #include "agent/guard/keeper.hpp"

@@ -8,17 +8,64 @@
 
 #include <chrono>
 #include <functional>
-#include <optional>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "agent/guard/place.hpp"
 #include "agent/guard/record.hpp"
-#include "agent/guard/recover.hpp"
-#include "agent/guard/refusal.hpp"
 
 namespace spotter::guard {
+
+// Why a file, or a folder, is not taken for a finished checkpoint.
+
+struct Refusal {
+  enum class Why : std::uint8_t {
+    Gone,
+    Busy,    // somebody writes to it
+    Torn,    // its own format says so
+    Failed,  // it cannot be read, or not be made durable
+  };
+  Why why = Why::Gone;
+  std::string words;  // for the journal, of Torn and Failed
+};
+
+// Decides what becomes of the difference between the directory and its newest generation, while no
+// trainer runs. Pure: the caller supplies the evidence on each file.
+
+// The way in which the trainer ended, as far as it is known.
+enum class End : std::uint8_t {
+  Unwatched,  // none ran since: a person changed what is different
+  Finished,   // exit status 0
+  Stopped,    // 75, as libspotter does it: it had been asked to stop, and did
+  Failed,     // by itself, with another status
+  Killed,
+  Lost,  // nobody saw it: the machine was lost, or the guard
+};
+
+enum class Proof : std::uint8_t {
+  Whole,    // its writer closed it, or its own format shows that all of it is there
+  Unknown,  // neither
+  Torn,     // its own format shows that a part is missing
+};
+
+struct Difference {
+  enum class What : std::uint8_t { New, Changed, Missing };
+  std::string name;
+  What what = What::New;
+  bool companion = false;  // of a checkpoint: a link, or a small file that may name one
+  Proof proof = Proof::Unknown;
+  std::string why;       // of a torn one
+  bool newest = false;   // of the checkpoint that the generation ended with
+  bool current = false;  // of the set that was being written (moments.hpp)
+};
+
+struct Plan {
+  bool back = false;               // the newest generation is put back, but for what is taken up
+  std::vector<std::string> away;   // names to be put away together
+  std::vector<std::string> taken;  // what becomes the next generation: new, changed and missing
+  std::string why;                 // of `away`, for a person
+};
+
+// `complete`: the set that was being written lacks nothing that sets usually have.
+Plan plan(const std::vector<Difference>& differences, End end, bool complete);
 
 inline constexpr std::size_t kept_generations = 3;  // two, where room is short
 // Limits of what stays put away: the newest, and all of the last day, as long as there is room for
@@ -123,7 +170,7 @@ class Keeper {
   // of a bad copy, one with the same size and time and another sum is.
   Result<Settled> prove() const;
 
-  // These are for a person, while nobody watches (lock.hpp).
+  // These are for a person, while nobody watches (place.hpp).
   //
   // The directory becomes this generation, whole: the next one is as it was. Files that are there
   // and differ are put away; a log stays. Fails before anything is changed if there is no such

@@ -4,12 +4,9 @@
 #include <array>
 #include <cctype>
 #include <cstdio>
-#include <map>
-#include <nlohmann/json.hpp>
-#include <set>
 #include <tuple>
 
-#include "agent/base/number_text.hpp"
+#include "agent/base/text.hpp"
 #include "trainer/library/manifest.hpp"
 
 namespace spotter::guard {
@@ -83,6 +80,21 @@ bool is_in(const Row& row, std::uint64_t generation) {
 
 bool is_of(const std::string& name, const std::string& checkpoint) {
   return name == checkpoint || name.starts_with(checkpoint + "/");
+}
+
+// How surely a number behind this word counts steps; 0: a number that is written to it is part of a
+// name (resnet50).
+int rank(std::string_view word) {
+  constexpr std::array<std::string_view, 8> steps{"step",      "steps",      "iter", "iters",
+                                                  "iteration", "iterations", "it",   "globalstep"};
+  constexpr std::array<std::string_view, 6> saves{"checkpoint", "ckpt", "cp",
+                                                  "chkpt",      "chk",  "save"};
+  constexpr std::array<std::string_view, 9> others{"epoch", "ep",  "e",        "s", "weights",
+                                                   "state", "run", "snapshot", "n"};
+  const auto among = [word](const auto& words) {
+    return std::ranges::find(words, word) != words.end();
+  };
+  return among(steps) ? 3 : among(saves) ? 2 : among(others) ? 1 : 0;
 }
 
 }  // namespace
@@ -186,25 +198,6 @@ void Record::forget_but(std::size_t count) {
     return row.until != 0 && row.until <= generations.front().number;
   });
 }
-
-namespace {
-
-// How surely a number behind this word counts steps; 0: a number that is written to it is part of a
-// name (resnet50).
-int rank(std::string_view word) {
-  constexpr std::array<std::string_view, 8> steps{"step",      "steps",      "iter", "iters",
-                                                  "iteration", "iterations", "it",   "globalstep"};
-  constexpr std::array<std::string_view, 6> saves{"checkpoint", "ckpt", "cp",
-                                                  "chkpt",      "chk",  "save"};
-  constexpr std::array<std::string_view, 9> others{"epoch", "ep",  "e",        "s", "weights",
-                                                   "state", "run", "snapshot", "n"};
-  const auto among = [word](const auto& words) {
-    return std::ranges::find(words, word) != words.end();
-  };
-  return among(steps) ? 3 : among(saves) ? 2 : among(others) ? 1 : 0;
-}
-
-}  // namespace
 
 std::optional<std::uint64_t> step_in(const std::string& name) {
   constexpr std::size_t longest = 15;

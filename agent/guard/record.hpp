@@ -4,13 +4,7 @@
 // all generations from `from` until, without it, `until`: what does not change costs one row.
 #pragma once
 
-#include <cstdint>
-#include <deque>
-#include <optional>
-#include <set>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "agent/base/result.hpp"
 #include "agent/guard/moments.hpp"

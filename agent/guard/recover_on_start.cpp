@@ -7,12 +7,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <map>
 
 #include "agent/guard/copying.hpp"
 #include "agent/guard/file_completeness.hpp"
 #include "agent/guard/keeper.hpp"
-#include "agent/guard/removal.hpp"
 #include "trainer/library/files.hpp"
 
 namespace spotter::guard {

@@ -26,7 +26,7 @@
 #include "agent/io/files.hpp"
 #include "agent/io/safe_directory.hpp"
 #include "agent/supervise/processes.hpp"
-#include "agent/tier/home_files.hpp"
+#include "agent/tier/home.hpp"
 #include "agent/wire/status.hpp"
 
 namespace spotter::act::host {

@@ -8,12 +8,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
 #include <memory>
-#include <optional>
+#include <sstream>
 #include <thread>
 
-#include "agent/host/verb.hpp"
+#include "agent/base/text.hpp"
 #include "agent/io/files.hpp"
 
 namespace spotter::act::host {
@@ -51,9 +50,8 @@ std::vector<fs::path> nvme_disks(const fs::path& sysfs) {
   for (fs::directory_iterator at(sysfs / "block", error), end; !error && at != end;
        at.increment(error)) {
     const auto name = at->path().filename().string();
-    if (name.rfind("nvme", 0) == 0 && name.find('p') == std::string::npos) {
+    if (name.rfind("nvme", 0) == 0 && name.find('p') == std::string::npos)
       disks.push_back(at->path());
-    }
   }
   std::sort(disks.begin(), disks.end());
   return disks;
@@ -70,9 +68,8 @@ std::optional<fs::path> by_id(const Machine& machine, const std::string& serial)
   const auto link = machine.devices / "disk" / "by-id" / (link_prefix + serial);
   std::error_code error;
   const auto device = fs::canonical(link, error);
-  if (error || !is_device(device) || serial_contradicts(device, serial, machine.sysfs)) {
+  if (error || !is_device(device) || serial_contradicts(device, serial, machine.sysfs))
     return std::nullopt;
-  }
   return device;
 }
 
@@ -98,9 +95,8 @@ bool names_mean_something(const fs::path& sysfs) {
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/device_naming.html
 std::optional<fs::path> by_hint(const Machine& machine, const std::string& hint) {
   const auto name = fs::path(hint).filename().string();
-  if (name.empty() || name == "." || name == ".." || !names_mean_something(machine.sysfs)) {
+  if (name.empty() || name == "." || name == ".." || !names_mean_something(machine.sysfs))
     return std::nullopt;
-  }
   std::vector<std::string> names;
   if (name.rfind("sd", 0) == 0) names.push_back("xvd" + name.substr(2));
   if (name.rfind("sd", 0) == 0 || name.rfind("xvd", 0) == 0) names.push_back(name);
@@ -109,58 +105,6 @@ std::optional<fs::path> by_hint(const Machine& machine, const std::string& hint)
   }
   return std::nullopt;
 }
-
-}  // namespace
-
-std::string attribute_in_sysfs(const fs::path& path) {
-  auto text = io::read_file(path, attribute_limit).value_or("");
-  const auto padding = [](unsigned char c) { return std::isspace(c) || c == '\0'; };
-  while (!text.empty() && padding(static_cast<unsigned char>(text.back()))) text.pop_back();
-  text.erase(text.begin(), std::find_if_not(text.begin(), text.end(), padding));
-  return text;
-}
-
-bool is_ec2(const Machine& machine) {
-  return attribute_in_sysfs(machine.sysfs / "class/dmi/id/sys_vendor") == "Amazon EC2" ||
-         attribute_in_sysfs(machine.sysfs / "hypervisor/uuid").starts_with("ec2");
-}
-
-Result<fs::path> find_device(const verbs::FindDevice& asked, const Machine& machine) {
-  const auto serial = serial_of(asked.volume);
-  if (!serial) return fail("bad-request", "'" + asked.volume + "' is not a volume id (vol-...)");
-  const auto until = std::chrono::steady_clock::now() + asked.wait;
-  for (;;) {
-    if (const auto device = by_id(machine, *serial)) return *device;
-    if (const auto device = by_serial(machine, *serial)) return *device;
-    if (const auto device = by_hint(machine, asked.hint)) return *device;
-    if (std::chrono::steady_clock::now() >= until) break;
-    std::this_thread::sleep_for(look_every);
-  }
-  return fail("device-absent", "no disk with the serial of " + asked.volume + " in " +
-                                   machine.devices.string() + " after " +
-                                   std::to_string(asked.wait.count()) +
-                                   " ms; is the volume attached to this instance?");
-}
-
-std::string volume_of(const fs::path& device, const fs::path& devices, const fs::path& sysfs) {
-  std::error_code error;
-  const auto wanted = fs::canonical(device, error);
-  if (error) return {};
-  auto serial = attribute_in_sysfs(sysfs / "block" / wanted.filename() / "device" / "serial");
-  for (fs::directory_iterator at(devices / "disk" / "by-id", error), end;
-       !error && at != end && serial.rfind("vol", 0) != 0; at.increment(error)) {
-    const auto name = at->path().filename().string();
-    std::error_code unresolved;
-    if (name.rfind(link_prefix, 0) == 0 && fs::canonical(at->path(), unresolved) == wanted) {
-      serial = name.substr(std::string(link_prefix).size());
-    }
-  }
-  if (serial.rfind("vol-", 0) == 0) return serial_of(serial) ? serial : std::string();
-  const auto volume = serial.rfind("vol", 0) == 0 ? "vol-" + serial.substr(3) : std::string();
-  return serial_of(volume) ? volume : std::string();
-}
-
-namespace {
 
 constexpr std::uint64_t mebibyte = 1U << 20;
 constexpr std::uint64_t sample_count = 64;
@@ -227,9 +171,8 @@ constexpr int ambivalent = -2;
 
 Result<Inspection> probe_signatures(int fd, const fs::path& device, bool& nothing) {
   Probe probe(blkid_new_probe(), &blkid_free_probe);
-  if (!probe || blkid_probe_set_device(probe.get(), fd, 0, 0) != 0) {
+  if (!probe || blkid_probe_set_device(probe.get(), fd, 0, 0) != 0)
     return fail("inspect-failed", "libblkid cannot open " + device.string());
-  }
   blkid_probe_enable_superblocks(probe.get(), 1);
   blkid_probe_set_superblocks_flags(probe.get(), BLKID_SUBLKS_TYPE | BLKID_SUBLKS_LABEL |
                                                      BLKID_SUBLKS_UUID | BLKID_SUBLKS_USAGE |
@@ -277,9 +220,8 @@ Result<Inspection> inspect_directory(const fs::path& device) {
 
 Result<Inspection> inspect_block(int fd, const fs::path& device) {
   std::uint64_t bytes = 0;
-  if (::ioctl(fd, BLKGETSIZE64, &bytes) != 0) {
+  if (::ioctl(fd, BLKGETSIZE64, &bytes) != 0)
     return fail_errno(errno, "cannot read the size of " + device.string(), "inspect-failed");
-  }
   if (bytes == 0)
     return fail("device-absent", device.string() + " has no size: nothing is behind it");
   bool nothing = false;
@@ -299,7 +241,165 @@ Result<Inspection> inspect_block(int fd, const fs::path& device) {
   return found;
 }
 
+struct Maker {
+  std::vector<std::string> argv;
+  std::string package;
+};
+
+// Without any force option, so that mkfs refuses, too; without discarding, which a new volume needs
+// not.
+Maker maker_of(const std::string& filesystem, const fs::path& device) {
+  if (filesystem == "xfs") return {{"mkfs.xfs", "-q", "-K", device.string()}, "xfsprogs"};
+  return {{"mkfs.ext4", "-q", "-E", "nodiscard", device.string()}, "e2fsprogs"};
+}
+
+Result<void> make(const fs::path& device, const std::string& filesystem) {
+  if (is_directory_device(device)) {
+    const auto written = io::atomic_write(device / directory_marker, filesystem + "\n", 0644);
+    if (!written) return fail_errno(written.error(), "cannot write to " + device.string());
+    return {};
+  }
+  {  // O_EXCL on a block device: nobody else has it mounted or claimed, in any mount namespace
+    const io::Descriptor claim(::open(device.c_str(), O_RDWR | O_EXCL | O_CLOEXEC));
+    if (!claim && errno == EBUSY)
+      return fail("device-busy", device.string() + " is in use; it is not formatted");
+    if (!claim) return fail_errno(errno, "cannot open " + device.string(), "format-failed");
+  }
+  const auto maker = maker_of(filesystem, device);
+  const ToolRequest request{.argv = maker.argv, .environment = {{"LC_ALL", "C"}}};
+  const auto result = run_tool(request, maker.package);
+  if (!result) return tl::unexpected<Error>(result.error());
+  if (result->status != 0) {
+    return fail("format-failed",
+                maker.argv[0] + " failed on " + device.string() + ": " + last_words(*result));
+  }
+  return {};
+}
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto gpu_looked_at_every = 1s;
+constexpr const char* driver = "nvidia-utils (the GPU's driver)";
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+// "nvidia0" is a GPU's, "nvidia-uvm" and "nvidiactl" are not.
+std::size_t count_nodes(const fs::path& devices) {
+  std::size_t count = 0;
+  std::error_code error;
+  for (fs::directory_iterator at(devices, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    count += name.rfind("nvidia", 0) == 0 && name.size() > 6 &&
+             std::all_of(name.begin() + 6, name.end(), [](unsigned char c) { return isdigit(c); });
+  }
+  return count;
+}
+
+std::string missing_node(std::size_t count, const fs::path& devices) {
+  for (const char* name : {"nvidiactl", "nvidia-uvm"}) {
+    if (!is_there(devices / name)) return (devices / name).string() + " is not there";
+  }
+  const std::size_t nodes = count_nodes(devices);
+  if (nodes >= count) return {};
+  return std::to_string(nodes) + " of " + std::to_string(count) + " device nodes " +
+         (devices / "nvidia*").string() + " are there";
+}
+
+// The trainer's user cannot: nvidia-modprobe is setuid, which a sandbox forbids. If it is not
+// installed, nvidia-smi or udev have made them, or the look says what is missing.
+void make_nodes(std::size_t count, const fs::path& devices) {
+  if (missing_node(count, devices).empty()) return;
+  ToolRequest gpus{.argv = {"nvidia-modprobe"}};
+  for (std::size_t i = 0; i < count; ++i) {
+    gpus.argv.insert(gpus.argv.end(), {"-c", std::to_string(i)});
+  }
+  (void)run_tool(gpus, driver);
+  const ToolRequest memory{.argv = {"nvidia-modprobe", "-u", "-c", "0"}};
+  (void)run_tool(memory, driver);
+}
+
+// NVSwitches of which the GPUs themselves say nothing (A100: p4d): the service must be up, where
+// there is a systemd to ask.
+std::string unready_manager(const fs::path& devices) {
+  if (!is_there(devices / "nvidia-nvswitch0")) return {};
+  const auto asked = run_tool({.argv = {"systemctl", "is-active", "nvidia-fabricmanager"}}, "");
+  if (!asked || asked->status == 0) return {};
+  return "the service nvidia-fabricmanager is " + last_words(*asked);
+}
+
+Result<GpuLook> look(std::size_t count, const fs::path& devices) {
+  const auto listed = run_tool({.argv = {"nvidia-smi", "-L"}}, driver);
+  if (!listed) return fail("gpus-absent", listed.error().message);
+  GpuLook seen;
+  seen.count = count_gpus(listed->output);
+  if (seen.count < count) {
+    seen.words = std::to_string(seen.count) + " of " + std::to_string(count) +
+                 " GPUs answer; nvidia-smi -L says: " + last_words(*listed);
+    return seen;
+  }
+  make_nodes(count, devices);
+  seen.words = missing_node(count, devices);
+  if (seen.words.empty()) seen.words = unready_manager(devices);
+  if (!seen.words.empty()) return seen;
+  const auto queried = run_tool({.argv = {"nvidia-smi", "-q"}}, driver);
+  if (!queried) return fail("gpus-absent", queried.error().message);
+  seen.words = unready_fabric(queried->output);
+  return seen;
+}
+
 }  // namespace
+
+std::string attribute_in_sysfs(const fs::path& path) {
+  auto text = io::read_file(path, attribute_limit).value_or("");
+  const auto padding = [](unsigned char c) { return std::isspace(c) || c == '\0'; };
+  while (!text.empty() && padding(static_cast<unsigned char>(text.back()))) text.pop_back();
+  text.erase(text.begin(), std::find_if_not(text.begin(), text.end(), padding));
+  return text;
+}
+
+bool is_ec2(const Machine& machine) {
+  return attribute_in_sysfs(machine.sysfs / "class/dmi/id/sys_vendor") == "Amazon EC2" ||
+         attribute_in_sysfs(machine.sysfs / "hypervisor/uuid").starts_with("ec2");
+}
+
+Result<fs::path> find_device(const verbs::FindDevice& asked, const Machine& machine) {
+  const auto serial = serial_of(asked.volume);
+  if (!serial) return fail("bad-request", "'" + asked.volume + "' is not a volume id (vol-...)");
+  const auto until = std::chrono::steady_clock::now() + asked.wait;
+  for (;;) {
+    if (const auto device = by_id(machine, *serial)) return *device;
+    if (const auto device = by_serial(machine, *serial)) return *device;
+    if (const auto device = by_hint(machine, asked.hint)) return *device;
+    if (std::chrono::steady_clock::now() >= until) break;
+    std::this_thread::sleep_for(look_every);
+  }
+  return fail("device-absent", "no disk with the serial of " + asked.volume + " in " +
+                                   machine.devices.string() + " after " +
+                                   std::to_string(asked.wait.count()) +
+                                   " ms; is the volume attached to this instance?");
+}
+
+std::string volume_of(const fs::path& device, const fs::path& devices, const fs::path& sysfs) {
+  std::error_code error;
+  const auto wanted = fs::canonical(device, error);
+  if (error) return {};
+  auto serial = attribute_in_sysfs(sysfs / "block" / wanted.filename() / "device" / "serial");
+  for (fs::directory_iterator at(devices / "disk" / "by-id", error), end;
+       !error && at != end && serial.rfind("vol", 0) != 0; at.increment(error)) {
+    const auto name = at->path().filename().string();
+    std::error_code unresolved;
+    if (name.rfind(link_prefix, 0) == 0 && fs::canonical(at->path(), unresolved) == wanted)
+      serial = name.substr(std::string(link_prefix).size());
+  }
+  if (serial.rfind("vol-", 0) == 0) return serial_of(serial) ? serial : std::string();
+  const auto volume = serial.rfind("vol", 0) == 0 ? "vol-" + serial.substr(3) : std::string();
+  return serial_of(volume) ? volume : std::string();
+}
 
 std::vector<std::uint64_t> sample_positions(std::uint64_t device_bytes) {
   std::vector<std::uint64_t> positions;
@@ -331,70 +431,94 @@ Result<Inspection> inspect(const fs::path& device) {
     return fail_errno(errno, "cannot open " + device.string(), "inspect-failed");
   }
   struct stat status {};
-  if (::fstat(fd.get(), &status) != 0 || !S_ISBLK(status.st_mode)) {
+  if (::fstat(fd.get(), &status) != 0 || !S_ISBLK(status.st_mode))
     return fail("inspect-failed", device.string() + " is not a block device");
-  }
   return inspect_block(fd.get(), device);
 }
 
-namespace {
-
-struct Maker {
-  std::vector<std::string> argv;
-  std::string package;
-};
-
-// Without any force option, so that mkfs refuses, too; without discarding, which a new volume needs
-// not.
-Maker maker_of(const std::string& filesystem, const fs::path& device) {
-  if (filesystem == "xfs") return {{"mkfs.xfs", "-q", "-K", device.string()}, "xfsprogs"};
-  return {{"mkfs.ext4", "-q", "-E", "nodiscard", device.string()}, "e2fsprogs"};
-}
-
-Result<void> make(const fs::path& device, const std::string& filesystem) {
-  if (is_directory_device(device)) {
-    const auto written = io::atomic_write(device / directory_marker, filesystem + "\n", 0644);
-    if (!written) return fail_errno(written.error(), "cannot write to " + device.string());
-    return {};
-  }
-  {  // O_EXCL on a block device: nobody else has it mounted or claimed, in any mount namespace
-    const io::Descriptor claim(::open(device.c_str(), O_RDWR | O_EXCL | O_CLOEXEC));
-    if (!claim && errno == EBUSY) {
-      return fail("device-busy", device.string() + " is in use; it is not formatted");
-    }
-    if (!claim) return fail_errno(errno, "cannot open " + device.string(), "format-failed");
-  }
-  const auto maker = maker_of(filesystem, device);
-  const ToolRequest request{.argv = maker.argv, .environment = {{"LC_ALL", "C"}}};
-  const auto result = run_tool(request, maker.package);
-  if (!result) return tl::unexpected<Error>(result.error());
-  if (result->status != 0) {
-    return fail("format-failed",
-                maker.argv[0] + " failed on " + device.string() + ": " + last_words(*result));
-  }
-  return {};
-}
-
-}  // namespace
-
 Result<Inspection> format(const fs::path& device, const std::string& filesystem) {
-  if (filesystem != "xfs" && filesystem != "ext4") {
+  if (filesystem != "xfs" && filesystem != "ext4")
     return fail("bad-request", "the file system is xfs or ext4, not '" + filesystem + "'");
-  }
   const auto before = inspect(device);
   if (!before) return before;
   if (!before->blank) {
     return fail("not-blank", device.string() + " is not blank, it holds " + before->detail +
                                  "; it is left as it is");
   }
-  if (const auto made = make(device, filesystem); !made) {
-    return tl::unexpected<Error>(made.error());
-  }
+  if (const auto made = make(device, filesystem); !made) return tl::unexpected<Error>(made.error());
   auto after = inspect(device);
-  if (after && after->filesystem != filesystem) {
+  if (after && after->filesystem != filesystem)
     return fail("format-failed", "after mkfs, " + device.string() + " holds " + after->detail);
-  }
   return after;
+}
+
+std::size_t count_gpus(const std::string& listed) {
+  std::size_t count = 0;
+  std::istringstream lines(listed);
+  for (std::string line; std::getline(lines, line);) {
+    const bool numbered = line.rfind("GPU ", 0) == 0 && line.size() > 4 && isdigit(line[4]);
+    count += numbered && line.find("UUID") != std::string::npos;
+  }
+  return count;
+}
+
+std::string unready_fabric(const std::string& queried) {
+  std::istringstream lines(queried);
+  std::size_t section =
+      std::string::npos;  // the indentation of the heading "Fabric" that we are in
+  for (std::string line; std::getline(lines, line);) {
+    const std::string text(trimmed(line));
+    if (text.empty()) continue;
+    const std::size_t indented = line.find_first_not_of(" \t");
+    if (text == "Fabric") {
+      section = indented;
+      continue;
+    }
+    if (section == std::string::npos) continue;
+    if (indented <= section) {
+      section = std::string::npos;
+      continue;
+    }
+    const auto colon = text.find(':');
+    if (colon == std::string::npos) continue;
+    const std::string key(trimmed(std::string_view(text).substr(0, colon)));
+    const std::string value(trimmed(std::string_view(text).substr(colon + 1)));
+    const bool wrong_state = key == "State" && value != "Completed" && value != "N/A";
+    const bool wrong_status = key == "Status" && value != "Success" && value != "N/A";
+    if (wrong_state || wrong_status) return "the NVLink fabric's " + key + " is " + value;
+  }
+  return {};
+}
+
+std::size_t count_pci_gpus(const fs::path& sysfs) {
+  const auto attribute = [](const fs::path& path) {
+    return std::string(trimmed(io::read_file(path, 4096).value_or("").substr(0, 8)));
+  };
+  std::size_t count = 0;
+  std::error_code error;
+  for (fs::directory_iterator at(sysfs / "bus/pci/devices", error), end; !error && at != end;
+       at.increment(error)) {
+    // A display or 3D controller; the bridges of NVLink (0x0680) are NVIDIA's, too.
+    const std::string kind = attribute(at->path() / "class").substr(0, 6);
+    count += attribute(at->path() / "vendor").starts_with("0x10de") &&
+             (kind == "0x0300" || kind == "0x0302");
+  }
+  return count;
+}
+
+Result<void> await_gpus(const verbs::AwaitGpus& asked, const Machine& machine) {
+  const fs::path& devices = machine.devices;
+  std::size_t count = asked.count;
+  if (count == 0) count = std::max<std::size_t>(1, count_pci_gpus(machine.sysfs));
+  make_nodes(count, devices);
+  for (const auto until = Clock::now() + asked.wait;;) {
+    const auto seen = look(count, devices);
+    if (!seen) return tl::unexpected(seen.error());
+    if (seen->words.empty()) return {};
+    if (Clock::now() >= until) return fail("gpus-absent", seen->words);
+    std::this_thread::sleep_for(
+        std::min<Clock::duration>(gpu_looked_at_every, until - Clock::now()));
+  }
 }
 
 }  // namespace spotter::act::host

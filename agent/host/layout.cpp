@@ -1,18 +1,9 @@
 #include "agent/host/layout.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
-#include <sys/types.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <functional>
-#include <nlohmann/json.hpp>
-#include <optional>
 
 #include "agent/base/version.hpp"
 #include "agent/guard/record.hpp"
-#include "agent/host/records.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/safe_directory.hpp"
 #include "agent/wire/curve.hpp"
@@ -242,15 +233,50 @@ Result<VolumeRecord> read_record(const io::SafeDirectory& own,
   return fail_errno(text.error(), "cannot read " + shown);
 }
 
+constexpr std::size_t longest_document = 64U << 20;
+
+template <class T>
+std::string newer_in(const io::SafeDirectory& folder, const std::string& name,
+                     Result<T> (*decode)(std::string_view)) {
+  const auto text = folder.read(name, longest_document);
+  if (!text) return {};
+  const auto document = decode(*text);
+  return document || !wire::is_newer(document.error()) ? std::string() : document.error().message;
+}
+
+std::string newest_checkpoint(const fs::path& directory) {
+  const auto steps = checkpoint::steps_in(directory);
+  if (!steps || steps->empty()) return {};
+  const auto manifest =
+      checkpoint::read_manifest(directory / checkpoint::directory_name(steps->front()));
+  const bool newer = !manifest && manifest.error().why == checkpoint::Refusal::Why::Newer;
+  return newer ? manifest.error().reason : std::string();
+}
+
+Result<void> refuse(const fs::path& path, const std::string& why) {
+  if (why.empty()) return {};
+  return fail("newer-format", path.string() + ": " + why);
+}
+
+// A .spotter that is not ours is its reader's to say, too.
+Result<void> check_own(const io::SafeDirectory& own) {
+  const auto file = [&own](const char* name) { return own.path() / name; };
+  if (auto good = refuse(file("ledger.json"), newer_in(own, "ledger.json", wire::parse_ledger));
+      !good)
+    return good;
+  const char* record = "checkpoints.json";
+  if (auto good = refuse(file(record), newer_in(own, record, guard::decode)); !good) return good;
+  return refuse(file("history.jsonl"), wire::parse_history(last_lines(own, "history.jsonl")).newer);
+}
+
 }  // namespace
 
 Result<void> ensure_link(const Link& link) {
   std::error_code error;
   if (fs::read_symlink(link.at, error) == link.to) return {};
   const auto status = fs::symlink_status(link.at, error);
-  if (fs::exists(status) && !fs::is_symlink(status)) {
+  if (fs::exists(status) && !fs::is_symlink(status))
     return fail("layout-unusable", link.at.string() + " is there, and is no link");
-  }
   const auto above = link.at.parent_path();
   if (const auto made = io::make_directories(above, 0755); !made)
     return fail_errno(made.error(), "cannot make " + above.string());
@@ -328,9 +354,8 @@ Result<void> ensure_layout(const io::SafeDirectory& root, const Layout& layout, 
     mounted.owners_changed = *given;
   }
   for (const auto& directory : layout.directories) {
-    if (!safe_relative(directory)) {
+    if (!safe_relative(directory))
       return fail("bad-request", "'" + directory + "' is not a path inside the volume");
-    }
     if (const auto made = ensure_user_directory(root, directory, user); !made) return made;
   }
   if (!layout.link.at.empty()) {
@@ -349,51 +374,10 @@ Result<void> ensure_layout(const io::SafeDirectory& root, const Layout& layout, 
   return {};
 }
 
-namespace {
-
-constexpr std::size_t longest_document = 64U << 20;
-
-template <class T>
-std::string newer_in(const io::SafeDirectory& folder, const std::string& name,
-                     Result<T> (*decode)(std::string_view)) {
-  const auto text = folder.read(name, longest_document);
-  if (!text) return {};
-  const auto document = decode(*text);
-  return document || !wire::is_newer(document.error()) ? std::string() : document.error().message;
-}
-
-std::string newest_checkpoint(const fs::path& directory) {
-  const auto steps = checkpoint::steps_in(directory);
-  if (!steps || steps->empty()) return {};
-  const auto manifest =
-      checkpoint::read_manifest(directory / checkpoint::directory_name(steps->front()));
-  const bool newer = !manifest && manifest.error().why == checkpoint::Refusal::Why::Newer;
-  return newer ? manifest.error().reason : std::string();
-}
-
-Result<void> refuse(const fs::path& path, const std::string& why) {
-  if (why.empty()) return {};
-  return fail("newer-format", path.string() + ": " + why);
-}
-
-// A .spotter that is not ours is its reader's to say, too.
-Result<void> check_own(const io::SafeDirectory& own) {
-  const auto file = [&own](const char* name) { return own.path() / name; };
-  if (auto good = refuse(file("ledger.json"), newer_in(own, "ledger.json", wire::parse_ledger));
-      !good)
-    return good;
-  const char* record = "checkpoints.json";
-  if (auto good = refuse(file(record), newer_in(own, record, guard::decode)); !good) return good;
-  return refuse(file("history.jsonl"), wire::parse_history(last_lines(own, "history.jsonl")).newer);
-}
-
-}  // namespace
-
 Result<void> check_formats(const fs::path& home, const std::vector<std::string>& directories) {
   const auto storage = read_volume_record(home);
-  if (!storage && storage.error().kind == "newer-format") {
+  if (!storage && storage.error().kind == "newer-format")
     return tl::unexpected<Error>(storage.error());
-  }
   const auto opened = io::SafeDirectory::open(home);
   if (!opened) return {};
   if (const auto own = open_own(*opened)) {

@@ -1,14 +1,8 @@
 // Lays out a mounted volume: `.spotter/volume.json`, and the user's directories.
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
-#include <string>
-#include <vector>
-
 #include "agent/host/mount.hpp"
 #include "agent/host/records.hpp"
-#include "agent/host/verb.hpp"
 
 namespace spotter::act::host {
 

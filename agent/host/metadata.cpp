@@ -2,10 +2,6 @@
 
 #include <algorithm>
 #include <sstream>
-#include <string>
-#include <vector>
-
-#include "agent/host/verb.hpp"
 
 namespace spotter::act::host {
 namespace {

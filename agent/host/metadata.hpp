@@ -4,8 +4,6 @@
 // to a device: agent/supervise/trainer.hpp finds that out and mends it.
 #pragma once
 
-#include <sys/types.h>
-
 #include "agent/host/verb.hpp"
 
 namespace spotter::act::host {

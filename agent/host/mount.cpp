@@ -3,22 +3,14 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <map>
-#include <optional>
 #include <thread>
 
-#include "agent/host/device.hpp"
 #include "agent/host/layout.hpp"
 #include "agent/host/mounts.hpp"
-#include "agent/host/verb.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/safe_directory.hpp"
 
@@ -46,9 +38,8 @@ Result<bool> link_directory(const fs::path& device, const fs::path& mount_point)
     return fail("mount-point-busy",
                 mount_point.string() + " leads somewhere else; unmount it first");
   }
-  if (fs::exists(mount_point, error) && !fs::remove(mount_point, error)) {
+  if (fs::exists(mount_point, error) && !fs::remove(mount_point, error))
     return fail("mount-point-busy", mount_point.string() + " exists and is not an empty directory");
-  }
   fs::create_symlink(target, mount_point, error);
   if (error) return fail_errno(error, "cannot make " + mount_point.string(), "mount-failed");
   return false;
@@ -135,9 +126,8 @@ Result<void> make_writable(const Disk& disk, const MountEntry& there) {
 Result<bool> already_mounted(const Disk& disk, dev_t device) {
   const auto there = mount_at(disk.mount_point);
   if (there && there->device == device) {
-    if (const auto writable = make_writable(disk, *there); !writable) {
+    if (const auto writable = make_writable(disk, *there); !writable)
       return tl::unexpected<Error>(writable.error());
-    }
     return true;
   }
   if (there) {
@@ -155,9 +145,8 @@ Result<bool> already_mounted(const Disk& disk, dev_t device) {
 
 Result<void> attach(const Disk& disk) {
   if (const auto fit = check_content(disk); !fit) return fit;
-  if (const auto made = io::make_directories(disk.mount_point, 0755); !made) {
+  if (const auto made = io::make_directories(disk.mount_point, 0755); !made)
     return fail_errno(made.error(), "cannot make " + disk.mount_point.string(), "mount-failed");
-  }
   if (disk.filesystem == "ext4" && !disk.read_only) {
     if (const auto mended = repair_ext4(disk.device); !mended) return mended;
   }
@@ -170,14 +159,11 @@ Result<void> attach(const Disk& disk) {
 
 Result<bool> mount_block(const Disk& disk) {
   struct stat status {};
-  if (::stat(disk.device.c_str(), &status) != 0 || !S_ISBLK(status.st_mode)) {
+  if (::stat(disk.device.c_str(), &status) != 0 || !S_ISBLK(status.st_mode))
     return fail("device-absent", disk.device.string() + " is no block device");
-  }
   const auto already = already_mounted(disk, status.st_rdev);
   if (!already || *already) return already;
-  if (const auto attached = attach(disk); !attached) {
-    return tl::unexpected<Error>(attached.error());
-  }
+  if (const auto attached = attach(disk); !attached) return tl::unexpected<Error>(attached.error());
   return false;
 }
 
@@ -197,16 +183,14 @@ Result<void> check_kept(const verbs::Mount& request, bool already) {
 
 // Nothing is laid out.
 Result<Mounted> mount_disk(const Disk& disk) {
-  if (disk.filesystem != "xfs" && disk.filesystem != "ext4") {
+  if (disk.filesystem != "xfs" && disk.filesystem != "ext4")
     return fail("bad-request", "the file system is xfs or ext4, not '" + disk.filesystem + "'");
-  }
   const bool directory = is_directory_device(disk.device);
   const auto already = directory ? mount_directory(disk) : mount_block(disk);
   if (!already) return tl::unexpected<Error>(already.error());
   struct statvfs space {};
-  if (::statvfs(disk.mount_point.c_str(), &space) != 0) {
+  if (::statvfs(disk.mount_point.c_str(), &space) != 0)
     return fail_errno(errno, "cannot look at " + disk.mount_point.string(), "mount-failed");
-  }
   if (!directory && !disk.read_only && (space.f_flag & ST_RDONLY) != 0) {
     return fail("device-read-only",
                 disk.mount_point.string() + " is mounted read-only; see the kernel's log for why");
@@ -227,85 +211,6 @@ Layout layout_of(const verbs::Mount& request) {
   return layout;
 }
 
-}  // namespace
-
-Result<Mounted> mount(const verbs::Mount& request, const Machine& machine) {
-  auto mounted = mount_disk(
-      {request.device, request.filesystem, request.mount_point, request.read_only, false});
-  if (!mounted) return mounted;
-  if (const auto good = check_kept(request, mounted->already); !good) {
-    return tl::unexpected<Error>(good.error());
-  }
-  if (request.read_only) return mounted;
-  const auto user = find_user(request.user);
-  if (!user) return tl::unexpected<Error>(user.error());
-  const auto root = io::SafeDirectory::open(request.mount_point);
-  if (!root) return fail_errno(root.error(), "cannot open " + request.mount_point);
-  if (const auto laid = ensure_layout(*root, layout_of(request), *user, *mounted); !laid) {
-    return tl::unexpected<Error>(laid.error());
-  }
-  if (!request.cache.empty()) {
-    const auto made = make_cache({request.cache, machine.devices}, *user);
-    mounted->cache = made ? *made : made.error().message;
-  }
-  return mounted;
-}
-
-Result<Mounted> mount_data(const fs::path& device, const fs::path& mount_point) {
-  const auto found = inspect(device);
-  if (!found) return tl::unexpected<Error>(found.error());
-  const std::string name = device.string();
-  if (found->blank) return fail("not-formatted", name + " is blank: is this the right snapshot?");
-  if (found->filesystem != "xfs" && found->filesystem != "ext4") {
-    return fail("filesystem-mismatch",
-                name + " holds " + found->detail +
-                    "; a snapshot of data has xfs or ext4 on the whole disk");
-  }
-  return mount_disk({device, found->filesystem, mount_point, true, true});
-}
-
-Result<Look> look(const fs::path& mount_point, const fs::path& devices) {
-  Look seen;
-  std::error_code error;
-  const auto name = mount_name(mount_point);
-  if (fs::is_symlink(fs::symlink_status(name, error))) {
-    const auto target = fs::read_symlink(name, error);
-    const auto marker = io::read_file(target / directory_marker, 64);
-    if (!marker) return seen;  // some symlink, none of ours
-    seen.mounted = true;
-    seen.device = target.string();
-    seen.filesystem = marker->substr(0, marker->find_first_of(" \n"));
-  } else if (const auto entry = mount_at(name)) {
-    seen.mounted = true;
-    seen.device = entry->source;
-    seen.filesystem = entry->filesystem;
-    seen.read_only = entry->read_only;
-  } else {
-    return seen;
-  }
-  const auto record = read_volume_record(mount_point);  // for people; a device has its own name
-  if (record) seen.recorded = record->volume;
-  seen.volume = volume_of(seen.device, devices);
-  if (seen.volume.empty()) seen.volume = seen.recorded;
-  struct statvfs space {};
-  if (::statvfs(mount_point.c_str(), &space) != 0) {
-    return fail_errno(errno, "cannot look at " + mount_point.string());
-  }
-  seen.size_bytes = static_cast<std::uint64_t>(space.f_blocks) * space.f_frsize;
-  seen.free_bytes = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
-  return seen;
-}
-
-Result<void> sync(const fs::path& path) {
-  const io::Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return fail_errno(errno, "cannot open " + path.string(), "sync-failed");
-  if (::syncfs(fd.get()) != 0)
-    return fail_errno(errno, "cannot sync " + path.string(), "sync-failed");
-  return {};
-}
-
-namespace {
-
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
@@ -325,9 +230,8 @@ Result<bool> unlink_directory(const fs::path& name) {
 
 tl::unexpected<Error> busy(const fs::path& name, dev_t device) {
   std::string words;
-  for (const auto& holder : holders(device, named_holders)) {
+  for (const auto& holder : holders(device, named_holders))
     words += (words.empty() ? "" : "; ") + holder;
-  }
   if (words.empty())
     words =
         "no process is seen to use it (a loop device or swap file on it, or an unmount "
@@ -363,65 +267,6 @@ Result<void> await_release(const fs::path& node, std::optional<dev_t> device, co
     std::this_thread::sleep_for(try_every);
   }
 }
-
-}  // namespace
-
-Result<bool> unmount(const fs::path& mount_point, std::chrono::milliseconds wait,
-                     const fs::path& device) {
-  const auto name = mount_name(mount_point);
-  std::error_code error;
-  const bool is_link = fs::is_symlink(fs::symlink_status(name, error));
-  // A trainer that was killed cannot have done it, and they would keep the volume busy.
-  detach_views(is_link ? fs::weakly_canonical(name, error) : name);
-  if (is_link) return unlink_directory(name);
-  const auto entry = mount_at(name);
-  const auto until = Clock::now() + wait;
-  const auto proof = [&]() -> Result<void> {
-    return device.empty() ? Result<void>() : await_release(device, std::nullopt, name, until);
-  };
-  if (!entry) {
-    if (const auto free = proof(); !free) return tl::unexpected<Error>(free.error());
-    return false;
-  }
-  const auto synced = sync(name);
-  for (int i = 0; i < stacked_limit; ++i) {
-    const auto there = mount_at(name);
-    if (!there || there->device != entry->device) break;
-    if (const auto done = unmount_top(name, entry->device, until); !done) {
-      return tl::unexpected<Error>(done.error());
-    }
-  }
-  if (const auto free = await_release(entry->source, entry->device, name, until); !free) {
-    return tl::unexpected<Error>(free.error());
-  }
-  if (const auto free = proof(); !free) return tl::unexpected<Error>(free.error());
-  if (!synced) {
-    return fail("sync-failed", synced.error().message + "; " + name.string() +
-                                   " is unmounted, but what was written last may be lost");
-  }
-  return true;
-}
-
-Result<bool> unmount(const verbs::Unmount& request, const Machine& machine) {
-  fs::path device;
-  if (!request.volume.empty()) {
-    auto found = find_device({request.volume, request.hint, 0ms}, machine);
-    if (!found && found.error().kind != "device-absent")
-      return tl::unexpected<Error>(found.error());
-    if (found) device = *std::move(found);
-  }
-  auto done = unmount(request.mount_point, request.wait, device);
-  if (done) remove_link(request.link, request.mount_point);
-  return done;
-}
-
-void remove_link(const fs::path& link, const fs::path& mount_point) {
-  std::error_code error;
-  const fs::path target = fs::read_symlink(link, error);
-  if (!error && target.parent_path() == mount_point) fs::remove(link, error);
-}
-
-namespace {
 
 constexpr const char* model = "Amazon EC2 NVMe Instance Storage";
 constexpr const char* label = "spottercache";  // XFS has room for 12 letters
@@ -498,6 +343,131 @@ Result<void> mount_folder_of(const fs::path& images_own, const fs::path& mount_p
 }
 
 }  // namespace
+
+Result<Mounted> mount(const verbs::Mount& request, const Machine& machine) {
+  auto mounted = mount_disk(
+      {request.device, request.filesystem, request.mount_point, request.read_only, false});
+  if (!mounted) return mounted;
+  if (const auto good = check_kept(request, mounted->already); !good)
+    return tl::unexpected<Error>(good.error());
+  if (request.read_only) return mounted;
+  const auto user = find_user(request.user);
+  if (!user) return tl::unexpected<Error>(user.error());
+  const auto root = io::SafeDirectory::open(request.mount_point);
+  if (!root) return fail_errno(root.error(), "cannot open " + request.mount_point);
+  if (const auto laid = ensure_layout(*root, layout_of(request), *user, *mounted); !laid)
+    return tl::unexpected<Error>(laid.error());
+  if (!request.cache.empty()) {
+    const auto made = make_cache({request.cache, machine.devices}, *user);
+    mounted->cache = made ? *made : made.error().message;
+  }
+  return mounted;
+}
+
+Result<Mounted> mount_data(const fs::path& device, const fs::path& mount_point) {
+  const auto found = inspect(device);
+  if (!found) return tl::unexpected<Error>(found.error());
+  const std::string name = device.string();
+  if (found->blank) return fail("not-formatted", name + " is blank: is this the right snapshot?");
+  if (found->filesystem != "xfs" && found->filesystem != "ext4") {
+    return fail("filesystem-mismatch",
+                name + " holds " + found->detail +
+                    "; a snapshot of data has xfs or ext4 on the whole disk");
+  }
+  return mount_disk({device, found->filesystem, mount_point, true, true});
+}
+
+Result<Look> look(const fs::path& mount_point, const fs::path& devices) {
+  Look seen;
+  std::error_code error;
+  const auto name = mount_name(mount_point);
+  if (fs::is_symlink(fs::symlink_status(name, error))) {
+    const auto target = fs::read_symlink(name, error);
+    const auto marker = io::read_file(target / directory_marker, 64);
+    if (!marker) return seen;  // some symlink, none of ours
+    seen.mounted = true;
+    seen.device = target.string();
+    seen.filesystem = marker->substr(0, marker->find_first_of(" \n"));
+  } else if (const auto entry = mount_at(name)) {
+    seen.mounted = true;
+    seen.device = entry->source;
+    seen.filesystem = entry->filesystem;
+    seen.read_only = entry->read_only;
+  } else {
+    return seen;
+  }
+  const auto record = read_volume_record(mount_point);  // for people; a device has its own name
+  if (record) seen.recorded = record->volume;
+  seen.volume = volume_of(seen.device, devices);
+  if (seen.volume.empty()) seen.volume = seen.recorded;
+  struct statvfs space {};
+  if (::statvfs(mount_point.c_str(), &space) != 0)
+    return fail_errno(errno, "cannot look at " + mount_point.string());
+  seen.size_bytes = static_cast<std::uint64_t>(space.f_blocks) * space.f_frsize;
+  seen.free_bytes = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
+  return seen;
+}
+
+Result<void> sync(const fs::path& path) {
+  const io::Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return fail_errno(errno, "cannot open " + path.string(), "sync-failed");
+  if (::syncfs(fd.get()) != 0)
+    return fail_errno(errno, "cannot sync " + path.string(), "sync-failed");
+  return {};
+}
+
+Result<bool> unmount(const fs::path& mount_point, std::chrono::milliseconds wait,
+                     const fs::path& device) {
+  const auto name = mount_name(mount_point);
+  std::error_code error;
+  const bool is_link = fs::is_symlink(fs::symlink_status(name, error));
+  // A trainer that was killed cannot have done it, and they would keep the volume busy.
+  detach_views(is_link ? fs::weakly_canonical(name, error) : name);
+  if (is_link) return unlink_directory(name);
+  const auto entry = mount_at(name);
+  const auto until = Clock::now() + wait;
+  const auto proof = [&]() -> Result<void> {
+    return device.empty() ? Result<void>() : await_release(device, std::nullopt, name, until);
+  };
+  if (!entry) {
+    if (const auto free = proof(); !free) return tl::unexpected<Error>(free.error());
+    return false;
+  }
+  const auto synced = sync(name);
+  for (int i = 0; i < stacked_limit; ++i) {
+    const auto there = mount_at(name);
+    if (!there || there->device != entry->device) break;
+    if (const auto done = unmount_top(name, entry->device, until); !done)
+      return tl::unexpected<Error>(done.error());
+  }
+  if (const auto free = await_release(entry->source, entry->device, name, until); !free)
+    return tl::unexpected<Error>(free.error());
+  if (const auto free = proof(); !free) return tl::unexpected<Error>(free.error());
+  if (!synced) {
+    return fail("sync-failed", synced.error().message + "; " + name.string() +
+                                   " is unmounted, but what was written last may be lost");
+  }
+  return true;
+}
+
+Result<bool> unmount(const verbs::Unmount& request, const Machine& machine) {
+  fs::path device;
+  if (!request.volume.empty()) {
+    auto found = find_device({request.volume, request.hint, 0ms}, machine);
+    if (!found && found.error().kind != "device-absent")
+      return tl::unexpected<Error>(found.error());
+    if (found) device = *std::move(found);
+  }
+  auto done = unmount(request.mount_point, request.wait, device);
+  if (done) remove_link(request.link, request.mount_point);
+  return done;
+}
+
+void remove_link(const fs::path& link, const fs::path& mount_point) {
+  std::error_code error;
+  const fs::path target = fs::read_symlink(link, error);
+  if (!error && target.parent_path() == mount_point) fs::remove(link, error);
+}
 
 std::vector<fs::path> instance_store_disks(const fs::path& devices, const fs::path& sysfs) {
   std::vector<std::pair<std::uint64_t, fs::path>> found;

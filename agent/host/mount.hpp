@@ -1,16 +1,7 @@
 // Mounting and unmounting the job's volume. Never lazy, never forced.
 #pragma once
 
-#include <sys/types.h>
-
-#include <chrono>
-#include <cstdint>
-#include <filesystem>
-#include <string>
-#include <vector>
-
 #include "agent/host/device.hpp"
-#include "agent/host/verb.hpp"
 #include "agent/wire/verbs.hpp"
 
 namespace spotter::act::host {

@@ -2,20 +2,21 @@
 
 #include <fcntl.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 
+#include "agent/aws/formats/s3.hpp"
 #include "agent/host/verb.hpp"
 #include "agent/io/files.hpp"
+#include "agent/io/safe_directory.hpp"
 
 namespace spotter::act::host {
 namespace {
@@ -61,9 +62,8 @@ std::optional<MountEntry> parse(const std::string& line) {
 // The device behind a link of /proc, without waking a network file system.
 std::optional<dev_t> device_behind(const fs::path& path) {
   struct statx status {};
-  if (::statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC, STATX_TYPE, &status) != 0) {
+  if (::statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC, STATX_TYPE, &status) != 0)
     return std::nullopt;
-  }
   return makedev(status.stx_dev_major, status.stx_dev_minor);
 }
 
@@ -123,6 +123,54 @@ std::string name_of(const fs::path& process) {
   return (name.empty() ? "a process" : name) + " (pid " + process.filename().string() + ")";
 }
 
+// False: see errno. The kernel's name of a mount point has no link in it: where a link has come
+// since, which could lead to somebody else's mount, nothing is unmounted (ELOOP).
+bool unmount_at(const fs::path& point, int flags) {
+  const fs::path parent = point.parent_path();
+  const io::Descriptor opened(::open(parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!opened) return false;
+  const std::string handle = "/proc/self/fd/" + std::to_string(opened.get());
+  std::error_code error;
+  if (fs::read_symlink(handle, error) != parent) {
+    errno = ELOOP;
+    return false;
+  }
+  return ::umount2((handle + "/" + point.filename().string()).c_str(), flags) == 0;
+}
+
+Result<io::Descriptor> mount_view(const io::SafeDirectory& at, const std::string& name,
+                                  const User& user) {
+  io::Descriptor device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
+  if (!device)
+    return failure(std::string("mode fast_file needs /dev/fuse: ") + std::strerror(errno) +
+                   " (modprobe fuse)");
+  const std::string options = "fd=" + std::to_string(device.get()) +
+                              ",rootmode=40000,user_id=" + std::to_string(user.uid) +
+                              ",group_id=" + std::to_string(user.gid) + ",default_permissions";
+  const std::string place = "/proc/self/fd/" + std::to_string(at.descriptor());
+  constexpr unsigned long flags = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOATIME;
+  if (::mount(("spotter:" + name).c_str(), place.c_str(), "fuse.spotter", flags, options.c_str()) !=
+      0)
+    return failure("the channel " + name + " cannot be mounted: " + std::strerror(errno));
+  return device;
+}
+
+// Made, opened and judged with the user's rights: on a share root may have none, and the server may
+// show another number as the owner. A folder of somebody else is not covered.
+Result<io::SafeDirectory> own_folder(const User& user, const std::filesystem::path& home,
+                                     const std::string& below) {
+  const AsUser as(user);
+  const std::string name = (home / below).string();
+  if (const auto made = io::make_directories(name, 0755); !made)
+    return failure(name + ": " + made.error().message());
+  const auto opened = io::SafeDirectory::open(home);
+  if (!opened) return failure(home.string() + ": " + opened.error().message());
+  auto at = opened->folder(below);
+  if (!at) return failure(name + ": " + at.error().message());
+  if (!at->may_change()) return failure(name + " is not " + user.name + "'s to change");
+  return std::move(*at);
+}
+
 }  // namespace
 
 std::vector<MountEntry> mounts(const fs::path& mountinfo) {
@@ -164,32 +212,12 @@ std::vector<std::string> holders(dev_t device, std::size_t limit) {
       continue;
     }
     auto use = use_of(process, device);
-    if (use.empty() && !in_our_namespace(process) && mounted_for(process, device)) {
+    if (use.empty() && !in_our_namespace(process) && mounted_for(process, device))
       use = "has it mounted in a mount namespace of its own";
-    }
     if (!use.empty()) found.push_back(name_of(process) + " " + use);
   }
   return found;
 }
-
-namespace {
-
-// False: see errno. The kernel's name of a mount point has no link in it: where a link has come
-// since, which could lead to somebody else's mount, nothing is unmounted (ELOOP).
-bool unmount_at(const fs::path& point, int flags) {
-  const fs::path parent = point.parent_path();
-  const io::Descriptor opened(::open(parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!opened) return false;
-  const std::string handle = "/proc/self/fd/" + std::to_string(opened.get());
-  std::error_code error;
-  if (fs::read_symlink(handle, error) != parent) {
-    errno = ELOOP;
-    return false;
-  }
-  return ::umount2((handle + "/" + point.filename().string()).c_str(), flags) == 0;
-}
-
-}  // namespace
 
 std::size_t detach_views(const std::filesystem::path& place) {
   const std::string name = mount_name(place);
@@ -207,6 +235,35 @@ std::size_t detach_views(const std::filesystem::path& place) {
     if (errno == EPERM) (void)run_tool({{"fusermount3", "-u", "-z", "-q", "--", point}}, "fuse3");
   }
   return entries.size();
+}
+
+Result<std::vector<io::Descriptor>> mount_views(const Views& views) {
+  const auto user = find_user(views.user);
+  if (!user) return tl::unexpected(user.error());
+  std::vector<io::Descriptor> mounted;
+  for (const std::string& name : views.names) {
+    const std::string below = views.folder + "/" + name;
+    detach_views(views.home / below);  // of an earlier start
+    const auto at = own_folder(*user, views.home, below);
+    if (!at) return tl::unexpected(at.error());
+    auto device = mount_view(*at, name, *user);
+    if (!device) return tl::unexpected(device.error());
+    mounted.push_back(std::move(*device));
+  }
+  return mounted;
+}
+
+std::vector<MountedView> mounted_views() {
+  const char* given = std::getenv("SPOTTER_VIEWS");
+  std::istringstream words(given == nullptr ? "" : given);
+  std::vector<MountedView> views;
+  for (std::string word; words >> word;) {
+    const auto colon = word.find(':');
+    const auto number = wire::parse_count(word.substr(0, colon));
+    if (colon != word.npos && number.value_or(0) > STDERR_FILENO)
+      views.push_back({static_cast<int>(*number), word.substr(colon + 1)});
+  }
+  return views;
 }
 
 }  // namespace spotter::act::host

@@ -3,25 +3,20 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "agent/aws/formats/sigv4.hpp"
-#include "agent/aws/s3/crc32c.hpp"
+#include "agent/aws/s3/crc.hpp"
 #include "agent/aws/settings/settings.hpp"
 #include "agent/data/download.hpp"
 #include "agent/data/fetched.hpp"
 #include "agent/data/fifo.hpp"
 #include "agent/data/web_file.hpp"
 #include "agent/host/layout.hpp"
-#include "agent/host/verb.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/safe_directory.hpp"
 
@@ -199,36 +194,6 @@ Result<void> write_manifest(const Fill& request, const std::string& digest,
   return failure(request.mount_point + "/.spotter/" + name + ": " + written.error().message());
 }
 
-}  // namespace
-
-Result<std::vector<Filled>> fill(const Fill& request, const Stopping& stop,
-                                 const std::function<void(const std::string&)>& said) {
-  const auto user = act::host::find_user(request.user);
-  if (!user) return failure(user.error().message);
-  const auto sources = sources_of(request);
-  if (!sources) return tl::unexpected(sources.error());
-  const auto alone = lock_out_others(request, stop);
-  if (!alone) return tl::unexpected(alone.error());
-  if (auto made = make_folders(request, *sources, *user); !made)
-    return tl::unexpected(made.error());
-  std::vector<Filled> filled;
-  for (const config::Source& source : *sources) {
-    const auto one = bring(request, source, *user, stop);
-    if (!one) return tl::unexpected(one.error());
-    char size[32];
-    std::snprintf(size, sizeof size, "%.3f GB", static_cast<double>(one->bytes) / 1e9);
-    said(source.to + " has " + std::to_string(one->files) + " files of " + source.from + ", " +
-         std::to_string(one->fetched) + " of them fetched now, " + size);
-    if (is_s3(source)) remove_partials(request, source);
-    filled.push_back(*one);
-  }
-  if (auto written = write_manifest(request, config::digest_of(*sources), filled); !written)
-    return tl::unexpected(written.error());
-  return filled;
-}
-
-namespace {
-
 // A folder of this machine, copied onto the volume.
 using data::Descriptor;
 
@@ -356,6 +321,32 @@ Result<Filled> Copy::run() {
 }
 
 }  // namespace
+
+Result<std::vector<Filled>> fill(const Fill& request, const Stopping& stop,
+                                 const std::function<void(const std::string&)>& said) {
+  const auto user = act::host::find_user(request.user);
+  if (!user) return failure(user.error().message);
+  const auto sources = sources_of(request);
+  if (!sources) return tl::unexpected(sources.error());
+  const auto alone = lock_out_others(request, stop);
+  if (!alone) return tl::unexpected(alone.error());
+  if (auto made = make_folders(request, *sources, *user); !made)
+    return tl::unexpected(made.error());
+  std::vector<Filled> filled;
+  for (const config::Source& source : *sources) {
+    const auto one = bring(request, source, *user, stop);
+    if (!one) return tl::unexpected(one.error());
+    char size[32];
+    std::snprintf(size, sizeof size, "%.3f GB", static_cast<double>(one->bytes) / 1e9);
+    said(source.to + " has " + std::to_string(one->files) + " files of " + source.from + ", " +
+         std::to_string(one->fetched) + " of them fetched now, " + size);
+    if (is_s3(source)) remove_partials(request, source);
+    filled.push_back(*one);
+  }
+  if (auto written = write_manifest(request, config::digest_of(*sources), filled); !written)
+    return tl::unexpected(written.error());
+  return filled;
+}
 
 // A socket or a device is no file, and is not looked at.
 Result<LocalFiles> files_of(const fs::path& from) {

@@ -1,12 +1,9 @@
 // Brings what `prepare:` of job.yaml names onto the volume that is mounted.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "agent/config/prepare.hpp"
 #include "agent/wire/verbs.hpp"

@@ -1,14 +1,6 @@
 // Spotter's own files with a job, in its home: `.spotter`, and the curve beside the result.
 #pragma once
 
-#include <sys/types.h>
-
-#include <cstdint>
-#include <filesystem>
-#include <optional>
-#include <string>
-#include <string_view>
-
 #include "agent/host/verb.hpp"
 #include "agent/io/safe_directory.hpp"
 #include "agent/wire/curve.hpp"

@@ -6,25 +6,18 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <chrono>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <sstream>
 #include <thread>
 
 #include "agent/aws/formats/partition.hpp"
 #include "agent/host/layout.hpp"
-#include "agent/host/mount.hpp"
-#include "agent/host/records.hpp"
-#include "agent/host/verb.hpp"
 #include "agent/io/files.hpp"
 
 namespace spotter::act::host {
@@ -68,9 +61,8 @@ std::string why_not(const verbs::Share& share, const std::vector<std::string>& c
 }
 
 Result<void> mount(const verbs::Share& share, const User& user) {
-  if (const auto made = io::make_directories(share.mount_point, 0755); !made) {
+  if (const auto made = io::make_directories(share.mount_point, 0755); !made)
     return fail_errno(made.error(), "cannot make " + share.mount_point, "mount-failed");
-  }
   const bool shown_to_all = ::geteuid() != user.uid;
   const auto command =
       mount_command(share, user.uid, user.gid, shown_to_all, has_program("mount.efs"));
@@ -99,9 +91,8 @@ Result<bool> mount_unless_there(const verbs::Share& share, const User& user,
   if (!entry) {
     // The holders from before it went away use it again: the last of them unmounts.
     use.forget_mount();
-    if (const auto mounted = mount(share, user); !mounted) {
+    if (const auto mounted = mount(share, user); !mounted)
       return tl::unexpected<Error>(mounted.error());
-    }
     if (const auto now = mount_at(share.mount_point)) use.is_ours(*now);
   }
   use.begin(holder);
@@ -139,9 +130,8 @@ Result<bool> bring(const verbs::Share& share, const User& user, const std::strin
                                     " is mounted, but not connected any more, and it was not "
                                     "Spotter who mounted it: unmount it");
   }
-  if (const auto gone = detach(mount_name(share.mount_point)); entry && !gone) {
+  if (const auto gone = detach(mount_name(share.mount_point)); entry && !gone)
     return tl::unexpected<Error>(gone.error());
-  }
   return mount_unless_there(share, user, holder, use);
 }
 
@@ -242,124 +232,12 @@ void put_on_disk(const verbs::PrepareShare& request, const Machine& machine, con
   prepared.cache = made ? *made : made.error().message;
 }
 
-}  // namespace
-
-Result<Prepared> prepare_share(const verbs::PrepareShare& request, const Machine& machine) {
-  const auto user = find_user(request.user);
-  if (!user) return tl::unexpected<Error>(user.error());
-  const verbs::Share& share = request.share;
-  Prepared prepared;
-  // A cache may lie in a folder of the user's own, who could lead root elsewhere by a link.
-  std::optional<AsUser> as;
-  if (is_folder(share)) {
-    std::error_code error;
-    if (share.kind == "s3") {
-      if (may_redirect(*user, share.mount_point)) as.emplace(*user);
-      if (!request.cache.empty() && !as) put_on_disk(request, machine, *user, prepared);
-      const auto made = io::make_directories(share.mount_point, 0755);
-      if (!made) return fail_errno(made.error(), "cannot make " + share.mount_point);
-    }
-    if (!fs::is_directory(share.mount_point, error)) {
-      return fail("folder-missing",
-                  "there is no folder " + share.mount_point + ": make it, or mount what it is on");
-    }
-    prepared.already = true;
-  } else {
-    const auto already = bring(share, *user, request.holder);
-    if (!already) return tl::unexpected<Error>(already.error());
-    prepared.already = *already;
-  }
-  if (const auto laid = lay_out(request, *user, prepared); !laid) {
-    return tl::unexpected<Error>(laid.error());
-  }
-  if (const auto room = probe_share(fs::path(share.mount_point) / request.job); !room) {
-    return tl::unexpected<Error>(room.error());
-  }
-  as.reset();
-  if (!request.cache.empty() && share.kind != "s3") {
-    const auto made = make_cache({request.cache, machine.devices}, *user);
-    prepared.cache = made ? *made : made.error().message;
-  }
-  return prepared;
-}
-
-Result<bool> release_share(const verbs::ReleaseShare& request) {
-  const fs::path mount_point = request.share.mount_point;
-  remove_link(request.link, mount_point / request.job);
-  if (is_folder(request.share)) return false;
-  auto opened = ShareUse::open(mount_point);
-  if (!opened) return tl::unexpected<Error>(opened.error());
-  ShareUse& use = *opened;
-  use.end(request.holder);
-  const auto entry = mount_at(mount_point);
-  if (!entry || use.is_used() || !use.is_by_us(*entry)) return false;
-  if (const auto gone = detach(mount_name(mount_point)); !gone) {
-    return tl::unexpected<Error>(gone.error());
-  }
-  use.forget_mount();
-  cut_if_stuck(*entry);
-  return true;
-}
-
-bool is_share_mounted(const verbs::Share& share) {
-  if (is_folder(share)) return true;
-  const auto entry = mount_at(share.mount_point);
-  return entry && is_same(share, *entry);
-}
-
-Result<void> probe_share(const fs::path& home) {
-  struct statvfs space {};
-  if (::statvfs(home.c_str(), &space) != 0) {
-    return fail_errno(errno, "cannot look at " + home.string(), "share-silent");
-  }
-  constexpr std::uint64_t least = 1U << 20;  // less takes no code, ledger or log
-  const std::uint64_t left = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
-  const bool full = space.f_blocks > 0 && left < least;  // 0 blocks: nobody knows
-  if (!full && (space.f_files == 0 || space.f_favail > 0)) return {};
-  return fail("storage-full", "no room is left " + std::string(full ? "on " : "for a file on ") +
-                                  home.string() + " (of a share: on its server)");
-}
-
-Result<void> mark_done(const fs::path& home, const std::string& job) {
-  const auto path = home / "DONE";
-  const nlohmann::json record = {{"job", job}, {"at", std::time(nullptr)}};
-  const auto written = io::atomic_write(path, record.dump() + "\n", 0644);
-  if (!written) return fail_errno(written.error(), "cannot write " + path.string());
-  return {};
-}
-
-namespace {
-
 Result<void> sync_one(const fs::path& path) {
   const io::Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) return fail_errno(errno, "cannot open " + path.string(), "sync-failed");
   if (::fsync(fd.get()) == 0) return {};
   return fail_errno(errno, "cannot sync " + path.string(), "sync-failed");
 }
-
-}  // namespace
-
-Result<void> sync_tree(const fs::path& tree) {
-  std::error_code error;
-  const auto status = fs::symlink_status(tree, error);
-  if (!fs::exists(status)) {
-    if (!error || error == std::errc::no_such_file_or_directory) return {};
-    return fail_errno(error, "cannot look at " + tree.string(), "sync-failed");
-  }
-  if (fs::is_regular_file(status)) return sync_one(tree);
-  if (!fs::is_directory(status)) return {};
-  fs::recursive_directory_iterator at(tree, error), end;
-  for (; !error && at != end; at.increment(error)) {
-    const auto kind = at->symlink_status(error);
-    if (error) break;
-    if (!fs::is_regular_file(kind) && !fs::is_directory(kind)) continue;
-    if (const auto synced = sync_one(at->path()); !synced) return synced;
-  }
-  if (error) return fail_errno(error, "cannot list " + tree.string(), "sync-failed");
-  return sync_one(tree);
-}
-
-namespace {
 
 // Builds the command that mounts a share, and explains its failures. Pure.
 
@@ -482,7 +360,138 @@ std::string scan_advice(const verbs::Share& share) {
          file;
 }
 
+using namespace std::chrono_literals;
+
+fs::path registry() {
+  if (const char* set = std::getenv("SPOTTER_MOUNTS"); set != nullptr && *set != 0) return set;
+  if (::geteuid() == 0) return "/run/spotter-mounts";
+  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  if (runtime != nullptr && *runtime != 0) return fs::path(runtime) / "spotter-mounts";
+  return "/tmp/spotter-mounts-" + std::to_string(::geteuid());
+}
+
+// "/mnt/a" -> "%2Fmnt%2Fa": one name for each path.
+std::string escaped(const std::string& path) {
+  std::string name;
+  for (const char each : path) {
+    if (each == '/') {
+      name += "%2F";
+    } else if (each == '%') {
+      name += "%25";
+    } else {
+      name += each;
+    }
+  }
+  return name;
+}
+
+// A mount's device number is its own as long as it is there; the source tells one from the next.
+std::string identity(const MountEntry& entry) {
+  return std::to_string(major(entry.device)) + ":" + std::to_string(minor(entry.device)) + " " +
+         entry.source + "\n";
+}
+
 }  // namespace
+
+Result<Prepared> prepare_share(const verbs::PrepareShare& request, const Machine& machine) {
+  const auto user = find_user(request.user);
+  if (!user) return tl::unexpected<Error>(user.error());
+  const verbs::Share& share = request.share;
+  Prepared prepared;
+  // A cache may lie in a folder of the user's own, who could lead root elsewhere by a link.
+  std::optional<AsUser> as;
+  if (is_folder(share)) {
+    std::error_code error;
+    if (share.kind == "s3") {
+      if (may_redirect(*user, share.mount_point)) as.emplace(*user);
+      if (!request.cache.empty() && !as) put_on_disk(request, machine, *user, prepared);
+      const auto made = io::make_directories(share.mount_point, 0755);
+      if (!made) return fail_errno(made.error(), "cannot make " + share.mount_point);
+    }
+    if (!fs::is_directory(share.mount_point, error)) {
+      return fail("folder-missing",
+                  "there is no folder " + share.mount_point + ": make it, or mount what it is on");
+    }
+    prepared.already = true;
+  } else {
+    const auto already = bring(share, *user, request.holder);
+    if (!already) return tl::unexpected<Error>(already.error());
+    prepared.already = *already;
+  }
+  if (const auto laid = lay_out(request, *user, prepared); !laid)
+    return tl::unexpected<Error>(laid.error());
+  if (const auto room = probe_share(fs::path(share.mount_point) / request.job); !room)
+    return tl::unexpected<Error>(room.error());
+  as.reset();
+  if (!request.cache.empty() && share.kind != "s3") {
+    const auto made = make_cache({request.cache, machine.devices}, *user);
+    prepared.cache = made ? *made : made.error().message;
+  }
+  return prepared;
+}
+
+Result<bool> release_share(const verbs::ReleaseShare& request) {
+  const fs::path mount_point = request.share.mount_point;
+  remove_link(request.link, mount_point / request.job);
+  if (is_folder(request.share)) return false;
+  auto opened = ShareUse::open(mount_point);
+  if (!opened) return tl::unexpected<Error>(opened.error());
+  ShareUse& use = *opened;
+  use.end(request.holder);
+  const auto entry = mount_at(mount_point);
+  if (!entry || use.is_used() || !use.is_by_us(*entry)) return false;
+  if (const auto gone = detach(mount_name(mount_point)); !gone)
+    return tl::unexpected<Error>(gone.error());
+  use.forget_mount();
+  cut_if_stuck(*entry);
+  return true;
+}
+
+bool is_share_mounted(const verbs::Share& share) {
+  if (is_folder(share)) return true;
+  const auto entry = mount_at(share.mount_point);
+  return entry && is_same(share, *entry);
+}
+
+Result<void> probe_share(const fs::path& home) {
+  struct statvfs space {};
+  if (::statvfs(home.c_str(), &space) != 0)
+    return fail_errno(errno, "cannot look at " + home.string(), "share-silent");
+  constexpr std::uint64_t least = 1U << 20;  // less takes no code, ledger or log
+  const std::uint64_t left = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
+  const bool full = space.f_blocks > 0 && left < least;  // 0 blocks: nobody knows
+  if (!full && (space.f_files == 0 || space.f_favail > 0)) return {};
+  return fail("storage-full", "no room is left " + std::string(full ? "on " : "for a file on ") +
+                                  home.string() + " (of a share: on its server)");
+}
+
+Result<void> mark_done(const fs::path& home, const std::string& job) {
+  const auto path = home / "DONE";
+  const nlohmann::json record = {{"job", job}, {"at", std::time(nullptr)}};
+  const auto written = io::atomic_write(path, record.dump() + "\n", 0644);
+  if (!written) return fail_errno(written.error(), "cannot write " + path.string());
+  return {};
+}
+
+Result<void> sync_tree(const fs::path& tree) {
+  std::error_code error;
+  const auto status = fs::symlink_status(tree, error);
+  if (!fs::exists(status)) {
+    if (!error || error == std::errc::no_such_file_or_directory) return {};
+    return fail_errno(error, "cannot look at " + tree.string(), "sync-failed");
+  }
+  if (fs::is_regular_file(status)) return sync_one(tree);
+  if (!fs::is_directory(status)) return {};
+  fs::recursive_directory_iterator at(tree, error), end;
+  for (; !error && at != end; at.increment(error)) {
+    const auto kind = at->symlink_status(error);
+    if (error) break;
+    if (!fs::is_regular_file(kind) && !fs::is_directory(kind)) continue;
+    if (const auto synced = sync_one(at->path()); !synced) return synced;
+  }
+  if (error) return fail_errno(error, "cannot list " + tree.string(), "sync-failed");
+  return sync_one(tree);
+}
 
 Result<std::vector<std::string>> mount_command(const verbs::Share& share, std::uint32_t uid,
                                                std::uint32_t gid, bool shown_to_all,
@@ -540,41 +549,6 @@ Error mount_failure(const verbs::Share& share, const std::string& words) {
   }
   return {what, "mount-failed"};
 }
-
-namespace {
-
-using namespace std::chrono_literals;
-
-fs::path registry() {
-  if (const char* set = std::getenv("SPOTTER_MOUNTS"); set != nullptr && *set != 0) return set;
-  if (::geteuid() == 0) return "/run/spotter-mounts";
-  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  if (runtime != nullptr && *runtime != 0) return fs::path(runtime) / "spotter-mounts";
-  return "/tmp/spotter-mounts-" + std::to_string(::geteuid());
-}
-
-// "/mnt/a" -> "%2Fmnt%2Fa": one name for each path.
-std::string escaped(const std::string& path) {
-  std::string name;
-  for (const char each : path) {
-    if (each == '/') {
-      name += "%2F";
-    } else if (each == '%') {
-      name += "%25";
-    } else {
-      name += each;
-    }
-  }
-  return name;
-}
-
-// A mount's device number is its own as long as it is there; the source tells one from the next.
-std::string identity(const MountEntry& entry) {
-  return std::to_string(major(entry.device)) + ":" + std::to_string(minor(entry.device)) + " " +
-         entry.source + "\n";
-}
-
-}  // namespace
 
 Result<ShareUse> ShareUse::open(const fs::path& mount_point) {
   const fs::path path = registry();

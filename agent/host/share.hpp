@@ -2,15 +2,8 @@
 // and released lazily. Every function here may hang on a dead server: they run in `spotter host`.
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "agent/host/device.hpp"
 #include "agent/host/mounts.hpp"
-#include "agent/host/verb.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/safe_directory.hpp"
 #include "agent/wire/verbs.hpp"

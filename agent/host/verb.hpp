@@ -3,17 +3,14 @@
 
 #include <sys/types.h>
 
-#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 #include "agent/base/result.hpp"
+#include "agent/io/child.hpp"
 
 namespace spotter::act::host {
 
@@ -30,14 +27,7 @@ tl::unexpected<Error> fail_errno(int error_number, const std::string& what,
                                  std::string_view otherwise = "host-error");
 
 // The trainer's user, and doing things as that user.
-
-struct User {
-  std::string name;
-  uid_t uid = 0;
-  gid_t gid = 0;
-  std::string home;
-  std::vector<gid_t> groups;
-};
+using User = io::User;
 
 // Kinds: "user-missing"; "not-permitted" when we are neither root nor that user.
 Result<User> find_user(const std::string& name);
@@ -65,21 +55,9 @@ class AsUser {
 bool may_redirect(const User& user, const std::filesystem::path& path);
 
 // Runs a program and waits for it: mkfs, fsck, git. In our own process group, so that who kills the
-// group of `spotter host` kills it, too; and it dies with us.
-
-struct ToolRequest {
-  std::vector<std::string> argv;  // argv[0] is looked for in PATH and the sbin directories
-  std::map<std::string, std::string> environment;  // the whole of it, but for PATH
-  std::optional<User> user;                        // with its groups; none: as we are
-  bool own_session = false;  // what it leaves behind (a file system's daemon) outlives our group
-  int inherited_fd = -1;     // one that the program may use, by its number
-};
-
-struct ToolResult {
-  int status = 0;      // exit status, or 128 + signal
-  std::string output;  // the first MiB of stdout
-  std::string errors;  // the first MiB of stderr
-};
+// group of `spotter host` kills it, too.
+using ToolRequest = io::ToolRequest;
+using ToolResult = io::ToolResult;
 
 // Kind: "tool-missing" when there is no such program, with `package` to install; "host-error".
 Result<ToolResult> run_tool(const ToolRequest& request, const std::string& package);

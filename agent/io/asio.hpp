@@ -9,7 +9,6 @@
 #define SPOTTER_AGENT_IO_ASIO_HPP
 
 #include <exception>
-#include <utility>  // boost/asio/awaitable.hpp uses std::exchange without including it
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>

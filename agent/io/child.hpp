@@ -8,10 +8,14 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <functional>
+#include <map>
 #include <optional>
-#include <string>
+#include <system_error>
 #include <vector>
+
+#include "agent/base/result.hpp"
 
 namespace spotter::io {
 
@@ -45,5 +49,33 @@ class Program {
   std::vector<char*> argument_pointers_;
   std::vector<char*> environment_pointers_;
 };
+
+struct User {
+  std::string name;
+  uid_t uid = 0;
+  gid_t gid = 0;
+  std::string home;
+  std::vector<gid_t> groups;
+};
+
+struct ToolRequest {
+  std::vector<std::string> argv;
+  std::map<std::string, std::string> environment;  // the whole of it, but for PATH
+  std::optional<User> user = {};                   // with its groups; none: as we are
+  bool own_session = false;  // what it leaves behind (a file system's daemon) outlives our group
+  int inherited_fd = -1;     // one that the program may use, by its number
+  std::string path = {};     // its PATH, in which argv[0] is looked for; empty: ours, and sbin
+  std::chrono::seconds limit = {};  // 0: none
+};
+
+struct ToolResult {
+  int status = 0;      // exit status, or 128 + signal
+  std::string output;  // the first MiB of stdout
+  std::string errors;  // the first MiB of stderr
+};
+
+// Runs a program, which dies with us, and waits for its end. Fails with ENOENT where there is no
+// such program, with ETIMEDOUT where it was killed because of its limit.
+Result<ToolResult, std::error_code> run_tool(const ToolRequest& request);
 
 }  // namespace spotter::io

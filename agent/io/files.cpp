@@ -42,9 +42,8 @@ Result<void, std::error_code> read_pieces(const std::filesystem::path& path,
   if (file.get() < 0) return last_error();
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return last_error();
-  if (!S_ISREG(status.st_mode)) {
+  if (!S_ISREG(status.st_mode))
     return tl::unexpected<std::error_code>(std::make_error_code(std::errc::invalid_argument));
-  }
   std::vector<char> buffer(piece_size);
   for (;;) {
     const auto n = ::read(file.get(), buffer.data(), buffer.size());

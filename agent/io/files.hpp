@@ -9,10 +9,8 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
-#include <string>
 #include <string_view>
 #include <system_error>
-#include <utility>
 
 #include "agent/base/result.hpp"
 

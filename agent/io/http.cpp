@@ -1,7 +1,6 @@
 #include "agent/io/http.hpp"
 
 #include <ctime>
-#include <optional>
 #include <string_view>
 
 #include "agent/curl/loop.hpp"

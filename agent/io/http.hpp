@@ -8,11 +8,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "agent/base/call_error.hpp"
 #include "agent/base/result.hpp"
 #include "agent/io/asio.hpp"
 

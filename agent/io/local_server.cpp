@@ -60,6 +60,18 @@ std::optional<uid_t> read_answer(int netlink) {
   return found.idiag_uid;
 }
 
+// A program of this machine that has connected asks at once; who does not listen has gone.
+constexpr std::chrono::seconds patience_to_ask{2};
+constexpr std::chrono::seconds patience{10};
+// A question is a few hundred bytes; what a machine's own programs may cost us has an end.
+constexpr std::uint32_t longest_header = 8192;
+// Connections at once. Each process of a trainer may ask for credentials in the same second. Those
+// that are none of our business have some, too: a scraper, a container with users of its own.
+constexpr int most_of_a_known_user = 256;
+constexpr int most_of_a_stranger = 8;
+constexpr int most_of_strangers = 32;
+constexpr uid_t nobody_known = static_cast<uid_t>(-1);  // the kernel does not say who it is
+
 }  // namespace
 
 std::optional<uid_t> user_of_peer(const tcp::socket& accepted) {
@@ -82,22 +94,6 @@ bool is_of_us(const LocalRequest& request) {
 
 using asio::ip::tcp;
 namespace http = boost::beast::http;
-
-namespace {
-
-// A program of this machine that has connected asks at once; who does not listen has gone.
-constexpr std::chrono::seconds patience_to_ask{2};
-constexpr std::chrono::seconds patience{10};
-// A question is a few hundred bytes; what a machine's own programs may cost us has an end.
-constexpr std::uint32_t longest_header = 8192;
-// Connections at once. Each process of a trainer may ask for credentials in the same second. Those
-// that are none of our business have some, too: a scraper, a container with users of its own.
-constexpr int most_of_a_known_user = 256;
-constexpr int most_of_a_stranger = 8;
-constexpr int most_of_strangers = 32;
-constexpr uid_t nobody_known = static_cast<uid_t>(-1);  // the kernel does not say who it is
-
-}  // namespace
 
 struct LocalServer::Shared {
   Shared(asio::io_context& context, Handler answer, std::vector<uid_t> users)

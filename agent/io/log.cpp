@@ -8,12 +8,10 @@
 #include <sys/uio.h>
 
 #include <algorithm>
-#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <memory>
-#include <utility>
-#include <vector>
 
 #define SD_JOURNAL_SUPPRESS_LOCATION
 #include <systemd/sd-journal.h>
@@ -197,6 +195,11 @@ void note_line(std::string_view name, std::string_view id, spdlog::level::level_
       left_out == 0 ? "" : " (" + std::to_string(left_out) + " like this were left out)";
   spdlog::log(level, "{}{}", words, more);
   context().name = context().id = {};
+}
+
+int complain(const char* command, const std::string& what, int status) {
+  std::fprintf(stderr, "spotter %s: %s\n", command, what.c_str());
+  return status;
 }
 
 }  // namespace spotter::io

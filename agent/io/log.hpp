@@ -2,9 +2,9 @@
 // elsewhere to stderr with the time. Lines are written by spdlog's functions or by note().
 #pragma once
 
+#include <spdlog/common.h>
 #include <spdlog/fmt/fmt.h>
 
-#include <spdlog/common.h>
 #include <chrono>
 #include <string>
 #include <string_view>
@@ -50,5 +50,11 @@ void note(const Kind& kind, spdlog::level::level_enum level,
   note_line(kind.name, kind.id, level,
             spdlog::fmt_lib::format(text, std::forward<Values>(values)...));
 }
+
+// Messages of a command to the person who ran it, beside what it was asked for.
+
+// "spotter COMMAND: WHAT" as a line on the standard error. Returns the exit status that it is
+// given.
+int complain(const char* command, const std::string& what, int status = 1);
 
 }  // namespace spotter::io

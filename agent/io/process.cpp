@@ -10,8 +10,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <thread>
 #include <utility>

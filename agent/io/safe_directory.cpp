@@ -6,15 +6,11 @@
 #include <linux/openat2.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <climits>
 #include <cstdio>
 #include <memory>
-
-#include "agent/io/files.hpp"
 
 namespace spotter::io {
 namespace {

@@ -13,10 +13,6 @@
 
 #include <sys/stat.h>
 
-#include <filesystem>
-#include <functional>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "agent/io/files.hpp"

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
-#include <map>
 #include <utility>
 
-#include "agent/base/number_text.hpp"
+#include "agent/base/text.hpp"
 #include "agent/launch/watch_mark.hpp"
 
 namespace spotter::launch {
@@ -62,6 +60,55 @@ bool is_stuck(const Prospect& it, const Sight& sight, double time) {
   return sight.runs == Use::Spot && time < it.work.hours + it.start;
 }
 
+struct Asked {
+  capacity::Choice choice;
+  double dollars;         // from now on, on average
+  wire::WallTime latest;  // on demand from then on
+};
+
+Asked ask(const Prospect& it, const Sight& sight, const capacity::Spells& spells,
+          std::shared_ptr<capacity::Tables> tables = nullptr) {
+  const double time = hours_of(it.due - sight.now);
+  const double kept = it.interval + kUnseen;
+  capacity::Planner planner(
+      1, {.on_demand = it.on_demand, .start = it.start, .tick = it.interval, .usual_spot = it.spot},
+      std::move(tables));
+  planner.remember(spells);
+  planner.see({{sight.spot, it.spot}});
+  const capacity::Choice choice =
+      planner.choose({.work = it.work.hours, .time = time - kept, .use = sight.runs});
+  const double forced = it.on_demand * least_hours(it, sight.runs == Use::OnDemand);
+  return {choice, choice.forced ? forced : choice.expected,
+          later(sight.now, time - kept - it.interval - it.start - it.work.hours)};
+}
+
+std::optional<double> finite(std::string_view text) {
+  const auto value = number_of_text<double>(text);
+  return value && *value >= 0 && *value < 1e6 ? value : std::nullopt;
+}
+
+struct Pair {
+  double one = 0, other = 0;
+};
+std::optional<Pair> pair_of(std::string_view text) {
+  const auto slash = text.find('/');
+  if (slash == text.npos) return std::nullopt;
+  const auto one = finite(text.substr(0, slash)), other = finite(text.substr(slash + 1));
+  if (!one || !other) return std::nullopt;
+  return Pair{*one, *other};
+}
+
+template <std::size_t count>
+std::optional<std::size_t> index_of(const std::array<const char*, count>& all,
+                                    const std::string& word) {
+  const auto found = std::ranges::find(all, word);
+  if (found == all.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - all.begin());
+}
+
+constexpr Duration renewed{120'000};
+constexpr double much = 3;  // of what a step takes else
+
 }  // namespace
 
 double hours_of(Duration duration) {
@@ -95,32 +142,6 @@ Remaining work_left(const Progress& progress, const config::Deadline& deadline) 
   // The result is still to be written when the last step is done.
   return {std::max(hours, kUnseen), part};
 }
-
-namespace {
-
-struct Asked {
-  capacity::Choice choice;
-  double dollars;         // from now on, on average
-  wire::WallTime latest;  // on demand from then on
-};
-
-Asked ask(const Prospect& it, const Sight& sight, const capacity::Spells& spells,
-          std::shared_ptr<capacity::Tables> tables = nullptr) {
-  const double time = hours_of(it.due - sight.now);
-  const double kept = it.interval + kUnseen;
-  capacity::Planner planner(
-      1, {.on_demand = it.on_demand, .start = it.start, .tick = it.interval, .usual_spot = it.spot},
-      std::move(tables));
-  planner.remember(spells);
-  planner.see({{sight.spot, it.spot}});
-  const capacity::Choice choice =
-      planner.choose({.work = it.work.hours, .time = time - kept, .use = sight.runs});
-  const double forced = it.on_demand * least_hours(it, sight.runs == Use::OnDemand);
-  return {choice, choice.forced ? forced : choice.expected,
-          later(sight.now, time - kept - it.interval - it.start - it.work.hours)};
-}
-
-}  // namespace
 
 Expectation expect(const Prospect& it, wire::WallTime now, double lasts, double gone) {
   const capacity::Settings usual;
@@ -224,34 +245,6 @@ std::string tag_of(const Outlook& it) {
          " lacked=" + figure("%.4g", it.absent.ends) + "/" + figure("%.4g", it.absent.hours);
 }
 
-namespace {
-
-std::optional<double> finite(std::string_view text) {
-  const auto value = number_of_text<double>(text);
-  return value && *value >= 0 && *value < 1e6 ? value : std::nullopt;
-}
-
-struct Pair {
-  double one = 0, other = 0;
-};
-std::optional<Pair> pair_of(std::string_view text) {
-  const auto slash = text.find('/');
-  if (slash == text.npos) return std::nullopt;
-  const auto one = finite(text.substr(0, slash)), other = finite(text.substr(slash + 1));
-  if (!one || !other) return std::nullopt;
-  return Pair{*one, *other};
-}
-
-template <std::size_t count>
-std::optional<std::size_t> index_of(const std::array<const char*, count>& all,
-                                    const std::string& word) {
-  const auto found = std::ranges::find(all, word);
-  if (found == all.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - all.begin());
-}
-
-}  // namespace
-
 std::optional<Outlook> outlook_of(std::string_view tag) {
   auto words = words_of_tag(tag);
   const auto use = index_of(use_words, words["use"]);
@@ -299,6 +292,42 @@ void keep_prices(Prospect& prospect, KnownPrices known, const std::optional<Outl
   if (known.spot || before->spot <= 0) return;
   prospect.spot = before->spot;
   prospect.zone = before->zone;
+}
+
+double StepPace::Stretch::per_step() const {
+  return std::chrono::duration<double>(time).count() / static_cast<double>(steps);
+}
+
+StepPace::Stretch StepPace::between(const Mark& from, const Mark& to) {
+  return {to.step - from.step, to.at - from.at};
+}
+
+void StepPace::observe(std::uint64_t step, Time now) {
+  const Mark mark{step, now};
+  if (!older_ || step < last_.step) {  // it began again at an earlier step
+    older_ = newer_ = last_ = mark;
+    slowest_ = slowest_of_newer_ = {};
+    return;
+  }
+  if (step == last_.step) return;  // of the same step again
+  const Stretch stretch = between(last_, mark);
+  last_ = mark;
+  for (Stretch* slowest : {&slowest_, &slowest_of_newer_})
+    if (slowest->steps == 0 || stretch.per_step() > slowest->per_step()) *slowest = stretch;
+  if (now - newer_.at < renewed) return;
+  older_ = newer_;
+  newer_ = mark;
+  slowest_ = slowest_of_newer_;
+  slowest_of_newer_ = {};
+}
+
+std::optional<double> StepPace::per_second() const {
+  if (!older_ || last_.step <= older_->step || last_.at <= older_->at) return std::nullopt;
+  const Stretch all = between(*older_, last_);
+  const Stretch others{all.steps - slowest_.steps, all.time - slowest_.time};
+  const bool paused = others.steps > 0 && others.steps >= slowest_.steps &&
+                      others.time > Duration{} && slowest_.per_step() > much * others.per_step();
+  return 1 / (paused ? others : all).per_step();
 }
 
 }  // namespace spotter::launch

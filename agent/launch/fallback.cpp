@@ -362,6 +362,19 @@ class Decider {
   Use choice_ = Use::Nothing;  // of a job with a deadline
 };
 
+// Each look of each watcher shows a machine that was launched so long ago.
+constexpr std::chrono::minutes shown{3};
+
+wire::WallTime created(const WatchedFleet& it) { return it.created.value_or(wire::WallTime{}); }
+
+wire::WallTime runs_since(const Watched& seen, const WatchedFleet& fleet) {
+  auto first = wire::WallTime::max();
+  for (const WatchedMachine& it : seen.machines)
+    if (!it.spot && it.state <= WatchedMachine::State::Running && it.fleet == fleet.id)
+      first = std::min(first, it.launched.value_or(first));
+  return first;
+}
+
 }  // namespace
 
 Duration settling_time(const config::OnDemand& wanted, Duration start) {
@@ -384,23 +397,6 @@ bool OverSince::see(bool over, std::chrono::steady_clock::time_point now) {
 Fallback decide_fallback(const config::OnDemand& wanted, Duration start, const Watched& seen) {
   return Decider(wanted, start, seen).decide();
 }
-
-namespace {
-
-// Each look of each watcher shows a machine that was launched so long ago.
-constexpr std::chrono::minutes shown{3};
-
-wire::WallTime created(const WatchedFleet& it) { return it.created.value_or(wire::WallTime{}); }
-
-wire::WallTime runs_since(const Watched& seen, const WatchedFleet& fleet) {
-  auto first = wire::WallTime::max();
-  for (const WatchedMachine& it : seen.machines)
-    if (!it.spot && it.state <= WatchedMachine::State::Running && it.fleet == fleet.id)
-      first = std::min(first, it.launched.value_or(first));
-  return first;
-}
-
-}  // namespace
 
 Stays which_stays(const Watched& seen) {
   const auto oldest = std::ranges::min_element(seen.beside, {}, created);

@@ -13,16 +13,7 @@
 // there, and is to be left: then the job's own fleet rests at target 0, which ends that instance.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "agent/base/clock_text.hpp"
-#include "agent/base/names.hpp"
 #include "agent/config/launch.hpp"
-#include "agent/launch/deadline.hpp"
 #include "agent/launch/watch_mark.hpp"
 
 namespace spotter::launch {

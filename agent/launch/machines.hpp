@@ -3,15 +3,7 @@
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "agent/aws/formats/ec2_places.hpp"
-#include "agent/base/finding.hpp"
-#include "agent/base/result.hpp"
 #include "agent/config/job.hpp"
 
 namespace spotter::launch {

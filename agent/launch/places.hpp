@@ -9,9 +9,6 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "agent/launch/fallback.hpp"
 

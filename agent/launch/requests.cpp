@@ -40,17 +40,9 @@ wire::Tags fleet_tags(const config::Job& job, const std::string& digest) {
 
 // EC2 Fleet's spelling: lowest-price.
 std::string hyphenated(config::Allocation allocation) {
-  switch (allocation) {
-    case config::Allocation::LowestPrice:
-      return "lowest-price";
-    case config::Allocation::Diversified:
-      return "diversified";
-    case config::Allocation::CapacityOptimized:
-      return "capacity-optimized";
-    case config::Allocation::PriceCapacityOptimized:
-      break;
-  }
-  return "price-capacity-optimized";
+  constexpr const char* words[] = {"lowest-price", "diversified", "capacity-optimized",
+                                   "price-capacity-optimized"};
+  return words[static_cast<std::size_t>(allocation)];
 }
 
 bool is_always_on_demand(const config::Launch& launch) {

@@ -4,9 +4,6 @@
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_CreateAutoScalingGroup.html
 #pragma once
 
-#include <optional>
-#include <string>
-
 #include "agent/aws/formats/aws_command.hpp"
 #include "agent/base/clock_text.hpp"
 #include "agent/config/job.hpp"

@@ -3,7 +3,7 @@
 #include <zlib.h>
 
 #include "agent/aws/formats/sigv4.hpp"
-#include "agent/base/shell.hpp"
+#include "agent/base/text.hpp"
 #include "agent/launch/user_data_template.hpp"
 
 namespace spotter::launch {

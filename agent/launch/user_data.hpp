@@ -1,13 +1,7 @@
 // The user data of an instance: scripts/user-data with this job's values. Pure.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <string>
-#include <vector>
-
 #include "agent/aws/formats/s3.hpp"
-#include "agent/base/result.hpp"
 #include "agent/config/job.hpp"
 
 namespace spotter::launch {

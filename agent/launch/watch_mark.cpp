@@ -5,16 +5,16 @@
 #include <cstdio>
 #include <utility>
 
+#include "agent/base/text.hpp"
+
 namespace spotter::launch {
 
 std::map<std::string, std::string, std::less<>> words_of_tag(std::string_view tag) {
   std::map<std::string, std::string, std::less<>> words;
   while (!tag.empty()) {
-    const auto end = std::min(tag.find(' '), tag.size());
-    const std::string_view word = tag.substr(0, end);
+    const std::string_view word = take_until(tag, ' ');
     if (const auto equals = word.find('='); equals != word.npos)
       words.emplace(word.substr(0, equals), word.substr(equals + 1));
-    tag.remove_prefix(std::min(end + 1, tag.size()));
   }
   return words;
 }
@@ -52,9 +52,7 @@ std::string tag_of(const Silence& silence) {
 std::optional<Silence> silence_of(std::string_view tag) {
   if (!tag.starts_with(silent_word)) return std::nullopt;
   tag.remove_prefix(silent_word.size());
-  const auto space = std::min(tag.find(' '), tag.size());
-  const auto since = wire::parse_rfc3339(tag.substr(0, space));
-  tag.remove_prefix(std::min(space + 1, tag.size()));
+  const auto since = wire::parse_rfc3339(take_until(tag, ' '));
   if (!since || !tag.starts_with("i-") || !InstanceId::fits(tag)) return std::nullopt;
   return Silence{*since, InstanceId(tag)};
 }

@@ -1,15 +1,8 @@
 // The words of a tag that the watcher writes down: "use=spot left=1/2". Pure.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
 #include <map>
-#include <optional>
-#include <string>
-#include <string_view>
 
-#include "agent/base/clock_text.hpp"
-#include "agent/base/names.hpp"
 #include "agent/launch/deadline.hpp"
 
 namespace spotter::launch {

@@ -2,9 +2,6 @@
 // model. Private to report/.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "agent/report/model.hpp"
 
 namespace spotter::report {

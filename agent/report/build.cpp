@@ -1,9 +1,7 @@
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "agent/base/clock_text.hpp"
-#include "agent/base/json.hpp"
 #include "agent/report/boots.hpp"
 #include "agent/wire/datagram.hpp"
 #include "agent/wire/status.hpp"

@@ -1,7 +1,6 @@
 // The cost of the machines, and the productive part of their time.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <numeric>
 
 #include "agent/report/boots.hpp"

@@ -178,21 +178,8 @@ ordered_json list(const std::vector<T>& all) {
 }  // namespace
 
 const char* to_text(Instance::End end) {
-  switch (end) {
-    case Instance::End::Running:
-      return "running";
-    case Instance::End::Interrupted:
-      return "interrupted";
-    case Instance::End::Finished:
-      return "finished";
-    case Instance::End::Failed:
-      return "failed";
-    case Instance::End::Lost:
-      return "lost";
-    case Instance::End::Left:
-      return "left";
-  }
-  return "running";
+  constexpr const char* words[] = {"running", "interrupted", "finished", "failed", "lost", "left"};
+  return words[static_cast<std::size_t>(end)];
 }
 
 nlohmann::ordered_json to_json(const Model& model) {

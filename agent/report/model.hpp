@@ -15,13 +15,6 @@
 // 100 for the same hours.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/sweep/summary.hpp"
 #include "agent/wire/curve.hpp"

@@ -2,7 +2,6 @@
 // readers through S3, and for the emulator, which has the files. No I/O.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "agent/report/model.hpp"

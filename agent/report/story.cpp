@@ -1,6 +1,5 @@
 // Interruptions: what was saved before the end, and what was repeated after it.
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
 #include "agent/report/boots.hpp"

@@ -6,21 +6,13 @@
 #include <sys/wait.h>
 #include <sysexits.h>
 #include <systemd/sd-daemon.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <deque>
-#include <functional>
 #include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
-#include <vector>
 
 #include "agent/aws/aws_calls.hpp"
 #include "agent/aws/formats/batch.hpp"
@@ -40,7 +32,6 @@
 #include "agent/service/sense/stall.hpp"
 #include "agent/service/sense/trainer.hpp"
 #include "agent/service/service.hpp"
-#include "agent/service/settings.hpp"
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/supervise/sidecar.hpp"

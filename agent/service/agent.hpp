@@ -2,8 +2,6 @@
 // for one session. Composes the real parts, and is the only place that includes them all.
 #pragma once
 
-#include <string>
-
 #include "agent/config/job.hpp"
 
 namespace CLI {

@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "agent/io/log.hpp"
 #include "agent/wire/events.hpp"

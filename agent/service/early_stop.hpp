@@ -3,10 +3,7 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <functional>
-#include <optional>
-#include <string>
 
 #include "agent/aws/s3_client.hpp"
 #include "agent/config/job.hpp"

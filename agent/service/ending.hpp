@@ -1,7 +1,6 @@
 // Computes from an agent's last facts how it ends, and what its last line says. Pure.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "agent/decide/policy.hpp"

@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <cstdlib>
-#include <utility>
 
 #include "agent/io/asio.hpp"
 #include "agent/io/kernel.hpp"
@@ -20,6 +19,28 @@ Result<void> outcome(const decide::Happening& answer) {
   const auto* failed = std::get_if<decide::EffectFailed>(&answer);
   if (failed == nullptr) return {};
   return failure(failed->detail.str());
+}
+
+constexpr int kTries = 10;  // a second apart; systemd waits longer for a start
+
+asio::awaitable<void> ask(asio::io_context& context,
+                          std::optional<decide::IdentityRead>& identity) {
+  const auto environment = act::Environment::of_this_process();
+  io::HttpClient http(context);
+  sense::ImdsClient imds(http, command::imds_settings(environment));
+  sense::Notices notices(
+      imds, {}, [] { return Time(io::boot_time()); }, [](decide::Happening) {});
+  asio::steady_timer timer(context);
+  for (int tries = 0; tries < kTries && !identity; ++tries) {
+    auto asking = notices.read_identity();
+    const decide::Happening answer = co_await std::move(asking);
+    if (const auto* read = std::get_if<decide::IdentityRead>(&answer)) {
+      identity = *read;
+      break;
+    }
+    timer.expires_after(std::chrono::seconds(1));
+    co_await timer.async_wait(asio::use_awaitable);
+  }
 }
 
 }  // namespace
@@ -181,32 +202,6 @@ asio::awaitable<bool> Machine::leave_fleet(std::optional<std::uint32_t> needed) 
   if (!left) spdlog::error("cannot leave the fleet: {}", left.error().message);
   co_return left.has_value();
 }
-
-namespace {
-
-constexpr int kTries = 10;  // a second apart; systemd waits longer for a start
-
-asio::awaitable<void> ask(asio::io_context& context,
-                          std::optional<decide::IdentityRead>& identity) {
-  const auto environment = act::Environment::of_this_process();
-  io::HttpClient http(context);
-  sense::ImdsClient imds(http, command::imds_settings(environment));
-  sense::Notices notices(
-      imds, {}, [] { return Time(io::boot_time()); }, [](decide::Happening) {});
-  asio::steady_timer timer(context);
-  for (int tries = 0; tries < kTries && !identity; ++tries) {
-    auto asking = notices.read_identity();
-    const decide::Happening answer = co_await std::move(asking);
-    if (const auto* read = std::get_if<decide::IdentityRead>(&answer)) {
-      identity = *read;
-      break;
-    }
-    timer.expires_after(std::chrono::seconds(1));
-    co_await timer.async_wait(asio::use_awaitable);
-  }
-}
-
-}  // namespace
 
 Result<std::string> member_here() {
   asio::io_context context(1);

@@ -4,14 +4,8 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "agent/aws/aws_calls.hpp"
-#include "agent/base/result.hpp"
 #include "agent/config/job.hpp"
 #include "agent/service/act/cloud.hpp"
 #include "agent/service/observe/notifier.hpp"

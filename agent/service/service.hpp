@@ -4,12 +4,8 @@
 
 #include <sys/types.h>
 
-#include <map>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "agent/base/result.hpp"
+#include "agent/config/job.hpp"
+#include "agent/decide/policy.hpp"
 #include "agent/io/asio.hpp"
 
 namespace spotter {
@@ -53,5 +49,19 @@ class Child {
   asio::posix::stream_descriptor ended_;
   pid_t pid_ = 0;
 };
+
+// Converts the job into the core's policy.
+
+// `once`: `spotter run`.
+decide::Policy policy_of(const config::Job& job, bool once);
+// `spotter prepare`.
+decide::Policy policy_to_fill(const config::Job& job);
+
+// A part of a log line about the job: ", experiment 3: {...}", or empty.
+std::string of_sweep(const config::Job& job);
+
+// Is PID 1 shutting the machine down? Then the storage must be released, while a mere restart of
+// the service must leave the trainer alone.
+bool machine_is_stopping();
 
 }  // namespace spotter

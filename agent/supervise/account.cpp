@@ -1,25 +1,15 @@
 #include "agent/supervise/account.hpp"
 
-#include <fcntl.h>
 #include <grp.h>
-#include <poll.h>
 #include <pwd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <chrono>
-#include <csignal>
-#include <optional>
 
 #include "agent/io/child.hpp"
-#include "agent/io/files.hpp"
 
 namespace spotter::supervise {
 namespace {
-
-using std::chrono::steady_clock;
 
 constexpr gid_t first_of_people = 1000;  // login.defs(5): GID_MIN
 constexpr std::string_view of_gpus[] = {"video", "render"};
@@ -49,42 +39,6 @@ std::string name_of(gid_t group) {
   return entry == nullptr ? std::string() : entry->gr_name;
 }
 
-// Its stdout; none: it cannot be run, or did not end in time.
-std::optional<std::string> output_of(const std::vector<std::string>& command) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
-  const io::Descriptor from(ends[0]);
-  io::Descriptor to(ends[1]);
-  const io::Program program(command,
-                            std::vector<std::string>{"LC_ALL=C", "PATH=/usr/sbin:/usr/bin:/bin"});
-  const pid_t child = io::fork_child([&] {
-    const io::Descriptor nothing(::open("/dev/null", O_RDWR));
-    ::dup2(nothing.get(), 0);
-    ::dup2(to.get(), 1);
-    ::dup2(nothing.get(), 2);
-    program.execute();
-    return 127;
-  });
-  to.close();
-  if (child < 0) return std::nullopt;
-  std::string text;
-  bool ended = false;
-  const auto until = steady_clock::now() + patience_with_sudo;
-  while (!ended && steady_clock::now() < until) {
-    pollfd readable{from.get(), POLLIN, 0};
-    if (::poll(&readable, 1, 100) <= 0) continue;
-    std::array<char, 4096> some{};
-    const ssize_t got = ::read(from.get(), some.data(), some.size());
-    ended = got <= 0;
-    if (got > 0) text.append(some.data(), static_cast<std::size_t>(got));
-  }
-  if (!ended) ::kill(child, SIGKILL);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  if (!ended) return std::nullopt;
-  return text;
-}
-
 }  // namespace
 
 std::vector<gid_t> groups_of(const std::string& user, gid_t own) {
@@ -107,9 +61,13 @@ std::string administrators_right(const std::string& user) {
       return "it is in the group " + name;
   constexpr const char* sudo = "/usr/bin/sudo";
   if (::access(sudo, X_OK) != 0) return {};
-  const auto rights = output_of({sudo, "-n", "-l", "-U", user});
-  if (!rights) return "sudo does not say what it may";
-  if (rights->find("may run the following") != rights->npos) return "sudo lets it run commands";
+  const auto said = io::run_tool({.argv = {sudo, "-n", "-l", "-U", user},
+                                  .environment = {{"LC_ALL", "C"}},
+                                  .path = "/usr/sbin:/usr/bin:/bin",
+                                  .limit = patience_with_sudo});
+  if (!said) return "sudo does not say what it may";
+  if (said->output.find("may run the following") != std::string::npos)
+    return "sudo lets it run commands";
   return {};
 }
 

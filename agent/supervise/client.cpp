@@ -8,15 +8,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <optional>
 #include <sstream>
-#include <vector>
 
-#include "agent/base/exit_status.hpp"
 #include "agent/config/file.hpp"
-#include "agent/supervise/control_group.hpp"
 #include "agent/supervise/processes.hpp"
-#include "agent/supervise/run_directory.hpp"
 #include "agent/supervise/sidecar.hpp"
 
 namespace spotter::supervise {

@@ -3,13 +3,9 @@
 // `spotter supervise --run-directory DIR --spec -` with to_json(Spec) on its stdin.
 #pragma once
 
-#include <chrono>
-#include <string>
 #include <variant>
 
-#include "agent/base/names.hpp"
-#include "agent/base/result.hpp"
-#include "agent/supervise/record.hpp"
+#include "agent/supervise/run_directory.hpp"
 
 namespace spotter::supervise {
 

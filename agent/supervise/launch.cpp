@@ -6,10 +6,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
-#include "agent/base/number_text.hpp"
-#include "agent/base/shell.hpp"
+#include "agent/base/text.hpp"
 #include "agent/base/version.hpp"
 #include "agent/supervise/account.hpp"
 #include "agent/supervise/trainer.hpp"
@@ -89,71 +87,6 @@ Result<void> read_texts(const Json& json, Spec& spec) {
   return {};
 }
 
-}  // namespace
-
-Result<Spec> parse_spec(std::string_view text) {
-  if (text.size() > spec_size_limit) return failure("spec: larger than 4 MiB");
-  const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) return failure("spec: not a JSON object");
-  if (auto newer = wire::newer(json, "version", known_version, "spec: this")) {
-    return tl::unexpected<Error>(std::move(*newer));
-  }
-  Spec spec;
-  if (auto read = read_texts(json, spec); !read) return tl::unexpected(read.error());
-  if (auto read = read_environment(json, spec); !read) return tl::unexpected(read.error());
-  auto read = read_program(json, "companion", spec.sidecar);
-  if (read) read = read_program(json, "follower", spec.follower);
-  if (!read) return tl::unexpected(read.error());
-  const auto kind = text_of(json, "environment_kind");
-  if (!kind) return tl::unexpected(kind.error());
-  if (!kind->empty()) {
-    const auto environment = config::parse_python_environment(*kind);
-    if (!environment) return failure("spec: environment_kind: " + environment.error().message);
-    spec.environment_kind = *environment;
-  }
-  if (const auto signal = json.find("stop_signal"); signal != json.end()) {
-    // Compared before it is narrowed to an int.
-    if (!signal->is_number_integer() || *signal < 0 || *signal > SIGRTMAX)
-      return failure("spec: 'stop_signal' must be a signal's number, or 0");
-    spec.stop_signal = signal->get<int>();
-  }
-  for (const auto& [key, to] : {std::pair{"refuse_metadata", &spec.refuse_metadata},
-                                std::pair{"refuse_administrators", &spec.refuse_administrators},
-                                std::pair{"sets_up", &spec.sets_up}}) {
-    const auto refuse = json.find(key);
-    if (refuse == json.end()) continue;
-    if (!refuse->is_boolean())
-      return failure(std::string("spec: '") + key + "' must be true or false");
-    *to = refuse->get<bool>();
-  }
-  if (auto good = check(spec); !good) return tl::unexpected(good.error());
-  return spec;
-}
-
-std::string to_json(const Spec& spec) {
-  const Json json{{"version", known_version},
-                  {"command", spec.command},
-                  {"shell", spec.shell},
-                  {"user", spec.user},
-                  {"environment", spec.environment},
-                  {"secrets", spec.secrets},
-                  {"own", spec.own},
-                  {"environment_kind", config::to_text(spec.environment_kind)},
-                  {"working_directory", spec.working_directory},
-                  {"log_file", spec.log_file},
-                  {"stop_signal", spec.stop_signal},
-                  {"job", spec.job},
-                  {"lease", spec.lease},
-                  {"refuse_metadata", spec.refuse_metadata},
-                  {"refuse_administrators", spec.refuse_administrators},
-                  {"sets_up", spec.sets_up},
-                  {"companion", spec.sidecar},
-                  {"follower", spec.follower}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-namespace {
-
 using Variables = std::map<std::string, std::string>;
 using Kind = config::PythonEnvironment::Kind;
 
@@ -198,9 +131,8 @@ struct Found {
 std::vector<std::string> fields(std::string_view text, char separator) {
   std::vector<std::string> found;
   while (!text.empty()) {
-    const auto end = std::min(text.find(separator), text.size());
-    if (const auto field = trimmed(text.substr(0, end)); !field.empty()) found.emplace_back(field);
-    text.remove_prefix(std::min(end + 1, text.size()));
+    if (const auto field = trimmed(take_until(text, separator)); !field.empty())
+      found.emplace_back(field);
   }
   return found;
 }
@@ -353,6 +285,66 @@ std::string command_line(const Spec& spec, const Found& found) {
 }
 
 }  // namespace
+
+Result<Spec> parse_spec(std::string_view text) {
+  if (text.size() > spec_size_limit) return failure("spec: larger than 4 MiB");
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return failure("spec: not a JSON object");
+  if (auto newer = wire::newer(json, "version", known_version, "spec: this"))
+    return tl::unexpected<Error>(std::move(*newer));
+  Spec spec;
+  if (auto read = read_texts(json, spec); !read) return tl::unexpected(read.error());
+  if (auto read = read_environment(json, spec); !read) return tl::unexpected(read.error());
+  auto read = read_program(json, "companion", spec.sidecar);
+  if (read) read = read_program(json, "follower", spec.follower);
+  if (!read) return tl::unexpected(read.error());
+  const auto kind = text_of(json, "environment_kind");
+  if (!kind) return tl::unexpected(kind.error());
+  if (!kind->empty()) {
+    const auto environment = config::parse_python_environment(*kind);
+    if (!environment) return failure("spec: environment_kind: " + environment.error().message);
+    spec.environment_kind = *environment;
+  }
+  if (const auto signal = json.find("stop_signal"); signal != json.end()) {
+    // Compared before it is narrowed to an int.
+    if (!signal->is_number_integer() || *signal < 0 || *signal > SIGRTMAX)
+      return failure("spec: 'stop_signal' must be a signal's number, or 0");
+    spec.stop_signal = signal->get<int>();
+  }
+  for (const auto& [key, to] : {std::pair{"refuse_metadata", &spec.refuse_metadata},
+                                std::pair{"refuse_administrators", &spec.refuse_administrators},
+                                std::pair{"sets_up", &spec.sets_up}}) {
+    const auto refuse = json.find(key);
+    if (refuse == json.end()) continue;
+    if (!refuse->is_boolean())
+      return failure(std::string("spec: '") + key + "' must be true or false");
+    *to = refuse->get<bool>();
+  }
+  if (auto good = check(spec); !good) return tl::unexpected(good.error());
+  return spec;
+}
+
+std::string to_json(const Spec& spec) {
+  const Json json{{"version", known_version},
+                  {"command", spec.command},
+                  {"shell", spec.shell},
+                  {"user", spec.user},
+                  {"environment", spec.environment},
+                  {"secrets", spec.secrets},
+                  {"own", spec.own},
+                  {"environment_kind", config::to_text(spec.environment_kind)},
+                  {"working_directory", spec.working_directory},
+                  {"log_file", spec.log_file},
+                  {"stop_signal", spec.stop_signal},
+                  {"job", spec.job},
+                  {"lease", spec.lease},
+                  {"refuse_metadata", spec.refuse_metadata},
+                  {"refuse_administrators", spec.refuse_administrators},
+                  {"sets_up", spec.sets_up},
+                  {"companion", spec.sidecar},
+                  {"follower", spec.follower}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 Result<Launch> prepare(const Spec& spec) {
   auto account = find_account(spec.user);

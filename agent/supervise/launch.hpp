@@ -5,13 +5,8 @@
 #include <sys/types.h>
 
 #include <csignal>
-#include <cstdint>
 #include <map>
-#include <string>
-#include <string_view>
-#include <vector>
 
-#include "agent/base/result.hpp"
 #include "agent/config/python_environment.hpp"
 
 namespace spotter::supervise {
@@ -73,7 +68,7 @@ struct Launch {
   std::vector<std::string> environment;  // NAME=value
   std::string working_directory;
   bool refuse_metadata = false;  // keep this account, which is not ours, from the metadata service
-  // Mounted views of data, which the trainer finds by $SPOTTER_VIEWS (host/views.hpp).
+  // Mounted views of data, which the trainer finds by $SPOTTER_VIEWS (host/mounts.hpp).
   std::vector<int> views;
 };
 

@@ -3,19 +3,13 @@
 // read some bytes of an open file now and then, and what comes out is bounded in size and in rate.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "agent/base/result.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/wire/output.hpp"
 
 namespace spotter::supervise {
 
 inline constexpr const char* output_name = "output";  // the folder in the run directory
-// How many bytes of the log were taken: those behind must stay there (host/keep_log.cpp).
+// How many bytes of the log were taken: those behind must stay there (host/records.cpp).
 inline constexpr const char* taken_name = "output-taken";
 // None: the file is not there.
 std::optional<std::uint64_t> taken(const std::string& run_directory);

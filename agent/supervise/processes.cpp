@@ -16,7 +16,6 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
-#include <string_view>
 #include <thread>
 
 #include "agent/supervise/run_directory.hpp"
@@ -108,6 +107,86 @@ void signal_below(const std::vector<Process>& processes, pid_t pid, int signal, 
   for (const auto& child : children) signal_below(processes, child.pid, signal, depth + 1);
 }
 
+constexpr int rounds_to_look_at_all_again = 64;  // pids are reused
+
+struct Seen {
+  bool unknown = false;  // it exists, and cannot be read
+  char state = '?';
+  pid_t parent = 0;
+  std::uint64_t start_ticks = 0;
+};
+
+// Includes ended processes. Uses no stream: it has to be faster than a process that forks and ends.
+Seen see(pid_t pid) {
+  std::array<char, 64> path{};
+  std::snprintf(path.data(), path.size(), "/proc/%d/stat", pid);
+  Seen seen;
+  const int file = open(path.data(), O_RDONLY | O_CLOEXEC);
+  seen.unknown = file < 0 && errno != ENOENT && errno != ESRCH;
+  if (file < 0) return seen;
+  std::array<char, 1024> text{};
+  const ssize_t size = read(file, text.data(), text.size() - 1);
+  close(file);
+  const char* at = size > 0 ? std::strrchr(text.data(), ')') : nullptr;  // comm may hold anything
+  if (at == nullptr) return seen;
+  seen.state = at[2];
+  seen.parent = static_cast<pid_t>(std::strtol(at + 3, nullptr, 10));
+  constexpr int spaces_before_start = 20;  // proc(5): the 22nd field, comm is the second
+  for (int space = 0; space < spaces_before_start && at != nullptr; ++space)
+    at = std::strchr(at + 1, ' ');
+  seen.start_ticks = at == nullptr ? 0 : std::strtoull(at, nullptr, 10);
+  return seen;
+}
+
+// False: /proc cannot be read. `visit` returns whether to continue.
+template <class Visit>
+bool each_process(Visit visit) {
+  DIR* directory = opendir("/proc");
+  if (directory == nullptr) return false;
+  for (bool more = true; more;) {
+    const dirent* entry = readdir(directory);
+    if (entry == nullptr) break;
+    const std::string_view name = entry->d_name;
+    pid_t pid = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (error == std::errc() && end == name.data() + name.size()) more = visit(pid);
+  }
+  closedir(directory);
+  return true;
+}
+
+// The mount point of version 2: /sys/fs/cgroup, or a folder beside version 1.
+std::string mount_point() {
+  std::ifstream mounts("/proc/self/mountinfo");
+  for (std::string line; std::getline(mounts, line);) {
+    if (line.find(" - cgroup2 ") == line.npos) continue;
+    std::istringstream words(line);
+    std::string skipped, root, point;
+    words >> skipped >> skipped >> skipped >> root >> point;
+    if (root == "/") return point;
+  }
+  return {};
+}
+
+std::string own_group() {
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);)
+    if (line.starts_with("0::/")) return line.substr(3);
+  return {};
+}
+
+bool has_processes(const std::string& path) {
+  std::ifstream events(path + "/cgroup.events");
+  for (std::string line; std::getline(events, line);)
+    if (line == "populated 1") return true;
+  return false;
+}
+
+bool put(const std::string& file, std::string_view text) {
+  const Descriptor to(open(file.c_str(), O_WRONLY | O_CLOEXEC));
+  return to && write(to.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
 }  // namespace
 
 std::optional<Process> find_process(pid_t pid) { return parse_stat(pid, read_proc(pid, "stat")); }
@@ -183,58 +262,6 @@ bool kill_session(pid_t leader, std::uint64_t leader_start_ticks,
   return false;
 }
 
-namespace {
-
-constexpr int rounds_to_look_at_all_again = 64;  // pids are reused
-
-struct Seen {
-  bool unknown = false;  // it exists, and cannot be read
-  char state = '?';
-  pid_t parent = 0;
-  std::uint64_t start_ticks = 0;
-};
-
-// Includes ended processes. Uses no stream: it has to be faster than a process that forks and ends.
-Seen see(pid_t pid) {
-  std::array<char, 64> path{};
-  std::snprintf(path.data(), path.size(), "/proc/%d/stat", pid);
-  Seen seen;
-  const int file = open(path.data(), O_RDONLY | O_CLOEXEC);
-  seen.unknown = file < 0 && errno != ENOENT && errno != ESRCH;
-  if (file < 0) return seen;
-  std::array<char, 1024> text{};
-  const ssize_t size = read(file, text.data(), text.size() - 1);
-  close(file);
-  const char* at = size > 0 ? std::strrchr(text.data(), ')') : nullptr;  // comm may hold anything
-  if (at == nullptr) return seen;
-  seen.state = at[2];
-  seen.parent = static_cast<pid_t>(std::strtol(at + 3, nullptr, 10));
-  constexpr int spaces_before_start = 20;  // proc(5): the 22nd field, comm is the second
-  for (int space = 0; space < spaces_before_start && at != nullptr; ++space)
-    at = std::strchr(at + 1, ' ');
-  seen.start_ticks = at == nullptr ? 0 : std::strtoull(at, nullptr, 10);
-  return seen;
-}
-
-// False: /proc cannot be read. `visit` returns whether to continue.
-template <class Visit>
-bool each_process(Visit visit) {
-  DIR* directory = opendir("/proc");
-  if (directory == nullptr) return false;
-  for (bool more = true; more;) {
-    const dirent* entry = readdir(directory);
-    if (entry == nullptr) break;
-    const std::string_view name = entry->d_name;
-    pid_t pid = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (error == std::errc() && end == name.data() + name.size()) more = visit(pid);
-  }
-  closedir(directory);
-  return true;
-}
-
-}  // namespace
-
 bool has_no_descendants(pid_t except) {
   bool found = false;
   const bool looked = each_process([&found, except, self = getpid()](pid_t pid) {
@@ -264,6 +291,46 @@ std::size_t Children::kill() {
     return true;
   });
   return fresh;
+}
+
+std::string make_control_group() {
+  const std::string mount = mount_point(), group = own_group();
+  if (mount.empty() || group.empty()) return {};
+  std::string path = mount + (group == "/" ? "" : group) + "/spotter-trainer-" +
+                     std::to_string(getpid()) + "-" + std::to_string(boottime_milliseconds());
+  if (mkdir(path.c_str(), 0755) != 0) return {};
+  if (access((path + "/cgroup.kill").c_str(), W_OK) == 0) return path;
+  rmdir(path.c_str());
+  return {};
+}
+
+bool enter_control_group(const std::string& path) { return put(path + "/cgroup.procs", "0"); }
+
+void kill_control_group(const std::string& path) {
+  if (!path.empty()) put(path + "/cgroup.kill", "1");
+}
+
+bool remove_control_group(const std::string& path, std::chrono::milliseconds patience) {
+  if (path.empty()) return true;
+  constexpr std::chrono::milliseconds pause(10);
+  for (auto left = patience; left >= pause; left -= pause) {
+    kill_control_group(path);
+    if (rmdir(path.c_str()) == 0 || errno != EBUSY) return true;
+    std::this_thread::sleep_for(pause);
+  }
+  return !has_processes(path);  // or another has made a group in it
+}
+
+std::uint64_t kills_for_want_of_memory(const std::string& root) {
+  std::ifstream groups(root + "/proc/self/cgroup");
+  std::string group;
+  for (std::string line; std::getline(groups, line);)
+    if (line.starts_with("0::")) group = line.substr(3);
+  std::ifstream events(root + "/sys/fs/cgroup" + group + "/memory.events");
+  std::string name;
+  for (std::uint64_t count = 0; events >> name >> count;)
+    if (name == "oom_kill") return count;
+  return 0;
 }
 
 }  // namespace spotter::supervise

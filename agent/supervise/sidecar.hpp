@@ -2,13 +2,6 @@
 // gets a word when the trainer has ended, and is waited for. It dies with the supervisor.
 #pragma once
 
-#include <sys/types.h>
-
-#include <chrono>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "agent/supervise/launch.hpp"
 #include "agent/supervise/run_directory.hpp"
 

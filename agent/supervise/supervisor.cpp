@@ -8,7 +8,6 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/types.h>
 #include <sys/wait.h>
 #include <sysexits.h>
 #include <systemd/sd-daemon.h>
@@ -17,26 +16,18 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
-#include <chrono>
 #include <climits>
-#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <sstream>
 #include <tuple>
-#include <vector>
 
-#include "agent/base/shell.hpp"
+#include "agent/base/text.hpp"
 #include "agent/io/child.hpp"
 #include "agent/supervise/client.hpp"
-#include "agent/supervise/control_group.hpp"
 #include "agent/supervise/output.hpp"
 #include "agent/supervise/processes.hpp"
-#include "agent/supervise/record.hpp"
-#include "agent/supervise/run_directory.hpp"
 #include "agent/supervise/sidecar.hpp"
 #include "agent/supervise/trainer.hpp"
 
@@ -701,6 +692,29 @@ tl::unexpected<StartFailure> failed(std::string message) {
   return tl::unexpected(StartFailure{StartFailure::Kind::Failed, std::move(message)});
 }
 
+// What process 1 has of this unit's views: their names, in the order of `launch.views`.
+std::vector<std::string> take_views(Launch& launch) {
+  char** names = nullptr;
+  const int count = sd_listen_fds_with_names(1, &names);
+  std::vector<std::string> taken;
+  std::string words;
+  for (int i = 0; i < count; ++i) {
+    launch.views.push_back(SD_LISTEN_FDS_START + i);
+    taken.emplace_back(names[i]);
+    words += (words.empty() ? "" : " ") + std::to_string(launch.views.back()) + ":" + names[i];
+    std::free(names[i]);
+  }
+  std::free(names);
+  if (!words.empty()) launch.environment.push_back("SPOTTER_VIEWS=" + words);
+  return taken;
+}
+
+// Only who answers holds them: with its end each use of a view fails, instead of waiting.
+void leave_views(const std::vector<std::string>& names, Launch& launch) {
+  for (const int view : std::exchange(launch.views, {})) close(view);
+  for (const std::string& name : names) sd_notify(0, ("FDSTOREREMOVE=1\nFDNAME=" + name).c_str());
+}
+
 }  // namespace
 
 int exit_status(const StartFailure& why) {
@@ -746,33 +760,6 @@ Result<Started, StartFailure> start(const std::string& run_directory, const Spec
   waitpid(between, nullptr, 0);
   return read_report(read_to_end(report_in.get()));
 }
-
-namespace {
-
-// What process 1 has of this unit's views: their names, in the order of `launch.views`.
-std::vector<std::string> take_views(Launch& launch) {
-  char** names = nullptr;
-  const int count = sd_listen_fds_with_names(1, &names);
-  std::vector<std::string> taken;
-  std::string words;
-  for (int i = 0; i < count; ++i) {
-    launch.views.push_back(SD_LISTEN_FDS_START + i);
-    taken.emplace_back(names[i]);
-    words += (words.empty() ? "" : " ") + std::to_string(launch.views.back()) + ":" + names[i];
-    std::free(names[i]);
-  }
-  std::free(names);
-  if (!words.empty()) launch.environment.push_back("SPOTTER_VIEWS=" + words);
-  return taken;
-}
-
-// Only who answers holds them: with its end each use of a view fails, instead of waiting.
-void leave_views(const std::vector<std::string>& names, Launch& launch) {
-  for (const int view : std::exchange(launch.views, {})) close(view);
-  for (const std::string& name : names) sd_notify(0, ("FDSTOREREMOVE=1\nFDNAME=" + name).c_str());
-}
-
-}  // namespace
 
 int run_as_service(const std::string& run_directory, const Spec& spec, const std::string& report) {
   const Descriptor to(open(report.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW));

@@ -11,9 +11,6 @@
 //                      "left_over": [{"pid", "start_ticks"}]}: atomic, fsynced, last
 #pragma once
 
-#include <string>
-
-#include "agent/base/result.hpp"
 #include "agent/supervise/launch.hpp"
 
 namespace spotter::supervise {

@@ -21,17 +21,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
-#include <cstddef>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "agent/io/child.hpp"
-#include "agent/supervise/control_group.hpp"
+#include "agent/supervise/processes.hpp"
 #include "agent/units/settings.hpp"
 
 namespace spotter::supervise {

@@ -8,8 +8,6 @@
 // either, the trainer is forbidden to bind sockets to devices.
 #pragma once
 
-#include <sys/types.h>
-
 #include "agent/supervise/launch.hpp"
 #include "agent/supervise/run_directory.hpp"
 

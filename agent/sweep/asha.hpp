@@ -14,12 +14,6 @@
 // behind the rung, its successor (whose training has the same bits), or one that lost its claim.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "agent/base/result.hpp"
 #include "agent/config/objective.hpp"
 #include "agent/io/asio.hpp"

@@ -35,9 +35,8 @@ std::string to_json(const Claim& claim) {
 Result<Claim> parse_claim(std::string_view text) {
   const auto json = wire::parse_json_object(text);
   if (!json) return tl::unexpected(json.error());
-  if (auto newer = wire::newer(*json, "version", known_claim, "the claim")) {
+  if (auto newer = wire::newer(*json, "version", known_claim, "the claim"))
     return tl::unexpected<Error>(std::move(*newer));
-  }
   Claim claim;
   const std::string state = wire::text_field(*json, "state");
   std::size_t which = 0;

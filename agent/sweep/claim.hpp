@@ -8,11 +8,7 @@
 //   <prefix>/rungs/          what early stopping compares (asha.hpp)
 #pragma once
 
-#include <chrono>
-#include <cstdint>
 #include <optional>
-#include <string>
-#include <string_view>
 
 #include "agent/base/names.hpp"
 #include "agent/base/result.hpp"

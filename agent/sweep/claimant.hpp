@@ -13,9 +13,6 @@
 //   how long two may train side by side (as a rule not at all), never which one publishes.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
 #include <variant>
 #include <vector>
 

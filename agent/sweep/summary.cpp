@@ -91,6 +91,23 @@ Result<Set> parse_set(const Ordered& object) {
   return set;
 }
 
+bool anybody_has(const std::vector<Summary>& all, const std::string& metric) {
+  return std::ranges::any_of(
+      all, [&](const Summary& each) { return last_value(each, metric).has_value(); });
+}
+
+Ranking of_what_is_there(const std::vector<Summary>& all) {
+  for (const char* metric : {"val_accuracy", "val_loss", "accuracy", "loss"})
+    if (anybody_has(all, metric)) return {metric, largest_is_best(metric).value_or(false), ""};
+  return {};
+}
+
+int group_of(const Summary& summary) {
+  if (summary.state == Summary::State::Done) return summary.stopped_early.empty() ? 0 : 1;
+  if (summary.state == Summary::State::Failed) return 3;
+  return summary.state == Summary::State::Waiting ? 4 : 2;
+}
+
 }  // namespace
 
 const char* to_text(Summary::State state) { return state_names[static_cast<std::size_t>(state)]; }
@@ -124,9 +141,8 @@ Result<Summary> parse_summary(std::string_view text) {
   const auto known = wire::parse_json_object(text);  // limits the depth; an object
   if (!known) return tl::unexpected(known.error());
   const Ordered object = Ordered::parse(text, nullptr, false);  // keeps the parameters' order
-  if (auto newer = wire::newer(*known, "version", known_summary, "the result")) {
+  if (auto newer = wire::newer(*known, "version", known_summary, "the result"))
     return tl::unexpected<Error>(std::move(*newer));
-  }
   if (count(object.value("version", Ordered())) != known_summary)
     return failure("it is no result of a sweep");
   const auto index = count(object.value("index", Ordered()));
@@ -153,27 +169,6 @@ Result<Summary> parse_summary(std::string_view text) {
     summary.stopped_early = wire::text_field(*known, "stopped_early");
   return summary;
 }
-
-namespace {
-
-bool anybody_has(const std::vector<Summary>& all, const std::string& metric) {
-  return std::ranges::any_of(
-      all, [&](const Summary& each) { return last_value(each, metric).has_value(); });
-}
-
-Ranking of_what_is_there(const std::vector<Summary>& all) {
-  for (const char* metric : {"val_accuracy", "val_loss", "accuracy", "loss"})
-    if (anybody_has(all, metric)) return {metric, largest_is_best(metric).value_or(false), ""};
-  return {};
-}
-
-int group_of(const Summary& summary) {
-  if (summary.state == Summary::State::Done) return summary.stopped_early.empty() ? 0 : 1;
-  if (summary.state == Summary::State::Failed) return 3;
-  return summary.state == Summary::State::Waiting ? 4 : 2;
-}
-
-}  // namespace
 
 std::optional<double> last_value(const Summary& summary, const std::string& metric) {
   const auto last = summary.curve.last();

@@ -1,15 +1,9 @@
-// The outcome of one experiment (host/summary.hpp reads it from its folder), and the JSON document
+// The outcome of one experiment (host/attempt.hpp reads it from its folder), and the JSON document
 // that represents it elsewhere (claim.hpp).
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
-#include "agent/base/result.hpp"
 #include "agent/config/objective.hpp"
 #include "agent/config/parameters.hpp"
 #include "agent/wire/curve.hpp"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "agent/tier/home_files.hpp"
+#include "agent/tier/home.hpp"
 
 namespace spotter::tier {
 namespace {

@@ -7,13 +7,9 @@
 // Calls block.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <string>
-#include <vector>
 
-#include "agent/base/result.hpp"
 #include "trainer/library/bucket.hpp"
 
 namespace spotter::tier {

@@ -3,12 +3,9 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <chrono>
-#include <set>
-#include <utility>
 
 #include "agent/guard/keeper.hpp"
-#include "agent/tier/home_files.hpp"
+#include "agent/tier/home.hpp"
 #include "trainer/library/files.hpp"
 #include "trainer/library/manifest.hpp"
 #include "trainer/library/transfer.hpp"

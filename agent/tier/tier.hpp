@@ -3,9 +3,7 @@
 // (<mount>/.spotter/checkpoints.json), and changes only the checkpoint directory and the bucket.
 #pragma once
 
-#include <functional>
 #include <optional>
-#include <string>
 
 #include "agent/aws/s3/client.hpp"
 #include "agent/guard/place.hpp"
@@ -21,7 +19,7 @@ struct Options {
 
 // Copies the newest recorded folder to S3, and then the next one if a newer was recorded meanwhile.
 // Returns the name of the last one; none: no folder is recorded. The guard calls it
-// (guard/copier.hpp).
+// (guard/run.hpp).
 Result<std::optional<std::string>> copy(const Options& options);
 
 // Brings a whole folder from S3 to the directory, before the trainer starts, if it is newer than

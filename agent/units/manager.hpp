@@ -4,7 +4,6 @@
 
 #include <map>
 #include <memory>
-#include <string>
 
 #include "agent/base/result.hpp"
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "agent/base/json.hpp"
+#include "agent/base/text.hpp"
 #include "agent/base/version.hpp"
 
 namespace spotter::wire {
@@ -24,18 +25,6 @@ void keep_unsaid(CurvePoint& newer, const CurvePoint& older) {
   newer.metrics.insert(older.metrics.begin(), older.metrics.end());
 }
 
-std::optional<double> number(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  if (found == object.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
-}
-
-std::optional<std::uint64_t> count(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  if (found == object.end() || !found->is_number_unsigned()) return std::nullopt;
-  return found->get<std::uint64_t>();
-}
-
 std::optional<CurvePoint> parse_point(std::string_view line, std::string& newer) {
   const auto object = parse_json_object(line);
   if (!object) return std::nullopt;
@@ -43,13 +32,13 @@ std::optional<CurvePoint> parse_point(std::string_view line, std::string& newer)
     newer = std::move(later->message);
     return std::nullopt;
   }
-  const auto step = count(*object, "step");
+  const auto step = count_field(*object, "step");
   if (!step) return std::nullopt;
   return CurvePoint{*step,
-                    count(*object, "epoch"),
-                    number(*object, "loss"),
-                    number(*object, "accuracy"),
-                    number(*object, "time").value_or(0),
+                    count_field(*object, "epoch"),
+                    number_field(*object, "loss"),
+                    number_field(*object, "accuracy"),
+                    number_field(*object, "time").value_or(0),
                     metrics_in(*object)};
 }
 
@@ -133,9 +122,7 @@ std::string to_lines(const Curve& curve) {
 ReadCurve parse_curve(std::string_view lines) {
   ReadCurve read;
   while (!lines.empty()) {
-    const auto end = std::min(lines.find('\n'), lines.size());
-    const std::string_view line = lines.substr(0, end);
-    lines.remove_prefix(std::min(end + 1, lines.size()));
+    const std::string_view line = take_until(lines, '\n');
     if (line.empty()) continue;
     if (const auto point = parse_point(line, read.newer))
       read.curve.add(*point);

@@ -9,8 +9,6 @@
 #include <cstdint>
 #include <optional>
 #include <set>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "agent/base/metrics.hpp"

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
-#include "agent/base/number_text.hpp"
+#include "agent/base/text.hpp"
 
 namespace spotter::wire {
 namespace {
@@ -85,42 +84,6 @@ void take(std::string_view key, std::string_view value, TrainerMessage& message,
   take_parts(key, value, parts);
 }
 
-}  // namespace
-
-Result<TrainerMessage> parse_datagram(std::string_view bytes) {
-  if (bytes.size() > longest_datagram) return failure("the trainer's datagram is too long");
-  if (bytes.find('\0') != std::string_view::npos) {
-    return failure("the trainer's datagram contains a NUL");
-  }
-  TrainerMessage message;
-  Parts parts;
-  while (!bytes.empty()) {
-    const auto end = std::min(bytes.find('\n'), bytes.size());
-    const std::string_view line = bytes.substr(0, end);
-    bytes.remove_prefix(std::min(end + 1, bytes.size()));
-    const auto equals = line.find('=');
-    if (equals == std::string_view::npos) continue;
-    take(line.substr(0, equals), line.substr(equals + 1), message, parts);
-  }
-  if (parts.step) {
-    parts.progress.step = *parts.step;
-    message.progress = parts.progress;
-  }
-  if (parts.checkpoint_path && parts.checkpoint_path->starts_with('/') && parts.checkpoint_step) {
-    const bool sane = parts.checkpoint_seconds && *parts.checkpoint_seconds >= 0 &&
-                      *parts.checkpoint_seconds <= kLongestStall;
-    message.checkpoint =
-        DurableCheckpoint{*parts.checkpoint_path, *parts.checkpoint_step,
-                          sane ? parts.checkpoint_seconds : std::nullopt, parts.checkpoint_bytes};
-  }
-  if (!parts.channel.empty() && parts.channel.size() <= longest_name && parts.channel_bytes &&
-      parts.channel_stalled.value_or(-1) >= 0)
-    message.flow = ChannelFlow{parts.channel, *parts.channel_bytes, *parts.channel_stalled};
-  return message;
-}
-
-namespace {
-
 constexpr std::string_view gang_key = "X_SPOTTER_GANG_";
 constexpr std::array<std::string_view, 7> reasons = {"first", "left", "lost",  "joined",
                                                      "apart", "torn", "failed"};
@@ -183,7 +146,46 @@ void take_part(std::string_view key, std::string_view value, GangParts& parts) {
   if (key == "BETWEEN_SECONDS") report.between = gang_seconds(value);
 }
 
+// -1: it is absent, or no such number.
+std::int64_t shown_count(const Json& gang, const char* name, double most = 1e9) {
+  const double value = number_field(gang, name).value_or(-1);
+  return value >= 0 && value < most ? static_cast<std::int64_t>(value) : -1;
+}
+
+std::string machines_text(std::int64_t count) {
+  return std::to_string(count) + (count == 1 ? " machine" : " machines");
+}
+
 }  // namespace
+
+Result<TrainerMessage> parse_datagram(std::string_view bytes) {
+  if (bytes.size() > longest_datagram) return failure("the trainer's datagram is too long");
+  if (bytes.find('\0') != std::string_view::npos)
+    return failure("the trainer's datagram contains a NUL");
+  TrainerMessage message;
+  Parts parts;
+  while (!bytes.empty()) {
+    const std::string_view line = take_until(bytes, '\n');
+    const auto equals = line.find('=');
+    if (equals == std::string_view::npos) continue;
+    take(line.substr(0, equals), line.substr(equals + 1), message, parts);
+  }
+  if (parts.step) {
+    parts.progress.step = *parts.step;
+    message.progress = parts.progress;
+  }
+  if (parts.checkpoint_path && parts.checkpoint_path->starts_with('/') && parts.checkpoint_step) {
+    const bool sane = parts.checkpoint_seconds && *parts.checkpoint_seconds >= 0 &&
+                      *parts.checkpoint_seconds <= kLongestStall;
+    message.checkpoint =
+        DurableCheckpoint{*parts.checkpoint_path, *parts.checkpoint_step,
+                          sane ? parts.checkpoint_seconds : std::nullopt, parts.checkpoint_bytes};
+  }
+  if (!parts.channel.empty() && parts.channel.size() <= longest_name && parts.channel_bytes &&
+      parts.channel_stalled.value_or(-1) >= 0)
+    message.flow = ChannelFlow{parts.channel, *parts.channel_bytes, *parts.channel_stalled};
+  return message;
+}
 
 std::string to_lines(const GangReport& report) {
   std::string lines;
@@ -215,9 +217,7 @@ std::string to_lines(const GangReport& report) {
 std::optional<GangReport> parse_gang_report(std::string_view datagram) {
   GangParts parts;
   while (!datagram.empty()) {
-    const auto end = std::min(datagram.find('\n'), datagram.size());
-    const std::string_view line = datagram.substr(0, end);
-    datagram.remove_prefix(std::min(end + 1, datagram.size()));
+    const std::string_view line = take_until(datagram, '\n');
     const auto equals = line.find('=');
     if (equals == line.npos || !line.starts_with(gang_key) || equals < gang_key.size()) continue;
     take_part(line.substr(gang_key.size(), equals - gang_key.size()), line.substr(equals + 1),
@@ -251,20 +251,6 @@ Json to_json(const GangReport& report) {
   object["took_seconds"] = report.took;
   return object;
 }
-
-namespace {
-
-// -1: it is absent, or no such number.
-std::int64_t shown_count(const Json& gang, const char* name, double most = 1e9) {
-  const double value = number_field(gang, name).value_or(-1);
-  return value >= 0 && value < most ? static_cast<std::int64_t>(value) : -1;
-}
-
-std::string machines_text(std::int64_t count) {
-  return std::to_string(count) + (count == 1 ? " machine" : " machines");
-}
-
-}  // namespace
 
 std::string gang_words(const Json& gang) {
   if (!gang.is_object()) return "";

@@ -2,17 +2,8 @@
 // X_SPOTTER_ keys of libspotter. No I/O.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "agent/base/json.hpp"
-#include "agent/base/metrics.hpp"
 #include "agent/base/names.hpp"
-#include "agent/base/result.hpp"
 
 namespace spotter::wire {
 

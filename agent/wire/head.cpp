@@ -20,7 +20,7 @@ bool is_of_a_name(unsigned char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
 }
 
-// A name of EC2: "vol-..." or "i-...". Cut to its length it would be another's.
+// A name of EC2: "vol-..." or "i-...", or a holder's. Cut to its length it would be another's.
 template <class Id>
 bool read_id(const nlohmann::json& json, const char* key, const std::string& prefix, Id& id) {
   const std::string text = text_field(json, key);
@@ -29,12 +29,24 @@ bool read_id(const nlohmann::json& json, const char* key, const std::string& pre
   return fits && std::all_of(text.begin(), text.end(), is_of_a_name);
 }
 
-bool read_count(const nlohmann::json& json, const char* key, std::uint32_t& count) {
-  const auto found = json.find(key);
-  if (found == json.end() || !found->is_number_unsigned()) return false;
-  const auto value = found->get<std::uint64_t>();
-  count = static_cast<std::uint32_t>(std::min(value, most));
-  return value <= most;
+template <class Count>
+bool read_count(const Json& json, const char* key, std::uint64_t limit, Count& count) {
+  const auto value = count_field(json, key, limit);
+  count = static_cast<Count>(value.value_or(0));
+  return value.has_value();
+}
+
+constexpr std::uint64_t known_head = 1;
+constexpr std::uint64_t most_of_head = std::numeric_limits<std::int64_t>::max();
+
+// One lost renewal more, and the second that Last-Modified cuts off.
+constexpr Duration lease_margin{30'000};
+constexpr int leases_in_span = 3;
+
+// No two versions have the same bytes.
+HeadChange written(Head next, bool again) {
+  ++next.commits;
+  return {HeadChange::Kind::Write, std::move(next), again};
 }
 
 }  // namespace
@@ -60,8 +72,8 @@ Result<decide::Epoch> parse_epoch(std::string_view text) {
   const auto state = std::find(states.begin(), states.end(), text_field(*json, "state"));
   if (state == states.end()) return failure("its state is no state of an epoch");
   epoch.state = static_cast<decide::Epoch::State>(state - states.begin());
-  const bool counts = read_count(*json, "epoch", epoch.number) && epoch.number > 0 &&
-                      read_count(*json, "generation", epoch.generation);
+  const bool counts = read_count(*json, "epoch", most, epoch.number) && epoch.number > 0 &&
+                      read_count(*json, "generation", most, epoch.generation);
   if (!counts) return failure("its epoch or generation is no number that an epoch has");
   const bool names = read_id(*json, "line", "vol-", epoch.line) &&
                      read_id(*json, "volume", "vol-", epoch.volume) &&
@@ -71,29 +83,6 @@ Result<decide::Epoch> parse_epoch(std::string_view text) {
   if (!left) return failure("its `left` is no id of a volume");
   return epoch;
 }
-
-namespace {
-
-constexpr std::uint64_t known_head = 1;
-constexpr std::uint64_t most_of_head = std::numeric_limits<std::int64_t>::max();
-
-bool read_number(const nlohmann::json& json, const char* key, std::uint64_t limit,
-                 std::uint64_t& count) {
-  const auto found = json.find(key);
-  if (found == json.end() || !found->is_number_unsigned()) return false;
-  count = found->get<std::uint64_t>();
-  return count <= limit;
-}
-
-// Cut to its length it would be another's.
-bool read_holder(const nlohmann::json& json, InstanceId& holder) {
-  const std::string text = text_field(json, "holder");
-  holder = InstanceId(text);
-  return !text.empty() && holder.view() == text &&
-         std::all_of(text.begin(), text.end(), is_of_a_name);
-}
-
-}  // namespace
 
 bool operator==(const Head& a, const Head& b) { return to_json(a) == to_json(b); }
 
@@ -141,25 +130,20 @@ Result<Head> parse_head(std::string_view text) {
   const auto state = std::find(states.begin(), states.end(), text_field(*json, "state"));
   if (state == states.end()) return failure("its state is no state of an epoch");
   head.epoch.state = static_cast<decide::Epoch::State>(state - states.begin());
-  std::uint64_t number = 0;
-  if (!read_number(*json, "epoch", most, number) || number == 0)
+  if (!read_count(*json, "epoch", most, head.epoch.number) || head.epoch.number == 0)
     return failure("its epoch is no number that an epoch has");
-  head.epoch.number = static_cast<std::uint32_t>(number);
-  if (!read_holder(*json, head.epoch.holder)) return failure("its holder has no name of a holder");
-  if (!read_number(*json, "commits", most_of_head - 1, head.commits) ||
-      !read_number(*json, "bytes", most_of_head, head.bytes))
+  if (!read_id(*json, "holder", "", head.epoch.holder))
+    return failure("its holder has no name of a holder");
+  if (!read_count(*json, "commits", most_of_head - 1, head.commits) ||
+      !read_count(*json, "bytes", most_of_head, head.bytes))
     return failure("its counts are no numbers");
   for (const auto& [key, count] : {std::pair{"attempt", &head.attempt},
                                    {"s3_writes", &head.s3_writes},
                                    {"s3_reads", &head.s3_reads}})
-    if (json->contains(key) && !read_number(*json, key, most_of_head, *count))
+    if (json->contains(key) && !read_count(*json, key, most_of_head, *count))
       return failure(std::string("its ") + key + " is no number");
-  if (json->contains("newest")) {
-    std::uint64_t newest = 0;
-    if (!read_number(*json, "newest", most_of_head, newest))
-      return failure("its step is no number");
-    head.newest = static_cast<std::int64_t>(newest);
-  }
+  if (json->contains("newest") && !read_count(*json, "newest", most_of_head, head.newest))
+    return failure("its step is no number");
   head.job = text_field(*json, "job");
   head.id = text_field(*json, "id");
   if (!head.id.empty() && !is_home_id(head.id)) return failure("its id is none of a home");
@@ -168,20 +152,6 @@ Result<Head> parse_head(std::string_view text) {
     return failure("it names no manifest of a home");
   return head;
 }
-
-namespace {
-
-// One lost renewal more, and the second that Last-Modified cuts off.
-constexpr Duration lease_margin{30'000};
-constexpr int leases_in_span = 3;
-
-// No two versions have the same bytes.
-HeadChange written(Head next, bool again) {
-  ++next.commits;
-  return {HeadChange::Kind::Write, std::move(next), again};
-}
-
-}  // namespace
 
 bool is_lease_over(Duration age) { return age > head_lease * leases_in_span + lease_margin; }
 

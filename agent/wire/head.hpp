@@ -2,12 +2,8 @@
 // conditional writes (spotter-storage(7), "A fence").
 #pragma once
 
-#include <cstdint>
 #include <optional>
-#include <string>
-#include <string_view>
 
-#include "agent/base/names.hpp"
 #include "agent/base/result.hpp"
 #include "agent/decide/survey.hpp"
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "agent/base/json.hpp"
+#include "agent/base/text.hpp"
 #include "agent/base/version.hpp"
 
 namespace spotter::wire {
@@ -60,9 +61,7 @@ std::string to_line(const HistoryEntry& entry) {
 ReadHistory parse_history(std::string_view lines) {
   ReadHistory read;
   while (!lines.empty()) {
-    const auto end = std::min(lines.find('\n'), lines.size());
-    const std::string_view line = lines.substr(0, end);
-    lines.remove_prefix(std::min(end + 1, lines.size()));
+    const std::string_view line = take_until(lines, '\n');
     if (line.empty()) continue;
     if (auto entry = parse_entry(line, read.newer))
       read.entries.push_back(std::move(*entry));

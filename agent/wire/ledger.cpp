@@ -66,9 +66,8 @@ json shown(const std::int64_t& step) { return static_cast<std::uint64_t>(std::ma
 Result<LedgerFile> parse_ledger(std::string_view text) {
   const json object = json::parse(text, nullptr, false);
   if (!object.is_object()) return failure("it is not a JSON object");
-  if (auto newer = wire::newer(object, "version", known_ledger, "the job's ledger")) {
+  if (auto newer = wire::newer(object, "version", known_ledger, "the job's ledger"))
     return tl::unexpected(std::move(*newer));
-  }
   LedgerFile file;
   bool whole = true;
   each_field(file, [&](const char* name, auto& field) {

@@ -2,10 +2,6 @@
 // no state of their own, so the next one has only this.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-
 #include "agent/base/version.hpp"
 #include "agent/decide/ledger.hpp"
 

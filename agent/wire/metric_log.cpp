@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "agent/base/json.hpp"
-#include "agent/base/number_text.hpp"
+#include "agent/base/text.hpp"
 
 namespace spotter::wire {
 namespace {

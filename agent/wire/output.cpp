@@ -2,15 +2,27 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <utility>
 
 #include "agent/base/json.hpp"
+#include "agent/base/text.hpp"
 #include "agent/base/version.hpp"
 
 namespace spotter::wire {
 namespace {
 
 constexpr std::uint64_t format = 1;
+
+std::optional<OutputRecord> parse_record(std::string_view line) {
+  const auto json = parse_json_object(line);
+  const auto time = json ? number_field(*json, "time") : std::nullopt;
+  if (!time) return std::nullopt;
+  OutputRecord record{*time, text_field(*json, "text"), 0, std::nullopt};
+  if (const auto left_out = json->find("left_out");
+      left_out != json->end() && left_out->is_number_unsigned())
+    record.left_out = left_out->get<std::uint64_t>();
+  if (json->contains("ended")) record.ended = text_field(*json, "ended");
+  return record;
+}
 
 }  // namespace
 
@@ -149,28 +161,10 @@ std::string to_line(const OutputRecord& record) {
   return json_text(json) + "\n";
 }
 
-namespace {
-
-std::optional<OutputRecord> parse_record(std::string_view line) {
-  const auto json = parse_json_object(line);
-  const auto time = json ? number_field(*json, "time") : std::nullopt;
-  if (!time) return std::nullopt;
-  OutputRecord record{*time, text_field(*json, "text"), 0, std::nullopt};
-  if (const auto left_out = json->find("left_out");
-      left_out != json->end() && left_out->is_number_unsigned())
-    record.left_out = left_out->get<std::uint64_t>();
-  if (json->contains("ended")) record.ended = text_field(*json, "ended");
-  return record;
-}
-
-}  // namespace
-
 std::optional<OutputPiece> parse_output(std::string_view bytes) {
   std::optional<OutputPiece> piece;
   while (!bytes.empty()) {
-    const auto end = std::min(bytes.find('\n'), bytes.size());
-    const std::string_view line = bytes.substr(0, end);
-    bytes.remove_prefix(std::min(end + 1, bytes.size()));
+    const std::string_view line = take_until(bytes, '\n');
     if (piece) {
       if (auto record = parse_record(line)) piece->records.push_back(std::move(*record));
       continue;

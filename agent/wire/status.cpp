@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdio>
 
-#include "agent/base/json.hpp"
 #include "agent/base/version.hpp"
 #include "agent/wire/datagram.hpp"
 

@@ -9,12 +9,8 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <variant>
-#include <vector>
 
 #include "agent/base/result.hpp"
 #include "agent/wire/ledger.hpp"

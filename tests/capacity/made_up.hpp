@@ -2,9 +2,6 @@
 // is gone for hours or days, whose outages are mostly short and sometimes very long.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "tests/capacity/market.hpp"
 
 namespace spotter::capacity {

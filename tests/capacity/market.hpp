@@ -2,10 +2,7 @@
 // and dollars an hour.
 #pragma once
 
-#include <cstddef>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "agent/capacity/planner.hpp"
 

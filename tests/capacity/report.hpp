@@ -1,9 +1,6 @@
 // Compares the policies on the same tasks, beside the optimum.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "tests/capacity/watched.hpp"
 
 namespace spotter::capacity {

@@ -15,9 +15,7 @@
 // missing).
 #pragma once
 
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "agent/base/result.hpp"
 #include "tests/capacity/market.hpp"

@@ -1,4 +1,4 @@
-#include "agent/capacity/values.hpp"
+#include "agent/capacity/planner.hpp"
 
 #include <gtest/gtest.h>
 

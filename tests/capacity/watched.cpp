@@ -4,7 +4,6 @@
 #include <cassert>
 #include <chrono>
 #include <cmath>
-#include <optional>
 #include <utility>
 
 #include "agent/launch/deadline.hpp"

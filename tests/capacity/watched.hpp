@@ -3,10 +3,7 @@
 // watcher does: the prices, and whether the fleet that asks there gets an instance.
 #pragma once
 
-#include <memory>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "agent/launch/deadline.hpp"
 #include "tests/capacity/market.hpp"

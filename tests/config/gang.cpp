@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "agent/base/shell.hpp"
+#include "agent/base/text.hpp"
 #include "agent/config/run.hpp"
 #include "tests/config/smallest.hpp"
 

@@ -1,9 +1,6 @@
 // The smallest job.yaml, and what is wrong with a larger one.
 #pragma once
 
-#include <string>
-#include <string_view>
-
 #include "agent/config/job.hpp"
 
 namespace spotter::config {

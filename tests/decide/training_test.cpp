@@ -44,7 +44,7 @@ TEST(Training, ACrashIsTriedAgainThenScalesToZeroButNeverCancels) {
 // Each of its ends is three rounds without a new checkpoint, and a hang alone takes ten minutes.
 TEST(Training, OfAGangThatOnlyEverFailsIsGivenUpHoweverLongEachTryTook) {
   Story story;
-  story.policy.settled = Duration::max();  // service/settings.cpp
+  story.policy.settled = Duration::max();  // service/service.cpp
   story.train();
   for (int attempt = 1; attempt <= 2; ++attempt) {
     story.pass(minutes(31));

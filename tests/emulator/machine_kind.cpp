@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "agent/base/shell.hpp"
+#include "agent/base/text.hpp"
 #include "tests/emulator/process_tree.hpp"
 
 namespace spotter::emulator {

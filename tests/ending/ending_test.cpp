@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 #include <sysexits.h>
 
-#include <set>
-
 #include "agent/aws/formats/batch.hpp"
 #include "agent/decide/describe.hpp"
 #include "tests/decide/story.hpp"

@@ -1,9 +1,6 @@
 // All nodes that can be reached from the first with at most so many faults, each visited once.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "tests/explore/moves.hpp"
 #include "tests/explore/pack.hpp"
 

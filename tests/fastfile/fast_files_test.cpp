@@ -1,7 +1,7 @@
 #include <cstring>
 #include <random>
 
-#include "agent/aws/s3/crc32c.hpp"
+#include "agent/aws/s3/crc.hpp"
 #include "agent/data/fast_file/cache.hpp"
 #include "tests/s3/fixture.hpp"
 

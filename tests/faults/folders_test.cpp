@@ -6,9 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
-#include <functional>
 #include <map>
 
 #include "tests/guard/units.hpp"

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <filesystem>
 
 #include "tests/faults/writers.hpp"
 #include "tests/trainer/lost_power.hpp"

@@ -1,7 +1,6 @@
 #include "tests/faults/writers.hpp"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "agent/aws/s3/incoming.hpp"
+#include "agent/aws/s3/carriers.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace spotter::fuzz {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/supervise/launch.hpp"
-#include "agent/supervise/record.hpp"
+#include "agent/supervise/run_directory.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace spotter::fuzz {

@@ -2,8 +2,6 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <filesystem>
-
 #include "agent/io/files.hpp"
 #include "agent/service/observe/monitor.hpp"
 

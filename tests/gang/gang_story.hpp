@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <optional>
-
 #include "tests/gang/gang_world.hpp"
 
 namespace spotter::gang {

@@ -13,7 +13,7 @@
 #include "agent/commands/gang/gang_files.hpp"
 #include "agent/commands/gang/gang_launcher.hpp"
 #include "agent/gang/record.hpp"
-#include "agent/service/settings.hpp"
+#include "agent/service/service.hpp"
 #include "agent/supervise/processes.hpp"
 
 namespace spotter::command {

@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "agent/guard/inventory.hpp"
-#include "agent/guard/lock.hpp"
+#include "agent/guard/place.hpp"
 #include "tests/guard/folder.hpp"
 
 namespace {

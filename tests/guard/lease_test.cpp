@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstddef>
 #include <iterator>
 
 #include "agent/guard/copying.hpp"

@@ -1,5 +1,5 @@
 // Recovery by the difference between a directory and its newest generation.
-#include "agent/guard/recover.hpp"
+#include "agent/guard/keeper.hpp"
 
 #include <gtest/gtest.h>
 

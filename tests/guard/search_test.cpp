@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <functional>
 
 #include "agent/guard/guard.hpp"
 #include "tests/guard/units.hpp"

@@ -10,10 +10,10 @@
 #include <fstream>
 #include <thread>
 
+#include "agent/host/host.hpp"
 #include "agent/host/layout.hpp"
 #include "agent/host/records.hpp"
 #include "agent/host/share.hpp"
-#include "agent/host/verify.hpp"
 #include "disk.hpp"
 #include "trainer/library/checkpoint.hpp"
 

@@ -4,7 +4,6 @@
 #include <pwd.h>
 
 #include <initializer_list>
-#include <string>
 
 #include "agent/host/checkout.hpp"
 #include "agent/io/files.hpp"

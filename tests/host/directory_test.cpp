@@ -3,8 +3,8 @@
 #include <pwd.h>
 
 #include "agent/host/device.hpp"
+#include "agent/host/host.hpp"
 #include "agent/host/mount.hpp"
-#include "agent/host/verify.hpp"
 #include "disk.hpp"
 #include "trainer/library/checkpoint.hpp"
 

@@ -1,5 +1,5 @@
 // GPUs by a fake nvidia-smi: what it says, what it makes, and when.
-#include "agent/host/gpus.hpp"
+#include "agent/host/device.hpp"
 
 #include <cstdlib>
 

@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 
 #include <csignal>
-#include <functional>
 
 #include "agent/host/device.hpp"
 #include "agent/host/layout.hpp"

@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "agent/guard/record.hpp"
+#include "agent/host/attempt.hpp"
 #include "agent/host/device.hpp"
+#include "agent/host/host.hpp"
 #include "agent/host/layout.hpp"
 #include "agent/host/mount.hpp"
 #include "agent/host/records.hpp"
-#include "agent/host/summary.hpp"
-#include "agent/host/verify.hpp"
 #include "disk.hpp"
 #include "tests/trainer/contents.hpp"
 #include "tests/trainer/newer_manifest.hpp"

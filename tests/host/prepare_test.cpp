@@ -3,9 +3,7 @@
 #include <gtest/gtest.h>
 #include <pwd.h>
 #include <sys/file.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <optional>
 

@@ -59,18 +59,17 @@ def text(path):
 def encoders():
     """Names of the code -> actions: "DescribeVolumes" -> ec2:DescribeVolumes, "create" -> ..."""
     ec2 = {}
-    source = "".join(text(path) for path in sorted((ROOT / "agent/aws/formats").glob("ec2_*.cpp")))
+    requests = "".join(text(path)
+                       for path in sorted((ROOT / "agent/aws/formats").glob("ec2_*.hpp")))
+    for request, body in re.findall(r"struct (\w+) \{\s*\n(.*?)\n\}", requests, re.S):
+        if api := re.search(r'Api api\{(?:\.action = )?"(\w+)"(?:[^;]*\.service = "(\w+)")?', body):
+            if api[2] != "sts":  # who one is, everybody may ask
+                ec2[request] = f"{api[2] or 'ec2'}:{api[1]}"
     services = text(ROOT / "agent/aws/formats/services.cpp")
-    source += services
-    for request, body in re.findall(r"Query encode\(const (\w+)&[^)]*\) \{(.*?)\n\}", source, re.S):
-        if '"GetCallerIdentity"' in body:
-            continue  # who one is, everybody may ask
-        if service := re.search(r'\.service = "(sts|sns|iam)"', body):
-            ec2[request] = f"{service[1]}:" + re.search(r'\.action = "(\w+)"', body)[1]
-            continue
-        action = re.search(r'(?:Builder(?: builder)?|reading)\(\s*"(\w+)"', body)[1]
-        service = "autoscaling" if "auto_scaling(" in body else "ec2"
-        ec2[request] = f"{service}:{action}"
+    for request, body in re.findall(r"Query encode\(const (\w+)&[^)]*\) \{(.*?)\n\}", services,
+                                    re.S):
+        service = re.search(r'\.service = "(sts|sns)"', body)[1]
+        ec2[request] = f"{service}:" + re.search(r'\.action = "(\w+)"', body)[1]
     for request in re.findall(r"EfsCall encode\(const (\w+)&", services):
         assert f'"{request}"' in services, request
         ec2[request] = f"elasticfilesystem:{request}"

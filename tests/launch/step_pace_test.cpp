@@ -1,4 +1,4 @@
-#include "agent/launch/step_pace.hpp"
+#include "agent/launch/deadline.hpp"
 
 #include <gtest/gtest.h>
 

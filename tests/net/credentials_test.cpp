@@ -76,10 +76,10 @@ TEST(SharedConfig, ReadsOneProfile) {
   const std::string text =
       "# a comment\n[default]\naws_access_key_id = A\n  nested = x\n\n[ profile two "
       "]\nregion=r\r\n";
-  EXPECT_EQ(parse_profile(text, "default"), (Profile{{"aws_access_key_id", "A nested = x"}}));
-  EXPECT_EQ(parse_profile(text, "profile two"), (Profile{{"region", "r"}}));
-  EXPECT_TRUE(parse_profile(text, "none").empty());
-  EXPECT_TRUE(parse_profile("[", "").empty());
+  EXPECT_EQ(parse_sections(text)["default"], (Profile{{"aws_access_key_id", "A nested = x"}}));
+  EXPECT_EQ(parse_sections(text)["profile two"], (Profile{{"region", "r"}}));
+  EXPECT_TRUE(parse_sections(text)["none"].empty());
+  EXPECT_TRUE(parse_sections("[").empty());
 }
 
 // As botocore's configparser has it.
@@ -87,10 +87,10 @@ TEST(SharedConfig, HasQuotedNamesColonsAndNestedSettings) {
   const std::string text =
       "[profile \"my dev\"]\nRegion: r\ns3 =\n  region = nested\n; no\n  # no\n"
       "credential_process = /bin/p\n   --all\nvalue = a # b\n[preview]\nx = y\n";
-  EXPECT_EQ(parse_profile(text, "profile my dev"), (Profile{{"region", "r"},
-                                                            {"s3", ""},
-                                                            {"credential_process", "/bin/p --all"},
-                                                            {"value", "a # b"}}));
+  EXPECT_EQ(parse_sections(text)["profile my dev"], (Profile{{"region", "r"},
+                                                             {"s3", ""},
+                                                             {"credential_process", "/bin/p --all"},
+                                                             {"value", "a # b"}}));
 }
 
 TEST(Words, AreThoseOfShlex) {

@@ -154,15 +154,6 @@ TEST_F(Imds, CallsHalfAnAnswerUnreadable) {
   EXPECT_EQ(run(context_, client_.identity()).error().kind, CallError::Kind::Unreadable);
 }
 
-TEST_F(Imds, ReadsTags) {
-  metadata_.keys["meta-data/tags/instance"] = "Name\nspotter:job";
-  metadata_.keys["meta-data/tags/instance/Name"] = "x";
-  metadata_.keys["meta-data/tags/instance/spotter%3Ajob"] = "mnist";
-  const auto tags = run(context_, client_.tags());
-  ASSERT_TRUE(tags && *tags);
-  EXPECT_EQ(**tags, (std::map<std::string, std::string>{{"Name", "x"}, {"spotter:job", "mnist"}}));
-}
-
 TEST_F(Imds, ReadsTheRest) {
   metadata_.keys["meta-data/events/recommendations/rebalance"] =
       R"({"noticeTime": "2026-11-21T10:15:30Z"})";

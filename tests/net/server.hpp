@@ -6,7 +6,6 @@
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/http.hpp>
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>

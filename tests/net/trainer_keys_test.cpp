@@ -112,7 +112,8 @@ class Endpoint : public Keys {
 
 TEST_F(Endpoint, GivesTheKeysToWhoHasTheTokenAndNothingToOthers) {
   const auto one = endpoint();
-  auto variables = one->open().value();
+  auto opened = one->open();
+  auto& variables = opened.value();
   const std::string url = variables[container_uri], token = variables[container_token];
   EXPECT_EQ(ask(url, token).body,
             R"({"AccessKeyId":"K1","Expiration":"2026-11-21T11:15:30Z",)"
@@ -140,7 +141,8 @@ TEST_F(Endpoint, GivesTheKeysToWhoHasTheTokenAndNothingToOthers) {
 
 TEST_F(Endpoint, SaysWhatIsWrongAsSdksExpectIt) {
   const auto one = endpoint();
-  auto variables = one->open().value();
+  auto opened = one->open();
+  auto& variables = opened.value();
   failing_ = CallError{.kind = CallError::Kind::Permission, .code = "AccessDenied"};
   EXPECT_EQ(ask(variables[container_uri], variables[container_token]).status, 403);
   failing_ = CallError{.kind = CallError::Kind::NoCredentials, .message = "silent\xff"};
@@ -153,7 +155,8 @@ TEST_F(Endpoint, SaysWhatIsWrongAsSdksExpectIt) {
 
 TEST_F(Endpoint, IsFoundAgainAtItsPlaceByAnAgentThatTakesOver) {
   auto one = endpoint();
-  auto variables = one->open().value();
+  auto opened = one->open();
+  auto& variables = opened.value();
   struct stat status {};
   ASSERT_EQ(::stat(file().c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0400u);
@@ -168,7 +171,8 @@ TEST_F(Endpoint, IsFoundAgainAtItsPlaceByAnAgentThatTakesOver) {
 
 TEST_F(Endpoint, WaitsForAPortThatSomebodyElseHas) {
   auto one = endpoint();
-  auto variables = one->open().value();
+  auto opened = one->open();
+  auto& variables = opened.value();
   const auto two = endpoint();
   two->resume();
   settle();

@@ -2,7 +2,6 @@
 #include <cstdio>
 #include <iostream>
 #include <iterator>
-#include <string>
 
 #include "agent/report/page/page.hpp"
 

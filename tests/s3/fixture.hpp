@@ -3,9 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdint>
-#include <string>
-
 #include "agent/aws/s3/objects.hpp"
 #include "tests/s3/server.hpp"
 

@@ -1,4 +1,4 @@
-#include "agent/aws/s3/incoming.hpp"
+#include "agent/aws/s3/carriers.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,9 +3,8 @@
 
 #include "agent/aws/s3/address.hpp"
 #include "agent/aws/s3/checksum.hpp"
-#include "agent/aws/s3/crc32c.hpp"
-#include "agent/aws/s3/crc64nvme.hpp"
-#include "agent/aws/s3/piece.hpp"
+#include "agent/aws/s3/client.hpp"
+#include "agent/aws/s3/crc.hpp"
 #include "agent/aws/s3/window.hpp"
 #include "tests/s3/fixture.hpp"
 

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <latch>
 
-#include "agent/aws/s3/crc32c.hpp"
+#include "agent/aws/s3/crc.hpp"
 #include "tests/s3/fixture.hpp"
 
 namespace spotter::s3_test {

@@ -1,4 +1,4 @@
-#include "agent/aws/s3/upload.hpp"
+#include "agent/aws/s3/objects.hpp"
 #include "tests/s3/fixture.hpp"
 
 namespace spotter::s3_test {

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <vector>
-
 #include "agent/io/kernel.hpp"
 #include "tests/net/server.hpp"
 #include "tests/world/world.hpp"

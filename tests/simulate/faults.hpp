@@ -3,8 +3,6 @@
 #pragma once
 
 #include <bitset>
-#include <cstdint>
-#include <string_view>
 
 #include "agent/base/names.hpp"
 

@@ -1,6 +1,5 @@
 // simulate --seeds A..B | --replay SEED | --scenario FILE | --crash-points; see --help
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <map>

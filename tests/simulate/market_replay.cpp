@@ -236,8 +236,8 @@ void Replay::save_last(Host& host) {
      });
 }
 
-// Like trainer/library/pace.hpp: makes durable what exists, then trains on until the last moment at
-// which a checkpoint is sure to be written in time.
+// Like trainer/library/session.hpp: makes durable what exists, then trains on until the last moment
+// at which a checkpoint is sure to be written in time.
 void Replay::stop_trainer(Host& host, const decide::StopTrainer& why) {
   if (host.trainer.state != Trainer::State::Running || host.trainer.stopping) return;
   if (why.usable_until == decide::kNever || now_ < since_) return save_last(host);

@@ -3,10 +3,6 @@
 
 #include <deque>
 #include <functional>
-#include <map>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "agent/decide/data_volume.hpp"
 #include "agent/decide/step.hpp"

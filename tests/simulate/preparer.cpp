@@ -21,7 +21,7 @@ const decide::Policy& Simulation::policy_of(const Host& host) const {
   return preparers_.count(host.id) ? to_fill_ : policy_;
 }
 
-// agent/service/settings.cpp: policy_to_fill().
+// agent/service/service.cpp: policy_to_fill().
 void Simulation::expect_preparer() {
   if (to_prepare_ == 0) return;
   to_fill_ = policy_;

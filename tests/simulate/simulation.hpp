@@ -2,8 +2,6 @@
 // the fleet is gone. One thread, virtual time; the same seed gives the same run.
 #pragma once
 
-#include <set>
-
 #include "tests/simulate/story.hpp"
 
 namespace spotter::simulate {

@@ -1,5 +1,5 @@
 // Whether the kernel killed for want of memory, by what it counts in the control group.
-#include "agent/supervise/control_group.hpp"
+#include "agent/supervise/processes.hpp"
 
 #include <filesystem>
 #include <fstream>

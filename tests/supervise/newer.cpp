@@ -6,7 +6,7 @@
 
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/launch.hpp"
-#include "agent/supervise/record.hpp"
+#include "agent/supervise/run_directory.hpp"
 #include "tests/supervise/stage.hpp"
 
 namespace spotter::supervise {

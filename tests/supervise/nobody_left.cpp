@@ -6,7 +6,6 @@
 
 #include <filesystem>
 
-#include "agent/supervise/control_group.hpp"
 #include "agent/supervise/processes.hpp"
 #include "agent/units/settings.hpp"
 #include "tests/supervise/stage.hpp"

@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
-
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/processes.hpp"
 #include "agent/supervise/supervisor.hpp"

@@ -10,7 +10,6 @@
 #include <queue>
 #include <random>
 #include <string>
-#include <vector>
 
 #include "agent/sweep/asha.hpp"
 #include "agent/sweep/claimant.hpp"

@@ -1,4 +1,4 @@
-#include "agent/host/summary.hpp"
+#include "agent/host/attempt.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,11 +1,10 @@
 // The guard's side: which program runs when, and what a person reads.
-#include "agent/guard/copier.hpp"
+#include "agent/guard/run.hpp"
 
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
 
 #include "tests/trainer/scratch.hpp"
 

@@ -1,9 +1,6 @@
 // Storages with a checkpoint directory, and an S3 beside them.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "agent/tier/tier.hpp"
 #include "tests/guard/units.hpp"
 #include "tests/s3/server.hpp"

@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <fstream>
-#include <map>
 
 #include "tests/tier/fixture.hpp"
 #include "tests/trainer/newer_manifest.hpp"

@@ -10,6 +10,7 @@
 
 #include <array>
 
+#include "tests/trainer/parts.hpp"
 #include "tests/trainer/scratch.hpp"
 #include "trainer/library/files.hpp"
 #include "trainer/library/writer.hpp"
@@ -102,7 +103,7 @@ TEST(Checkpoint, AWriterThatIsDroppedLeavesNothing) {
   {
     auto writer = Writer::begin(scratch.path(), 3);
     ASSERT_TRUE(writer);
-    ASSERT_TRUE(writer->add_part("model.bin", "half"));
+    ASSERT_TRUE(add_part(*writer, "model.bin", "half"));
     EXPECT_EQ(names(scratch.path()).size(), 1U);
   }
   EXPECT_TRUE(names(scratch.path()).empty());
@@ -114,7 +115,7 @@ TEST(Checkpoint, LeftoversOfADeadWriterGoAndThoseOfALivingOneStay) {
   const pid_t child = ::fork();
   if (child == 0) {  // dies in the middle, without a chance to tidy up
     auto writer = Writer::begin(scratch.path(), 2);
-    if (writer && writer->add_part("model.bin", "half")) ::_exit(0);
+    if (writer && add_part(*writer, "model.bin", "half")) ::_exit(0);
     ::_exit(1);
   }
   int status = 0;
@@ -128,7 +129,7 @@ TEST(Checkpoint, LeftoversOfADeadWriterGoAndThoseOfALivingOneStay) {
   ASSERT_TRUE(found && found->newest);
   EXPECT_EQ(found->newest->step, 1U);
   EXPECT_EQ(names(scratch.path()).size(), 2U);
-  ASSERT_TRUE(living->add_part("model.bin", "whole"));
+  ASSERT_TRUE(add_part(*living, "model.bin", "whole"));
   ASSERT_TRUE(living->commit({}));
   EXPECT_EQ(latest(scratch.path())->newest->step, 3U);
 }
@@ -152,12 +153,12 @@ TEST(Checkpoint, WithoutDescriptorsALivingWriterIsLeftAloneAndNothingIsLeftBehin
   const Scratch scratch;
   auto living = Writer::begin(scratch.path(), 1);
   ASSERT_TRUE(living);
-  ASSERT_TRUE(living->add_part("model.bin", "whole"));
+  ASSERT_TRUE(add_part(*living, "model.bin", "whole"));
   for (rlim_t left = 0; left <= 1; ++left) {
     const FewDescriptors few(left);
     EXPECT_FALSE(save(scratch.path(), 2, std::array<Part, 1>{Part{"model.bin", "x"}}, {}));
     auto other = Writer::begin(scratch.path(), 2);
-    EXPECT_FALSE(other && other->add_part("model.bin", "x"));
+    EXPECT_FALSE(other && add_part(*other, "model.bin", "x"));
   }
   EXPECT_EQ(names(scratch.path()).size(), 1U) << "the living one's";
   ASSERT_TRUE(living->commit({}));
@@ -169,10 +170,10 @@ TEST(Checkpoint, NamesThatCouldLeaveTheDirectoryAreRefused) {
   auto writer = Writer::begin(scratch.path(), 1);
   ASSERT_TRUE(writer);
   for (const char* name : {"", "../x", "a/b", ".hidden", "manifest.json", "with space"}) {
-    EXPECT_FALSE(writer->add_part(name, "x")) << name;
+    EXPECT_FALSE(add_part(*writer, name, "x")) << name;
   }
-  ASSERT_TRUE(writer->add_part("a", "x"));
-  EXPECT_FALSE(writer->add_part("a", "twice"));
+  ASSERT_TRUE(add_part(*writer, "a", "x"));
+  EXPECT_FALSE(add_part(*writer, "a", "twice"));
   EXPECT_TRUE(writer->commit({}));
 }
 

@@ -1,9 +1,7 @@
 // All that lies below a directory, to compare it before and after.
 #pragma once
 
-#include <filesystem>
 #include <map>
-#include <string>
 
 #include "tests/trainer/scratch.hpp"
 

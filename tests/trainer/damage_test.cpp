@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "tests/trainer/parts.hpp"
 #include "tests/trainer/scratch.hpp"
 #include "trainer/library/checkpoint.hpp"
 

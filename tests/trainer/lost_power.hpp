@@ -6,10 +6,8 @@
 //  Weak     each change of a name by itself (what POSIX leaves open)
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "tests/trainer/shim.hpp"

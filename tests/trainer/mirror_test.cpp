@@ -3,9 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <atomic>
 #include <latch>
-#include <set>
 
 #include "tests/s3/server.hpp"
 #include "tests/trainer/newer_manifest.hpp"

@@ -1,5 +1,5 @@
 // When a trainer checkpoints and when it goes: all on times that the story hands in.
-#include "trainer/library/pace.hpp"
+#include "trainer/library/session.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 
 #include <filesystem>
-#include <functional>
-#include <string>
 
+#include "tests/trainer/parts.hpp"
 #include "trainer/library/checkpoint.hpp"
 #include "trainer/library/saver.hpp"
 

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <set>
 
 #include "tests/trainer/lost_power.hpp"
 #include "tests/trainer/power_story.hpp"

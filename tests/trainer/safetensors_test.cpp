@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 namespace spotter::train {
 namespace {

@@ -6,10 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <mutex>
 #include <thread>
 
+#include "tests/trainer/parts.hpp"
 #include "tests/trainer/scratch.hpp"
 #include "tests/trainer/short_memory.hpp"
 #include "trainer/library/checkpoint.hpp"

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <string>
 
 #include "tests/trainer/scratch.hpp"
 #include "trainer/reference/dataset.hpp"

@@ -3,12 +3,10 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 

@@ -4,9 +4,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <set>
 
 #include "tests/trainer/contents.hpp"
+#include "tests/trainer/parts.hpp"
 #include "tests/trainer/shim.hpp"
 #include "trainer/library/checkpoint.hpp"
 #include "trainer/library/saver.hpp"

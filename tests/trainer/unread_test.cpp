@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "tests/trainer/contents.hpp"
+#include "tests/trainer/parts.hpp"
 #include "tests/trainer/shim.hpp"
 #include "trainer/library/checkpoint.hpp"
 #include "trainer/library/writer.hpp"
@@ -20,7 +21,7 @@ constexpr std::array codes = {EIO, ESTALE, EACCES, ETIMEDOUT, ENOTCONN, ENFILE};
 
 void make(const fs::path& directory, std::uint64_t step, double metric) {
   auto writer = Writer::begin(directory, step);
-  ASSERT_TRUE(writer && writer->add_part("model.bin", "m"));
+  ASSERT_TRUE(writer && add_part(*writer, "model.bin", "m"));
   ASSERT_TRUE(writer->commit({}, metric));
 }
 

@@ -9,7 +9,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <optional>
 
 #include "agent/supervise/processes.hpp"
 #include "agent/supervise/run_directory.hpp"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 
 #include "agent/aws/s3/objects.hpp"
 #include "trainer/library/manifest.hpp"

@@ -20,12 +20,9 @@
 //    "xxh3_128":"hex"}     without what is not known; where the trainer gave one, "metric":0.97
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "agent/aws/s3/client.hpp"
 #include "agent/base/result.hpp"

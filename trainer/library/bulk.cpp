@@ -8,18 +8,54 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <functional>
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <system_error>
 #include <thread>
-#include <utility>
 
 #include "trainer/library/files.hpp"
-#include "trainer/library/stream_copy.hpp"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 namespace spotter::checkpoint {
 namespace {
+
+// Like std::memcpy, but bypassing the caches if the processor can (x86-64): a quarter faster, as
+// the target's old content is not read first, and training finds its own data in the caches
+// afterwards.
+#if defined(__SSE2__)
+void stream_copy(char* target, const char* source, std::size_t bytes) {
+  constexpr std::size_t kLine = 64;
+  const auto rest = static_cast<std::size_t>(-reinterpret_cast<std::uintptr_t>(target)) % kLine;
+  const std::size_t head = bytes < 4 * kLine ? bytes : rest;
+  std::memcpy(target, source, head);
+  std::size_t at = head;
+  for (; at + kLine <= bytes; at += kLine) {
+    const auto* from = reinterpret_cast<const __m128i*>(source + at);
+    auto* to = reinterpret_cast<__m128i*>(target + at);
+    const __m128i a = _mm_loadu_si128(from);
+    const __m128i b = _mm_loadu_si128(from + 1);
+    const __m128i c = _mm_loadu_si128(from + 2);
+    const __m128i d = _mm_loadu_si128(from + 3);
+    _mm_stream_si128(to, a);
+    _mm_stream_si128(to + 1, b);
+    _mm_stream_si128(to + 2, c);
+    _mm_stream_si128(to + 3, d);
+  }
+  _mm_sfence();  // another thread will read the target
+  std::memcpy(target + at, source + at, bytes - at);
+}
+
+#else
+
+void stream_copy(char* target, const char* source, std::size_t bytes) {
+  std::memcpy(target, source, bytes);
+}
+
+#endif
 
 // Runs a list of tasks in a few threads. Needs no pool: starting a thread takes some 50
 // microseconds, a checkpoint at least milliseconds.
@@ -132,9 +168,8 @@ Result<void> create(int directory, Target& target) {
   if (size < kDirect || !aligned) return {};
   // Allocates first: a full disk fails before anything is written, and writes that do not extend
   // the file run in parallel.
-  if (::fallocate(target.file.get(), 0, 0, static_cast<off_t>(size)) != 0 && errno == ENOSPC) {
+  if (::fallocate(target.file.get(), 0, 0, static_cast<off_t>(size)) != 0 && errno == ENOSPC)
     return system_failure("cannot write", target.shown);
-  }
   target.direct = Descriptor(::openat(directory, name, O_WRONLY | O_DIRECT | O_CLOEXEC));
   return {};
 }
@@ -173,9 +208,8 @@ Result<void> write_piece(Target& target, std::size_t index) {
 }
 
 Result<void> finish(Target& target) {
-  if (::fsync(target.file.get()) != 0) {
+  if (::fsync(target.file.get()) != 0)
     return write_failure("cannot make durable", target.shown, target.file.get());
-  }
   target.direct = Descriptor();
   // close() reports late write errors of network file systems.
   if (::close(target.file.release()) != 0) return system_failure("cannot close", target.shown);
@@ -211,9 +245,7 @@ Result<void> open_part(Origin& origin) {
     return system_failure("cannot read", origin.path);
   }
   origin.sum = std::make_unique<OrderedSum>(std::string_view(origin.memory.data(), size));
-  if (size >= kDirect) {
-    origin.direct = Descriptor(::open(origin.path.c_str(), kFlags | O_DIRECT));
-  }
+  if (size >= kDirect) origin.direct = Descriptor(::open(origin.path.c_str(), kFlags | O_DIRECT));
   return {};
 }
 
@@ -270,9 +302,8 @@ bool Buffer::reserve(std::size_t bytes) {
 }
 
 void Buffer::touch() {
-  for (std::size_t at = 0; at < capacity_; at += kAlignment) {
+  for (std::size_t at = 0; at < capacity_; at += kAlignment)
     const_cast<volatile char*>(data_)[at] = 0;
-  }
 }
 
 Result<std::vector<PartEntry>> write_parts(int directory, const fs::path& shown,

@@ -5,11 +5,7 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <memory>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "agent/base/result.hpp"
 #include "trainer/library/manifest.hpp"

@@ -3,9 +3,6 @@
 
 #include <exception>
 #include <map>
-#include <memory>
-#include <nlohmann/json.hpp>
-#include <string>
 
 #include "trainer/library/reader.hpp"
 #include "trainer/library/session.hpp"

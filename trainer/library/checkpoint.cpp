@@ -7,9 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 
-#include "trainer/library/files.hpp"
 #include "trainer/library/writer.hpp"
 
 namespace spotter::checkpoint {
@@ -19,70 +17,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kStepDigits = 12;
-
-}  // namespace
-
-std::string directory_name(std::uint64_t step) {
-  std::string digits = std::to_string(step);
-  if (digits.size() < kStepDigits) digits.insert(0, kStepDigits - digits.size(), '0');
-  return std::string(kPrefix) + digits;
-}
-
-std::optional<std::uint64_t> step_of(std::string_view name) {
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  std::uint64_t step = 0;
-  const auto [end, error] =
-      std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
-  if (error != std::errc() || name != directory_name(step)) return std::nullopt;
-  return step;
-}
-
-Result<std::vector<std::uint64_t>> steps_in(const fs::path& directory) {
-  auto names = list_names(directory);
-  if (!names) return tl::unexpected(names.error());
-  std::vector<std::uint64_t> steps;
-  for (const auto& name : *names) {
-    if (const auto step = step_of(name)) steps.push_back(*step);
-  }
-  std::sort(steps.rbegin(), steps.rend());
-  return steps;
-}
-
-// A live writer holds a lock on its temporary directory. A pid would not do, as other instances and
-// containers use the same ones.
-void remove_leftovers(const fs::path& directory) {
-  const auto names = list_names(directory);
-  if (!names) return;
-  for (const auto& name : *names) {
-    if (!name.starts_with(kTemporary)) continue;
-    const fs::path path = directory / name;
-    const auto opened = open_directory(path);
-    // It may be alive: perhaps no descriptor was left to test its lock.
-    if (!opened && errno != ENOTDIR) continue;
-    if (opened && ::flock(opened->get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) continue;
-    remove_tree(path);  // one that stays only costs space
-  }
-}
-
-Refusal refusal(int code, std::string reason) {
-  const bool torn = code == 0 || is_absence(code);
-  return {torn ? Refusal::Why::Torn : Refusal::Why::Unread, std::move(reason)};
-}
-
-Result<Manifest, Refusal> read_manifest(const std::filesystem::path& checkpoint) {
-  std::string bytes;
-  int code = 0;
-  const auto read = read_pieces(
-      checkpoint / kManifestName, [&](std::string_view piece) { bytes.append(piece); }, &code,
-      kManifestLimit);
-  if (!read) return tl::unexpected(refusal(code, read.error().message));
-  auto manifest = decode(bytes);
-  if (manifest) return std::move(*manifest);
-  const auto why = wire::is_newer(manifest.error()) ? Refusal::Why::Newer : Refusal::Why::Torn;
-  return tl::unexpected(Refusal{why, manifest.error().message});
-}
-
-namespace {
 
 // Renames it first, then removes it: an interrupted removal must not look like a torn checkpoint.
 void remove_checkpoint(const fs::path& directory, std::uint64_t step) {
@@ -101,50 +35,6 @@ bool may_go(const fs::path& checkpoint) {
   const auto manifest = read_manifest(checkpoint);
   return manifest || manifest.error().why == Refusal::Why::Torn;
 }
-
-}  // namespace
-
-std::set<std::uint64_t> kept(std::vector<Kept> all, std::uint64_t just_written,
-                             const Retention& retention) {
-  std::set<std::uint64_t> keep = {just_written};
-  std::sort(all.begin(), all.end(), [](const Kept& a, const Kept& b) { return a.step > b.step; });
-  for (const auto& one : all) {
-    if (keep.size() >= retention.last) break;
-    keep.insert(one.step);
-  }
-  if (retention.every != 0) {
-    // From the oldest on: the first of each span that begins with a multiple of `every`. It stays
-    // the first, so once kept it is kept for good.
-    std::uint64_t span = 0;
-    for (auto one = all.rbegin(); one != all.rend(); ++one) {
-      if (one->step / retention.every > span) keep.insert(one->step);
-      span = std::max(span, one->step / retention.every);
-    }
-  }
-  std::erase_if(all, [](const Kept& one) { return !one.metric; });
-  std::stable_sort(all.begin(), all.end(), [&](const Kept& a, const Kept& b) {
-    return retention.higher_is_better ? *a.metric > *b.metric : *a.metric < *b.metric;
-  });
-  for (std::size_t i = 0; i < std::min(retention.best, all.size()); ++i) keep.insert(all[i].step);
-  return keep;
-}
-
-void apply(const Retention& retention, const fs::path& directory, std::uint64_t just_written) {
-  const auto steps = steps_in(directory);
-  if (!steps) return;
-  std::vector<Kept> all;
-  for (const auto step : *steps) {
-    const bool judged = retention.best != 0;
-    all.push_back({step, judged ? metric_of(directory / directory_name(step)) : std::nullopt});
-  }
-  const auto keep = kept(std::move(all), just_written, retention);
-  for (const auto step : *steps) {
-    const bool goes = !keep.contains(step) && may_go(directory / directory_name(step));
-    if (goes) remove_checkpoint(directory, step);
-  }
-}
-
-namespace {
 
 Torn move_aside(const fs::path& directory, std::uint64_t step, std::string reason) {
   const fs::path path = directory / directory_name(step);
@@ -263,6 +153,106 @@ Result<void> none_was_lost(const fs::path& directory, const std::vector<Torn>& t
 
 }  // namespace
 
+std::string directory_name(std::uint64_t step) {
+  std::string digits = std::to_string(step);
+  if (digits.size() < kStepDigits) digits.insert(0, kStepDigits - digits.size(), '0');
+  return std::string(kPrefix) + digits;
+}
+
+std::optional<std::uint64_t> step_of(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  std::uint64_t step = 0;
+  const auto [end, error] =
+      std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
+  if (error != std::errc() || name != directory_name(step)) return std::nullopt;
+  return step;
+}
+
+Result<std::vector<std::uint64_t>> steps_in(const fs::path& directory) {
+  auto names = list_names(directory);
+  if (!names) return tl::unexpected(names.error());
+  std::vector<std::uint64_t> steps;
+  for (const auto& name : *names) {
+    if (const auto step = step_of(name)) steps.push_back(*step);
+  }
+  std::sort(steps.rbegin(), steps.rend());
+  return steps;
+}
+
+// A live writer holds a lock on its temporary directory. A pid would not do, as other instances and
+// containers use the same ones.
+void remove_leftovers(const fs::path& directory) {
+  const auto names = list_names(directory);
+  if (!names) return;
+  for (const auto& name : *names) {
+    if (!name.starts_with(kTemporary)) continue;
+    const fs::path path = directory / name;
+    const auto opened = open_directory(path);
+    // It may be alive: perhaps no descriptor was left to test its lock.
+    if (!opened && errno != ENOTDIR) continue;
+    if (opened && ::flock(opened->get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) continue;
+    remove_tree(path);  // one that stays only costs space
+  }
+}
+
+Refusal refusal(int code, std::string reason) {
+  const bool torn = code == 0 || is_absence(code);
+  return {torn ? Refusal::Why::Torn : Refusal::Why::Unread, std::move(reason)};
+}
+
+Result<Manifest, Refusal> read_manifest(const std::filesystem::path& checkpoint) {
+  std::string bytes;
+  int code = 0;
+  const auto read = read_pieces(
+      checkpoint / kManifestName, [&](std::string_view piece) { bytes.append(piece); }, &code,
+      kManifestLimit);
+  if (!read) return tl::unexpected(refusal(code, read.error().message));
+  auto manifest = decode(bytes);
+  if (manifest) return std::move(*manifest);
+  const auto why = wire::is_newer(manifest.error()) ? Refusal::Why::Newer : Refusal::Why::Torn;
+  return tl::unexpected(Refusal{why, manifest.error().message});
+}
+
+std::set<std::uint64_t> kept(std::vector<Kept> all, std::uint64_t just_written,
+                             const Retention& retention) {
+  std::set<std::uint64_t> keep = {just_written};
+  std::sort(all.begin(), all.end(), [](const Kept& a, const Kept& b) { return a.step > b.step; });
+  for (const auto& one : all) {
+    if (keep.size() >= retention.last) break;
+    keep.insert(one.step);
+  }
+  if (retention.every != 0) {
+    // From the oldest on: the first of each span that begins with a multiple of `every`. It stays
+    // the first, so once kept it is kept for good.
+    std::uint64_t span = 0;
+    for (auto one = all.rbegin(); one != all.rend(); ++one) {
+      if (one->step / retention.every > span) keep.insert(one->step);
+      span = std::max(span, one->step / retention.every);
+    }
+  }
+  std::erase_if(all, [](const Kept& one) { return !one.metric; });
+  std::stable_sort(all.begin(), all.end(), [&](const Kept& a, const Kept& b) {
+    return retention.higher_is_better ? *a.metric > *b.metric : *a.metric < *b.metric;
+  });
+  for (std::size_t i = 0; i < std::min(retention.best, all.size()); ++i) keep.insert(all[i].step);
+  return keep;
+}
+
+void apply(const Retention& retention, const fs::path& directory, std::uint64_t just_written) {
+  const auto steps = steps_in(directory);
+  if (!steps) return;
+  std::vector<Kept> all;
+  for (const auto step : *steps) {
+    const bool judged = retention.best != 0;
+    all.push_back({step, judged ? metric_of(directory / directory_name(step)) : std::nullopt});
+  }
+  const auto keep = kept(std::move(all), just_written, retention);
+  for (const auto step : *steps) {
+    const bool goes = !keep.contains(step) && may_go(directory / directory_name(step));
+    if (goes) remove_checkpoint(directory, step);
+  }
+}
+
 Result<fs::path> save(const fs::path& directory, std::uint64_t step, std::span<const Part> parts,
                       const nlohmann::json& meta, Retention retention) {
   const auto lock = WriterLock::take(directory);
@@ -312,26 +302,9 @@ Result<Restored> restore(std::span<const fs::path> directories) {
     result.newest = std::move(*taken);
     if (result.newest) return result;
   }
-  if (auto none = none_was_lost(directories.back(), result.torn); !none) {
+  if (auto none = none_was_lost(directories.back(), result.torn); !none)
     return tl::unexpected(none.error());
-  }
   return result;
-}
-
-Result<std::string> read_part(const Checkpoint& checkpoint, std::string_view name) {
-  for (const auto& part : checkpoint.parts) {
-    if (part.name != name) continue;
-    std::string bytes;
-    bytes.reserve(part.bytes);
-    const auto read = read_pieces(checkpoint.path / part.name,
-                                  [&](std::string_view piece) { bytes.append(piece); });
-    if (!read) return tl::unexpected(read.error());
-    if (bytes.size() != part.bytes || sum_of(bytes) != part.xxh3_128) {
-      return failure((checkpoint.path / part.name).string() + " changed since it was verified");
-    }
-    return bytes;
-  }
-  return failure(checkpoint.path.string() + " has no part " + std::string(name));
 }
 
 }  // namespace spotter::checkpoint

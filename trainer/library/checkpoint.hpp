@@ -1,20 +1,9 @@
 // Names in a directory of checkpoints.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
-#include "agent/base/result.hpp"
 #include "trainer/library/bulk.hpp"
-#include "trainer/library/manifest.hpp"
 
 namespace spotter::checkpoint {
 
@@ -149,8 +138,5 @@ Result<Restored> restore(std::span<const std::filesystem::path> directories);
 
 // Reads every byte. Fails with the reason when it is torn, incomplete or unreadable.
 Result<Checkpoint> verify(const std::filesystem::path& path);
-
-// The content of one part, with its sum checked again.
-Result<std::string> read_part(const Checkpoint& checkpoint, std::string_view name);
 
 }  // namespace spotter::checkpoint

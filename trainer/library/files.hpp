@@ -2,13 +2,9 @@
 // path. Trainers use checkpoint.hpp instead.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "agent/base/result.hpp"
 

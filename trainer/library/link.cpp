@@ -67,6 +67,18 @@ std::optional<std::chrono::milliseconds> milliseconds_of(const nlohmann::json& j
   return std::chrono::milliseconds(json[key]);
 }
 
+bool is_time(const std::optional<std::chrono::milliseconds>& last) {
+  return !last || boot_now() - *last >= kProgressInterval;
+}
+
+// Adds those that a report may have.
+void add_metrics(MetricValues& to, const MetricValues& from) {
+  for (const auto& [name, value] : from)
+    if (is_metric_name(name) && std::isfinite(value) &&
+        (to.size() < most_metrics || to.contains(name)))
+      to[name] = value;
+}
+
 }  // namespace
 
 std::optional<std::chrono::nanoseconds> interval(double seconds) {
@@ -114,22 +126,6 @@ void Link::status(std::string_view text) { send("STATUS=" + one_line(text) + "\n
 void Link::resumed(std::uint64_t step) {
   send("X_SPOTTER_RESUMED_STEP=" + std::to_string(step) + "\n");
 }
-
-namespace {
-
-bool is_time(const std::optional<std::chrono::milliseconds>& last) {
-  return !last || boot_now() - *last >= kProgressInterval;
-}
-
-// Adds those that a report may have.
-void add_metrics(MetricValues& to, const MetricValues& from) {
-  for (const auto& [name, value] : from)
-    if (is_metric_name(name) && std::isfinite(value) &&
-        (to.size() < most_metrics || to.contains(name)))
-      to[name] = value;
-}
-
-}  // namespace
 
 bool Link::progress_due(std::uint64_t step, std::uint64_t steps_total) const {
   return socket_ && (step == steps_total || is_time(last_progress_));

@@ -4,13 +4,9 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
-#include <filesystem>
 #include <initializer_list>
 #include <limits>
 #include <optional>
-#include <string>
-#include <string_view>
 
 #include "agent/base/metrics.hpp"
 #include "trainer/library/files.hpp"

@@ -39,9 +39,8 @@ Result<std::vector<PartEntry>> decode_parts(const nlohmann::json& list) {
       return failure("a part lacks its name, bytes or xxh3_128");
     }
     PartEntry part{item["name"], item["bytes"], item["xxh3_128"]};
-    if (!is_part_name(part.name) || !names.insert(part.name).second) {
+    if (!is_part_name(part.name) || !names.insert(part.name).second)
       return failure("not a part's name, or twice: " + part.name);
-    }
     if (!is_sum(part.xxh3_128)) return failure("not a sum: " + part.xxh3_128);
     parts.push_back(std::move(part));
   }
@@ -125,9 +124,8 @@ Result<Manifest> decode(std::string_view bytes) {
   if (!unsealed) return failure("the manifest's own sum is wrong");
   const nlohmann::json& json = *unsealed;
   if (!json.is_object()) return failure("the manifest is not a JSON object");
-  if (auto newer = wire::newer(json, "format", kFormat, "this checkpoint")) {
+  if (auto newer = wire::newer(json, "format", kFormat, "this checkpoint"))
     return tl::unexpected(std::move(*newer));
-  }
   if (json.value("format", nlohmann::json()) != kFormat) return failure("no format");
   if (!json.contains("step") || !json["step"].is_number_unsigned()) return failure("no step");
   auto parts = decode_parts(json.value("parts", nlohmann::json()));

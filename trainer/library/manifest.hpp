@@ -8,12 +8,7 @@
 // Every later format has `format`, and the sum as its last member.
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "agent/base/version.hpp"

@@ -4,14 +4,9 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <string>
 
-#include "agent/base/result.hpp"
 #include "trainer/library/checkpoint.hpp"
 
 namespace spotter::checkpoint {

@@ -10,12 +10,12 @@
 #include <cstring>
 #include <optional>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "trainer/library/files.hpp"
 
 namespace spotter::channel {
+using std::chrono::milliseconds;
+
 namespace {
 
 // Asks a channel's feeder to begin its stream in the middle: agent/data/stream.hpp.
@@ -50,14 +50,29 @@ Result<Request> Request::make(const fs::path& folder, const std::string& channel
   const auto wrote = ::write(file.get(), text.data(), text.size());
   if (wrote != static_cast<ssize_t>(text.size())) return system_failure("cannot write", written);
   request.file_ = requests / channel;
-  if (::rename(written.c_str(), request.file_.c_str()) != 0) {
+  if (::rename(written.c_str(), request.file_.c_str()) != 0)
     return system_failure("cannot rename", written);
-  }
   return request;
 }
 
 bool Request::is_granted() const {
   return !was_made() || (::access(file_.c_str(), F_OK) != 0 && errno == ENOENT);
+}
+
+// The size of an ordinary user's largest pipe.
+constexpr std::size_t kBuffer = std::size_t{1} << 20;
+// The feeder may have to list a large bucket before it makes the first FIFO.
+constexpr auto kAppears = std::chrono::minutes(10);
+constexpr milliseconds kNap{5};
+
+fs::path folder_of(const std::string& channel) {
+  std::string variable = "SM_CHANNEL_" + channel;
+  for (char& each : variable) {
+    if (each >= 'a' && each <= 'z') each = static_cast<char>(each - 'a' + 'A');
+    if (each == '-' || each == '.') each = '_';
+  }
+  const fs::path given = checkpoint::environment(variable.c_str());
+  return given.empty() ? fs::path("/opt/ml/input/data") : given.parent_path();
 }
 
 }  // namespace
@@ -88,28 +103,7 @@ Result<Position> recorded(const nlohmann::json& meta, const std::string& channel
   return position;
 }
 using checkpoint::Descriptor;
-using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
-
-namespace {
-
-// The size of an ordinary user's largest pipe.
-constexpr std::size_t kBuffer = std::size_t{1} << 20;
-// The feeder may have to list a large bucket before it makes the first FIFO.
-constexpr auto kAppears = std::chrono::minutes(10);
-constexpr milliseconds kNap{5};
-
-fs::path folder_of(const std::string& channel) {
-  std::string variable = "SM_CHANNEL_" + channel;
-  for (char& each : variable) {
-    if (each >= 'a' && each <= 'z') each = static_cast<char>(each - 'a' + 'A');
-    if (each == '-' || each == '.') each = '_';
-  }
-  const fs::path given = checkpoint::environment(variable.c_str());
-  return given.empty() ? fs::path("/opt/ml/input/data") : given.parent_path();
-}
-
-}  // namespace
 
 struct Reader::State {
   explicit State(ReaderSettings given)
@@ -156,9 +150,8 @@ Result<bool> Reader::State::begin(Clock::time_point until) {
     request = std::move(*made);
   }
   while (!request->is_granted()) {
-    if (Clock::now() - opening > kAppears) {
+    if (Clock::now() - opening > kAppears)
       return failure("the process that feeds it does not answer");
-    }
     if (Clock::now() >= until) return false;
     std::this_thread::sleep_for(kNap);
   }
@@ -171,12 +164,9 @@ Result<bool> Reader::State::open_epoch(Clock::time_point until) {
   if (auto ready = begin(until); !ready || !*ready) return ready;
   // Without blocking: poll() distinguishes a writer that has closed from one that has not opened.
   while (!(file = Descriptor(::open(path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)))) {
-    if (errno != ENOENT && errno != EINTR) {
+    if (errno != ENOENT && errno != EINTR)
       return failure(path().string() + ": " + std::strerror(errno));
-    }
-    if (Clock::now() - opening > kAppears) {
-      return failure(path().string() + " does not appear");
-    }
+    if (Clock::now() - opening > kAppears) return failure(path().string() + " does not appear");
     if (Clock::now() >= until) return false;
     std::this_thread::sleep_for(kNap);
   }
@@ -206,9 +196,8 @@ Result<bool> Reader::State::fill(Clock::time_point until) {
         static_cast<int>(std::clamp(left, milliseconds(0), milliseconds(1000)).count());
     if (::poll(&waiting, 1, wait) > 0) {
       const ssize_t got = ::read(file.get(), memory.data() + last, memory.size() - last);
-      if (got < 0 && errno != EINTR && errno != EAGAIN) {
+      if (got < 0 && errno != EINTR && errno != EAGAIN)
         return failure(path().string() + ": " + std::strerror(errno));
-      }
       if (got >= 0) {
         last += static_cast<std::size_t>(got);
         ended = got == 0;
@@ -254,9 +243,8 @@ Result<std::unique_ptr<Reader>> Reader::open(ReaderSettings settings) {
   const bool name = !settings.channel.empty() && settings.channel.find('/') == std::string::npos;
   if (!name) return failure("`" + settings.channel + "` is no channel's name");
   const bool fixed = settings.format.kind == Format::Kind::Fixed;
-  if (fixed && (settings.format.bytes == 0 || settings.format.bytes > kLongest)) {
+  if (fixed && (settings.format.bytes == 0 || settings.format.bytes > kLongest))
     return failure("records of a fixed size have 1 to 2^30 bytes");
-  }
   if (settings.folder.empty()) settings.folder = folder_of(settings.channel);
   return std::unique_ptr<Reader>(new Reader(std::make_unique<State>(std::move(settings))));
 }

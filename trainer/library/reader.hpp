@@ -4,14 +4,10 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <string_view>
 
-#include "agent/base/result.hpp"
 #include "trainer/library/recordio.hpp"
 
 namespace spotter::channel {

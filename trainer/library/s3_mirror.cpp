@@ -4,21 +4,10 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <cstdint>
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <mutex>
-#include <optional>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "agent/aws/s3/objects.hpp"
 #include "trainer/library/checkpoint.hpp"
-#include "trainer/library/files.hpp"
 #include "trainer/library/own_thread.hpp"
 #include "trainer/library/transfer.hpp"
 

@@ -5,12 +5,9 @@
 #include <deque>
 #include <list>
 #include <map>
-#include <mutex>
 #include <new>
 #include <set>
-#include <utility>
 
-#include "trainer/library/bulk.hpp"
 #include "trainer/library/own_thread.hpp"
 #include "trainer/library/writer.hpp"
 
@@ -292,9 +289,8 @@ Result<void> BackgroundSaver::save(std::uint64_t step, std::span<const Source> s
   const auto begun = Clock::now() - spent;
   std::set<std::string_view> names;
   for (const auto& source : sources) {
-    if (!is_part_name(source.name) || !names.insert(source.name).second) {
+    if (!is_part_name(source.name) || !names.insert(source.name).second)
       return failure("not a usable name for a part, or there twice: " + source.name);
-    }
   }
   std::unique_lock lock(mutex_);
   Slot* slot = nullptr;

@@ -3,18 +3,9 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
-#include "agent/base/result.hpp"
 #include "trainer/library/checkpoint.hpp"
 
 namespace spotter::checkpoint {

@@ -13,7 +13,6 @@
 #include <set>
 
 #include "agent/aws/s3/objects.hpp"
-#include "agent/aws/s3/upload.hpp"
 #include "trainer/library/manifest.hpp"
 
 namespace spotter::bucket {
@@ -32,175 +31,6 @@ constexpr std::int64_t second = 1'000'000'000;  // in ns
 tl::unexpected<Error> wrong(const std::string& path, const std::string& what) {
   return failure(path + " " + what);
 }
-
-}  // namespace
-
-// A file's bytes, as they were when it was opened: what is appended later is not of it.
-class Sender::Content {
- public:
-  Content() = default;
-  Content(const Content&) = delete;
-  Content& operator=(const Content&) = delete;
-  ~Content() {
-    if (data_ != nullptr) ::munmap(data_, mapped_);
-  }
-
-  Result<void> take(checkpoint::Descriptor file, const Wanted& wanted) {
-    struct stat status {};
-    if (::fstat(file.get(), &status) != 0) return wrong(wanted.path, "cannot be read: " + words());
-    mtime_ns_ = mtime_of(status);
-    if (wanted.content) {
-      text_ = *wanted.content;
-      return {};
-    }
-    file_ = std::move(file);
-    const auto bytes = static_cast<std::size_t>(status.st_size);
-    return bytes > read_whole ? map(bytes, wanted) : read(bytes, wanted);
-  }
-
-  std::string_view bytes() const {
-    return data_ == nullptr ? std::string_view(text_)
-                            : std::string_view(static_cast<const char*>(data_), mapped_);
-  }
-  std::size_t held() const { return text_.size(); }
-  std::int64_t mtime_ns() const { return mtime_ns_; }
-  // A mapped file may have been written to; a log that only grew still has the same bytes.
-  bool still_has(const std::string& sum) const {
-    if (data_ == nullptr) return true;
-    struct stat status {};
-    if (::fstat(file_.get(), &status) != 0) return false;
-    const auto size = static_cast<std::size_t>(status.st_size);
-    if (mtime_of(status) == mtime_ns_ && size == mapped_) return true;
-    return size >= mapped_ && checkpoint::sum_of(bytes()) == sum;
-  }
-
- private:
-  static std::string words() { return std::strerror(errno); }
-  static std::int64_t mtime_of(const struct stat& status) {
-    return status.st_mtim.tv_sec * second + status.st_mtim.tv_nsec;
-  }
-  Result<void> map(std::size_t bytes, const Wanted& wanted) {
-    void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file_.get(), 0);
-    if (data == MAP_FAILED) return wrong(wanted.path, "cannot be mapped: " + words());
-    data_ = data;
-    mapped_ = bytes;
-    return {};
-  }
-  Result<void> read(std::size_t bytes, const Wanted& wanted) {
-    text_.resize(bytes);
-    for (std::size_t got = 0; got < bytes;) {
-      const ssize_t more =
-          ::pread(file_.get(), text_.data() + got, bytes - got, static_cast<off_t>(got));
-      if (more < 0 && errno == EINTR) continue;
-      if (more < 0) return wrong(wanted.path, "cannot be read: " + words());
-      if (more == 0) return wrong(wanted.path, "became shorter while it was read");
-      got += static_cast<std::size_t>(more);
-    }
-    file_ = {};
-    return {};
-  }
-
-  checkpoint::Descriptor file_;
-  std::string text_;
-  void* data_ = nullptr;
-  std::size_t mapped_ = 0;
-  std::int64_t mtime_ns_ = 0;
-};
-
-void Sender::add_known(const Files& files) {
-  for (const auto& [path, file] : files) known_.emplace(std::pair(file.sum, file.bytes), file);
-}
-
-Result<std::unique_ptr<Sender::Content>> Sender::open(const Wanted& wanted) const {
-  auto content = std::make_unique<Content>();
-  auto file = open_(wanted.from);
-  // A copy beside it that is gone: its own file, then.
-  if (!file && wanted.from != wanted.path) file = open_(wanted.path);
-  if (!file) return wrong(wanted.path, "cannot be read: " + file.error().message());
-  if (auto taken = content->take(*std::move(file), wanted); !taken)
-    return tl::unexpected(taken.error());
-  return content;
-}
-
-Result<Files> Sender::send(const std::vector<Wanted>& files, const std::atomic<bool>* stop) {
-  Files done;
-  std::vector<OnItsWay> under_way;
-  std::uint64_t bytes = 0, held = 0, open = 0;
-  const auto flush = [&]() -> Result<void> {
-    if (auto sent = send_together(under_way, stop); !sent) return sent;
-    for (OnItsWay& each : under_way) done[each.wanted->path] = std::move(each.file);
-    under_way.clear();
-    bytes = held = open = 0;
-    return {};
-  };
-  for (const Wanted& wanted : files) {
-    auto content = this->open(wanted);
-    if (!content) return tl::unexpected(content.error());
-    const std::string_view all = (*content)->bytes();
-    File file{all.size(), (*content)->mtime_ns(),
-              wanted.sum.empty() ? checkpoint::sum_of(all) : wanted.sum, group_};
-    const auto known = known_.find({file.sum, file.bytes});
-    if (known != known_.end() && !group_.empty()) {
-      file.group = known->second.group;
-      done[wanted.path] = std::move(file);
-      continue;
-    }
-    bytes += file.bytes;
-    held += (*content)->held();
-    if ((*content)->held() == 0) ++open;
-    under_way.push_back({&wanted, *std::move(content), std::move(file)});
-    const bool full = under_way.size() >= most_files_at_once || bytes >= most_bytes_at_once ||
-                      held >= most_bytes_held || open >= most_open_at_once;
-    if (!full) continue;
-    if (auto flushed = flush(); !flushed) return tl::unexpected(flushed.error());
-  }
-  if (auto flushed = flush(); !flushed) return tl::unexpected(flushed.error());
-  return done;
-}
-
-Result<void> Sender::send_together(const std::vector<OnItsWay>& files,
-                                   const std::atomic<bool>* stop) {
-  std::vector<s3::NewObject> objects;
-  std::set<std::string> keys;  // of files with the same bytes one goes
-  for (const OnItsWay& each : files) {
-    const std::string key = key_of({each.wanted->path, each.file});
-    if ((each.file.bytes > 0 || group_.empty()) && keys.insert(key).second)
-      objects.push_back({bucket_.where(key), each.content->bytes(), {}});
-  }
-  // A file that is not as it was recorded is found while it is sent: nothing names it before the
-  // manifest, which is written last.
-  std::atomic<bool> ends = false;
-  const auto stopped = [&] { return ends || (stop != nullptr && *stop); };
-  auto compared = std::async([&]() -> const OnItsWay* {
-    for (const OnItsWay& each : files) {
-      if (each.wanted->sum.empty()) continue;  // it was taken to name the file
-      checkpoint::Sum sum;
-      for (auto left = each.content->bytes(); !left.empty();) {
-        if (stopped()) return nullptr;
-        sum.add(left.substr(0, summed_at_once));
-        left.remove_prefix(std::min(left.size(), summed_at_once));
-      }
-      if (sum.hex() == each.file.sum) continue;
-      ends = true;
-      return &each;
-    }
-    return nullptr;
-  });
-  const auto sent = s3::upload(bucket_.client(), objects, stopped);
-  if (!sent) ends = true;
-  if (const OnItsWay* other = compared.get())
-    return wrong(other->wanted->path, "is not what was recorded");
-  if (!sent) return failed(sent.error());
-  for (const s3::NewObject& object : objects) sent_ += object.bytes.size();
-  for (const OnItsWay& each : files) {
-    if (!each.content->still_has(each.file.sum))
-      return wrong(each.wanted->path, "was changed while it was copied");
-    known_.emplace(std::pair(each.file.sum, each.file.bytes), each.file);
-  }
-  return {};
-}
-
-namespace {
 
 constexpr std::size_t piece_bytes = 8U << 20;
 constexpr std::size_t fetched_at_once = 64U << 20;  // in memory of ours, received or not
@@ -413,6 +243,171 @@ void Reception::ask() {
 }
 
 }  // namespace
+
+// A file's bytes, as they were when it was opened: what is appended later is not of it.
+class Sender::Content {
+ public:
+  Content() = default;
+  Content(const Content&) = delete;
+  Content& operator=(const Content&) = delete;
+  ~Content() {
+    if (data_ != nullptr) ::munmap(data_, mapped_);
+  }
+
+  Result<void> take(checkpoint::Descriptor file, const Wanted& wanted) {
+    struct stat status {};
+    if (::fstat(file.get(), &status) != 0) return wrong(wanted.path, "cannot be read: " + words());
+    mtime_ns_ = mtime_of(status);
+    if (wanted.content) {
+      text_ = *wanted.content;
+      return {};
+    }
+    file_ = std::move(file);
+    const auto bytes = static_cast<std::size_t>(status.st_size);
+    return bytes > read_whole ? map(bytes, wanted) : read(bytes, wanted);
+  }
+
+  std::string_view bytes() const {
+    return data_ == nullptr ? std::string_view(text_)
+                            : std::string_view(static_cast<const char*>(data_), mapped_);
+  }
+  std::size_t held() const { return text_.size(); }
+  std::int64_t mtime_ns() const { return mtime_ns_; }
+  // A mapped file may have been written to; a log that only grew still has the same bytes.
+  bool still_has(const std::string& sum) const {
+    if (data_ == nullptr) return true;
+    struct stat status {};
+    if (::fstat(file_.get(), &status) != 0) return false;
+    const auto size = static_cast<std::size_t>(status.st_size);
+    if (mtime_of(status) == mtime_ns_ && size == mapped_) return true;
+    return size >= mapped_ && checkpoint::sum_of(bytes()) == sum;
+  }
+
+ private:
+  static std::string words() { return std::strerror(errno); }
+  static std::int64_t mtime_of(const struct stat& status) {
+    return status.st_mtim.tv_sec * second + status.st_mtim.tv_nsec;
+  }
+  Result<void> map(std::size_t bytes, const Wanted& wanted) {
+    void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file_.get(), 0);
+    if (data == MAP_FAILED) return wrong(wanted.path, "cannot be mapped: " + words());
+    data_ = data;
+    mapped_ = bytes;
+    return {};
+  }
+  Result<void> read(std::size_t bytes, const Wanted& wanted) {
+    text_.resize(bytes);
+    for (std::size_t got = 0; got < bytes;) {
+      const ssize_t more =
+          ::pread(file_.get(), text_.data() + got, bytes - got, static_cast<off_t>(got));
+      if (more < 0 && errno == EINTR) continue;
+      if (more < 0) return wrong(wanted.path, "cannot be read: " + words());
+      if (more == 0) return wrong(wanted.path, "became shorter while it was read");
+      got += static_cast<std::size_t>(more);
+    }
+    file_ = {};
+    return {};
+  }
+
+  checkpoint::Descriptor file_;
+  std::string text_;
+  void* data_ = nullptr;
+  std::size_t mapped_ = 0;
+  std::int64_t mtime_ns_ = 0;
+};
+
+void Sender::add_known(const Files& files) {
+  for (const auto& [path, file] : files) known_.emplace(std::pair(file.sum, file.bytes), file);
+}
+
+Result<std::unique_ptr<Sender::Content>> Sender::open(const Wanted& wanted) const {
+  auto content = std::make_unique<Content>();
+  auto file = open_(wanted.from);
+  // A copy beside it that is gone: its own file, then.
+  if (!file && wanted.from != wanted.path) file = open_(wanted.path);
+  if (!file) return wrong(wanted.path, "cannot be read: " + file.error().message());
+  if (auto taken = content->take(*std::move(file), wanted); !taken)
+    return tl::unexpected(taken.error());
+  return content;
+}
+
+Result<Files> Sender::send(const std::vector<Wanted>& files, const std::atomic<bool>* stop) {
+  Files done;
+  std::vector<OnItsWay> under_way;
+  std::uint64_t bytes = 0, held = 0, open = 0;
+  const auto flush = [&]() -> Result<void> {
+    if (auto sent = send_together(under_way, stop); !sent) return sent;
+    for (OnItsWay& each : under_way) done[each.wanted->path] = std::move(each.file);
+    under_way.clear();
+    bytes = held = open = 0;
+    return {};
+  };
+  for (const Wanted& wanted : files) {
+    auto content = this->open(wanted);
+    if (!content) return tl::unexpected(content.error());
+    const std::string_view all = (*content)->bytes();
+    File file{all.size(), (*content)->mtime_ns(),
+              wanted.sum.empty() ? checkpoint::sum_of(all) : wanted.sum, group_};
+    const auto known = known_.find({file.sum, file.bytes});
+    if (known != known_.end() && !group_.empty()) {
+      file.group = known->second.group;
+      done[wanted.path] = std::move(file);
+      continue;
+    }
+    bytes += file.bytes;
+    held += (*content)->held();
+    if ((*content)->held() == 0) ++open;
+    under_way.push_back({&wanted, *std::move(content), std::move(file)});
+    const bool full = under_way.size() >= most_files_at_once || bytes >= most_bytes_at_once ||
+                      held >= most_bytes_held || open >= most_open_at_once;
+    if (!full) continue;
+    if (auto flushed = flush(); !flushed) return tl::unexpected(flushed.error());
+  }
+  if (auto flushed = flush(); !flushed) return tl::unexpected(flushed.error());
+  return done;
+}
+
+Result<void> Sender::send_together(const std::vector<OnItsWay>& files,
+                                   const std::atomic<bool>* stop) {
+  std::vector<s3::NewObject> objects;
+  std::set<std::string> keys;  // of files with the same bytes one goes
+  for (const OnItsWay& each : files) {
+    const std::string key = key_of({each.wanted->path, each.file});
+    if ((each.file.bytes > 0 || group_.empty()) && keys.insert(key).second)
+      objects.push_back({bucket_.where(key), each.content->bytes(), {}});
+  }
+  // A file that is not as it was recorded is found while it is sent: nothing names it before the
+  // manifest, which is written last.
+  std::atomic<bool> ends = false;
+  const auto stopped = [&] { return ends || (stop != nullptr && *stop); };
+  auto compared = std::async([&]() -> const OnItsWay* {
+    for (const OnItsWay& each : files) {
+      if (each.wanted->sum.empty()) continue;  // it was taken to name the file
+      checkpoint::Sum sum;
+      for (auto left = each.content->bytes(); !left.empty();) {
+        if (stopped()) return nullptr;
+        sum.add(left.substr(0, summed_at_once));
+        left.remove_prefix(std::min(left.size(), summed_at_once));
+      }
+      if (sum.hex() == each.file.sum) continue;
+      ends = true;
+      return &each;
+    }
+    return nullptr;
+  });
+  const auto sent = s3::upload(bucket_.client(), objects, stopped);
+  if (!sent) ends = true;
+  if (const OnItsWay* other = compared.get())
+    return wrong(other->wanted->path, "is not what was recorded");
+  if (!sent) return failed(sent.error());
+  for (const s3::NewObject& object : objects) sent_ += object.bytes.size();
+  for (const OnItsWay& each : files) {
+    if (!each.content->still_has(each.file.sum))
+      return wrong(each.wanted->path, "was changed while it was copied");
+    known_.emplace(std::pair(each.file.sum, each.file.bytes), each.file);
+  }
+  return {};
+}
 
 Result<void> fetch(Bucket& bucket, Fetched files, const Receiver& receiver) {
   return Reception(bucket, files, receiver).run();

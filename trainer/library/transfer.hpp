@@ -2,16 +2,9 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 #include "trainer/library/bucket.hpp"
 #include "trainer/library/files.hpp"

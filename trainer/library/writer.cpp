@@ -11,11 +11,8 @@
 #include <cerrno>
 #include <mutex>
 #include <random>
-#include <set>
-#include <vector>
 
 #include "trainer/library/checkpoint.hpp"
-#include "trainer/library/files.hpp"
 
 namespace spotter::checkpoint {
 namespace {
@@ -98,6 +95,15 @@ Result<void> make_claim(const std::filesystem::path& claim, const std::string& w
   return made;
 }
 
+constexpr const char* kGivenUp = "this checkpoint was given up after an earlier failure";
+
+// Unique in this process, even if an earlier directory could not be removed.
+std::string temporary_name(std::uint64_t step) {
+  static std::atomic<unsigned> writers{0};
+  return std::string(kTemporary) + directory_name(step) + "-" + std::to_string(::getpid()) + "-" +
+         std::to_string(writers++);
+}
+
 }  // namespace
 
 Result<WriterLock> WriterLock::take(const std::filesystem::path& directory) {
@@ -149,19 +155,6 @@ WriterLock::~WriterLock() {
 
 namespace fs = std::filesystem;
 
-namespace {
-
-constexpr const char* kGivenUp = "this checkpoint was given up after an earlier failure";
-
-// Unique in this process, even if an earlier directory could not be removed.
-std::string temporary_name(std::uint64_t step) {
-  static std::atomic<unsigned> writers{0};
-  return std::string(kTemporary) + directory_name(step) + "-" + std::to_string(::getpid()) + "-" +
-         std::to_string(writers++);
-}
-
-}  // namespace
-
 Writer::Writer(fs::path directory, fs::path temporary, std::uint64_t step, Descriptor opened)
     : directory_(std::move(directory)),
       temporary_(std::move(temporary)),
@@ -189,9 +182,8 @@ Result<Writer> Writer::begin(const fs::path& directory, std::uint64_t step) {
   }
   Writer writer(directory, temporary, step, std::move(*opened));
   // Without locks (some network file systems) two writers must not start at the same time.
-  if (::flock(writer.opened_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  if (::flock(writer.opened_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     return failure("another writer took " + temporary.string());
-  }
   return writer;
 }
 
@@ -204,20 +196,14 @@ Result<void> Writer::check_name(const std::string& name) const {
   return failure("not a usable name for a part of a checkpoint, or there twice: " + name);
 }
 
-Result<void> Writer::add_part(const std::string& name, std::string_view bytes) {
-  const Part part{name, bytes};
-  return add_parts({&part, 1});
-}
-
 Result<void> Writer::add_parts(std::span<const Part> parts) {
   if (!opened_) return failure(kGivenUp);
   for (const auto& part : parts) {
     const auto same = [&](const Part& other) { return other.name == part.name; };
     auto usable = check_name(part.name);
     if (!usable) return usable;
-    if (std::count_if(parts.begin(), parts.end(), same) > 1) {
+    if (std::count_if(parts.begin(), parts.end(), same) > 1)
       return failure("a checkpoint cannot have two parts of one name: " + part.name);
-    }
   }
   auto written = write_parts(opened_.get(), temporary_, parts);
   if (!written) {

@@ -3,19 +3,8 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
-#include <filesystem>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-
-#include "agent/base/result.hpp"
 #include "trainer/library/bulk.hpp"
 #include "trainer/library/files.hpp"
-#include "trainer/library/manifest.hpp"
 
 namespace spotter::checkpoint {
 
@@ -65,7 +54,6 @@ class Writer {
   ~Writer();
 
   // Writes and fsyncs parts. After a failure the writer is void: every further call fails.
-  Result<void> add_part(const std::string& name, std::string_view bytes);
   Result<void> add_parts(std::span<const Part> parts);
 
   // Links a part of `checkpoint` instead of writing it again. REQUIRES: that checkpoint is durable,

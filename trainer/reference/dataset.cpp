@@ -1,38 +1,18 @@
 #include "trainer/reference/dataset.hpp"
 
 #include <algorithm>
-#include <string_view>
 
 #include "trainer/library/files.hpp"
 #include "trainer/library/manifest.hpp"
 
 namespace spotter::train {
+namespace fs = std::filesystem;
+
 namespace {
 
 std::string_view view(const std::vector<std::uint8_t>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
-
-}  // namespace
-
-Dataset make_dataset(const Shape& shape, Examples training, Examples test) {
-  checkpoint::Sum sum;
-  for (const auto* examples : {&training, &test}) {
-    sum.add(view(examples->images));
-    sum.add(view(examples->labels));
-  }
-  return {shape, std::move(training), std::move(test), sum.hex()};
-}
-
-Result<Dataset> read_dataset(const std::filesystem::path& directory) {
-  std::error_code unreadable;
-  const bool cifar10 = std::filesystem::exists(directory / kCifar10TestFile, unreadable);
-  return cifar10 ? read_cifar10(directory) : read_mnist(directory);
-}
-
-namespace fs = std::filesystem;
-
-namespace {
 
 constexpr std::uint64_t kFileLimit = std::uint64_t{1}
                                      << 30;  // 20 x MNIST: memory is not for guessing
@@ -55,9 +35,8 @@ Result<std::string> read_idx(const fs::path& path, std::uint32_t magic,
   });
   if (!read) return failure(read.error().message);
   const std::size_t header = 4 + 4 * sizes.size();
-  if (bytes.size() < header) {
+  if (bytes.size() < header)
     return failure(path.string() + " has only " + std::to_string(bytes.size()) + " bytes");
-  }
   if (big_endian(bytes, 0) != magic) {
     const bool zipped = bytes.starts_with("\x1f\x8b");
     return failure(path.string() + " is not an idx file of this kind" +
@@ -66,9 +45,8 @@ Result<std::string> read_idx(const fs::path& path, std::uint32_t magic,
   std::uint64_t expected = 1;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     sizes[i] = big_endian(bytes, 4 + 4 * i);
-    if (sizes[i] == 0 || sizes[i] > kFileLimit / expected) {
+    if (sizes[i] == 0 || sizes[i] > kFileLimit / expected)
       return failure(path.string() + " states impossible sizes");
-    }
     expected *= sizes[i];
   }
   if (bytes.size() - header != expected) {
@@ -104,19 +82,6 @@ Result<Examples> read_examples(const fs::path& directory, const std::string& set
   return examples;
 }
 
-}  // namespace
-
-Result<Dataset> read_mnist(const fs::path& directory) {
-  const std::string advice = "\n  scripts/fetch-mnist " + directory.string() + " gets the files.";
-  auto training = read_examples(directory, "train");
-  if (!training) return failure(training.error().message + advice);
-  auto test = read_examples(directory, "t10k");
-  if (!test) return failure(test.error().message + advice);
-  return make_dataset({1, 28, 28}, std::move(*training), std::move(*test));
-}
-
-namespace {
-
 constexpr Shape kShape{3, 32, 32};
 constexpr std::size_t kRecord = 1 + 3 * 32 * 32;
 constexpr std::size_t kBatchFileLimit = std::size_t{1}
@@ -148,19 +113,41 @@ Result<void> append_batch(const fs::path& path, Examples& examples) {
 
 }  // namespace
 
+Dataset make_dataset(const Shape& shape, Examples training, Examples test) {
+  checkpoint::Sum sum;
+  for (const auto* examples : {&training, &test}) {
+    sum.add(view(examples->images));
+    sum.add(view(examples->labels));
+  }
+  return {shape, std::move(training), std::move(test), sum.hex()};
+}
+
+Result<Dataset> read_dataset(const std::filesystem::path& directory) {
+  std::error_code unreadable;
+  const bool cifar10 = std::filesystem::exists(directory / kCifar10TestFile, unreadable);
+  return cifar10 ? read_cifar10(directory) : read_mnist(directory);
+}
+
+Result<Dataset> read_mnist(const fs::path& directory) {
+  const std::string advice = "\n  scripts/fetch-mnist " + directory.string() + " gets the files.";
+  auto training = read_examples(directory, "train");
+  if (!training) return failure(training.error().message + advice);
+  auto test = read_examples(directory, "t10k");
+  if (!test) return failure(test.error().message + advice);
+  return make_dataset({1, 28, 28}, std::move(*training), std::move(*test));
+}
+
 Result<Dataset> read_cifar10(const fs::path& directory) {
   const std::string advice = "\n  scripts/fetch-cifar10 " + directory.string() + " gets the files.";
   Examples training;
   Examples test;
   for (int batch = 1; batch <= 5; ++batch) {
     const fs::path path = directory / ("data_batch_" + std::to_string(batch) + ".bin");
-    if (auto read = append_batch(path, training); !read) {
+    if (auto read = append_batch(path, training); !read)
       return failure(read.error().message + advice);
-    }
   }
-  if (auto read = append_batch(directory / kCifar10TestFile, test); !read) {
+  if (auto read = append_batch(directory / kCifar10TestFile, test); !read)
     return failure(read.error().message + advice);
-  }
   return make_dataset(kShape, std::move(training), std::move(test));
 }
 

@@ -1,10 +1,7 @@
 // Labelled images in memory, whichever files they came from.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
-#include <string>
-#include <vector>
 
 #include "agent/base/result.hpp"
 

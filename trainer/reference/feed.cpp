@@ -1,7 +1,6 @@
 #include "trainer/reference/feed.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <utility>
 
@@ -18,36 +17,6 @@ std::uint64_t mix(std::uint64_t value) {
 }
 
 constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15U;
-
-}  // namespace
-
-std::uint64_t sequence_seed(std::uint64_t seed, Purpose purpose, std::uint64_t number) {
-  std::uint64_t value = mix(seed + kGolden);
-  value = mix(value ^ (static_cast<std::uint64_t>(purpose) * kGolden));
-  return mix(value ^ (number * 0xd1342543de82ef95U + kGolden));
-}
-
-std::uint64_t Sequence::next() { return mix(state_ += kGolden); }
-
-std::uint64_t Sequence::below(std::uint64_t bound) {
-  __extension__ using Wide = unsigned __int128;  // Lemire's multiply-shift
-  return static_cast<std::uint64_t>((static_cast<Wide>(next()) * bound) >> 64);
-}
-
-double Sequence::unit() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
-
-std::vector<std::uint32_t> epoch_order(std::uint64_t seed, std::uint64_t epoch,
-                                       std::uint32_t count) {
-  std::vector<std::uint32_t> order(count);
-  std::iota(order.begin(), order.end(), 0U);
-  Sequence random(sequence_seed(seed, Purpose::Order, epoch));
-  for (std::uint32_t left = count; left > 1; --left) {
-    std::swap(order[left - 1], order[random.below(left)]);
-  }
-  return order;
-}
-
-namespace {
 
 using channel::Next;
 using channel::Reader;
@@ -182,9 +151,8 @@ Result<std::optional<Feed::Batch>> FromChannel::batch(std::uint64_t epoch, std::
                    " examples, not " + std::to_string(epoch_size_) +
                    "; --examples says how many an epoch has");
     }
-    if (auto added = add(examples_, next->record, shape_); !added) {
+    if (auto added = add(examples_, next->record, shape_); !added)
       return wrong(added.error().message);
-    }
   }
   consumed_ = reader_->position();
   indices_.resize(count);
@@ -196,6 +164,32 @@ Result<std::optional<Feed::Batch>> FromChannel::batch(std::uint64_t epoch, std::
 }
 
 }  // namespace
+
+std::uint64_t sequence_seed(std::uint64_t seed, Purpose purpose, std::uint64_t number) {
+  std::uint64_t value = mix(seed + kGolden);
+  value = mix(value ^ (static_cast<std::uint64_t>(purpose) * kGolden));
+  return mix(value ^ (number * 0xd1342543de82ef95U + kGolden));
+}
+
+std::uint64_t Sequence::next() { return mix(state_ += kGolden); }
+
+std::uint64_t Sequence::below(std::uint64_t bound) {
+  __extension__ using Wide = unsigned __int128;  // Lemire's multiply-shift
+  return static_cast<std::uint64_t>((static_cast<Wide>(next()) * bound) >> 64);
+}
+
+double Sequence::unit() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
+
+std::vector<std::uint32_t> epoch_order(std::uint64_t seed, std::uint64_t epoch,
+                                       std::uint32_t count) {
+  std::vector<std::uint32_t> order(count);
+  std::iota(order.begin(), order.end(), 0U);
+  Sequence random(sequence_seed(seed, Purpose::Order, epoch));
+  for (std::uint32_t left = count; left > 1; --left) {
+    std::swap(order[left - 1], order[random.below(left)]);
+  }
+  return order;
+}
 
 std::unique_ptr<Feed> feed_from_memory(const Examples& examples, Order order, std::uint64_t seed) {
   return std::make_unique<FromMemory>(examples, order, seed);
@@ -227,9 +221,8 @@ Result<Dataset> read_piped(const Channels& channels, std::uint32_t examples) {
       if (known == nullptr && next->record.size() == 1 + each.shape.pixels()) known = &each;
     }
     const Shape shape = known == nullptr ? kKnown[0].shape : known->shape;
-    if (auto added = add(test, next->record, shape); !added) {
+    if (auto added = add(test, next->record, shape); !added)
       return failure("channel " + channels.test + ": " + added.error().message);
-    }
   }
   if (known == nullptr) return failure("channel " + channels.test + " has no records");
   auto dataset = make_dataset(known->shape, {}, std::move(test));

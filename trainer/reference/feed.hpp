@@ -4,15 +4,11 @@
 // do not.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
-#include <string>
-#include <vector>
 
-#include "agent/base/result.hpp"
 #include "trainer/reference/dataset.hpp"
 
 namespace spotter::train {

@@ -3,7 +3,6 @@
 #include <iostream>
 
 #include "trainer/library/session.hpp"
-#include "trainer/reference/options.hpp"
 #include "trainer/reference/training.hpp"
 
 int main(int count, char** arguments) {

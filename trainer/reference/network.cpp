@@ -22,7 +22,6 @@
 #include <sstream>
 #include <thread>
 
-#include "trainer/reference/description.hpp"
 #include "trainer/reference/feed.hpp"
 
 namespace spotter::train {
@@ -278,9 +277,8 @@ class Modules {
     std::size_t at = 0;
     for (std::size_t dot = 0; (dot = name.find('.', at)) != std::string::npos; at = dot + 1) {
       const std::string part = name.substr(at, dot - at);
-      if (!module.hasattr(part)) {
+      if (!module.hasattr(part))
         module.register_module(part, jit::Module("__torch__.SpotterLayer", unit_, true));
-      }
       module = module.attr(part).toModule();
     }
     return {module, name.substr(at)};
@@ -290,6 +288,24 @@ class Modules {
   std::shared_ptr<jit::CompilationUnit> unit_;
   jit::Module root_;
 };
+
+struct Description {
+  Parameters parameters;
+  Shape shape;
+};
+
+// What stands in a file of weights, so that whoever has only the file can use it: `parameters` and
+// `input` as JSON: {"channels", "height", "width", "divide_by"}: images are bytes, divided by that.
+// `format` is what Hugging Face's readers ask for.
+Metadata describe(const Description& description) {
+  const nlohmann::json input = {{"channels", description.shape.channels},
+                                {"height", description.shape.height},
+                                {"width", description.shape.width},
+                                {"divide_by", kBrightest}};
+  return {{"format", "pt"},
+          {"input", input.dump()},
+          {"parameters", to_json(description.parameters).dump()}};
+}
 
 // The model as TorchScript (Network::script()); its tensors are on the CPU.
 Result<std::string> torch_script(const Model& model, const Description& description) {
@@ -366,9 +382,8 @@ constexpr std::uint32_t kEvaluationBatch = 1000;
 void set_threads(unsigned threads) {
   at::set_num_threads(static_cast<int>(threads));
   using SetThreads = void (*)(int);
-  if (void* found = ::dlsym(RTLD_DEFAULT, "openblas_set_num_threads")) {
+  if (void* found = ::dlsym(RTLD_DEFAULT, "openblas_set_num_threads"))
     reinterpret_cast<SetThreads>(found)(static_cast<int>(threads));
-  }
 }
 
 // CUDA has quicker ways that do not give the same bits twice
@@ -500,9 +515,8 @@ struct Network::Parts {
         other.weights[t].copy_(first.weights[t]);
         other.weights[t].mutable_grad().reset();
       }
-      for (std::size_t t = 0; t < first.statistics.size(); ++t) {
+      for (std::size_t t = 0; t < first.statistics.size(); ++t)
         other.statistics[t].copy_(first.statistics[t]);
-      }
     }
   }
 
@@ -514,9 +528,8 @@ struct Network::Parts {
       const Model& other = *replicas[i].model;
       for (std::size_t t = 0; t < first.weights.size(); ++t) {
         const at::Tensor& gradient = other.weights[t].grad();
-        if (gradient.defined()) {
+        if (gradient.defined())
           first.weights[t].mutable_grad().add_(gradient.to(replicas.front().device));
-        }
       }
     }
   }
@@ -566,9 +579,8 @@ at::Tensor uniform_weights(at::IntArrayRef sizes, double limit, std::uint64_t se
   at::Tensor tensor = at::empty(sizes);
   Sequence random(sequence_seed(seed, Purpose::Weights, number));
   float* values = tensor.data_ptr<float>();
-  for (std::int64_t i = 0; i < tensor.numel(); ++i) {
+  for (std::int64_t i = 0; i < tensor.numel(); ++i)
     values[i] = static_cast<float>((2 * random.unit() - 1) * limit);
-  }
   return tensor;
 }
 
@@ -578,18 +590,16 @@ Result<std::vector<std::string>> find_devices(const Hardware& hardware) {
   const auto gpus = torch::cuda::is_available() ? torch::cuda::device_count() : 0;
   std::vector<std::string> devices = hardware.devices;
   if (devices.empty() && gpus == 0) devices = {"cpu"};
-  for (std::size_t i = 0; devices.size() < gpus && hardware.devices.empty(); ++i) {
+  for (std::size_t i = 0; devices.size() < gpus && hardware.devices.empty(); ++i)
     devices.push_back("cuda:" + std::to_string(i));
-  }
   for (std::string& name : devices) {
     if (name == "cpu") continue;
     if (name == "cuda") name = "cuda:0";
     std::size_t number = 0;
     const bool known = std::sscanf(name.c_str(), "cuda:%zu", &number) == 1;
     if (!known) return failure("there is no device `" + name + "`: cpu, cuda or cuda:N are right");
-    if (number >= gpus) {
+    if (number >= gpus)
       return failure(name + " is not there: libtorch sees " + std::to_string(gpus) + " GPUs");
-    }
   }
   return devices;
 }
@@ -601,9 +611,8 @@ Network::Network(const Parameters& parameters, const Shape& shape, const Hardwar
   parts_->parameters = parameters;
   parts_->shape = shape;
   parts_->threads = hardware.threads;
-  for (const std::string& device : hardware.devices) {
+  for (const std::string& device : hardware.devices)
     parts_->replicas.emplace_back(device, make_model(parameters, shape));
-  }
   parts_->optimizer = make_optimizer(parameters, parts_->replicas.front().model->weights);
 }
 
@@ -677,9 +686,8 @@ Result<std::string> Network::script() const {
   const Model& trained = *parts_->replicas.front().model;
   for (std::size_t i = 0; i < model->weights.size(); ++i)
     model->weights[i].copy_(trained.weights[i]);
-  for (std::size_t i = 0; i < model->statistics.size(); ++i) {
+  for (std::size_t i = 0; i < model->statistics.size(); ++i)
     model->statistics[i].copy_(trained.statistics[i]);
-  }
   return torch_script(*model, {parts_->parameters, parts_->shape});
 }
 

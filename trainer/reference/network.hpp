@@ -1,14 +1,8 @@
 // A network being trained. The only header in front of libtorch; it includes none of it.
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
-#include "agent/base/result.hpp"
 #include "trainer/reference/dataset.hpp"
 #include "trainer/reference/parameters.hpp"
 

@@ -84,9 +84,8 @@ Result<Parameters> begin_with(const Given& given, const std::string& json) {
   std::string name = given.at("model");
   if (name.empty()) {
     const auto object = nlohmann::json::parse(json, nullptr, false);
-    if (object.is_object() && object.contains("model") && object["model"].is_string()) {
+    if (object.is_object() && object.contains("model") && object["model"].is_string())
       name = object["model"].get<std::string>();
-    }
   }
   const Result<Architecture> architecture =
       name.empty() ? Architecture::Mlp : read_architecture(name);
@@ -101,9 +100,8 @@ Result<void> read_channels(Options& options) {
   const auto comma = std::min(text.find(','), text.size());
   const std::string training = text.substr(prefix.size(), comma - prefix.size());
   const std::string test = comma == text.size() ? "test" : text.substr(comma + 1);
-  if (training.empty() || test.empty() || training == test) {
+  if (training.empty() || test.empty() || training == test)
     return failure("--data pipe:TRAIN,TEST names two channels");
-  }
   options.channels = Channels{training, test};
   return {};
 }
@@ -111,14 +109,12 @@ Result<void> read_channels(Options& options) {
 Result<void> complete(Options& options, const std::string& parameters, const Given& given) {
   if (auto channels = read_channels(options); !channels) return channels;
   if (options.checkpoints.empty()) options.checkpoints = environment("SPOTTER_CHECKPOINTS");
-  if (options.checkpoints.empty()) {
+  if (options.checkpoints.empty())
     return failure("where do checkpoints go? Give --checkpoints or set SPOTTER_CHECKPOINTS");
-  }
   const fs::path storage = environment("SPOTTER_STORAGE");
   if (options.result.empty() && !storage.empty()) options.result = storage / "result";
-  if (options.result.empty()) {
+  if (options.result.empty())
     return failure("where does the result go? Give --result or set SPOTTER_STORAGE");
-  }
   if (options.tensorboard.empty()) options.tensorboard = options.result / "tensorboard";
   const std::string source = parameters.empty() ? environment("SPOTTER_PARAMETERS") : parameters;
   Result<std::string> text;

@@ -1,10 +1,7 @@
 // The command line and environment of spotter-train, validated whole.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
-#include <optional>
-#include <string>
 #include <variant>
 
 #include "trainer/reference/feed.hpp"

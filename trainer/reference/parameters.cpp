@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <charconv>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -88,59 +87,6 @@ Result<void> assign(Parameters& to, const std::string& name, const std::string& 
       "optimizer, learning_rate, seed, amp");
 }
 
-}  // namespace
-
-Result<Architecture> read_architecture(const std::string& name) {
-  return choice<Architecture>(name, kArchitectures);
-}
-
-Parameters defaults(Architecture architecture) {
-  Parameters parameters;
-  parameters.architecture = architecture;
-  if (architecture == Architecture::Mlp) return parameters;
-  parameters.batch_size = 512;
-  parameters.epochs = 50;
-  parameters.optimizer = Optimizer::Adam;
-  return parameters;
-}
-
-Result<void> set(Parameters& parameters, const std::string& name, const std::string& value) {
-  auto assigned = assign(parameters, name, value);
-  if (!assigned) return failure(name + ": " + assigned.error().message);
-  return {};
-}
-
-Result<void> merge(Parameters& parameters, const std::string& json) {
-  const auto object = nlohmann::json::parse(json, nullptr, false);
-  if (!object.is_object()) return failure("the parameters are not a JSON object");
-  std::string mistakes;
-  for (const auto& [name, value] : object.items()) {
-    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-    if (auto done = set(parameters, name, text); !done) {
-      mistakes.append(mistakes.empty() ? "" : "\n").append(done.error().message);
-    }
-  }
-  if (!mistakes.empty()) return failure(mistakes);
-  return {};
-}
-
-nlohmann::json to_json(const Parameters& parameters) {
-  return {{"model", kArchitectures[static_cast<std::size_t>(parameters.architecture)]},
-          {"batch_size", parameters.batch_size},
-          {"epochs", parameters.epochs},
-          {"hidden_nodes", parameters.hidden_nodes},
-          {"dropout_rate", parameters.dropout_rate},
-          {"activate_fn", kActivations[static_cast<std::size_t>(parameters.activate_fn)]},
-          {"optimizer", kOptimizers[static_cast<std::size_t>(parameters.optimizer)]},
-          {"learning_rate", parameters.learning_rate},
-          {"seed", parameters.seed},
-          {"amp", parameters.amp}};
-}
-
-static_assert(std::endian::native == std::endian::little, "safetensors are little-endian");
-
-namespace {
-
 constexpr const char* kMetadata = "__metadata__";
 constexpr std::size_t kAlignment = 8;
 constexpr std::uint64_t kMostHeader = 100'000'000;  // the format's own limit
@@ -179,9 +125,8 @@ Result<Placed> read_entry(const std::string& name, const nlohmann::json& entry,
   if (kind == entry.end() || *kind != "F32") return failure(what + "only dtype F32 is read");
   const auto shape = numbers(entry, "shape");
   const auto offsets = numbers(entry, "data_offsets");
-  if (!shape || !offsets || offsets->size() != 2) {
+  if (!shape || !offsets || offsets->size() != 2)
     return failure(what + "`shape` and `data_offsets` are lists of whole numbers");
-  }
   const std::uint64_t from = offsets->front();
   const std::uint64_t to = offsets->back();
   if (from > to || to > data.size()) return failure(what + "it ends behind the file's end");
@@ -200,6 +145,54 @@ Result<Metadata> read_metadata(const nlohmann::json& entries) {
 }
 
 }  // namespace
+
+Result<Architecture> read_architecture(const std::string& name) {
+  return choice<Architecture>(name, kArchitectures);
+}
+
+Parameters defaults(Architecture architecture) {
+  Parameters parameters;
+  parameters.architecture = architecture;
+  if (architecture == Architecture::Mlp) return parameters;
+  parameters.batch_size = 512;
+  parameters.epochs = 50;
+  parameters.optimizer = Optimizer::Adam;
+  return parameters;
+}
+
+Result<void> set(Parameters& parameters, const std::string& name, const std::string& value) {
+  auto assigned = assign(parameters, name, value);
+  if (!assigned) return failure(name + ": " + assigned.error().message);
+  return {};
+}
+
+Result<void> merge(Parameters& parameters, const std::string& json) {
+  const auto object = nlohmann::json::parse(json, nullptr, false);
+  if (!object.is_object()) return failure("the parameters are not a JSON object");
+  std::string mistakes;
+  for (const auto& [name, value] : object.items()) {
+    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    if (auto done = set(parameters, name, text); !done)
+      mistakes.append(mistakes.empty() ? "" : "\n").append(done.error().message);
+  }
+  if (!mistakes.empty()) return failure(mistakes);
+  return {};
+}
+
+nlohmann::json to_json(const Parameters& parameters) {
+  return {{"model", kArchitectures[static_cast<std::size_t>(parameters.architecture)]},
+          {"batch_size", parameters.batch_size},
+          {"epochs", parameters.epochs},
+          {"hidden_nodes", parameters.hidden_nodes},
+          {"dropout_rate", parameters.dropout_rate},
+          {"activate_fn", kActivations[static_cast<std::size_t>(parameters.activate_fn)]},
+          {"optimizer", kOptimizers[static_cast<std::size_t>(parameters.optimizer)]},
+          {"learning_rate", parameters.learning_rate},
+          {"seed", parameters.seed},
+          {"amp", parameters.amp}};
+}
+
+static_assert(std::endian::native == std::endian::little, "safetensors are little-endian");
 
 std::string write_safetensors(std::span<const NamedTensor> tensors, const Metadata& metadata) {
   nlohmann::json header = nlohmann::json::object();
@@ -225,9 +218,8 @@ Result<Safetensors> read_safetensors(std::string_view bytes) {
   if (bytes.size() < sizeof size) return failure("this is no safetensors file: it is too short");
   std::memcpy(&size, bytes.data(), sizeof size);
   bytes.remove_prefix(sizeof size);
-  if (size > kMostHeader || size > bytes.size()) {
+  if (size > kMostHeader || size > bytes.size())
     return failure("this is no safetensors file: its header ends behind the file's end");
-  }
   const auto header = nlohmann::json::parse(bytes.substr(0, size), nullptr, false);
   if (!header.is_object())
     return failure("this is no safetensors file: its header is no JSON object");

@@ -2,13 +2,10 @@
 // epochs, hidden_nodes, dropout_rate, activate_fn, optimizer; and model, learning_rate, seed, amp.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "agent/base/result.hpp"
 

@@ -1,7 +1,6 @@
 #include "trainer/reference/tensorboard.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/crc.hpp>
@@ -101,9 +100,8 @@ std::string tensorboard_record(const std::string& event) {
 Result<std::unique_ptr<TensorBoard>> TensorBoard::open(const fs::path& directory,
                                                        std::uint64_t step,
                                                        const std::string& to_come) {
-  if (auto made = checkpoint::make_directories(directory); !made) {
+  if (auto made = checkpoint::make_directories(directory); !made)
     return tl::unexpected(made.error());
-  }
   const fs::path path = directory / kFile;
   checkpoint::Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!file) return checkpoint::system_failure("cannot open", path);
@@ -112,9 +110,8 @@ Result<std::unique_ptr<TensorBoard>> TensorBoard::open(const fs::path& directory
       checkpoint::read_pieces(path, [&](std::string_view piece) { bytes.append(piece); });
   if (!read) return tl::unexpected(read.error());
   const std::size_t length = good_length(bytes, step, to_come);
-  if (::ftruncate(file.get(), static_cast<off_t>(length)) != 0) {
+  if (::ftruncate(file.get(), static_cast<off_t>(length)) != 0)
     return checkpoint::system_failure("cannot shorten", path);
-  }
   std::unique_ptr<TensorBoard> board(new TensorBoard(std::move(file), path));
   if (length == 0) {
     std::string first = event_head(0);

@@ -4,14 +4,8 @@
 // summary 5).
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
 #include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "agent/base/result.hpp"
 #include "trainer/library/files.hpp"
 
 namespace spotter::train {

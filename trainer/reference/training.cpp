@@ -4,17 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <chrono>
 #include <cmath>
-#include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <memory>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
 #include <thread>
 
 #include "trainer/library/files.hpp"
@@ -22,7 +14,6 @@
 #include "trainer/library/s3_mirror.hpp"
 #include "trainer/library/session.hpp"
 #include "trainer/reference/network.hpp"
-#include "trainer/reference/parameters.hpp"
 #include "trainer/reference/tensorboard.hpp"
 
 namespace spotter::train {
@@ -319,9 +310,8 @@ Result<void> Run::check_identity() const {
   std::string different;
   for (const auto& [name, value] : identity_.parameters.items()) {
     const auto before = saved_.identity.parameters.value(name, nlohmann::json());
-    if (before != value) {
+    if (before != value)
       different += " " + name + " was " + before.dump() + ", is " + value.dump() + ";";
-    }
   }
   if (!different.empty()) {
     return failure(resumed_->path.string() +
@@ -565,9 +555,8 @@ Result<Outcome> Run::finish() {
 Result<void> Run::log_step() {
   if (!steps_log_) return {};
   const std::string line = std::to_string(position_.step) + "\n";
-  if (::write(steps_log_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
+  if (::write(steps_log_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
     return checkpoint::system_failure("cannot write", options_.steps_log);
-  }
   return {};
 }
 

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "agent/base/shell.hpp"
+#include "agent/base/text.hpp"
 
 namespace spotter::wire {
 namespace {

@@ -6,9 +6,6 @@
 // Parameters are named as in the CLI's input; query_of() gives them the names of the Query API.
 #pragma once
 
-#include <string>
-#include <string_view>
-
 #include "agent/aws/formats/ec2_query.hpp"
 
 namespace spotter::wire {

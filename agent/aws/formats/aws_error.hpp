@@ -2,12 +2,7 @@
 // Source: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 #pragma once
 
-#include <string>
-#include <string_view>
-
 #include "agent/aws/formats/ec2_query.hpp"
-#include "agent/base/call_error.hpp"
-#include "agent/base/result.hpp"
 
 namespace spotter::wire {
 

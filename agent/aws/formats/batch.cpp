@@ -4,7 +4,7 @@
 
 #include "agent/aws/formats/aws_command.hpp"
 #include "agent/base/json.hpp"
-#include "agent/base/number_text.hpp"
+#include "agent/base/text.hpp"
 
 namespace spotter::wire {
 namespace {

@@ -3,17 +3,9 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
-#include <map>
-#include <optional>
 #include <set>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "agent/aws/formats/ec2_query.hpp"
-#include "agent/base/result.hpp"
 
 namespace spotter::wire {
 

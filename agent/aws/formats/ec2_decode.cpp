@@ -1,13 +1,19 @@
-// Answers about volumes, snapshots, instances and tags.
+// Answers of EC2, Auto Scaling, STS and IAM.
 #include <algorithm>
 #include <array>
-#include <utility>
+#include <tuple>
+#include <type_traits>
 
-#include "agent/aws/formats/ec2_query.hpp"
+#include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/ec2_xml.hpp"
 
 namespace spotter::wire {
 namespace {
+
+template <class Read>
+using Type = std::type_identity<Read>;
+
+// --- what a page has as an item, and other answers that are read alike
 
 template <class State, std::size_t count>
 State state_of(const std::array<std::pair<const char*, State>, count>& words,
@@ -64,7 +70,7 @@ InstanceState instance_state(const std::string& text) {
   return state_of(words, text);
 }
 
-Attachment read_attachment(const Fields& fields) {
+Attachment read_as(Type<Attachment>, const Fields& fields) {
   return {.volume = fields.name<VolumeId>("volumeId"),
           .instance = fields.optional_name<InstanceId>("instanceId"),
           .device = fields.optional_text("device"),
@@ -72,7 +78,7 @@ Attachment read_attachment(const Fields& fields) {
           .delete_on_termination = fields.flag("deleteOnTermination")};
 }
 
-Volume read_volume(const Fields& fields) {
+Volume read_as(Type<Volume>, const Fields& fields) {
   Volume volume{.id = fields.name<VolumeId>("volumeId"),
                 .zone = fields.name<Zone>("availabilityZone"),
                 .state = volume_state(fields.text("status")),
@@ -86,9 +92,8 @@ Volume read_volume(const Fields& fields) {
                 .attachments = {},
                 .tags = fields.tags(),
                 .create_time = fields.time("createTime")};
-  for (const Fields& item : fields.optional_items("attachmentSet")) {
-    volume.attachments.push_back(read_attachment(item));
-  }
+  for (const Fields& item : fields.optional_items("attachmentSet"))
+    volume.attachments.push_back(read_as(Type<Attachment>(), item));
   return volume;
 }
 
@@ -103,7 +108,7 @@ int per_cent(std::string text) {
   return value > 100 ? 100 : value;
 }
 
-Snapshot read_snapshot(const Fields& fields) {
+Snapshot read_as(Type<Snapshot>, const Fields& fields) {
   return {.id = fields.name<SnapshotId>("snapshotId"),
           .volume = fields.name<VolumeId>("volumeId"),
           .state = snapshot_state(fields.text("status")),
@@ -114,7 +119,7 @@ Snapshot read_snapshot(const Fields& fields) {
           .tags = fields.tags()};
 }
 
-Instance read_instance(const Fields& fields) {
+Instance read_as(Type<Instance>, const Fields& fields) {
   return {.id = fields.name<InstanceId>("instanceId"),
           .state = instance_state(fields.child("instanceState").text("name")),
           .zone = fields.child("placement").name<Zone>("availabilityZone"),
@@ -125,106 +130,20 @@ Instance read_instance(const Fields& fields) {
           .tags = fields.tags()};
 }
 
-ResourceTag read_resource_tag(const Fields& fields) {
+ResourceTag read_as(Type<ResourceTag>, const Fields& fields) {
   return {.resource = fields.text("resourceId"),
           .resource_type = fields.text("resourceType"),
           .key = fields.text("key"),
           .value = fields.optional_text("value")};
 }
 
-}  // namespace
-
-template <>
-Result<Page<Volume>> decode<DescribeVolumes>(std::string_view xml) {
-  return read_answer(xml, "DescribeVolumes", [](const Fields& fields) {
-    return read_page(fields, "volumeSet", read_volume);
-  });
+// AWS says <return>true</return>; others that speak EC2's API say nothing. A 200 is a yes then,
+// too.
+Done read_as(Type<Done>, const Fields& fields) {
+  const std::string answer = fields.optional_text("return");
+  if (!answer.empty() && answer != "true") fields.note("return", "is not true");
+  return {};
 }
-
-template <>
-Result<Volume> decode<CreateVolume>(std::string_view xml) {
-  return read_answer(xml, "CreateVolume", read_volume);
-}
-
-template <>
-Result<Attachment> decode<AttachVolume>(std::string_view xml) {
-  return read_answer(xml, "AttachVolume", read_attachment);
-}
-
-template <>
-Result<Attachment> decode<DetachVolume>(std::string_view xml) {
-  return read_answer(xml, "DetachVolume", read_attachment);
-}
-
-template <>
-Result<Done> decode<DeleteVolume>(std::string_view xml) {
-  return read_answer(xml, "DeleteVolume", read_yes);
-}
-
-template <>
-Result<Snapshot> decode<CreateSnapshot>(std::string_view xml) {
-  return read_answer(xml, "CreateSnapshot", read_snapshot);
-}
-
-template <>
-Result<Page<Snapshot>> decode<DescribeSnapshots>(std::string_view xml) {
-  return read_answer(xml, "DescribeSnapshots", [](const Fields& fields) {
-    return read_page(fields, "snapshotSet", read_snapshot);
-  });
-}
-
-template <>
-Result<Done> decode<DeleteSnapshot>(std::string_view xml) {
-  return read_answer(xml, "DeleteSnapshot", read_yes);
-}
-
-template <>
-Result<Done> decode<CreateTags>(std::string_view xml) {
-  return read_answer(xml, "CreateTags", read_yes);
-}
-
-template <>
-Result<Done> decode<DeleteTags>(std::string_view xml) {
-  return read_answer(xml, "DeleteTags", read_yes);
-}
-
-template <>
-Result<Page<Instance>> decode<DescribeInstances>(std::string_view xml) {
-  return read_answer(xml, "DescribeInstances", [](const Fields& fields) {
-    Page<Instance> page;
-    for (const Fields& reservation : fields.items("reservationSet")) {
-      for (const Fields& item : reservation.items("instancesSet")) {
-        page.items.push_back(read_instance(item));
-      }
-    }
-    page.next_token = fields.optional_text("nextToken");
-    return page;
-  });
-}
-
-template <>
-Result<Page<ResourceTag>> decode<DescribeTags>(std::string_view xml) {
-  return read_answer(xml, "DescribeTags", [](const Fields& fields) {
-    return read_page(fields, "tagSet", read_resource_tag);
-  });
-}
-
-template <>
-Result<std::vector<InstanceChange>> decode<TerminateInstances>(std::string_view xml) {
-  return read_answer(xml, "TerminateInstances", [](const Fields& fields) {
-    std::vector<InstanceChange> changes;
-    for (const Fields& item : fields.items("instancesSet")) {
-      changes.push_back({.id = item.name<InstanceId>("instanceId"),
-                         .previous = instance_state(item.child("previousState").text("name")),
-                         .current = instance_state(item.child("currentState").text("name"))});
-    }
-    return changes;
-  });
-}
-
-namespace {
-
-// Answers about fleets, groups and prices.
 
 // The API pages write both cancelled_running and deleted-running.
 FleetState fleet_state(std::string text) {
@@ -234,12 +153,9 @@ FleetState fleet_state(std::string text) {
   if (text == "modifying") return FleetState::Modifying;
   if (text == "failed") return FleetState::Failed;
   if (text == "cancelled" || text == "deleted") return FleetState::Cancelled;
-  if (text == "cancelled_running" || text == "deleted_running") {
-    return FleetState::CancelledRunning;
-  }
-  if (text == "cancelled_terminating" || text == "deleted_terminating") {
+  if (text == "cancelled_running" || text == "deleted_running") return FleetState::CancelledRunning;
+  if (text == "cancelled_terminating" || text == "deleted_terminating")
     return FleetState::CancelledTerminating;
-  }
   return FleetState::Unknown;
 }
 
@@ -263,9 +179,8 @@ FleetCancellation read_cancellation(const Fields& fields, const CancellationName
                              .code = error.text("code"),
                              .message = error.optional_text("message")});
   }
-  if (answer.cancelled.empty() && answer.failed.empty()) {
+  if (answer.cancelled.empty() && answer.failed.empty())
     fields.note(names.successes, "names no fleet, nor does the list of failures");
-  }
   return answer;
 }
 
@@ -344,7 +259,7 @@ FleetStatus read_group(const Fields& fields) {
   return group;
 }
 
-SpotPrice read_price(const Fields& fields) {
+SpotPrice read_as(Type<SpotPrice>, const Fields& fields) {
   return {.zone = fields.name<Zone>("availabilityZone"),
           .type = fields.name<InstanceType>("instanceType"),
           .product = fields.text("productDescription"),
@@ -352,82 +267,236 @@ SpotPrice read_price(const Fields& fields) {
           .since = fields.time("timestamp")};
 }
 
-Done read_nothing(const Fields&) { return {}; }
+// `logicalGpuCount` says how many devices the machine sees if it has only a part of a GPU.
+std::uint64_t gpus_of(const Fields& type) {
+  std::uint64_t all = 0;
+  for (const Fields& gpu : type.optional_child("gpuInfo").optional_items("gpus")) {
+    if (gpu.optional_text("manufacturer") != "NVIDIA") continue;
+    const auto devices = gpu.optional_number("logicalGpuCount");
+    all += devices ? *devices : gpu.number("count");
+  }
+  return all;
+}
+
+std::optional<std::uint64_t> efas_of(const Fields& network) {
+  const std::string supported = network.optional_text("efaSupported");
+  if (supported == "false") return 0;
+  if (supported != "true") return std::nullopt;
+  return network.optional_child("efaInfo").optional_number("maximumEfaInterfaces");
+}
+
+std::vector<std::uint64_t> cards_of(const Fields& network) {
+  std::vector<std::uint64_t> cards;
+  for (const Fields& it : network.optional_items("networkCards"))
+    cards.push_back(it.number("networkCardIndex"));
+  return cards;
+}
+
+TypeSize read_as(Type<TypeSize>, const Fields& item) {
+  const Fields network = item.optional_child("networkInfo");
+  return {
+      .type = item.name<InstanceType>("instanceType"),
+      .vcpus = item.child("vCpuInfo").number("defaultVCpus"),
+      .gpus = gpus_of(item),
+      .architectures =
+          item.optional_child("processorInfo").optional_texts("supportedArchitectures"),
+      .most_volumes = item.optional_child("ebsInfo").optional_number("maximumEbsAttachments"),
+      .needs_ena = network.optional_text("enaSupport") == "required",
+      .placements = item.optional_child("placementGroupInfo").optional_texts("supportedStrategies"),
+      .cards = cards_of(network),
+      .efas = efas_of(network)};
+}
+
+Image read_as(Type<Image>, const Fields& item) {
+  Image image{.id = item.text("imageId"),
+              .state = item.text("imageState"),
+              .architecture = item.text("architecture"),
+              .created = item.optional_time("creationDate"),
+              .deprecated = item.optional_time("deprecationTime"),
+              .root = item.optional_text("rootDeviceName"),
+              .ena = item.flag("enaSupport")};
+  for (const Fields& device : item.optional_items("blockDeviceMapping")) {
+    const bool of_the_machine = !device.optional_text("virtualName").empty();  // ephemeral0
+    if (!of_the_machine) ++image.volumes;
+    if (device.optional_text("deviceName") != image.root) continue;
+    image.root_gib = device.optional_child("ebs").optional_number("volumeSize").value_or(0);
+  }
+  return image;
+}
+
+LaunchTemplate read_as(Type<LaunchTemplate>, const Fields& fields) {
+  return {fields.text("launchTemplateId"), fields.text("launchTemplateName"),
+          std::to_string(fields.number("latestVersionNumber"))};
+}
+
+PlacementGroup read_as(Type<PlacementGroup>, const Fields& item) {
+  return {item.text("groupName"), item.text("state"), item.text("strategy"), item.tags()};
+}
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_IpPermission.html: -1 is all protocols
+bool all_of_itself(const Fields& group, const char* rules, const std::string& id) {
+  for (const Fields& rule : group.optional_items(rules)) {
+    if (rule.text("ipProtocol") != "-1") continue;
+    for (const Fields& other : rule.optional_items("groups"))
+      if (other.optional_text("groupId") == id) return true;
+  }
+  return false;
+}
+
+SecurityGroup read_as(Type<SecurityGroup>, const Fields& item) {
+  const std::string id = item.text("groupId");
+  return {id, all_of_itself(item, "ipPermissions", id),
+          all_of_itself(item, "ipPermissionsEgress", id)};
+}
+
+CallerIdentity read_as(Type<CallerIdentity>, const Fields& fields) {
+  const Fields result = fields.child("GetCallerIdentityResult");
+  return {result.text("Account"), result.text("Arn")};
+}
+
+InstanceProfile read_as(Type<InstanceProfile>, const Fields& fields) {
+  const Fields profile = fields.child("GetInstanceProfileResult").child("InstanceProfile");
+  const auto roles = profile.members("Roles");
+  return {roles.empty() ? "" : roles.front().text("RoleName")};
+}
+
+using Place = DescribeAvailabilityZones::Place;
+Place read_as(Type<Place>, const Fields& item) {
+  return {item.name<Zone>("zoneName"), item.optional_text("zoneId"), item.text("zoneState")};
+}
+
+Subnet read_as(Type<Subnet>, const Fields& item) {
+  return {item.text("subnetId"), item.name<Zone>("availabilityZone"),
+          item.number("availableIpAddressCount")};
+}
+
+TypeOffering read_as(Type<TypeOffering>, const Fields& item) {
+  return {item.name<InstanceType>("instanceType"), item.name<Zone>("location")};
+}
+
+SpotPlacementScore read_as(Type<SpotPlacementScore>, const Fields& item) {
+  return {item.text("availabilityZoneId"), item.number("score")};
+}
+
+// --- answers of one request alone
+
+FleetStatus read_as(Type<DescribeSpotFleetRequests>, const Fields& item) {
+  return read_spot_fleet(item);
+}
+FleetStatus read_as(Type<DescribeFleets>, const Fields& item) { return read_fleet(item); }
+
+Page<FleetStatus> read_as(Type<DescribeAutoScalingGroups>, const Fields& fields) {
+  const Fields result = fields.child("DescribeAutoScalingGroupsResult");
+  Page<FleetStatus> page;
+  for (const Fields& item : result.members("AutoScalingGroups"))
+    page.items.push_back(read_group(item));
+  page.next_token = result.optional_text("NextToken");
+  return page;
+}
+
+Page<Instance> read_as(Type<DescribeInstances>, const Fields& fields) {
+  Page<Instance> page;
+  for (const Fields& reservation : fields.items("reservationSet"))
+    for (const Fields& item : reservation.items("instancesSet"))
+      page.items.push_back(read_as(Type<Instance>(), item));
+  page.next_token = fields.optional_text("nextToken");
+  return page;
+}
+
+std::vector<InstanceChange> read_as(Type<TerminateInstances>, const Fields& fields) {
+  std::vector<InstanceChange> changes;
+  for (const Fields& item : fields.items("instancesSet"))
+    changes.push_back({.id = item.name<InstanceId>("instanceId"),
+                       .previous = instance_state(item.child("previousState").text("name")),
+                       .current = instance_state(item.child("currentState").text("name"))});
+  return changes;
+}
+
+FleetCancellation read_as(Type<CancelSpotFleetRequests>, const Fields& fields) {
+  return read_cancellation(fields, {"successfulFleetRequestSet", "unsuccessfulFleetRequestSet",
+                                    "spotFleetRequestId", "currentSpotFleetRequestState"});
+}
+FleetCancellation read_as(Type<DeleteFleets>, const Fields& fields) {
+  return read_cancellation(fields, {"successfulFleetDeletionSet", "unsuccessfulFleetDeletionSet",
+                                    "fleetId", "currentFleetState"});
+}
+
+// --- of whichever request
+
+template <class Request, class Item>
+Page<Item> read_page(Page<Item> page, const Fields& fields) {
+  for (const Fields& item : fields.items(Request::api.items))
+    if constexpr (requires { read_as(Type<Request>(), item); })
+      page.items.push_back(read_as(Type<Request>(), item));
+    else
+      page.items.push_back(read_as(Type<Item>(), item));
+  page.next_token = fields.optional_text("nextToken");
+  return page;
+}
+
+template <class Request>
+typename Request::Answer read_all(const Fields& fields) {
+  using Answer = typename Request::Answer;
+  if constexpr (!std::string_view(Request::api.items).empty())
+    return read_page<Request>(Answer(), fields);
+  else if constexpr (requires { read_as(Type<Request>(), fields); })
+    return read_as(Type<Request>(), fields);
+  else
+    return read_as(Type<Answer>(), fields);
+}
+
+FleetId read_fleet_id(const Fields& fields, const char* name) {
+  const auto id = fields.name<FleetId>(name);
+  if (id.empty()) fields.note(name, "is empty");
+  return id;
+}
+
+template <class... Request>
+constexpr auto decoders_of(const std::tuple<Request...>*) {
+  return std::tuple{&decode<Request>...};
+}
+// Makes the compiler write decode() for each request.
+[[gnu::used]] constexpr auto decoders_of_ec2 = decoders_of(static_cast<Ec2Requests*>(nullptr));
+[[gnu::used]] constexpr auto decoders_of_places = decoders_of(static_cast<PlaceRequests*>(nullptr));
 
 }  // namespace
 
-template <>
-Result<FleetCancellation> decode<CancelSpotFleetRequests>(std::string_view xml) {
-  return read_answer(xml, "CancelSpotFleetRequests", [](const Fields& fields) {
-    return read_cancellation(fields, {"successfulFleetRequestSet", "unsuccessfulFleetRequestSet",
-                                      "spotFleetRequestId", "currentSpotFleetRequestState"});
+template <class Request>
+Result<typename Request::Answer> decode(std::string_view xml) {
+  return read_answer(xml, Request::api.action, read_all<Request>);
+}
+
+Result<LaunchTemplate> decode_created_template(std::string_view xml) {
+  return read_answer(xml, "CreateLaunchTemplate", [](const Fields& fields) {
+    return read_as(Type<LaunchTemplate>(), fields.child("launchTemplate"));
   });
 }
 
-template <>
-Result<FleetCancellation> decode<DeleteFleets>(std::string_view xml) {
-  return read_answer(xml, "DeleteFleets", [](const Fields& fields) {
-    return read_cancellation(fields, {"successfulFleetDeletionSet", "unsuccessfulFleetDeletionSet",
-                                      "fleetId", "currentFleetState"});
+Result<std::string> decode_template_version(std::string_view xml) {
+  return read_answer(xml, "CreateLaunchTemplateVersion", [](const Fields& fields) {
+    return std::to_string(fields.child("launchTemplateVersion").number("versionNumber"));
   });
 }
 
-template <>
-Result<Done> decode<ModifySpotFleetRequest>(std::string_view xml) {
-  return read_answer(xml, "ModifySpotFleetRequest", read_yes);
-}
-
-template <>
-Result<Done> decode<ModifyFleet>(std::string_view xml) {
-  return read_answer(xml, "ModifyFleet", read_yes);
-}
-
-template <>
-Result<Page<FleetStatus>> decode<DescribeSpotFleetRequests>(std::string_view xml) {
-  return read_answer(xml, "DescribeSpotFleetRequests", [](const Fields& fields) {
-    return read_page(fields, "spotFleetRequestConfigSet", read_spot_fleet);
+Result<CreatedFleet> decode_created_fleet(std::string_view xml) {
+  return read_answer(xml, "CreateFleet", [](const Fields& fields) {
+    CreatedFleet made{.id = read_fleet_id(fields, "fleetId"), .instances = 0, .errors = {}};
+    for (const Fields& some : fields.optional_items("fleetInstanceSet"))
+      made.instances += some.optional_items("instanceIds").size();
+    for (const Fields& item : fields.optional_items("errorSet")) {
+      const std::string error =
+          item.optional_text("errorCode") + ": " + item.optional_text("errorMessage");
+      if (made.errors.find(error) != std::string::npos) continue;  // the same of another pool
+      made.errors += (made.errors.empty() ? "" : "; ") + error;
+    }
+    return made;
   });
 }
 
-template <>
-Result<Page<FleetStatus>> decode<DescribeFleets>(std::string_view xml) {
-  return read_answer(xml, "DescribeFleets", [](const Fields& fields) {
-    return read_page(fields, "fleetSet", read_fleet);
+Result<FleetId> decode_requested_spot_fleet(std::string_view xml) {
+  return read_answer(xml, "RequestSpotFleet", [](const Fields& fields) {
+    return read_fleet_id(fields, "spotFleetRequestId");
   });
-}
-
-template <>
-Result<Page<SpotPrice>> decode<DescribeSpotPriceHistory>(std::string_view xml) {
-  return read_answer(xml, "DescribeSpotPriceHistory", [](const Fields& fields) {
-    return read_page(fields, "spotPriceHistorySet", read_price);
-  });
-}
-
-template <>
-Result<Page<FleetStatus>> decode<DescribeAutoScalingGroups>(std::string_view xml) {
-  return read_answer(xml, "DescribeAutoScalingGroups", [](const Fields& fields) {
-    const Fields result = fields.child("DescribeAutoScalingGroupsResult");
-    Page<FleetStatus> page;
-    for (const Fields& item : result.members("AutoScalingGroups"))
-      page.items.push_back(read_group(item));
-    page.next_token = result.optional_text("NextToken");
-    return page;
-  });
-}
-
-template <>
-Result<Done> decode<SetDesiredCapacity>(std::string_view xml) {
-  return read_answer(xml, "SetDesiredCapacity", read_nothing);
-}
-
-template <>
-Result<Done> decode<TerminateInGroup>(std::string_view xml) {
-  return read_answer(xml, "TerminateInstanceInAutoScalingGroup", read_nothing);
-}
-
-template <>
-Result<Done> decode<CompleteLifecycleAction>(std::string_view xml) {
-  return read_answer(xml, "CompleteLifecycleAction", read_nothing);
 }
 
 }  // namespace spotter::wire

@@ -1,16 +1,27 @@
-#include "agent/aws/formats/ec2_query.hpp"
+#include "agent/aws/formats/ec2_places.hpp"
+#include "agent/aws/formats/partition.hpp"
 
 namespace spotter::wire {
 namespace {
 
+const char* version_of(std::string_view service) {
+  if (service == "autoscaling") return "2011-01-01";
+  if (service == "sts") return "2011-06-15";
+  return service == "iam" ? "2010-05-08" : "2016-11-15";
+}
+
+bool reads(std::string_view action) {
+  return action.starts_with("Describe") || action.starts_with("Get");
+}
+
 // Builds the parameters; an empty value is left out, as "not given".
 class Builder {
  public:
-  Builder(const char* action, Repeatable repeatable)
-      : query_{.service = "ec2",
-               .action = action,
-               .version = "2016-11-15",
-               .repeatable = repeatable,
+  explicit Builder(const Api& api)
+      : query_{.service = api.service,
+               .action = api.action,
+               .version = version_of(api.service),
+               .repeatable = reads(api.action) ? Repeatable::Read : Repeatable::No,
                .parameters = {}} {}
 
   Builder& put(const std::string& name, std::string_view value) {
@@ -58,18 +69,13 @@ class Builder {
     return tags("TagSpecification.1.Tag", values);
   }
 
+  void repeatable(Repeatable it) { query_.repeatable = it; }
+  void region(const Region& it) { query_.region = it; }
   Query done() { return std::move(query_); }
 
  private:
   Query query_;
 };
-
-Query auto_scaling(Builder builder) {
-  Query query = builder.done();
-  query.service = "autoscaling";
-  query.version = "2011-01-01";
-  return query;
-}
 
 std::uint64_t capacity(int value) { return value < 0 ? 0 : static_cast<std::uint64_t>(value); }
 
@@ -78,6 +84,148 @@ bool unreserved(char letter) {
          (letter >= '0' && letter <= '9') || letter == '-' || letter == '.' || letter == '_' ||
          letter == '~';
 }
+
+// --- the parameters of each request; encode() adds a page's token
+
+void add(Builder& it, const DescribeVolumes& request) {
+  it.list("VolumeId", request.volumes).filters(request.filters);
+}
+void add(Builder& it, const CreateVolume& request) {
+  if (!request.client_token.empty()) it.repeatable(Repeatable::Token);
+  it.put("AvailabilityZone", request.zone)
+      .put("SnapshotId", request.from)
+      .put("VolumeType", request.type)
+      .number("Iops", request.iops)
+      .number("Throughput", request.throughput)
+      .number("VolumeInitializationRate", request.initialization_rate)
+      .put("KmsKeyId", request.kms_key)
+      .put("ClientToken", request.client_token)
+      .tag_specification("volume", request.tags);
+  if (request.size_gib != 0) it.number("Size", request.size_gib);
+  if (request.encrypted) it.flag("Encrypted", *request.encrypted);
+}
+void add(Builder& it, const AttachVolume& request) {
+  it.put("VolumeId", request.volume)
+      .put("InstanceId", request.instance)
+      .put("Device", request.device);
+}
+void add(Builder& it, const DetachVolume& request) {
+  it.put("VolumeId", request.volume).put("InstanceId", request.instance);
+}
+void add(Builder& it, const DeleteVolume& request) { it.put("VolumeId", request.volume); }
+void add(Builder& it, const CreateSnapshot& request) {
+  it.put("VolumeId", request.volume)
+      .put("Description", request.description)
+      .tag_specification("snapshot", request.tags);
+}
+void add(Builder& it, const DescribeSnapshots& request) {
+  it.put("Owner.1", "self").list("SnapshotId", request.snapshots).filters(request.filters);
+}
+void add(Builder& it, const DeleteSnapshot& request) { it.put("SnapshotId", request.snapshot); }
+void add(Builder& it, const CreateTags& request) {
+  it.list("ResourceId", request.resources).tags("Tag", request.tags);
+}
+void add(Builder& it, const DeleteTags& request) {
+  it.list("ResourceId", request.resources);
+  int index = 0;
+  for (const std::string& key : request.keys)
+    it.put("Tag." + std::to_string(++index) + ".Key", key);
+}
+void add(Builder& it, const DescribeInstances& request) {
+  it.list("InstanceId", request.instances).filters(request.filters);
+}
+void add(Builder& it, const DescribeTags& request) { it.filters(request.filters); }
+void add(Builder& it, const TerminateInstances& request) {
+  it.list("InstanceId", request.instances);
+}
+void add(Builder& it, const CancelSpotFleetRequests& request) {
+  it.list("SpotFleetRequestId", request.fleets)
+      .flag("TerminateInstances", request.terminate_instances);
+}
+void add(Builder& it, const ModifySpotFleetRequest& request) {
+  it.put("SpotFleetRequestId", request.fleet)
+      .number("TargetCapacity", capacity(request.target_capacity))
+      .number("OnDemandTargetCapacity", capacity(request.on_demand))
+      .put("ExcessCapacityTerminationPolicy",
+           request.terminate_excess ? "default" : "noTermination");
+}
+void add(Builder& it, const DeleteFleets& request) {
+  it.list("FleetId", request.fleets).flag("TerminateInstances", request.terminate_instances);
+}
+void add(Builder& it, const ModifyFleet& request) {
+  it.put("FleetId", request.fleet)
+      .number("TargetCapacitySpecification.TotalTargetCapacity", capacity(request.target_capacity))
+      .number("TargetCapacitySpecification.OnDemandTargetCapacity", capacity(request.on_demand))
+      .put("ExcessCapacityTerminationPolicy",
+           request.terminate_excess ? "termination" : "no-termination");
+}
+void add(Builder& it, const DescribeSpotFleetRequests& request) {
+  it.list("SpotFleetRequestId", request.fleets);
+}
+void add(Builder& it, const DescribeFleets& request) { it.list("FleetId", request.fleets); }
+void add(Builder& it, const DescribeSpotPriceHistory& request) {
+  it.list("InstanceType", request.types)
+      .put("AvailabilityZone", request.zone)
+      .list("ProductDescription", request.products);
+  if (request.start) it.put("StartTime", to_rfc3339(*request.start));
+}
+void add(Builder& it, const DescribeAutoScalingGroups& request) {
+  it.list("AutoScalingGroupNames.member", request.groups);
+}
+void add(Builder& it, const SetDesiredCapacity& request) {
+  it.put("AutoScalingGroupName", request.group)
+      .number("DesiredCapacity", capacity(request.desired_capacity))
+      .flag("HonorCooldown", false);
+}
+void add(Builder& it, const TerminateInGroup& request) {
+  it.put("InstanceId", request.instance).flag("ShouldDecrementDesiredCapacity", true);
+}
+void add(Builder& it, const CompleteLifecycleAction& request) {
+  it.put("AutoScalingGroupName", request.group)
+      .put("LifecycleHookName", request.hook)
+      .put("InstanceId", request.instance)
+      .put("LifecycleActionResult", request.outcome);
+}
+
+void add(Builder&, const GetCallerIdentity&) {}
+void add(Builder& it, const GetInstanceProfile& request) {
+  it.put("InstanceProfileName", request.name);
+  it.region(Region(partition_of(request.region.view()).iam_region));
+}
+void add(Builder&, const DescribeAvailabilityZones&) {}
+void add(Builder& it, const DescribeSubnets& request) {
+  it.list("SubnetId", request.subnets).filters(request.filters);
+}
+void add(Builder& it, const DescribeInstanceTypeOfferings& request) {
+  it.put("LocationType", "availability-zone").filters({{"instance-type", request.types}});
+}
+void add(Builder& it, const DescribeInstanceTypes& request) {
+  it.list("InstanceType", request.types);
+}
+void add(Builder& it, const DescribeImages& request) {
+  it.list("ImageId", request.images).flag("IncludeDeprecated", true).flag("IncludeDisabled", true);
+}
+void add(Builder& it, const GetSpotPlacementScores& request) {
+  it.list("InstanceType", request.types)
+      .number("TargetCapacity", request.capacity)
+      .flag("SingleAvailabilityZone", true)
+      .put("RegionName.1", request.region);
+}
+void add(Builder& it, const DescribeLaunchTemplates& request) {
+  it.filters({{"launch-template-name", {request.name}}});
+}
+void add(Builder& it, const DescribePlacementGroups& request) {
+  it.filters({{"group-name", {request.name}}});
+}
+void add(Builder& it, const DescribeSecurityGroups& request) { it.list("GroupId", request.groups); }
+
+template <class... Request>
+constexpr auto encoders_of(const std::tuple<Request...>*) {
+  return std::tuple{static_cast<Query (*)(const Request&)>(encode)...};
+}
+// Makes the compiler write encode() for each request.
+[[gnu::used]] constexpr auto encoders_of_ec2 = encoders_of(static_cast<Ec2Requests*>(nullptr));
+[[gnu::used]] constexpr auto encoders_of_places = encoders_of(static_cast<PlaceRequests*>(nullptr));
 
 }  // namespace
 
@@ -123,192 +271,19 @@ std::string form_body(const Query& query) {
   return body;
 }
 
-Query encode(const DescribeVolumes& request) {
-  return Builder("DescribeVolumes", Repeatable::Read)
-      .list("VolumeId", request.volumes)
-      .filters(request.filters)
-      .put("NextToken", request.next_token)
-      .done();
+Query dry_run(Query query) {
+  query.parameters["DryRun"] = "true";
+  query.repeatable = Repeatable::Read;
+  return query;
 }
 
-Query encode(const CreateVolume& request) {
-  Builder builder("CreateVolume",
-                  request.client_token.empty() ? Repeatable::No : Repeatable::Token);
-  builder.put("AvailabilityZone", request.zone)
-      .put("SnapshotId", request.from)
-      .put("VolumeType", request.type)
-      .number("Iops", request.iops)
-      .number("Throughput", request.throughput)
-      .number("VolumeInitializationRate", request.initialization_rate)
-      .put("KmsKeyId", request.kms_key)
-      .put("ClientToken", request.client_token)
-      .tag_specification("volume", request.tags);
-  if (request.size_gib != 0) builder.number("Size", request.size_gib);
-  if (request.encrypted) builder.flag("Encrypted", *request.encrypted);
+template <class Request>
+requires requires { Request::api; }
+Query encode(const Request& request) {
+  Builder builder(Request::api);
+  add(builder, request);
+  if constexpr (requires { request.next_token; }) builder.put("NextToken", request.next_token);
   return builder.done();
-}
-
-Query encode(const AttachVolume& request) {
-  return Builder("AttachVolume", Repeatable::No)
-      .put("VolumeId", request.volume)
-      .put("InstanceId", request.instance)
-      .put("Device", request.device)
-      .done();
-}
-
-Query encode(const DetachVolume& request) {
-  return Builder("DetachVolume", Repeatable::No)
-      .put("VolumeId", request.volume)
-      .put("InstanceId", request.instance)
-      .done();
-}
-
-Query encode(const DeleteVolume& request) {
-  return Builder("DeleteVolume", Repeatable::No).put("VolumeId", request.volume).done();
-}
-
-Query encode(const CreateSnapshot& request) {
-  return Builder("CreateSnapshot", Repeatable::No)
-      .put("VolumeId", request.volume)
-      .put("Description", request.description)
-      .tag_specification("snapshot", request.tags)
-      .done();
-}
-
-Query encode(const DescribeSnapshots& request) {
-  return Builder("DescribeSnapshots", Repeatable::Read)
-      .put("Owner.1", "self")
-      .list("SnapshotId", request.snapshots)
-      .filters(request.filters)
-      .put("NextToken", request.next_token)
-      .done();
-}
-
-Query encode(const DeleteSnapshot& request) {
-  return Builder("DeleteSnapshot", Repeatable::No).put("SnapshotId", request.snapshot).done();
-}
-
-Query encode(const CreateTags& request) {
-  return Builder("CreateTags", Repeatable::No)
-      .list("ResourceId", request.resources)
-      .tags("Tag", request.tags)
-      .done();
-}
-
-Query encode(const DeleteTags& request) {
-  Builder builder("DeleteTags", Repeatable::No);
-  builder.list("ResourceId", request.resources);
-  int index = 0;
-  for (const std::string& key : request.keys) {
-    builder.put("Tag." + std::to_string(++index) + ".Key", key);
-  }
-  return builder.done();
-}
-
-Query encode(const DescribeInstances& request) {
-  return Builder("DescribeInstances", Repeatable::Read)
-      .list("InstanceId", request.instances)
-      .filters(request.filters)
-      .put("NextToken", request.next_token)
-      .done();
-}
-
-Query encode(const DescribeTags& request) {
-  return Builder("DescribeTags", Repeatable::Read)
-      .filters(request.filters)
-      .put("NextToken", request.next_token)
-      .done();
-}
-
-Query encode(const TerminateInstances& request) {
-  return Builder("TerminateInstances", Repeatable::No).list("InstanceId", request.instances).done();
-}
-
-Query encode(const CancelSpotFleetRequests& request) {
-  return Builder("CancelSpotFleetRequests", Repeatable::No)
-      .list("SpotFleetRequestId", request.fleets)
-      .flag("TerminateInstances", request.terminate_instances)
-      .done();
-}
-
-Query encode(const ModifySpotFleetRequest& request) {
-  return Builder("ModifySpotFleetRequest", Repeatable::No)
-      .put("SpotFleetRequestId", request.fleet)
-      .number("TargetCapacity", capacity(request.target_capacity))
-      .number("OnDemandTargetCapacity", capacity(request.on_demand))
-      .put("ExcessCapacityTerminationPolicy",
-           request.terminate_excess ? "default" : "noTermination")
-      .done();
-}
-
-Query encode(const DeleteFleets& request) {
-  return Builder("DeleteFleets", Repeatable::No)
-      .list("FleetId", request.fleets)
-      .flag("TerminateInstances", request.terminate_instances)
-      .done();
-}
-
-Query encode(const ModifyFleet& request) {
-  return Builder("ModifyFleet", Repeatable::No)
-      .put("FleetId", request.fleet)
-      .number("TargetCapacitySpecification.TotalTargetCapacity", capacity(request.target_capacity))
-      .number("TargetCapacitySpecification.OnDemandTargetCapacity", capacity(request.on_demand))
-      .put("ExcessCapacityTerminationPolicy",
-           request.terminate_excess ? "termination" : "no-termination")
-      .done();
-}
-
-Query encode(const DescribeSpotFleetRequests& request) {
-  return Builder("DescribeSpotFleetRequests", Repeatable::Read)
-      .list("SpotFleetRequestId", request.fleets)
-      .put("NextToken", request.next_token)
-      .done();
-}
-
-Query encode(const DescribeFleets& request) {
-  return Builder("DescribeFleets", Repeatable::Read)
-      .list("FleetId", request.fleets)
-      .put("NextToken", request.next_token)
-      .done();
-}
-
-Query encode(const DescribeSpotPriceHistory& request) {
-  Builder builder("DescribeSpotPriceHistory", Repeatable::Read);
-  builder.list("InstanceType", request.types)
-      .put("AvailabilityZone", request.zone)
-      .list("ProductDescription", request.products)
-      .put("NextToken", request.next_token);
-  if (request.start) builder.put("StartTime", to_rfc3339(*request.start));
-  return builder.done();
-}
-
-Query encode(const DescribeAutoScalingGroups& request) {
-  Builder builder("DescribeAutoScalingGroups", Repeatable::Read);
-  builder.list("AutoScalingGroupNames.member", request.groups).put("NextToken", request.next_token);
-  return auto_scaling(std::move(builder));
-}
-
-Query encode(const SetDesiredCapacity& request) {
-  Builder builder("SetDesiredCapacity", Repeatable::No);
-  builder.put("AutoScalingGroupName", request.group)
-      .number("DesiredCapacity", capacity(request.desired_capacity))
-      .flag("HonorCooldown", false);
-  return auto_scaling(std::move(builder));
-}
-
-Query encode(const TerminateInGroup& request) {
-  Builder builder("TerminateInstanceInAutoScalingGroup", Repeatable::No);
-  builder.put("InstanceId", request.instance).flag("ShouldDecrementDesiredCapacity", true);
-  return auto_scaling(std::move(builder));
-}
-
-Query encode(const CompleteLifecycleAction& request) {
-  Builder builder("CompleteLifecycleAction", Repeatable::No);
-  builder.put("AutoScalingGroupName", request.group)
-      .put("LifecycleHookName", request.hook)
-      .put("InstanceId", request.instance)
-      .put("LifecycleActionResult", request.outcome);
-  return auto_scaling(std::move(builder));
 }
 
 }  // namespace spotter::wire

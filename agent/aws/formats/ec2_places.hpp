@@ -5,8 +5,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
-#include <string_view>
 
 #include "agent/aws/formats/ec2_query.hpp"
 
@@ -18,6 +16,7 @@ struct CallerIdentity {
 };
 struct GetCallerIdentity {  // needs no permission
   using Answer = CallerIdentity;
+  static constexpr Api api{.action = "GetCallerIdentity", .service = "sts"};
 };
 
 // https://docs.aws.amazon.com/IAM/latest/APIReference/API_GetInstanceProfile.html
@@ -26,6 +25,7 @@ struct InstanceProfile {
 };
 struct GetInstanceProfile {  // one that is not there: NoSuchEntity
   using Answer = InstanceProfile;
+  static constexpr Api api{.action = "GetInstanceProfile", .service = "iam"};
   std::string name;
   Region region;  // any of the account's partition
 };
@@ -37,6 +37,7 @@ struct DescribeAvailabilityZones {  // those that are switched on for the accoun
     std::string state;  // available | information | impaired | unavailable
   };
   using Answer = Page<Place>;  // always one
+  static constexpr Api api{"DescribeAvailabilityZones", "availabilityZoneInfo"};
   std::string next_token = {};
 };
 
@@ -47,6 +48,7 @@ struct Subnet {
 };
 struct DescribeSubnets {
   using Answer = Page<Subnet>;
+  static constexpr Api api{"DescribeSubnets", "subnetSet"};
   std::vector<std::string> subnets = {};
   std::vector<Filter> filters = {};
   std::string next_token = {};
@@ -58,6 +60,7 @@ struct TypeOffering {
 };
 struct DescribeInstanceTypeOfferings {  // by zone
   using Answer = Page<TypeOffering>;
+  static constexpr Api api{"DescribeInstanceTypeOfferings", "instanceTypeOfferingSet"};
   std::vector<std::string> types;  // may have wildcards; 200 at most
   std::string next_token = {};
 };
@@ -77,6 +80,7 @@ struct TypeSize {
 };
 struct DescribeInstanceTypes {
   using Answer = Page<TypeSize>;
+  static constexpr Api api{"DescribeInstanceTypes", "instanceTypeSet"};
   std::vector<std::string> types;  // 100 at most; one that does not exist: InvalidInstanceType
   std::string next_token = {};
 };
@@ -94,6 +98,7 @@ struct Image {
 };
 struct DescribeImages {  // also those that are deprecated or disabled
   using Answer = Page<Image>;
+  static constexpr Api api{"DescribeImages", "imagesSet"};
   std::vector<std::string> images;  // one that does not exist: InvalidAMIID.NotFound, or no item
   std::string next_token = {};
 };
@@ -107,6 +112,7 @@ struct SpotPlacementScore {
 };
 struct GetSpotPlacementScores {
   using Answer = Page<SpotPlacementScore>;
+  static constexpr Api api{"GetSpotPlacementScores", "spotPlacementScoreSet"};
   std::vector<std::string> types;
   std::uint64_t capacity = 1;  // instances
   Region region;
@@ -120,6 +126,7 @@ struct LaunchTemplate {
 };
 struct DescribeLaunchTemplates {        // those of this name: one or none
   using Answer = Page<LaunchTemplate>;  // one may have none, and the next one it
+  static constexpr Api api{"DescribeLaunchTemplates", "launchTemplates"};
   std::string name;
   std::string next_token = {};
 };
@@ -137,6 +144,7 @@ struct PlacementGroup {
 };
 struct DescribePlacementGroups {        // those of this name
   using Answer = Page<PlacementGroup>;  // always one
+  static constexpr Api api{"DescribePlacementGroups", "placementGroupSet"};
   std::string name;
 };
 
@@ -149,6 +157,7 @@ struct SecurityGroup {
 };
 struct DescribeSecurityGroups {
   using Answer = Page<SecurityGroup>;
+  static constexpr Api api{"DescribeSecurityGroups", "securityGroupInfo"};
   std::vector<std::string> groups;  // one that does not exist: InvalidGroup.NotFound
   std::string next_token = {};
 };
@@ -158,18 +167,6 @@ using PlaceRequests =
                DescribeInstanceTypeOfferings, DescribeInstanceTypes, DescribeImages,
                GetSpotPlacementScores, DescribeLaunchTemplates, DescribePlacementGroups,
                DescribeSecurityGroups>;
-
-Query encode(const GetCallerIdentity& request);
-Query encode(const GetInstanceProfile& request);
-Query encode(const DescribeAvailabilityZones& request);
-Query encode(const DescribeSubnets& request);
-Query encode(const DescribeInstanceTypeOfferings& request);
-Query encode(const DescribeInstanceTypes& request);
-Query encode(const DescribeImages& request);
-Query encode(const GetSpotPlacementScores& request);
-Query encode(const DescribeLaunchTemplates& request);
-Query encode(const DescribePlacementGroups& request);
-Query encode(const DescribeSecurityGroups& request);
 
 // The same call as a question whether it would be allowed: EC2 carries nothing out, and answers
 // DryRunOperation or UnauthorizedOperation.

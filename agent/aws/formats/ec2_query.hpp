@@ -2,18 +2,12 @@
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Types.html
 #pragma once
 
-#include <concepts>
-#include <cstdint>
 #include <map>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <tuple>
-#include <vector>
 
 #include "agent/base/clock_text.hpp"
 #include "agent/base/names.hpp"
-#include "agent/base/result.hpp"
 
 namespace spotter::wire {
 
@@ -193,10 +187,18 @@ struct Page {
   std::string next_token;  // empty: the last page
 };
 
+// A request as AWS's API has it.
+struct Api {
+  const char* action;
+  const char* items = "";  // the element that has a page's items
+  const char* service = "ec2";
+};
+
 struct Done {};  // the answer of a call that says nothing but yes
 
 struct DescribeVolumes {
   using Answer = Page<Volume>;
+  static constexpr Api api{"DescribeVolumes", "volumeSet"};
   std::vector<VolumeId> volumes;
   std::vector<Filter> filters;
   std::string next_token;
@@ -204,6 +206,7 @@ struct DescribeVolumes {
 
 struct CreateVolume {
   using Answer = Volume;
+  static constexpr Api api{"CreateVolume"};
   Zone zone;
   SnapshotId from;             // empty: blank
   std::string type;            // empty: EC2's default
@@ -219,6 +222,7 @@ struct CreateVolume {
 
 struct AttachVolume {
   using Answer = Attachment;
+  static constexpr Api api{"AttachVolume"};
   VolumeId volume;
   InstanceId instance;
   std::string device;  // /dev/sdf
@@ -226,17 +230,20 @@ struct AttachVolume {
 
 struct DetachVolume {  // never with Force
   using Answer = Attachment;
+  static constexpr Api api{"DetachVolume"};
   VolumeId volume;
   InstanceId instance;  // empty: whoever holds it
 };
 
 struct DeleteVolume {
   using Answer = Done;
+  static constexpr Api api{"DeleteVolume"};
   VolumeId volume;
 };
 
 struct CreateSnapshot {
   using Answer = Snapshot;
+  static constexpr Api api{"CreateSnapshot"};
   VolumeId volume;
   std::string description;
   Tags tags;
@@ -244,6 +251,7 @@ struct CreateSnapshot {
 
 struct DescribeSnapshots {  // our own (Owner=self)
   using Answer = Page<Snapshot>;
+  static constexpr Api api{"DescribeSnapshots", "snapshotSet"};
   std::vector<SnapshotId> snapshots;
   std::vector<Filter> filters;
   std::string next_token;
@@ -251,23 +259,27 @@ struct DescribeSnapshots {  // our own (Owner=self)
 
 struct DeleteSnapshot {
   using Answer = Done;
+  static constexpr Api api{"DeleteSnapshot"};
   SnapshotId snapshot;
 };
 
 struct CreateTags {
   using Answer = Done;
+  static constexpr Api api{"CreateTags"};
   std::vector<std::string> resources;
   Tags tags;
 };
 
 struct DeleteTags {  // removes the keys, whatever their values are
   using Answer = Done;
+  static constexpr Api api{"DeleteTags"};
   std::vector<std::string> resources;
   std::vector<std::string> keys;
 };
 
 struct DescribeInstances {
   using Answer = Page<Instance>;
+  static constexpr Api api{"DescribeInstances"};
   std::vector<InstanceId> instances;
   std::vector<Filter> filters;
   std::string next_token;
@@ -275,23 +287,27 @@ struct DescribeInstances {
 
 struct DescribeTags {
   using Answer = Page<ResourceTag>;
+  static constexpr Api api{"DescribeTags", "tagSet"};
   std::vector<Filter> filters;
   std::string next_token;
 };
 
 struct TerminateInstances {
   using Answer = std::vector<InstanceChange>;
+  static constexpr Api api{"TerminateInstances"};
   std::vector<InstanceId> instances;
 };
 
 struct CancelSpotFleetRequests {
   using Answer = FleetCancellation;
+  static constexpr Api api{"CancelSpotFleetRequests"};
   std::vector<FleetId> fleets;
   bool terminate_instances = true;
 };
 
 struct ModifySpotFleetRequest {
   using Answer = Done;
+  static constexpr Api api{"ModifySpotFleetRequest"};
   FleetId fleet;
   int target_capacity = 0;
   int on_demand = 0;  // of the target; EC2 may refuse a target that is below it
@@ -301,12 +317,14 @@ struct ModifySpotFleetRequest {
 
 struct DeleteFleets {
   using Answer = FleetCancellation;
+  static constexpr Api api{"DeleteFleets"};
   std::vector<FleetId> fleets;
   bool terminate_instances = true;
 };
 
 struct ModifyFleet {
   using Answer = Done;
+  static constexpr Api api{"ModifyFleet"};
   FleetId fleet;
   int target_capacity = 0;
   int on_demand = 0;             // as above
@@ -315,18 +333,21 @@ struct ModifyFleet {
 
 struct DescribeSpotFleetRequests {
   using Answer = Page<FleetStatus>;
+  static constexpr Api api{"DescribeSpotFleetRequests", "spotFleetRequestConfigSet"};
   std::vector<FleetId> fleets;
   std::string next_token;
 };
 
 struct DescribeFleets {
   using Answer = Page<FleetStatus>;
+  static constexpr Api api{"DescribeFleets", "fleetSet"};
   std::vector<FleetId> fleets;
   std::string next_token;
 };
 
 struct DescribeSpotPriceHistory {
   using Answer = Page<SpotPrice>;
+  static constexpr Api api{"DescribeSpotPriceHistory", "spotPriceHistorySet"};
   std::vector<InstanceType> types;
   Zone zone;  // empty: all of the region
   std::vector<std::string> products{"Linux/UNIX"};
@@ -336,12 +357,14 @@ struct DescribeSpotPriceHistory {
 
 struct DescribeAutoScalingGroups {
   using Answer = Page<FleetStatus>;
+  static constexpr Api api{.action = "DescribeAutoScalingGroups", .service = "autoscaling"};
   std::vector<FleetId> groups;
   std::string next_token;
 };
 
 struct SetDesiredCapacity {  // Auto Scaling
   using Answer = Done;
+  static constexpr Api api{.action = "SetDesiredCapacity", .service = "autoscaling"};
   FleetId group;
   int desired_capacity = 0;
 };
@@ -349,6 +372,8 @@ struct SetDesiredCapacity {  // Auto Scaling
 // Auto Scaling: TerminateInstanceInAutoScalingGroup, which takes one from the desired capacity.
 struct TerminateInGroup {
   using Answer = Done;
+  static constexpr Api api{.action = "TerminateInstanceInAutoScalingGroup",
+                           .service = "autoscaling"};
   InstanceId instance;
 };
 
@@ -357,6 +382,7 @@ inline constexpr const char* checkpoint_hook = "spotter-checkpoint";
 
 struct CompleteLifecycleAction {  // Auto Scaling
   using Answer = Done;
+  static constexpr Api api{.action = "CompleteLifecycleAction", .service = "autoscaling"};
   FleetId group;
   std::string hook = checkpoint_hook;
   InstanceId instance;
@@ -372,32 +398,10 @@ using Ec2Requests =
                DescribeFleets, DescribeSpotPriceHistory, DescribeAutoScalingGroups,
                SetDesiredCapacity, TerminateInGroup, CompleteLifecycleAction>;
 
-Query encode(const DescribeVolumes& request);
-Query encode(const CreateVolume& request);
-Query encode(const AttachVolume& request);
-Query encode(const DetachVolume& request);
-Query encode(const DeleteVolume& request);
-Query encode(const CreateSnapshot& request);
-Query encode(const DescribeSnapshots& request);
-Query encode(const DeleteSnapshot& request);
-Query encode(const CreateTags& request);
-Query encode(const DeleteTags& request);
-Query encode(const DescribeInstances& request);
-Query encode(const DescribeTags& request);
-Query encode(const TerminateInstances& request);
-Query encode(const CancelSpotFleetRequests& request);
-Query encode(const ModifySpotFleetRequest& request);
-Query encode(const DeleteFleets& request);
-Query encode(const ModifyFleet& request);
-Query encode(const DescribeSpotFleetRequests& request);
-Query encode(const DescribeFleets& request);
-Query encode(const DescribeSpotPriceHistory& request);
-Query encode(const DescribeAutoScalingGroups& request);
-Query encode(const SetDesiredCapacity& request);
-Query encode(const TerminateInGroup& request);
-Query encode(const CompleteLifecycleAction& request);
-
-// Defined for each request above.
+// Both are defined for each request above, and for those of ec2_places.hpp.
+template <class Request>
+requires requires { Request::api; }
+Query encode(const Request& request);
 template <class Request>
 Result<typename Request::Answer> decode(std::string_view xml);
 

@@ -78,9 +78,8 @@ std::vector<Fields> Fields::items(const char* set) const {
 
 std::vector<Fields> Fields::optional_items(const char* set) const {
   std::vector<Fields> items;
-  for (const pugi::xml_node item : node_.child(set).children("item")) {
+  for (const pugi::xml_node item : node_.child(set).children("item"))
     items.emplace_back(item, *problem_);
-  }
   return items;
 }
 
@@ -94,17 +93,15 @@ std::vector<std::string> Fields::optional_texts(const char* set) const {
 std::vector<Fields> Fields::members(const char* list) const {
   if (!node_.child(list)) note(list, "is missing");
   std::vector<Fields> items;
-  for (const pugi::xml_node item : node_.child(list).children("member")) {
+  for (const pugi::xml_node item : node_.child(list).children("member"))
     items.emplace_back(item, *problem_);
-  }
   return items;
 }
 
 Tags Fields::tags() const {
   Tags tags;
-  for (const Fields& tag : optional_items("tagSet")) {
+  for (const Fields& tag : optional_items("tagSet"))
     tags[tag.text("key")] = tag.optional_text("value");
-  }
   return tags;
 }
 

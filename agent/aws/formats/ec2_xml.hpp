@@ -1,16 +1,9 @@
 // Reading EC2's XML, field by field, keeping the first thing that was wrong. Private to wire/.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <pugixml.hpp>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "agent/aws/formats/ec2_query.hpp"
-#include "agent/base/result.hpp"
 
 namespace spotter::wire {
 
@@ -72,22 +65,6 @@ auto read_answer(std::string_view xml, const std::string& action, Read read)
   auto value = read(Fields(document->document_element(), problem));
   if (!problem.empty()) return failure("the answer of " + action + ": " + problem);
   return value;
-}
-
-template <class Item>
-Page<Item> read_page(const Fields& fields, const char* set, Item (*read)(const Fields&)) {
-  Page<Item> page;
-  for (const Fields& item : fields.items(set)) page.items.push_back(read(item));
-  page.next_token = fields.optional_text("nextToken");
-  return page;
-}
-
-// AWS says <return>true</return>; others that speak EC2's API say nothing. A 200 is a yes then,
-// too.
-inline Done read_yes(const Fields& fields) {
-  const std::string answer = fields.optional_text("return");
-  if (!answer.empty() && answer != "true") fields.note("return", "is not true");
-  return {};
 }
 
 }  // namespace spotter::wire

@@ -4,9 +4,6 @@
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_DescribeScalingActivities.html
 #pragma once
 
-#include <string>
-#include <string_view>
-
 #include "agent/aws/formats/ec2_query.hpp"
 
 namespace spotter::wire {

@@ -5,9 +5,7 @@
 
 #include <map>
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "agent/base/result.hpp"
 

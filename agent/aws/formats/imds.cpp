@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "agent/base/json.hpp"
-#include "agent/base/number_text.hpp"
+#include "agent/base/text.hpp"
 
 namespace spotter::wire {
 namespace {
@@ -108,9 +108,8 @@ Result<Credentials> parse_credentials(std::string_view json) {
     return failure("the credentials are no JSON object");  // never a secret in a message
   // IMDS says so inside a 200: {"Code": "AssumeRoleUnauthorizedAccess", "Message": ...}
   const std::string code = text_field(*document, "Code");
-  if (!code.empty() && code != "Success") {
+  if (!code.empty() && code != "Success")
     return failure("no credentials: " + code + " " + text_field(*document, "Message"));
-  }
   const auto key = required_text(*document, "AccessKeyId");
   if (!key) return tl::unexpected(key.error());
   const auto secret = required_text(*document, "SecretAccessKey");
@@ -127,11 +126,9 @@ Result<Credentials> parse_credentials(std::string_view json) {
 std::vector<std::string> parse_lines(std::string_view text) {
   std::vector<std::string> lines;
   while (!text.empty()) {
-    const auto end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
+    std::string_view line = take_until(text, '\n');
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (!line.empty()) lines.emplace_back(line);
-    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return lines;
 }

@@ -2,15 +2,10 @@
 // Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-categories.html
 #pragma once
 
-#include <chrono>
 #include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "agent/base/clock_text.hpp"
 #include "agent/base/names.hpp"
-#include "agent/base/result.hpp"
 
 namespace spotter::wire {
 

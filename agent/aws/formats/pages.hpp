@@ -4,9 +4,7 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 #include <string_view>
-#include <utility>
 
 #include "agent/base/result.hpp"
 

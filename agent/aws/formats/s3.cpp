@@ -1,7 +1,6 @@
 #include "agent/aws/formats/s3.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <pugixml.hpp>
 
@@ -42,6 +41,47 @@ constexpr Reserved reserved[] = {
      "one region"},
     {"--ol-s3", "is an Object Lambda Access Point: name the bucket itself"},
 };
+
+// The element of that name at the top, whatever its namespace.
+Result<pugi::xml_document> document_of(std::string_view xml, const char* name) {
+  pugi::xml_document document;
+  // Keys may begin or end with blanks, and be nothing else.
+  const auto parsed = document.load_buffer(xml.data(), xml.size(),
+                                           pugi::parse_default | pugi::parse_ws_pcdata_single);
+  if (!parsed || document.document_element().name() != std::string_view(name))
+    return failure("S3's answer is no " + std::string(name));
+  return document;
+}
+
+bool among(pugi::xml_node node, const char* name, std::string_view value) {
+  for (const auto& each : node.children(name)) {
+    if (each.child_value() == value) return true;
+  }
+  return false;
+}
+
+// Of a restored one there is a copy that can be read, until its RestoreExpiryDate.
+bool is_archived(pugi::xml_node object) {
+  const std::string_view kept = object.child_value("StorageClass");
+  const auto restored = object.child("RestoreStatus");
+  const bool readable = *restored.child_value("RestoreExpiryDate") != '\0' &&
+                        restored.child_value("IsRestoreInProgress") != std::string_view("true");
+  return (kept == "GLACIER" || kept == "DEEP_ARCHIVE") && !readable;
+}
+
+void append_text(std::string& out, std::string_view text) {
+  for (const char each : text) {
+    if (each == '&') {
+      out += "&amp;";
+    } else if (each == '<') {
+      out += "&lt;";
+    } else if (each == '>') {
+      out += "&gt;";
+    } else {
+      out += each;
+    }
+  }
+}
 
 }  // namespace
 
@@ -117,9 +157,8 @@ std::string escape_query(S3Query query) {
   }
   std::ranges::sort(query);
   std::string out;
-  for (const auto& [name, value] : query) {
+  for (const auto& [name, value] : query)
     out.append(out.empty() ? "" : "&").append(name).append("=").append(value);
-  }
   return out;
 }
 
@@ -182,52 +221,6 @@ std::optional<std::string> from_base64(std::string_view text) {
   return out;
 }
 
-namespace {
-
-// The element of that name at the top, whatever its namespace.
-Result<pugi::xml_document> document_of(std::string_view xml, const char* name) {
-  pugi::xml_document document;
-  // Keys may begin or end with blanks, and be nothing else.
-  const auto parsed = document.load_buffer(xml.data(), xml.size(),
-                                           pugi::parse_default | pugi::parse_ws_pcdata_single);
-  if (!parsed || document.document_element().name() != std::string_view(name)) {
-    return failure("S3's answer is no " + std::string(name));
-  }
-  return document;
-}
-
-bool among(pugi::xml_node node, const char* name, std::string_view value) {
-  for (const auto& each : node.children(name)) {
-    if (each.child_value() == value) return true;
-  }
-  return false;
-}
-
-// Of a restored one there is a copy that can be read, until its RestoreExpiryDate.
-bool is_archived(pugi::xml_node object) {
-  const std::string_view kept = object.child_value("StorageClass");
-  const auto restored = object.child("RestoreStatus");
-  const bool readable = *restored.child_value("RestoreExpiryDate") != '\0' &&
-                        restored.child_value("IsRestoreInProgress") != std::string_view("true");
-  return (kept == "GLACIER" || kept == "DEEP_ARCHIVE") && !readable;
-}
-
-void append_text(std::string& out, std::string_view text) {
-  for (const char each : text) {
-    if (each == '&') {
-      out += "&amp;";
-    } else if (each == '<') {
-      out += "&lt;";
-    } else if (each == '>') {
-      out += "&gt;";
-    } else {
-      out += each;
-    }
-  }
-}
-
-}  // namespace
-
 Result<ListPage> decode_list(std::string_view xml) {
   const auto document = document_of(xml, "ListBucketResult");
   if (!document) return tl::unexpected(document.error());
@@ -242,20 +235,17 @@ Result<ListPage> decode_list(std::string_view xml) {
     object.key = text(node.child_value("Key"));
     object.etag = node.child_value("ETag");
     const auto size = parse_count(node.child_value("Size"));
-    if (object.key.empty() || object.etag.empty() || !size) {
+    if (object.key.empty() || object.etag.empty() || !size)
       return failure("S3 lists an object without key, size or ETag");
-    }
     object.size = *size;
     object.modified = parse_rfc3339(node.child_value("LastModified")).value_or(WallTime{});
-    for (const auto* algorithm : {"CRC32C", "SHA256", "CRC32"}) {
+    for (const auto* algorithm : {"CRC32C", "SHA256", "CRC32"})
       object.has_checksum = object.has_checksum || among(node, "ChecksumAlgorithm", algorithm);
-    }
     object.archived = is_archived(node);
     page.objects.push_back(std::move(object));
   }
-  for (const auto& node : root.children("CommonPrefixes")) {
+  for (const auto& node : root.children("CommonPrefixes"))
     page.prefixes.push_back(text(node.child_value("Prefix")));
-  }
   if (root.child_value("IsTruncated") == std::string_view("true")) {
     page.next = root.child_value("NextContinuationToken");
     if (page.next.empty()) return failure("S3 lists a part only and says not where to go on");

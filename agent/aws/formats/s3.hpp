@@ -3,15 +3,9 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "agent/base/clock_text.hpp"
-#include "agent/base/result.hpp"
 
 namespace spotter::wire {
 

@@ -2,8 +2,6 @@
 
 #include <array>
 #include <charconv>
-#include <optional>
-#include <utility>
 
 #include "agent/aws/formats/ec2_xml.hpp"
 #include "agent/aws/formats/partition.hpp"
@@ -26,88 +24,6 @@ Region region_of(std::string_view arn) {
   for (int field = 0; field < 3; ++field) arn.remove_prefix(arn.find(':') + 1);
   return Region(arn.substr(0, arn.find(':')));
 }
-
-}  // namespace
-
-Query encode(const Publish& request) {
-  return {.service = "sns",
-          .action = "Publish",
-          .version = "2010-03-31",
-          // A message that comes twice is better than one that does not come.
-          .repeatable = Repeatable::Token,
-          .parameters = {{"TopicArn", request.topic},
-                         {"Subject", plain(request.subject)},
-                         {"Message", request.message}},
-          .region = region_of(request.topic)};
-}
-
-template <>
-Result<std::string> decode<Publish>(std::string_view xml) {
-  return read_answer(xml, "Publish", [](const Fields& fields) {
-    return fields.child("PublishResult").text("MessageId");
-  });
-}
-
-std::string encode_get_parameter(std::string_view name) {
-  Json request;
-  request["Name"] = std::string(name);
-  request["WithDecryption"] = true;
-  return json_text(request);
-}
-
-Result<std::string> decode_get_parameter(std::string_view json) {
-  const auto document = parse_json_object(json);
-  if (!document) return failure("the answer of GetParameter is no JSON object");
-  const auto parameter = document->find("Parameter");
-  if (parameter == document->end() || !parameter->is_object()) {
-    return failure("the answer of GetParameter has no Parameter");
-  }
-  const auto value = parameter->find("Value");
-  if (value == parameter->end() || !value->is_string()) {
-    return failure("the answer of GetParameter has no Value");
-  }
-  return value->get<std::string>();
-}
-
-Query encode(const AssumeRole& request) {
-  Query query{.service = "sts",
-              .action = "AssumeRole",
-              .version = "2011-06-15",
-              .repeatable = Repeatable::Read,
-              .parameters = {{"RoleArn", request.role},
-                             {"RoleSessionName", request.session},
-                             {"DurationSeconds", std::to_string(request.duration.count())}}};
-  if (!request.policy.empty()) query.parameters.emplace("Policy", request.policy);
-  return query;
-}
-
-Result<Credentials> decode_assumed_role(std::string_view xml, const std::string& action) {
-  return read_answer(xml, action, [&action](const Fields& fields) {
-    const Fields keys = fields.child((action + "Result").c_str()).child("Credentials");
-    return Credentials{keys.text("AccessKeyId"), keys.text("SecretAccessKey"),
-                       keys.text("SessionToken"), keys.time("Expiration")};
-  });
-}
-
-template <>
-Result<Credentials> decode<AssumeRole>(std::string_view xml) {
-  return decode_assumed_role(xml, "AssumeRole");
-}
-
-std::string container_credentials(const Credentials& credentials, std::string_view role) {
-  Json document = {{"AccessKeyId", credentials.access_key_id},
-                   {"SecretAccessKey", credentials.secret_access_key},
-                   {"Token", credentials.session_token},
-                   {"Expiration", to_rfc3339(credentials.expiration.value())}};
-  if (!role.empty()) document["RoleArn"] = std::string(role);
-  return json_text(document);
-}
-
-std::string container_error(std::string_view code, std::string_view message) {
-  return json_text({{"code", std::string(code)}, {"message", std::string(message)}});
-}
-
-namespace {
 
 // Nothing: it is none in dollars, or nothing is to be paid.
 std::optional<double> dollars_of(const Json& dimension) {
@@ -136,44 +52,6 @@ void find_prices(const Json& product, std::optional<double>& lowest) {
         lowest = dollars;
   }
 }
-
-}  // namespace
-
-std::string_view price_list_region(std::string_view region) {
-  return partition_of(region).price_list;
-}
-
-std::string encode_get_products(std::string_view instance_type, std::string_view region) {
-  const std::array<std::pair<const char*, std::string>, 6> wanted = {
-      {{"instanceType", std::string(instance_type)},
-       {"regionCode", std::string(region)},
-       {"operatingSystem", "Linux"},
-       {"preInstalledSw", "NA"},
-       {"tenancy", "Shared"},
-       {"capacitystatus", "Used"}}};
-  Json request = {{"ServiceCode", "AmazonEC2"}, {"FormatVersion", "aws_v1"}, {"MaxResults", 10}};
-  for (const auto& [field, value] : wanted)
-    request["Filters"].push_back({{"Type", "TERM_MATCH"}, {"Field", field}, {"Value", value}});
-  return json_text(request);
-}
-
-Result<double> decode_get_products(std::string_view json) {
-  const auto document = parse_json_object(json);
-  if (!document) return failure("the answer of GetProducts is no JSON object");
-  const auto list = document->find("PriceList");
-  if (list == document->end() || !list->is_array())
-    return failure("the answer of GetProducts has no PriceList");
-  std::optional<double> lowest;
-  for (const Json& product : *list) {
-    if (!product.is_string()) continue;
-    if (const auto parsed = parse_json_object(product.get<std::string>()))
-      find_prices(*parsed, lowest);
-  }
-  if (!lowest) return failure("the price list has no such machine with a price in dollars");
-  return *lowest;
-}
-
-namespace {
 
 constexpr InstanceQuota dl{"L-85EED4F7", "All DL Spot Instance Requests"};
 constexpr InstanceQuota f{"L-88CF9481", "All F Spot Instance Requests"};
@@ -215,7 +93,142 @@ constexpr std::array<std::pair<std::string_view, const InstanceQuota*>, 23> fami
      {"vt", &g},        {"inf", &inf},    {"p2", &p},       {"p3", &p},       {"p4", &p},
      {"p5", &p5},       {"trn", &trn},    {"x", &x}}};
 
+EfsCall efs_call(const char* action, const char* what, const std::string& file_system,
+                 const std::string& marker) {
+  std::string path = "/2015-02-01/" + std::string(what) + "?FileSystemId=" + escape(file_system);
+  if (!marker.empty()) path += "&Marker=" + escape(marker);
+  return {action, std::move(path)};
+}
+
+template <class Item, class Read>
+Result<Page<Item>> efs_page(std::string_view json, const char* list, Read read) {
+  const auto document = parse_json_object(json);
+  if (!document) return tl::unexpected(document.error());
+  const auto found = document->find(list);
+  if (found == document->end() || !found->is_array())
+    return failure("EFS answers without " + std::string(list));
+  Page<Item> page;
+  for (const Json& each : *found) {
+    Result<Item> item = each.is_object() ? read(each) : failure("no object in its list");
+    if (!item)
+      return failure("EFS answers with strange " + std::string(list) + ": " + item.error().message);
+    page.items.push_back(*std::move(item));
+  }
+  page.next_token = text_field(*document, "NextMarker");
+  return page;
+}
+
 }  // namespace
+
+Query encode(const Publish& request) {
+  return {.service = "sns",
+          .action = "Publish",
+          .version = "2010-03-31",
+          // A message that comes twice is better than one that does not come.
+          .repeatable = Repeatable::Token,
+          .parameters = {{"TopicArn", request.topic},
+                         {"Subject", plain(request.subject)},
+                         {"Message", request.message}},
+          .region = region_of(request.topic)};
+}
+
+template <>
+Result<std::string> decode<Publish>(std::string_view xml) {
+  return read_answer(xml, "Publish", [](const Fields& fields) {
+    return fields.child("PublishResult").text("MessageId");
+  });
+}
+
+std::string encode_get_parameter(std::string_view name) {
+  Json request;
+  request["Name"] = std::string(name);
+  request["WithDecryption"] = true;
+  return json_text(request);
+}
+
+Result<std::string> decode_get_parameter(std::string_view json) {
+  const auto document = parse_json_object(json);
+  if (!document) return failure("the answer of GetParameter is no JSON object");
+  const auto parameter = document->find("Parameter");
+  if (parameter == document->end() || !parameter->is_object())
+    return failure("the answer of GetParameter has no Parameter");
+  const auto value = parameter->find("Value");
+  if (value == parameter->end() || !value->is_string())
+    return failure("the answer of GetParameter has no Value");
+  return value->get<std::string>();
+}
+
+Query encode(const AssumeRole& request) {
+  Query query{.service = "sts",
+              .action = "AssumeRole",
+              .version = "2011-06-15",
+              .repeatable = Repeatable::Read,
+              .parameters = {{"RoleArn", request.role},
+                             {"RoleSessionName", request.session},
+                             {"DurationSeconds", std::to_string(request.duration.count())}}};
+  if (!request.policy.empty()) query.parameters.emplace("Policy", request.policy);
+  return query;
+}
+
+Result<Credentials> decode_assumed_role(std::string_view xml, const std::string& action) {
+  return read_answer(xml, action, [&action](const Fields& fields) {
+    const Fields keys = fields.child((action + "Result").c_str()).child("Credentials");
+    return Credentials{keys.text("AccessKeyId"), keys.text("SecretAccessKey"),
+                       keys.text("SessionToken"), keys.time("Expiration")};
+  });
+}
+
+template <>
+Result<Credentials> decode<AssumeRole>(std::string_view xml) {
+  return decode_assumed_role(xml, "AssumeRole");
+}
+
+std::string container_credentials(const Credentials& credentials, std::string_view role) {
+  Json document = {{"AccessKeyId", credentials.access_key_id},
+                   {"SecretAccessKey", credentials.secret_access_key},
+                   {"Token", credentials.session_token},
+                   {"Expiration", to_rfc3339(credentials.expiration.value())}};
+  if (!role.empty()) document["RoleArn"] = std::string(role);
+  return json_text(document);
+}
+
+std::string container_error(std::string_view code, std::string_view message) {
+  return json_text({{"code", std::string(code)}, {"message", std::string(message)}});
+}
+
+std::string_view price_list_region(std::string_view region) {
+  return partition_of(region).price_list;
+}
+
+std::string encode_get_products(std::string_view instance_type, std::string_view region) {
+  const std::array<std::pair<const char*, std::string>, 6> wanted = {
+      {{"instanceType", std::string(instance_type)},
+       {"regionCode", std::string(region)},
+       {"operatingSystem", "Linux"},
+       {"preInstalledSw", "NA"},
+       {"tenancy", "Shared"},
+       {"capacitystatus", "Used"}}};
+  Json request = {{"ServiceCode", "AmazonEC2"}, {"FormatVersion", "aws_v1"}, {"MaxResults", 10}};
+  for (const auto& [field, value] : wanted)
+    request["Filters"].push_back({{"Type", "TERM_MATCH"}, {"Field", field}, {"Value", value}});
+  return json_text(request);
+}
+
+Result<double> decode_get_products(std::string_view json) {
+  const auto document = parse_json_object(json);
+  if (!document) return failure("the answer of GetProducts is no JSON object");
+  const auto list = document->find("PriceList");
+  if (list == document->end() || !list->is_array())
+    return failure("the answer of GetProducts has no PriceList");
+  std::optional<double> lowest;
+  for (const Json& product : *list) {
+    if (!product.is_string()) continue;
+    if (const auto parsed = parse_json_object(product.get<std::string>()))
+      find_prices(*parsed, lowest);
+  }
+  if (!lowest) return failure("the price list has no such machine with a price in dollars");
+  return *lowest;
+}
 
 const InstanceQuota* spot_quota_of(std::string_view instance_type) {
   const auto letters = instance_type.substr(0, instance_type.find_first_of("0123456789"));
@@ -250,35 +263,6 @@ Result<double> decode_get_ec2_quota(std::string_view json) {
     return failure("the answer of GetServiceQuota has no Value");
   return value->get<double>();
 }
-
-namespace {
-
-EfsCall efs_call(const char* action, const char* what, const std::string& file_system,
-                 const std::string& marker) {
-  std::string path = "/2015-02-01/" + std::string(what) + "?FileSystemId=" + escape(file_system);
-  if (!marker.empty()) path += "&Marker=" + escape(marker);
-  return {action, std::move(path)};
-}
-
-template <class Item, class Read>
-Result<Page<Item>> efs_page(std::string_view json, const char* list, Read read) {
-  const auto document = parse_json_object(json);
-  if (!document) return tl::unexpected(document.error());
-  const auto found = document->find(list);
-  if (found == document->end() || !found->is_array())
-    return failure("EFS answers without " + std::string(list));
-  Page<Item> page;
-  for (const Json& each : *found) {
-    Result<Item> item = each.is_object() ? read(each) : failure("no object in its list");
-    if (!item)
-      return failure("EFS answers with strange " + std::string(list) + ": " + item.error().message);
-    page.items.push_back(*std::move(item));
-  }
-  page.next_token = text_field(*document, "NextMarker");
-  return page;
-}
-
-}  // namespace
 
 EfsCall encode(const DescribeFileSystems& request) {
   return efs_call("DescribeFileSystems", "file-systems", request.id, request.next_token);

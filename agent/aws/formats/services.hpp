@@ -1,13 +1,8 @@
 // The services of AWS of which we use a call or two.
 #pragma once
 
-#include <string>
-#include <string_view>
-
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/imds.hpp"
-#include "agent/base/names.hpp"
-#include "agent/base/result.hpp"
 
 namespace spotter::wire {
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 
-#include "agent/base/number_text.hpp"
+#include "agent/base/text.hpp"
 
 namespace spotter::wire {
 namespace {
@@ -38,6 +38,24 @@ std::string hmac(std::string_view key, std::string_view message) {
   HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), bytes(message), message.size(),
        digest.data(), nullptr);
   return text(digest);
+}
+
+struct UrlParts {
+  std::string host;
+  std::string path;
+  std::string query;
+};
+
+UrlParts parse_url(std::string_view url) {
+  const bool encrypted = url.starts_with("https://");
+  url.remove_prefix(std::min(url.size(), url.find("://") + 3));
+  const auto end_of_host = std::min(url.find_first_of("/?"), url.size());
+  UrlParts parts{host_header(std::string(url.substr(0, end_of_host)), encrypted), {}, {}};
+  const std::string_view rest = url.substr(end_of_host);
+  const auto question = std::min(rest.find('?'), rest.size());
+  parts.path = question == 0 ? "/" : std::string(rest.substr(0, question));
+  if (question < rest.size()) parts.query = std::string(rest.substr(question + 1));
+  return parts;
 }
 
 }  // namespace
@@ -80,28 +98,6 @@ std::string host_header(std::string host, bool encrypted) {
   if (host.ends_with(own_port)) host.resize(host.size() - own_port.size());
   return host;
 }
-
-namespace {
-
-struct UrlParts {
-  std::string host;
-  std::string path;
-  std::string query;
-};
-
-UrlParts parse_url(std::string_view url) {
-  const bool encrypted = url.starts_with("https://");
-  url.remove_prefix(std::min(url.size(), url.find("://") + 3));
-  const auto end_of_host = std::min(url.find_first_of("/?"), url.size());
-  UrlParts parts{host_header(std::string(url.substr(0, end_of_host)), encrypted), {}, {}};
-  const std::string_view rest = url.substr(end_of_host);
-  const auto question = std::min(rest.find('?'), rest.size());
-  parts.path = question == 0 ? "/" : std::string(rest.substr(0, question));
-  if (question < rest.size()) parts.query = std::string(rest.substr(question + 1));
-  return parts;
-}
-
-}  // namespace
 
 void sign(std::vector<std::pair<std::string, std::string>>& headers, std::string_view method,
           std::string_view url, std::string_view body, const Credentials& credentials,

@@ -4,10 +4,7 @@
 #pragma once
 
 #include <map>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "agent/aws/formats/imds.hpp"
 

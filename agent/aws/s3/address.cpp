@@ -1,7 +1,5 @@
 #include "agent/aws/s3/address.hpp"
 
-#include <utility>
-
 #include "agent/aws/formats/partition.hpp"
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/settings/settings.hpp"

@@ -2,13 +2,40 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cstring>
 #include <utility>
+
+#include "agent/curl/easy.hpp"
 
 namespace spotter::s3 {
 namespace {
 
 // From the socket: what is copied on from here should still be in the processor's cache.
 constexpr long document_read_at_once = 128L << 10;
+
+using Clock = std::chrono::steady_clock;
+
+// The bytes read at once before it is known where the body belongs: the body's part is copied.
+constexpr std::size_t head_at_once = 1024;
+constexpr std::size_t some_at_once = 16U << 10;
+// libcurl asks the socket for no more at once.
+constexpr long received_at_once = 512L << 10;
+constexpr int reads_at_once = 32;  // then others have their turn
+
+std::string text_of(const Plan& plan) {
+  std::string text = plan.method;
+  text.reserve(1024);
+  text.append(" ").append(plan.target).append(" HTTP/1.1\r\nHost: ").append(plan.host);
+  text.append("\r\nUser-Agent: ").append(curl::user_agent).append("\r\n");
+  for (const auto& [name, value] : plan.headers)
+    text.append(name).append(": ").append(value).append("\r\n");
+  return text.append("\r\n");
+}
+
+constexpr std::chrono::seconds tick_every{1};
+
+bool is_read(const Plan& plan) { return plan.method == "GET" || plan.method == "HEAD"; }
 
 }  // namespace
 
@@ -43,30 +70,6 @@ void Exchange::finished(CURLcode code) {
   taken.lasted = easy_.time_of(CURLINFO_TOTAL_TIME_T) - first;
   done(std::move(taken));
 }
-
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-// The bytes read at once before it is known where the body belongs: the body's part is copied.
-constexpr std::size_t head_at_once = 1024;
-constexpr std::size_t some_at_once = 16U << 10;
-// libcurl asks the socket for no more at once.
-constexpr long received_at_once = 512L << 10;
-constexpr int reads_at_once = 32;  // then others have their turn
-
-std::string text_of(const Plan& plan) {
-  std::string text = plan.method;
-  text.reserve(1024);
-  text.append(" ").append(plan.target).append(" HTTP/1.1\r\nHost: ").append(plan.host);
-  text.append("\r\nUser-Agent: ").append(curl::user_agent).append("\r\n");
-  for (const auto& [name, value] : plan.headers) {
-    text.append(name).append(": ").append(value).append("\r\n");
-  }
-  return text.append("\r\n");
-}
-
-}  // namespace
 
 Connection::Connection(curl::Loop& loop, const curl::Share& shared, const curl::TrustStore& trust,
                        std::string base)
@@ -116,9 +119,7 @@ void Connection::begin(Plan plan, Done done) {
 void Connection::continue_connecting() {
   link_->turn(std::chrono::milliseconds(0));
   if (!linked_) return;
-  if (*linked_ != CURLE_OK) {
-    return end(*linked_, easy_->explain(*linked_));
-  }
+  if (*linked_ != CURLE_OK) return end(*linked_, easy_->explain(*linked_));
   // The handle stays in its loop: that is where libcurl looks for the connection.
   loop_.forget(link_->descriptor());
   socket_ = easy_->socket();
@@ -197,9 +198,8 @@ bool Connection::read_some() {
 // The answer is over, or cannot be read.
 void Connection::settle() {
   if (incoming_.state() == Incoming::State::Whole) end(CURLE_OK, {});
-  if (busy_ && incoming_.state() == Incoming::State::Wrong) {
+  if (busy_ && incoming_.state() == Incoming::State::Wrong)
     end(CURLE_WEIRD_SERVER_REPLY, incoming_.what_is_wrong());
-  }
 }
 
 // A server may close a connection that it has kept for long, just when it is used again.
@@ -209,9 +209,7 @@ void Connection::broken(CURLcode code) {
     sent_ = 0;
     return connect();
   }
-  if (code != CURLE_GOT_NOTHING || incoming_.is_silent()) {
-    return end(code, curl::words_for(code));
-  }
+  if (code != CURLE_GOT_NOTHING || incoming_.is_silent()) return end(code, curl::words_for(code));
   incoming_.close();
   settle();
 }
@@ -236,14 +234,6 @@ void Connection::tick() {
   if (silent_ < silence_limit.count() || !busy_ || !is_open()) return;
   end(CURLE_OPERATION_TIMEDOUT, "the server has said nothing for too long");
 }
-
-namespace {
-
-constexpr std::chrono::seconds tick_every{1};
-
-bool is_read(const Plan& plan) { return plan.method == "GET" || plan.method == "HEAD"; }
-
-}  // namespace
 
 Carriers::Carriers(bool proxy, Ended ended) : proxy_(proxy), ended_(std::move(ended)) {}
 
@@ -322,6 +312,234 @@ void Carriers::turn(std::chrono::milliseconds at_most) {
   ticked_ = now;
   std::erase_if(free_connections_, [](const auto& each) { return !each->is_open(); });
   each([](Connection& connection) { connection.tick(); });
+}
+
+namespace {
+
+constexpr std::size_t longest_line = 8U << 10;
+
+// Hexadecimal, and perhaps an extension behind it.
+bool parse_size(std::string_view line, std::uint64_t& size) {
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), size, 16);
+  const auto rest = line.substr(static_cast<std::size_t>(end - line.data()));
+  return error == std::errc() && (rest.empty() || rest[0] == ';' || rest[0] == ' ');
+}
+
+constexpr std::size_t longest_head = 64U << 10;
+
+bool says(std::string_view header, std::string_view word) {
+  const auto same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; };
+  return std::search(header.begin(), header.end(), word.begin(), word.end(), same) != header.end();
+}
+
+constexpr std::size_t longest_body = 8U << 20;
+constexpr std::size_t longest_headers = 64U << 10;
+
+bool is_success(int status) { return status / 100 == 2; }
+
+}  // namespace
+
+// True: line_ is one, without its end.
+bool Chunks::read_line(std::string_view& bytes) {
+  const auto end = bytes.find('\n');
+  line_ += bytes.substr(0, end);
+  bytes.remove_prefix(end == bytes.npos ? bytes.size() : end + 1);
+  if (end == bytes.npos) return false;
+  if (line_.ends_with('\r')) line_.pop_back();
+  return true;
+}
+
+Chunks::State Chunks::feed(std::string_view& bytes,
+                           const std::function<bool(std::string_view)>& take) {
+  while (!bytes.empty()) {
+    if (part_ == Part::Content) {
+      const auto piece = bytes.substr(0, left_);
+      bytes.remove_prefix(piece.size());
+      left_ -= piece.size();
+      if (!take(piece)) return State::Wrong;
+      if (left_ == 0) part_ = Part::Border;
+      continue;
+    }
+    if (!read_line(bytes)) return line_.size() > longest_line ? State::Wrong : State::Open;
+    const std::string line = std::exchange(line_, {});
+    if (part_ == Part::Border) {
+      if (!line.empty()) return State::Wrong;
+      part_ = Part::Size;
+    } else if (part_ == Part::Trailer) {
+      if (line.empty()) return State::Whole;
+    } else {
+      if (!parse_size(line, left_)) return State::Wrong;
+      part_ = left_ == 0 ? Part::Trailer : Part::Content;
+    }
+  }
+  return State::Open;
+}
+
+void Incoming::begin(Plan plan) {
+  bodiless_ = plan.method == "HEAD";
+  intake_.begin(std::move(plan));
+  state_ = State::Open;
+  part_ = Part::Head;
+  head_.clear();
+  last_ = false;
+}
+
+void Incoming::fail(std::string what) {
+  state_ = State::Wrong;
+  wrong_ = std::move(what);
+}
+
+void Incoming::take(std::string_view bytes) {
+  if (part_ != Part::Head) return take_body(bytes);
+  head_ += bytes;
+  take_head();
+}
+
+// After a 1xx another one follows.
+void Incoming::take_head() {
+  while (state_ == State::Open && part_ == Part::Head) {
+    const auto end = head_.find("\r\n\r\n");
+    if (end == head_.npos) {
+      if (head_.size() > longest_head) fail("its headers do not end");
+      return;
+    }
+    const std::string head = std::exchange(head_, head_.substr(end + 4)).substr(0, end + 2);
+    if (!take_lines(head)) return fail("its headers are not those of HTTP");
+    if (intake_.answer().status / 100 == 1) continue;
+    if (!intake_.take_header("")) return fail("it is not wanted");
+    begin_body();
+  }
+  if (state_ == State::Whole) last_ = last_ || !head_.empty();
+  if (state_ == State::Open && !head_.empty()) take_body(std::exchange(head_, {}));
+}
+
+bool Incoming::take_lines(std::string_view lines) {
+  if (!lines.starts_with("HTTP/1.")) return false;
+  last_ = lines.starts_with("HTTP/1.0");
+  while (!lines.empty()) {
+    const auto end = lines.find("\r\n");
+    if (!intake_.take_header(lines.substr(0, end))) return false;
+    lines.remove_prefix(end + 2);
+  }
+  return intake_.answer().status >= 100;
+}
+
+void Incoming::begin_body() {
+  const Answer& answer = intake_.answer();
+  if (says(answer.header("connection"), "close")) last_ = true;
+  const auto length = answer.header("content-length");
+  left_ = 0;
+  if (bodiless_ || answer.status == 204 || answer.status == 304) {
+    part_ = Part::Sized;  // what its length says is not sent
+  } else if (says(answer.header("transfer-encoding"), "chunked")) {
+    part_ = Part::Chunks;
+    chunks_ = {};
+  } else if (length.empty()) {
+    part_ = Part::Rest;
+    last_ = true;
+  } else {
+    part_ = Part::Sized;
+    const auto bytes = wire::parse_count(length);
+    if (!bytes) return fail("its length is no number");
+    left_ = *bytes;
+  }
+  if (part_ == Part::Sized && left_ == 0) state_ = State::Whole;
+}
+
+std::span<char> Incoming::room() const {
+  if (part_ != Part::Sized) return {};
+  const auto room = intake_.room();
+  return room.first(static_cast<std::size_t>(std::min<std::uint64_t>(room.size(), left_)));
+}
+
+void Incoming::put(std::size_t bytes) {
+  intake_.put(bytes);
+  left_ -= bytes;
+  if (left_ == 0) state_ = State::Whole;
+}
+
+void Incoming::take_body(std::string_view bytes) {
+  constexpr auto unwanted = "its body is not what was to come";
+  if (part_ == Part::Chunks) {
+    const auto state =
+        chunks_.feed(bytes, [this](std::string_view piece) { return intake_.take_body(piece); });
+    if (state == Chunks::State::Wrong) return fail(unwanted);
+    if (state == Chunks::State::Whole) state_ = State::Whole;
+  } else {
+    const auto mine =
+        part_ == Part::Sized
+            ? bytes.substr(0,
+                           static_cast<std::size_t>(std::min<std::uint64_t>(left_, bytes.size())))
+            : bytes;
+    bytes.remove_prefix(mine.size());
+    if (!intake_.take_body(mine)) return fail(unwanted);
+    if (part_ == Part::Sized && (left_ -= mine.size()) == 0) state_ = State::Whole;
+  }
+  // The server sent more than was asked for.
+  if (state_ == State::Whole && !bytes.empty()) last_ = true;
+}
+
+void Incoming::close() {
+  last_ = true;
+  if (part_ == Part::Rest) {
+    state_ = State::Whole;
+  } else {
+    fail("the connection was closed before its end");
+  }
+}
+
+void Intake::begin(Plan plan) {
+  plan_ = std::move(plan);
+  taken_ = {};
+}
+
+bool Intake::take_header(std::string_view line) {
+  Answer& answer = taken_.answer;
+  if (const auto status = curl::parse_status(line)) {  // also after a 100
+    answer = {};
+    answer.status = *status;
+    return true;
+  }
+  if (line.empty() || line == "\r\n") {
+    if (!is_success(answer.status) || plan_.into.empty() || !plan_.check) return true;
+    taken_.objection = plan_.check(answer);
+    return taken_.objection.empty();
+  }
+  if (auto header = curl::parse_header(line)) answer.headers.push_back(std::move(*header));
+  return answer.headers.size() < longest_headers / 64;
+}
+
+std::span<char> Intake::room() const {
+  if (!is_success(taken_.answer.status)) return {};
+  return plan_.into.subspan(taken_.received);
+}
+
+void Intake::put(std::size_t bytes) {
+  taken_.received += bytes;
+  if (plan_.moved != nullptr) *plan_.moved += bytes;
+  if (plan_.arrived != nullptr) *plan_.arrived += bytes;
+}
+
+bool Intake::take_body(std::string_view bytes) {
+  if (is_success(taken_.answer.status) && !plan_.into.empty()) {
+    const auto where = room();
+    taken_.too_long = bytes.size() > where.size();
+    if (taken_.too_long) return false;
+    std::memcpy(where.data(), bytes.data(), bytes.size());
+    put(bytes.size());
+    return true;
+  }
+  if (plan_.moved != nullptr) *plan_.moved += bytes.size();
+  taken_.too_long = taken_.answer.body.size() + bytes.size() > longest_body;
+  if (!taken_.too_long) taken_.answer.body += bytes;
+  return !taken_.too_long;
+}
+
+Taken Intake::end(CURLcode code, std::string message) {
+  taken_.code = code;
+  taken_.message = std::move(message);
+  plan_ = {};
+  return std::move(taken_);
 }
 
 }  // namespace spotter::s3

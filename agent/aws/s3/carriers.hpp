@@ -2,20 +2,133 @@
 // Private to agent/aws/s3.
 #pragma once
 
+#include <curl/curl.h>
+
 #include <chrono>
-#include <cstdint>
+#include <cstddef>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <string>
-#include <unordered_map>
 #include <vector>
 
-#include "agent/aws/s3/incoming.hpp"
-#include "agent/aws/s3/intake.hpp"
+#include "agent/aws/s3/values.hpp"
 #include "agent/curl/loop.hpp"
 
 namespace spotter::s3 {
+
+// A body in chunks, as a server sends it that does not know its length yet (RFC 9112, 7.1).
+// Private to agent/aws/s3.
+
+// A request, and what has come of its answer. Private to agent/aws/s3.
+
+inline constexpr std::chrono::milliseconds connect_limit{5'000};
+// A server that says nothing for so long will not: another connection may reach another one.
+inline constexpr std::chrono::seconds silence_limit{20};
+
+struct Plan {
+  std::string method;
+  std::string base;    // http://127.0.0.1:4566
+  std::string target;  // /bucket/key?query, escaped
+  std::string host;    // as the Host header has it
+  Headers headers;
+  std::string_view body;
+  // A successful answer's body goes here, if this is not empty.
+  std::span<char> into;
+  // Asked when the headers are here and the body is to go to `into`: an empty text, or what is
+  // wrong with them; then not a byte is written.
+  std::function<std::string(const Answer&)> check;
+  std::size_t* arrived = nullptr;  // grows by what is put into `into`; may be null
+  std::uint64_t* moved = nullptr;  // grows by what comes in; may be null
+};
+
+struct Taken {
+  CURLcode code = CURLE_OK;
+  std::string message;  // of what went wrong
+  Answer answer;
+  std::size_t received = 0;  // bytes that are in `into`
+  std::string objection;     // of `check`
+  bool too_long = false;
+  // From the request to the answer's first byte, and from there on.
+  std::chrono::microseconds waited{0};
+  std::chrono::microseconds lasted{0};
+};
+
+class Intake {
+ public:
+  void begin(Plan plan);
+  const Plan& plan() const { return plan_; }
+  const Answer& answer() const { return taken_.answer; }
+
+  // False: no more is wanted.
+  bool take_header(std::string_view line);
+  bool take_body(std::string_view bytes);
+
+  // The place for the body's next bytes, which saves a copy; empty: take_body() keeps them. put()
+  // says how many were written there.
+  std::span<char> room() const;
+  void put(std::size_t bytes);
+
+  Taken end(CURLcode code, std::string message);
+
+ private:
+  Plan plan_;
+  Taken taken_;
+};
+
+class Chunks {
+ public:
+  enum class State : std::uint8_t { Open, Whole, Wrong };
+  // `take` gets the content, piece by piece; false: no more is wanted, and it is Wrong. What comes
+  // behind the end is left in `bytes`.
+  State feed(std::string_view& bytes, const std::function<bool(std::string_view)>& take);
+
+ private:
+  bool read_line(std::string_view& bytes);
+
+  enum class Part : std::uint8_t { Size, Content, Border, Trailer } part_ = Part::Size;
+  std::uint64_t left_ = 0;  // of a chunk
+  std::string line_;
+};
+
+// The bytes of one HTTP/1.1 answer, as they come from a connection. No I/O. Private to
+// agent/aws/s3. Source: RFC 9112.
+class Incoming {
+ public:
+  enum class State : std::uint8_t { Open, Whole, Wrong };
+
+  void begin(Plan plan);
+  State state() const { return state_; }
+  const std::string& what_is_wrong() const { return wrong_; }
+  bool is_silent() const { return part_ == Part::Head && head_.empty(); }
+  bool has_head() const { return part_ != Part::Head; }
+  bool is_last() const { return last_; }  // of its connection
+
+  // REQUIRES of all three: state() is Open.
+  void take(std::string_view bytes);
+  void close();  // the server has closed the connection
+  // The place for the next bytes, for a caller who can receive them there; empty: take() them.
+  std::span<char> room() const;
+  void put(std::size_t bytes);  // so many are there
+
+  Taken end(CURLcode code, std::string message) { return intake_.end(code, std::move(message)); }
+
+ private:
+  void take_head();
+  bool take_lines(std::string_view lines);
+  void begin_body();
+  void take_body(std::string_view bytes);
+  void fail(std::string what);
+
+  enum class Part : std::uint8_t { Head, Sized, Chunks, Rest };
+  Intake intake_;
+  bool bodiless_ = false;
+  State state_ = State::Whole;
+  std::string wrong_;
+  Part part_ = Part::Head;
+  std::string head_;
+  bool last_ = false;
+  std::uint64_t left_ = 0;  // of the body, when its length was said
+  Chunks chunks_;
+};
 
 class Exchange final : public curl::Turned, public curl::Sink {
  public:

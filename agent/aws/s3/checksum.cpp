@@ -7,8 +7,7 @@
 #include <algorithm>
 #include <array>
 
-#include "agent/aws/s3/crc32c.hpp"
-#include "agent/aws/s3/crc64nvme.hpp"
+#include "agent/aws/s3/crc.hpp"
 
 namespace spotter::s3 {
 namespace {

@@ -2,11 +2,7 @@
 // Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity.html
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <string>
-#include <string_view>
 
 #include "agent/aws/s3/values.hpp"
 

@@ -1,13 +1,9 @@
 #include "agent/aws/s3/client.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <deque>
-#include <map>
-#include <string_view>
-#include <unordered_map>
-#include <utility>
+#include <random>
 
 #include "agent/aws/formats/iam.hpp"
 #include "agent/aws/formats/imds.hpp"
@@ -15,8 +11,6 @@
 #include "agent/aws/s3/address.hpp"
 #include "agent/aws/s3/carriers.hpp"
 #include "agent/aws/s3/keys.hpp"
-#include "agent/aws/s3/piece.hpp"
-#include "agent/base/result.hpp"
 #include "agent/curl/easy.hpp"
 
 namespace spotter::s3 {
@@ -68,9 +62,8 @@ bool is_read(const Request& request) { return request.method == "GET" || request
 FailureKind kind_of(const Request& request, int status, std::string_view code) {
   if (code == "NoSuchBucket") return FailureKind::NoSuchBucket;
   if (code == "NoSuchKey") return FailureKind::NoSuchKey;
-  if (code == "PreconditionFailed" || status == 412) {
+  if (code == "PreconditionFailed" || status == 412)
     return is_read(request) ? FailureKind::Changed : FailureKind::Exists;
-  }
   if (among(forbidden, code)) return FailureKind::Permission;
   if (!code.empty()) return FailureKind::Refused;
   // The answer to HEAD has no body.
@@ -345,9 +338,8 @@ Headers Client::Calls::signed_headers(const Call& call, const Address& address,
   headers.emplace_back("x-amz-date", wire::to_amz_date(now));
   headers.emplace_back("x-amz-content-sha256", payload);
   if (settings_.requester_pays) headers.emplace_back("x-amz-request-payer", "requester");
-  if (!keys->session_token.empty()) {
+  if (!keys->session_token.empty())
     headers.emplace_back("x-amz-security-token", keys->session_token);
-  }
   wire::Canonical canonical{request.method, address.path, query, {}, payload};
   canonical.headers.emplace("host", address.host);
   for (const auto& [name, value] : headers) {
@@ -481,9 +473,8 @@ void Client::Calls::try_again(Call& call, milliseconds base, Failure failure) {
   ++call.tries;
   const milliseconds pause(std::uniform_int_distribution<std::int64_t>(
       ceiling.count() / 4, std::max<std::int64_t>(1, ceiling.count()))(random_));
-  if (now + pause - call.progress > settings_.patience) {
+  if (now + pause - call.progress > settings_.patience)
     return finish(call, tl::unexpected(std::move(failure)));
-  }
   ++repetitions_;
   waiting_.emplace(now + pause, call.id);
 }

@@ -10,19 +10,12 @@
 // operations.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <functional>
 #include <memory>
-#include <optional>
-#include <random>
-#include <string>
 
 #include "agent/aws/s3/values.hpp"
 #include "agent/aws/s3/window.hpp"
 #include "agent/aws/settings/settings.hpp"
 #include "agent/base/clock_text.hpp"
-#include "agent/base/names.hpp"
 
 namespace spotter::s3 {
 

@@ -6,9 +6,6 @@
 #include <sys/types.h>
 
 #include <array>
-#include <chrono>
-#include <functional>
-#include <optional>
 
 #include "agent/aws/settings/credentials.hpp"
 #include "agent/curl/loop.hpp"

@@ -1,15 +1,9 @@
 // Requests to the S3 client, and its answers.
 #pragma once
 
-#include <cstdint>
 #include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "agent/aws/formats/s3.hpp"
-#include "agent/base/result.hpp"
 
 namespace spotter::s3 {
 

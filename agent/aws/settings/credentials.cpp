@@ -11,7 +11,7 @@
 #include "agent/aws/formats/services.hpp"
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/base/json.hpp"
-#include "agent/base/number_text.hpp"
+#include "agent/base/text.hpp"
 
 namespace spotter::act {
 

@@ -7,9 +7,7 @@
 #pragma once
 
 #include <deque>
-#include <optional>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 

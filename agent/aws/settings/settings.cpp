@@ -11,7 +11,7 @@
 
 #include "agent/aws/formats/partition.hpp"
 #include "agent/aws/settings/credentials.hpp"
-#include "agent/base/number_text.hpp"
+#include "agent/base/text.hpp"
 
 namespace spotter::act {
 
@@ -33,10 +33,7 @@ std::string Environment::get(std::string_view name) const {
 
 namespace {
 
-// Settings in lower case; an indented line goes on the one before it, and sections of [quoted
-// "names"] have the words' name, as botocore reads them.
-using Sections = std::map<std::string, Profile>;
-
+// A section of [quoted "names"] has the words' name, as botocore reads it.
 std::string section_name(std::string_view line) {
   line = trimmed(line.substr(1, line.rfind(']') - 1));
   const auto words = command_words(line);
@@ -44,36 +41,6 @@ std::string section_name(std::string_view line) {
   for (const auto& word : words.value_or(std::vector{std::string(line)}))
     name += (name.empty() ? "" : " ") + word;
   return name;
-}
-
-Sections parse_sections(std::string_view text) {
-  Sections sections;
-  Profile* section = nullptr;
-  std::string* value = nullptr;
-  while (!text.empty()) {
-    const auto end = std::min(text.find('\n'), text.size());
-    const std::string_view raw = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    const std::string_view line = trimmed(raw);
-    if (line.empty() || line.front() == '#' || line.front() == ';') continue;
-    const bool indented = raw.front() == ' ' || raw.front() == '\t';
-    if (indented && value != nullptr) {
-      // Nested settings are of no interest; but a long command may have several lines.
-      if (!value->empty()) *value += " " + std::string(line);
-      continue;
-    }
-    if (line.front() == '[') {
-      section = line.find(']') == line.npos ? nullptr : &sections[section_name(line)];
-      value = nullptr;
-      continue;
-    }
-    const auto mark = line.find_first_of("=:");
-    if (section == nullptr || mark == line.npos) continue;
-    const std::string name = lower_case(trimmed(line.substr(0, mark)));
-    if (name.empty()) continue;
-    value = &((*section)[name] = trimmed(line.substr(mark + 1)));
-  }
-  return sections;
 }
 
 std::string file_path(const Environment& environment, std::string_view variable,
@@ -105,56 +72,6 @@ Result<std::string> believed(const Environment& environment, const std::string& 
   return failure(path + " cannot be looked at: " + absent.message());
 }
 
-}  // namespace
-
-std::string file_contents(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return {};
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-Profile parse_profile(std::string_view text, std::string_view section) {
-  return parse_sections(text)[std::string(section)];
-}
-
-Result<SharedFiles> shared_files(const Environment& environment) {
-  SharedFiles files;
-  for (const char* variable : {"AWS_DEFAULT_PROFILE", "AWS_PROFILE"})
-    if (files.name.empty()) files.name = environment.get(variable);
-  files.named = !files.name.empty();
-  if (!files.named) files.name = "default";
-  auto config = believed(environment, file_path(environment, "AWS_CONFIG_FILE", "config"));
-  if (!config) return tl::unexpected(config.error());
-  auto keys =
-      believed(environment, file_path(environment, "AWS_SHARED_CREDENTIALS_FILE", "credentials"));
-  if (!keys) return tl::unexpected(keys.error());
-  files.config = parse_sections(*config);
-  files.credentials = parse_sections(*keys);
-  return files;
-}
-
-std::optional<Profile> SharedFiles::profile(const std::string& wanted) const {
-  std::optional<Profile> merged;
-  const auto add = [&merged](const Sections& from, const std::string& section) {
-    if (const auto found = from.find(section); found != from.end()) {
-      if (!merged) merged.emplace();
-      merged->insert(found->second.begin(), found->second.end());
-    }
-  };
-  add(credentials, wanted);
-  if (wanted == "default") add(config, wanted);
-  add(config, "profile " + wanted);
-  return merged;
-}
-
-Profile own_profile(const Environment& environment) {
-  const auto files = shared_files(environment);
-  return files ? files->profile(files->name).value_or(Profile{}) : Profile{};
-}
-
-namespace {
-
 // Keys may be asked for in plain text only on this machine or its host.
 bool is_trusted(std::string_view url) {
   if (url.starts_with("https://")) return true;
@@ -182,29 +99,14 @@ std::string container_url(const Environment& environment) {
   return environment.get("AWS_CONTAINER_CREDENTIALS_FULL_URI");
 }
 
-}  // namespace
-
-Result<std::optional<ContainerEndpoint>> container_endpoint(const Environment& environment) {
-  ContainerEndpoint endpoint{container_url(environment), {}};
-  if (endpoint.url.empty()) return std::optional<ContainerEndpoint>();
-  if (!is_trusted(endpoint.url)) {
-    return failure("AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https nor on this host");
-  }
-  endpoint.token = container_token(environment);
-  return std::optional(std::move(endpoint));
-}
-
-namespace {
-
 // The service's id in variables: upper case, blanks as underscores.
 std::string variable(std::string_view service) {
   if (service == "autoscaling") return "AWS_ENDPOINT_URL_AUTO_SCALING";
   if (service == "elasticfilesystem") return "AWS_ENDPOINT_URL_EFS";
   if (service == "servicequotas") return "AWS_ENDPOINT_URL_SERVICE_QUOTAS";
   std::string name = "AWS_ENDPOINT_URL_";
-  for (const char letter : service) {
+  for (const char letter : service)
     name += letter >= 'a' && letter <= 'z' ? static_cast<char>(letter - 'a' + 'A') : letter;
-  }
   return name;
 }
 
@@ -249,6 +151,85 @@ std::string host_of(std::string_view service, const Region& region, bool fips, b
 }
 
 }  // namespace
+
+Sections parse_sections(std::string_view text) {
+  Sections sections;
+  Profile* section = nullptr;
+  std::string* value = nullptr;
+  while (!text.empty()) {
+    const std::string_view raw = take_until(text, '\n');
+    const std::string_view line = trimmed(raw);
+    if (line.empty() || line.front() == '#' || line.front() == ';') continue;
+    const bool indented = raw.front() == ' ' || raw.front() == '\t';
+    if (indented && value != nullptr) {
+      // Nested settings are of no interest; but a long command may have several lines.
+      if (!value->empty()) *value += " " + std::string(line);
+      continue;
+    }
+    if (line.front() == '[') {
+      section = line.find(']') == line.npos ? nullptr : &sections[section_name(line)];
+      value = nullptr;
+      continue;
+    }
+    const auto mark = line.find_first_of("=:");
+    if (section == nullptr || mark == line.npos) continue;
+    const std::string name = lower_case(trimmed(line.substr(0, mark)));
+    if (name.empty()) continue;
+    value = &((*section)[name] = trimmed(line.substr(mark + 1)));
+  }
+  return sections;
+}
+
+std::string file_contents(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return {};
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+Result<SharedFiles> shared_files(const Environment& environment) {
+  SharedFiles files;
+  for (const char* variable : {"AWS_DEFAULT_PROFILE", "AWS_PROFILE"})
+    if (files.name.empty()) files.name = environment.get(variable);
+  files.named = !files.name.empty();
+  if (!files.named) files.name = "default";
+  auto config = believed(environment, file_path(environment, "AWS_CONFIG_FILE", "config"));
+  if (!config) return tl::unexpected(config.error());
+  auto keys =
+      believed(environment, file_path(environment, "AWS_SHARED_CREDENTIALS_FILE", "credentials"));
+  if (!keys) return tl::unexpected(keys.error());
+  files.config = parse_sections(*config);
+  files.credentials = parse_sections(*keys);
+  return files;
+}
+
+std::optional<Profile> SharedFiles::profile(const std::string& wanted) const {
+  std::optional<Profile> merged;
+  const auto add = [&merged](const Sections& from, const std::string& section) {
+    if (const auto found = from.find(section); found != from.end()) {
+      if (!merged) merged.emplace();
+      merged->insert(found->second.begin(), found->second.end());
+    }
+  };
+  add(credentials, wanted);
+  if (wanted == "default") add(config, wanted);
+  add(config, "profile " + wanted);
+  return merged;
+}
+
+Profile own_profile(const Environment& environment) {
+  const auto files = shared_files(environment);
+  return files ? files->profile(files->name).value_or(Profile{}) : Profile{};
+}
+
+Result<std::optional<ContainerEndpoint>> container_endpoint(const Environment& environment) {
+  ContainerEndpoint endpoint{container_url(environment), {}};
+  if (endpoint.url.empty()) return std::optional<ContainerEndpoint>();
+  if (!is_trusted(endpoint.url))
+    return failure("AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https nor on this host");
+  endpoint.token = container_token(environment);
+  return std::optional(std::move(endpoint));
+}
 
 std::string endpoint(const Environment& environment, std::string_view service,
                      const Region& region) {

@@ -3,13 +3,8 @@
 
 #include <functional>
 #include <map>
-#include <optional>
-#include <string>
-#include <string_view>
 
 #include "agent/aws/formats/imds.hpp"
-#include "agent/base/names.hpp"
-#include "agent/base/result.hpp"
 
 namespace spotter::act {
 
@@ -35,14 +30,16 @@ class Environment {
 
 using Profile = std::map<std::string, std::string>;
 
-// The settings of [section], their names in lower case; nested settings are skipped.
-Profile parse_profile(std::string_view text, std::string_view section);
+using Sections = std::map<std::string, Profile>;
+
+// The settings by [section], their names in lower case; an indented line goes on the one before it.
+Sections parse_sections(std::string_view text);
 
 struct SharedFiles {
-  std::string name;    // of the profile: AWS_DEFAULT_PROFILE, AWS_PROFILE, or `default`
-  bool named = false;  // by a variable
-  std::map<std::string, Profile> config;       // by section: `profile x`, `sso-session y`
-  std::map<std::string, Profile> credentials;  // by profile
+  std::string name;      // of the profile: AWS_DEFAULT_PROFILE, AWS_PROFILE, or `default`
+  bool named = false;    // by a variable
+  Sections config;       // `profile x`, `sso-session y`
+  Sections credentials;  // by profile
 
   // What both say; the credentials file has precedence. None: neither has it.
   std::optional<Profile> profile(const std::string& wanted) const;

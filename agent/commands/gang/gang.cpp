@@ -6,20 +6,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "agent/aws/s3_client.hpp"
-#include "agent/base/exit_status.hpp"
 #include "agent/commands/gang/gang_files.hpp"
 #include "agent/commands/gang/gang_launcher.hpp"
 #include "agent/gang/account.hpp"
@@ -394,6 +386,32 @@ constexpr Duration patience_with_launch{600'000};
 constexpr const char* restarts = "1000000";
 constexpr const char* look_every = "0.3";  // at its workers; torchrun's own default is 5 s
 
+int run_gang(GangOptions options) {
+  char host[256] = {};
+  if (options.name.empty() && ::gethostname(host, sizeof host - 1) == 0) options.name = host;
+  auto at = wire::parse_s3_url(options.at);
+  if (!at) {
+    say_of_gang("--at: " + at.error().message);
+    return wrong_input;
+  }
+  const auto id = gang_home(options.home, options.checkpoints);
+  if (!id) {
+    say_of_gang(id.error().message);
+    return EX_CANTCREAT;
+  }
+  at->key += "gang";
+  gang::Settings settings{.job = *id,
+                          .id = options.name + "-" + io::random_hex(8),
+                          .name = options.name,
+                          .address = own_address(),
+                          .size = options.size,
+                          .min = options.min,
+                          .replaced = options.replaced,
+                          .lease = Duration(options.lease)};
+  settings.margin = std::min(settings.margin, settings.lease / 4);
+  return GangProcess(std::move(options), *std::move(at), std::move(settings)).run();
+}
+
 }  // namespace
 
 int GangProcess::run() {
@@ -632,36 +650,6 @@ void GangProcess::tell(const std::optional<gang::Stop>& stop) {
   if (words != said_ && !words.empty()) say_of_gang(words);
   said_ = words;
 }
-
-namespace {
-
-int run_gang(GangOptions options) {
-  char host[256] = {};
-  if (options.name.empty() && ::gethostname(host, sizeof host - 1) == 0) options.name = host;
-  auto at = wire::parse_s3_url(options.at);
-  if (!at) {
-    say_of_gang("--at: " + at.error().message);
-    return wrong_input;
-  }
-  const auto id = gang_home(options.home, options.checkpoints);
-  if (!id) {
-    say_of_gang(id.error().message);
-    return EX_CANTCREAT;
-  }
-  at->key += "gang";
-  gang::Settings settings{.job = *id,
-                          .id = options.name + "-" + io::random_hex(8),
-                          .name = options.name,
-                          .address = own_address(),
-                          .size = options.size,
-                          .min = options.min,
-                          .replaced = options.replaced,
-                          .lease = Duration(options.lease)};
-  settings.margin = std::min(settings.margin, settings.lease / 4);
-  return GangProcess(std::move(options), *std::move(at), std::move(settings)).run();
-}
-
-}  // namespace
 
 int gang(int argc, char** argv) {
   CLI::App app("Runs torchrun on one machine of a gang", "spotter gang");

@@ -5,22 +5,15 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <string_view>
-#include <system_error>
 
-#include "agent/base/number_text.hpp"
+#include "agent/base/text.hpp"
 #include "agent/gang/record.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/kernel.hpp"
@@ -74,6 +67,56 @@ Result<std::string> id_of(const fs::path& file) {
   return line;
 }
 
+constexpr const char* newest_name = "newest";
+
+constexpr std::size_t most_of_agents = 65'536;
+
+std::error_code write_notice(const std::string& path, const StopBy& stop) {
+  nlohmann::json notice = {{"action", "terminate"}};
+  if (stop.by) notice["stop_by_boottime_ms"] = stop.by->time_since_epoch().count();
+  const auto done = io::replace_file(path, notice.dump() + "\n");
+  return done ? std::error_code() : done.error();
+}
+
+std::error_code remove_notice(const std::string& path) {
+  if (::unlink(path.c_str()) == 0 || errno == ENOENT) return {};
+  return {errno, std::generic_category()};
+}
+
+constexpr std::size_t most_ranks_here = 256;
+constexpr std::size_t longest_stack = 65'536;
+// The library uses the same signal: one that has no other meaning.
+int stack_signal() { return SIGRTMIN + 7; }
+
+struct SaidStep {
+  long pid = 0;
+  std::int64_t step = -1;
+};
+
+// "17 4200"
+std::optional<SaidStep> said_step(const io::SafeDirectory& folder, std::size_t rank) {
+  const auto text = folder.read(std::to_string(rank) + ".step", 256);
+  if (!text) return std::nullopt;
+  SaidStep said;
+  const char* const end = text->data() + text->size();
+  const auto pid = std::from_chars(text->data(), end, said.pid);
+  if (pid.ec != std::errc{} || pid.ptr == end || said.pid < 1) return std::nullopt;
+  std::from_chars(pid.ptr + 1, end, said.step);
+  return said;
+}
+
+// The newest stack: each is added to the file.
+std::string end_of(const io::SafeDirectory& folder, const std::string& name) {
+  const auto file = folder.file(name, O_RDONLY);
+  struct stat status {};
+  if (!file || ::fstat(file->get(), &status) != 0) return "";
+  std::string text(longest_stack, '\0');
+  const off_t from = std::max<off_t>(status.st_size - static_cast<off_t>(text.size()), 0);
+  const ssize_t size = ::pread(file->get(), text.data(), text.size(), from);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  return text;
+}
+
 }  // namespace
 
 // The step in a checkpoint's name; -1: it is none.
@@ -116,9 +159,8 @@ Result<std::string> gang_home(const std::string& home, const std::string& checkp
 std::int64_t newest_step(const std::string& folder) {
   std::int64_t newest = -1;
   std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
     newest = std::max(newest, step_in(it->path().filename().string()));
-  }
   return newest;
 }
 
@@ -148,12 +190,6 @@ std::string own_address() {
   return text;
 }
 
-namespace {
-
-constexpr const char* newest_name = "newest";
-
-}  // namespace
-
 GangCopy newest_copy(const std::string& folder) {
   if (folder.empty()) return {};
   const auto own = io::SafeDirectory::own(folder);
@@ -172,24 +208,6 @@ void forget_newest_copy(const std::string& folder) {
   if (folder.empty()) return;
   if (const auto own = io::SafeDirectory::own(folder)) (void)own->remove(newest_name);
 }
-
-namespace {
-
-constexpr std::size_t most_of_agents = 65'536;
-
-std::error_code write_notice(const std::string& path, const StopBy& stop) {
-  nlohmann::json notice = {{"action", "terminate"}};
-  if (stop.by) notice["stop_by_boottime_ms"] = stop.by->time_since_epoch().count();
-  const auto done = io::replace_file(path, notice.dump() + "\n");
-  return done ? std::error_code() : done.error();
-}
-
-std::error_code remove_notice(const std::string& path) {
-  if (::unlink(path.c_str()) == 0 || errno == ENOENT) return {};
-  return {errno, std::generic_category()};
-}
-
-}  // namespace
 
 std::optional<StopBy> read_notice(const std::string& file) {
   if (file.empty()) return std::nullopt;
@@ -222,44 +240,6 @@ void GangNotice::say(const std::optional<StopBy>& stop) {
                  path_.c_str(), error.message().c_str());
   failed_ = static_cast<bool>(error);
 }
-
-namespace {
-
-constexpr std::size_t most_ranks_here = 256;
-constexpr std::size_t longest_stack = 65'536;
-// The library uses the same signal: one that has no other meaning.
-int stack_signal() { return SIGRTMIN + 7; }
-
-struct SaidStep {
-  long pid = 0;
-  std::int64_t step = -1;
-};
-
-// "17 4200"
-std::optional<SaidStep> said_step(const io::SafeDirectory& folder, std::size_t rank) {
-  const auto text = folder.read(std::to_string(rank) + ".step", 256);
-  if (!text) return std::nullopt;
-  SaidStep said;
-  const char* const end = text->data() + text->size();
-  const auto pid = std::from_chars(text->data(), end, said.pid);
-  if (pid.ec != std::errc{} || pid.ptr == end || said.pid < 1) return std::nullopt;
-  std::from_chars(pid.ptr + 1, end, said.step);
-  return said;
-}
-
-// The newest stack: each is added to the file.
-std::string end_of(const io::SafeDirectory& folder, const std::string& name) {
-  const auto file = folder.file(name, O_RDONLY);
-  struct stat status {};
-  if (!file || ::fstat(file->get(), &status) != 0) return "";
-  std::string text(longest_stack, '\0');
-  const off_t from = std::max<off_t>(status.st_size - static_cast<off_t>(text.size()), 0);
-  const ssize_t size = ::pread(file->get(), text.data(), text.size(), from);
-  text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
-  return text;
-}
-
-}  // namespace
 
 std::vector<gang::RankSeen> GangRanks::look() const {
   std::vector<gang::RankSeen> ranks;

@@ -2,16 +2,6 @@
 // folder of this process's own, and those that the trainer's ranks write.
 #pragma once
 
-#include <sys/types.h>
-
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "agent/base/names.hpp"
-#include "agent/base/result.hpp"
 #include "agent/gang/stall.hpp"
 #include "agent/io/files.hpp"
 

@@ -2,10 +2,8 @@
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstring>
 
@@ -50,6 +48,8 @@ void end_the_rest() {
     ::usleep(10'000);
   }
 }
+
+constexpr int turns_for_orphans = 40;  // one in the kernel is left to it
 
 }  // namespace
 
@@ -124,12 +124,6 @@ bool GangLauncher::end_orphans() const {
 }
 
 void GangLauncher::end_workers(pid_t torchrun) { supervise::signal_descendants(torchrun, SIGKILL); }
-
-namespace {
-
-constexpr int turns_for_orphans = 40;  // one in the kernel is left to it
-
-}  // namespace
 
 std::optional<gang::Place> GangHandover::look() {
   if (!participant_.has_place()) return std::nullopt;

@@ -3,12 +3,6 @@
 
 #include <sys/types.h>
 
-#include <functional>
-#include <map>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "agent/base/names.hpp"
 #include "agent/base/result.hpp"
 #include "agent/gang/participant.hpp"

@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
-#include <optional>
 
 #include "agent/guard/guard.hpp"
 #include "agent/host/verb.hpp"

@@ -2,35 +2,25 @@
 
 #include <fcntl.h>
 #include <grp.h>
-#include <poll.h>
 #include <pwd.h>
 #include <spdlog/spdlog.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <optional>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "agent/aws/s3/objects.hpp"
 #include "agent/aws/settings/settings.hpp"
-#include "agent/base/exit_status.hpp"
 #include "agent/base/json.hpp"
 #include "agent/config/job.hpp"
 #include "agent/follow/follower.hpp"
@@ -39,7 +29,6 @@
 #include "agent/host/records.hpp"
 #include "agent/host/verb.hpp"
 #include "agent/io/child.hpp"
-#include "agent/io/complain.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/log.hpp"
 #include "agent/supervise/account.hpp"
@@ -129,22 +118,6 @@ void refuse(const std::string& file) {
     spdlog::warn("the metadata service cannot be kept from the trainer's user {}: {}", user->name,
                  refused.error().message);
 }
-
-}  // namespace
-
-int metadata(int argc, char** argv) {
-  CLI::App app("Keeps the trainer's user from the instance metadata service", "spotter metadata");
-  std::string file = "/etc/spotter/job.yaml";
-  app.add_option("--job", file);
-  app.require_subcommand(1);
-  app.add_subcommand("refuse")->callback([&] { refuse(file); });
-  app.add_subcommand("release")->callback(release);
-  io::set_up_log();
-  if (const auto over = parsed(app, argc, argv)) return *over;
-  return 0;
-}
-
-namespace {
 
 constexpr std::size_t largest = 4U << 20;  // of a history, and a status
 
@@ -275,26 +248,6 @@ int write(const PublishOptions& options) {
   return wrong ? give_up(*wrong) : outcome;
 }
 
-}  // namespace
-
-int publish(int argc, char** argv) {
-  PublishOptions options;
-  CLI::App app("Writes what the agent has to tell to S3, once", "spotter publish");
-  app.add_option("--to", options.to, "s3://bucket/prefix/NAME/")->required();
-  app.add_option("--from", options.from, "the agent's directory")->required();
-  app.add_option("--name", options.name, "of this agent's history")->required();
-  app.add_option("--resumed", options.resumed, "the step from which the trainer resumed");
-  app.add_flag("--history", options.history, "it has grown");
-  app.add_flag("--status", options.status, "it is the job's");
-  auto* output = app.add_flag("--output", options.output, "what the trainer prints");
-  app.add_option("--job", options.job, "whose that is")->needs(output);
-  app.add_option("--patience", options.patience, "for each call, in ms");
-  if (const auto over = parsed(app, argc, argv)) return *over;
-  return write(options);
-}
-
-namespace {
-
 Result<std::string> read_all(const std::string& name) {
   const int file = name == "-" ? dup(0) : open(name.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return failure("cannot open the spec " + name + ": " + std::strerror(errno));
@@ -312,38 +265,6 @@ Result<std::string> read_all(const std::string& name) {
   if (!error.empty()) return failure("cannot read the spec " + name + ": " + error);
   return text;
 }
-
-}  // namespace
-
-int supervise(int argc, char** argv) {
-  CLI::App app("Starts a trainer and stays behind as its parent; returns once the trainer runs",
-               "spotter supervise");
-  std::string directory;
-  std::string spec_name;
-  app.add_option("--run-directory", directory, "where lock, socket and results are")->required();
-  app.add_option("--spec", spec_name, "what to run, as JSON: a file, or - for stdin")->required();
-  std::string report;
-  app.add_option("--report", report,
-                 "be the parent, as a systemd service: the file that gets the result of the start; "
-                 "the spec's file is removed");
-  if (const auto over = parsed(app, argc, argv)) return *over;
-  const auto text = read_all(spec_name);
-  if (!text) return io::complain("supervise", text.error().message, 2);
-  const auto spec = supervise::parse_spec(*text);
-  if (!spec) return io::complain("supervise", spec.error().message, 2);
-  std::error_code ignored;
-  if (!report.empty()) {
-    std::filesystem::remove(spec_name, ignored);  // it holds secrets
-    return supervise::run_as_service(directory, *spec, report);
-  }
-  const auto absolute = std::filesystem::absolute(directory, ignored).string();
-  const auto started = supervise::start(absolute, *spec);
-  if (started) return 0;
-  return io::complain("supervise", started.error().message,
-                      supervise::exit_status(started.error()));
-}
-
-namespace {
 
 constexpr int not_fetched_status = 74;  // EX_IOERR, as of `spotter pipe`
 constexpr int stopped_status = 75;      // of a trainer that was asked to stop, and can go on
@@ -410,46 +331,6 @@ int fetch(TierOptions options) {
   say(options.command.front() + ": " + std::strerror(errno));
   return 127;
 }
-
-}  // namespace
-
-int tier(int argc, char** argv) {
-  CLI::App app("Copies checkpoint folders to S3 and back", "spotter tier");
-  app.require_subcommand(1);
-  TierOptions options;
-  auto* copying = app.add_subcommand("copy", "the newest recorded one to S3");
-  auto* fetching = app.add_subcommand("fetch", "the newest to the storage; then the command");
-  for (auto* each : {copying, fetching}) {
-    each->add_option("--mount", options.mount, "the storage's mount point")->required();
-    each->add_option("--directory", options.tier.where.directory, "relative to it")->required();
-    each->add_option("--folders", options.tier.where.folders, "patterns of names")->required();
-    each->add_option("--to", options.to, "s3://bucket/prefix/")->required();
-    each->add_option("--job", options.tier.job, "whose they are")->required();
-  }
-  copying->add_option("--as", options.as, "the trainer's user")->required();
-  // CLI11 would take words of a command in brackets for lists.
-  char** const end = std::find_if(argv, argv + argc,
-                                  [](const char* word) { return std::string_view(word) == "--"; });
-  if (end < argv + argc) options.command.assign(end + 1, argv + argc);
-  try {
-    app.parse(static_cast<int>(end - argv), argv);
-    if (fetching->parsed() && options.command.empty())
-      throw CLI::RequiredError("a command behind --");
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : wrong_input;
-  }
-  auto to = wire::parse_s3_url(options.to);
-  if (!to) {
-    std::fprintf(stderr, "spotter tier: --to: %s\n", to.error().message.c_str());
-    return wrong_input;
-  }
-  options.tier.to = *std::move(to);
-  options.tier.where.mount = options.mount;
-  options.tier.where.as_trainer = true;
-  return copying->parsed() ? copy(std::move(options)) : fetch(std::move(options));
-}
-
-namespace {
 
 using supervise::Descriptor;
 using units::Manager;
@@ -618,6 +499,98 @@ int print(const units::TrainerPlace& place) {
 }
 
 }  // namespace
+
+int metadata(int argc, char** argv) {
+  CLI::App app("Keeps the trainer's user from the instance metadata service", "spotter metadata");
+  std::string file = "/etc/spotter/job.yaml";
+  app.add_option("--job", file);
+  app.require_subcommand(1);
+  app.add_subcommand("refuse")->callback([&] { refuse(file); });
+  app.add_subcommand("release")->callback(release);
+  io::set_up_log();
+  if (const auto over = parsed(app, argc, argv)) return *over;
+  return 0;
+}
+
+int publish(int argc, char** argv) {
+  PublishOptions options;
+  CLI::App app("Writes what the agent has to tell to S3, once", "spotter publish");
+  app.add_option("--to", options.to, "s3://bucket/prefix/NAME/")->required();
+  app.add_option("--from", options.from, "the agent's directory")->required();
+  app.add_option("--name", options.name, "of this agent's history")->required();
+  app.add_option("--resumed", options.resumed, "the step from which the trainer resumed");
+  app.add_flag("--history", options.history, "it has grown");
+  app.add_flag("--status", options.status, "it is the job's");
+  auto* output = app.add_flag("--output", options.output, "what the trainer prints");
+  app.add_option("--job", options.job, "whose that is")->needs(output);
+  app.add_option("--patience", options.patience, "for each call, in ms");
+  if (const auto over = parsed(app, argc, argv)) return *over;
+  return write(options);
+}
+
+int supervise(int argc, char** argv) {
+  CLI::App app("Starts a trainer and stays behind as its parent; returns once the trainer runs",
+               "spotter supervise");
+  std::string directory;
+  std::string spec_name;
+  app.add_option("--run-directory", directory, "where lock, socket and results are")->required();
+  app.add_option("--spec", spec_name, "what to run, as JSON: a file, or - for stdin")->required();
+  std::string report;
+  app.add_option("--report", report,
+                 "be the parent, as a systemd service: the file that gets the result of the start; "
+                 "the spec's file is removed");
+  if (const auto over = parsed(app, argc, argv)) return *over;
+  const auto text = read_all(spec_name);
+  if (!text) return io::complain("supervise", text.error().message, 2);
+  const auto spec = supervise::parse_spec(*text);
+  if (!spec) return io::complain("supervise", spec.error().message, 2);
+  std::error_code ignored;
+  if (!report.empty()) {
+    std::filesystem::remove(spec_name, ignored);  // it holds secrets
+    return supervise::run_as_service(directory, *spec, report);
+  }
+  const auto absolute = std::filesystem::absolute(directory, ignored).string();
+  const auto started = supervise::start(absolute, *spec);
+  if (started) return 0;
+  return io::complain("supervise", started.error().message,
+                      supervise::exit_status(started.error()));
+}
+
+int tier(int argc, char** argv) {
+  CLI::App app("Copies checkpoint folders to S3 and back", "spotter tier");
+  app.require_subcommand(1);
+  TierOptions options;
+  auto* copying = app.add_subcommand("copy", "the newest recorded one to S3");
+  auto* fetching = app.add_subcommand("fetch", "the newest to the storage; then the command");
+  for (auto* each : {copying, fetching}) {
+    each->add_option("--mount", options.mount, "the storage's mount point")->required();
+    each->add_option("--directory", options.tier.where.directory, "relative to it")->required();
+    each->add_option("--folders", options.tier.where.folders, "patterns of names")->required();
+    each->add_option("--to", options.to, "s3://bucket/prefix/")->required();
+    each->add_option("--job", options.tier.job, "whose they are")->required();
+  }
+  copying->add_option("--as", options.as, "the trainer's user")->required();
+  // CLI11 would take words of a command in brackets for lists.
+  char** const end = std::find_if(argv, argv + argc,
+                                  [](const char* word) { return std::string_view(word) == "--"; });
+  if (end < argv + argc) options.command.assign(end + 1, argv + argc);
+  try {
+    app.parse(static_cast<int>(end - argv), argv);
+    if (fetching->parsed() && options.command.empty())
+      throw CLI::RequiredError("a command behind --");
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : wrong_input;
+  }
+  auto to = wire::parse_s3_url(options.to);
+  if (!to) {
+    std::fprintf(stderr, "spotter tier: --to: %s\n", to.error().message.c_str());
+    return wrong_input;
+  }
+  options.tier.to = *std::move(to);
+  options.tier.where.mount = options.mount;
+  options.tier.where.as_trainer = true;
+  return copying->parsed() ? copy(std::move(options)) : fetch(std::move(options));
+}
 
 int requested_verb(const std::string& file) {
   const auto json = take_verb_request(file);

@@ -160,6 +160,62 @@ Result<void> link_checkpoints(const Container& container) {
   return {};
 }
 
+constexpr std::size_t longest_config = 1U << 20;
+constexpr std::size_t most_listed = 10'000;  // lines; wire limits the channels
+constexpr const char* default_root = "/opt/ml";
+
+// "a SEPARATOR b" as two numbers.
+std::optional<std::pair<std::uint64_t, std::uint64_t>> two(const std::string& text, char between) {
+  const auto at = text.find(between);
+  if (at == std::string::npos) return std::nullopt;
+  const auto first = wire::parse_count(std::string_view(text).substr(0, at));
+  const auto second = wire::parse_count(std::string_view(text).substr(at + 1));
+  if (!first || !second) return std::nullopt;
+  return std::pair(*first, *second);
+}
+
+Result<data::Shard> parse_shard(const std::string& text) {
+  const auto given = two(text, '/');
+  if (!given || given->second == 0 || given->first >= given->second)
+    return failure("--shard is INDEX/COUNT, counted from 0");
+  return data::Shard{given->first, given->second};
+}
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// This process's part of an array of jobs; without an array, all.
+Result<data::Shard> shard_of_array() {
+  const auto array = sweep::array_index(variable);
+  if (array && !*array) return data::Shard{};
+  if (array && (*array)->part) return data::Shard{(*array)->part->number, (*array)->part->of};
+  return failure("a channel is sharded, but " +
+                 (array ? (*array)->variable + "=" + std::to_string((*array)->index) +
+                              " is no index below a count that the engine says"
+                        : array.error().message) +
+                 "; --shard INDEX/COUNT says it, too");
+}
+
+Result<void> add(std::vector<wire::Channel>& all, Result<wire::Channel> channel) {
+  if (!channel) return tl::unexpected(channel.error());
+  return wire::add_channel(all, std::move(*channel));
+}
+
+// At most 1 GiB for streams, however many: the machine must have it, as each is filled before it is
+// read.
+std::size_t default_budget(const std::vector<wire::Channel>& channels) {
+  const auto of = [&](wire::InputMode mode) {
+    return static_cast<std::size_t>(std::ranges::count(channels, mode, &wire::Channel::mode));
+  };
+  constexpr std::size_t least = 256U << 20;
+  constexpr std::size_t most_for_streams = 1U << 30;
+  const std::size_t streams = of(wire::InputMode::Pipe) * data::good_budget;
+  const std::size_t views = of(wire::InputMode::FastFile) * data::good_budget;
+  return std::max(least, std::min(streams, most_for_streams) + views);
+}
+
 }  // namespace
 
 Result<void> Container::take_hyperparameters(std::string_view json) {
@@ -295,67 +351,6 @@ std::string reason_of_failure(const Container& container) {
   return reason;
 }
 
-namespace {
-
-constexpr std::size_t longest_config = 1U << 20;
-constexpr std::size_t most_listed = 10'000;  // lines; wire limits the channels
-constexpr const char* default_root = "/opt/ml";
-
-// "a SEPARATOR b" as two numbers.
-std::optional<std::pair<std::uint64_t, std::uint64_t>> two(const std::string& text, char between) {
-  const auto at = text.find(between);
-  if (at == std::string::npos) return std::nullopt;
-  const auto first = wire::parse_count(std::string_view(text).substr(0, at));
-  const auto second = wire::parse_count(std::string_view(text).substr(at + 1));
-  if (!first || !second) return std::nullopt;
-  return std::pair(*first, *second);
-}
-
-Result<data::Shard> parse_shard(const std::string& text) {
-  const auto given = two(text, '/');
-  if (!given || given->second == 0 || given->first >= given->second) {
-    return failure("--shard is INDEX/COUNT, counted from 0");
-  }
-  return data::Shard{given->first, given->second};
-}
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-// This process's part of an array of jobs; without an array, all.
-Result<data::Shard> shard_of_array() {
-  const auto array = sweep::array_index(variable);
-  if (array && !*array) return data::Shard{};
-  if (array && (*array)->part) return data::Shard{(*array)->part->number, (*array)->part->of};
-  return failure("a channel is sharded, but " +
-                 (array ? (*array)->variable + "=" + std::to_string((*array)->index) +
-                              " is no index below a count that the engine says"
-                        : array.error().message) +
-                 "; --shard INDEX/COUNT says it, too");
-}
-
-Result<void> add(std::vector<wire::Channel>& all, Result<wire::Channel> channel) {
-  if (!channel) return tl::unexpected(channel.error());
-  return wire::add_channel(all, std::move(*channel));
-}
-
-// At most 1 GiB for streams, however many: the machine must have it, as each is filled before it is
-// read.
-std::size_t default_budget(const std::vector<wire::Channel>& channels) {
-  const auto of = [&](wire::InputMode mode) {
-    return static_cast<std::size_t>(std::ranges::count(channels, mode, &wire::Channel::mode));
-  };
-  constexpr std::size_t least = 256U << 20;
-  constexpr std::size_t most_for_streams = 1U << 30;
-  const std::size_t streams = of(wire::InputMode::Pipe) * data::good_budget;
-  const std::size_t views = of(wire::InputMode::FastFile) * data::good_budget;
-  return std::max(least, std::min(streams, most_for_streams) + views);
-}
-
-}  // namespace
-
 void PipeOptions::add_to(CLI::App& app) {
   app.add_option("--channel", channels,
                  "NAME=s3://bucket/prefix[,mode=pipe|file|fast_file][,type=manifest|augmented]"
@@ -415,9 +410,8 @@ Result<data::PlaneSettings> PipeOptions::settings(const act::Environment& enviro
     if (!read) return failure(list + ": " + read.error().message());
   }
   for (const auto& text : texts) {
-    if (auto good = add(settings.channels, wire::parse_channel(text)); !good) {
+    if (auto good = add(settings.channels, wire::parse_channel(text)); !good)
       return tl::unexpected(good.error());
-    }
   }
   if (settings.channels.empty() && root.empty())
     return failure("no channel is given: --channel NAME=s3://...");

@@ -4,15 +4,9 @@
 // https://github.com/aws/sagemaker-training-toolkit/blob/master/ENVIRONMENT_VARIABLES.md
 #pragma once
 
-#include <cstddef>
-#include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
 #include "agent/aws/settings/settings.hpp"
-#include "agent/base/result.hpp"
 #include "agent/config/channel.hpp"
 #include "agent/data/catalogue.hpp"
 #include "agent/data/plane.hpp"

@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "agent/aws/formats/sigv4.hpp"
-#include "agent/base/exit_status.hpp"
+#include "agent/base/result.hpp"
 #include "agent/commands/machine/machine.hpp"
 #include "agent/commands/machine/set_up_script.hpp"
 #include "agent/config/file.hpp"
 #include "agent/config/job.hpp"
 #include "agent/io/child.hpp"
-#include "agent/io/complain.hpp"
+#include "agent/io/log.hpp"
 
 namespace spotter::command {
 namespace {

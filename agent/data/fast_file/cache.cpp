@@ -58,6 +58,15 @@ constexpr std::uint64_t least_window = 2U << 20;
 constexpr std::uint64_t growth = 2;
 constexpr std::chrono::seconds forgotten{10};
 
+using Clock = std::chrono::steady_clock;
+
+// The first bytes of a file, in one request: most opened files are read on, or are short.
+constexpr std::uint64_t first_piece = 1U << 20;
+// After a jump: so much takes hardly longer than a page.
+constexpr std::uint64_t jump_piece = 256U << 10;
+// Part of the memory for reading ahead; the rest is for readers that jump.
+constexpr std::uint64_t ahead_share(std::size_t capacity) { return capacity / 4 * 3; }
+
 }  // namespace
 
 const ReadAhead::Reader& ReadAhead::read(std::uint64_t begin, std::uint64_t bytes, bool waits,
@@ -100,19 +109,6 @@ std::uint64_t ReadAhead::window(const Reader& reader, Instant now) const {
   const std::uint64_t most = room_ / std::max<std::uint64_t>(1, alive);
   return std::min(most, std::max(least_window, reader.window));
 }
-
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-// The first bytes of a file, in one request: most opened files are read on, or are short.
-constexpr std::uint64_t first_piece = 1U << 20;
-// After a jump: so much takes hardly longer than a page.
-constexpr std::uint64_t jump_piece = 256U << 10;
-// Part of the memory for reading ahead; the rest is for readers that jump.
-constexpr std::uint64_t ahead_share(std::size_t capacity) { return capacity / 4 * 3; }
-
-}  // namespace
 
 // A range of one file, while it is in memory.
 struct Cache::Piece {

@@ -3,21 +3,12 @@
 
 #include <sys/uio.h>
 
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <list>
-#include <map>
 #include <optional>
 #include <set>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "agent/aws/s3/checksum.hpp"
 #include "agent/aws/s3/client.hpp"
-#include "agent/base/result.hpp"
 #include "agent/data/memory.hpp"
 
 namespace spotter::fastfile {

@@ -7,24 +7,19 @@
 //   --state DIR      of the frozen listings
 //   --shard INDEX/COUNT, --budget BYTES (of memory, for all channels)
 //   CHANNEL...       as wire::describe() writes them
-//   $SPOTTER_VIEWS   views that are mounted already (agent/host/views.hpp)
+//   $SPOTTER_VIEWS   views that are mounted already (agent/host/mounts.hpp)
 #include <getopt.h>
 #include <poll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
-#include <filesystem>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "agent/aws/settings/settings.hpp"
 #include "agent/data/catalogue.hpp"
-#include "agent/data/fast_file/view.hpp"
+#include "agent/data/fast_file/session.hpp"
 #include "agent/data/fifo.hpp"
 #include "agent/data/plane.hpp"
-#include "agent/host/views.hpp"
+#include "agent/host/mounts.hpp"
 #include "agent/io/files.hpp"
 #include "agent/supervise/processes.hpp"
 

@@ -33,10 +33,7 @@ Failure kind_of(s3::Failure::Kind kind) {
 }
 
 EffectFailed at_fence(Failure failure, const std::string& words) {
-  EffectFailed failed;
-  failed.failure = failure;
-  failed.detail = decide::Detail(words);
-  return failed;
+  return {failure, false, decide::Detail(words)};
 }
 
 Fence::Answer epoch_in(const Register::Version& version, const wire::S3Location& where,
@@ -52,11 +49,9 @@ Fence::Answer epoch_in(const Register::Version& version, const wire::S3Location&
 }  // namespace
 
 EffectFailed failed_at_s3(const s3::Failure& failure, const char* what) {
-  EffectFailed failed;
-  failed.failure = kind_of(failure.kind);
-  failed.unsettled = failed.failure == Failure::Abandoned;
-  failed.detail = decide::Detail(std::string(what) + ": " + failure.text());
-  return failed;
+  const Failure kind = kind_of(failure.kind);
+  return {kind, kind == Failure::Abandoned,
+          decide::Detail(std::string(what) + ": " + failure.text())};
 }
 
 EffectFailed failed_write(const s3::Failure& failure, const char* what) {

@@ -2,8 +2,6 @@
 // (wire/head.hpp), read, and written in the place of the one before it.
 #pragma once
 
-#include <string>
-
 #include "agent/aws/s3_client.hpp"
 #include "agent/decide/event.hpp"
 

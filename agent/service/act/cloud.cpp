@@ -64,6 +64,140 @@ bool is_ours_or_reserved(const std::string& key) {
   return key.rfind("aws:", 0) == 0 || key.rfind(tag::prefix, 0) == 0;
 }
 
+// One look at the job's storage: its volumes, its snapshots, and whether their holders run.
+using decide::SeenSnapshot;
+using decide::SeenVolume;
+using wire::value_of;
+
+// 0: the tag was never written. None: it is no number.
+std::optional<std::uint32_t> parsed(const wire::Tags& tags, const char* name) {
+  const std::string text = value_of(tags, name);
+  std::uint32_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (!text.empty() && (error != std::errc() || rest != end)) return std::nullopt;
+  return number;
+}
+
+// REQUIRES: misread() finds nothing in these tags.
+std::uint32_t number_of(const wire::Tags& tags, const char* name) {
+  return parsed(tags, name).value_or(0);
+}
+
+// A value that is no number was changed by hand. Read as 0 it would make the newest volume the
+// oldest, which is deleted; so nothing is decided until a person has corrected it.
+std::optional<EffectFailed> misread(const std::string& id, const wire::Tags& tags) {
+  for (const char* name : {tag::generation, tag::moves}) {
+    if (parsed(tags, name)) continue;
+    return EffectFailed{Failure::Rejected, false,
+                        decide::Detail("the tag " + std::string(name) + " of " + id +
+                                       " is no number: " + value_of(tags, name).substr(0, 40))};
+  }
+  return std::nullopt;
+}
+
+// What `pairs` has for it, else `otherwise`.
+template <class From, class To, std::size_t count>
+To mapped(From from, const std::pair<From, To> (&pairs)[count], To otherwise) {
+  for (const auto& [each, to] : pairs)
+    if (each == from) return to;
+  return otherwise;
+}
+
+decide::VolumeState state_of(wire::VolumeState state) {
+  using From = wire::VolumeState;
+  using To = decide::VolumeState;
+  static constexpr std::pair<From, To> pairs[] = {{From::Creating, To::Creating},
+                                                  {From::Available, To::Available},
+                                                  {From::Deleting, To::Deleting},
+                                                  {From::Deleted, To::Deleting},
+                                                  {From::Error, To::Error}};
+  return mapped(state, pairs, To::InUse);  // unknown: it is not touched
+}
+
+decide::AttachmentState state_of(wire::AttachmentState state) {
+  using From = wire::AttachmentState;
+  using To = decide::AttachmentState;
+  static constexpr std::pair<From, To> pairs[] = {{From::Attaching, To::Attaching},
+                                                  {From::Attached, To::Attached},
+                                                  {From::Detaching, To::Detaching},
+                                                  {From::Detached, To::None}};
+  return mapped(state, pairs, To::Busy);
+}
+
+decide::SnapshotState state_of(wire::SnapshotState state) {
+  using From = wire::SnapshotState;
+  if (state == From::Completed) return decide::SnapshotState::Completed;
+  if (state == From::Error) return decide::SnapshotState::Failed;
+  return state == From::Recoverable ? decide::SnapshotState::Recoverable
+                                    : decide::SnapshotState::Pending;
+}
+
+decide::HolderState state_of(wire::InstanceState state) {
+  if (state == wire::InstanceState::Terminated) return decide::HolderState::Gone;
+  return state == wire::InstanceState::Stopped ? decide::HolderState::Stopped
+                                               : decide::HolderState::Alive;
+}
+
+decide::Role role_of(const wire::Tags& tags) {
+  const std::string role = value_of(tags, tag::role);
+  if (role == "candidate") return decide::Role::Candidate;
+  if (role == "verified") return decide::Role::Verified;
+  return decide::Role::State;
+}
+
+decide::FenceTag fence_of(const wire::Tags& tags, const config::Job& job) {
+  const std::string named = value_of(tags, tag::fence);
+  if (named.empty()) return decide::FenceTag::None;
+  const auto place = job.fenced_at();
+  return place && wire::to_url(*place) == named ? decide::FenceTag::Ours : decide::FenceTag::Other;
+}
+
+SeenSnapshot seen(const wire::Snapshot& snapshot, wire::WallTime now) {
+  SeenSnapshot result;
+  result.id = snapshot.id;
+  result.parent = snapshot.volume;
+  result.lineage = VolumeId(value_of(snapshot.tags, tag::lineage));
+  result.moves = number_of(snapshot.tags, tag::moves);
+  result.generation = number_of(snapshot.tags, tag::generation);
+  const std::string taken = value_of(snapshot.tags, tag::ahead);
+  if (taken == tag::ahead_in_use) result.taken = decide::Taken::InUse;
+  if (taken == tag::ahead_released) result.taken = decide::Taken::Released;
+  result.age = std::chrono::floor<std::chrono::milliseconds>(now - snapshot.start_time);
+  result.state = state_of(snapshot.state);
+  result.started =
+      std::chrono::duration_cast<std::chrono::seconds>(snapshot.start_time.time_since_epoch())
+          .count();
+  return result;
+}
+
+void add_holders(const std::vector<SeenVolume>& volumes, wire::Filter& holders) {
+  for (const SeenVolume& volume : volumes) {
+    if (volume.holder) holders.values.push_back(volume.holder.str());
+  }
+}
+
+void set_holder_states(std::vector<SeenVolume>& volumes,
+                       const std::vector<wire::Instance>& instances) {
+  for (SeenVolume& volume : volumes) {
+    if (!volume.holder) continue;
+    volume.holder_state = decide::HolderState::Gone;  // EC2 lists a terminated instance for an hour
+    for (const wire::Instance& instance : instances) {
+      if (instance.id == volume.holder) volume.holder_state = state_of(instance.state);
+    }
+  }
+}
+
+// Terminated is final. An instance that is not listed may be new, or have ended more than an hour
+// ago.
+decide::HolderState state_of(const InstanceId& holder,
+                             const std::vector<wire::Instance>& instances) {
+  for (const wire::Instance& instance : instances) {
+    if (instance.id == holder) return state_of(instance.state);
+  }
+  return decide::HolderState::Unknown;
+}
+
 }  // namespace
 
 EffectFailed as_failure(const CallError& error) {
@@ -229,112 +363,6 @@ Cloud::Answer Cloud::delete_snapshot(SnapshotId snapshot, Duration limit) {
   co_return accepted(result);
 }
 
-namespace {
-
-// One look at the job's storage: its volumes, its snapshots, and whether their holders run.
-using decide::SeenSnapshot;
-using decide::SeenVolume;
-using wire::value_of;
-
-// 0: the tag was never written. None: it is no number.
-std::optional<std::uint32_t> parsed(const wire::Tags& tags, const char* name) {
-  const std::string text = value_of(tags, name);
-  std::uint32_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (!text.empty() && (error != std::errc() || rest != end)) return std::nullopt;
-  return number;
-}
-
-// REQUIRES: misread() finds nothing in these tags.
-std::uint32_t number_of(const wire::Tags& tags, const char* name) {
-  return parsed(tags, name).value_or(0);
-}
-
-// A value that is no number was changed by hand. Read as 0 it would make the newest volume the
-// oldest, which is deleted; so nothing is decided until a person has corrected it.
-std::optional<EffectFailed> misread(const std::string& id, const wire::Tags& tags) {
-  for (const char* name : {tag::generation, tag::moves}) {
-    if (parsed(tags, name)) continue;
-    EffectFailed failed{Failure::Rejected, false, {}};
-    failed.detail = decide::Detail("the tag " + std::string(name) + " of " + id +
-                                   " is no number: " + value_of(tags, name).substr(0, 40));
-    return failed;
-  }
-  return std::nullopt;
-}
-
-decide::VolumeState state_of(wire::VolumeState state) {
-  switch (state) {
-    case wire::VolumeState::Creating:
-      return decide::VolumeState::Creating;
-    case wire::VolumeState::Available:
-      return decide::VolumeState::Available;
-    case wire::VolumeState::Deleting:
-    case wire::VolumeState::Deleted:
-      return decide::VolumeState::Deleting;
-    case wire::VolumeState::Error:
-      return decide::VolumeState::Error;
-    default:
-      return decide::VolumeState::InUse;  // unknown: it is not touched
-  }
-}
-
-decide::AttachmentState state_of(wire::AttachmentState state) {
-  switch (state) {
-    case wire::AttachmentState::Attaching:
-      return decide::AttachmentState::Attaching;
-    case wire::AttachmentState::Attached:
-      return decide::AttachmentState::Attached;
-    case wire::AttachmentState::Detaching:
-      return decide::AttachmentState::Detaching;
-    case wire::AttachmentState::Detached:
-      return decide::AttachmentState::None;
-    default:
-      return decide::AttachmentState::Busy;
-  }
-}
-
-decide::SnapshotState state_of(wire::SnapshotState state) {
-  switch (state) {
-    case wire::SnapshotState::Completed:
-      return decide::SnapshotState::Completed;
-    case wire::SnapshotState::Error:
-      return decide::SnapshotState::Failed;
-    case wire::SnapshotState::Recoverable:
-      return decide::SnapshotState::Recoverable;
-    default:
-      return decide::SnapshotState::Pending;
-  }
-}
-
-decide::HolderState state_of(wire::InstanceState state) {
-  switch (state) {
-    case wire::InstanceState::Terminated:
-      return decide::HolderState::Gone;
-    case wire::InstanceState::Stopped:
-      return decide::HolderState::Stopped;
-    default:
-      return decide::HolderState::Alive;
-  }
-}
-
-decide::Role role_of(const wire::Tags& tags) {
-  const std::string role = value_of(tags, tag::role);
-  if (role == "candidate") return decide::Role::Candidate;
-  if (role == "verified") return decide::Role::Verified;
-  return decide::Role::State;
-}
-
-decide::FenceTag fence_of(const wire::Tags& tags, const config::Job& job) {
-  const std::string named = value_of(tags, tag::fence);
-  if (named.empty()) return decide::FenceTag::None;
-  const auto place = job.fenced_at();
-  return place && wire::to_url(*place) == named ? decide::FenceTag::Ours : decide::FenceTag::Other;
-}
-
-}  // namespace
-
 SeenVolume seen(const wire::Volume& volume, const config::Job& job) {
   SeenVolume result;
   result.id = volume.id;
@@ -359,55 +387,6 @@ SeenVolume seen(const wire::Volume& volume, const config::Job& job) {
   }
   return result;
 }
-
-namespace {
-
-SeenSnapshot seen(const wire::Snapshot& snapshot, wire::WallTime now) {
-  SeenSnapshot result;
-  result.id = snapshot.id;
-  result.parent = snapshot.volume;
-  result.lineage = VolumeId(value_of(snapshot.tags, tag::lineage));
-  result.moves = number_of(snapshot.tags, tag::moves);
-  result.generation = number_of(snapshot.tags, tag::generation);
-  const std::string taken = value_of(snapshot.tags, tag::ahead);
-  if (taken == tag::ahead_in_use) result.taken = decide::Taken::InUse;
-  if (taken == tag::ahead_released) result.taken = decide::Taken::Released;
-  result.age = std::chrono::floor<std::chrono::milliseconds>(now - snapshot.start_time);
-  result.state = state_of(snapshot.state);
-  result.started =
-      std::chrono::duration_cast<std::chrono::seconds>(snapshot.start_time.time_since_epoch())
-          .count();
-  return result;
-}
-
-void add_holders(const std::vector<SeenVolume>& volumes, wire::Filter& holders) {
-  for (const SeenVolume& volume : volumes) {
-    if (volume.holder) holders.values.push_back(volume.holder.str());
-  }
-}
-
-void set_holder_states(std::vector<SeenVolume>& volumes,
-                       const std::vector<wire::Instance>& instances) {
-  for (SeenVolume& volume : volumes) {
-    if (!volume.holder) continue;
-    volume.holder_state = decide::HolderState::Gone;  // EC2 lists a terminated instance for an hour
-    for (const wire::Instance& instance : instances) {
-      if (instance.id == volume.holder) volume.holder_state = state_of(instance.state);
-    }
-  }
-}
-
-// Terminated is final. An instance that is not listed may be new, or have ended more than an hour
-// ago.
-decide::HolderState state_of(const InstanceId& holder,
-                             const std::vector<wire::Instance>& instances) {
-  for (const wire::Instance& instance : instances) {
-    if (instance.id == holder) return state_of(instance.state);
-  }
-  return decide::HolderState::Unknown;
-}
-
-}  // namespace
 
 bool is_foreign(const wire::Tags& tags, const config::Job& job) {
   const std::string owner = value_of(tags, tag::job);
@@ -523,12 +502,9 @@ asio::awaitable<Result<std::string, EffectFailed>> read_secret(AwsClient& aws,
     return failure("ssm:" + name + " is not read here");
   };
   auto resolved = config::resolve(reference, config::variables_of_process(), no_parameter);
-  if (!resolved) {
-    EffectFailed failed;
-    failed.failure = decide::Failure::TrainerUnstartable;
-    failed.detail = decide::Detail(resolved.error().message);
-    co_return tl::unexpected(failed);
-  }
+  if (!resolved)
+    co_return tl::unexpected(EffectFailed{decide::Failure::TrainerUnstartable, false,
+                                          decide::Detail(resolved.error().message)});
   if (!resolved->warning.empty()) spdlog::warn("{}", resolved->warning);
   co_return resolved->secret.reveal();
 }

@@ -1,15 +1,10 @@
 // Converts a volume of EC2's answer for the core.
 #pragma once
 
-#include <map>
 #include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "agent/aws/aws_client.hpp"
 #include "agent/aws/formats/ec2_query.hpp"
-#include "agent/base/result.hpp"
 #include "agent/config/job.hpp"
 #include "agent/config/secrets.hpp"
 #include "agent/decide/effect.hpp"

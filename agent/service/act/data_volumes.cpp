@@ -7,7 +7,6 @@
 #include "agent/aws/formats/tags.hpp"
 #include "agent/config/storage_name.hpp"
 #include "agent/io/log.hpp"
-#include "agent/service/act/cloud.hpp"
 #include "agent/wire/events.hpp"
 
 namespace spotter::act {
@@ -81,19 +80,16 @@ DataVolumes::Answer DataVolumes::prepare(decide::PrepareData effect, Duration li
       if (const Failed foreign = take_mounted(entry, *seen, effect.instance)) co_return *foreign;
       if (entry.mounted) continue;
       auto bringing = bring(entry, *seen, effect);
-      if (const Failed failed = co_await std::move(bringing)) {
+      if (const Failed failed = co_await std::move(bringing))
         co_return with_words(*failed, entry.data.snapshot + " for " + entry.data.mount);
-      }
     }
     const auto late = std::ranges::find(entries, false, &Entry::mounted);
     if (late == entries.end()) co_return decide::Mounted{};
-    if (now_() >= until) {
-      EffectFailed failed;
-      failed.unsettled = true;
-      failed.detail = decide::Detail("the volume of " + late->data.snapshot + " for " +
-                                     late->data.mount + " is not there in time");
-      co_return failed;
-    }
+    if (now_() >= until)
+      co_return EffectFailed{
+          .unsettled = true,
+          .detail = decide::Detail("the volume of " + late->data.snapshot + " for " +
+                                   late->data.mount + " is not there in time")};
     auto pausing = pause();
     co_await std::move(pausing);
   }
@@ -109,11 +105,9 @@ DataVolumes::Failed DataVolumes::take_mounted(Entry& entry, const std::vector<Se
                                            volume.from.view() == entry.data.snapshot;
                                   });
   if (entry.mounted) return std::nullopt;
-  EffectFailed failed;
-  failed.failure = Failure::Rejected;
-  failed.detail = decide::Detail("something else is mounted on " + entry.data.mount +
-                                 ": unmount it, or give the data another place");
-  return failed;
+  return EffectFailed{Failure::Rejected, false,
+                      decide::Detail("something else is mounted on " + entry.data.mount +
+                                     ": unmount it, or give the data another place")};
 }
 
 // Takes one step. Returns nullopt when it is done, or is to be looked at again.
@@ -290,10 +284,7 @@ DataVolumes::Answer DataVolumes::release(decide::ReleaseData effect, Duration li
     auto pausing = pause();
     co_await std::move(pausing);
   }
-  EffectFailed failed;
-  failed.unsettled = true;
-  failed.detail = "a volume of data is not detached in time";
-  co_return failed;
+  co_return EffectFailed{.unsettled = true, .detail = "a volume of data is not detached in time"};
 }
 
 }  // namespace spotter::act

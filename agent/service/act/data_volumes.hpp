@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <vector>
 
 #include "agent/decide/data_volume.hpp"
 #include "agent/service/act/cloud.hpp"

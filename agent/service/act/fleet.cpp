@@ -1,7 +1,6 @@
 // Finds the instance's fleet and its price, and ends fleets. Spot Fleet, EC2 Fleet and Auto Scaling
 // groups have different calls for that.
 #include <algorithm>
-#include <tuple>
 
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/tags.hpp"

@@ -8,10 +8,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "agent/aws/formats/ec2_query.hpp"
-#include "agent/base/clock_text.hpp"
 #include "agent/base/json.hpp"
 #include "agent/decide/policy.hpp"
 #include "agent/io/kernel.hpp"
@@ -30,10 +28,7 @@ constexpr const char* the_home = "the home";
 constexpr int most_tries = 4;  // of a write that another one of ours overtook
 
 EffectFailed at_home(Failure failure, const std::string& words) {
-  EffectFailed failed;
-  failed.failure = failure;
-  failed.detail = decide::Detail(std::string(the_home) + ": " + words);
-  return failed;
+  return {failure, false, decide::Detail(std::string(the_home) + ": " + words)};
 }
 
 // The program that answered has the trainer's rights: nothing in its answer is believed.
@@ -50,6 +45,35 @@ std::vector<std::string> texts_of(const json& answer, const char* key) {
   for (const json& each : *found)
     if (each.is_string()) texts.push_back(each.get<std::string>());
   return texts;
+}
+
+// The holder of a home, and its lease: renewed once a minute, also while files are on their way or
+// code is fetched, since a holder that is no instance is Gone without it.
+
+// Drawn once for each run directory, whose next agent is the same holder. The machine's name would
+// not do: the pod that replaces another has its name, and that one may run on.
+std::string session_in(const std::string& run_directory) {
+  const std::string path = run_directory + "/session";
+  std::string session;
+  std::ifstream(path) >> session;
+  if (wire::is_home_id(session)) return session;
+  session = io::random_hex(32);
+  if (auto kept = io::replace_file(path, session + "\n"); !kept)
+    spdlog::warn("{}: if this agent is killed, the next one waits until its lease is over",
+                 kept.error().message());
+  return session;
+}
+
+InstanceId name_of_run(const std::string& run_directory) {
+  std::string host = command::host_name();
+  const std::string of = host + "/" + session_in(run_directory);
+  const auto fits = [](unsigned char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+  };
+  std::erase_if(host, [&](char c) { return !fits(static_cast<unsigned char>(c)); });
+  char hash[20];
+  std::snprintf(hash, sizeof hash, "-%016zx", std::hash<std::string>()(of));
+  return InstanceId(("run-" + host.substr(0, 9)) + hash);
 }
 
 }  // namespace
@@ -347,39 +371,6 @@ Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide:
   if (before.error().failure == Failure::Conflict) kept.outcome = Outcome::Lost;
   co_return before.error();
 }
-
-namespace {
-
-// The holder of a home, and its lease: renewed once a minute, also while files are on their way or
-// code is fetched, since a holder that is no instance is Gone without it.
-
-// Drawn once for each run directory, whose next agent is the same holder. The machine's name would
-// not do: the pod that replaces another has its name, and that one may run on.
-std::string session_in(const std::string& run_directory) {
-  const std::string path = run_directory + "/session";
-  std::string session;
-  std::ifstream(path) >> session;
-  if (wire::is_home_id(session)) return session;
-  session = io::random_hex(32);
-  if (auto kept = io::replace_file(path, session + "\n"); !kept)
-    spdlog::warn("{}: if this agent is killed, the next one waits until its lease is over",
-                 kept.error().message());
-  return session;
-}
-
-InstanceId name_of_run(const std::string& run_directory) {
-  std::string host = command::host_name();
-  const std::string of = host + "/" + session_in(run_directory);
-  const auto fits = [](unsigned char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-  };
-  std::erase_if(host, [&](char c) { return !fits(static_cast<unsigned char>(c)); });
-  char hash[20];
-  std::snprintf(hash, sizeof hash, "-%016zx", std::hash<std::string>()(of));
-  return InstanceId(("run-" + host.substr(0, 9)) + hash);
-}
-
-}  // namespace
 
 InstanceId Home::self() {
   const bool of_run = parts_.job.trainer.inherits;  // several may be on one instance

@@ -2,11 +2,8 @@
 // and back (tier/home.hpp, by the verbs of a process with the trainer's rights).
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <optional>
 #include <set>
-#include <string>
 
 #include "agent/aws/aws_client.hpp"
 #include "agent/config/job.hpp"

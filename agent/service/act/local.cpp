@@ -66,22 +66,11 @@ Failure failure_of(const std::string& kind) {
 }
 
 EffectFailed failed_process(const io::ProcessResult& result) {
-  EffectFailed failed;
-  switch (result.end) {
-    case io::ProcessResult::End::Cancelled:
-      failed.failure = Failure::Abandoned;
-      failed.detail = "given up";
-      break;
-    case io::ProcessResult::End::TimedOut:
-      failed.failure = Failure::Unavailable;
-      failed.unsettled = true;
-      failed.detail = "it took too long";
-      break;
-    default:
-      failed.failure = Failure::MountFailed;
-      failed.detail = decide::Detail("the helper process failed: " + result.errors);
-  }
-  return failed;
+  using enum io::ProcessResult::End;
+  if (result.end == Cancelled) return {Failure::Abandoned, false, "given up"};
+  if (result.end == TimedOut) return {Failure::Unavailable, true, "it took too long"};
+  return {Failure::MountFailed, false,
+          decide::Detail("the helper process failed: " + result.errors)};
 }
 
 std::string text(const Device& device) { return device.str(); }
@@ -96,10 +85,8 @@ verbs::Request Local::in_home(verbs::Verb verb) const {
 
 asio::awaitable<Local::Work> Local::run(verbs::Request wanted, Duration limit) {
   if (job_.storage.share && hanging_ && verbs::traits_of(wanted.verb).touches_share) {
-    EffectFailed silent;
-    silent.failure = Failure::ShareSilent;
-    silent.detail = decide::Detail(config::describe(*job_.storage.share) + " does not answer");
-    co_return Work{{}, silent};
+    const std::string silent = config::describe(*job_.storage.share) + " does not answer";
+    co_return Work{{}, EffectFailed{Failure::ShareSilent, false, decide::Detail(silent)}};
   }
   io::ProcessRequest request;
   request.argv = {program_, "host"};
@@ -116,12 +103,10 @@ asio::awaitable<Local::Work> Local::run(verbs::Request wanted, Duration limit) {
   if (!ended || !work.answer.is_object()) {
     work.failed = failed_process(result);
   } else if (!work.answer.value("ok", false)) {
-    EffectFailed failed;
-    failed.failure = failure_of(work.answer.value("kind", ""));
     const std::string error = work.answer.value("error", "unknown");
     if (!decide::Detail::fits(error)) spdlog::warn("{}", error);  // Detail would cut it
-    failed.detail = decide::Detail(error);
-    work.failed = failed;
+    work.failed =
+        EffectFailed{failure_of(work.answer.value("kind", "")), false, decide::Detail(error)};
   }
   co_return work;
 }
@@ -135,17 +120,15 @@ Local::Answer Local::carry_out(verbs::Request wanted, Duration limit, decide::Ha
 
 Local::Answer Local::find_device(decide::FindDevice effect, Duration limit) {
   const Duration patience = limit * 9 / 10;  // it should report before it is killed
-  verbs::Request wanted{verbs::FindDevice{effect.volume.str(), effect.attached_as.str(), patience},
-                        {}};
-  auto running = run(std::move(wanted), limit);
+  auto running =
+      run({verbs::FindDevice{effect.volume.str(), effect.attached_as.str(), patience}, {}}, limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
   co_return decide::DeviceFound{Device(work.answer.value("device", ""))};
 }
 
 Local::Answer Local::inspect(Device device, Duration limit) {
-  verbs::Request wanted{verbs::Inspect{text(device)}, {}};
-  auto running = run(std::move(wanted), limit);
+  auto running = run({verbs::Inspect{text(device)}, {}}, limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
   decide::DiskInspected seen;
@@ -179,8 +162,7 @@ Local::Answer Local::mount(decide::Mount effect, Duration limit) {
   }
   verb.read_only = effect.read_only;
   verb.cache = cache_folder(job_);
-  verbs::Request wanted{std::move(verb), {}};
-  auto running = run(std::move(wanted), limit);
+  auto running = run({std::move(verb), {}}, limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
   if (const std::string cache = work.answer.value("cache", ""); !cache.empty())
@@ -205,8 +187,7 @@ Local::Answer Local::mount_data(Device device, std::string mount_point, Duration
 
 asio::awaitable<std::optional<Local::MountSeen>> Local::mounted_at(std::string mount_point,
                                                                    Duration limit) {
-  verbs::Request wanted{verbs::Look{std::move(mount_point)}, {}};
-  auto running = run(std::move(wanted), limit);
+  auto running = run({verbs::Look{std::move(mount_point)}, {}}, limit);
   const Work work = co_await std::move(running);
   if (work.failed || !work.answer.value("mounted", false)) co_return std::nullopt;
   co_return MountSeen{VolumeId(work.answer.value("volume", "")),
@@ -219,17 +200,13 @@ Local::Answer Local::unmount_data(std::string mount_point, Duration limit) {
 }
 
 Local::Answer Local::read_ledger(Duration limit) {
-  verbs::Request wanted = in_home(verbs::ReadLedger{job_.home()});
-  auto running = run(std::move(wanted), limit);
+  auto running = run(in_home(verbs::ReadLedger{job_.home()}), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
   const auto read = wire::parse_ledger(work.answer.dump());
-  if (!read) {
-    EffectFailed failed;
-    failed.failure = Failure::MountFailed;
-    failed.detail = decide::Detail("the ledger: " + read.error().message);
-    co_return failed;
-  }
+  if (!read)
+    co_return EffectFailed{Failure::MountFailed, false,
+                           decide::Detail("the ledger: " + read.error().message)};
   co_return decide::LedgerRead{read->ledger};
 }
 
@@ -247,11 +224,11 @@ Local::Answer Local::sync(Duration limit) {
 // The number of files that were sent.
 asio::awaitable<Result<std::uint64_t, EffectFailed>> Local::send(config::Sending files,
                                                                  Duration limit) {
-  verbs::Request wanted{
-      verbs::SendResult{job_.trainers_home(), job_.trainer.user, std::move(files.paths),
-                        job_.name.str(), wire::to_url(files.to)},
-      {}};
-  auto running = run(std::move(wanted), limit);
+  auto running =
+      run({verbs::SendResult{job_.trainers_home(), job_.trainer.user, std::move(files.paths),
+                             job_.name.str(), wire::to_url(files.to)},
+           {}},
+          limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return tl::unexpected(*work.failed);
   const auto sent = work.answer.value("files", std::uint64_t{0});
@@ -284,8 +261,7 @@ Local::Answer Local::verify(decide::VerifyCheckpoints effect, Duration limit) {
                      .proven = proven,
                      .watched = !job_.gang};
   if (verb.files.empty() && !job_.storage.share) verb.user = job_.trainer.user;
-  verbs::Request wanted = in_home(std::move(verb));
-  auto running = run(std::move(wanted), limit);
+  auto running = run(in_home(std::move(verb)), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
   decide::CheckpointsVerified seen;
@@ -321,8 +297,7 @@ asio::awaitable<void> Local::make_gpu_nodes(Duration limit) {
 Local::Answer Local::fetch_code(std::string token, Duration limit) {
   verbs::Checkout verb{job_.code->repository, job_.code->revision, job_.home() + "/code",
                        job_.trainer.user, std::move(token)};
-  verbs::Request wanted{std::move(verb), {}};
-  auto running = run(std::move(wanted), limit);
+  auto running = run({std::move(verb), {}}, limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
   if (const std::string missing = work.answer.value("missing", ""); !missing.empty())
@@ -336,16 +311,13 @@ Local::Answer Local::fill(VolumeId volume, Duration limit) {
     const auto sent = co_await std::move(sending);
     if (!sent) co_return sent.error();
     if (*sent > 0) co_return decide::VolumeFilled{};
-    EffectFailed nothing;
-    nothing.failure = Failure::Missing;
-    nothing.detail = decide::Detail("none of the files that are asked for is on it");
-    co_return nothing;
+    co_return EffectFailed{Failure::Missing, false,
+                           "none of the files that are asked for is on it"};
   }
   verbs::Fill verb{job_.name.str(), volume.str(), job_.storage.ebs.mount, job_.trainer.user, {}};
   for (const config::Source& it : job_.prepare)
     verb.sources.push_back({it.from, it.to, it.sha256, it.via ? wire::to_url(*it.via) : ""});
-  verbs::Request wanted{std::move(verb), {}};
-  auto running = run(std::move(wanted), limit);
+  auto running = run({std::move(verb), {}}, limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
   for (const json& each : work.answer.value("said", json::array()))
@@ -369,8 +341,8 @@ asio::awaitable<Result<decide::HostLooked, EffectFailed>> Local::mounted(Duratio
 }
 
 asio::awaitable<bool> Local::keep_lines(std::string name, std::string lines, Duration limit) {
-  verbs::Request wanted = in_home(verbs::KeepLines{job_.home(), std::move(name), std::move(lines)});
-  auto running = run(std::move(wanted), limit);
+  auto running =
+      run(in_home(verbs::KeepLines{job_.home(), std::move(name), std::move(lines)}), limit);
   const Work work = co_await std::move(running);
   co_return !work.failed;
 }
@@ -418,8 +390,7 @@ Local::Answer Local::prepare_share(Duration limit) {
                            .identity = job_.is_handed_out(),
                            .cache = cache_folder(job_)};
   if (!verb.identity) lay_out(verb);
-  verbs::Request wanted{std::move(verb), {}};
-  auto running = run(std::move(wanted), limit);
+  auto running = run({std::move(verb), {}}, limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
   prepared_ = true;
@@ -454,8 +425,7 @@ Local::Answer Local::release_share(Duration limit) {
 
 asio::awaitable<Result<std::string, decide::EffectFailed>> Local::home_verb(verbs::Verb verb,
                                                                             Duration limit) {
-  verbs::Request wanted = as_trainer(std::move(verb));
-  auto running = run(std::move(wanted), limit);
+  auto running = run(as_trainer(std::move(verb)), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return tl::unexpected(*work.failed);
   co_return work.answer.dump();
@@ -473,8 +443,8 @@ asio::awaitable<Result<bool, decide::EffectFailed>> Local::is_there(std::string 
   asio::steady_timer pause(co_await asio::this_coro::executor);
   const auto until = Clock::now() + limit;
   for (;;) {
-    verbs::Request wanted = as_trainer(verbs::There{path});
-    auto running = run(std::move(wanted), std::chrono::ceil<Duration>(until - Clock::now()));
+    auto running =
+        run(as_trainer(verbs::There{path}), std::chrono::ceil<Duration>(until - Clock::now()));
     const Work work = co_await std::move(running);
     if (work.failed && !unknown_since_) {
       unknown_since_ = Clock::now();
@@ -496,8 +466,7 @@ asio::awaitable<Result<bool, decide::EffectFailed>> Local::is_there(std::string 
 asio::awaitable<void> Local::keep_log(Duration limit) {
   verbs::KeepLog keep{run_directory_ + "/trainer.log", job_.home() + "/log/trainer.log", {}};
   if (supervise::has_supervisor(run_directory_)) keep.end = supervise::taken(run_directory_);
-  verbs::Request wanted = as_trainer(std::move(keep));
-  auto running = run(std::move(wanted), limit);
+  auto running = run(as_trainer(std::move(keep)), limit);
   const Work work = co_await std::move(running);
   if (work.failed) spdlog::warn("the trainer's log is kept later: {}", work.failed->detail.view());
 }
@@ -505,8 +474,7 @@ asio::awaitable<void> Local::keep_log(Duration limit) {
 // --- attempts, with the rights of the trainer's user, as all work in a home
 
 asio::awaitable<Result<std::string>> Local::attempt_verb(verbs::Verb verb, Duration limit) {
-  verbs::Request wanted = as_trainer(std::move(verb));
-  auto running = run(std::move(wanted), limit);
+  auto running = run(as_trainer(std::move(verb)), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return failure(work.failed->detail.str());
   co_return work.answer.value("answer", "");

@@ -2,10 +2,6 @@
 // again, if job.yaml wants one.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-
 #include "agent/config/job.hpp"
 #include "agent/decide/effect.hpp"
 #include "agent/decide/event.hpp"

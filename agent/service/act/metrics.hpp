@@ -3,8 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
-#include <optional>
 
 #include "agent/wire/curve.hpp"
 #include "agent/wire/datagram.hpp"

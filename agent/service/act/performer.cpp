@@ -13,13 +13,7 @@ namespace {
 
 using namespace decide;  // the commands' names; act's own classes are Cloud, Local, Trainer
 
-EffectFailed given_up() {
-  EffectFailed failed;
-  failed.failure = Failure::Abandoned;
-  failed.unsettled = true;
-  failed.detail = "given up";
-  return failed;
-}
+EffectFailed given_up() { return {Failure::Abandoned, true, "given up"}; }
 
 bool runs(const supervise::Supervised& it) {
   return std::holds_alternative<supervise::Running>(it) ||
@@ -150,12 +144,10 @@ Performer::Answer Performer::sync(Duration limit) {
 // Drops the metrics that it reports meanwhile: they are not of this job's history.
 EffectFailed Performer::anothers(const supervise::Running& trainer) {
   (void)metrics_.take();
-  EffectFailed failed;
-  failed.failure = decide::Failure::Conflict;
-  failed.detail = Detail("a trainer of job " + trainer.job + " runs here (pid " +
-                         std::to_string(trainer.trainer_pid) +
-                         "), and its agent is gone: end it, or start that job's agent again");
-  return failed;
+  return {decide::Failure::Conflict, false,
+          Detail("a trainer of job " + trainer.job + " runs here (pid " +
+                 std::to_string(trainer.trainer_pid) +
+                 "), and its agent is gone: end it, or start that job's agent again")};
 }
 
 Performer::Answer Performer::look_at_host(Duration limit) {
@@ -163,11 +155,7 @@ Performer::Answer Performer::look_at_host(Duration limit) {
   const auto mounted = co_await std::move(looking);
   if (!mounted) co_return mounted.error();
   const auto supervised = supervise::look(dependencies_.run_directory);
-  if (!supervised) {
-    EffectFailed failed;
-    failed.detail = Detail(supervised.error().message);
-    co_return failed;
-  }
+  if (!supervised) co_return EffectFailed{.detail = Detail(supervised.error().message)};
   const auto* running = std::get_if<supervise::Running>(&*supervised);
   const bool named = running != nullptr && !running->job.empty();  // an early version named none
   if (named && running->job != dependencies_.job->name.view()) co_return anothers(*running);
@@ -196,12 +184,9 @@ Performer::Answer Performer::look_at_host(Duration limit) {
 
 // A killed trainer may hang in the kernel, and its write may tear a file after the verification.
 Performer::Answer Performer::verify(VerifyCheckpoints effect, Duration limit) {
-  if (const auto before = supervise::look(dependencies_.run_directory); before && runs(*before)) {
-    EffectFailed failed;
-    failed.failure = Failure::TrainerUnstartable;
-    failed.detail = "the trainer that was stopped has not ended yet";
-    co_return failed;
-  }
+  if (const auto before = supervise::look(dependencies_.run_directory); before && runs(*before))
+    co_return EffectFailed{Failure::TrainerUnstartable, false,
+                           "the trainer that was stopped has not ended yet"};
   auto verifying = local_.verify(effect, limit);
   co_return co_await std::move(verifying);
 }
@@ -317,162 +302,110 @@ Performer::Answer Performer::start_trainer(StartTrainer effect, Duration limit) 
 // Maps each effect to the class that carries it out, and to where: at once, at AWS concurrently, or
 // on this machine one after the other. An effect that has no line here does not compile.
 
-using namespace decide;  // the effects' names; act's own classes are Cloud, Local, Trainer
+struct Performer::AtAws {
+  Performer& it;
+
+  Answer on(const ReadIdentity&, Duration) { return it.dependencies_.read_identity(); }
+  Answer on(const ReadFleet& c, Duration limit) { return it.cloud_.read_fleet(c.instance, limit); }
+  Answer on(const SurveyStorage& c, Duration limit) {
+    return it.home_ ? it.home_->survey(limit) : it.cloud_.survey(c.line, limit);
+  }
+  Answer on(const AttachVolume& c, Duration limit) { return it.cloud_.attach(c, limit); }
+  Answer on(const DetachVolume& c, Duration limit) { return it.cloud_.detach(c, limit); }
+  Answer on(const ClaimVolume& c, Duration limit) { return it.cloud_.claim(c, limit); }
+  Answer on(const CreateSnapshot& c, Duration limit) { return it.cloud_.create_snapshot(c, limit); }
+  Answer on(const CreateVolume& c, Duration limit) { return it.cloud_.create_volume(c, limit); }
+  Answer on(const MarkVerified& c, Duration limit) {
+    return it.cloud_.mark_verified(c.volume, limit);
+  }
+  Answer on(const PromoteVolume& c, Duration limit) { return it.cloud_.promote(c, limit); }
+  Answer on(const MarkPrepared& c, Duration limit) {
+    return it.cloud_.mark_prepared(c.volume, limit);
+  }
+  Answer on(const WriteEpoch& c, Duration limit) {
+    return it.home_ ? it.home_->write(c.epoch, limit) : it.cloud_.write_epoch(c.epoch, limit);
+  }
+  Answer on(const DeleteVolume& c, Duration limit) {
+    return it.cloud_.delete_volume(c.volume, limit);
+  }
+  Answer on(const DeleteSnapshot& c, Duration limit) {
+    return it.cloud_.delete_snapshot(c.snapshot, limit);
+  }
+  Answer on(const CancelFleet& c, Duration limit) { return it.cloud_.cancel_fleet(c.fleet, limit); }
+  Answer on(const ScaleFleetToZero& c, Duration limit) {
+    return it.cloud_.scale_to_zero(c.fleet, limit);
+  }
+  Answer on(const GiveBackInstance& c, Duration limit) {
+    return it.cloud_.leave_fleet({}, c.instance, std::nullopt, limit);
+  }
+  Answer on(const LeaveFleet& c, Duration limit) {
+    return it.cloud_.leave_with_place(c.fleet, c.instance, limit);
+  }
+  Answer on(const CompleteLifecycle& c, Duration limit) {
+    return it.cloud_.complete_lifecycle(c.fleet, c.instance, limit);
+  }
+  Answer on(const MarkDone& c, Duration limit) { return it.cloud_.mark_done(c.volume, limit); }
+};
+
+struct Performer::Here {
+  Performer& it;
+
+  Answer on(const MarkDone&, Duration limit) { return it.local_.mark_done(limit); }
+  Answer on(const LookAtHost&, Duration limit) { return it.look_at_host(limit); }
+  Answer on(const FindDevice& c, Duration limit) { return it.local_.find_device(c, limit); }
+  Answer on(const InspectDisk& c, Duration limit) { return it.local_.inspect(c.device, limit); }
+  Answer on(const MakeFilesystem& c, Duration limit) {
+    return it.local_.make_filesystem(c.device, limit);
+  }
+  Answer on(const Mount& c, Duration limit) { return it.local_.mount(c, limit); }
+  Answer on(const Unmount& c, Duration limit) { return it.unmount(c, limit); }
+  Answer on(const PrepareShare&, Duration limit) { return it.prepare_share(limit); }
+  Answer on(const ReleaseShare&, Duration limit) { return it.release_share(limit); }
+  Answer on(const PrepareData& c, Duration limit) { return it.data_.prepare(c, limit); }
+  Answer on(const ReleaseData& c, Duration limit) { return it.data_.release(c, limit); }
+  Answer on(const ReadLedger&, Duration limit) { return it.local_.read_ledger(limit); }
+  Answer on(const WriteLedger& c, Duration limit) { return it.write_ledger(c, limit); }
+  Answer on(const SyncStorage&, Duration limit) { return it.sync(limit); }
+  Answer on(const SendResult&, Duration limit) { return it.local_.send_result(limit); }
+  Answer on(const VerifyCheckpoints& c, Duration limit) { return it.verify(c, limit); }
+  Answer on(const AwaitGpus&, Duration limit) { return it.local_.await_gpus(limit); }
+  Answer on(const FetchCode&, Duration limit) { return it.fetch_code(limit); }
+  Answer on(const FillVolume& c, Duration limit) { return it.local_.fill(c.volume, limit); }
+  Answer on(const StartTrainer& c, Duration limit) { return it.start_trainer(c, limit); }
+};
 
 struct Performer::Dispatch {
   Performer& self;
   const Effect& effect;
-
-  // The command is copied into the work, which may outlive the effects of its step.
-  template <class Call>
-  void at_aws(Call call) const {
-    self.start({effect, [&it = self, call](Duration limit) { return call(it, limit); }, false});
-  }
-  template <class Call>
-  void here(Call call) const {
-    self.queue({effect, [&it = self, call](Duration limit) { return call(it, limit); }, true});
-  }
 
   void operator()(const Abandon& c) const { self.abandon(c.effect); }
   void operator()(const Exit&) const { self.dependencies_.exit(); }
   void operator()(const StopTrainer& c) const { self.answer(effect.id, self.trainer_.stop(c)); }
   void operator()(const PaceTrainer& c) const { self.answer(effect.id, self.trainer_.pace(c)); }
   void operator()(const KillTrainer&) const { self.answer(effect.id, self.trainer_.kill()); }
-
-  void operator()(const ReadIdentity&) const {
-    at_aws([](Performer& it, Duration) { return it.dependencies_.read_identity(); });
+  void operator()(const MarkDone& c) const {  // on a share a file
+    c.volume.empty() ? here(c) : at_aws(c);
   }
-  void operator()(const ReadFleet& c) const {
-    at_aws([c](Performer& it, Duration limit) { return it.cloud_.read_fleet(c.instance, limit); });
-  }
-  void operator()(const SurveyStorage& c) const {
-    at_aws([c](Performer& it, Duration limit) {
-      Home* const home = it.home_.get();
-      return home != nullptr ? home->survey(limit) : it.cloud_.survey(c.line, limit);
-    });
-  }
-  void operator()(const AttachVolume& c) const {
-    at_aws([c](Performer& it, Duration limit) { return it.cloud_.attach(c, limit); });
-  }
-  void operator()(const DetachVolume& c) const {
-    at_aws([c](Performer& it, Duration limit) { return it.cloud_.detach(c, limit); });
-  }
-  void operator()(const ClaimVolume& c) const {
-    at_aws([c](Performer& it, Duration limit) { return it.cloud_.claim(c, limit); });
-  }
-  void operator()(const CreateSnapshot& c) const {
-    at_aws([c](Performer& it, Duration limit) { return it.cloud_.create_snapshot(c, limit); });
-  }
-  void operator()(const CreateVolume& c) const {
-    at_aws([c](Performer& it, Duration limit) { return it.cloud_.create_volume(c, limit); });
-  }
-  void operator()(const MarkVerified& c) const {
-    at_aws([c](Performer& it, Duration limit) { return it.cloud_.mark_verified(c.volume, limit); });
-  }
-  void operator()(const PromoteVolume& c) const {
-    at_aws([c](Performer& it, Duration limit) { return it.cloud_.promote(c, limit); });
-  }
-  void operator()(const MarkPrepared& c) const {
-    at_aws([c](Performer& it, Duration limit) { return it.cloud_.mark_prepared(c.volume, limit); });
-  }
-  void operator()(const WriteEpoch& c) const {
-    at_aws([c](Performer& it, Duration limit) {
-      Home* const home = it.home_.get();
-      return home != nullptr ? home->write(c.epoch, limit) : it.cloud_.write_epoch(c.epoch, limit);
-    });
-  }
-  void operator()(const DeleteVolume& c) const {
-    at_aws([c](Performer& it, Duration limit) { return it.cloud_.delete_volume(c.volume, limit); });
-  }
-  void operator()(const DeleteSnapshot& c) const {
-    at_aws([c](Performer& it, Duration limit) {
-      return it.cloud_.delete_snapshot(c.snapshot, limit);
-    });
-  }
-  void operator()(const CancelFleet& c) const {
-    at_aws([c](Performer& it, Duration limit) { return it.cloud_.cancel_fleet(c.fleet, limit); });
-  }
-  void operator()(const ScaleFleetToZero& c) const {
-    at_aws([c](Performer& it, Duration limit) { return it.cloud_.scale_to_zero(c.fleet, limit); });
-  }
-  void operator()(const GiveBackInstance& c) const {
-    at_aws([c](Performer& it, Duration limit) {
-      return it.cloud_.leave_fleet({}, c.instance, std::nullopt, limit);
-    });
-  }
-  void operator()(const LeaveFleet& c) const {
-    at_aws([c](Performer& it, Duration limit) {
-      return it.cloud_.leave_with_place(c.fleet, c.instance, limit);
-    });
-  }
-  void operator()(const CompleteLifecycle& c) const {
-    at_aws([c](Performer& it, Duration limit) {
-      return it.cloud_.complete_lifecycle(c.fleet, c.instance, limit);
-    });
+  template <class Command>
+  void operator()(const Command& c) const {
+    if constexpr (requires(AtAws place) { place.on(c, Duration()); })
+      at_aws(c);
+    else
+      here(c);
   }
 
-  void operator()(const MarkDone& c) const {
-    if (c.volume.empty())  // a file on the share
-      return here([](Performer& it, Duration limit) { return it.local_.mark_done(limit); });
-    at_aws([c](Performer& it, Duration limit) { return it.cloud_.mark_done(c.volume, limit); });
+  // The command is copied into the work, which may outlive the effects of its step.
+  template <class Command>
+  void at_aws(const Command& c) const {
+    self.start({effect,
+                [c, place = AtAws{self}](Duration limit) mutable { return place.on(c, limit); },
+                false});
   }
-
-  void operator()(const LookAtHost&) const {
-    here([](Performer& it, Duration limit) { return it.look_at_host(limit); });
-  }
-  void operator()(const FindDevice& c) const {
-    here([c](Performer& it, Duration limit) { return it.local_.find_device(c, limit); });
-  }
-  void operator()(const InspectDisk& c) const {
-    here([c](Performer& it, Duration limit) { return it.local_.inspect(c.device, limit); });
-  }
-  void operator()(const MakeFilesystem& c) const {
-    here([c](Performer& it, Duration limit) { return it.local_.make_filesystem(c.device, limit); });
-  }
-  void operator()(const Mount& c) const {
-    here([c](Performer& it, Duration limit) { return it.local_.mount(c, limit); });
-  }
-  void operator()(const Unmount& c) const {
-    here([c](Performer& it, Duration limit) { return it.unmount(c, limit); });
-  }
-  void operator()(const PrepareShare&) const {
-    here([](Performer& it, Duration limit) { return it.prepare_share(limit); });
-  }
-  void operator()(const ReleaseShare&) const {
-    here([](Performer& it, Duration limit) { return it.release_share(limit); });
-  }
-  void operator()(const PrepareData& c) const {
-    here([c](Performer& it, Duration limit) { return it.data_.prepare(c, limit); });
-  }
-  void operator()(const ReleaseData& c) const {
-    here([c](Performer& it, Duration limit) { return it.data_.release(c, limit); });
-  }
-  void operator()(const ReadLedger&) const {
-    here([](Performer& it, Duration limit) { return it.local_.read_ledger(limit); });
-  }
-  void operator()(const WriteLedger& c) const {
-    here([c](Performer& it, Duration limit) { return it.write_ledger(c, limit); });
-  }
-  void operator()(const SyncStorage&) const {
-    here([](Performer& it, Duration limit) { return it.sync(limit); });
-  }
-  void operator()(const SendResult&) const {
-    here([](Performer& it, Duration limit) { return it.local_.send_result(limit); });
-  }
-  void operator()(const VerifyCheckpoints& c) const {
-    here([c](Performer& it, Duration limit) { return it.verify(c, limit); });
-  }
-  void operator()(const AwaitGpus&) const {
-    here([](Performer& it, Duration limit) { return it.local_.await_gpus(limit); });
-  }
-  void operator()(const FetchCode&) const {
-    here([](Performer& it, Duration limit) { return it.fetch_code(limit); });
-  }
-  void operator()(const FillVolume& c) const {
-    here([c](Performer& it, Duration limit) { return it.local_.fill(c.volume, limit); });
-  }
-  void operator()(const StartTrainer& c) const {
-    here([c](Performer& it, Duration limit) { return it.start_trainer(c, limit); });
+  template <class Command>
+  void here(const Command& c) const {
+    self.queue({effect,
+                [c, place = Here{self}](Duration limit) mutable { return place.on(c, limit); },
+                true});
   }
 };
 

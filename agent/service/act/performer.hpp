@@ -3,16 +3,12 @@
 #pragma once
 
 #include <deque>
-#include <functional>
 #include <map>
-#include <memory>
 
 #include "agent/decide/effect.hpp"
 #include "agent/decide/event.hpp"
-#include "agent/service/act/cloud.hpp"
 #include "agent/service/act/data_volumes.hpp"
 #include "agent/service/act/home.hpp"
-#include "agent/service/act/local.hpp"
 #include "agent/service/act/metrics.hpp"
 #include "agent/service/act/trainer.hpp"
 #include "agent/supervise/client.hpp"
@@ -52,6 +48,8 @@ class Performer {
     Work work;
     bool local = false;
   };
+  struct AtAws;
+  struct Here;
   struct Dispatch;
 
   void queue(Task task);

@@ -1,19 +1,16 @@
 #include "agent/service/act/trainer.hpp"
 
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <ctime>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "agent/base/shell.hpp"
+#include "agent/base/text.hpp"
 #include "agent/config/gang.hpp"
 #include "agent/config/variables.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/process.hpp"
-#include "agent/service/act/cloud.hpp"
 #include "agent/service/act/local.hpp"
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/launch.hpp"
@@ -29,10 +26,7 @@ using decide::EffectFailed;
 using decide::Failure;
 
 EffectFailed unstartable(const std::string& why) {
-  EffectFailed failed;
-  failed.failure = Failure::TrainerUnstartable;
-  failed.detail = decide::Detail(why);
-  return failed;
+  return {Failure::TrainerUnstartable, false, decide::Detail(why)};
 }
 
 // The trainer reaches AWS as the agent does, but not with the agent's credentials: its channels and
@@ -60,18 +54,6 @@ constexpr const char* kProxies[] = {"HTTPS_PROXY", "https_proxy", "http_proxy", 
                                     "all_proxy",   "NO_PROXY",    "no_proxy"};
 
 constexpr const char* kEvery = "SPOTTER_CHECKPOINT_EVERY";
-
-const char* word(InterruptionAction action) {
-  switch (action) {
-    case InterruptionAction::Terminate:
-      return "terminate";
-    case InterruptionAction::Stop:
-      return "stop";
-    case InterruptionAction::Hibernate:
-      return "hibernate";
-  }
-  return "terminate";
-}
 
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
@@ -225,9 +207,8 @@ asio::awaitable<Result<Trainer::Variables, decide::EffectFailed>> Trainer::envir
   result["SPOTTER_JOB"] = job_.name.str();
   if (std::string cache = usable_cache(job_); !cache.empty())
     result["SPOTTER_CACHE"] = std::move(cache);
-  if (job_.sagemaker && !job_.sagemaker->hyperparameters.empty()) {
+  if (job_.sagemaker && !job_.sagemaker->hyperparameters.empty())
     result["SPOTTER_PARAMETERS"] = nlohmann::json(job_.sagemaker->hyperparameters).dump();
-  }
   if (job_.experiment) {
     result["SPOTTER_EXPERIMENT"] = std::to_string(job_.experiment->index);
     result["SPOTTER_PARAMETERS"] = sweep::to_json(job_.experiment->set);
@@ -378,12 +359,11 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
 }
 
 decide::Happening Trainer::stop(const decide::StopTrainer& effect) {
-  nlohmann::json notice = {{"action", word(effect.action)},
+  nlohmann::json notice = {{"action", to_text(effect.action)},
                            {"deadline_boottime_ms", effect.deadline.time_since_epoch().count()},
                            {"at", utc_now()}};
-  if (effect.usable_until != Time::max()) {
+  if (effect.usable_until != Time::max())
     notice["stop_by_boottime_ms"] = effect.usable_until.time_since_epoch().count();
-  }
   const std::string path = paths_.run_directory + "/" + supervise::notice_name;
   if (const auto written = io::atomic_write(path, notice.dump() + "\n", supervise::shown_mode);
       !written) {
@@ -403,9 +383,8 @@ decide::Happening Trainer::pace(const decide::PaceTrainer& effect) {
     advice["checkpoint_every_seconds"] =
         std::chrono::duration<double>(effect.checkpoint_every).count();
   }
-  if (effect.asked != Time::max()) {
+  if (effect.asked != Time::max())
     advice["asked_boottime_ms"] = effect.asked.time_since_epoch().count();
-  }
   const std::string path = paths_.run_directory + "/pace";
   if (const auto written = io::atomic_write(path, advice.dump() + "\n", supervise::shown_mode);
       !written) {
@@ -415,9 +394,8 @@ decide::Happening Trainer::pace(const decide::PaceTrainer& effect) {
 }
 
 decide::Happening Trainer::kill() {
-  if (const auto sent = supervise::kill(paths_.run_directory); !sent) {
+  if (const auto sent = supervise::kill(paths_.run_directory); !sent)
     return unstartable(sent.error().message);
-  }
   return decide::CallAccepted{};
 }
 

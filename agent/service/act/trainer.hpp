@@ -1,9 +1,6 @@
 // Effects on the trainer: start it under its own supervisor, ask it to end, kill it.
 #pragma once
 
-#include <memory>
-#include <string>
-
 #include "agent/config/job.hpp"
 #include "agent/decide/effect.hpp"
 #include "agent/decide/event.hpp"

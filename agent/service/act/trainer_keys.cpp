@@ -3,7 +3,6 @@
 #include <openssl/crypto.h>
 #include <pwd.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -23,6 +22,52 @@ constexpr std::chrono::minutes refresh_before_expiry{20};
 // A call that begins with these keys has to end before they expire.
 constexpr std::chrono::minutes last_use{1};
 constexpr std::chrono::seconds pause_after_failure{2};
+
+constexpr std::string_view path = "/credentials";
+constexpr std::size_t digits = 64;
+constexpr std::uint16_t first_unprivileged = 1024;
+
+// The port of "45123-0f3a...", 0 for anything else: the trainer owns the file and may have
+// written to it.
+std::uint16_t port_of(std::string_view token) {
+  std::uint16_t port = 0;
+  const char* end = token.data() + token.size();
+  const auto [after, failed] = std::from_chars(token.data(), end, port);
+  const std::string_view rest(after, static_cast<std::size_t>(end - after));
+  const bool whole = rest.size() == 1 + digits && rest[0] == '-' &&
+                     rest.find_first_not_of("0123456789abcdef", 1) == rest.npos;
+  return failed == std::errc() && whole && port >= first_unprivileged ? port : 0;
+}
+
+// Its time does not depend on how many characters are right.
+bool is_same(std::string_view one, std::string_view other) {
+  return one.size() == other.size() && CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
+}
+
+std::vector<uid_t> known(const std::string& user) {
+  const passwd* entry = ::getpwnam(user.c_str());
+  return entry ? std::vector<uid_t>{entry->pw_uid} : std::vector<uid_t>{};
+}
+
+io::LocalResponse refuse(int status, std::string_view code, std::string_view message) {
+  return {status, wire::container_error(code, message)};
+}
+
+io::LocalResponse refuse(const CallError& error) {
+  const bool final =
+      error.kind == CallError::Kind::Permission || error.kind == CallError::Kind::Other;
+  const std::string code = error.code.empty() ? "CredentialsUnavailable" : error.code;
+  return refuse(final ? 403 : 503, code, error.message);  // SDKs ask again after the latter
+}
+
+// The limit of one call to STS with its retries: by then SDKs have given up, and ask again.
+constexpr Duration patience{20'000};
+constexpr std::size_t longest_session = 64;
+
+tl::unexpected<CallError> trouble(CallError::Kind kind, std::string message) {
+  CallError error{.kind = kind, .message = std::move(message)};
+  return tl::unexpected(std::move(error));
+}
 
 }  // namespace
 
@@ -66,47 +111,6 @@ asio::awaitable<Result<wire::Credentials, CallError>> FreshKeys::get() {
   if (valid_for(std::chrono::seconds{0})) co_return *keys_;
   co_return tl::unexpected(error_);
 }
-
-namespace {
-
-constexpr std::string_view path = "/credentials";
-constexpr std::size_t digits = 64;
-constexpr std::uint16_t first_unprivileged = 1024;
-
-// The port of "45123-0f3a...", 0 for anything else: the trainer owns the file and may have
-// written to it.
-std::uint16_t port_of(std::string_view token) {
-  std::uint16_t port = 0;
-  const char* end = token.data() + token.size();
-  const auto [after, failed] = std::from_chars(token.data(), end, port);
-  const std::string_view rest(after, static_cast<std::size_t>(end - after));
-  const bool whole = rest.size() == 1 + digits && rest[0] == '-' &&
-                     rest.find_first_not_of("0123456789abcdef", 1) == rest.npos;
-  return failed == std::errc() && whole && port >= first_unprivileged ? port : 0;
-}
-
-// Its time does not depend on how many characters are right.
-bool is_same(std::string_view one, std::string_view other) {
-  return one.size() == other.size() && CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
-}
-
-std::vector<uid_t> known(const std::string& user) {
-  const passwd* entry = ::getpwnam(user.c_str());
-  return entry ? std::vector<uid_t>{entry->pw_uid} : std::vector<uid_t>{};
-}
-
-io::LocalResponse refuse(int status, std::string_view code, std::string_view message) {
-  return {status, wire::container_error(code, message)};
-}
-
-io::LocalResponse refuse(const CallError& error) {
-  const bool final =
-      error.kind == CallError::Kind::Permission || error.kind == CallError::Kind::Other;
-  const std::string code = error.code.empty() ? "CredentialsUnavailable" : error.code;
-  return refuse(final ? 403 : 503, code, error.message);  // SDKs ask again after the latter
-}
-
-}  // namespace
 
 KeyEndpoint::KeyEndpoint(asio::io_context& context, Place place, FreshKeys& keys,
                          std::function<std::string()> role)
@@ -185,19 +189,6 @@ asio::awaitable<io::LocalResponse> KeyEndpoint::answer(io::LocalRequest request)
   if (!keys) co_return refuse(keys.error());
   co_return io::LocalResponse{200, wire::container_credentials(*keys, role_())};
 }
-
-namespace {
-
-// The limit of one call to STS with its retries: by then SDKs have given up, and ask again.
-constexpr Duration patience{20'000};
-constexpr std::size_t longest_session = 64;
-
-tl::unexpected<CallError> trouble(CallError::Kind kind, std::string message) {
-  CallError error{.kind = kind, .message = std::move(message)};
-  return tl::unexpected(std::move(error));
-}
-
-}  // namespace
 
 TrainerKeys::TrainerKeys(Parts parts)
     : parts_(std::move(parts)),

@@ -2,15 +2,8 @@
 // again well before they expire.
 #pragma once
 
-#include <chrono>
-#include <functional>
-#include <map>
-#include <optional>
-#include <string>
-
 #include "agent/aws/aws_client.hpp"
 #include "agent/aws/formats/ec2_places.hpp"
-#include "agent/base/result.hpp"
 #include "agent/config/job.hpp"
 #include "agent/io/local_server.hpp"
 

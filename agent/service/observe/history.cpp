@@ -1,7 +1,6 @@
 #include "agent/service/observe/history.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "agent/decide/describe.hpp"
 #include "agent/io/kernel.hpp"
@@ -132,11 +131,6 @@ json change_by(const Command& command) {
   if (const auto* it = std::get_if<decide::DeleteSnapshot>(&command))
     return change("deleted", {}, it->snapshot.view());
   return {};
-}
-
-std::string_view to_text(InterruptionAction action) {
-  if (action == InterruptionAction::Stop) return "stop";
-  return action == InterruptionAction::Hibernate ? "hibernate" : "terminate";
 }
 
 }  // namespace

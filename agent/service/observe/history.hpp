@@ -2,13 +2,8 @@
 // for readers in S3 (observers.cpp), and for sinks that need each entry at once.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "agent/decide/effect.hpp"
 #include "agent/decide/event.hpp"

@@ -3,10 +3,6 @@
 // only what could not be written.
 #pragma once
 
-#include <cstddef>
-#include <string>
-#include <vector>
-
 #include "agent/supervise/run_directory.hpp"
 #include "agent/wire/history.hpp"
 

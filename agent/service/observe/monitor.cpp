@@ -90,6 +90,38 @@ void add_ledger(wire::Exposition& to, const decide::Facts& facts) {
   to.sample(ledger.attempts_without_progress);
 }
 
+// Each member's spotter_step says how fast the gang trains.
+void add_gang(wire::Exposition& to, const wire::GangReport& gang) {
+  const auto sample = [&](const char* name, const char* help, double value) {
+    to.gauge(name, help);
+    to.sample(value);
+  };
+  const auto number = [](std::uint64_t count) { return static_cast<double>(count); };
+  sample("gang_members", "Machines of the gang that live.", number(gang.members));
+  sample("gang_machines", "Those that train together; 0 between two rounds.",
+         number(gang.machines));
+  sample("gang_round", "The number of the gang's last round.", number(gang.round));
+  to.gauge("gang_info", "1: who leads the round, and whom this machine waits for.");
+  to.sample(1, {{"leader", gang.leader}, {"waits_for", gang.waits_for}});
+  to.gauge("gang_member_info", "1: what a machine of the gang does.");
+  for (const auto& [name, does] : gang.by_name) to.sample(1, {{"member", name}, {"does", does}});
+  to.counter("gang_rounds_total", "Rounds that this machine was in.");
+  to.sample(number(gang.rounds));
+  to.counter("gang_trained_seconds_total", "This machine's time in rounds.");
+  to.sample(gang.trained);
+  to.counter("gang_between_seconds_total", "Its time between them, since it asked for the first.");
+  to.sample(gang.between);
+  if (gang.copy_machines > 0) {
+    sample("gang_copy_step", "The step of the newest copy of the state in memory.",
+           number(gang.copy_step));
+    sample("gang_copy_machines", "Machines that had it when it was made.",
+           number(gang.copy_machines));
+  }
+  if (gang.rounds == 0) return;
+  to.gauge("gang_round_seconds", "What the last round took to begin, and why there was one.");
+  to.sample(gang.took, {{"why", gang.why}, {"who", gang.who}});
+}
+
 }  // namespace
 
 Monitor::Monitor(asio::io_context& context, const config::Job& job, Sources sources)
@@ -177,42 +209,6 @@ void Monitor::add_flows(wire::Exposition& to) const {
   for (const auto& [channel, flow] : flows_)
     to.sample(flow.before.stalled + flow.now.stalled, {{"channel", channel}});
 }
-
-namespace {
-
-// Each member's spotter_step says how fast the gang trains.
-void add_gang(wire::Exposition& to, const wire::GangReport& gang) {
-  const auto sample = [&](const char* name, const char* help, double value) {
-    to.gauge(name, help);
-    to.sample(value);
-  };
-  const auto number = [](std::uint64_t count) { return static_cast<double>(count); };
-  sample("gang_members", "Machines of the gang that live.", number(gang.members));
-  sample("gang_machines", "Those that train together; 0 between two rounds.",
-         number(gang.machines));
-  sample("gang_round", "The number of the gang's last round.", number(gang.round));
-  to.gauge("gang_info", "1: who leads the round, and whom this machine waits for.");
-  to.sample(1, {{"leader", gang.leader}, {"waits_for", gang.waits_for}});
-  to.gauge("gang_member_info", "1: what a machine of the gang does.");
-  for (const auto& [name, does] : gang.by_name) to.sample(1, {{"member", name}, {"does", does}});
-  to.counter("gang_rounds_total", "Rounds that this machine was in.");
-  to.sample(number(gang.rounds));
-  to.counter("gang_trained_seconds_total", "This machine's time in rounds.");
-  to.sample(gang.trained);
-  to.counter("gang_between_seconds_total", "Its time between them, since it asked for the first.");
-  to.sample(gang.between);
-  if (gang.copy_machines > 0) {
-    sample("gang_copy_step", "The step of the newest copy of the state in memory.",
-           number(gang.copy_step));
-    sample("gang_copy_machines", "Machines that had it when it was made.",
-           number(gang.copy_machines));
-  }
-  if (gang.rounds == 0) return;
-  to.gauge("gang_round_seconds", "What the last round took to begin, and why there was one.");
-  to.sample(gang.took, {{"why", gang.why}, {"who", gang.who}});
-}
-
-}  // namespace
 
 std::string Monitor::text(Time now) const {
   wire::Exposition to;

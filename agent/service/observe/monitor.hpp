@@ -2,13 +2,6 @@
 // node exporter. The job never waits for either.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-
 #include "agent/aws/aws_client.hpp"
 #include "agent/config/job.hpp"
 #include "agent/decide/state.hpp"

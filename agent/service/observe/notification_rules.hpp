@@ -3,10 +3,6 @@
 // agent sends each once; a restarted one may repeat what still holds. No I/O.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <string_view>
-
 #include "agent/decide/event.hpp"
 #include "agent/decide/policy.hpp"
 #include "agent/decide/state.hpp"

@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "agent/aws/formats/services.hpp"
 #include "agent/io/kernel.hpp"

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <deque>
-#include <string>
 
 #include "agent/aws/aws_client.hpp"
 #include "agent/config/job.hpp"

@@ -33,84 +33,54 @@ using wire::event;
 using wire::EventKind;
 using Kind = std::optional<EventKind>;
 
+constexpr std::pair<Block, EventKind> blocks[] = {
+    {Block::NoVolume, event("no-volume")},
+    {Block::TwoVolumes, event("two-volumes")},
+    {Block::VolumeBroken, event("volume-broken")},
+    {Block::CopyDamaged, event("copy-damaged")},
+    {Block::BlankNotOurs, event("blank-not-ours")},
+    {Block::DiskForeign, event("disk-foreign")},
+    {Block::FilesystemDamaged, event("file-system-damaged")},
+    {Block::MountFailed, event("mount-failed")},
+    {Block::HomeGone, event("share-unusable")},
+    {Block::ShareUnusable, event("share-unusable")},
+    {Block::ShareSilent, event("share-silent")},
+    {Block::ManyInstances, event("many-instances")},
+    {Block::FenceOther, event("fence-unusable")},
+    {Block::FenceGone, event("fence-unusable")},
+    {Block::DataUnusable, event("data-unusable")},
+    {Block::DeviceAbsent, event("device-absent")},
+    {Block::VolumeStuck, event("volume-stuck")},
+    {Block::CodeUnreachable, event("code-unreachable")},
+    {Block::CodeMissing, event("code-missing")},
+    {Block::TrainerUnstartable, event("trainer-unstartable")},
+    {Block::SetupFailed, event("setup-failed")},
+    {Block::NotPermitted, event("not-permitted")},
+    {Block::Rejected, event("call-rejected")},
+    {Block::CopyVanished, event("copy-vanished")},
+    {Block::ChangeInVain, event("change-in-vain")},
+    {Block::GpusAbsent, event("gpus-absent")},
+    {Block::NotFree, event("volume-not-free")},
+    {Block::NotFilled, event("volume-not-filled")},
+};
+
+constexpr std::pair<Surrender, EventKind> surrenders[] = {
+    {Surrender::NoProgress, event("gave-up-no-progress")},
+    {Surrender::StartsInVain, event("gave-up-starts-in-vain")},
+    {Surrender::HoursSpent, event("gave-up-hours-spent")},
+    {Surrender::DollarsSpent, event("gave-up-dollars-spent")},
+    {Surrender::BlockedTooLong, event("gave-up-blocked")},
+    {Surrender::GpusAbsent, event("gave-up-gpus-absent")},
+};
+
 EventKind kind_of(Block why) {
-  switch (why) {
-    case Block::NoVolume:
-      return event("no-volume");
-    case Block::TwoVolumes:
-      return event("two-volumes");
-    case Block::VolumeBroken:
-      return event("volume-broken");
-    case Block::CopyDamaged:
-      return event("copy-damaged");
-    case Block::BlankNotOurs:
-      return event("blank-not-ours");
-    case Block::DiskForeign:
-      return event("disk-foreign");
-    case Block::FilesystemDamaged:
-      return event("file-system-damaged");
-    case Block::MountFailed:
-      return event("mount-failed");
-    case Block::HomeGone:
-    case Block::ShareUnusable:
-      return event("share-unusable");
-    case Block::ShareSilent:
-      return event("share-silent");
-    case Block::ManyInstances:
-      return event("many-instances");
-    case Block::FenceOther:
-    case Block::FenceGone:
-      return event("fence-unusable");
-    case Block::DataUnusable:
-      return event("data-unusable");
-    case Block::DeviceAbsent:
-      return event("device-absent");
-    case Block::VolumeStuck:
-      return event("volume-stuck");
-    case Block::CodeUnreachable:
-      return event("code-unreachable");
-    case Block::CodeMissing:
-      return event("code-missing");
-    case Block::TrainerUnstartable:
-      return event("trainer-unstartable");
-    case Block::SetupFailed:
-      return event("setup-failed");
-    case Block::NotPermitted:
-      return event("not-permitted");
-    case Block::Rejected:
-      return event("call-rejected");
-    case Block::CopyVanished:
-      return event("copy-vanished");
-    case Block::ChangeInVain:
-      return event("change-in-vain");
-    case Block::GpusAbsent:
-      return event("gpus-absent");
-    case Block::NotFree:
-      return event("volume-not-free");
-    case Block::NotFilled:
-      return event("volume-not-filled");
-  }
-  return event("call-rejected");
+  const auto found = std::ranges::find(blocks, why, &std::pair<Block, EventKind>::first);
+  return found == std::end(blocks) ? event("call-rejected") : found->second;
 }
 
 Kind kind_of(Surrender why) {
-  switch (why) {
-    case Surrender::None:
-      return {};
-    case Surrender::NoProgress:
-      return event("gave-up-no-progress");
-    case Surrender::StartsInVain:
-      return event("gave-up-starts-in-vain");
-    case Surrender::HoursSpent:
-      return event("gave-up-hours-spent");
-    case Surrender::DollarsSpent:
-      return event("gave-up-dollars-spent");
-    case Surrender::BlockedTooLong:
-      return event("gave-up-blocked");
-    case Surrender::GpusAbsent:
-      return event("gave-up-gpus-absent");
-  }
-  return {};
+  const auto found = std::ranges::find(surrenders, why, &std::pair<Surrender, EventKind>::first);
+  return found == std::end(surrenders) ? Kind() : Kind(found->second);
 }
 
 // One overload for each stage that has an explanation.
@@ -174,6 +144,59 @@ void set_fields(const decide::State& state) {
   io::set_log_field("SPOTTER_ZONE", facts.identity.zone.view());
 }
 
+using namespace std::chrono_literals;
+
+constexpr std::chrono::seconds every = 120s;            // the child is half of the cost
+constexpr std::chrono::milliseconds output_every = 5s;  // S3 asks 0.005 $ for a thousand puts
+constexpr std::chrono::milliseconds together = 500ms;   // batches entries of one moment
+constexpr std::chrono::milliseconds patience = 30s;
+
+// Entries that must be published at once.
+bool is_news(const wire::HistoryEntry& entry) {
+  constexpr std::array<std::string_view, 5> kinds = {"checkpoint", "account", "price", "problem",
+                                                     "volume"};
+  return std::ranges::find(kinds, entry.what) == kinds.end();
+}
+
+std::string last_line(std::string text) {
+  while (text.ends_with('\n')) text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
+// Each piece is a file that is replaced, which changes its folder.
+fs::file_time_type change_of_output(const std::string& run_directory) {
+  std::error_code none;
+  const auto changed = fs::last_write_time(run_directory + "/" + supervise::output_name, none);
+  return none ? fs::file_time_type() : changed;
+}
+
+constexpr std::size_t limit = 1U << 20;
+// A loss may be reported thousands of times a second.
+constexpr std::chrono::milliseconds between_writes(200);
+
+constexpr Duration read_every{120'000};  // as a status is published
+constexpr Duration read_limit{20'000};
+
+std::optional<std::size_t> index_of(const config::Job& job) {
+  return job.experiment ? std::optional(job.experiment->index) : std::nullopt;
+}
+
+// True on the one of several machines that has the storage, or that needs a person.
+bool represents_job(const decide::State& state) {
+  const decide::Facts& facts = state.facts;
+  const auto is = [&](auto stage) { return std::holds_alternative<decltype(stage)>(state.stage); };
+  const bool releases = is(decide::Unmounting{}) || is(decide::FinalSnapshot{}) ||
+                        is(decide::ReleasingEpoch{}) || is(decide::Detaching{}) ||
+                        is(decide::Releasing{}) || is(decide::ReleasingData{});
+  return facts.holding.mounted || facts.trainer.running || releases || facts.exit.done ||
+         is(decide::Blocked{}) || facts.exit.surrender != decide::Surrender::None;
+}
+
+Monitor::Sources with_outlook(Monitor::Sources sources, const Status& status) {
+  sources.outlook = [&status] { return status.outlook() ? &*status.outlook() : nullptr; };
+  return sources;
+}
+
 }  // namespace
 
 void Journal::remember_boot(const fs::path& printed, const fs::path& run_directory) {
@@ -218,29 +241,6 @@ void Journal::on_event(const decide::Event& event, const decide::State& state,
   said_ = words;
 }
 
-namespace {
-
-using namespace std::chrono_literals;
-
-constexpr std::chrono::seconds every = 120s;            // the child is half of the cost
-constexpr std::chrono::milliseconds output_every = 5s;  // S3 asks 0.005 $ for a thousand puts
-constexpr std::chrono::milliseconds together = 500ms;   // batches entries of one moment
-constexpr std::chrono::milliseconds patience = 30s;
-
-// Entries that must be published at once.
-bool is_news(const wire::HistoryEntry& entry) {
-  constexpr std::array<std::string_view, 5> kinds = {"checkpoint", "account", "price", "problem",
-                                                     "volume"};
-  return std::ranges::find(kinds, entry.what) == kinds.end();
-}
-
-std::string last_line(std::string text) {
-  while (text.ends_with('\n')) text.pop_back();
-  return text.substr(text.rfind('\n') + 1);
-}
-
-}  // namespace
-
 Publisher::Publisher(asio::io_context& context, std::string run_directory, const config::Job& job,
                      const HistoryFile& history)
     : run_directory_(std::move(run_directory)),
@@ -283,17 +283,6 @@ asio::awaitable<void> Publisher::work() {
     busy_ = false;
   }
 }
-
-namespace {
-
-// Each piece is a file that is replaced, which changes its folder.
-fs::file_time_type change_of_output(const std::string& run_directory) {
-  std::error_code none;
-  const auto changed = fs::last_write_time(run_directory + "/" + supervise::output_name, none);
-  return none ? fs::file_time_type() : changed;
-}
-
-}  // namespace
 
 bool Publisher::has_output() const { return change_of_output(run_directory_) != output_sent_; }
 
@@ -376,14 +365,6 @@ void Publisher::end(std::chrono::milliseconds at_most) {
   last.run_for(at_most + 1s);
 }
 
-namespace {
-
-constexpr std::size_t limit = 1U << 20;
-// A loss may be reported thousands of times a second.
-constexpr std::chrono::milliseconds between_writes(200);
-
-}  // namespace
-
 BestValues::BestValues(asio::io_context& context, const config::Job& job, std::string run_directory)
     : path_(std::move(run_directory) + "/" + supervise::values_name), next_(context) {
   if (!job.checkpoints.keep_best) return;
@@ -425,13 +406,6 @@ void BestValues::write() {
   last_trouble_ = trouble;
 }
 
-namespace {
-
-constexpr Duration read_every{120'000};  // as a status is published
-constexpr Duration read_limit{20'000};
-
-}  // namespace
-
 void WatcherSays::on_event(const decide::State& state, Time now) {
   const decide::Facts& facts = state.facts;
   if (!wanted_ || asking_ || now < next_ || !facts.trainer.running) return;
@@ -451,30 +425,6 @@ asio::awaitable<void> WatcherSays::ask(Fleet fleet) {
   const std::string words = launch::words_of_watcher(*tag, now);
   say_(words.empty() ? "nobody watches: no on-demand instance comes" : words);
 }
-
-namespace {
-
-std::optional<std::size_t> index_of(const config::Job& job) {
-  return job.experiment ? std::optional(job.experiment->index) : std::nullopt;
-}
-
-// True on the one of several machines that has the storage, or that needs a person.
-bool represents_job(const decide::State& state) {
-  const decide::Facts& facts = state.facts;
-  const auto is = [&](auto stage) { return std::holds_alternative<decltype(stage)>(state.stage); };
-  const bool releases = is(decide::Unmounting{}) || is(decide::FinalSnapshot{}) ||
-                        is(decide::ReleasingEpoch{}) || is(decide::Detaching{}) ||
-                        is(decide::Releasing{}) || is(decide::ReleasingData{});
-  return facts.holding.mounted || facts.trainer.running || releases || facts.exit.done ||
-         is(decide::Blocked{}) || facts.exit.surrender != decide::Surrender::None;
-}
-
-Monitor::Sources with_outlook(Monitor::Sources sources, const Status& status) {
-  sources.outlook = [&status] { return status.outlook() ? &*status.outlook() : nullptr; };
-  return sources;
-}
-
-}  // namespace
 
 Observers::Observers(asio::io_context& context, const config::Job& job,
                      const Result<config::Deadline>& deadline, const decide::Policy& policy,

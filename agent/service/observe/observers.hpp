@@ -2,13 +2,7 @@
 // VOLUME_ID, SPOTTER_ZONE.
 #pragma once
 
-#include <chrono>
-#include <cstddef>
 #include <filesystem>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
 
 #include "agent/aws/formats/s3.hpp"
 #include "agent/config/job.hpp"
@@ -20,11 +14,8 @@
 #include "agent/service/act/cloud.hpp"
 #include "agent/service/act/metrics.hpp"
 #include "agent/service/observe/history.hpp"
-#include "agent/service/observe/history_file.hpp"
 #include "agent/service/observe/monitor.hpp"
-#include "agent/service/observe/notification_rules.hpp"
 #include "agent/service/observe/notifier.hpp"
-#include "agent/service/observe/status.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/wire/datagram.hpp"
 

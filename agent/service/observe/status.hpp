@@ -1,12 +1,8 @@
 // The newest report of the gang, as long as it says anything of now.
 #pragma once
 
-#include <optional>
-#include <string>
-
 #include "agent/decide/state.hpp"
 #include "agent/launch/deadline.hpp"
-#include "agent/launch/step_pace.hpp"
 #include "agent/wire/datagram.hpp"
 
 namespace spotter {

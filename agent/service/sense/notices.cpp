@@ -2,8 +2,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include <string>
-
 #include "agent/io/log.hpp"
 #include "agent/wire/events.hpp"
 

@@ -3,9 +3,7 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <set>
-#include <string>
 
 #include "agent/aws/imds_client.hpp"
 #include "agent/decide/event.hpp"

@@ -10,8 +10,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
+#include "agent/base/text.hpp"
 #include "agent/io/log.hpp"
 #include "agent/wire/events.hpp"
 
@@ -39,6 +39,54 @@ std::error_code give_to(const std::string& path, const std::string& user) {
   return {};
 }
 
+using spdlog::level::err;
+using spdlog::level::info;
+using spdlog::level::warn;
+constexpr int killed_below_a_shell = 128 + SIGKILL;
+
+std::string describe(const supervise::Ended& ended) {
+  const int number = ended.signal.value_or(0);
+  const std::string how = ended.exit_code ? "exit status " + std::to_string(*ended.exit_code)
+                                          : "signal " + std::to_string(number);
+  if (ended.out_of_memory)
+    return how + ": the kernel killed for want of memory; see trainer.memory_max of job.yaml";
+  if (ended.exit_code ? *ended.exit_code != killed_below_a_shell : number != SIGKILL) return how;
+  return how + ": killed; if by nobody, then by the kernel for want of memory: see `journalctl -k`";
+}
+
+// Each line with a mark: they are the trainer's, not ours.
+std::string marked(std::string_view lines) {
+  std::string text;
+  while (!lines.empty()) {
+    text += "\n  | " + std::string(take_until(lines, '\n'));
+  }
+  return text;
+}
+
+void say(const supervise::Ended& ended, const supervise::Verdict& verdict, bool shown) {
+  const double ran = std::chrono::duration<double>(ended.ran).count();
+  const std::string how = describe(ended);
+  if (verdict.success) {
+    io::note(wire::event("trainer-finished"), info, "the trainer finished after {:.1f} s ({})", ran,
+             how);
+  } else if (verdict.stopped_as_asked && !verdict.stopped_by.empty()) {
+    io::note(wire::event("trainer-stopped"), warn,
+             "the trainer ended after {:.1f} s ({}), as {} stopped it: it starts again unless the "
+             "machine goes down",
+             ran, how, verdict.stopped_by);
+  } else if (verdict.stopped_as_asked) {
+    io::note(wire::event("trainer-stopped"), info, "the trainer ended as asked after {:.1f} s ({})",
+             ran, how);
+  } else if (shown) {
+    io::note(wire::event("trainer-failed"), err, "the trainer failed after {:.1f} s ({})", ran,
+             how);
+  } else {
+    io::note(wire::event("trainer-failed"), err,
+             "the trainer failed after {:.1f} s ({}). Its last words:{}", ran, how,
+             marked(ended.last_words));
+  }
+}
+
 }  // namespace
 
 bool Allowance::take(std::chrono::steady_clock::time_point now) {
@@ -56,9 +104,8 @@ Link::~Link() {
 
 std::error_code Link::open(const std::string& path, const std::string& user) {
   // Asio would throw, and a trainer could not connect.
-  if (path.size() >= sizeof sockaddr_un::sun_path) {
+  if (path.size() >= sizeof sockaddr_un::sun_path)
     return std::make_error_code(std::errc::filename_too_long);
-  }
   ::unlink(path.c_str());  // left by an earlier agent
   boost::system::error_code error;
   socket_.open(asio::local::datagram_protocol(), error);
@@ -187,60 +234,6 @@ void Link::deliver(const wire::TrainerMessage& message) {
                                              std::chrono::round<Duration>(stall)});
   }
 }
-
-namespace {
-
-using spdlog::level::err;
-using spdlog::level::info;
-using spdlog::level::warn;
-constexpr int killed_below_a_shell = 128 + SIGKILL;
-
-std::string describe(const supervise::Ended& ended) {
-  const int number = ended.signal.value_or(0);
-  const std::string how = ended.exit_code ? "exit status " + std::to_string(*ended.exit_code)
-                                          : "signal " + std::to_string(number);
-  if (ended.out_of_memory)
-    return how + ": the kernel killed for want of memory; see trainer.memory_max of job.yaml";
-  if (ended.exit_code ? *ended.exit_code != killed_below_a_shell : number != SIGKILL) return how;
-  return how + ": killed; if by nobody, then by the kernel for want of memory: see `journalctl -k`";
-}
-
-// Each line with a mark: they are the trainer's, not ours.
-std::string marked(std::string_view lines) {
-  std::string text;
-  while (!lines.empty()) {
-    const auto end = std::min(lines.find('\n'), lines.size());
-    text += "\n  | " + std::string(lines.substr(0, end));
-    lines.remove_prefix(std::min(end + 1, lines.size()));
-  }
-  return text;
-}
-
-void say(const supervise::Ended& ended, const supervise::Verdict& verdict, bool shown) {
-  const double ran = std::chrono::duration<double>(ended.ran).count();
-  const std::string how = describe(ended);
-  if (verdict.success) {
-    io::note(wire::event("trainer-finished"), info, "the trainer finished after {:.1f} s ({})", ran,
-             how);
-  } else if (verdict.stopped_as_asked && !verdict.stopped_by.empty()) {
-    io::note(wire::event("trainer-stopped"), warn,
-             "the trainer ended after {:.1f} s ({}), as {} stopped it: it starts again unless the "
-             "machine goes down",
-             ran, how, verdict.stopped_by);
-  } else if (verdict.stopped_as_asked) {
-    io::note(wire::event("trainer-stopped"), info, "the trainer ended as asked after {:.1f} s ({})",
-             ran, how);
-  } else if (shown) {
-    io::note(wire::event("trainer-failed"), err, "the trainer failed after {:.1f} s ({})", ran,
-             how);
-  } else {
-    io::note(wire::event("trainer-failed"), err,
-             "the trainer failed after {:.1f} s ({}). Its last words:{}", ran, how,
-             marked(ended.last_words));
-  }
-}
-
-}  // namespace
 
 void TrainerEnd::watch() {
   const auto supervised = supervise::look(run_directory_);

@@ -4,10 +4,7 @@
 #include <sys/types.h>
 
 #include <array>
-#include <chrono>
 #include <functional>
-#include <optional>
-#include <string>
 
 #include "agent/decide/event.hpp"
 #include "agent/io/asio.hpp"

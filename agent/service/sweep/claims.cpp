@@ -2,7 +2,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include <chrono>
 #include <random>
 
 #include "agent/io/kernel.hpp"

@@ -4,10 +4,7 @@
 
 #include <deque>
 #include <functional>
-#include <optional>
 #include <set>
-#include <string>
-#include <variant>
 
 #include "agent/aws/s3_client.hpp"
 #include "agent/config/job.hpp"

@@ -3,9 +3,6 @@
 #include <spdlog/spdlog.h>
 #include <sysexits.h>
 
-#include <csignal>
-#include <filesystem>
-
 #include "agent/io/files.hpp"
 #include "agent/io/log.hpp"
 #include "agent/service/service.hpp"

@@ -2,10 +2,7 @@
 // run directory, under a lease. One at a time.
 #pragma once
 
-#include <chrono>
 #include <csignal>
-#include <cstdint>
-#include <string>
 
 #include "agent/base/names.hpp"
 #include "agent/service/service.hpp"

@@ -4,13 +4,7 @@
 #include <sysexits.h>
 #include <systemd/sd-daemon.h>
 
-#include <csignal>
-#include <functional>
 #include <iostream>
-#include <map>
-#include <memory>
-#include <optional>
-#include <vector>
 
 #include "agent/aws/formats/batch.hpp"
 #include "agent/config/storage_name.hpp"
@@ -20,7 +14,6 @@
 #include "agent/service/machine.hpp"
 #include "agent/service/observe/status.hpp"
 #include "agent/service/service.hpp"
-#include "agent/service/settings.hpp"
 #include "agent/service/sweep/claims.hpp"
 #include "agent/service/sweep/experiments.hpp"
 #include "agent/supervise/run_directory.hpp"
@@ -237,6 +230,11 @@ class Worker {
   int exit_status_ = 0;
 };
 
+using spdlog::level::err;
+constexpr int failures_of_a_machine = 3;
+
+constexpr int most_idle_looks = 5;  // a lease apart: about as long as an unrenewed claim is valid
+
 }  // namespace
 
 using wire::event;
@@ -365,13 +363,6 @@ int work(config::Job job, const std::string& job_file) {
   return worker->run();
 }
 
-namespace {
-
-using spdlog::level::err;
-constexpr int failures_of_a_machine = 3;
-
-}  // namespace
-
 void Worker::claim(std::vector<bool> near) {
   idle_looks_ = failures_ = 0;
   machine_.set_idle(false);
@@ -489,12 +480,6 @@ asio::awaitable<void> Worker::publish(sweep::Published published) {
   }
   --publishing_;
 }
-
-namespace {
-
-constexpr int most_idle_looks = 5;  // a lease apart: about as long as an unrenewed claim is valid
-
-}  // namespace
 
 // Must not be called from within an order. A running trainer ends first (`at_once` asks it to),
 // then this goes on.

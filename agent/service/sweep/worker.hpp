@@ -4,8 +4,6 @@
 // it.
 #pragma once
 
-#include <string>
-
 #include "agent/config/job.hpp"
 
 namespace spotter {

@@ -3,10 +3,8 @@
 // is broken is a line in `broken`.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <set>
-#include <string>
 #include <tuple>
 #include <vector>
 

@@ -1,7 +1,6 @@
 // Puts the changes of a gang's record into words: the story that --replay prints.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

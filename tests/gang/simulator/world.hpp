@@ -3,13 +3,8 @@
 // one seed. The invariants are judged at each write and each commit.
 #pragma once
 
-#include <map>
 #include <memory>
-#include <optional>
 #include <random>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "agent/gang/participant.hpp"
 #include "tests/gang/simulator/bucket.hpp"

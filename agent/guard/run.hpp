@@ -3,12 +3,8 @@
 // none.
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <optional>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "agent/io/files.hpp"

@@ -1,6 +1,8 @@
-// A number whose text is nothing else, and text without the space around it or in lower case.
+// A number whose text is nothing else; text in pieces, without the space around it, in lower case,
+// or as a word for a POSIX shell.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string>
@@ -16,6 +18,14 @@ std::optional<Number> number_of_text(std::string_view text) {
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (failed != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+// Takes the text before the next `end` from `rest`, and `end` with it; all where there is none.
+inline std::string_view take_until(std::string_view& rest, char end) {
+  const auto at = std::min(rest.find(end), rest.size());
+  const std::string_view piece = rest.substr(0, at);
+  rest.remove_prefix(std::min(at + 1, rest.size()));
+  return piece;
 }
 
 // Spaces, tabs and ends of lines.
@@ -35,3 +45,10 @@ inline std::string lower_case(std::string_view text) {
 }
 
 }  // namespace spotter
+
+namespace spotter::wire {
+
+// In single quotes, so that the shell takes every character as it is.
+std::string shell_quoted(std::string_view word);
+
+}  // namespace spotter::wire

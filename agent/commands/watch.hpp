@@ -1,10 +1,6 @@
 // A look of `spotter watch` at a job: at each place, and at all together.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "agent/commands/fleets.hpp"
 #include "agent/commands/launched_job.hpp"
 #include "agent/commands/prospects.hpp"
 #include "agent/launch/places.hpp"

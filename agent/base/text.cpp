@@ -1,4 +1,4 @@
-#include "agent/base/shell.hpp"
+#include "agent/base/text.hpp"
 
 namespace spotter::wire {
 
