@@ -27,12 +27,19 @@ using Words = std::vector<std::string>;
 
 constexpr const char* ignores = ".spotterignore";
 constexpr const char* ref = "refs/heads/spotter";
-constexpr std::size_t longest_patch = 256U << 10;
 
 // Files of git's input and output, which may be long.
 struct Redirected {
   std::string from = "/dev/null", to = {};
 };
+
+// Each ends with a NUL.
+std::set<std::string> names_in(const std::string& text) {
+  std::set<std::string> names;
+  for (std::size_t at = 0, end = 0; (end = text.find('\0', at)) != text.npos; at = end + 1)
+    names.insert(text.substr(at, end - at));
+  return names;
+}
 
 // Runs git in a folder.
 struct Git {
@@ -95,56 +102,74 @@ std::string content_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Lists files by `git ls-files`, of a repository of theirs or of ours.
+using Names = std::set<std::string>;
+
+// Lists files of a folder.
 class Lister {
  public:
-  Lister(fs::path folder, fs::path scratch)
-      : folder_(std::move(folder)), scratch_(std::move(scratch)) {}
+  // `ours`: an empty repository whose work tree is the folder.
+  Lister(const Git& ours, fs::path scratch)
+      : ours_(ours), folder_(ours.folder), scratch_(std::move(scratch)) {}
 
-  Result<std::set<std::string>> tracked_and_new(const fs::path& below = {}) {
-    const Git git = theirs(folder_ / below);
-    auto names = run(git, {"-c", "-o", "--exclude-standard"});
-    if (!names) return names;
-    if (ignores_some()) {  // of what is tracked git passes nothing over
-      const auto out = run(git, {"-c", "-i"});
-      if (!out) return out;
-      for (const std::string& name : *out) names->erase(name);
-    }
-    std::set<std::string> all;
-    for (std::string name : *names) {
+  // Those that git tracks or does not ignore; without git's repository all.
+  Result<Names> all(bool has_repository) {
+    auto names = has_repository ? run(theirs(folder_), {"-c", "-o", "--exclude-standard"})
+                                : run(ours_, {"-o"});
+    if (names) names = with_inner(*std::move(names), {});
+    return names ? without_ignored(*std::move(names)) : names;
+  }
+
+ private:
+  // A folder among them is a submodule, or a repository that is not tracked. One that was not
+  // fetched here is empty.
+  Result<Names> with_inner(Names names, const fs::path& below) {
+    Names all;
+    for (std::string name : names) {
       while (name.ends_with('/')) name.pop_back();
       const fs::path path = below / name;
       if (!fs::is_directory(fs::symlink_status(folder_ / path))) {
         all.insert(path.string());
         continue;
       }
-      // A submodule, or a repository that is not tracked. Empty: it was not fetched here.
       if (!fs::exists(fs::symlink_status(folder_ / path / ".git"))) continue;
-      auto inner = tracked_and_new(path);
+      auto inner = run(theirs(folder_ / path), {"-c", "-o", "--exclude-standard"});
+      if (inner) inner = with_inner(*std::move(inner), path);
       if (!inner) return inner;
       all.merge(*inner);
     }
     return all;
   }
 
-  Result<std::set<std::string>> everything(const Git& git) { return run(git, {"-o"}); }
-
- private:
-  bool ignores_some() const { return fs::is_regular_file(folder_ / ignores); }
-
-  Result<std::set<std::string>> run(const Git& git, Words words) {
-    words.insert(words.begin(), {"ls-files", "-z"});
-    if (ignores_some()) words.insert(words.end(), {"-X", (folder_ / ignores).string()});
-    const fs::path to = scratch_ / "list";
-    if (auto done = git(words, {.to = to.string()}); !done)
-      return tl::unexpected<Error>(done.error());
-    std::set<std::string> names;
-    const std::string text = content_of(to);
-    for (std::size_t at = 0, end = 0; (end = text.find('\0', at)) != text.npos; at = end + 1)
-      names.insert(text.substr(at, end - at));
+  // git applies patterns of a file to what is in an index, with the folder as their root: an index
+  // of names alone, whose contents nobody reads.
+  Result<Names> without_ignored(Names names) {
+    const fs::path file = folder_ / ignores;
+    if (!fs::exists(fs::symlink_status(file))) return names;
+    if (!fs::is_regular_file(file)) return failure(file.string() + " is no file");
+    constexpr const char* any_object = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391";
+    const fs::path list = scratch_ / "names";
+    std::ofstream out(list, std::ios::binary);
+    for (const std::string& name : names) out << "100644 " << any_object << '\t' << name << '\0';
+    if (!out.flush()) return failure("cannot write " + list.string());
+    Git git = ours_;
+    git.variables["GIT_INDEX_FILE"] = scratch_ / "index";
+    if (auto read = git({"update-index", "-z", "--index-info"}, {.from = list.string()}); !read)
+      return tl::unexpected<Error>(read.error());
+    const auto ignored = run(git, {"-c", "-i", "-X", file.string()});
+    if (!ignored) return ignored;
+    for (const std::string& name : *ignored) names.erase(name);
     return names;
   }
 
+  Result<Names> run(const Git& git, Words words) {
+    words.insert(words.begin(), {"ls-files", "-z"});
+    const fs::path to = scratch_ / "list";
+    if (auto done = git(words, {.to = to.string()}); !done)
+      return tl::unexpected<Error>(done.error());
+    return names_in(content_of(to));
+  }
+
+  const Git& ours_;
   fs::path folder_;
   fs::path scratch_;
 };
@@ -162,19 +187,30 @@ struct Origin {
   std::string record;  // all that is known
 };
 
-Origin origin_of(const fs::path& folder) {
+// Says which of the packed files differ from the commit. Their difference is left out: it would
+// have what was taken out of them, too, and what a filter of the person's makes of them.
+Result<Origin> origin_of(const fs::path& folder, const Names& packed, const fs::path& scratch) {
   const Git git = theirs(folder);
   const auto head = git({"rev-parse", "--verify", "HEAD"});
-  if (!head) return {"a repository without a commit", "a repository without a commit\n"};
-  const auto changes = git({"status", "--porcelain", "."});
-  const auto patch = git({"diff", "HEAD", "--", "."});
-  const auto count = changes && !changes->empty() ? std::ranges::count(*changes, '\n') + 1 : 0;
+  if (!head) return Origin{"a repository without a commit", "a repository without a commit\n"};
+  const fs::path list = scratch / "list";
+  const auto prefix = git({"rev-parse", "--show-prefix"});
+  if (!prefix) return tl::unexpected<Error>(prefix.error());
+  const auto seen =
+      git({"status", "--porcelain", "-z", "-uall", "--no-renames", "."}, {.to = list.string()});
+  if (!seen) return tl::unexpected<Error>(seen.error());
+  std::string changes;
+  std::size_t count = 0;
+  for (const std::string& each : names_in(content_of(list))) {  // "XY PATH", from the top
+    const std::string name = each.size() > 3 ? each.substr(3) : std::string();
+    if (!name.starts_with(*prefix) || !packed.contains(name.substr(prefix->size()))) continue;
+    changes += each.substr(0, 3) + name.substr(prefix->size()) + "\n";
+    ++count;
+  }
   Origin origin{"commit " + head->substr(0, 12), "commit " + *head + "\n"};
   if (count == 0) return origin;
   origin.text += " and " + std::to_string(count) + (count == 1 ? " change" : " changes");
-  origin.record += "with\n" + *changes + "\n\n";
-  if (patch) origin.record += patch->substr(0, longest_patch) + "\n";
-  if (patch && patch->size() > longest_patch) origin.record += "(the rest is left out)\n";
+  origin.record += "with\n" + changes;
   return origin;
 }
 
@@ -193,9 +229,9 @@ std::string largest(const std::map<std::string, std::uint64_t>& bytes) {
 
 bool may_be_secret(const fs::path& name) {
   const std::string file = name.filename().string();
-  return file == ".env" || file == ".netrc" || file == "credentials" ||
-         file.starts_with("id_rsa") || file.starts_with("id_ed25519") || file.ends_with(".pem") ||
-         file.ends_with(".key");
+  return file.starts_with(".env") || file == ".netrc" || file == ".pypirc" ||
+         file == "credentials" || file.starts_with("id_ecdsa") || file.starts_with("id_rsa") ||
+         file.starts_with("id_ed25519") || file.ends_with(".pem") || file.ends_with(".key");
 }
 
 bool is_pointer(const fs::path& file) {
@@ -235,7 +271,8 @@ Result<void> look_over(const std::set<std::string>& names, const fs::path& folde
     out << name << '\0';
   }
   if (!out.flush()) return failure("cannot write " + list.string());
-  if (archive.files == 0) return failure(folder.string() + " has no file that machines could run");
+  if (archive.files == 0)
+    return failure(folder.string() + " has no file that git does not ignore, nor " + ignores);
   if (archive.bytes > code_limit)
     return failure(folder.string() + " has " + guard::bytes_text(archive.bytes) +
                    ", and code may have " + guard::bytes_text(code_limit) + ": name in " + ignores +
@@ -282,14 +319,15 @@ Result<CodeArchive> archive_of(const fs::path& named, const std::vector<std::str
   if (!git) return tl::unexpected<Error>(git.error());
   const auto inside = has_repository(folder);
   if (!inside) return tl::unexpected<Error>(inside.error());
-  Lister lister(folder, scratch);
-  auto names = *inside ? lister.tracked_and_new() : lister.everything(*git);
+  auto names = Lister(*git, scratch).all(*inside);
   if (!names) return tl::unexpected<Error>(names.error());
   for (const std::string& each : besides)
     names->erase(fs::relative(fs::absolute(each, error), folder, error).string());
-  const Origin origin = *inside ? origin_of(folder) : Origin{"no repository", "no repository\n"};
-  archive.origin = origin.text;
-  archive.record = "The folder as it is, of " + origin.record;
+  const auto origin = *inside ? origin_of(folder, *names, scratch)
+                              : Result<Origin>(Origin{"no repository", "no repository\n"});
+  if (!origin) return tl::unexpected<Error>(origin.error());
+  archive.origin = origin->text;
+  archive.record = "The folder as it is, of " + origin->record;
   if (auto counted = look_over(*names, folder, scratch / "wanted", archive); !counted)
     return tl::unexpected<Error>(counted.error());
   if (auto packed = pack(*git, scratch, archive); !packed)

@@ -27,6 +27,7 @@
 #include "agent/guard/record.hpp"
 #include "agent/io/log.hpp"
 #include "agent/launch/requests.hpp"
+#include "agent/report/published.hpp"
 
 namespace spotter::command {
 namespace {
@@ -40,8 +41,9 @@ int complain(const std::string& what, int status = 1) {
   return io::complain("delete", what, status);
 }
 
-// Its things in one region. Each has the tag spotter:job, and, where it has spotter:storage, that
-// of this job: a namesake's is left.
+// Its things in one region: they have the tags spotter:job and spotter:storage, which is this
+// job's. A namesake's are left, and what a person made: a volume that an agent only claimed has no
+// storage in its tags.
 struct InRegion {
   std::unique_ptr<AwsCalls> calls;
   std::vector<JobFleet> fleets;
@@ -56,15 +58,19 @@ struct InRegion {
   }
 };
 
+bool is_made_for(const wire::Tags& tags, const config::Job& job) {
+  return wire::value_of(tags, tag::job) == job.volumes_owner() &&
+         wire::value_of(tags, tag::storage) == config::storage_name(job);
+}
+
 template <class Thing>
 void keep_ours(std::vector<Thing>& things, const config::Job& job) {
   std::erase_if(things, [&](const Thing& it) {
-    const std::string owner = wire::value_of(it.tags, tag::job);
-    if (owner == job.name.view()) return config::is_of_other_storage(it.tags, job);
+    if (is_made_for(it.tags, job)) return false;
     for (std::size_t i = 0; job.sweep && i < job.sweep->sets.size(); ++i) {
       config::Job one = job;
       set_experiment(one, i, job.sweep->sets[i]);
-      if (owner == one.volumes_owner()) return config::is_of_other_storage(it.tags, one);
+      if (is_made_for(it.tags, one)) return false;
     }
     return true;
   });
@@ -97,6 +103,7 @@ Result<InRegion, CallError> look(JobPlace& place) {
        {launch::resource_name(place.job), launch::preparer_name(place.job)}) {
     auto templates = templates_of(calls, name);
     if (!templates) return tl::unexpected(templates.error());
+    keep_ours(*templates, place.job);
     std::ranges::move(*templates, std::back_inserter(there.templates));
   }
   there.calls = std::move(place.calls);
@@ -110,7 +117,16 @@ struct Objects {
   std::uint64_t bytes = 0;
 };
 
-// Places that end with the job's own name.
+// Below where a job is published another may publish, too.
+bool is_published(std::string_view below) {
+  const auto name = report::parse_published_name(below);
+  if (name.kind != report::PublishedName::Kind::Other) return true;
+  return std::ranges::any_of(
+      std::initializer_list<std::string>{config::code_folder, config::results_folder,
+                                         config::fetched_folder},
+      [&](const std::string& folder) { return name.rest.starts_with(folder + "/"); });
+}
+
 Result<std::vector<Objects>> objects_of(const config::Job& job, s3::Client& client) {
   std::vector<Objects> all;
   const auto add = [&](const std::optional<wire::S3Location>& at, const char* what) {
@@ -125,6 +141,8 @@ Result<std::vector<Objects>> objects_of(const config::Job& job, s3::Client& clie
     if (!listed && listed.error().kind == s3::Failure::Kind::NoSuchBucket) continue;
     if (!listed) return failure(listed.error().text());
     for (const wire::ListedObject& object : *listed) {
+      const bool shared = &it == &all.front() && job.published_at();
+      if (shared && !is_published(std::string_view(object.key).substr(it.at.key.size()))) continue;
       it.keys.push_back(object.key);
       it.bytes += object.size;
     }
@@ -173,9 +191,6 @@ Result<void, CallError> remove(AwsCalls& calls, const Request& request) {
 
 Result<void, CallError> remove(const InRegion& there, const config::Job& job) {
   AwsCalls& calls = *there.calls;
-  const JobKey key = key_of(job);
-  if (auto stopped = stop_job(calls, key, {.keep_instances = false, .wait = true}); !stopped)
-    return stopped;
   for (const wire::Volume& it : there.volumes)
     if (auto done = remove(calls, wire::DeleteVolume{it.id}); !done) return done;
   for (const wire::Snapshot& it : there.snapshots)
@@ -183,7 +198,7 @@ Result<void, CallError> remove(const InRegion& there, const config::Job& job) {
   for (const wire::LaunchTemplate& it : there.templates)
     if (auto done = calls.perform(wire::query_of(launch::delete_template(it.id))); !done)
       return tl::unexpected(done.error());
-  return end_placement_group(calls, key, {.known = false, .wait = true});
+  return end_placement_group(calls, key_of(job), {.known = false, .wait = true});
 }
 
 Result<void> remove(s3::Client& client, const Objects& objects) {
@@ -219,9 +234,20 @@ int run(const DeleteOptions& options) {
   std::fflush(stdout);
   if (!options.yes && !agrees())
     return complain("nothing was deleted; --yes asks nothing", wrong_input);
+  // Ended first: machines on their way out write, and make snapshots.
   for (const InRegion& it : all)
-    if (auto gone = remove(it, *job); !gone) return complain(gone.error().message);
-  for (const Objects& it : *objects)
+    if (auto stopped = stop_job(*it.calls, key_of(*job), {.keep_instances = false, .wait = true});
+        !stopped)
+      return complain(stopped.error().message);
+  for (InRegion& it : all) {
+    JobPlace place{std::move(it.calls), *job};
+    auto left = look(place);
+    if (!left) return complain(left.error().message);
+    if (auto gone = remove(*left, *job); !gone) return complain(gone.error().message);
+  }
+  const auto left = objects_of(*job, client);
+  if (!left) return complain(left.error().message);
+  for (const Objects& it : *left)
     if (auto gone = remove(client, it); !gone) return complain(gone.error().message);
   std::printf("all of it is deleted\n");
   return 0;

@@ -549,8 +549,13 @@ class Commands {
     if (names.empty() || document.empty()) return document;
     OrderedJson json = OrderedJson::parse(document);
     OrderedJson left = OrderedJson::array();
-    for (const OrderedJson& it : json["Statement"])
-      if (!names.contains(it.value("Sid", ""))) left.push_back(it);
+    // A whole bucket is listed without a prefix, too, which "*" would refuse.
+    const OrderedJson any = {{"StringLike", {{"s3:prefix", {"*"}}}}};
+    for (OrderedJson& it : json["Statement"]) {
+      if (names.contains(it.value("Sid", ""))) continue;
+      if (it.value("Condition", OrderedJson()) == any) it.erase("Condition");
+      left.push_back(it);
+    }
     json["Statement"] = std::move(left);
     return json.dump();
   }

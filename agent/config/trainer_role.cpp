@@ -1,5 +1,6 @@
 #include "agent/config/trainer_role.hpp"
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -26,15 +27,16 @@ class SessionPolicy {
   void let(const Ordered& actions, const Places& places) {
     if (!places.empty()) add("Action", actions, objects(places));
   }
+  // A whole bucket is listed without a prefix, too.
   void let_list(const Places& places) {
-    if (places.empty()) return;
-    std::set<std::string> buckets, prefixes;
-    for (const wire::S3Location& it : places) {
-      buckets.insert(s3_ + it.bucket);
-      prefixes.insert(wire::literally(it.key) + "*");
+    std::map<std::string, std::set<std::string>> prefixes;
+    for (const wire::S3Location& it : places)
+      prefixes[it.bucket].insert(wire::literally(it.key) + "*");
+    for (const auto& [bucket, its] : prefixes) {
+      add("Action", "s3:ListBucket", s3_ + bucket);
+      if (!its.contains("*"))
+        statements_.back()["Condition"] = {{"StringLike", {{"s3:prefix", its}}}};
     }
-    add("Action", "s3:ListBucket", buckets);
-    statements_.back()["Condition"] = {{"StringLike", {{"s3:prefix", prefixes}}}};
   }
 
   // Empty: it is too long.

@@ -28,9 +28,12 @@ TEST(SessionPolicy, LeavesWhatTheJobNames) {
       R"({"Effect":"Allow","NotAction":"s3:*","Resource":"*"},)"
       R"({"Effect":"Allow","Action":"s3:GetObject","Resource":["arn:aws-cn:s3:::data/mnist/*",)"
       R"("arn:aws-cn:s3:::lists/images/*","arn:aws-cn:s3:::runs/mine/*"]},)"
-      R"({"Effect":"Allow","Action":"s3:ListBucket","Resource":["arn:aws-cn:s3:::data",)"
-      R"("arn:aws-cn:s3:::lists","arn:aws-cn:s3:::runs"],"Condition":{"StringLike":)"
-      R"({"s3:prefix":["images/*","mine/*","mnist/*"]}}},)"
+      R"({"Effect":"Allow","Action":"s3:ListBucket","Resource":"arn:aws-cn:s3:::data",)"
+      R"("Condition":{"StringLike":{"s3:prefix":["mnist/*"]}}},)"
+      R"({"Effect":"Allow","Action":"s3:ListBucket","Resource":"arn:aws-cn:s3:::lists",)"
+      R"("Condition":{"StringLike":{"s3:prefix":["images/*"]}}},)"
+      R"({"Effect":"Allow","Action":"s3:ListBucket","Resource":"arn:aws-cn:s3:::runs",)"
+      R"("Condition":{"StringLike":{"s3:prefix":["mine/*"]}}},)"
       R"({"Effect":"Allow","Action":["s3:AbortMultipartUpload","s3:DeleteObject",)"
       R"("s3:PutObject"],"Resource":["arn:aws-cn:s3:::runs/mine/*"]}]})");
 }

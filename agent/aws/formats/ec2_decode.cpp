@@ -326,7 +326,7 @@ Image read_as(Type<Image>, const Fields& item) {
 
 LaunchTemplate read_as(Type<LaunchTemplate>, const Fields& fields) {
   return {fields.text("launchTemplateId"), fields.text("launchTemplateName"),
-          std::to_string(fields.number("latestVersionNumber"))};
+          std::to_string(fields.number("latestVersionNumber")), fields.tags()};
 }
 
 PlacementGroup read_as(Type<PlacementGroup>, const Fields& item) {

@@ -123,6 +123,7 @@ struct LaunchTemplate {
   std::string id;
   std::string name;
   std::string latest_version;  // a number
+  Tags tags = {};
 };
 struct DescribeLaunchTemplates {        // those of this name: one or none
   using Answer = Page<LaunchTemplate>;  // one may have none, and the next one it

@@ -27,29 +27,42 @@ namespace fs = std::filesystem;
 
 constexpr int deepest = 3;  // requirements that name others
 
-std::string content_of(const std::string& path) {
+// A larger one, such as a wheel, by its size and time.
+std::string content_of(const fs::path& path) {
   const auto file = config::read_small_file(path, config::job_size_limit);
-  return file ? file->content : std::string();
+  if (file) return file->content;
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  if (error) return {};
+  const auto time = fs::last_write_time(path, error).time_since_epoch().count();
+  return std::to_string(size) + " " + std::to_string(time);
 }
 
-// Adds the files that a text names, in the current folder, as `pip install -r requirements.txt`
-// does; where it names a folder, the commit that is checked out.
-void add_named(const std::string& text, int depth, std::string& content) {
+// Adds the files that a text names, as `pip install -r requirements.txt` does, and what those name,
+// from their own folder; where it names a folder, the commit that is checked out.
+void add_named(std::string text, const fs::path& in, int depth, std::string& content) {
+  for (char& letter : text)
+    if (std::string_view("\"';&|()<>=").find(letter) != std::string_view::npos) letter = ' ';
   std::istringstream words(text);
   for (std::string word; words >> word;) {
-    for (const char* before : {"-r", "-c", "--requirement=", "--constraint="})
-      if (word.starts_with(before) && word.size() > std::strlen(before))
-        word.erase(0, std::strlen(before));
+    for (const char* before : {"-r", "-c"})
+      if (word.starts_with(before) && word.size() > 2) word.erase(0, 2);
     std::error_code error;
-    if (fs::is_directory(word, error)) {
+    const fs::path path = in / word;
+    if (fs::is_directory(path, error)) {
       content += word + "\n" + content_of(".git/HEAD");
-    } else if (fs::is_regular_file(word, error)) {
-      const std::string inner = content_of(word);
+    } else if (fs::is_regular_file(path, error)) {
+      const std::string inner = content_of(path);
       content += word + "\n" + inner;
-      if (depth < deepest && word.ends_with(".txt")) add_named(inner, depth + 1, content);
+      if (depth < deepest && word.ends_with(".txt"))
+        add_named(inner, path.parent_path(), depth + 1, content);
     }
   }
 }
+
+// Read by uv, poetry, conda and pip although no command names them.
+constexpr const char* projects =
+    "pyproject.toml uv.lock poetry.lock environment.yml setup.py setup.cfg";
 
 // The image: its release, kind of processor, and the Python that is above all others.
 std::string image() {
@@ -74,10 +87,11 @@ int set_up(int argc, char** argv) {
     return io::complain("set-up", "HOME COMMAND... -- WORD...", wrong_input);
   const std::string& home = all.front();
   const std::vector<std::string> commands(all.begin() + 1, end);
-  std::string content = image();
+  std::string content = home + "\n" + image();  // its scripts have the path in them
+  add_named(projects, {}, deepest, content);
   for (const std::string& each : commands) {
     content += "\n" + each + "\n";
-    add_named(each, 0, content);
+    add_named(each, {}, 0, content);
   }
   const fs::path at =
       fs::path(home) / config::setup_folder / wire::sha256_hex(content).substr(0, 16);

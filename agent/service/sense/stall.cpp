@@ -138,7 +138,8 @@ asio::awaitable<void> StallWatch::judge(std::vector<pid_t> processes) {
   using End = io::ProcessResult::End;
   const bool none = result.end == End::NotStarted && !parts_.has_gpus;
   const bool known = result.end == End::Exited && result.status == 0;
-  const bool idle = known && result.output.find_first_of("123456789") == std::string::npos;
+  // Each line is a GPU's: "0", or "[N/A]" where nobody knows.
+  const bool idle = known && result.output.find_first_not_of("0\n") == std::string::npos;
   if (none || idle) co_return end(processes);
   stillness_.works(now());
   wait();

@@ -51,7 +51,7 @@ class CodeFolder(launched.Launched):
         shutil.copytree(self.repository, self.mine, ignore=shutil.ignore_patterns(".git"))
         self.write(".gitattributes", b"*.txt text eol=lf\n*.pt filter=lfs\n")
         self.write(".gitignore", b"*.bin\n")
-        self.write(".spotterignore", b"/notes/\n*.csv\n")
+        self.write(".spotterignore", b"/notes/\n*.csv\n/inner/secret\n")
         self.write("dos.txt", b"one\r\ntwo\r\n")
         self.write("notes/own.txt", b"for me\n")
         self.git("init", "-q", "-b", "main")
@@ -62,11 +62,12 @@ class CodeFolder(launched.Launched):
         self.write("data.bin", b"ignored by git")
         self.write("table.csv", b"ignored by Spotter")
         self.write("inner/of_another_repository.py", b"print()\n")
+        self.write("inner/secret", b"of another repository")
         self.git("init", "-q", folder=self.mine / "inner")
         self.write("tool", b"#!/bin/sh\n")
         (self.mine / "tool").chmod(0o755)
         (self.mine / "link").symlink_to("dos.txt")
-        left = ("data.bin", "table.csv", "notes", ".git")
+        left = ("data.bin", "table.csv", "notes", "secret", ".git")
         return {str(path.relative_to(self.mine)): self.seen(path) for path in self.mine.rglob("*")
                 if not path.is_dir() and not set(path.relative_to(self.mine).parts) & set(left)}
 
@@ -111,6 +112,8 @@ class CodeFolder(launched.Launched):
         first, = self.copies()
         self.assertEqual((first / "data.bin").read_bytes(), b"ignored by git")
         self.assertFalse((first / "table.csv").exists())
+        self.assertFalse((first / "notes").exists())
+        self.assertTrue((first / "inner/of_another_repository.py").exists())
         self.write("dos.txt", b"another\n")
         self.setup = [COPY, "true"]
         two = self.go(self.world.zones[:1], besides=[one], env=self.held(20))

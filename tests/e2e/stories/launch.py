@@ -112,6 +112,7 @@ class Launch(launched.Launched):
         namesakes = self.volume({"Name": "other", "spotter:job": self.job_name,
                                  "spotter:storage": "Name=other"})
         strangers = self.volume({"Name": jobs.TAG + "-2"})
+        claimed = self.volume({"Name": "data", "spotter:job": self.job_name})  # a person made it
         asked = self.spotter("delete", self.file, code=2)
         self.assertIn("nothing was deleted; --yes asks nothing", asked.stderr)
         self.assertIn(one, asked.stdout)
@@ -121,7 +122,7 @@ class Launch(launched.Launched):
         self.spotter("delete", self.file, "--yes")
         self.assertTrue(self.fleet_is_cancelled())
         self.assertEqual({it.text("volumeId") for it in self.ec2.volumes()},
-                         {namesakes, strangers})
+                         {namesakes, strangers, claimed})
         self.assertEqual(self.ec2.call("DescribeLaunchTemplates").items("launchTemplates"), [])
         self.assertIn("nothing is left of story", self.spotter("delete", self.file).stdout)
 
