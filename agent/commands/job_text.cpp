@@ -98,7 +98,7 @@ void add_code(Lines& lines, const JobAnswers& answers) {
                      "the files here, as they are at each launch, but what .gitignore and "
                      ".spotterignore name");
   lines.add("  repository: " + quoted(answers.repository), "each instance fetches it");
-  lines.add("  # token: ssm:/spotter/git-token", "if it is private: the SSM parameter with a token");
+  lines.add("  # token: ssm:/spotter/git-token", "if private: the SSM parameter with a token");
   lines.add("  revision: " + quoted(answers.revision),
             "a full commit id, no branch: every instance trains the same code; push it before");
 }
