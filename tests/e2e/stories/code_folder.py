@@ -4,6 +4,7 @@ machine runs, byte for byte; `setup` prepares its environment."""
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -78,6 +79,11 @@ class CodeFolder(launched.Launched):
             return str(path.readlink())
         return path.read_bytes(), bool(path.stat().st_mode & 0o100)
 
+    def running(self, instance):
+        """The trainer's process; none: none runs."""
+        return next((pid for pid, words in self.everybody(instance)
+                     if words.strip().endswith("train.py") and "python3" in words), None)
+
     def copies(self):
         return [path for path in self.evidence.iterdir() if path.name.startswith("code.")]
 
@@ -95,13 +101,17 @@ class CodeFolder(launched.Launched):
         again = self.spotter("launch", self.file)
         self.assertIn("is at work already", again.stderr)
         self.assertRegex(again.stderr, r"the code: \d+ files, .* \(commit \w{12} and \d changes\)")
+        before = self.running(one)
+        os.kill(before, signal.SIGKILL)
+        wait("another trainer", lambda: self.running(one) not in (None, before))
+        self.assertEqual(self.copies(), [copy], "its environment is there")
         self.world.interrupt(one, 8)
-        two = self.wait_instance([one])
+        two = self.wait_instance([one])  # which mounts the volume elsewhere: it is made again
         self.wait_training(two, 3)
         self.gate.touch()
         self.wait_end()
-        self.assertEqual(self.copies(), [copy], "its environment came with the storage")
-        self.assert_ended_well()
+        self.assertEqual(len(self.copies()), 2)
+        self.assert_ended_well(kills=1)
 
     def test_changed_and_launched_again_the_change_is_what_runs(self):
         self.make_folder()
