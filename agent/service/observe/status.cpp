@@ -24,6 +24,16 @@ json or_null(const std::optional<T>& value) {
 
 json step_or_null(std::int64_t step) { return step < 0 ? json() : json(step); }
 
+// How the job ended is the last word, also while the agent leaves its machine.
+std::string_view stage_of(const decide::State& state) {
+  const auto& exit = state.facts.exit;
+  if (std::holds_alternative<decide::Leaving>(state.stage)) {
+    if (exit.done) return decide::name(decide::Finished{});
+    if (exit.surrender != decide::Surrender::None) return decide::name(decide::GaveUp{});
+  }
+  return decide::name(state.stage);
+}
+
 json milliseconds(Time at) {
   return at == decide::kNever ? json() : json(at.time_since_epoch().count());
 }
@@ -101,7 +111,7 @@ void Status::update(const decide::State& state, const std::string& says, Time no
   json status = {{"version", wire::status_version},
                  {"spotter", SPOTTER_VERSION},
                  {"job", job_.name.str()},
-                 {"stage", decide::name(state.stage)},
+                 {"stage", stage_of(state)},
                  {"says", says},
                  {"instance", facts.identity.instance.view()},
                  {"type", facts.identity.type.view()},
