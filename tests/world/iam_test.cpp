@@ -153,8 +153,9 @@ TEST(Iam, ASessionMayOnlyWhatItsPolicyAndTheRolesBothAllow) {
     return R"({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", )" + text + "}]}";
   };
   const auto may = [&](const std::string& action) {
-    return account.world.cloud().access->allows("role/trainer/session",
-                                                {action, "arn:aws:s3:::a/b"});
+    const auto& cloud = account.world.cloud();
+    return cloud.access->allows(cloud.credentials.at(account.said("//AccessKeyId")).caller,
+                                {action, "arn:aws:s3:::a/b"});
   };
   EXPECT_EQ(account.assume("trainer", "role/x/y", statement(R"("Action": "s3:GetObject",
                                                                "Resource": "*")")),

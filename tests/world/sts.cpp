@@ -13,6 +13,11 @@ namespace {
 
 constexpr const char* space = "https://sts.amazonaws.com/doc/2011-06-15/";
 constexpr std::string_view of_role = "role/";
+constexpr char narrowed = '#';  // no session's name has it
+
+std::string without_policy(const std::string& caller) {
+  return caller.substr(0, caller.find(narrowed));
+}
 
 // https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html
 Reply refused(Cloud& cloud, const ApiError& why) { return query_refused(cloud, space, why); }
@@ -28,7 +33,7 @@ Reply answered(Cloud& cloud, const std::string& action, Write write) {
 std::string user_id(const std::string& caller) {
   if (caller.starts_with("i-")) return "AROAEMULATOR000000000:" + caller;
   if (!caller.starts_with(of_role)) return "AIDAEMULATOR000000000";
-  return "AROAEMULATOR000000001:" + caller.substr(caller.rfind('/') + 1);
+  return "AROAEMULATOR000000001:" + without_policy(caller.substr(caller.rfind('/') + 1));
 }
 
 bool is_session_name(const std::string& text) {
@@ -60,20 +65,19 @@ std::optional<ApiError> wrong(const Call& call, int seconds) {
   return std::nullopt;
 }
 
-// Sessions of one name have one policy here, the last: at AWS each has its own.
-std::optional<ApiError> narrow(Cloud& cloud, const std::string& caller, const std::string& text) {
-  Access::Sessions sessions = cloud.access->sessions();
-  sessions.erase(caller);
+// A session with a policy is a caller of its own: several have one name, each with its policy.
+std::optional<ApiError> narrow(Cloud& cloud, std::string& caller, const std::string& text) {
   constexpr std::size_t longest = 2048;
   if (text.size() > longest)
     return ApiError{"ValidationError",
                     "1 validation error detected: Value at 'policy' failed to satisfy constraint: "
                     "Member must have length less than or equal to 2048"};
-  if (!text.empty()) {
-    auto policy = Policy::parse(text);
-    if (!policy) return ApiError{"MalformedPolicyDocument", policy.error().message};
-    sessions.emplace(caller, *std::move(policy));
-  }
+  if (text.empty()) return std::nullopt;
+  auto policy = Policy::parse(text);
+  if (!policy) return ApiError{"MalformedPolicyDocument", policy.error().message};
+  caller += narrowed + cloud.random.hex(16);
+  Access::Sessions sessions = cloud.access->sessions();
+  sessions.emplace(caller, *std::move(policy));
   cloud.access = std::make_shared<const Access>(cloud.access->policies(), std::move(sessions));
   return std::nullopt;
 }
@@ -92,7 +96,7 @@ Reply assume_role(Cloud& cloud, const Call& call) {
   const AccessRequest asked{"sts:AssumeRole", arn};
   if (!there || !trusts(cloud, name, call.caller) || !cloud.access->allows(call.caller, asked))
     return refused(cloud, {"AccessDenied", denial(cloud, call.caller, asked), 403});
-  const std::string caller = role + "/" + query.text("RoleSessionName");
+  std::string caller = role + "/" + query.text("RoleSessionName");
   if (const auto why = narrow(cloud, caller, query.text("Policy"))) return refused(cloud, *why);
   const Credential keys = issue(cloud, caller, Duration{seconds * 1000LL});
   return answered(cloud, "AssumeRole", [&](Xml& xml) {
@@ -113,7 +117,7 @@ Reply assume_role(Cloud& cloud, const Call& call) {
 
 std::string arn_of(const std::string& account, const std::string& role, const std::string& caller) {
   const std::string assumed = "arn:aws:sts::" + account + ":assumed-role/";
-  if (caller.starts_with(of_role)) return assumed + caller.substr(of_role.size());
+  if (caller.starts_with(of_role)) return assumed + without_policy(caller.substr(of_role.size()));
   if (!caller.starts_with("i-")) return "arn:aws:iam::" + account + ":user/" + caller;
   return assumed + role + "/" + caller;
 }
