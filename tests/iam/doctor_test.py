@@ -304,7 +304,7 @@ class Permissions(DoctorTest):
             "manifest": f"manifests/1-{'0' * 32}.json"}))
         heads = ("ReadAndDeleteHomes", "TryToWriteAndDeleteEpochs")
         for drop, status, seen in (((), 0, True), (heads[:1], 0, True), (heads, 1, False),
-                                   (("ListHomes",), 1, False)):
+                                   (("ListHomesAndEpochs",), 1, False)):
             self.limit(job, *drop)
             done = self.spotter("sweep", "results", job, "--csv", "-")
             self.assertEqual(done.returncode, status, done.stdout + done.stderr)
