@@ -120,8 +120,8 @@ class Lister {
   }
 
  private:
-  // A folder among them is a submodule, or a repository that is not tracked. One that was not
-  // fetched here is empty.
+  // A folder among them is a submodule, which is empty unless it was fetched here, or a
+  // repository that is not tracked.
   Result<Names> with_inner(Names names, const fs::path& below) {
     Names all;
     for (std::string name : names) {

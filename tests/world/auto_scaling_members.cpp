@@ -1,4 +1,4 @@
-// What Auto Scaling's operations honour.
+// The members that Auto Scaling's operations honour.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference; botocore's service model.
 #include "tests/world/auto_scaling.hpp"
 

@@ -1,4 +1,4 @@
-// What EC2's operations honour, by the names that the Query protocol sends.
+// The members that EC2's operations honour, by the names that the Query protocol sends.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference; botocore's service model.
 #include "tests/world/ec2_members.hpp"
 

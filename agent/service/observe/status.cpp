@@ -24,7 +24,7 @@ json or_null(const std::optional<T>& value) {
 
 json step_or_null(std::int64_t step) { return step < 0 ? json() : json(step); }
 
-// How the job ended is the last word, also while the agent leaves its machine.
+// The last word is how the job ended, also while the agent leaves its machine.
 std::string_view stage_of(const decide::State& state) {
   const auto& exit = state.facts.exit;
   if (std::holds_alternative<decide::Leaving>(state.stage)) {

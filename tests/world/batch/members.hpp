@@ -1,4 +1,4 @@
-// What AWS Batch's operations honour of a request's JSON.
+// The members that AWS Batch's operations honour of a request's JSON.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What S3's operations honour of a request's query, headers and document.
+// The members that S3's operations honour of a request's query, headers and document.
 #pragma once
 
 #include <optional>
