@@ -85,8 +85,8 @@ class Efa(launching.LaunchTest):
         self.launch(self.efa())
 
     def test_a_group_that_is_not_there_is_refused(self):
-        more = "  efa: true\n  security_groups: [sg-1]\n"
-        self.assertIn("'sg-1' does not exist", self.refused(more, code=2))
+        more = "  efa: true\n  security_groups: [sg-0123456789abcdef0]\n"
+        self.assertIn("'sg-0123456789abcdef0' does not exist", self.refused(more, code=2))
 
     def test_types_without_it_are_named(self):
         self.let("ingress", "egress")
