@@ -458,8 +458,7 @@ int print_lifecycle(const config::Job& job) {
   if (job.checkpoints.s3) add(*job.checkpoints.s3, "checkpoints", false);
   if (const auto where = config::copied_by_libspotter(job)) add(*where, "copies", false);
   for (std::size_t i = 0; i < job.trainer.writes.size(); ++i)
-    add(wire::parse_s3_url(job.trainer.writes[i]).value(), "written-" + std::to_string(i + 1),
-        false);
+    add(job.trainer.writes[i], "written-" + std::to_string(i + 1), false);
   if (rules.empty()) return io::complain("iam", "the job copies no checkpoints to S3");
   for (const auto& [bucket, its] : rules) {
     std::printf(

@@ -190,12 +190,8 @@ const Scalar<wire::S3Location> fence_prefix{"where in S3, such as s3://bucket/fe
 const Scalar<wire::S3Location> checkpoints_prefix{"where in S3, such as s3://bucket/run-1",
                                                   parse_s3_prefix};
 
-Result<std::string> parse_trainers_place(std::string_view text) {
-  const auto where = parse_s3_prefix(text);
-  return where ? Result<std::string>(wire::to_url(*where)) : tl::unexpected(where.error());
-}
-const Scalar<std::string> trainers_place{"where in S3, such as s3://bucket/data",
-                                         parse_trainers_place};
+const Scalar<wire::S3Location> trainers_place{"where in S3, such as s3://bucket/data",
+                                              parse_s3_prefix};
 
 // An argument of a program: `NAME=COLUMN`.
 Result<std::string> parse_column_name(std::string_view text) {

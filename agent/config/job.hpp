@@ -106,7 +106,7 @@ struct Trainer {
   std::optional<Duration> stop_grace;
   std::string role;  // ARN or name; empty: trainer_role.hpp
   // Places in S3, beside those that other keys name; each ends with a slash, or is a bucket.
-  std::vector<std::string> reads, writes;
+  std::vector<wire::S3Location> reads, writes;
   bool imds_allowed = false;  // it may use the metadata service itself
   bool trusted = false;       // `user` may be one who can become root
   // GPUs that must be there before it starts; 0: not checked; all_gpus: all that the machine has,

@@ -229,20 +229,6 @@ Reader::Take Reader::pairs(std::string_view expected, TakePair each) {
   };
 }
 
-Reader::Take Reader::texts(std::vector<std::string>& to, const Scalar<std::string>& type) {
-  return [this, &to, &type](const Node& node, const std::string& path) {
-    const auto add = [&](const Node& item) {
-      std::string text;
-      expanded(text, type)(item, path);
-      to.push_back(std::move(text));
-    };
-    to.clear();
-    if (node.kind != Node::Kind::List) return add(node);
-    for (const Node& item : node.items) add(item);
-    if (node.items.empty()) problem(node, path, "the list is empty");
-  };
-}
-
 void Reader::problem(const Node& node, const std::string& path, const std::string& message) {
   problems_.push_back({node.line, node.column, path.empty() ? message : path + ": " + message});
 }

@@ -83,7 +83,16 @@ class Reader {
     };
   }
   // One text, or a list of at least one, with ${NAME} expanded.
-  Take texts(std::vector<std::string>& to, const Scalar<std::string>& type);
+  template <class T>
+  Take texts(std::vector<T>& to, const Scalar<T>& type) {
+    return [this, &to, &type](const Node& node, const std::string& path) {
+      const auto add = [&](const Node& item) { expanded(to.emplace_back(), type)(item, path); };
+      to.clear();
+      if (node.kind != Node::Kind::List) return add(node);
+      for (const Node& item : node.items) add(item);
+      if (node.items.empty()) problem(node, path, "the list is empty");
+    };
+  }
   // A mapping whose keys are the user's: `each` reads one pair.
   using TakePair = std::function<void(const Node& key, const Node& value, const std::string& path)>;
   Take pairs(std::string_view expected, TakePair each);

@@ -75,10 +75,8 @@ TrainersPlaces trainers_places(const Job& job) {
   TrainersPlaces places;
   for (const wire::Channel& channel : job.channels.all)
     if (!channel.anonymous) places.read.push_back(channel.source);
-  for (const std::string& each : job.trainer.reads)
-    places.read.push_back(wire::parse_s3_url(each).value());
-  for (const std::string& each : job.trainer.writes)
-    places.checkpoints.push_back(wire::parse_s3_url(each).value());
+  places.read = both(std::move(places.read), job.trainer.reads);
+  places.checkpoints = job.trainer.writes;
   if (job.checkpoints.s3) places.checkpoints.push_back(*job.checkpoints.s3);
   if (const auto where = copied_by_libspotter(job)) places.checkpoints.push_back(*where);
   if (const auto where = job.kept_at()) places.checkpoints.push_back(*where);
