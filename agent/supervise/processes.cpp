@@ -33,8 +33,8 @@ std::string read_proc(pid_t pid, const char* name) {
 
 constexpr unsigned long exiting_flag = 0x4;  // PF_EXITING of <linux/sched.h>
 
-// proc(5): pid (comm) state ppid pgrp session tty tpgid flags ..., starttime is the 22nd. comm may
-// hold anything.
+// proc(5): pid (comm) state ppid pgrp session tty tpgid flags, four counts of faults, utime stime
+// cutime cstime ..., starttime is the 22nd. comm may hold anything.
 std::optional<Process> parse_stat(pid_t pid, const std::string& stat) {
   const auto open = stat.find('(');
   const auto close = stat.rfind(')');
@@ -47,8 +47,11 @@ std::optional<Process> parse_stat(pid_t pid, const std::string& stat) {
   unsigned long flags = 0;
   rest >> skipped >> skipped >> flags;
   process.exiting = (flags & exiting_flag) != 0;
-  constexpr int fields_between_flags_and_start = 12;
-  for (int i = 0; i < fields_between_flags_and_start; ++i) rest >> skipped;
+  constexpr int counts = 4, times = 4, between_times_and_start = 4;
+  for (int i = 0; i < counts; ++i) rest >> skipped;
+  std::uint64_t ticks = 0;
+  for (int i = 0; i < times && rest >> ticks; ++i) process.used_ticks += ticks;
+  for (int i = 0; i < between_times_and_start; ++i) rest >> skipped;
   rest >> process.start_ticks;
   if (!rest || process.state == 'Z' || process.state == 'X') return std::nullopt;
   return process;

@@ -19,6 +19,7 @@ struct Process {
   pid_t session = 0;
   char state = '?';               // Z: ended, not yet waited for
   bool exiting = false;           // it is exiting; its files are closed after this is set
+  std::uint64_t used_ticks = 0;   // of processors, with those of children that it has waited for
   std::uint64_t start_ticks = 0;  // since boot; with the pid, an identity that is never reused
   std::string name;
 };

@@ -66,7 +66,7 @@ TEST_F(StillnessStory, ProcessesThatEndAreWork) {
 }
 
 TEST(Threads, AreNamedWithTheirProcess) {
-  const auto lines = threads_of({::getpid()});
+  const auto lines = threads_of({supervise::find_process(::getpid()).value()});
   ASSERT_FALSE(lines.empty());
   EXPECT_NE(lines.front().find(std::to_string(::getpid()) + " (sense_test)"), std::string::npos)
       << lines.front();

@@ -5,15 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
-#include <sstream>
+#include <iterator>
 
 #include "agent/io/files.hpp"
 #include "agent/io/log.hpp"
 #include "agent/io/process.hpp"
 #include "agent/supervise/client.hpp"
-#include "agent/supervise/processes.hpp"
 #include "agent/wire/events.hpp"
 
 namespace spotter::sense {
@@ -22,7 +20,7 @@ namespace {
 constexpr int times_the_longest = 5;
 // A share of one processor: a process that waits still wakes, as NCCL's watchdog does.
 constexpr double idle_share = 0.02;
-constexpr std::size_t proc_file = 16U << 10;
+constexpr std::size_t proc_file = 4U << 10;
 
 // Stands still while the machine is suspended: no process works then.
 Time now() {
@@ -30,22 +28,16 @@ Time now() {
       std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
 }
 
-// utime, stime, and those of children that it has waited for: fields 14 to 17 of proc_pid_stat(5).
-std::uint64_t processor_ms_of(pid_t pid) {
-  const auto stat = io::read_file("/proc/" + std::to_string(pid) + "/stat", proc_file);
-  if (!stat || stat->rfind(')') == std::string::npos) return 0;
-  std::istringstream fields(stat->substr(stat->rfind(')') + 1));
-  std::string skipped;
-  for (int i = 0; i < 11; ++i) fields >> skipped;
-  std::uint64_t ticks = 0;
-  for (std::uint64_t each = 0, i = 0; i < 4 && fields >> each; ++i) ticks += each;
-  return ticks * 1000 / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+// The trainer's, and all below it; none: it has just ended.
+std::vector<supervise::Process> processes_of(pid_t trainer) {
+  std::vector<supervise::Process> all;
+  if (auto its = supervise::find_process(trainer)) all.push_back(*std::move(its));
+  std::ranges::move(supervise::descendants_of(trainer), std::back_inserter(all));
+  return all;
 }
 
-std::vector<pid_t> processes_of(pid_t trainer) {
-  std::vector<pid_t> all{trainer};
-  for (const auto& each : supervise::descendants_of(trainer)) all.push_back(each.pid);
-  return all;
+std::uint64_t milliseconds_of(std::uint64_t ticks) {
+  return ticks * 1000 / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
 }
 
 std::string first_line(const std::filesystem::path& file) {
@@ -76,16 +68,16 @@ bool Stillness::look(Time now, const Activity& seen) {
          now - idle_since_ >= least_;
 }
 
-std::vector<std::string> threads_of(const std::vector<pid_t>& processes) {
+std::vector<std::string> threads_of(const std::vector<supervise::Process>& processes) {
   constexpr std::size_t most = 60;
   std::vector<std::string> lines;
-  for (const pid_t pid : processes) {
-    const std::filesystem::path process = "/proc/" + std::to_string(pid);
+  for (const supervise::Process& each : processes) {
+    const std::filesystem::path process = "/proc/" + std::to_string(each.pid);
     std::error_code error;
     for (std::filesystem::directory_iterator at(process / "task", error), end;
          !error && at != end && lines.size() < most; at.increment(error)) {
       const std::string where = first_line(at->path() / "wchan");
-      lines.push_back(std::to_string(pid) + " (" + first_line(process / "comm") + "), thread " +
+      lines.push_back(std::to_string(each.pid) + " (" + each.name + "), thread " +
                       at->path().filename().string() + " " + first_line(at->path() / "comm") +
                       (where.empty() || where == "0" ? "" : ": waits in " + where));
     }
@@ -115,20 +107,19 @@ void StallWatch::look() {
   const auto seen = supervise::look(parts_.run_directory);
   const auto* running = seen ? std::get_if<supervise::Running>(&*seen) : nullptr;
   if (running == nullptr) return wait();  // it starts, or ends
-  std::vector<pid_t> processes = processes_of(running->trainer_pid);
+  auto processes = processes_of(running->trainer_pid);
   Activity activity{.processor_ms = 0, .signs = parts_.reported()};
-  for (const pid_t pid : processes) activity.processor_ms += processor_ms_of(pid);
+  for (const auto& each : processes) activity.processor_ms += milliseconds_of(each.used_ticks);
   struct stat log {};
   if (::stat(parts_.log_file.c_str(), &log) == 0)
     activity.signs += static_cast<std::uint64_t>(log.st_size);
-  const auto trainer = supervise::find_process(running->trainer_pid);
-  const bool stopped = trainer && (trainer->state == 'T' || trainer->state == 't');
-  if (stopped) stillness_.works(now());  // by a person, or a debugger
+  const char state = processes.empty() ? '?' : processes.front().state;
+  if (state == 'T' || state == 't') stillness_.works(now());  // by a person, or a debugger
   if (!stillness_.look(now(), activity)) return wait();
   asio::co_spawn(timer_.get_executor(), judge(std::move(processes)), io::rethrow);
 }
 
-asio::awaitable<void> StallWatch::judge(std::vector<pid_t> processes) {
+asio::awaitable<void> StallWatch::judge(std::vector<supervise::Process> processes) {
   io::ProcessRequest request{
       .argv = {"nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"}};
   const int turn = turn_;
@@ -145,7 +136,7 @@ asio::awaitable<void> StallWatch::judge(std::vector<pid_t> processes) {
   wait();
 }
 
-void StallWatch::end(const std::vector<pid_t>& processes) {
+void StallWatch::end(const std::vector<supervise::Process>& processes) {
   const auto minutes =
       std::chrono::duration<double, std::ratio<60>>(stillness_.pause(now())).count();
   io::note(wire::event("trainer-stalled"), spdlog::level::err,

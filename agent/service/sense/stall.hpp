@@ -9,6 +9,7 @@
 
 #include "agent/decide/event.hpp"
 #include "agent/io/asio.hpp"
+#include "agent/supervise/processes.hpp"
 
 namespace spotter::sense {
 
@@ -40,7 +41,7 @@ class Stillness {
 
 // "1234 (python3), thread 1240 pt_data_worker: sleeps in futex_wait_queue": a line for each thread
 // of these processes.
-std::vector<std::string> threads_of(const std::vector<pid_t>& processes);
+std::vector<std::string> threads_of(const std::vector<supervise::Process>& processes);
 
 class StallWatch {
  public:
@@ -63,8 +64,8 @@ class StallWatch {
  private:
   void wait();
   void look();
-  asio::awaitable<void> judge(std::vector<pid_t> processes);
-  void end(const std::vector<pid_t>& processes);
+  asio::awaitable<void> judge(std::vector<supervise::Process> processes);
+  void end(const std::vector<supervise::Process>& processes);
 
   asio::steady_timer timer_;
   Duration least_;
