@@ -26,6 +26,15 @@
 #include "agent/wire/events.hpp"
 
 namespace spotter::command {
+
+bool agrees(const char* question) {
+  if (::isatty(STDIN_FILENO) == 0) return false;
+  std::printf("%s [y/N] ", question);
+  std::fflush(stdout);
+  std::string line;
+  return std::getline(std::cin, line) && (line == "y" || line == "yes");
+}
+
 namespace {
 
 std::vector<const CLI::App*> commands_of(const CLI::App& app) {

@@ -54,6 +54,9 @@ std::string manual_of_events();
 // All commands with their options, as subsections of mdoc(7).
 std::string manual_of_commands(const CLI::App& app);
 
+// Asks a person at the terminal; without one, nobody agrees.
+bool agrees(const char* question);
+
 // The texts, with `between` between them.
 template <class Texts>
 std::string joined(const Texts& texts, std::string_view between = ", ") {

@@ -1,11 +1,9 @@
 // `spotter delete`: removes all that was made for a job.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <iostream>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -45,7 +43,6 @@ int complain(const std::string& what, int status = 1) {
 // job's. A namesake's are left, and what a person made: a volume that an agent only claimed has no
 // storage in its tags.
 struct InRegion {
-  std::unique_ptr<AwsCalls> calls;
   std::vector<JobFleet> fleets;
   std::vector<wire::Instance> instances;
   std::vector<wire::Volume> volumes;
@@ -58,27 +55,33 @@ struct InRegion {
   }
 };
 
-bool is_made_for(const wire::Tags& tags, const config::Job& job) {
-  return wire::value_of(tags, tag::job) == job.volumes_owner() &&
-         wire::value_of(tags, tag::storage) == config::storage_name(job);
+// The storage in their tags, by the owner: the job, or each experiment of its sweep.
+using Owners = std::map<std::string, std::string>;
+
+Owners owners_of(const config::Job& job) {
+  Owners owners{{job.volumes_owner(), config::storage_name(job)}};
+  if (!job.sweep) return owners;
+  config::Job one = job;
+  for (std::size_t i = 0; i < job.sweep->sets.size(); ++i) {
+    set_experiment(one = job, i, job.sweep->sets[i]);
+    owners.emplace(one.volumes_owner(), config::storage_name(one));
+  }
+  return owners;
 }
 
 template <class Thing>
-void keep_ours(std::vector<Thing>& things, const config::Job& job) {
+std::vector<Thing> ours(std::vector<Thing> things, const Owners& owners) {
   std::erase_if(things, [&](const Thing& it) {
-    if (is_made_for(it.tags, job)) return false;
-    for (std::size_t i = 0; job.sweep && i < job.sweep->sets.size(); ++i) {
-      config::Job one = job;
-      set_experiment(one, i, job.sweep->sets[i]);
-      if (is_made_for(it.tags, one)) return false;
-    }
-    return true;
+    const auto owner = owners.find(wire::value_of(it.tags, tag::job));
+    return owner == owners.end() || owner->second != wire::value_of(it.tags, tag::storage);
   });
+  return things;
 }
 
-Result<InRegion, CallError> look(JobPlace& place) {
+Result<InRegion, CallError> look(const JobPlace& place) {
   AwsCalls& calls = *place.calls;
   const JobKey key = key_of(place.job);
+  const Owners owners = owners_of(place.job);
   if (auto single = refuse_namesakes(calls, key); !single) return tl::unexpected(single.error());
   InRegion there;
   auto fleets = job_fleets(calls, key);
@@ -88,31 +91,28 @@ Result<InRegion, CallError> look(JobPlace& place) {
   auto instances = job_instances(calls, key);
   if (!instances) return tl::unexpected(instances.error());
   there.instances = std::move(*instances);
-  const std::vector<wire::Filter> ours{
+  const std::vector<wire::Filter> named{
       {"tag:" + std::string(tag::job), {key.name, key.name + "-*"}}};
-  auto volumes = calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = ours});
+  auto volumes = calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = named});
   if (!volumes) return tl::unexpected(volumes.error());
-  keep_ours(*volumes, place.job);
-  there.volumes = std::move(*volumes);
+  there.volumes = ours(std::move(*volumes), owners);
   auto snapshots =
-      calls.ask_all(wire::DescribeSnapshots{.snapshots = {}, .filters = ours, .next_token = {}});
+      calls.ask_all(wire::DescribeSnapshots{.snapshots = {}, .filters = named, .next_token = {}});
   if (!snapshots) return tl::unexpected(snapshots.error());
-  keep_ours(*snapshots, place.job);
-  there.snapshots = std::move(*snapshots);
+  there.snapshots = ours(std::move(*snapshots), owners);
   for (const std::string& name :
        {launch::resource_name(place.job), launch::preparer_name(place.job)}) {
     auto templates = templates_of(calls, name);
     if (!templates) return tl::unexpected(templates.error());
-    keep_ours(*templates, place.job);
-    std::ranges::move(*templates, std::back_inserter(there.templates));
+    std::ranges::move(ours(std::move(*templates), owners), std::back_inserter(there.templates));
   }
-  there.calls = std::move(place.calls);
   return there;
 }
 
 struct Objects {
   wire::S3Location at;
   std::string what;
+  bool shared = false;  // others may have objects there, too
   std::vector<std::string> keys;
   std::uint64_t bytes = 0;
 };
@@ -129,10 +129,11 @@ bool is_published(std::string_view below) {
 
 Result<std::vector<Objects>> objects_of(const config::Job& job, s3::Client& client) {
   std::vector<Objects> all;
-  const auto add = [&](const std::optional<wire::S3Location>& at, const char* what) {
-    if (at) all.push_back({*at, what, {}, 0});
+  const auto add = [&](const std::optional<wire::S3Location>& at, const char* what,
+                       bool shared = false) {
+    if (at) all.push_back({*at, what, shared});
   };
-  add(job.published_at(), "progress, output, results, code");
+  add(job.published_at(), "progress, output, results, code", true);
   add(job.kept_at(), "home");
   add(job.headed_at(), "the home's head");
   add(job.fenced_at(), "the fence");
@@ -141,8 +142,8 @@ Result<std::vector<Objects>> objects_of(const config::Job& job, s3::Client& clie
     if (!listed && listed.error().kind == s3::Failure::Kind::NoSuchBucket) continue;
     if (!listed) return failure(listed.error().text());
     for (const wire::ListedObject& object : *listed) {
-      const bool shared = &it == &all.front() && job.published_at();
-      if (shared && !is_published(std::string_view(object.key).substr(it.at.key.size()))) continue;
+      const auto below = std::string_view(object.key).substr(it.at.key.size());
+      if (it.shared && !is_published(below)) continue;
       it.keys.push_back(object.key);
       it.bytes += object.size;
     }
@@ -151,8 +152,7 @@ Result<std::vector<Objects>> objects_of(const config::Job& job, s3::Client& clie
   return all;
 }
 
-void print(const InRegion& there) {
-  const std::string region = there.calls->region().str();
+void print(const InRegion& there, const std::string& region) {
   const auto line = [&](const char* what, const std::string& id, const std::string& more) {
     std::printf("  %-9s %-40s %s %s\n", what, id.c_str(), region.c_str(), more.c_str());
   };
@@ -169,14 +169,6 @@ void print(const Objects& it) {
               it.keys.size(), guard::bytes_text(it.bytes).c_str(), it.what.c_str());
 }
 
-bool agrees() {
-  if (::isatty(STDIN_FILENO) == 0) return false;
-  std::printf("Delete all of it, for good? [y/N] ");
-  std::fflush(stdout);
-  std::string line;
-  return std::getline(std::cin, line) && (line == "y" || line == "yes");
-}
-
 // Removes one that has not gone meanwhile. A volume is free some time after its instance's end.
 template <class Request>
 Result<void, CallError> remove(AwsCalls& calls, const Request& request) {
@@ -189,8 +181,8 @@ Result<void, CallError> remove(AwsCalls& calls, const Request& request) {
   }
 }
 
-Result<void, CallError> remove(const InRegion& there, const config::Job& job) {
-  AwsCalls& calls = *there.calls;
+Result<void, CallError> remove(const InRegion& there, const JobPlace& place) {
+  AwsCalls& calls = *place.calls;
   for (const wire::Volume& it : there.volumes)
     if (auto done = remove(calls, wire::DeleteVolume{it.id}); !done) return done;
   for (const wire::Snapshot& it : there.snapshots)
@@ -198,7 +190,7 @@ Result<void, CallError> remove(const InRegion& there, const config::Job& job) {
   for (const wire::LaunchTemplate& it : there.templates)
     if (auto done = calls.perform(wire::query_of(launch::delete_template(it.id))); !done)
       return tl::unexpected(done.error());
-  return end_placement_group(calls, key_of(job), {.known = false, .wait = true});
+  return end_placement_group(calls, key_of(place.job), {.known = false, .wait = true});
 }
 
 Result<void> remove(s3::Client& client, const Objects& objects) {
@@ -215,10 +207,10 @@ int run(const DeleteOptions& options) {
                     wrong_input);
   const auto job = job_to_launch(file);
   if (!job) return complain(job.error().message, wrong_input);
-  auto places = unnamed_places_of(*job);
+  const auto places = unnamed_places_of(*job);
   if (!places) return complain(places.error().message, wrong_input);
   std::vector<InRegion> all;
-  for (JobPlace& place : *places) {
+  for (const JobPlace& place : *places) {
     auto there = look(place);
     if (!there) return complain(there.error().message);
     all.push_back(std::move(*there));
@@ -229,21 +221,20 @@ int run(const DeleteOptions& options) {
   const bool nothing = objects->empty() && std::ranges::all_of(all, &InRegion::is_empty);
   if (nothing) return std::printf("nothing is left of %s\n", job->name.str().c_str()), 0;
   std::printf("Of %s there are:\n", job->name.str().c_str());
-  for (const InRegion& it : all) print(it);
+  for (std::size_t i = 0; i < all.size(); ++i) print(all[i], (*places)[i].calls->region().str());
   for (const Objects& it : *objects) print(it);
   std::fflush(stdout);
-  if (!options.yes && !agrees())
+  if (!options.yes && !agrees("Delete all of it, for good?"))
     return complain("nothing was deleted; --yes asks nothing", wrong_input);
   // Ended first: machines on their way out write, and make snapshots.
-  for (const InRegion& it : all)
-    if (auto stopped = stop_job(*it.calls, key_of(*job), {.keep_instances = false, .wait = true});
+  for (const JobPlace& it : *places)
+    if (auto stopped = stop_job(*it.calls, key_of(it.job), {.keep_instances = false, .wait = true});
         !stopped)
       return complain(stopped.error().message);
-  for (InRegion& it : all) {
-    JobPlace place{std::move(it.calls), *job};
-    auto left = look(place);
+  for (const JobPlace& it : *places) {
+    const auto left = look(it);
     if (!left) return complain(left.error().message);
-    if (auto gone = remove(*left, *job); !gone) return complain(gone.error().message);
+    if (auto gone = remove(*left, it); !gone) return complain(gone.error().message);
   }
   const auto left = objects_of(*job, client);
   if (!left) return complain(left.error().message);

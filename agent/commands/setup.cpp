@@ -1,10 +1,7 @@
 // `spotter setup`: once an account, a bucket and the roles of all jobs.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
-#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +9,7 @@
 #include "agent/aws/aws_calls.hpp"
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/partition.hpp"
+#include "agent/aws/formats/s3.hpp"
 #include "agent/aws/s3/client.hpp"
 #include "agent/base/result.hpp"
 #include "agent/commands/commands.hpp"
@@ -35,13 +33,6 @@ struct SetupOptions {
 
 int complain(const std::string& what, int status = 1) {
   return io::complain("setup", what, status);
-}
-
-// https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
-bool is_bucket_name(std::string_view text) {
-  constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz0123456789.-";
-  return text.size() >= 3 && text.size() <= 63 && text.find_first_not_of(letters) == text.npos &&
-         text.front() != '-' && text.front() != '.' && text.back() != '-' && text.back() != '.';
 }
 
 fs::path remembered() {
@@ -117,14 +108,6 @@ Result<void> make_roles(AwsCalls& calls, const RoleCommands& commands) {
   return {};
 }
 
-bool agrees() {
-  if (::isatty(STDIN_FILENO) == 0) return false;
-  std::printf("Go on? [y/N] ");
-  std::fflush(stdout);
-  std::string line;
-  return std::getline(std::cin, line) && (line == "y" || line == "yes");
-}
-
 Result<std::vector<wire::S3Location>> places(const std::vector<std::string>& urls) {
   std::vector<wire::S3Location> all;
   for (const std::string& url : urls) {
@@ -136,7 +119,7 @@ Result<std::vector<wire::S3Location>> places(const std::vector<std::string>& url
 }
 
 int run(const SetupOptions& options) {
-  if (!is_bucket_name(options.bucket))
+  if (!wire::fits_into_host(options.bucket, false))
     return complain("--bucket: '" + options.bucket +
                         "' is no name that S3 takes: 3 to 63 of a-z, 0-9, '.' and '-'",
                     wrong_input);
@@ -164,7 +147,7 @@ int run(const SetupOptions& options) {
       "(--print: the commands of `aws`, and nothing is done)\n",
       scope.account.c_str(), who->arn.c_str(), scope.region.str().c_str(), options.bucket.c_str(),
       scope.role.c_str(), scope.role.c_str(), read->empty() ? "" : ", and to read what is named");
-  if (!options.yes && !agrees())
+  if (!options.yes && !agrees("Go on?"))
     return complain("nothing was done; --yes asks nothing", wrong_input);
   if (auto made = make_bucket(options.bucket, scope.region.str()); !made)
     return complain(made.error().message);
@@ -179,7 +162,7 @@ int run(const SetupOptions& options) {
 std::string bucket_of_setup() {
   auto text = remembered().empty() ? std::string() : io::read_file(remembered(), 256).value_or("");
   while (text.ends_with('\n')) text.pop_back();
-  return is_bucket_name(text) ? text : std::string();
+  return wire::fits_into_host(text, false) ? text : std::string();
 }
 
 void add_setup(CLI::App& app, int& status) {
