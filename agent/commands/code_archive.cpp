@@ -1,11 +1,9 @@
 #include "agent/commands/code_archive.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -14,8 +12,10 @@
 #include "agent/base/text.hpp"
 #include "agent/config/variables.hpp"
 #include "agent/guard/record.hpp"
+#include "agent/host/checkout.hpp"
 #include "agent/host/verb.hpp"
-#include "agent/io/log.hpp"
+#include "agent/io/safe_directory.hpp"
+#include "agent/tier/home.hpp"
 #include "agent/wire/status.hpp"
 #include "trainer/library/transfer.hpp"
 
@@ -33,20 +33,12 @@ struct Redirected {
   std::string from = "/dev/null", to = {};
 };
 
-// Each ends with a NUL.
-std::set<std::string> names_in(const std::string& text) {
-  std::set<std::string> names;
-  for (std::size_t at = 0, end = 0; (end = text.find('\0', at)) != text.npos; at = end + 1)
-    names.insert(text.substr(at, end - at));
-  return names;
-}
-
 // Runs git in a folder.
 struct Git {
   fs::path folder;
   std::map<std::string, std::string> variables;
 
-  // Without the last newline of its output.
+  // Without the last newline of its output, of which a MiB is kept.
   Result<std::string> operator()(const Words& words, const Redirected& files = {}) const {
     std::string line = "cd " + wire::shell_quoted(folder.string()) + " && exec git";
     for (const std::string& word : words) line += " " + wire::shell_quoted(word);
@@ -62,6 +54,16 @@ struct Git {
     return std::move(done->output);
   }
 };
+
+// Of a command that prints names with -z, which may be long: by the file `to`.
+Result<std::vector<std::string>> names_of(const Git& git, const Words& words, const fs::path& to) {
+  constexpr std::size_t longest = 256U << 20;
+  if (auto done = git(words, {.to = to.string()}); !done)
+    return tl::unexpected<Error>(done.error());
+  const auto text = io::read_file(to, longest);
+  if (!text) return failure("cannot read " + to.string() + ": " + text.error().message());
+  return act::host::names_in(*text);
+}
 
 // The repository that a person works in, with their own settings.
 Git theirs(const fs::path& folder) {
@@ -95,11 +97,6 @@ Result<Git> ours(const fs::path& folder, const fs::path& repository) {
   fs::create_directory(repository / "info", error);
   std::ofstream(repository / "info" / "attributes") << config::code_as_it_is;
   return git;
-}
-
-std::string content_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 using Names = std::set<std::string>;
@@ -163,10 +160,9 @@ class Lister {
 
   Result<Names> run(const Git& git, Words words) {
     words.insert(words.begin(), {"ls-files", "-z"});
-    const fs::path to = scratch_ / "list";
-    if (auto done = git(words, {.to = to.string()}); !done)
-      return tl::unexpected<Error>(done.error());
-    return names_in(content_of(to));
+    auto names = names_of(git, words, scratch_ / "list");
+    if (!names) return tl::unexpected<Error>(names.error());
+    return Names(names->begin(), names->end());
   }
 
   const Git& ours_;
@@ -193,15 +189,14 @@ Result<Origin> origin_of(const fs::path& folder, const Names& packed, const fs::
   const Git git = theirs(folder);
   const auto head = git({"rev-parse", "--verify", "HEAD"});
   if (!head) return Origin{"a repository without a commit", "a repository without a commit\n"};
-  const fs::path list = scratch / "list";
   const auto prefix = git({"rev-parse", "--show-prefix"});
   if (!prefix) return tl::unexpected<Error>(prefix.error());
-  const auto seen =
-      git({"status", "--porcelain", "-z", "-uall", "--no-renames", "."}, {.to = list.string()});
+  const auto seen = names_of(git, {"status", "--porcelain", "-z", "-uall", "--no-renames", "."},
+                             scratch / "list");
   if (!seen) return tl::unexpected<Error>(seen.error());
   std::string changes;
   std::size_t count = 0;
-  for (const std::string& each : names_in(content_of(list))) {  // "XY PATH", from the top
+  for (const std::string& each : *seen) {  // "XY PATH", from the top
     const std::string name = each.size() > 3 ? each.substr(3) : std::string();
     if (!name.starts_with(*prefix) || !packed.contains(name.substr(prefix->size()))) continue;
     changes += each.substr(0, 3) + name.substr(prefix->size()) + "\n";
@@ -234,14 +229,6 @@ bool may_be_secret(const fs::path& name) {
          file.starts_with("id_ed25519") || file.ends_with(".pem") || file.ends_with(".key");
 }
 
-bool is_pointer(const fs::path& file) {
-  constexpr std::string_view begins = "version https://git-lfs.github.com/spec/";
-  std::string start(begins.size(), '\0');
-  std::ifstream(file, std::ios::binary)
-      .read(start.data(), static_cast<std::streamsize>(start.size()));
-  return start == begins;
-}
-
 void doubt(CodeArchive& archive, const Words& names, const std::string& what) {
   if (names.empty()) return;
   std::string text = wire::printable(names.front());
@@ -251,8 +238,8 @@ void doubt(CodeArchive& archive, const Words& names, const std::string& what) {
 
 // Counts what is to be packed, and writes it for git. Leaves out what is neither a file nor a link,
 // and what is gone.
-Result<void> look_over(const std::set<std::string>& names, const fs::path& folder,
-                       const fs::path& list, CodeArchive& archive) {
+Result<void> look_over(const Names& names, const fs::path& folder, const fs::path& list,
+                       CodeArchive& archive) {
   std::map<std::string, std::uint64_t> parts;
   std::ofstream out(list, std::ios::binary);
   Words secrets, pointers;
@@ -267,7 +254,7 @@ Result<void> look_over(const std::set<std::string>& names, const fs::path& folde
     const std::size_t slash = name.find('/');
     parts[slash == name.npos ? name : name.substr(0, slash + 1)] += size;
     if (may_be_secret(name)) secrets.push_back(name);
-    if (S_ISREG(status.st_mode) && size < 1024 && is_pointer(file)) pointers.push_back(name);
+    if (act::host::is_pointer(file)) pointers.push_back(name);
     out << name << '\0';
   }
   if (!out.flush()) return failure("cannot write " + list.string());
@@ -284,23 +271,23 @@ Result<void> look_over(const std::set<std::string>& names, const fs::path& folde
   return {};
 }
 
-// None: the folder is packed. In a repository a commit of the files, in a bundle.
+// Makes a commit of the files that look_over() wrote down, in a bundle.
 Result<void> pack(const Git& git, const fs::path& scratch, CodeArchive& archive) {
-  archive.message = scratch / config::code_record;
-  archive.bundle = scratch / config::code_bundle;
-  std::ofstream(archive.message, std::ios::binary) << archive.record;
+  const std::string message = scratch / config::code_record;
+  const std::string bundle = scratch / config::code_bundle;
+  std::ofstream(message, std::ios::binary) << archive.record;
   if (auto added =
           git({"update-index", "--add", "-z", "--stdin"}, {.from = (scratch / "wanted").string()});
       !added)
     return tl::unexpected<Error>(added.error());
   const auto tree = git({"write-tree"});
   if (!tree) return tl::unexpected<Error>(tree.error());
-  const auto commit = git({"commit-tree", "-F", archive.message.string(), *tree});
+  const auto commit = git({"commit-tree", "-F", message, *tree});
   if (!commit) return tl::unexpected<Error>(commit.error());
   archive.revision = *commit;
   if (auto named = git({"update-ref", ref, *commit}); !named)
     return tl::unexpected<Error>(named.error());
-  if (auto made = git({"bundle", "create", "--quiet", archive.bundle.string(), ref}); !made)
+  if (auto made = git({"bundle", "create", "--quiet", bundle, ref}); !made)
     return tl::unexpected<Error>(made.error());
   return {};
 }
@@ -349,15 +336,11 @@ Result<void> send_code(const CodeArchive& archive, const config::Code& code) {
   const auto there = bucket.read(name);
   if (!there && there.error().kind != bucket::torn) return tl::unexpected<Error>(there.error());
   if (there && *there) return {};
-  bucket::Sender sender(bucket, archive.revision, [](const std::string& path) {
-    checkpoint::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    using Opened = Result<checkpoint::Descriptor, std::error_code>;
-    return file ? Opened(std::move(file))
-                : tl::unexpected(std::error_code(errno, std::generic_category()));
-  });
-  auto sent = sender.send(
-      {{.path = config::code_bundle, .from = archive.bundle.string(), .sum = {}, .content = {}},
-       {.path = config::code_record, .from = archive.message.string(), .sum = {}, .content = {}}});
+  const auto folder = io::SafeDirectory::open(archive.scratch->path());
+  if (!folder) return failure("cannot open the archive: " + folder.error().message());
+  bucket::Sender sender(bucket, archive.revision, tier::opener(*folder));
+  auto sent = sender.send({{config::code_bundle, config::code_bundle, {}, {}},
+                           {config::code_record, config::code_record, {}, {}}});
   if (!sent) return tl::unexpected<Error>(sent.error());
   bucket::Manifest manifest{.name = {}, .files = *std::move(sent)};
   return bucket.replace(name, manifest);

@@ -16,11 +16,10 @@
 namespace spotter::command {
 
 struct CodeArchive {
-  std::unique_ptr<io::ScratchFolder> scratch;  // has the bundle; git's own files are gone
-  std::filesystem::path bundle, message;
-  std::string revision;  // of the commit
-  std::string origin;    // "commit 1234abcd and 2 changes", "no repository of git's"
-  std::string record;    // the commit's message: origin in full, and which files differ from it
+  std::unique_ptr<io::ScratchFolder> scratch;  // has config::code_bundle and code_record
+  std::string revision;                        // of the commit
+  std::string origin;  // "commit 1234abcd and 2 changes", "no repository of git's"
+  std::string record;  // the commit's message: origin in full, and which files differ from it
   std::uint64_t files = 0, bytes = 0;
   std::vector<std::string> doubts;  // sentences: files that may be secret, a pointer of Git LFS
 };

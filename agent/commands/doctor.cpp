@@ -109,10 +109,13 @@ Findings examine(AwsCalls& calls, config::Job job, const DoctorOptions& options)
   if (!options.scope.zones.empty()) scope.zones = options.scope.zones;
   if (!options.scope.subnets.empty()) scope.subnets = options.scope.subnets;
   const auto who = calls.ask(wire::GetCallerIdentity{});
-  Findings findings = examine_as(who, calls, job, scope);
-  if (!job.launch || !who || is_instance(*who)) return findings;
-  append(findings, examine_watchers(calls, job));
+  if (!job.launch || !who || is_instance(*who)) return examine_as(who, calls, job, scope);
   auto launched = launched_job(options.job);
+  const bool packed = launched && launched->code;  // once: it may take a while
+  if (packed) job.code = launched->job.code;
+  Findings findings = examine_as(who, calls, job, scope);
+  if (packed) append(findings, examine_archive(*launched->code, job.code->folder));
+  append(findings, examine_watchers(calls, job));
   if (launched) launched->job.launch = job.launch;
   append(findings,
          examine_machines(calls, job,

@@ -54,21 +54,23 @@ Finding code_finding(const Error& failure) {
                   : "push it, or mend code.repository, code.revision or code.token"};
 }
 
-Findings examine_folder(const std::string& folder) {
-  const auto archive = archive_of(folder);
-  if (!archive) return {{"code", Verdict::Fail, archive.error().message, ""}};
-  Findings findings{{"code", Verdict::Ok, describe(*archive, folder), ""}};
-  for (const std::string& it : archive->doubts) findings.push_back({"code", Verdict::Warn, it, ""});
+}  // namespace
+
+Findings examine_archive(const CodeArchive& archive, const std::string& folder) {
+  Findings findings{{"code", Verdict::Ok, describe(archive, folder), ""}};
+  for (const std::string& it : archive.doubts) findings.push_back({"code", Verdict::Warn, it, ""});
   return findings;
 }
-
-}  // namespace
 
 Findings examine_code(AwsCalls& calls, const config::Job& job, bool on_instance) {
   if (!job.code) return {};
   const config::Code& code = *job.code;
-  if (!code.folder.empty() && !on_instance)  // a launch has packed it, and says so
-    return code.repository.empty() ? examine_folder(code.folder) : Findings{};
+  if (!code.folder.empty() && !on_instance) {
+    if (!code.repository.empty()) return {};  // a launch has packed it
+    const auto archive = archive_of(code.folder);
+    if (!archive) return {{"code", Verdict::Fail, archive.error().message, ""}};
+    return examine_archive(*archive, code.folder);
+  }
   const std::string what = code.repository + " at " + code.revision.substr(0, 12);
   if (!on_instance && code.repository.starts_with('/'))
     return {{"code", Verdict::Warn, what + " is a path on the instances", "it was not looked at"}};

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 
+#include "agent/config/job.hpp"
 #include "agent/host/records.hpp"
 #include "agent/host/share.hpp"
 #include "agent/io/files.hpp"
@@ -16,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* had_again[] = {"code", "ml", "setup"};
+constexpr std::string_view had_again[] = {config::code_folder, config::container_folder,
+                                          config::setup_folder};
 
 struct Attempt {
   std::uint64_t token = 0;

@@ -216,6 +216,25 @@ void pass_on(const char* const (&names)[N], std::map<std::string, std::string>& 
 
 }  // namespace
 
+std::vector<std::string> names_in(std::string_view text) {
+  std::vector<std::string> names;
+  for (std::size_t end = 0; (end = text.find('\0')) != text.npos; text.remove_prefix(end + 1))
+    names.emplace_back(text.substr(0, end));
+  return names;
+}
+
+bool is_pointer(const fs::path& file) {
+  constexpr std::string_view begins = "version https://git-lfs.github.com/spec/";
+  constexpr off_t most = 1024;
+  const io::Descriptor opened(::open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat status {};
+  std::array<char, begins.size()> start{};
+  return opened && ::fstat(opened.get(), &status) == 0 && S_ISREG(status.st_mode) &&
+         status.st_size < most &&
+         ::read(opened.get(), start.data(), start.size()) == static_cast<ssize_t>(start.size()) &&
+         std::string_view(start.data(), start.size()) == begins;
+}
+
 Result<std::string> token_server(const std::string& url) {
   auto server = wire::token_server(url);
   if (!server) return fail("code-denied", "code.repository: " + server.error().message);
@@ -543,26 +562,6 @@ std::string some_of(const std::vector<std::string>& names) {
   return " (" + text + (names.size() > most ? ", ...)" : ")");
 }
 
-bool is_pointer(const User& user, const fs::path& file) {
-  constexpr std::string_view begins = "version https://git-lfs.github.com/spec/";
-  constexpr off_t most = 1024;
-  const AsUser as_user(user);
-  const io::Descriptor opened(::open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  struct stat status {};
-  std::array<char, begins.size()> start{};
-  return opened && ::fstat(opened.get(), &status) == 0 && S_ISREG(status.st_mode) &&
-         status.st_size < most &&
-         ::read(opened.get(), start.data(), start.size()) == static_cast<ssize_t>(start.size()) &&
-         std::string_view(start.data(), start.size()) == begins;
-}
-
-std::vector<std::string> split(std::string_view text, char end) {
-  std::vector<std::string> parts;
-  for (std::size_t at = 0; (at = text.find(end)) != text.npos; text.remove_prefix(at + 1))
-    parts.emplace_back(text.substr(0, at));
-  return parts;
-}
-
 // git's filter of LFS and its submodules would run what the repository names, and ask servers that
 // the token is not for.
 std::string left_out(const Git& git, const Place& place) {
@@ -570,12 +569,14 @@ std::string left_out(const Git& git, const Place& place) {
   std::vector<std::string> submodules;
   const auto large = git.run(place.git, {"ls-files", "-z", "--", ":(attr:filter=lfs)"});
   if (large && large->status == 0)
-    for (auto& name : split(large->output, '\0'))
-      if (is_pointer(git.user(), place.git.work_tree / name)) pointers.push_back(std::move(name));
+    for (auto& name : names_in(large->output)) {
+      const AsUser as_user(git.user());
+      if (is_pointer(place.git.work_tree / name)) pointers.push_back(std::move(name));
+    }
   const auto inner = git.run(place.git, {"config", "-z", "--blob", "HEAD:.gitmodules",
                                          "--get-regexp", "^submodule\\..*\\.path$"});
   if (inner && inner->status == 0)
-    for (const auto& each : split(inner->output, '\0'))
+    for (const auto& each : names_in(inner->output))
       submodules.push_back(each.substr(each.find('\n') + 1));
   std::string text;
   if (!pointers.empty())
