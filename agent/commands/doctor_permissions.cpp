@@ -103,15 +103,19 @@ Findings examine_policies(const wire::CallerIdentity& who, const Region& region,
   IamScope scope;
   scope.account = who.account;
   scope.region = region;
-  if (job.launch) scope.role = role_name(job.launch->profile);
+  scope.role = instances_role_of(job);
   const wire::IamValues values = iam_values(job, scope);
   Findings findings;
   std::string fits;
   for (const RolePolicies& role : roles_of(job, scope)) {
     std::size_t characters = 0;
-    for (const std::string& name : role.documents)
-      characters += policy_characters(filled(name, values));
-    const std::string problem = too_long_for_a_role(characters);
+    std::string problem;
+    for (const std::string& name : role.documents) {
+      const auto document = filled(name, values);
+      if (document) characters += policy_characters(*document);
+      if (!document) problem = "no policy: " + document.error().message;
+    }
+    if (problem.empty()) problem = too_long_for_a_role(characters);
     if (problem.empty())
       fits += (fits.empty() ? "" : ", ") + role.role + " " + with_commas(characters);
     else
@@ -123,7 +127,7 @@ Findings examine_policies(const wire::CallerIdentity& who, const Region& region,
                         fits + " of " + with_commas(longest_of_a_role) +
                             " characters, which all jobs of a role share",
                         ""});
-  const auto launcher = advice_for_a_user(filled("launcher", values));
+  const auto launcher = advice_for_a_user(filled("launcher", values).value_or(""));
   if (launcher.refused)
     findings.push_back({"policies", Verdict::Warn, "who launches gets " + launcher.text,
                         "see what `spotter iam launcher` prints"});

@@ -150,14 +150,28 @@ void add_secrets(const config::Job& job, const std::string& ssm, wire::IamValues
   values.many["secrets"] = {secrets.begin(), secrets.end()};
 }
 
+// Has the job machines of its own? A container's role on Batch is agent's and trainer's.
+bool has_machines(const config::Job& job) {
+  return !(job.sweep && job.sweep->batch) || job.launch.has_value();
+}
+
+// By convention the trainer's role is named after the instances' role, and has no path.
+std::string trainers_role(const config::Job& job, const std::string& instances) {
+  return config::trainers_role(job.trainer, wire::iam_name(instances).name);
+}
+
+// The ARN of what is named by one, or by its name, in the account for which policies are printed.
+std::string arn_of(const std::string& name, const char* kind, const wire::IamValues& values) {
+  if (name.starts_with("arn:")) return name;
+  return "arn:" + values.one.at("partition") + ":iam::" + values.one.at("account") + ":" + kind +
+         "/" + name;
+}
+
 void add_trainer_role(const config::Job& job, wire::IamValues& values) {
   auto& roles = values.many["trainer-roles"];
   roles = {};
-  if (config::has_instances_role(job.trainer)) return;
-  const std::string role = config::trainers_role(job.trainer, values.one["role"]);
-  const std::string iam =
-      "arn:" + values.one["partition"] + ":iam::" + values.one["account"] + ":role/";
-  roles = {role.starts_with("arn:") ? role : iam + role};
+  if (config::has_instances_role(job.trainer) || !has_machines(job)) return;
+  roles = {arn_of(trainers_role(job, values.one["role"]), "role", values)};
 }
 
 void add_batch(const config::Job& job, const std::string& batch, wire::IamValues& values) {
@@ -167,17 +181,24 @@ void add_batch(const config::Job& job, const std::string& batch, wire::IamValues
   const auto& [environment, queue, definition] = *job.sweep->batch;
   values.many["batch-all"] = {"*"};
   values.many["batch-resources"] = {batch + "compute-environment/" + environment.name,
-                                    batch + "job-definition/" + definition.name + "*",
+                                    batch + "job-definition/" + definition.name,
+                                    batch + "job-definition/" + definition.name + ":*",
                                     batch + "job-queue/" + queue.name};
   values.many["batch-jobs"] = {batch + "job/*"};
-  const std::string iam =
-      "arn:" + values.one["partition"] + ":iam::" + values.one["account"] + ":role/";
   for (const std::string& role :
        {environment.instance_role, environment.service_role, definition.job_role})
-    if (role.find(":instance-profile/") != role.npos)  // has the name of its role
-      values.many["batch-roles"].push_back(iam + role_name(role));
+    if (role.find(":instance-profile/") != role.npos)  // has the name and path of its role
+      values.many["batch-roles"].push_back(
+          arn_of(wire::iam_name(role).with_path(), "role", values));
     else if (!role.empty())
-      values.many["batch-roles"].push_back(role.starts_with("arn:") ? role : iam + role);
+      values.many["batch-roles"].push_back(arn_of(role, "role", values));
+  // Through an access point EFS asks who mounts.
+  const std::string efs = "arn:" + values.one["partition"] +
+                          ":elasticfilesystem:" + values.one["region"] + ":" +
+                          values.one["account"] + ":file-system/";
+  for (const wire::BatchVolume& volume : definition.volumes)
+    if (!volume.access_point.empty())
+      values.many["mounted-file-systems"].push_back(efs + volume.file_system);
 }
 
 // Things that a fleet uses without making or changing them. CreateFleet and RequestSpotFleet are
@@ -248,18 +269,19 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
   if (job.launch->on_demand.needs_watcher())
     values.many["watched-fleets"] = {ec2("fleet"), ec2("spot-fleet-request")};
   constexpr std::string_view parameter = "resolve:ssm:";
-  if (const std::string& image = job.launch->image; image.starts_with(parameter)) {
+  std::set<std::string> parameters;
+  for (std::size_t i = 0; i < std::max<std::size_t>(job.launch->places.size(), 1); ++i) {
+    const std::string image = config::launch_at(*job.launch, i).image;
+    if (!image.starts_with(parameter)) continue;
     const std::string name = image.substr(parameter.size());
     // AWS's own parameters belong to no account.
     const std::string whose = name.starts_with("/aws/") ? values.one["region"] + "::" : here;
-    values.many["image-parameters"] = {arn + "ssm:" + whose + "parameter" +
-                                       (name.starts_with('/') ? "" : "/") + name};
+    parameters.insert(arn + "ssm:" + whose + "parameter" + (name.starts_with('/') ? "" : "/") +
+                      name);
   }
-  values.many["launch-roles"] = {arn + "iam::" + values.one["account"] + ":role/" +
-                                 values.one["role"]};
-  const std::string& profile = job.launch->profile;
-  const std::string profiles = arn + "iam::" + values.one["account"] + ":instance-profile/";
-  values.many["instance-profiles"] = {profile.starts_with("arn:") ? profile : profiles + profile};
+  values.many["image-parameters"] = {parameters.begin(), parameters.end()};
+  values.many["launch-roles"] = {arn_of(values.one["role"], "role", values)};
+  values.many["instance-profiles"] = {arn_of(job.launch->profile, "instance-profile", values)};
   if (!job.launch->fleet_role.empty())
     values.many["launch-roles"].push_back(job.launch->fleet_role);
 }
@@ -335,6 +357,11 @@ int print(IamOptions options) {
   if (options.region.empty())
     return io::complain("iam", "no region is known: --region, or set AWS_REGION", wrong_input);
   options.scope.region = Region(options.region);
+  if (options.scope.role.empty()) options.scope.role = instances_role_of(*job);
+  if (const auto wrong =
+          wire::wrong_iam_name(wire::iam_name(options.scope.role), wire::longest_role_name);
+      !wrong.empty())
+    return io::complain("iam", "the instances' role: " + wrong, wrong_input);
   if (options.document == all_roles) return print_roles(*job, options.scope);
   if (options.document == all_rules) return print_lifecycle(*job);
   const wire::IamValues values = iam_values(*job, options.scope);
@@ -364,12 +391,16 @@ wire::IamValues iam_values(const config::Job& job, const IamScope& scope) {
   values.one = {{"partition", partition},
                 {"region", region},
                 {"account", scope.account},
-                {"role", scope.role},
+                {"role", wire::iam_name(scope.role).with_path()},
                 {"job", job.name.str()}};
   const auto service = [&](const char* name) { return "arn:" + partition + ":" + name + ":"; };
   const auto here = region + ":" + scope.account + ":";
   values.many["owners"] = names_of(job, job.name.str());
   values.many["volume-keys"] = scope.volume_keys;
+  values.many["other-keys"] = scope.other_keys;
+  for (const char* name : {"ssm", "s3", "sns"})
+    values.many["others-as-kms-names-them"].push_back(std::string(name) + "." + region + "." +
+                                                      std::string(its.suffix));
   const std::string ec2 = "ec2." + region + ".";
   values.many["ec2-as-kms-names-it"] = {ec2 + "amazonaws.com"};
   if (its.suffix != "amazonaws.com")
@@ -418,63 +449,23 @@ void add_iam(CLI::App& app, int& status) {
                    "Prints the policy's part of that number: each has at most the 6,144 characters "
                    "that a managed policy may have, and all of them together allow what it allows")
       ->check(CLI::PositiveNumber);
-  const char* role = "Of the instances, as their profile is named";
-  command->add_option("--role", options->scope.role, role)->capture_default_str();
+  options->scope.role.clear();
+  command->add_option("--role", options->scope.role,
+                      "Of the instances, as their profile is named; default: launch.profile of "
+                      "job.yaml, else spotter");
   command->add_option("--volume-key", options->scope.volume_keys,
                       "ARN of a KMS key with which the volume is encrypted; repeatable");
+  command->add_option("--key", options->scope.other_keys,
+                      "ARN of a KMS key with which parameters, objects or topics of the job are "
+                      "encrypted; repeatable");
   command->callback([options, &status] { status = print(*options); });
 }
 
 namespace {
 
-// Lifecycle rules that remove from the job's buckets what nothing else removes.
+// The commands of `aws` that make the job's roles.
 
 using OrderedJson = nlohmann::ordered_json;
-
-// A day for the longest upload, and one that S3 may take to notice.
-constexpr int days = 2;
-
-// https://docs.aws.amazon.com/AmazonS3/latest/API/API_LifecycleRule.html
-OrderedJson rule(const std::string& name, const std::string& prefix, bool only_ours) {
-  OrderedJson its = {{"ID", name},
-                     {"Status", "Enabled"},
-                     {"Filter", {{"Prefix", prefix}}},
-                     {"AbortIncompleteMultipartUpload", {{"DaysAfterInitiation", days}}}};
-  // In a versioned bucket what is removed, or written again, leaves a version.
-  if (only_ours) its["NoncurrentVersionExpiration"] = {{"NoncurrentDays", days}};
-  return its;
-}
-
-}  // namespace
-
-int print_lifecycle(const config::Job& job) {
-  std::map<std::string, std::vector<OrderedJson>> rules;  // by bucket
-  const std::string name = "spotter-" + job.name.str();
-  const auto add = [&](const wire::S3Location& where, const std::string& what, bool only_ours) {
-    rules[where.bucket].push_back(rule(name + "-" + what, where.key, only_ours));
-  };
-  if (const auto home = job.kept_at()) add(*home, "home", true);
-  if (const auto head = job.headed_at()) add(*head, "head", true);
-  if (job.checkpoints.s3) add(*job.checkpoints.s3, "checkpoints", false);
-  if (const auto where = config::copied_by_libspotter(job)) add(*where, "copies", false);
-  for (std::size_t i = 0; i < job.trainer.writes.size(); ++i)
-    add(job.trainer.writes[i], "written-" + std::to_string(i + 1), false);
-  if (rules.empty()) return io::complain("iam", "the job copies no checkpoints to S3");
-  for (const auto& [bucket, its] : rules) {
-    std::printf(
-        "# This replaces all rules that %s has: add to these what aws s3api "
-        "get-bucket-lifecycle-configuration --bucket %s shows.\n",
-        bucket.c_str(), bucket.c_str());
-    const OrderedJson input = {{"Bucket", bucket}, {"LifecycleConfiguration", {{"Rules", its}}}};
-    const auto command = wire::command_of("s3api", "PutBucketLifecycleConfiguration", input.dump());
-    std::printf("%s\n", command.c_str());
-  }
-  return 0;
-}
-
-namespace {
-
-// The commands of `aws` that make the job's roles.
 
 // Batch takes user data in this format only. ECS's agent does not drain by default, and sends
 // SIGKILL 30 s after SIGTERM; of a notice's two minutes 100 s are the trainer's here, and some are
@@ -503,22 +494,36 @@ class Commands {
     calls_.push_back({action, input.get<std::map<std::string, std::string>>()});
   }
   void role(const RolePolicies& it) {
+    if (!it.account.empty() && it.account != values_.one["account"])
+      return remark(it.what + " is of the account " + it.account + ": there it is to trust " +
+                    arn_of(values_.one["role"], "role", values_) + ", and to have what `spotter " +
+                    "iam " + it.documents.front() + "` prints");
+    if (auto wrong = wire::wrong_iam_name({"", it.path, it.role}, wire::longest_role_name);
+        !wrong.empty())
+      return trouble(it.what + ": " + wrong);
     std::vector<OrderedJson> policies;
     std::size_t characters = 0;
     for (const std::string& name : it.documents) {
-      const std::string document = without(left_out_, filled(name, values_));
+      const auto whole = filled(name, values_);
+      if (!whole) return trouble(it.what + ": " + whole.error().message);
+      const std::string document = without(left_out_, *whole);
       if (document.empty()) continue;
       characters += policy_characters(document);
+      // A job's name has no dot: no other job's policy is named so.
       policies.push_back({{"RoleName", it.role},
-                          {"PolicyName", policy_ + (policies.empty() ? "" : "-" + name)},
+                          {"PolicyName", policy_ + (policies.empty() ? "" : "." + name)},
                           {"PolicyDocument", document}});
     }
     remark(it.what + ": " + with_commas(characters) + " of the " + with_commas(longest_of_a_role) +
            " characters that all policies in a role have together");
     if (const auto problem = too_long_for_a_role(characters); !problem.empty())
-      problems_ += (problems_.empty() ? "" : "; ") + it.what + ": " + problem;
-    iam("CreateRole",
-        {{"RoleName", it.role}, {"AssumeRolePolicyDocument", filled(it.trust, values_)}});
+      trouble(it.what + ": " + problem);
+    const auto path = [&](OrderedJson input) {
+      if (it.path != "/") input["Path"] = it.path;
+      return input;
+    };
+    iam("CreateRole", path({{"RoleName", it.role},
+                            {"AssumeRolePolicyDocument", filled(it.trust, values_).value_or("")}}));
     for (const OrderedJson& policy : policies) iam("PutRolePolicy", policy);
     if (!it.managed.empty())
       iam("AttachRolePolicy",
@@ -526,8 +531,20 @@ class Commands {
            {"PolicyArn", "arn:" + values_.one["partition"] + ":iam::aws:policy/" + it.managed}});
     if (!it.has_profile) return;
     remark("The profile that gives it to the instances");
-    iam("CreateInstanceProfile", {{"InstanceProfileName", it.role}});
+    iam("CreateInstanceProfile", path({{"InstanceProfileName", it.role}}));
     iam("AddRoleToInstanceProfile", {{"InstanceProfileName", it.role}, {"RoleName", it.role}});
+  }
+  // A fleet whose service-linked role may not use the key launches nothing with such a volume.
+  // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-prerequisites.html
+  void grant(const std::string& key, const std::string& service, const std::string& role) {
+    const OrderedJson input = {
+        {"KeyId", key},
+        {"GranteePrincipal",
+         arn_of("aws-service-role/" + service + ".amazonaws.com/" + role, "role", values_)},
+        {"Operations",
+         {"CreateGrant", "Decrypt", "DescribeKey", "Encrypt", "GenerateDataKey",
+          "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo"}}};
+    text_ += wire::command_of("kms", "CreateGrant", input.dump()) + "\n";
   }
   void launch_template(const std::string& name) {
     const OrderedJson data = {{"UserData", launch::base64(std::string(ecs_user_data))},
@@ -544,6 +561,7 @@ class Commands {
   RoleCommands all() && { return {std::move(text_), std::move(problems_), std::move(calls_)}; }
 
  private:
+  void trouble(const std::string& text) { problems_ += (problems_.empty() ? "" : "; ") + text; }
   static std::string without(const std::set<std::string>& names, const std::string& document) {
     if (names.empty() || document.empty()) return document;
     OrderedJson json = OrderedJson::parse(document);
@@ -567,6 +585,13 @@ class Commands {
   std::vector<IamCall> calls_;
 };
 
+// The service by whose role a fleet's instances are launched, and the role's name.
+std::pair<const char*, const char*> maker_of(FleetKind kind) {
+  if (kind == FleetKind::AutoScalingGroup) return {"autoscaling", "AWSServiceRoleForAutoScaling"};
+  if (kind == FleetKind::SpotFleet) return {"spotfleet", "AWSServiceRoleForEC2SpotFleet"};
+  return {"ec2fleet", "AWSServiceRoleForEC2Fleet"};
+}
+
 // The service-linked roles of EC2 and Auto Scaling: made once in an account.
 std::set<std::string> services_of(FleetKind kind) {
   if (kind == FleetKind::AutoScalingGroup) return {"spot", "autoscaling"};
@@ -586,6 +611,13 @@ RoleCommands role_commands(const config::Job& job, const IamScope& scope) {
     commands.remark("AWS's own roles, once in an account: one that is there already is well");
   for (const std::string& service : services)
     commands.iam("CreateServiceLinkedRole", {{"AWSServiceName", service + ".amazonaws.com"}});
+  if (job.launch && !scope.volume_keys.empty())
+    commands.remark("Fleets make encrypted volumes by AWS's own role, which each key lets use it");
+  for (const std::string& key : scope.volume_keys)
+    if (job.launch) {
+      const auto& [service, role] = maker_of(job.launch->type);
+      commands.grant(key, service, role);
+    }
   if (batch == nullptr) return std::move(commands).all();
   const std::string own = launch::resource_name(job) + "-batch";
   if (batch->environment.launch_template.empty())
@@ -635,14 +667,18 @@ RoleCommands account_commands(const std::string& bucket, const std::vector<wire:
 
 namespace {
 
+RolePolicies named(const std::string& role, const char* trust, std::string what,
+                   std::vector<std::string> documents) {
+  const wire::IamName its = wire::iam_name(role);
+  return {its.name, trust, std::move(what), std::move(documents), false, "", its.path, its.account};
+}
+
 // In a container agent and trainer are one to AWS: the job's role, else their host's.
 void add_batch_roles(const config::Batch& batch, std::vector<RolePolicies>& roles) {
-  RolePolicies hosts{role_name(batch.environment.instance_role),
-                     "trust-instance",
-                     "The role of AWS Batch's instances",
-                     {},
-                     true,
-                     "service-role/AmazonEC2ContainerServiceforEC2Role"};
+  RolePolicies hosts = named(batch.environment.instance_role, "trust-instance",
+                             "The role of AWS Batch's instances", {});
+  hosts.has_profile = true;
+  hosts.managed = "service-role/AmazonEC2ContainerServiceforEC2Role";
   const std::vector<std::string> documents{"agent", "trainer"};
   if (batch.definition.job_role.empty()) {
     hosts.documents = documents;
@@ -652,13 +688,15 @@ void add_batch_roles(const config::Batch& batch, std::vector<RolePolicies>& role
   }
   roles.push_back(std::move(hosts));
   if (!batch.definition.job_role.empty())
-    roles.push_back({role_name(batch.definition.job_role), "trust-ecs-tasks",
-                     "The containers' role", documents});
+    roles.push_back(
+        named(batch.definition.job_role, "trust-ecs-tasks", "The containers' role", documents));
 }
 
 }  // namespace
 
-std::string role_name(const std::string& role) { return role.substr(role.rfind('/') + 1); }
+std::string instances_role_of(const config::Job& job) {
+  return job.launch ? wire::iam_name(job.launch->profile).with_path() : IamScope().role;
+}
 
 std::size_t policy_characters(std::string_view document) {
   constexpr std::string_view white = " \t\r\n";
@@ -672,34 +710,31 @@ std::string with_commas(std::size_t number) {
   return text;
 }
 
-std::string filled(const std::string& document, const wire::IamValues& values) {
+Result<std::string> filled(const std::string& document, const wire::IamValues& values) {
   for (const wire::IamDocument& known : wire::iam_documents()) {
     if (known.name != document) continue;
     const auto text = wire::fill_in(known, values);
-    if (text && text->find("\"Effect\"") != text->npos)
-      return nlohmann::ordered_json::parse(*text).dump();
+    if (!text) return text;
+    if (text->find("\"Effect\"") != text->npos) return nlohmann::ordered_json::parse(*text).dump();
   }
   return "";
 }
 
 std::vector<RolePolicies> roles_of(const config::Job& job, const IamScope& scope) {
   std::vector<RolePolicies> roles;
-  const bool on_batch = job.sweep && job.sweep->batch;
-  if (!on_batch || job.launch) {
-    roles.push_back({scope.role, "trust-instance", "The instances' role", {"agent"}, true});
-    if (config::has_instances_role(job.trainer)) {
+  if (has_machines(job)) {
+    roles.push_back(named(scope.role, "trust-instance", "The instances' role", {"agent"}));
+    roles.front().has_profile = true;
+    if (config::has_instances_role(job.trainer))
       roles.front().documents.emplace_back("trainer");
-    } else {
-      const std::string role = config::trainers_role(job.trainer, scope.role);
-      roles.push_back({role_name(role), "trust-trainer", "The trainer's role", {"trainer"}});
-    }
+    else
+      roles.push_back(named(trainers_role(job, scope.role), "trust-trainer", "The trainer's role",
+                            {"trainer"}));
   }
   if (job.launch && !job.launch->fleet_role.empty())
-    roles.push_back({role_name(job.launch->fleet_role),
-                     "trust-spot-fleet",
-                     "The Spot Fleet's role",
-                     {"spot-fleet"}});
-  if (on_batch) add_batch_roles(*job.sweep->batch, roles);
+    roles.push_back(
+        named(job.launch->fleet_role, "trust-spot-fleet", "The Spot Fleet's role", {"spot-fleet"}));
+  if (job.sweep && job.sweep->batch) add_batch_roles(*job.sweep->batch, roles);
   return roles;
 }
 

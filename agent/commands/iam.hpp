@@ -10,8 +10,9 @@ namespace spotter::command {
 struct IamScope {
   std::string account;                   // twelve digits
   Region region;                         // us-west-2
-  std::string role = "spotter";          // of the instances, and their instance profile
+  std::string role = "spotter";          // of the instances, and their profile; with its path
   std::vector<std::string> volume_keys;  // ARNs of KMS keys
+  std::vector<std::string> other_keys;   // the same, of parameters, objects and topics
 };
 
 wire::IamValues iam_values(const config::Job& job, const IamScope& scope);
@@ -46,8 +47,9 @@ inline constexpr std::size_t longest_of_a_user = 2048;   // all inline policies 
 inline constexpr std::size_t longest_of_a_role = 10240;  // the same
 inline constexpr std::size_t longest_managed = 6144;     // one policy of its own, attached
 
-// The name at the end of an ARN, with a path or without; a name stands for itself.
-std::string role_name(const std::string& role);
+// The role of the job's instances, which is named as their profile is: launch.profile's, or the
+// default.
+std::string instances_role_of(const config::Job& job);
 
 // Those that count.
 std::size_t policy_characters(std::string_view document);
@@ -62,12 +64,14 @@ struct RolePolicies {
   std::vector<std::string> documents;
   bool has_profile = false;  // an instance profile of the same name gives it to instances
   std::string managed = {};  // one of AWS's own policies, by the end of its ARN; empty: none
+  std::string path = "/";
+  std::string account = {};  // empty: the one for which policies are printed
 };
 // The instances', the trainer's, a Spot Fleet's, those of AWS Batch; those that the job has.
 std::vector<RolePolicies> roles_of(const config::Job& job, const IamScope& scope);
 
 // The document with the job's values; empty: nothing is left of it.
-std::string filled(const std::string& document, const wire::IamValues& values);
+Result<std::string> filled(const std::string& document, const wire::IamValues& values);
 
 // Says that IAM would refuse it, and what to do about it; empty: it fits. `characters`: of all that
 // the role gets of this job.

@@ -121,9 +121,14 @@ void settle_pools(Reader& reader, const Node& node, const std::string& path, Lau
           "has types, zones and subnets of its own: leave out launch." + std::string(key));
   if (launch.places.size() > 1) check_shared(reader, *given, path + ".pools", launch);
   if (launch.places.empty()) return;
-  const std::vector<Place> places = launch.places;
+  std::vector<Place> places = launch.places;
+  for (Place& place : places) {  // what all share, before the first one's is the launch's
+    if (place.security_groups.empty()) place.security_groups = launch.security_groups;
+    if (place.key.empty()) place.key = launch.key;
+    if (place.image.empty()) place.image = launch.image;
+  }
   launch = launch_at(launch, 0);
-  launch.places = places;
+  launch.places = std::move(places);
 }
 
 // Checks that involve other parts of the job.
@@ -315,7 +320,7 @@ Reader::Fields launch_fields(Reader& reader, Launch& launch) {
           {"subnets", optional, reader.texts(launch.subnets, plain_name)},
           {"security_groups", optional, reader.texts(launch.security_groups, plain_name)},
           {"key", optional, reader.expanded(launch.key, tag_value)},
-          {"profile", required, reader.expanded(launch.profile, plain_name)},
+          {"profile", required, reader.expanded(launch.profile, instance_profile)},
           {"fleet_role", optional, reader.expanded(launch.fleet_role, role)},
           {"allocation", optional, reader.scalar(launch.allocation, allocation)},
           {"max_price", optional, reader.scalar(launch.max_price, price)},

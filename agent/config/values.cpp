@@ -6,6 +6,7 @@
 #include <csignal>
 #include <limits>
 
+#include "agent/aws/formats/iam.hpp"
 #include "agent/aws/formats/partition.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/config/scalars.hpp"
@@ -249,17 +250,24 @@ Result<std::string> parse_cpu_weight(std::string_view text) {
 }
 
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
-Result<std::string> parse_role(std::string_view text) {
-  constexpr std::size_t longest_name = 64, longest_arn = 600;
-  static const std::string name = letters + std::string(digits) + "_+=,.@-";
+Result<std::string> parse_iam(std::string_view text, const std::string& what,
+                              const std::string& kind, std::size_t longest) {
   const auto colons = std::count(text.begin(), text.end(), ':');
-  const bool arn = text.starts_with("arn:aws") && colons == 5 && text.size() <= longest_arn &&
-                   text.find(":iam::") != text.npos && text.find(":role/") != text.npos &&
-                   only(text, name + ":/") && !text.ends_with('/');
-  if (arn || (!text.empty() && text.size() <= longest_name && only(text, name)))
-    return std::string(text);
-  return failure("expected a role's name or its ARN (arn:aws:iam::123456789012:role/NAME), found " +
-                 in_quotes(text));
+  const bool arn = text.starts_with("arn:aws") && colons == 5 && text.find(":iam::") != text.npos &&
+                   text.find(":" + kind + "/") != text.npos;
+  const wire::IamName name = wire::iam_name(text);
+  if (!arn && (text.find_first_of(":/") != text.npos))
+    return failure("expected " + what + "'s name or its ARN (arn:aws:iam::123456789012:" + kind +
+                   "/NAME), found " + in_quotes(text));
+  if (std::string wrong = wire::wrong_iam_name(name, longest); !wrong.empty())
+    return failure(std::move(wrong));
+  return std::string(text);
+}
+Result<std::string> parse_role(std::string_view text) {
+  return parse_iam(text, "a role", "role", wire::longest_role_name);
+}
+Result<std::string> parse_instance_profile(std::string_view text) {
+  return parse_iam(text, "an instance profile", "instance-profile", wire::longest_role_name);
 }
 
 Result<bool> parse_trust(std::string_view text) {
@@ -366,6 +374,8 @@ const Scalar<std::string> memory_amount{"an amount of memory such as 48G or 90%"
 const Scalar<std::string> cpu_quota{"a share of one CPU's time such as 400%", parse_cpu_quota};
 const Scalar<std::string> cpu_weight{"a whole number from 1 to 10000", parse_cpu_weight};
 const Scalar<std::string> role{"a role's name or ARN", parse_role};
+const Scalar<std::string> instance_profile{"an instance profile's name or ARN",
+                                           parse_instance_profile};
 const Scalar<bool> imds_access{"allow or refuse", parse_imds_access};
 const Scalar<bool> trust{"administrator", parse_trust};
 const Scalar<GiveUp> give_up{"scale-to-zero, hold or cancel", parse_give_up};

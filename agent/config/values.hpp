@@ -39,13 +39,14 @@ extern const Scalar<std::string> command;  // any text that is not blank
 extern const Scalar<std::string> user_name;
 extern const Scalar<PythonEnvironment> python_environment;
 extern const Scalar<std::optional<int>> stop_signal;
-extern const Scalar<Duration> duration;  // 90s, 500ms, 2h30m; positive
-extern const Scalar<int> attempts;       // 1 to 1000
-extern const Scalar<std::string> role;   // of IAM: its ARN or name
-extern const Scalar<bool> imds_access;   // allow: true; refuse: false
-extern const Scalar<bool> trust;         // administrator: true
-extern const Scalar<int> gpu_count;      // 0 to 64; auto: all_gpus
-extern const Scalar<bool> cache_place;   // instance-store: true; storage: false
+extern const Scalar<Duration> duration;             // 90s, 500ms, 2h30m; positive
+extern const Scalar<int> attempts;                  // 1 to 1000
+extern const Scalar<std::string> role;              // of IAM: its ARN or name
+extern const Scalar<std::string> instance_profile;  // the same; its role has its name
+extern const Scalar<bool> imds_access;              // allow: true; refuse: false
+extern const Scalar<bool> trust;                    // administrator: true
+extern const Scalar<int> gpu_count;                 // 0 to 64; auto: all_gpus
+extern const Scalar<bool> cache_place;              // instance-store: true; storage: false
 extern const Scalar<std::string> sha256;
 extern const Scalar<std::string> memory_amount;  // 48G, or 1% to 100% of the machine's
 extern const Scalar<std::string> cpu_quota;      // 1% to 100000%

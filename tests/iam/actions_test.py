@@ -33,7 +33,10 @@ S3_CALLS = {"list": {"s3:ListBucket"}, "read": {"s3:GetObject"}, "head": {"s3:Ge
 # tags made with a resource, keys of encrypted volumes, roles that a service is given.
 USE_OF_A_KEY = {"kms:CreateGrant", "kms:Decrypt", "kms:DescribeKey",
                 "kms:GenerateDataKeyWithoutPlaintext", "kms:ReEncryptFrom", "kms:ReEncryptTo"}
-IMPLIED = {"ec2:CreateVolume": {"ec2:CreateTags", *USE_OF_A_KEY},
+USE_OF_OTHER_KEYS = {"kms:Decrypt", "kms:GenerateDataKey"}
+IMPLIED = {"s3:GetObject": USE_OF_OTHER_KEYS,
+           "ssm:GetParameter": USE_OF_OTHER_KEYS,
+           "ec2:CreateVolume": {"ec2:CreateTags", *USE_OF_A_KEY},
            "ec2:CreateSnapshot": {"ec2:CreateTags"},
            "ec2:AttachVolume": {"kms:CreateGrant", "kms:Decrypt"},
            "ec2:CreateLaunchTemplate": {"ec2:CreateTags"},

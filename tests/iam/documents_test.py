@@ -244,7 +244,7 @@ class Documents(unittest.TestCase):
                           trainer="{command: ./train, role: instance}")
         policies = [it for action, it in both if action == "PutRolePolicy"]
         self.assertEqual([(it["RoleName"], it["PolicyName"]) for it in policies],
-                         [("spotter", "spotter-mine"), ("spotter", "spotter-mine-trainer")])
+                         [("spotter", "spotter-mine"), ("spotter", "spotter-mine.trainer")])
         self.assertIn("s3:GetObject", policies[1]["PolicyDocument"])
         self.assertEqual(json.loads(made[1][1]["PolicyDocument"]), self.document("agent", VOLUME))
         self.assertEqual(json.loads(made[0][1]["AssumeRolePolicyDocument"]),
@@ -266,6 +266,86 @@ class Documents(unittest.TestCase):
                              [f"{one}.amazonaws.com" for one in services])
             for wanted in ("CreateRole", "PutRolePolicy"):
                 self.assertEqual([it["RoleName"] for action, it in made if action == wanted], roles)
+
+    def test_roles_are_made_where_the_job_looks_for_them(self):
+        """By launch.profile, with its path; none in an account that is not ours."""
+        launch = ("launch: {{image: ami-1, instance_types: [g5.xlarge], zones: [us-west-2a], "
+                  "profile: '{}'}}")
+        mine = self.roles(VOLUME, launch.format("mine"))
+        self.assertEqual([it["RoleName"] for action, it in mine if action == "CreateRole"],
+                         ["mine", "mine-trainer"])
+        profile = f"arn:aws:iam::{ACCOUNT}:instance-profile/team/mine"
+        made = self.roles(VOLUME, launch.format(profile),
+                          trainer=f"{{command: ./t, role: 'arn:aws:iam::{ACCOUNT}:role/of/us'}}")
+        paths = [(action, it.get("RoleName") or it["InstanceProfileName"], it.get("Path"))
+                 for action, it in made if action in ("CreateRole", "CreateInstanceProfile")]
+        self.assertEqual(paths, [("CreateRole", "mine", "/team/"),
+                                 ("CreateInstanceProfile", "mine", "/team/"),
+                                 ("CreateRole", "us", "/of/")])
+        agent = self.document("agent", VOLUME, launch.format(profile))
+        attach = self.statement(agent, "AttachToInstancesOfThisRole")["Condition"]
+        self.assertEqual(attach["ArnEquals"], {"ec2:InstanceProfile": profile})
+        trust = self.document("trust-trainer", VOLUME, launch.format(profile))
+        self.assertIn(f"arn:aws:iam::{ACCOUNT}:role/team/mine", json.dumps(trust))
+        other = self.run_it("roles", VOLUME, trainer="{command: ./t, role: "
+                            "'arn:aws:iam::210987654321:role/theirs'}")
+        self.assertIn("# The trainer's role is of the account 210987654321", other.stdout)
+        self.assertNotIn('"theirs"', other.stdout)
+
+    def test_no_jobs_policy_has_the_name_of_another_jobs(self):
+        own = "{command: ./train, role: instance}"
+        both = self.roles(VOLUME, "channels: {train: 's3://data/mnist/'}", trainer=own)
+        names = [it["PolicyName"] for action, it in both if action == "PutRolePolicy"]
+        self.assertEqual(names, ["spotter-mine", "spotter-mine.trainer"])
+        self.assertNotEqual(self.run_it("roles", VOLUME, "job: mine.trainer").returncode, 0)
+
+    def test_each_pools_image_is_found(self):
+        pools = ("launch: {profile: mine, image: 'resolve:ssm:/aws/service/shared', "
+                 "on_demand: when-needed, work: 1h, pools: [{types: [g5.xlarge], image: "
+                 "'resolve:ssm:/team/first'}, {region: us-east-2, types: [g5.xlarge]}]}")
+        launcher = self.document("launcher", "storage: {s3: s3://data/homes}", "within: 3h",
+                                 "publish: s3://data/seen", pools)
+        self.assertEqual(self.statement(launcher, "ReadTheImagesParameter")["Resource"],
+                         [f"arn:aws:ssm:*:{ACCOUNT}:parameter/team/first",
+                          "arn:aws:ssm:*::parameter/aws/service/shared"])
+
+    def test_letters_that_iam_does_not_take_are_said(self):
+        korean = "storage: {ebs: {tag: {Name: 학습}}}"
+        for name in ("agent", "roles"):
+            done = self.run_it(name, korean)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("no letter beyond U+00FF in a policy, and '학습'", done.stderr)
+        self.assertIn("é", json.dumps(self.document("agent", VOLUME.replace("my", "é")),
+                                      ensure_ascii=False))
+
+    def test_names_that_iam_does_not_take_are_said(self):
+        for role in ("r" * 65, "a role", "team/role"):
+            done = self.run_it("roles", VOLUME, options=["--role", role])
+            self.assertEqual(done.returncode, 0 if role == "team/role" else 2, done.stderr)
+        long = self.run_it("roles", VOLUME, trainer=f"{{command: ./t, role: {'r' * 65}}}")
+        self.assertEqual(long.returncode, 2)
+        self.assertIn("no name that IAM takes: 1 to 64", long.stderr)
+
+    def test_keys_of_secrets_objects_and_topics(self):
+        for name in ("agent", "trainer", "launcher"):
+            one = self.document(name, VOLUME, options=["--key", KEY])
+            its = self.statement(one, "UseEncryptedThings")
+            self.assertEqual([its["Action"], its["Resource"]],
+                             [["kms:Decrypt", "kms:GenerateDataKey"], [KEY]])
+            self.assertEqual(its["Condition"]["StringLike"]["kms:ViaService"],
+                             [f"{it}.us-west-2.amazonaws.com" for it in ("ssm", "s3", "sns")])
+        launch = ("launch: {image: ami-1, instance_types: [g5.xlarge], zones: [us-west-2a], "
+                  "profile: spotter}")
+        printed = self.run_it("roles", VOLUME, launch, options=["--volume-key", KEY]).stdout
+        words = shlex.split(printed, comments=True)
+        grant = json.loads(words[words.index("create-grant") + 2])
+        self.assertEqual(grant["GranteePrincipal"],
+                         f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/ec2fleet.amazonaws.com/"
+                         "AWSServiceRoleForEC2Fleet")
+        shape = botocore.session.get_session().get_service_model("kms").operation_model(
+            "CreateGrant").input_shape
+        report = botocore.validate.ParamValidator().validate(grant, shape)
+        self.assertFalse(report.has_errors(), report.generate_report())
 
     def test_pools_in_two_regions(self):
         launch = ("launch: {image: 'resolve:ssm:/aws/service/debian/12', profile: mine, "
@@ -329,7 +409,13 @@ class Documents(unittest.TestCase):
             f", job_role: '{role}', instance_role: '{profile}'}}"))
         self.assertEqual(self.statement(person, "GiveRolesToBatch")["Resource"],
                          [f"arn:aws:iam::{ACCOUNT}:role/hosts", role])
-        self.assertIn("batch:TagResource", self.statement(person, "TagAndStopTheSweep")["Action"])
+        for sid, tag in (("SubmitTheSweep", "Request"), ("StopTheSweep", "Resource")):
+            self.assertEqual(self.statement(person, sid)["Condition"],
+                             {"StringLike": {f"aws:{tag}Tag/spotter:job": ["mine", "mine-*"]}})
+        agent = self.document("agent", SHARE, batch + ", volumes: [{efs: fs-0123, mount: /mnt/e, "
+                              "access_point: fsap-0123}]}")
+        self.assertEqual(self.statement(agent, "MountTheFileSystem")["Resource"],
+                         [f"arn:aws:elasticfilesystem:us-west-2:{ACCOUNT}:file-system/fs-0123"])
         self.assertIsNotNone(self.statement(person, "MakeBatchsOwnRole"))
 
     def test_what_is_too_long_for_iam_is_said(self):

@@ -14,7 +14,7 @@ TEST(MissingPermission, NamesActionResourceAndStatement) {
                 "arn:aws:ec2:us-west-2::snapshot/snap-1 because no identity-based policy allows "
                 "the ec2:DeleteSnapshot action. Encoded authorization failure message: 4GIOHlTkI"),
             "needs ec2:DeleteSnapshot on snapshot/snap-1 (scripts/iam/agent.json: "
-            "UseTheJobsSnapshots; launcher.json: ChangeAndEndTheJobsThings)");
+            "UseTheJobsSnapshots; launcher.json: DeleteTheJobsVolumes)");
 }
 
 TEST(MissingPermission, IsOfTheActionThatWasRefused) {

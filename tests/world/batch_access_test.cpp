@@ -22,6 +22,7 @@ TEST(Batch, JudgesEveryResourceOfACall) {
       {"iam:PassRole", roles + "job"},
       {"batch:SubmitJob", arn + "job-queue/queue"},
       {"batch:SubmitJob", arn + "job-definition/train"},
+      {"batch:SubmitJob", arn + "job/*"},
       {"batch:TagResource", arn + "job/*"},
       {"batch:TerminateJob", arn + "job/*"}};
   const std::vector<std::pair<std::string, Json>> calls = {

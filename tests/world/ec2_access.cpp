@@ -4,6 +4,7 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "tests/world/iam.hpp"
 #include "tests/world/instances.hpp"
 #include "tests/world/sts.hpp"
 
@@ -163,9 +164,8 @@ class Needs {
     };
     tag("instance/*", what.instance_tags);
     tag("volume/*", what.volume_tags);
-    const std::string begin = "arn:aws:iam::" + cloud_.settings.account + ":role/";
     const auto name = what.profile.substr(what.profile.rfind('/') + 1);
-    pass_role(name.empty() ? "" : begin + name,
+    pass_role(name.empty() ? "" : role_arn(cloud_, name),
               "ec2.amazonaws.com");  // a profile has that of its role
   }
   void pass_role(const std::string& role, const char* service) {
@@ -226,11 +226,7 @@ class Needs {
     const Instance* it = cloud_.instances.find(InstanceId(id));
     if (it == nullptr) return;
     AccessRequest& request = add(account() + "instance/" + id, it->tags, sent);
-    if (it->profile.empty()) return;
-    const bool is_arn = it->profile.starts_with("arn:");
-    const std::string whole =
-        "arn:aws:iam::" + cloud_.settings.account + ":instance-profile/" + it->profile;
-    request.know("ec2:InstanceProfile", is_arn ? it->profile : whole);
+    if (!it->profile.empty()) request.know("ec2:InstanceProfile", profile_arn(cloud_, it->profile));
   }
   void fleet(const std::string& id, const Tags& sent = {}) {
     const FleetRequest* it = cloud_.fleets.find(FleetId(id));

@@ -1,4 +1,5 @@
 #include "tests/world/ec2_api.hpp"
+#include "tests/world/iam.hpp"
 
 namespace spotter::world {
 
@@ -106,10 +107,7 @@ void write_instance(Xml& xml, const Cloud& cloud, const Instance& instance) {
   }
   if (!instance.profile.empty()) {
     xml.element("iamInstanceProfile", [&] {
-      const std::string& profile = instance.profile;
-      xml.text("arn", profile.rfind("arn:", 0) == 0 ? profile
-                                                    : "arn:aws:iam::" + cloud.settings.account +
-                                                          ":instance-profile/" + profile);
+      xml.text("arn", profile_arn(cloud, instance.profile));
       xml.text("id", "AIPAEMULATOR000000000");
     });
   }

@@ -67,13 +67,28 @@ void write_role(IamRequest& it, const std::string& path, const std::string& name
   });
 }
 
+// Quotas, which count no white space.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+constexpr std::size_t longest_trust = 2048, longest_inlined = 10240, longest_policy = 6144;
+std::size_t letters_of(const std::string& document) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      document, [](unsigned char letter) { return std::isspace(letter) == 0; }));
+}
+
 Done create_iam_role(IamRequest& it) {
   const std::string name = it.text("RoleName");
   if (it.account.roles.contains(name)) return exists_already("Role with name " + name);
   const std::string trust = it.text("AssumeRolePolicyDocument");
   if (auto checked = check_trust(it.cloud, trust); !checked) return checked;
-  it.account.roles[name] = {.trust = trust, .known = it.spread("role/" + name)};
-  write_role(it, "/", name);
+  if (letters_of(trust) > longest_trust)
+    return refusal("LimitExceeded", "Cannot exceed quota for ACLSizePerRole: 2048", 409);
+  const std::string path = it.query.text("Path", "/");
+  it.account.roles[name] = {.path = path,
+                            .trust = trust,
+                            .inlined = {},
+                            .managed = {},
+                            .known = it.spread("role/" + name)};
+  write_role(it, path, name);
   return {};
 }
 
@@ -101,6 +116,11 @@ Done put_role_policy(IamRequest& it) {
   Role changed = found->second;
   changed.inlined[it.text("PolicyName")] = it.text("PolicyDocument");
   const std::string who = "role/" + found->first;
+  std::size_t letters = 0;
+  for (const auto& [name, document] : changed.inlined) letters += letters_of(document);
+  if (letters > longest_inlined)
+    return refusal("LimitExceeded",
+                   "Maximum policy size of 10240 bytes exceeded for role " + found->first, 409);
   if (auto read = read_policies(who, documents_of(changed)); !read)
     return tl::unexpected(read.error());
   found->second = std::move(changed);
@@ -125,18 +145,19 @@ Done attach_role_policy(IamRequest& it) {
 
 void write_profile(IamRequest& it, const std::string& name, const InstanceProfile& profile) {
   it.xml.element("InstanceProfile", [&] {
-    it.xml.text("Path", "/");
+    it.xml.text("Path", profile.path);
     it.xml.text("InstanceProfileName", name);
     it.xml.text("InstanceProfileId", it.identifier("AIPA"));
-    it.xml.text("Arn", it.arn("instance-profile/" + name));
+    it.xml.text("Arn", it.arn("instance-profile" + profile.path + name));
     it.xml.text("CreateDate", it.date());
     it.xml.element("Roles", [&] {
       if (profile.role.empty()) return;
       it.xml.element("member", [&] {
-        it.xml.text("Path", "/");
+        const std::string arn = role_arn(it.cloud, profile.role);
+        it.xml.text("Path", arn.substr(arn.find('/'), arn.rfind('/') + 1 - arn.find('/')));
         it.xml.text("RoleName", profile.role);
         it.xml.text("RoleId", it.identifier("AROA"));
-        it.xml.text("Arn", it.arn("role/" + profile.role));
+        it.xml.text("Arn", arn);
         it.xml.text("CreateDate", it.date());
       });
     });
@@ -146,7 +167,7 @@ void write_profile(IamRequest& it, const std::string& name, const InstanceProfil
 Done create_instance_profile(IamRequest& it) {
   const std::string name = it.text("InstanceProfileName");
   if (it.account.profiles.contains(name)) return exists_already("Instance Profile " + name);
-  it.account.profiles[name] = {.role = "", .known = it.spread("")};
+  it.account.profiles[name] = {.path = it.query.text("Path", "/"), .known = it.spread("")};
   write_profile(it, name, it.account.profiles[name]);
   return {};
 }
@@ -160,7 +181,8 @@ Done add_role_to_instance_profile(IamRequest& it) {
   if (!found->second.role.empty())
     return refusal("LimitExceeded", "Cannot exceed quota for InstanceSessionsPerInstanceProfile: 1",
                    409);
-  found->second = {.role = it.text("RoleName"), .known = it.spread("")};
+  found->second.role = it.text("RoleName");
+  found->second.known = it.spread("");
   return {};
 }
 
@@ -191,6 +213,8 @@ Done create_policy(IamRequest& it) {
   const std::string arn = it.arn("policy/" + it.text("PolicyName"));
   if (it.account.policies.contains(arn))
     return exists_already("A policy called " + it.text("PolicyName"));
+  if (letters_of(it.text("PolicyDocument")) > longest_policy)
+    return refusal("LimitExceeded", "Cannot exceed quota for PolicySize: 6144", 409);
   if (auto read = read_policies("a managed policy", {it.text("PolicyDocument")}); !read)
     return tl::unexpected(read.error());
   it.account.policies[arn] = it.text("PolicyDocument");
@@ -284,8 +308,54 @@ std::vector<AccessRequest> needed_by_iam(const IamRequest& it, const Call& call,
       "iam:" + call.action, it.arn(operation.resource + it.text(operation.required.front()))});
   if (it.query.has("AWSServiceName")) first.know("iam:AWSServiceName", it.text("AWSServiceName"));
   if (call.action == "AddRoleToInstanceProfile")
-    all.push_back({"iam:PassRole", it.arn("role/" + it.text("RoleName"))});
+    all.push_back({"iam:PassRole", role_arn(it.cloud, it.text("RoleName"))});
   return all;
+}
+
+// What botocore's model of IAM has of the members that are texts: length and letters.
+struct Shape {
+  const char* member;
+  std::size_t longest;
+  const char* pattern;
+};
+constexpr const char* of_name = "[\\w+=,.@-]+";
+constexpr const char* of_document = "[\\u0009\\u000A\\u000D\\u0020-\\u00FF]+";
+constexpr const char* of_path = "(\\u002F)|(\\u002F[\\u0021-\\u007E]+\\u002F)";
+constexpr Shape shapes[] = {{"RoleName", 64, of_name},
+                            {"InstanceProfileName", 128, of_name},
+                            {"PolicyName", 128, of_name},
+                            {"UserName", 64, of_name},
+                            {"Path", 512, of_path},
+                            {"PolicyDocument", 131'072, of_document},
+                            {"AssumeRolePolicyDocument", 131'072, of_document}};
+
+bool has_letters_of(const std::string& text, const char* pattern) {
+  const auto all = [&](auto fits) { return std::ranges::all_of(text, fits); };
+  if (pattern == of_document)  // U+0100 begins with C4 in UTF-8
+    return all([](unsigned char it) { return it < 0xC4 && (it >= 0x20 || std::isspace(it) != 0); });
+  if (pattern == of_path)
+    return text.starts_with('/') && text.ends_with('/') &&
+           all([](unsigned char it) { return it > 0x20 && it < 0x7F; });
+  return all([](unsigned char it) {
+    return std::isalnum(it) != 0 ||
+           std::string_view("_+=,.@-").find(static_cast<char>(it)) != std::string_view::npos;
+  });
+}
+
+Done check_shape(const IamRequest& it, const Shape& shape) {
+  const std::string value = it.text(shape.member);
+  const auto refused = [&](const std::string& constraint) {
+    std::string member = shape.member;
+    member[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(member[0])));
+    return refusal("ValidationError", "1 validation error detected: Value at '" + member +
+                                          "' failed to satisfy constraint: Member must " +
+                                          constraint);
+  };
+  if (value.size() > shape.longest)
+    return refused("have length less than or equal to " + std::to_string(shape.longest));
+  if (!value.empty() && !has_letters_of(value, shape.pattern))
+    return refused(std::string("satisfy regular expression pattern: ") + shape.pattern);
+  return {};
 }
 
 Done answer_iam(IamRequest& it, const Call& call) {
@@ -298,6 +368,8 @@ Done answer_iam(IamRequest& it, const Call& call) {
       return refusal("ValidationError", std::string("Value null at '") + name +
                                             "' failed to satisfy constraint: Member must not be "
                                             "null");
+  for (const Shape& shape : shapes)
+    if (auto fits = check_shape(it, shape); !fits) return fits;
   for (const AccessRequest& asked : needed_by_iam(it, call, found->second))
     if (it.cloud.access && !it.cloud.access->allows(call.caller, asked))
       return refusal("AccessDenied", denial(it.cloud, call.caller, asked), 403);
@@ -332,11 +404,26 @@ std::optional<ApiError> refuse_profile(const Cloud& cloud, const std::string& pr
   const std::string name = profile.substr(profile.rfind('/') + 1);
   const auto found = cloud.iam.profiles.find(name);
   if (found != cloud.iam.profiles.end() && !found->second.role.empty() &&
-      found->second.known <= cloud.now)
+      found->second.known <= cloud.now &&
+      (!profile.starts_with("arn:") ||
+       profile.ends_with(":instance-profile" + found->second.path + name)))
     return std::nullopt;
   return ApiError{"InvalidParameterValue", "Value (" + name +
                                                ") for parameter iamInstanceProfile.name is "
                                                "invalid. Invalid IAM Instance Profile name"};
+}
+
+std::string role_arn(const Cloud& cloud, const std::string& name) {
+  const auto role = cloud.iam.roles.find(name);
+  const std::string path = role == cloud.iam.roles.end() ? "/" : role->second.path;
+  return "arn:aws:iam::" + cloud.settings.account + ":role" + path + name;
+}
+
+std::string profile_arn(const Cloud& cloud, const std::string& profile) {
+  if (profile.starts_with("arn:")) return profile;
+  const auto found = cloud.iam.profiles.find(profile);
+  const std::string path = found == cloud.iam.profiles.end() ? "/" : found->second.path;
+  return "arn:aws:iam::" + cloud.settings.account + ":instance-profile" + path + profile;
 }
 
 std::string role_of_profile(const Cloud& cloud, const std::string& profile) {

@@ -18,6 +18,10 @@ void on_iam_reaches(Cloud& cloud, const std::string& who);
 // Would EC2 launch an instance with this profile (a name or an ARN)? In an account that does not
 // begin empty every profile is there.
 std::optional<ApiError> refuse_profile(const Cloud& cloud, const std::string& profile);
+// The ARN of a role by its name, with the path that it was made with.
+std::string role_arn(const Cloud& cloud, const std::string& name);
+// The ARN of an instance profile by its name or ARN, likewise.
+std::string profile_arn(const Cloud& cloud, const std::string& profile);
 // The role of an instance with this profile, as it has it now; else the account's one for all.
 std::string role_of_profile(const Cloud& cloud, const std::string& profile);
 

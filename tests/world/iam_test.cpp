@@ -228,6 +228,59 @@ TEST(Iam, AUserHasWhatHisManagedPoliciesAllowOnceItIsKnown) {
   EXPECT_EQ(account.iam("CreateUser", {{"UserName", "you"}}, "me"), "AccessDenied");
 }
 
+TEST(Iam, APathIsAPartOfTheName) {
+  Account account;
+  EXPECT_EQ(account.iam("CreateRole", {{"RoleName", "spotter"},
+                                       {"Path", "/team/"},
+                                       {"AssumeRolePolicyDocument", for_ec2}}),
+            "");
+  EXPECT_EQ(account.said("//Role/Arn"), "arn:aws:iam::123456789012:role/team/spotter");
+  account.iam("CreateInstanceProfile", {{"InstanceProfileName", "spotter"}, {"Path", "/team/"}});
+  account.iam("AddRoleToInstanceProfile",
+              {{"InstanceProfileName", "spotter"}, {"RoleName", "spotter"}});
+  account.wait(10_s);
+  EXPECT_EQ(account.iam("CreateRole", {{"RoleName", "trainer"},
+                                       {"AssumeRolePolicyDocument",
+                                        for_role("arn:aws:iam::123456789012:role/spotter")}}),
+            "MalformedPolicyDocument");
+  const std::string whole = "arn:aws:iam::123456789012:instance-profile/";
+  const auto run = [&](const std::string& arn) {
+    return account.error("RunInstances", {{"ImageId", "ami-0123456789abcdef0"},
+                                          {"InstanceType", "g5.xlarge"},
+                                          {"IamInstanceProfile.Arn", arn}});
+  };
+  EXPECT_EQ(run(whole + "spotter"), "InvalidParameterValue");
+  EXPECT_EQ(run(whole + "team/spotter"), "");
+}
+
+TEST(Iam, NamesAndDocumentsAreSuchAsIamTakes) {
+  Account account;
+  const auto role = [&](const std::string& name, const std::string& trust = for_ec2) {
+    return account.iam("CreateRole", {{"RoleName", name}, {"AssumeRolePolicyDocument", trust}});
+  };
+  EXPECT_EQ(role(std::string(64, 'r')), "");
+  EXPECT_EQ(role(std::string(65, 'r')), "ValidationError");
+  EXPECT_EQ(role("team/spotter"), "ValidationError");
+  EXPECT_EQ(role("spaced", for_ec2 + std::string(2048, ' ')), "") << "white space does not count";
+  std::string longer = for_ec2;
+  longer.insert(longer.find("\"Effect"), "\"Sid\": \"" + std::string(2048, '1') + "\", ");
+  EXPECT_EQ(role("longer", longer), "LimitExceeded");
+  account.role("spotter", for_ec2, "ec2:DescribeVolumes");
+  const auto put = [&](const std::string& value, const std::string& name = "all") {
+    return account.iam("PutRolePolicy",
+                       {{"RoleName", "spotter"},
+                        {"PolicyName", name},
+                        {"PolicyDocument",
+                         R"({"Version": "2012-10-17", "Statement": [{"Effect": "Allow",
+                             "Action": "s3:GetObject", "Resource": ")" +
+                             value + R"("}]})"}});
+  };
+  EXPECT_EQ(put("arn:aws:s3:::b/\u00e9"), "") << "U+00E9 is a letter that IAM takes";
+  EXPECT_EQ(put("arn:aws:s3:::b/\ud559\uc2b5"), "ValidationError");
+  EXPECT_EQ(put(std::string(9000, 'a')), "");
+  EXPECT_EQ(put(std::string(9000, 'a'), "second"), "LimitExceeded") << "all of a role together";
+}
+
 TEST(Iam, AServicesOwnRoleIsMadeOnce) {
   Account account;
   const auto create = [&] {

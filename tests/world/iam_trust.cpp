@@ -32,14 +32,18 @@ bool is_there(const Cloud& cloud, const std::string& principal) {
   const std::string name = principal.substr(principal.rfind('/') + 1);
   if (principal.starts_with(begin + "user/")) return cloud.iam.users.contains(name);
   const auto role = cloud.iam.roles.find(name);
-  return role != cloud.iam.roles.end() && role->second.known <= cloud.now;
+  return role != cloud.iam.roles.end() && role->second.known <= cloud.now &&
+         principal == role_arn(cloud, name);
 }
 
 // An assumed role's is that of the role, without the session.
 std::string principal_of(const Cloud& cloud, const std::string& caller) {
   const std::string begin = "arn:aws:iam::" + cloud.settings.account + ":";
-  if (caller.starts_with("role/")) return begin + caller.substr(0, caller.rfind('/'));
-  if (caller.starts_with("i-")) return begin + "role/" + cloud.settings.role;
+  if (caller.starts_with("role/")) {  // role/NAME/SESSION
+    const std::string role = caller.substr(0, caller.rfind('/'));
+    return role_arn(cloud, role.substr(role.find('/') + 1));
+  }
+  if (caller.starts_with("i-")) return role_arn(cloud, cloud.settings.role);
   return begin + "user/" + caller;
 }
 

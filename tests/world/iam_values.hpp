@@ -10,6 +10,7 @@
 namespace spotter::world {
 
 struct Role {
+  std::string path = "/";
   std::string trust;                           // the policy that says who may take it
   std::map<std::string, std::string> inlined;  // policies by name
   std::set<std::string> managed;               // ARNs of policies
@@ -17,7 +18,8 @@ struct Role {
 };
 
 struct InstanceProfile {
-  std::string role;  // empty: none yet
+  std::string path = "/";
+  std::string role = {};  // empty: none yet
   Time known{};
 };
 

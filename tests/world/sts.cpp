@@ -87,12 +87,11 @@ Reply assume_role(Cloud& cloud, const Call& call) {
   const int seconds = query.integer("DurationSeconds").value_or(3600);
   if (const auto why = wrong(call, seconds)) return refused(cloud, *why);
   const std::string arn = query.text("RoleArn");
-  const std::string begin = "arn:aws:iam::" + cloud.settings.account + ":role/";
   const std::string name = arn.substr(arn.rfind('/') + 1);
   const std::string role = std::string(of_role) + name;
   // AWS says the same if there is no such role.
   const bool there =
-      arn.starts_with(begin) && cloud.access && cloud.access->policies().contains(role);
+      arn == role_arn(cloud, name) && cloud.access && cloud.access->policies().contains(role);
   const AccessRequest asked{"sts:AssumeRole", arn};
   if (!there || !trusts(cloud, name, call.caller) || !cloud.access->allows(call.caller, asked))
     return refused(cloud, {"AccessDenied", denial(cloud, call.caller, asked), 403});

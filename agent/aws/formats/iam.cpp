@@ -13,6 +13,23 @@ using Ordered = nlohmann::ordered_json;
 struct Unknown {
   std::string name;
 };
+struct Unfit {
+  std::string text;
+};
+
+// IAM's documents have letters up to U+00FF only; those beyond it begin with C4 or more in UTF-8.
+// https://docs.aws.amazon.com/IAM/latest/APIReference/API_PutRolePolicy.html
+void check_letters(const Ordered& value) {
+  const auto check = [](const std::string& text) {
+    if (std::ranges::any_of(text, [](unsigned char it) { return it >= 0xC4; })) throw Unfit{text};
+  };
+  if (value.is_string()) check(value.get_ref<const std::string&>());
+  if (!value.is_structured()) return;
+  for (const auto& [name, below] : value.items()) {
+    check(name);
+    check_letters(below);
+  }
+}
 
 // The name that is the whole of the text: "{owners}".
 std::string whole_name(std::string_view text) {
@@ -98,11 +115,45 @@ Result<std::string> fill_in(const IamDocument& document, const IamValues& values
       statements.push_back(fill(statement, values));
     }
     filled["Statement"] = std::move(statements);
+    check_letters(filled["Statement"]);
     return filled.dump(2);
+  } catch (const Unfit& unfit) {
+    return failure("IAM takes no letter beyond U+00FF in a policy, and '" + unfit.text +
+                   "' has one: take names, tags and places without such letters");
   } catch (const Unknown& unknown) {
     return failure("scripts/iam/" + std::string(document.name) + ".json: no value for {" +
                    unknown.name + "}");
   }
+}
+
+IamName iam_name(std::string_view text) {
+  IamName its;
+  if (text.starts_with("arn:")) {  // arn:partition:iam::account:role/path/name
+    for (int colon = 0; colon < 4; ++colon) text.remove_prefix(text.find(':') + 1);
+    its.account = text.substr(0, text.find(':'));
+    text.remove_prefix(std::min(text.size(), text.find('/') + 1));
+  }
+  const auto slash = text.rfind('/');
+  its.name = text.substr(slash + 1);  // npos + 1: all of it
+  if (slash != text.npos) its.path = "/" + std::string(text.substr(0, slash + 1));
+  return its;
+}
+
+std::string wrong_iam_name(const IamName& name, std::size_t longest) {
+  constexpr std::string_view marks = "_+=,.@-";
+  constexpr std::size_t longest_path = 512;
+  const auto fits = [&](unsigned char letter) {
+    return std::isalnum(letter) != 0 || marks.find(static_cast<char>(letter)) != marks.npos;
+  };
+  if (name.name.empty() || name.name.size() > longest || !std::ranges::all_of(name.name, fits))
+    return "'" + name.name + "' is no name that IAM takes: 1 to " + std::to_string(longest) +
+           " letters, digits and any of " + std::string(marks);
+  const bool visible = std::ranges::all_of(
+      name.path, [](unsigned char letter) { return letter > ' ' && letter < 0x7F; });
+  if (name.path.size() > longest_path || !visible)
+    return "'" + name.path + "' is no path that IAM takes: at most " +
+           std::to_string(longest_path) + " letters of ASCII, without blanks";
+  return "";
 }
 
 std::string literally(std::string_view text) {

@@ -23,8 +23,25 @@ struct IamValues {
   std::map<std::string, std::string> one;
   std::map<std::string, std::vector<std::string>> many;
 };
-// A statement for which there is no resource is left out. Fails when a value is missing.
+// A statement for which there is no resource is left out. Fails when a value is missing, or has
+// letters that IAM does not take.
 Result<std::string> fill_in(const IamDocument& document, const IamValues& values);
+
+// A role or an instance profile as job.yaml names it: by its name, or by an ARN, in which a path
+// may stand before the name. Source:
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html
+struct IamName {
+  std::string account;     // empty: no ARN said
+  std::string path = "/";  // "/" or "/one/two/"
+  std::string name;
+
+  std::string with_path() const { return path.substr(1) + name; }
+};
+IamName iam_name(std::string_view text);
+// None: fits. Else the reason why IAM would refuse the name. `longest`: of the kind of thing.
+std::string wrong_iam_name(const IamName& name, std::size_t longest);
+inline constexpr std::size_t longest_role_name = 64;
+inline constexpr std::size_t longest_profile_name = 128;
 
 // In a StringLike a text that stands for itself.
 std::string literally(std::string_view text);

@@ -31,9 +31,15 @@ class BatchNeeds {
     } else if (action == "SubmitJob") {
       one("job-queue", "jobQueue");
       one("job-definition", "jobDefinition");
+      add(state_.arn("job", "*"));
       if (asked_.body.contains("tags")) add(state_.arn("job", "*"), "batch:TagResource");
     } else {
-      add(state_.arn("job", text(asked_.body, "jobId")));
+      const std::string id = text(asked_.body, "jobId");
+      add(state_.arn("job", id));
+      const auto found = state_.jobs.find(id);
+      if (found != state_.jobs.end() && !found->second.index)  // a child has none
+        for (const auto& [key, value] : found->second.what->tags)
+          needs_.back().know("aws:ResourceTag/" + key, value);
     }
     return std::move(needs_);
   }
