@@ -11,6 +11,7 @@
 #include "agent/aws/formats/partition.hpp"
 #include "agent/aws/settings/settings.hpp"
 #include "agent/commands/commands.hpp"
+#include "agent/commands/prepare_here.hpp"
 #include "agent/config/trainer_role.hpp"
 #include "agent/io/log.hpp"
 #include "agent/launch/requests.hpp"
@@ -137,6 +138,7 @@ void add_file_system(const config::Job& job, const std::string& efs, wire::IamVa
   if (config::mount_option(share, "iam")) mounted = shown;
 }
 
+// A launcher looks at the code, and at no other secret of the job.
 void add_secrets(const config::Job& job, const std::string& ssm, wire::IamValues& values) {
   std::set<std::string> secrets;
   const auto add = [&](const config::SecretReference& reference) {
@@ -145,6 +147,7 @@ void add_secrets(const config::Job& job, const std::string& ssm, wire::IamValues
     secrets.insert(ssm + "parameter" + slash + reference.target);
   };
   if (job.code && job.code->token) add(*job.code->token);
+  values.many["code-token"] = {secrets.begin(), secrets.end()};
   if (job.notify.webhook) add(*job.notify.webhook);
   for (const auto& [name, reference] : job.trainer.secrets) add(reference);
   values.many["secrets"] = {secrets.begin(), secrets.end()};
@@ -225,11 +228,26 @@ std::set<std::string> used_things(const config::Launch& launch, const std::strin
 }
 
 void add_launch(const config::Job& job, const std::string& here, wire::IamValues& values) {
-  for (const char* name :
-       {"launched-things", "launch-templates", "launched-fleets", "launched-groups", "made-groups",
-        "image-parameters", "launch-roles", "launch-all", "spot-quotas", "made-things",
-        "used-things", "placement-groups", "ended-placement-groups", "placement-all", "efa-all",
-        "instance-profiles", "watched-fleets", "on-demand-prices", "deleted-things"})
+  for (const char* name : {"launched-things",
+                           "launch-templates",
+                           "launched-fleets",
+                           "launched-groups",
+                           "made-groups",
+                           "image-parameters",
+                           "launch-roles",
+                           "launch-all",
+                           "spot-quotas",
+                           "made-things",
+                           "used-things",
+                           "placement-groups",
+                           "ended-placement-groups",
+                           "placement-all",
+                           "efa-all",
+                           "instance-profiles",
+                           "watched-fleets",
+                           "on-demand-prices",
+                           "deleted-things",
+                           "launched-types"})
     values.many[name] = {};
   if (!job.launch) return;
   const std::string arn = "arn:" + values.one["partition"] + ":";
@@ -244,10 +262,14 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
     values.many["deleted-things"] = {
         ec2("volume"), arn + "ec2:" + here.substr(0, here.find(':')) + "::snapshot/*"};
   std::set<std::string> used;
-  for (std::size_t i = 0; i < std::max<std::size_t>(job.launch->places.size(), 1); ++i)
-    used.merge(used_things(config::launch_at(*job.launch, i), arn + "ec2:", here,
-                           launch::placement_group_of(job)));
+  std::set<std::string> types{cheap_type};  // of machines that prepare and fetch
+  for (std::size_t i = 0; i < std::max<std::size_t>(job.launch->places.size(), 1); ++i) {
+    const config::Launch there = config::launch_at(*job.launch, i);
+    used.merge(used_things(there, arn + "ec2:", here, launch::placement_group_of(job)));
+    types.insert(there.instance_types.begin(), there.instance_types.end());
+  }
   values.many["used-things"] = {used.begin(), used.end()};
+  values.many["launched-types"] = {types.begin(), types.end()};
   if (job.launch->efa) values.many["efa-all"] = {"*"};
   // A stop deletes that of an earlier launch, too.
   if (job.gang) {
@@ -372,8 +394,9 @@ int print(IamOptions options) {
     if (filled->find("\"Effect\"") == filled->npos)
       return io::complain("iam", "the job needs no such policy: nothing is left of it");
     if (options.part > 0) return print_part(*filled, options.part);
-    std::printf("%s\n", filled->c_str());
-    return remark(options.document, *filled, *job);
+    const std::string text = options.document == "launcher" ? with_room(*filled) : *filled;
+    std::printf("%s\n", text.c_str());
+    return remark(options.document, text, *job);
   }
   return io::complain("iam", "there is no document " + options.document, wrong_input);
 }
@@ -762,6 +785,14 @@ std::vector<std::string> parts_of(const std::string& document, std::size_t most)
   }
   parts.push_back(part.dump(2));
   return parts;
+}
+
+std::string with_room(const std::string& document) {
+  if (document.empty() || policy_characters(document) <= longest_managed) return document;
+  auto shorter = nlohmann::ordered_json::parse(document);
+  for (auto& statement : shorter["Statement"]) statement.erase("Sid");
+  std::string text = shorter.dump(2);
+  return policy_characters(text) <= longest_managed ? text : document;
 }
 
 UserPolicyAdvice advice_for_a_user(const std::string& document) {

@@ -81,6 +81,10 @@ std::string too_long_for_a_role(std::size_t characters);
 // is longer only if its one statement is. REQUIRES: it is filled().
 std::vector<std::string> parts_of(const std::string& document, std::size_t most = longest_managed);
 
+// The policy without the statements' names, which IAM counts too, if that alone makes it fit into a
+// managed one; else as it is. REQUIRES: it is filled().
+std::string with_room(const std::string& document);
+
 // Advice on a policy for a user; also says when it is too long for a user's inline policy alone.
 struct UserPolicyAdvice {
   bool refused = false;  // one managed policy cannot have it either

@@ -66,6 +66,10 @@ def listed(value):
     return value if isinstance(value, list) else [value]
 
 
+def resources_of(statement):
+    return listed(statement.get("Resource", "*"))  # NotResource is nearly all
+
+
 def extract(package):
     """reference.json: each action with its own keys and its types' ARNs, requirement and keys.
 
@@ -139,12 +143,12 @@ class Reference(ServedTest):
         for what, document in self.documents():
             for statement in document["Statement"]:
                 for action in listed(statement["Action"]):
-                    with self.subTest(f"{what}: {statement['Sid']}: {action}"):
+                    with self.subTest(f"{what}: {statement.get('Sid')}: {action}"):
                         self.look_at(statement, action)
 
     def look_at(self, statement, action):
         its = self.reference[action]
-        resources = listed(statement["Resource"])
+        resources = resources_of(statement)
         if not its["resources"]:
             self.assertEqual(resources, ["*"], "no resource can be named for it")
         met = [one for one in its["resources"].values()
@@ -163,7 +167,7 @@ class Reference(ServedTest):
             allowed = {}
             for statement in document["Statement"]:
                 for action in listed(statement["Action"]):
-                    allowed.setdefault(action, []).extend(listed(statement["Resource"]))
+                    allowed.setdefault(action, []).extend(resources_of(statement))
             for action, resources in allowed.items():
                 for name, (arn, required, _) in self.reference[action]["resources"].items():
                     if required and "*" not in resources:
@@ -176,7 +180,7 @@ class Reference(ServedTest):
             for statement in document["Statement"]:
                 if "ec2:CreateTags" not in listed(statement["Action"]) or "spot-fleet" in what:
                     continue
-                with self.subTest(f"{what}: {statement['Sid']}"):
+                with self.subTest(f"{what}: {statement.get('Sid')}"):
                     self.assertRegex(json.dumps(statement["Condition"]),
                                      "aws:RequestTag/spotter:job|ResourceTag/spotter:job")
 

@@ -183,7 +183,7 @@ struct Policy::Reader {
     }
     for (const auto& [name, value] : from.items())
       if (name != "Sid" && name != "Effect" && name != "Action" && name != "NotAction" &&
-          name != "Resource" && name != "Condition")
+          name != "Resource" && name != "NotResource" && name != "Condition")
         note("the element " + name + " is not modelled");
     const auto effect = from.find("Effect");
     const bool known = effect != from.end() && (*effect == "Allow" || *effect == "Deny");
@@ -192,7 +192,10 @@ struct Policy::Reader {
     made.all_other = from.contains("NotAction");
     if (made.all_other && from.contains("Action")) note("a statement has Action and NotAction");
     made.actions = list(from, made.all_other ? "NotAction" : "Action");
-    made.resources = list(from, "Resource");
+    made.other_resources = from.contains("NotResource");
+    if (made.other_resources && from.contains("Resource"))
+      note("a statement has Resource and NotResource");
+    made.resources = list(from, made.other_resources ? "NotResource" : "Resource");
     if (const auto found = from.find("Condition"); found != from.end())
       read_conditions(*found, made);
     return made;
@@ -251,7 +254,7 @@ bool Policy::fits(const Statement& statement, const AccessRequest& request) {
   };
   const bool named = std::any_of(statement.actions.begin(), statement.actions.end(), action);
   return named != statement.all_other &&
-         std::any_of(statement.resources.begin(), statement.resources.end(), resource) &&
+         std::ranges::any_of(statement.resources, resource) != statement.other_resources &&
          std::all_of(statement.conditions.begin(), statement.conditions.end(),
                      [&](const Condition& condition) { return holds(condition, request); });
 }

@@ -43,7 +43,8 @@ class Policy {
   struct Statement {
     bool allows = false;
     std::vector<std::string> actions;
-    bool all_other = false;  // NotAction
+    bool all_other = false;        // NotAction
+    bool other_resources = false;  // NotResource: all but these
     std::vector<std::string> resources;
     std::vector<Condition> conditions;
   };

@@ -79,7 +79,7 @@ TEST(Policies, WhatIsNotUnderstoodIsRefused) {
   for (const std::string& wrong :
        {std::string("{"), std::string("[]"), std::string(R"({"Statement": []})"),
         policy(R"({"Effect": "Maybe", "Action": "a:B", "Resource": "*"})"),
-        policy(R"({"Effect": "Allow", "Action": "a:B", "NotResource": "*"})"),
+        policy(R"({"Effect": "Allow", "Action": "a:B", "Resource": "a", "NotResource": "*"})"),
         policy(R"({"Effect": "Allow", "Action": "a:B", "NotAction": "a:B", "Resource": "*"})"),
         policy(R"({"Effect": "Allow", "Action": "a:B"})"),
         policy(R"({"Effect": "Allow", "Action": [], "Resource": "*"})"),

@@ -98,6 +98,7 @@ class Needs {
     const LaunchTemplate* from = nullptr;
     TemplateVersion what;
     std::vector<std::string> subnets;
+    std::vector<std::string> types = {};  // by the request alone
   };
   Launch launch_of(const std::string& prefix) const {
     Launch launch;
@@ -122,6 +123,8 @@ class Needs {
         launch.what.placement_group =
             query_.text(it + "Placement.GroupName", launch.what.placement_group);
         launch.subnets.push_back(query_.text(it + "SubnetId", "*"));
+        if (query_.has(it + "InstanceType"))
+          launch.types.push_back(query_.text(it + "InstanceType"));
       }
     }
     return all;
@@ -130,11 +133,13 @@ class Needs {
   // several subnets or security groups it takes where none is named: "*".
   void use(const Launch& launch, const Tags& instance_tags = {}) {
     const TemplateVersion& what = launch.what;
+    const bool runs = action_ == "ec2:RunInstances";
     const auto one = [&](const std::string& resource, const Tags& tags = {},
-                         const Tags& sent = {}) {
+                         const Tags& sent = {}) -> AccessRequest& {
       AccessRequest& it = add(resource, tags, sent);
-      if (action_ == "ec2:RunInstances" && launch.from != nullptr)
+      if (runs && launch.from != nullptr)
         it.know("ec2:LaunchTemplate", account() + "launch-template/" + launch.from->id);
+      return it;
     };
     const auto each = [&](const std::string& kind, std::vector<std::string> names) {
       if (names.empty()) names.emplace_back("*");
@@ -151,8 +156,12 @@ class Needs {
     each("subnet/", launch.subnets);
     each("security-group/", groups_of(what));
     one(account() + "network-interface/*");
-    one(account() + "instance/*", {}, instance_tags);
-    one(account() + "volume/*", {}, action_ == "ec2:RunInstances" ? what.volume_tags : Tags());
+    for (const std::string& type :
+         launch.types.empty() ? std::vector<std::string>{""} : launch.types) {
+      AccessRequest& it = one(account() + "instance/*", {}, instance_tags);
+      if (runs && !type.empty()) it.know("ec2:InstanceType", type);
+    }
+    one(account() + "volume/*", {}, runs ? what.volume_tags : Tags());
   }
   void run(const Launch& launch, const std::string& creator) {
     const TemplateVersion& what = launch.what;
@@ -181,6 +190,7 @@ class Needs {
     if (query_.has("SecurityGroupId.1"))
       launch.what.security_groups = query_.list("SecurityGroupId");
     if (query_.has("SubnetId")) launch.subnets = {query_.text("SubnetId")};
+    if (query_.has("InstanceType")) launch.types = {query_.text("InstanceType")};
     launch.what.instance_tags.merge(query_.tags_for("instance"));
     launch.what.volume_tags.merge(query_.tags_for("volume"));
     run(launch, call_.action);

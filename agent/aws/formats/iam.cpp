@@ -110,8 +110,11 @@ Result<std::string> fill_in(const IamDocument& document, const IamValues& values
     Ordered statements = Ordered::array();
     for (const auto& statement : filled["Statement"]) {
       // First: what the rest speaks of may not be there when there is no resource.
-      const auto resource = statement.find("Resource");
-      if (resource != statement.end() && fill(*resource, values) == Ordered::array()) continue;
+      const auto none = [&](const char* name) {
+        const auto resource = statement.find(name);
+        return resource != statement.end() && fill(*resource, values) == Ordered::array();
+      };
+      if (none("Resource") || none("NotResource")) continue;
       statements.push_back(fill(statement, values));
     }
     filled["Statement"] = std::move(statements);
