@@ -207,7 +207,7 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
   for (const char* name :
        {"launched-things", "launch-templates", "launched-fleets", "launched-groups", "made-groups",
         "image-parameters", "launch-roles", "launch-all", "spot-quotas", "made-things",
-        "used-things", "placement-groups", "ended-placement-groups", "placement-all", "efa-all",
+        "used-things", "placement-groups", "ended-placement-groups", "placement-all",
         "instance-profiles", "watched-fleets", "on-demand-prices", "deleted-things"})
     values.many[name] = {};
   if (!job.launch) return;
@@ -227,7 +227,6 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
     used.merge(used_things(config::launch_at(*job.launch, i), arn + "ec2:", here,
                            launch::placement_group_of(job)));
   values.many["used-things"] = {used.begin(), used.end()};
-  if (job.launch->efa) values.many["efa-all"] = {"*"};
   // A stop deletes that of an earlier launch, too.
   if (job.gang) {
     values.many["placement-all"] = {"*"};
