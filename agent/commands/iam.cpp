@@ -228,26 +228,12 @@ std::set<std::string> used_things(const config::Launch& launch, const std::strin
 }
 
 void add_launch(const config::Job& job, const std::string& here, wire::IamValues& values) {
-  for (const char* name : {"launched-things",
-                           "launch-templates",
-                           "launched-fleets",
-                           "launched-groups",
-                           "made-groups",
-                           "image-parameters",
-                           "launch-roles",
-                           "launch-all",
-                           "spot-quotas",
-                           "made-things",
-                           "used-things",
-                           "placement-groups",
-                           "ended-placement-groups",
-                           "placement-all",
-                           "efa-all",
-                           "instance-profiles",
-                           "watched-fleets",
-                           "on-demand-prices",
-                           "deleted-things",
-                           "launched-types"})
+  for (const char* name :
+       {"launched-things", "launch-templates", "launched-fleets", "launched-groups", "made-groups",
+        "image-parameters", "launch-roles", "launch-all", "spot-quotas", "made-things",
+        "used-things", "placement-groups", "ended-placement-groups", "placement-all",
+        "instance-profiles", "watched-fleets", "on-demand-prices", "deleted-things",
+        "launched-types"})
     values.many[name] = {};
   if (!job.launch) return;
   const std::string arn = "arn:" + values.one["partition"] + ":";
@@ -270,7 +256,6 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
   }
   values.many["used-things"] = {used.begin(), used.end()};
   values.many["launched-types"] = {types.begin(), types.end()};
-  if (job.launch->efa) values.many["efa-all"] = {"*"};
   // A stop deletes that of an earlier launch, too.
   if (job.gang) {
     values.many["placement-all"] = {"*"};

@@ -22,6 +22,13 @@ std::string rule(const char* direction, const std::string& group) {
          " --ip-permissions 'IpProtocol=-1,UserIdGroupPairs=[{GroupId=" + group + "}]'";
 }
 
+// EC2 launches nothing with a group that is not there.
+Finding unseen_groups(const char* check, const CallError& error, const char* open) {
+  if (!error.code.starts_with("InvalidGroup")) return unanswered(check, error, open);
+  return {check, Verdict::Fail, error.message,
+          "name security groups of this region in launch.security_groups"};
+}
+
 }  // namespace
 
 Findings examine_efa(AwsCalls& calls, const config::Job& job) {
@@ -29,11 +36,8 @@ Findings examine_efa(AwsCalls& calls, const config::Job& job) {
   if (!job.launch->efa) return {};
   const auto& named = job.launch->security_groups;
   const auto groups = calls.ask_all(wire::DescribeSecurityGroups{named});
-  if (!groups && groups.error().code.starts_with("InvalidGroup"))
-    return {{check, Verdict::Fail, groups.error().message,
-             "name security groups of this region in launch.security_groups"}};
   if (!groups)
-    return {unanswered(check, groups.error(), "whether the security groups let EFA through")};
+    return {unseen_groups(check, groups.error(), "whether the security groups let EFA through")};
   const auto fits = [](const auto& it) { return it.lets_itself_in && it.lets_itself_out; };
   const auto it = std::ranges::find_if(*groups, fits);
   if (it != groups->end())
@@ -51,6 +55,66 @@ Result<launch::Interfaces, CallError> efa_interfaces(AwsCalls& calls, const conf
   auto shared = launch::shared_interfaces(*types);
   if (!shared) return failed(shared.error().message);
   return *shared;
+}
+
+namespace {
+
+// An answer that does not come is a finding, and its part of the network is not judged.
+template <class Request, class Item>
+void look(AwsCalls& calls, Request request, std::optional<std::vector<Item>>& into,
+          Findings& findings, const char* open) {
+  auto seen = calls.ask_all(std::move(request));
+  if (seen)
+    into = std::move(*seen);
+  else
+    findings.push_back(unanswered("network", seen.error(), open));
+}
+
+// Those in which the fleet may launch; none where EC2 does not say, of which examine_places() says
+// so.
+std::vector<wire::Subnet> subnets_of(AwsCalls& calls, const config::Launch& launch) {
+  wire::DescribeSubnets request{.subnets = launch.subnets};
+  if (launch.subnets.empty()) request.filters = {{"default-for-az", {"true"}}};
+  if (launch.subnets.empty() && !launch.zones.empty())
+    request.filters.push_back({"availability-zone", launch.zones});
+  return calls.ask_all(std::move(request)).value_or(std::vector<wire::Subnet>());
+}
+
+// A launch that names no group has the VPC's own.
+wire::DescribeSecurityGroups groups_of(const config::Launch& launch,
+                                       const std::vector<std::string>& vpcs) {
+  if (!launch.security_groups.empty()) return {launch.security_groups};
+  return {{}, {{"vpc-id", vpcs}, {"group-name", {"default"}}}};
+}
+
+}  // namespace
+
+Findings examine_network(AwsCalls& calls, const config::Job& job) {
+  const config::Launch& launch = *job.launch;
+  launch::Network network{.region = calls.region(), .subnets = subnets_of(calls, launch)};
+  if (network.subnets.empty()) return {};
+  std::vector<std::string> vpcs;
+  for (const wire::Subnet& it : network.subnets)
+    if (!it.vpc.empty() && std::ranges::count(vpcs, it.vpc) == 0) vpcs.push_back(it.vpc);
+  Findings findings;
+  look(calls, wire::DescribeRouteTables{vpcs}, network.tables, findings,
+       "whether the subnets have a way to AWS");
+  look(calls, wire::DescribeVpcEndpoints{vpcs}, network.endpoints, findings,
+       "which endpoints the subnets have");
+  look(calls, wire::DescribeNatGateways{vpcs}, network.nats, findings,
+       "whether their NAT gateways work");
+  look(calls, wire::DescribeNetworkAcls{vpcs}, network.acls, findings,
+       "whether the network ACLs let machines ask AWS");
+  if (auto groups = calls.ask_all(groups_of(launch, vpcs)))
+    network.groups = std::move(*groups);
+  else
+    findings.push_back(unseen_groups("network", groups.error(),
+                                     "whether the security groups let machines ask AWS"));
+  const auto interfaces = efa_interfaces(calls, job);
+  network.has_several_interfaces = interfaces && interfaces->size() > 1;
+  auto judged = launch::judge_network(network, launch::needed_by(job));
+  std::ranges::move(judged, std::back_inserter(findings));
+  return findings;
 }
 
 Findings examine_machines(AwsCalls& calls, const config::Job& job,
@@ -76,8 +140,8 @@ Findings examine_machines(AwsCalls& calls, const config::Job& job,
     else
       findings.push_back(unanswered("image", seen.error(), "whether " + *image + " fits"));
   }
-  auto reached = examine_efa(calls, job);
-  std::ranges::move(reached, std::back_inserter(findings));
+  for (Findings some : {examine_efa(calls, job), examine_network(calls, job)})
+    std::ranges::move(some, std::back_inserter(findings));
   auto placed = examine_placement_group(calls, job);
   std::ranges::move(placed.findings, std::back_inserter(findings));
   machines.named_strategy = std::move(placed.strategy);

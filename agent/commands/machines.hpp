@@ -27,6 +27,12 @@ Findings examine_efa(AwsCalls& calls, const config::Job& job);
 // The interfaces of the job's instances; without launch.efa none. REQUIRES: job.launch.
 Result<launch::Interfaces, CallError> efa_interfaces(AwsCalls& calls, const config::Job& job);
 
+// Asks EC2 of the ways out of the subnets of a launch, and judges them (launch/machines.hpp).
+
+// Anything that EC2 does not say, or may not be asked, is a warning that names it. REQUIRES:
+// job.launch.
+Findings examine_network(AwsCalls& calls, const config::Job& job);
+
 // Asks EC2 of the instance types and the image of a launch, and judges them (launch/machines.hpp).
 
 // Anything that EC2 does not say, or may not be asked, is a warning that names it. image_of() deals

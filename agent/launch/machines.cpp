@@ -151,11 +151,13 @@ void judge_architectures(Findings& findings, const config::Launch& launch, const
   }
   judge_types(findings, "the image " + image->id, image->architecture, machines);
   if (!package.empty() && package != image->architecture)
-    findings.push_back(
-        {"architecture", Verdict::Fail,
-         "launch.package is of " + package + ", and the image " + image->id + " is of " +
-             image->architecture,
-         "name the package of " + image->architecture + ", or an image of " + package});
+    findings.push_back({"architecture", Verdict::Fail,
+                        "launch.package is of " + package + ", and the image " + image->id +
+                            " is of " + image->architecture,
+                        "name the package of " + image->architecture +
+                            " (scripts/package makes packages), or an "
+                            "image and instance types of " +
+                            package});
 }
 
 std::string day(WallTime time) { return wire::to_rfc3339(time).substr(0, 10); }
@@ -176,6 +178,36 @@ void judge_age(Findings& findings, const wire::Image& image, WallTime now) {
     findings.push_back({"image", Verdict::Ok, what, ""});
 }
 
+// Systems on which our user data does nothing, or our programs do not start, by the names that who
+// makes them gives their images: all that EC2 tells. An image of one's own may have any name.
+struct UnfitSystem {
+  std::string_view name;  // a part of the image's
+  std::string_view is;
+  Verdict verdict;  // nothing would end a machine without cloud-init; with it, it ends itself
+};
+constexpr std::string_view no_cloud_init = "has no cloud-init, which alone runs user data";
+constexpr std::string_view old_libc =
+    "has a C library before 2.34, without which no program of "
+    "Spotter's starts";
+constexpr UnfitSystem unfit_systems[] = {
+    {"bottlerocket-", no_cloud_init, Verdict::Fail},  {"Flatcar-", no_cloud_init, Verdict::Fail},
+    {"fedora-coreos-", no_cloud_init, Verdict::Fail}, {"talos-", no_cloud_init, Verdict::Fail},
+    {"macos", no_cloud_init, Verdict::Fail},          {"amzn2-ami-", old_libc, Verdict::Warn},
+    {"(Amazon Linux 2)", old_libc, Verdict::Warn},    {"ubuntu-focal-", old_libc, Verdict::Warn},
+    {"(Ubuntu 20.04)", old_libc, Verdict::Warn},      {"debian-11-", old_libc, Verdict::Warn}};
+
+void judge_system(Findings& findings, const wire::Image& image) {
+  const char* const other =
+      "name an image of Debian, Ubuntu or Amazon Linux 2023: spotter-aws(7), IMAGES";
+  if (image.is_windows)
+    findings.push_back({"image", Verdict::Fail, image.id + " is Windows", other});
+  for (const UnfitSystem& it : unfit_systems)
+    if (image.name.find(it.name) != image.name.npos)
+      return findings.push_back({"image", it.verdict,
+                                 image.id + " is " + image.name + ", which " + std::string(it.is),
+                                 other});
+}
+
 void judge_image(Findings& findings, const wire::Image& image, const Machines& machines) {
   if (image.state != "available") {
     findings.push_back({"image", Verdict::Fail, image.id + " is " + image.state,
@@ -190,6 +222,7 @@ void judge_image(Findings& findings, const wire::Image& image, const Machines& m
     findings.push_back({"image", Verdict::Fail,
                         image.id + " has no ENA support, and does not start on " + found.names,
                         "name an image that has it in launch.image"});
+  judge_system(findings, image);
   judge_age(findings, image, machines.now);
 }
 

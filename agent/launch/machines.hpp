@@ -45,6 +45,36 @@ struct Machines {
 // it can never work; Warn: it may not, or not for long. REQUIRES: job.launch.
 Findings judge_machines(const config::Job& job, const Machines& machines);
 
+// Can a machine in the subnets of a launch reach what the job needs? By what EC2 says of routes,
+// addresses, endpoints and firewalls, before a machine costs that can do nothing. Pure.
+// https://docs.aws.amazon.com/vpc/latest/userguide/VPC_Route_Tables.html
+
+// EC2's answers; none: unknown, and not judged. A machine has one of the groups' rules each.
+struct Network {
+  Region region;
+  std::vector<wire::Subnet> subnets;  // in which the fleet may launch
+  std::optional<std::vector<wire::RouteTable>> tables;
+  std::optional<std::vector<wire::VpcEndpoint>> endpoints;
+  std::optional<std::vector<wire::NatGateway>> nats;
+  std::optional<std::vector<wire::NetworkAcl>> acls;
+  std::optional<std::vector<wire::SecurityGroup>> groups;
+  // With several network interfaces a machine gets no public address, whatever the subnet says.
+  bool has_several_interfaces = false;
+};
+
+// Something that the machines ask by HTTPS over IPv4.
+struct Needed {
+  std::string name;     // for a person: S3
+  std::string service;  // as endpoints name it: s3; empty: somewhere in the internet
+  bool stops = false;   // without it nothing works: a failure, else a warning
+};
+// What this job needs, by its job.yaml. REQUIRES: job.launch.
+std::vector<Needed> needed_by(const config::Job& job);
+
+// Fail: a machine there surely does not reach what it needs. Warn: whether it does is not to be
+// seen. One finding for all subnets that are well.
+Findings judge_network(const Network& network, const std::vector<Needed>& needed);
+
 // "x86_64", "arm64", by the name of a package (spotter_0.1.0_amd64.deb); else empty.
 std::string_view architecture_of_package(std::string_view file);
 

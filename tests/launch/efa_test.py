@@ -23,6 +23,8 @@ class Efa(launching.LaunchTest):
         (pathlib.Path(self.served.folder) / "s3/bucket").mkdir(parents=True, exist_ok=True)
         self.group = self.ec2.create_security_group(
             GroupName=self.name, Description="of a test")["GroupId"]
+        for it in self.ec2.describe_subnets()["Subnets"]:  # several interfaces: no public address
+            self.fault("subnet", f"subnet={it['SubnetId']}", "way=nat", "public=false")
 
     def tearDown(self):
         self.spotter("stop", self.name, "--wait", code=None)
@@ -99,7 +101,7 @@ class Efa(launching.LaunchTest):
         self.limit(self.job(self.efa()))
         self.launch(self.efa())
         self.assertEqual(list(self.interfaces()), 3 * [LAYOUT])
-        self.limit(self.job(self.efa()), drop="LookAtSecurityGroups")
+        self.limit(self.job(self.efa()), drop="LookAround")
         done = self.spotter("doctor", self.job(self.efa()), code=None)
         self.assertIn("ec2:DescribeSecurityGroups", done.stdout)
         self.assertIn("whether the security groups let EFA through is open", done.stdout)

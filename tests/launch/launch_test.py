@@ -28,9 +28,15 @@ class Launch(launching.LaunchTest):
         disk, = version["LaunchTemplateVersions"][0]["LaunchTemplateData"]["BlockDeviceMappings"]
         self.assertEqual((disk["DeviceName"], disk["Ebs"]["VolumeSize"]), ("/dev/xvda", 8))
 
+    def security_group(self, name):
+        made = self.ec2.create_security_group(GroupName=name, Description=name)["GroupId"]
+        self.addCleanup(self.ec2.delete_security_group, GroupId=made)
+        return made
+
     def test_what_is_printed_is_sent_for_a_fleet(self):
+        groups = self.security_group("near"), self.security_group("far")
         printed = self.assert_printed_is_sent(
-            "  max_price: 0.75\n  key: mine\n  security_groups: [sg-0123, sg-4567]\n"
+            f"  max_price: 0.75\n  key: mine\n  security_groups: [{', '.join(groups)}]\n"
             "  tags: {project: speech}\n")
         self.assertEqual(list(printed), ["CreateVolume", "CreateLaunchTemplate", "CreateFleet"])
         data = printed["CreateLaunchTemplate"][1]["LaunchTemplateData"]
@@ -282,8 +288,9 @@ class Launch(launching.LaunchTest):
     def test_the_launchers_policy_is_enough_for_a_fleet_in_named_subnets(self):
         """CreateFleet is judged on each subnet, image, security group and key, too."""
         subnet = self.ec2.describe_subnets()["Subnets"][0]["SubnetId"]
+        group = self.security_group("mine")
         text = JOB.replace("zones: [us-west-2a, us-west-2b]",
-                           f"subnets: [{subnet}]\n  security_groups: [sg-0123]\n  key: mine"
+                           f"subnets: [{subnet}]\n  security_groups: [{group}]\n  key: mine"
                            ).replace("launch:", "launch:\n  tags: {{project: speech}}")
         text = text.replace("throughput: 200", "throughput: 200, zone: us-west-2a")
         for more, lacking in (("", "CreateFleet"), (SPOT_FLEET, "RequestSpotFleet")):

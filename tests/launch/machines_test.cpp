@@ -176,12 +176,43 @@ TEST(Machines, AnImageOfAnotherArchitecture) {
             "launch.instance_types: a fleet may choose any of those named there");
 }
 
+TEST(Machines, ASystemThatRunsNoUserDataIsRefusedByItsName) {
+  Story story;
+  story.image().name = "debian-12-amd64-20260101-1234";
+  EXPECT_TRUE(story.is_well());
+  for (const char* name : {"bottlerocket-aws-k8s-1.32-x86_64-v1.40.0",
+                           "Flatcar-stable-4000.2.0-hvm", "fedora-coreos-42.20260101.3.0-x86_64",
+                           "talos-v1.11.0-us-west-2-amd64", "amzn-ec2-macos-15.1"}) {
+    story.image().name = name;
+    EXPECT_EQ(story.said("image"), "ami-1 is " + std::string(name) +
+                                       ", which has no cloud-init, which alone runs user data: "
+                                       "name an image of Debian, Ubuntu or Amazon Linux 2023: "
+                                       "spotter-aws(7), IMAGES");
+  }
+  story.image().name = "my own";
+  story.image().is_windows = true;
+  EXPECT_NE(story.said("image").find("ami-1 is Windows"), std::string::npos);
+}
+
+TEST(Machines, ASystemThatIsTooOldIsDoubtful) {
+  Story story;
+  for (const char* name :
+       {"amzn2-ami-hvm-2.0.20250101.0-x86_64-gp2", "debian-11-amd64-20250101-1234",
+        "ubuntu/images/hvm-ssd/ubuntu-focal-20.04-amd64-server-20250101",
+        "Deep Learning OSS Nvidia Driver AMI GPU PyTorch 2.3.1 (Ubuntu 20.04) 20250101"}) {
+    story.image().name = name;
+    EXPECT_EQ(story.said("image"), "");
+    EXPECT_NE(story.said("image", Verdict::Warn).find("has a C library before 2.34"),
+              std::string::npos);
+  }
+}
+
 TEST(Machines, APackageOfAnotherArchitecture) {
   Story story;
   story.job.launch->package.source = "s3://bucket/spotter_0.1.0_arm64.deb";
   EXPECT_EQ(story.said("architecture"),
             "launch.package is of arm64, and the image ami-1 is of x86_64: name the package of "
-            "x86_64, or an image of arm64");
+            "x86_64 (scripts/package makes packages), or an image and instance types of arm64");
   story.machines.seen.reset();
   EXPECT_EQ(story.said("architecture"),
             "launch.package is of arm64, and g5.xlarge is of x86_64, p4d.24xlarge is of x86_64: "
@@ -193,7 +224,7 @@ TEST(Machines, OfSeveralPackagesOneArchitectureIsJudged) {
   story.machines.packages = {"/p/spotter_1_arm64.deb", "/p/spotter-1-linux-aarch64.tar.gz"};
   EXPECT_EQ(story.said("architecture"),
             "launch.package is of arm64, and the image ami-1 is of x86_64: name the package of "
-            "x86_64, or an image of arm64");
+            "x86_64 (scripts/package makes packages), or an image and instance types of arm64");
   story.machines.packages.push_back("/p/spotter-1.x86_64.rpm");
   EXPECT_EQ(story.said("architecture"), "") << "the instances choose";
 }

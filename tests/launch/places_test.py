@@ -143,7 +143,7 @@ class Places(launching.LaunchTest):
         self.room(0, "any")
         self.launch_both()
         self.watch()
-        self.limit_to(HERE, "LookAtJobs")
+        self.limit_to(HERE, "LookAround")
         time.sleep(1.1)
         done = self.spotter("watch", self.folder / "job.yaml", "--once")
         self.assertIn(f"{THERE}: ", done.stderr)

@@ -138,7 +138,7 @@ class Prices(ReportTest):
         cost = self.model("--from", self.home)["cost"]
         self.assertIsNone(cost["on_demand_dollars"])
         self.assertRegex(" ".join(cost["notes"]),
-                         "needs pricing:GetProducts.*launcher.json: LookAtPrices")
+                         "needs pricing:GetProducts.*launcher.json: LookAround")
         (self.place / "job.yaml").write_text("job: speech\nstorage: {folder: {path: /data}}\n"
                                              "trainer: {command: 'true'}\n")
         self.allow(subprocess.run(

@@ -126,6 +126,8 @@ def efa(ask):
     ask("AuthorizeSecurityGroupEgress", GroupId=group, IpPermissions=itself)
     seen = ask("DescribeSecurityGroups", GroupIds=[group])["SecurityGroups"]
     assert seen[0]["IpPermissions"][0]["UserIdGroupPairs"][0]["GroupId"] == group, seen
+    ask("RevokeSecurityGroupIngress", GroupId=group, IpPermissions=itself)
+    ask("RevokeSecurityGroupEgress", GroupId=group, IpPermissions=itself)
     interfaces = [{"NetworkCardIndex": card, "DeviceIndex": 0, "Groups": [group],
                    "InterfaceType": "efa-only" if card else "efa", "DeleteOnTermination": True}
                   for card in range(4)]
@@ -143,6 +145,19 @@ def efa(ask):
     ask("TerminateInstances", InstanceIds=[run["Instances"][0]["InstanceId"]])
     ask.wait(600)
     ask("DeleteSecurityGroup", GroupId=group)
+
+
+def ways_out(ask):
+    """An empty page is no end."""
+    def found(action, what):
+        shown = ask(action)
+        return shown[what] or ask(action, NextToken=shown["NextToken"])[what]
+    table = found("DescribeRouteTables", "RouteTables")[0]
+    assert table["Associations"][0]["Main"] and table["Routes"][1]["GatewayId"][:4] == "igw-", table
+    acl = found("DescribeNetworkAcls", "NetworkAcls")[0]
+    assert acl["Entries"][0]["Egress"] and len(acl["Associations"]) == 3, acl
+    assert not ask("DescribeNatGateways")["NatGateways"]
+    assert not ask("DescribeVpcEndpoints")["VpcEndpoints"]
 
 
 def launch_template(ask):
@@ -256,6 +271,7 @@ def main():
     ec2_fleet(ask)
     auto_scaling_group(ask)
     efa(ask)
+    ways_out(ask)
     ask("TerminateInstances", InstanceIds=[instance])
     assert len(ask("DescribeAvailabilityZones")["AvailabilityZones"]) == 3
     assert {one["AvailabilityZone"] for one in ask("DescribeSubnets")["Subnets"]} == {

@@ -291,6 +291,77 @@ TEST(Ec2Answer, ReadsWhetherASecurityGroupLetsItselfThrough) {
   EXPECT_FALSE(groups(rule(in, "-1", "sg-1")).value().items.at(0).lets_itself_out);
 }
 
+TEST(Ec2Answer, ReadsWhomASecurityGroupLetsAskByHttps) {
+  const auto to = [](const std::string& rules) {
+    return decode<DescribeSecurityGroups>(
+               answer("DescribeSecurityGroups",
+                      "<securityGroupInfo><item><groupId>sg-1</groupId><vpcId>vpc-1</vpcId>"
+                      "<ipPermissionsEgress>" +
+                          rules + "</ipPermissionsEgress></item></securityGroupInfo>"))
+        .value()
+        .items.at(0)
+        .https_to;
+  };
+  const auto rule = [](const std::string& what) {
+    return "<item>" + what + "<ipRanges><item><cidrIp>10.0.0.0/8</cidrIp></item></ipRanges></item>";
+  };
+  using All = std::vector<std::string>;
+  EXPECT_EQ(to(""), All());
+  EXPECT_EQ(to(rule("<ipProtocol>-1</ipProtocol>")), All{"10.0.0.0/8"});
+  EXPECT_EQ(to(rule("<ipProtocol>udp</ipProtocol>")), All());
+  const std::string tcp = "<ipProtocol>tcp</ipProtocol>";
+  EXPECT_EQ(to(rule(tcp + "<fromPort>400</fromPort><toPort>443</toPort>")), All{"10.0.0.0/8"});
+  EXPECT_EQ(to(rule(tcp + "<fromPort>444</fromPort><toPort>500</toPort>")), All());
+  EXPECT_EQ(to("<item><ipProtocol>-1</ipProtocol><prefixListIds><item><prefixListId>pl-1"
+               "</prefixListId></item></prefixListIds><ipv6Ranges><item><cidrIpv6>::/0</cidrIpv6>"
+               "</item></ipv6Ranges></item>"),
+            (All{"::/0", "pl-1"}));
+}
+
+TEST(Ec2Answer, ReadsTheWaysOutOfANetwork) {
+  const auto tables = decode<DescribeRouteTables>(
+      answer("DescribeRouteTables",
+             "<routeTableSet><item><routeTableId>rtb-1</routeTableId><vpcId>vpc-1</vpcId><routeSet>"
+             "<item><destinationCidrBlock>0.0.0.0/0</destinationCidrBlock><natGatewayId>nat-1"
+             "</natGatewayId><state>blackhole</state></item><item><destinationPrefixListId>pl-1"
+             "</destinationPrefixListId><gatewayId>vpce-1</gatewayId><state>active</state></item>"
+             "</routeSet><associationSet><item><main>true</main></item><item><main>false</main>"
+             "<subnetId>subnet-1</subnetId></item></associationSet></item></routeTableSet>"));
+  ASSERT_TRUE(tables) << tables.error().message;
+  const RouteTable& table = tables->items.at(0);
+  EXPECT_TRUE(table.is_main && table.vpc == "vpc-1");
+  EXPECT_EQ(table.subnets, std::vector<std::string>{"subnet-1"});
+  EXPECT_EQ(table.routes.at(0).through, "nat-1");
+  EXPECT_TRUE(table.routes.at(0).leads_nowhere);
+  EXPECT_EQ(table.routes.at(1).to, "pl-1");
+  EXPECT_EQ(table.routes.at(1).through, "vpce-1");
+  const auto endpoints = decode<DescribeVpcEndpoints>(answer(
+      "DescribeVpcEndpoints",
+      "<vpcEndpointSet><item><vpcEndpointId>vpce-1</vpcEndpointId><vpcId>vpc-1</vpcId>"
+      "<vpcEndpointType>Gateway</vpcEndpointType><serviceName>com.amazonaws.us-west-2.s3"
+      "</serviceName><state>Available</state><routeTableIdSet><item>rtb-1</item></routeTableIdSet>"
+      "</item></vpcEndpointSet>"));
+  ASSERT_TRUE(endpoints) << endpoints.error().message;
+  EXPECT_EQ(endpoints->items.at(0).state, "available");
+  EXPECT_EQ(endpoints->items.at(0).route_tables, std::vector<std::string>{"rtb-1"});
+  const auto nats = decode<DescribeNatGateways>(
+      answer("DescribeNatGateways",
+             "<natGatewaySet><item><natGatewayId>nat-1</natGatewayId><state>available</state>"
+             "<connectivityType>private</connectivityType></item></natGatewaySet>"));
+  ASSERT_TRUE(nats) << nats.error().message;
+  EXPECT_FALSE(nats->items.at(0).is_public);
+  const auto acls = decode<DescribeNetworkAcls>(answer(
+      "DescribeNetworkAcls",
+      "<networkAclSet><item><networkAclId>acl-1</networkAclId><entrySet><item><ruleNumber>100"
+      "</ruleNumber><protocol>6</protocol><ruleAction>allow</ruleAction><egress>true</egress>"
+      "<cidrBlock>0.0.0.0/0</cidrBlock><portRange><from>443</from><to>443</to></portRange></item>"
+      "</entrySet><associationSet><item><subnetId>subnet-1</subnetId></item></associationSet>"
+      "</item></networkAclSet>"));
+  ASSERT_TRUE(acls) << acls.error().message;
+  const AclEntry& entry = acls->items.at(0).entries.at(0);
+  EXPECT_TRUE(entry.is_out && entry.allows && entry.least == 443 && entry.most == 443);
+}
+
 TEST(Ec2Answer, OnlyWhatNvidiaSmiCountsIsAGpu) {
   EXPECT_EQ(type("<gpuInfo><gpus>" + gpu("Habana", "8") + gpu("AMD", "1") + "</gpus></gpuInfo>")
                 ->items.at(0)

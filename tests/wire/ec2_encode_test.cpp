@@ -116,6 +116,15 @@ std::vector<Sample> fleets_and_groups() {
       {encode(CompleteLifecycleAction{.group = "g", .hook = "h", .instance = "i-1"}),
        "Action=CompleteLifecycleAction&AutoScalingGroupName=g&InstanceId=i-1"
        "&LifecycleActionResult=CONTINUE&LifecycleHookName=h&Version=2011-01-01"},
+      {encode(DescribeSecurityGroups{{}, {{"vpc-id", {"vpc-1"}}, {"group-name", {"default"}}}}),
+       "Action=DescribeSecurityGroups&Filter.1.Name=vpc-id&Filter.1.Value.1=vpc-1"
+       "&Filter.2.Name=group-name&Filter.2.Value.1=default&Version=2016-11-15"},
+      {encode(DescribeRouteTables{{"vpc-1", "vpc-2"}}),
+       "Action=DescribeRouteTables&Filter.1.Name=vpc-id&Filter.1.Value.1=vpc-1"
+       "&Filter.1.Value.2=vpc-2&Version=2016-11-15"},
+      {encode(DescribeNatGateways{{"vpc-1"}, "t"}),
+       "Action=DescribeNatGateways&Filter.1.Name=vpc-id&Filter.1.Value.1=vpc-1&NextToken=t"
+       "&Version=2016-11-15"},
       {encode(DescribeImages{.images = {"ami-1"}, .next_token = "t"}),
        "Action=DescribeImages&ImageId.1=ami-1&IncludeDeprecated=true&IncludeDisabled=true"
        "&NextToken=t&Version=2016-11-15"},

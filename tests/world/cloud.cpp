@@ -60,6 +60,12 @@ Cloud::Cloud(Settings settings_given, std::uint64_t seed)
   credentials[settings.user_access_key] = {
       .access_key = settings.user_access_key, .secret = settings.user_secret, .caller = "user"};
   for (const Zone& zone : settings.zones) capacity[zone] = {};
+  const std::string id = "sg-00000000000000000";
+  security_groups[id] = {.id = id,
+                         .name = "default",
+                         .description = "default VPC security group",
+                         .in = {{.protocol = "-1", .group = id}},
+                         .out = {{.protocol = "-1", .cidr = "0.0.0.0/0"}}};
 }
 
 void Cloud::record(std::string kind, std::string subject, std::string detail) {

@@ -141,9 +141,11 @@ struct Cloud {
   Table<SnapshotId, Snapshot> snapshots;
   Table<InstanceId, Instance> instances;
   Table<FleetId, FleetRequest> fleets;
-  std::map<std::string, LaunchTemplate> templates;          // by id
-  std::map<std::string, PlacementGroup> placement_groups;   // by name
-  std::map<std::string, SecurityGroup> security_groups;     // by id
+  std::map<std::string, LaunchTemplate> templates;         // by id
+  std::map<std::string, PlacementGroup> placement_groups;  // by name
+  std::map<std::string, SecurityGroup> security_groups;    // by id
+  std::map<std::string, SubnetNetwork> subnets;            // by id: those that a fault changed
+  std::vector<NetworkEndpoint> endpoints;
   std::map<std::string, VolumeId> volume_tokens;            // ClientToken -> what it made
   std::map<std::string, std::string> volume_token_digests;  // ClientToken -> the call's parameters
   // By operation and ClientToken: the parameters and the answer, of those that keep no token.

@@ -26,6 +26,7 @@ const Operations& operations() {
     add_place_operations(made);
     add_placement_operations(made);
     add_security_group_operations(made);
+    add_network_operations(made);
     add_image_operations(made);
     return made;
   }();

@@ -15,6 +15,9 @@ struct Session {
 };
 
 using Answer = Expected<Xml>;
+
+inline constexpr const char* vpc = "vpc-00000000000000000";  // the only one
+
 using Operation = Answer (*)(Session&);
 using Operations = std::map<std::string, Operation>;
 
@@ -33,6 +36,7 @@ void add_template_operations(Operations& operations);
 void add_place_operations(Operations& operations);
 void add_placement_operations(Operations& operations);
 void add_security_group_operations(Operations& operations);
+void add_network_operations(Operations& operations);
 void add_image_operations(Operations& operations);
 
 // Shared pieces of answers and requests.

@@ -44,8 +44,7 @@ const std::string rules =
     " GroupId IpPermissions{FromPort IpProtocol ToPort Groups{Description GroupId} "
     "IpRanges{CidrIp Description}} ";
 const std::string not_rules =
-    "CidrIp FromPort IpProtocol SourceSecurityGroupName SourceSecurityGroupOwnerId "
-    "TagSpecification ToPort";
+    "CidrIp FromPort IpProtocol SourceSecurityGroupName SourceSecurityGroupOwnerId ToPort ";
 const std::string capacity =
     " TargetCapacitySpecification{DefaultTargetCapacityType OnDemandTargetCapacity "
     "SpotTargetCapacity TargetCapacityUnitType=units TotalTargetCapacity} ";
@@ -86,8 +85,10 @@ const std::map<std::string, Ec2Members> ec2_table = {
     // Nothing hangs while it shuts down.
     {"StopInstances",
      {"DryRun Force=true|false Hibernate=false InstanceId SkipOsShutdown=false", ""}},
-    {"AuthorizeSecurityGroupEgress", {"DryRun" + part::rules, part::not_rules}},
-    {"AuthorizeSecurityGroupIngress", {"DryRun GroupName" + part::rules, part::not_rules}},
+    {"AuthorizeSecurityGroupEgress",
+     {"DryRun" + part::rules, part::not_rules + "TagSpecification"}},
+    {"AuthorizeSecurityGroupIngress",
+     {"DryRun GroupName" + part::rules, part::not_rules + "TagSpecification"}},
     {"CancelSpotFleetRequests", {"DryRun SpotFleetRequestId TerminateInstances", ""}},
     {"CreateFleet",
      {"ClientToken ExcessCapacityTerminationPolicy LaunchTemplateConfigs{"
@@ -145,8 +146,11 @@ const std::map<std::string, Ec2Members> ec2_table = {
     {"DescribeLaunchTemplates",
      {"IncludeManagedResources=true|false LaunchTemplateId LaunchTemplateName" + part::filtered,
       ""}},
+    {"DescribeNatGateways", {"NatGatewayId" + part::filtered, ""}},
+    {"DescribeNetworkAcls", {"NetworkAclId" + part::filtered, ""}},
     {"DescribePlacementGroups", {"DryRun Filter{Name Value} GroupId GroupName", ""}},
     {"DescribeRegions", {"AllRegions=true|false DryRun Filter{Name Value} RegionName", ""}},
+    {"DescribeRouteTables", {"RouteTableId" + part::filtered, ""}},
     {"DescribeSecurityGroups", {"GroupId GroupName" + part::filtered, ""}},
     {"DescribeSnapshots", {"Owner RestorableBy SnapshotId" + part::filtered, ""}},
     {"DescribeSpotFleetInstances", {"SpotFleetRequestId" + part::pages, ""}},
@@ -160,6 +164,7 @@ const std::map<std::string, Ec2Members> ec2_table = {
       ""}},
     {"DescribeSubnets", {"SubnetId" + part::filtered, ""}},
     {"DescribeTags", {part::filtered, ""}},
+    {"DescribeVpcEndpoints", {"VpcEndpointId" + part::filtered, ""}},
     {"DescribeVolumes", {"IncludeManagedResources=true|false VolumeId" + part::filtered, ""}},
     {"DetachVolume", {"Device DryRun Force InstanceId VolumeId", ""}},
     {"GetSpotPlacementScores",
@@ -185,6 +190,10 @@ const std::map<std::string, Ec2Members> ec2_table = {
           "TerminateInstancesWithExpiration Type ValidFrom ValidUntil TagSpecification" +
           part::tag + part::specification + "}",
       ""}},
+    {"RevokeSecurityGroupEgress",
+     {"DryRun" + part::rules, part::not_rules + "SecurityGroupRuleId"}},
+    {"RevokeSecurityGroupIngress",
+     {"DryRun GroupName" + part::rules, part::not_rules + "SecurityGroupRuleId"}},
     {"RunInstances",
      {"ClientToken DryRun MaxCount MinCount SubnetId LaunchTemplate" + part::named_template +
           part::launch +

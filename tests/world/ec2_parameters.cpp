@@ -31,6 +31,9 @@ const std::map<std::string, PageSize> page_sizes = {
     {"DescribeInstanceStatus", {5, 1000}},
     {"DescribeSnapshots", {5, 0}},
     {"DescribeTags", {5, 1000}},
+    {"DescribeNatGateways", {5, 1000}},
+    {"DescribeNetworkAcls", {5, 1000}},
+    {"DescribeRouteTables", {5, 100}},
     {"DescribeSecurityGroups", {5, 1000}},
     {"DescribeSubnets", {5, 1000}},
     {"DescribeInstanceTypes", {5, 100}},
@@ -143,11 +146,15 @@ constexpr IdForm id_forms[] = {
     {"GroupId", "sg-", "InvalidGroupId.Malformed"},
     {"InstanceId", "i-", "InvalidInstanceID.Malformed"},
     {"LaunchTemplateId", "lt-", "InvalidLaunchTemplateId.Malformed"},
+    {"NatGatewayId", "nat-", "NatGatewayMalformed"},
+    {"NetworkAclId", "acl-", "InvalidNetworkAclId.Malformed"},
+    {"RouteTableId", "rtb-", "InvalidRouteTableId.Malformed"},
     {"SnapshotId", "snap-", "InvalidSnapshotID.Malformed"},
     {"SourceSnapshotId", "snap-", "InvalidSnapshotID.Malformed"},
     {"SpotFleetRequestId", "sfr-", "InvalidSpotFleetRequestId.Malformed"},
     {"SpotInstanceRequestId", "sir-", "InvalidSpotInstanceRequestID.Malformed"},
     {"VolumeId", "vol-", "InvalidVolumeID.Malformed"},
+    {"VpcEndpointId", "vpce-", "InvalidVpcEndpointId.Malformed"},
 };
 
 // Of 8 or 17 digits; fleets have a UUID.

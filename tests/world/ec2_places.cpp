@@ -79,14 +79,19 @@ Answer describe_regions(Session& session) {
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSubnets.html
 Answer describe_subnets(Session& session) {
   const Cloud& cloud = session.cloud;
-  constexpr const char* vpc = "vpc-00000000000000000";
   struct Row {
     std::string id;
     Zone zone;
+    SubnetNetwork network;
     Tags tags;
   };
   std::vector<Row> rows;
-  for (const Zone& zone : cloud.settings.zones) rows.push_back({subnet_of(cloud, zone), zone, {}});
+  for (const Zone& zone : cloud.settings.zones) {
+    const std::string id = subnet_of(cloud, zone);
+    const auto changed = cloud.subnets.find(id);
+    rows.push_back(
+        {id, zone, changed == cloud.subnets.end() ? SubnetNetwork() : changed->second, {}});
+  }
   const auto page = select<Row>(
       session, rows, session.query.list("SubnetId"), "InvalidSubnetID.NotFound",
       {"subnet-id", "vpc-id", "availability-zone", "default-for-az", "state"},
@@ -104,11 +109,13 @@ Answer describe_subnets(Session& session) {
     xml.text("subnetId", it.id);
     xml.text("state", "available");
     xml.text("vpcId", vpc);
-    xml.text("cidrBlock", "172.31." + std::to_string(&it - page->rows.data()) + ".0/24");
+    if (!it.network.ipv6_only)
+      xml.text("cidrBlock", "172.31." + std::to_string(&it - page->rows.data()) + ".0/24");
     xml.value("availableIpAddressCount", 251);
     xml.text("availabilityZone", it.zone.view());
     xml.value("defaultForAz", true);
-    xml.value("mapPublicIpOnLaunch", true);
+    xml.value("mapPublicIpOnLaunch", it.network.public_addresses);
+    xml.value("ipv6Native", it.network.ipv6_only);
   });
   xml.optional("nextToken", page->next);
   return xml;

@@ -10,8 +10,6 @@
 namespace spotter::world {
 namespace {
 
-constexpr const char* vpc = "vpc-00000000000000000";
-
 ApiError no_security_group(const std::string& id) {
   return {"InvalidGroup.NotFound", "The security group '" + id + "' does not exist"};
 }
@@ -109,6 +107,22 @@ Answer authorize(Session& session, std::vector<SecurityRule> SecurityGroup::*dir
   return returned_true();
 }
 
+Answer revoke(Session& session, std::vector<SecurityRule> SecurityGroup::*direction) {
+  const std::string id = security_group(session);
+  const auto rules = rules_of(session.query);
+  SPOTTER_CHECK_QUERY(session);
+  const auto group = session.cloud.security_groups.find(id);
+  if (group == session.cloud.security_groups.end()) return tl::unexpected(no_security_group(id));
+  std::vector<SecurityRule>& there = group->second.*direction;
+  for (const SecurityRule& it : rules)
+    if (std::ranges::find(there, it) == there.end())
+      return refusal("InvalidPermission.NotFound", "The specified rule does not exist");
+  for (const SecurityRule& it : rules) std::erase(there, it);
+  return returned_true();
+}
+
+Answer revoke_ingress(Session& session) { return revoke(session, &SecurityGroup::in); }
+Answer revoke_egress(Session& session) { return revoke(session, &SecurityGroup::out); }
 Answer authorize_ingress(Session& session) { return authorize(session, &SecurityGroup::in); }
 Answer authorize_egress(Session& session) { return authorize(session, &SecurityGroup::out); }
 
@@ -149,6 +163,10 @@ Answer delete_security_group(Session& session) {
   const std::string id = security_group(session);
   SPOTTER_CHECK_QUERY(session);
   if (!cloud.security_groups.contains(id)) return tl::unexpected(no_security_group(id));
+  if (cloud.security_groups[id].name == "default")
+    return refusal("CannotDelete", "the specified group: \"" + id +
+                                       "\" name: \"default\" cannot "
+                                       "be deleted by a user");
   bool used = false;
   cloud.instances.each([&](const Instance& instance) {
     for (const Interface& it : instance.interfaces)
@@ -247,6 +265,8 @@ std::optional<ApiError> refuse_interfaces(const Cloud& cloud, const LaunchOption
 void add_security_group_operations(Operations& operations) {
   operations["AuthorizeSecurityGroupEgress"] = authorize_egress;
   operations["AuthorizeSecurityGroupIngress"] = authorize_ingress;
+  operations["RevokeSecurityGroupEgress"] = revoke_egress;
+  operations["RevokeSecurityGroupIngress"] = revoke_ingress;
   operations["CreateSecurityGroup"] = create_security_group;
   operations["DeleteSecurityGroup"] = delete_security_group;
   operations["DescribeSecurityGroups"] = describe_security_groups;

@@ -58,7 +58,32 @@ void fleet_tags_late(World& world, Cloud& cloud, Arguments& given) {
   }
 }
 
+// The emulator's own network, which holds up no packet: what descriptions show.
+void subnet(World&, Cloud& cloud, Arguments& given) {
+  cloud.subnets[given.text("subnet", "")] = {
+      .way = given.text("way", "internet"),
+      .public_addresses = given.text("public", "true") != "false",
+      .ipv6_only = given.text("ipv6-only", "false") == "true",
+      .closed = given.text("acl", "open") == "closed"};
+}
+
+constexpr const char* everything =
+    R"({"Statement":[{"Action":"*","Effect":"Allow","Principal":"*","Resource":"*"}]})";
+
+void endpoint(World&, Cloud& cloud, Arguments& given) {
+  const std::string service = given.text("service", "s3");
+  std::erase_if(cloud.endpoints, [&](const auto& it) { return it.service == service; });
+  if (!given.on()) return;
+  cloud.endpoints.push_back({.id = "vpce-0" + cloud.random.hex(16),
+                             .service = service,
+                             .gateway = given.text("kind", "interface") == "gateway",
+                             .private_names = given.text("private-names", "true") != "false",
+                             .policy = given.text("policy", everything)});
+}
+
 void clear(World& world, Cloud& cloud, Arguments&) {
+  cloud.subnets.clear();
+  cloud.endpoints.clear();
   cloud.admissions.clear();
   cloud.storage_faults = {};
   cloud.cancels_to_fail = 0;
@@ -105,6 +130,14 @@ const NamedFault faults[] = {
        else
          cloud.not_offered.erase(what);
      }},
+    {"subnet",
+     "subnet=S way=internet|nat|failed-nat|gone-nat|private-nat|transit|ipv6|none "
+     "public=true|false "
+     "ipv6-only=true|false acl=open|closed: its routes and addresses, as descriptions show them",
+     subnet},
+    {"endpoint",
+     "service=s3|ec2|... kind=gateway|interface private-names=true|false policy=JSON on=true|false",
+     endpoint},
     {"consistency", "lag=5s",
      [](World& world, Cloud&, Arguments& it) {
        world.settings().consistency_lag = it.duration("lag", Duration{5000});

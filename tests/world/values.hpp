@@ -341,6 +341,24 @@ struct SecurityGroup {
   Tags tags;
 };
 
+// A subnet's way to the world.
+struct SubnetNetwork {
+  std::string way =
+      "internet";  // | nat | failed-nat | gone-nat | private-nat | transit | ipv6 | none
+  bool public_addresses = true;
+  bool ipv6_only = false;
+  bool closed = false;  // its network ACL lets nothing through
+};
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_VpcEndpoint.html, in every subnet
+struct NetworkEndpoint {
+  std::string id;
+  std::string service;  // s3, ec2, ...
+  bool gateway = false;
+  bool private_names = false;
+  std::string policy;
+};
+
 struct Credential {
   std::string access_key;
   std::string secret;

@@ -6,6 +6,7 @@
 
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/ec2_xml.hpp"
+#include "agent/base/text.hpp"
 
 namespace spotter::wire {
 namespace {
@@ -314,7 +315,9 @@ Image read_as(Type<Image>, const Fields& item) {
               .created = item.optional_time("creationDate"),
               .deprecated = item.optional_time("deprecationTime"),
               .root = item.optional_text("rootDeviceName"),
-              .ena = item.flag("enaSupport")};
+              .ena = item.flag("enaSupport"),
+              .name = item.optional_text("name"),
+              .is_windows = lower_case(item.optional_text("platform")) == "windows"};
   for (const Fields& device : item.optional_items("blockDeviceMapping")) {
     const bool of_the_machine = !device.optional_text("virtualName").empty();  // ephemeral0
     if (!of_the_machine) ++image.volumes;
@@ -343,10 +346,97 @@ bool all_of_itself(const Fields& group, const char* rules, const std::string& id
   return false;
 }
 
+constexpr std::uint64_t https = 443;
+
+bool is_of_https(const Fields& rule) {
+  const std::string protocol = rule.text("ipProtocol");
+  if (protocol != "tcp") return protocol == "-1";
+  return rule.optional_number("fromPort").value_or(0) <= https &&
+         rule.optional_number("toPort").value_or(https) >= https;
+}
+
+std::vector<std::string> https_to(const Fields& group) {
+  std::vector<std::string> all;
+  for (const Fields& rule : group.optional_items("ipPermissionsEgress")) {
+    if (!is_of_https(rule)) continue;
+    for (const auto& [list, name] : {std::pair{"ipRanges", "cidrIp"},
+                                     {"ipv6Ranges", "cidrIpv6"},
+                                     {"prefixListIds", "prefixListId"},
+                                     {"groups", "groupId"}})
+      for (const Fields& it : rule.optional_items(list)) all.push_back(it.optional_text(name));
+  }
+  return all;
+}
+
 SecurityGroup read_as(Type<SecurityGroup>, const Fields& item) {
   const std::string id = item.text("groupId");
   return {id, all_of_itself(item, "ipPermissions", id),
-          all_of_itself(item, "ipPermissionsEgress", id)};
+          all_of_itself(item, "ipPermissionsEgress", id), item.optional_text("vpcId"),
+          https_to(item)};
+}
+
+std::string first_of(const Fields& item, std::initializer_list<const char*> names) {
+  for (const char* name : names)
+    if (auto text = item.optional_text(name); !text.empty()) return text;
+  return {};
+}
+
+Route read_as(Type<Route>, const Fields& item) {
+  return {.to = first_of(item, {"destinationCidrBlock", "destinationIpv6CidrBlock",
+                                "destinationPrefixListId"}),
+          .through = first_of(
+              item, {"gatewayId", "natGatewayId", "egressOnlyInternetGatewayId", "transitGatewayId",
+                     "vpcPeeringConnectionId", "networkInterfaceId", "instanceId", "localGatewayId",
+                     "carrierGatewayId", "coreNetworkArn", "odbNetworkArn"}),
+          .leads_nowhere = item.optional_text("state") == "blackhole"};
+}
+
+RouteTable read_as(Type<RouteTable>, const Fields& item) {
+  RouteTable table{.id = item.text("routeTableId"), .vpc = item.text("vpcId")};
+  for (const Fields& it : item.optional_items("associationSet")) {
+    table.is_main = table.is_main || it.flag("main");
+    if (auto subnet = it.optional_text("subnetId"); !subnet.empty())
+      table.subnets.push_back(std::move(subnet));
+  }
+  for (const Fields& it : item.optional_items("routeSet"))
+    table.routes.push_back(read_as(Type<Route>(), it));
+  return table;
+}
+
+VpcEndpoint read_as(Type<VpcEndpoint>, const Fields& item) {
+  return {.id = item.text("vpcEndpointId"),
+          .vpc = item.text("vpcId"),
+          .type = item.text("vpcEndpointType"),
+          .service = item.optional_text("serviceName"),
+          .state = lower_case(item.text("state")),
+          .policy = item.optional_text("policyDocument"),
+          .has_private_names = item.flag("privateDnsEnabled"),
+          .route_tables = item.optional_texts("routeTableIdSet")};
+}
+
+NatGateway read_as(Type<NatGateway>, const Fields& item) {
+  return {item.text("natGatewayId"), item.text("state"),
+          item.optional_text("connectivityType") != "private"};
+}
+
+AclEntry read_as(Type<AclEntry>, const Fields& item) {
+  const Fields ports = item.optional_child("portRange");
+  return {.number = item.number("ruleNumber"),
+          .is_out = item.flag("egress"),
+          .allows = item.text("ruleAction") == "allow",
+          .protocol = item.text("protocol"),
+          .block = first_of(item, {"cidrBlock", "ipv6CidrBlock"}),
+          .least = ports.optional_number("from").value_or(0),
+          .most = ports.optional_number("to").value_or(65535)};
+}
+
+NetworkAcl read_as(Type<NetworkAcl>, const Fields& item) {
+  NetworkAcl acl{.id = item.text("networkAclId")};
+  for (const Fields& it : item.optional_items("associationSet"))
+    acl.subnets.push_back(it.text("subnetId"));
+  for (const Fields& it : item.optional_items("entrySet"))
+    acl.entries.push_back(read_as(Type<AclEntry>(), it));
+  return acl;
 }
 
 CallerIdentity read_as(Type<CallerIdentity>, const Fields& fields) {
@@ -366,8 +456,12 @@ Place read_as(Type<Place>, const Fields& item) {
 }
 
 Subnet read_as(Type<Subnet>, const Fields& item) {
-  return {item.text("subnetId"), item.name<Zone>("availabilityZone"),
-          item.number("availableIpAddressCount")};
+  return {.id = item.text("subnetId"),
+          .zone = item.name<Zone>("availabilityZone"),
+          .free_addresses = item.number("availableIpAddressCount"),
+          .vpc = item.optional_text("vpcId"),
+          .gives_public_addresses = item.flag("mapPublicIpOnLaunch"),
+          .is_ipv6_only = item.flag("ipv6Native")};
 }
 
 TypeOffering read_as(Type<TypeOffering>, const Fields& item) {

@@ -217,7 +217,12 @@ void add(Builder& it, const DescribeLaunchTemplates& request) {
 void add(Builder& it, const DescribePlacementGroups& request) {
   it.filters({{"group-name", {request.name}}});
 }
-void add(Builder& it, const DescribeSecurityGroups& request) { it.list("GroupId", request.groups); }
+void add(Builder& it, const DescribeSecurityGroups& request) {
+  it.list("GroupId", request.groups).filters(request.filters);
+}
+template <class Request>
+requires requires(const Request& request) { request.vpcs; }
+void add(Builder& it, const Request& request) { it.filters({{"vpc-id", request.vpcs}}); }
 
 template <class... Request>
 constexpr auto encoders_of(const std::tuple<Request...>*) {

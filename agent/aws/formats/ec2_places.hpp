@@ -1,5 +1,5 @@
 // The caller's identity, and what instances are launched with and where: STS, IAM, zones, subnets,
-// types, images, groups, templates. Coded like ec2_query.hpp.
+// types, images, groups, templates, networks. Coded like ec2_query.hpp.
 // Sources: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html and
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/
 #pragma once
@@ -45,6 +45,9 @@ struct Subnet {
   std::string id;
   Zone zone;
   std::uint64_t free_addresses = 0;
+  std::string vpc = {};
+  bool gives_public_addresses = false;  // an instance with one interface gets one
+  bool is_ipv6_only = false;
 };
 struct DescribeSubnets {
   using Answer = Page<Subnet>;
@@ -95,6 +98,8 @@ struct Image {
   std::string root;                         // the name of the first of them: /dev/xvda
   std::uint64_t root_gib = 0;               // 0: not said
   bool ena = false;                         // it has the driver of the network of Nitro systems
+  std::string name = {};
+  bool is_windows = false;
 };
 struct DescribeImages {  // also those that are deprecated or disabled
   using Answer = Page<Image>;
@@ -155,11 +160,88 @@ struct SecurityGroup {
   // All traffic, of every protocol, from and to the members of this very group.
   bool lets_itself_in = false;
   bool lets_itself_out = false;
+  std::string vpc = {};
+  // CIDR blocks, prefix lists (pl-...) and groups whose TCP port 443 its members may ask.
+  std::vector<std::string> https_to = {};
 };
 struct DescribeSecurityGroups {
   using Answer = Page<SecurityGroup>;
   static constexpr Api api{"DescribeSecurityGroups", "securityGroupInfo"};
   std::vector<std::string> groups;  // one that does not exist: InvalidGroup.NotFound
+  std::vector<Filter> filters = {};
+  std::string next_token = {};
+};
+
+// The ways out of a network. Each is asked for by VPC.
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Route.html
+struct Route {
+  std::string to;              // a CIDR block, of IPv4 or IPv6, or a prefix list (pl-...)
+  std::string through;         // local, igw-..., nat-..., eigw-..., vpce-..., tgw-..., ...
+  bool leads_nowhere = false;  // EC2's "blackhole": what it leads through is gone
+};
+struct RouteTable {
+  std::string id;
+  std::string vpc;
+  bool is_main = false;  // of each subnet that is associated with none
+  std::vector<std::string> subnets;
+  std::vector<Route> routes;
+};
+struct DescribeRouteTables {
+  using Answer = Page<RouteTable>;
+  static constexpr Api api{"DescribeRouteTables", "routeTableSet"};
+  std::vector<std::string> vpcs;
+  std::string next_token = {};
+};
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_VpcEndpoint.html
+struct VpcEndpoint {
+  std::string id;
+  std::string vpc;
+  std::string type;                       // Gateway | Interface | GatewayLoadBalancer | ...
+  std::string service;                    // com.amazonaws.us-west-2.s3
+  std::string state;                      // available | pending | ...
+  std::string policy;                     // JSON; empty: it has none
+  bool has_private_names = false;         // the service's own names lead to it
+  std::vector<std::string> route_tables;  // of a gateway
+};
+struct DescribeVpcEndpoints {
+  using Answer = Page<VpcEndpoint>;
+  static constexpr Api api{"DescribeVpcEndpoints", "vpcEndpointSet"};
+  std::vector<std::string> vpcs;
+  std::string next_token = {};
+};
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_NatGateway.html
+struct NatGateway {
+  std::string id;
+  std::string state;       // available | pending | failed | deleting | deleted
+  bool is_public = false;  // it reaches the internet, not other private networks alone
+};
+struct DescribeNatGateways {
+  using Answer = Page<NatGateway>;
+  static constexpr Api api{"DescribeNatGateways", "natGatewaySet"};
+  std::vector<std::string> vpcs;
+  std::string next_token = {};
+};
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_NetworkAclEntry.html
+struct AclEntry {
+  std::uint64_t number = 0;  // the first that fits decides
+  bool is_out = false;
+  bool allows = false;
+  std::string protocol;                   // a number; -1: all
+  std::string block;                      // a CIDR block
+  std::uint64_t least = 0, most = 65535;  // ports
+};
+struct NetworkAcl {
+  std::string id;
+  std::vector<std::string> subnets;
+  std::vector<AclEntry> entries;
+};
+struct DescribeNetworkAcls {
+  using Answer = Page<NetworkAcl>;
+  static constexpr Api api{"DescribeNetworkAcls", "networkAclSet"};
+  std::vector<std::string> vpcs;
   std::string next_token = {};
 };
 
@@ -167,7 +249,8 @@ using PlaceRequests =
     std::tuple<GetCallerIdentity, GetInstanceProfile, DescribeAvailabilityZones, DescribeSubnets,
                DescribeInstanceTypeOfferings, DescribeInstanceTypes, DescribeImages,
                GetSpotPlacementScores, DescribeLaunchTemplates, DescribePlacementGroups,
-               DescribeSecurityGroups>;
+               DescribeSecurityGroups, DescribeRouteTables, DescribeVpcEndpoints,
+               DescribeNatGateways, DescribeNetworkAcls>;
 
 // The same call as a question whether it would be allowed: EC2 carries nothing out, and answers
 // DryRunOperation or UnauthorizedOperation.
