@@ -45,7 +45,7 @@ struct Machines {
 // it can never work; Warn: it may not, or not for long. REQUIRES: job.launch.
 Findings judge_machines(const config::Job& job, const Machines& machines);
 
-// "x86_64", "arm64", by the name of a package (spotter_0.1.0_amd64.deb); else empty.
+// "x86_64", "arm64", by the name of a package (spotter_1.0_amd64.deb); else empty.
 std::string_view architecture_of_package(std::string_view file);
 
 }  // namespace spotter::launch
