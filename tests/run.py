@@ -41,7 +41,7 @@ CORES = len(os.sched_getaffinity(0))
 Part = collections.namedtuple("Part", "text select flavour targets jobs needs", defaults=(
     "release", (), 2 * CORES, ()))
 STORIES = 6 * CORES  # they mostly wait
-LABELS = "e2e|adversary|page|machine|frameworks|dayone|check|seeds|fuzz|long|made"
+LABELS = "e2e|adversary|page|machine|frameworks|laptop|check|seeds|fuzz|long|made"
 PARTS = {
     "check": Part("what the compiler does not: layers, words, tidy, ... (scripts/check)",
                   ["-L", "^check$"], jobs=CORES),
@@ -60,8 +60,8 @@ PARTS = {
                       jobs=3),
     "page": Part("the live page and a report's document in headless Chromium", ["-L", "^page$"],
                  jobs=2, needs=(["scripts/setup", "--page"],)),
-    "dayone": Part("an empty account, and the README's commands as they stand",
-                   ["-L", "^dayone$"]),
+    "laptop": Part("an empty account, and the README's commands as they stand",
+                   ["-L", "^laptop$"]),
     "asan": Part("GoogleTests and simulators under AddressSanitizer and UndefinedBehaviorSanitizer",
                  ["-L", "^sanitized$"], "asan", ["sanitized"]),
     "asan-e2e": Part("the stories under these", ["-L", "^e2e$"], "asan", ["all"], 4),

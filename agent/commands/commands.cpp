@@ -244,7 +244,7 @@ namespace {
 constexpr std::array topics = {"job.yaml", "trainer", "storage", "data",   "sweep",
                                "gang",     "aws",     "events",  "service"};
 
-// A package has the pages where man looks; a checkout has them in two folders.
+// A package has the pages where man looks; a checkout has them in two folders, the wheel in one.
 int show_page(const std::string& topic) {
   if (std::ranges::find(topics, topic) == topics.end()) {
     std::printf("spotter help TOPIC shows a page of the manual: %s\n",
@@ -258,7 +258,8 @@ int show_page(const std::string& topic) {
   const auto checkout = built.parent_path().parent_path();
   std::string page = name.substr(0, name.rfind('.'));
   std::error_code error;
-  for (const auto& folder : {checkout / "scripts/packaging/manual", built / "manual"})
+  for (const auto& folder :
+       {checkout / "scripts/packaging/manual", built / "manual", built / "lib/spotter/manual"})
     if (std::filesystem::exists(folder / name, error)) page = folder / name;
   std::fflush(nullptr);
   io::Program({"man", page.starts_with('/') ? "-l" : "--", page}).execute_from_path();
@@ -358,6 +359,8 @@ void add_run(CLI::App& app, int& status) {
       "Keep everything below this folder, which is made if its parent is there, in one of the "
       "job's name; or s3://bucket/prefix");
   command->add_option("--name", request->name, "The job's name");
+  command->add_flag("--new-command", request->new_command,
+                    "Goes on in a storage where another command has trained");
   command->add_option("--gang", request->member,
                       "This machine's name in the gang of job.yaml; default: its host name");
   command->add_option("command", request->command, "What is run, after --");

@@ -43,6 +43,7 @@ Findings examine_buckets(const config::Job& job, bool on_instance = false);
 // Is launch.package there, or can the launching machine send it?
 Findings examine_package(const LaunchedJob& launched);
 Findings examine_code(AwsCalls& calls, const config::Job& job, bool on_instance);
+Findings examine_unsent(const config::Job& job);  // without code, with its program here
 Findings examine_archive(const CodeArchive& archive, const std::string& folder);
 Findings examine_machine(const config::Job& job);
 // Whatever machine this is: a container of Slurm, Kubernetes or `spotter run` has a small one.

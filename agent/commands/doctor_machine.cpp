@@ -2,6 +2,7 @@
 #include <sys/statvfs.h>
 
 #include <cctype>
+#include <sstream>
 
 #include "agent/commands/code_archive.hpp"
 #include "agent/commands/doctor.hpp"
@@ -62,8 +63,22 @@ Findings examine_archive(const CodeArchive& archive, const std::string& folder) 
   return findings;
 }
 
+// A job without `code:` finds its program in the storage, or in the image. A file of the command
+// that lies here, too, was more likely meant to go along.
+Findings examine_unsent(const config::Job& job) {
+  if (job.code || !job.launch) return {};
+  std::istringstream words(job.trainer.command);
+  std::error_code none;
+  for (std::string word; words >> word;)
+    if (!word.starts_with('/') && std::filesystem::is_regular_file(word, none))
+      return {{"code", Verdict::Warn,
+               word + " is here, and job.yaml sends no code: machines look for it in the storage",
+               "to send this folder along: `code: {folder: .}`"}};
+  return {};
+}
+
 Findings examine_code(AwsCalls& calls, const config::Job& job, bool on_instance) {
-  if (!job.code) return {};
+  if (!job.code) return on_instance ? Findings() : examine_unsent(job);
   const config::Code& code = *job.code;
   if (!code.folder.empty() && !on_instance) {
     if (!code.repository.empty()) return {};  // a launch has packed it

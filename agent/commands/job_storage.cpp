@@ -207,13 +207,16 @@ Result<Paths> packages_in(const fs::path& folder) {
   return found;
 }
 
-// build/packages of the checkout whose build/FLAVOUR/bin this program lies in; empty: it does not.
+// Those that the wheel brings, or build/packages of the checkout whose build/FLAVOUR/bin this
+// program lies in; empty: neither.
 fs::path made_here() {
   std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  const fs::path build = program.parent_path().parent_path().parent_path();
+  const fs::path installed = fs::read_symlink("/proc/self/exe", error).parent_path().parent_path();
+  const fs::path build = installed.parent_path();
+  if (const fs::path own = installed / "lib/spotter/packages"; fs::is_directory(own, error))
+    return own;
   const fs::path made = build / "packages";
-  return !error && build.filename() == "build" && fs::is_directory(made, error) ? made : fs::path();
+  return build.filename() == "build" && fs::is_directory(made, error) ? made : fs::path();
 }
 
 Result<Paths> packages_here(const config::Package& package, const std::string& job_file) {
@@ -237,7 +240,8 @@ Result<Paths> packages_here(const config::Package& package, const std::string& j
     found = packages_in(made);
   if (found && found->empty())
     return failure("there is no package to send to " + package.source +
-                   ": put Spotter's .deb, .rpm or .tar.gz (`scripts/package` makes them) beside " +
+                   ": put Spotter's .deb, .rpm or .tar.gz (the wheel has them, `scripts/package` "
+                   "makes them) beside " +
                    job_file + ", or name it in launch.package.file");
   return found;
 }

@@ -425,7 +425,7 @@ int run(const LaunchOptions& options) {
   const auto fail = [](const std::string& what, int status = 1) {
     return io::complain("launch", what, status);
   };
-  const auto launched = launched_job(options.job);
+  auto launched = launched_job(options.job);
   if (!launched) return fail(launched.error().message, wrong_input);
   const auto deadline = config::load_deadline(options.job);
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
@@ -446,6 +446,7 @@ int run(const LaunchOptions& options) {
     io::complain("launch", "the code: " + describe(*launched->code, launched->job.code->folder));
     for (const std::string& it : launched->code->doubts) io::complain("launch", "the code: " + it);
   }
+  (void)passes(examine_unsent(launched->job));
   if (!options.skip_checks && !pass_machines(*places, *launched))
     return fail(refused.message, wrong_input);
   const auto done = launch_in(*places, *launched, *deadline, !options.skip_checks);
@@ -459,6 +460,7 @@ int run(const LaunchOptions& options) {
     std::fprintf(stderr, "spotter: what it prints: spotter logs -f %s\n", options.job.c_str());
   if (!options.logs) return 0;
   std::fflush(stdout);
+  launched->code.reset();  // its scratch folder, which nobody needs any more
   return logs({.job = options.job,
                .follow = true,
                .since = std::chrono::duration<double>(now.time_since_epoch()).count()});

@@ -300,7 +300,7 @@ Result<std::unique_ptr<Source>> source_of(const LogsOptions& options) {
     if (!index.empty()) at->key += index + "/";
     return std::make_unique<Bucket>(*at);
   }
-  const auto here = run_directory_of(act::Environment::of_this_process());
+  const auto here = run_directory_to_show(act::Environment::of_this_process());
   const auto status = io::read_file(here + "/status.json", largest_file);
   const auto read = wire::parse_json_object(status ? *status : "");
   if (read && wire::text_field(*read, "job") == place->job->name.str())

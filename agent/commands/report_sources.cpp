@@ -173,7 +173,7 @@ class Lines {
 
 // History that an agent on this machine recorded and has not written to the storage yet.
 std::string history_here(const std::string& job) {
-  const auto folder = run_directory_of(act::Environment::of_this_process());
+  const auto folder = run_directory_to_show(act::Environment::of_this_process());
   std::string text = read_or_nothing(folder + "/history.jsonl", longest_file);
   const auto read = wire::parse_history(text);
   const bool is_its = !read.entries.empty() && read.entries.front().text("job") == job;
@@ -219,7 +219,7 @@ bool has_attempts_or_is_home(const fs::path& folder) {
 
 // The status of an agent that runs here is newer than what it wrote to the storage.
 std::string status_here(const std::string& job) {
-  const auto folder = run_directory_of(act::Environment::of_this_process());
+  const auto folder = run_directory_to_show(act::Environment::of_this_process());
   const std::string text = read_or_nothing(folder + "/status.json", longest_status);
   const auto status = nlohmann::json::parse(text, nullptr, false);
   const bool is_its = status.is_object() && status.value("job", nlohmann::json()) == job;

@@ -712,7 +712,7 @@ int show(const StatusOptions& options) {
   if (!options.job.empty() && options.watch) return watch_remotely({options.job, options.publish});
   if (!options.job.empty())
     return show_remote({options.job, options.publish, options.json, columns});
-  const auto run_directory = run_directory_of(act::Environment::of_this_process());
+  const auto run_directory = run_directory_to_show(act::Environment::of_this_process());
   if (options.watch) return watch([&](std::size_t width) { return look(run_directory, width); }, 1);
   if (options.json) {
     const auto file = io::read_file(run_directory + "/status.json", largest);

@@ -448,6 +448,20 @@ void check_fence(Reader& reader, const Node& root, const Job& job) {
     reader.problem(*node, "fence", "is too long for a tag of the volume: take a shorter prefix");
 }
 
+// The volume's root is root's; the trainer has folders in it (`spotter run` has a folder).
+void check_result(Reader& reader, const Node& trainer, const Job& job,
+                  const Environment& environment) {
+  const Node* node = child(trainer, "result");
+  if (node == nullptr || job.storage.share || job.sweep || environment.foreground) return;
+  const std::string path = std::filesystem::path(job.trainer.result).lexically_normal().string();
+  const bool is_folder = path == "result" || path == "log" || path == job.checkpoints.directory;
+  if (path.empty() || path.find('/') != path.npos || is_folder) return;
+  reader.problem(*node, "trainer.result",
+                 "lies in the volume's root, where only root may write: name a folder, such as "
+                 "result/" +
+                     path);
+}
+
 // Checks that involve two keys, or a key and the machine.
 void check_together(Reader& reader, const Node& root, Job& job, const Environment& environment) {
   check_sweep(reader, root, job);
@@ -472,6 +486,7 @@ void check_together(Reader& reader, const Node& root, Job& job, const Environmen
   const Node* trainer = child(root, "trainer");
   if (trainer == nullptr) return;
   check_lengths(reader, root, *trainer, job);
+  check_result(reader, *trainer, job, environment);
   if (const Node* secrets = child(*trainer, "secrets")) {
     for (const Node& key : secrets->keys)
       if (job.trainer.env.contains(key.text))

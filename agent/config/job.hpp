@@ -101,7 +101,11 @@ struct Trainer {
   PythonEnvironment environment;
   std::map<std::string, std::string> env;
   std::map<std::string, SecretReference> secrets;
-  bool inherits = false;           // `spotter run`: it also gets this process's variables
+  bool inherits = false;  // `spotter run`: it also gets this process's variables
+  // Of `spotter run -- COMMAND` without a description: what says which job it is, and whether a
+  // storage that has seen another one is used all the same.
+  std::string words;
+  bool new_words = false;
   std::optional<int> stop_signal;  // a number of <csignal>; default SIGTERM; none = nullopt
   std::optional<Duration> stop_grace;
   std::string role;  // ARN or name; empty: trainer_role.hpp

@@ -1,8 +1,11 @@
 #include "agent/config/run.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -28,6 +31,19 @@ std::string in_quotes(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     if (!line.empty()) line += ' ';
     line += wire::shell_quoted(word);
+  }
+  return line;
+}
+
+// For a person: with quotes only where they are needed.
+std::string as_typed(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) {
+    const bool plain = !word.empty() && std::ranges::all_of(word, [](unsigned char each) {
+      return std::isalnum(each) != 0 ||
+             std::string_view("_-./=:,+@%").find(static_cast<char>(each)) != std::string_view::npos;
+    });
+    line += (line.empty() ? "" : " ") + (plain ? word : wire::shell_quoted(word));
   }
   return line;
 }
@@ -82,6 +98,8 @@ Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& reque
     auto words = filled(request.command, *job);
     if (!words) return refused(words.error().message);
     job->trainer.command = "exec " + in_quotes(*words);
+    if (request.job_file.empty()) job->trainer.words = as_typed(*words);
+    job->trainer.new_words = request.new_command;
   }
   if (!request.member.empty() && !job->gang)
     return refused("--gang is for a job with `gang:`, which says how many machines it has");
@@ -130,13 +148,42 @@ Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& reque
   return job;
 }
 
-std::string run_directory_of(const config::Job& job) {
+namespace {
+
+fs::path folder_of_runs() {
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  const std::string base = runtime != nullptr && *runtime != 0 ? runtime : "/tmp";
-  char name[64];
-  std::snprintf(name, sizeof name, "/spotter-%u-%016zx", static_cast<unsigned>(::geteuid()),
-                std::hash<std::string>()(job.home()));
-  return base + name;
+  return runtime != nullptr && *runtime != 0 ? runtime : "/tmp";
+}
+
+std::string name_of_runs() { return "spotter-" + std::to_string(::geteuid()) + "-"; }
+
+}  // namespace
+
+std::string run_directory_of(const config::Job& job) {
+  char hash[32];
+  std::snprintf(hash, sizeof hash, "%016zx", std::hash<std::string>()(job.home()));
+  return folder_of_runs() / (name_of_runs() + hash);
+}
+
+std::vector<std::string> run_directories() {
+  std::vector<std::pair<fs::file_time_type, std::string>> found;
+  std::error_code error;
+  for (fs::directory_iterator it(folder_of_runs(), error), end; !error && it != end;
+       it.increment(error)) {
+    struct stat status {};
+    // Anybody may make a folder of such a name in /tmp.
+    if (!it->path().filename().string().starts_with(name_of_runs()) ||
+        ::lstat(it->path().c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
+        status.st_uid != ::geteuid())
+      continue;
+    std::error_code none;
+    const auto written = fs::last_write_time(it->path() / "status.json", none);
+    if (!none) found.emplace_back(written, it->path());
+  }
+  std::ranges::sort(found, std::greater());
+  std::vector<std::string> folders;
+  for (auto& [written, folder] : found) folders.push_back(std::move(folder));
+  return folders;
 }
 
 }  // namespace spotter::command

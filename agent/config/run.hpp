@@ -11,6 +11,7 @@ struct RunRequest {
   std::string name;                  // empty: the job's own, or "run"
   std::string member;                // of the job's gang; empty: this machine's name
   std::vector<std::string> command;  // empty: the job's own
+  bool new_command = false;          // the storage may have seen another one
 };
 
 // Refuses a volume as storage: whoever runs this owns no instance that could attach one. Chooses a
@@ -22,5 +23,9 @@ Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& reque
 // The folder of such a run's sockets: one folder for each user and job's folder, so that a second
 // run on this machine is refused, and a restarted one finds its trainer.
 std::string run_directory_of(const config::Job& job);
+
+// Those of this user that are there now, the one with the newest status first. Each is removed when
+// its run has released the storage.
+std::vector<std::string> run_directories();
 
 }  // namespace spotter::command

@@ -501,6 +501,17 @@ Next on(const Stopping& stage, const NoticeSeen& notice, Context& c) {
   return next;
 }
 
+// A person who asks again, sooner.
+Next on(const Stopping& stage, const StopRequested& stop, Context& c) {
+  remember_stop(c, stop);
+  abandon_local_work(c);
+  if (stage.kills > 0 || stop.deadline >= stage.kill_at) return std::nullopt;
+  Stopping next = stage;
+  next.kill_at = std::max(c.now, stop.deadline);
+  c.wake_at(next.kill_at);
+  return next;
+}
+
 // SIGKILL does not end it: it is stuck in the kernel. If the job is given up, the fleet is ended
 // anyway; what was ruled out is not done as long as something may write to the volume.
 Next on(const Stopping& stage, const Woke&, Context& c) {

@@ -289,6 +289,7 @@ Next on(const Training&, const LedgerRead&, Context&);
 Next on(const Training&, const FleetRead&, Context&);
 Next on(const Training&, const EffectFailed&, Context&);
 Next on(const Stopping&, const LedgerRead&, Context&);
+Next on(const Stopping&, const StopRequested&, Context&);
 Next on(const Stopping&, const EffectFailed&, Context&);
 Next on(const Stopping&, const TrainerProgressed&, Context&);
 Next on(const Stopping&, const CheckpointMade&, Context&);

@@ -335,6 +335,7 @@ Result<void> write_ledger(const fs::path& mount_point, wire::LedgerFile file) {
   const bool started =
       file.ledger.running && (!old.ledger.running || file.ledger.losses > old.ledger.losses);
   file.trainers = old.trainers + (started ? 1 : 0);
+  if (file.command.empty()) file.command = old.command;
   const auto written = own->write(ledger_name, to_json(file) + "\n", 0644);
   if (!written)
     return fail_errno(written.error(), "cannot write " + (own->path() / ledger_name).string());

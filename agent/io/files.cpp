@@ -4,9 +4,14 @@
 #include <pwd.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
+#include <csignal>
 #include <cstdlib>
+#include <memory>
 #include <vector>
+
+#include "agent/io/child.hpp"
 
 namespace spotter::io {
 namespace {
@@ -178,15 +183,47 @@ Result<void, std::error_code> make_directories(const std::filesystem::path& path
 
 namespace fs = std::filesystem;
 
+namespace {
+
+std::unique_ptr<Program> remove_scratch;  // read by a signal's handler
+
+void remove_and_end(int signal) {
+  if (remove_scratch) {
+    const pid_t child = fork_child([] {
+      remove_scratch->execute();
+      return 1;
+    });
+    if (child > 0) ::waitpid(child, nullptr, 0);
+  }
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
+void remove_when_interrupted(const std::string& folder) {
+  remove_scratch =
+      std::make_unique<Program>(std::vector<std::string>{"/bin/rm", "-r", "-f", "--", folder});
+  for (const int each : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action {};
+    if (::sigaction(each, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) continue;
+    action.sa_handler = remove_and_end;
+    ::sigaction(each, &action, nullptr);
+  }
+}
+
+}  // namespace
+
 ScratchFolder::ScratchFolder(std::string_view name) {
   std::string path =
       (fs::temp_directory_path() / ("spotter-" + std::string(name) + "-XXXXXX")).string();
-  if (::mkdtemp(path.data()) != nullptr) path_ = std::move(path);
+  if (::mkdtemp(path.data()) == nullptr) return;
+  remove_when_interrupted(path);
+  path_ = std::move(path);
 }
 
 ScratchFolder::~ScratchFolder() {
   std::error_code ignored;
   if (!path_.empty()) fs::remove_all(path_, ignored);
+  remove_scratch.reset();
 }
 
 }  // namespace spotter::io

@@ -106,7 +106,8 @@ Result<void, std::error_code> read_lines(const std::filesystem::path& path, std:
 
 // A folder of this process's own for a moment's work.
 
-// Removed with this object, with all that is in it.
+// Removed with this object, with all that is in it; also when Ctrl-C, SIGTERM or the terminal's end
+// ends a process that has asked for nothing else on these. There is one at a time.
 class ScratchFolder {
  public:
   // $TMPDIR/spotter-NAME-XXXXXX

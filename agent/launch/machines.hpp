@@ -75,7 +75,7 @@ std::vector<Needed> needed_by(const config::Job& job);
 // seen. One finding for all subnets that are well.
 Findings judge_network(const Network& network, const std::vector<Needed>& needed);
 
-// "x86_64", "arm64", by the name of a package (spotter_0.1.0_amd64.deb); else empty.
+// "x86_64", "arm64", by the name of a package (spotter_1.0_amd64.deb); else empty.
 std::string_view architecture_of_package(std::string_view file);
 
 }  // namespace spotter::launch

@@ -188,7 +188,8 @@ Follower::Follower(const std::string& path) {
   const off_t begin = ::stat(path.c_str(), &status) == 0 ? status.st_size : 0;
   const pid_t parent = ::getpid();
   process_ = io::fork_child([&] {
-    ::signal(SIGINT, SIG_IGN);  // of the terminal, sent to all of us: the agent ends this process
+    // Of the terminal, sent to all of us: the agent ends this process.
+    for (const int each : {SIGINT, SIGHUP}) ::signal(each, SIG_IGN);
     ::signal(SIGTERM, [](int) { end_requested = 1; });
     if (io::die_with(parent, SIGTERM)) follow(path, begin);
     return 0;
@@ -331,8 +332,11 @@ class Agent {
                            : command::run_directory_of(environment_)),
         http_(context),
         imds_(http_, command::imds_settings(environment_)),
-        notices_(imds_, {.expected = !policy.foreground}, now,
-                 [this](decide::Happening what) { sensed(std::move(what)); }),
+        notices_(imds_,
+                 {.expected = !policy.foreground,
+                  .asked = !policy.foreground ||
+                           environment_.get("AWS_EC2_METADATA_DISABLED") != "true"},
+                 now, [this](decide::Happening what) { sensed(std::move(what)); }),
         link_(context, {[this](decide::Happening what) { sensed(std::move(what)); },
                         [this](const wire::TrainerMessage& message) { on_message(message); },
                         !job_.checkpoints.has_patterns(), !job_.gang, job_.gang.has_value(),
@@ -351,7 +355,10 @@ class Agent {
         signals_(context, SIGTERM, SIGINT),
         service_(context),
         machines_end_(context) {
-    if (policy_.fills) signals_.add(SIGHUP);  // sent when the terminal closes
+    // Sent when the terminal closes; nohup(1) has it ignored.
+    struct sigaction before {};
+    ::sigaction(SIGHUP, nullptr, &before);
+    if (policy_.foreground && before.sa_handler != SIG_IGN) signals_.add(SIGHUP);
   }
 
   int run();
@@ -397,7 +404,11 @@ class Agent {
   void watch_share();
   asio::awaitable<void> run_session();
   void trace(const decide::Event& event, const decide::State& state, std::size_t before);
+  asio::awaitable<decide::Happening> read_identity();
   void await_signal();
+  Time leave_until(int signal);
+  void refuse(std::string why);
+  void remove_run_directory();
   void leave_with_the_machine(Time until);
   void leave();
   void end();
@@ -424,6 +435,7 @@ class Agent {
   Time machine_waits_until_ = Time::max();
   bool reports_ = false;  // its checkpoints, itself
   bool said_finished_ = false;
+  int interrupts_ = 0;  // Ctrl-C
   SessionsEnd end_{.of_worker = !job_.attempt.empty()};
 
   std::unique_ptr<act::AwsClient> aws_;
@@ -466,6 +478,7 @@ void Agent::compose_loop(Region region) {
   aws_ = std::make_unique<act::AwsClient>(http_, command::aws_settings(environment_, region));
   cloud_ = std::make_unique<act::Cloud>(*aws_, job_);
   local_ = std::make_unique<act::Local>(job_, command::own_program(), run_directory_);
+  local_->refuse = [this](std::string why) { refuse(std::move(why)); };
   keys_ = std::make_unique<act::TrainerKeys>(
       act::TrainerKeys::Parts{context_, job_, run_directory_, *aws_,
                               [this] { return !loop_->state().facts.identity.instance.empty(); }});
@@ -480,7 +493,7 @@ void Agent::compose_loop(Region region) {
   act::Dependencies dependencies;
   dependencies.now = now;
   dependencies.deliver = [this](decide::Event event) { loop_->deliver(std::move(event)); };
-  dependencies.read_identity = [this] { return notices_.read_identity(); };
+  dependencies.read_identity = [this] { return read_identity(); };
   dependencies.watch_trainer = [this] {
     said_finished_ = false;
     trainer_end_.watch();
@@ -545,13 +558,22 @@ asio::awaitable<void> Agent::confirm_result() {
   }
 }
 
+asio::awaitable<decide::Happening> Agent::read_identity() {
+  auto asking = notices_.read_identity();
+  decide::Happening answer = co_await std::move(asking);
+  if (const auto launched = notices_.launched())
+    observers_.history().on_launched(
+        std::chrono::duration<double>(launched->time_since_epoch()).count());
+  co_return answer;
+}
+
 // AWS calls need the region, which the metadata service knows for certain; a share makes none.
 asio::awaitable<void> Agent::run_session() {
   Region region = act::configured_region(environment_);
   if (region.empty()) {
     asio::steady_timer timer(context_);
     for (std::uint32_t tries = 1;; ++tries) {
-      auto asking = notices_.read_identity();
+      auto asking = read_identity();
       const decide::Happening answer = co_await std::move(asking);
       if (const auto* identity = std::get_if<decide::IdentityRead>(&answer)) {
         region = identity->region;
@@ -580,13 +602,43 @@ void Agent::await_signal() {
     if (waits_for_machines_end_) return context_.stop();
     const bool release = signal == SIGINT || policy_.foreground || machine_is_stopping();
     if (!release || !loop_) return end();
-    spdlog::info("asked to stop: releasing the job");
-    const Duration reserve = policy_.foreground ? Duration(0) : policy_.release_reserve;
-    const Time until = now() + policy_.stop_grace + reserve;
+    const Time until = leave_until(signal);
     if (signal != SIGINT && !policy_.foreground) leave_with_the_machine(until);
     sensed(decide::StopRequested{until});
     await_signal();
   });
+}
+
+// Three times Ctrl-C: whoever presses it waits for nothing any more.
+Time Agent::leave_until(int signal) {
+  constexpr int hurries = 3;
+  if (policy_.foreground && signal == SIGINT && ++interrupts_ >= hurries) {
+    spdlog::warn("asked to stop at once: no checkpoint is waited for");
+    return now();
+  }
+  const int left = hurries - interrupts_;
+  if (interrupts_ == 0)
+    spdlog::info("asked to stop: releasing the job");
+  else
+    spdlog::info(
+        "asked to stop: releasing the job, {} s at most. Ctrl-C {} stops at once, without "
+        "a checkpoint",
+        policy_.stop_grace.count() / 1000, left == 1 ? "once more" : "twice more");
+  return now() + policy_.stop_grace + (policy_.foreground ? Duration(0) : policy_.release_reserve);
+}
+
+// What is in use is released as for any stop.
+void Agent::refuse(std::string why) {
+  end_.refused = std::move(why);
+  sensed(decide::StopRequested{now()});
+}
+
+// Of `spotter run`, when nothing of the job is left here that the next run would look for.
+void Agent::remove_run_directory() {
+  const bool own = runs_a_program(policy_) && environment_.get("SPOTTER_RUN").empty();
+  std::error_code error;
+  if (own && !facts().trainer.running && !facts().holding.mounted)
+    std::filesystem::remove_all(run_directory_, error);
 }
 
 // systemd waits as long as a checkpoint may take, and until what is mounted is released. The
@@ -649,6 +701,7 @@ int Agent::run() {
   const bool failed = status != 0 && status != wire::interrupted_exit_code;
   io::note(wire::event("agent-left"), failed ? spdlog::level::err : spdlog::level::info, "{}",
            last_words(policy_, facts(), end_));
+  remove_run_directory();
   return status;
 }
 

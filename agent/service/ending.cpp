@@ -80,6 +80,7 @@ std::string of_filling(const Policy& policy, const Facts& facts, const SessionsE
 }
 
 std::string of_run(const Policy& policy, const Facts& facts, const SessionsEnd& end) {
+  if (!end.refused.empty()) return end.refused;
   const std::string again = "run it again, and it goes on " + newest(facts);
   if (facts.exit.done) {
     const decide::Detail& early = facts.progress.ledger.stopped_early;
@@ -125,6 +126,8 @@ int exit_status(const Policy& policy, const Facts& facts, const SessionsEnd& end
     if (facts.exit.filled) return 0;
     return facts.exit.leave || facts.exit.notice ? wire::interrupted_exit_code : 1;
   }
+  constexpr int wrong_input = 2;
+  if (!end.refused.empty()) return wrong_input;
   if (facts.exit.done) return 0;
   if (facts.exit.unfit && end.of_worker) return EX_UNAVAILABLE;
   if (facts.exit.surrender == Surrender::None) return wire::interrupted_exit_code;

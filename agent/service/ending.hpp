@@ -13,6 +13,7 @@ struct SessionsEnd {
   bool of_worker = false;                // a worker's experiment
   std::optional<int> exit_code, signal;  // of this session's last trainer; at most one is set
   std::string blocked;                   // why a person was needed last
+  std::string refused;                   // why nothing was begun
 
   // To be called after each step of the core.
   void on_stage(const decide::Stage& stage);

@@ -21,6 +21,7 @@
 #include <system_error>
 
 #include "agent/base/json.hpp"
+#include "agent/config/run.hpp"
 
 namespace spotter::command {
 
@@ -38,6 +39,16 @@ std::string host_name() {
 std::string run_directory_of(const act::Environment& environment) {
   const std::string set = environment.get("SPOTTER_RUN");
   return set.empty() ? "/run/spotter" : set;
+}
+
+std::string run_directory_to_show(const act::Environment& environment) {
+  const std::string usual = run_directory_of(environment);
+  std::error_code error;
+  if (!environment.get("SPOTTER_RUN").empty() ||
+      std::filesystem::exists(usual + "/status.json", error))
+    return usual;
+  const auto runs = run_directories();
+  return runs.empty() ? usual : runs.front();
 }
 
 }  // namespace spotter::command

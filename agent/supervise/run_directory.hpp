@@ -21,6 +21,10 @@ std::string host_name();
 // The service's run directory: $SPOTTER_RUN, or /run/spotter.
 std::string run_directory_of(const act::Environment& environment);
 
+// The one that is looked at where none is named: the service's, or, where no service has run, that
+// of this user's newest `spotter run`.
+std::string run_directory_to_show(const act::Environment& environment);
+
 }  // namespace spotter::command
 
 namespace spotter::supervise {

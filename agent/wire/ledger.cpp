@@ -18,6 +18,7 @@ void each_field(File& file, const Visit& visit) {
   decide::each_field(file.ledger, visit);
   visit("failures", file.failures);
   visit("trainers", file.trainers);
+  visit("command", file.command);
 }
 
 template <class Count>
@@ -51,6 +52,12 @@ bool read_field(const json& value, bool& flag) {
 bool read_field(const json& value, ShortText<200>& text) {
   if (!value.is_string()) return false;
   text = std::string_view(value.get_ref<const std::string&>());
+  return true;
+}
+
+bool read_field(const json& value, std::string& text) {
+  if (!value.is_string()) return false;
+  text = value.get<std::string>();
   return true;
 }
 

@@ -11,6 +11,7 @@ struct LedgerFile {
   decide::Ledger ledger;
   std::uint64_t failures = 0;  // not 0: the job is given up and will have no result
   std::uint64_t trainers = 0;  // trainers that were started; host::write_ledger() counts them
+  std::string command;         // of `spotter run`, as typed; empty: job.yaml says what the job is
   bool operator==(const LedgerFile&) const = default;
 };
 

@@ -341,6 +341,9 @@ const Wrong trainers[] = {
      ":3:46: trainer.secrets.A: is in trainer.env, too: which is it?"},
     {WITH_TRAINER("stop-grace: 5s"),
      ":3:23: trainer: unknown key 'stop-grace'; did you mean 'stop_grace'?"},
+    {WITH_TRAINER("result: ./weights.pt"),
+     ":3:31: trainer.result: lies in the volume's root, where only root may write: name a folder, "
+     "such as result/weights.pt"},
     {WITH_TRAINER("result: ../x"),
      ":3:31: trainer.result: '../x' must not leave the mount with '..'"},
 };

@@ -76,6 +76,19 @@ TEST(Training, ASpentBudgetStopsTheTrainerWithACheckpoint) {
   EXPECT_EQ(story.state.facts.exit.surrender, Surrender::DollarsSpent);
 }
 
+TEST(Training, APersonWhoAsksAgainSoonerDoesNotWaitForTheCheckpoint) {
+  Story story;
+  story.train();
+  story.sense(StopRequested{story.now + hours(1)});
+  story.sense(StopRequested{story.now + hours(2)});
+  EXPECT_EQ(story.did<KillTrainer>(), nullptr);
+  story.sense(StopRequested{story.now});
+  story.wake();
+  EXPECT_NE(story.did<KillTrainer>(), nullptr);
+  story.sense(TrainerEnded{});
+  EXPECT_EQ(story.asked(), "write-ledger");
+}
+
 TEST(Training, AnEndThatAnEarlierAgentAskedForIsNoFailureOfTheJob) {
   Story story;
   story.train();

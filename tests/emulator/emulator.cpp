@@ -329,9 +329,12 @@ tl::expected<std::string, Refusal> Emulator::caller_of(const HttpRequest& reques
       service == "sns" ? signed_region(request) : world_of(request).settings().region.str();
   // The price list and IAM answer in one region for all.
   const wire::Partition& partition = wire::partition_of(region);
-  const std::string_view its = service == "pricing" ? partition.price_list
-                               : service == "iam"   ? partition.iam_region
-                                                    : std::string_view(region);
+  // At an endpoint of somebody's own botocore signs for IAM in the region that is configured.
+  const bool botocore = request.header("user-agent").starts_with("aws-cli/") ||
+                        request.header("user-agent").starts_with("Boto3/");
+  const std::string_view its = service == "pricing"            ? partition.price_list
+                               : service == "iam" && !botocore ? partition.iam_region
+                                                               : std::string_view(region);
   Verification rules{std::string(its), service, clocks()};
   rules.key = [this](std::string_view access_key) -> std::optional<SigningKey> {
     const auto found = regions_.credential(access_key, now());

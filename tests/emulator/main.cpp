@@ -112,6 +112,11 @@ int serve(Arguments& arguments) {
   const std::string log = (options.directory / "emulator.log").string();
   spdlog::set_default_logger(spdlog::basic_logger_mt("emulator", log));
   spdlog::flush_on(spdlog::level::info);
+  if (arguments.instances == "process")
+    std::fputs(
+        "spotter-emulator: instances are processes here: what is launched, its user data, "
+        "too, runs as you, with your files (--instances container: in a system of its own)\n",
+        stderr);
   const auto served = (*emulator)->run();
   return served ? 0 : complain(served.error().message);
 }

@@ -1,4 +1,5 @@
 // A report's document: whatever is in its model, on any screen, it asks nobody for anything.
+import { readFileSync } from "node:fs";
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 
@@ -26,6 +27,25 @@ for (const [name, model] of Object.entries(models))
         await page.context().close();
       }
     });
+
+test("a reason is not cut at any width", async () => {
+  for (const width of [1400, 1200, 800, 400]) {
+    const page = await open({ document: html(samples.job({ count: 4 })), width });
+    const wide = await page.locator("#interruptions .scroll").evaluate((box) =>
+      box.scrollWidth - box.clientWidth);
+    assert.equal(wide, 0, `${width}`);
+    await page.context().close();
+  }
+});
+
+test("an axis over twenty decades has labels that fit", () => {
+  const decades = new Function(`${readFileSync("agent/report/page/curve.js")}; return decades`)();
+  for (const [low, high, most] of [[1e-10, 1e10, 9], [1e-10, 1e10, 5], [3e-4, 7, 9], [2, 3, 9]]) {
+    const found = decades(low, high, most);
+    assert.ok(found.length > 0 && found.length <= most, `${low} to ${high}: ${found}`);
+  }
+  assert.deepEqual(decades(1e-10, 1e10, 5), [1e-10, 1e-5, 1, 1e5, 1e10]);
+});
 
 test("says at a glance what a person asks", async () => {
   const page = await open({ document: html(samples.job()) });

@@ -40,13 +40,15 @@ Result<Identity> parse_identity(std::string_view json) {
   if (!region) return tl::unexpected(region.error());
   const auto type = required_name<InstanceType>(*document, "instanceType");
   if (!type) return tl::unexpected(type.error());
+  const auto launched = time_field(*document, "pendingTime");
   return Identity{.instance = *instance,
                   .zone = *zone,
                   .region = *region,
                   .type = *type,
                   .account = text_field(*document, "accountId"),
                   .image = text_field(*document, "imageId"),
-                  .architecture = text_field(*document, "architecture")};
+                  .architecture = text_field(*document, "architecture"),
+                  .launched = launched ? std::optional(*launched) : std::nullopt};
 }
 
 bool can_be_token(std::string_view text) {

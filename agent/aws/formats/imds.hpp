@@ -18,6 +18,7 @@ struct Identity {
   std::string account;       // may be empty
   std::string image;         // may be empty
   std::string architecture;  // may be empty
+  std::optional<WallTime> launched = {};
 };
 Result<Identity> parse_identity(std::string_view json);
 

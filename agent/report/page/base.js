@@ -89,8 +89,8 @@ function fill(table, columns, rows, mark) {
   const head = make("thead", {}, make("tr", {}, columns.map(([title, kind]) =>
     make("th", { scope: "col", class: kind }, title))));
   const body = make("tbody", {}, rows.map((row) =>
-    make("tr", { class: mark ? mark(row) : null }, columns.map(([, kind, value]) =>
-      make("td", { class: kind }, value(row) || "")))));
+    make("tr", { class: mark ? mark(row) : null }, columns.map(([title, kind, value]) =>
+      make("td", { class: kind, "data-of": title }, value(row) || "")))));
   table.replaceChildren(head, body);
 }
 // Without the columns that are empty in every row.

@@ -102,7 +102,7 @@ class Chart {
     const [a, b] = [bend(low), bend(high)];
     const pad = (b - a) * 0.04;
     const y = (value) => top + height - ((bend(value) - a + pad) / (b - a + 2 * pad)) * height;
-    const steps = panel.log ? decades(low, high) : ticks(low, high, height / 38);
+    const steps = panel.log ? decades(low, high, height / 22) : ticks(low, high, height / 38);
     pen.textBaseline = "middle";
     pen.textAlign = "right";
     pen.lineWidth = 1;
@@ -110,7 +110,8 @@ class Chart {
       pen.strokeStyle = colour("grid");
       stroke(pen, [[this.plot.left, y(at)], [this.plot.left + this.plot.width, y(at)]]);
       pen.fillStyle = colour("soft");
-      pen.fillText(small(at), this.plot.left - 6, y(at));
+      const words = panel.log && (at < 1e-3 || at >= 1e5) ? at.toExponential(0) : small(at);
+      pen.fillText(words.replace("e+", "e"), this.plot.left - 6, y(at));
     }
     pen.textAlign = "left";
     pen.fillStyle = panel.colour ? colour(panel.colour) : colour("soft");
@@ -208,14 +209,18 @@ function stroke(pen, points) {
   points.forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
   pen.stroke();
 }
-function decades(low, high) {
+// Round steps for a logarithmic axis: at most `most` of them, where it has more than a decade.
+function decades(low, high, most) {
   const found = [];
-  for (let power = Math.floor(Math.log10(low)); 10 ** power <= high; ++power)
-    for (const each of [1, 2, 5]) {
+  const [first, last] = [low, high].map((each) => Math.floor(Math.log10(each)));
+  const apart = Math.max(1, Math.ceil((last - first + 1) / most));
+  const within = (last - first + 1) * 3 > most ? [1] : [1, 2, 5];
+  for (let power = Math.ceil(first / apart) * apart; power <= last; power += apart)
+    for (const each of first === last ? [1, 2, 5] : within) {
       const at = Number((each * 10 ** power).toPrecision(6));
       if (at >= low && at <= high) found.push(at);
     }
-  return found.length > 8 ? found.filter((at) => /^1|^0\.0*1$/.test(String(at))) : found;
+  return found;
 }
 function nearest(sorted, value) {
   let [low, high] = [0, sorted.length - 1];

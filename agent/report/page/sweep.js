@@ -184,7 +184,7 @@ class Sweep {
     const bend = log ? Math.log10 : (value) => value;
     const part = (value) => high === low ? 0.5
       : (bend(value) - bend(low)) / (bend(high) - bend(low));
-    const marks = log ? decades(low, high) : ticks(low, high, 5);
+    const marks = log ? decades(low, high, 5) : ticks(low, high, 5);
     const ends = [low, high].filter((end) => !marks.some((at) => Math.abs(part(at) - part(end)) <
       0.07));
     return { name, words: [...marks, ...new Set(ends)].map((at) => [part(at), small(at)]),

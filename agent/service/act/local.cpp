@@ -154,6 +154,10 @@ Local::Answer Local::mount(decide::Mount effect, Duration limit) {
   verb.volume = effect.volume.str();
   verb.user = job_.trainer.user;
   verb.directories.push_back(job_.checkpoints.directory);
+  // The volume's root is root's: whatever the trainer writes is below a folder of its own.
+  if (auto folder = std::filesystem::path(job_.result()).parent_path();
+      !folder.empty() && !job_.experiment)
+    verb.directories.push_back(std::move(folder));
   if (!job_.setup.empty()) verb.directories.emplace_back(config::setup_folder);
   if (job_.in_container()) {
     verb.container = config::container_folder;
@@ -199,6 +203,22 @@ Local::Answer Local::unmount_data(std::string mount_point, Duration limit) {
                    decide::Unmounted{});
 }
 
+namespace {
+
+// As the ledger gives it back: bytes that are no text are replaced there.
+std::string words_of(const config::Job& job) {
+  constexpr std::size_t longest = 2000;
+  const json text(job.trainer.words.substr(0, longest));
+  return json::parse(text.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+// An earlier one that only failed has left nothing that another one could spoil, or be taken for.
+bool has_something(const decide::Ledger& ledger) {
+  return ledger.done || ledger.newest_step >= 0 || ledger.releases > 0;
+}
+
+}  // namespace
+
 Local::Answer Local::read_ledger(Duration limit) {
   auto running = run(in_home(verbs::ReadLedger{job_.home()}), limit);
   const Work work = co_await std::move(running);
@@ -207,11 +227,24 @@ Local::Answer Local::read_ledger(Duration limit) {
   if (!read)
     co_return EffectFailed{Failure::MountFailed, false,
                            decide::Detail("the ledger: " + read.error().message)};
+  const std::string words = words_of(job_);
+  const bool differs = !words.empty() && !read->command.empty() && words != read->command;
+  const std::string others = job_.home() + " is the job of another command: it has " +
+                             (read->ledger.done ? "finished `" : "run `") + read->command +
+                             "`, and this is `" + words + "`";
+  // With --new-command, too, nothing would be run where all is done.
+  const bool spoils = read->ledger.done || !job_.trainer.new_words;
+  if (differs && has_something(read->ledger) && spoils && refuse)
+    refuse(others + ". Give this one a --name or a --storage of its own" +
+           (read->ledger.done ? "" : "; --new-command goes on there with it"));
+  else if (differs)
+    spdlog::info("{}", others);
   co_return decide::LedgerRead{read->ledger};
 }
 
 Local::Answer Local::write_ledger(decide::Ledger ledger, bool given_up, Duration limit) {
-  const wire::LedgerFile file{.ledger = ledger, .failures = given_up ? 1U : 0U};
+  const wire::LedgerFile file{
+      .ledger = ledger, .failures = given_up ? 1U : 0U, .command = words_of(job_)};
   return carry_out(in_home(verbs::WriteLedger{job_.home(), file}), limit, decide::LedgerWritten{});
 }
 

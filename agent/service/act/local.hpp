@@ -53,7 +53,9 @@ class Local {
   asio::awaitable<Result<std::string, decide::EffectFailed>> home_verb(verbs::Verb verb,
                                                                        Duration limit);
   Answer mark_done(Duration limit);  // on a share
+  // `refuse` is called before the answer if another command of `spotter run` has something here.
   Answer read_ledger(Duration limit);
+  std::function<void(std::string why)> refuse;
   // `given_up`: no machine trains on, and there is no result.
   Answer write_ledger(decide::Ledger ledger, bool given_up, Duration limit);
   Answer sync(Duration limit);

@@ -175,6 +175,10 @@ void History::learn_name(const decide::Facts& facts, bool settled) {
   for (wire::HistoryEntry& entry : std::exchange(held_, {})) give(std::move(entry));
 }
 
+void History::on_launched(double time) {
+  if (time <= settings_.clock()) settings_.booted = std::max(settings_.booted, time);
+}
+
 wire::HistoryEntry History::beginning(double time) const {
   wire::HistoryEntry began{time, "began", instance_, {}};
   began.fields = {{"job", settings_.job},

@@ -41,6 +41,9 @@ class History {
   // To be called after each step of the core; `before`: the index of the stage before it.
   void on_event(const decide::Event& event, const decide::State& state,
                 const decide::Policy& policy, std::size_t before);
+  // The machine's launch, in seconds since 1970: no boot came before it. A container, or a process
+  // that plays a machine, has the boot time of its host.
+  void on_launched(double time);
   // To be called when the agent ends.
   void on_end(const decide::State& state);
 

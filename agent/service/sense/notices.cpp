@@ -34,10 +34,12 @@ void Notices::say_once(const std::string& problem) {
 }
 
 asio::awaitable<Happening> Notices::read_identity() {
+  if (!settings_.asked) co_return decide::EffectFailed{};
   auto asking = imds_.identity();
   const auto identity = co_await std::move(asking);
   if (identity && *identity) {
     say_once("");
+    launched_ = (*identity)->launched;
     co_return decide::IdentityRead{(*identity)->instance, (*identity)->type, (*identity)->zone,
                                    (*identity)->region};
   }
@@ -113,6 +115,7 @@ asio::awaitable<void> Notices::look_for_maintenance() {
 }
 
 asio::awaitable<void> Notices::watch() {
+  if (!settings_.asked) co_return;
   asio::steady_timer timer(co_await asio::this_coro::executor);
   auto next = std::chrono::steady_clock::now();
   constexpr int looks_in_vain = 10;

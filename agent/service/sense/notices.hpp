@@ -19,6 +19,7 @@ struct WatchSettings {
   // False: a machine that need be no instance of EC2 (`spotter run`): where the service has not
   // answered by a few looks it is not asked any more, and nothing is said of it.
   bool expected = true;
+  bool asked = true;  // false: not even that
 };
 
 class Notices {
@@ -29,6 +30,8 @@ class Notices {
 
   asio::awaitable<void> watch();
   asio::awaitable<decide::Happening> read_identity();
+  // As the identity had it.
+  std::optional<wire::WallTime> launched() const { return launched_; }
 
  private:
   asio::awaitable<void> look_for_action();
@@ -40,6 +43,7 @@ class Notices {
   WatchSettings settings_;
   std::function<Time()> now_;
   std::function<void(decide::Happening)> deliver_;
+  std::optional<wire::WallTime> launched_;
   std::optional<wire::WallTime> announced_;  // the time of the delivered notice
   std::set<std::string> maintenance_said_;
   bool leaving_group_ = false;

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import sys
 import unittest
@@ -14,6 +15,7 @@ import emulator
 import harness
 import root
 import whole
+from emulator import ROOT
 
 BEHIND = ('--aptopt=Acquire::Check-Valid-Until "false"',)  # a mirror of testing may be
 DATA = b"0123456789" * 300_000
@@ -82,6 +84,32 @@ run.finished()
 """
 
 
+VERSION = re.search(r"spotter VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
+SMALL = """\
+import spotter
+run = spotter.open()
+run.save(1, weight=1)
+run.finished()
+"""
+PIP = """\
+cd /srv
+python3 -m venv venv
+(cd venv && find . | sort) >before
+. venv/bin/activate
+pip install --no-index spotter-*.whl
+spotter --version
+spotter help trainer || true  # this system has no man
+spotter run --storage out -- python3 train.py
+test -f out/run/DONE
+pip uninstall --yes spotter
+find venv -name __pycache__ -prune -exec rm -r {} +
+(cd venv && find . | sort) | grep -v __pycache__ >after || true
+grep -v __pycache__ before >was || true
+echo left:
+comm -13 was after
+"""
+
+
 class Distributions(unittest.TestCase):
     def setUp(self):
         if root.release() != "bookworm":
@@ -128,6 +156,37 @@ class Distributions(unittest.TestCase):
         self.apt("purge", "spotter", "spotter-emulator", "libspotter")
         if not views:
             self.skipTest("the job ran, but there is no /dev/fuse for its views of data")
+
+    def pip(self, suite, options=()):
+        """The wheel where nothing of Debian is but Python and what each Debian has; a user who is
+        not root installs it, runs a program with it, and takes it away."""
+        if why := root.missing(suite):
+            self.skipTest(why)
+        try:
+            base = root.made(f"pip-{suite}", ["python3-venv"], suite, options=options)
+        except root.NoPackages as why:
+            self.skipTest(f"the packages were not to be had: {why}")
+        self.root = root.Root(base, self.place / "root")
+        whole.write(self.root.place / "upper/etc/passwd", (base / "etc/passwd").read_text()
+                    + "me:x:1234:1234::/srv/home:/bin/bash\n")
+        shutil.copy(whole.package("spotter-*.whl"), self.root.shared)
+        (self.root.shared / "train.py").write_text(SMALL)
+        self.root.shared.chmod(0o777)
+        done = self.root.run("setpriv", "--reuid=1234", "--regid=1234", "--clear-groups", "bash",
+                             "-ec", PIP, environment={"HOME": "/srv/home"})
+        self.assertEqual(done.returncode, 0, done.stdout[-6000:])
+        self.assertIn(f"spotter {VERSION}\n", done.stdout)
+        self.assertIn("SPOTTER-TRAINER", done.stdout.upper())
+        self.assertTrue(done.stdout.endswith("left:\n"), done.stdout[-3000:])
+
+    def test_pip_on_debian_12(self):
+        self.pip("bookworm")
+
+    def test_pip_on_debian_13(self):
+        self.pip("trixie")
+
+    def test_pip_on_debian_testing(self):
+        self.pip("testing", BEHIND)
 
     def test_debian_12(self):
         self.debian("bookworm")

@@ -1,20 +1,16 @@
 """`spotter init`: the job.yaml that it writes is launched as it is; at a terminal it asks; without
 credentials it says what it could not look up; broken off, it leaves nothing."""
 
-import fcntl
-import os
 import pathlib
-import pty
-import select
 import signal
 import subprocess
 import sys
-import termios
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import ec2
 import harness
 import job as jobs
+import terminal
 from emulator import NOTHING, wait
 
 NO_PACKAGE = ("spotter init: change in job.yaml: launch.package: the image has no Spotter "
@@ -167,95 +163,58 @@ class Init(harness.Story):
     # At a terminal
 
     def at_terminal(self, *words):
-        """Starts it with a terminal of its own; gives back its process and the terminal's end."""
-        def take_it():
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-        ours, theirs = pty.openpty()
-        self.addCleanup(os.close, ours)
-        process = subprocess.Popen(
-            [self.world.bin / "spotter", *words], cwd=self.folder, env=self.environment(),
-            stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-            preexec_fn=take_it)
-        os.close(theirs)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)  # before it is waited for
-        self.shown = ""
-        return process, ours
-
-    def until(self, terminal, prompt):
-        """Reads what is shown until it ends with this."""
-        def comes():
-            if select.select([terminal], [], [], 0)[0]:
-                self.shown += os.read(terminal, 65536).decode()
-            return self.shown.rstrip(" ").endswith(prompt)
-        wait(f"{prompt!r} at the end of {self.shown!r}", comes)
-
-    def answer(self, terminal, prompt, text):
-        self.until(terminal, prompt)
-        self.shown = ""
-        os.write(terminal, text.encode() + b"\n")
-
-    def rest(self, terminal):
-        """What is shown until it has ended."""
-        text = b""
-        while True:
-            try:
-                more = os.read(terminal, 65536)
-            except OSError:  # the last of the other ends is closed
-                return text.decode()
-            if not more:
-                return text.decode()
-            text += more
+        return terminal.Terminal(self, [self.world.bin / "spotter", *words], cwd=self.folder,
+                                 env=self.environment())
 
     def test_at_a_terminal_it_asks_for_what_no_flag_gave(self):
         self.let_launch()
-        process, terminal = self.at_terminal("init", "--user", "me", "--bucket", "none")
-        self.answer(terminal, "Name of the job [checkout]:", "Not A Name")
-        self.answer(terminal, "Name of the job [checkout]:", "net")
-        self.answer(terminal, "Code: . for the files here, or a git repository "
-                    "[https://github.com/me/train.git]:", "https://example.com/net.git")
-        self.answer(terminal, "Commit, its full id "
-                    "[0123456789abcdef0123456789abcdef01234567]:", "1" * 40)
-        self.answer(terminal, "Command that trains [python3 train.py]:", "./go: fast")
-        self.answer(terminal, "File that is there when it has finished [none]:", "out.pt")
-        self.answer(terminal, f"Region [{ec2.REGION}]:", "")
-        self.answer(terminal, "Instance types [g5.xlarge,g6.xlarge,g4dn.xlarge]:", "m5.large")
-        self.answer(terminal, "Zones [us-west-2a,us-west-2b]:", "us-west-2b")
-        self.until(terminal, "hvm/ebs-gp3/ami-id]:")
-        os.write(terminal, b"\n")
-        self.answer(terminal, "Volume's size in GiB, or none: only the bucket [100]:", "many")
-        self.answer(terminal, "Volume's size in GiB, or none: only the bucket [100]:", "8")
-        self.assertIn("is written", self.rest(terminal))
-        self.assertEqual(process.wait(60), 0)
+        me = self.at_terminal("init", "--user", "me", "--bucket", "none")
+        me.answer("Name of the job [checkout]:", "Not A Name")
+        me.answer("Name of the job [checkout]:", "net")
+        me.answer("Code: . for the files here, or a git repository "
+                  "[https://github.com/me/train.git]:", "https://example.com/net.git")
+        me.answer("Commit, its full id "
+                  "[0123456789abcdef0123456789abcdef01234567]:", "1" * 40)
+        me.answer("Command that trains [python3 train.py]:", "./go: fast")
+        me.answer("File that is there when it has finished [none]:", "out.pt")  # the volume's root
+        me.answer("File that is there when it has finished [none]:", "result/out.pt")
+        me.answer(f"Region [{ec2.REGION}]:", "")
+        me.answer("Instance types [g5.xlarge,g6.xlarge,g4dn.xlarge]:", "m5.large")
+        me.answer("Zones [us-west-2a,us-west-2b]:", "us-west-2b")
+        me.until("hvm/ebs-gp3/ami-id]:")
+        me.type("\n")
+        me.answer("Volume's size in GiB, or none: only the bucket [100]:", "many")
+        me.answer("Volume's size in GiB, or none: only the bucket [100]:", "8")
+        self.assertIn("is written", me.rest())
+        self.assertEqual(me.process.wait(60), 0)
         text = self.checked()
         for line in ("job: net ", "  repository: https://example.com/net.git ",
                      f"  revision: {'1' * 40}\n", "  command: \"./go: fast\" ", "  user: me ",
-                     "  gpus: 0 ", "  result: out.pt ", "  instance_types: [m5.large] ",
+                     "  gpus: 0 ", "  result: result/out.pt ", "  instance_types: [m5.large] ",
                      "  zones: [us-west-2b] ", "  volume: {size: 8} "):
             self.assertIn(line, text)
 
     def test_interrupted_in_the_middle_it_leaves_nothing(self):
-        process, terminal = self.at_terminal("init")
-        self.answer(terminal, "Name of the job [checkout]:", "net")
-        self.until(terminal, "Code: . for the files here, or a git repository [.]:")
-        os.write(terminal, b"\x03")
-        self.assertEqual(process.wait(60), -signal.SIGINT)
+        me = self.at_terminal("init")
+        me.answer("Name of the job [checkout]:", "net")
+        me.until("Code: . for the files here, or a git repository [.]:")
+        me.type(terminal.INTERRUPT)
+        self.assertEqual(me.process.wait(60), -signal.SIGINT)
         self.assertEqual(list(self.folder.iterdir()), [])
 
     def test_where_the_input_ends_it_leaves_nothing(self):
-        process, terminal = self.at_terminal("init")
-        self.until(terminal, "Name of the job [checkout]:")
-        os.write(terminal, b"\x04")
-        self.assertIn("the input ended; nothing was written", self.rest(terminal))
-        self.assertEqual(process.wait(60), 2)
+        me = self.at_terminal("init")
+        me.until("Name of the job [checkout]:")
+        me.type(terminal.END)
+        self.assertIn("the input ended; nothing was written", me.rest())
+        self.assertEqual(me.process.wait(60), 2)
         self.assertEqual(list(self.folder.iterdir()), [])
 
     def test_yes_asks_nothing_at_a_terminal(self):
         self.let_launch()
-        process, terminal = self.at_terminal("init", "--yes")
-        self.assertIn("is written", self.rest(terminal))
-        self.assertEqual(process.wait(60), 0)
+        me = self.at_terminal("init", "--yes")
+        self.assertIn("is written", me.rest())
+        self.assertEqual(me.process.wait(60), 0)
         self.checked()
 
 

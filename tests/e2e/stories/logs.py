@@ -1,5 +1,6 @@
 """What the trainer prints is seen from elsewhere by `spotter logs`, live and afterwards."""
 
+import json
 import pathlib
 import re
 import signal
@@ -98,6 +99,29 @@ class Logs(life.Life):
         self.assertEqual(seen.count("\n--- the trainer ended: exit status 1 ---\n"), 2)
         for file in (path for path in (self.world.directory / "s3").rglob("*") if path.is_file()):
             self.assertNotIn(SECRET[:10].encode(), file.read_bytes(), f"in {file}")
+
+    def test_members_of_a_gang_are_told_apart(self):
+        """Each publishes its own pieces, at the same time."""
+        output = self.folder / "output"
+        output.mkdir(parents=True)
+        for member, begin in (("node1", 0.0), ("node2", 0.5)):
+            lines = [{"version": 1, "job": self.job_name, "piece": 0},
+                     *({"time": 1700000000 + begin + step, "text": f"step {step} of {member}\n"}
+                       for step in range(3)),
+                     {"time": 1700000010 + begin, "ended": "exit status 0"}]
+            (output / f"1700000000000-{member}-00.jsonl").write_text(
+                "".join(json.dumps(line) + "\n" for line in lines))
+        seen = self.logs().stdout.splitlines()
+        said = [line for line in seen if not line.startswith("--- ")]
+        self.assertEqual(said, [f"step {step} of {member}" for step in range(3)
+                                for member in ("node1", "node2")])
+        for before, line in zip(seen, seen[1:]):
+            if line.startswith("step ") and before.startswith("--- "):
+                self.assertIn(f"the trainer on {line.split()[-1]}, ", before)
+        ended = [(before.split()[4], line) for before, line in zip(seen, seen[1:])
+                 if "ended" in line]
+        self.assertEqual(ended, [("node1,", "--- the trainer ended: exit status 0 ---"),
+                                 ("node2,", "--- the trainer ended: exit status 0 ---")])
 
     def test_what_is_not_there_or_not_allowed_is_said(self):
         self.assertIn("no output is published at s3://seen/jobs/story/ yet",

@@ -13,6 +13,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import between
 import ec2
 import fake_trainer
 import life
@@ -378,6 +379,32 @@ class PrepareRemotely(Preparing):
         self.assertIn("none of the files", self.console_of(fetch("none", code=1)))
         self.assert_nobody_is_left()
         self.assert_ended_well()
+
+    def test_ctrl_c_after_each_change_of_a_fetch_leaves_nothing_that_costs(self):
+        """Also where EC2's answer is lost with it. The volume is blank: nothing is to be sent."""
+        (self.world.directory / "s3/seen").mkdir(parents=True)
+        text = life.harness.jobs.yaml(self.a_job(publish="s3://seen/jobs")) + "\n"
+        self.world.allow_only(text)
+        self.volume()
+        file = self.world.workplace / "job.yaml"
+        file.write_text(text)
+        out = self.world.workplace / "out"
+        count, reached = 0, True
+        while reached:
+            count += 1
+            code, said, reached = between.interrupted(
+                self.world.api, count,
+                [self.world.bin / "spotter", "fetch", file, "checkpoints", out],
+                {**self.world.launcher(), "AWS_EC2_METADATA_DISABLED": "true",
+                 "SPOTTER_MOUNT": "/mnt/spotter"}, between.changes)
+            self.assertNotEqual(code, 0, said)
+            wait("nobody to be left", lambda: all(
+                it.text("instanceState/name") == "terminated" for it in self.ec2.instances()))
+            wait("the volume to be free", lambda: self.the_volume().text("status") == "available")
+            self.assert_nobody_is_left()
+            self.assertFalse(out.exists(), said)
+        self.assertGreater(count, 3)
+        self.assertEqual(self.ec2.snapshots(), [])
 
     def console_of(self, said):
         self.assertIn("has sent nothing; why, it says here: aws ec2 get-console-output", said)

@@ -17,6 +17,7 @@ PLACE = "s3://seen/jobs"
 
 class Published(life.Life):
     def setUp(self):
+        self.set_up = time.monotonic()
         super().setUp()
         self.out = self.world.workplace / "out"
         self.folder = self.world.directory / "s3/seen/jobs" / self.job_name
@@ -63,6 +64,10 @@ class Published(life.Life):
         self.wait_training(one, 5)
         seen = self.wait_seen("it train", lambda it: it["stage"] == "training")
         self.assertEqual((seen["instance"], seen["zone"]), (one, self.zone))
+        began = self.moments(one)[0]
+        self.assertEqual(began["what"], "began")
+        self.assertLess(began["time"] - began["booted"], time.monotonic() - self.set_up + 1,
+                        "a machine is no older than its launch, whatever its host is")
         self.room()
         self.world.interrupt(one, 120)
         wait("its last word", lambda: "released" in [

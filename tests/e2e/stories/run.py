@@ -13,6 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import emulator
 import fake_trainer
 import harness
+import terminal
 from emulator import LIMIT, wait
 
 TRAINER = pathlib.Path(fake_trainer.__file__)
@@ -229,6 +230,87 @@ class Run(RunCase):
         self.assertEqual(self.end(self.start()), 0)
         done = self.steps_done()
         self.assertEqual(len(done) - len(set(done)), 0, "a durable step was done again")
+
+
+class AtATerminal(RunCase):
+    """A person's laptop: a terminal, and no folder for the run but the usual one."""
+
+    def setUp(self):
+        super().setUp()
+        self.runtime = self.place / "runtime"
+        self.runtime.mkdir()
+        del self.environment["SPOTTER_RUN"]
+        self.environment.update(XDG_RUNTIME_DIR=str(self.runtime), TMPDIR=str(self.runtime),
+                                AWS_EC2_METADATA_DISABLED="true")
+
+    def tell(self, *words):
+        return subprocess.run([f"{harness.BINARIES}/spotter", *words], env=self.environment,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                              stderr=subprocess.STDOUT, timeout=60, check=False)
+
+    def run_at_terminal(self, *command, **environment):
+        return terminal.Terminal(self, [f"{harness.BINARIES}/spotter", "run", "--storage",
+                                        str(self.storage), "--", *command],
+                                 env={**self.environment, **environment})
+
+    def train(self, **environment):
+        before = len(self.steps_done())
+        me = self.run_at_terminal("/usr/bin/python3", str(TRAINER), **environment)
+        me.until(lambda _: len(self.steps_done()) >= before + 3)
+        return me
+
+    def test_ctrl_c_is_a_notice_and_three_of_them_wait_for_nothing(self):
+        me = self.train(BEHAVIOUR="deaf", STEPS="100000")
+        me.type(terminal.INTERRUPT)
+        me.until(lambda shown: "Ctrl-C twice more stops at once" in shown)
+        me.type(terminal.INTERRUPT)
+        me.until(lambda shown: "Ctrl-C once more stops at once" in shown)
+        me.type(terminal.INTERRUPT)
+        self.assertEqual(me.ended(), 75, me.shown)
+        self.assertIn("no checkpoint is waited for", me.shown)
+        self.assertNotIn("metadata service:", me.shown)
+        self.assertEqual(list(self.runtime.iterdir()), [])
+        again = self.train()
+        again.type(terminal.INTERRUPT)
+        self.assertEqual(again.ended(), 75)
+        self.assertIn("stopped at step", again.shown)
+
+    def test_a_terminal_that_closes_is_a_notice(self):
+        me = self.train()
+        status = self.tell("status")
+        self.assertEqual(status.returncode, 0, status.stdout)
+        self.assertIn("run", status.stdout)
+        me.close()
+        self.assertEqual(me.process.wait(LIMIT), 75)
+        self.assertEqual(list(self.runtime.iterdir()), [])
+        self.assertEqual(self.end(self.start()), 0)
+        self.assertEqual(self.steps_done(), list(range(1, self.steps + 1)), "each step once")
+
+    def test_another_command_under_the_same_name_is_refused(self):
+        me = self.run_at_terminal("sh", "-c", "exit 3")
+        self.assertEqual(me.ended(), 3)  # a mistake in the command: the next one may be another
+        me = self.run_at_terminal("true")
+        self.assertEqual(me.ended(), 0, me.shown)
+        for more in ((), ("--new-command",)):
+            refused = self.tell("run", "--storage", self.storage, *more, "--", "echo", "an other")
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn("it has finished `true`, and this is `echo 'an other'`", refused.stdout)
+            self.assertNotIn("finished: the result is durable", refused.stdout)
+        named = self.tell("run", "--storage", self.storage, "--name", "b", "--", "echo", "an other")
+        self.assertEqual(named.returncode, 0, named.stdout)
+        self.assertIn("an other", named.stdout)
+        self.assertEqual(list(self.runtime.iterdir()), [])
+
+    def test_a_command_that_has_trained_here_is_not_followed_by_another(self):
+        me = self.train()
+        me.type(terminal.INTERRUPT)
+        self.assertEqual(me.ended(), 75, me.shown)
+        refused = self.tell("run", "--storage", self.storage, "--", "true")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn(f"it has run `/usr/bin/python3 {TRAINER}`, and this is `true`",
+                      refused.stdout)
+        went_on = self.tell("run", "--storage", self.storage, "--new-command", "--", "true")
+        self.assertEqual(went_on.returncode, 0, went_on.stdout)
 
 
 if __name__ == "__main__":

@@ -14,16 +14,16 @@ AWS = "/usr/bin/aws" if os.path.exists("/usr/bin/aws") else shutil.which("aws")
 
 @unittest.skipUnless(AWS, "the aws command is not installed (apt: awscli)")
 class AwsCommand(ServedTest):
-    def aws(self, *words):
+    def aws(self, *words, service="ec2"):
         environment = {
             "PATH": os.environ["PATH"], "HOME": self.served.folder, "AWS_PAGER": "",
             **self.served.environment, "AWS_MAX_ATTEMPTS": "1", "AWS_DEFAULT_REGION": REGION}
-        return subprocess.run([AWS, "--endpoint-url", self.served.api, "--output", "json", "ec2",
+        return subprocess.run([AWS, "--endpoint-url", self.served.api, "--output", "json", service,
                                *words], env=environment, capture_output=True, text=True,
                               timeout=60, check=False)
 
-    def ok(self, *words):
-        done = self.aws(*words)
+    def ok(self, *words, **more):
+        done = self.aws(*words, **more)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout) if done.stdout.strip() else {}
 
@@ -37,6 +37,11 @@ class AwsCommand(ServedTest):
         refused = self.aws("delete-volume", "--volume-id", volume, "--dry-run")
         self.assertIn("(DryRunOperation)", refused.stderr)
         self.ok("delete-volume", "--volume-id", volume)
+
+    def test_iam_with_the_readmes_exports(self):
+        """At another endpoint than AWS's own it is signed for the region of the exports."""
+        made = self.ok("create-user", "--user-name", "somebody", service="iam")
+        self.assertEqual(made["User"]["UserName"], "somebody")
 
     def test_a_spot_fleet_from_a_configuration_file(self):
         script = "#!/bin/sh\npwd > here.partial && mv here.partial here\n"
