@@ -4,13 +4,33 @@
 
 namespace spotter::wire {
 
-Result<Json> parse_json(std::string_view text) {
-  bool too_deep = false;
-  const Json::parser_callback_t limit = [&](int depth, Json::parse_event_t, Json&) {
+namespace {
+
+template <typename Any>
+Any parsed(std::string_view text, bool& too_deep) {
+  const typename Any::parser_callback_t limit = [&](int depth, typename Any::parse_event_t, Any&) {
     too_deep = too_deep || depth > deepest_json;
     return !too_deep;
   };
-  Json value = Json::parse(text, limit, false);
+  Any value = Any::parse(text, limit, false);
+  return too_deep ? Any(Any::value_t::discarded) : value;
+}
+
+}  // namespace
+
+Json parsed_json(std::string_view text) {
+  bool too_deep = false;
+  return parsed<Json>(text, too_deep);
+}
+
+nlohmann::ordered_json parsed_ordered_json(std::string_view text) {
+  bool too_deep = false;
+  return parsed<nlohmann::ordered_json>(text, too_deep);
+}
+
+Result<Json> parse_json(std::string_view text) {
+  bool too_deep = false;
+  Json value = parsed<Json>(text, too_deep);
   if (too_deep) return failure("JSON nested too deeply");
   if (value.is_discarded()) {
     // The text may hold anything, and the message is printed as one line.

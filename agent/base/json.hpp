@@ -15,6 +15,10 @@ using Json = nlohmann::json;
 inline constexpr int deepest_json = 32;
 
 Result<Json> parse_json(std::string_view text);
+// The same, where the reason does not matter: what is no JSON, or too deep, is discarded
+// (is_discarded()). The second one keeps the members' order.
+Json parsed_json(std::string_view text);
+nlohmann::ordered_json parsed_ordered_json(std::string_view text);
 // Writes one line. AWS or a user may send any bytes: those that are no UTF-8 become U+FFFD.
 std::string json_text(const Json& json);
 

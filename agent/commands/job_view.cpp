@@ -43,7 +43,7 @@ class View {
  public:
   explicit View(const JobSeen& seen) : seen_(seen) {
     if (seen.published && wire::status_trouble(seen.published->status).empty())
-      view_ = json::parse(seen.published->status, nullptr, false);
+      view_ = wire::parsed_json(seen.published->status);
     last_seen_ = number(view_, "updated");
     if (seen.published && !seen.published->source.history.entries.empty())
       last_seen_ = std::max(last_seen_, seen.published->source.history.entries.back().time);

@@ -7,6 +7,7 @@
 #include "agent/aws/formats/services.hpp"
 #include "agent/aws/s3/objects.hpp"
 #include "agent/aws/settings/settings.hpp"
+#include "agent/base/json.hpp"
 #include "agent/commands/results_gather.hpp"
 #include "agent/config/scalars.hpp"
 #include "agent/io/files.hpp"
@@ -221,7 +222,7 @@ bool has_attempts_or_is_home(const fs::path& folder) {
 std::string status_here(const std::string& job) {
   const auto folder = run_directory_to_show(act::Environment::of_this_process());
   const std::string text = read_or_nothing(folder + "/status.json", longest_status);
-  const auto status = nlohmann::json::parse(text, nullptr, false);
+  const auto status = wire::parsed_json(text);
   const bool is_its = status.is_object() && status.value("job", nlohmann::json()) == job;
   return is_its ? text : "";
 }

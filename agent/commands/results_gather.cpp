@@ -9,6 +9,7 @@
 #include "agent/aws/formats/s3.hpp"
 #include "agent/aws/s3/client.hpp"
 #include "agent/aws/s3/objects.hpp"
+#include "agent/base/json.hpp"
 #include "agent/host/attempt.hpp"
 #include "agent/host/records.hpp"
 #include "agent/io/files.hpp"
@@ -213,8 +214,7 @@ std::string of_another_sweep(std::size_t index, std::size_t sets) {
 // Compares as JSON numbers: 1e-1 is 0.1.
 bool same(const sweep::Set& one, const sweep::Set& other) {
   using nlohmann::json;
-  return json::parse(sweep::to_json(one), nullptr, false) ==
-         json::parse(sweep::to_json(other), nullptr, false);
+  return wire::parsed_json(sweep::to_json(one)) == wire::parsed_json(sweep::to_json(other));
 }
 
 std::string of_another_list(const Summary& summary) {

@@ -471,7 +471,7 @@ class Looker {
 
   static bool is_data(const wire::Tags& tags) { return wire::value_of(tags, tag::role) == "data"; }
   static std::string last_instance(const Published& published) {
-    const auto status = json::parse(published.status, nullptr, false);
+    const auto status = wire::parsed_json(published.status);
     return status.is_object() ? wire::text_field(status, "instance") : std::string();
   }
   std::vector<std::string> owners() const {

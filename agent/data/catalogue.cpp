@@ -6,6 +6,7 @@
 
 #include "agent/aws/s3/objects.hpp"
 #include "agent/base/clock_text.hpp"
+#include "agent/base/json.hpp"
 #include "agent/base/text.hpp"
 #include "agent/base/version.hpp"
 #include "agent/io/files.hpp"
@@ -108,7 +109,7 @@ class Decoder {
   explicit Decoder(const wire::Channel& channel) : channel_(channel) {}
 
   Result<void> add(std::string_view text) {
-    const Json line = Json::parse(text, nullptr, false);
+    const Json line = wire::parsed_json(text);
     if (!begun_) {
       if (auto later = wire::newer(line, "format", known_format, "it")) {
         is_newer = true;

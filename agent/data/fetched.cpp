@@ -7,6 +7,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "agent/base/json.hpp"
 #include "agent/data/fifo.hpp"
 #include "agent/io/files.hpp"
 
@@ -56,7 +57,7 @@ Result<std::string> file_name(std::string_view prefix, std::string_view key) {
 std::map<std::string, Fetched::File> Fetched::parse(std::string_view text) {
   std::map<std::string, File> files;
   for (auto end = text.find('\n'); end != text.npos; end = text.find('\n')) {
-    const Json line = Json::parse(text.substr(0, end), nullptr, false);
+    const Json line = wire::parsed_json(text.substr(0, end));
     text.remove_prefix(end + 1);
     const bool fits = line.is_array() && (line.size() == 3 || line.size() == 4) &&
                       line[0].is_string() && line[1].is_number_unsigned() && line[2].is_string();

@@ -11,6 +11,7 @@
 #include <map>
 #include <tuple>
 
+#include "agent/base/json.hpp"
 #include "agent/base/text.hpp"
 #include "agent/guard/copying.hpp"
 #include "agent/guard/file_completeness.hpp"
@@ -34,7 +35,7 @@ Result<std::uint64_t> steps_in_ledger(const SafeDirectory& own) {
     return failure("cannot read " + (own.path() / "ledger.json").string() + ": " +
                    text.error().message());
   }
-  const auto object = text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
+  const auto object = text ? wire::parsed_json(*text) : nlohmann::json();
   if (!object.is_object()) return 0;
   const auto at = object.find("newest_step");
   return at != object.end() && at->is_number_unsigned() ? at->get<std::uint64_t>() : 0;

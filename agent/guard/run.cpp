@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "agent/base/json.hpp"
 #include "agent/guard/guard.hpp"
 #include "agent/guard/inventory.hpp"
 #include "agent/guard/place.hpp"
@@ -92,7 +93,7 @@ milliseconds time_for_the_last_copy(const std::string& socket) {
                        ? tl::unexpected(std::make_error_code(std::errc::no_such_file_or_directory))
                        : SafeDirectory::open(socket.substr(0, slash));
   const auto text = run ? run->read("notice", limit) : tl::unexpected(run.error());
-  const auto notice = text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
+  const auto notice = text ? wire::parsed_json(*text) : nlohmann::json();
   for (const char* name : {"stop_by_boottime_ms", "deadline_boottime_ms"}) {
     const auto found = notice.is_object() ? notice.find(name) : notice.end();
     if (found == notice.end() || !found->is_number_integer()) continue;

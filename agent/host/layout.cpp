@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include "agent/base/json.hpp"
 #include "agent/base/version.hpp"
 #include "agent/guard/record.hpp"
 #include "agent/io/files.hpp"
@@ -182,7 +183,7 @@ Result<void> ensure_user_directory(const io::SafeDirectory& root, const fs::path
 
 Result<VolumeRecord> parse_record(const std::string& text, const std::string& shown) {
   VolumeRecord record;
-  const json object = json::parse(text, nullptr, false);
+  const json object = wire::parsed_json(text);
   if (!object.is_object()) return record;
   if (const auto newer = wire::newer(object, "version", known_layout, "the storage"))
     return fail("newer-format", shown + ": " + newer->message);

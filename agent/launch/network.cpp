@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "agent/base/json.hpp"
 #include "agent/config/trainer_role.hpp"
 #include "agent/launch/machines.hpp"
 
@@ -187,7 +188,7 @@ Finding Judge::judge(const std::vector<Needed>& needed) const {
 // https://docs.aws.amazon.com/vpc/latest/privatelink/vpc-endpoints-access.html
 bool lets_all(const std::string& policy) {
   if (policy.empty()) return true;
-  const auto document = nlohmann::json::parse(policy, nullptr, false);
+  const auto document = wire::parsed_json(policy);
   if (!document.is_object() || !document.contains("Statement")) return false;
   auto statements = document["Statement"];
   if (statements.is_object()) statements = nlohmann::json::array({statements});

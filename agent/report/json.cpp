@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "agent/base/json.hpp"
 #include "agent/report/model.hpp"
 
 namespace spotter::report {
@@ -139,7 +140,7 @@ ordered_json to_json(const Goodput& it) {
 ordered_json of_experiment(const sweep::Summary& it) {
   ordered_json parameters = ordered_json::object();
   for (const sweep::Parameter& each : it.parameters) {
-    auto value = ordered_json::parse(each.json, nullptr, false);
+    auto value = wire::parsed_ordered_json(each.json);
     parameters[each.name] = value.is_discarded() ? ordered_json(each.text) : std::move(value);
   }
   const auto last = it.curve.last().value_or(wire::CurvePoint{});

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "agent/base/json.hpp"
 #include "agent/base/text.hpp"
 #include "agent/base/version.hpp"
 #include "agent/supervise/account.hpp"
@@ -223,7 +224,7 @@ void add_variables(const Json& from, Variables& to) {
 Found conda(const std::string& name, std::string root, const Launch& launch) {
   Found found{.root = std::move(root)};
   const auto json = [&](const std::string& path) {
-    return Json::parse(read_as(launch.account, path), nullptr, false);
+    return wire::parsed_json(read_as(launch.account, path));
   };
   const std::string of_packages = found.root + "/etc/conda/env_vars.d/";
   for (const auto& file : names_in(of_packages, ".json"))
@@ -288,7 +289,7 @@ std::string command_line(const Spec& spec, const Found& found) {
 
 Result<Spec> parse_spec(std::string_view text) {
   if (text.size() > spec_size_limit) return failure("spec: larger than 4 MiB");
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = wire::parsed_json(text);
   if (!json.is_object()) return failure("spec: not a JSON object");
   if (auto newer = wire::newer(json, "version", known_version, "spec: this"))
     return tl::unexpected<Error>(std::move(*newer));

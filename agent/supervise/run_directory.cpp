@@ -242,7 +242,7 @@ std::string to_json(const ReportedValues& values) {
 }
 
 Result<ReportedValues> parse_values(std::string_view text) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json = wire::parsed_json(text);
   ReportedValues values;
   if (!json.is_array()) return failure("no list of values");
   for (const auto& each : json) {
@@ -291,7 +291,7 @@ void to_json(Json& json, const LeftOver& process) {
 }
 
 Result<Record> parse_record(std::string_view text_of_file) {
-  const Json json = Json::parse(text_of_file, nullptr, false);
+  const Json json = wire::parsed_json(text_of_file);
   if (!json.is_object()) return failure("it is not a JSON object");
   if (auto newer = wire::newer(json, "version", record_version, "what the supervisor says"))
     return tl::unexpected(std::move(*newer));
@@ -308,7 +308,7 @@ Result<Record> parse_record(std::string_view text_of_file) {
 }
 
 Result<Ended> parse_ended(std::string_view text_of_file) {
-  const Json json = Json::parse(text_of_file, nullptr, false);
+  const Json json = wire::parsed_json(text_of_file);
   if (!json.is_object()) return failure("it is not a JSON object");
   if (auto newer = wire::newer(json, "version", record_version, "how the trainer ended"))
     return tl::unexpected(std::move(*newer));

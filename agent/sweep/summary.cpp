@@ -140,7 +140,7 @@ std::string to_json(const Summary& summary) {
 Result<Summary> parse_summary(std::string_view text) {
   const auto known = wire::parse_json_object(text);  // limits the depth; an object
   if (!known) return tl::unexpected(known.error());
-  const Ordered object = Ordered::parse(text, nullptr, false);  // keeps the parameters' order
+  const Ordered object = wire::parsed_ordered_json(text);  // keeps the parameters' order
   if (auto newer = wire::newer(*known, "version", known_summary, "the result"))
     return tl::unexpected<Error>(std::move(*newer));
   if (count(object.value("version", Ordered())) != known_summary)

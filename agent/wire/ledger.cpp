@@ -1,4 +1,5 @@
 #include "agent/wire/ledger.hpp"
+#include "agent/base/json.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -71,7 +72,7 @@ json shown(const std::int64_t& step) { return static_cast<std::uint64_t>(std::ma
 }  // namespace
 
 Result<LedgerFile> parse_ledger(std::string_view text) {
-  const json object = json::parse(text, nullptr, false);
+  const json object = parsed_json(text);
   if (!object.is_object()) return failure("it is not a JSON object");
   if (auto newer = wire::newer(object, "version", known_ledger, "the job's ledger"))
     return tl::unexpected(std::move(*newer));

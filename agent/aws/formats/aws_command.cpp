@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "agent/base/json.hpp"
 #include "agent/base/text.hpp"
 
 namespace spotter::wire {
@@ -45,7 +46,7 @@ Query query_of(const AwsCommand& command) {
               .version = ec2 ? "2016-11-15" : "2011-01-01",
               .repeatable = command.repeatable,
               .parameters = {}};
-  flatten("", OrderedJson::parse(command.input, nullptr, false), ec2, query.parameters);
+  flatten("", parsed_ordered_json(command.input), ec2, query.parameters);
   return query;
 }
 
@@ -56,7 +57,7 @@ std::string command_of(std::string_view service, std::string_view action, std::s
     if (capital && !name.empty()) name += '-';
     name += capital ? static_cast<char>(letter - 'A' + 'a') : letter;
   }
-  const OrderedJson body = OrderedJson::parse(input, nullptr, false);
+  const OrderedJson body = parsed_ordered_json(input);
   const std::string text = body.dump(2, ' ', false, OrderedJson::error_handler_t::replace);
   return "aws " + std::string(service) + " " + name + " --cli-input-json " + shell_quoted(text);
 }

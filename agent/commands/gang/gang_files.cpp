@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "agent/base/json.hpp"
 #include "agent/base/text.hpp"
 #include "agent/gang/record.hpp"
 #include "agent/io/files.hpp"
@@ -213,7 +214,7 @@ std::optional<StopBy> read_notice(const std::string& file) {
   if (file.empty()) return std::nullopt;
   const auto text = io::read_file(file, most_of_agents);
   if (!text) return std::nullopt;
-  const auto json = nlohmann::json::parse(*text, nullptr, false);
+  const auto json = wire::parsed_json(*text);
   if (!json.is_object()) return std::nullopt;
   const auto by = json.find("stop_by_boottime_ms");
   if (by == json.end() || !by->is_number_integer()) return StopBy{};

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <thread>
 
+#include "agent/base/json.hpp"
 #include "agent/config/array_index.hpp"
 #include "agent/io/files.hpp"
 
@@ -51,7 +52,7 @@ void add(Variables& variables, const std::string& prefix, const std::string& nam
 Json decoded(const Variables& hyperparameters) {
   Json object = Json::object();
   for (const auto& [name, value] : hyperparameters) {
-    Json read = Json::parse(value, nullptr, false);
+    Json read = wire::parsed_json(value);
     object[name] = read.is_discarded() ? Json(value) : std::move(read);
   }
   return object;
@@ -219,7 +220,7 @@ std::size_t default_budget(const std::vector<wire::Channel>& channels) {
 }  // namespace
 
 Result<void> Container::take_hyperparameters(std::string_view json) {
-  const Json object = Json::parse(json, nullptr, false);
+  const Json object = wire::parsed_json(json);
   if (!object.is_object()) return failure("hyperparameters are a JSON object of names and values");
   for (const auto& [name, value] : object.items())
     hyperparameters[name] = value.is_string() ? value.get<std::string>() : print(value);

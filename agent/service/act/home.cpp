@@ -304,7 +304,7 @@ Home::Answer Home::bring(Duration limit) {
       std::max(std::chrono::duration_cast<Duration>(until - began), Duration(1)));
   const auto brought = co_await std::move(bringing);
   if (!brought) co_return brought.error();
-  const json answer = json::parse(*brought, nullptr, false);
+  const json answer = wire::parsed_json(*brought);
   count({count_of(answer, "s3_writes"), count_of(answer, "s3_reads")});
   for (const std::string& each : texts_of(answer, "torn"))
     io::note(wire::event("torn-checkpoint"), spdlog::level::warn, "torn checkpoint: {}", each);
@@ -342,7 +342,7 @@ Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide:
       verbs::KeepHome{std::move(*home), found->head.manifest, whole, !unsure_}, left());
   const auto answered = co_await std::move(keeping);
   if (!answered) co_return answered.error();
-  const json answer = json::parse(*answered, nullptr, false);
+  const json answer = wire::parsed_json(*answered);
   count({count_of(answer, "s3_writes"), count_of(answer, "s3_reads")});
   for (const std::string& each : texts_of(answer, "said"))
     if (said_.insert(each).second) spdlog::warn("{}", each);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/aws/formats/s3.hpp"
+#include "agent/base/json.hpp"
 #include "agent/decide/policy.hpp"
 #include "agent/io/log.hpp"
 #include "agent/supervise/client.hpp"
@@ -99,7 +100,7 @@ asio::awaitable<Local::Work> Local::run(verbs::Request wanted, Duration limit) {
   const io::ProcessResult result = co_await std::move(running);
   Work work;
   const bool ended = result.end == io::ProcessResult::End::Exited;
-  if (ended) work.answer = json::parse(result.output, nullptr, false);
+  if (ended) work.answer = wire::parsed_json(result.output);
   if (!ended || !work.answer.is_object()) {
     work.failed = failed_process(result);
   } else if (!work.answer.value("ok", false)) {
