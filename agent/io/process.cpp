@@ -14,6 +14,8 @@
 #include <thread>
 #include <utility>
 
+#include "agent/base/text.hpp"
+
 namespace spotter::io {
 namespace {
 
@@ -273,6 +275,17 @@ asio::awaitable<ProcessResult> run(ProcessRequest request) {
   }
   co_await collect_output(child, result);
   co_return result;
+}
+
+std::string_view last_lines(std::string_view printed, std::size_t most) {
+  printed = trimmed(printed);
+  std::size_t begin = printed.rfind('\n') + 1;
+  while (begin > 1) {
+    const std::size_t before = printed.rfind('\n', begin - 2) + 1;
+    if (printed.size() - before > most) break;
+    begin = before;
+  }
+  return printed.substr(begin, most);
 }
 
 }  // namespace spotter::io

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/io/asio.hpp"
@@ -46,5 +47,10 @@ struct ProcessResult {
 // kernel) is answered for after another grace and reaped whenever it does end. If the io_context is
 // destroyed first, the group is killed.
 asio::awaitable<ProcessResult> run(ProcessRequest request);
+
+// The last whole lines that a program printed, as many as have `most` bytes together: it says at
+// last why it fails, after whatever its libraries and its loader remark. Of a last line that is
+// longer, its beginning.
+std::string_view last_lines(std::string_view printed, std::size_t most);
 
 }  // namespace spotter::io

@@ -74,9 +74,8 @@ set(CPACK_RPM_AGENT_PACKAGE_NAME spotter)
 set(CPACK_RPM_PACKAGE_NAME spotter)
 set(CPACK_RPM_PACKAGE_LICENSE "MIT AND LGPL-2.1-only")
 set(CPACK_RPM_PACKAGE_AUTOREQ TRUE)
-# libcurl has versioned symbols in Debian only: there they are asked for, elsewhere they are nobody's.
 # Only who builds a trainer in C needs pkg-config.
-set(CPACK_RPM_SPEC_MORE_DEFINE "%global __requires_exclude CURL_OPENSSL|pkg-config
+set(CPACK_RPM_SPEC_MORE_DEFINE "%global __requires_exclude pkg-config
 %global __provides_exclude_from ^/usr/lib/spotter/
 %define _build_id_links none
 %define _buildhost localhost

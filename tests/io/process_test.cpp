@@ -160,5 +160,19 @@ TEST(Process, ManyAtOnceDoNotMixUpTheirAnswers) {
   }
 }
 
+TEST(LastLines, AreWholeAndSayWhyAProgramFailed) {
+  EXPECT_EQ(last_lines("", 10), "");
+  EXPECT_EQ(last_lines("one\n", 10), "one");
+  EXPECT_EQ(last_lines("one\ntwo\nthree\n\n", 100), "one\ntwo\nthree");
+  EXPECT_EQ(last_lines("one\ntwo\nthree\n", 9), "two\nthree");
+  EXPECT_EQ(last_lines("one\ntwo\nthree\n", 8), "three");
+  EXPECT_EQ(last_lines("one\nthe user is not there", 8), "the user");
+  const std::string loader =
+      "/usr/bin/spotter: /lib64/libcurl.so.4: no version information available (required by "
+      "/usr/bin/spotter)\n";
+  EXPECT_EQ(last_lines(loader + loader + "spotter supervise: no user ml", 100),
+            "spotter supervise: no user ml");
+}
+
 }  // namespace
 }  // namespace spotter::io

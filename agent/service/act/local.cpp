@@ -70,8 +70,10 @@ EffectFailed failed_process(const io::ProcessResult& result) {
   using enum io::ProcessResult::End;
   if (result.end == Cancelled) return {Failure::Abandoned, false, "given up"};
   if (result.end == TimedOut) return {Failure::Unavailable, true, "it took too long"};
+  std::string failed = "the helper process failed: ";
+  const std::size_t room = longest_detail - failed.size();
   return {Failure::MountFailed, false,
-          decide::Detail("the helper process failed: " + result.errors)};
+          decide::Detail(failed.append(io::last_lines(result.errors, room)))};
 }
 
 std::string text(const Device& device) { return device.str(); }

@@ -11,6 +11,8 @@
 
 namespace spotter::act {
 
+inline constexpr std::size_t longest_detail = 200;  // a decide::Detail, in bytes
+
 // A folder beside the storage, shared by all that the job runs on this machine. Empty: job.yaml
 // wants none. It exists only where the machine has such disks.
 inline std::string cache_folder(const config::Job& job) {

@@ -26,7 +26,7 @@ using decide::EffectFailed;
 using decide::Failure;
 
 EffectFailed unstartable(const std::string& why) {
-  return {Failure::TrainerUnstartable, false, decide::Detail(why)};
+  return {Failure::TrainerUnstartable, false, decide::Detail(io::last_lines(why, longest_detail))};
 }
 
 // The trainer reaches AWS as the agent does, but not with the agent's credentials: its channels and

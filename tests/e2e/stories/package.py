@@ -51,6 +51,8 @@ class Packages(unittest.TestCase):
         needs = output("rpm", "-qpR", rpm)
         self.assertIn("libcurl.so.4()(64bit)", needs)
         self.assertNotIn("CURL_OPENSSL", needs, "only Debian's libcurl has versioned symbols")
+        for name in ("git-core", "iproute", "xfsprogs"):  # dnf installs no suggestion
+            self.assertIn(f"\n{name}\n", needs)
         self.assertNotIn("pkg-config", needs, "only who builds a trainer in C needs it")
 
     # In a root of its own
