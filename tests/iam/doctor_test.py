@@ -213,6 +213,19 @@ class Doctor(DoctorTest):
         job.write_text(text.replace("./t.sh", "./t.sh, secrets: {HF_TOKEN: 'ssm:/hf'}"))
         self.assertNotIn("secrets", self.findings(job))
 
+    @unittest.skipIf(os.geteuid(), "needs root: it mounts a /dev/shm of its own")
+    def test_a_containers_shared_memory_is_small(self):
+        """As Docker and Kubernetes give it, where nobody asks for more."""
+        def said(size):
+            done = subprocess.run(
+                ["unshare", "--mount", "--propagation", "private", "sh", "-c",
+                 f"mount -t tmpfs -o size={size} none /dev/shm && exec \"$@\"", "sh", SPOTTER,
+                 "doctor", self.job(), "--json"], text=True, capture_output=True, check=False,
+                env={**os.environ, **self.environment, "AWS_ENDPOINT_URL": self.served.api})
+            return [it["what"] for it in json.loads(done.stdout) if it["check"] == "shared memory"]
+        self.assertRegex(said("64m")[0], "/dev/shm has 64 MiB here")
+        self.assertEqual(said("1g"), [])
+
     def test_a_wrong_job(self):
         done = self.spotter("doctor", self.job("nonsense: 1"))
         self.assertEqual(done.returncode, 2)

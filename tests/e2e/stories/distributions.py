@@ -82,6 +82,33 @@ for step in range(old.step + 1 if old else 1, 11):
         run.stop_if_asked()
 run.finished()
 """
+# A source of `prepare:` at a server that answers 302, as Hugging Face and GitHub do: that libcurl
+# follows there depends on its version.
+REDIRECTED = """\
+import http.server, json, os, pathlib, pwd, subprocess, threading
+class Web(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        here = self.path == "/there"
+        self.send_response(200 if here else 302)
+        self.send_header("Content-Length", "4" if here else "0")
+        if not here:
+            self.send_header("Location", "/there")
+        self.end_headers()
+        self.wfile.write(b"data" if here else b"")
+    def log_message(self, *_):
+        pass
+web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Web)
+threading.Thread(target=web.serve_forever, daemon=True).start()
+home = pathlib.Path("/home/fills")
+(home / ".spotter").mkdir(parents=True)
+os.chown(home, pwd.getpwnam("spotter").pw_uid, -1)
+source = {"from": f"http://127.0.0.1:{web.server_port}/first", "to": "here", "sha256": "", "via": ""}
+done = subprocess.run(["spotter", "host"], text=True, capture_output=True, input=json.dumps(
+    {"verb": "fill", "job": "story", "volume": "vol-1", "mount_point": str(home),
+     "user": "spotter", "sources": [source]}))
+print(done.stdout, done.stderr, flush=True)
+print((home / "here/first").read_text())
+"""
 
 
 VERSION = re.search(r"spotter VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
@@ -143,6 +170,8 @@ class Distributions(unittest.TestCase):
                      "/srv/spotter-emulator.deb")
         except root.NoPackages as why:
             self.skipTest(f"the packages were not to be had: {why}")
+        fetched = self.root.run("python3", "-c", REDIRECTED)
+        self.assertTrue(fetched.stdout.endswith("\ndata\n"), fetched.stdout[-4000:])
         (self.root.shared / "train.py").write_text(TRAINER)
         (self.root.shared / "part").write_bytes(DATA)
         views = os.path.exists("/dev/fuse")
