@@ -147,16 +147,17 @@ def install(layer_place, base, package):
 
 
 class Machines(Emulator):
-    """An emulator whose instances are whole machines, bare or with a package. `shared`, below its
-    workplace, is seen by all of them at the same path."""
+    """An emulator whose instances are whole machines, bare or with a package, of this machine's
+    Debian or of `suite`. `shared`, below its workplace, is seen by all at the same path."""
 
-    def __init__(self, binaries, package=None, options=(), **more):
+    def __init__(self, binaries, package=None, options=(), suite="", **more):
         self.package = package
+        self.suite = suite
         self.more = options
         super().__init__(binaries, mode="root", **more)
 
     def _start(self, arguments):
-        base = roots.made("boots", PACKAGES)
+        base = roots.made(f"{self.suite}boots", PACKAGES, self.suite)
         cloud = self.workplace / "cloud"
         layer_of_the_cloud(cloud)
         layers = [cloud, base]

@@ -25,13 +25,16 @@ def killed(group):
 
 @unittest.skipIf(whole.missing(), f"skipped: {whole.missing()}")
 class WholeLife(life.Life):
+    suite = ""  # of Debian: this machine's
+
     def make_world(self):
         linked = subprocess.run(["ldd", f"{harness.BINARIES}/spotter"], capture_output=True,
                                 text=True, check=False)
         if "libasan" in linked.stdout:
             self.skipTest("the instances' root has no sanitizers")
         try:
-            return whole.Machines(harness.BINARIES, name="whole", options=self.emulator_options)
+            return whole.Machines(harness.BINARIES, name="whole", options=self.emulator_options,
+                                  suite=self.suite)
         except roots.NoPackages as why:
             return self.skipTest(f"Debian's packages were not to be had: {why}")
 

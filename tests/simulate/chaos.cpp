@@ -51,7 +51,8 @@ constexpr Fault kTimedFaults[] = {Fault::Notice,
                                   Fault::ShareDenied,
                                   Fault::ShareHeldOff,
                                   Fault::GpuLost,
-                                  Fault::Paused};
+                                  Fault::Paused,
+                                  Fault::OthersStop};
 
 // In one run of so many: these end the job early, or undo what it did.
 constexpr std::pair<Fault, std::uint64_t> kRare[] = {
@@ -80,7 +81,7 @@ bool is_of_share(Fault fault) {
 
 bool is_of_instance(Fault fault) {
   return fault <= Fault::AgentKill || fault == Fault::Hangs || fault == Fault::GpuLost ||
-         fault == Fault::Paused;
+         fault == Fault::Paused || fault == Fault::OthersStop;
 }
 
 }  // namespace

@@ -60,6 +60,7 @@ void Simulation::inject_instance_fault(Fault fault, Host& host) {
     sense(host, decide::RebalanceRecommended{});
   }
   if (fault == Fault::GpuLost) lose_gpu(host);
+  if (fault == Fault::OthersStop) stop_by_others(host);
   if (fault == Fault::Paused) {
     say(host.id.view(), "STANDS STILL");
     const Duration lasts = luck_.within({seconds(5), minutes(luck_.below(2) ? 1 : 20)});

@@ -88,6 +88,7 @@ enum class Fault : std::uint8_t {
   // --- of what a session or a trainer leaves; drawn from a sequence of their own (left.cpp) ---
   UnmountCut,     // the agent is killed in an unmount that the kernel ends only later
   ProcessesLeft,  // of a trainer that ended: not even SIGKILL ends them
+  OthersStop,     // the trainer is asked to stop by somebody else: needrestart, an administrator
   Count
 };
 

@@ -1,5 +1,6 @@
-// Remains of a session or a trainer: an unmount that the kernel ends only later, in no mount table;
-// and processes that wait for a device, which not even SIGKILL ends.
+// Others who stop the trainer. Remains of a session or a trainer: an
+// unmount that the kernel ends only later, in no mount table; and processes that wait for a device,
+// which not even SIGKILL ends.
 #include "tests/simulate/simulation.hpp"
 
 namespace spotter::simulate {
@@ -15,6 +16,7 @@ void Simulation::choose_left() {
   const std::uint64_t drawn = left_dice_.below(8);
   menu_.set(Fault::UnmountCut, on_volume() && (drawn == 0 || drawn == 1));
   menu_.set(Fault::ProcessesLeft, !on_share() && (drawn == 1 || drawn == 2));
+  menu_.set(Fault::OthersStop, drawn >= 2 && drawn <= 4);
 }
 
 bool Simulation::is_left(const Host& host) const { return now_ < host.left_until; }

@@ -67,6 +67,8 @@ void Simulation::inject(Host& host, ScriptedFault::Kind kind) {
         if (Host* its = trainer_of(id, run)) end_trainer(*its, false, false);
       });
       return;
+    case ScriptedFault::Kind::OthersStop:
+      return stop_by_others(host);
     case ScriptedFault::Kind::ShareSilent:
       silence(script_->silence);
   }

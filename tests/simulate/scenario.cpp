@@ -13,9 +13,9 @@
 namespace spotter::simulate {
 namespace {
 
-constexpr std::array<std::string_view, 8> kFaultWords = {"kill-instance", "kill-agent",  "notice",
-                                                         "short-notice",  "lose-answer", "overlap",
-                                                         "crash-trainer", "share-silent"};
+constexpr std::array<std::string_view, 9> kFaultWords = {
+    "kill-instance", "kill-agent",    "notice",      "short-notice", "lose-answer",
+    "overlap",       "crash-trainer", "others-stop", "share-silent"};
 constexpr std::array<std::string_view, 4> kSides = {"before-effect", "after-effect", "before-event",
                                                     "after-event"};
 constexpr std::array<std::string_view, 3> kReplacements = {"same-zone", "other-zone", "any-zone"};
@@ -135,7 +135,9 @@ std::string tell(const Scenario& scenario) {
   Simulation simulation = scenario.play(true);
   const Playing playing(simulation, scenario.header());
   const Verdict verdict = simulation.run();
-  return condensed(simulation.transcript()) + outcome(verdict) + "\n";
+  const Work& work = scenario.script.work;
+  const bool days = work.steps * work.step_takes > std::chrono::hours(24);
+  return condensed(simulation.transcript(), days) + outcome(verdict) + "\n";
 }
 
 }  // namespace
@@ -208,7 +210,7 @@ std::string Scenario::header() const {
 
 // An event and what follows from it share a line. Left out: a wake-up that only looks again, and a
 // look after which the same instance still waits for the same thing.
-std::string condensed(const std::deque<std::string>& transcript) {
+std::string condensed(const std::deque<std::string>& transcript, bool of_days) {
   constexpr std::size_t kClock = 11, kWho = 9;
   constexpr std::string_view kLook = "woke -> surveying; survey-storage";
   std::vector<std::string> lines;
@@ -224,6 +226,9 @@ std::string condensed(const std::deque<std::string>& transcript) {
   std::string text;
   for (const std::string& line : lines) {
     if (line.ends_with(kLook)) continue;
+    const bool trains = line.find("[training] ") != std::string::npos;
+    const auto goes_on = line.rfind("-> training");
+    if (of_days && trains && goes_on != std::string::npos) continue;
     const std::string who = line.substr(kClock, kWho);
     const std::string words = line.substr(kClock + kWho);
     const bool waits = words.find("storage-surveyed -> waiting") != std::string::npos;

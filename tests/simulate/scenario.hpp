@@ -44,8 +44,9 @@ struct Scenario {
 std::set<std::uint64_t> numbers_in(const std::string& text);
 std::string text_of(const std::set<std::uint64_t>& numbers);
 
-// The transcript as people read it: looks that find nothing new are left out.
-std::string condensed(const std::deque<std::string>& transcript);
+// The transcript as people read it: looks that find nothing new are left out, and of a job of days
+// all that it does each minute while it trains.
+std::string condensed(const std::deque<std::string>& transcript, bool of_days = false);
 
 // Plays FILE and compares; with SPOTTER_REWRITE=1 writes it again. The exit status.
 int replay_scenario(const std::string& file);

@@ -46,6 +46,7 @@ Simulation::Simulation(std::uint64_t seed, bool record, Script script)
   world_.settings().fleet_tags = {};
   world_.settings().consistency_lag = menu_.lag;
   work_ = script.work;
+  limit_ = now_ + std::max<Duration>(hours(12), 2 * work_.steps * work_.step_takes);
   policy_ = decide::Policy{};  // nor the limits that a menu may set
   policy_.has_code = script.has_code;
   policy_.attempts_without_progress = script.attempts;

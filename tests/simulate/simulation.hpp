@@ -261,6 +261,8 @@ class Simulation {
   };
   void end_write(const Write& write);
   virtual void stop_trainer(Host& host, const decide::StopTrainer& why);
+  void stop_by_others(Host& host);
+  void take_signal(Host& host);  // it saves and ends, or ends, soon
   virtual void pace_trainer(Host& host, const decide::PaceTrainer& advice);
   void end_trainer(Host& host, bool success, bool as_asked);
   virtual void trainer_dies(Host& host);

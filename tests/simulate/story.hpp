@@ -35,6 +35,7 @@ struct ScriptedFault {
     LoseAnswer,   // of the call that was just carried out
     Overlap,      // the target becomes two
     CrashTrainer,
+    OthersStop,   // as needrestart and an administrator do
     ShareSilent,  // for Script::silence
   };
   Kind kind = Kind::KillInstance;

@@ -76,6 +76,8 @@ void Simulation::end_write(const Write& write) {
   }
   const std::uint64_t number = bucket_.before.size();
   bucket_.before.push_back(std::exchange(its->trainer.base, number));
+  // One of the same step has the same name: asked to stop before its next step, it saves once more.
+  std::erase_if(disk.checkpoints, [&](const auto& it) { return it.step == write.step; });
   disk.checkpoints.push_back({write.step, false, number});
   while (disk.checkpoints.size() > 3) disk.checkpoints.erase(disk.checkpoints.begin());
   if (write.step > durable_ && !in_bucket()) {  // there what is committed counts
@@ -99,6 +101,20 @@ void Simulation::stop_trainer(Host& host, const decide::StopTrainer& why) {
   if (why.signalled) return;
   if (trainer.state != Trainer::State::Running || trainer.stopping) return;
   if (trainer.hung || (menu_.has(Fault::Deaf) && fires(0.3))) return;
+  take_signal(host);
+}
+
+// The supervisor records who it was, so that the end counts as asked for, and the trainer starts
+// again.
+void Simulation::stop_by_others(Host& host) {
+  const Trainer& trainer = host.trainer;
+  if (trainer.state != Trainer::State::Running || trainer.stopping || trainer.hung) return;
+  say(host.id.view(), "OTHERS STOP THE TRAINER");
+  take_signal(host);
+}
+
+void Simulation::take_signal(Host& host) {
+  const Trainer& trainer = host.trainer;
   at(between(milliseconds(50), work_.aware ? work_.step_takes : seconds(1)),
      [this, id = host.id, run = trainer.run] {
        Host* its = trainer_of(id, run);

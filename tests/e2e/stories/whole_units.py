@@ -20,6 +20,66 @@ AGENTS_RIGHTS = 1 << 0 | 1 << 2 | 1 << 5
 NOBODYS = "vol-0123456789abcdef0"
 
 
+class StoppedByOthers(whole_machines.WholeLife):
+    steps = 300
+
+    # It saves and leaves with 0, as other people's scripts do, and declares no result.
+    OTHER = {"trainer": {"command": "./train.py; it=$?; [ $it != 75 ] || exit 0; exit $it"}}
+
+    def test_a_trainer_that_others_stop_is_not_finished_and_goes_on(self):
+        one = self.begin(**self.OTHER)
+        for words in (("systemctl", "restart", TRAINER), ("systemctl", "stop", TRAINER),
+                      ("systemctl", "restart", TRAINER, "spotter"), ("systemctl", "kill", TRAINER)):
+            self.wait_more_steps(one)
+            before = self.trainers(one)
+            self.world.run(one, *words, check=False)  # a restart's start finds no job: it fails
+            wait("another trainer", lambda before=before: self.trainers(one)
+                 and self.trainers(one) != before)
+        self.wait_journal(one, "as process 1 .* stopped it: it starts again")
+        self.assertNotRegex(self.world.journal(one, "-u", "spotter", "-o", "cat"),
+                            "the trainer (finished|failed)")
+        self.assert_ended_well()
+
+    def test_needrestart_restarts_the_agent_and_no_trainer(self):
+        one = self.begin(**self.OTHER)
+        self.wait_training(one, 3)
+        trainers, agent = self.trainers(one), self.agent(one)
+        library = self.world.run(one, "readlink", "-f", "/lib/x86_64-linux-gnu/libz.so.1").strip()
+        self.world.run(one, "cp", "-p", library, library + ".new")
+        self.world.run(one, "mv", library + ".new", library)  # as dpkg upgrades it
+        said = self.world.run(one, "needrestart", "-r", "a")
+        wait("another agent", lambda: self.agent(one) not in ("0", agent))
+        self.wait_more_steps(one)
+        self.assertEqual(self.trainers(one), trainers)
+        self.assertIn(TRAINER, said, "it is named, as left to a person")
+
+    # As if each file were old enough.
+    CLEANS_ALL = "q /tmp 1777 root root 0\\nq /var/tmp 1777 root root 0\\n"
+
+    def test_what_a_system_does_by_itself_in_days_leaves_the_trainer_alone(self):
+        one = self.begin(trainer={"command": "touch /tmp/kept /var/tmp/kept; ./train.py; exit $?"})
+        self.wait_training(one, 3)
+        trainer, = self.trainers(one)
+        self.world.run(one, "sh", "-c", f"touch /tmp/gone; printf '{self.CLEANS_ALL}' "
+                       ">/etc/tmpfiles.d/tmp.conf; systemd-tmpfiles --clean")
+        self.assertEqual(self.world.run(one, "sh", "-c", "ls /tmp/gone || true").strip(), "")
+        for place in ("/tmp/kept", "/var/tmp/kept"):
+            self.world.run(one, "test", "-e", f"/proc/{trainer}/root{place}")
+        for words in (("journalctl", "--rotate", "--vacuum-time=1s"),  # as logrotate does
+                      ("systemctl", "restart", "systemd-journald", "systemd-logind", "dbus"),
+                      ("systemctl", "daemon-reexec"),
+                      ("loginctl", "terminate-user", "root"),
+                      ("/var/lib/cloud/scripts/per-boot/spotter",)):  # cloud-init, at each boot
+            self.world.run(one, *words, check=words[0] != "loginctl")
+            self.wait_more_steps(one)
+            self.assertEqual(self.trainers(one), [trainer], words)
+        self.assert_ended_well()
+
+
+class OnDebian13(StoppedByOthers):
+    suite = "trixie"
+
+
 class WholeUnits(whole_machines.WholeLife):
     steps = 300
 
@@ -92,36 +152,6 @@ class WholeUnits(whole_machines.WholeLife):
         # The storage is everybody's to see, and nothing of what was done is left.
         self.world.run(one, "test", "-e", "/mnt/spotter/code/train.py")
         self.wait_verb(one, there=False)
-
-    # It saves and leaves with 0, as other people's scripts do, and declares no result.
-    OTHER = {"trainer": {"command": "./train.py; it=$?; [ $it != 75 ] || exit 0; exit $it"}}
-
-    def test_a_trainer_that_others_stop_is_not_finished_and_goes_on(self):
-        one = self.begin(**self.OTHER)
-        for words in (("systemctl", "restart", TRAINER), ("systemctl", "stop", TRAINER),
-                      ("systemctl", "restart", TRAINER, "spotter"), ("systemctl", "kill", TRAINER)):
-            self.wait_more_steps(one)
-            before = self.trainers(one)
-            self.world.run(one, *words, check=False)  # a restart's start finds no job: it fails
-            wait("another trainer", lambda before=before: self.trainers(one)
-                 and self.trainers(one) != before)
-        self.wait_journal(one, "as process 1 .* stopped it: it starts again")
-        self.assertNotRegex(self.world.journal(one, "-u", "spotter", "-o", "cat"),
-                            "the trainer (finished|failed)")
-        self.assert_ended_well()
-
-    def test_needrestart_restarts_the_agent_and_no_trainer(self):
-        one = self.begin(**self.OTHER)
-        self.wait_training(one, 3)
-        trainers, agent = self.trainers(one), self.agent(one)
-        library = self.world.run(one, "readlink", "-f", "/lib/x86_64-linux-gnu/libz.so.1").strip()
-        self.world.run(one, "cp", "-p", library, library + ".new")
-        self.world.run(one, "mv", library + ".new", library)  # as dpkg upgrades it
-        said = self.world.run(one, "needrestart", "-r", "a")
-        wait("another agent", lambda: self.agent(one) not in ("0", agent))
-        self.wait_more_steps(one)
-        self.assertEqual(self.trainers(one), trainers)
-        self.assertIn(TRAINER, said, "it is named, as left to a person")
 
     def test_when_the_system_stops_the_agent_is_first_and_the_storage_last(self):
         one = self.begin(trainer={"command": "echo a shell begins; ./train.py; exit $?"})
