@@ -501,14 +501,15 @@ Next on(const Stopping& stage, const NoticeSeen& notice, Context& c) {
   return next;
 }
 
-// A person who asks again, sooner.
+// Whoever names a time that has come waits for nothing any more. A later one changes nothing: what
+// was begun has its own time, of a notice for example.
 Next on(const Stopping& stage, const StopRequested& stop, Context& c) {
   remember_stop(c, stop);
   abandon_local_work(c);
-  if (stage.kills > 0 || stop.deadline >= stage.kill_at) return std::nullopt;
+  if (stage.kills > 0 || stop.deadline > c.now) return std::nullopt;
   Stopping next = stage;
-  next.kill_at = std::max(c.now, stop.deadline);
-  c.wake_at(next.kill_at);
+  next.kill_at = c.now;
+  c.wake_at(c.now);
   return next;
 }
 

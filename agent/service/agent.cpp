@@ -188,7 +188,7 @@ Follower::Follower(const std::string& path) {
   const off_t begin = ::stat(path.c_str(), &status) == 0 ? status.st_size : 0;
   const pid_t parent = ::getpid();
   process_ = io::fork_child([&] {
-    // Of the terminal, sent to all of us: the agent ends this process.
+    // The terminal sends these to all of us: the agent ends this process.
     for (const int each : {SIGINT, SIGHUP}) ::signal(each, SIG_IGN);
     ::signal(SIGTERM, [](int) { end_requested = 1; });
     if (io::die_with(parent, SIGTERM)) follow(path, begin);
@@ -627,13 +627,13 @@ Time Agent::leave_until(int signal) {
   return now() + policy_.stop_grace + (policy_.foreground ? Duration(0) : policy_.release_reserve);
 }
 
-// What is in use is released as for any stop.
+// Releases what is in use, as for any stop.
 void Agent::refuse(std::string why) {
   end_.refused = std::move(why);
   sensed(decide::StopRequested{now()});
 }
 
-// Of `spotter run`, when nothing of the job is left here that the next run would look for.
+// Removes that of `spotter run` when nothing of the job is left here for the next run.
 void Agent::remove_run_directory() {
   const bool own = runs_a_program(policy_) && environment_.get("SPOTTER_RUN").empty();
   std::error_code error;

@@ -80,7 +80,7 @@ TEST(Training, APersonWhoAsksAgainSoonerDoesNotWaitForTheCheckpoint) {
   Story story;
   story.train();
   story.sense(StopRequested{story.now + hours(1)});
-  story.sense(StopRequested{story.now + hours(2)});
+  story.sense(StopRequested{story.now + Duration(1)});
   EXPECT_EQ(story.did<KillTrainer>(), nullptr);
   story.sense(StopRequested{story.now});
   story.wake();

@@ -238,16 +238,19 @@ Local::Answer Local::read_ledger(Duration limit) {
   // With --new-command, too, nothing would be run where all is done.
   const bool spoils = read->ledger.done || !job_.trainer.new_words;
   if (differs && has_something(read->ledger) && spoils && refuse)
-    refuse(others + ". Give this one a --name or a --storage of its own" +
-           (read->ledger.done ? "" : "; --new-command goes on there with it"));
+    std::exchange(refuse,
+                  nullptr)(others + ". Give this one a --name or a --storage of its own" +
+                           (read->ledger.done ? "" : "; --new-command goes on there with it"));
   else if (differs)
     spdlog::info("{}", others);
   co_return decide::LedgerRead{read->ledger};
 }
 
 Local::Answer Local::write_ledger(decide::Ledger ledger, bool given_up, Duration limit) {
+  // One that was refused leaves the other's.
+  const std::string recorded = refuse ? words_of(job_) : std::string();
   const wire::LedgerFile file{
-      .ledger = ledger, .failures = given_up ? 1U : 0U, .command = words_of(job_)};
+      .ledger = ledger, .failures = given_up ? 1U : 0U, .command = recorded};
   return carry_out(in_home(verbs::WriteLedger{job_.home(), file}), limit, decide::LedgerWritten{});
 }
 

@@ -100,7 +100,7 @@ class Logs(life.Life):
         for file in (path for path in (self.world.directory / "s3").rglob("*") if path.is_file()):
             self.assertNotIn(SECRET[:10].encode(), file.read_bytes(), f"in {file}")
 
-    def test_members_of_a_gang_are_told_apart(self):
+    def test_members_of_a_gang_are_kept_apart(self):
         """Each publishes its own pieces, at the same time."""
         output = self.folder / "output"
         output.mkdir(parents=True)
