@@ -6,6 +6,11 @@
 #include "agent/decide/transitions.hpp"
 
 namespace spotter::decide {
+
+std::string numbered(const Facts& facts, std::int64_t checkpoint) {
+  return (facts.progress.counts_writes ? "write " : "step ") + std::to_string(checkpoint);
+}
+
 namespace {
 
 std::string seconds_text(Duration duration) {
@@ -19,7 +24,7 @@ std::string storage_name(const Facts& facts, const Policy& policy) {
 
 std::string newest(const Facts& facts) {
   if (facts.progress.checkpoint_step < 0) return "no checkpoint yet";
-  return "newest checkpoint: step " + std::to_string(facts.progress.checkpoint_step);
+  return "newest checkpoint: " + numbered(facts, facts.progress.checkpoint_step);
 }
 
 std::string volumes_of_data(const Policy& policy) {

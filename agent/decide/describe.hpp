@@ -23,6 +23,9 @@ std::string_view words(Wait why);
 std::string_view words(Block why);
 std::string_view words(Surrender why);
 
+// "step 500", or "write 5" where no name says the step.
+std::string numbered(const Facts& facts, std::int64_t checkpoint);
+
 // One sentence for the journal on entering the stage of `state`; empty: nothing worth saying.
 std::string describe(const State& state, const Policy& policy);
 

@@ -63,7 +63,8 @@ struct TrainerResumed {
 };
 struct CheckpointMade {  // durable, says the trainer
   std::int64_t step = 0;
-  Duration stall{0};  // how long training stood still for it; 0: it does not say
+  Duration stall{0};   // how long training stood still for it; 0: it does not say
+  bool write = false;  // `step` counts the writes that the guard saw: the file's name has no step
 };
 // A write of the ledger took a home to its bucket, or could not.
 struct HomeKept {
@@ -157,6 +158,7 @@ struct ResultSent {};
 struct CheckpointsVerified {
   std::optional<std::int64_t> newest;  // step of the newest one that verifies
   std::uint32_t torn = 0;              // moved aside
+  bool write = false;                  // as in CheckpointMade
 };
 struct GpusFound {};
 struct CodeFetched {};

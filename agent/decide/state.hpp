@@ -337,6 +337,7 @@ struct Facts {
     bool ledger_known = false;
     Time counted_until = kNever;        // up to here the ledger's seconds are counted
     std::int64_t checkpoint_step = -1;  // of the newest checkpoint; -1: none
+    bool counts_writes = false;         // and that is no step, but how many writes the guard saw
   };
 
   // The last change that a look at the storage led to. Only plan.cpp writes it.

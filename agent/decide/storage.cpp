@@ -300,6 +300,7 @@ Next on(const ReadingLedger&, const Woke&, Context& c) {
 Next on(const Verifying&, const CheckpointsVerified& seen, Context& c) {
   Facts::Progress& progress = c.facts.progress;
   progress.checkpoint_step = seen.newest.value_or(-1);
+  progress.counts_writes = seen.write;
   if (Next end = leaving(c)) return end;
   if (progress.checkpoint_step > progress.ledger.newest_step &&
       c.facts.holding.purpose == Purpose::Train) {

@@ -210,6 +210,7 @@ Next on(const Training& training, const CheckpointMade& made, Context& c) {
   Training stage = training;
   c.facts.trainer.reported_at = c.now;
   c.facts.progress.checkpoint_step = made.step;
+  c.facts.progress.counts_writes = made.write;
   c.facts.trainer.checkpoint_at = c.now;
   learn_stall(c.facts.progress.ledger, made.stall);
   keep_pace(c);
@@ -456,6 +457,7 @@ Next on(const Stopping&, const TrainerProgressed& progress, Context& c) {
 
 Next on(const Stopping&, const CheckpointMade& made, Context& c) {
   c.facts.progress.checkpoint_step = made.step;
+  c.facts.progress.counts_writes = made.write;
   c.facts.home.changed = true;
   learn_stall(c.facts.progress.ledger, made.stall);
   c.facts.progress.ledger.newest_step = std::max(c.facts.progress.ledger.newest_step, made.step);

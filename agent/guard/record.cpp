@@ -85,8 +85,8 @@ bool is_of(const std::string& name, const std::string& checkpoint) {
 // How surely a number behind this word counts steps; 0: a number that is written to it is part of a
 // name (resnet50).
 int rank(std::string_view word) {
-  constexpr std::array<std::string_view, 8> steps{"step",      "steps",      "iter", "iters",
-                                                  "iteration", "iterations", "it",   "globalstep"};
+  constexpr std::array<std::string_view, 9> steps{
+      "step", "steps", "iter", "iters", "iteration", "iterations", "it", "globalstep", "ba"};
   constexpr std::array<std::string_view, 6> saves{"checkpoint", "ckpt", "cp",
                                                   "chkpt",      "chk",  "save"};
   constexpr std::array<std::string_view, 9> others{"epoch", "ep",  "e",        "s", "weights",
@@ -95,6 +95,49 @@ int rank(std::string_view word) {
     return std::ranges::find(words, word) != words.end();
   };
   return among(steps) ? 3 : among(saves) ? 2 : among(others) ? 1 : 0;
+}
+
+// The length of a date at the text's begin, as 20261129 or 2026-11-29, with a time of at least
+// hour and minute behind it or without; 0: it begins with none.
+std::size_t date_at(std::string_view text) {
+  const auto is_one = [text](std::size_t at, std::string_view of) {
+    return at < text.size() && of.find(text[at]) != of.npos;
+  };
+  const auto pair = [text](std::size_t at, int least, int most) {
+    const auto digits = at + 2 <= text.size() ? text.substr(at, 2) : "";
+    const auto number = number_of_text<int>(digits);
+    return number && digits.size() == 2 && *number >= least && *number <= most;
+  };
+  const std::size_t gap = is_one(4, "-_.") ? 1 : 0;
+  const std::size_t month = 4 + gap, day = month + 2 + gap;
+  const bool date = (text.starts_with("19") || text.starts_with("20")) && pair(2, 0, 99) &&
+                    pair(month, 1, 12) && pair(day, 1, 31) &&
+                    (gap == 0 || is_one(month + 2, "-_."));
+  if (!date) return 0;
+  std::size_t end = day + 2, at = end + (is_one(end, "-_T. ") ? 1 : 0);
+  for (const int most : {23, 59, 59}) {
+    if (!pair(at, 0, most)) break;
+    at += 2;
+    if (most == 59) end = at;
+    if (is_one(at, "-_.:hm")) ++at;
+  }
+  return is_one(end, "0123456789") ? 0 : end;
+}
+
+// A date is no number of steps, but behind the word.
+std::string without_dates(const std::string& name) {
+  std::string text;
+  for (std::size_t at = 0; at < name.size();) {
+    const bool inside = !text.empty() && std::isdigit(static_cast<unsigned char>(text.back())) != 0;
+    std::string_view before(text);
+    while (!before.empty() && std::string_view("-_=").find(before.back()) != before.npos)
+      before.remove_suffix(1);
+    const bool step = lower_case(before).ends_with("step");
+    const std::size_t length = inside || step ? 0 : date_at(std::string_view(name).substr(at));
+    if (length == 0) text += name[at];
+    at += std::max<std::size_t>(length, 1);
+  }
+  return text;
 }
 
 }  // namespace
@@ -199,29 +242,40 @@ void Record::forget_but(std::size_t count) {
   });
 }
 
-std::optional<std::uint64_t> step_in(const std::string& name) {
+std::optional<std::uint64_t> step_in(const std::string& checkpoint) {
   constexpr std::size_t longest = 15;
   constexpr const char* digits = "0123456789";
-  const auto is_letter = [&name](std::size_t at) {
-    return at < name.size() && std::isalpha(static_cast<unsigned char>(name[at])) != 0;
+  const std::string name = without_dates(checkpoint);
+  const auto has = [&name](std::size_t at, auto is) {
+    return at < name.size() && is(static_cast<unsigned char>(name[at])) != 0;
   };
+  const auto letter = [](int each) { return std::isalpha(each); };
+  const auto digit = [](int each) { return std::isdigit(each); };
   std::optional<std::uint64_t> best;
-  int best_rank = 0;
+  int best_rank = 0, rank_before = 0;
   for (auto at = name.find_first_of(digits); at != name.npos;) {
     const auto end = std::min(name.find_first_not_of(digits, at), name.size());
     auto word_end = at;
     while (word_end > 0 && std::string_view("-_=.").find(name[word_end - 1]) != std::string::npos)
       --word_end;
     auto word = word_end;
-    while (word > 0 && is_letter(word - 1)) --word;
+    while (word > 0 && has(word - 1, letter)) --word;
     const std::string before = lower_case(name.substr(word, word_end - word));
-    int surely = rank(before);
+    // checkpoint_12_50000: epoch and update
+    const bool follows = before.empty() && word_end > 0 && has(word_end - 1, digit);
+    int surely = follows ? rank_before : rank(before);
     // The last number of a name that says nothing of it counts, unless it belongs to a word.
-    const bool last = end == name.size();
-    if (surely < 2) surely = last && (surely > 0 || word_end < at || before.empty()) ? 1 : 0;
-    const bool fits = end - at <= longest && !is_letter(end);  // 7b is a model's size
+    const bool last = end == name.size() || (name[end] == '.' && !has(end + 1, digit));
+    if (surely < 2 && !(surely == 1 && before.starts_with("ep")))
+      surely = last && (surely > 0 || word_end < at || before.empty()) ? 1 : 0;
+    rank_before = surely;
+    const bool fraction = (name[at > 0 ? at - 1 : 0] == '.' && at > 1 && has(at - 2, digit)) ||
+                          (end < name.size() && name[end] == '.' && has(end + 1, digit));
+    // 7b is a model's size, 0.25 a loss
+    const bool fits = end - at <= longest && !has(end, letter) && !fraction;
     if (fits && surely > 0 && surely >= best_rank) {
-      best = std::stoull(name.substr(at, end - at));
+      const std::uint64_t number = std::stoull(name.substr(at, end - at));
+      best = follows && surely == best_rank ? std::max(*best, number) : number;
       best_rank = surely;
     }
     at = name.find_first_of(digits, end);

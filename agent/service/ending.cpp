@@ -23,7 +23,7 @@ std::string newest(const Facts& facts) {
   const std::int64_t step =
       std::max(facts.progress.checkpoint_step, facts.progress.ledger.newest_step);
   if (step < 0) return "from its newest checkpoint, if it has one";
-  return "from the checkpoint of step " + std::to_string(step);
+  return "from the checkpoint of " + decide::numbered(facts, step);
 }
 
 std::string times(std::uint64_t count) {

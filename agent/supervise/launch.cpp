@@ -127,6 +127,7 @@ struct Found {
   Variables identity;    // which environment it is
   Variables variables;   // its own, as `conda env config vars` and packages set them
   std::string activate;  // the shell's lines that its packages want to be run
+  std::string script;    // of the environment's own, which may have lines of its user; empty: none
 };
 
 std::vector<std::string> fields(std::string_view text, char separator) {
@@ -170,6 +171,26 @@ Result<std::string> first_of(const std::vector<std::string>& candidates, const s
   return failure("there is no " + what + " with a bin/python; looked at " + searched + advice);
 }
 
+// Reads .condarc: `envs_dirs: [A, B]`, or a line `- A` for each.
+std::vector<std::string> envs_dirs(std::string text) {
+  constexpr std::string_view key = "envs_dirs:";
+  std::vector<std::string> found;
+  std::string_view rest = text;
+  bool inside = false;
+  while (!rest.empty()) {
+    std::string_view line = take_until(rest, '\n');
+    const bool item = trimmed(line).starts_with("- ");
+    inside = line.starts_with(key) || (inside && item);
+    if (!inside) continue;
+    std::string value(item ? trimmed(line).substr(2) : line.substr(key.size()));
+    std::erase_if(value, [](char each) {
+      return std::string_view("[]\"'").find(each) != std::string_view::npos;
+    });
+    std::ranges::move(fields(value, ','), std::back_inserter(found));
+  }
+  return found;
+}
+
 // Where conda, mamba and micromamba have the environments of a user, and those that the user made
 // elsewhere, which conda lists.
 std::vector<std::string> conda_places(const std::string& name, const Account& account,
@@ -189,13 +210,15 @@ std::vector<std::string> conda_places(const std::string& name, const Account& ac
     for (const char* kind : {"conda", "miniconda3", "anaconda3", "miniforge3", "mambaforge",
                              "micromamba", "mamba", "miniconda", "anaconda"})
       roots.push_back(above + "/" + kind);
+  for (const auto& folder : envs_dirs(read_as(account, home + "/.condarc")))
+    places.push_back(absolute(folder, home, home) + "/" + name);
   for (const auto& root : roots) places.push_back(name == "base" ? root : root + "/envs/" + name);
   for (const auto& each : fields(read_as(account, home + "/.conda/environments.txt"), '\n'))
     if (fs::path(each).filename() == name) places.push_back(each);
   return places;
 }
 
-// Folders of venv, virtualenvwrapper and pyenv, and a project's as uv and poetry make them.
+// Folders of venv, virtualenvwrapper, pyenv and pipenv, and a project's as uv and poetry make them.
 std::vector<std::string> venv_places(const std::string& name, const Variables& given,
                                      const std::string& home, const std::string& here) {
   const std::string path = absolute(name, home, here);
@@ -204,9 +227,10 @@ std::vector<std::string> venv_places(const std::string& name, const Variables& g
   places.push_back(value_of(given, "PYENV_ROOT", home + "/.pyenv") + "/versions/" + name);
   places.push_back(value_of(given, "WORKON_HOME", home + "/.virtualenvs") + "/" + name);
   const std::string poetry = value_of(given, "POETRY_CACHE_DIR", home + "/.cache/pypoetry");
-  for (const auto& each : names_in(poetry + "/virtualenvs", ""))
-    if (each == name || each.starts_with(name + "-"))  // NAME-HASH-py3.12
-      places.push_back(poetry + "/virtualenvs/" + each);
+  for (const std::string& folder : {poetry + "/virtualenvs", home + "/.local/share/virtualenvs"})
+    for (const auto& each : names_in(folder, ""))        // poetry's and pipenv's
+      if (each == name || each.starts_with(name + "-"))  // NAME-HASH-py3.12
+        places.push_back(folder + "/" + each);
   return places;
 }
 
@@ -265,7 +289,11 @@ Result<Found> find_environment(const Spec& spec, const Launch& launch) {
       first_of(venv_places(name, spec.environment, home, here), "Python environment '" + name + "'",
                "; make it: python3 -m venv " + absolute(name, home, here));
   if (!root) return tl::unexpected(root.error());
-  return Found{.root = *root, .identity = {{"VIRTUAL_ENV", *root}}};
+  const std::string script =
+      *root + "/bin/activate" + (launch.shell.ends_with("/fish") ? ".fish" : "");
+  return Found{.root = *root,
+               .identity = {{"VIRTUAL_ENV", *root}},
+               .script = is_there(script) ? script : ""};
 }
 
 // The environment is entered in the command, because a login shell's profile (as Debian's
@@ -275,12 +303,16 @@ std::string command_line(const Spec& spec, const Found& found) {
   const bool given = path != spec.environment.end();
   std::string line;
   if (!found.root.empty()) line += "unset PYTHONHOME VIRTUAL_ENV\n";
+  // Before the rest, as the script of a folder that was moved names where it was made.
+  const bool sourced = !found.script.empty();
+  if (sourced && given) line += "export PATH=" + wire::shell_quoted(path->second) + "\n";
+  if (sourced) line += ". " + wire::shell_quoted(found.script) + "\n";
   for (const auto& [name, value] : found.identity)
     line += "export " + name + "=" + wire::shell_quoted(value) + "\n";
   if (given || !found.root.empty()) {
     line += "export PATH=";
     if (!found.root.empty()) line += wire::shell_quoted(found.root + "/bin") + ":";
-    line += (given ? wire::shell_quoted(path->second) : "\"$PATH\"") + "\n";
+    line += (given && !sourced ? wire::shell_quoted(path->second) : "\"$PATH\"") + "\n";
   }
   return line + found.activate + spec.command;
 }

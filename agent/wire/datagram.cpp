@@ -286,4 +286,17 @@ std::string gang_reason(const Json& gang) {
   return why == "left" || why == "joined" ? who + " " + why : "";
 }
 
+bool names_step(std::string_view path, std::int64_t step) {
+  const auto last = std::min(path.find_last_of('/'), path.size());
+  const std::string_view name = path.substr(path.substr(0, last).find_last_of('/') + 1);
+  const auto is_digit = [](char letter) { return letter >= '0' && letter <= '9'; };
+  for (auto at = name.begin(); at != name.end();) {
+    at = std::find_if(at, name.end(), is_digit);
+    const auto end = std::find_if_not(at, name.end(), is_digit);
+    if (number_of_text<std::int64_t>(std::string_view(at, end)) == step) return true;
+    at = end;
+  }
+  return false;
+}
+
 }  // namespace spotter::wire

@@ -29,6 +29,9 @@ struct DurableCheckpoint {
   friend bool operator==(const DurableCheckpoint&, const DurableCheckpoint&) = default;
 };
 
+// Has the file's name, or its folder's, this number, by itself? If not, the guard counted writes.
+bool names_step(std::string_view path, std::int64_t step);
+
 // The work of a channel's data plane since it began (`spotter pipe`).
 struct ChannelFlow {
   std::string channel;

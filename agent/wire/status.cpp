@@ -171,7 +171,7 @@ void add_learning(Page& page, const Fields& is) {
 void add_checkpoint(Page& page, const Fields& is) {
   std::string text = is.text("checkpoint_step");
   if (text.empty()) return;
-  text = "step " + text;
+  text = (is.text("checkpoint_counts") == "writes" ? "write " : "step ") + text;
   if (const auto since = is.until("checkpoint_boottime_ms"); since && *since <= 0)
     text += ", " + duration_text(-*since) + " ago";
   page.line("checkpoint", text);

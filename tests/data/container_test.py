@@ -140,7 +140,7 @@ class Surroundings(Containers):
             self.assertEqual(all_[name], value, name)
         self.assertEqual(json.loads(all_["SM_USER_ARGS"]), [
             "--act", "relu", "--amp", "True", "-f", "0.5", "--layers", "[10, 20]", "--lr", "0.001",
-            "--map", "a=x,b=1", "--names", "['a', \"it's\"]", "--none", "None",
+            "--map", "a=x,b=1", "--names", "['a', \"it's\"]", "--none", "",
             "--plain", "plain text"])
         self.assertFalse([name for name in all_ if name.startswith("SM_HP_SAGEMAKER_")])
         self.assertNotIn("sagemaker_program", json.loads(all_["SM_HPS"]))

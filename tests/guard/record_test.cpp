@@ -111,9 +111,23 @@ TEST(StepIn, ReadsTheNumberThatANameSaysIsOne) {
                                    {"epoch12", 12},
                                    {"cp-0003", 3},
                                    {"000042", 42},
-                                   {"run-v2-500", 500}})
+                                   {"run-v2-500", 500},
+                                   {"epoch=3-val_loss=0.25", 3},
+                                   {"epoch_3-val_acc=0.9312", 3},
+                                   {"epoch=12.ckpt", 12},
+                                   {"model-500.ckpt", 500},
+                                   {"ep1-ba1200-rank0", 1200},
+                                   {"checkpoint_12_50000", 50000},
+                                   {"checkpoint-500-lr1e-4-seed-42", 500},
+                                   {"Llama-3.1-8B-Instruct-500", 500},
+                                   {"checkpoint-20261129-step500", 500},
+                                   {"2026-11-29_10-15-30-step-700", 700},
+                                   {"step_20250101", 20250101},
+                                   {"checkpoint-1200-best", 1200}})
     EXPECT_EQ(step_in(name), step) << name;
-  for (const char* name : {"resnet50", "llama-7b", "yolov3", "best", "step-1234567890123456"})
+  for (const char* name :
+       {"resnet50", "llama-7b", "yolov3", "best", "step-1234567890123456", "ckpt_20261129_101530",
+        "2026-11-29", "checkpoint-2026-11-29T10:15:30", "model-0.25", "val_loss=0.25"})
     EXPECT_FALSE(step_in(name)) << name;
 }
 

@@ -89,6 +89,7 @@ TEST(SharedConfig, HasQuotedNamesColonsAndNestedSettings) {
       "credential_process = /bin/p\n   --all\nvalue = a # b\n[preview]\nx = y\n";
   EXPECT_EQ(parse_sections(text)["profile my dev"], (Profile{{"region", "r"},
                                                              {"s3", ""},
+                                                             {"s3.region", "nested"},
                                                              {"credential_process", "/bin/p --all"},
                                                              {"value", "a # b"}}));
 }
@@ -263,6 +264,27 @@ TEST_F(Search, ReadsTheWebIdentitysTokenEachTime) {
   EXPECT_NE(top.next()->body.find("WebIdentityToken=second"), std::string::npos);
 }
 
+// A server of one's own, as MinIO, stands in ~/.aws/config.
+TEST_F(Search, FollowsTheProfilesEndpoints) {
+  write(".aws/config",
+        "[profile lab]\nservices = here\nendpoint_url = http://all/\n[services here]\ns3 =\n"
+        "  endpoint_url = http://minio:9000\nauto_scaling =\n  endpoint_url = http://groups\n"
+        "[profile off]\nendpoint_url = http://all\nignore_configured_endpoint_urls = true\n");
+  const auto at = [&](const char* service) {
+    return endpoint(Environment(variables_), service, Region("us-west-2"));
+  };
+  EXPECT_EQ(at("s3"), "https://s3.us-west-2.amazonaws.com");
+  variables_["AWS_PROFILE"] = "lab";
+  EXPECT_EQ(at("s3"), "http://minio:9000");
+  EXPECT_EQ(at("autoscaling"), "http://groups");
+  EXPECT_EQ(at("ec2"), "http://all");
+  variables_["AWS_ENDPOINT_URL"] = "http://variable";
+  EXPECT_EQ(at("s3"), "http://variable");
+  variables_.erase("AWS_ENDPOINT_URL");
+  variables_["AWS_PROFILE"] = "off";
+  EXPECT_EQ(at("s3"), "https://s3.us-west-2.amazonaws.com");
+}
+
 TEST_F(Search, SignsInBySsoWithATokenThatIsValid) {
   const std::string session = "sso_account_id = 123456789012\nsso_role_name = Dev\n";
   const std::string at = "sso_start_url = https://corp\nsso_region = eu-central-1\n";
@@ -302,6 +324,64 @@ TEST_F(Search, SignsInBySsoWithATokenThatIsValid) {
   ASSERT_TRUE(refused.next());
   refused.take({.status = 401});
   EXPECT_NE(key_of(refused).find(advice), std::string::npos);
+}
+
+// It goes as with botocore's SSOTokenProvider: a quarter of an hour ahead, by the client of the
+// login.
+TEST_F(Search, RefreshesATokenOfSsoWhereTheLoginLeftTheMeans) {
+  write(".aws/config",
+        "[profile new]\nsso_session = corp\nsso_account_id = 1\nsso_role_name = Dev\n"
+        "[sso-session corp]\nsso_start_url = https://corp\nsso_region = eu-central-1\n");
+  const std::string cache = ".aws/sso/cache/ee0bfd2552fbd840c02cc48b6e823320543c450f.json";
+  const auto token = [&](const std::string& end, const std::string& client_end) {
+    write(cache, R"({"accessToken": "old", "expiresAt": ")" + end +
+                     R"(", "clientId": "C", "clientSecret": "S", "refreshToken": "R",
+                        "registrationExpiresAt": ")" +
+                     client_end + R"(", "startUrl": "u"})");
+  };
+  const std::string later = "2026-12-21T10:00:00Z";
+  token("2026-11-21T10:00:00Z", later);
+  auto sso = search("new");
+  const auto asked = sso.next();
+  ASSERT_TRUE(asked) << key_of(sso);
+  EXPECT_EQ(asked->url, "https://oidc.eu-central-1.amazonaws.com/token");
+  EXPECT_EQ(wire::parse_json_object(asked->body).value(),
+            (wire::Json{{"grantType", "refresh_token"},
+                        {"clientId", "C"},
+                        {"clientSecret", "S"},
+                        {"refreshToken", "R"}}));
+  sso.take({.status = 200,
+            .body = R"({"accessToken": "new", "expiresIn": 3600, "refreshToken": "R2"})"});
+  ASSERT_TRUE(sso.refreshed());
+  EXPECT_EQ(sso.refreshed()->path, home_ + "/" + cache);
+  const auto kept = wire::parse_json_object(sso.refreshed()->text).value();
+  EXPECT_EQ(kept["accessToken"], "new");
+  EXPECT_EQ(kept["refreshToken"], "R2");
+  EXPECT_EQ(kept["expiresAt"], wire::to_rfc3339(now_ + 1h));
+  EXPECT_EQ(kept["clientId"], "C");
+  const auto keys = sso.next();
+  ASSERT_TRUE(keys);
+  EXPECT_EQ(keys->headers.front().second, "new");
+
+  const auto refused = [&](const std::string& end) {
+    token(end, later);
+    auto made = search("new");
+    EXPECT_NE(made.next()->url.find("oidc"), std::string::npos);
+    made.take({.status = 400, .body = R"({"error": "invalid_grant"})"});
+    const auto next = made.next();
+    EXPECT_FALSE(made.refreshed());
+    return next ? next->headers.front().second : key_of(made);
+  };
+  EXPECT_EQ(refused(wire::to_rfc3339(now_ + 5min)), "old") << "it is valid still";
+  const std::string why = refused("2026-11-21T10:00:00Z");
+  EXPECT_NE(why.find("expired, and it was not refreshed (HTTP 400, invalid_grant): run `aws sso"),
+            std::string::npos)
+      << why;
+  token(wire::to_rfc3339(now_ + 20min), later);
+  EXPECT_EQ(search("new").next()->headers.front().second, "old") << "it is not time yet";
+  token("2026-11-21T10:00:00Z", "2026-11-21T10:00:00Z");
+  EXPECT_NE(found("new").find("its token has expired: run"), std::string::npos)
+      << "the client's registration is over";
 }
 
 TEST_F(Search, RunsACredentialProcessAndReadsWhatItSays) {

@@ -206,6 +206,23 @@ TEST_F(Surroundings, HoldTheVirtualEnvironmentEvenAfterTheProfileSetPath) {
   EXPECT_EQ(log(), "python of " + path("it's venv") + "\n" + path("it's venv") + "\nls\n");
 }
 
+// People add lines to bin/activate; the rest of it names where the folder was made.
+TEST_F(Surroundings, HoldWhatTheVenvsOwnScriptSays) {
+  make_python(path("moved"));
+  make_python(path("where it was"));
+  std::ofstream(path("moved/bin/activate"))
+      << "VIRTUAL_ENV='" << path("where it was") << "'\nexport VIRTUAL_ENV\n"
+      << "PATH=\"$VIRTUAL_ENV/bin:$PATH\"\nexport PATH\nexport VIRTUAL_ENV_PROMPT=moved\n"
+      << "export OF_ITS_USER=\"yes, $VIRTUAL_ENV_PROMPT\"\n";
+  auto inside =
+      spec("python; echo $VIRTUAL_ENV $OF_ITS_USER; case $PATH in *:/given) echo given;; esac");
+  inside.environment.insert({"PATH", "/usr/bin:/bin:/given"});
+  inside.environment_kind = {config::PythonEnvironment::Kind::Venv, "moved"};
+  started(inside);
+  EXPECT_EQ(wait_for_end().exit_code, 0);
+  EXPECT_EQ(log(), "python of " + path("moved") + "\n" + path("moved") + " yes, moved\ngiven\n");
+}
+
 TEST_F(Surroundings, HoldTheCondaEnvironment) {
   make_python(path("conda"));
   auto inside = spec("python; echo $CONDA_PREFIX");
@@ -250,6 +267,8 @@ TEST_F(Surroundings, FindEnvironmentsWhereTheirToolsMakeThem) {
   using Kind = config::PythonEnvironment::Kind;
   make_python(path("listed/deep"));
   std::filesystem::create_directories(path(".conda"));
+  std::ofstream(path(".condarc")) << "channels:\n  - conda-forge\nenvs_dirs:\n  - " << path("none")
+                                  << "\n  - '~/my envs'\nauto_activate_base: false\n";
   std::ofstream(path(".conda/environments.txt")) << "/no/deep\n" << path("listed/deep") << "\n";
   const std::pair<config::PythonEnvironment, std::string> kinds[] = {
       {{Kind::Conda, "micro"}, path("micromamba/envs/micro")},
@@ -257,6 +276,8 @@ TEST_F(Surroundings, FindEnvironmentsWhereTheirToolsMakeThem) {
       {{Kind::Conda, "given"}, path("root/envs/given")},
       {{Kind::Conda, "~/mine"}, path("mine")},
       {{Kind::Conda, "deep"}, path("listed/deep")},
+      {{Kind::Conda, "condarc"}, path("my envs/condarc")},
+      {{Kind::Venv, "pipenv"}, path(".local/share/virtualenvs/pipenv-Ab3_x")},
       {{Kind::Venv, "project"}, path("project/.venv")},
       {{Kind::Venv, "~/tilde"}, path("tilde")},
       {{Kind::Venv, "3.12.4"}, path(".pyenv/versions/3.12.4")},

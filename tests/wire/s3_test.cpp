@@ -98,6 +98,37 @@ TEST(S3List, ARestoredObjectCanBeRead) {
                "</RestoreStatus>"));
 }
 
+// MinIO, Ceph and R2 were seen to leave out quotes, milliseconds, storage classes and counts; older
+// ones know only the listing's first version.
+TEST(S3List, ReadsWhatOtherServersLeaveOut) {
+  const auto listed = [](const std::string& key, const std::string& tag) {
+    return "<Contents><Key>" + key +
+           "</Key><LastModified>2026-11-21T10:15:30Z</LastModified><ETag>" + tag +
+           "</ETag><Size>3</Size></Contents>";
+  };
+  const auto page = [](const std::string& inside) {
+    return decode_list("<ListBucketResult>" + inside + "</ListBucketResult>");
+  };
+  const std::string more = "<IsTruncated>true</IsTruncated>";
+  const auto plain = page(listed("a+b%2B", "e-2") + listed("c", "W/&quot;f&quot;"));
+  ASSERT_TRUE(plain) << plain.error().message;
+  EXPECT_EQ(plain->objects[0].key, "a+b%2B") << "nobody said that it is encoded";
+  EXPECT_EQ(plain->objects[0].etag, "\"e-2\"");
+  EXPECT_EQ(plain->objects[1].etag, "\"f\"");
+  EXPECT_EQ(to_rfc3339(plain->objects[0].modified), "2026-11-21T10:15:30Z");
+  EXPECT_EQ(plain->next, "");
+  EXPECT_EQ(page(more + listed("a", "e") + listed("b", "e")).value().next, "\nb");
+  EXPECT_EQ(
+      page(more + "<EncodingType>url</EncodingType><NextMarker>b+c</NextMarker>" + listed("a", "e"))
+          .value()
+          .next,
+      "\nb c");
+  EXPECT_EQ(page(more + listed("a", "e") + "<CommonPrefixes><Prefix>x/</Prefix></CommonPrefixes>")
+                .value()
+                .next,
+            "\nx/");
+}
+
 TEST(S3List, HalfAnAnswerIsNone) {
   EXPECT_FALSE(decode_list("<ListBucketResult><Contents><Key>a</Key>"));
   EXPECT_FALSE(

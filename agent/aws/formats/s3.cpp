@@ -221,6 +221,12 @@ std::optional<std::string> from_base64(std::string_view text) {
   return out;
 }
 
+std::string quoted_etag(std::string_view etag) {
+  if (etag.starts_with("W/")) etag.remove_prefix(2);
+  if (etag.empty() || etag.starts_with('"')) return std::string(etag);
+  return "\"" + std::string(etag) + "\"";
+}
+
 Result<ListPage> decode_list(std::string_view xml) {
   const auto document = document_of(xml, "ListBucketResult");
   if (!document) return tl::unexpected(document.error());
@@ -233,7 +239,7 @@ Result<ListPage> decode_list(std::string_view xml) {
   for (const auto& node : root.children("Contents")) {
     ListedObject object;
     object.key = text(node.child_value("Key"));
-    object.etag = node.child_value("ETag");
+    object.etag = quoted_etag(node.child_value("ETag"));
     const auto size = parse_count(node.child_value("Size"));
     if (object.key.empty() || object.etag.empty() || !size)
       return failure("S3 lists an object without key, size or ETag");
@@ -248,7 +254,13 @@ Result<ListPage> decode_list(std::string_view xml) {
     page.prefixes.push_back(text(node.child_value("Prefix")));
   if (root.child_value("IsTruncated") == std::string_view("true")) {
     page.next = root.child_value("NextContinuationToken");
-    if (page.next.empty()) return failure("S3 lists a part only and says not where to go on");
+    if (!page.next.empty()) return page;
+    // A server that knows only the first version of the listing, or not this part of the second.
+    std::string last = text(root.child_value("NextMarker"));
+    if (last.empty() && !page.objects.empty()) last = page.objects.back().key;
+    if (!page.prefixes.empty()) last = std::max(last, page.prefixes.back());
+    if (last.empty()) return failure("S3 lists a part only and says not where to go on");
+    page.next = "\n" + last;
   }
   return page;
 }
@@ -286,7 +298,7 @@ S3Refusal parse_s3_error(std::string_view body) {
 Result<std::string, S3Refusal> decode_completion(std::string_view xml) {
   const auto document = document_of(xml, "CompleteMultipartUploadResult");
   if (document) {
-    std::string etag = document->document_element().child_value("ETag");
+    std::string etag = quoted_etag(document->document_element().child_value("ETag"));
     if (!etag.empty()) return etag;
   }
   S3Refusal refusal = parse_s3_error(xml);

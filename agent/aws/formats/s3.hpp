@@ -58,8 +58,13 @@ struct ListedObject {
 struct ListPage {
   std::vector<ListedObject> objects;
   std::vector<std::string> prefixes;  // with a delimiter: the folders
-  std::string next;                   // continuation token; empty: the last page
+  std::string next;                   // continuation token, or after a line's end the key behind
+                                      // which it goes on; empty: the last page
 };
+
+// Returns it as AWS has it: others leave the quotes out, or, behind a proxy that packs, call it
+// weak.
+std::string quoted_etag(std::string_view etag);
 
 // ListObjectsV2 with encoding-type=url.
 Result<ListPage> decode_list(std::string_view xml);

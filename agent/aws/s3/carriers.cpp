@@ -505,7 +505,10 @@ bool Intake::take_header(std::string_view line) {
     taken_.objection = plan_.check(answer);
     return taken_.objection.empty();
   }
-  if (auto header = curl::parse_header(line)) answer.headers.push_back(std::move(*header));
+  if (auto header = curl::parse_header(line)) {
+    if (header->first == "etag") header->second = wire::quoted_etag(header->second);
+    answer.headers.push_back(std::move(*header));
+  }
   return answer.headers.size() < longest_headers / 64;
 }
 

@@ -73,4 +73,7 @@ class Keys final : public curl::Turned, public curl::Sink {
   pid_t program_ = -1;
 };
 
+// Waits for them, seconds at most: for whoever asks once.
+Result<wire::Credentials> credentials_of(const act::Environment& environment);
+
 }  // namespace spotter::s3

@@ -47,7 +47,12 @@ Request list_request(const wire::S3Location& prefix, const std::string& delimite
   Request request{.bucket = prefix.bucket};
   request.query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", prefix.key}};
   if (!delimiter.empty()) request.query.emplace_back("delimiter", delimiter);
-  if (!token.empty()) request.query.emplace_back("continuation-token", token);
+  if (token.starts_with('\n')) {
+    for (const char* name : {"marker", "start-after"})
+      request.query.emplace_back(name, token.substr(1));
+  } else if (!token.empty()) {
+    request.query.emplace_back("continuation-token", token);
+  }
   return request;
 }
 

@@ -85,6 +85,15 @@ std::string sha1_hex(std::string_view text) {
   return hex;
 }
 
+constexpr std::chrono::minutes refresh_before{15};  // as botocore does
+
+std::optional<wire::WallTime> time_in(const wire::Json& token, const char* key) {
+  std::string text = wire::text_field(token, key);
+  if (text.ends_with("UTC")) text.replace(text.size() - 3, 3, "Z");
+  const auto time = wire::parse_rfc3339(text);
+  return time ? std::optional(*time) : std::nullopt;
+}
+
 std::string login(const std::string& profile) {
   return ": run `aws sso login --profile " + profile + "`";
 }
@@ -133,13 +142,14 @@ void CredentialSearch::fail(const std::string& why) {
 }
 
 void CredentialSearch::fail(const Step& step, const std::string& why) {
-  constexpr std::array<const char*, 6> sources{// by Step::Kind
+  constexpr std::array<const char*, 7> sources{// by Step::Kind
                                                "the container's credentials",
                                                "the instance's role",
                                                "its credential_process",
                                                "its role by SSO",
                                                "the role ",
-                                               "the role "};
+                                               "the role ",
+                                               "its token of SSO"};
   const bool web = step.kind == Step::Kind::WebIdentity;
   const bool role = web || step.kind == Step::Kind::Role;
   fail((step.profile.empty() ? "" : "profile " + step.profile + ": ") +
@@ -269,6 +279,8 @@ std::optional<Question> CredentialSearch::next() {
     if (made.words.empty()) fail(step, "it is no command line");
   } else if (step.kind == Kind::Container) {
     made = of_container();
+  } else if (step.kind == Kind::SsoRefresh) {
+    made = *refresh_;
   } else {
     made = step.kind == Kind::Sso ? of_sso(step) : of_sts(step);
   }
@@ -299,14 +311,16 @@ Question CredentialSearch::of_sso(const Step& step) {
     fail(step, std::string(key) + " is missing");
     return {};
   }
-  const std::string cached = sha1_hex(session.empty() ? get(settings, "sso_start_url") : session);
-  const auto token = wire::parse_json_object(
-      file_contents(environment_.get("HOME") + "/.aws/sso/cache/" + cached + ".json"));
-  std::string ends = token ? wire::text_field(*token, "expiresAt") : "";
-  if (ends.ends_with("UTC")) ends.replace(ends.size() - 3, 3, "Z");
-  const auto end = wire::parse_rfc3339(ends);
+  const std::string path = environment_.get("HOME") + "/.aws/sso/cache/" +
+                           sha1_hex(session.empty() ? get(settings, "sso_start_url") : session) +
+                           ".json";
+  const auto token = wire::parse_json_object(refreshed_ ? refreshed_->text : file_contents(path));
+  const auto end = token ? time_in(*token, "expiresAt") : std::nullopt;
+  if (!session.empty() && end && *end - now_ < refresh_before && begin_refresh(step, *token, path))
+    return *refresh_;
   if (!end || *end <= now_) {
-    fail(step, (end ? "its token has expired" : "there is no token of SSO") + login(step.profile));
+    fail(step, (end ? "its token has expired" + not_refreshed_ : "there is no token of SSO") +
+                   login(step.profile));
     return {};
   }
   const Region region(get(settings, "sso_region"));
@@ -314,6 +328,54 @@ Question CredentialSearch::of_sso(const Step& step) {
                  wire::escape_query({{"account_id", get(settings, "sso_account_id")},
                                      {"role_name", get(settings, "sso_role_name")}}),
           .headers = {{"x-amz-sso_bearer_token", wire::text_field(*token, "accessToken")}}};
+}
+
+// Once, by the client that `aws sso login` has registered, as botocore does; false: it cannot be.
+// https://docs.aws.amazon.com/singlesignon/latest/OIDCAPIReference/API_CreateToken.html
+bool CredentialSearch::begin_refresh(const Step& step, const wire::Json& token,
+                                     const std::string& path) {
+  const auto registered_until = time_in(token, "registrationExpiresAt");
+  if (refresh_ || !registered_until || *registered_until <= now_) return false;
+  wire::Json body{{"grantType", "refresh_token"}};
+  for (const char* key : {"clientId", "clientSecret", "refreshToken"}) {
+    body[key] = wire::text_field(token, key);
+    if (body[key] == "") return false;
+  }
+  std::string region = wire::text_field(token, "region");
+  if (const auto at = files_.config.find("sso-session " + get(step.settings, "sso_session"));
+      at != files_.config.end() && !get(at->second, "sso_region").empty())
+    region = get(at->second, "sso_region");
+  refresh_ = Question{.method = "POST",
+                      .url = endpoint(environment_, "sso-oidc", Region(region)) + "/token",
+                      .headers = {{"content-type", "application/json"}},
+                      .body = wire::json_text(body)};
+  steps_.push_front({Step::Kind::SsoRefresh, step.profile});
+  to_refresh_ = {path, wire::json_text(token)};
+  return true;
+}
+
+// A failure is none as long as the token is valid.
+void CredentialSearch::take_refreshed(const Reply& reply) {
+  auto token = wire::parse_json_object(to_refresh_.text);
+  const auto answer = wire::parse_json_object(reply.body);
+  const auto seconds = answer ? wire::number_field(*answer, "expiresIn") : std::nullopt;
+  const bool whole = reply.trouble.empty() && reply.status == 200 && seconds && *seconds > 0 &&
+                     *seconds < 1e9 && !wire::text_field(*answer, "accessToken").empty();
+  if (!whole) {
+    const std::string why = answer ? wire::text_field(*answer, "error") : "";
+    not_refreshed_ = ", and it was not refreshed (" +
+                     (!reply.trouble.empty() ? reply.trouble
+                                             : "HTTP " + std::to_string(reply.status) +
+                                                   (why.empty() ? "" : ", " + why)) +
+                     ")";
+    return;
+  }
+  (*token)["accessToken"] = wire::text_field(*answer, "accessToken");
+  (*token)["expiresAt"] =
+      wire::to_rfc3339(now_ + std::chrono::seconds(static_cast<std::int64_t>(*seconds)));
+  if (const auto next = wire::text_field(*answer, "refreshToken"); !next.empty())
+    (*token)["refreshToken"] = next;
+  refreshed_ = {to_refresh_.path, wire::json_text(*token)};
 }
 
 Question CredentialSearch::of_sts(const Step& step) {
@@ -393,6 +455,12 @@ void CredentialSearch::take(const Reply& reply) {
     if (!found_ && steps_.size() > 1) return fail(step, "there is none");
   } else {
     if (asks_again(reply)) return;
+    if (step.kind == Step::Kind::SsoRefresh) {
+      take_refreshed(reply);
+      steps_.pop_front();
+      tries_ = 0;
+      return;
+    }
     auto keys = read(step, reply);
     if (!keys) return fail(step, keys.error().message);
     found_ = std::move(*keys);

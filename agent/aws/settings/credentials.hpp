@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "agent/aws/settings/settings.hpp"
+#include "agent/base/json.hpp"
 
 namespace spotter::act {
 
@@ -40,6 +41,12 @@ struct Reply {
   std::optional<wire::Credentials> role;  // the instance's; none: it has none, or this is none
 };
 
+// A token of SSO that was refreshed: its file, and what that has to say from now on.
+struct RefreshedToken {
+  std::string path;
+  std::string text;
+};
+
 class CredentialSearch {
  public:
   CredentialSearch(const Environment& environment, wire::WallTime now);
@@ -48,12 +55,23 @@ class CredentialSearch {
   std::optional<Question> next();
   void take(const Reply& reply);
 
+  // The caller writes it, for itself and AWS's own programs: a token can be refreshed once.
+  const std::optional<RefreshedToken>& refreshed() const { return refreshed_; }
+
   // None: no source is named. A failure says which source has none, and what to do; never a secret.
   Result<std::optional<wire::Credentials>> result() const;
 
  private:
   struct Step {
-    enum class Kind : std::uint8_t { Container, Instance, Program, Sso, WebIdentity, Role };
+    enum class Kind : std::uint8_t {
+      Container,
+      Instance,
+      Program,
+      Sso,
+      WebIdentity,
+      Role,
+      SsoRefresh
+    };
     Kind kind;
     std::string profile;  // empty: of variables
     Profile settings = {};
@@ -68,6 +86,8 @@ class CredentialSearch {
 
   Question of_container();
   Question of_sso(const Step& step);
+  bool begin_refresh(const Step& step, const wire::Json& token, const std::string& path);
+  void take_refreshed(const Reply& reply);
   Question of_sts(const Step& step);
   Result<wire::Credentials> read(const Step& step, const Reply& reply) const;
   bool asks_again(const Reply& reply);
@@ -81,6 +101,10 @@ class CredentialSearch {
   bool clock_learnt_ = false;
   std::optional<wire::Credentials> found_;
   std::string problem_;
+  std::optional<Question> refresh_;  // of a token, once
+  RefreshedToken to_refresh_;
+  std::optional<RefreshedToken> refreshed_;
+  std::string not_refreshed_;  // why; empty: it was not tried, or it was
 };
 
 // What is said when there are none anywhere.

@@ -99,14 +99,16 @@ std::string container_url(const Environment& environment) {
   return environment.get("AWS_CONTAINER_CREDENTIALS_FULL_URI");
 }
 
-// The service's id in variables: upper case, blanks as underscores.
+// The service's id in variables: upper case, blanks and hyphens as underscores.
 std::string variable(std::string_view service) {
   if (service == "autoscaling") return "AWS_ENDPOINT_URL_AUTO_SCALING";
   if (service == "elasticfilesystem") return "AWS_ENDPOINT_URL_EFS";
   if (service == "servicequotas") return "AWS_ENDPOINT_URL_SERVICE_QUOTAS";
   std::string name = "AWS_ENDPOINT_URL_";
   for (const char letter : service)
-    name += letter >= 'a' && letter <= 'z' ? static_cast<char>(letter - 'a' + 'A') : letter;
+    name += letter >= 'a' && letter <= 'z' ? static_cast<char>(letter - 'a' + 'A')
+            : letter == '-'                ? '_'
+                                           : letter;
   return name;
 }
 
@@ -133,9 +135,10 @@ std::string host_of(std::string_view service, const Region& region, bool fips, b
   const wire::Partition& partition = wire::partition_of(region.view());
   if (service == "iam") return iam_host(partition, fips, dual);
   const std::string place = "." + region.str() + ".";
-  std::string name(service == "pricing" ? "api.pricing"
-                   : service == "sso"   ? "portal.sso"
-                                        : service);
+  std::string name(service == "pricing"    ? "api.pricing"
+                   : service == "sso"      ? "portal.sso"
+                   : service == "sso-oidc" ? "oidc"
+                                           : service);
   if (service == "s3") {
     return name + (fips ? "-fips" : "") + (dual ? ".dualstack" : "") + place +
            std::string(partition.suffix);
@@ -156,14 +159,19 @@ Sections parse_sections(std::string_view text) {
   Sections sections;
   Profile* section = nullptr;
   std::string* value = nullptr;
+  std::string above;  // the name of `value`
   while (!text.empty()) {
     const std::string_view raw = take_until(text, '\n');
     const std::string_view line = trimmed(raw);
     if (line.empty() || line.front() == '#' || line.front() == ';') continue;
     const bool indented = raw.front() == ' ' || raw.front() == '\t';
     if (indented && value != nullptr) {
-      // Nested settings are of no interest; but a long command may have several lines.
-      if (!value->empty()) *value += " " + std::string(line);
+      // A long command may have several lines; below a name without a value are settings.
+      if (const auto mark = line.find_first_of("=:"); value->empty() && mark != line.npos)
+        (*section)[above + "." + lower_case(trimmed(line.substr(0, mark)))] =
+            trimmed(line.substr(mark + 1));
+      else if (!value->empty())
+        *value += " " + std::string(line);
       continue;
     }
     if (line.front() == '[') {
@@ -176,6 +184,7 @@ Sections parse_sections(std::string_view text) {
     const std::string name = lower_case(trimmed(line.substr(0, mark)));
     if (name.empty()) continue;
     value = &((*section)[name] = trimmed(line.substr(mark + 1)));
+    above = name;
   }
   return sections;
 }
@@ -231,12 +240,32 @@ Result<std::optional<ContainerEndpoint>> container_endpoint(const Environment& e
   return std::optional(std::move(endpoint));
 }
 
+namespace {
+
+// Returns that of the profile's `services`, else its own.
+std::string configured_endpoint(const Environment& environment, std::string_view service) {
+  constexpr std::string_view prefix = "AWS_ENDPOINT_URL_";
+  const auto files = shared_files(environment);
+  if (!files) return {};
+  Profile profile = files->profile(files->name).value_or(Profile{});
+  if (lower_case(profile["ignore_configured_endpoint_urls"]) == "true") return {};
+  const std::string id = lower_case(variable(service).substr(prefix.size()));
+  if (const auto own = files->config.find("services " + profile["services"]);
+      own != files->config.end())
+    if (const auto found = own->second.find(id + ".endpoint_url"); found != own->second.end())
+      return found->second;
+  return profile["endpoint_url"];
+}
+
+}  // namespace
+
 std::string endpoint(const Environment& environment, std::string_view service,
                      const Region& region) {
   std::string url;
   if (environment.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS") != "true") {
     url = environment.get(variable(service));
     if (url.empty()) url = environment.get("AWS_ENDPOINT_URL");
+    if (url.empty()) url = configured_endpoint(environment, service);
   }
   if (url.empty()) {
     url = "https://" + host_of(service, region, is_set(environment, "AWS_USE_FIPS_ENDPOINT"),

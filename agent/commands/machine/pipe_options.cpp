@@ -29,7 +29,7 @@ Json hosts(const Container& container) {
 }
 
 std::string print(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json.dump(-1, ' ', true, Json::error_handler_t::replace);  // in ASCII, as Python's json
 }
 
 std::string upper(std::string text) {
@@ -109,7 +109,7 @@ Json arguments(const Json& hyperparameters) {
     if (value.is_object())
       for (const auto& [key, each] : value.items())
         pairs += (pairs.empty() ? "" : ",") + key + "=" + in_python(each);
-    list.push_back(value.is_object() ? pairs : in_python(value));
+    list.push_back(value.is_object() ? pairs : value.is_null() ? "" : in_python(value));
   }
   return list;
 }

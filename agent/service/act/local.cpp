@@ -14,6 +14,7 @@
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/output.hpp"
 #include "agent/units/settings.hpp"
+#include "agent/wire/datagram.hpp"
 #include "agent/wire/events.hpp"
 #include "agent/wire/ledger.hpp"
 
@@ -307,6 +308,8 @@ Local::Answer Local::verify(decide::VerifyCheckpoints effect, Duration limit) {
   const json newest = work.answer.value("newest", json());
   if (proven) seen.newest = effect.proven_step;
   if (newest.is_number_integer()) seen.newest = newest.get<std::int64_t>();
+  const auto name = std::filesystem::path(work.answer.value("path", "")).filename();
+  seen.write = seen.newest && !wire::names_step(name.string(), *seen.newest);
   const json torn = work.answer.value("torn", json::array());
   seen.torn = static_cast<std::uint32_t>(torn.size());
   for (const json& each : torn) {

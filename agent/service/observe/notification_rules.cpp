@@ -58,7 +58,7 @@ std::string of_resumption(const Facts& facts) {
   const std::int64_t step = facts.progress.ledger.newest_step;
   return "training goes on on " + place(facts) +
          (step < 0 ? " from its begin: there was no checkpoint"
-                   : " from the checkpoint of step " + std::to_string(step));
+                   : " from the checkpoint of " + decide::numbered(facts, step));
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ void say(const Kind& kind, level_enum level, const std::string& words) {
     spdlog::log(level, "{}", words);
 }
 
-void record_happening(const decide::Event& happened, const char* counted) {
+void record_happening(const decide::Event& happened) {
   if (const auto* notice = std::get_if<decide::NoticeSeen>(&happened.what)) {
     const double left = std::chrono::duration<double>(notice->deadline - happened.at).count();
     io::note(event("interruption-notice"), level_enum::warn, "{}: the instance ends in {:.1f} s",
@@ -130,7 +130,7 @@ void record_happening(const decide::Event& happened, const char* counted) {
              resumed->step);
   } else if (const auto* made = std::get_if<decide::CheckpointMade>(&happened.what)) {
     io::note(event("checkpoint-durable"), level_enum::info, "checkpoint of {} {} is durable",
-             counted, made->step);
+             made->write ? "write" : "step", made->step);
   }
 }
 
@@ -226,7 +226,7 @@ void Journal::record_surrender(Surrender why) {
 void Journal::on_event(const decide::Event& event, const decide::State& state,
                        const decide::Policy& policy, bool moved) {
   set_fields(state);
-  record_happening(event, counted_);
+  record_happening(event);
   record_surrender(state.facts.exit.surrender);
   const std::string words = decide::describe(state, policy);
   // A wait repeats the same look every second: not logged again.
@@ -457,10 +457,7 @@ void Observers::on_message(const wire::TrainerMessage& message, Time now) {
     if (message.note) spdlog::warn("{}", *message.note);
     if (message.best) spdlog::info("{}", *message.best);
     if (message.put_away) status_.put_away(*message.put_away);
-    if (message.checkpoint) {
-      spdlog::info("{} is durable", message.checkpoint->path);
-      journal_.on_copy(message.checkpoint->path, message.checkpoint->step);
-    }
+    if (message.checkpoint) spdlog::info("{} is durable", message.checkpoint->path);
     return;
   }
   best_values_.on_message(message, std::chrono::system_clock::now());

@@ -30,10 +30,6 @@ class Journal {
   // To be called after each step of the core. `moved`: the stage has changed.
   void on_event(const decide::Event& event, const decide::State& state,
                 const decide::Policy& policy, bool moved);
-  // What the guard's checkpoints are counted by: it counts writes where a name says no step.
-  void on_copy(const std::string& path, std::uint64_t step) {
-    counted_ = path.find(std::to_string(step)) == path.npos ? "write" : "step";
-  }
   // The last line about the stage, which is also the service's STATUS.
   const std::string& said() const { return said_; }
 
@@ -41,7 +37,6 @@ class Journal {
   void record_surrender(decide::Surrender why);
 
   std::string said_;
-  const char* counted_ = "step";
   decide::Surrender surrender_ = decide::Surrender::None;
 };
 

@@ -127,6 +127,7 @@ void Status::update(const decide::State& state, const std::string& says, Time no
                  {"trainer_says", trainer_says_},
                  {"resumed_step", step_or_null(facts.trainer.resumed_step)},
                  {"checkpoint_step", step_or_null(facts.progress.checkpoint_step)},
+                 {"checkpoint_counts", facts.progress.counts_writes ? "writes" : "steps"},
                  {"checkpoint_boottime_ms", milliseconds(facts.trainer.checkpoint_at)},
                  {"checkpoint_time", wall(facts.trainer.checkpoint_at, now)},
                  {"steps_per_second", or_null(pace_.per_second())},

@@ -230,8 +230,9 @@ void Link::deliver(const wire::TrainerMessage& message) {
   const bool counts = message.of_guard ? receiver_.of_guard && !reports_ : receiver_.of_trainer;
   if (message.checkpoint && counts) {
     const std::chrono::duration<double> stall(message.checkpoint->seconds.value_or(0));
-    receiver_.deliver(decide::CheckpointMade{static_cast<std::int64_t>(message.checkpoint->step),
-                                             std::chrono::round<Duration>(stall)});
+    const auto step = static_cast<std::int64_t>(message.checkpoint->step);
+    const bool write = message.of_guard && !wire::names_step(message.checkpoint->path, step);
+    receiver_.deliver(decide::CheckpointMade{step, std::chrono::round<Duration>(stall), write});
   }
 }
 
