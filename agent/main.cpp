@@ -49,6 +49,7 @@ int main(int argc, char** argv) {
   spotter::command::add_list(app, status);
   spotter::command::add_status(app, status);
   spotter::command::add_logs(app, status);
+  spotter::command::add_shell(app, status);
   spotter::command::add_report(app, status);
   spotter::command::add_checkpoints(app, status);
   spotter::command::add_explain(app, status);

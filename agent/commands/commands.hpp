@@ -29,6 +29,7 @@ void add_list(CLI::App& app, int& status);
 void add_logs(CLI::App& app, int& status);
 void add_plan(CLI::App& app, int& status);
 void add_report(CLI::App& app, int& status);
+void add_shell(CLI::App& app, int& status);
 void add_status(CLI::App& app, int& status);
 void add_stop(CLI::App& app, int& status);
 void add_sweep(CLI::App& app, int& status);

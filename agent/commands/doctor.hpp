@@ -28,6 +28,9 @@ Findings examine_places(AwsCalls& calls, const config::Job& job, const DoctorSco
 Findings examine_file_system(AwsCalls& calls, const config::Job& job, const DoctorScope& scope);
 // Asks EC2, by DryRun, whether the role that calls is allowed each call of a move.
 Findings examine_permissions(AwsCalls& calls, const config::Job& job);
+// Asks IAM, which is as good as trying, whether the instances' role is allowed all that
+// `spotter iam agent` prints for the job: a machine that lacks a right costs until a person looks.
+Findings examine_rights(AwsCalls& calls, const config::Job& job);
 // Asks STS for the credentials that the trainer will have.
 Findings examine_trainers_role(AwsCalls& calls, const config::Job& job);
 // Counts the characters of the policies that the job's roles get, which IAM limits.

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/services.hpp"
 #include "agent/commands/doctor.hpp"
+#include "agent/commands/iam.hpp"
 #include "agent/commands/job_storage.hpp"
 #include "agent/commands/machines.hpp"
 #include "agent/launch/fallback.hpp"
@@ -180,12 +182,135 @@ Findings examine_user(const config::Job& job) {
            std::string(supervise::instead_of_an_administrator)}};
 }
 
+namespace {
+
+// Would the role of the instances be allowed what they need?
+
+using Json = nlohmann::json;
+using Simulate = wire::SimulatePrincipalPolicy;
+
+std::vector<std::string> texts_of(const Json& value) {
+  if (value.is_array()) return value.get<std::vector<std::string>>();
+  return {value.is_string() ? value.get<std::string>() : value.dump()};
+}
+
+// One of those that a policy's pattern stands for.
+std::string example_of(std::string_view pattern) {
+  std::string text;
+  for (; !pattern.empty(); pattern.remove_prefix(1)) {
+    const bool literal = pattern.starts_with("${") && pattern.size() > 3 && pattern[3] == '}';
+    if (literal) {
+      text += pattern[2];
+      pattern.remove_prefix(3);
+    } else if (pattern[0] == '*') {
+      text += "spotter";
+    } else {
+      text += pattern[0];
+    }
+  }
+  return text;
+}
+
+// A call for which the statement's own conditions hold.
+std::vector<Simulate::Entry> context_of(const Json& statement) {
+  std::map<std::string, Simulate::Entry> entries;
+  const Json conditions = statement.value("Condition", Json::object());
+  for (const auto& [operation, keys] : conditions.items()) {
+    const bool all = operation.starts_with("ForAllValues:");
+    for (const auto& [key, wanted] : keys.items()) {
+      auto values = texts_of(wanted);
+      if (!all && values.size() > 1) values.resize(1);
+      for (std::string& it : values) it = example_of(it);
+      const char* one = operation == "Bool" ? "boolean" : "string";
+      entries.try_emplace(key, Simulate::Entry{key, all ? "stringList" : one, std::move(values)});
+    }
+  }
+  std::vector<Simulate::Entry> list;
+  for (auto& [key, entry] : entries) list.push_back(std::move(entry));
+  return list;
+}
+
+// These name a volume by its tag alone, which an account's roles leave out: what Spotter makes has
+// tags of its own. Prices only inform.
+bool is_needed(const Json& statement, const config::Launch& launch) {
+  const std::string sid = statement.value("Sid", "");
+  if (sid == "EndTheAutoScalingGroup") return launch.type == FleetKind::AutoScalingGroup;
+  return sid != "UseTheVolumeThatTheTagNames" && sid != "ClaimTheVolumeThatTheTagNames" &&
+         sid != "LookAtOnDemandPrices";
+}
+
+struct Proof {
+  std::size_t allowed = 0;
+  std::string missing, statements;  // ec2:AttachVolume, ...; by which it would be allowed
+};
+
+Result<void, CallError> prove(AwsCalls& calls, const std::string& role, const Json& statement,
+                              Proof& proof) {
+  Simulate asked{role, texts_of(statement.at("Action")), {}, context_of(statement), calls.region()};
+  for (const std::string& it : texts_of(statement.at("Resource")))
+    asked.resources.push_back(it == "*" ? it : example_of(it));
+  const auto answer = calls.ask(asked);
+  if (!answer) return tl::unexpected(answer.error());
+  bool all = true;
+  for (const std::string& action : asked.actions) {
+    const auto is_refused = [&](const auto& it) { return it.action == action && !it.allowed; };
+    const auto is_answered = [&](const auto& it) { return it.action == action; };
+    const bool may =
+        std::ranges::any_of(*answer, is_answered) && std::ranges::none_of(*answer, is_refused);
+    proof.allowed += may ? 1 : 0;
+    all = all && may;
+    if (!may && (proof.missing + ",").find(action + ",") == std::string::npos)
+      proof.missing += (proof.missing.empty() ? "" : ", ") + action;
+  }
+  if (!all)
+    proof.statements +=
+        (proof.statements.empty() ? "" : ", ") + statement.value("Sid", std::string());
+  return {};
+}
+
+}  // namespace
+
+Findings examine_rights(AwsCalls& calls, const config::Job& job) {
+  const char* const check = "role";
+  const auto who = calls.ask(wire::GetCallerIdentity{});
+  const auto profile =
+      calls.ask(wire::GetInstanceProfile{role_name(job.launch->profile), calls.region()});
+  if (!who || !profile || profile->role_arn.empty()) return {};  // reported already
+  IamScope scope{who->account, calls.region(), role_name(job.launch->profile), {}};
+  config::Job here = job;
+  here.launch->places.clear();  // those elsewhere have calls of their own
+  const std::string document = filled("agent", iam_values(here, scope));
+  if (document.empty()) return {};
+  Proof proof;
+  const Json parsed = Json::parse(document);
+  for (const Json& statement : parsed.at("Statement")) {
+    if (!is_needed(statement, *job.launch)) continue;
+    if (const auto asked = prove(calls, profile->role_arn, statement, proof); !asked)
+      return {{check, Verdict::Warn,
+               "whether " + profile->role +
+                   " may do what the job needs is not proven: " + asked.error().message,
+               asked.error().forbidden()
+                   ? "give who launches what `spotter iam launcher` prints"
+                   : "a machine that lacks a right is blocked, and costs meanwhile"}};
+  }
+  if (proof.missing.empty())
+    return {{check, Verdict::Ok,
+             profile->role + " may do what the job needs (" + std::to_string(proof.allowed) +
+                 " actions)",
+             ""}};
+  return {{check, Verdict::Fail, profile->role + " may not: " + proof.missing,
+           "give it what `spotter iam roles` prints (" + proof.statements +
+               "), or `spotter setup` once for all jobs; --skip-checks if a bucket's or a key's "
+               "own policy allows it"}};
+}
+
 Findings examine_launching(AwsCalls& calls, const LaunchedJob& launched) {
   const config::Job& job = launched.job;
   Findings findings = examine_user(job);
   std::ranges::move(examine_quotas(calls, *job.launch), std::back_inserter(findings));
   std::ranges::move(examine_package(launched), std::back_inserter(findings));
   findings.push_back(examine_profile(calls, *job.launch));
+  std::ranges::move(examine_rights(calls, job), std::back_inserter(findings));
   const auto image = image_of(calls, *job.launch);
   if (!image) {
     findings.push_back({"image", Verdict::Fail, image.error().message,

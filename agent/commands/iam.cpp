@@ -645,7 +645,7 @@ constexpr std::string_view any_job =
 }  // namespace
 
 RoleCommands account_commands(const std::string& bucket, const std::vector<wire::S3Location>& read,
-                              const IamScope& scope) {
+                              const IamScope& scope, bool shell) {
   const config::Job job = *config::parse_job(any_job, {});
   wire::IamValues values = iam_values(job, scope);
   const std::string arn = "arn:" + values.one["partition"] + ":";
@@ -665,7 +665,11 @@ RoleCommands account_commands(const std::string& bucket, const std::vector<wire:
   Commands commands(std::move(values), "spotter-setup");
   // By a name alone: a volume of somebody else's may have it, and would be deleted.
   commands.leave_out({"UseTheVolumeThatTheTagNames", "ClaimTheVolumeThatTheTagNames"});
-  for (const RolePolicies& it : roles_of(job, scope)) commands.role(it);
+  auto roles = roles_of(job, scope);
+  for (RolePolicies& it : roles) {
+    if (shell && it.has_profile) it.managed = "AmazonSSMManagedInstanceCore";
+    commands.role(it);
+  }
   commands.remark("AWS's own roles, once in an account: one that is there already is well");
   for (const char* service : {"ec2fleet", "spot"})
     commands.iam("CreateServiceLinkedRole",

@@ -31,9 +31,10 @@ RoleCommands role_commands(const config::Job& job, const IamScope& scope);
 
 // The same for every job of an account whose places are all in one bucket: `spotter setup`. Things
 // are distinguished by the tag spotter:job, whatever its value is; the session of a trainer leaves
-// it what its own job names (config/trainer_role.hpp). `read`: places of data elsewhere.
+// it what its own job names (config/trainer_role.hpp). `read`: places of data elsewhere. `shell`:
+// the machines may be reached by Session Manager.
 RoleCommands account_commands(const std::string& bucket, const std::vector<wire::S3Location>& read,
-                              const IamScope& scope);
+                              const IamScope& scope, bool shell);
 
 // Prints the commands of `aws`, one a bucket, that have S3 remove what uploads that were broken off
 // left, and old versions. The exit status: 1, with the reason, where the job writes none of these.

@@ -18,6 +18,7 @@ using wire::InstanceState;
 using wire::text_field;
 
 constexpr double fresh_for = 300;  // seconds; the status is published every two minutes
+constexpr double silent_after = 600;
 
 double number(const json& object, const char* name) {
   return wire::number_field(object, name).value_or(0);
@@ -122,6 +123,7 @@ class View {
     if (ended_as("gave-up")) return stage("gave-up", both(says, since));
     if (up_ != nullptr && !spoke(*up_)) return show_starting();
     if (is_live() || is_elsewhere()) {
+      if (up_ != nullptr && silence() >= silent_after) return show_silence(says);
       if (!is_fresh() && last_seen_ > 0)
         view_["says"] = both(says, "its agent has reported nothing for " +
                                        wire::duration_text(seen_.now - last_seen_));
@@ -130,10 +132,43 @@ class View {
     view_["waiting_since"] = last_seen_ > 0 ? json(last_seen_) : json();
     if (!wants_instances())
       return stage("waiting", "no instance is up, and no fleet will start one: spotter launch");
-    stage("waiting",
-          "waiting for capacity" + (last_seen_ > 0 ? " since " + wire::duration_text(std::max(
-                                                                     0.0, seen_.now - last_seen_))
-                                                   : ""));
+    const std::string since_then =
+        last_seen_ > 0 ? " since " + wire::duration_text(std::max(0.0, seen_.now - last_seen_))
+                       : "";
+    stage("waiting", both("waiting for capacity" + since_then, seen_.launches_nothing));
+  }
+
+ public:
+  // For how long nothing has come of the machine that is up.
+  double silence() const {
+    if (up_ == nullptr || (!seen_.publishes && is_attached())) return 0;
+    double since = up_->launch_time
+                       ? static_cast<double>(up_->launch_time->time_since_epoch().count())
+                       : seen_.now;
+    if (spoke(*up_)) since = std::max(since, last_seen_);
+    return seen_.now - since;
+  }
+
+ private:
+  bool is_attached() const {
+    return std::ranges::any_of(seen_.volumes, [&](const wire::Volume& it) {
+      return std::ranges::any_of(it.attachments,
+                                 [&](const auto& one) { return one.instance == up_->id; });
+    });
+  }
+
+  // What may be the reason, from the surest to what only the machine itself knows.
+  std::string why_silent() const {
+    if (up_->state == InstanceState::Pending) return "EC2 has not booted it yet";
+    if (!seen_.role_lacks.empty()) return "its role " + seen_.role_lacks;
+    if (!seen_.publishes && seen_.volumes.empty())
+      return "without `publish` in its description it says nothing but to its own journal";
+    if (is_attached())
+      return "it has its volume, so its agent runs: has it a way to S3 (an endpoint, or a public "
+             "address), and the right to write where it publishes?";
+    return "it has not booted, or its user data failed, or it has no way to S3 and EC2, or lacks a "
+           "right: aws ec2 get-console-output --latest --output text --instance-id " +
+           up_->id.str();
   }
 
   void show_starting() {
@@ -144,6 +179,12 @@ class View {
       words += ", launched " + ago(launched, seen_.now);
     }
     stage("starting", both(words, published ? "its agent has published nothing yet" : ""));
+    if (silence() >= silent_after) show_silence(words);
+  }
+
+  void show_silence(const std::string& words) {
+    view_["says"] = both(words, up_->id.str() + " has said nothing for " +
+                                    wire::duration_text(silence()) + ": " + why_silent());
   }
 
   void show_places() {
@@ -246,6 +287,8 @@ class View {
 
 }  // namespace
 
+bool is_silent(const JobSeen& seen) { return View(seen).silence() >= silent_after; }
+
 json view_of(const JobSeen& seen) { return View(seen).make(); }
 
 Time clock_of(const json& view, double now) {
@@ -268,11 +311,12 @@ std::string line_of(const json& view, std::size_t experiment, double now) {
     std::snprintf(digits.data(), digits.size(), "%.5g", number(view, "loss"));
     loss = digits.data();
   }
-  const std::string stage = wire::printable(text_field(view, "stage"));
+  const std::string stage =
+      wire::printable(std::string(wire::stage_words(text_field(view, "stage"))));
   const double updated = number(view, "updated");
   const std::string seen = updated > 0 ? ago(updated, now) : "-";
   std::array<char, 256> line{};
-  std::snprintf(line.data(), line.size(), "%6zu  %-14.14s %12s %12s  %-12s %s\n", experiment,
+  std::snprintf(line.data(), line.size(), "%6zu  %-23.23s %12s %12s  %-12s %s\n", experiment,
                 stage.c_str(), shown("step").c_str(), loss.c_str(), seen.c_str(),
                 wire::printable(text_field(view, "instance")).substr(0, 80).c_str());
   return line.data();

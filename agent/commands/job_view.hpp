@@ -18,13 +18,19 @@ struct JobSeen {
   std::vector<JobFleet> fleets;
   std::map<std::string, double> on_demand_prices;  // dollars an hour of types that run on demand
   std::optional<Published> published;
+  bool publishes = false;             // it is known where
   std::optional<wire::WallTime> due;  // by when it is to have finished
-  double now = 0;                     // seconds since 1970
+  std::string launches_nothing = {};  // why its fleet does not, as AWS says it
+  std::string role_lacks = {};  // "NAME may not: ec2:AttachVolume": of a machine that is silent
+  double now = 0;               // seconds since 1970
 
   bool is_nothing() const {
     return volumes.empty() && instances.empty() && fleets.empty() && !published;
   }
 };
+
+// A machine is up, and nothing has come of it for ten minutes.
+bool is_silent(const JobSeen& seen);
 
 // A document like status.json (wire/status.hpp), with EC2's data: "stage", "says", "instance",
 // "volume" and "fleet" are current; "cloud" has all of it. Ignores an invalid published status.

@@ -19,6 +19,7 @@
 #include "agent/io/log.hpp"
 #include "agent/launch/places.hpp"
 #include "agent/launch/requests.hpp"
+#include "agent/wire/status.hpp"
 
 namespace spotter::command {
 namespace {
@@ -30,6 +31,10 @@ void print_line(const std::string& line) { std::printf("%s\n", line.c_str()); }
 // Prints the requests of a first launch as they are sent, except for values that only AWS knows.
 int print_requests(const LaunchedJob& launched) {
   const auto& [job, user_data, digest, packages, rests, regions, code] = launched;
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  const launch::FleetRequest fleet{
+      {"lt-OF-THE-TEMPLATE", "1"},     "TOKEN", digest, {}, rests, launch::tag_of_regions(regions),
+      launch::ends_by_itself(job, now)};
   if (code)
     print_line("# The code, " + describe(*code, job.code->folder) + ", goes to\n# " +
                job.code->repository + "data/" + code->revision + "/");
@@ -68,15 +73,13 @@ int print_requests(const LaunchedJob& launched) {
   print_line("# Once no other fleet of the job is at work:");
   if (job.launch->type == FleetKind::AutoScalingGroup)
     print_line("# (a group that is there already is changed to this instead)");
-  print_line(wire::command_of(launch::request_fleet(
-      job,
-      {{"lt-OF-THE-TEMPLATE", "1"}, "TOKEN", digest, {}, rests, launch::tag_of_regions(regions)})));
+  print_line(wire::command_of(launch::request_fleet(job, fleet)));
   if (job.launch->type == FleetKind::AutoScalingGroup)
     print_line(wire::command_of(launch::keep_zones(FleetId(launch::resource_name(job)))));
   if (job.launch->on_demand.needs_watcher()) {
     print_line("# By `spotter watch`, for as long as there is no spot capacity:");
-    print_line(wire::command_of(launch::request_on_demand(
-        job, {"lt-OF-THE-TEMPLATE", "1"}, FleetId("fleet-OF-THE-JOB"), "TOKEN", digest)));
+    print_line(
+        wire::command_of(launch::request_on_demand(job, FleetId("fleet-OF-THE-JOB"), fleet)));
   }
   return 0;
 }
@@ -102,6 +105,7 @@ struct LaunchOptions {
   bool dry_run = false;
   bool skip_checks = false;
   bool logs = false;
+  bool holds = false;
 };
 
 void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
@@ -341,11 +345,19 @@ Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& laun
   if (auto there = provide_placement_group(calls, job); !there)
     return tl::unexpected(there.error());
   const JobFleet* group = group_of(found, job);
-  const auto fleet = group != nullptr
-                         ? renew(calls, launched, *version, *group)
-                         : request(calls, launched,
-                                   {*version, token, launched.digest, first_launch_of(found.fleets),
-                                    launched.rests, launch::tag_of_regions(launched.regions)});
+  const launch::FleetRequest wanted{*version,
+                                    token,
+                                    launched.digest,
+                                    first_launch_of(found.fleets),
+                                    launched.rests,
+                                    launch::tag_of_regions(launched.regions),
+                                    launch::ends_by_itself(job, calls.now())};
+  const auto fleet = group != nullptr ? renew(calls, launched, *version, *group)
+                                      : request(calls, launched, wanted);
+  if (fleet && job.launch->type != FleetKind::AutoScalingGroup)
+    std::fprintf(stderr, "spotter: %s ends by itself, with its machines, at %s (%s)\n",
+                 fleet->str().c_str(), wire::to_rfc3339(*wanted.ends_at).c_str(),
+                 job.limits.hours ? "three times limits.hours" : "or as limits.hours would say");
   return fleet ? settle(calls, key_of(job), *fleet) : fleet;
 }
 
@@ -425,7 +437,7 @@ int run(const LaunchOptions& options) {
   const auto fail = [](const std::string& what, int status = 1) {
     return io::complain("launch", what, status);
   };
-  auto launched = launched_job(options.job);
+  auto launched = launched_job(options.job, launch::Work::Serve, {}, options.holds);
   if (!launched) return fail(launched.error().message, wrong_input);
   const auto deadline = config::load_deadline(options.job);
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
@@ -455,6 +467,12 @@ int run(const LaunchOptions& options) {
     io::complain("launch", "an instance on demand comes only while `spotter watch " + options.job +
                                "` runs somewhere, or `spotter watch --once` from a timer: with no "
                                "instance there is nobody else to ask for one");
+  if (launched->job.on_failure.then == config::GiveUp::Hold)
+    io::complain("launch",
+                 "a machine that fails stays " +
+                     wire::duration_text(
+                         std::chrono::duration<double>(launched->job.on_failure.hold).count()) +
+                     " for a look at it, and costs (on_failure.hold)");
   const bool followed = launched->job.publish && !launched->job.sweep;
   if (followed && !options.logs)
     std::fprintf(stderr, "spotter: what it prints: spotter logs -f %s\n", options.job.c_str());
@@ -478,6 +496,9 @@ void add_launch(CLI::App& app, int& status) {
                     "Prints the requests, as commands of `aws`, and does nothing");
   command->add_flag("--skip-checks", options->skip_checks,
                     "Launches even if a check of `spotter doctor` fails");
+  command->add_flag("--hold-failed", options->holds,
+                    "Keeps a machine on which the job fails for a day, to look at it, as "
+                    "on_failure.then: hold does; it costs");
   command->add_flag("--logs", options->logs, "Then follows what it prints, as `spotter logs -f`");
 }
 

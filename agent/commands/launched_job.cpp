@@ -86,6 +86,17 @@ Result<std::shared_ptr<const CodeArchive>> pack_code(
   return std::make_shared<const CodeArchive>(*std::move(archive));
 }
 
+// The description with on_failure.then: hold. It is a person's text, and only added to.
+Result<std::string> held(const std::string& text, const std::string& job_file) {
+  const std::string longer =
+      text + (text.ends_with('\n') ? "" : "\n") + "on_failure: {then: hold}\n";
+  const auto job = config::parse_job(longer, environment_of_root());
+  if (job && job->on_failure.then == config::GiveUp::Hold) return longer;
+  return failure(job_file +
+                 " has an `on_failure:` of its own: say `then: hold` there, in the "
+                 "place of --hold-failed");
+}
+
 }  // namespace
 
 Result<std::string, CallError> image_of(AwsCalls& calls, const config::Launch& launch) {
@@ -109,11 +120,17 @@ Result<config::Job> job_to_launch(const std::string& job_file) {
 }
 
 Result<LaunchedJob> launched_job(const std::string& job_file, launch::Work work,
-                                 const std::optional<config::Sending>& sending) {
-  const auto text = config::read_small_file(job_file, config::job_size_limit);
+                                 const std::optional<config::Sending>& sending, bool holds) {
+  auto text = config::read_small_file(job_file, config::job_size_limit);
   if (!text) return failure("cannot read the job: " + job_file + ": " + text.error().message);
   auto job = job_to_launch(job_file);
   if (!job) return tl::unexpected(job.error());
+  if (holds) {
+    auto longer = held(text->content, job_file);
+    if (!longer) return tl::unexpected(longer.error());
+    text->content = *std::move(longer);
+    job->on_failure.then = config::GiveUp::Hold;
+  }
   std::map<std::string, std::string> files{{"job.yaml", text->content}};
   job->sending = sending;
   if (sending)

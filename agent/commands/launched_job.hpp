@@ -44,9 +44,11 @@ LaunchedJob launched_at(const LaunchedJob& launched, const config::Job& job, boo
 Result<config::Job> job_to_launch(const std::string& job_file);
 // The same with its user data. Fails also when a file that it names is missing or does not fit into
 // user data, when there is no package that is to be sent, or the folder of code cannot be packed.
+// `holds`: a machine on which the job fails stays for a while.
 Result<LaunchedJob> launched_job(const std::string& job_file,
                                  launch::Work work = launch::Work::Serve,
-                                 const std::optional<config::Sending>& sending = {});
+                                 const std::optional<config::Sending>& sending = {},
+                                 bool holds = false);
 
 // Replaces each zone's id in `launch:` (usw2-az1) by its name in this account. Fails if the account
 // has no such zone. Without an id AWS is not asked.

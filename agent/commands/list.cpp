@@ -6,12 +6,16 @@
 
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/tags.hpp"
+#include "agent/base/json.hpp"
 #include "agent/commands/commands.hpp"
 #include "agent/commands/launch.hpp"
 #include "agent/commands/launched_job.hpp"
+#include "agent/commands/report_sources.hpp"
+#include "agent/io/kernel.hpp"
 #include "agent/io/log.hpp"
 #include "agent/launch/places.hpp"
 #include "agent/launch/requests.hpp"
+#include "agent/wire/status.hpp"
 
 namespace spotter::command {
 namespace {
@@ -147,6 +151,32 @@ std::string namesakes_in(const Row& row) {
   return ": jobs of one name, on " + joined(storages);
 }
 
+// The status that the job's agents published last; empty: it is not known here where, or not there.
+std::string published_of(const std::string& name, const std::string& description) {
+  const std::string file = file_of(description.empty() ? name : description);
+  if (file.empty()) return "";
+  const auto job = read_description(file);
+  if (!job || job->name.str() != name || !job->published_at()) return "";
+  s3::Client client(
+      {.environment = act::Environment::of_this_process(), .patience = std::chrono::seconds(20)});
+  const auto published = read_published(client, *job->published_at(), Wanted::Status);
+  return published && published->size() == 1 ? published->front().status : "";
+}
+
+// What it has cost, and how often it was interrupted.
+void add_spent(const std::string& status, OrderedJson& one) {
+  const auto read = wire::parse_json_object(status);
+  if (!read) return;
+  for (const char* name : {"spent_seconds", "spent_dollars", "interruptions"})
+    if (const auto value = wire::number_field(*read, name)) one[name] = *value;
+}
+
+std::string up_for(const wire::Instance& it) {
+  if (!it.launch_time || it.state != wire::InstanceState::Running) return "";
+  const auto launched = static_cast<double>(it.launch_time->time_since_epoch().count());
+  return " for " + wire::duration_text(std::max(0.0, io::wall_clock() - launched));
+}
+
 // `several`: regions were asked.
 void print(const std::string& name, const Row& row, bool several) {
   std::printf("%s%s\n", name.c_str(), namesakes_in(row).c_str());
@@ -160,8 +190,9 @@ void print(const std::string& name, const Row& row, bool several) {
     if (!it.failure.empty()) std::printf("            launches nothing: %s\n", it.failure.c_str());
   }
   for (const wire::Instance& it : row.instances)
-    std::printf("  instance  %-21s %-14s %-12s %s%s\n", it.id.str().c_str(), it.zone.str().c_str(),
-                it.type.str().c_str(), std::string(to_text(it.state)).c_str(),
+    std::printf("  instance  %-21s %-14s %-12s %s%s%s\n", it.id.str().c_str(),
+                it.zone.str().c_str(), it.type.str().c_str(),
+                std::string(to_text(it.state)).c_str(), up_for(it).c_str(),
                 it.lifecycle.empty() ? ", on demand" : "");
   for (const wire::Volume& it : row.volumes)
     std::printf("  volume    %-21s %-14s %4llu GiB %s, %s\n", it.id.str().c_str(),
@@ -249,8 +280,13 @@ int run(const ListOptions& options) {
                                ", too, which was not asked: --region, or --job job.yaml");
     if (!shown) ++hidden;
     if (!shown) continue;
+    const std::string status = published_of(name, options.job);
     document.push_back(to_json(name, row));
-    if (!options.json) print(name, row, several);
+    add_spent(status, document.back());
+    if (options.json) continue;
+    print(name, row, several);
+    if (const auto spent = wire::spent_words(status); !spent.empty())
+      std::printf("  spent     %s\n", spent.c_str());
   }
   if (options.json)
     std::printf("%s\n",

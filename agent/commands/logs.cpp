@@ -237,13 +237,13 @@ std::optional<int> end_of(const std::string& status, double since) {
   const std::string stage = wire::text_field(*read, "stage");
   if (stage == "finished") return 0;
   // The machine may end with its fleet before it says more.
-  if (stage == "gave-up" || stage == "scaling-to-zero") return 1;
+  if (stage == "gave-up" || stage == "scaling-to-zero") return job_failed;
   if (stage != "cancelling-fleet") return std::nullopt;
   const auto problems = read->value("problems", nlohmann::json::array());
   const bool gave_up = std::ranges::any_of(problems, [](const nlohmann::json& each) {
     return wire::text_field(each, "event").starts_with("gave-up");
   });
-  return gave_up ? 1 : 0;
+  return gave_up ? job_failed : 0;
 }
 
 int fail(const std::string& words, int status = 1) { return io::complain("logs", words, status); }
@@ -312,6 +312,16 @@ Result<std::unique_ptr<Source>> source_of(const LogsOptions& options) {
 
 }  // namespace
 
+std::vector<std::string> last_output(const wire::S3Location& place, std::size_t lines) {
+  Bucket bucket(place);
+  auto changed = bucket.changed();
+  if (!changed) return {};
+  std::erase_if(*changed, [](const auto& it) { return !it.first.starts_with("output/"); });
+  std::vector<std::string> all = Lines().next(*changed);
+  if (all.size() > lines) all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(lines));
+  return all;
+}
+
 int logs(const LogsOptions& options) {
   const auto source = source_of(options);
   return source ? show(**source, options) : fail(source.error().message, wrong_input);
@@ -327,7 +337,7 @@ void add_logs(CLI::App& app, int& status) {
                       "The job's description, or its name; else job.yaml here, or the service's");
   command->add_flag(
       "-f,--follow", options->follow,
-      "Goes on until the job has ended; the exit status is then 0, or 1 if it failed");
+      "Goes on until the job has ended; the exit status is then 0, or 3 if it gave up");
   command->add_option("--last", options->last, "Begins with so many lines of what is there");
   command->add_option("--experiment", options->experiment, "Of a sweep: which one's");
   command->add_option("--publish", options->publish,

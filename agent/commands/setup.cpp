@@ -27,6 +27,7 @@ struct SetupOptions {
   std::string bucket;
   std::string region;
   std::vector<std::string> read;
+  bool shell = false;
   bool print = false;
   bool yes = false;
 };
@@ -130,7 +131,7 @@ int run(const SetupOptions& options) {
   const auto who = (*calls)->ask(wire::GetCallerIdentity{});
   if (!who) return complain(who.error().message);
   const IamScope scope{.account = who->account, .region = (*calls)->region()};
-  const RoleCommands commands = account_commands(options.bucket, *read, scope);
+  const RoleCommands commands = account_commands(options.bucket, *read, scope, options.shell);
   if (!commands.problems.empty()) return complain(commands.problems);
   if (options.print) {
     std::printf("aws s3 mb s3://%s --region %s\n%s", options.bucket.c_str(),
@@ -141,12 +142,13 @@ int run(const SetupOptions& options) {
       "In the account %s, as %s, region %s, once for all jobs:\n"
       "  the bucket %s: packages, code, progress, results, homes\n"
       "  the role and instance profile %s, of machines: volumes, snapshots and fleets that have "
-      "the tag spotter:job, and that bucket\n"
+      "the tag spotter:job, and that bucket%s\n"
       "  the role %s-trainer: that bucket%s; each job's session has its own part of it\n"
       "  the service-linked roles of EC2's fleets and spot instances\n"
       "(--print: the commands of `aws`, and nothing is done)\n",
       scope.account.c_str(), who->arn.c_str(), scope.region.str().c_str(), options.bucket.c_str(),
-      scope.role.c_str(), scope.role.c_str(), read->empty() ? "" : ", and to read what is named");
+      scope.role.c_str(), options.shell ? ", and a terminal there by `spotter shell`" : "",
+      scope.role.c_str(), read->empty() ? "" : ", and to read what is named");
   if (!options.yes && !agrees("Go on?"))
     return complain("nothing was done; --yes asks nothing", wrong_input);
   if (auto made = make_bucket(options.bucket, scope.region.str()); !made)
@@ -174,6 +176,8 @@ void add_setup(CLI::App& app, int& status) {
   command->add_option("--region", options->region, "Default: the configured one");
   command->add_option("--read", options->read,
                       "s3://bucket/prefix with data that trainers may read, too; repeatable");
+  command->add_flag("--shell", options->shell,
+                    "Lets `spotter shell` open a terminal on machines, by AWS's Session Manager");
   command->add_flag("--print", options->print, "Prints the commands of `aws`, and does nothing");
   command->add_flag("--yes", options->yes, "Asks nothing");
   command->callback([options, &status] { status = run(*options); });

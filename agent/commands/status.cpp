@@ -21,8 +21,10 @@
 #include "agent/aws/formats/tags.hpp"
 #include "agent/aws/settings/settings.hpp"
 #include "agent/base/json.hpp"
+#include "agent/commands/doctor.hpp"
 #include "agent/commands/job_view.hpp"
 #include "agent/commands/launched_job.hpp"
+#include "agent/commands/logs.hpp"
 #include "agent/config/job.hpp"
 #include "agent/config/scalars.hpp"
 #include "agent/io/files.hpp"
@@ -274,6 +276,7 @@ using Experiment = std::optional<std::size_t>;
 struct AskedJob {
   std::string name;
   std::optional<wire::S3Location> place;  // where it is published; ends with the job's name
+  std::optional<config::Job> job = {};    // its description
   config::Deadline deadline;              // of a description,
   std::vector<std::string> regions{""};   // with the regions of its pools; empty: AWS_REGION's
 };
@@ -291,6 +294,7 @@ Result<AskedJob> asked_of(const RemoteStatus& options) {
       for (const config::Place& it : job->launch->places) asked.regions.push_back(it.region);
     }
     if (const auto deadline = config::load_deadline(file)) asked.deadline = *deadline;
+    asked.job = *job;
   } else if (const auto name = config::job_name.parse(options.job); name) {
     asked.name = name->str();
   } else {
@@ -338,6 +342,7 @@ class Looker {
     JobSeen& seen = jobs_[experiment];
     seen.job = asked_.name + (experiment ? "-" + std::to_string(*experiment) : "");
     seen.now = io::wall_clock();
+    seen.publishes = asked_.place.has_value();
     return seen;
   }
 
@@ -412,13 +417,27 @@ class Looker {
       job(index_in(owner_of(it.tags), asked_.name)).snapshots.push_back(std::move(it));
     if (auto done = ask_for_instances(calls, holders); !done) return done;
     ask_for_prices(calls);
+    ask_why_silent(calls);
     auto fleets = job_fleets(calls, {asked_.name, {}});
     if (!fleets) return tl::unexpected(fleets.error());
     if (fleets->empty()) return {};
     if (jobs_.empty()) job({});
     for (auto& [index, seen] : jobs_)
       seen.fleets.insert(seen.fleets.end(), fleets->begin(), fleets->end());
+    for (const JobFleet& it : *fleets)
+      if (it.is_at_work() && it.target > 0 && jobs_.begin()->second.instances.empty())
+        jobs_.begin()->second.launches_nothing = launch_failure(calls, it);
     return {};
+  }
+
+  // Of all that may keep a machine silent the rights of its role can be looked at from here.
+  void ask_why_silent(AwsCalls& calls) {
+    if (!asked_.job || !asked_.job->launch) return;
+    for (auto& [index, seen] : jobs_) {
+      if (!is_silent(seen)) continue;
+      for (const Finding& it : examine_rights(calls, *asked_.job))
+        if (it.verdict == Finding::Verdict::Fail) seen.role_lacks = it.what;
+    }
   }
 
   // The instances of the fleet, and those that have or had a volume.
@@ -501,7 +520,7 @@ std::string text_of(const Jobs& jobs, const RemoteStatus& options) {
   json all = json::array();
   std::string text;
   if (table)
-    text = fmt::format("{:>6}  {:<14} {:>12} {:>12}  {:<12} {}\n", "index", "stage", "step", "loss",
+    text = fmt::format("{:>6}  {:<23} {:>12} {:>12}  {:<12} {}\n", "index", "stage", "step", "loss",
                        "seen", "instance");
   for (const auto& [experiment, seen] : jobs) {
     // Otherwise only the sweep's own fleet and machines.
@@ -543,6 +562,16 @@ SeenRemotely look_remotely(const AskedJob& asked) {
   return seen;
 }
 
+// The end of the output of a trainer that failed.
+std::string last_words(const AskedJob& asked, const SeenRemotely& seen) {
+  constexpr std::size_t lines = 20;
+  const std::string stage = wire::text_field(seen.view(), "stage");
+  if (!asked.place || (stage != "gave-up" && stage != "blocked")) return "";
+  std::string text;
+  for (const std::string& it : last_output(*asked.place, lines)) text += it + "\n";
+  return text.empty() ? "" : "\nThe last lines that it printed (`spotter logs` has all):\n" + text;
+}
+
 // Prints it, and to stderr what could not be read. Returns the exit status: 0 all was read, 1 not
 // all, 2 wrong input, job_failed.
 int show_remote(const RemoteStatus& options) {
@@ -551,7 +580,8 @@ int show_remote(const RemoteStatus& options) {
   const SeenRemotely seen = look_remotely(*asked);
   if (!seen.trouble.empty()) return io::complain("status", seen.trouble);
   if (!seen.is_there()) return 1;
-  const std::string text = text_of(seen.jobs, options);
+  const std::string text =
+      text_of(seen.jobs, options) + (options.json ? "" : last_words(*asked, seen));
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (!written || std::fflush(stdout) != 0)
     return io::complain("status", std::string("cannot write: ") + std::strerror(errno));
@@ -577,7 +607,8 @@ int wait_remotely(const RemoteStatus& options) {
     const std::string stage = wire::text_field(view, "stage");
     if (!stage.empty() && stage != before) {
       const std::string says = wire::text_field(view, "says");
-      std::printf("%s\n", wire::printable(says.empty() ? stage : says).c_str());
+      const std::string words(says.empty() ? wire::stage_words(stage) : says);
+      std::printf("%s\n", wire::printable(words).c_str());
       std::fflush(stdout);
       before = stage;
     }

@@ -48,7 +48,9 @@ Result<wire::AwsCommand, CallError> request_of(const There& it, const launch::Wa
     return failed("AWS does not say which launch template " + own.fleet.id.str() + " launches by");
   const std::string when = own.fleet.id.str() + "\n" + wire::to_rfc3339(mark.since) + ended;
   const std::string token = "on-demand-" + wire::sha256_hex(when).substr(0, 40);
-  return launch::request_on_demand(it.job, {id, version}, own.fleet.id, token, own.digest);
+  launch::FleetRequest wanted{{id, version}, token, own.digest};
+  wanted.ends_at = launch::ends_by_itself(it.job, it.calls.now());
+  return launch::request_on_demand(it.job, own.fleet.id, wanted);
 }
 
 void try_to_mark(const There& it, const FleetId& fleet, const launch::WatchMark& mark) {

@@ -296,7 +296,8 @@ Fields on_failure_fields(Reader& reader, OnFailure& on_failure) {
           {"starts_per_attempt", optional, reader.scalar(on_failure.starts_per_attempt, attempts)},
           {"blocked", optional, reader.scalar(on_failure.blocked, duration)},
           {"stall", optional, reader.scalar(on_failure.stall, stall_duration)},
-          {"then", optional, reader.scalar(on_failure.then, give_up)}};
+          {"then", optional, reader.scalar(on_failure.then, give_up)},
+          {"hold", optional, reader.scalar(on_failure.hold, duration)}};
 }
 
 void read_with_the_deadline(const Node&, const std::string&) {}  // by deadline.cpp

@@ -237,6 +237,7 @@ struct OnFailure {
   // At least so long nothing comes from a trainer that hangs, and nothing works; 0: nobody looks.
   Duration stall = std::chrono::minutes(30);
   GiveUp then = GiveUp::ScaleToZero;
+  Duration hold = std::chrono::hours(24);  // of GiveUp::Hold: how long the machine stays
 };
 
 struct Limits {

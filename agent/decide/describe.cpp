@@ -118,7 +118,7 @@ std::string sentence(const ReleasingEpoch&, const Facts& facts, const Policy& po
 }
 std::string sentence(const AwaitingGpus&, const Facts&, const Policy& policy) {
   if (policy.gpus == all_gpus) return "waiting for all GPUs of the machine";
-  return "waiting for " + std::to_string(policy.gpus) + (policy.gpus == 1 ? " GPU" : " GPUs");
+  return "waiting for " + (policy.gpus == 1 ? "a GPU" : std::to_string(policy.gpus) + " GPUs");
 }
 std::string sentence(const PreparingData&, const Facts& facts, const Policy& policy) {
   return "bringing up the " + volumes_of_data(policy) + " in " + facts.identity.zone.str() +
@@ -220,8 +220,11 @@ std::string sentence(const Finished&, const Facts& facts, const Policy&) {
     return "finished: the result is durable. No fleet is known: end this instance yourself";
   return "finished: the result is durable";
 }
-std::string sentence(const GaveUp&, const Facts& facts, const Policy&) {
-  return "gave up: " + std::string(words(facts.exit.surrender));
+std::string sentence(const GaveUp&, const Facts& facts, const Policy& policy) {
+  const std::string why = "gave up: " + std::string(words(facts.exit.surrender));
+  if (policy.then != FailurePolicy::Hold || policy.foreground) return why;
+  return why + "; this machine stays " + std::to_string(policy.hold_limit / minutes(1)) +
+         " min for a person to look at, and costs; then its fleet ends";
 }
 template <class QuietStage>
 std::string sentence(const QuietStage&, const Facts&, const Policy&) {
@@ -365,7 +368,7 @@ std::string_view words(Surrender why) {
     case Surrender::None:
       return "";
     case Surrender::NoProgress:
-      return "the trainer failed, or could not run, as often as "
+      return "the trainer failed, hung twice, or could not run, as often as "
              "on_failure.attempts_without_progress allows without a new checkpoint: see its log";
     case Surrender::StartsInVain:
       return "the trainer was started as often as on_failure.starts_per_attempt allows without a "

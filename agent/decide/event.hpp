@@ -91,6 +91,8 @@ struct TrainerEnded {
 struct RuledOut {  // by the rule of the sweep (sweep/asha.hpp): more training is not worth its cost
   Detail why;
 };
+// Nothing comes of it, and nothing works (service/sense/stall.hpp).
+struct TrainerHung {};
 struct StopRequested {  // SIGINT, or SIGTERM while the machine shuts down: release everything
   Time deadline;
 };
@@ -174,11 +176,11 @@ struct EffectFailed {
 using Happening =
     std::variant<Started, Woke, NoticeSeen, NoticeWithdrawn, RebalanceRecommended,
                  TrainerProgressed, TrainerResumed, CheckpointMade, HomeKept, TrainerEnded,
-                 RuledOut, StopRequested, HostLooked, IdentityRead, FleetRead, StorageSurveyed,
-                 CallAccepted, EpochWritten, SnapshotStarted, VolumeCreated, DeviceFound,
-                 DiskInspected, FilesystemMade, Mounted, Unmounted, LedgerRead, LedgerWritten,
-                 StorageSynced, ResultSent, CheckpointsVerified, GpusFound, CodeFetched,
-                 VolumeFilled, TrainerStarted, EffectFailed>;
+                 RuledOut, TrainerHung, StopRequested, HostLooked, IdentityRead, FleetRead,
+                 StorageSurveyed, CallAccepted, EpochWritten, SnapshotStarted, VolumeCreated,
+                 DeviceFound, DiskInspected, FilesystemMade, Mounted, Unmounted, LedgerRead,
+                 LedgerWritten, StorageSynced, ResultSent, CheckpointsVerified, GpusFound,
+                 CodeFetched, VolumeFilled, TrainerStarted, EffectFailed>;
 
 struct Event {
   Time at;

@@ -110,6 +110,13 @@ bool leaves_gang_alone(const Facts& facts, const Policy& policy) {
 
 Stage scale_to_zero(Context& c) { return has_fleet(c) ? ask_scale(c, 0) : rest(c, GaveUp{}); }
 
+// For a person to look at, who may not come.
+Stage hold(Context& c) {
+  Stage last = rest(c, GaveUp{});
+  if (std::holds_alternative<GaveUp>(last)) c.wake_in(c.policy.hold_limit);
+  return last;
+}
+
 Stage rest(Context& c, Stage last) {
   complete_lifecycle(c);
   if (!c.facts.exit.leave && !c.policy.foreground) return last;
@@ -293,6 +300,7 @@ Next on(const GaveUp&, const NoticeSeen& notice, Context& c) {
 }
 
 Next on(const GaveUp&, const Woke&, Context& c) {
+  if (c.policy.then == FailurePolicy::Hold) return scale_to_zero(c);
   c.ask(ReadIdentity{}, c.policy.imds_call);
   return std::nullopt;
 }

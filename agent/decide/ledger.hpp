@@ -1,6 +1,8 @@
 // The ledger that travels with the volume: what the job has spent, and whether it gets anywhere.
 #pragma once
 
+#include <algorithm>
+
 #include "agent/base/names.hpp"
 
 namespace spotter::decide {
@@ -8,11 +10,13 @@ namespace spotter::decide {
 struct Ledger {
   std::uint32_t attempts_without_progress = 0;  // failures seen since the last durable checkpoint
   std::uint32_t starts_without_progress = 0;    // starts since then, however they ended
-  std::int64_t newest_step = -1;                // of a durable checkpoint; -1: none yet
-  double seconds = 0;                           // instance time since the job began
-  double dollars = 0;                           // at the spot price seen at each start; 0: unknown
+  std::uint32_t hangs_without_progress = 0;
+  std::int64_t newest_step = -1;  // of a durable checkpoint; -1: none yet
+  double seconds = 0;             // instance time since the job began
+  double dollars = 0;             // at the spot price seen at each start; 0: unknown
   // The pace of checkpoints is chosen from these (pace.hpp).
   std::uint32_t losses = 0;    // ends of a trainer that lost its steps since the newest checkpoint
+  std::uint32_t crashes = 0;   // of them, the trainer's own
   std::uint32_t releases = 0;  // interruptions announced in time: the last checkpoint was written
   bool running = false;        // a trainer was started, and its end has not been seen yet
   double stall = 0;            // seconds that a checkpoint holds the training up; 0: not known
@@ -30,15 +34,23 @@ struct Ledger {
   friend bool operator==(const Ledger&, const Ledger&) = default;
 };
 
+// How often the machine was taken away while a trainer ran, as everybody is told it: a crash is
+// none, nor is a stop that a person asked for.
+inline std::uint32_t interruptions(const Ledger& ledger) {
+  return ledger.releases + ledger.losses - std::min(ledger.crashes, ledger.losses);
+}
+
 // Each field with its name in the file (wire/ledger.hpp), of a Ledger or of a const one.
 template <class AnyLedger, class Visit>
 void each_field(AnyLedger& ledger, const Visit& visit) {
   visit("attempts_without_progress", ledger.attempts_without_progress);
   visit("starts", ledger.starts_without_progress);
+  visit("hangs", ledger.hangs_without_progress);
   visit("newest_step", ledger.newest_step);
   visit("seconds", ledger.seconds);
   visit("dollars", ledger.dollars);
   visit("losses", ledger.losses);
+  visit("crashes", ledger.crashes);
   visit("releases", ledger.releases);
   visit("running", ledger.running);
   visit("stall", ledger.stall);

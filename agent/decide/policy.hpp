@@ -26,8 +26,12 @@ struct Policy {
   // --- the job's choices (job.yaml) ---
   std::uint32_t attempts_without_progress = 3;
   FailurePolicy then = FailurePolicy::ScaleToZero;
-  double hours_limit = 0;    // 0: none
-  double dollars_limit = 0;  // 0: none
+  // A trainer that hangs again without a new checkpoint would do so for ever, and each time costs
+  // half an hour.
+  std::uint32_t hangs = 2;
+  Duration hold_limit = hours(24);  // of Hold: a person who looks comes within a day
+  double hours_limit = 0;           // 0: none
+  double dollars_limit = 0;         // 0: none
   // An instance that is lost without notice is no failure of the job. But a job whose trainer takes
   // the machine down must end, too: after this many times as many starts.
   std::uint32_t starts_per_attempt = 10;

@@ -158,6 +158,7 @@ struct Stopping {
   ReleaseGoal then = ReleaseGoal::Release;
   Time kill_at;
   std::uint32_t kills = 0;
+  bool restarts = false;  // it hangs: then it is started again here
 };
 struct Securing {};  // syncing the result, before anything calls it durable
 struct ClosingLedger {

@@ -155,13 +155,17 @@ void count_trainer_end(Context& c, const TrainerEnded& ended, bool announced) {
   c.facts.trainer.running = false;
   c.facts.trainer.ended_success = ended.success;
   ledger.running = false;
-  if (!ended.success && !ended.stopped_as_asked) ++ledger.losses;
+  if (!ended.success && !ended.stopped_as_asked) {
+    ++ledger.losses;
+    if (!announced) ++ledger.crashes;
+  }
   if (!ended.success && ended.stopped_as_asked && announced) ++ledger.releases;
 }
 
 void reset_failures(Context& c) {
   c.facts.progress.ledger.attempts_without_progress = 0;
   c.facts.progress.ledger.starts_without_progress = 0;
+  c.facts.progress.ledger.hangs_without_progress = 0;
 }
 
 // A crash of the agent loses at most `ledger_every`.
@@ -302,6 +306,16 @@ Next on(const Training&, const RuledOut& ruled_out, Context& c) {
   c.facts.progress.ledger.stopped_early = ruled_out.why;
   return stop_trainer(c, ReleaseGoal::Finish, InterruptionAction::Stop,
                       c.now + c.policy.stop_grace);
+}
+
+// It may still be able to save. Its end is a failure like another, but the next one is the last.
+Next on(const Training&, const TrainerHung&, Context& c) {
+  if (++c.facts.progress.ledger.hangs_without_progress >= c.policy.hangs)
+    return give_up(c, Surrender::NoProgress);
+  Stage stage =
+      stop_trainer(c, ReleaseGoal::Survey, InterruptionAction::Stop, c.now + c.policy.stop_grace);
+  if (auto* stopping = std::get_if<Stopping>(&stage)) stopping->restarts = true;
+  return stage;
 }
 
 Next on(const Training&, const NoticeSeen& notice, Context& c) {
@@ -476,6 +490,8 @@ Next on(const Stopping& stage, const HomeKept& kept, Context& c) {
 }
 
 Next on(const Stopping& stage, const TrainerEnded& ended, Context& c) {
+  const bool stays = stage.restarts && !c.facts.exit.notice && !c.facts.exit.leave;
+  if (stays && !ended.success) return trainer_ended(c, TrainerEnded{});
   count_trainer_end(c, ended, stage.then == ReleaseGoal::Release);
   // A trainer that reports no checkpoints may have made its last one now.
   c.facts.home.changed = c.facts.home.changed || ended.stopped_as_asked;

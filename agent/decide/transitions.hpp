@@ -182,6 +182,7 @@ Stage cancel_fleet(Context&);                       // finish.cpp
 Stage scale_to_zero(Context&);                      // finish.cpp
 bool leaves_gang_alone(const Facts&, const Policy&);  // finish.cpp: its fleet is not scaled to 0
 Stage rest(Context&, Stage last);                     // finish.cpp: unless asked to leave
+Stage hold(Context&);                                 // finish.cpp: for a person, within a limit
 Stage stop_trainer(Context&, ReleaseGoal, InterruptionAction, Time deadline);  // training.cpp
 
 // --- identity.cpp ---
@@ -278,6 +279,7 @@ Next on(const Training&, const RebalanceRecommended&, Context&);
 Next on(const Training&, const HomeKept&, Context&);
 Next on(const Training&, const TrainerEnded&, Context&);
 Next on(const Training&, const RuledOut&, Context&);
+Next on(const Training&, const TrainerHung&, Context&);
 Next on(const Training&, const NoticeSeen&, Context&);
 Next on(const Training&, const StopRequested&, Context&);
 Next on(const Training&, const Woke&, Context&);

@@ -1,6 +1,7 @@
 #include "agent/launch/requests.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "agent/aws/formats/sigv4.hpp"
@@ -170,41 +171,48 @@ OrderedJson configs(const TemplateVersion& it, OrderedJson chosen) {
       {{{"LaunchTemplateSpecification", template_of(it)}, {"Overrides", std::move(chosen)}}});
 }
 
-AwsCommand ec2_fleet(const config::Job& job, const TemplateVersion& it, const std::string& token,
-                     const wire::Tags& tags) {
+void add_end(const FleetRequest& wanted, OrderedJson& input) {
+  if (!wanted.ends_at) return;
+  input["ValidUntil"] = wire::to_rfc3339(*wanted.ends_at);
+  input["TerminateInstancesWithExpiration"] = true;
+}
+
+AwsCommand ec2_fleet(const config::Job& job, const FleetRequest& wanted, const wire::Tags& tags) {
   const config::Launch& launch = *job.launch;
   OrderedJson input = {
-      {"ClientToken", token},
+      {"ClientToken", wanted.token},
       {"Type", "maintain"},
       {"TargetCapacitySpecification",
        {{"TotalTargetCapacity", launch.capacity}, {"DefaultTargetCapacityType", "spot"}}},
       {"SpotOptions", {{"AllocationStrategy", strategy(job)}}},
       {"ExcessCapacityTerminationPolicy", "termination"},
-      {"LaunchTemplateConfigs", configs(it, overrides(job, "MaxPrice", placement_group_of(job)))},
+      {"LaunchTemplateConfigs",
+       configs(wanted.launch_template, overrides(job, "MaxPrice", placement_group_of(job)))},
       {"TagSpecifications", OrderedJson::array({specification("fleet", tags)})}};
   if (is_always_on_demand(launch)) {
     input["TargetCapacitySpecification"] = all_on_demand(launch.capacity);
     input.erase("SpotOptions");
     if (has_priorities(job)) input["OnDemandOptions"] = {{"AllocationStrategy", "prioritized"}};
   }
+  add_end(wanted, input);
   return command("ec2", "CreateFleet", input, Repeatable::Token);
 }
 
-AwsCommand spot_fleet(const config::Job& job, const TemplateVersion& it, const std::string& token,
-                      const wire::Tags& tags) {
+AwsCommand spot_fleet(const config::Job& job, const FleetRequest& wanted, const wire::Tags& tags) {
   const config::Launch& launch = *job.launch;
   OrderedJson config = {
-      {"ClientToken", token},
+      {"ClientToken", wanted.token},
       {"Type", "maintain"},
       {"TargetCapacity", launch.capacity},
       {"AllocationStrategy", capitalized(strategy(job))},
       {"IamFleetRole", launch.fleet_role},
       {"ExcessCapacityTerminationPolicy", "default"},
-      {"LaunchTemplateConfigs", configs(it, overrides(job, "SpotPrice"))},
+      {"LaunchTemplateConfigs", configs(wanted.launch_template, overrides(job, "SpotPrice"))},
       {"TagSpecifications", OrderedJson::array({specification("spot-fleet-request", tags)})}};
   const bool on_demand = is_always_on_demand(launch);
   if (on_demand) config["OnDemandTargetCapacity"] = launch.capacity;
   if (on_demand && has_priorities(job)) config["OnDemandAllocationStrategy"] = "prioritized";
+  add_end(wanted, config);
   return command("ec2", "RequestSpotFleet", {{"SpotFleetRequestConfig", config}},
                  Repeatable::Token);
 }
@@ -346,9 +354,8 @@ AwsCommand request_fleet(const config::Job& given, const FleetRequest& wanted) {
   if (wanted.first_launch) tags[tag::first_launch] = wire::to_rfc3339(*wanted.first_launch);
   if (job.launch->type == FleetKind::AutoScalingGroup)
     return create_group(job, wanted.launch_template, tags);
-  if (job.launch->type == FleetKind::SpotFleet)
-    return spot_fleet(job, wanted.launch_template, wanted.token, tags);
-  return ec2_fleet(job, wanted.launch_template, wanted.token, tags);
+  if (job.launch->type == FleetKind::SpotFleet) return spot_fleet(job, wanted, tags);
+  return ec2_fleet(job, wanted, tags);
 }
 
 AwsCommand run_instance(const config::Job& job, const TemplateVersion& launch_template,
@@ -391,22 +398,31 @@ AwsCommand request_preparer(const config::Job& job, const TemplateVersion& launc
   return command("ec2", "CreateFleet", input, Repeatable::Token);
 }
 
-AwsCommand request_on_demand(const config::Job& job, const TemplateVersion& launch_template,
-                             const FleetId& own, const std::string& token,
-                             const std::string& digest) {
-  wire::Tags tags = fleet_tags(job, digest);
+AwsCommand request_on_demand(const config::Job& job, const FleetId& own,
+                             const FleetRequest& wanted) {
+  wire::Tags tags = fleet_tags(job, wanted.digest);
   tags[tag::role] = tag::role_on_demand;
   tags[tag::beside] = own.str();
   config::Job one = job;
   one.launch->max_price.clear();  // is of spot instances
-  const OrderedJson input = {
-      {"ClientToken", token},
+  OrderedJson input = {
+      {"ClientToken", wanted.token},
       {"Type", "maintain"},
       {"TargetCapacitySpecification", all_on_demand(1)},
       {"ExcessCapacityTerminationPolicy", "termination"},
-      {"LaunchTemplateConfigs", configs(launch_template, overrides(one, "MaxPrice"))},
+      {"LaunchTemplateConfigs", configs(wanted.launch_template, overrides(one, "MaxPrice"))},
       {"TagSpecifications", OrderedJson::array({specification("fleet", tags)})}};
+  add_end(wanted, input);
   return command("ec2", "CreateFleet", input, Repeatable::Token);
+}
+
+wire::WallTime ends_by_itself(const config::Job& job, wire::WallTime now) {
+  using std::chrono::days;
+  constexpr double hours_a_day = 24;
+  days lasts(30);
+  if (job.limits.hours && !job.sweep)
+    lasts = days(std::max<std::int64_t>(std::llround(3 * *job.limits.hours / hours_a_day), 1));
+  return std::chrono::ceil<days>(now) + lasts;
 }
 
 std::string request_digest(const config::Job& job, const std::string& user_data) {

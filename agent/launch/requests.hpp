@@ -55,7 +55,13 @@ struct FleetRequest {
   std::optional<wire::WallTime> first_launch = {};
   bool rests = false;        // it asks for nothing until its target is raised
   std::string regions = {};  // in which the job has one, if several: tag_of_regions()
+  std::optional<wire::WallTime> ends_at = {};
 };
+// When a fleet that is made now ends by itself, with its machines, whatever became of their agents:
+// after three times limits.hours, as most of the rest is waiting for capacity; without that, or in
+// a sweep, after 30 days. Whole days, so that launches at the same time ask for the same. A group
+// has no such end.
+wire::WallTime ends_by_itself(const config::Job& job, wire::WallTime now);
 wire::AwsCommand request_fleet(const config::Job& job, const FleetRequest& wanted);
 // Launches one instance of a type in a place as a fleet would, for a dry run: EC2 then also checks
 // image, profile, security groups and key. `place`: a zone or subnet; empty: any.
@@ -73,10 +79,10 @@ wire::AwsCommand request_preparer(const config::Job& job, const TemplateVersion&
 
 // A fleet of one on-demand instance for as long as `own`, the job's fleet, gets no spot capacity.
 // An EC2 Fleet beside every kind: the job's own goes on asking for spot capacity, and the instance
-// that it launches is the only sure sign that there is some. `digest`: of the job's own fleet.
-wire::AwsCommand request_on_demand(const config::Job& job, const TemplateVersion& launch_template,
-                                   const FleetId& own, const std::string& token,
-                                   const std::string& digest);
+// that it launches is the only sure sign that there is some. `wanted`: with the digest of the job's
+// own.
+wire::AwsCommand request_on_demand(const config::Job& job, const FleetId& own,
+                                   const FleetRequest& wanted);
 
 // A digest of all that requires another fleet; not of the capacity, which can be changed.
 std::string request_digest(const config::Job& job, const std::string& user_data);

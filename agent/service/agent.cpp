@@ -347,7 +347,7 @@ class Agent {
             [this](decide::TrainerEnded ended) { trainer_ended(ended); }),
         stall_(context, job_.gang ? Duration(0) : job_.on_failure.stall,  // a gang looks itself
                {run_directory_, act::log_file_of(job_, run_directory_), job_.trainer.gpus != 0,
-                [this] { return reported_; }}),
+                [this] { return reported_; }, [this] { sensed(decide::TrainerHung{}); }}),
         observers_(context, job_, deadline, policy_, run_directory_,
                    {[this] { return loop_ ? &loop_->state() : nullptr; },
                     [this] { return aws_ ? &aws_->tallies() : nullptr; }}),
@@ -503,6 +503,7 @@ void Agent::compose_loop(Region region) {
     return loop_->state().facts.exit.surrender != decide::Surrender::None;
   };
   dependencies.exit = [this] { leave(); };
+  dependencies.power_off = power_off_machine;
   dependencies.history = [this] { return observers_.history().file().news(); };
   dependencies.history_kept = [this](auto bytes) { observers_.history().file().kept(bytes); };
   dependencies.run_directory = run_directory_;

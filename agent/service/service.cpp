@@ -16,6 +16,7 @@
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/units/manager.hpp"
+#include "agent/units/settings.hpp"
 
 namespace spotter {
 
@@ -134,6 +135,7 @@ decide::Policy policy_of(const config::Job& job, bool once) {
       static_cast<std::uint32_t>(job.on_failure.attempts_without_progress);
   policy.starts_per_attempt = static_cast<std::uint32_t>(job.on_failure.starts_per_attempt);
   policy.blocked_limit = job.on_failure.blocked;
+  policy.hold_limit = job.on_failure.hold;
   switch (job.on_failure.then) {
     case config::GiveUp::ScaleToZero:
       policy.then = decide::FailurePolicy::ScaleToZero;
@@ -185,6 +187,12 @@ std::string of_sweep(const config::Job& job) {
 bool machine_is_stopping() {
   const auto manager = units::Manager::connect();
   return manager && (*manager)->system_state() == "stopping";
+}
+
+bool power_off_machine() {
+  if (!units::wanted()) return false;
+  const auto manager = units::Manager::connect();
+  return manager && (*manager)->power_off();
 }
 
 }  // namespace spotter

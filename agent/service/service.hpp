@@ -63,5 +63,8 @@ std::string of_sweep(const config::Job& job);
 // Is PID 1 shutting the machine down? Then the storage must be released, while a mere restart of
 // the service must leave the trainer alone.
 bool machine_is_stopping();
+// Begins to stop the system, as the service of an instance; false: this process is none, or may
+// not.
+bool power_off_machine();
 
 }  // namespace spotter

@@ -139,6 +139,12 @@ void Manager::stop(const std::string& unit) {
                      "ss", unit.c_str(), "replace");
 }
 
+bool Manager::power_off() {
+  Answer answer;
+  return sd_bus_call_method(bus_, kService, kPath, kInterface, "StartUnit", &answer.error,
+                            &answer.message, "ss", "poweroff.target", "replace-irreversibly") >= 0;
+}
+
 std::string Manager::system_state() {
   sd_bus_set_method_call_timeout(bus_, 1'000'000);  // a busy PID 1 must not cost the notice
   char* state = nullptr;

@@ -29,6 +29,8 @@ class Manager {
   // Begins to stop the unit. Its settings say how processes are killed that ignore the signal.
   void stop(const std::string& unit);
 
+  // Begins to stop the system, with all units in their order; false: refused.
+  bool power_off();
   std::string system_state();  // "running", "stopping", ...; empty: unknown
 
  private:

@@ -64,7 +64,13 @@ class Page {
     std::string text = label;
     text.resize(label_width, ' ');
     text += value;
-    // Cut between characters, not inside one.
+    while (text.size() > columns_) {  // a sentence goes on in the next line
+      const auto blank = text.rfind(' ', columns_);
+      if (blank == text.npos || blank < label_width) break;
+      text_ += text.substr(0, blank) + "\n";
+      text = std::string(label_width, ' ') + text.substr(blank + 1);
+    }
+    // A word that is too long is cut between characters, not inside one.
     if (text.size() > columns_) {
       std::size_t end = columns_;
       while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) --end;
@@ -192,18 +198,24 @@ void add_bucket(Page& page, const Fields& is) {
   page.line("bucket", text);
 }
 
+// The sentence on the stage has it already.
+bool is_said(const Fields& is, const std::string& words) {
+  return !words.empty() && is.text("says").find(words) != std::string::npos;
+}
+
 void add_what_comes(Page& page, const Fields& is) {
   if (const auto left = is.until("notice_deadline_ms"))
     page.line("notice", *left > 0 ? "the instance ends in " + duration_text(*left)
                                   : "the instance's end is overdue");
   if (const auto left = is.until("wake_boottime_ms"); left && *left > 0)
     page.line("next", "looks again in " + duration_text(*left));
-  page.line("blocked", joined(is.text("blocked"), " ", is.text("detail")));
+  if (!is_said(is, is.text("blocked")))
+    page.line("blocked", joined(is.text("blocked"), " ", is.text("detail")));
   page.line("storage", is.text("storage_says"));
   page.line("put away", is.text("put_away"));
 }
 
-void add_spending(Page& page, const Fields& is) {
+std::string spending_of(const Fields& is) {
   std::string text;
   if (const auto seconds = is.number("spent_seconds"); seconds && *seconds > 0)
     text = duration_text(*seconds) + " of instances";
@@ -217,13 +229,14 @@ void add_spending(Page& page, const Fields& is) {
   const auto repeated = is.number("steps_repeated");
   if (repeated && *repeated > 0)
     text = joined(text, ", ", number_text("%.0f", *repeated) + " steps trained twice");
-  page.line("spent", text);
+  return text;
 }
 
 void add_problems(Page& page, const Fields& is, Time now) {
   const char* label = "lately";
   for (const Json& each : is.list("problems")) {
     const Fields problem(each, now);
+    if (is_said(is, problem.text("words"))) continue;
     const auto since = problem.until("boottime_ms");
     const std::string when = since ? duration_text(std::max(0.0, -*since)) + " ago: " : "";
     page.line(std::exchange(label, ""), when + problem.text("words"));
@@ -231,6 +244,58 @@ void add_problems(Page& page, const Fields& is, Time now) {
 }
 
 }  // namespace
+
+// By decide/state.hpp.
+std::string_view stage_words(std::string_view stage) {
+  static constexpr std::pair<std::string_view, std::string_view> known[] = {
+      {"booting", "starting"},
+      {"looking-around", "starting"},
+      {"identifying", "starting"},
+      {"reading-fleet", "starting"},
+      {"surveying", "looking for its storage"},
+      {"attaching", "attaching the volume"},
+      {"claiming", "taking the volume"},
+      {"writing-epoch", "taking its storage"},
+      {"finding-device", "mounting its storage"},
+      {"inspecting", "mounting its storage"},
+      {"mounting", "mounting its storage"},
+      {"preparing", "mounting its storage"},
+      {"formatting", "formatting the volume"},
+      {"reading-ledger", "reading its record"},
+      {"verifying", "verifying checkpoints"},
+      {"snapshotting", "moving to this zone"},
+      {"creating-candidate", "moving to this zone"},
+      {"marking-verified", "moving to this zone"},
+      {"committing", "moving to this zone"},
+      {"promoting", "moving to this zone"},
+      {"discarding", "tidying up"},
+      {"awaiting-gpus", "waiting for GPUs"},
+      {"preparing-data", "bringing its data"},
+      {"fetching-code", "fetching the code"},
+      {"counting-attempt", "starting the trainer"},
+      {"starting-trainer", "starting the trainer"},
+      {"filling", "filling the volume"},
+      {"marking-prepared", "filling the volume"},
+      {"stopping", "stopping the trainer"},
+      {"securing", "syncing the result"},
+      {"closing-ledger", "writing its record"},
+      {"sending-result", "sending the result"},
+      {"unmounting", "releasing its storage"},
+      {"final-snapshot", "releasing its storage"},
+      {"detaching", "releasing its storage"},
+      {"releasing", "releasing its storage"},
+      {"releasing-epoch", "releasing its storage"},
+      {"releasing-data", "releasing its storage"},
+      {"giving-back", "ending the machine"},
+      {"marking-done", "finishing"},
+      {"tidying", "tidying up"},
+      {"cancelling-fleet", "ending the fleet"},
+      {"scaling-to-zero", "ending the fleet"},
+      {"gave-up", "gave up"}};
+  for (const auto& [name, words] : known)
+    if (name == stage) return words;
+  return stage;
+}
 
 // Keeps UTF-8 characters whole.
 std::string printable(std::string text) {
@@ -267,7 +332,7 @@ std::optional<std::string> status_text(std::string_view bytes, Time now, std::si
   Page page(columns);
   page.line("job", is.text("job"));
   const std::string stage = is.text("stage"), says = is.text("says");
-  page.line("stage", says.starts_with(stage) ? says : joined(stage, ": ", says));
+  page.line("stage", says.empty() ? std::string(stage_words(stage)) : says);
   page.line("worker", is.text("worker_says"));
   page.line("claims", is.text("claims_say"));
   add_gang(page, is, now);
@@ -283,11 +348,16 @@ std::optional<std::string> status_text(std::string_view bytes, Time now, std::si
   page.line("volume", is.text("volume"));
   page.line("fleet", is.text("fleet"));
   add_what_comes(page, is);
-  add_spending(page, is);
+  page.line("spent", spending_of(is));
   add_problems(page, is, now);
   if (const auto age = is.until("updated_boottime_ms"))
     page.line("seen", duration_text(std::max(0.0, -*age)) + " ago");
   return page.take();
+}
+
+std::string spent_words(std::string_view bytes) {
+  const auto document = parse_json_object(bytes);
+  return document ? spending_of(Fields(*document, Time())) : "";
 }
 
 std::string status_trouble(std::string_view bytes) {

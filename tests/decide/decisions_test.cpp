@@ -129,6 +129,7 @@ const std::map<std::string, Names> kSensed = {
     {"home-kept", {"counting-attempt", "training", "stopping", "securing", "closing-ledger"}},
     {"rebalance-recommended", {"training"}},  // nothing else could be done sooner
     {"ruled-out", {"training"}},              // by a trainer's report; it is repeated with each
+    {"trainer-hung", {"training"}},           // said again as long as it hangs
 };
 
 // Events that no stage ever ignores.

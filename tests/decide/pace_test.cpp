@@ -96,6 +96,24 @@ TEST(Pace, AnInstanceThatWasGoneWithoutAWordIsALoss) {
   EXPECT_TRUE(story.state.facts.progress.ledger.running);  // now it is ours that runs
 }
 
+TEST(Pace, ACrashLosesStepsAndIsNoInterruption) {
+  Story story;
+  story.train();
+  story.sense(TrainerEnded{});
+  EXPECT_EQ(story.state.facts.progress.ledger.losses, 1U);
+  EXPECT_EQ(interruptions(story.state.facts.progress.ledger), 0U);
+  Story taken;
+  Ledger before;
+  before.running = true;
+  taken.train(before);
+  EXPECT_EQ(interruptions(taken.state.facts.progress.ledger), 1U) << "its machine was gone";
+  taken.sense(NoticeSeen{InterruptionAction::Terminate, taken.now + seconds(110)});
+  taken.sense(TrainerEnded{});
+  ASSERT_TRUE(taken.did<WriteLedger>());
+  EXPECT_EQ(interruptions(taken.did<WriteLedger>()->ledger), 2U)
+      << "killed as it did not end in time";
+}
+
 TEST(Pace, AnAnnouncedEndIsNone) {
   Story story;
   story.train();

@@ -41,6 +41,67 @@ TEST(Training, ACrashIsTriedAgainThenScalesToZeroButNeverCancels) {
   EXPECT_EQ(story.stage(), "gave-up");
 }
 
+TEST(Training, AMachineThatIsHeldForAPersonDoesNotStayForEver) {
+  Story story;
+  story.policy.then = FailurePolicy::Hold;
+  story.policy.hold_limit = hours(2);
+  story.policy.attempts_without_progress = 1;
+  story.train();
+  story.sense(TrainerEnded{});
+  story.answer(LedgerWritten{});
+  story.answer(Unmounted{});
+  story.answer(CallAccepted{});
+  EXPECT_EQ(story.stage(), "gave-up");
+  EXPECT_EQ(story.asked(), "");
+  EXPECT_EQ(story.state.wake_at, story.now + hours(2));
+  EXPECT_NE(describe(story.state, story.policy).find("stays 120 min"), std::string::npos);
+  story.wake();
+  EXPECT_EQ(story.asked(), "scale-fleet-to-zero");
+}
+
+TEST(Training, ATrainerThatHangsIsAskedToSaveAndTheSecondTimeIsTheLast) {
+  Story story;
+  story.train();
+  story.sense(TrainerHung{});
+  EXPECT_NE(story.asked().find("stop-trainer"), std::string::npos);
+  EXPECT_EQ(story.stage(), "stopping");
+  story.sense(TrainerEnded{false, true});
+  EXPECT_EQ(story.stage(), "waiting") << "it is started again, here";
+  EXPECT_EQ(story.state.facts.progress.ledger.attempts_without_progress, 1U);
+  const auto start = [&] {
+    story.wake();
+    story.answer(CheckpointsVerified{});
+    story.answer(CodeFetched{});
+    EXPECT_EQ(story.did<WriteLedger>()->ledger.hangs_without_progress, 1U)
+        << "for a machine that follows";
+    story.answer(LedgerWritten{});
+    story.answer(TrainerStarted{});
+  };
+  start();
+  story.sense(TrainerHung{});
+  EXPECT_EQ(story.state.facts.exit.surrender, Surrender::NoProgress);
+  EXPECT_EQ(story.stage(), "stopping");
+}
+
+TEST(Training, AHangBeforeANewCheckpointDoesNotCount) {
+  Story story;
+  story.train();
+  story.sense(TrainerHung{});
+  story.sense(CheckpointMade{70});
+  story.sense(TrainerEnded{false, true});
+  EXPECT_EQ(story.state.facts.progress.ledger.hangs_without_progress, 0U);
+  EXPECT_EQ(story.stage(), "waiting");
+}
+
+TEST(Training, ANoticeWhileAHungTrainerEndsReleasesTheVolume) {
+  Story story;
+  story.train();
+  story.sense(TrainerHung{});
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(110)});
+  story.sense(TrainerEnded{false, true});
+  EXPECT_EQ(story.stage(), "closing-ledger");
+}
+
 // Each of its ends is three rounds without a new checkpoint, and a hang alone takes ten minutes.
 TEST(Training, OfAGangThatOnlyEverFailsIsGivenUpHoweverLongEachTryTook) {
   Story story;

@@ -18,13 +18,16 @@ constexpr Duration kBlockedRound = std::chrono::seconds(10);  // policy.cpp: blo
 
 template <class A>
 void walk(A& a, decide::Ledger& it) {
-  auto& [attempts, starts, newest, seconds, dollars, losses, releases, running, stall, stalled,
-         speaks, done, reached, repeated, trained, s3_writes, s3_reads, stopped_early] = it;
+  auto& [attempts, starts, hangs, newest, seconds, dollars, losses, crashes, releases, running,
+         stall, stalled, speaks, done, reached, repeated, trained, s3_writes, s3_reads,
+         stopped_early] = it;
   a.small(attempts);
   a.small(starts);
+  a.small(hangs);
   a.version(newest);
   (void)seconds, (void)dollars;               // only summed: the policy here has no limit on them
   (void)losses, (void)releases, (void)stall;  // only the pace is chosen from them
+  (void)crashes;
   (void)reached, (void)repeated, (void)trained, (void)stalled, (void)stopped_early;  // for persons
   (void)s3_writes, (void)s3_reads;
   a.flag(running);

@@ -1,7 +1,10 @@
 """`spotter launch`, `stop` and `list` against spotter-emulator, and against botocore: what is
 printed is what `aws` would take, and what is sent is what botocore would send."""
 
+import base64
 import concurrent.futures
+import datetime
+import gzip
 import os
 import pathlib
 import random
@@ -49,6 +52,59 @@ class Launch(launching.LaunchTest):
                          [(kind, zone) for kind in ("g5.xlarge", "g4dn.xlarge")
                           for zone in ("us-west-2a", "us-west-2b")])
         self.assertEqual({it["MaxPrice"] for it in overrides}, {"0.75"})
+
+    def test_a_fleet_ends_by_itself_with_its_machines(self):
+        """Whatever becomes of its agents: three times limits.hours, 30 days without."""
+        def days(text, operation="CreateFleet", of=lambda it: it):
+            fleet = of(self.printed(text=text)[operation][1])
+            self.assertTrue(fleet["TerminateInstancesWithExpiration"])
+            until = datetime.datetime.fromisoformat(fleet["ValidUntil"].replace("Z", "+00:00"))
+            return (until - datetime.datetime.now(datetime.timezone.utc)).total_seconds() / 86400
+        for text, least in ((JOB, 30), ("limits: {{hours: 72}}\n" + JOB, 9),
+                            ("limits: {{hours: 1}}\n" + JOB, 1)):
+            self.assertTrue(least <= days(text) <= least + 1, text)
+        self.assertTrue(30 <= days(JOB + SPOT_FLEET, "RequestSpotFleet",
+                                   lambda it: it["SpotFleetRequestConfig"]) <= 31)
+        done = self.spotter("launch", self.job())
+        until = self.fleets()[0]["ValidUntil"].strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.assertIn(f"{done.stdout.strip()} ends by itself, with its machines, at {until}",
+                      done.stderr)
+
+    def test_a_machine_that_fails_is_held_if_the_launch_says_so(self):
+        done = self.spotter("launch", self.job(), "--hold-failed")
+        self.assertIn("a machine that fails stays 24 h for a look at it, and costs", done.stderr)
+        version = self.ec2.describe_launch_template_versions(
+            LaunchTemplateName=f"spotter-{self.name}", Versions=["$Latest"])
+        data = version["LaunchTemplateVersions"][0]["LaunchTemplateData"]
+        script = gzip.decompress(base64.b64decode(data["UserData"])).decode()
+        self.assertIn("\non_failure: {then: hold}\n", script)
+        self.assertIn("failing='hold'", script)
+        told = self.refused(text="on_failure: {{blocked: 2h}}\n" + JOB, options=["--hold-failed"],
+                            code=2)
+        self.assertIn("has an `on_failure:` of its own: say `then: hold` there", told)
+
+    def test_a_shell_is_a_session_on_the_machine_launched_last(self):
+        job = self.job()
+        nothing = self.spotter("shell", job, code=1).stderr
+        self.assertIn("no machine of", nothing)
+        self.launch()
+        instance = self.one_instance()
+        missing = self.spotter("shell", job, code=1).stderr
+        self.assertIn("is not installed", missing)
+        programs = self.folder / "programs"
+        programs.mkdir()
+        for name in ("aws", "session-manager-plugin"):
+            (programs / name).write_text('#!/bin/sh\necho "$@"\n')
+            (programs / name).chmod(0o755)
+        path = os.environ["PATH"]
+        os.environ["PATH"] = f"{programs}:{path}"
+        self.addCleanup(os.environ.__setitem__, "PATH", path)
+        expected = f"ssm start-session --region {served.REGION} --target {instance}\n"
+        for whose in (job, self.name):
+            done = self.spotter("shell", whose)
+            self.assertEqual(done.stdout, expected)
+        self.assertIn("is no running machine of",
+                      self.spotter("shell", job, "--instance", "i-0", code=1).stderr)
 
     def test_containers_reach_the_metadata_service_only_where_the_trainer_may(self):
         text = JOB.replace("./train.sh", "./train.sh, imds: allow")

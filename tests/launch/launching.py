@@ -108,8 +108,8 @@ class LaunchTest(served.ServedTest):
     def launch(self, more="", **options):
         return self.spotter("launch", self.job(more), **options).stdout.strip()
 
-    def refused(self, more="", text=None, code=1):
-        return self.spotter("launch", self.job(more, text), code=code).stderr
+    def refused(self, more="", text=None, code=1, options=()):
+        return self.spotter("launch", self.job(more, text), *options, code=code).stderr
 
     def limit(self, job, drop=None):
         """Who launches may do what `spotter iam launcher` prints, less one statement. Its files."""

@@ -50,6 +50,14 @@ TEST_F(StillnessStory, FiveTimesTheLongestPauseIsWaited) {
   EXPECT_EQ(hangs_after(0), 100);
 }
 
+TEST_F(StillnessStory, ThePauseThatAnEarlierAgentSawCounts) {
+  still_ = Stillness(minutes(30), minutes(20));
+  still_.begin(now_);
+  EXPECT_EQ(hangs_after(0), 100);
+  still_.begin(now_);  // another trainer of the same job
+  EXPECT_EQ(hangs_after(0), 100);
+}
+
 TEST_F(StillnessStory, AGpuAtWorkIsNoHang) {
   minute(1.0, 1);
   EXPECT_EQ(hangs_after(0), 30);

@@ -59,7 +59,11 @@ decide::Happening Simulation::await_gpus(Host& host) {
 
 // Only a machine that is of no use, and nothing of the job goes down with it.
 void Simulation::judge_give_back(const InstanceId& caller) {
-  const Host& host = hosts_[caller];
+  Host& host = hosts_[caller];
+  // Each is one of the attempts, and after the last the job is given up.
+  if (!std::exchange(host.given_back, true)) ++given_back_;
+  if (given_back_ >= policy_.attempts_without_progress)
+    broken("it costs without progress: machine after machine is given back");
   const bool refuses = is_left(host) && host.refused_since != decide::kNever &&
                        now_ - host.refused_since >= policy_.left_limit;
   if (!host.lacks_gpus && !refuses) broken("a machine is given back that could train");

@@ -96,6 +96,7 @@ void Simulation::judge_write(const Host& host, const char* what) {
 // 5 and 9: the fleet ends for a reason. 7: after a notice nothing long is begun.
 void Simulation::judge_effect(const Host& host, const decide::Command& command) {
   using namespace decide;
+  if (host.agent.state.facts.exit.surrender != Surrender::None) given_back_ = 0;
   if (on_share()) judge_on_share(command);
   if (in_bucket()) judge_in_bucket(command);
   if (is<CancelFleet>(command)) judge_cancel(host.id);

@@ -309,6 +309,7 @@ Happening Simulation::start_trainer(Host& host) {
   judge_start(host);
   host.saw_gpus = false;
   ++starts_in_vain_;
+  given_back_ = 0;
   if (starts_counted_ > 0) --starts_counted_;
   trainer.step = std::max<std::int64_t>(0, disks_[host.mounted].newest());
   trainer.base = disks_[host.mounted].newest_whole().number;

@@ -133,7 +133,8 @@ struct Host {
   Time left_until;          // processes of a trainer that ended are here till then
   Time refused_since = decide::kNever;  // beside them no trainer is started
   std::uint64_t refused_by = 0;         // the agent's run that this is of: another starts over
-  bool refused_in_vain = false;         // for so long that the agent counts an attempt
+  bool given_back = false;
+  bool refused_in_vain = false;  // for so long that the agent counts an attempt
   Trainer trainer;
   Agent agent;
 

@@ -35,11 +35,11 @@ void Simulation::inject_operator_fault(Fault fault) {
   });
 }
 
-void Simulation::raise_target(int target) {
+bool Simulation::raise_target(int target) {
   say("user", "the fleet's target is ", target);
   target_since_ = now_;
   if (on_share() && target > 1) needs_person_ = true;  // all but the first wait for its end
-  (void)world_.fleets(now_).modify({fleet_.id, target, {}}, fleet_.kind);
+  return world_.fleets(now_).modify({fleet_.id, target, {}}, fleet_.kind).has_value();
 }
 
 // `tagged`: a new disk that Spotter may format.
@@ -90,6 +90,7 @@ void Simulation::delete_volume() {
   if (!volume || result || volume->state != world::VolumeState::Available) return;
   needs_person_ = true;
   durable_ = -1;
+  given_back_ = 0;
   prepared_ = false;
   say("user", "deletes ", id);
   (void)world_.volumes(now_).remove(id);
@@ -104,6 +105,7 @@ void Simulation::come_back() {
     awaited_ = false;
     say("user", "looks after the job");
     surrender_ = decide::Surrender::None;
+    given_back_ = 0;
     mend();
     for (auto& [id, host] : hosts_) {  // held: it waits for a new beginning
       const bool gave_up = std::holds_alternative<decide::GaveUp>(host.agent.state.stage);

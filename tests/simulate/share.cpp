@@ -302,16 +302,19 @@ void Simulation::run_ended(Host& host) {
     judge_run(host);
     share_.over = true;
     say("owner", facts.exit.done ? "the run has finished" : "the run has failed");
-    if (facts.exit.done) {
-      (void)world_.fleets(now_).cancel({fleet_.id}, fleet_.kind, true);
-    } else {
-      raise_target(0);
-    }
+    if (!facts.exit.done) return end_run();
+    (void)world_.fleets(now_).cancel({fleet_.id}, fleet_.kind, true);
     return;
   }
   // It says so by its exit status: the next attempt is on another machine.
   if (facts.exit.unfit && is_left(host)) return (void)world_.kill(host.id, now_);
   run_again(host.id, host.boot);
+}
+
+// Seed 2537802235, in a bucket: a refused request was not made again, and machines without a run
+// were paid for ever.
+void Simulation::end_run() {
+  if (share_.over && !raise_target(0)) at(seconds(10), [this] { end_run(); });
 }
 
 void Simulation::run_again(const InstanceId& id, std::uint64_t boot) {

@@ -289,7 +289,8 @@ class Simulation {
 
   // --- operator.cpp: what an operator does, by mistake and to mend ---
   void inject_operator_fault(Fault fault);
-  void raise_target(int target);
+  bool raise_target(int target);  // false: refused while EC2 carries out the one before
+  void end_run();
   void add_second_volume();
   void delete_volume();
   void make_volume(const Zone& zone, bool tagged);
@@ -384,6 +385,7 @@ class Simulation {
   // them; and agents that were killed after they gave up.
   std::uint64_t starts_in_vain_ = 0, starts_counted_ = 0, killed_giving_up_ = 0;
   std::uint64_t ends_in_vain_ = 0;   // of trainers that failed, since then
+  std::uint64_t given_back_ = 0;     // machines, since a trainer was started or the job given up
   Duration instance_time_{0};        // of all instances together
   Time result_at_ = decide::kNever;  // since when it is where the job is published
   std::uint32_t sends_failed_ = 0;

@@ -102,6 +102,42 @@ TEST(JobView, OfAMachineThatHasNotSpokenYet) {
   EXPECT_EQ(view_of(seen)["zone"], "us-west-2b");
 }
 
+TEST(JobView, OfAMachineThatSaysNothingTheReasonsThatThereAre) {
+  const auto launched_ago = [](JobSeen& seen, double seconds) {
+    seen.instances[0].launch_time =
+        wire::WallTime(std::chrono::seconds(static_cast<std::int64_t>(now - seconds)));
+    return says(seen);
+  };
+  JobSeen seen{.job = "mnist",
+               .volumes = {volume()},
+               .instances = {instance("i-2", State::Running)},
+               .published = published(now - 7200, "released"),
+               .publishes = true,
+               .now = now};
+  EXPECT_FALSE(is_silent(seen));
+  EXPECT_EQ(launched_ago(seen, 599).find("has said nothing"), std::string::npos);
+  const std::string open = launched_ago(seen, 12 * 60);
+  EXPECT_TRUE(is_silent(seen));
+  EXPECT_NE(open.find("i-2 has said nothing for 12 min: it has not booted, or its user data"),
+            std::string::npos)
+      << open;
+  EXPECT_NE(open.find("get-console-output --latest --output text --instance-id i-2"),
+            std::string::npos);
+  seen.volumes[0].attachments = {{.instance = "i-2"}};
+  EXPECT_NE(says(seen).find("it has its volume, so its agent runs"), std::string::npos);
+  seen.publishes = false;
+  EXPECT_FALSE(is_silent(seen)) << "it says nothing here, and has its volume";
+  seen.publishes = true;
+  seen.role_lacks = "spotter may not: s3:PutObject";
+  EXPECT_NE(says(seen).find("for 12 min: its role spotter may not: s3:PutObject"),
+            std::string::npos);
+  seen.instances[0].state = State::Pending;
+  EXPECT_NE(says(seen).find("EC2 has not booted it yet"), std::string::npos);
+  seen.instances.clear();
+  seen.launches_nothing = "InsufficientInstanceCapacity: none";
+  EXPECT_EQ(says(seen), "waiting for capacity since 2 h; InsufficientInstanceCapacity: none");
+}
+
 TEST(JobView, AMachineThatEndsWithoutHavingSpokenDoesNotStart) {
   JobSeen seen{.job = "mnist",
                .volumes = {volume()},
@@ -253,7 +289,7 @@ TEST(JobView, ALineOfASweep) {
                      .published = published(now - 20),
                      .now = now};
   EXPECT_EQ(line_of(view_of(seen), 3, now),
-            "     3  training                 30            -  20 s ago     i-1\n");
+            "     3  training                          30            -  20 s ago     i-1\n");
 }
 
 }  // namespace

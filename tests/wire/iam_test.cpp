@@ -29,7 +29,7 @@ TEST(MissingPermission, IsOfTheActionThatWasRefused) {
 TEST(MissingPermission, MayBeAllThatAwsSays) {
   EXPECT_EQ(missing_permission("ssm:GetParameter", ""),
             "needs ssm:GetParameter (scripts/iam/agent.json: ReadSecrets; launcher.json: "
-            "ReadTheCodesToken, ReadTheImagesParameter)");
+            "ReadTheCodesToken, ReadImage)");
   EXPECT_EQ(missing_permission("sqs:SendMessage", "You are not authorized."),
             "needs sqs:SendMessage");
 }

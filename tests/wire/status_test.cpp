@@ -30,6 +30,40 @@ TEST(StatusText, CutsNoCharacterApart) {
   EXPECT_EQ(*text, "job         한국어한\n");
 }
 
+TEST(StatusText, HasAllOfASentence) {
+  const std::string json = R"({"version":1,"stage":"waiting","says":"waiting for capacity since )"
+                           R"(12 min; none in us-west-2a"})";
+  EXPECT_EQ(*status_text(json, Time(), 40),
+            "stage       waiting for capacity since\n"
+            "            12 min; none in us-west-2a\n");
+}
+
+TEST(StatusText, SaysAStageInWordsOfAPerson) {
+  const auto shown = [](const std::string& fields) {
+    return *status_text("{\"version\":1,\"stage\":" + fields + "}", Time());
+  };
+  EXPECT_EQ(shown(R"("closing-ledger")"), "stage       writing its record\n");
+  EXPECT_EQ(shown(R"("closing-ledger","says":"waiting for a GPU")"),
+            "stage       waiting for a GPU\n");
+  EXPECT_EQ(shown(R"("of-a-later-version")"), "stage       of-a-later-version\n");
+}
+
+TEST(StatusText, SaysNoSentenceTwice) {
+  const std::string json =
+      R"({"version":1,"stage":"blocked","says":"blocked: no volume. Looking again in 30 s",)"
+      R"("blocked":"no volume","problems":[{"words":"blocked: no volume"},{"words":"other"}]})";
+  EXPECT_EQ(*status_text(json, Time(), 80),
+            "stage       blocked: no volume. Looking again in 30 s\n"
+            "lately      other\n");
+}
+
+TEST(StatusText, SaysInOneLineWhatAJobHasSpent) {
+  EXPECT_EQ(spent_words(R"({"spent_seconds":7200,"spent_dollars":1.5,"interruptions":1})"),
+            "2 h of instances, $1.50, 1 interruption");
+  EXPECT_EQ(spent_words("{}"), "");
+  EXPECT_EQ(spent_words("half a docum"), "");
+}
+
 TEST(StatusText, HasAllOfTheDeadline) {
   const std::string json =
       R"({"version":1,"outlook":"by 2026-12-04T18:00:00Z; 34 % left; on demand from 21:10"})";

@@ -17,7 +17,8 @@ constexpr const char* iam_space = "https://iam.amazonaws.com/doc/2010-05-08/";
 // known here: it allows everything.
 constexpr const char* administrator = "arn:aws:iam::aws:policy/AdministratorAccess";
 constexpr const char* of_aws[] = {
-    administrator, "arn:aws:iam::aws:policy/service-role/AmazonEC2ContainerServiceforEC2Role",
+    administrator, "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore",
+    "arn:aws:iam::aws:policy/service-role/AmazonEC2ContainerServiceforEC2Role",
     "arn:aws:iam::aws:policy/service-role/AmazonEC2SpotFleetTaggingRole"};
 constexpr const char* everything = R"({"Version": "2012-10-17",
     "Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}})";
@@ -274,6 +275,91 @@ Done create_access_key(IamRequest& it) {
   return {};
 }
 
+// The role's policies as IAM itself knows them already; those of World::set_policies where IAM did
+// not make the role. None: it may do everything.
+Expected<std::optional<std::vector<Policy>>> policies_of(const IamRequest& it,
+                                                         const std::string& name) {
+  const auto made = it.account.roles.find(name);
+  if (made != it.account.roles.end()) {
+    auto read = read_policies("role/" + name, documents_of(made->second));
+    if (!read) return tl::unexpected(read.error());
+    return std::optional(std::move(*read));
+  }
+  if (it.cloud.settings.empty_account) return no_such_entity("Role " + name);
+  if (!it.cloud.access) return std::nullopt;
+  const auto& all = it.cloud.access->policies();
+  const auto found = all.find(name == it.cloud.settings.role ? "instance" : "role/" + name);
+  return found == all.end() ? std::nullopt : std::optional(found->second);
+}
+
+// A key of one value that is given several is a mistake of the caller's.
+Done read_context(const IamRequest& it, AccessRequest& request) {
+  static const std::set<std::string> kinds = {"string", "stringList", "boolean", "booleanList"};
+  for (const std::string& entry : it.query.members("ContextEntries.member")) {
+    const std::string kind = it.query.required(entry + "ContextKeyType");
+    const std::string key = it.query.required(entry + "ContextKeyName");
+    const auto values = it.query.list(entry + "ContextKeyValues.member");
+    const bool fits = kinds.contains(kind) && (kind.ends_with("List") || values.size() == 1);
+    if (!fits) return refusal("InvalidInput", "Invalid context entry: " + key);
+    for (const std::string& value : values) request.know(key, value);
+  }
+  return {};
+}
+
+Done refuse_unread(const IamRequest& it) {
+  for (const std::string& name : it.query.unread())
+    if (name != "Action" && name != "Version")
+      return refusal("InvalidInput", name + " is not modelled");
+  return {};
+}
+
+const char* decision(const std::optional<std::vector<Policy>>& policies,
+                     const AccessRequest& request) {
+  if (!policies) return "allowed";
+  const char* decided = "implicitDeny";
+  for (const Policy& policy : *policies) {
+    const auto verdict = policy.judge(request);
+    if (verdict == Policy::Verdict::Denied) return "explicitDeny";
+    if (verdict == Policy::Verdict::Allowed) decided = "allowed";
+  }
+  return decided;
+}
+
+// One result an action, the most restrictive of its resources; it knows the role's own policies
+// alone, not those of buckets and keys.
+// https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html
+Done simulate_principal_policy(IamRequest& it) {
+  const std::string source = it.text("PolicySourceArn");
+  if (!source.starts_with(it.arn("role/")))
+    return refusal("InvalidInput", "Invalid Entity Arn: " + source);
+  const auto policies = policies_of(it, source.substr(source.rfind('/') + 1));
+  if (!policies) return tl::unexpected(policies.error());
+  AccessRequest request;
+  if (auto read = read_context(it, request); !read) return read;
+  const auto actions = it.query.list("ActionNames.member");
+  auto resources = it.query.list("ResourceArns.member");
+  if (auto known = refuse_unread(it); !known) return known;
+  if (resources.empty()) resources = {"*"};
+  it.xml.value("IsTruncated", false);
+  it.xml.element("EvaluationResults", [&] {
+    for (const std::string& action : actions) {
+      std::string worst = "allowed";
+      for (const std::string& resource : resources) {
+        request.action = action;
+        request.resource = resource;
+        const std::string decided = decision(*policies, request);
+        if (worst == "allowed" || decided == "explicitDeny") worst = decided;
+      }
+      it.xml.element("member", [&] {
+        it.xml.text("EvalActionName", action);
+        it.xml.text("EvalResourceName", resources.front());
+        it.xml.text("EvalDecision", worst);
+      });
+    }
+  });
+  return {};
+}
+
 // An operation's parameters; the first of them names the resource on which it is judged.
 struct IamOperation {
   Done (*carry_out)(IamRequest&);
@@ -295,6 +381,8 @@ const std::map<std::string, IamOperation>& iam_operations() {
        {create_service_linked_role, "role/aws-service-role/", {"AWSServiceName"}}},
       {"CreateUser", {create_user, "user/", {"UserName"}}},
       {"GetInstanceProfile", {get_instance_profile, "instance-profile/", {"InstanceProfileName"}}},
+      {"SimulatePrincipalPolicy",
+       {simulate_principal_policy, "", {"PolicySourceArn", "ActionNames.member.1"}}},
       {"PutRolePolicy", {put_role_policy, "role/", {"RoleName", "PolicyName", "PolicyDocument"}}}};
   return all;
 }
@@ -304,8 +392,10 @@ const std::map<std::string, IamOperation>& iam_operations() {
 std::vector<AccessRequest> needed_by_iam(const IamRequest& it, const Call& call,
                                          const IamOperation& operation) {
   std::vector<AccessRequest> all;
-  AccessRequest& first = all.emplace_back(AccessRequest{
-      "iam:" + call.action, it.arn(operation.resource + it.text(operation.required.front()))});
+  const std::string named = it.text(operation.required.front());
+  AccessRequest& first = all.emplace_back(
+      AccessRequest{"iam:" + call.action,
+                    named.starts_with("arn:") ? named : it.arn(operation.resource + named)});
   if (it.query.has("AWSServiceName")) first.know("iam:AWSServiceName", it.text("AWSServiceName"));
   if (call.action == "AddRoleToInstanceProfile")
     all.push_back({"iam:PassRole", role_arn(it.cloud, it.text("RoleName"))});

@@ -281,6 +281,44 @@ TEST(Iam, NamesAndDocumentsAreSuchAsIamTakes) {
   EXPECT_EQ(put(std::string(9000, 'a'), "second"), "LimitExceeded") << "all of a role together";
 }
 
+TEST(Iam, WhatARoleMayDoCanBeAskedBeforeOtherServicesKnowIt) {
+  Account account;
+  account.role("spotter", for_ec2, "ec2:DescribeVolumes");
+  const std::string arn = "arn:aws:iam::123456789012:role/spotter";
+  const auto decision = [&](const std::string& action, Parameters more = {}) {
+    more.insert({{"PolicySourceArn", arn}, {"ActionNames.member.1", action}});
+    const std::string code = account.iam("SimulatePrincipalPolicy", more);
+    return code.empty() ? account.said("//EvaluationResults/member/EvalDecision") : code;
+  };
+  EXPECT_EQ(decision("ec2:DescribeVolumes"), "allowed");
+  EXPECT_EQ(decision("ec2:AttachVolume"), "implicitDeny");
+  EXPECT_EQ(decision("ec2:DescribeVolumes", {{"PolicySourceArn", arn + "2"}}), "NoSuchEntity");
+  EXPECT_EQ(decision("ec2:DescribeVolumes", {{"PolicySourceArn", "spotter"}}), "InvalidInput");
+  EXPECT_EQ(decision("ec2:DescribeVolumes", {{"Unknown", "1"}}), "InvalidInput");
+  EXPECT_EQ(account.iam("SimulatePrincipalPolicy", {{"PolicySourceArn", arn}}), "ValidationError");
+  account.iam("PutRolePolicy", {{"RoleName", "spotter"},
+                                {"PolicyName", "tagged"},
+                                {"PolicyDocument", R"({"Version": "2012-10-17", "Statement": [
+                   {"Effect": "Allow", "Action": "ec2:AttachVolume", "Resource": "arn:*:volume/*",
+                    "Condition": {"StringEquals": {"ec2:ResourceTag/job": "mine"}}},
+                   {"Effect": "Deny", "Action": "ec2:AttachVolume",
+                    "Resource": "arn:*:volume/theirs"}]})"}});
+  const Parameters mine = {{"ContextEntries.member.1.ContextKeyName", "ec2:ResourceTag/job"},
+                           {"ContextEntries.member.1.ContextKeyType", "string"},
+                           {"ContextEntries.member.1.ContextKeyValues.member.1", "mine"},
+                           {"ResourceArns.member.1", "arn:aws:ec2:r:1:volume/ours"}};
+  EXPECT_EQ(decision("ec2:AttachVolume", mine), "allowed");
+  Parameters both = mine;
+  both["ResourceArns.member.2"] = "arn:aws:ec2:r:1:volume/theirs";
+  EXPECT_EQ(decision("ec2:AttachVolume", both), "explicitDeny") << "the most restrictive of all";
+  Parameters two = mine;
+  two["ContextEntries.member.1.ContextKeyValues.member.2"] = "yours";
+  EXPECT_EQ(decision("ec2:AttachVolume", two), "InvalidInput") << "a string has one value";
+  Parameters other = mine;
+  other["ContextEntries.member.1.ContextKeyValues.member.1"] = "yours";
+  EXPECT_EQ(decision("ec2:AttachVolume", other), "implicitDeny");
+}
+
 TEST(Iam, AServicesOwnRoleIsMadeOnce) {
   Account account;
   const auto create = [&] {

@@ -447,7 +447,17 @@ CallerIdentity read_as(Type<CallerIdentity>, const Fields& fields) {
 InstanceProfile read_as(Type<InstanceProfile>, const Fields& fields) {
   const Fields profile = fields.child("GetInstanceProfileResult").child("InstanceProfile");
   const auto roles = profile.members("Roles");
-  return {roles.empty() ? "" : roles.front().text("RoleName")};
+  if (roles.empty()) return {};
+  return {roles.front().text("RoleName"), roles.front().optional_text("Arn")};
+}
+
+std::vector<Simulated> read_as(Type<std::vector<Simulated>>, const Fields& fields) {
+  const Fields result = fields.child("SimulatePrincipalPolicyResult");
+  std::vector<Simulated> all;
+  for (const Fields& it : result.members("EvaluationResults"))
+    all.push_back({it.text("EvalActionName"), it.text("EvalDecision") == "allowed"});
+  if (result.flag("IsTruncated")) result.note("IsTruncated", "is true");
+  return all;
 }
 
 using Place = DescribeAvailabilityZones::Place;

@@ -192,6 +192,20 @@ void add(Builder& it, const GetInstanceProfile& request) {
   it.put("InstanceProfileName", request.name);
   it.region(Region(partition_of(request.region.view()).iam_region));
 }
+void add(Builder& it, const SimulatePrincipalPolicy& request) {
+  it.put("PolicySourceArn", request.role)
+      .list("ActionNames.member", request.actions)
+      .list("ResourceArns.member", request.resources);
+  int index = 0;
+  for (const auto& entry : request.context) {
+    const std::string prefix = "ContextEntries.member." + std::to_string(++index);
+    it.put(prefix + ".ContextKeyName", entry.key)
+        .put(prefix + ".ContextKeyType", entry.type)
+        .list(prefix + ".ContextKeyValues.member", entry.values);
+  }
+  it.repeatable(Repeatable::Read);
+  it.region(Region(partition_of(request.region.view()).iam_region));
+}
 void add(Builder&, const DescribeAvailabilityZones&) {}
 void add(Builder& it, const DescribeSubnets& request) {
   it.list("SubnetId", request.subnets).filters(request.filters);

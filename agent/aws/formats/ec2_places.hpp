@@ -22,12 +22,32 @@ struct GetCallerIdentity {  // needs no permission
 // https://docs.aws.amazon.com/IAM/latest/APIReference/API_GetInstanceProfile.html
 struct InstanceProfile {
   std::string role;  // its name; empty: it has none
+  std::string role_arn = {};
 };
 struct GetInstanceProfile {  // one that is not there: NoSuchEntity
   using Answer = InstanceProfile;
   static constexpr Api api{.action = "GetInstanceProfile", .service = "iam"};
   std::string name;
   Region region;  // any of the account's partition
+};
+
+// https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html
+struct Simulated {  // of one action, on all resources that were asked for
+  std::string action;
+  bool allowed = false;
+};
+struct SimulatePrincipalPolicy {
+  struct Entry {  // of what a call is said to carry: aws:RequestTag/spotter:job
+    std::string key;
+    std::string type;  // string | stringList | boolean
+    std::vector<std::string> values;
+  };
+  using Answer = std::vector<Simulated>;
+  static constexpr Api api{.action = "SimulatePrincipalPolicy", .service = "iam"};
+  std::string role;  // its ARN; one that is not there: NoSuchEntity
+  std::vector<std::string> actions, resources;
+  std::vector<Entry> context;
+  Region region;
 };
 
 struct DescribeAvailabilityZones {  // those that are switched on for the account
@@ -246,11 +266,11 @@ struct DescribeNetworkAcls {
 };
 
 using PlaceRequests =
-    std::tuple<GetCallerIdentity, GetInstanceProfile, DescribeAvailabilityZones, DescribeSubnets,
-               DescribeInstanceTypeOfferings, DescribeInstanceTypes, DescribeImages,
-               GetSpotPlacementScores, DescribeLaunchTemplates, DescribePlacementGroups,
-               DescribeSecurityGroups, DescribeRouteTables, DescribeVpcEndpoints,
-               DescribeNatGateways, DescribeNetworkAcls>;
+    std::tuple<GetCallerIdentity, GetInstanceProfile, SimulatePrincipalPolicy,
+               DescribeAvailabilityZones, DescribeSubnets, DescribeInstanceTypeOfferings,
+               DescribeInstanceTypes, DescribeImages, GetSpotPlacementScores,
+               DescribeLaunchTemplates, DescribePlacementGroups, DescribeSecurityGroups,
+               DescribeRouteTables, DescribeVpcEndpoints, DescribeNatGateways, DescribeNetworkAcls>;
 
 // The same call as a question whether it would be allowed: EC2 carries nothing out, and answers
 // DryRunOperation or UnauthorizedOperation.

@@ -335,8 +335,14 @@ struct Performer::AtAws {
   Answer on(const ScaleFleetToZero& c, Duration limit) {
     return it.cloud_.scale_to_zero(c.fleet, limit);
   }
+  // Without the right to do so it ends itself, and its template says that EC2 terminates it then.
   Answer on(const GiveBackInstance& c, Duration limit) {
-    return it.cloud_.leave_fleet({}, c.instance, std::nullopt, limit);
+    auto ending = it.cloud_.leave_fleet({}, c.instance, std::nullopt, limit);
+    decide::Happening answer = co_await std::move(ending);
+    const auto* failed = std::get_if<decide::EffectFailed>(&answer);
+    const bool refused = failed != nullptr && failed->failure == decide::Failure::Refused;
+    if (refused && it.dependencies_.power_off()) co_return decide::CallAccepted{};
+    co_return answer;
   }
   Answer on(const LeaveFleet& c, Duration limit) {
     return it.cloud_.leave_with_place(c.fleet, c.instance, limit);

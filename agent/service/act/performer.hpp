@@ -23,6 +23,7 @@ struct Dependencies {
   std::function<void()> watch_trainer;  // from now on, report its end
   std::function<bool()> gave_up;        // the job has ended without a result
   std::function<void()> exit;
+  std::function<bool()> power_off;  // of this machine; false: it cannot
   // Lines of the job's history for the storage; the second gets the number of bytes written.
   std::function<std::string()> history;
   std::function<void(std::size_t)> history_kept;

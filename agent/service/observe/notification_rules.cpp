@@ -35,7 +35,7 @@ std::string spent(const decide::Ledger& ledger) {
     std::snprintf(dollars, sizeof dollars, ", $%.2f", ledger.dollars);
     text += dollars;
   }
-  const auto ends = ledger.releases + ledger.losses;
+  const auto ends = decide::interruptions(ledger);
   return text + ", " + std::to_string(ends) + (ends == 1 ? " interruption" : " interruptions");
 }
 

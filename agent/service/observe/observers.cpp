@@ -475,14 +475,21 @@ void Observers::on_gang(const wire::GangReport& gang, Time now) {
   }
   status_.observe(gang, now);
   monitor_.on_gang(gang, now);
-  if (const decide::State* state = state_()) status_.update(*state, journal_.said(), now, false);
+  if (const decide::State* state = state_()) status_.update(*state, says(*state), now, false);
+}
+
+// The journal's last sentence may be of an earlier stage: some have none there.
+std::string Observers::says(const decide::State& state) const {
+  const bool leaves = std::holds_alternative<decide::Leaving>(state.stage);
+  if (leaves || !decide::describe(state, policy_).empty()) return journal_.said();
+  return std::string(wire::stage_words(decide::name(state.stage)));
 }
 
 void Observers::on_event(const decide::Event& event, const decide::State& state,
                          std::size_t before) {
   const bool moved = state.stage.index() != before;
   journal_.on_event(event, state, policy_, moved);
-  status_.update(state, journal_.said(), event.at, moved);
+  status_.update(state, says(state), event.at, moved);
   monitor_.update(event.at, moved);
   if (publisher_) publisher_->publish_status(represents_job(state));
   if (watcher_says_) watcher_says_->on_event(state, event.at);
@@ -509,7 +516,7 @@ void Observers::on_end(const decide::State& state, Duration at_most) {
 void Observers::storage_says(std::string words, const decide::State& state, Time now) {
   sd_notifyf(0, "STATUS=%s", words.empty() ? journal_.said().c_str() : words.c_str());
   status_.storage_says(std::move(words));
-  status_.update(state, journal_.said(), now, true);
+  status_.update(state, says(state), now, true);
 }
 
 }  // namespace spotter

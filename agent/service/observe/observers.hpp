@@ -170,6 +170,8 @@ class Observers {
   History& history() { return history_; }
 
  private:
+  std::string says(const decide::State& state) const;
+
   const decide::Policy& policy_;
   std::function<const decide::State*()> state_;
   std::uint64_t gang_rounds_ = 0;  // the last that was said

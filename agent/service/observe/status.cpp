@@ -136,7 +136,7 @@ void Status::update(const decide::State& state, const std::string& says, Time no
                  {"trained_seconds", facts.progress.ledger.trained},
                  {"spent_seconds", facts.progress.ledger.seconds},
                  {"spent_dollars", facts.progress.ledger.dollars},
-                 {"interruptions", facts.progress.ledger.releases + facts.progress.ledger.losses},
+                 {"interruptions", decide::interruptions(facts.progress.ledger)},
                  {"steps_repeated", facts.progress.ledger.repeated},
                  {"problems", problems(now)},
                  {"attempts_without_progress", facts.progress.ledger.attempts_without_progress},

@@ -45,11 +45,20 @@ std::string first_line(const std::filesystem::path& file) {
   return text.substr(0, text.find('\n'));
 }
 
+// The longest pause that an agent has seen here, for the next one.
+std::string pause_file(const std::string& run_directory) {
+  return run_directory + "/longest-pause";
+}
+
+Duration earlier_pause(const std::string& run_directory) {
+  const auto text = io::read_file(pause_file(run_directory), proc_file).value_or("");
+  return Duration(std::strtoll(text.c_str(), nullptr, 10));
+}
+
 }  // namespace
 
 void Stillness::begin(Time now) {
   sign_at_ = idle_since_ = looked_at_ = now;
-  longest_ = Duration(0);
   last_ = {};
 }
 
@@ -86,7 +95,10 @@ std::vector<std::string> threads_of(const std::vector<supervise::Process>& proce
 }
 
 StallWatch::StallWatch(asio::io_context& context, Duration least, Parts parts)
-    : timer_(context), least_(least), parts_(std::move(parts)), stillness_(least) {}
+    : timer_(context),
+      least_(least),
+      parts_(std::move(parts)),
+      stillness_(least, earlier_pause(parts_.run_directory)) {}
 
 void StallWatch::watch() {
   if (least_ == Duration(0)) return;
@@ -115,7 +127,12 @@ void StallWatch::look() {
     activity.signs += static_cast<std::uint64_t>(log.st_size);
   const char state = processes.empty() ? '?' : processes.front().state;
   if (state == 'T' || state == 't') stillness_.works(now());  // by a person, or a debugger
-  if (!stillness_.look(now(), activity)) return wait();
+  const Duration before = stillness_.longest();
+  const bool still = stillness_.look(now(), activity);
+  if (stillness_.longest() > before + before / 8)
+    (void)io::replace_file(pause_file(parts_.run_directory),
+                           std::to_string(stillness_.longest().count()));
+  if (!still) return wait();
   asio::co_spawn(timer_.get_executor(), judge(std::move(processes)), io::rethrow);
 }
 
@@ -139,13 +156,15 @@ asio::awaitable<void> StallWatch::judge(std::vector<supervise::Process> processe
 void StallWatch::end(const std::vector<supervise::Process>& processes) {
   const auto minutes =
       std::chrono::duration<double, std::ratio<60>>(stillness_.pause(now())).count();
-  io::note(wire::event("trainer-stalled"), spdlog::level::err,
-           "the trainer hangs: for {:.1f} minutes no line, step or checkpoint, and neither "
-           "processor nor GPU works. It is killed, and started again. Its threads:",
-           minutes);
+  io::note(
+      wire::event("trainer-stalled"), spdlog::level::err,
+      "the trainer hangs: for {:.1f} minutes no line, step or checkpoint, and neither "
+      "processor nor GPU works. It is asked to save and end, killed if it does not, and started "
+      "again; the second time without a new checkpoint the job is given up. Its threads:",
+      minutes);
   for (const std::string& line : threads_of(processes)) spdlog::error("  {}", line);
-  if (const auto killed = supervise::kill(parts_.run_directory); !killed)
-    spdlog::error("cannot kill the trainer: {}", killed.error().message);
+  stillness_.begin(now());
+  parts_.hung();
   wait();
 }
 

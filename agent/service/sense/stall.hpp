@@ -22,8 +22,10 @@ struct Activity {
 // Pure.
 class Stillness {
  public:
-  // At least so long without a sign; and five times the longest pause that ended in one.
-  explicit Stillness(Duration least) : least_(least) {}
+  // At least so long without a sign; and five times the longest pause that ended in one, of all
+  // trainers of this job here: `longest` is that of an earlier agent.
+  explicit Stillness(Duration least, Duration longest = Duration(0))
+      : least_(least), longest_(longest) {}
 
   void begin(Time now);
   // True: it hangs, unless a GPU works. To be called now and then.
@@ -31,10 +33,11 @@ class Stillness {
   // A GPU works, or nobody knows.
   void works(Time now) { idle_since_ = now; }
   Duration pause(Time now) const { return now - sign_at_; }
+  Duration longest() const { return longest_; }
 
  private:
   Duration least_;
-  Duration longest_{0};
+  Duration longest_;
   Time sign_at_, idle_since_, looked_at_;
   Activity last_;
 };
@@ -50,9 +53,9 @@ class StallWatch {
     std::string log_file;                     // the trainer's output
     bool has_gpus = false;                    // that it uses
     std::function<std::uint64_t()> reported;  // what it has reported, counted
+    std::function<void()> hung;
   };
-  // Kills a trainer that hangs, whose end is then a failure like another; says so before, with
-  // what its threads wait for. `least` 0: nobody looks.
+  // Says that a trainer hangs, with what its threads wait for. `least` 0: nobody looks.
   StallWatch(asio::io_context& context, Duration least, Parts parts);
 
   void watch();  // a trainer has started, or runs

@@ -91,7 +91,15 @@ class Logs(life.Life):
                    secrets={"API_KEY": f"file:{path}"},
                    on_failure={"attempts_without_progress": 2, "then": "hold"})
         following = self.follow()
-        self.assertEqual(following.wait(timeout=300), 1, "a job that failed")
+        self.assertEqual(following.wait(timeout=300), 3, "a job that failed, as `wait` says it")
+        shown = subprocess.run([self.world.bin / "spotter", "status", "--job", self.job_name,
+                                "--publish", PLACE], env=self.laptop(), text=True,
+                               capture_output=True, timeout=120, check=False)
+        self.assertEqual(shown.returncode, 3, shown.stderr)
+        last = shown.stdout.partition("The last lines that it printed")[2].splitlines()[1:]
+        self.assertIn("RuntimeError: the loss is not a number", last)
+        self.assertLessEqual(len(last), 20)
+        self.assertIn("for a person to look at, and costs; then its fleet ends", shown.stdout)
         seen = self.followed.read_text()
         self.assertEqual(seen.count("\nTraceback (most recent call last):\n"), 2)
         self.assertEqual(seen.count("\nRuntimeError: the loss is not a number\n"), 2)

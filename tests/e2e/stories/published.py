@@ -2,6 +2,8 @@
 
 import json
 import pathlib
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -59,9 +61,23 @@ class Published(life.Life):
         self.assertEqual(len(files), 1, files)
         return [json.loads(line) for line in files[0].read_text().splitlines()]
 
+    def beside(self, *command):
+        """A command that goes on, and what it prints; a person ends it at the latest at the end."""
+        out = self.world.workplace / f"out-{command[0]}"
+        with out.open("w", encoding="utf-8") as file:
+            going = subprocess.Popen(
+                [self.world.bin / "spotter", *command, "--publish", PLACE], stdout=file,
+                stderr=subprocess.STDOUT,
+                env={**self.world.launcher(), "AWS_EC2_METADATA_DISABLED": "true"})
+        self.addCleanup(going.wait)
+        self.addCleanup(going.kill)
+        return going, out
+
     def test_from_machine_to_machine(self):
         one = self.begin(env=self.held(20))
         self.wait_training(one, 5)
+        waits, waited = self.beside("wait", self.job_name)
+        watches, watched = self.beside("status", "--job", self.job_name, "--watch")
         seen = self.wait_seen("it train", lambda it: it["stage"] == "training")
         self.assertEqual((seen["instance"], seen["zone"]), (one, self.zone))
         began = self.moments(one)[0]
@@ -92,6 +108,17 @@ class Published(life.Life):
         self.wait_end()
         seen = self.wait_seen("its end", lambda it: it["stage"] == "finished")
         self.assertRegex(seen["says"], "^finished, .* ago; the result is safe$")
+        self.assertEqual(waits.wait(timeout=120), 0)
+        lines = waited.read_text().splitlines()
+        self.assertRegex(lines[0], "^training on vol-")
+        self.assertRegex(lines[-1], "^finished, ")
+        self.assertTrue(any(line.startswith("waiting for capacity") for line in lines), lines)
+        wait("who watches to see its end",
+             lambda: re.search("^stage       finished", watched.read_text(), re.M))
+        self.assertEqual(len(re.findall(r"^job         ", watched.read_text(), re.M)),
+                         watched.read_text().count("\n\n"), "a text that changed, and no other")
+        watches.send_signal(signal.SIGINT)
+        self.assertEqual(watches.wait(timeout=60), 0)
         self.assert_fetched()
         by_tags = self.laptop().stdout
         self.assertIn("stage       finished; the result is safe\n", by_tags)
@@ -208,7 +235,7 @@ class Published(life.Life):
             {"version": 1, "job": self.job_name, "stage": "training", "says": "it trains",
              "instance": "laptop", "step": 7, "updated": time.time()}))
         shown = self.laptop("--publish", PLACE).stdout
-        self.assertIn("stage       training: it trains\nstep        step 7\n", shown)
+        self.assertIn("stage       it trains\nstep        step 7\n", shown)
 
     def test_what_is_no_job_or_no_status(self):
         self.volume()

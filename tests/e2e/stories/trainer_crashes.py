@@ -39,7 +39,7 @@ class TrainerCrashes(harness.Story):
 
 
 class Hang(life.Life):
-    def test_one_that_hangs_is_killed_and_started_again(self):
+    def test_one_that_hangs_is_stopped_and_started_again(self):
         one = self.begin(env=self.held(20), on_failure={"stall": "30s"})
         self.wait_console(one, r"the trainer hangs: for 0\.\d minutes no line, step or checkpoint")
         self.wait_console(one, r"  \d+ \(\S+\), thread \d+ \S+")

@@ -1,0 +1,122 @@
+// `spotter shell`: a terminal on a job's machine, by AWS's Session Manager: no key, no open port.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "agent/base/text.hpp"
+#include "agent/commands/commands.hpp"
+#include "agent/commands/fleets.hpp"
+#include "agent/commands/launched_job.hpp"
+#include "agent/commands/report_sources.hpp"
+#include "agent/config/scalars.hpp"
+#include "agent/io/log.hpp"
+
+namespace spotter::command {
+namespace {
+
+struct ShellOptions {
+  std::string job = "job.yaml";
+  std::string instance;  // empty: the newest that runs
+};
+
+struct Machine {
+  wire::Instance instance;
+  std::string region;
+};
+
+int shell_failed(const std::string& what, int status = 1) {
+  return io::complain("shell", what, status);
+}
+
+// Whose machines, and where they may be; of a name nothing is known but the configured region.
+Result<std::pair<JobKey, std::vector<std::string>>> whose_machines(const std::string& job) {
+  const std::string file = file_of(job);
+  if (file.empty()) {
+    const auto name = config::job_name.parse(job);
+    if (!name) return failure("there is no file " + job + ", and " + name.error().message);
+    return std::pair{JobKey{name->str(), {}}, std::vector<std::string>{""}};
+  }
+  const auto described = read_description(file);
+  if (!described) return tl::unexpected(described.error());
+  std::vector<std::string> regions;
+  if (described->launch)
+    for (const config::Place& it : described->launch->places) regions.push_back(it.region);
+  if (regions.empty()) regions.emplace_back();
+  return std::pair{key_of(*described), std::move(regions)};
+}
+
+Result<std::vector<Machine>> machines_of(const std::string& job) {
+  const auto whose = whose_machines(job);
+  if (!whose) return tl::unexpected(whose.error());
+  std::vector<Machine> all;
+  for (const std::string& region : whose->second) {
+    const auto calls = calls_in(region);
+    if (!calls) return tl::unexpected(calls.error());
+    const auto found = job_instances(**calls, whose->first);
+    if (!found) return failure(found.error().message);
+    for (const wire::Instance& it : *found)
+      if (it.state == wire::InstanceState::Running) all.push_back({it, (*calls)->region().str()});
+  }
+  std::ranges::stable_sort(all, [](const Machine& one, const Machine& other) {
+    return one.instance.launch_time > other.instance.launch_time;
+  });
+  return all;
+}
+
+bool has_program(const char* name) {
+  const char* path = std::getenv("PATH");
+  std::string_view folders = path != nullptr ? path : "/usr/bin:/bin";
+  while (!folders.empty()) {
+    const std::string folder(take_until(folders, ':'));
+    if (::access((folder + "/" + name).c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
+
+int run(const ShellOptions& options) {
+  const auto machines = machines_of(options.job);
+  if (!machines) return shell_failed(machines.error().message, wrong_input);
+  const auto chosen = std::ranges::find_if(*machines, [&](const Machine& it) {
+    return options.instance.empty() || it.instance.id.view() == options.instance;
+  });
+  if (chosen == machines->end())
+    return shell_failed(options.instance.empty()
+                            ? "no machine of " + options.job +
+                                  " runs: `spotter status --job` says why"
+                            : options.instance + " is no running machine of " + options.job);
+  for (const char* needed : {"aws", "session-manager-plugin"})
+    if (!has_program(needed))
+      return shell_failed(std::string(needed) +
+                          " is not installed, by which AWS opens a session: "
+                          "docs.aws.amazon.com/systems-manager/latest/userguide/"
+                          "session-manager-working-with-install-plugin.html");
+  const std::string id = chosen->instance.id.str();
+  std::fprintf(stderr,
+               "spotter: a session on %s; if it is refused, its role may not: `spotter setup "
+               "--shell`\n",
+               id.c_str());
+  ::execlp("aws", "aws", "ssm", "start-session", "--region", chosen->region.c_str(), "--target",
+           id.c_str(), nullptr);
+  return shell_failed(std::string("aws: ") + std::strerror(errno));
+}
+
+}  // namespace
+
+void add_shell(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand(
+      "shell",
+      "A terminal on a machine of the job, by AWS's Session Manager, which the roles allow only "
+      "after `spotter setup --shell`");
+  auto options = std::make_shared<ShellOptions>();
+  command->add_option("job", options->job, "The job's description, or its name")
+      ->capture_default_str();
+  command->add_option("--instance", options->instance, "Its id; else the one launched last");
+  command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace spotter::command
