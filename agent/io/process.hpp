@@ -49,8 +49,8 @@ struct ProcessResult {
 asio::awaitable<ProcessResult> run(ProcessRequest request);
 
 // The last whole lines that a program printed, as many as have `most` bytes together: it says at
-// last why it fails, after whatever its libraries and its loader remark. Of a last line that is
-// longer, its beginning.
+// last why it fails, after whatever its libraries and its loader remark. A last line that is longer
+// is cut at its end.
 std::string_view last_lines(std::string_view printed, std::size_t most);
 
 }  // namespace spotter::io

@@ -68,7 +68,7 @@ struct Needed {
   std::string service;  // as endpoints name it: s3; empty: somewhere in the internet
   bool stops = false;   // without it nothing works: a failure, else a warning
 };
-// What this job needs, by its job.yaml. REQUIRES: job.launch.
+// The needs of this job, by its job.yaml. REQUIRES: job.launch.
 std::vector<Needed> needed_by(const config::Job& job);
 
 // Fail: a machine there surely does not reach what it needs. Warn: whether it does is not to be

@@ -1,6 +1,6 @@
 // The ways out of the account's default VPC: route tables, endpoints, NAT gateways and network
-// ACLs, as faults have set them (`fault subnet`, `fault endpoint`). Nobody makes or changes one by
-// a call, and no packet is held up.
+// ACLs, as faults have set them (`fault subnet`, `fault endpoint`). No call makes or changes one,
+// and no packet is held up.
 // https://docs.aws.amazon.com/vpc/latest/userguide/VPC_Route_Tables.html
 #include "tests/world/ec2_api.hpp"
 
