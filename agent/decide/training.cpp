@@ -519,7 +519,7 @@ Next on(const Stopping& stage, const NoticeSeen& notice, Context& c) {
   return next;
 }
 
-// Whoever names a time that has come waits for nothing any more. A later one changes nothing: what
+// A stop whose time has come waits for nothing any more. A later one changes nothing: what
 // was begun has its own time, of a notice for example.
 Next on(const Stopping& stage, const StopRequested& stop, Context& c) {
   remember_stop(c, stop);

@@ -209,7 +209,7 @@ Local::Answer Local::unmount_data(std::string mount_point, Duration limit) {
 
 namespace {
 
-// As the ledger gives it back: bytes that are no text are replaced there.
+// The command as the ledger gives it back: bytes that are no text are replaced there.
 std::string words_of(const config::Job& job) {
   constexpr std::size_t longest = 2000;
   const json text(job.trainer.words.substr(0, longest));
@@ -248,7 +248,7 @@ Local::Answer Local::read_ledger(Duration limit) {
 }
 
 Local::Answer Local::write_ledger(decide::Ledger ledger, bool given_up, Duration limit) {
-  // One that was refused leaves the other's.
+  // A command that was refused leaves the record as it is.
   const std::string recorded = refuse ? words_of(job_) : std::string();
   const wire::LedgerFile file{
       .ledger = ledger, .failures = given_up ? 1U : 0U, .command = recorded};
