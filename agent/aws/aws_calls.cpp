@@ -69,8 +69,7 @@ std::optional<wire::Identity> AwsCalls::here() {
   using Answer = Result<std::optional<wire::Identity>, CallError>;
   std::optional<Answer> answer;
   auto ask = [](sense::ImdsClient& from, std::optional<Answer>& to) -> asio::awaitable<void> {
-    auto asking = from.identity();
-    to = co_await std::move(asking);
+    to = co_await from.identity();
   };
   auto asking = ask(imds, answer);
   asio::co_spawn(context, std::move(asking), asio::detached);
@@ -89,8 +88,7 @@ Result<T, CallError> AwsCalls::wait_for(const Call& call, const std::string& act
   using Answer = std::optional<Result<T, CallError>>;
   Answer answer;
   auto work = [](act::AwsClient& client, const Call& begin, Answer& to) -> asio::awaitable<void> {
-    auto pending = begin(client);
-    to = co_await std::move(pending);
+    to = co_await begin(client);
   };
   auto running = work(parts_->client, call, answer);
   asio::co_spawn(parts_->context, std::move(running), asio::detached);

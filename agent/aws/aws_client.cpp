@@ -291,8 +291,7 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::perform(SignedCall ca
       co_return answer;
     }
     timer.expires_after(pause);
-    auto wait = timer.async_wait(asio::use_awaitable);
-    co_await std::move(wait);
+    co_await timer.async_wait(asio::use_awaitable);
   }
 }
 
@@ -309,8 +308,7 @@ bool AwsClient::renew(const CallError& error) {
 
 asio::awaitable<Result<std::string, CallError>> AwsClient::attempt(const SignedCall& call,
                                                                    Duration left) {
-  auto loading = credentials();
-  const Result<wire::Credentials> keys = co_await std::move(loading);
+  const Result<wire::Credentials> keys = co_await credentials();
   if (!keys) {
     CallError error{.kind = Kind::NoCredentials, .message = keys.error().message};
     co_return tl::unexpected(std::move(error));
@@ -323,8 +321,7 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::attempt(const SignedC
   const auto skew = skew_;
   const SigningScope scope{call.service, region.str(), now()};
   sign(request, *keys, scope);
-  auto pending = http_.send(std::move(request));
-  Result<io::HttpResponse, CallError> response = co_await std::move(pending);
+  Result<io::HttpResponse, CallError> response = co_await http_.send(std::move(request));
   if (!response) co_return tl::unexpected(std::move(response.error()));
   note_time(*response);
   if (response->status == 200) co_return std::move(response->body);

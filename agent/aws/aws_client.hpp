@@ -189,8 +189,7 @@ asio::awaitable<Result<typename Request::Answer, CallError>> AwsClient::call(Req
                                                                              Duration deadline) {
   wire::Query encoded = encode(request);  // found beside the request
   const wire::Repeatable repeatable = encoded.repeatable;
-  auto pending = query(std::move(encoded), deadline);
-  Result<std::string, CallError> body = co_await std::move(pending);
+  Result<std::string, CallError> body = co_await query(std::move(encoded), deadline);
   if (!body) co_return tl::unexpected(std::move(body.error()));
   auto answer = wire::decode<Request>(*body);
   if (!answer) co_return tl::unexpected(wire::unreadable(answer.error(), repeatable));
@@ -203,8 +202,7 @@ asio::awaitable<Result<typename Request::Answer, CallError>> AwsClient::call_all
   typename Request::Answer all;
   wire::Pages pages;
   do {
-    auto pending = call(request, deadline);
-    auto answer = co_await std::move(pending);
+    auto answer = co_await call(request, deadline);
     if (!answer) co_return tl::unexpected(std::move(answer.error()));
     if (const auto more = pages.add(answer->items.size(), answer->next_token); !more)
       co_return tl::unexpected(wire::unreadable(more.error(), wire::Repeatable::Read));

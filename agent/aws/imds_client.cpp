@@ -82,8 +82,7 @@ asio::awaitable<Result<io::HttpResponse, CallError>> ImdsClient::fetch(std::stri
   request.timeout = settings_.timeout;
   request.response_limit = longest_answer;
   request.use_proxy = false;
-  auto pending = http_.send(std::move(request));
-  co_return co_await std::move(pending);
+  co_return co_await http_.send(std::move(request));
 }
 
 asio::awaitable<std::optional<ImdsAnswer>> ImdsClient::refresh_token() {
@@ -95,8 +94,7 @@ asio::awaitable<std::optional<ImdsAnswer>> ImdsClient::refresh_token() {
   request.timeout = settings_.timeout;
   request.response_limit = 4096;
   request.use_proxy = false;
-  auto pending = http_.send(std::move(request));
-  Result<io::HttpResponse, CallError> result = co_await std::move(pending);
+  Result<io::HttpResponse, CallError> result = co_await http_.send(std::move(request));
   ImdsAnswer answer = interpret(std::move(result));
   if (answer.kind == ImdsAnswer::Kind::Found && wire::can_be_token(answer.body)) {
     token_ = std::move(answer.body);
@@ -114,33 +112,28 @@ asio::awaitable<std::optional<ImdsAnswer>> ImdsClient::refresh_token() {
 asio::awaitable<ImdsAnswer> ImdsClient::get(std::string path) {
   const bool token_was_old = !token_.empty();
   if (!token_was_old) {
-    auto pending = refresh_token();
-    std::optional<ImdsAnswer> failed = co_await std::move(pending);
+    std::optional<ImdsAnswer> failed = co_await refresh_token();
     if (failed) co_return std::move(*failed);
   }
-  auto pending = fetch(path);
-  Result<io::HttpResponse, CallError> result = co_await std::move(pending);
+  Result<io::HttpResponse, CallError> result = co_await fetch(path);
   const bool refused = result && (result->status == 401 || result->status == 400);
   // A token that damage made on its way may be why there is no answer at all.
   if (!result || refused) token_.clear();
   if (refused) {
     if (token_was_old) {  // expired, or the service restarted: once more with a new one
-      auto again = get(std::move(path));
-      co_return co_await std::move(again);
+      co_return co_await get(std::move(path));
     }
   }
   co_return interpret(std::move(result));
 }
 
 asio::awaitable<Result<std::optional<wire::Identity>, CallError>> ImdsClient::identity() {
-  auto pending = get("dynamic/instance-identity/document");
-  ImdsAnswer answer = co_await std::move(pending);
+  ImdsAnswer answer = co_await get("dynamic/instance-identity/document");
   co_return read(answer, "identity document", wire::parse_identity);
 }
 
 asio::awaitable<Result<std::optional<SpotAction>, CallError>> ImdsClient::spot_action() {
-  auto pending = get("meta-data/spot/instance-action");
-  ImdsAnswer answer = co_await std::move(pending);
+  ImdsAnswer answer = co_await get("meta-data/spot/instance-action");
   auto notice = read(answer, "spot/instance-action", wire::parse_spot_notice);
   if (!notice) co_return tl::unexpected(notice.error());
   if (!*notice) co_return std::optional<SpotAction>();
@@ -148,15 +141,13 @@ asio::awaitable<Result<std::optional<SpotAction>, CallError>> ImdsClient::spot_a
 }
 
 asio::awaitable<Result<std::optional<wire::WallTime>, CallError>> ImdsClient::rebalance() {
-  auto pending = get("meta-data/events/recommendations/rebalance");
-  ImdsAnswer answer = co_await std::move(pending);
+  ImdsAnswer answer = co_await get("meta-data/events/recommendations/rebalance");
   co_return read(answer, "rebalance", wire::parse_rebalance);
 }
 
 asio::awaitable<Result<std::optional<wire::LifecycleState>, CallError>>
 ImdsClient::lifecycle_state() {
-  auto pending = get("meta-data/autoscaling/target-lifecycle-state");
-  ImdsAnswer answer = co_await std::move(pending);
+  ImdsAnswer answer = co_await get("meta-data/autoscaling/target-lifecycle-state");
   co_return read(answer, "lifecycle state", [](const std::string& body) {
     return Result<wire::LifecycleState>(wire::parse_lifecycle_state(body));
   });
@@ -164,8 +155,7 @@ ImdsClient::lifecycle_state() {
 
 asio::awaitable<Result<std::optional<std::vector<wire::MaintenanceEvent>>, CallError>>
 ImdsClient::maintenance() {
-  auto pending = get("meta-data/events/maintenance/scheduled");
-  ImdsAnswer answer = co_await std::move(pending);
+  ImdsAnswer answer = co_await get("meta-data/events/maintenance/scheduled");
   co_return read(answer, "maintenance events", wire::parse_maintenance);
 }
 

@@ -86,8 +86,7 @@ S3Client::Answer<S3Client::Listed> S3Client::list(wire::S3Location prefix, std::
   wire::Pages pages(wire::object_pages);
   std::string token;
   do {
-    auto asking = perform(s3::list_request(prefix, delimiter, token), "", limit);
-    const auto answer = co_await std::move(asking);
+    const auto answer = co_await perform(s3::list_request(prefix, delimiter, token), "", limit);
     if (!answer) co_return tl::unexpected(answer.error());
     if (listed.date.empty()) listed.date = answer->header("date");
     auto page = wire::decode_list(answer->body);
@@ -108,8 +107,7 @@ Duration Register::Version::age() const {
 }
 
 S3Client::Answer<Register::Version> Register::read(Duration limit) const {
-  auto reading = client_->perform(s3::read_request(where_), "", limit);
-  auto answer = co_await std::move(reading);
+  auto answer = co_await client_->perform(s3::read_request(where_), "", limit);
   if (!answer && answer.error().kind == s3::Failure::Kind::NoSuchKey) co_return Version{};
   const auto time = [&answer](const char* header) {
     return answer ? wire::parse_http_date(answer->header(header)) : failure("");
@@ -134,8 +132,7 @@ S3Client::Answer<std::optional<std::string>> Register::write(std::string text, s
   const std::string writer = s3::new_writer();
   const s3::Condition condition{.absent = etag.empty(), .etag = etag};
   s3::Request request = s3::put_request(where_, text, writer, condition);
-  auto putting = client_->perform(std::move(request), std::move(text), limit);
-  const auto written = co_await std::move(putting);
+  const auto written = co_await client_->perform(std::move(request), std::move(text), limit);
   const auto etag_in = [](const auto& answer) {
     return answer ? std::string(answer->header("etag")) : std::string();
   };
@@ -149,8 +146,7 @@ S3Client::Answer<std::optional<std::string>> Register::write(std::string text, s
   if (!in_doubt || left <= Duration(0))
     co_return tl::unexpected(written ? unsaid : written.error());
   s3::Request look{.method = "HEAD", .bucket = where_.bucket, .key = where_.key};
-  auto looking = client_->perform(std::move(look), "", left);
-  const auto there = co_await std::move(looking);
+  const auto there = co_await client_->perform(std::move(look), "", left);
   if (there && there->header(s3::writer_header) == writer) {
     std::string made = etag_in(there);
     if (made.empty()) co_return tl::unexpected(std::move(unsaid));

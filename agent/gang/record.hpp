@@ -22,7 +22,15 @@ enum class End : std::uint8_t {
   Hung     // one of them: it did no step for long, and waited for no other
 };
 
+// "": of another word, which a later version may use, too.
+constexpr std::array<const char*, 5> words_of(End) {
+  return {"", "ended", "torn", "failed", "hung"};
+}
+
 struct Member {
+  static constexpr std::string_view keys =
+      "id! name beats! ready! address port! ended? apart? missed? trained? faults? replaced? "
+      "given_back? left_out? leaves_in_ms -";
   std::string id{};         // of one process on one machine: no two ever have the same
   std::string name{};       // of the machine, for people
   std::uint64_t beats = 0;  // one more with each of its writes: who stands still is dead
@@ -51,6 +59,9 @@ struct Member {
 };
 
 struct Record {
+  static constexpr std::string_view keys =
+      "job phase! round! ranks! failures! apart torn given_back sound progress! newest members! "
+      "faults? writer -";
   enum class Phase : std::uint8_t {
     Forming,   // of the next round: `round` is over, or is 0
     Training,  // `round`
@@ -80,6 +91,10 @@ struct Record {
   Member* find(std::string_view id);
   bool operator==(const Record&) const = default;
 };
+
+constexpr std::array<const char*, 4> words_of(Record::Phase) {
+  return {"forming", "training", "done", "failed"};
+}
 
 // Limits of what is read: whoever may write to the bucket may have written the record.
 inline constexpr std::size_t most_members = 256;

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <tuple>
 
+#include "agent/base/record.hpp"
 #include "agent/base/text.hpp"
 #include "trainer/library/manifest.hpp"
 
@@ -15,64 +16,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint64_t known_format = 3;
-
-json to_json(const Row& row) {
-  json object = {
-      {"name", row.name}, {"bytes", row.bytes}, {"mtime_ns", row.mtime_ns}, {"from", row.from}};
-  for (const auto& [key, value] : {std::pair<const char*, const std::string&>{"sum", row.sum},
-                                   {"kept", row.kept},
-                                   {"link", row.link}})
-    if (!value.empty()) object[key] = value;
-  if (row.until != 0) object["until"] = row.until;
-  if (row.companion) object["companion"] = true;
-  if (row.grows) object["grows"] = true;
-  return object;
-}
-
-Row row_of(const json& object) {
-  return {.name = object.at("name").get<std::string>(),
-          .bytes = object.at("bytes").get<std::uint64_t>(),
-          .mtime_ns = object.at("mtime_ns").get<std::int64_t>(),
-          .sum = object.value("sum", ""),
-          .kept = object.value("kept", ""),
-          .link = object.value("link", ""),
-          .from = object.at("from").get<std::uint64_t>(),
-          .until = object.value("until", std::uint64_t{0}),
-          .companion = object.value("companion", false),
-          .grows = object.value("grows", false)};
-}
-
-json to_json(const Generation& generation) {
-  return {{"number", generation.number}, {"step", generation.step}, {"run", generation.run},
-          {"time", generation.time},     {"name", generation.name}, {"failed", generation.failed}};
-}
-
-Generation generation_of(const json& object) {
-  return {object.at("number").get<std::uint64_t>(), object.at("step").get<std::uint64_t>(),
-          object.at("run").get<std::uint64_t>(),    object.at("time").get<std::int64_t>(),
-          object.at("name").get<std::string>(),     object.at("failed").get<bool>()};
-}
-
-json to_json(const Away& away) {
-  return {{"number", away.number},
-          {"time", away.time},
-          {"bytes", away.bytes},
-          {"names", away.names},
-          {"why", away.why}};
-}
-
-Away away_of(const json& object) {
-  return {object.at("number").get<std::uint64_t>(), object.at("time").get<std::int64_t>(),
-          object.at("bytes").get<std::uint64_t>(),
-          object.at("names").get<std::vector<std::string>>(), object.at("why").get<std::string>()};
-}
-
-template <class T>
-json list_of(const T& each_of) {
-  json list = json::array();
-  for (const auto& each : each_of) list.push_back(to_json(each));
-  return list;
-}
 
 bool is_in(const Row& row, std::uint64_t generation) {
   return row.from <= generation && (row.until == 0 || generation < row.until);
@@ -317,55 +260,23 @@ std::string sum_of_parts(const std::vector<Part>& parts) {
 }
 
 std::string encode(const Record& record) {
-  json object = {{"format", known_format},
-                 {"watching", record.watching},
-                 {"run", record.run},
-                 {"step", record.step},
-                 {"number", record.number},
-                 {"tried", record.tried},
-                 {"patterns", record.patterns},
-                 {"left", record.left},
-                 {"of_files", record.of_files},
-                 {"generations", list_of(record.generations)},
-                 {"rows", list_of(record.rows)},
-                 {"away", list_of(record.away)},
-                 {"restoring", record.restoring},
-                 {"rewritten", record.rewritten},
-                 {"usual", record.usual}};
+  json object = wire::object_of(record);
+  object["format"] = known_format;
   // A name need not be UTF-8: what cannot be said in JSON is not recorded (see Place).
   return checkpoint::seal(object);
 }
 
 Result<Record> decode(std::string_view bytes) {
   const auto damaged = [] { return failure("the record of finished checkpoints is damaged"); };
-  const auto unsealed = checkpoint::unseal(bytes);
-  if (!unsealed || !unsealed->is_object()) return damaged();
-  const json& object = *unsealed;
+  const auto object = checkpoint::unseal(bytes);
+  if (!object || !object->is_object()) return damaged();
   if (auto newer =
-          wire::newer(object, "format", known_format, "the record of finished checkpoints")) {
+          wire::newer(*object, "format", known_format, "the record of finished checkpoints"))
     return tl::unexpected(std::move(*newer));
-  }
   Record record;
-  try {
-    if (object.at("format").get<std::uint64_t>() != known_format) return damaged();
-    record.watching = object.at("watching").get<bool>();
-    record.run = object.at("run").get<std::uint64_t>();
-    record.step = object.at("step").get<std::uint64_t>();
-    record.number = object.at("number").get<std::uint64_t>();
-    record.tried = object.at("tried").get<std::uint64_t>();
-    record.left = object.at("left").get<bool>();
-    record.of_files = object.at("of_files").get<bool>();
-    record.patterns = object.at("patterns").get<std::string>();
-    for (const json& each : object.at("generations"))
-      record.generations.push_back(generation_of(each));
-    for (const json& each : object.at("rows")) record.rows.push_back(row_of(each));
-    for (const json& each : object.at("away")) record.away.push_back(away_of(each));
-    record.restoring = object.at("restoring").get<bool>();
-    record.rewritten = object.at("rewritten").get<std::set<std::string>>();
-    record.usual = object.at("usual").get<std::deque<Shapes>>();
-  } catch (const json::exception&) {
+  if (object->value("format", json()) != known_format ||
+      !wire::read_record(*object, record).empty())
     return damaged();
-  }
   const bool sorted = std::ranges::is_sorted(
       record.rows, {}, [](const Row& row) { return std::tie(row.name, row.from); });
   if (!sorted || !std::ranges::is_sorted(record.generations, {}, &Generation::number))

@@ -12,6 +12,8 @@
 namespace spotter::guard {
 
 struct Row {
+  static constexpr std::string_view keys =
+      "name! bytes! mtime_ns! sum? kept? link? from! until? companion? grows?";
   std::string name;  // relative to the directory
   std::uint64_t bytes = 0;
   std::int64_t mtime_ns = 0;
@@ -26,6 +28,7 @@ struct Row {
 };
 
 struct Generation {
+  static constexpr std::string_view keys = "number! step! run! time! name! failed!";
   std::uint64_t number = 0;
   std::uint64_t step = 0;  // of its newest checkpoint
   std::uint64_t run = 0;
@@ -37,6 +40,7 @@ struct Generation {
 
 // Files that were put away, in the folder `torn` below their number.
 struct Away {
+  static constexpr std::string_view keys = "number! time! bytes! names! why!";
   std::uint64_t number = 0;
   std::int64_t time = 0;
   std::uint64_t bytes = 0;
@@ -55,6 +59,9 @@ struct Part {
 };
 
 struct Record {
+  static constexpr std::string_view keys =
+      "watching! run! step! number! generations! rows! away! usual! rewritten! restoring! tried! "
+      "of_files! patterns! left!";
   bool watching = false;   // a guard is at work: what it has not recorded is not known to be whole
   std::uint64_t run = 0;   // how often somebody began to watch
   std::uint64_t step = 0;  // how often there was progress: what the agent counts

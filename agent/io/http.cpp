@@ -173,8 +173,7 @@ asio::awaitable<Result<HttpResponse, CallError>> HttpClient::send(HttpRequest re
     co_return tl::unexpected(std::move(error));
   }
   boost::system::error_code woken;
-  auto ended = member.transfer.ended.async_wait(asio::redirect_error(asio::use_awaitable, woken));
-  co_await std::move(ended);
+  co_await member.transfer.ended.async_wait(asio::redirect_error(asio::use_awaitable, woken));
   if (!member.transfer.code) {
     CallError error{.kind = CallError::Kind::Cancelled, .message = "cancelled"};
     co_return tl::unexpected(std::move(error));

@@ -162,13 +162,10 @@ asio::awaitable<void> LocalServer::Shared::listen(std::shared_ptr<Shared> self) 
   boost::system::error_code failed;
   while (!failed) {
     tcp::socket socket(self->acceptor.get_executor());
-    auto accepting =
-        self->acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, failed));
-    co_await std::move(accepting);
+    co_await self->acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, failed));
     if (failed && self->acceptor.is_open()) {  // no file descriptor is free, say
       asio::steady_timer pause(self->acceptor.get_executor(), std::chrono::seconds(1));
-      auto waiting = pause.async_wait(asio::redirect_error(asio::use_awaitable, failed));
-      co_await std::move(waiting);
+      co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, failed));
       failed.clear();
       continue;
     }
@@ -184,8 +181,7 @@ asio::awaitable<void> LocalServer::Shared::listen(std::shared_ptr<Shared> self) 
 asio::awaitable<void> LocalServer::Shared::serve(std::shared_ptr<Shared> self, tcp::socket socket,
                                                  uid_t user) {
   boost::beast::tcp_stream stream(std::move(socket));
-  auto exchanging = exchange(self, stream, user);
-  co_await std::move(exchanging);
+  co_await exchange(self, stream, user);
   boost::system::error_code ignored;
   stream.socket().shutdown(tcp::socket::shutdown_both, ignored);
   stream.close();
@@ -199,9 +195,8 @@ asio::awaitable<void> LocalServer::Shared::exchange(std::shared_ptr<Shared> self
   http::request_parser<http::empty_body> parser;
   parser.header_limit(longest_header);
   stream.expires_after(patience_to_ask);
-  auto reading = http::async_read_header(stream, buffer, parser,
-                                         asio::redirect_error(asio::use_awaitable, failed));
-  co_await std::move(reading);
+  co_await http::async_read_header(stream, buffer, parser,
+                                   asio::redirect_error(asio::use_awaitable, failed));
   if (failed) co_return;
   const auto& asked = parser.get();
   LocalRequest request{std::string(asked.method_string()),
@@ -210,8 +205,7 @@ asio::awaitable<void> LocalServer::Shared::exchange(std::shared_ptr<Shared> self
                        std::string(asked[http::field::host]),
                        std::string(asked[http::field::origin]),
                        user == nobody_known ? std::nullopt : std::optional(user)};
-  auto answering = self->handler(std::move(request));
-  LocalResponse answer = co_await std::move(answering);
+  LocalResponse answer = co_await self->handler(std::move(request));
   http::response<http::string_body> response(static_cast<http::status>(answer.status),
                                              asked.version());
   response.set(http::field::content_type, answer.content_type);
@@ -222,18 +216,14 @@ asio::awaitable<void> LocalServer::Shared::exchange(std::shared_ptr<Shared> self
   response.body() = std::move(answer.body);
   if (!answer.more) response.prepare_payload();
   stream.expires_after(patience);
-  auto writing =
-      http::async_write(stream, response, asio::redirect_error(asio::use_awaitable, failed));
-  co_await std::move(writing);
+  co_await http::async_write(stream, response, asio::redirect_error(asio::use_awaitable, failed));
   while (!failed && answer.more) {
     stream.expires_never();
-    auto waiting = answer.more();
-    const std::string piece = co_await std::move(waiting);
+    const std::string piece = co_await answer.more();
     if (piece.empty()) break;
     stream.expires_after(patience);
-    auto sending = asio::async_write(stream, asio::buffer(piece),
-                                     asio::redirect_error(asio::use_awaitable, failed));
-    co_await std::move(sending);
+    co_await asio::async_write(stream, asio::buffer(piece),
+                               asio::redirect_error(asio::use_awaitable, failed));
   }
 }
 

@@ -26,9 +26,15 @@ using Number = std::optional<double>;
 using Count = std::optional<std::int64_t>;
 using Experiment = std::optional<std::size_t>;
 
+// `keys` of a struct: its fields' keys in to_json(), in their order; behind one that is not rounded
+// stands `=`.
+
 // A machine from a boot to its end, as far as it worked for one job, or one experiment of it.
 struct Instance {
+  static constexpr std::string_view keys =
+      "id type zone experiment began booted ended price= end phases";
   struct Phase {
+    static constexpr std::string_view keys = "phase from to";
     std::string phase;  // of wire/history.hpp
     double from = 0;
     Number to;
@@ -43,6 +49,10 @@ struct Instance {
 };
 
 struct Interruption {
+  static constexpr std::string_view keys =
+      "instance zone kind experiment time notice deadline durable seconds_to_durable "
+      "window_seconds window_trained step checkpoint_step resumed_step repeated_steps resumed "
+      "down_seconds why";
   std::string instance, zone;
   std::string kind;  // terminate, stop, hibernate, group, lost
   Experiment experiment;
@@ -58,6 +68,7 @@ struct Interruption {
 
 // A trainer that continued from an earlier step than was reached, for whatever reason.
 struct Repeat {
+  static constexpr std::string_view keys = "time instance step repeated_steps why";
   double time = 0;
   std::string instance;
   std::int64_t step = 0, repeated_steps = 0;
@@ -65,28 +76,36 @@ struct Repeat {
 };
 
 struct Checkpoint {
+  static constexpr std::string_view keys = "time step seconds bytes";
   double time = 0;
   Count step;
   Number seconds, bytes;
 };
 
 struct VolumeChange {
+  static constexpr std::string_view keys = "time change volume snapshot zone";
   double time = 0;
   std::string change, volume, snapshot, zone;
 };
 
 struct JournalLine {
+  static constexpr std::string_view keys = "time instance level event words";
   double time = 0;
   std::string instance, level, event, words;
 };
 
 struct Progress {
+  static constexpr std::string_view keys =
+      "step steps_total epoch epochs_total loss= accuracy= steps_per_second= metrics";
   Count step, steps_total, epoch, epochs_total;
   Number loss, accuracy, steps_per_second;
   MetricValues metrics = {};
 };
 
 struct Cost {
+  static constexpr std::string_view keys =
+      "instance_seconds billable_seconds spot_dollars= on_demand_dollars= savings_percent formula "
+      "notes";
   double instance_seconds = 0;
   Number billable_seconds, spot_dollars, on_demand_dollars, savings_percent;
   std::string formula;             // with its numbers; empty without savings
@@ -94,6 +113,8 @@ struct Cost {
 };
 
 struct Goodput {
+  static constexpr std::string_view keys =
+      "part= trained_seconds elapsed_seconds repeated_steps repeated_seconds stall_seconds";
   Number part;  // 0 to 1
   double trained_seconds = 0, elapsed_seconds = 0;
   std::int64_t repeated_steps = 0;

@@ -290,8 +290,7 @@ asio::awaitable<void> ShareWatch::ask() {
   request.argv = {program_, "host"};
   request.stdin_text = verbs::to_json({verbs::ProbeShare{share_.home, share_.mount}, {}});
   request.timeout = std::chrono::hours(24 * 365);
-  auto running = io::run(std::move(request));
-  const io::ProcessResult result = co_await std::move(running);
+  const io::ProcessResult result = co_await io::run(std::move(request));
   patience_.cancel();
   if (std::exchange(hanging_, false)) callbacks_.hanging(false);
   const auto answer = nlohmann::json::parse(result.output, nullptr, false);
@@ -309,8 +308,7 @@ asio::awaitable<void> ShareWatch::watch() {
       if (!last_.empty()) said("");
       continue;
     }
-    auto asking = ask();
-    co_await std::move(asking);
+    co_await ask();
   }
 }
 
@@ -551,8 +549,7 @@ void Agent::trainer_ended(decide::TrainerEnded ended) {
 // machine has to be left meanwhile, the next one starts the trainer, which ends at once.
 asio::awaitable<void> Agent::confirm_result() {
   for (;;) {
-    auto asking = local_->is_there(result_path(), policy_.look);
-    const auto there = co_await std::move(asking);
+    const auto there = co_await local_->is_there(result_path(), policy_.look);
     if (there && !*there) spdlog::error("the trainer ended well without {}", result_path());
     const bool leaves = std::holds_alternative<decide::Stopping>(loop_->state().stage);
     if (there || leaves) co_return sensed(decide::TrainerEnded{there.value_or(false), !there});
@@ -593,8 +590,7 @@ asio::awaitable<void> Agent::run_session() {
   compose_loop(region);
   loop_->deliver({now(), {}, decide::Started{}});
   if (share_watch_) asio::co_spawn(context_, share_watch_->watch(), asio::detached);
-  auto watching = notices_.watch();
-  co_await std::move(watching);
+  co_await notices_.watch();
 }
 
 void Agent::await_signal() {

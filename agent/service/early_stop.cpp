@@ -22,15 +22,13 @@ class InS3 : public sweep::RungStore {
 
   Answer<std::optional<std::string>> read(std::string name) override {
     const act::Register object(s3_, at(name));
-    auto reading = object.read(longest_request);
-    const auto there = co_await std::move(reading);
+    const auto there = co_await object.read(longest_request);
     if (!there) co_return failure(there.error().text());
     if (!there->exists()) co_return std::nullopt;
     co_return there->text;
   }
   Answer<std::vector<std::string>> list(std::string folder) override {
-    auto listing = s3_.list(at(folder), "", longest_request);
-    const auto listed = co_await std::move(listing);
+    const auto listed = co_await s3_.list(at(folder), "", longest_request);
     if (!listed) co_return failure(listed.error().text());
     std::vector<std::string> names;
     for (const auto& each : listed->objects) names.push_back(each.key.substr(prefix_.key.size()));
@@ -38,8 +36,7 @@ class InS3 : public sweep::RungStore {
   }
   Answer<bool> write_once(std::string name, std::string text) override {
     const act::Register object(s3_, at(name));
-    auto writing = object.write(std::move(text), "", longest_request);
-    const auto written = co_await std::move(writing);
+    const auto written = co_await object.write(std::move(text), "", longest_request);
     if (!written) co_return failure(written.error().text());
     co_return written->has_value();
   }

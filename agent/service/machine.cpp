@@ -32,8 +32,7 @@ asio::awaitable<void> ask(asio::io_context& context,
       imds, {}, [] { return Time(io::boot_time()); }, [](decide::Happening) {});
   asio::steady_timer timer(context);
   for (int tries = 0; tries < kTries && !identity; ++tries) {
-    auto asking = notices.read_identity();
-    const decide::Happening answer = co_await std::move(asking);
+    const decide::Happening answer = co_await notices.read_identity();
     if (const auto* read = std::get_if<decide::IdentityRead>(&answer)) {
       identity = *read;
       break;
@@ -72,8 +71,7 @@ asio::awaitable<void> Machine::notify(std::string_view event, std::string words)
   constexpr Duration patience{5'000};
   if (!notifier_) co_return;
   notifier_->send({event, std::move(words)});
-  auto sending = notifier_->drain(patience);
-  co_await std::move(sending);
+  co_await notifier_->drain(patience);
 }
 
 void Machine::set_idle(bool idle) {
@@ -89,11 +87,10 @@ void Machine::complete_if_idle() {
 
 // If it fails, the hook's own timeout ends the machine.
 asio::awaitable<void> Machine::complete_lifecycle() {
-  auto reading = await_fleet();
-  const auto read = co_await std::move(reading);
+  const auto read = co_await await_fleet();
   if (!read || read->fleet.kind != FleetKind::AutoScalingGroup) co_return;
-  auto completing = cloud_->complete_lifecycle(read->fleet, identity_->instance, kCall);
-  const decide::Happening answer = co_await std::move(completing);
+  const decide::Happening answer =
+      co_await cloud_->complete_lifecycle(read->fleet, identity_->instance, kCall);
   const auto done = outcome(answer);
   completed_ = done.has_value();
   if (!done) spdlog::warn("{}", done.error().message);
@@ -102,8 +99,7 @@ asio::awaitable<void> Machine::complete_lifecycle() {
 asio::awaitable<void> Machine::learn(std::uint32_t tries) {
   asio::steady_timer timer(context_);
   while (!identity_ && tries-- > 0) {
-    auto asking = notices_.read_identity();
-    const decide::Happening answer = co_await std::move(asking);
+    const decide::Happening answer = co_await notices_.read_identity();
     if (const auto* identity = std::get_if<decide::IdentityRead>(&answer)) {
       identity_ = *identity;
       break;
@@ -127,14 +123,12 @@ std::string Machine::name() const {
 
 asio::awaitable<std::vector<bool>> Machine::experiments_here(std::size_t count) {
   if (job_.storage.share || !identity_) co_return std::vector<bool>();
-  auto asking = cloud_->experiments_in(identity_->zone, count, kCall);
-  co_return co_await std::move(asking);
+  co_return co_await cloud_->experiments_in(identity_->zone, count, kCall);
 }
 
 asio::awaitable<Result<decide::FleetRead>> Machine::read_fleet() {
   if (!identity_) co_return decide::FleetRead{};
-  auto reading = cloud_->read_fleet(identity_->instance, 3 * kCall);
-  const decide::Happening answer = co_await std::move(reading);
+  const decide::Happening answer = co_await cloud_->read_fleet(identity_->instance, 3 * kCall);
   if (const auto* read = std::get_if<decide::FleetRead>(&answer)) {
     decide::FleetRead fleet = *read;
     if (job_.fleet) fleet.fleet = *job_.fleet;
@@ -148,8 +142,7 @@ asio::awaitable<Result<decide::FleetRead>> Machine::read_fleet() {
 asio::awaitable<Result<decide::FleetRead>> Machine::await_fleet() {
   asio::steady_timer timer(context_);
   for (;;) {
-    auto reading = read_fleet();
-    auto read = co_await std::move(reading);
+    auto read = co_await read_fleet();
     if (!read || job_.fleet || read->is_final() || !identity_) co_return read;
     const auto now = std::chrono::steady_clock::now();
     if (!fleet_asked_at_) fleet_asked_at_ = now;
@@ -161,15 +154,12 @@ asio::awaitable<Result<decide::FleetRead>> Machine::await_fleet() {
 
 asio::awaitable<Result<void>> Machine::cancel_fleet() {
   if (!std::exchange(end_notified_, true)) {
-    auto notifying = notify("finished", "all of its work has ended: the fleet is cancelled");
-    co_await std::move(notifying);
+    co_await notify("finished", "all of its work has ended: the fleet is cancelled");
   }
-  auto reading = await_fleet();
-  const auto read = co_await std::move(reading);
+  const auto read = co_await await_fleet();
   if (!read) co_return tl::unexpected(read.error());
   if (read->fleet.kind == FleetKind::None) co_return Result<void>();
-  auto cancelling = cloud_->cancel_fleet(read->fleet, kCall);
-  const decide::Happening answer = co_await std::move(cancelling);
+  const decide::Happening answer = co_await cloud_->cancel_fleet(read->fleet, kCall);
   const auto cancelled = outcome(answer);
   if (!cancelled || read->fleet.kind != FleetKind::AutoScalingGroup) co_return cancelled;
   asio::steady_timer timer(context_);
@@ -182,11 +172,9 @@ asio::awaitable<Result<void>> Machine::cancel_fleet() {
 
 asio::awaitable<bool> Machine::leave_fleet(std::optional<std::uint32_t> needed) {
   if (!needed) {
-    auto notifying = notify("failed", "nothing succeeds on " + name() + ": it leaves the fleet");
-    co_await std::move(notifying);
+    co_await notify("failed", "nothing succeeds on " + name() + ": it leaves the fleet");
   }
-  auto reading = await_fleet();
-  const auto read = co_await std::move(reading);
+  const auto read = co_await await_fleet();
   const Fleet fleet = read ? read->fleet : Fleet{};
   if (!read) spdlog::error("cannot leave the fleet: {}", read.error().message);
   if (fleet.kind == FleetKind::None) co_return false;
@@ -196,8 +184,8 @@ asio::awaitable<bool> Machine::leave_fleet(std::optional<std::uint32_t> needed) 
     if (co_await std::move(counting) <= *needed) co_return false;
     needed.reset();  // the target is as low as it may be
   }
-  auto leaving = cloud_->leave_fleet(fleet, identity_->instance, needed, kCall);
-  const decide::Happening answer = co_await std::move(leaving);
+  const decide::Happening answer =
+      co_await cloud_->leave_fleet(fleet, identity_->instance, needed, kCall);
   const auto left = outcome(answer);
   if (!left) spdlog::error("cannot leave the fleet: {}", left.error().message);
   co_return left.has_value();

@@ -12,6 +12,9 @@
 namespace spotter::supervise {
 
 struct Spec {
+  static constexpr std::string_view keys =
+      "command shell user environment secrets own environment_kind working_directory log_file "
+      "stop_signal job lease refuse_metadata sets_up refuse_administrators companion follower -";
   std::string command;  // run as `SHELL -l -c command`
   std::string shell;    // empty: the user's own; bash, or sh, where that is nologin or false
   std::string user;     // without root only the current user
@@ -37,13 +40,8 @@ struct Spec {
   std::int64_t shell_patience = 10'000;
 };
 
-// {"command", "shell", "user", "environment": {NAME: value}, "secrets": "NAME NAME",
-//  "own": "NAME NAME",
-//  "environment_kind": "conda NAME",
-//  "working_directory", "log_file", "stop_signal": 15, "job", "lease",
-//  "refuse_metadata": true, "refuse_administrators": true, "sets_up": false,
-//  "companion": [WORD], "follower": [WORD]}: command, user,
-// log_file are required. A failure names the key, never a value.
+// A record (base/record.hpp); command, user and log_file are required, and the kind of environment
+// is its text, "conda NAME". A failure names the key, never a value.
 Result<Spec> parse_spec(std::string_view json);
 std::string to_json(const Spec& spec);
 

@@ -5,8 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "agent/base/json.hpp"
-#include "agent/base/version.hpp"
+#include "agent/base/record.hpp"
 #include "agent/config/parameters.hpp"
 
 namespace spotter::sweep {
@@ -30,8 +29,7 @@ std::uint64_t mixed(std::uint64_t number) {  // SplitMix64
 }
 
 RungStore::Answer<std::optional<RungRecord>> record_of(RungStore& store, std::string name) {
-  auto reading = store.read(name);
-  const auto text = co_await std::move(reading);
+  const auto text = co_await store.read(name);
   if (!text) co_return tl::unexpected(text.error());
   if (!*text) co_return std::nullopt;
   auto record = parse_rung_record(**text);
@@ -72,33 +70,10 @@ bool goes_on(const Asha& rule, std::size_t better, std::size_t compared) {
   return better < (compared + rule.reduction - 1) / rule.reduction;
 }
 
-std::string to_json(const RungRecord& record) {
-  const nlohmann::json json = {{"version", known_record},  {"step", record.step},
-                               {"metric", record.metric},  {"value", record.value},
-                               {"better", record.better},  {"compared", record.compared},
-                               {"goes_on", record.goes_on}};
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
+std::string to_json(const RungRecord& record) { return wire::document_of(record, known_record); }
 
 Result<RungRecord> parse_rung_record(std::string_view text) {
-  const auto json = wire::parse_json_object(text);
-  if (!json) return tl::unexpected(json.error());
-  if (auto newer = wire::newer(*json, "version", known_record, "the value at a rung"))
-    return tl::unexpected<Error>(std::move(*newer));
-  const auto at = [&](const char* field) {
-    return json->contains(field) ? (*json)[field] : nlohmann::json();
-  };
-  const auto step = at("step"), value = at("value"), better = at("better"),
-             compared = at("compared"), on = at("goes_on");
-  if (!step.is_number_unsigned() || !value.is_number() || !better.is_number_unsigned() ||
-      !compared.is_number_unsigned() || !on.is_boolean() || !std::isfinite(value.get<double>()))
-    return failure("it is no value at a rung");
-  return RungRecord{.step = step.get<std::uint64_t>(),
-                    .metric = wire::text_field(*json, "metric"),
-                    .value = value.get<double>(),
-                    .better = better.get<std::size_t>(),
-                    .compared = compared.get<std::size_t>(),
-                    .goes_on = on.get<bool>()};
+  return wire::parse_document<RungRecord>(text, known_record, "the value at a rung");
 }
 
 std::string rungs_folder(const Asha& rule, const Objective& objective) {
@@ -121,20 +96,17 @@ asio::awaitable<Result<RungRecord>> settle(RungStore& store, Asha rule, Objectiv
                                            Measured measured) {
   const std::string own = rung_name(measured.rung, measured.index);
   for (std::uint32_t rung = measured.judged; rung <= measured.rung; ++rung) {
-    auto looking = record_of(store, rung_name(rung, measured.index));
-    auto there = co_await std::move(looking);
+    auto there = co_await record_of(store, rung_name(rung, measured.index));
     if (!there) co_return tl::unexpected(there.error());
     if (*there && (rung == measured.rung || !(*there)->goes_on)) co_return std::move(**there);
   }
-  auto listing = store.list(rung_folder(measured.rung));
-  auto names = co_await std::move(listing);
+  auto names = co_await store.list(rung_folder(measured.rung));
   if (!names) co_return tl::unexpected(names.error());
   std::erase(*names, own);
   keep_some(*names, measured.index);
   RungRecord record{.step = measured.step, .metric = objective.metric, .value = measured.value};
   for (const std::string& name : *names) {
-    auto reading = store.read(name);
-    const auto text = co_await std::move(reading);
+    const auto text = co_await store.read(name);
     if (!text) co_return tl::unexpected(text.error());
     // A damaged record must not keep all others from an end.
     const auto other = *text ? parse_rung_record(**text) : failure("it is gone");
@@ -145,8 +117,7 @@ asio::awaitable<Result<RungRecord>> settle(RungStore& store, Asha rule, Objectiv
     record.better += better ? 1 : 0;
   }
   record.goes_on = goes_on(rule, record.better, record.compared);
-  auto writing = store.write_once(own, to_json(record));
-  const auto written = co_await std::move(writing);
+  const auto written = co_await store.write_once(own, to_json(record));
   if (!written) co_return tl::unexpected(written.error());
   if (*written) co_return record;
   auto looking = record_of(store, own);  // another holder of this experiment was faster

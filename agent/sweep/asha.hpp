@@ -29,6 +29,7 @@ std::optional<std::uint32_t> rung_at(const Asha& rule, std::uint64_t step,
 bool goes_on(const Asha& rule, std::size_t better, std::size_t compared);
 
 struct RungRecord {
+  static constexpr std::string_view keys = "step! metric value! better! compared! goes_on!";
   std::uint64_t step = 0;  // of the report, at the rung or soon after it
   std::string metric;
   double value = 0;

@@ -16,6 +16,7 @@
 namespace spotter::sweep {
 
 struct Claim {
+  static constexpr std::string_view keys = "state! token! holder nonce span_ms! failures! parent";
   enum class State : std::uint8_t {
     Held,    // until `span` after its last write
     Given,   // given back, for any machine
@@ -34,6 +35,10 @@ struct Claim {
   bool operator==(const Claim&) const = default;
 };
 
+constexpr std::array<const char*, 4> words_of(Claim::State) {
+  return {"held", "given", "done", "failed"};
+}
+
 std::string to_json(const Claim& claim);
 // Fails for what is no claim, and for a later `version` (absent: 1): then nobody may take it.
 Result<Claim> parse_claim(std::string_view json);
@@ -41,6 +46,7 @@ Result<Claim> parse_claim(std::string_view json);
 // The owner of the claims below a prefix: two jobs of one name would take each other's for their
 // own.
 struct Owner {
+  static constexpr std::string_view keys = "id! storage";
   // Unique among jobs of that name: the id of the job's folder on the share (host/records.hpp), or
   // the tag of its volumes.
   std::string id;

@@ -69,10 +69,7 @@ json shown(const Value& value) {
 json shown(const ShortText<200>& text) { return text.view(); }
 json shown(const std::int64_t& step) { return static_cast<std::uint64_t>(std::max(step, {})); }
 
-}  // namespace
-
-Result<LedgerFile> parse_ledger(std::string_view text) {
-  const json object = parsed_json(text);
+Result<LedgerFile> ledger_of(const json& object) {
   if (!object.is_object()) return failure("it is not a JSON object");
   if (auto newer = wire::newer(object, "version", known_ledger, "the job's ledger"))
     return tl::unexpected(std::move(*newer));
@@ -86,10 +83,27 @@ Result<LedgerFile> parse_ledger(std::string_view text) {
   return file;
 }
 
-std::string to_json(const LedgerFile& file) {
+}  // namespace
+
+Result<LedgerFile> parse_ledger(std::string_view text) {
+  return ledger_of(parsed_json(text));
+}
+
+std::string read_own(const json& object, LedgerFile& file) {
+  auto ledger = ledger_of(object);
+  if (!ledger) return " is no ledger: " + ledger.error().message;
+  file = *std::move(ledger);
+  return {};
+}
+
+json shown_own(const LedgerFile& file) {
   json object = {{"version", known_ledger}};
   each_field(file, [&](const char* name, const auto& field) { object[name] = shown(field); });
-  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+  return object;
+}
+
+std::string to_json(const LedgerFile& file) {
+  return shown_own(file).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 }  // namespace spotter::wire

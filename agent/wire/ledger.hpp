@@ -20,5 +20,8 @@ struct LedgerFile {
 // (absent: 1) is a later one. A count too large for its field becomes the field's largest value.
 Result<LedgerFile> parse_ledger(std::string_view json);
 std::string to_json(const LedgerFile& file);
+// The same as a part of another record (base/record.hpp).
+std::string read_own(const nlohmann::json& json, LedgerFile& file);
+nlohmann::json shown_own(const LedgerFile& file);
 
 }  // namespace spotter::wire

@@ -4,7 +4,7 @@
 //   {"verb":"find-device","volume":"vol-0123456789abcdef0","wait_ms":5000}
 //   {"verb":"there","as":"trainer","path":"/mnt/share/mnist/result"}
 //
-// A verb is a struct with the fields of its object; host/*.hpp says what is done with them. Paths
+// A verb is a record (base/record.hpp) of its object; host/*.hpp says what is done with it. Paths
 // are absolute, where nothing else is said.
 #pragma once
 
@@ -29,67 +29,75 @@ struct Traits {
 
 struct FindDevice {
   static constexpr Traits traits{.name = "find-device"};
+  static constexpr std::string_view keys = "volume! hint wait_ms";
   std::string volume;  // vol-0123456789abcdef0
   std::string hint;    // the device name of the attachment, /dev/sdf; only believed on Xen
   std::chrono::milliseconds wait{0};
-  bool operator==(const FindDevice&) const = default;
 };
 
 struct Inspect {
   static constexpr Traits traits{.name = "inspect"};
+  static constexpr std::string_view keys = "device!";
   std::string device;
-  bool operator==(const Inspect&) const = default;
 };
 
 struct Format {
   static constexpr Traits traits{.name = "format"};
+  static constexpr std::string_view keys = "device! filesystem!";
   std::string device;
   std::string filesystem;  // "xfs", "ext4"
-  bool operator==(const Format&) const = default;
 };
+
+inline std::vector<std::string> usual_directories() {
+  return {"code", "checkpoints", "result", "log"};
+}
 
 struct Mount {
   static constexpr Traits traits{.name = "mount", .mounts = true};
+  static constexpr std::string_view keys =
+      "device! filesystem! mount_point! volume! user! directories container link read_only cache";
   std::string device;
   std::string filesystem;  // what job.yaml says: "xfs" or "ext4"
   std::string mount_point;
   std::string volume;  // vol-..., written to .spotter/volume.json
   std::string user;    // the trainer's; owns the directories below
-  std::vector<std::string> directories = {"code", "checkpoints", "result", "log"};
+  std::vector<std::string> directories = usual_directories();
   std::string container;   // one of them, for channels and SageMaker's files; empty: none
   std::string link;        // a symbolic link that leads to it; empty: none
   bool read_only = false;  // to prove a copy: nothing of ours is written, `user` is not looked at
   std::string cache;       // a folder on the machine's own disks, made as well; empty: none
-  bool operator==(const Mount&) const = default;
 };
 
 struct MountData {
   static constexpr Traits traits{.name = "mount-data", .mounts = true};
+  static constexpr std::string_view keys = "device! mount_point!";
   std::string device;
   std::string mount_point;
-  bool operator==(const MountData&) const = default;
 };
 
 struct Unmount {
   static constexpr Traits traits{.name = "unmount"};
+  static constexpr std::string_view keys = "mount_point! wait_ms link volume hint";
   std::string mount_point;
   std::chrono::milliseconds wait{0};  // while it is busy
   std::string link;                   // that of Mount, which then leads nowhere
   std::string volume;  // that is not here any more when this succeeds, whoever unmounted it before
   std::string hint;    // as that of FindDevice
-  bool operator==(const Unmount&) const = default;
 };
 
 struct Look {
   static constexpr Traits traits{.name = "look"};
+  static constexpr std::string_view keys = "mount_point!";
   std::string mount_point;
-  bool operator==(const Look&) const = default;
 };
 
 // --- a share
 
 // The fields that tell a share from others, and how it is mounted.
 struct Share {
+  static constexpr std::string_view keys =
+      "kind! mount_point! server path options access_point key known_hosts port tls region";
+  static constexpr bool is_closed = true;
   std::string kind;         // "folder", "nfs", "efs", "sshfs"
   std::string mount_point;  // of a folder the folder itself
   std::string server;       // host, fs-id or DNS name, [user@]host
@@ -99,11 +107,12 @@ struct Share {
   std::uint16_t port = 22;
   bool tls = false;
   std::string region;  // for the DNS name of an EFS id without mount.efs
-  bool operator==(const Share&) const = default;
 };
 
 struct PrepareShare {
   static constexpr Traits traits{.name = "prepare-share", .mounts = true, .leaves_processes = true};
+  static constexpr std::string_view keys =
+      "share! user! job! holder! directories container link again identity cache";
   Share share;
   std::string user;  // the trainer's: whatever is written, is written as this user
   std::string job;   // its folder is mount_point/job
@@ -118,33 +127,35 @@ struct PrepareShare {
   bool again = false;
   bool identity = false;  // the folder's id is wanted
   std::string cache;      // as Mount has it
-  bool operator==(const PrepareShare&) const = default;
 };
 
 struct ReleaseShare {
   static constexpr Traits traits{.name = "release-share", .touches_share = false};
+  static constexpr std::string_view keys = "share! job! holder! link";
   Share share;
   std::string job, holder, link;  // those of PrepareShare
-  bool operator==(const ReleaseShare&) const = default;
 };
 
 struct LookShare {
   static constexpr Traits traits{.name = "look-share", .touches_share = false};
+  static constexpr std::string_view keys = "share!";
   Share share;
-  bool operator==(const LookShare&) const = default;
 };
 
 struct ProbeShare {
   static constexpr Traits traits{.name = "probe-share"};
+  static constexpr std::string_view keys = "path! mount_point";
   std::string path;
   std::string mount_point;  // where nothing is asked while nothing is mounted; empty: always
-  bool operator==(const ProbeShare&) const = default;
 };
 
 // --- a home in a bucket
 
 // The job's files here, and their place in S3.
 struct Home {
+  static constexpr std::string_view keys =
+      "folder! job! checkpoints! files folders result log at! epoch! id identity";
+  static constexpr bool is_closed = true;
   std::string folder;
   std::string job;
   std::string checkpoints;  // their directory, relative to it
@@ -154,59 +165,60 @@ struct Home {
   std::string id;           // as its head has it
   // "NAME=value": who we are at AWS, in the place of what this process's environment says. Secret.
   std::vector<std::string> identity;
-  bool operator==(const Home&) const = default;
 };
 
 struct BringHome {
   static constexpr Traits traits{.name = "bring-home"};
+  static constexpr std::string_view keys = "home! manifest held";
   Home home;
   std::string manifest;    // empty: nothing is committed
   std::uint32_t held = 0;  // an epoch whose folder is newer than the bucket; 0: none
-  bool operator==(const BringHome&) const = default;
 };
 
 struct KeepHome {
   static constexpr Traits traits{.name = "keep-home"};
+  static constexpr std::string_view keys = "home! committed whole trims";
   Home home;
   std::string committed;  // the manifest that the head names; empty: none
   bool whole = false;     // no trainer runs
   bool trims = false;     // nothing else can be committed any more but what this sends
-  bool operator==(const KeepHome&) const = default;
 };
 
 // --- what is in a home
 
 struct ReadLedger {
   static constexpr Traits traits{.name = "read-ledger"};
+  static constexpr std::string_view keys = "mount_point!";
   std::string mount_point;
-  bool operator==(const ReadLedger&) const = default;
 };
 
 struct WriteLedger {
   static constexpr Traits traits{.name = "write-ledger"};
+  static constexpr std::string_view keys = "mount_point! ledger!";
   std::string mount_point;
   wire::LedgerFile ledger;
-  bool operator==(const WriteLedger&) const = default;
 };
 
 struct Sync {
   static constexpr Traits traits{.name = "sync"};
+  static constexpr std::string_view keys = "mount_point! tree";
   std::string mount_point;
   std::string tree;  // and each file below this one by itself; empty: none
-  bool operator==(const Sync&) const = default;
 };
 
 // Puts files of a home, opened with the rights of its trainer's user, where the job is published.
 struct SendResult {
   static constexpr Traits traits{.name = "send-result"};
+  static constexpr std::string_view keys = "home! user! paths! job! to!";
   std::string home, user;
   std::vector<std::string> paths;  // relative to it; what is not there is none
   std::string job, to;             // s3://bucket/key/
-  bool operator==(const SendResult&) const = default;
 };
 
 struct Verify {
   static constexpr Traits traits{.name = "verify"};
+  static constexpr std::string_view keys =
+      "mount_point! checkpoints! read_only user files folders proven watched";
   std::string mount_point;
   std::string checkpoints;  // their directory, relative to it
   bool read_only = false;
@@ -216,112 +228,112 @@ struct Verify {
   std::string folders;
   bool proven = false;  // the newest one was read a moment ago: size and time of change must do
   bool watched = true;  // by the guard, unless libspotter saves there
-  bool operator==(const Verify&) const = default;
 };
 
 struct Checkout {
   static constexpr Traits traits{.name = "checkout"};
+  static constexpr std::string_view keys = "repository! revision! directory! user! token";
   std::string repository;  // any git URL or path; no password in it
   std::string revision;    // 40 hex digits
   std::string directory;
   std::string user;
   std::string token;  // empty: none. Goes only to the server of `repository`, over TLS
-  bool operator==(const Checkout&) const = default;
 };
 
 // One source of job.yaml (config::Source).
 struct Source {
+  static constexpr std::string_view keys = "from! to! sha256 via";
+  static constexpr bool is_closed = true;
   std::string from, to;
   std::string sha256;  // empty: not compared
   std::string via;     // s3://bucket/key/; empty: none
-  bool operator==(const Source&) const = default;
 };
 
 struct Fill {
   static constexpr Traits traits{.name = "fill"};
+  static constexpr std::string_view keys = "job! volume! mount_point! user! sources!";
   std::string job, volume;
   std::string mount_point;
   std::string user;  // the trainer's
   std::vector<Source> sources;
-  bool operator==(const Fill&) const = default;
 };
 
 struct There {
   static constexpr Traits traits{.name = "there"};
+  static constexpr std::string_view keys = "path!";
   std::string path;
-  bool operator==(const There&) const = default;
 };
 
 struct MarkDone {
   static constexpr Traits traits{.name = "mark-done"};
+  static constexpr std::string_view keys = "path! job!";
   std::string path;
   std::string job;
-  bool operator==(const MarkDone&) const = default;
 };
 
 struct KeepLog {
   static constexpr Traits traits{.name = "keep-log"};
+  static constexpr std::string_view keys = "from! path! end";
   std::string from, path;
   std::optional<std::uint64_t> end;  // of the bytes that are kept; none: of all
-  bool operator==(const KeepLog&) const = default;
 };
 
 struct KeepMetrics {
   static constexpr Traits traits{.name = "keep-metrics"};
+  static constexpr std::string_view keys = "path! lines! resumed";
   std::string path;
   std::string lines;
   std::optional<std::uint64_t> resumed;  // the step from which the trainer went on
-  bool operator==(const KeepMetrics&) const = default;
 };
 
 struct KeepLines {
   static constexpr Traits traits{.name = "keep-lines"};
+  static constexpr std::string_view keys = "path! name! lines!";
   std::string path;  // the home
   std::string name;  // of a file in its .spotter: agent.log, history.jsonl
   std::string lines;
-  bool operator==(const KeepLines&) const = default;
 };
 
 // --- attempts
 
 struct FindParent {
   static constexpr Traits traits{.name = "find-parent"};
+  static constexpr std::string_view keys = "path! token!";
   std::string path;
   std::uint64_t token = 0;
-  bool operator==(const FindParent&) const = default;
 };
 
 struct BeginAttempt {
   static constexpr Traits traits{.name = "begin-attempt"};
+  static constexpr std::string_view keys = "path! attempt! parent";
   std::string path;
   std::string attempt;
   std::string parent;  // empty: none
-  bool operator==(const BeginAttempt&) const = default;
 };
 
 struct PublishAttempt {
   static constexpr Traits traits{.name = "publish-attempt"};
+  static constexpr std::string_view keys = "path! attempt!";
   std::string path;
   std::string attempt;
-  bool operator==(const PublishAttempt&) const = default;
 };
 
 struct SumUp {
   static constexpr Traits traits{.name = "sum-up"};
+  static constexpr std::string_view keys = "path! index! token! copy_of";
   std::string path;
   std::uint64_t index = 0;
   std::uint64_t token = 0;
   std::string copy_of;  // the home in a bucket that the folder must be a copy of; empty: of none
-  bool operator==(const SumUp&) const = default;
 };
 
 // --- the machine
 
 struct AwaitGpus {
   static constexpr Traits traits{.name = "await-gpus", .touches_share = false};
+  static constexpr std::string_view keys = "count! wait_ms";
   std::uint8_t count = 0;  // at least so many; 0: as many as the machine has, and one at least
   std::chrono::milliseconds wait{0};
-  bool operator==(const AwaitGpus&) const = default;
 };
 
 using Verb =
@@ -333,7 +345,6 @@ using Verb =
 struct Request {
   Verb verb;
   std::string as;  // the user as whom it is done; empty: as who we are
-  bool operator==(const Request&) const = default;
 };
 
 const Traits& traits_of(const Verb& verb);

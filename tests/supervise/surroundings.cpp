@@ -329,8 +329,7 @@ TEST_F(Surroundings, TheCommandSaysWhatIsWrongWithItsSpec) {
   EXPECT_EQ(answer.status, 2);
   EXPECT_EQ(answer.errors, "spotter supervise: spec: not a JSON object\n");
   answer = run_command(R"({"command": "x", "environment": {"KEY": 5}})");
-  EXPECT_EQ(answer.errors,
-            "spotter supervise: spec: environment 'KEY' must be a string without NUL characters\n");
+  EXPECT_EQ(answer.errors, "spotter supervise: spec: \"environment\": \"KEY\" is not a text\n");
   answer = run_command(R"({"command": "x", "user": "no-such-user", "log_file": "/tmp/x"})");
   EXPECT_EQ(answer.status, 1);
   EXPECT_EQ(answer.errors,

@@ -15,13 +15,13 @@ TEST(Claim, ReadsWhatItWrites) {
 TEST(Claim, OfSomebodyElseIsRefused) {
   EXPECT_FALSE(parse_claim(""));
   EXPECT_FALSE(parse_claim("[]"));
-  EXPECT_EQ(parse_claim(R"({"state": "mine"})").error().message, "'mine' is no state of a claim");
-  const std::string wrong = "its token, failures or span_ms is no number that a claim has";
+  EXPECT_EQ(parse_claim(R"({"state": "mine"})").error().message,
+            "the claim: \"state\" is none of its words");
   for (const std::string token : {"0", "-1", "1.5", "\"1\"", "18446744073709551615"}) {
     const auto claim =
         parse_claim(R"({"state": "held", "failures": 0, "span_ms": 1, "token": )" + token + "}");
     ASSERT_FALSE(claim) << token;
-    EXPECT_EQ(claim.error().message, wrong);
+    EXPECT_NE(claim.error().message.find("token"), std::string::npos) << claim.error().message;
   }
   EXPECT_FALSE(parse_claim(R"({"state": "held", "token": 1, "failures": 0, "span_ms": 1e12})"));
 }

@@ -84,7 +84,7 @@ TEST(Verbs, AreReadAsTheyWereWritten) {
       const std::string json = to_json(request);
       const auto read = parse_request(json);
       ASSERT_TRUE(read) << json << ": " << read.error().message;
-      EXPECT_EQ(*read, request) << json;
+      EXPECT_EQ(to_json(*read), json);
       EXPECT_EQ(Json::parse(json)["verb"], name);
     }
   }
@@ -97,11 +97,12 @@ TEST(Verbs, MayLeaveOutWhatHasADefault) {
           "user":"me"})");
   ASSERT_TRUE(request) << request.error().message;
   EXPECT_EQ(request->as, "");
-  EXPECT_EQ(request->verb, Verb(Mount{.device = "/d",
-                                      .filesystem = "xfs",
-                                      .mount_point = "/m",
-                                      .volume = "vol-1",
-                                      .user = "me"}));
+  EXPECT_EQ(to_json(*request), to_json({Mount{.device = "/d",
+                                              .filesystem = "xfs",
+                                              .mount_point = "/m",
+                                              .volume = "vol-1",
+                                              .user = "me"},
+                                        {}}));
 }
 
 TEST(Verbs, OfEachOneAKeyThatItDoesNotHaveIsRefusedAndAnotherType) {

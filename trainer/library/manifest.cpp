@@ -6,6 +6,8 @@
 #include <cassert>
 #include <set>
 
+#include "agent/base/record.hpp"
+
 namespace spotter::checkpoint {
 
 namespace {
@@ -29,20 +31,14 @@ std::string hexadecimal(XXH128_hash_t hash) {
 }
 
 Result<std::vector<PartEntry>> decode_parts(const nlohmann::json& list) {
-  if (!list.is_array()) return failure("`parts` is not a list");
   std::vector<PartEntry> parts;
   std::set<std::string> names;
-  for (const auto& item : list) {
-    if (!item.is_object() || !item.contains("name") || !item["name"].is_string() ||
-        !item.contains("bytes") || !item["bytes"].is_number_unsigned() ||
-        !item.contains("xxh3_128") || !item["xxh3_128"].is_string()) {
-      return failure("a part lacks its name, bytes or xxh3_128");
-    }
-    PartEntry part{item["name"], item["bytes"], item["xxh3_128"]};
+  if (const auto wrong = wire::read_value(list, parts); !wrong.empty())
+    return failure("`parts`" + wrong);
+  for (const PartEntry& part : parts) {
     if (!is_part_name(part.name) || !names.insert(part.name).second)
       return failure("not a part's name, or twice: " + part.name);
     if (!is_sum(part.xxh3_128)) return failure("not a sum: " + part.xxh3_128);
-    parts.push_back(std::move(part));
   }
   return parts;
 }
@@ -108,12 +104,10 @@ bool is_part_name(std::string_view name) {
 }
 
 std::string encode(const Manifest& manifest) {
-  nlohmann::json parts = nlohmann::json::array();
-  for (const auto& part : manifest.parts) {
-    parts.push_back({{"name", part.name}, {"bytes", part.bytes}, {"xxh3_128", part.xxh3_128}});
-  }
-  nlohmann::json body = {
-      {"format", kFormat}, {"step", manifest.step}, {"parts", parts}, {"meta", manifest.meta}};
+  nlohmann::json body = {{"format", kFormat},
+                         {"step", manifest.step},
+                         {"parts", wire::shown_value(manifest.parts)},
+                         {"meta", manifest.meta}};
   if (manifest.metric) body["metric"] = *manifest.metric;
   return seal(body);
 }

@@ -19,6 +19,7 @@ inline constexpr std::string_view kManifestName = "manifest.json";
 inline constexpr std::size_t kManifestLimit = std::size_t{16} << 20;  // bytes; more is not ours
 
 struct PartEntry {
+  static constexpr std::string_view keys = "name! bytes! xxh3_128!";
   std::string name;
   std::uint64_t bytes = 0;
   std::string xxh3_128;  // 32 lower-case hexadecimal digits, canonical (big-endian) form

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <mutex>
 #include <system_error>
 
 #include "trainer/library/files.hpp"
@@ -62,73 +61,24 @@ Instant now() {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-class OpenSession final : public Session {
- public:
-  explicit OpenSession(const SessionOptions& options)
-      : link_(Link::from_environment()),
-        advised_(!options.every),
-        resumed_later_(options.resumed_later),
-        pace_(options.every ? *options.every : usual_interval(), now()) {}
+}  // namespace
 
-  Result<void> open(const SessionOptions& options);
-  Result<Restored> restore() override;
-  void progress(const Progress& now) override { link_.progress(now); }
-  bool progress_due(std::uint64_t step, std::uint64_t steps_total) const override {
-    return link_.progress_due(step, steps_total);
-  }
-  void status(std::string_view text) override { link_.status(text); }
-  bool should_checkpoint() override;
-  bool should_stop() override;
-  std::optional<std::chrono::nanoseconds> deadline() override;
-  bool has_time(Duration needed) override;
-  void begin_save() override {
-    if (!begun_) begun_ = now();
-  }
-  Result<Saved> save(std::uint64_t step, std::span<const Source> sources,
-                     const nlohmann::json& meta, std::optional<double> metric) override;
-  Result<void> flush() override { return saver_->flush(); }
-  void resumed(std::uint64_t step) override;
-  bool can_save() override;
-  Result<void> saved(std::uint64_t step, const fs::path& path) override;
-  Result<void> is_writer() const override { return saver_->is_writer(); }
-  std::optional<std::uint64_t> durable_step() const override;
-  Result<void> leave() override;
-  Result<void> finished() override;
+Session::Session(const SessionOptions& options)
+    : link_(Link::from_environment()),
+      advised_(!options.every),
+      resumed_later_(options.resumed_later),
+      pace_(options.every ? *options.every : usual_interval(), now()) {}
 
- private:
-  void look(Instant at);
-  bool stopping() const {
-    const std::scoped_lock lock(mutex_);
-    return pace_.stopping();
-  }
-  // The copy of this step is, or will be, durable in the last place.
-  bool is_safe(std::uint64_t step) const;
-  void became_durable(const Durable& durable);
-  Result<void> open_mirror(const SessionOptions& options);
-  Result<Restored> or_from_mirror(Result<Restored> local);
-  void say(const std::string& trouble);
+void Session::begin_save() {
+  if (!begun_) begun_ = now();
+}
 
-  Link link_;
-  bool advised_;  // the agent's advice is used
-  bool resumed_later_, restored_once_ = false;
-  mutable std::mutex mutex_;  // for pace_ and durable_step_, which the writing thread changes, too
-  Pace pace_;
-  std::optional<Instant> looked_;
-  std::optional<Instant> begun_;  // training has paused since then, for the next save()
-  std::optional<Notice> notice_;
-  std::optional<std::uint64_t> durable_step_;
-  std::optional<std::uint64_t> accepted_step_;  // the last one; its write may still fail
-  struct Durably {
-    std::uint64_t step;
-    fs::path path;
-  };
-  std::optional<Durably> restored_;  // from the last place
-  std::vector<fs::path> places_;     // the last one outlives the machine
-  std::unique_ptr<Mirror> mirror_;   // may be null
-  std::unique_ptr<Saver> saver_;     // last: its thread must end before the other members
-};
+bool Session::stopping() const {
+  const std::scoped_lock lock(mutex_);
+  return pace_.stopping();
+}
 
-Result<void> OpenSession::open(const SessionOptions& options) {
+Result<void> Session::begin(const SessionOptions& options) {
   const fs::path directory =
       options.directory.empty() ? fs::path(environment("SPOTTER_CHECKPOINTS")) : options.directory;
   if (directory.empty())
@@ -148,7 +98,7 @@ Result<void> OpenSession::open(const SessionOptions& options) {
   return {};
 }
 
-Result<void> OpenSession::open_mirror(const SessionOptions& options) {
+Result<void> Session::open_mirror(const SessionOptions& options) {
   const std::string place = options.mirror.value_or(environment("SPOTTER_CHECKPOINTS_S3"));
   if (place.empty()) return {};
   if (!options.open_mirror) return failure("this program knows no copies far away: " + place);
@@ -160,7 +110,7 @@ Result<void> OpenSession::open_mirror(const SessionOptions& options) {
 }
 
 // Prefers the mirror's if it is newer, as when a volume was lost, or left in another zone.
-Result<Restored> OpenSession::or_from_mirror(Result<Restored> local) {
+Result<Restored> Session::or_from_mirror(Result<Restored> local) {
   if (!mirror_ || (!local && wire::is_newer(local.error()))) return local;
   Restored result = local ? std::move(*local) : Restored{};
   const auto here = result.newest ? std::optional(result.newest->checkpoint.step) : std::nullopt;
@@ -186,7 +136,7 @@ Result<Restored> OpenSession::or_from_mirror(Result<Restored> local) {
   return result;
 }
 
-Result<Restored> OpenSession::restore() {
+Result<Restored> Session::restore() {
   auto restored = or_from_mirror(checkpoint::restore(places_));
   if (!restored) return restored;
   std::uint64_t bytes = 0;
@@ -206,7 +156,7 @@ Result<Restored> OpenSession::restore() {
 }
 
 // Looks for notice, stop signal and requests; not at every step for files, as steps may be short.
-void OpenSession::look(Instant at) {
+void Session::look(Instant at) {
   if (looked_ && at - *looked_ < kLookEvery && (!stop_requested() || stopping())) return;
   looked_ = at;
   notice_ = link_.notice();
@@ -221,7 +171,7 @@ void OpenSession::look(Instant at) {
   }
 }
 
-bool OpenSession::should_checkpoint() {
+bool Session::should_checkpoint() {
   const Instant at = now();
   look(at);
   const std::scoped_lock lock(mutex_);
@@ -231,29 +181,29 @@ bool OpenSession::should_checkpoint() {
   return due;
 }
 
-bool OpenSession::should_stop() {
+bool Session::should_stop() {
   const Instant at = now();
   look(at);
   const std::scoped_lock lock(mutex_);
   return pace_.stop_due(at);
 }
 
-std::optional<std::chrono::nanoseconds> OpenSession::deadline() {
+std::optional<std::chrono::nanoseconds> Session::deadline() {
   const Instant at = now();
   look(at);
   if (!notice_ || !notice_->deadline) return std::nullopt;
   return std::max(Duration::zero(), *notice_->deadline - at);
 }
 
-bool OpenSession::has_time(Duration needed) {
+bool Session::has_time(Duration needed) {
   const Instant at = now();
   look(at);
   const std::scoped_lock lock(mutex_);
   return pace_.has_time(at, needed);
 }
 
-Result<Saved> OpenSession::save(std::uint64_t step, std::span<const Source> sources,
-                                const nlohmann::json& meta, std::optional<double> metric) {
+Result<Saved> Session::save(std::uint64_t step, std::span<const Source> sources,
+                            const nlohmann::json& meta, std::optional<double> metric) {
   const Instant begun = std::exchange(begun_, std::nullopt).value_or(now());
   const bool last_words = stopping();
   if (last_words) {
@@ -282,7 +232,7 @@ Result<Saved> OpenSession::save(std::uint64_t step, std::span<const Source> sour
   return Saved::Accepted;
 }
 
-void OpenSession::resumed(std::uint64_t step) {
+void Session::resumed(std::uint64_t step) {
   link_.ready();
   link_.resumed(step);
   if (mirror_ && !restored_once_) {
@@ -291,7 +241,7 @@ void OpenSession::resumed(std::uint64_t step) {
   }
 }
 
-bool OpenSession::can_save() {
+bool Session::can_save() {
   const Instant begun = begun_.value_or(now());
   const std::scoped_lock lock(mutex_);
   if (!pace_.stopping() || pace_.can_finish(begun, 0)) return true;
@@ -299,7 +249,7 @@ bool OpenSession::can_save() {
   return false;
 }
 
-Result<void> OpenSession::saved(std::uint64_t step, const fs::path& path) {
+Result<void> Session::saved(std::uint64_t step, const fs::path& path) {
   const Instant begun = std::exchange(begun_, std::nullopt).value_or(now());
   if (auto kept = is_on_storage(path); !kept) return kept;
   if (auto held = is_writer(); !held) return held;
@@ -319,13 +269,13 @@ Result<void> OpenSession::saved(std::uint64_t step, const fs::path& path) {
   return {};
 }
 
-bool OpenSession::is_safe(std::uint64_t step) const {
+bool Session::is_safe(std::uint64_t step) const {
   if (accepted_step_ != step) return !accepted_step_ && restored_ && restored_->step == step;
   // The order matters: a copy that is no longer pending was reported, or has failed.
   return saver_->pending() > 0 || durable_step() == step;
 }
 
-void OpenSession::became_durable(const Durable& durable) {
+void Session::became_durable(const Durable& durable) {
   {
     const std::scoped_lock lock(mutex_);
     pace_.wrote(durable.place, durable.took);
@@ -336,17 +286,17 @@ void OpenSession::became_durable(const Durable& durable) {
   if (mirror_) mirror_->offer(durable.path, durable.step);
 }
 
-void OpenSession::say(const std::string& trouble) {
+void Session::say(const std::string& trouble) {
   link_.status(trouble);
   std::fprintf(stderr, "spotter: %s\n", trouble.c_str());
 }
 
-std::optional<std::uint64_t> OpenSession::durable_step() const {
+std::optional<std::uint64_t> Session::durable_step() const {
   const std::scoped_lock lock(mutex_);
   return durable_step_;
 }
 
-Result<void> OpenSession::leave() {
+Result<void> Session::leave() {
   auto flushed = saver_->flush();
   if (mirror_ && notice_ && notice_->gone_by) mirror_->wait(*notice_->gone_by - kExit - now());
   const std::scoped_lock lock(mutex_);
@@ -357,7 +307,7 @@ Result<void> OpenSession::leave() {
   return flushed;
 }
 
-Result<void> OpenSession::finished() {
+Result<void> Session::finished() {
   auto flushed = saver_->flush();
   if (mirror_) mirror_->wait(kLongestCopy);
   link_.send_waiting();
@@ -365,11 +315,9 @@ Result<void> OpenSession::finished() {
   return flushed;
 }
 
-}  // namespace
-
 Result<std::unique_ptr<Session>> Session::open(const SessionOptions& options) {
-  auto session = std::make_unique<OpenSession>(options);
-  if (auto opened = session->open(options); !opened) return tl::unexpected(opened.error());
+  std::unique_ptr<Session> session(new Session(options));
+  if (auto begun = session->begin(options); !begun) return tl::unexpected(begun.error());
   return session;
 }
 

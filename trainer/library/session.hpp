@@ -17,6 +17,7 @@
 #include <sysexits.h>
 
 #include <array>
+#include <mutex>
 
 #include "trainer/library/link.hpp"
 #include "trainer/library/mirror.hpp"
@@ -47,70 +48,6 @@ struct SessionOptions {
 enum class Saved : std::uint8_t {
   Accepted,  // in memory; durable later
   Skipped,   // would not be durable in time: the run resumes from the last durable one
-};
-
-class Session {
- public:
-  // Fails when there is no directory, it cannot be written, is outside the job's storage, or
-  // another writer has it.
-  static Result<std::unique_ptr<Session>> open(const SessionOptions& options);
-  virtual ~Session() = default;  // waits for accepted checkpoints
-
-  // The newest checkpoint that verifies, of any place. Reports to the agent where the run resumes.
-  virtual Result<Restored> restore() = 0;
-
-  virtual void progress(const Progress& now) = 0;
-  virtual bool progress_due(std::uint64_t step, std::uint64_t steps_total) const = 0;
-  virtual void status(std::string_view text) = 0;
-
-  // To be called after each step (takes some 100 ns; looks for a notice 20 times a second). True:
-  // call save() now; the time in between counts as the checkpoint's, as after begin_save().
-  virtual bool should_checkpoint() = 0;
-  // To be called after save(). True: call leave() now. After a notice it stays false while there is
-  // time to train.
-  virtual bool should_stop() = 0;
-  // The time until the machine is gone; none: there is no notice.
-  virtual std::optional<std::chrono::nanoseconds> deadline() = 0;
-
-  // True: work of this duration can be done before the last checkpoint, or nobody asks to stop.
-  virtual bool has_time(std::chrono::nanoseconds needed) = 0;
-
-  // To be called for a save() without should_checkpoint(), before the state is turned into bytes.
-  // Training pauses from here on; without this call that time is missing in the report to the
-  // agent, and the last checkpoint begins too late.
-  virtual void begin_save() = 0;
-  // See Saver::save(). Also fails when an *earlier* one could not be written (this one is then not
-  // taken; the next call tries again). While stopping it does not fail for that, and copies nothing
-  // if `step` was the last accepted or restored one.
-  virtual Result<Saved> save(std::uint64_t step, std::span<const Source> sources,
-                             const nlohmann::json& meta = nlohmann::json::object(),
-                             std::optional<double> metric = std::nullopt) = 0;
-  // Waits until all accepted ones are durable.
-  virtual Result<void> flush() = 0;
-
-  // Reports to the agent that the run resumes from this step; 0: from scratch. Takes, with the next
-  // ones, the place of restore() and save() for checkpoints in a format of the program's own.
-  virtual void resumed(std::uint64_t step) = 0;
-  // After should_checkpoint(), where a save takes long: false: it would not be durable in time, the
-  // last durable one has to do, and should_stop() is true.
-  virtual bool can_save() = 0;
-  // The file or folder `path` is the complete checkpoint of `step`: makes it durable, and reports
-  // it. The stall is the time since should_checkpoint() or begin_save(). Fails when it is outside
-  // the job's storage, cannot be read or made durable, and as is_writer().
-  virtual Result<void> saved(std::uint64_t step, const std::filesystem::path& path) = 0;
-
-  // Fails when another machine of the gang saves there since (writer.hpp): for what is renamed
-  // to a checkpoint's name before saved().
-  virtual Result<void> is_writer() const = 0;
-
-  // The newest step that is durable in the last place, which outlives the machine.
-  virtual std::optional<std::uint64_t> durable_step() const = 0;
-
-  // Calls flush() and sends the last messages to the agent; then exit with kStoppedStatus.
-  virtual Result<void> leave() = 0;
-  // Reports that the result is durable, so that the agent may end the job. Fails only if the
-  // flush() before that fails.
-  virtual Result<void> finished() = 0;
 };
 
 // When to checkpoint and when to stop. Pure: no clock, no I/O; the caller passes the time.
@@ -190,6 +127,105 @@ class Pace {
   std::optional<Instant> last_begun_;
   Longest step_, stall_;
   std::vector<Longest> write_;  // of each place
+};
+
+class Session {
+ public:
+  // Fails when there is no directory, it cannot be written, is outside the job's storage, or
+  // another writer has it.
+  static Result<std::unique_ptr<Session>> open(const SessionOptions& options);
+  Session(const Session&) = delete;  // its writing thread knows it
+  Session& operator=(const Session&) = delete;
+  ~Session() = default;  // waits for accepted checkpoints
+
+  // The newest checkpoint that verifies, of any place. Reports to the agent where the run resumes.
+  Result<Restored> restore();
+
+  void progress(const Progress& now) { link_.progress(now); }
+  bool progress_due(std::uint64_t step, std::uint64_t steps_total) const {
+    return link_.progress_due(step, steps_total);
+  }
+  void status(std::string_view text) { link_.status(text); }
+
+  // To be called after each step (takes some 100 ns; looks for a notice 20 times a second). True:
+  // call save() now; the time in between counts as the checkpoint's, as after begin_save().
+  bool should_checkpoint();
+  // To be called after save(). True: call leave() now. After a notice it stays false while there is
+  // time to train.
+  bool should_stop();
+  // The time until the machine is gone; none: there is no notice.
+  std::optional<std::chrono::nanoseconds> deadline();
+
+  // True: work of this duration can be done before the last checkpoint, or nobody asks to stop.
+  bool has_time(std::chrono::nanoseconds needed);
+
+  // To be called for a save() without should_checkpoint(), before the state is turned into bytes.
+  // Training pauses from here on; without this call that time is missing in the report to the
+  // agent, and the last checkpoint begins too late.
+  void begin_save();
+  // See Saver::save(). Also fails when an *earlier* one could not be written (this one is then not
+  // taken; the next call tries again). While stopping it does not fail for that, and copies nothing
+  // if `step` was the last accepted or restored one.
+  Result<Saved> save(std::uint64_t step, std::span<const Source> sources,
+                     const nlohmann::json& meta = nlohmann::json::object(),
+                     std::optional<double> metric = std::nullopt);
+  // Waits until all accepted ones are durable.
+  Result<void> flush() { return saver_->flush(); }
+
+  // Reports to the agent that the run resumes from this step; 0: from scratch. Takes, with the next
+  // ones, the place of restore() and save() for checkpoints in a format of the program's own.
+  void resumed(std::uint64_t step);
+  // After should_checkpoint(), where a save takes long: false: it would not be durable in time, the
+  // last durable one has to do, and should_stop() is true.
+  bool can_save();
+  // The file or folder `path` is the complete checkpoint of `step`: makes it durable, and reports
+  // it. The stall is the time since should_checkpoint() or begin_save(). Fails when it is outside
+  // the job's storage, cannot be read or made durable, and as is_writer().
+  Result<void> saved(std::uint64_t step, const std::filesystem::path& path);
+
+  // Fails when another machine of the gang saves there since (writer.hpp): for what is renamed
+  // to a checkpoint's name before saved().
+  Result<void> is_writer() const { return saver_->is_writer(); }
+
+  // The newest step that is durable in the last place, which outlives the machine.
+  std::optional<std::uint64_t> durable_step() const;
+
+  // Calls flush() and sends the last messages to the agent; then exit with kStoppedStatus.
+  Result<void> leave();
+  // Reports that the result is durable, so that the agent may end the job. Fails only if the
+  // flush() before that fails.
+  Result<void> finished();
+
+ private:
+  explicit Session(const SessionOptions& options);
+  Result<void> begin(const SessionOptions& options);
+  void look(Instant at);
+  bool stopping() const;
+  // The copy of this step is, or will be, durable in the last place.
+  bool is_safe(std::uint64_t step) const;
+  void became_durable(const Durable& durable);
+  Result<void> open_mirror(const SessionOptions& options);
+  Result<Restored> or_from_mirror(Result<Restored> local);
+  void say(const std::string& trouble);
+
+  Link link_;
+  bool advised_;  // the agent's advice is used
+  bool resumed_later_, restored_once_ = false;
+  mutable std::mutex mutex_;  // for pace_ and durable_step_, which the writing thread changes, too
+  Pace pace_;
+  std::optional<Instant> looked_;
+  std::optional<Instant> begun_;  // training has paused since then, for the next save()
+  std::optional<Notice> notice_;
+  std::optional<std::uint64_t> durable_step_;
+  std::optional<std::uint64_t> accepted_step_;  // the last one; its write may still fail
+  struct Durably {
+    std::uint64_t step;
+    std::filesystem::path path;
+  };
+  std::optional<Durably> restored_;            // from the last place
+  std::vector<std::filesystem::path> places_;  // the last one outlives the machine
+  std::unique_ptr<Mirror> mirror_;             // may be null
+  std::unique_ptr<Saver> saver_;               // last: its thread must end before the other members
 };
 
 }  // namespace spotter::checkpoint

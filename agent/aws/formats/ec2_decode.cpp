@@ -1,6 +1,5 @@
 // Answers of EC2, Auto Scaling, STS and IAM.
 #include <algorithm>
-#include <array>
 #include <tuple>
 #include <type_traits>
 
@@ -16,59 +15,31 @@ using Type = std::type_identity<Read>;
 
 // --- what a page has as an item, and other answers that are read alike
 
-template <class State, std::size_t count>
-State state_of(const std::array<std::pair<const char*, State>, count>& words,
-               const std::string& text) {
-  for (const auto& [word, state] : words) {
-    if (text == word) return state;
-  }
-  return State::Unknown;
+// The states' words, in the order of their enumeration, whose last one is Unknown.
+template <class State>
+State state_of(std::initializer_list<std::string_view> words, std::string_view text) {
+  const auto at = std::ranges::find(words, text);
+  return at == words.end() ? State::Unknown : static_cast<State>(at - words.begin());
 }
 
 VolumeState volume_state(const std::string& text) {
-  using enum VolumeState;
-  static constexpr std::array<std::pair<const char*, VolumeState>, 6> words{
-      {{"creating", Creating},
-       {"available", Available},
-       {"in-use", InUse},
-       {"deleting", Deleting},
-       {"deleted", Deleted},
-       {"error", Error}}};
-  return state_of(words, text);
+  return state_of<VolumeState>({"creating", "available", "in-use", "deleting", "deleted", "error"},
+                               text);
 }
 
 AttachmentState attachment_state(const std::string& text) {
-  using enum AttachmentState;
-  static constexpr std::array<std::pair<const char*, AttachmentState>, 5> words{
-      {{"attaching", Attaching},
-       {"attached", Attached},
-       {"detaching", Detaching},
-       {"detached", Detached},
-       {"busy", Busy}}};
-  return state_of(words, text);
+  return state_of<AttachmentState>({"attaching", "attached", "detaching", "detached", "busy"},
+                                   text);
 }
 
 SnapshotState snapshot_state(const std::string& text) {
-  using enum SnapshotState;
-  static constexpr std::array<std::pair<const char*, SnapshotState>, 5> words{
-      {{"pending", Pending},
-       {"completed", Completed},
-       {"error", Error},
-       {"recoverable", Recoverable},
-       {"recovering", Recovering}}};
-  return state_of(words, text);
+  return state_of<SnapshotState>({"pending", "completed", "error", "recoverable", "recovering"},
+                                 text);
 }
 
 InstanceState instance_state(const std::string& text) {
-  using enum InstanceState;
-  static constexpr std::array<std::pair<const char*, InstanceState>, 6> words{
-      {{"pending", Pending},
-       {"running", Running},
-       {"shutting-down", ShuttingDown},
-       {"terminated", Terminated},
-       {"stopping", Stopping},
-       {"stopped", Stopped}}};
-  return state_of(words, text);
+  return state_of<InstanceState>(
+      {"pending", "running", "shutting-down", "terminated", "stopping", "stopped"}, text);
 }
 
 Attachment read_as(Type<Attachment>, const Fields& fields) {

@@ -5,7 +5,8 @@
 
 #include "agent/aws/formats/ec2_xml.hpp"
 #include "agent/aws/formats/partition.hpp"
-#include "agent/base/json.hpp"
+#include "agent/base/record.hpp"
+#include "agent/base/text.hpp"
 
 namespace spotter::wire {
 namespace {
@@ -53,45 +54,47 @@ void find_prices(const Json& product, std::optional<double>& lowest) {
   }
 }
 
-constexpr InstanceQuota dl{"L-85EED4F7", "All DL Spot Instance Requests"};
-constexpr InstanceQuota f{"L-88CF9481", "All F Spot Instance Requests"};
-constexpr InstanceQuota g{"L-3819A6DF", "All G and VT Spot Instance Requests"};
-constexpr InstanceQuota inf{"L-B5D1601B", "All Inf Spot Instance Requests"};
-constexpr InstanceQuota p{"L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests"};
-constexpr InstanceQuota p5{"L-C4BD4855", "All P5 Spot Instance Requests"};
-constexpr InstanceQuota standard{"L-34B43A08",
-                                 "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests"};
-constexpr InstanceQuota trn{"L-6B0D517C", "All Trn Spot Instance Requests"};
-constexpr InstanceQuota x{"L-E3A00192", "All X Spot Instance Requests"};
-
-constexpr InstanceQuota running_dl{"L-6E869C2A", "Running On-Demand DL instances"};
-constexpr InstanceQuota running_f{"L-74FC7D96", "Running On-Demand F instances"};
-constexpr InstanceQuota running_g{"L-DB2E81BA", "Running On-Demand G and VT instances"};
-constexpr InstanceQuota running_inf{"L-1945791B", "Running On-Demand Inf instances"};
+// What counts for instances of these families, on the spot market and on demand. A name with a
+// number is of that generation alone.
+struct Quotas {
+  std::string_view families;
+  InstanceQuota spot, on_demand;
+};
 constexpr InstanceQuota running_p{"L-417A185B", "Running On-Demand P instances"};
-constexpr InstanceQuota running_standard{
-    "L-1216C47A", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"};
-constexpr InstanceQuota running_trn{"L-2C3B7624", "Running On-Demand Trn instances"};
-constexpr InstanceQuota running_x{"L-7295265B", "Running On-Demand X instances"};
+constexpr Quotas quotas[] = {
+    {"a c d h i m r t z im is",
+     {"L-34B43A08", "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests"},
+     {"L-1216C47A", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"}},
+    {"dl",
+     {"L-85EED4F7", "All DL Spot Instance Requests"},
+     {"L-6E869C2A", "Running On-Demand DL instances"}},
+    {"f",
+     {"L-88CF9481", "All F Spot Instance Requests"},
+     {"L-74FC7D96", "Running On-Demand F instances"}},
+    {"g gr vt",
+     {"L-3819A6DF", "All G and VT Spot Instance Requests"},
+     {"L-DB2E81BA", "Running On-Demand G and VT instances"}},
+    {"inf",
+     {"L-B5D1601B", "All Inf Spot Instance Requests"},
+     {"L-1945791B", "Running On-Demand Inf instances"}},
+    {"p2 p3 p4", {"L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests"}, running_p},
+    {"p5", {"L-C4BD4855", "All P5 Spot Instance Requests"}, running_p},
+    {"trn",
+     {"L-6B0D517C", "All Trn Spot Instance Requests"},
+     {"L-2C3B7624", "Running On-Demand Trn instances"}},
+    {"x",
+     {"L-E3A00192", "All X Spot Instance Requests"},
+     {"L-7295265B", "Running On-Demand X instances"}}};
 
-// Pairs of quotas: for spot instances, and for the same ones on demand.
-constexpr std::array<std::pair<const InstanceQuota*, const InstanceQuota*>, 9> on_demand = {
-    {{&dl, &running_dl},
-     {&f, &running_f},
-     {&g, &running_g},
-     {&inf, &running_inf},
-     {&p, &running_p},
-     {&p5, &running_p},
-     {&standard, &running_standard},
-     {&trn, &running_trn},
-     {&x, &running_x}}};
-
-constexpr std::array<std::pair<std::string_view, const InstanceQuota*>, 23> families = {
-    {{"a", &standard},  {"c", &standard}, {"d", &standard}, {"h", &standard}, {"i", &standard},
-     {"m", &standard},  {"r", &standard}, {"t", &standard}, {"z", &standard}, {"im", &standard},
-     {"is", &standard}, {"dl", &dl},      {"f", &f},        {"g", &g},        {"gr", &g},
-     {"vt", &g},        {"inf", &inf},    {"p2", &p},       {"p3", &p},       {"p4", &p},
-     {"p5", &p5},       {"trn", &trn},    {"x", &x}}};
+const Quotas* quotas_of(std::string_view instance_type) {
+  const auto letters = instance_type.substr(0, instance_type.find_first_of("0123456789"));
+  const auto with_generation = instance_type.substr(0, letters.size() + 1);
+  for (const Quotas& each : quotas)
+    for (std::string_view left = each.families; !left.empty();)
+      if (const auto family = take_until(left, ' '); family == letters || family == with_generation)
+        return &each;
+  return nullptr;
+}
 
 EfsCall efs_call(const char* action, const char* what, const std::string& file_system,
                  const std::string& marker) {
@@ -100,20 +103,13 @@ EfsCall efs_call(const char* action, const char* what, const std::string& file_s
   return {action, std::move(path)};
 }
 
-template <class Item, class Read>
-Result<Page<Item>> efs_page(std::string_view json, const char* list, Read read) {
+template <class Item>
+Result<Page<Item>> efs_page(std::string_view json, const char* list) {
   const auto document = parse_json_object(json);
   if (!document) return tl::unexpected(document.error());
-  const auto found = document->find(list);
-  if (found == document->end() || !found->is_array())
-    return failure("EFS answers without " + std::string(list));
   Page<Item> page;
-  for (const Json& each : *found) {
-    Result<Item> item = each.is_object() ? read(each) : failure("no object in its list");
-    if (!item)
-      return failure("EFS answers with strange " + std::string(list) + ": " + item.error().message);
-    page.items.push_back(*std::move(item));
-  }
+  const auto wrong = read_value(document->value(list, Json()), page.items);
+  if (!wrong.empty()) return failure("EFS answers with strange " + std::string(list) + wrong);
   page.next_token = text_field(*document, "NextMarker");
   return page;
 }
@@ -231,18 +227,13 @@ Result<double> decode_get_products(std::string_view json) {
 }
 
 const InstanceQuota* spot_quota_of(std::string_view instance_type) {
-  const auto letters = instance_type.substr(0, instance_type.find_first_of("0123456789"));
-  const auto with_generation = instance_type.substr(0, letters.size() + 1);
-  for (const auto& [family, quota] : families)
-    if (family == letters || family == with_generation) return quota;
-  return nullptr;
+  const Quotas* found = quotas_of(instance_type);
+  return found != nullptr ? &found->spot : nullptr;
 }
 
 const InstanceQuota* on_demand_quota_of(std::string_view instance_type) {
-  const InstanceQuota* of_spot = spot_quota_of(instance_type);
-  for (const auto& [spot, running] : on_demand)
-    if (spot == of_spot) return running;
-  return nullptr;
+  const Quotas* found = quotas_of(instance_type);
+  return found != nullptr ? &found->on_demand : nullptr;
 }
 
 std::string encode_get_ec2_quota(std::string_view code) {
@@ -274,27 +265,12 @@ EfsCall encode(const DescribeMountTargets& request) {
 
 template <>
 Result<Page<FileSystem>> decode<DescribeFileSystems>(std::string_view json) {
-  return efs_page<FileSystem>(json, "FileSystems", [](const Json& it) -> Result<FileSystem> {
-    auto id = required_text(it, "FileSystemId");
-    if (!id) return tl::unexpected(id.error());
-    auto state = required_text(it, "LifeCycleState");
-    if (!state) return tl::unexpected(state.error());
-    return FileSystem{*std::move(id), *std::move(state),
-                      Zone(text_field(it, "AvailabilityZoneName"))};
-  });
+  return efs_page<FileSystem>(json, "FileSystems");
 }
 
 template <>
 Result<Page<MountTarget>> decode<DescribeMountTargets>(std::string_view json) {
-  return efs_page<MountTarget>(json, "MountTargets", [](const Json& it) -> Result<MountTarget> {
-    auto id = required_text(it, "MountTargetId");
-    if (!id) return tl::unexpected(id.error());
-    auto state = required_text(it, "LifeCycleState");
-    if (!state) return tl::unexpected(state.error());
-    auto zone = required_text(it, "AvailabilityZoneName");
-    if (!zone) return tl::unexpected(zone.error());
-    return MountTarget{*std::move(id), *std::move(state), Zone(*std::move(zone))};
-  });
+  return efs_page<MountTarget>(json, "MountTargets");
 }
 
 }  // namespace spotter::wire

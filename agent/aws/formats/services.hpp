@@ -92,6 +92,7 @@ struct EfsCall {
 };
 
 struct FileSystem {
+  static constexpr std::string_view keys = "FileSystemId! LifeCycleState! AvailabilityZoneName";
   std::string id;     // fs-...
   std::string state;  // creating | available | updating | deleting | deleted | error
   Zone zone;          // of a One Zone file system; empty: one of the region
@@ -103,6 +104,7 @@ struct DescribeFileSystems {
 };
 
 struct MountTarget {
+  static constexpr std::string_view keys = "MountTargetId! LifeCycleState! AvailabilityZoneName!";
   std::string id;     // fsmt-...
   std::string state;  // as of a file system
   Zone zone;

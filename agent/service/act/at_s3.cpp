@@ -69,24 +69,21 @@ Register Fence::at(const VolumeId& line) {
 asio::awaitable<Fence::Answer> Fence::read(VolumeId line, Duration limit) {
   if (!line) co_return decide::Epoch{};
   const Register object = at(line);
-  auto reading = object.read(limit);
-  const auto there = co_await std::move(reading);
+  const auto there = co_await object.read(limit);
   if (!there) co_return tl::unexpected(failed_at_s3(there.error(), "the fence"));
   co_return epoch_in(*there, object.where(), line);
 }
 
 asio::awaitable<decide::Happening> Fence::write(decide::Epoch epoch, Duration limit) {
   const Register object = at(epoch.line);
-  auto reading = object.read(limit / 2);
-  const auto there = co_await std::move(reading);
+  const auto there = co_await object.read(limit / 2);
   if (!there) co_return failed_at_s3(there.error(), "the fence");
   const auto before = epoch_in(*there, object.where(), epoch.line);
   if (!before) co_return before.error();
   const EffectFailed beaten = at_fence(
       Failure::Conflict, "another epoch was written before " + wire::to_url(object.where()));
   if (before->number + 1 != epoch.number) co_return beaten;
-  auto writing = object.write(wire::to_json(epoch), there->etag, limit / 2);
-  const auto written = co_await std::move(writing);
+  const auto written = co_await object.write(wire::to_json(epoch), there->etag, limit / 2);
   if (!written) co_return failed_write(written.error(), "the fence");
   if (!*written) co_return beaten;
   co_return decide::EpochWritten{};

@@ -216,8 +216,7 @@ Cloud::Answer Cloud::set_tags(std::string resource, wire::Tags tags, Duration li
 
 Cloud::Answer Cloud::attach(decide::AttachVolume effect, Duration limit) {
   wire::AttachVolume request{effect.volume, effect.instance, device_name(effect.attempt)};
-  auto call = aws_.call(std::move(request), limit);
-  const auto result = co_await std::move(call);
+  const auto result = co_await aws_.call(std::move(request), limit);
   if (!result && result.error().message.find("already in use") != std::string::npos) {
     EffectFailed taken = as_failure(result.error());
     taken.failure = Failure::Conflict;  // the device name, or the volume: look again
@@ -290,8 +289,7 @@ Cloud::Answer Cloud::create_snapshot(decide::CreateSnapshot effect, Duration lim
   add_line(effect.lineage, effect.moves, request.tags);
   if (effect.taken == decide::Taken::InUse) request.tags[tag::ahead] = tag::ahead_in_use;
   if (effect.taken == decide::Taken::Released) request.tags[tag::ahead] = tag::ahead_released;
-  auto call = aws_.call(std::move(request), limit);
-  const auto result = co_await std::move(call);
+  const auto result = co_await aws_.call(std::move(request), limit);
   if (!result) co_return as_failure(result.error());
   co_return decide::SnapshotStarted{result->id};
 }
@@ -310,8 +308,7 @@ Cloud::Answer Cloud::create_volume(decide::CreateVolume effect, Duration whole) 
   request.from = effect.snapshot;
   wire::DescribeVolumes lookup;
   lookup.filters = {{"volume-id", {effect.parent.str()}}};
-  auto look = aws_.call_all(std::move(lookup), limit);
-  const auto parents = co_await std::move(look);
+  const auto parents = co_await aws_.call_all(std::move(lookup), limit);
   if (!parents) co_return as_failure(parents.error());
   std::size_t kept = 0;
   std::string left;
@@ -341,8 +338,7 @@ Cloud::Answer Cloud::create_volume(decide::CreateVolume effect, Duration whole) 
   add_fence(request.tags);
   request.client_token = "spotter-" + effect.snapshot.str() + "-" + effect.zone.str() + "-" +
                          std::to_string(effect.attempt);
-  auto call = aws_.call(std::move(request), limit);
-  const auto result = co_await std::move(call);
+  const auto result = co_await aws_.call(std::move(request), limit);
   if (!result) co_return as_failure(result.error());
   co_return decide::VolumeCreated{result->id};
 }
@@ -418,8 +414,7 @@ Cloud::Answer Cloud::survey(VolumeId line, Duration whole) {
   for (const wire::Filter& filter : filters) {
     wire::DescribeVolumes request;
     request.filters = {filter};
-    auto call = aws_.call_all(std::move(request), left());
-    const auto volumes = co_await std::move(call);
+    const auto volumes = co_await aws_.call_all(std::move(request), left());
     if (!volumes) co_return as_failure(volumes.error());
     for (const wire::Volume& volume : volumes->items) {
       if (volume.state == wire::VolumeState::Deleted || is_foreign(volume, job_)) continue;
@@ -433,8 +428,7 @@ Cloud::Answer Cloud::survey(VolumeId line, Duration whole) {
   // A user's backup may have the job's tag, too: only snapshots that we took for a move are ours.
   request.filters = {wire::tagged(tag::job, job_.volumes_owner()),
                      wire::tagged(tag::role, "snapshot")};
-  auto call = aws_.call_all(std::move(request), left());
-  const auto snapshots = co_await std::move(call);
+  const auto snapshots = co_await aws_.call_all(std::move(request), left());
   if (!snapshots) co_return as_failure(snapshots.error());
   for (const wire::Snapshot& snapshot : snapshots->items) {
     if (is_foreign(snapshot.tags, job_)) continue;
@@ -445,8 +439,8 @@ Cloud::Answer Cloud::survey(VolumeId line, Duration whole) {
   wire::Filter holders{"instance-id", {}};
   if (fence_) {
     survey.epoch_line = decide::line_in(survey, line);
-    auto reading = fence_->read(survey.epoch_line, std::min<Duration>(left(), whole / 5));
-    const auto epoch = co_await std::move(reading);
+    const auto epoch =
+        co_await fence_->read(survey.epoch_line, std::min<Duration>(left(), whole / 5));
     if (!epoch) co_return epoch.error();
     survey.epoch = *epoch;
     if (epoch->holder) holders.values.push_back(epoch->holder.str());
@@ -456,8 +450,7 @@ Cloud::Answer Cloud::survey(VolumeId line, Duration whole) {
   if (!holders.values.empty()) {
     wire::DescribeInstances lookup;
     lookup.filters = {holders};
-    auto look = aws_.call_all(std::move(lookup), left());
-    const auto instances = co_await std::move(look);
+    const auto instances = co_await aws_.call_all(std::move(lookup), left());
     if (!instances) co_return as_failure(instances.error());
     set_holder_states(survey.volumes, instances->items);
     set_holder_states(survey.data, instances->items);
@@ -473,8 +466,7 @@ asio::awaitable<std::vector<bool>> Cloud::experiments_in(Zone zone, std::size_t 
   wire::DescribeVolumes request;
   request.filters = {{"tag:" + found_by.key, {wire::exactly(prefix) + "*"}},
                      {"availability-zone", {zone.str()}}};
-  auto call = aws_.call_all(std::move(request), limit);
-  const auto volumes = co_await std::move(call);
+  const auto volumes = co_await aws_.call_all(std::move(request), limit);
   if (!volumes) co_return std::vector<bool>();
   std::vector<bool> there(count, false);
   for (const wire::Volume& volume : volumes->items) {
@@ -490,8 +482,7 @@ asio::awaitable<Result<std::string, EffectFailed>> read_secret(AwsClient& aws,
                                                                config::SecretReference reference,
                                                                Duration limit) {
   if (reference.kind == config::SecretReference::Kind::Parameter) {
-    auto call = aws.ssm_parameter(reference.target, limit);
-    auto value = co_await std::move(call);
+    auto value = co_await aws.ssm_parameter(reference.target, limit);
     if (value) co_return std::move(*value);
     EffectFailed failed = as_failure(value.error());
     failed.unsettled = false;  // nothing was changed

@@ -44,8 +44,7 @@ asio::awaitable<Result<std::vector<SeenVolume>, EffectFailed>> DataVolumes::look
   wire::DescribeVolumes request;
   request.filters = {wire::tagged(tag::job, job_.volumes_owner()),
                      wire::tagged(tag::role, tag::role_data)};
-  auto call = aws_.call_all(std::move(request), policy_.ec2_call);
-  const auto volumes = co_await std::move(call);
+  const auto volumes = co_await aws_.call_all(std::move(request), policy_.ec2_call);
   if (!volumes) co_return tl::unexpected(as_failure(volumes.error()));
   std::vector<SeenVolume> found;
   for (const wire::Volume& volume : volumes->items)
@@ -68,19 +67,16 @@ DataVolumes::Answer DataVolumes::prepare(decide::PrepareData effect, Duration li
          decide::DataVolume(SnapshotId(data.snapshot), effect.zone, effect.instance)});
   abandoned_ = false;
   for (Entry& entry : entries) {
-    auto looking = local_.mounted_at(entry.data.mount, policy_.look);
-    entry.there = co_await std::move(looking);
+    entry.there = co_await local_.mounted_at(entry.data.mount, policy_.look);
   }
   for (;;) {
-    auto looking = look();
-    const auto seen = co_await std::move(looking);
+    const auto seen = co_await look();
     if (abandoned_) co_return decide::EffectFailed{.failure = Failure::Abandoned};
     if (!seen) co_return seen.error();
     for (Entry& entry : entries) {
       if (const Failed foreign = take_mounted(entry, *seen, effect.instance)) co_return *foreign;
       if (entry.mounted) continue;
-      auto bringing = bring(entry, *seen, effect);
-      if (const Failed failed = co_await std::move(bringing))
+      if (const Failed failed = co_await bring(entry, *seen, effect))
         co_return with_words(*failed, entry.data.snapshot + " for " + entry.data.mount);
     }
     const auto late = std::ranges::find(entries, false, &Entry::mounted);
@@ -90,8 +86,7 @@ DataVolumes::Answer DataVolumes::prepare(decide::PrepareData effect, Duration li
           .unsettled = true,
           .detail = decide::Detail("the volume of " + late->data.snapshot + " for " +
                                    late->data.mount + " is not there in time")};
-    auto pausing = pause();
-    co_await std::move(pausing);
+    co_await pause();
   }
 }
 
@@ -154,8 +149,7 @@ asio::awaitable<DataVolumes::Failed> DataVolumes::make(Entry& entry, std::uint32
   // An instance makes one volume of each snapshot. A token has at most 64 characters.
   request.client_token =
       "data-" + data.snapshot + "-" + effect.instance.str() + "-" + std::to_string(attempt);
-  auto call = aws_.call(std::move(request), policy_.ec2_call);
-  const auto made = co_await std::move(call);
+  const auto made = co_await aws_.call(std::move(request), policy_.ec2_call);
   if (made) {
     entry.search.made(made->id, now_());
     io::note(wire::event("data-made"), spdlog::level::info,
@@ -196,9 +190,8 @@ asio::awaitable<DataVolumes::Failed> DataVolumes::mount(Entry& entry, VolumeId v
     entry.search.absent(volume);
     co_return std::nullopt;
   }
-  auto mounting = local_.mount_data(device->device, entry.data.mount,
-                                    std::max(entry.until - now_(), policy_.look));
-  const decide::Happening mounted = co_await std::move(mounting);
+  const decide::Happening mounted = co_await local_.mount_data(
+      device->device, entry.data.mount, std::max(entry.until - now_(), policy_.look));
   if (const auto* failed = std::get_if<EffectFailed>(&mounted)) co_return *failed;
   entry.mounted = true;
   spdlog::info("{} is mounted on {}, read-only", volume.view(), entry.data.mount);
@@ -237,19 +230,16 @@ bool DataVolumes::is_named(const SnapshotId& snapshot) const {
 
 // A mount of another user stays.
 DataVolumes::Answer DataVolumes::unmount(Duration limit) {
-  auto looking = look();
-  const auto seen = co_await std::move(looking);
+  const auto seen = co_await look();
   for (const config::DataVolume& data : job_.storage.data) {
-    auto asking = local_.mounted_at(data.mount, policy_.look);
-    const auto there = co_await std::move(asking);
+    const auto there = co_await local_.mounted_at(data.mount, policy_.look);
     if (!there) continue;
     const bool known = seen && !there->volume.empty();
     const bool ours = known
                           ? std::ranges::find(*seen, there->volume, &SeenVolume::id) != seen->end()
                           : there->read_only;
     if (!ours) continue;
-    auto unmounting = local_.unmount_data(data.mount, limit);
-    const decide::Happening unmounted = co_await std::move(unmounting);
+    const decide::Happening unmounted = co_await local_.unmount_data(data.mount, limit);
     if (std::holds_alternative<EffectFailed>(unmounted)) co_return unmounted;
   }
   co_return decide::Unmounted{};
@@ -257,12 +247,10 @@ DataVolumes::Answer DataVolumes::unmount(Duration limit) {
 
 DataVolumes::Answer DataVolumes::release(decide::ReleaseData effect, Duration limit) {
   const Time until = now_() + limit;
-  auto unmounting = unmount(limit / 2);
-  const decide::Happening unmounted = co_await std::move(unmounting);
+  const decide::Happening unmounted = co_await unmount(limit / 2);
   if (std::holds_alternative<EffectFailed>(unmounted)) co_return unmounted;
   for (;;) {
-    auto looking = look();
-    const auto seen = co_await std::move(looking);
+    const auto seen = co_await look();
     if (!seen) co_return seen.error();
     bool held = false;
     for (const SeenVolume& volume : *seen) {
@@ -271,18 +259,15 @@ DataVolumes::Answer DataVolumes::release(decide::ReleaseData effect, Duration li
       const bool ours = volume.holder == effect.instance && is_named(volume.from);
       held = held || ours;
       if (ours && volume.attachment != decide::AttachmentState::Detaching) {
-        auto detaching = release(volume.id, effect.instance);
-        failed = co_await std::move(detaching);
+        failed = co_await release(volume.id, effect.instance);
       } else if (effect.remove && is_free(volume)) {
-        auto removing = remove(volume.id);
-        failed = co_await std::move(removing);
+        failed = co_await remove(volume.id);
       }
       if (failed) co_return *failed;
     }
     if (!held || !effect.remove) co_return decide::Unmounted{};
     if (now_() >= until) break;
-    auto pausing = pause();
-    co_await std::move(pausing);
+    co_await pause();
   }
   co_return EffectFailed{.unsettled = true, .detail = "a volume of data is not detached in time"};
 }

@@ -119,14 +119,12 @@ asio::awaitable<Result<wire::FleetStatus, CallError>> Cloud::status_of(Fleet fle
   if (fleet.kind != FleetKind::Ec2Fleet) co_return Status(unknown());
   wire::DescribeFleets request;
   request.fleets = {fleet.id};
-  auto call = aws_.call(std::move(request), limit);
-  const auto answer = co_await std::move(call);
+  const auto answer = co_await aws_.call(std::move(request), limit);
   co_return first(answer);
 }
 
 asio::awaitable<Result<std::string, CallError>> Cloud::watchers_tag(Fleet fleet, Duration limit) {
-  auto asking = status_of(fleet, limit / 2);
-  const auto status = co_await std::move(asking);
+  const auto status = co_await status_of(fleet, limit / 2);
   if (!status) co_return tl::unexpected(status.error());
   const std::string own = wire::value_of(status->tags, tag::beside);
   std::string its = wire::value_of(status->tags, tag::watched);
@@ -134,8 +132,7 @@ asio::awaitable<Result<std::string, CallError>> Cloud::watchers_tag(Fleet fleet,
   // may be one that rests, while the watcher marks another in its region.
   if (own.empty() || !FleetId::fits(own) || !its.empty()) co_return its;
   const Fleet beside{kind_of(own), FleetId(own)};
-  auto looking = status_of(beside, limit / 2);
-  const auto there = co_await std::move(looking);
+  const auto there = co_await status_of(beside, limit / 2);
   if (!there) co_return tl::unexpected(there.error());
   co_return wire::value_of(there->tags, tag::watched);
 }
@@ -144,8 +141,7 @@ Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
   const Duration limit = whole / 5;  // five calls at most
   wire::DescribeInstances request;
   request.instances = {instance};
-  auto call = aws_.call(std::move(request), limit);
-  const auto answer = co_await std::move(call);
+  const auto answer = co_await aws_.call(std::move(request), limit);
   if (!answer) co_return as_failure(answer.error());
   decide::FleetRead read;
   if (answer->items.empty()) {  // a new instance may be unknown for some seconds
@@ -155,12 +151,10 @@ Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
   }
   const wire::Instance& self = answer->items.front();
   read.fleet = fleet_of(self.tags);
-  auto pricing = price_of(self, limit);
-  read.dollars_per_hour = co_await std::move(pricing);
+  read.dollars_per_hour = co_await price_of(self, limit);
   const Fleet fleet = job_.fleet.value_or(read.fleet);
   if (job_.storage.share || job_.claims || fleet.kind == FleetKind::Ec2Fleet) {
-    auto asking = status_of(fleet, limit);
-    const auto status = co_await std::move(asking);
+    const auto status = co_await status_of(fleet, limit);
     // A gang's machines all work, so none has to leave for being one too many.
     if (status && !job_.gang)
       read.target = static_cast<std::uint32_t>(std::max(0, status->target_capacity));
@@ -169,22 +163,19 @@ Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
     read.instant = of_ec2 && (!status || status->type == "instant");
   }
   if (!job_.storage.share || job_.claims || job_.gang) co_return read;
-  auto counting = count_earlier(read, self, limit);
-  co_return co_await std::move(counting);
+  co_return co_await count_earlier(read, self, limit);
 }
 
 // Without a price only the limit in hours can be enforced, not the one in dollars. The job goes on.
 asio::awaitable<double> Cloud::price_of(wire::Instance self, Duration limit) {
   if (self.lifecycle.empty()) {
-    auto ask = aws_.on_demand_price(self.type, aws_.region(), limit);
-    const auto price = co_await std::move(ask);
+    const auto price = co_await aws_.on_demand_price(self.type, aws_.region(), limit);
     co_return price.value_or(0);
   }
   wire::DescribeSpotPriceHistory prices;
   prices.types = {self.type};
   prices.zone = self.zone;
-  auto ask = aws_.call_all(std::move(prices), limit);
-  const auto history = co_await std::move(ask);
+  const auto history = co_await aws_.call_all(std::move(prices), limit);
   if (!history || history->items.empty()) co_return 0;
   co_return std::ranges::max(history->items, {}, &wire::SpotPrice::since).dollars_per_hour;
 }
@@ -199,8 +190,7 @@ Cloud::Answer Cloud::count_earlier(decide::FleetRead read, wire::Instance self, 
   }
   const Fleet fleet = job_.fleet.value_or(read.fleet);
   if (fleet.kind == FleetKind::None) co_return read;
-  auto call = aws_.call_all(all_of(fleet), limit);
-  const auto fellows = co_await std::move(call);
+  const auto fellows = co_await aws_.call_all(all_of(fleet), limit);
   if (!fellows) co_return as_failure(fellows.error());
   const auto earlier = [&](const wire::Instance& other) { return is_earlier(other, self); };
   read.earlier = static_cast<std::uint32_t>(
@@ -208,8 +198,7 @@ Cloud::Answer Cloud::count_earlier(decide::FleetRead read, wire::Instance self, 
   if (self.image.empty()) co_return read;
   wire::DescribeInstances alike;
   alike.filters = {{"image-id", {wire::exactly(self.image)}}};
-  auto ask = aws_.call_all(std::move(alike), limit);
-  const auto others = co_await std::move(ask);
+  const auto others = co_await aws_.call_all(std::move(alike), limit);
   if (!others) co_return as_failure(others.error());
   read.untagged = count_untagged(others->items, self);
   co_return read;
@@ -217,8 +206,7 @@ Cloud::Answer Cloud::count_earlier(decide::FleetRead read, wire::Instance self, 
 
 asio::awaitable<std::uint32_t> Cloud::count_instances(Fleet fleet, Duration limit) {
   if (fleet.kind == FleetKind::None) co_return 0;
-  auto call = aws_.call_all(all_of(fleet), limit);
-  const auto all = co_await std::move(call);
+  const auto all = co_await aws_.call_all(all_of(fleet), limit);
   if (!all) co_return 0;
   const auto works = [](const wire::Instance& each) {
     return each.state == wire::InstanceState::Pending || each.state == wire::InstanceState::Running;
@@ -237,8 +225,7 @@ Cloud::Answer Cloud::complete_lifecycle(Fleet group, InstanceId self, Duration l
   wire::CompleteLifecycleAction request;
   request.group = group.id;
   request.instance = self;
-  auto call = aws_.call(std::move(request), limit);
-  const auto result = co_await std::move(call);
+  const auto result = co_await aws_.call(std::move(request), limit);
   if (!result && result.error().code == "ValidationError") co_return decide::CallAccepted{};
   co_return accepted(result);
 }
@@ -248,14 +235,12 @@ Cloud::Answer Cloud::complete_lifecycle(Fleet group, InstanceId self, Duration l
 // one at least is ended.
 asio::awaitable<Result<Fleet, CallError>> Cloud::fleet_beside(Fleet fleet, Duration limit) {
   if (fleet.kind != FleetKind::Ec2Fleet) co_return Fleet{};
-  auto asking = status_of(fleet, limit / 2);
-  const auto status = co_await std::move(asking);
+  const auto status = co_await status_of(fleet, limit / 2);
   if (!status && !is_final(status.error())) co_return tl::unexpected(status.error());
   const std::string id = status ? wire::value_of(status->tags, tag::beside) : "";
   if (id.empty() || !FleetId::fits(id)) co_return Fleet{};
   const Fleet other{kind_of(id), FleetId(id)};
-  auto looking = status_of(other, limit / 2);
-  const auto there = co_await std::move(looking);
+  const auto there = co_await status_of(other, limit / 2);
   if (!there && !is_final(there.error())) co_return tl::unexpected(there.error());
   const auto same = [&](const char* key) {
     return wire::value_of(there->tags, key) == wire::value_of(status->tags, key);
@@ -270,19 +255,16 @@ asio::awaitable<Result<Fleet, CallError>> Cloud::fleet_beside(Fleet fleet, Durat
 // instance that would try again. A final refusal by EC2 there does not keep this one.
 Cloud::Answer Cloud::to_both(Fleet fleet, Cloud::Answer (Cloud::*what)(Fleet, Duration),
                              Duration limit) {
-  auto asking = fleet_beside(fleet, limit / 3);
-  const auto other = co_await std::move(asking);
+  const auto other = co_await fleet_beside(fleet, limit / 3);
   if (!other) co_return as_failure(other.error());
   if (other->kind != FleetKind::None) {
-    auto first = (this->*what)(*other, limit / 3);
-    const decide::Happening done = co_await std::move(first);
+    const decide::Happening done = co_await (this->*what)(*other, limit / 3);
     const auto* failed = std::get_if<decide::EffectFailed>(&done);
     const bool for_good = failed != nullptr && (failed->failure == decide::Failure::Refused ||
                                                 failed->failure == decide::Failure::Rejected);
     if (failed != nullptr && !for_good) co_return *failed;
   }
-  auto then = (this->*what)(fleet, limit / 3);
-  co_return co_await std::move(then);
+  co_return co_await (this->*what)(fleet, limit / 3);
 }
 
 Cloud::Answer Cloud::cancel_fleet(Fleet fleet, Duration limit) {
@@ -295,8 +277,7 @@ Cloud::Answer Cloud::scale_to_zero(Fleet fleet, Duration limit) {
 
 Cloud::Answer Cloud::cancel_one(Fleet fleet, Duration limit) {
   if (fleet.kind == FleetKind::AutoScalingGroup) {
-    auto scale = set_capacity_of_group(fleet, limit);
-    co_return co_await std::move(scale);
+    co_return co_await set_capacity_of_group(fleet, limit);
   }
   if (fleet.kind == FleetKind::Ec2Fleet) {
     auto call = aws_.call(wire::DeleteFleets{{fleet.id}}, limit);
@@ -310,8 +291,7 @@ Cloud::Answer Cloud::cancel_one(Fleet fleet, Duration limit) {
 
 Cloud::Answer Cloud::lower_target(Fleet fleet, std::uint32_t needed, Duration limit) {
   const int most = static_cast<int>(needed);
-  auto asking = status_of(fleet, limit / 2);
-  const auto status = co_await std::move(asking);
+  const auto status = co_await status_of(fleet, limit / 2);
   const bool asks_again = !status && !is_final(status.error());
   if (asks_again) co_return as_failure(status.error());  // it may ask for on-demand instances
   if (status && status->target_capacity <= most) co_return decide::CallAccepted{};  // somebody did
@@ -334,8 +314,7 @@ Cloud::Answer Cloud::leave_fleet(Fleet fleet, InstanceId self, std::optional<std
     co_return accepted(result);
   }
   if (needed) {
-    auto lowering = lower_target(fleet, *needed, limit);
-    decide::Happening lowered = co_await std::move(lowering);
+    decide::Happening lowered = co_await lower_target(fleet, *needed, limit);
     if (std::holds_alternative<decide::EffectFailed>(lowered)) co_return lowered;
   }
   auto call = aws_.call(wire::TerminateInstances{{self}}, limit);
@@ -345,23 +324,19 @@ Cloud::Answer Cloud::leave_fleet(Fleet fleet, InstanceId self, std::optional<std
 
 Cloud::Answer Cloud::leave_with_place(Fleet fleet, InstanceId self, Duration limit) {
   if (!places_left_ && fleet.kind != FleetKind::AutoScalingGroup) {
-    auto asking = status_of(fleet, limit / 4);
-    const auto status = co_await std::move(asking);
+    const auto status = co_await status_of(fleet, limit / 4);
     if (!status && is_final(status.error())) {  // it is not there: it starts no other
-      auto leaving = leave_fleet(fleet, self, std::nullopt, limit / 4);
-      co_return co_await std::move(leaving);
+      co_return co_await leave_fleet(fleet, self, std::nullopt, limit / 4);
     }
     if (!status) co_return as_failure(status.error());
     places_left_ = static_cast<std::uint32_t>(std::max(0, status->target_capacity - 1));
   }
-  auto leaving = leave_fleet(fleet, self, places_left_.value_or(0), limit / 4);
-  co_return co_await std::move(leaving);
+  co_return co_await leave_fleet(fleet, self, places_left_.value_or(0), limit / 4);
 }
 
 Cloud::Answer Cloud::scale_one_to_zero(Fleet fleet, Duration limit) {
   if (fleet.kind == FleetKind::AutoScalingGroup) {
-    auto scale = set_capacity_of_group(fleet, limit);
-    co_return co_await std::move(scale);
+    co_return co_await set_capacity_of_group(fleet, limit);
   }
   if (fleet.kind == FleetKind::Ec2Fleet) {
     auto call = aws_.call(wire::ModifyFleet{fleet.id, 0}, limit);

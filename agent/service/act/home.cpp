@@ -87,8 +87,7 @@ std::unique_ptr<Home> Trainer::home(Local& local) const {
 asio::awaitable<Home::Finding> Home::without_head(Duration limit) {
   s3::Request request = s3::list_request({at_.bucket, at_.key + "manifests/"}, "", "");
   request.query.emplace_back("max-keys", "1");
-  auto listing = s3_.perform(std::move(request), "", limit);
-  const auto answer = co_await std::move(listing);
+  const auto answer = co_await s3_.perform(std::move(request), "", limit);
   if (!answer) co_return tl::unexpected(failed_at_s3(answer.error(), the_home));
   const auto first = wire::decode_list(answer->body);
   if (!first) co_return tl::unexpected(at_home(Failure::Rejected, first.error().message));
@@ -109,12 +108,10 @@ Home::Finding Home::judged(const Register::Version& version) const {
 }
 
 asio::awaitable<Home::Finding> Home::find(Duration limit) {
-  auto reading = head_.read(limit / 2);
-  const auto version = co_await std::move(reading);
+  const auto version = co_await head_.read(limit / 2);
   if (!version) co_return tl::unexpected(failed_at_s3(version.error(), the_home));
   if (version->exists()) co_return judged(*version);
-  auto looking = without_head(limit / 2);
-  co_return co_await std::move(looking);
+  co_return co_await without_head(limit / 2);
 }
 
 void Home::count(const s3::Tally& requests) {
@@ -145,8 +142,7 @@ asio::awaitable<decide::HolderState> Home::state_of(InstanceId holder, Duration 
   if (!holder.view().starts_with("i-")) co_return over ? State::Gone : State::Alive;
   wire::DescribeInstances lookup;
   lookup.filters = {{"instance-id", {holder.str()}}};
-  auto look = parts_.aws.call_all(std::move(lookup), limit);
-  const auto instances = co_await std::move(look);
+  const auto instances = co_await parts_.aws.call_all(std::move(lookup), limit);
   if (instances) {
     for (const wire::Instance& instance : instances->items) {
       if (instance.id != holder) continue;
@@ -159,8 +155,7 @@ asio::awaitable<decide::HolderState> Home::state_of(InstanceId holder, Duration 
 }
 
 Home::Answer Home::survey(Duration limit) {
-  auto finding = find(limit / 2);
-  const Finding found = co_await std::move(finding);
+  const Finding found = co_await find(limit / 2);
   if (!found) co_return found.error();
   decide::StorageSurveyed seen;
   seen.survey.epoch = found->head.epoch;
@@ -171,8 +166,7 @@ Home::Answer Home::survey(Duration limit) {
   if (const auto gone = wire::is_gone_by_claim(*found, parts_.job.token); held && gone) {
     seen.survey.epoch_holder = *gone ? decide::HolderState::Gone : decide::HolderState::Alive;
   } else if (held) {
-    auto looking = state_of(holder, found->age, limit / 2);
-    seen.survey.epoch_holder = co_await std::move(looking);
+    seen.survey.epoch_holder = co_await state_of(holder, found->age, limit / 2);
   }
   co_return seen;
 }
@@ -186,15 +180,13 @@ asio::awaitable<Home::Finding> Home::change(
     return std::max(std::chrono::duration_cast<Duration>(time), Duration(1));
   };
   for (int i = 0; i <= most_tries; ++i) {
-    auto finding = find(left());
-    Finding before = co_await std::move(finding);
+    Finding before = co_await find(left());
     if (!before) co_return before;
     const wire::HeadChange made = made_of(*before);
     if (made.kind == Kind::Enough) co_return before;
     if (made.kind == Kind::Lost)
       co_return tl::unexpected(at_home(Failure::Conflict, "another epoch was written first"));
-    auto writing = head_.write(wire::to_json(made.next), before->etag, left());
-    const auto written = co_await std::move(writing);
+    const auto written = co_await head_.write(wire::to_json(made.next), before->etag, left());
     if (!written) co_return tl::unexpected(failed_write(written.error(), the_home));
     if (*written) co_return before;
     if (!made.again)
@@ -252,8 +244,7 @@ asio::awaitable<Result<verbs::Home, EffectFailed>> Home::described(std::uint32_t
                    .epoch = epoch,
                    .id = std::move(id),
                    .identity = {}};
-  auto offering = parts_.keys.offer();
-  const auto offered = co_await std::move(offering);
+  const auto offered = co_await parts_.keys.offer();
   if (!offered)
     co_return tl::unexpected(
         at_home(Failure::Unavailable, "no keys of the trainer's role: " + offered.error().message));
@@ -286,8 +277,7 @@ Home::Answer Home::bring(Duration limit) {
   using Clock = std::chrono::steady_clock;
   const auto until = Clock::now() + limit;
   if (auto had = claim_folder()) co_return *had;  // which may not have been there before
-  auto finding = find(std::min<Duration>(limit, decide::Policy().epoch_call));
-  const Finding found = co_await std::move(finding);
+  const Finding found = co_await find(std::min<Duration>(limit, decide::Policy().epoch_call));
   if (!found) co_return found.error();
   const decide::Epoch& now = found->head.epoch;
   if (!wire::is_held(found->head, {now.number, self()}))
@@ -295,8 +285,7 @@ Home::Answer Home::bring(Duration limit) {
   if (auto had = claim_folder()) co_return *had;
   begin_renewing(co_await asio::this_coro::executor, now.number);
   const std::uint32_t held = now.number == epoch_ ? held_ : now.number;
-  auto describing = described(now.number, found->head.id);
-  auto home = co_await std::move(describing);
+  auto home = co_await described(now.number, found->head.id);
   if (!home) co_return home.error();
   const auto began = Clock::now();
   auto bringing = parts_.local.home_verb(
@@ -325,8 +314,7 @@ Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide:
   };
   const auto call = [&] { return std::min<Duration>(left(), decide::Policy().epoch_call); };
   kept.outcome = Outcome::Failed;
-  auto finding = find(call());
-  const Finding found = co_await std::move(finding);
+  const Finding found = co_await find(call());
   if (!found) co_return found.error();
   if (epoch == 0) epoch = found->head.epoch.number;
   if (!wire::is_held(found->head, {epoch, self()})) {
@@ -335,8 +323,7 @@ Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide:
   }
   if (auto had = claim_folder()) co_return *had;
   begin_renewing(co_await asio::this_coro::executor, epoch);
-  auto describing = described(epoch, found->head.id);
-  auto home = co_await std::move(describing);
+  auto home = co_await described(epoch, found->head.id);
   if (!home) co_return home.error();
   auto keeping = parts_.local.home_verb(
       verbs::KeepHome{std::move(*home), found->head.manifest, whole, !unsure_}, left());

@@ -99,8 +99,7 @@ asio::awaitable<Local::Work> Local::run(verbs::Request wanted, Duration limit) {
                     "--limit=" + std::to_string(limit.count())};
   request.timeout = limit;
   request.stdin_text = verbs::to_json(wanted);
-  auto running = io::run(std::move(request));
-  const io::ProcessResult result = co_await std::move(running);
+  const io::ProcessResult result = co_await io::run(std::move(request));
   Work work;
   const bool ended = result.end == io::ProcessResult::End::Exited;
   if (ended) work.answer = wire::parsed_json(result.output);
@@ -116,8 +115,7 @@ asio::awaitable<Local::Work> Local::run(verbs::Request wanted, Duration limit) {
 }
 
 Local::Answer Local::carry_out(verbs::Request wanted, Duration limit, decide::Happening done) {
-  auto running = run(std::move(wanted), limit);
-  const Work work = co_await std::move(running);
+  const Work work = co_await run(std::move(wanted), limit);
   if (work.failed) co_return *work.failed;
   co_return done;
 }
@@ -282,8 +280,7 @@ asio::awaitable<Result<std::uint64_t, EffectFailed>> Local::send(config::Sending
 
 Local::Answer Local::send_result(Duration limit) {
   const config::Sending files{{job_.result()}, *job_.published_in(config::results_folder)};
-  auto sending = send(files, limit);
-  const auto sent = co_await std::move(sending);
+  const auto sent = co_await send(files, limit);
   if (sent) co_return decide::ResultSent{};
   io::note(wire::event("result-not-sent"), spdlog::level::warn,
            "the result is not in {}: {}; it stays where it is", wire::to_url(files.to),
@@ -301,8 +298,7 @@ Local::Answer Local::verify(decide::VerifyCheckpoints effect, Duration limit) {
                      .proven = proven,
                      .watched = !job_.gang};
   if (verb.files.empty() && !job_.storage.share) verb.user = job_.trainer.user;
-  auto running = run(in_home(std::move(verb)), limit);
-  const Work work = co_await std::move(running);
+  const Work work = co_await run(in_home(std::move(verb)), limit);
   if (work.failed) co_return *work.failed;
   decide::CheckpointsVerified seen;
   const json newest = work.answer.value("newest", json());
@@ -332,8 +328,7 @@ Local::Answer Local::await_gpus(Duration limit) {
 asio::awaitable<void> Local::make_gpu_nodes(Duration limit) {
   const bool driven = ::access("/proc/driver/nvidia/version", F_OK) == 0;
   if (!units::wanted() || job_.trainer.gpus != 0 || !driven) co_return;
-  auto making = await_gpus(limit);
-  co_await std::move(making);  // a trainer that needs what is missing reports it
+  co_await await_gpus(limit);  // a trainer that needs what is missing reports it
 }
 
 Local::Answer Local::fetch_code(std::string token, Duration limit) {
@@ -349,8 +344,7 @@ Local::Answer Local::fetch_code(std::string token, Duration limit) {
 
 Local::Answer Local::fill(VolumeId volume, Duration limit) {
   if (job_.sending) {
-    auto sending = send(*job_.sending, limit);
-    const auto sent = co_await std::move(sending);
+    const auto sent = co_await send(*job_.sending, limit);
     if (!sent) co_return sent.error();
     if (*sent > 0) co_return decide::VolumeFilled{};
     co_return EffectFailed{Failure::Missing, false,
@@ -371,8 +365,7 @@ asio::awaitable<Result<decide::HostLooked, EffectFailed>> Local::mounted(Duratio
   const bool share = job_.storage.share.has_value();
   verbs::Request wanted{verbs::Look{job_.home()}, {}};
   if (share) wanted.verb = verbs::LookShare{of_job()};
-  auto running = run(std::move(wanted), limit);
-  const Work work = co_await std::move(running);
+  const Work work = co_await run(std::move(wanted), limit);
   if (work.failed) co_return tl::unexpected(*work.failed);
   decide::HostLooked seen;
   const bool there = work.answer.value("mounted", false);
@@ -393,8 +386,7 @@ asio::awaitable<bool> Local::keep_metrics(std::string lines, std::optional<std::
                                           Duration limit) {
   verbs::Request wanted =
       in_home(verbs::KeepMetrics{job_.home() + "/metrics.jsonl", std::move(lines), resumed});
-  auto running = run(std::move(wanted), limit);
-  const Work work = co_await std::move(running);
+  const Work work = co_await run(std::move(wanted), limit);
   if (work.failed) spdlog::warn("the metrics are kept later: {}", work.failed->detail.view());
   if (const std::string said = work.answer.value("said", ""); !work.failed && !said.empty())
     spdlog::warn("{}", said);
@@ -467,8 +459,7 @@ Local::Answer Local::release_share(Duration limit) {
 
 asio::awaitable<Result<std::string, decide::EffectFailed>> Local::home_verb(verbs::Verb verb,
                                                                             Duration limit) {
-  auto running = run(as_trainer(std::move(verb)), limit);
-  const Work work = co_await std::move(running);
+  const Work work = co_await run(as_trainer(std::move(verb)), limit);
   if (work.failed) co_return tl::unexpected(*work.failed);
   co_return work.answer.dump();
 }
@@ -508,38 +499,14 @@ asio::awaitable<Result<bool, decide::EffectFailed>> Local::is_there(std::string 
 asio::awaitable<void> Local::keep_log(Duration limit) {
   verbs::KeepLog keep{run_directory_ + "/trainer.log", job_.home() + "/log/trainer.log", {}};
   if (supervise::has_supervisor(run_directory_)) keep.end = supervise::taken(run_directory_);
-  auto running = run(as_trainer(std::move(keep)), limit);
-  const Work work = co_await std::move(running);
+  const Work work = co_await run(as_trainer(std::move(keep)), limit);
   if (work.failed) spdlog::warn("the trainer's log is kept later: {}", work.failed->detail.view());
 }
 
-// --- attempts, with the rights of the trainer's user, as all work in a home
-
-asio::awaitable<Result<std::string>> Local::attempt_verb(verbs::Verb verb, Duration limit) {
-  auto running = run(as_trainer(std::move(verb)), limit);
-  const Work work = co_await std::move(running);
+asio::awaitable<Result<std::string>> Local::of_attempt(verbs::Verb verb, Duration limit) {
+  const Work work = co_await run(as_trainer(std::move(verb)), limit);
   if (work.failed) co_return failure(work.failed->detail.str());
   co_return work.answer.value("answer", "");
-}
-
-asio::awaitable<Result<std::string>> Local::find_parent(std::string home, std::uint64_t token,
-                                                        Duration limit) {
-  return attempt_verb(verbs::FindParent{std::move(home), token}, limit);
-}
-
-asio::awaitable<Result<std::string>> Local::begin_attempt(std::string home, std::string attempt,
-                                                          std::string parent, Duration limit) {
-  return attempt_verb(verbs::BeginAttempt{std::move(home), std::move(attempt), std::move(parent)},
-                      limit);
-}
-
-asio::awaitable<Result<std::string>> Local::publish_attempt(std::string home, std::string attempt,
-                                                            Duration limit) {
-  return attempt_verb(verbs::PublishAttempt{std::move(home), std::move(attempt)}, limit);
-}
-
-asio::awaitable<Result<std::string>> Local::sum_up(verbs::SumUp what, Duration limit) {
-  return attempt_verb(std::move(what), limit);
 }
 
 }  // namespace spotter::act

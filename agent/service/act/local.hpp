@@ -89,15 +89,9 @@ class Local {
   // False: it failed.
   asio::awaitable<bool> keep_lines(std::string name, std::string lines, Duration limit);
 
-  // An experiment that several machines may take up (host/attempt.hpp); `home` is its folder.
-  asio::awaitable<Result<std::string>> find_parent(std::string home, std::uint64_t token,
-                                                   Duration limit);
-  asio::awaitable<Result<std::string>> begin_attempt(std::string home, std::string attempt,
-                                                     std::string parent, Duration limit);
-  asio::awaitable<Result<std::string>> publish_attempt(std::string home, std::string attempt,
-                                                       Duration limit);
-  // sweep::Summary of what was published, as JSON.
-  asio::awaitable<Result<std::string>> sum_up(verbs::SumUp what, Duration limit);
+  // A verb on an attempt, of an experiment that several machines may take up (host/attempt.hpp),
+  // with the rights of the trainer's user, as all work in a home: its answer, a text.
+  asio::awaitable<Result<std::string>> of_attempt(verbs::Verb verb, Duration limit);
 
   // Does the share's server hang? Then nothing is begun on it but to release it
   // (agent.cpp).
@@ -109,7 +103,6 @@ class Local {
   // A verb whose answer has no value.
   Answer carry_out(verbs::Request wanted, Duration limit, decide::Happening done);
 
-  asio::awaitable<Result<std::string>> attempt_verb(verbs::Verb verb, Duration limit);
   std::string link() const;
   verbs::Share of_job() const;
   void lay_out(verbs::PrepareShare& verb) const;

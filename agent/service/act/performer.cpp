@@ -58,8 +58,7 @@ void Performer::start(Task task) {
     Happening what = given_up();
     const Duration left = asked.effect.deadline - self->dependencies_.now();
     try {
-      auto working = asked.work(std::max(left, Duration(1)));
-      what = co_await std::move(working);
+      what = co_await asked.work(std::max(left, Duration(1)));
     } catch (const boost::system::system_error&) {
       what = given_up();
     }
@@ -151,8 +150,7 @@ EffectFailed Performer::anothers(const supervise::Running& trainer) {
 }
 
 Performer::Answer Performer::look_at_host(Duration limit) {
-  auto looking = local_.mounted(limit);
-  const auto mounted = co_await std::move(looking);
+  const auto mounted = co_await local_.mounted(limit);
   if (!mounted) co_return mounted.error();
   const auto supervised = supervise::look(dependencies_.run_directory);
   if (!supervised) co_return EffectFailed{.detail = Detail(supervised.error().message)};
@@ -167,8 +165,7 @@ Performer::Answer Performer::look_at_host(Duration limit) {
     seen.ended = {verdict.success, verdict.stopped_as_asked, verdict.unfit_machine,
                   verdict.checkpoint_doubted, verdict.setup_failed};
     if (verdict.success && !dependencies_.result.empty()) {
-      auto asking = local_.is_there(dependencies_.result, limit);
-      const auto there = co_await std::move(asking);
+      const auto there = co_await local_.is_there(dependencies_.result, limit);
       if (!there) co_return there.error();
       seen.ended.success = *there;
     }
@@ -187,47 +184,38 @@ Performer::Answer Performer::verify(VerifyCheckpoints effect, Duration limit) {
   if (const auto before = supervise::look(dependencies_.run_directory); before && runs(*before))
     co_return EffectFailed{Failure::TrainerUnstartable, false,
                            "the trainer that was stopped has not ended yet"};
-  auto verifying = local_.verify(effect, limit);
-  co_return co_await std::move(verifying);
+  co_return co_await local_.verify(effect, limit);
 }
 
 Performer::Answer Performer::fetch_code(Duration limit) {
-  auto reading = trainer_.code_token(limit);
-  auto token = co_await std::move(reading);
+  auto token = co_await trainer_.code_token(limit);
   if (!token) {
     EffectFailed failed = token.error();
     failed.failure = Failure::CodeUnreachable;
     co_return failed;
   }
-  auto fetching = local_.fetch_code(std::move(*token), limit);
-  co_return co_await std::move(fetching);
+  co_return co_await local_.fetch_code(std::move(*token), limit);
 }
 
 // The metrics and the journal come after the ledger: their failure is no failure of the ledger.
 Performer::Answer Performer::write_ledger(WriteLedger effect, Duration limit) {
   const Ledger& ledger = effect.ledger;
   const Time until = dependencies_.now() + limit;
-  auto writing = local_.write_ledger(ledger, dependencies_.gave_up(), limit);
-  Happening what = co_await std::move(writing);
+  Happening what = co_await local_.write_ledger(ledger, dependencies_.gave_up(), limit);
   if (!std::holds_alternative<LedgerWritten>(what)) {
     HomeKept kept;
     kept.outcome = HomeKept::Outcome::Failed;
     if (home_) dependencies_.deliver({dependencies_.now(), {}, kept});
     co_return what;
   }
-  auto metrics = keep_metrics(until);
-  co_await std::move(metrics);
-  auto journal = keep_journal(until);
-  co_await std::move(journal);
-  auto history = keep_history(until);
-  co_await std::move(history);
+  co_await keep_metrics(until);
+  co_await keep_journal(until);
+  co_await keep_history(until);
   if (!home_) co_return what;
-  auto log = local_.keep_log(std::max(until - dependencies_.now(), Duration(1)));
-  co_await std::move(log);
+  co_await local_.keep_log(std::max(until - dependencies_.now(), Duration(1)));
   HomeKept kept;
-  auto keeping = home_->keep(effect.epoch, !ledger.running,
-                             std::max(until - dependencies_.now(), Duration(1)), kept);
-  what = co_await std::move(keeping);
+  what = co_await home_->keep(effect.epoch, !ledger.running,
+                              std::max(until - dependencies_.now(), Duration(1)), kept);
   const s3::Tally requests = home_->take_requests();
   kept.s3_writes = requests.writes;
   kept.s3_reads = requests.reads;
@@ -237,11 +225,9 @@ Performer::Answer Performer::write_ledger(WriteLedger effect, Duration limit) {
 
 Performer::Answer Performer::prepare_share(Duration limit) {
   const Time until = dependencies_.now() + limit;
-  auto preparing = local_.prepare_share(limit);
-  Happening what = co_await std::move(preparing);
+  Happening what = co_await local_.prepare_share(limit);
   if (!home_ || !std::holds_alternative<Mounted>(what)) co_return what;
-  auto bringing = home_->bring(std::max(until - dependencies_.now(), Duration(1)));
-  what = co_await std::move(bringing);
+  what = co_await home_->bring(std::max(until - dependencies_.now(), Duration(1)));
   const auto* made = std::get_if<Mounted>(&what);
   if (made != nullptr && made->cleared) forget_end();  // the next session must not find it either
   co_return what;
@@ -250,9 +236,8 @@ Performer::Answer Performer::prepare_share(Duration limit) {
 asio::awaitable<void> Performer::keep_metrics(Time until) {
   if (metrics_.empty()) co_return;
   Metrics::News news = metrics_.take();
-  auto keeping = local_.keep_metrics(wire::to_lines(news.curve), news.resumed,
-                                     std::max(until - dependencies_.now(), Duration(1)));
-  const bool kept = co_await std::move(keeping);
+  const bool kept = co_await local_.keep_metrics(
+      wire::to_lines(news.curve), news.resumed, std::max(until - dependencies_.now(), Duration(1)));
   if (!kept) metrics_.put_back(std::move(news));
 }
 
@@ -260,9 +245,8 @@ asio::awaitable<void> Performer::keep_metrics(Time until) {
 asio::awaitable<void> Performer::keep_journal(Time until) {
   std::string lines = io::take_log();
   if (lines.empty()) co_return;
-  auto keeping =
-      local_.keep_lines("agent.log", lines, std::max(until - dependencies_.now(), Duration(1)));
-  const bool kept = co_await std::move(keeping);
+  const bool kept = co_await local_.keep_lines("agent.log", lines,
+                                               std::max(until - dependencies_.now(), Duration(1)));
   if (!kept) io::put_log_back(std::move(lines));
 }
 
@@ -270,9 +254,8 @@ asio::awaitable<void> Performer::keep_history(Time until) {
   std::string lines = dependencies_.history();
   if (lines.empty()) co_return;
   const std::size_t bytes = lines.size();
-  auto keeping = local_.keep_lines("history.jsonl", std::move(lines),
-                                   std::max(until - dependencies_.now(), Duration(1)));
-  const bool kept = co_await std::move(keeping);
+  const bool kept = co_await local_.keep_lines("history.jsonl", std::move(lines),
+                                               std::max(until - dependencies_.now(), Duration(1)));
   if (kept) dependencies_.history_kept(bytes);
 }
 
@@ -280,21 +263,16 @@ asio::awaitable<void> Performer::keep_history(Time until) {
 // neither beyond its limit.
 Performer::Answer Performer::release_share(Duration limit) {
   forget_end();
-  auto keeping = local_.keep_log(limit / 3);
-  co_await std::move(keeping);
-  auto releasing = local_.release_share(limit / 2);
-  co_return co_await std::move(releasing);
+  co_await local_.keep_log(limit / 3);
+  co_return co_await local_.release_share(limit / 2);
 }
 
 Performer::Answer Performer::start_trainer(StartTrainer effect, Duration limit) {
   if (trainer_.is_on_share()) {
-    auto keeping = local_.keep_log(limit / 3);
-    co_await std::move(keeping);
+    co_await local_.keep_log(limit / 3);
   }
-  auto making = local_.make_gpu_nodes(limit / 3);
-  co_await std::move(making);
-  auto starting = trainer_.start(effect, limit);
-  Happening what = co_await std::move(starting);
+  co_await local_.make_gpu_nodes(limit / 3);
+  Happening what = co_await trainer_.start(effect, limit);
   if (std::holds_alternative<TrainerStarted>(what)) dependencies_.watch_trainer();
   co_return what;
 }

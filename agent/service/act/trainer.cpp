@@ -150,8 +150,7 @@ std::string log_file_of(const config::Job& job, const std::string& run_directory
 
 asio::awaitable<Result<std::string, decide::EffectFailed>> Trainer::code_token(Duration limit) {
   if (!job_.code || !job_.code->token) co_return std::string();
-  auto reading = read_secret(aws_, *job_.code->token, limit);
-  co_return co_await std::move(reading);
+  co_return co_await read_secret(aws_, *job_.code->token, limit);
 }
 
 // The trainer's credentials and region at AWS: Python's SDKs read only the region's second
@@ -161,8 +160,7 @@ asio::awaitable<Result<void, decide::EffectFailed>> Trainer::add_identity(Variab
     to.emplace("AWS_REGION", region);
     to.emplace("AWS_DEFAULT_REGION", to["AWS_REGION"]);
   }
-  auto offering = keys_.offer();
-  auto offered = co_await std::move(offering);
+  auto offered = co_await keys_.offer();
   if (!offered) {
     EffectFailed failed = as_failure(offered.error());
     failed.unsettled = false;  // nothing was changed
@@ -196,8 +194,7 @@ asio::awaitable<Result<Trainer::Variables, decide::EffectFailed>> Trainer::envir
     const bool is_open = found != ours.end() && found->second.find('@') == std::string::npos;
     if (is_open) result[name] = found->second;
   }
-  auto identifying = add_identity(result);
-  if (const auto identified = co_await std::move(identifying); !identified)
+  if (const auto identified = co_await add_identity(result); !identified)
     co_return tl::unexpected(identified.error());
   result["NOTIFY_SOCKET"] = paths_.run_directory + "/trainer.sock";
   result["SPOTTER_NOTICE_FILE"] = paths_.run_directory + "/" + supervise::notice_name;
@@ -217,8 +214,7 @@ asio::awaitable<Result<Trainer::Variables, decide::EffectFailed>> Trainer::envir
   }
   for (const auto& [name, value] : job_.trainer.env) result[name] = value;
   for (const auto& [name, reference] : job_.trainer.secrets) {
-    auto reading = read_secret(aws_, reference, limit);
-    auto value = co_await std::move(reading);
+    auto value = co_await read_secret(aws_, reference, limit);
     if (!value) co_return tl::unexpected(value.error());
     result[name] = std::move(*value);
   }
@@ -294,8 +290,7 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   // The supervisor waits longer for those that do not end at once, and says so.
   if (!collected && collected.error().kind != supervise::processes_left)
     co_return unstartable(collected.error().message);
-  auto preparing = environment(limit);
-  auto variables = co_await std::move(preparing);
+  auto variables = co_await environment(limit);
   if (!variables) co_return variables.error();
 
   supervise::Spec spec;
@@ -340,8 +335,7 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   if (units::wanted()) request.argv = in_unit();
   request.stdin_text = supervise::to_json(spec);
   request.timeout = limit;
-  auto running = io::run(std::move(request));
-  const io::ProcessResult result = co_await std::move(running);
+  const io::ProcessResult result = co_await io::run(std::move(request));
   if (result.end == io::ProcessResult::End::TimedOut ||
       result.end == io::ProcessResult::End::Cancelled) {
     EffectFailed unknown = unstartable("the supervisor did not answer in time");

@@ -89,8 +89,7 @@ void FreshKeys::begin() {
 }
 
 asio::awaitable<void> FreshKeys::reload() {
-  auto loading = load_();
-  Result<wire::Credentials, CallError> loaded = co_await std::move(loading);
+  Result<wire::Credentials, CallError> loaded = co_await load_();
   if (loaded) {
     keys_ = std::move(*loaded);
   } else {
@@ -105,8 +104,7 @@ asio::awaitable<Result<wire::Credentials, CallError>> FreshKeys::get() {
   if (!valid_for(refresh_before_expiry)) begin();
   while (loading_ && !valid_for(last_use)) {
     boost::system::error_code woken;
-    auto waiting = loaded_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
-    co_await std::move(waiting);
+    co_await loaded_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
   }
   if (valid_for(std::chrono::seconds{0})) co_return *keys_;
   co_return tl::unexpected(error_);
@@ -156,8 +154,7 @@ asio::awaitable<void> KeyEndpoint::bind_again() {
           "each second, and until then it goes on with those that it has",
           port_, failed.message());
     timer.expires_after(std::chrono::seconds(1));
-    auto waiting = timer.async_wait(asio::use_awaitable);
-    co_await std::move(waiting);
+    co_await timer.async_wait(asio::use_awaitable);
   }
 }
 
@@ -184,8 +181,7 @@ asio::awaitable<io::LocalResponse> KeyEndpoint::answer(io::LocalRequest request)
                      "the Authorization header is not the job's token");
   if (request.target != path) co_return refuse(404, "NotFound", "there is " + std::string(path));
   if (request.method != "GET") co_return refuse(405, "MethodNotAllowed", "GET only");
-  auto getting = keys_.get();
-  const Result<wire::Credentials, CallError> keys = co_await std::move(getting);
+  const Result<wire::Credentials, CallError> keys = co_await keys_.get();
   if (!keys) co_return refuse(keys.error());
   co_return io::LocalResponse{200, wire::container_credentials(*keys, role_())};
 }
@@ -201,8 +197,7 @@ asio::awaitable<Result<wire::Credentials, CallError>> TrainerKeys::load() {
 }
 
 asio::awaitable<Result<wire::Credentials, CallError>> TrainerKeys::load_own() {
-  auto getting = parts_.aws.credentials();
-  auto keys = co_await std::move(getting);
+  auto keys = co_await parts_.aws.credentials();
   if (!keys) co_return trouble(CallError::Kind::NoCredentials, keys.error().message);
   if (!keys->expiration)
     co_return trouble(CallError::Kind::Other, "the agent's own keys never expire: not handed on");
@@ -224,8 +219,7 @@ asio::awaitable<Result<std::string, CallError>> TrainerKeys::role_arn() {
 
 asio::awaitable<Result<wire::Credentials, CallError>> TrainerKeys::assume() {
   if (arn_.empty()) {
-    auto finding = role_arn();
-    auto arn = co_await std::move(finding);
+    auto arn = co_await role_arn();
     if (!arn) co_return tl::unexpected(std::move(arn.error()));
     arn_ = std::move(*arn);
   }
@@ -237,8 +231,7 @@ asio::awaitable<Result<wire::Credentials, CallError>> TrainerKeys::assume() {
     if (!policy) co_return trouble(CallError::Kind::Other, policy.error().message);
     request.policy = *std::move(policy);
   }
-  auto assuming = parts_.aws.call(std::move(request), patience);
-  co_return co_await std::move(assuming);
+  co_return co_await parts_.aws.call(std::move(request), patience);
 }
 
 bool TrainerKeys::is_led_elsewhere() const {
@@ -250,8 +243,7 @@ bool TrainerKeys::is_led_elsewhere() const {
 
 // Asks STS only when the trainer asks: it may not use AWS at all, in a network without STS.
 asio::awaitable<Result<TrainerKeys::Variables, CallError>> TrainerKeys::offer_usual() {
-  auto getting = parts_.aws.credentials();
-  const auto own = co_await std::move(getting);
+  const auto own = co_await parts_.aws.credentials();
   // The metadata service may not answer for a while: then the trainer asks later.
   const bool role = own ? own->expiration.has_value() : parts_.on_instance();
   if (!role) co_return Variables{};
@@ -262,8 +254,7 @@ asio::awaitable<Result<TrainerKeys::Variables, CallError>> TrainerKeys::offer_us
 }
 
 asio::awaitable<void> TrainerKeys::try_usual() {
-  auto getting = keys_.get();
-  const Result<wire::Credentials, CallError> keys = co_await std::move(getting);
+  const Result<wire::Credentials, CallError> keys = co_await keys_.get();
   if (keys) co_return;
   spdlog::warn(
       "the trainer has no credentials at AWS while its role cannot be taken: {}. `spotter iam "
@@ -277,12 +268,10 @@ asio::awaitable<Result<TrainerKeys::Variables, CallError>> TrainerKeys::offer() 
   const bool usual = trainer.role.empty();
   if (is_led_elsewhere() || ((own || usual) && trainer.inherits)) co_return Variables{};
   if (usual) {
-    auto offering = offer_usual();
-    co_return co_await std::move(offering);
+    co_return co_await offer_usual();
   }
   // Only the trainer needs them; asked for here so that a mistake is reported before it starts.
-  auto getting = keys_.get();
-  const Result<wire::Credentials, CallError> keys = co_await std::move(getting);
+  const Result<wire::Credentials, CallError> keys = co_await keys_.get();
   const bool passing =
       own && !keys && keys.error().kind == CallError::Kind::NoCredentials && parts_.on_instance();
   if (!keys && own && !passing) co_return Variables{};

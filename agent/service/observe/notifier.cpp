@@ -65,8 +65,7 @@ asio::awaitable<void> Notifier::send_all(Way& way) {
 }
 
 asio::awaitable<Result<void>> Notifier::post(const Notification& notification) {
-  auto reading = act::read_secret(aws_, *job_.notify.webhook, one_try);
-  const auto url = co_await std::move(reading);
+  const auto url = co_await act::read_secret(aws_, *job_.notify.webhook, one_try);
   if (!url) co_return failure("notify.webhook: " + url.error().detail.str());
   if (const std::string wrong = wire::wrong_webhook(*url); !wrong.empty())
     co_return failure("notify.webhook: " + wrong);
@@ -81,8 +80,7 @@ asio::awaitable<Result<void>> Notifier::post(const Notification& notification) {
     request.body = wire::webhook_body(job_.volumes_owner(), notification.words);
     request.timeout = one_try;
     request.response_limit = 64U << 10;
-    auto sending = http_.send(std::move(request));
-    const auto answer = co_await std::move(sending);
+    const auto answer = co_await http_.send(std::move(request));
     const int status = answer ? answer->status : answer.error().status;
     if (status / 100 == 2) co_return Result<void>();
     if (answer)

@@ -289,8 +289,7 @@ bool Publisher::has_output() const { return change_of_output(run_directory_) != 
 asio::awaitable<void> Publisher::publish_output(std::chrono::milliseconds limit) {
   if (history_.segment().empty()) co_return;
   const auto change = change_of_output(run_directory_);
-  auto running = io::run(request(limit));
-  const io::ProcessResult result = co_await std::move(running);
+  const io::ProcessResult result = co_await io::run(request(limit));
   if (judge(result)) output_sent_ = change;
 }
 
@@ -331,8 +330,7 @@ asio::awaitable<void> Publisher::publish(std::chrono::milliseconds limit) {
   const std::size_t size = history_.size();
   const bool last_word = last_word_;
   const auto output = change_of_output(run_directory_);
-  auto running = io::run(request(news, limit));
-  const io::ProcessResult result = co_await std::move(running);
+  const io::ProcessResult result = co_await io::run(request(news, limit));
   if (judge(result)) {
     history_sent_ = size;
     output_sent_ = output;
@@ -417,8 +415,7 @@ void WatcherSays::on_event(const decide::State& state, Time now) {
 
 // The words said before stand while AWS does not answer.
 asio::awaitable<void> WatcherSays::ask(Fleet fleet) {
-  auto asking = cloud_.watchers_tag(fleet, read_limit);
-  const auto tag = co_await std::move(asking);
+  const auto tag = co_await cloud_.watchers_tag(fleet, read_limit);
   asking_ = false;
   if (!tag) co_return;
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());

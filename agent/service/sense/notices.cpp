@@ -35,8 +35,7 @@ void Notices::say_once(const std::string& problem) {
 
 asio::awaitable<Happening> Notices::read_identity() {
   if (!settings_.asked) co_return decide::EffectFailed{};
-  auto asking = imds_.identity();
-  const auto identity = co_await std::move(asking);
+  const auto identity = co_await imds_.identity();
   if (identity && *identity) {
     say_once("");
     launched_ = (*identity)->launched;
@@ -52,8 +51,7 @@ asio::awaitable<Happening> Notices::read_identity() {
 // The notice of an earlier termination that did not happen stays, with a past time, and is ignored.
 // A hibernation's time is past, too: it begins with its notice.
 asio::awaitable<void> Notices::look_for_action() {
-  auto asking = imds_.spot_action();
-  const auto seen = co_await std::move(asking);
+  const auto seen = co_await imds_.spot_action();
   if (!seen) {
     say_once(seen.error().message);
     co_return;
@@ -76,16 +74,14 @@ asio::awaitable<void> Notices::look_for_action() {
 }
 
 asio::awaitable<void> Notices::look_for_hints() {
-  auto asking = imds_.rebalance();
-  const auto rebalance = co_await std::move(asking);
+  const auto rebalance = co_await imds_.rebalance();
   if (rebalance && *rebalance && !rebalance_said_) {
     rebalance_said_ = true;
     deliver_(decide::RebalanceRecommended{});
   }
   // The lifecycle state is the only sign that an Auto Scaling group terminates the instance: no
   // notice, no time. A lifecycle hook may hold it longer, but two minutes is what a notice gives.
-  auto looking = imds_.lifecycle_state();
-  const auto state = co_await std::move(looking);
+  const auto state = co_await imds_.lifecycle_state();
   if (state && *state && **state == wire::LifecycleState::Terminated && !leaving_group_) {
     leaving_group_ = true;
     // After a spot notice that one's own, earlier deadline holds.
@@ -101,8 +97,7 @@ asio::awaitable<void> Notices::look_for_hints() {
 
 // Warns a person, days ahead: a spot instance with a planned retirement is better replaced early.
 asio::awaitable<void> Notices::look_for_maintenance() {
-  auto asking = imds_.maintenance();
-  const auto events = co_await std::move(asking);
+  const auto events = co_await imds_.maintenance();
   if (!events || !*events) co_return;
   for (const wire::MaintenanceEvent& event : **events) {
     if (event.state != "active" || !maintenance_said_.insert(event.id).second) continue;
@@ -120,15 +115,12 @@ asio::awaitable<void> Notices::watch() {
   auto next = std::chrono::steady_clock::now();
   constexpr int looks_in_vain = 10;
   for (int round = 0; settings_.expected || answered_ || round < looks_in_vain; ++round) {
-    auto action = look_for_action();
-    co_await std::move(action);
+    co_await look_for_action();
     if (round % settings_.others_each == 0) {
-      auto hints = look_for_hints();
-      co_await std::move(hints);
+      co_await look_for_hints();
     }
     if (round % settings_.maintenance_each == 0) {
-      auto maintenance = look_for_maintenance();
-      co_await std::move(maintenance);
+      co_await look_for_maintenance();
     }
     // At fixed times, not after a pause: a slow answer must not delay the next look.
     const auto now = std::chrono::steady_clock::now();

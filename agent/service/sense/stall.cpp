@@ -140,8 +140,7 @@ asio::awaitable<void> StallWatch::judge(std::vector<supervise::Process> processe
   io::ProcessRequest request{
       .argv = {"nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"}};
   const int turn = turn_;
-  auto asking = io::run(std::move(request));
-  const io::ProcessResult result = co_await std::move(asking);
+  const io::ProcessResult result = co_await io::run(std::move(request));
   if (turn != turn_) co_return;
   using End = io::ProcessResult::End;
   const bool none = result.end == End::NotStarted && !parts_.has_gpus;

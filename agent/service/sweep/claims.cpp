@@ -66,18 +66,15 @@ asio::awaitable<void> Claims::work() {
     Work& next = work_.front();
     if (auto* const request = std::get_if<sweep::Request>(&next)) {
       const std::uint64_t number = request->number;
-      auto answering = answer(std::move(*request));
-      const Done done = co_await std::move(answering);
+      const Done done = co_await answer(std::move(*request));
       report_trouble(done);
       deliver(sweep::Reply{number, done.answer});
     } else if (!owns_) {
       continue;
     } else if (const auto* const hint = std::get_if<sweep::Mark>(&next)) {
-      auto marking = mark(*hint);
-      co_await std::move(marking);
+      co_await mark(*hint);
     } else {
-      auto recording = record(std::move(std::get<Record>(next)));
-      co_await std::move(recording);
+      co_await record(std::move(std::get<Record>(next)));
     }
   }
   working_ = false;
@@ -91,13 +88,11 @@ wire::S3Location Claims::at(const std::string& name) const {
 // the object.
 asio::awaitable<std::string> Claims::own() {
   const act::Register object(s3_, at(std::string(sweep::owner_name)));
-  auto making = object.write(sweep::to_json(owner_), "", limit_);
-  const auto made = co_await std::move(making);
+  const auto made = co_await object.write(sweep::to_json(owner_), "", limit_);
   if (!made) co_return made.error().text();
   owns_ = made->has_value();
   if (owns_) co_return "";
-  auto reading = object.read(limit_);
-  const auto found = co_await std::move(reading);
+  const auto found = co_await object.read(limit_);
   if (!found) co_return found.error().text();
   const auto there = sweep::parse_owner(found->text);
   if (!there) co_return wire::to_url(object.where()) + ": " + there.error().message;
@@ -129,8 +124,7 @@ Claims::Doing Claims::answer(sweep::Request request) {
 }
 
 Claims::Doing Claims::list() {
-  auto listing = s3_.list(prefix_, "/", limit_);
-  const auto found = co_await std::move(listing);
+  const auto found = co_await s3_.list(prefix_, "/", limit_);
   const auto now = wire::parse_http_date(found ? found->date : "");
   if (!found || !now) {
     co_return Done{NoAnswer{}, found ? "S3 says no Date" : found.error().text()};
@@ -150,8 +144,7 @@ Claims::Doing Claims::list() {
 
 Claims::Doing Claims::read(std::size_t index) {
   const act::Register object(s3_, at(sweep::claim_name(index)));
-  auto reading = object.read(limit_);
-  const auto there = co_await std::move(reading);
+  const auto there = co_await object.read(limit_);
   if (!there) co_return Done{NoAnswer{}, there.error().text()};
   sweep::ReadAnswer answer{.date = there->date};
   if (there->exists()) answer.found = {sweep::parse_claim(there->text), there->etag, there->since};
@@ -160,8 +153,7 @@ Claims::Doing Claims::read(std::size_t index) {
 
 Claims::Doing Claims::write(sweep::WriteClaim write) {
   const act::Register object(s3_, at(sweep::claim_name(write.index)));
-  auto writing = object.write(sweep::to_json(write.claim), write.etag, limit_);
-  const auto written = co_await std::move(writing);
+  const auto written = co_await object.write(sweep::to_json(write.claim), write.etag, limit_);
   if (!written) co_return Done{NoAnswer{}, written.error().text()};
   if (!*written) co_return Done{sweep::NotWritten{}};
   co_return Done{sweep::Written{**written}};

@@ -72,8 +72,7 @@ asio::awaitable<void> Experiments::remove(std::string directory, Clock::time_poi
                directory, over.error().message);
       co_return;
     }
-    auto waiting = pause();
-    co_await std::move(waiting);
+    co_await pause();
   }
   std::error_code ignored;
   fs::remove_all(directory, ignored);
@@ -88,8 +87,7 @@ asio::awaitable<void> Experiments::clear() {
   }
   const auto until = Clock::now() + patience_;
   for (const std::string& each : left) {
-    auto removing = remove(each, until);
-    co_await std::move(removing);
+    co_await remove(each, until);
     if (stuck_ || hurried_) co_return;
   }
 }
@@ -113,8 +111,7 @@ void Experiments::extend(Time usable_until) {
 
 asio::awaitable<int> Experiments::run(Turn turn) {
   while (busy_) {
-    auto waiting = pause();
-    co_await std::move(waiting);
+    co_await pause();
   }
   if (!is_on(turn)) co_return -1;
   if (stuck_) co_return EX_UNAVAILABLE;
@@ -136,10 +133,8 @@ asio::awaitable<int> Experiments::run(Turn turn) {
     busy_ = false;
     co_return -1;
   }
-  auto waiting = child_.wait();
-  const int status = co_await std::move(waiting);
-  auto removing = remove(here, Clock::now() + patience_);
-  co_await std::move(removing);
+  const int status = co_await child_.wait();
+  co_await remove(here, Clock::now() + patience_);
   busy_ = false;
   co_return status;
 }
@@ -156,8 +151,7 @@ asio::awaitable<void> Experiments::kill_in_time() {
   const Turn ended = at_work_;
   for (int pauses = 0; child_.runs() && at_work_ == ended; ++pauses) {
     if (pauses == kPausesUntilKilled) child_.signal(SIGKILL);
-    auto waiting = pause();
-    co_await std::move(waiting);
+    co_await pause();
   }
 }
 

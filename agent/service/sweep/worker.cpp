@@ -90,8 +90,7 @@ std::string Attempts::name(std::size_t index) const {
 
 asio::awaitable<Result<void>> Attempts::mount_storage() {
   if (!in_folders()) co_return Result<void>();
-  auto preparing = local_.prepare_share(policy_.prepare_share);
-  const decide::Happening answer = co_await std::move(preparing);
+  const decide::Happening answer = co_await local_.prepare_share(policy_.prepare_share);
   const auto* failed = std::get_if<decide::EffectFailed>(&answer);
   if (failed != nullptr) co_return failure(failed->detail.str());
   co_return Result<void>();
@@ -106,28 +105,25 @@ sweep::Owner Attempts::owner() const {
 
 asio::awaitable<void> Attempts::release_storage() {
   if (!in_folders()) co_return;
-  auto releasing = local_.release_share(policy_.release_share);
-  co_await std::move(releasing);
+  co_await local_.release_share(policy_.release_share);
 }
 
 asio::awaitable<Result<std::string>> Attempts::find_parent(sweep::FindParent ask) {
   if (!in_folders()) co_return std::string();
-  auto finding = local_.find_parent(home(ask.index), ask.token, policy_.look);
-  co_return co_await std::move(finding);
+  verbs::FindParent verb{home(ask.index), ask.token};
+  co_return co_await local_.of_attempt(std::move(verb), policy_.look);
 }
 
 asio::awaitable<Result<std::string>> Attempts::begin(sweep::Begin begin) {
   if (!in_folders()) co_return std::string();
-  auto copying = local_.begin_attempt(home(begin.index), attempt_name(begin.token), begin.parent,
-                                      policy_.verify);
-  co_return co_await std::move(copying);
+  verbs::BeginAttempt verb{home(begin.index), attempt_name(begin.token), begin.parent};
+  co_return co_await local_.of_attempt(std::move(verb), policy_.verify);
 }
 
 asio::awaitable<Result<std::string>> Attempts::publish(sweep::Published published) {
   if (!in_folders() || !published.done) co_return std::string();
-  auto linking =
-      local_.publish_attempt(home(published.index), attempt_name(published.token), policy_.ledger);
-  co_return co_await std::move(linking);
+  verbs::PublishAttempt verb{home(published.index), attempt_name(published.token)};
+  co_return co_await local_.of_attempt(std::move(verb), policy_.ledger);
 }
 
 std::optional<std::string> Attempts::home_in_bucket(std::size_t index) const {
@@ -140,11 +136,12 @@ std::optional<std::string> Attempts::home_in_bucket(std::size_t index) const {
 asio::awaitable<void> Attempts::end(sweep::Begin begun) {
   const auto home = home_in_bucket(begun.index);
   if (!home) co_return;
-  auto asking = local_.sum_up({.path = job_.storage.mount() + "/" + job_.folder_in_turn(),
-                               .index = begun.index,
-                               .token = begun.token,
-                               .copy_of = *home},
-                              policy_.ledger);
+  auto asking =
+      local_.of_attempt(verbs::SumUp{.path = job_.storage.mount() + "/" + job_.folder_in_turn(),
+                                     .index = begun.index,
+                                     .token = begun.token,
+                                     .copy_of = *home},
+                        policy_.ledger);
   const auto text = co_await std::move(asking);
   if (text) read_[begun.index] = {begun.token, *text};
 }
@@ -156,11 +153,11 @@ asio::awaitable<std::string> Attempts::sum_up(sweep::Published published) {
       !read.empty() && read.mapped().token == published.token)
     text = std::move(read.mapped().text);
   if (in_folders()) {
-    auto asking = local_.sum_up({.path = home(published.index),
-                                 .index = published.index,
-                                 .token = published.token,
-                                 .copy_of = {}},
-                                policy_.ledger);
+    auto asking = local_.of_attempt(verbs::SumUp{.path = home(published.index),
+                                                 .index = published.index,
+                                                 .token = published.token,
+                                                 .copy_of = {}},
+                                    policy_.ledger);
     text = co_await std::move(asking);
   }
   auto summary = text ? sweep::parse_summary(*text) : tl::unexpected(text.error());
@@ -272,34 +269,28 @@ asio::awaitable<void> Worker::pause(Duration duration) {
 // Retries until it succeeds; false: this machine has to leave first.
 asio::awaitable<bool> Worker::retry_until_done(std::string trouble, Try attempt) {
   while (leaving_ == Leaving::No) {
-    auto trying = attempt();
-    const auto done = co_await std::move(trying);
+    const auto done = co_await attempt();
     if (done) co_return true;
     say(trouble + ": " + done.error().message);
-    auto waiting = pause();
-    co_await std::move(waiting);
+    co_await pause();
   }
   co_return false;
 }
 
 asio::awaitable<void> Worker::retry_storage() {
-  auto waiting = pause();
-  co_await std::move(waiting);
+  co_await pause();
   auto bringing = attempts_.mount_storage();
   (void)co_await std::move(bringing);
 }
 
 asio::awaitable<void> Worker::run_sessions() {
   say("looking around");
-  auto learning = machine_.learn(policy_.identity_tries);
-  co_await std::move(learning);
+  co_await machine_.learn(policy_.identity_tries);
   auto watching = machine_.watch();
   asio::co_spawn(context_, std::move(watching), io::rethrow);
-  auto clearing = experiments_.clear();
-  co_await std::move(clearing);
+  co_await experiments_.clear();
   if (experiments_.is_stuck()) {
-    auto leaving = leave_unfit();
-    co_await std::move(leaving);
+    co_await leave_unfit();
     co_return context_.stop();
   }
   auto bringing =
@@ -319,20 +310,17 @@ asio::awaitable<void> Worker::run_sessions() {
                           }});
   }
   while (good) {
-    auto looking = machine_.experiments_here(attempts_.count());
-    auto near = co_await std::move(looking);
+    auto near = co_await machine_.experiments_here(attempts_.count());
     if (leaving_ == Leaving::No) claim(std::move(near));  // else it has to leave by now
     while (!claims_->has_left() || publishing_ > 0 || experiments_.runs() || claims_->is_busy()) {
-      auto waiting = pause(std::chrono::milliseconds(500));
-      co_await std::move(waiting);
+      co_await pause(std::chrono::milliseconds(500));
     }
     auto leaving = leave();
     good = !co_await std::move(leaving);
   }
   // Interrupted before it held anything; if the instance is spared, systemd starts us again.
   if (!claims_ && leaving_ == Leaving::Interrupted) exit_status_ = wire::interrupted_exit_code;
-  auto releasing = attempts_.release_storage();
-  co_await std::move(releasing);
+  co_await attempts_.release_storage();
   context_.stop();
 }
 
@@ -392,12 +380,10 @@ void Worker::carry_out(const sweep::Order& order) {
 }
 
 asio::awaitable<void> Worker::find_parent(std::uint64_t number, sweep::FindParent ask) {
-  auto finding = attempts_.find_parent(ask);
-  const auto parent = co_await std::move(finding);
+  const auto parent = co_await attempts_.find_parent(ask);
   if (!parent) {
     spdlog::warn("{}", parent.error().message);
-    auto retrying = retry_storage();
-    co_await std::move(retrying);
+    co_await retry_storage();
   }
   sweep::Answer answer = sweep::NoAnswer{};
   if (parent) answer = sweep::Parent{*parent};
@@ -405,8 +391,7 @@ asio::awaitable<void> Worker::find_parent(std::uint64_t number, sweep::FindParen
 }
 
 asio::awaitable<void> Worker::train(sweep::Begin begin, Experiments::Turn turn) {
-  auto trying = run_turn(begin, turn);
-  co_await std::move(trying);
+  co_await run_turn(begin, turn);
   if (!experiments_.is_on(turn)) claims_->deliver(sweep::TrainerGone{begin.index, begin.token});
   if (!experiments_.is_stuck() || leaving_ != Leaving::No) co_return;
   leaving_ = Leaving::Broken;
@@ -417,18 +402,14 @@ asio::awaitable<void> Worker::run_turn(sweep::Begin begin, Experiments::Turn tur
   say(attempts_.name(begin.index) + " is ours" +
       (begin.parent.empty() ? "" : ", and goes on where " + begin.parent + " was"));
   while (experiments_.is_on(turn)) {
-    auto beginning = attempts_.begin(begin);
-    const auto begun = co_await std::move(beginning);
+    const auto begun = co_await attempts_.begin(begin);
     if (begun) break;
     say("cannot begin: " + begun.error().message);
-    auto retrying = retry_storage();
-    co_await std::move(retrying);
+    co_await retry_storage();
   }
   if (!experiments_.is_on(turn)) co_return;
-  auto running = experiments_.run(turn);
-  const int status = co_await std::move(running);
-  auto ending = attempts_.end(begin);
-  co_await std::move(ending);
+  const int status = co_await experiments_.run(turn);
+  co_await attempts_.end(begin);
   if (experiments_.is_on(turn)) ended(begin.index, status);
 }
 
@@ -460,20 +441,17 @@ void Worker::ended(std::size_t index, int status) {
 // False: this machine has to leave, and another one publishes it.
 asio::awaitable<bool> Worker::publish_result(const sweep::Published& published) {
   for (;;) {
-    auto linking = attempts_.publish(published);
-    const auto done = co_await std::move(linking);
+    const auto done = co_await attempts_.publish(published);
     if (done) co_return true;
     spdlog::error("{} is done, but its result cannot be published yet: {}",
                   attempts_.name(published.index), done.error().message);
     if (leaving_ == Leaving::Interrupted || leaving_ == Leaving::Asked) co_return false;
-    auto retrying = retry_storage();
-    co_await std::move(retrying);
+    co_await retry_storage();
   }
 }
 
 asio::awaitable<void> Worker::publish(sweep::Published published) {
-  auto publishing = publish_result(published);
-  if (co_await std::move(publishing)) {
+  if (co_await publish_result(published)) {
     auto summing = attempts_.sum_up(published);
     claims_->mark_ended(published.index, co_await std::move(summing));
     say(attempts_.name(published.index) + (published.done ? " is done" : " has failed too often"));
@@ -514,16 +492,14 @@ asio::awaitable<bool> Worker::leave_fleet(std::optional<std::uint32_t> needed) {
   if (!co_await std::move(leaving)) co_return false;
   say("this machine leaves the fleet");
   while (leaving_ != Leaving::Asked) {
-    auto waiting = pause(std::chrono::seconds(1));
-    co_await std::move(waiting);
+    co_await pause(std::chrono::seconds(1));
   }
   co_return true;
 }
 
 asio::awaitable<void> Worker::leave_unfit() {
   exit_status_ = 1;
-  auto leaving = leave_fleet(std::nullopt);
-  co_await std::move(leaving);
+  co_await leave_fleet(std::nullopt);
 }
 
 asio::awaitable<bool> Worker::leave() {
@@ -539,13 +515,11 @@ asio::awaitable<bool> Worker::leave() {
     co_return true;
   }
   if (why == Leaving::NothingFree) {
-    auto leaving = leave_fleet(static_cast<std::uint32_t>(unfinished_));
-    if (co_await std::move(leaving)) co_return true;
+    if (co_await leave_fleet(static_cast<std::uint32_t>(unfinished_))) co_return true;
     // In no fleet, or in one that needs it: waits until an experiment is given back.
   }
   if (why == Leaving::Broken) {
-    auto leaving = leave_unfit();
-    co_await std::move(leaving);
+    co_await leave_unfit();
     co_return true;
   }
   Duration wait = why == Leaving::NothingFree ? job_.claims->lease : between_tries;
@@ -554,8 +528,7 @@ asio::awaitable<bool> Worker::leave() {
     wait = std::max(between_tries, deadline_ + policy_.spared_after - now());
   }
   for (const Time until = now() + wait; now() < until && leaving_ == Leaving::No;) {
-    auto waiting = pause(std::chrono::seconds(1));
-    co_await std::move(waiting);
+    co_await pause(std::chrono::seconds(1));
   }
   co_return leaving_ == Leaving::Asked;
 }
