@@ -273,16 +273,20 @@ Result<void, CallError> prove(AwsCalls& calls, const std::string& role, const Js
 Findings examine_rights(AwsCalls& calls, const config::Job& job) {
   const char* const check = "role";
   const auto who = calls.ask(wire::GetCallerIdentity{});
+  const std::string& named = job.launch->profile;
   const auto profile =
-      calls.ask(wire::GetInstanceProfile{role_name(job.launch->profile), calls.region()});
+      calls.ask(wire::GetInstanceProfile{named.substr(named.rfind('/') + 1), calls.region()});
   if (!who || !profile || profile->role_arn.empty()) return {};  // reported already
-  IamScope scope{who->account, calls.region(), role_name(job.launch->profile), {}};
+  IamScope scope;
+  scope.account = who->account;
+  scope.region = calls.region();
+  scope.role = instances_role_of(job);
   config::Job here = job;
   here.launch->places.clear();  // those elsewhere have calls of their own
-  const std::string document = filled("agent", iam_values(here, scope));
-  if (document.empty()) return {};
+  const auto document = filled("agent", iam_values(here, scope));
+  if (!document || document->empty()) return {};
   Proof proof;
-  const Json parsed = Json::parse(document);
+  const Json parsed = Json::parse(*document);
   for (const Json& statement : parsed.at("Statement")) {
     if (!is_needed(statement, *job.launch)) continue;
     if (const auto asked = prove(calls, profile->role_arn, statement, proof); !asked)
