@@ -87,7 +87,7 @@ Findings judge_line(const wire::Image& image, const std::vector<wire::Image>& be
 // https://docs.aws.amazon.com/batch/latest/userguide/memory-management.html
 Findings judge_batch(const config::Batch& batch, const std::vector<wire::TypeSize>& types);
 
-// "x86_64", "arm64", by the name of a package (spotter_0.1.0_amd64.deb); else empty.
+// "x86_64", "arm64", by the name of a package (spotter_1.0_amd64.deb); else empty.
 std::string_view architecture_of_package(std::string_view file);
 
 }  // namespace spotter::launch
