@@ -60,6 +60,8 @@ Findings examine_as(const Result<wire::CallerIdentity, CallError>& who, AwsCalls
     append(findings, here ? examine_permissions(calls, job) : examine_places(calls, job, scope));
     if (!here) append(findings, examine_file_system(calls, job, scope));
     append(findings, examine_buckets(job, here));
+    if (!here && job.sweep && job.sweep->batch)
+      append(findings, examine_room(calls, *job.sweep->batch));
     append(findings, examine_policies(*who, calls.region(), job));
     append(findings, examine_batch(job));
   }
@@ -164,6 +166,12 @@ int run(const DoctorOptions& options) {
 Findings without_ok(Findings findings) {
   std::erase_if(findings, [](const Finding& it) { return it.verdict == Verdict::Ok; });
   return findings;
+}
+
+bool passes(const Findings& findings) {
+  const auto doubts = without_ok(findings);
+  if (!doubts.empty()) std::fputs(describe(doubts).c_str(), stderr);
+  return status_of(doubts) < 2;
 }
 
 int status_of(const Findings& findings) {

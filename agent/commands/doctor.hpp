@@ -85,5 +85,7 @@ int status_of(const Findings& findings);
 std::string describe(const Findings& findings);
 // Without the findings that need no action.
 Findings without_ok(Findings findings);
+// Prints warnings and failures; false: something fails.
+bool passes(const Findings& findings);
 
 }  // namespace spotter::command

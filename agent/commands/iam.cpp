@@ -12,6 +12,7 @@
 #include "agent/aws/settings/settings.hpp"
 #include "agent/commands/commands.hpp"
 #include "agent/commands/prepare_here.hpp"
+#include "agent/config/git_server.hpp"
 #include "agent/config/trainer_role.hpp"
 #include "agent/io/log.hpp"
 #include "agent/launch/requests.hpp"
@@ -168,6 +169,14 @@ std::string arn_of(const std::string& name, const char* kind, const wire::IamVal
   if (name.starts_with("arn:")) return name;
   return "arn:" + values.one.at("partition") + ":iam::" + values.one.at("account") + ":" + kind +
          "/" + name;
+}
+
+void add_code(const config::Job& job, wire::IamValues& values) {
+  auto& repository = values.many["code-repository"] = {};
+  if (!job.code || job.code->token) return;
+  if (const auto it = wire::codecommit_repository(job.code->repository))
+    repository = {"arn:" + values.one["partition"] + ":codecommit:" + it->region + ":" +
+                  values.one["account"] + ":" + it->path.substr(it->path.rfind('/') + 1)};
 }
 
 void add_trainer_role(const config::Job& job, wire::IamValues& values) {
@@ -421,6 +430,7 @@ wire::IamValues iam_values(const config::Job& job, const IamScope& scope) {
   add_volumes(job, service("ec2") + region, values);
   add_file_system(job, service("elasticfilesystem") + here, values);
   add_secrets(job, service("ssm") + here, values);
+  add_code(job, values);
   add_trainer_role(job, values);
   add_batch(job, service("batch") + here, values);
   add_launch(job, here, values);

@@ -247,13 +247,6 @@ Result<FleetId, CallError> settle(AwsCalls& calls, const JobKey& job, const Flee
                 " is ended again");
 }
 
-// Prints warnings and failures; false: something fails.
-bool passes(const Findings& findings) {
-  const auto doubts = without_ok(findings);
-  if (!doubts.empty()) std::fputs(describe(doubts).c_str(), stderr);
-  return status_of(doubts) < 2;
-}
-
 const CallError refused{
     .message =
         "nothing was launched, and what runs goes on: mend what fails above, or --skip-checks"};

@@ -87,6 +87,17 @@ wire::DescribeSecurityGroups groups_of(const config::Launch& launch,
   return {{}, {{"vpc-id", vpcs}, {"group-name", {"default"}}}};
 }
 
+// An answer that does not come is no news.
+Findings newer_line(AwsCalls& calls, const std::vector<wire::Image>& seen) {
+  if (seen.empty()) return {};
+  const std::string like = launch::lines_beside(seen.front().name);
+  if (like.empty()) return {};
+  wire::DescribeImages request{};
+  request.name_like = like;
+  const auto beside = calls.ask_all(request);
+  return beside ? launch::judge_line(seen.front(), *beside) : Findings();
+}
+
 }  // namespace
 
 Findings examine_network(AwsCalls& calls, const config::Job& job) {
@@ -117,6 +128,18 @@ Findings examine_network(AwsCalls& calls, const config::Job& job) {
   return findings;
 }
 
+Findings examine_room(AwsCalls& calls, const config::Batch& batch) {
+  wire::DescribeInstanceTypes request{};
+  for (const std::string& it : batch.environment.instance_types) {
+    // Batch's own choice, which changes by the year.
+    if (it == "optimal" || it.starts_with("default_")) return {};
+    request.like.push_back(it.find('.') == it.npos ? it + ".*" : it);
+  }
+  const auto types = calls.ask_all(request);
+  if (types) return launch::judge_batch(batch, *types);
+  return {unanswered("batch", types.error(), "whether a set fits an instance type")};
+}
+
 Findings examine_machines(AwsCalls& calls, const config::Job& job,
                           const std::vector<launch::SentPackage>& packages) {
   Findings findings;
@@ -133,9 +156,11 @@ Findings examine_machines(AwsCalls& calls, const config::Job& job,
     machines.image = *image;
     auto seen = calls.ask_all(wire::DescribeImages{{*image}, {}});
     const bool missing = !seen && seen.error().code.starts_with("InvalidAMIID.");
-    if (seen)
+    if (seen) {
+      auto newer = newer_line(calls, *seen);
+      std::ranges::move(newer, std::back_inserter(findings));
       machines.seen = std::move(*seen);
-    else if (missing)
+    } else if (missing)
       machines.seen.emplace();
     else
       findings.push_back(unanswered("image", seen.error(), "whether " + *image + " fits"));

@@ -40,6 +40,9 @@ Findings examine_network(AwsCalls& calls, const config::Job& job);
 Findings examine_machines(AwsCalls& calls, const config::Job& job,
                           const std::vector<launch::SentPackage>& packages);
 
+// Can a set of a sweep be placed on AWS Batch? Nothing: Batch chooses the types.
+Findings examine_room(AwsCalls& calls, const config::Batch& batch);
+
 // The instance profile of a launch: is it there, and does EC2 know it?
 
 // Checks what IAM says of launch.profile.

@@ -17,8 +17,10 @@
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/commands/commands.hpp"
+#include "agent/commands/doctor.hpp"
 #include "agent/commands/fleets.hpp"
 #include "agent/commands/launched_job.hpp"
+#include "agent/commands/machines.hpp"
 #include "agent/commands/results_gather.hpp"
 #include "agent/io/log.hpp"
 #include "agent/launch/requests.hpp"
@@ -262,6 +264,8 @@ Result<Opened, int> open(const SweepCommandOptions& options) {
 int print_submission(const SweepCommandOptions& options) {
   const auto sweep = batch_sweep(options.job);
   if (!sweep) return io::complain("sweep", sweep.error().message, wrong_input);
+  const auto calls = calls_in(sweep->region);
+  if (calls && !passes(examine_room(**calls, sweep->batch))) return wrong_input;
   const auto& [environment, queue, definition] = sweep->batch;
   print("# Each waits until the one before is VALID. What is there already is updated instead.");
   for (const auto& call :
@@ -286,6 +290,7 @@ int submit(const SweepCommandOptions& options) {
     print(last.id);
     return 0;
   }
+  if (!passes(examine_room(*calls, sweep.batch))) return wrong_input;
   const auto definition = prepare(*calls, sweep);
   if (!definition) return io::complain("sweep", definition.error().message);
   const auto id =
@@ -309,6 +314,17 @@ OrderedJson states_json(const BatchSweep& sweep, const std::vector<SetState>& st
     document["indices"].push_back(std::move(row));
   }
   return document;
+}
+
+// Batch says why the set at the head of a queue cannot be placed, as MISCONFIGURATION:... or
+// CAPACITY:... https://docs.aws.amazon.com/batch/latest/userguide/job_stuck_in_runnable.html
+void print_blocked(const std::vector<SetState>& states) {
+  for (std::size_t index = 0; index < states.size(); ++index) {
+    const SetState& it = states[index];
+    const auto mark = it.reason.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_");
+    if (it.status != "RUNNABLE" || mark == it.reason.npos || mark < 8) continue;
+    return print("  waits: " + std::to_string(index) + " (" + it.reason + ")");
+  }
 }
 
 void print_failures(const std::vector<SetState>& states) {
@@ -340,6 +356,7 @@ int show(const SweepCommandOptions& options) {
     for (const std::string& status : in_order)
       if (counts.contains(status)) line += ", " + std::to_string(counts[status]) + " " + status;
     print(line);
+    print_blocked(*found);
     print_failures(*found);
   }
   return counts.contains("FAILED") ? 1 : 0;

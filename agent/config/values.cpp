@@ -9,6 +9,7 @@
 #include "agent/aws/formats/iam.hpp"
 #include "agent/aws/formats/partition.hpp"
 #include "agent/aws/formats/tags.hpp"
+#include "agent/config/git_server.hpp"
 #include "agent/config/scalars.hpp"
 
 namespace spotter::config {
@@ -107,7 +108,7 @@ Result<std::string> parse_repository(std::string_view text) {
     return failure(
         "the URL has a password in it, which git would store and print; "
         "take it out and name it in code.token, for example file:/etc/spotter/git-token");
-  if (text[0] == '-' || text.find("::") != text.npos)
+  if (text[0] == '-' || (text.find("::") != text.npos && !wire::codecommit_repository(text)))
     return failure(in_quotes(text) + " is not a git URL or a path");
   return std::string(text);
 }

@@ -1,313 +1,30 @@
 #include "agent/host/checkout.hpp"
 
-#include <fcntl.h>
-#include <grp.h>
-#include <pwd.h>
-#include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cerrno>
-#include <cstdlib>
 #include <initializer_list>
-#include <optional>
-#include <set>
+#include <iterator>
+#include <map>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "agent/aws/formats/sigv4.hpp"
+#include "agent/aws/s3/keys.hpp"
 #include "agent/config/git_server.hpp"
 #include "agent/config/job.hpp"
-#include "agent/host/verb.hpp"
-#include "agent/io/files.hpp"
 #include "agent/io/safe_directory.hpp"
-#include "agent/supervise/processes.hpp"
 #include "agent/tier/home.hpp"
 #include "agent/wire/status.hpp"
 
 namespace spotter::act::host {
 namespace {
 
-// A folder of a user that nobody else is: for work with a secret, where no process and no file of
-// the trainer's user is in reach.
-
-// Exists as long as this object does; the next process removes what a killed one left behind. Its
-// user is a number without an account, of the range that systemd has for DynamicUser=: it has no
-// rights, and nobody else can trace its processes or read their environment. Without root's rights
-// it is our own user. https://systemd.io/UIDS-GIDS/
-class PrivateFolder {
- public:
-  // Below $TMPDIR, else /var/tmp. Kinds: those of fail_errno().
-  static Result<PrivateFolder> make();
-  PrivateFolder(PrivateFolder&& other) noexcept;
-  PrivateFolder& operator=(PrivateFolder&&) = delete;
-  ~PrivateFolder();
-
-  const std::filesystem::path& path() const { return path_; }
-  const User& user() const { return user_; }
-
-  // From now on others may read it, and still change nothing.
-  Result<void> show() const;
-
- private:
-  PrivateFolder(std::filesystem::path path, io::Descriptor lock, User user);
-
-  std::filesystem::path path_;
-  io::Descriptor lock_;  // advisory, of the folder: it is in use
-  User user_;
-};
-
 namespace fs = std::filesystem;
-
-constexpr const char* prefix = "spotter-private-";
-constexpr uid_t first_user = 61184;
-constexpr uid_t last_user = 65519;
-
-fs::path temporary_folder() {
-  const char* named = std::getenv("TMPDIR");
-  return named != nullptr && *named == '/' ? named : "/var/tmp";
-}
-
-io::Descriptor open_folder(const fs::path& path) {
-  return io::Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-}
-
-bool is_private(const struct stat& folder) {
-  if (::geteuid() != 0) return folder.st_uid == ::geteuid();
-  return folder.st_uid >= first_user && folder.st_uid <= last_user;
-}
-
-void remove_tree(const fs::path& path) {
-  std::error_code ignored;
-  fs::remove_all(path, ignored);  // follows no link
-}
-
-// A folder that is being made is still root's.
-void remove_left_over(const fs::path& place) {
-  std::error_code error;
-  for (fs::directory_iterator at(place, error), end; !error && at != end; at.increment(error)) {
-    if (!at->path().filename().string().starts_with(prefix)) continue;
-    const io::Descriptor folder = open_folder(at->path());
-    struct stat status {};
-    if (folder && ::fstat(folder.get(), &status) == 0 && is_private(status) &&
-        ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0)
-      remove_tree(at->path());
-  }
-}
-
-PrivateFolder::PrivateFolder(fs::path path, io::Descriptor lock, User user)
-    : path_(std::move(path)), lock_(std::move(lock)), user_(std::move(user)) {}
-
-PrivateFolder::PrivateFolder(PrivateFolder&& other) noexcept
-    : path_(std::exchange(other.path_, {})),
-      lock_(std::move(other.lock_)),
-      user_(std::move(other.user_)) {}
-
-PrivateFolder::~PrivateFolder() {
-  if (!path_.empty()) remove_tree(path_);
-}
-
-// The owners of all processes. A unit with DynamicUser= has a number of this range while it runs,
-// which only systemd's own module of the name service has an account for.
-std::set<uid_t> users_at_work() {
-  std::set<uid_t> users;
-  for (const supervise::Process& each : supervise::all_processes()) {
-    struct stat status {};
-    if (::lstat(("/proc/" + std::to_string(each.pid)).c_str(), &status) == 0)
-      users.insert(status.st_uid);
-  }
-  return users;
-}
-
-// A number that is no account's, no group's and no process's: whoever had it could read the token.
-// Begins with one that `seed` chooses, as others look for one at the same time.
-std::optional<uid_t> free_user(uid_t seed) {
-  constexpr uid_t numbers = last_user - first_user + 1;
-  const std::set<uid_t> taken = users_at_work();
-  for (uid_t i = 0; i < numbers; ++i) {
-    const uid_t number = first_user + (seed + i) % numbers;
-    if (!taken.contains(number) && ::getpwuid(number) == nullptr && ::getgrgid(number) == nullptr)
-      return number;
-  }
-  return std::nullopt;
-}
-
-Result<PrivateFolder> PrivateFolder::make() {
-  const fs::path place = temporary_folder();
-  remove_left_over(place);
-  std::string path = (place / prefix).string() + "XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr)
-    return fail_errno(errno, "cannot make a folder in " + place.string());
-  const bool root = ::geteuid() == 0;
-  const std::optional<uid_t> number =
-      root ? free_user(static_cast<uid_t>(::getpid())) : ::geteuid();
-  if (!number)
-    return fail("host-error", "every number from " + std::to_string(first_user) + " to " +
-                                  std::to_string(last_user) +
-                                  " is in use by an account or a process: git with a token needs "
-                                  "one that is nobody's");
-  const User user{"spotter-private", *number, root ? *number : ::getegid(), path, {}};
-  PrivateFolder made(path, open_folder(path), user);
-  if (!made.lock_ || ::flock(made.lock_.get(), LOCK_EX | LOCK_NB) != 0 ||
-      (root && ::fchown(made.lock_.get(), user.uid, user.gid) != 0))
-    return fail_errno(errno, "cannot make " + path + " private");
-  return made;
-}
-
-Result<void> PrivateFolder::show() const {
-  if (::fchmod(lock_.get(), 0755) != 0)
-    return fail_errno(errno, "cannot open " + path_.string() + " to others");
-  return {};
-}
-
-constexpr const char* repository_config =
-    "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n";
-
-// Read as the user's global configuration. safe.directory counts only there, and `git upload-pack`
-// of a local repository, which checks it, inherits a file but no -c. `*` is right: job.yaml named
-// the repository, and nothing of its configuration runs code in upload-pack.
-// https://git-scm.com/docs/git-config#Documentation/git-config.txt-safedirectory
-constexpr const char* global_config =
-    "[safe]\n\tdirectory = *\n"
-    "[core]\n\thooksPath = /dev/null\n\tfsmonitor = false\n\tlogAllRefUpdates = false\n"
-    "[submodule]\n\trecurse = false\n"
-    "[fetch]\n\trecurseSubmodules = false\n"
-    "[uploadpack]\n\tallowAnySHA1InWant = true\n"
-    "[protocol \"ext\"]\n\tallow = never\n"
-    "[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
-    "[advice]\n\tdetachedHead = false\n"
-    "[http]\n\tlowSpeedLimit = 1000\n\tlowSpeedTime = 60\n";
-
-// The token's name, never its value: git runs this through sh, which takes the value from its
-// environment. The user is that of the URL (a deploy token of GitLab has one), else one that any
-// server takes: Bitbucket wants its own word.
-constexpr const char* credential_helper =
-    "!f() { test \"$1\" = get || return 0; user=x-access-token; "
-    "while read -r line; do case $line in "
-    "host=bitbucket.org) user=x-token-auth;; esac; "
-    "case $line in username=*) user=${line#username=};; esac; done; "
-    "printf 'username=%s\\npassword=%s\\n' \"$user\" \"$SPOTTER_GIT_TOKEN\"; }; f";
-
-constexpr const char* proxies[] = {"http_proxy", "https_proxy", "HTTPS_PROXY",
-                                   "no_proxy",   "NO_PROXY",    "ALL_PROXY"};
-constexpr const char* certificates[] = {"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO"};
-
-constexpr std::string_view tls = "https://";
-
-// A file that is in no directory, so that no kill leaves it behind.
-Result<io::Descriptor> memory_file(const std::string& text) {
-  io::Descriptor file(::memfd_create("gitconfig", MFD_CLOEXEC));
-  if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-    return fail_errno(errno, "cannot make git's configuration");
-  }
-  ::fchmod(file.get(), 0444);
-  return file;
-}
-
-template <std::size_t N>
-void pass_on(const char* const (&names)[N], std::map<std::string, std::string>& to) {
-  for (const char* name : names)
-    if (const char* value = std::getenv(name)) to[name] = value;
-}
-
-}  // namespace
-
-std::vector<std::string> names_in(std::string_view text) {
-  std::vector<std::string> names;
-  for (std::size_t end = 0; (end = text.find('\0')) != text.npos; text.remove_prefix(end + 1))
-    names.emplace_back(text.substr(0, end));
-  return names;
-}
-
-bool is_pointer(const fs::path& file) {
-  constexpr std::string_view begins = "version https://git-lfs.github.com/spec/";
-  constexpr off_t most = 1024;
-  const io::Descriptor opened(::open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  struct stat status {};
-  std::array<char, begins.size()> start{};
-  return opened && ::fstat(opened.get(), &status) == 0 && S_ISREG(status.st_mode) &&
-         status.st_size < most &&
-         ::read(opened.get(), start.data(), start.size()) == static_cast<ssize_t>(start.size()) &&
-         std::string_view(start.data(), start.size()) == begins;
-}
-
-Result<std::string> token_server(const std::string& url) {
-  auto server = wire::token_server(url);
-  if (!server) return fail("code-denied", "code.repository: " + server.error().message);
-  return *std::move(server);
-}
-
-Result<Git> Git::as(User user) {
-  auto config = memory_file(global_config);
-  if (!config) return tl::unexpected<Error>(config.error());
-  return Git(std::move(user), std::move(*config));
-}
-
-std::map<std::string, std::string> Git::environment(const GitPlace& place,
-                                                    const GitToken& token) const {
-  std::map<std::string, std::string> result{
-      {"HOME", token.value.empty() ? user_.home : place.directory.string()},
-      {"USER", user_.name},
-      {"LOGNAME", user_.name},
-      {"LC_ALL", "C"},
-      {"GIT_DIR", place.directory.string()},
-      {"GIT_TERMINAL_PROMPT", "0"},
-      {"GIT_CONFIG_NOSYSTEM", "1"},
-      {"GIT_ATTR_NOSYSTEM", "1"},
-      {"GIT_CONFIG_GLOBAL", "/proc/self/fd/" + std::to_string(config_.get())},
-      {"GIT_ALLOW_PROTOCOL", "file:git:http:https:ssh"},
-      {"GIT_SSH_COMMAND", "ssh -oBatchMode=yes"},
-  };
-  if (!place.objects.empty()) result["GIT_OBJECT_DIRECTORY"] = place.objects;
-  if (!place.index.empty()) result["GIT_INDEX_FILE"] = place.index;
-  if (!place.work_tree.empty()) result["GIT_WORK_TREE"] = place.work_tree;
-  pass_on(certificates, result);
-  // Unencrypted traffic with the token must not go through a proxy.
-  const bool leaves = token.value.empty() || token.server.starts_with(tls);
-  if (leaves) pass_on(proxies, result);
-  if (token.value.empty()) return result;
-  result["SPOTTER_GIT_TOKEN"] = token.value;
-  result["GIT_ALLOW_PROTOCOL"] = token.server.substr(0, token.server.find(':'));
-  const std::array<std::pair<std::string, std::string>, 2> settings{
-      {{"credential." + token.server + ".helper", credential_helper},
-       {"http.followRedirects", "false"}}};
-  result["GIT_CONFIG_COUNT"] = std::to_string(settings.size());
-  for (std::size_t i = 0; i < settings.size(); ++i) {
-    result["GIT_CONFIG_KEY_" + std::to_string(i)] = settings[i].first;
-    result["GIT_CONFIG_VALUE_" + std::to_string(i)] = settings[i].second;
-  }
-  return result;
-}
-
-Result<ToolResult> Git::run(const GitPlace& place, std::vector<std::string> arguments,
-                            const GitToken& token) const {
-  const auto& where = place.work_tree.empty() ? place.directory : place.work_tree;
-  std::vector<std::string> argv{"git", "-C", where.string()};
-  argv.insert(argv.end(), arguments.begin(), arguments.end());
-  const ToolRequest request{.argv = std::move(argv),
-                            .environment = environment(place, token),
-                            .user = user_,
-                            .inherited_fd = config_.get()};
-  return run_tool(request, "git");
-}
-
-Result<void> make_git_directory(const fs::path& directory) {
-  for (const char* name : {"objects", "refs"})
-    if (::mkdir((directory / name).c_str(), 0755) != 0 && errno != EEXIST)
-      return fail_errno(errno, "cannot make " + (directory / name).string());
-  const std::pair<const char*, const char*> files[] = {{"config", repository_config},
-                                                       {"HEAD", "ref: refs/heads/spotter\n"}};
-  for (const auto& [name, text] : files)
-    if (const auto written = io::atomic_write(directory / name, text, 0644); !written)
-      return fail_errno(written.error(), "cannot write in " + directory.string());
-  return {};
-}
-
-namespace {
 
 // The trainer's user's own files, done as that user; of its repository what configures git is not
 // read: GIT_DIR is a folder below it that is made again.
@@ -339,11 +56,19 @@ tl::unexpected<Error> git_failure(const ToolResult& result, const verbs::Checkou
                                    " redirects, and code.token is for that server alone: name the "
                                    "address where the repository is (its end may be .git)");
   }
+  if (says(result, {"Host key verification failed"})) {
+    return fail("code-denied",
+                "no key of the server of " + request.repository +
+                    " is known here: put the lines that `ssh-keyscan` prints, once you have "
+                    "compared them, below the key in code.token, or into /etc/ssh/ssh_known_hosts");
+  }
   if (says(result, {"Authentication failed", "could not read Username", "could not read Password",
                     "Permission denied (", "The requested URL returned error: 403",
                     "The requested URL returned error: 401", "HTTP Basic: Access denied"})) {
     return fail("code-denied",
-                request.repository + " refuses us: " + words + "; check code.token in job.yaml");
+                request.repository + " refuses us: " + words +
+                    "; check code.token in job.yaml (a server that wants a user's name beside it "
+                    "takes it from code.repository: https://NAME@...)");
   }
   if (says(result, {"not our ref", "couldn't find remote ref", "bad object"})) {
     return fail("revision-missing", "commit " + request.revision + " is not in " +
@@ -420,52 +145,132 @@ Result<void> prepare(const User& user, const Place& place) {
   return {};
 }
 
-Result<bool> has_revision(const Git& git, const Place& place, const std::string& revision) {
-  const auto result = git.run(place.git, {"cat-file", "-e", revision + "^{commit}"});
+Result<bool> has_revision(const Git& git, const GitPlace& place, const std::string& revision) {
+  const auto result = git.run(place, {"cat-file", "-e", revision + "^{commit}"});
   if (!result) return tl::unexpected<Error>(result.error());
   return result->status == 0;
 }
 
-// Just the commit; where the server does not serve one by its id, everything.
+constexpr const char* all_of_it = "--depth=2147483647";  // git's own number for it
+
+// Just the commit; where the server does not serve one by its id, the ends of branches and tags,
+// and ever more below them: a commit is mostly near one.
 Result<void> fetch(const Git& git, const GitPlace& to, const std::string& from,
                    const verbs::Checkout& request, const GitToken& token = {}) {
-  const auto one = git.run(to,
-                           {"fetch", "--quiet", "--no-tags", "--depth=1", "--no-write-fetch-head",
-                            "--", from, request.revision},
-                           token);
+  const auto run = [&](const char* depth, const std::vector<std::string>& what) {
+    std::vector<std::string> words{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head",
+                                   depth,   "--",      from};
+    words.insert(words.end(), what.begin(), what.end());
+    return git.run(to, std::move(words), token);
+  };
+  const auto one = run("--depth=1", {request.revision});
   if (!one) return tl::unexpected<Error>(one.error());
   if (one->status == 0) return {};
   const auto why = git_failure(*one, request);
   if (why.value().kind != "revision-missing" && why.value().kind != "code-failed" &&
-      !says(*one, {"Server does not allow request for unadvertised object"})) {
+      !says(*one, {"Server does not allow request for unadvertised object"}))
     return why;
+  const bool takes_depth = !says(*one, {"dumb http transport does not support shallow"});
+  bool is_shallow = false;
+  for (const char* depth : {"--depth=1", "--depth=100", all_of_it}) {
+    const bool last = depth == all_of_it;
+    if (!takes_depth && !last) continue;
+    const auto got = run(last && !is_shallow ? "--quiet" : depth,
+                         {"+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"});
+    if (!got) return tl::unexpected<Error>(got.error());
+    if (got->status != 0 && last) return git_failure(*got, request);
+    if (got->status != 0) continue;  // such as of a server of files, which knows no depth
+    is_shallow = true;
+    const auto there = has_revision(git, to, request.revision);
+    if (!there) return tl::unexpected<Error>(there.error());
+    if (*there) break;
   }
-  const auto all = git.run(to,
-                           {"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", from,
-                            "+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"},
-                           token);
-  if (!all) return tl::unexpected<Error>(all.error());
-  if (all->status != 0) return git_failure(*all, request);
   return {};
 }
+
+std::string url_of(const verbs::Checkout& request) {
+  const auto aws = wire::codecommit_repository(request.repository);
+  return aws ? aws->url() : request.repository;
+}
+
+// Finds what the repository's server wants to see. Empty: nothing of ours.
+Result<GitToken> token_for(const verbs::Checkout& request) {
+  const auto& repository = request.repository;
+  if (const auto aws = wire::codecommit_repository(repository); aws && request.token.empty()) {
+    const auto keys = s3::credentials_of(Environment::of_this_process());
+    if (!keys) return fail("code-denied", repository + ": " + keys.error().message);
+    const std::string session = keys->session_token.empty() ? "" : "%" + keys->session_token;
+    return GitToken{
+        wire::git_password(aws->host, aws->path, *keys, {"codecommit", aws->region, system_time()}),
+        "https://" + aws->host, keys->access_key_id + session};
+  }
+  if (request.token.empty()) return GitToken{};
+  if (wire::is_ssh_address(repository)) return GitToken{request.token, "", ""};
+  const auto server = token_server(repository);
+  if (!server) return tl::unexpected<Error>(server.error());
+  if (server->empty()) return GitToken{};
+  return GitToken{request.token, *server, wire::git_user(*server, request.token)};
+}
+
+// A folder of nobody's, with a git that may have a secret in it. ssh works for accounts alone: as
+// root the key is root's, and so is the process that fetches with it.
+class Stranger {
+ public:
+  static Result<Stranger> with(const GitToken& token) {
+    auto folder = PrivateFolder::make();
+    if (!folder) return tl::unexpected<Error>(folder.error());
+    const bool key = token.server.empty() && !token.value.empty();
+    User user = folder->user();
+    if (key && ::geteuid() == 0) user = {"root", 0, 0, folder->path(), {}};
+    {
+      const AsUser as_stranger(user);
+      if (auto made = make_git_directory(folder->path()); !made)
+        return tl::unexpected<Error>(made.error());
+      if (key)
+        if (auto written = write_key(folder->path(), token.value); !written)
+          return tl::unexpected<Error>(written.error());
+    }
+    auto git = Git::as(std::move(user));
+    if (!git) return tl::unexpected<Error>(git.error());
+    return Stranger(*std::move(folder), *std::move(git));
+  }
+
+  const Git& git() const { return git_; }
+  GitPlace place() const { return {.directory = folder_.path()}; }
+
+  // Without the key.
+  Result<void> show() const {
+    ::unlink((folder_.path() / "key").c_str());
+    return folder_.show();
+  }
+
+ private:
+  Stranger(PrivateFolder folder, Git git) : folder_(std::move(folder)), git_(std::move(git)) {}
+
+  static Result<void> write_key(const fs::path& folder, const std::string& secret) {
+    const auto key = wire::parse_deploy_key(secret);
+    if (!key) return fail("code-denied", key.error().message);
+    for (const auto& [name, text] :
+         {std::pair{"key", key->key}, std::pair{"known_hosts", key->known_hosts}})
+      if (const auto written = io::atomic_write(folder / name, text, 0600); !written)
+        return fail_errno(written.error(), "cannot write in " + folder.string());
+    return {};
+  }
+
+  PrivateFolder folder_;
+  Git git_;
+};
 
 // With the token in reach nothing of the trainer's is read, and none of its processes can look on;
 // what came with it is then fetched from there.
 Result<void> fetch_by_token(const Git& git, const Place& place, const verbs::Checkout& request,
                             const GitToken& token) {
-  const auto folder = PrivateFolder::make();
-  if (!folder) return tl::unexpected<Error>(folder.error());
-  const auto stranger = Git::as(folder->user());
+  const auto stranger = Stranger::with(token);
   if (!stranger) return tl::unexpected<Error>(stranger.error());
-  const GitPlace private_place{.directory = folder->path()};
-  {
-    const AsUser as_stranger(folder->user());
-    if (auto made = make_git_directory(folder->path()); !made) return made;
-  }
-  if (auto got = fetch(*stranger, private_place, request.repository, request, token); !got)
-    return got;
-  if (auto shown = folder->show(); !shown) return shown;
-  return fetch(git, place.git, folder->path(), request);
+  const GitPlace to = stranger->place();
+  if (auto got = fetch(stranger->git(), to, url_of(request), request, token); !got) return got;
+  if (auto shown = stranger->show(); !shown) return shown;
+  return fetch(git, place.git, to.directory, request);
 }
 
 // Into a folder that only root and nobody's user can change, from which git takes it as the
@@ -502,11 +307,10 @@ bool is_archive(const verbs::Checkout& request) { return request.repository.star
 
 Result<void> fetch(const Git& git, const Place& place, const verbs::Checkout& request) {
   if (is_archive(request)) return fetch_archive(git, place, request);
-  const auto server = token_server(request.repository);
-  if (request.token.empty() || (server && server->empty()))
-    return fetch(git, place.git, request.repository, request);
-  if (!server) return tl::unexpected<Error>(server.error());
-  return fetch_by_token(git, place, request, {request.token, *server});
+  const auto token = token_for(request);
+  if (!token) return tl::unexpected<Error>(token.error());
+  if (token->value.empty()) return fetch(git, place.git, request.repository, request);
+  return fetch_by_token(git, place, request, *token);
 }
 
 // An archive's files become what they were.
@@ -562,45 +366,145 @@ std::string some_of(const std::vector<std::string>& names) {
   return " (" + text + (names.size() > most ? ", ...)" : ")");
 }
 
-// git's filter of LFS and its submodules would run what the repository names, and ask servers that
-// the token is not for.
-std::string left_out(const Git& git, const Place& place) {
+std::vector<std::string> pointers_in(const Git& git, const Place& place) {
   std::vector<std::string> pointers;
-  std::vector<std::string> submodules;
   const auto large = git.run(place.git, {"ls-files", "-z", "--", ":(attr:filter=lfs)"});
-  if (large && large->status == 0)
-    for (auto& name : names_in(large->output)) {
-      const AsUser as_user(git.user());
-      if (is_pointer(place.git.work_tree / name)) pointers.push_back(std::move(name));
-    }
-  const auto inner = git.run(place.git, {"config", "-z", "--blob", "HEAD:.gitmodules",
-                                         "--get-regexp", "^submodule\\..*\\.path$"});
-  if (inner && inner->status == 0)
-    for (const auto& each : names_in(inner->output))
-      submodules.push_back(each.substr(each.find('\n') + 1));
-  std::string text;
-  if (!pointers.empty())
-    text = "pointers of Git LFS stand in the place of " + std::to_string(pointers.size()) +
-           (pointers.size() == 1 ? " file" : " files") + some_of(pointers);
-  if (!submodules.empty())
-    text += (text.empty() ? "" : ", and ") + std::to_string(submodules.size()) +
-            (submodules.size() == 1 ? " submodule is an empty folder"
-                                    : " submodules are empty folders") +
-            some_of(submodules);
-  if (text.empty()) return {};
-  return text + ": Spotter fetches neither; let trainer.command do it, or bring them as a channel";
+  if (!large || large->status != 0) return pointers;
+  for (auto& name : names_in(large->output)) {
+    const AsUser as_user(git.user());
+    if (is_pointer(place.git.work_tree / name)) pointers.push_back(std::move(name));
+  }
+  return pointers;
 }
 
-Result<CheckedOut> once(const Git& git, const verbs::Checkout& request) {
+// By git-lfs, where it is installed. Its own filter is named, which nothing else here has.
+Result<void> run_lfs(const Git& git, const GitPlace& place, std::vector<std::string> words,
+                     const GitToken& token = {}) {
+  std::vector<std::string> all{"-c", "filter.lfs.clean=git-lfs clean -- %f"};
+  all.insert(all.end(), std::make_move_iterator(words.begin()),
+             std::make_move_iterator(words.end()));
+  const auto done = git.run(place, std::move(all), token);
+  if (!done) return tl::unexpected<Error>(done.error());
+  if (done->status == 0) return {};
+  if (says(*done, {"'lfs' is not a git command"}))
+    return failure("git-lfs is not installed: with it in the image they are fetched");
+  return failure("git-lfs: " + last_words(*done));
+}
+
+std::vector<std::string> fetch_words(const verbs::Checkout& request) {
+  return {"-c", "remote.origin.url=" + url_of(request), "lfs", "fetch", "origin", request.revision};
+}
+
+// Its objects come to where no secret is, and from there into the work tree.
+Result<void> fetch_large(const Git& git, const Place& place, const verbs::Checkout& request) {
+  if (is_archive(request)) return failure("they are as they were packed");
+  const auto token = token_for(request);
+  if (!token) return tl::unexpected<Error>(token.error());
+  if (token->value.empty()) {
+    if (auto got = run_lfs(git, place.git, fetch_words(request)); !got) return got;
+    return run_lfs(git, place.git, {"lfs", "checkout"});
+  }
+  const auto stranger = Stranger::with(*token);
+  if (!stranger) return tl::unexpected<Error>(stranger.error());
+  const GitPlace from = stranger->place();
+  if (auto got = fetch(stranger->git(), from, url_of(request), request, *token); !got) return got;
+  if (auto got = run_lfs(stranger->git(), from, fetch_words(request), *token); !got) return got;
+  if (auto shown = stranger->show(); !shown) return shown;
+  return run_lfs(git, place.git,
+                 {"-c", "lfs.storage=" + (from.directory / "lfs").string(), "lfs", "checkout"});
+}
+
+struct Submodule {
+  std::string path;
+  std::string revision;
+  std::string url;  // empty: .gitmodules has none, or says that nobody wants it
+};
+
+std::vector<Submodule> submodules_of(const Git& git, const Place& place) {
+  constexpr std::string_view prefix = "submodule.", mode = "160000 commit ";
+  std::map<std::string, std::map<std::string, std::string>> named;  // by name: key -> value
+  const auto modules = git.run(place.git, {"config", "-z", "--blob", "HEAD:.gitmodules", "--list"});
+  if (modules && modules->status == 0)
+    for (const auto& each : names_in(modules->output)) {
+      const auto end = each.find('\n'), dot = each.rfind('.', end);
+      if (!each.starts_with(prefix) || end == each.npos || dot <= prefix.size()) continue;
+      named[each.substr(prefix.size(), dot - prefix.size())][each.substr(dot + 1, end - dot - 1)] =
+          each.substr(end + 1);
+    }
+  std::map<std::string, std::string> urls;  // by path
+  for (auto& [name, keys] : named)
+    if (keys["update"] != "none") urls[keys["path"]] = keys["url"];
+  std::vector<Submodule> found;
+  const auto tree = git.run(place.git, {"ls-tree", "-r", "-z", "--full-tree", "HEAD"});
+  if (tree && tree->status == 0)
+    for (const auto& each : names_in(tree->output))
+      if (const auto tab = each.find('\t'); each.starts_with(mode) && tab != each.npos)
+        found.push_back({each.substr(tab + 1), each.substr(mode.size(), tab - mode.size()),
+                         urls[each.substr(tab + 1)]});
+  return found;
+}
+
+Result<CheckedOut> at_most_twice(const Git& git, const verbs::Checkout& request, int depth);
+
+// A work tree of its own. The token goes with it to the server that it is for.
+Result<CheckedOut> take_submodule(const Git& git, const Place& place,
+                                  const verbs::Checkout& request, const Submodule& it, int depth) {
+  constexpr int deepest = 8;
+  if (depth == deepest) return failure("it is too deep");
+  if (it.url.empty()) return failure(".gitmodules names no address that is to be fetched");
+  const auto server = token_server(request.repository);
+  const auto url = wire::submodule_url(request.repository, it.url,
+                                       request.token.empty() || !server ? std::string() : *server);
+  if (!url) return tl::unexpected<Error>(url.error());
+  verbs::Checkout wanted{*url, it.revision, place.git.work_tree / it.path, request.user, {}};
+  if (wire::same_server(*url, request.repository)) wanted.token = request.token;
+  if (const auto good = check(wanted); !good) return tl::unexpected<Error>(good.error());
+  if (const auto made = ensure_directory(wanted.directory, git.user()); !made)
+    return tl::unexpected<Error>(made.error());
+  return at_most_twice(git, wanted, depth + 1);
+}
+
+// Brings files of Git LFS and submodules; neither is worth the job's start. The words for a person
+// are of those that did not come.
+std::string complete(const Git& git, const Place& place, const verbs::Checkout& request,
+                     int depth) {
+  std::string text;
+  const auto say = [&](const std::string& words) { text += (text.empty() ? "" : "; ") + words; };
+  if (!pointers_in(git, place).empty()) {
+    const auto fetched = fetch_large(git, place, request);
+    const auto left = pointers_in(git, place);
+    if (!left.empty())
+      say("pointers of Git LFS stand in the place of " + std::to_string(left.size()) +
+          (left.size() == 1 ? " file" : " files") + some_of(left) +
+          (fetched ? ", which were not to be fetched" : ": " + fetched.error().message));
+  }
+  std::vector<std::string> empty;
+  std::string why;
+  for (const Submodule& each : submodules_of(git, place)) {
+    const auto taken = take_submodule(git, place, request, each, depth);
+    if (taken && !taken->missing.empty())
+      say("in " + wire::printable(each.path) + ": " + taken->missing);
+    if (taken) continue;
+    empty.push_back(each.path);
+    why = taken.error().message;
+  }
+  if (!empty.empty())
+    say(std::to_string(empty.size()) +
+        (empty.size() == 1 ? " submodule did not come" : " submodules did not come") +
+        some_of(empty) + ": " + why);
+  return text;
+}
+
+Result<CheckedOut> once(const Git& git, const verbs::Checkout& request, int depth) {
   const Place place(request.directory);
   if (const auto ready = prepare(git.user(), place); !ready)
     return tl::unexpected<Error>(ready.error());
-  const auto there = has_revision(git, place, request.revision);
+  const auto there = has_revision(git, place.git, request.revision);
   if (!there) return tl::unexpected<Error>(there.error());
   if (!*there) {
     if (const auto got = fetch(git, place, request); !got)
       return tl::unexpected<Error>(got.error());
-    const auto came = has_revision(git, place, request.revision);
+    const auto came = has_revision(git, place.git, request.revision);
     if (!came) return tl::unexpected<Error>(came.error());
     if (!*came)
       return fail("revision-missing", "commit " + request.revision + " is not in " +
@@ -608,10 +512,24 @@ Result<CheckedOut> once(const Git& git, const verbs::Checkout& request) {
   }
   if (const auto placed = put_in_place(git, place, request); !placed)
     return tl::unexpected<Error>(placed.error());
-  std::string missing = left_out(git, place);
+  std::string missing = complete(git, place, request, depth);
   if (const auto shown = show_to_user(git.user(), place, request, !*there); !shown)
     return tl::unexpected<Error>(shown.error());
   return CheckedOut{!*there, std::move(missing)};
+}
+
+// A repository that a power cut damaged: a fresh one in its place; the work tree, with its caches,
+// stays.
+Result<CheckedOut> at_most_twice(const Git& git, const verbs::Checkout& request, int depth) {
+  auto result = once(git, request, depth);
+  if (result || result.error().kind != "code-failed") return result;
+  {
+    const AsUser as_user(git.user());
+    std::error_code error;
+    fs::remove_all(fs::path(request.directory) / ".git", error);
+    if (error) return result;
+  }
+  return once(git, request, depth);
 }
 
 class UsualModes {
@@ -637,17 +555,7 @@ Result<CheckedOut> checkout(const verbs::Checkout& request) {
   }
   const auto git = Git::as(std::move(*user));
   if (!git) return tl::unexpected<Error>(git.error());
-  auto result = once(*git, request);
-  if (result || result.error().kind != "code-failed") return result;
-  // A repository that a power cut damaged: a fresh one in its place; the work tree, with its
-  // caches, stays.
-  {
-    const AsUser as_user(git->user());
-    std::error_code error;
-    fs::remove_all(fs::path(request.directory) / ".git", error);
-    if (error) return result;
-  }
-  return once(*git, request);
+  return at_most_twice(*git, request, 0);
 }
 
 }  // namespace spotter::act::host

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <tuple>
+
+#include "agent/base/text.hpp"
 
 namespace spotter::launch {
 
@@ -315,6 +318,104 @@ Findings judge_machines(const config::Job& job, const Machines& machines) {
   judge_placement(findings, job, machines);
   judge_efa(findings, job, machines);
   return findings;
+}
+
+namespace {
+
+constexpr std::string_view framework = "PyTorch ";
+
+// [2, 10] of "... PyTorch 2.10 (Ubuntu 24.04) 20261101"; empty: there is none.
+std::vector<int> version_in(std::string_view name) {
+  std::vector<int> version;
+  const auto at = name.find(framework);
+  if (at == name.npos) return version;
+  std::string_view rest = name.substr(at + framework.size());
+  rest = rest.substr(0, rest.find(' '));
+  while (!rest.empty()) {
+    const auto number = number_of_text<int>(take_until(rest, '.'));
+    if (!number) return {};
+    version.push_back(*number);
+  }
+  return version;
+}
+
+std::string_view system_in(std::string_view name) {
+  const auto from = std::min(name.find('('), name.size());
+  return name.substr(from, name.find(')') - from);
+}
+
+}  // namespace
+
+std::string lines_beside(std::string_view image_name) {
+  if (version_in(image_name).empty()) return {};
+  return std::string(image_name.substr(0, image_name.find(framework))) + std::string(framework) +
+         "* (*";
+}
+
+Findings judge_line(const wire::Image& image, const std::vector<wire::Image>& beside) {
+  const auto rank = [&](const wire::Image& it) {
+    return std::tuple(version_in(it.name), system_in(it.name) == system_in(image.name),
+                      it.created.value_or(WallTime{}));
+  };
+  const wire::Image* newest = nullptr;
+  for (const wire::Image& it : beside)
+    if (it.architecture == image.architecture && version_in(it.name) > version_in(image.name) &&
+        (newest == nullptr || rank(it) > rank(*newest)))
+      newest = &it;
+  if (newest == nullptr) return {};
+  const std::string named =
+      newest->parameter.empty() ? newest->id : "resolve:ssm:" + newest->parameter;
+  return {{"image", Verdict::Ok,
+           "there is a newer line of images, \"" + newest->name + "\": " + named, ""}};
+}
+
+namespace {
+
+struct Room {
+  std::uint64_t most;  // MiB that a container can have at the very most
+  std::uint64_t sure;  // and those that it has in all likelihood
+};
+
+// Linux needs 64 bytes to describe each page of 4096, ECS's agent keeps 32 MiB. The firmware
+// and the kernel were seen to take up to 5 % and 200 MiB beside.
+Room room_of(const TypeSize& it) {
+  constexpr std::uint64_t pages = 64, agent = 32, percent = 95, kernel = 200;
+  const auto less = [](std::uint64_t of, std::uint64_t by) { return of - std::min(of, by); };
+  return {less(it.mebibytes, it.mebibytes / pages + agent),
+          less(it.mebibytes * percent / 100, kernel)};
+}
+
+}  // namespace
+
+Findings judge_batch(const config::Batch& batch, const std::vector<TypeSize>& types) {
+  const auto vcpus = static_cast<std::uint64_t>(batch.definition.vcpus);
+  const auto gpus = static_cast<std::uint64_t>(batch.definition.gpus);
+  const auto memory = static_cast<std::uint64_t>(batch.definition.memory);
+  const std::string asked = "one set asks for " + counted(vcpus, "vCPU") + ", " +
+                            counted(gpus, "GPU") + " and " + std::to_string(memory) + " MiB";
+  bool possible = false;
+  std::uint64_t sure = 0;
+  std::string why;
+  for (const TypeSize& it : types) {
+    const Room room = room_of(it);
+    why += (why.empty() ? "" : ", ") + it.type.str() + " has " + counted(it.vcpus, "vCPU") + ", " +
+           counted(it.gpus, "GPU") + " and " +
+           (it.mebibytes == 0 ? "a memory of unknown size" : std::to_string(it.mebibytes) + " MiB");
+    if (it.vcpus < vcpus || it.gpus < gpus) continue;
+    if (it.mebibytes == 0 || memory <= room.sure)
+      return {{"batch", Verdict::Ok, asked + ", and there is a type with that", ""}};
+    sure = std::max(sure, room.sure);
+    possible = possible || memory <= room.most;
+  }
+  constexpr std::size_t enough = 300;
+  if (why.size() > enough) why = why.substr(0, why.rfind(", ", enough)) + ", ...";
+  if (types.empty()) why = "EC2 knows no such type";
+  return {{"batch", possible ? Verdict::Warn : Verdict::Fail,
+           asked + ", and of sweep.batch.instance_types " + why +
+               (sure > 0 ? ", of which Linux and ECS keep some percent" : "") + ": the sets " +
+               (possible ? "may wait" : "would wait") + " for ever as RUNNABLE",
+           sure > 0 ? "say `memory: " + std::to_string(sure) + "` or less, or name larger types"
+                    : "ask for less, or name larger types"}};
 }
 
 }  // namespace spotter::launch

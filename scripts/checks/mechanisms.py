@@ -14,7 +14,7 @@ MECHANISMS = {
         ["agent/io/child.cpp", "agent/io/process.cpp", "agent/aws/s3/keys.cpp"]),
     "libcurl is spoken to": (r"\bcurl_(easy|multi|share|global)_\w+\(", ["agent/curl/"]),
     "TLS gets the roots to trust": (r"CURLOPT_CA(INFO|PATH)|_CA_BUNDLE\"|\"SSL_CERT_FILE\"", [
-        "agent/curl/easy.cpp", "agent/host/checkout.cpp",  # git has variables of its own
+        "agent/curl/easy.cpp", "agent/host/git.cpp",  # git has variables of its own
         "agent/service/act/trainer.cpp"]),  # hands them on
 }
 

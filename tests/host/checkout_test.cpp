@@ -19,26 +19,6 @@ TEST_F(Checkout, PutsThePinnedCommitInPlaceAsTheUser) {
   EXPECT_EQ(status.st_uid, 65534U);
 }
 
-// A pointer of 134 bytes in the place of weights is said, and so is a submodule.
-TEST_F(Checkout, SaysWhatItDoesNotBring) {
-  const std::string pointer =
-      "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 9\n";
-  commit(".gitattributes", "*.pt filter=lfs diff=lfs merge=lfs -text\n");
-  commit("weights.pt", pointer);
-  commit("small.pt", "its content, not by LFS");
-  const auto of_lfs = checkout(request(commit("pointer.txt", pointer)));
-  ASSERT_TRUE(of_lfs) << words_of(of_lfs);
-  EXPECT_NE(of_lfs->missing.find("in the place of 1 file (weights.pt): "), std::string::npos)
-      << of_lfs->missing;
-  const auto both = checkout(request(
-      commit(".gitmodules", "[submodule \"l\"]\n\tpath = third_party/lib\n\turl = ../lib\n")));
-  ASSERT_TRUE(both) << words_of(both);
-  EXPECT_NE(both->missing.find(", and 1 submodule is an empty folder (third_party/lib): "),
-            std::string::npos)
-      << both->missing;
-  EXPECT_EQ(checkout(request(first_))->missing, "");
-}
-
 // A home on a share is the trainer's to replace by a link, between its preparation and this.
 TEST_F(Checkout, MakesNothingWhereALinkOfTheUsersLeads) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root";
@@ -104,17 +84,6 @@ TEST_F(Checkout, RunsNothingOfTheRepository) {
   ASSERT_TRUE(done) << words_of(done);
   EXPECT_EQ(code("train.sh"), "echo two\n");
   EXPECT_FALSE(fs::exists(proof / "ran"));
-}
-
-TEST_F(Checkout, LeavesSubmodulesAlone) {
-  write("repository/.gitmodules",
-        "[submodule \"dep\"]\n\tpath = dep\n\turl = " + repository_.string() + "\n");
-  git({"add", ".gitmodules"});
-  git({"update-index", "--add", "--cacheinfo", "160000," + first_ + ",dep"});
-  git({"commit", "-q", "-m", "x"});
-  const auto done = checkout(request(git({"rev-parse", "HEAD"})));
-  ASSERT_TRUE(done) << words_of(done);
-  EXPECT_FALSE(fs::exists(directory_ / "code/dep/train.sh"));
 }
 
 TEST_F(Checkout, TellsFailuresApart) {

@@ -138,6 +138,8 @@ def calls_of(files):
             note({"ssm:GetParameter"})
         if '"-t", "efs"' in source:  # its option iam; root gives the job's folder to the user
             note({f"elasticfilesystem:Client{it}" for it in ("Mount", "RootAccess", "Write")})
+        if "wire::git_password(" in source:
+            note({"codecommit:GitPull"})
         if "calls.ec2_quota(" in source:
             note({"servicequotas:GetServiceQuota"})
         if re.search(r"(->|\.)on_demand_price\(", source):

@@ -174,6 +174,13 @@ class Documents(unittest.TestCase):
         one = self.statement(self.document("agent", VOLUME, code), "ReadSecrets")
         self.assertEqual(one["Resource"], [f"arn:aws:ssm:us-west-2:{ACCOUNT}:parameter/a/b"])
 
+    def test_code_in_codecommit(self):
+        at = "repository: 'codecommit::us-east-1://train', revision: " + "0" * 40
+        one = self.statement(self.document("agent", VOLUME, f"code: {{{at}}}"), "ReadCode")
+        self.assertEqual(one["Resource"], [f"arn:aws:codecommit:us-east-1:{ACCOUNT}:train"])
+        token = self.document("agent", VOLUME, f"code: {{{at}, token: 'env:TOKEN'}}")
+        self.assertIsNone(self.statement(token, "ReadCode"))
+
     def test_notifications(self):
         self.assertIsNone(self.statement(self.document("agent", VOLUME), "TellATopic"))
         topic = f"arn:aws:sns:us-west-2:{ACCOUNT}:training"

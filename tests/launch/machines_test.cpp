@@ -286,6 +286,67 @@ TEST(Machines, MoreVolumesThanATypeTakes) {
   EXPECT_TRUE(story.is_well()) << "what is unknown is not judged";
 }
 
+TEST(Machines, ANewerLineOfAwssImagesIsSaid) {
+  const auto image = [](const std::string& version, const std::string& system,
+                        const std::string& parameter = "") {
+    wire::Image made{.id = "ami-" + version, .architecture = "x86_64"};
+    made.name =
+        "Deep Learning OSS Nvidia Driver AMI GPU PyTorch " + version + " (" + system + ") 20261101";
+    made.parameter = parameter;
+    return made;
+  };
+  const auto ours = image("2.9", "Ubuntu 22.04");
+  EXPECT_EQ(lines_beside(ours.name), "Deep Learning OSS Nvidia Driver AMI GPU PyTorch * (*");
+  EXPECT_EQ(lines_beside("ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64"), "");
+  EXPECT_TRUE(judge_line(ours, {image("2.9", "Ubuntu 24.04"), image("2.7", "x")}).empty());
+  const auto said = judge_line(ours, {image("2.10", "Amazon Linux 2023"), image("2.7", "x"),
+                                      image("2.10", "Ubuntu 22.04", "/aws/service/line")});
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_EQ(said[0].what,
+            "there is a newer line of images, \"Deep Learning OSS Nvidia Driver AMI GPU PyTorch "
+            "2.10 (Ubuntu 22.04) 20261101\": resolve:ssm:/aws/service/line");
+  auto arm = image("2.11", "Ubuntu 22.04");
+  arm.architecture = "arm64";
+  EXPECT_TRUE(judge_line(ours, {arm}).empty());
+}
+
+// ECS registers of a type: m5.large 7680 to 7764 of 8192 MiB, c5.large 3703 to 3788 of 4096.
+TEST(Machines, ASetOnBatchThatNoTypeCanHoldIsSaidBeforeItCosts) {
+  const auto judged = [](int vcpus, int memory, int gpus, std::vector<wire::TypeSize> types) {
+    config::Batch batch;
+    batch.definition.vcpus = vcpus;
+    batch.definition.memory = memory;
+    batch.definition.gpus = gpus;
+    return judge_batch(batch, types).front();
+  };
+  const auto type = [](const char* name, std::uint64_t vcpus, std::uint64_t gpus,
+                       std::uint64_t mebibytes) {
+    wire::TypeSize made{InstanceType(name), vcpus, gpus};
+    made.mebibytes = mebibytes;
+    return made;
+  };
+  const auto g5 = type("g5.xlarge", 4, 1, 16384), m5 = type("m5.large", 2, 0, 8192);
+  EXPECT_EQ(judged(4, 15000, 1, {g5}).verdict, Finding::Verdict::Ok);
+  EXPECT_EQ(judged(2, 7500, 0, {m5}).verdict, Finding::Verdict::Ok);
+  EXPECT_EQ(judged(2, 7800, 0, {m5}).verdict, Finding::Verdict::Warn);
+  EXPECT_EQ(judged(2, 3700, 0, {type("c5.large", 2, 0, 4096)}).verdict, Finding::Verdict::Warn);
+  const auto whole = judged(4, 16384, 1, {g5});
+  EXPECT_EQ(whole.verdict, Finding::Verdict::Fail);
+  EXPECT_EQ(whole.what,
+            "one set asks for 4 vCPUs, 1 GPU and 16384 MiB, and of sweep.batch.instance_types "
+            "g5.xlarge has 4 vCPUs, 1 GPU and 16384 MiB, of which Linux and ECS keep some percent: "
+            "the sets would wait for ever as RUNNABLE");
+  EXPECT_EQ(whole.advice, "say `memory: 15364` or less, or name larger types");
+  EXPECT_EQ(judged(8, 1000, 0, {g5, m5}).verdict, Finding::Verdict::Fail) << "vCPUs";
+  EXPECT_EQ(judged(1, 1000, 2, {g5, m5}).advice, "ask for less, or name larger types");
+  EXPECT_EQ(judged(4, 1000, 1, {m5, g5}).verdict, Finding::Verdict::Ok) << "one of them is enough";
+  EXPECT_EQ(judged(4, 12000, 0, {type("a", 4, 0, 8192), type("b", 2, 0, 65536)}).verdict,
+            Finding::Verdict::Fail)
+      << "no single type has both";
+  EXPECT_EQ(judged(1, 1, 0, {}).verdict, Finding::Verdict::Fail);
+  EXPECT_EQ(judged(4, 99999, 0, {type("unknown", 4, 0, 0)}).verdict, Finding::Verdict::Ok);
+}
+
 TEST(Machines, WhatIsUnknownIsNotJudged) {
   Story story;
   story.machines = {};

@@ -20,7 +20,7 @@ sweep:
   batch:
     image: trainer:1
     vcpus: 2
-    memory: 1000
+    memory: {memory}
     max_vcpus: {most}
     subnets: [subnet-1a, subnet-1b]
     security_groups: [sg-1]
@@ -41,6 +41,7 @@ class SweepTest(FarmTest):
             "PATH": os.environ["PATH"], "HOME": self.served.folder,
             **self.served.environment, "AWS_MAX_ATTEMPTS": "3", "AWS_REGION": region,
             "AWS_DEFAULT_REGION": region, "AWS_PAGER": "",
+            "AWS_ENDPOINT_URL_EC2": self.served.api,
             "AWS_ENDPOINT_URL_BATCH": endpoint or self.served.api}
         command = words if words[0] == "sh" else (SPOTTER, "sweep", *words)
         return subprocess.run(command, env=environment, text=True, capture_output=True,
@@ -53,7 +54,7 @@ class SweepTest(FarmTest):
 
     def job_file(self, name, script, sets=3, **more):
         path = os.path.join(self.served.folder, name + ".yaml")
-        values = {"most": 16, "held": self.served.folder, **more}
+        values = {"most": 16, "memory": 1000, "held": self.served.folder, **more}
         with open(path, "w", encoding="utf-8") as file:
             file.write(JOB.format(name=name, script=script,
                                   rates=", ".join(f"0.{i + 1}" for i in range(sets)), **values))
@@ -72,6 +73,25 @@ class SweepTest(FarmTest):
 
 @unittest.skipUnless(boto3, "boto3 is not installed for this interpreter (apt: python3-boto3)")
 class Life(SweepTest):
+    def test_a_set_that_no_type_can_hold_is_refused_before_anything_is_made(self):
+        path = self.job_file("large", "true", memory=62464)
+        for words in (("submit", "--dry-run", path), ("submit", path)):
+            done = self.sweep(*words)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("one set asks for 2 vCPUs, 0 GPUs and 62464 MiB, and of "
+                          "sweep.batch.instance_types p3.2xlarge has 8 vCPUs, 1 GPU and 62464 MiB, "
+                          "of which Linux and ECS keep some percent", done.stderr)
+            self.assertEqual(done.stdout, "")
+        path = self.job_file("close", "true", memory=60000)
+        done = self.sweep("submit", "--dry-run", path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("may wait for ever as RUNNABLE", done.stderr)
+        self.assertIn("submit-job", done.stdout)
+        self.ok("submit", path)
+        self.assertTrue(eventually(lambda: "  waits: 0 (MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT"
+                                   in self.ok("status", path)))
+        self.ok("cancel", path)
+
     def test_what_is_needed_is_made_once_and_failed_sets_are_tried_again_under_their_index(self):
         # Set 1 fails until the file `mended` is there.
         path = self.job_file(
@@ -229,7 +249,7 @@ class Troubles(SweepTest):
         with open(path, encoding="utf-8") as file:
             text = file.read()
         with open(path, "w", encoding="utf-8") as file:
-            file.write(text.replace("p3.2xlarge", "x9.huge"))
+            file.write(text.replace("p3.2xlarge", "p3.2xlarge, x9.huge"))
         done = self.sweep("submit", path)
         self.assertEqual(done.returncode, 1)
         self.assertIn("CreateComputeEnvironment: ", done.stderr)

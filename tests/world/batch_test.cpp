@@ -39,6 +39,38 @@ TEST(Batch, RunsAJobOnASpotHostWithItsEnvironmentAndParameters) {
       << "an idle host costs money";
 }
 
+// p3.2xlarge has 62464 MiB, of which its system keeps some.
+TEST(Batch, LeavesRunnableForEverWhatNoHostCanHoldAndSaysWhy) {
+  Farm farm;
+  farm.furnish(8);
+  const auto needs = [](const char* vcpus, const char* memory) -> Json {
+    return {{"containerOverrides",
+             {{"resourceRequirements",
+               {{{"type", "VCPU"}, {"value", vcpus}}, {{"type", "MEMORY"}, {"value", memory}}}}}}};
+  };
+  const std::string large = farm.submit(needs("8", "62000"));
+  const std::string behind = farm.submit();
+  farm.wait(100'000_s);
+  EXPECT_EQ(farm.status(large), "RUNNABLE");
+  const std::string why = farm.job(large)["statusReason"];
+  EXPECT_TRUE(why.starts_with("MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - ")) << why;
+  EXPECT_EQ(farm.status(behind), "RUNNABLE") << "it holds up its queue";
+  EXPECT_TRUE(farm.runs().empty());
+  farm.ask("TerminateJob", {{"jobId", large}, {"reason", "too large"}});
+  farm.wait(60_s);
+  EXPECT_EQ(farm.status(behind), "RUNNING");
+}
+
+TEST(Batch, SaysThatTheEnvironmentIsTooSmall) {
+  Farm farm;
+  farm.furnish(4);
+  const std::string id = farm.submit();
+  farm.wait(1'000_s);
+  EXPECT_EQ(farm.status(id), "RUNNABLE");
+  const std::string why = farm.job(id)["statusReason"];
+  EXPECT_TRUE(why.starts_with("MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE - ")) << why;
+}
+
 TEST(Batch, ServesTheMoreImportantQueueFirstAndEachInItsOrder) {
   Farm farm;
   farm.furnish(8);

@@ -23,6 +23,8 @@ struct ImageRow {
   int days_old;
   int deprecated_in;  // days from the world's beginning
   Tags tags;
+  const char* name = "";
+  const char* parameter = "";
 };
 
 // The first is what AWS's own parameters name. All are AWS's, and so are shown as long as they are
@@ -30,7 +32,24 @@ struct ImageRow {
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ami-deprecate.html
 std::vector<ImageRow> images(const Settings& settings) {
   std::vector<ImageRow> rows = {
-      {"ami-0123456789abcdef0", "x86_64", "available", 30, 700, {}},
+      {"ami-0123456789abcdef0",
+       "x86_64",
+       "available",
+       30,
+       700,
+       {},
+       "Deep Learning OSS Nvidia Driver AMI GPU PyTorch 2.10 (Ubuntu 24.04) 20261101",
+       "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.10-ubuntu-24.04/"
+       "latest/ami-id"},
+      {"ami-0b110000000000000",
+       "x86_64",
+       "available",
+       20,
+       710,
+       {},
+       "Deep Learning OSS Nvidia Driver AMI GPU PyTorch 2.11 (Ubuntu 24.04) 20261111",
+       "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.11-ubuntu-24.04/"
+       "latest/ami-id"},
       {"ami-0a640000000000000", "arm64", "available", 30, 700, {}},
       {"ami-0d000000000000000", "x86_64", "available", 800, -70, {}},
       {"ami-0d150000000000000", "x86_64", "disabled", 400, 330, {}},
@@ -58,6 +77,9 @@ void write_image(Xml& xml, const ImageRow& it, const Cloud& cloud) {
   xml.text("imageId", it.id);
   xml.text("imageState", it.state);
   xml.text("imageOwnerId", image_owner);
+  xml.text("imageOwnerAlias", "amazon");
+  if (*it.name != '\0') xml.text("name", it.name);
+  if (*it.parameter != '\0') xml.text("publicSsmParameterName", it.parameter);
   xml.text("creationDate", date(-it.days_old));
   xml.text("deprecationTime", date(it.deprecated_in));
   xml.value("isPublic", true);
@@ -94,9 +116,12 @@ Answer describe_images(Session& session) {
     return it.deprecated_in < 0 && !deprecated;
   });
   const auto page = select<ImageRow>(
-      session, rows, {}, "", {"architecture", "image-id", "state"},
+      session, rows, {}, "", {"architecture", "image-id", "name", "state"},
       [](const ImageRow& it) -> Facts {
-        return {{"architecture", it.architecture}, {"image-id", it.id}, {"state", it.state}};
+        return {{"architecture", it.architecture},
+                {"image-id", it.id},
+                {"name", it.name},
+                {"state", it.state}};
       },
       [](const ImageRow& it) { return it.id; });
   if (!page) return tl::unexpected(page.error());

@@ -276,7 +276,8 @@ TypeSize read_as(Type<TypeSize>, const Fields& item) {
       .needs_ena = network.optional_text("enaSupport") == "required",
       .placements = item.optional_child("placementGroupInfo").optional_texts("supportedStrategies"),
       .cards = cards_of(network),
-      .efas = efas_of(network)};
+      .efas = efas_of(network),
+      .mebibytes = item.optional_child("memoryInfo").optional_number("sizeInMiB").value_or(0)};
 }
 
 Image read_as(Type<Image>, const Fields& item) {
@@ -288,7 +289,8 @@ Image read_as(Type<Image>, const Fields& item) {
               .root = item.optional_text("rootDeviceName"),
               .ena = item.flag("enaSupport"),
               .name = item.optional_text("name"),
-              .is_windows = lower_case(item.optional_text("platform")) == "windows"};
+              .is_windows = lower_case(item.optional_text("platform")) == "windows",
+              .parameter = item.optional_text("publicSsmParameterName")};
   for (const Fields& device : item.optional_items("blockDeviceMapping")) {
     const bool of_the_machine = !device.optional_text("virtualName").empty();  // ephemeral0
     if (!of_the_machine) ++image.volumes;

@@ -215,9 +215,15 @@ void add(Builder& it, const DescribeInstanceTypeOfferings& request) {
 }
 void add(Builder& it, const DescribeInstanceTypes& request) {
   it.list("InstanceType", request.types);
+  if (!request.like.empty()) it.filters({{"instance-type", request.like}});
 }
 void add(Builder& it, const DescribeImages& request) {
-  it.list("ImageId", request.images).flag("IncludeDeprecated", true).flag("IncludeDisabled", true);
+  if (request.name_like.empty())
+    it.list("ImageId", request.images)
+        .flag("IncludeDeprecated", true)
+        .flag("IncludeDisabled", true);
+  else
+    it.list("Owner", std::vector<std::string>{"amazon"}).filters({{"name", {request.name_like}}});
 }
 void add(Builder& it, const GetSpotPlacementScores& request) {
   it.list("InstanceType", request.types)

@@ -100,12 +100,14 @@ struct TypeSize {
   std::vector<std::string> placements = {};  // cluster, spread, ...: groups; empty: unknown
   std::vector<std::uint64_t> cards = {};     // indices of the network cards; empty: unknown
   std::optional<std::uint64_t> efas = {};    // interfaces of EFA, at most; 0: no EFA; none: unknown
+  std::uint64_t mebibytes = 0;               // of memory; 0: not said
 };
 struct DescribeInstanceTypes {
   using Answer = Page<TypeSize>;
   static constexpr Api api{"DescribeInstanceTypes", "instanceTypeSet"};
   std::vector<std::string> types;  // 100 at most; one that does not exist: InvalidInstanceType
   std::string next_token = {};
+  std::vector<std::string> like = {};  // in the place of types: g5.*, of which none may exist
 };
 
 struct Image {
@@ -120,12 +122,14 @@ struct Image {
   bool ena = false;                         // it has the driver of the network of Nitro systems
   std::string name = {};
   bool is_windows = false;
+  std::string parameter = {};  // AWS's own, of SSM, that names the newest of its line; empty: none
 };
 struct DescribeImages {  // also those that are deprecated or disabled
   using Answer = Page<Image>;
   static constexpr Api api{"DescribeImages", "imagesSet"};
   std::vector<std::string> images;  // one that does not exist: InvalidAMIID.NotFound, or no item
   std::string next_token = {};
+  std::string name_like = {};  // in the place of ids: AWS's own of such names that are current
 };
 
 // The chance that a spot request for so many instances succeeds, by zone: 10 is highly likely, 1

@@ -40,6 +40,11 @@ std::string hmac(std::string_view key, std::string_view message) {
   return text(digest);
 }
 
+std::string derived_key(const std::string& secret, const std::string& day,
+                        const SigningScope& scope) {
+  return hmac(hmac(hmac(hmac("AWS4" + secret, day), scope.region), scope.service), "aws4_request");
+}
+
 struct UrlParts {
   std::string host;
   std::string path;
@@ -83,8 +88,7 @@ std::string Signer::authorization(const Canonical& request, const Credentials& c
 
   const std::string source = credentials.secret_access_key + "\n" + credential_scope;
   if (source != derived_from_) {
-    const std::string of_day = hmac("AWS4" + credentials.secret_access_key, time.substr(0, 8));
-    key_ = hmac(hmac(hmac(of_day, scope.region), scope.service), "aws4_request");
+    key_ = derived_key(credentials.secret_access_key, time.substr(0, 8), scope);
     derived_from_ = source;
   }
   const std::string to_sign =
@@ -113,6 +117,19 @@ void sign(std::vector<std::pair<std::string, std::string>>& headers, std::string
     if (lower == "content-type" || lower.starts_with("x-amz-")) canonical.headers[lower] = value;
   }
   headers.emplace_back("authorization", Signer().authorization(canonical, credentials, scope));
+}
+
+std::string git_password(std::string_view host, std::string_view path,
+                         const Credentials& credentials, const SigningScope& scope) {
+  std::string time = to_amz_date(scope.time);
+  time.pop_back();  // without the Z, which only the password has
+  const std::string day = time.substr(0, 8);
+  const std::string canonical =
+      "GIT\n" + std::string(path) + "\n\nhost:" + std::string(host) + "\n\nhost\n";
+  const std::string to_sign = "AWS4-HMAC-SHA256\n" + time + "\n" + day + "/" + scope.region + "/" +
+                              scope.service + "/aws4_request\n" + sha256_hex(canonical);
+  return time + "Z" +
+         hexadecimal(hmac(derived_key(credentials.secret_access_key, day, scope), to_sign));
 }
 
 }  // namespace spotter::wire

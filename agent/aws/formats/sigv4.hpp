@@ -53,4 +53,10 @@ void sign(std::vector<std::pair<std::string, std::string>>& headers, std::string
           std::string_view url, std::string_view body, const Credentials& credentials,
           const SigningScope& scope);
 
+// The password of a repository of AWS CodeCommit, whose user is the access key's id, with `%` and
+// the session's token: the time, and a signature of a request by the method GIT.
+// https://docs.aws.amazon.com/codecommit/latest/userguide/setting-up-https-unixes.html
+std::string git_password(std::string_view host, std::string_view path,
+                         const Credentials& credentials, const SigningScope& scope);
+
 }  // namespace spotter::wire

@@ -137,7 +137,10 @@ void Scheduler::grow() {
   }
   for (const JobQueue* queue : queues()) {
     for (const auto& [turn, id] : state_.runnable[queue->name]) {
-      if (!plan_room(*queue, state_.jobs.at(id).what->needs, coming)) break;
+      Job& job = state_.jobs.at(id);
+      if (plan_room(*queue, job.what->needs, coming)) continue;
+      if (const auto why = why_never(*queue, job.what->needs)) job.status_reason = *why;
+      break;
     }
   }
   for (const auto& [name, environment] : state_.environments) {
@@ -145,6 +148,28 @@ void Scheduler::grow() {
            vcpus_of(name) < environment.number("minvCpus") && launch(environment, {})) {
     }
   }
+}
+
+// A job at the head of its queue that can never be placed stays RUNNABLE, and says why.
+// https://docs.aws.amazon.com/batch/latest/userguide/job_stuck_in_runnable.html
+std::optional<std::string> Scheduler::why_never(const JobQueue& queue,
+                                                const Capacity& needs) const {
+  bool fits = false;
+  for (const std::string& name : queue.environments) {
+    const auto found = state_.environments.find(name);
+    if (found == state_.environments.end() || !found->second.managed) return std::nullopt;
+    const auto types = expand_types(texts(found->second.resources, "instanceTypes"));
+    const bool here = std::ranges::any_of(
+        types, [&](const TypeCapacity& it) { return it.capacity.holds(needs); });
+    if (here && needs.vcpus <= found->second.number("maxvCpus")) return std::nullopt;
+    fits = fits || here;
+  }
+  if (fits)
+    return "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE - CE(s) associated with the job "
+           "queue "
+           "have a maxvCpu parameter that is smaller than the job requirements.";
+  return "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The job resource requirement "
+         "(vCPU/memory/GPU) is higher than that can be met by the CE(s) attached to the job queue.";
 }
 
 // False: nothing more can come for this queue now.
@@ -189,7 +214,9 @@ Host* Scheduler::launch(const ComputeEnvironment& environment, const Capacity& n
     if (!it.capacity.holds(needs)) continue;
     if (!smallest || size(it) < size(*smallest)) smallest = &it;
   }
-  if (!smallest || !may_grow(environment, smallest->capacity.vcpus)) return nullptr;
+  if (!smallest || needs.vcpus > environment.number("maxvCpus") ||
+      !may_grow(environment, smallest->capacity.vcpus))
+    return nullptr;
   const auto id = launch_instance(environment, smallest->type);
   if (!id) return nullptr;
   return &(state_.hosts[*id] = {

@@ -29,6 +29,7 @@ class Scheduler {
   void grow();
   bool plan_room(const JobQueue& queue, const Capacity& needs,
                  std::map<InstanceId, Capacity>& coming);
+  std::optional<std::string> why_never(const JobQueue& queue, const Capacity& needs) const;
   bool may_grow(const ComputeEnvironment& environment, int vcpus) const;
   Host* launch(const ComputeEnvironment& environment, const Capacity& needs);
   std::optional<InstanceId> launch_instance(const ComputeEnvironment& environment,

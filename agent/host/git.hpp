@@ -1,0 +1,91 @@
+// Runs git with a configuration that is ours alone: of a repository whose files somebody else can
+// write, git uses objects and index, and reads nothing that says what to run or whom to ask.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "agent/host/verb.hpp"
+#include "agent/io/files.hpp"
+
+namespace spotter::act::host {
+
+// A folder of a user that nobody else is: for work with a secret, where no process and no file of
+// the trainer's user is in reach. Exists as long as this object does; the next process removes what
+// a killed one left behind. Its user is a number without an account, of the range that systemd has
+// for DynamicUser=: it has no rights, and nobody else can trace its processes or read their
+// environment. Without root's rights it is our own user. https://systemd.io/UIDS-GIDS/
+class PrivateFolder {
+ public:
+  // Below $TMPDIR, else /var/tmp. Kinds: those of fail_errno().
+  static Result<PrivateFolder> make();
+  PrivateFolder(PrivateFolder&& other) noexcept;
+  PrivateFolder& operator=(PrivateFolder&&) = delete;
+  ~PrivateFolder();
+
+  const std::filesystem::path& path() const { return path_; }
+  const User& user() const { return user_; }
+
+  // From now on others may read it, and still change nothing.
+  Result<void> show() const;
+
+ private:
+  PrivateFolder(std::filesystem::path path, io::Descriptor lock, User user);
+
+  std::filesystem::path path_;
+  io::Descriptor lock_;  // advisory, of the folder: it is in use
+  User user_;
+};
+
+// The directories that git works in. We make GIT_DIR, with its configuration, references and hooks,
+// again by make_git_directory(). Empty paths: objects and index of its own, no work tree.
+struct GitPlace {
+  std::filesystem::path directory;
+  std::filesystem::path objects;
+  std::filesystem::path index;
+  std::filesystem::path work_tree;
+};
+
+// A secret, and to whom it may be given.
+struct GitToken {
+  std::string value;   // empty: there is none
+  std::string server;  // "https://example.com:8443": scheme, host and port, and nobody else.
+                       // Empty: it is a key by SSH, the file `key` beside `known_hosts` in GIT_DIR
+  std::string user;    // beside a token, where the URL names none
+};
+
+// Takes apart what git prints with -z: each name ends with a NUL.
+std::vector<std::string> names_in(std::string_view text);
+// A small file of Git LFS's that stands in the place of another.
+bool is_pointer(const std::filesystem::path& file);
+
+// wire::token_server(). Kind: "code-denied".
+Result<std::string> token_server(const std::string& url);
+
+class Git {
+ public:
+  // Kind: "host-error".
+  static Result<Git> as(User user);
+
+  const User& user() const { return user_; }
+
+  // With a token, git follows no redirect, talks the server's scheme alone, and reads no home.
+  Result<ToolResult> run(const GitPlace& place, std::vector<std::string> arguments,
+                         const GitToken& token = {}) const;
+
+ private:
+  Git(User user, io::Descriptor config) : user_(std::move(user)), config_(std::move(config)) {}
+
+  std::map<std::string, std::string> environment(const GitPlace& place,
+                                                 const GitToken& token) const;
+
+  User user_;
+  io::Descriptor config_;
+};
+
+// An empty repository in an empty folder, made as this process's user: HEAD leads nowhere.
+Result<void> make_git_directory(const std::filesystem::path& directory);
+
+}  // namespace spotter::act::host
