@@ -82,7 +82,7 @@ Wrong read_value(const Json& json, Value& value);
 template <class Value>
 Json shown_value(const Value& value);
 
-// What is wrong with the object, or in it.
+// Says what is wrong with the object, or in it.
 template <class Record>
 Wrong read_record(const Json& json, Record& record) {
   static_assert(boost::pfr::tuple_size_v<Record> == count_of(Record::keys), "a key for each field");

@@ -139,7 +139,7 @@ class View {
   }
 
  public:
-  // For how long nothing has come of the machine that is up.
+  // Seconds in which nothing has come of the machine that is up.
   double silence() const {
     if (up_ == nullptr || (!seen_.publishes && is_attached())) return 0;
     double since = up_->launch_time
@@ -157,7 +157,7 @@ class View {
     });
   }
 
-  // What may be the reason, from the surest to what only the machine itself knows.
+  // Names the likely reason, from the surest to what only the machine itself knows.
   std::string why_silent() const {
     if (up_->state == InstanceState::Pending) return "EC2 has not booted it yet";
     if (!seen_.role_lacks.empty()) return "its role " + seen_.role_lacks;

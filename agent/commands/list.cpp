@@ -163,7 +163,7 @@ std::string published_of(const std::string& name, const std::string& description
   return published && published->size() == 1 ? published->front().status : "";
 }
 
-// What it has cost, and how often it was interrupted.
+// Adds what it has cost, and how often it was interrupted.
 void add_spent(const std::string& status, OrderedJson& one) {
   const auto read = wire::parse_json_object(status);
   if (!read) return;

@@ -33,7 +33,8 @@ int shell_failed(const std::string& what, int status = 1) {
   return io::complain("shell", what, status);
 }
 
-// Whose machines, and where they may be; of a name nothing is known but the configured region.
+// Finds the job and the regions of its machines; of a name nothing is known but the configured
+// region.
 Result<std::pair<JobKey, std::vector<std::string>>> whose_machines(const std::string& job) {
   const std::string file = file_of(job);
   if (file.empty()) {

@@ -430,7 +430,7 @@ class Looker {
     return {};
   }
 
-  // Of all that may keep a machine silent the rights of its role can be looked at from here.
+  // Asks IAM for the rights of its role: the one reason for silence that can be seen from here.
   void ask_why_silent(AwsCalls& calls) {
     if (!asked_.job || !asked_.job->launch) return;
     for (auto& [index, seen] : jobs_) {

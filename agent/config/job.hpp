@@ -102,8 +102,8 @@ struct Trainer {
   std::map<std::string, std::string> env;
   std::map<std::string, SecretReference> secrets;
   bool inherits = false;  // `spotter run`: it also gets this process's variables
-  // Of `spotter run -- COMMAND` without a description: what says which job it is, and whether a
-  // storage that has seen another one is used all the same.
+  // Words of `spotter run -- COMMAND` without a description: they say which job it is, and whether
+  // a storage that has seen another one is used all the same.
   std::string words;
   bool new_words = false;
   std::optional<int> stop_signal;  // a number of <csignal>; default SIGTERM; none = nullopt

@@ -35,7 +35,7 @@ std::string in_quotes(const std::vector<std::string>& words) {
   return line;
 }
 
-// As a person types it, with quotes only where they are needed.
+// The line as a person types it, with quotes only where they are needed.
 std::string as_typed(const std::vector<std::string>& words) {
   std::string line;
   for (const std::string& word : words) {

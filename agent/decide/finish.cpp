@@ -110,7 +110,7 @@ bool leaves_gang_alone(const Facts& facts, const Policy& policy) {
 
 Stage scale_to_zero(Context& c) { return has_fleet(c) ? ask_scale(c, 0) : rest(c, GaveUp{}); }
 
-// For a person to look at, who may not come.
+// Waits for a person to look, who may not come.
 Stage hold(Context& c) {
   Stage last = rest(c, GaveUp{});
   if (std::holds_alternative<GaveUp>(last)) c.wake_in(c.policy.hold_limit);

@@ -34,8 +34,8 @@ struct Ledger {
   friend bool operator==(const Ledger&, const Ledger&) = default;
 };
 
-// How often the machine was taken away while a trainer ran, as everybody is told it: a crash is
-// none, nor is a stop that a person asked for.
+// Counts how often the machine was taken away while a trainer ran, as everybody hears it: a crash
+// is none, nor is a stop that a person asked for.
 inline std::uint32_t interruptions(const Ledger& ledger) {
   return ledger.releases + ledger.losses - std::min(ledger.crashes, ledger.losses);
 }

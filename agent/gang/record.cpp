@@ -12,7 +12,7 @@ using wire::Json;
 constexpr std::uint64_t known_record = 1;
 constexpr auto most_number = static_cast<std::uint64_t>(most_steps);
 
-// What a later version has written beside the fields of a Record, or of a Member.
+// Fields that a later version has written beside the fields of a Record, or of a Member.
 template <class Known>
 std::string beside(const Json& json, const std::set<std::string_view>& also) {
   const Json others = wire::beside_record<Known>(json, also);

@@ -14,7 +14,7 @@
 
 namespace spotter::config {
 
-// As a part of a record (base/record.hpp).
+// Reads it as a part of a record (base/record.hpp).
 wire::Wrong read_own(const wire::Json& json, PythonEnvironment& environment) {
   std::string text;
   if (auto wrong = wire::read_value(json, text); !wrong.empty() || text.empty()) return wrong;

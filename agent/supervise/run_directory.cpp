@@ -19,6 +19,7 @@
 #include <fstream>
 #include <limits>
 #include <system_error>
+#include <tuple>
 
 #include "agent/base/json.hpp"
 #include "agent/config/run.hpp"
@@ -78,7 +79,7 @@ void take_from_others(int directory) {
     const bool plain = fstatat(directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
                        S_ISREG(status.st_mode) && status.st_uid == geteuid();
     if (plain && (status.st_mode & others) != 0 && !is_for_others(entry->d_name))
-      fchmodat(directory, entry->d_name, status.st_mode & 07777 & ~others, 0);
+      std::ignore = fchmodat(directory, entry->d_name, status.st_mode & 07777 & ~others, 0);
   }
   closedir(entries);
 }

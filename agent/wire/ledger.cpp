@@ -85,9 +85,7 @@ Result<LedgerFile> ledger_of(const json& object) {
 
 }  // namespace
 
-Result<LedgerFile> parse_ledger(std::string_view text) {
-  return ledger_of(parsed_json(text));
-}
+Result<LedgerFile> parse_ledger(std::string_view text) { return ledger_of(parsed_json(text)); }
 
 std::string read_own(const json& object, LedgerFile& file) {
   auto ledger = ledger_of(object);

@@ -79,9 +79,9 @@ class Launch(launching.LaunchTest):
         script = gzip.decompress(base64.b64decode(data["UserData"])).decode()
         self.assertIn("\non_failure: {then: hold}\n", script)
         self.assertIn("failing='hold'", script)
-        told = self.refused(text="on_failure: {{blocked: 2h}}\n" + JOB, options=["--hold-failed"],
+        text = self.refused(text="on_failure: {{blocked: 2h}}\n" + JOB, options=["--hold-failed"],
                             code=2)
-        self.assertIn("has an `on_failure:` of its own: say `then: hold` there", told)
+        self.assertIn("has an `on_failure:` of its own: say `then: hold` there", text)
 
     def test_a_shell_is_a_session_on_the_machine_launched_last(self):
         job = self.job()

@@ -402,7 +402,7 @@ std::vector<AccessRequest> needed_by_iam(const IamRequest& it, const Call& call,
   return all;
 }
 
-// What botocore's model of IAM has of the members that are texts: length and letters.
+// Bounds that botocore's model of IAM has of the members that are texts: length and letters.
 struct Shape {
   const char* member;
   std::size_t longest;

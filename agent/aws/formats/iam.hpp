@@ -38,7 +38,7 @@ struct IamName {
   std::string with_path() const { return path.substr(1) + name; }
 };
 IamName iam_name(std::string_view text);
-// None: fits. Else the reason why IAM would refuse the name. `longest`: of the kind of thing.
+// Says why IAM would refuse the name; empty: it takes it. `longest`: of the kind of thing.
 std::string wrong_iam_name(const IamName& name, std::size_t longest);
 inline constexpr std::size_t longest_role_name = 64;
 inline constexpr std::size_t longest_profile_name = 128;

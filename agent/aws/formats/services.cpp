@@ -54,7 +54,7 @@ void find_prices(const Json& product, std::optional<double>& lowest) {
   }
 }
 
-// What counts for instances of these families, on the spot market and on demand. A name with a
+// Quotas that count for instances of these families, on the spot market and on demand. A name with a
 // number is of that generation alone.
 struct Quotas {
   std::string_view families;

@@ -30,7 +30,7 @@ class Notices {
 
   asio::awaitable<void> watch();
   asio::awaitable<decide::Happening> read_identity();
-  // As the identity had it.
+  // The time that the identity had.
   std::optional<wire::WallTime> launched() const { return launched_; }
 
  private:
