@@ -54,8 +54,8 @@ void find_prices(const Json& product, std::optional<double>& lowest) {
   }
 }
 
-// Quotas that count for instances of these families, on the spot market and on demand. A name with a
-// number is of that generation alone.
+// Quotas that count for instances of these families, on the spot market and on demand. A name with
+// a number is of that generation alone.
 struct Quotas {
   std::string_view families;
   InstanceQuota spot, on_demand;
