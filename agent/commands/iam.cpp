@@ -236,14 +236,30 @@ std::set<std::string> used_things(const config::Launch& launch, const std::strin
   return used;
 }
 
+// Lists that are empty without `launch:`, or where the launch has no such thing.
+constexpr const char* lists_of_a_launch[] = {"launched-things",
+                                             "launch-templates",
+                                             "launched-fleets",
+                                             "launched-groups",
+                                             "made-groups",
+                                             "image-parameters",
+                                             "launch-roles",
+                                             "launch-all",
+                                             "spot-quotas",
+                                             "made-things",
+                                             "used-things",
+                                             "placement-groups",
+                                             "ended-placement-groups",
+                                             "placement-all",
+                                             "instance-profiles",
+                                             "watched-fleets",
+                                             "on-demand-prices",
+                                             "deleted-things",
+                                             "launched-types",
+                                             "tagged-disks"};
+
 void add_launch(const config::Job& job, const std::string& here, wire::IamValues& values) {
-  for (const char* name :
-       {"launched-things", "launch-templates", "launched-fleets", "launched-groups", "made-groups",
-        "image-parameters", "launch-roles", "launch-all", "spot-quotas", "made-things",
-        "used-things", "placement-groups", "ended-placement-groups", "placement-all",
-        "instance-profiles", "watched-fleets", "on-demand-prices", "deleted-things",
-        "launched-types"})
-    values.many[name] = {};
+  for (const char* name : lists_of_a_launch) values.many[name] = {};
   if (!job.launch) return;
   const std::string arn = "arn:" + values.one["partition"] + ":";
   const auto ec2 = [&](const char* what) { return arn + "ec2:" + here + what + "/*"; };
@@ -265,6 +281,7 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
   }
   values.many["used-things"] = {used.begin(), used.end()};
   values.many["launched-types"] = {types.begin(), types.end()};
+  if (!job.launch->tags.empty()) values.many["tagged-disks"] = {ec2("volume")};
   // A stop deletes that of an earlier launch, too.
   if (job.gang) {
     values.many["placement-all"] = {"*"};
@@ -387,8 +404,8 @@ int print(IamOptions options) {
     if (!filled) return io::complain("iam", filled.error().message, wrong_input);
     if (filled->find("\"Effect\"") == filled->npos)
       return io::complain("iam", "the job needs no such policy: nothing is left of it");
-    if (options.part > 0) return print_part(*filled, options.part);
     const std::string text = options.document == "launcher" ? with_room(*filled) : *filled;
+    if (options.part > 0) return print_part(text, options.part);
     std::printf("%s\n", text.c_str());
     return remark(options.document, text, *job);
   }

@@ -182,6 +182,7 @@ std::vector<std::string> run_directories() {
   }
   std::ranges::sort(found, std::greater());
   std::vector<std::string> folders;
+  folders.reserve(found.size());
   for (auto& [written, folder] : found) folders.push_back(std::move(folder));
   return folders;
 }

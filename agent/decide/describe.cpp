@@ -221,7 +221,7 @@ std::string sentence(const Finished&, const Facts& facts, const Policy&) {
   return "finished: the result is durable";
 }
 std::string sentence(const GaveUp&, const Facts& facts, const Policy& policy) {
-  const std::string why = "gave up: " + std::string(words(facts.exit.surrender));
+  std::string why = "gave up: " + std::string(words(facts.exit.surrender));
   if (policy.then != FailurePolicy::Hold || policy.foreground) return why;
   return why + "; this machine stays " + std::to_string(policy.hold_limit / minutes(1)) +
          " min for a person to look at, and costs; then its fleet ends";

@@ -400,6 +400,14 @@ VolumeId line_in(const Survey& everything, const VolumeId& known) {
   return lines_left(everything, line).empty() ? line : VolumeId();
 }
 
+// Somebody else's volume has got the tag while ours is between two zones, and EC2 does not show its
+// copy as the job's yet: a snapshot of theirs would be ours to delete, and is of no line of ours.
+Detail line_beside(const Survey& everything, const VolumeId& known, const VolumeId& line) {
+  const auto ours = [&](const SeenVolume& volume) { return line_of(volume) == known; };
+  if (!known || known == line || std::ranges::none_of(everything.volumes, ours)) return {};
+  return Detail("lines of " + known.str() + ", " + line.str());
+}
+
 Next plan(const Survey& seen, Context& c) {
   const Survey everything = as_known(seen, c);
   const bool has_epoch = c.policy.fence && seen.epoch.number != 0;
@@ -409,6 +417,8 @@ Next plan(const Survey& seen, Context& c) {
   if (const SeenVolume* it = current_volume(everything)) {
     line = line_of(*it);
     current = it->id;
+    if (const Detail lines = line_beside(everything, known, line))
+      return block(c, Block::TwoVolumes, lines);
   } else if (const Detail lines = has_epoch ? Detail() : lines_left(everything, line)) {
     return block(c, Block::TwoVolumes, lines);
   }

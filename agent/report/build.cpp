@@ -96,7 +96,8 @@ Progress progress_of(const wire::Curve& curve, const wire::Json& status) {
                     wire::number_field(status, "loss"),
                     wire::number_field(status, "accuracy"),
                     wire::number_field(status, "steps_per_second"),
-                    wire::metrics_field(status, "metrics")};
+                    wire::metrics_field(status, "metrics"),
+                    wire::text_field(status, "checkpoint_counts")};
   const auto last = curve.last();
   if (!last) return progress;
   const auto step = static_cast<std::int64_t>(last->step);

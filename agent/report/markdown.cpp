@@ -130,6 +130,11 @@ std::string curves(const wire::Curve& curve) {
   return text;
 }
 
+// Names the number of a checkpoint: files whose names have no step are counted as they are written.
+const char* number_word(const Model& model) {
+  return model.progress.checkpoint_counts == "writes" ? "write" : "step";
+}
+
 std::string progress_text(const Progress& it) {
   std::string text;
   if (it.step) text = "step " + std::to_string(*it.step);
@@ -184,8 +189,9 @@ std::string summary(const Model& model) {
                             ? number_text("%.1f", *model.cost.savings_percent) + " %"
                             : "not known"});
   table.add({"goodput", goodput_text(model.goodput)});
-  table.add({"repeated", plural(static_cast<std::size_t>(model.goodput.repeated_steps), "step") +
-                             ", " + seconds_text(model.goodput.repeated_seconds)});
+  table.add({"repeated",
+             plural(static_cast<std::size_t>(model.goodput.repeated_steps), number_word(model)) +
+                 ", " + seconds_text(model.goodput.repeated_seconds)});
   table.add(
       {"checkpoints", seconds_text(model.goodput.stall_seconds) + " of training stood still"});
   return table.text();
@@ -193,7 +199,8 @@ std::string summary(const Model& model) {
 
 std::string interruptions(const Model& model) {
   if (model.interruptions.empty()) return "";
-  Table table({"#", "machine", "zone", "kind", "at", "durable after", "of", "trained on", "step",
+  const char* const word = number_word(model);
+  Table table({"#", "machine", "zone", "kind", "at", "durable after", "of", "trained on", word,
                "went on at", "repeated", "down for"});
   std::string sentences;
   std::size_t number = 0;
@@ -218,8 +225,9 @@ std::string repeats(const Model& model) {
     });
     if (!announced)
       lines += "- " + time_text(it.time) + ", " + safe(it.instance) + ": " + safe(it.why) +
-               "; from step " + std::to_string(it.step) + ", " +
-               plural(static_cast<std::size_t>(it.repeated_steps), "step") + " repeated.\n";
+               "; from " + number_word(model) + " " + std::to_string(it.step) + ", " +
+               plural(static_cast<std::size_t>(it.repeated_steps), number_word(model)) +
+               " repeated.\n";
   }
   return lines.empty() ? "" : "\n## Also repeated\n\n" + lines;
 }

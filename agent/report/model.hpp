@@ -96,10 +96,12 @@ struct JournalLine {
 
 struct Progress {
   static constexpr std::string_view keys =
-      "step steps_total epoch epochs_total loss= accuracy= steps_per_second= metrics";
+      "step steps_total epoch epochs_total loss= accuracy= steps_per_second= metrics "
+      "checkpoint_counts";
   Count step, steps_total, epoch, epochs_total;
   Number loss, accuracy, steps_per_second;
   MetricValues metrics = {};
+  std::string checkpoint_counts = {};  // "writes": a checkpoint's number is that, and no step
 };
 
 struct Cost {

@@ -132,7 +132,8 @@ class Places(launching.LaunchTest):
         """One statement of the launcher's policy allows something in that region only."""
         whole = [json.loads(file.read_text())["Statement"]
                  for file in self.limit(self.folder / "job.yaml")]
-        one, = (it for each in whole for it in each if it["Sid"] == sid)
+        one, = (it for each in whole for it in each
+                if it not in launching.without(each, sid))
         files = self.limit(self.folder / "job.yaml", drop=sid)
         one.setdefault("Condition", {})["StringEquals"] = {"aws:RequestedRegion": region}
         files.append(self.folder / "limited.json")  # for which the others may have no room

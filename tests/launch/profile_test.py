@@ -20,7 +20,7 @@ class AnEmptyAccount(launching.LaunchTest):
 
     def setUp(self):
         super().setUp()
-        self.iam = boto3.client("iam", region_name="us-east-1", endpoint_url=self.served.api,
+        self.iam = boto3.client("iam", region_name="us-west-2", endpoint_url=self.served.api,
                                 **self.served.keys)
         self.addCleanup(self.iam.close)
 

@@ -15,6 +15,11 @@ EC2, AUTO_SCALING = Service("ec2"), Service("autoscaling")
 ZONES = "us-west-2a, us-west-2b"
 
 
+# What AWS answers since Debian 12's botocore was made.
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Image.html
+NEWER = {"/imagesSet/item/publicSsmParameterName"}
+
+
 class Client:
     def __init__(self, program):
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -39,7 +44,8 @@ class Client:
         assert answer["status"] == 200, f"{action}: {parsed['Error']}"
         if operation.output_shape is not None:
             root = answer_root(answer["body"], operation)
-            unknown = list(unknown_elements(root, operation.output_shape, "", service.list_item))
+            unknown = [it for it in unknown_elements(root, operation.output_shape, "",
+                                                     service.list_item) if it not in NEWER]
             assert not unknown, f"{action}: elements that botocore does not know: {unknown}"
         self.covered.add(action)
         return parsed

@@ -509,6 +509,11 @@ std::string role_arn(const Cloud& cloud, const std::string& name) {
   return "arn:aws:iam::" + cloud.settings.account + ":role" + path + name;
 }
 
+bool has_arn(const Cloud& cloud, const std::string& name, std::string_view arn) {
+  if (cloud.iam.roles.contains(name)) return arn == role_arn(cloud, name);
+  return arn.starts_with("arn:aws:iam::" + cloud.settings.account + ":role/");
+}
+
 std::string profile_arn(const Cloud& cloud, const std::string& profile) {
   if (profile.starts_with("arn:")) return profile;
   const auto found = cloud.iam.profiles.find(profile);

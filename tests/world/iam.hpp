@@ -20,6 +20,8 @@ void on_iam_reaches(Cloud& cloud, const std::string& who);
 std::optional<ApiError> refuse_profile(const Cloud& cloud, const std::string& profile);
 // The ARN of a role by its name, with the path that it was made with.
 std::string role_arn(const Cloud& cloud, const std::string& name);
+// Is that the role's ARN? One that IAM did not make (World::set_policies) has any path.
+bool has_arn(const Cloud& cloud, const std::string& name, std::string_view arn);
 // The ARN of an instance profile by its name or ARN, likewise.
 std::string profile_arn(const Cloud& cloud, const std::string& profile);
 // The role of an instance with this profile, as it has it now; else the account's one for all.

@@ -91,7 +91,7 @@ Reply assume_role(Cloud& cloud, const Call& call) {
   const std::string role = std::string(of_role) + name;
   // AWS says the same if there is no such role.
   const bool there =
-      arn == role_arn(cloud, name) && cloud.access && cloud.access->policies().contains(role);
+      has_arn(cloud, name, arn) && cloud.access && cloud.access->policies().contains(role);
   const AccessRequest asked{"sts:AssumeRole", arn};
   if (!there || !trusts(cloud, name, call.caller) || !cloud.access->allows(call.caller, asked))
     return refused(cloud, {"AccessDenied", denial(cloud, call.caller, asked), 403});

@@ -88,6 +88,7 @@ function showFigures() {
   const where = lastInstance();
   const losses = list(model.interruptions);
   const running = where && !where.ended && !known(model.to);
+  const word = progress.checkpoint_counts === "writes" ? "write" : "step";  // of a number
   const pace = progress.steps_per_second;
   const left = (progress.steps_total - progress.step) / pace;
   const others = running ? new Set(list(model.instances).filter((one) => !one.ended)
@@ -106,7 +107,8 @@ function showFigures() {
     ["Time left", known(left) && left >= 0 && !done && duration(left),
       known(left) && `until ${timeIn(now() + left, left)}`],
     ["Checkpoint", newest && (running ? `${duration(now() - newest.time)} ago`
-      : timeIn(newest.time, 1e6)), newest && known(newest.step) && `step ${whole(newest.step)}`],
+      : timeIn(newest.time, 1e6)), newest && known(newest.step) &&
+      `${word} ${whole(newest.step)}`],
     ["Spot cost", dollars(cost.spot_dollars), known(cost.on_demand_dollars) &&
       `on demand ${dollars(cost.on_demand_dollars)}`],
     ["Saved", known(cost.savings_percent) && `${Math.round(cost.savings_percent)} %`,
@@ -115,7 +117,7 @@ function showFigures() {
     ["Goodput", percent(goodput.part), known(goodput.trained_seconds) &&
       `trained ${duration(goodput.trained_seconds)}`],
     ["Interruptions", model.job && String(losses.length), losses.length && known(
-      goodput.repeated_steps) ? `${whole(goodput.repeated_steps)} steps repeated` : ""],
+      goodput.repeated_steps) ? `${whole(goodput.repeated_steps)} ${word}s repeated` : ""],
     ["Problems", problems() && String(problems()), "in the journal below"],
   ]);
 }
