@@ -68,6 +68,24 @@ TEST(Lineage, AKnownLineIsKeptWhileAnythingOfItIsShown) {
   }
 }
 
+// Seed 268419963723: a person gave another volume the tag just when the original was gone, and EC2
+// did not show its copy as the job's yet.
+TEST(Lineage, AnothersVolumeIsNotTakenWhileOursIsBetweenTwoZones) {
+  Story story;
+  story.boot("us-west-2b");
+  story.survey({the_volume()});
+  story.answer(SnapshotStarted{"snap-1"});
+  SeenVolume another = the_volume();
+  another.id = "vol-another";
+  while (!story.state.awaited) story.wake();
+  story.answer(StorageSurveyed{
+      {{another, the_copy(Role::Verified, 3)}, {the_snapshot(SnapshotState::Completed)}}});
+  EXPECT_EQ(story.stage(), "blocked");
+  EXPECT_EQ(std::get<Blocked>(story.state.stage).why, Block::TwoVolumes);
+  EXPECT_FALSE(story.did<CreateSnapshot>());
+  EXPECT_EQ(story.state.facts.move.lineage, kVolume);
+}
+
 TEST(Lineage, ALineThatWasOnlyGuessedIsNotKept) {
   Story story;
   story.boot();
