@@ -455,6 +455,10 @@ void check_result(Reader& reader, const Node& trainer, const Job& job,
   const Node* node = child(trainer, "result");
   if (node == nullptr || job.storage.share || job.sweep || environment.foreground) return;
   const std::string path = std::filesystem::path(job.trainer.result).lexically_normal().string();
+  const std::string first = path.substr(0, path.find('/'));
+  if (first == ".spotter" || first == "lost+found")
+    return reader.problem(*node, "trainer.result",
+                          "lies in " + first + ", which is not the trainer's: name another folder");
   const bool is_folder = path == "result" || path == "log" || path == job.checkpoints.directory;
   if (path.empty() || path.find('/') != path.npos || is_folder) return;
   reader.problem(*node, "trainer.result",

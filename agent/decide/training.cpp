@@ -165,7 +165,14 @@ void count_trainer_end(Context& c, const TrainerEnded& ended, bool announced) {
 void reset_failures(Context& c) {
   c.facts.progress.ledger.attempts_without_progress = 0;
   c.facts.progress.ledger.starts_without_progress = 0;
+}
+
+// A checkpoint that is newer than any before. A trainer that hung has run for long, too: that it
+// did is no progress.
+void count_progress(std::int64_t step, Context& c) {
+  c.facts.progress.ledger.newest_step = step;
   c.facts.progress.ledger.hangs_without_progress = 0;
+  reset_failures(c);
 }
 
 // A crash of the agent loses at most `ledger_every`.
@@ -221,8 +228,7 @@ Next on(const Training& training, const CheckpointMade& made, Context& c) {
   if (made.step > c.facts.progress.ledger.newest_step) {
     const bool had_failed = c.facts.progress.ledger.attempts_without_progress != 0 ||
                             c.facts.progress.ledger.starts_without_progress != 0;
-    c.facts.progress.ledger.newest_step = made.step;
-    reset_failures(c);
+    count_progress(made.step, c);
     c.facts.trouble.crashes = 0;
     if (had_failed) write_ledger(stage, c);
   }
@@ -474,8 +480,7 @@ Next on(const Stopping&, const CheckpointMade& made, Context& c) {
   c.facts.progress.counts_writes = made.write;
   c.facts.home.changed = true;
   learn_stall(c.facts.progress.ledger, made.stall);
-  c.facts.progress.ledger.newest_step = std::max(c.facts.progress.ledger.newest_step, made.step);
-  reset_failures(c);
+  if (made.step > c.facts.progress.ledger.newest_step) count_progress(made.step, c);
   return std::nullopt;
 }
 
@@ -543,7 +548,9 @@ Next on(const Stopping& stage, const Woke&, Context& c) {
   }
   c.issue(KillTrainer{}, c.policy.look);
   c.wake_in(c.policy.kill_again);
-  return Stopping{stage.then, stage.kill_at, stage.kills + 1};
+  Stopping next = stage;
+  ++next.kills;
+  return next;
 }
 
 }  // namespace spotter::decide

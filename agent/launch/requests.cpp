@@ -421,7 +421,7 @@ wire::WallTime ends_by_itself(const config::Job& job, wire::WallTime now) {
   constexpr double hours_a_day = 24;
   days lasts(30);
   if (job.limits.hours && !job.sweep)
-    lasts = days(std::max<std::int64_t>(std::llround(3 * *job.limits.hours / hours_a_day), 1));
+    lasts = days(std::max<std::int64_t>(std::llround(3 * *job.limits.hours / hours_a_day), 7));
   return std::chrono::ceil<days>(now) + lasts;
 }
 

@@ -627,7 +627,7 @@ Time Agent::leave_until(int signal) {
 // Releases what is in use, as for any stop.
 void Agent::refuse(std::string why) {
   end_.refused = std::move(why);
-  sensed(decide::StopRequested{now()});
+  sensed(decide::StopRequested{now() + policy_.stop_grace});  // what runs here may be another's
 }
 
 // Removes that of `spotter run` when nothing of the job is left here for the next run.

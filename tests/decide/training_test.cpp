@@ -62,6 +62,7 @@ TEST(Training, AMachineThatIsHeldForAPersonDoesNotStayForEver) {
 TEST(Training, ATrainerThatHangsIsAskedToSaveAndTheSecondTimeIsTheLast) {
   Story story;
   story.train();
+  story.pass(minutes(31));  // a hang is seen after half an hour: that it ran so long is no progress
   story.sense(TrainerHung{});
   EXPECT_NE(story.asked().find("stop-trainer"), std::string::npos);
   EXPECT_EQ(story.stage(), "stopping");
@@ -78,9 +79,24 @@ TEST(Training, ATrainerThatHangsIsAskedToSaveAndTheSecondTimeIsTheLast) {
     story.answer(TrainerStarted{});
   };
   start();
+  story.pass(minutes(31));
   story.sense(TrainerHung{});
   EXPECT_EQ(story.state.facts.exit.surrender, Surrender::NoProgress);
   EXPECT_EQ(story.stage(), "stopping");
+}
+
+TEST(Training, AHangCountsAlsoWhereItHadToBeKilledOrSavedTheSameStepAgain) {
+  Story story;
+  story.train();
+  story.sense(CheckpointMade{70});
+  story.pass(minutes(31));
+  story.sense(TrainerHung{});
+  story.sense(CheckpointMade{70});
+  story.wake();
+  EXPECT_NE(story.asked().find("kill-trainer"), std::string::npos);
+  story.sense(TrainerEnded{});
+  EXPECT_EQ(story.stage(), "waiting") << "it is started again, here";
+  EXPECT_EQ(story.state.facts.progress.ledger.hangs_without_progress, 1U);
 }
 
 TEST(Training, AHangBeforeANewCheckpointDoesNotCount) {

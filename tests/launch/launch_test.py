@@ -61,7 +61,7 @@ class Launch(launching.LaunchTest):
             until = datetime.datetime.fromisoformat(fleet["ValidUntil"].replace("Z", "+00:00"))
             return (until - datetime.datetime.now(datetime.timezone.utc)).total_seconds() / 86400
         for text, least in ((JOB, 30), ("limits: {{hours: 72}}\n" + JOB, 9),
-                            ("limits: {{hours: 1}}\n" + JOB, 1)):
+                            ("limits: {{hours: 1}}\n" + JOB, 7)):
             self.assertTrue(least <= days(text) <= least + 1, text)
         self.assertTrue(30 <= days(JOB + SPOT_FLEET, "RequestSpotFleet",
                                    lambda it: it["SpotFleetRequestConfig"]) <= 31)

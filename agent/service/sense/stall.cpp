@@ -68,7 +68,7 @@ bool Stillness::look(Time now, const Activity& seen) {
   const auto passed = std::chrono::duration<double, std::milli>(now - looked_at_).count();
   if (static_cast<double>(used) > passed * idle_share) idle_since_ = now;
   if (seen.signs != last_.signs) {
-    longest_ = std::max(longest_, now - sign_at_);
+    longest_ = std::min(std::max(longest_, now - sign_at_), most(least_));
     sign_at_ = now;
   }
   looked_at_ = now;
@@ -126,7 +126,8 @@ void StallWatch::look() {
   if (::stat(parts_.log_file.c_str(), &log) == 0)
     activity.signs += static_cast<std::uint64_t>(log.st_size);
   const char state = processes.empty() ? '?' : processes.front().state;
-  if (state == 'T' || state == 't') stillness_.works(now());  // by a person, or a debugger
+  // By a person, or a debugger: no pause of its own.
+  if (state == 'T' || state == 't') stillness_.begin(now());
   const Duration before = stillness_.longest();
   const bool still = stillness_.look(now(), activity);
   if (stillness_.longest() > before + before / 8)

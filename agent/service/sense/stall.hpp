@@ -2,6 +2,7 @@
 // A machine with such a trainer costs until somebody looks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -25,7 +26,7 @@ class Stillness {
   // At least so long without a sign; and five times the longest pause that ended in one, of all
   // trainers of this job here: `longest` is that of an earlier agent.
   explicit Stillness(Duration least, Duration longest = Duration(0))
-      : least_(least), longest_(longest) {}
+      : least_(least), longest_(std::min(longest, most(least))) {}
 
   void begin(Time now);
   // True: it hangs, unless a GPU works. To be called now and then.
@@ -36,6 +37,9 @@ class Stillness {
   Duration longest() const { return longest_; }
 
  private:
+  // A pause that counts: one of hours would have a hang cost for a day.
+  static Duration most(Duration least) { return 4 * least; }
+
   Duration least_;
   Duration longest_;
   Time sign_at_, idle_since_, looked_at_;

@@ -107,8 +107,8 @@ class Launch(launched.Launched):
         self.assert_ended_well()
 
     def test_delete_takes_all_that_is_the_jobs_and_nothing_else(self):
-        one = self.go(self.world.zones[:1])
-        self.wait_training(one, 3)
+        one = self.go(self.world.zones[:1], env=self.held(20))
+        self.wait_training(one, 20)
         namesakes = self.volume({"Name": "other", "spotter:job": self.job_name,
                                  "spotter:storage": "Name=other"})
         strangers = self.volume({"Name": jobs.TAG + "-2"})
@@ -118,6 +118,7 @@ class Launch(launched.Launched):
         self.assertIn(one, asked.stdout)
         self.assertIn(self.fleet, asked.stdout)
         self.assertNotIn(namesakes, asked.stdout)
+        self.gate.touch()
         self.wait_more_steps(one)
         self.spotter("delete", self.file, "--yes")
         self.assertTrue(self.fleet_is_cancelled())
