@@ -51,8 +51,7 @@ class Judge {
   Way internet() const;
   Way to(const Needed& needed) const;
   // The endpoint by which a service is asked: its name leads there, or its table does.
-  // By the service's own name, or by whatever name leads to it.
-  const wire::VpcEndpoint* endpoint_of(const std::string& service, bool any_name = false) const;
+  const wire::VpcEndpoint* endpoint_of(const std::string& service) const;
   Finding judge(const std::vector<Needed>& needed) const;
 
  private:
@@ -118,14 +117,13 @@ Way Judge::internet() const {
   return route == table_->routes.end() ? without_default_route() : by(*route);
 }
 
-const wire::VpcEndpoint* Judge::endpoint_of(const std::string& service, bool any_name) const {
+const wire::VpcEndpoint* Judge::endpoint_of(const std::string& service) const {
   if (service.empty() || !network_.endpoints) return nullptr;
   const std::string end = "." + network_.region.str() + "." + service;
   for (const wire::VpcEndpoint& it : *network_.endpoints) {
     if (it.vpc != subnet_.vpc || !it.service.ends_with(end) || it.state != "available") continue;
     const bool here = table_ != nullptr && std::ranges::count(it.route_tables, table_->id) > 0;
-    const bool named = it.type == "Interface" && (it.has_private_names || any_name);
-    if (it.type == "Gateway" ? here : named) return &it;
+    if (it.type == "Gateway" ? here : it.type == "Interface" && it.has_private_names) return &it;
   }
   return nullptr;
 }
@@ -135,9 +133,6 @@ Way Judge::to(const Needed& needed) const {
   if (way.is == Way::Is::Yes || endpoint_of(needed.service) != nullptr) return {};
   if (way.is == Way::Is::No && !needed.service.empty() && !network_.endpoints)
     return {Way::Is::Open, way.why + ", and endpoints were not to be seen"};
-  if (way.is == Way::Is::No && endpoint_of(needed.service, true) != nullptr)
-    return {Way::Is::Open,
-            way.why + ", and whether its name leads to the endpoint is not to be seen"};
   return way;
 }
 
