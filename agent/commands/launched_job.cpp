@@ -106,6 +106,14 @@ Result<std::string, CallError> image_of(AwsCalls& calls, const config::Launch& l
   return failed(launch.image + " is '" + *image + "', which is no image");
 }
 
+std::vector<std::string> regions_of(const config::Job& job) {
+  std::vector<std::string> regions;
+  if (job.launch)
+    for (const config::Place& it : job.launch->places) regions.push_back(it.region);
+  if (regions.empty()) regions.emplace_back();
+  return regions;
+}
+
 Result<config::Job> job_to_launch(const std::string& job_file) {
   auto job = config::load_job(job_file, environment_of_root());
   if (!job) {

@@ -40,6 +40,8 @@ struct LaunchedJob {
 };
 // The same as it is launched in one of its places. `rests`: the job is in another one.
 LaunchedJob launched_at(const LaunchedJob& launched, const config::Job& job, bool rests);
+// The regions of its pools; an empty one is AWS_REGION's.
+std::vector<std::string> regions_of(const config::Job& job);
 // Parses job.yaml as an instance will, as root. Fails without `launch:`.
 Result<config::Job> job_to_launch(const std::string& job_file);
 // The same with its user data. Fails also when a file that it names is missing or does not fit into

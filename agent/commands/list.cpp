@@ -151,14 +151,18 @@ std::string namesakes_in(const Row& row) {
   return ": jobs of one name, on " + joined(storages);
 }
 
+// The description of a job that is known here; none: there is no such file, or it is wrong.
+std::optional<config::Job> described(const std::string& job) {
+  const std::string file = file_of(job);
+  if (file.empty()) return std::nullopt;
+  auto read = read_description(file);
+  return read ? std::optional(*std::move(read)) : std::nullopt;
+}
+
 // The status that the job's agents published last; empty: it is not known here where, or not there.
-std::string published_of(const std::string& name, const std::string& description) {
-  const std::string file = file_of(description.empty() ? name : description);
-  if (file.empty()) return "";
-  const auto job = read_description(file);
+std::string published_of(const std::string& name, const std::optional<config::Job>& job,
+                         s3::Client& client) {
   if (!job || job->name.str() != name || !job->published_at()) return "";
-  s3::Client client(
-      {.environment = act::Environment::of_this_process(), .patience = std::chrono::seconds(20)});
   const auto published = read_published(client, *job->published_at(), Wanted::Status);
   return published && published->size() == 1 ? published->front().status : "";
 }
@@ -210,13 +214,12 @@ void merge(Rows& to, Rows from) {
 }
 
 // Those that are asked, each once.
-Result<std::vector<std::unique_ptr<AwsCalls>>> regions_of(const ListOptions& options) {
+Result<std::vector<std::unique_ptr<AwsCalls>>> asked_regions(const ListOptions& options) {
   std::vector<std::string> names = options.regions;
   if (!options.job.empty()) {
     const auto job = job_to_launch(options.job);
     if (!job) return tl::unexpected(job.error());
-    for (const config::Place& it : job->launch->places) names.push_back(it.region);
-    if (job->launch->places.empty()) names.push_back(job->launch->region);
+    std::ranges::move(regions_of(*job), std::back_inserter(names));
   }
   if (names.empty()) names.emplace_back();
   std::vector<std::unique_ptr<AwsCalls>> all;
@@ -249,7 +252,7 @@ struct Listed {
 };
 
 Result<Listed> look_at_all(const ListOptions& options) {
-  const auto all = regions_of(options);
+  const auto all = asked_regions(options);
   if (!all) return tl::unexpected(all.error());
   Listed listed;
   for (const auto& calls : *all) {
@@ -270,6 +273,9 @@ int run(const ListOptions& options) {
   if (!listed) return io::complain("list", listed.error().message);
   const bool several = listed->regions.size() > 1;
   if (!listed->whole && !several) return 1;
+  s3::Client client(
+      {.environment = act::Environment::of_this_process(), .patience = std::chrono::seconds(20)});
+  const auto named = options.job.empty() ? std::nullopt : described(options.job);
   OrderedJson document = OrderedJson::array();
   std::size_t hidden = 0;
   for (const auto& [name, row] : listed->rows) {
@@ -280,7 +286,8 @@ int run(const ListOptions& options) {
                                ", too, which was not asked: --region, or --job job.yaml");
     if (!shown) ++hidden;
     if (!shown) continue;
-    const std::string status = published_of(name, options.job);
+    const std::string status =
+        published_of(name, options.job.empty() ? described(name) : named, client);
     document.push_back(to_json(name, row));
     add_spent(status, document.back());
     if (options.json) continue;

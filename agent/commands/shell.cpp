@@ -1,6 +1,4 @@
 // `spotter shell`: a terminal on a job's machine, by AWS's Session Manager: no key, no open port.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
@@ -8,12 +6,12 @@
 #include <cstring>
 #include <memory>
 
-#include "agent/base/text.hpp"
 #include "agent/commands/commands.hpp"
 #include "agent/commands/fleets.hpp"
 #include "agent/commands/launched_job.hpp"
 #include "agent/commands/report_sources.hpp"
 #include "agent/config/scalars.hpp"
+#include "agent/io/child.hpp"
 #include "agent/io/log.hpp"
 
 namespace spotter::command {
@@ -44,11 +42,7 @@ Result<std::pair<JobKey, std::vector<std::string>>> whose_machines(const std::st
   }
   const auto described = read_description(file);
   if (!described) return tl::unexpected(described.error());
-  std::vector<std::string> regions;
-  if (described->launch)
-    for (const config::Place& it : described->launch->places) regions.push_back(it.region);
-  if (regions.empty()) regions.emplace_back();
-  return std::pair{key_of(*described), std::move(regions)};
+  return std::pair{key_of(*described), regions_of(*described)};
 }
 
 Result<std::vector<Machine>> machines_of(const std::string& job) {
@@ -69,16 +63,6 @@ Result<std::vector<Machine>> machines_of(const std::string& job) {
   return all;
 }
 
-bool has_program(const char* name) {
-  const char* path = std::getenv("PATH");
-  std::string_view folders = path != nullptr ? path : "/usr/bin:/bin";
-  while (!folders.empty()) {
-    const std::string folder(take_until(folders, ':'));
-    if (::access((folder + "/" + name).c_str(), X_OK) == 0) return true;
-  }
-  return false;
-}
-
 int run(const ShellOptions& options) {
   const auto machines = machines_of(options.job);
   if (!machines) return shell_failed(machines.error().message, wrong_input);
@@ -90,8 +74,9 @@ int run(const ShellOptions& options) {
                             ? "no machine of " + options.job +
                                   " runs: `spotter status --job` says why"
                             : options.instance + " is no running machine of " + options.job);
+  const char* path = std::getenv("PATH");
   for (const char* needed : {"aws", "session-manager-plugin"})
-    if (!has_program(needed))
+    if (io::find_program(needed, path != nullptr ? path : "/usr/bin:/bin").empty())
       return shell_failed(std::string(needed) +
                           " is not installed, by which AWS opens a session: "
                           "docs.aws.amazon.com/systems-manager/latest/userguide/"
@@ -101,8 +86,8 @@ int run(const ShellOptions& options) {
                "spotter: a session on %s; if it is refused, its role may not: `spotter setup "
                "--shell`\n",
                id.c_str());
-  ::execlp("aws", "aws", "ssm", "start-session", "--region", chosen->region.c_str(), "--target",
-           id.c_str(), nullptr);
+  io::Program({"aws", "ssm", "start-session", "--region", chosen->region, "--target", id})
+      .execute_from_path();
   return shell_failed(std::string("aws: ") + std::strerror(errno));
 }
 

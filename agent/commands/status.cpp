@@ -289,10 +289,7 @@ Result<AskedJob> asked_of(const RemoteStatus& options) {
     if (!job) return tl::unexpected(job.error());
     asked.name = job->name.str();
     prefix = job->publish;
-    if (job->launch && !job->launch->places.empty()) {
-      asked.regions.clear();
-      for (const config::Place& it : job->launch->places) asked.regions.push_back(it.region);
-    }
+    asked.regions = regions_of(*job);
     if (const auto deadline = config::load_deadline(file)) asked.deadline = *deadline;
     asked.job = *job;
   } else if (const auto name = config::job_name.parse(options.job); name) {
@@ -433,11 +430,13 @@ class Looker {
   // Asks IAM for the rights of its role: the one reason for silence that can be seen from here.
   void ask_why_silent(AwsCalls& calls) {
     if (!asked_.job || !asked_.job->launch) return;
-    for (auto& [index, seen] : jobs_) {
-      if (!is_silent(seen)) continue;
-      for (const Finding& it : examine_rights(calls, *asked_.job))
-        if (it.verdict == Finding::Verdict::Fail) seen.role_lacks = it.what;
-    }
+    std::vector<JobSeen*> silent;  // all have one role
+    for (auto& [index, seen] : jobs_)
+      if (is_silent(seen)) silent.push_back(&seen);
+    if (silent.empty()) return;
+    for (const Finding& it : examine_rights(calls, *asked_.job))
+      if (it.verdict == Finding::Verdict::Fail)
+        for (JobSeen* each : silent) each->role_lacks = it.what;
   }
 
   // The instances of the fleet, and those that have or had a volume.

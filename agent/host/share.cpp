@@ -18,6 +18,7 @@
 
 #include "agent/aws/formats/partition.hpp"
 #include "agent/host/layout.hpp"
+#include "agent/io/child.hpp"
 #include "agent/io/files.hpp"
 
 namespace spotter::act::host {
@@ -37,10 +38,7 @@ bool is_same(const verbs::Share& share, const MountEntry& entry) {
 }
 
 bool has_program(const char* name) {
-  for (const char* folder : {"/sbin/", "/usr/sbin/", "/usr/local/sbin/", "/usr/bin/"}) {
-    if (::access((std::string(folder) + name).c_str(), X_OK) == 0) return true;
-  }
-  return false;
+  return !io::find_program(name, "/sbin:/usr/sbin:/usr/local/sbin:/usr/bin").empty();
 }
 
 // sshfs says no more than "Connection reset by peer": ssh itself says why. Its options are those

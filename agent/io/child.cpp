@@ -16,6 +16,16 @@
 #include "agent/io/files.hpp"
 
 namespace spotter::io {
+std::string find_program(const std::string& name, const std::string& path) {
+  if (name.find('/') != std::string::npos) return name;
+  std::istringstream parts(path);
+  for (std::string part; std::getline(parts, part, ':');) {
+    const std::string candidate = part + "/" + name;
+    if (!part.empty() && ::access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return {};
+}
+
 namespace {
 
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
@@ -33,16 +43,6 @@ std::string search_path(const ToolRequest& request) {
   const char* path = std::getenv("PATH");
   const std::string system = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
   return path == nullptr ? system : std::string(path) + ":" + system;
-}
-
-std::string find_program(const std::string& name, const std::string& path) {
-  if (name.find('/') != std::string::npos) return name;
-  std::istringstream parts(path);
-  for (std::string part; std::getline(parts, part, ':');) {
-    const std::string candidate = part + "/" + name;
-    if (!part.empty() && ::access(candidate.c_str(), X_OK) == 0) return candidate;
-  }
-  return {};
 }
 
 struct ToolStart {

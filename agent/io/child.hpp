@@ -50,6 +50,10 @@ class Program {
   std::vector<char*> environment_pointers_;
 };
 
+// Looks for a program in folders with ':' between them; empty: it is in none. A name with a slash
+// is a path already.
+std::string find_program(const std::string& name, const std::string& path);
+
 struct User {
   std::string name;
   uid_t uid = 0;

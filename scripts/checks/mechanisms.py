@@ -10,10 +10,8 @@ MECHANISMS = {
     # The second starts programs for coroutines: posix_spawn, which forks without copying memory.
     "processes are started": (
         r"\b(v?fork|exec(l|le|lp|v|ve|vp|vpe)|fexecve|posix_spawnp?|popen|system)\(",
-        # The third has the credentials of whoever has no coroutines, in a trainer's process, too; the
-        # last becomes the program, which has the terminal then.
-        ["agent/io/child.cpp", "agent/io/process.cpp", "agent/aws/s3/keys.cpp",
-         "agent/commands/shell.cpp"]),
+        # The third has the credentials of whoever has no coroutines, in a trainer's process, too.
+        ["agent/io/child.cpp", "agent/io/process.cpp", "agent/aws/s3/keys.cpp"]),
     "libcurl is spoken to": (r"\bcurl_(easy|multi|share|global)_\w+\(", ["agent/curl/"]),
     "TLS gets the roots to trust": (r"CURLOPT_CA(INFO|PATH)|_CA_BUNDLE\"|\"SSL_CERT_FILE\"", [
         "agent/curl/easy.cpp", "agent/host/git.cpp",  # git has variables of its own

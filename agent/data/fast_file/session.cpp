@@ -12,9 +12,9 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "agent/base/text.hpp"
 #include "agent/data/fetched.hpp"
 #include "agent/host/mounts.hpp"
+#include "agent/io/child.hpp"
 #include "agent/io/files.hpp"
 
 namespace spotter::fastfile {
@@ -39,10 +39,7 @@ std::optional<std::string> missing_for_mount() {
   ::close(device);
   if (::geteuid() == 0) return std::nullopt;
   const char* path = std::getenv("PATH");
-  for (std::string_view rest = path == nullptr ? "" : path; !rest.empty();) {
-    if (::access((std::string(take_until(rest, ':')) + "/fusermount3").c_str(), X_OK) == 0)
-      return std::nullopt;
-  }
+  if (!io::find_program("fusermount3", path == nullptr ? "" : path).empty()) return std::nullopt;
   return "there is no fusermount3: apt install fuse3";
 }
 
