@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/aws/formats/ec2_places.hpp"
+#include "agent/aws/formats/iam.hpp"
 #include "agent/aws/formats/services.hpp"
 #include "agent/commands/doctor.hpp"
 #include "agent/commands/iam.hpp"
@@ -273,9 +274,8 @@ Result<void, CallError> prove(AwsCalls& calls, const std::string& role, const Js
 Findings examine_rights(AwsCalls& calls, const config::Job& job) {
   const char* const check = "role";
   const auto who = calls.ask(wire::GetCallerIdentity{});
-  const std::string& named = job.launch->profile;
   const auto profile =
-      calls.ask(wire::GetInstanceProfile{named.substr(named.rfind('/') + 1), calls.region()});
+      calls.ask(wire::GetInstanceProfile{wire::iam_name(job.launch->profile).name, calls.region()});
   if (!who || !profile || profile->role_arn.empty()) return {};  // reported already
   IamScope scope;
   scope.account = who->account;

@@ -272,12 +272,19 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
   if (!job.storage.share)
     values.many["deleted-things"] = {
         ec2("volume"), arn + "ec2:" + here.substr(0, here.find(':')) + "::snapshot/*"};
-  std::set<std::string> used;
+  constexpr std::string_view parameter = "resolve:ssm:";
+  std::set<std::string> used, parameters;
   std::set<std::string> types{cheap_type};  // of machines that prepare and fetch
   for (std::size_t i = 0; i < std::max<std::size_t>(job.launch->places.size(), 1); ++i) {
     const config::Launch there = config::launch_at(*job.launch, i);
     used.merge(used_things(there, arn + "ec2:", here, launch::placement_group_of(job)));
     types.insert(there.instance_types.begin(), there.instance_types.end());
+    if (!there.image.starts_with(parameter)) continue;
+    const std::string name = there.image.substr(parameter.size());
+    // AWS's own parameters belong to no account.
+    const std::string whose = name.starts_with("/aws/") ? values.one["region"] + "::" : here;
+    parameters.insert(arn + "ssm:" + whose + "parameter" + (name.starts_with('/') ? "" : "/") +
+                      name);
   }
   values.many["used-things"] = {used.begin(), used.end()};
   values.many["launched-types"] = {types.begin(), types.end()};
@@ -301,17 +308,6 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
   if (job.launch->on_demand.when != When::Never) values.many["on-demand-prices"] = {"*"};
   if (job.launch->on_demand.needs_watcher())
     values.many["watched-fleets"] = {ec2("fleet"), ec2("spot-fleet-request")};
-  constexpr std::string_view parameter = "resolve:ssm:";
-  std::set<std::string> parameters;
-  for (std::size_t i = 0; i < std::max<std::size_t>(job.launch->places.size(), 1); ++i) {
-    const std::string image = config::launch_at(*job.launch, i).image;
-    if (!image.starts_with(parameter)) continue;
-    const std::string name = image.substr(parameter.size());
-    // AWS's own parameters belong to no account.
-    const std::string whose = name.starts_with("/aws/") ? values.one["region"] + "::" : here;
-    parameters.insert(arn + "ssm:" + whose + "parameter" + (name.starts_with('/') ? "" : "/") +
-                      name);
-  }
   values.many["image-parameters"] = {parameters.begin(), parameters.end()};
   values.many["launch-roles"] = {arn_of(values.one["role"], "role", values)};
   values.many["instance-profiles"] = {arn_of(job.launch->profile, "instance-profile", values)};

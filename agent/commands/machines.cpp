@@ -7,6 +7,7 @@
 
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/ec2_query.hpp"
+#include "agent/aws/formats/iam.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/commands/launched_job.hpp"
 #include "agent/io/log.hpp"
@@ -191,7 +192,7 @@ bool is_unknown_profile(const CallError& error) {
 
 Finding examine_profile(AwsCalls& calls, const config::Launch& launch) {
   constexpr const char* check = "profile";
-  const std::string name = launch.profile.substr(launch.profile.rfind('/') + 1);
+  const std::string name = wire::iam_name(launch.profile).name;
   const auto found = calls.ask(wire::GetInstanceProfile{name, calls.region()});
   if (found && !found->role.empty())
     return {check, Verdict::Ok, name + " gives instances the role " + found->role, ""};

@@ -93,14 +93,16 @@ std::optional<CodeCommit> codecommit_repository(std::string_view url) {
   constexpr std::string_view helper = "codecommit::", service = "git-codecommit.";
   constexpr std::string_view path = "/v1/repos/";
   CodeCommit found;
+  const auto host_in = [&](const std::string& region) {
+    return std::string(service) + region + "." + std::string(partition_of(region).suffix);
+  };
   if (url.starts_with(helper)) {
     url.remove_prefix(helper.size());
     const auto end = url.find("://");
     if (end == url.npos) return std::nullopt;
     found.region = url.substr(0, end);
     found.path = std::string(path) + std::string(url.substr(end + 3));
-    found.host =
-        std::string(service) + found.region + "." + std::string(partition_of(found.region).suffix);
+    found.host = host_in(found.region);
   } else {
     if (!url.starts_with(tls)) return std::nullopt;
     url.remove_prefix(tls.size());
@@ -111,9 +113,7 @@ std::optional<CodeCommit> codecommit_repository(std::string_view url) {
     found.region = found.host.substr(service.size());
     found.region.resize(std::min(found.region.find('.'), found.region.size()));
   }
-  const std::string expected =
-      std::string(service) + found.region + "." + std::string(partition_of(found.region).suffix);
-  const bool known = found.host == expected && found.path.starts_with(path) &&
+  const bool known = found.host == host_in(found.region) && found.path.starts_with(path) &&
                      is_all_of(found.path.substr(path.size()), name_letters) &&
                      is_all_of(found.region, name_letters);
   return known ? std::optional(found) : std::nullopt;

@@ -41,7 +41,6 @@ IamName iam_name(std::string_view text);
 // Says why IAM would refuse the name; empty: it takes it. `longest`: of the kind of thing.
 std::string wrong_iam_name(const IamName& name, std::size_t longest);
 inline constexpr std::size_t longest_role_name = 64;
-inline constexpr std::size_t longest_profile_name = 128;
 
 // In a StringLike a text that stands for itself.
 std::string literally(std::string_view text);

@@ -18,7 +18,9 @@ Address Addresses::of(const std::string& bucket, const std::string& key) const {
   const bool moved = home != homes_.end();
   address.region = moved && !home->second.region.empty() ? Region(home->second.region) : region_;
   address.path = "/" + wire::escape_path(key);
-  const std::string url = act::endpoint(environment_, "s3", address.region);
+  const auto [known, is_new] = endpoints_.try_emplace(address.region.str());
+  if (is_new) known->second = act::endpoint(environment_, "s3", address.region);
+  const std::string& url = known->second;
   const auto scheme = url.find("://") == url.npos ? 0 : url.find("://") + 3;
   address.host = url.substr(scheme);
   const auto slash = address.host.find('/');

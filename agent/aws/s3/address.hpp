@@ -36,6 +36,8 @@ class Addresses {
   Region region_;
   Settings::Style style_;
   std::map<std::string, Home, std::less<>> homes_;
+  // By region: a file may name it, and each request asks.
+  mutable std::map<std::string, std::string> endpoints_;
 };
 
 }  // namespace spotter::s3
