@@ -210,7 +210,9 @@ class Run:
         (place / "CTestTestfile.cmake").write_text(f'subdirs("{ROOT}/build/{part.flavour}")\n')
         (place / "report.xml").unlink(missing_ok=True)
         more = {"SPOTTER_RECORD": str(self.recorded)} if name == "e2e" else {}
+        # An hour ends what hangs; how slow a machine may be is no test's business.
         return self.start("ctest", "--test-dir", str(place), "--output-on-failure",
+                          "--timeout", "3600",
                           "-j", str(part.jobs), "--no-tests=error",
                           "--output-junit", str(place / "report.xml"),
                           *part.select, *self.made, output=output, **more)

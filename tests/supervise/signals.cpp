@@ -16,7 +16,7 @@ class Signals : public Stage {
   std::string aware() {
     std::ofstream(path("aware")) << "import os, signal, sys, time\n"
                                     "def stop(*_):\n"
-                                    "  print('checkpoint', flush=True); os._exit(75)\n"
+                                    "  os.write(1, b'checkpoint\\n'); os._exit(75)\n"
                                     "signal.signal(getattr(signal, sys.argv[1]), stop)\n"
                                     "print('training', flush=True)\n"
                                     "while True: time.sleep(1)\n";
