@@ -16,8 +16,13 @@ void replace(std::string& text, std::string_view what, const std::string& with) 
 
 // The action of a machine that cannot install the agent, which would decide that.
 const char* when_failing(const config::Job& job) {
-  if (job.on_failure.then == config::GiveUp::Hold) return "hold";
   return job.launch->capacity == 1 ? "end-fleet" : "leave";
+}
+
+// Minutes, at least one, that such a machine stays; 0: it does not.
+std::string minutes_held(const config::Job& job) {
+  if (job.on_failure.then != config::GiveUp::Hold) return "0";
+  return std::to_string(std::chrono::ceil<std::chrono::minutes>(job.on_failure.hold).count());
 }
 
 // The program that mounts the job's share, and comes with a package of its own.
@@ -92,6 +97,7 @@ Result<std::string> user_data(const config::Job& job,
   for (const auto& [name, text] : files) blocks += block(name, text);
   // The user's files come last: they may contain the other places' names.
   replace(script, "@FAILING@", when_failing(job));
+  replace(script, "@HOLD@", minutes_held(job));
   replace(script, "@TOOL@", tool_of(job));
   replace(script, "@WORK@", work == Work::Prepare ? "prepare" : "serve");
   replace(script, "@PACKAGES@", lines_of(job.launch->package, packages));

@@ -49,7 +49,7 @@ class EndFleet(unittest.TestCase):
             text = (ROOT / "scripts/user-data").read_text()
             (root / "user-data").write_text(
                 text.replace("@PACKAGES@", "baked").replace("@FAILING@", "end-fleet")
-                .replace("@LAUNCHED@", str(int(time.time()))))
+                .replace("@HOLD@", "0").replace("@LAUNCHED@", str(int(time.time()))))
             (root / "sleep").write_text('#!/bin/sh\necho "$1" >>"$SPOTTER_ROOT/slept"\n')
             (root / "sleep").chmod(0o755)
             done = subprocess.run(

@@ -105,13 +105,13 @@ class UserData(served.ServedTest):
         self.program("spotter", AGENT)
 
     def script(self, package="baked", digest="", files=None, failing="end-fleet", work="",
-               tool="", launched=None):
+               tool="", launched=None, hold=0):
         text = (ROOT / "scripts/user-data").read_text()
         blocks = [f"  write {name} <<'END'\n{content}END\n"
                   for name, content in (files or {"job.yaml": JOB}).items()]
         text = text.replace("@PACKAGES@", f"{digest} {package}".strip())
         text = text.replace("@FAILING@", failing).replace("@WORK@", work)
-        text = text.replace("@TOOL@", tool)
+        text = text.replace("@TOOL@", tool).replace("@HOLD@", str(hold))
         text = text.replace("@LAUNCHED@", str(int(time.time()) if launched is None else launched))
         path = self.root / "user-data"
         path.write_text(text.replace("#@FILES@\n", "".join(blocks)))
@@ -208,10 +208,17 @@ class UserData(served.ServedTest):
         self.assertEqual(self.lines("systemctl"), [])
 
     def test_what_becomes_of_a_machine_that_cannot_work_is_the_jobs_to_say(self):
-        for failing, said in (("hold", "this instance stays"), ("leave", "ends in an hour"),
-                              ("end-fleet", "ends in an hour")):  # here it cannot
-            self.assertEqual(self.run_it(self.script(failing=failing)), 1)
+        for failing, hold, said in (("leave", 90, "this instance stays for 90 minutes"),
+                                    ("leave", 0, "ends in an hour"),
+                                    ("end-fleet", 0, "ends in an hour")):  # here it cannot
+            self.assertEqual(self.run_it(self.script(failing=failing, hold=hold)), 1)
             self.assertIn(said, self.console().splitlines()[-1])
+        self.assertEqual(self.lines("shutdown"), ["-h +90", "-h +60", "-h +60"])
+
+    def test_its_successors_do_not_stay_when_the_first_has(self):
+        launched = int(time.time()) - 91 * 60
+        self.assertEqual(self.run_it(self.script(failing="leave", hold=90, launched=launched)), 1)
+        self.assertEqual(self.lines("shutdown"), ["-h now"])
 
     def test_a_service_that_does_not_start_is_shown(self):
         self.bake()
