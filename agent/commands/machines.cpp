@@ -122,6 +122,11 @@ Findings examine_network(AwsCalls& calls, const config::Job& job) {
   else
     findings.push_back(unseen_groups("network", groups.error(),
                                      "whether the security groups let machines ask AWS"));
+  wire::DescribeSecurityGroups of_endpoints;
+  for (const wire::VpcEndpoint& it : network.endpoints.value_or(std::vector<wire::VpcEndpoint>()))
+    of_endpoints.groups.insert(of_endpoints.groups.end(), it.groups.begin(), it.groups.end());
+  if (!of_endpoints.groups.empty())
+    network.endpoint_groups = calls.ask_all(of_endpoints).value_or(network.endpoint_groups);
   const auto interfaces = efa_interfaces(calls, job);
   network.has_several_interfaces = interfaces && interfaces->size() > 1;
   auto judged = launch::judge_network(network, launch::needed_by(job));

@@ -58,6 +58,7 @@ struct Network {
   std::optional<std::vector<wire::NatGateway>> nats;
   std::optional<std::vector<wire::NetworkAcl>> acls;
   std::optional<std::vector<wire::SecurityGroup>> groups;
+  std::vector<wire::SecurityGroup> endpoint_groups = {};  // as far as they were to be seen
   // With several network interfaces a machine gets no public address, whatever the subnet says.
   bool has_several_interfaces = false;
 };

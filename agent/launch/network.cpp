@@ -202,19 +202,40 @@ bool lets_all(const std::string& policy) {
   return all;
 }
 
-void judge_policies(Findings& findings, const Network& network, const std::vector<Needed>& needed) {
+// No group of the endpoint lets a machine in. One that was not seen may.
+bool keeps_out(const Network& network, const wire::VpcEndpoint& endpoint) {
+  if (!network.groups || endpoint.groups.empty()) return false;
+  const auto& seen = network.endpoint_groups;
+  return std::ranges::all_of(endpoint.groups, [&](const std::string& id) {
+    const auto group = std::ranges::find(seen, id, &wire::SecurityGroup::id);
+    return group != seen.end() && std::ranges::all_of(group->https_from, [&](const auto& from) {
+             const auto is_it = [&](const wire::SecurityGroup& it) { return it.id == from; };
+             return from.starts_with("sg-") && std::ranges::none_of(*network.groups, is_it);
+           });
+  });
+}
+
+void judge_endpoints(Findings& findings, const Network& network,
+                     const std::vector<Needed>& needed) {
   Texts said;
   for (const wire::Subnet& subnet : network.subnets)
     for (const Needed& it : needed) {
       const wire::VpcEndpoint* endpoint = Judge(network, subnet).endpoint_of(it.service);
-      if (endpoint == nullptr || lets_all(endpoint->policy)) continue;
-      if (std::ranges::count(said, endpoint->id) > 0) continue;
+      if (endpoint == nullptr || std::ranges::count(said, endpoint->id) > 0) continue;
       said.push_back(endpoint->id);
-      findings.push_back({check, Verdict::Warn,
-                          endpoint->id + ", the endpoint of " + it.name +
-                              ", has a policy of its own, which was not judged",
-                          "it has to let through what `spotter iam agent` and `spotter iam "
-                          "trainer` print"});
+      const std::string which = endpoint->id + ", the endpoint of " + it.name + ", ";
+      if (keeps_out(network, *endpoint))
+        findings.push_back({check, it.stops ? Verdict::Fail : Verdict::Warn,
+                            which + "lets no machine of this job in by HTTPS",
+                            "aws ec2 authorize-security-group-ingress --group-id " +
+                                endpoint->groups.front() +
+                                " --protocol tcp --port 443 --source-group " +
+                                (network.groups->empty() ? "sg-..." : network.groups->front().id)});
+      if (!lets_all(endpoint->policy))
+        findings.push_back({check, Verdict::Warn,
+                            which + "has a policy of its own, which was not judged",
+                            "it has to let through what `spotter iam agent` and `spotter iam "
+                            "trainer` print"});
     }
 }
 
@@ -321,7 +342,7 @@ Findings judge_network(const Network& network, const std::vector<Needed>& needed
   }
   judge_groups(findings, network);
   judge_acls(findings, network);
-  judge_policies(findings, network, needed);
+  judge_endpoints(findings, network, needed);
   if (!good.empty() && network.tables)
     findings.push_back(
         {check, Verdict::Ok,

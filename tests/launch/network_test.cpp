@@ -183,6 +183,23 @@ TEST(Network, AnEndpointsOwnPolicyIsNamed) {
   EXPECT_TRUE(story.warns());
 }
 
+TEST(Network, AnEndpointsOwnGroupsLetTheMachinesIn) {
+  Vpc story;
+  story.endpoint("ec2", "Interface");
+  story.network.endpoints->front().groups = {"sg-8", "sg-9"};
+  story.network.endpoint_groups = {{.id = "sg-8", .https_from = {"sg-8"}}, {.id = "sg-9"}};
+  EXPECT_EQ(story.said(Verdict::Fail),
+            "vpce-ec2, the endpoint of EC2, lets no machine of this job in by HTTPS: aws ec2 "
+            "authorize-security-group-ingress --group-id sg-8 --protocol tcp --port 443 "
+            "--source-group sg-1");
+  for (const char* from : {"172.31.0.0/16", "sg-1", "pl-1"}) {
+    story.network.endpoint_groups[1].https_from = {from};
+    EXPECT_TRUE(story.is_well()) << from;
+  }
+  story.network.endpoint_groups.pop_back();
+  EXPECT_TRUE(story.is_well()) << "what the other lets in was not to be seen";
+}
+
 TEST(Network, SecurityGroupsLetOut) {
   Vpc story;
   story.network.groups->front().https_to.clear();

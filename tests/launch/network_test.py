@@ -52,6 +52,19 @@ class Network(launching.LaunchTest):
         self.fault("endpoint", "service=ec2", "private-names=false")
         self.assertIn("fail", self.found(2)[0])
 
+    def test_an_endpoint_lets_the_machines_in(self):
+        group = self.ec2.create_security_group(GroupName=self.name, Description="x")["GroupId"]
+        self.addCleanup(self.ec2.delete_security_group, GroupId=group)
+        self.fault("endpoint", "service=ec2")
+        self.assertTrue(all(it.startswith("ok") for it in self.found(None)), "the machines' own")
+        self.fault("endpoint", "service=ec2", f"group={group}")
+        self.assertIn(f"lets no machine of this job in by HTTPS: aws ec2 authorize-security-group-"
+                      f"ingress --group-id {group}", self.found(2)[0])
+        self.ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[
+            {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443,
+             "IpRanges": [{"CidrIp": "172.31.0.0/16"}]}])
+        self.assertTrue(all(it.startswith("ok") for it in self.found(None)))
+
     def test_an_address_is_needed_beside_a_route(self):
         self.far_has("public=false")
         self.assertIn(f"--subnet-id {self.far} --map-public-ip-on-launch", self.found(2)[0])

@@ -340,10 +340,11 @@ TEST(Ec2Answer, ReadsTheWaysOutOfANetwork) {
       "<vpcEndpointSet><item><vpcEndpointId>vpce-1</vpcEndpointId><vpcId>vpc-1</vpcId>"
       "<vpcEndpointType>Gateway</vpcEndpointType><serviceName>com.amazonaws.us-west-2.s3"
       "</serviceName><state>Available</state><routeTableIdSet><item>rtb-1</item></routeTableIdSet>"
-      "</item></vpcEndpointSet>"));
+      "<groupSet><item><groupId>sg-1</groupId></item></groupSet></item></vpcEndpointSet>"));
   ASSERT_TRUE(endpoints) << endpoints.error().message;
   EXPECT_EQ(endpoints->items.at(0).state, "available");
   EXPECT_EQ(endpoints->items.at(0).route_tables, std::vector<std::string>{"rtb-1"});
+  EXPECT_EQ(endpoints->items.at(0).groups, std::vector<std::string>{"sg-1"});
   const auto nats = decode<DescribeNatGateways>(
       answer("DescribeNatGateways",
              "<natGatewaySet><item><natGatewayId>nat-1</natGatewayId><state>available</state>"

@@ -163,6 +163,9 @@ Answer describe_vpc_endpoints(Session& session) {
     for (const TableRow& it : tables_of(cloud)) tables.push_back(it.id);
     all("routeTableIdSet", row.it.gateway ? tables : std::vector<std::string>());
     all("subnetIdSet", row.it.gateway ? std::vector<std::string>() : subnets_of(cloud));
+    xml.element("groupSet", [&] {
+      if (!row.it.gateway) xml.element("item", [&] { xml.text("groupId", row.it.group); });
+    });
     xml.value("privateDnsEnabled", row.it.private_names);
     xml.value("requesterManaged", false);
     xml.text("ownerId", cloud.settings.account);

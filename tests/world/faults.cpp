@@ -78,7 +78,8 @@ void endpoint(World&, Cloud& cloud, Arguments& given) {
                              .service = service,
                              .gateway = given.text("kind", "interface") == "gateway",
                              .private_names = given.text("private-names", "true") != "false",
-                             .policy = given.text("policy", everything)});
+                             .policy = given.text("policy", everything),
+                             .group = given.text("group", "sg-00000000000000000")});
 }
 
 void clear(World& world, Cloud& cloud, Arguments&) {
@@ -136,7 +137,8 @@ const NamedFault faults[] = {
      "ipv6-only=true|false acl=open|closed: its routes and addresses, as descriptions show them",
      subnet},
     {"endpoint",
-     "service=s3|ec2|... kind=gateway|interface private-names=true|false policy=JSON on=true|false",
+     "service=s3|ec2|... kind=gateway|interface private-names=true|false policy=JSON "
+     "group=sg-...|the VPC's default on=true|false",
      endpoint},
     {"consistency", "lag=5s",
      [](World& world, Cloud&, Arguments& it) {

@@ -357,6 +357,7 @@ struct NetworkEndpoint {
   bool gateway = false;
   bool private_names = false;
   std::string policy;
+  std::string group;  // of an interface
 };
 
 struct Credential {

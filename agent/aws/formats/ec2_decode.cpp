@@ -188,6 +188,7 @@ FleetStatus read_spot_fleet(const Fields& fields) {
           .fulfilled_capacity = configuration.optional_decimal("fulfilledCapacity"),
           .type = configuration.optional_text("type"),
           .create_time = fields.optional_time("createTime"),
+          .valid_until = configuration.optional_time("validUntil"),
           .launch_template = read_template(configuration),
           .tags = fields.tags()};
 }
@@ -201,6 +202,7 @@ FleetStatus read_fleet(const Fields& fields) {
           .fulfilled_capacity = fields.optional_decimal("fulfilledCapacity"),
           .type = fields.optional_text("type"),
           .create_time = fields.optional_time("createTime"),
+          .valid_until = fields.optional_time("validUntil"),
           .launch_template = read_template(fields),
           .tags = fields.tags()};
 }
@@ -328,9 +330,9 @@ bool is_of_https(const Fields& rule) {
          rule.optional_number("toPort").value_or(https) >= https;
 }
 
-std::vector<std::string> https_to(const Fields& group) {
+std::vector<std::string> ends_of_https(const Fields& group, const char* rules) {
   std::vector<std::string> all;
-  for (const Fields& rule : group.optional_items("ipPermissionsEgress")) {
+  for (const Fields& rule : group.optional_items(rules)) {
     if (!is_of_https(rule)) continue;
     for (const auto& [list, name] : {std::pair{"ipRanges", "cidrIp"},
                                      {"ipv6Ranges", "cidrIpv6"},
@@ -343,9 +345,12 @@ std::vector<std::string> https_to(const Fields& group) {
 
 SecurityGroup read_as(Type<SecurityGroup>, const Fields& item) {
   const std::string id = item.text("groupId");
-  return {id, all_of_itself(item, "ipPermissions", id),
-          all_of_itself(item, "ipPermissionsEgress", id), item.optional_text("vpcId"),
-          https_to(item)};
+  return {id,
+          all_of_itself(item, "ipPermissions", id),
+          all_of_itself(item, "ipPermissionsEgress", id),
+          item.optional_text("vpcId"),
+          ends_of_https(item, "ipPermissionsEgress"),
+          ends_of_https(item, "ipPermissions")};
 }
 
 std::string first_of(const Fields& item, std::initializer_list<const char*> names) {
@@ -377,6 +382,8 @@ RouteTable read_as(Type<RouteTable>, const Fields& item) {
 }
 
 VpcEndpoint read_as(Type<VpcEndpoint>, const Fields& item) {
+  std::vector<std::string> groups;
+  for (const Fields& it : item.optional_items("groupSet")) groups.push_back(it.text("groupId"));
   return {.id = item.text("vpcEndpointId"),
           .vpc = item.text("vpcId"),
           .type = item.text("vpcEndpointType"),
@@ -384,7 +391,8 @@ VpcEndpoint read_as(Type<VpcEndpoint>, const Fields& item) {
           .state = lower_case(item.text("state")),
           .policy = item.optional_text("policyDocument"),
           .has_private_names = item.flag("privateDnsEnabled"),
-          .route_tables = item.optional_texts("routeTableIdSet")};
+          .route_tables = item.optional_texts("routeTableIdSet"),
+          .groups = std::move(groups)};
 }
 
 NatGateway read_as(Type<NatGateway>, const Fields& item) {

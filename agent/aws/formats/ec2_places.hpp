@@ -187,6 +187,7 @@ struct SecurityGroup {
   std::string vpc = {};
   // CIDR blocks, prefix lists (pl-...) and groups whose TCP port 443 its members may ask.
   std::vector<std::string> https_to = {};
+  std::vector<std::string> https_from = {};  // and those that may ask its members'
 };
 struct DescribeSecurityGroups {
   using Answer = Page<SecurityGroup>;
@@ -227,6 +228,7 @@ struct VpcEndpoint {
   std::string policy;                     // JSON; empty: it has none
   bool has_private_names = false;         // the service's own names lead to it
   std::vector<std::string> route_tables;  // of a gateway
+  std::vector<std::string> groups;        // of an interface: its security groups
 };
 struct DescribeVpcEndpoints {
   using Answer = Page<VpcEndpoint>;
