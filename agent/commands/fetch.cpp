@@ -82,7 +82,8 @@ Result<std::optional<Kept>> results_of(wire::S3Location published, const std::st
   return kept_at(published, job, tier::results_manifest());
 }
 
-// Only a machine in its zone reads a volume: it puts the files into S3, and ends.
+// Only a machine in its zone reads a volume, and one in its network a share: it puts the files into
+// S3, and ends.
 Result<std::optional<Kept>> by_a_machine(const config::Job& job, const std::string& file,
                                          const std::vector<std::string>& paths,
                                          const std::string& type) {
@@ -92,7 +93,7 @@ Result<std::optional<Kept>> by_a_machine(const config::Job& job, const std::stri
   s3::Client client(of_person());
   const auto gone = s3::remove(client, {to->bucket, to->key + tier::results_manifest()});
   if (!gone) return failure(words_of(gone.error(), "s3:DeleteObject"));
-  const auto ended = send_from_volume(file, sending, type);
+  const auto ended = send_from_storage(file, sending, type);
   if (!ended) return failure(ended.error().message);
   auto kept = results_of(*job.published_at(), config::fetched_folder, job.name.str());
   if (kept && !*kept) return failure(*ended);
@@ -152,10 +153,9 @@ std::string nothing(const config::Job* job, const std::string& name) {
            " has no place in S3 that files could be fetched from: add `publish: "
            "s3://bucket/prefix/` to its description (and run the commands of `spotter iam roles` "
            "again)" +
-           (job->storage.share ? ": the agent puts the result there when the job ends. What is "
-                                 "there already, copy from " +
-                                     config::describe(*job->storage.share)
-                               : ", and fetch it again");
+           (job->storage.share && !job->launch
+                ? ", or copy them from " + config::describe(*job->storage.share)
+                : ", and fetch it again");
   if (job != nullptr && job->storage.in_bucket())
     return "nothing of " + name + " is in " + wire::to_url(*job->kept_at()) +
            " yet: it comes with the first checkpoint";
@@ -221,10 +221,9 @@ int fetch(const FetchOptions& options) {
   auto kept = job != nullptr && job->storage.in_bucket() ? home_of(*job) : std::nullopt;
   if (kept && !*kept && published) kept = results_of(*published, config::results_folder, name);
   const bool has_all = kept && *kept && tier::names_all((**kept).manifest, paths);
-  const bool on_volume = job != nullptr && !job->storage.share && job->launch && job->publish;
-  if (kept && !has_all && on_volume && !options.experiment) {
+  const bool elsewhere = job != nullptr && !job->storage.in_bucket() && job->launch && job->publish;
+  if (kept && !has_all && elsewhere && !options.experiment)
     kept = by_a_machine(*job, place->file, paths, options.type);
-  }
   if (!kept) return complain(kept.error().message);
   if (!*kept) return complain(nothing(job, name));
   coming = tier::coming_file(to);
@@ -260,7 +259,8 @@ void add_fetch(CLI::App& app, int& status) {
   command->add_option("--experiment", options->experiment, "Of a sweep: the index");
   command
       ->add_option("--instance-type", options->type,
-                   "Of the machine that reads a volume, where the files are not in S3 yet")
+                   "Of the machine that reads a volume or a share, where the files are not in S3 "
+                   "yet")
       ->capture_default_str();
   command->add_option("--publish", options->publish,
                       "The place in S3 that the job's description has as publish");

@@ -103,6 +103,25 @@ Result<std::string, CallError> subnet_in(AwsCalls& calls, const config::Launch& 
   return failed("the volume is in " + zone + ", and none of launch.subnets is");
 }
 
+// Where the machine is to be: where the volume is, or will be; by a share wherever the job runs.
+Result<launch::Preparer, CallError> place_for(AwsCalls& calls, const config::Job& job,
+                                              const std::string& type,
+                                              const std::optional<wire::Volume>& volume) {
+  const config::Launch& launch = *job.launch;
+  if (job.storage.share && !launch.subnets.empty())
+    return launch::Preparer{type, {}, launch.subnets.front()};
+  if (job.storage.share)
+    return launch::Preparer{type, launch.zones.empty() ? "" : launch.zones.front(), {}};
+  if (!volume && !launch.volume) {
+    config::Job same = job;
+    return tl::unexpected(fit_new_volume(same, Zone()).error());  // the message says what to do
+  }
+  const std::string zone = volume ? volume->zone.str() : launch.volume->zone;
+  auto subnet = subnet_in(calls, launch, zone);
+  if (!subnet) return tl::unexpected(subnet.error());
+  return launch::Preparer{type, zone, *std::move(subnet)};
+}
+
 class Preparer {
  public:
   Preparer(AwsCalls& calls, const LaunchedJob& launched, const RemoteOptions& options)
@@ -136,24 +155,17 @@ Result<std::vector<InstanceId>, CallError> Preparer::await_instance() {
 
 Result<std::vector<InstanceId>, CallError> Preparer::begin(
     const std::optional<wire::Volume>& volume) {
-  const config::Launch& launch = *job_.launch;
-  if (!volume && !launch.volume) {
-    config::Job same = job_;
-    return tl::unexpected(fit_new_volume(same, Zone()).error());  // the message says what to do
-  }
-  const std::string zone = volume ? volume->zone.str() : launch.volume->zone;
-  const auto subnet = subnet_in(calls_, launch, zone);
-  if (!subnet) return tl::unexpected(subnet.error());
+  const auto wanted = place_for(calls_, job_, options_.type, volume);
+  if (!wanted) return tl::unexpected(wanted.error());
   const auto version = provide_template(calls_, launched_, true);
   if (!version) return tl::unexpected(version.error());
   const std::string token =
       "prepare-" + wire::sha256_hex(version->id + "\n" + version->version).substr(0, 40);
-  const auto place = subnet->empty() ? zone : *subnet;
+  const auto place = wanted->subnet.empty() ? wanted->zone : wanted->subnet;
   const auto alike = launch::run_instance(job_, *version, options_.type, place);
   if (const auto known = await_profile(calls_, wire::query_of(alike), "prepare"); !known)
     return tl::unexpected(known.error());
-  const auto request =
-      launch::request_preparer(job_, *version, {options_.type, zone, *subnet}, token);
+  const auto request = launch::request_preparer(job_, *version, *wanted, token);
   const auto fleet = calls_.ask(wire::query_of(request), wire::decode_created_fleet);
   if (!fleet) return tl::unexpected(fleet.error());
   fleet_ = fleet->id;
@@ -174,15 +186,16 @@ Result<InstanceId, CallError> Preparer::run(const std::atomic<bool>& stop) {
   auto there = preparing(calls_, key_of(job_));
   if (!there) return tl::unexpected(there.error());
   if (!there->empty() && job_.sending)
-    return failed(there->front().str() + " prepares the volume: wait for its end");
+    return failed(there->front().str() + " is at the storage already: wait for its end");
   if (there->empty()) {
     const auto volume = free_volume(calls_, job_, {});
     if (!volume) return tl::unexpected(volume.error());
-    if (!*volume && job_.sending) return failed("the job has no volume");
+    if (!*volume && job_.sending && !job_.storage.share) return failed("the job has no volume");
     there = begin(*volume);
     if (!there) return tl::unexpected(there.error());
     io::complain(command, there->front().str() +
-                              (job_.sending ? " sends the files of " + (**volume).id.str() +
+                              (job_.sending ? " sends the files of " +
+                                                  (*volume ? (**volume).id.str() : "the share") +
                                                   " to " + wire::to_url(job_.sending->to)
                                             : " prepares the volume") +
                               " (" + options_.type + "), and ends then");
@@ -329,7 +342,7 @@ int run(const RemoteOptions& options, const std::function<int(config::Job)>& fil
     std::fputs(config::describe(job.error(), options.job).c_str(), stderr);
     return wrong_input;
   }
-  if (job->storage.share) {
+  if (job->storage.share && options.send.empty()) {
     io::complain(
         "prepare",
         "the job's storage is " + config::describe(*job->storage.share) +
@@ -359,9 +372,9 @@ int run(const RemoteOptions& options, const std::function<int(config::Job)>& fil
 
 }  // namespace
 
-Result<std::string, CallError> send_from_volume(const std::string& job_file,
-                                                const config::Sending& sending,
-                                                const std::string& type) {
+Result<std::string, CallError> send_from_storage(const std::string& job_file,
+                                                 const config::Sending& sending,
+                                                 const std::string& type) {
   const RemoteOptions options{.job = job_file, .type = type, .send = {}};
   auto launched = launched_job(job_file, launch::Work::Prepare, sending);
   if (!launched) return failed(launched.error().message);

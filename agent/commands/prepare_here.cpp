@@ -50,6 +50,7 @@ Result<void, CallError> nobody_else(AwsCalls& calls, const config::Job& job,
 Result<std::optional<wire::Volume>, CallError> free_volume(AwsCalls& calls, const config::Job& job,
                                                            const InstanceId& self) {
   if (auto free = nobody_else(calls, job, self); !free) return tl::unexpected(free.error());
+  if (job.storage.share) return std::optional<wire::Volume>();
   const auto found = volumes_of(calls, job);
   if (!found) return tl::unexpected(found.error());
   const std::string move = "a move to another zone is under way: launch the job, which ends it";
@@ -139,6 +140,11 @@ Result<VolumeId, CallError> provide(AwsCalls& calls, const config::Job& job,
 
 int prepare_one(AwsCalls& calls, const config::Job& job, const wire::Identity& here,
                 const std::function<int(config::Job)>& fill_here, const std::atomic<bool>& stop) {
+  if (job.storage.share) {  // of `spotter fetch`
+    if (auto free = nobody_else(calls, job, here.instance); !free)
+      return io::complain("fetch", free.error().message);
+    return fill_here(job);
+  }
   const auto volume = provide(calls, job, here);
   if (!volume) {
     io::complain("prepare", volume.error().message);

@@ -10,19 +10,19 @@
 
 namespace spotter::command {
 
-// The job's volume; none: it has none yet. Fails, saying what to do, if the job runs or its volume
-// is moving between zones. `self`: the calling instance; empty: none.
+// The job's volume; none: it has none yet, or its storage is a share. Fails, saying what to do, if
+// the job runs or its volume is moving between zones. `self`: the calling instance; empty: none.
 Result<std::optional<wire::Volume>, CallError> free_volume(AwsCalls& calls, const config::Job& job,
                                                            const InstanceId& self);
 
 inline constexpr const char* cheap_type = "t3.micro";  // of the machine, unless a person says
 
-// Launches a machine of that type in the zone of the job's volume, which puts files of it into S3
-// and ends, and waits for that; a signal ends the machine. Returns the words for a person if it has
-// sent nothing.
-Result<std::string, CallError> send_from_volume(const std::string& job_file,
-                                                const config::Sending& sending,
-                                                const std::string& type);
+// Launches a machine of that type in the zone of the job's volume, or where a job on a share runs,
+// which puts files of it into S3 and ends, and waits for that; a signal ends the machine. Returns
+// the words for a person if it has sent nothing.
+Result<std::string, CallError> send_from_storage(const std::string& job_file,
+                                                 const config::Sending& sending,
+                                                 const std::string& type);
 
 // Waits until EC2 shows it as released by this instance, two minutes at most.
 Result<void, CallError> await_free(AwsCalls& calls, const VolumeId& volume, const InstanceId& self);

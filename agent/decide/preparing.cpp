@@ -289,7 +289,8 @@ Next on(const ReleasingData& stage, const Woke&, Context& c) {
 
 // `spotter prepare` (Policy::fills): the job's volume is brought up as for training, filled with
 // what job.yaml names, marked, and released. No trainer starts, and no move begins or ends here. It
-// waits for no person: where one is needed, it ends.
+// waits for no person: where one is needed, it ends. `spotter fetch` sends files of it in the place
+// of filling it, and of a share likewise.
 
 Stage fill(Context& c) {
   c.ask(FillVolume{c.facts.holding.volume}, c.policy.fill);

@@ -42,7 +42,7 @@ Next on(const Preparing&, const Mounted& made, Context& c) {
   c.facts.home.newer = !made.cleared;
   c.facts.home.brought = true;
   if (Next end = leaving(c)) return end;
-  return read_ledger(c);
+  return c.policy.fills ? fill(c) : read_ledger(c);
 }
 
 // A mount that was abandoned may have happened: releasing it settles that. A mount that cannot be

@@ -384,10 +384,10 @@ AwsCommand request_preparer(const config::Job& job, const TemplateVersion& launc
   tags.emplace("Name", preparer_name(job));
   tags[tag::role] = role_of_preparers;
   OrderedJson one = {{"InstanceType", wanted.type}};
-  if (wanted.subnet.empty())
-    one["AvailabilityZone"] = wanted.zone;
-  else
+  if (!wanted.subnet.empty())
     one["SubnetId"] = wanted.subnet;
+  else if (!wanted.zone.empty())
+    one["AvailabilityZone"] = wanted.zone;
   const OrderedJson input = {
       {"ClientToken", token},
       {"Type", "instant"},

@@ -70,8 +70,8 @@ wire::AwsCommand run_instance(const config::Job& job, const TemplateVersion& lau
 
 // One instance, on demand, as an interruption would leave a volume half filled.
 struct Preparer {
-  std::string type;  // t3.micro
-  std::string zone;
+  std::string type;    // t3.micro
+  std::string zone;    // empty: any
   std::string subnet;  // of that zone; empty: its default subnet
 };
 wire::AwsCommand request_preparer(const config::Job& job, const TemplateVersion& launch_template,

@@ -73,9 +73,12 @@ std::string of_filling(const Policy& policy, const Facts& facts, const SessionsE
   if (policy.sends_result && facts.exit.filled) return "the files are in S3";
   if (facts.exit.filled) return "the volume is filled, and marked as prepared";
   if (facts.exit.leave || facts.exit.notice)
-    return "interrupted before the volume was filled; what has come stays: prepare it again";
+    return policy.sends_result
+               ? "interrupted before the files were sent: fetch them again"
+               : "interrupted before the volume was filled; what has come stays: prepare it again";
   const std::string why =
       end.blocked.empty() ? std::string(words(facts.exit.surrender)) : end.blocked;
+  if (policy.sends_result) return "nothing is sent: " + (why.empty() ? "see the lines above" : why);
   return "the volume is not filled: " + (why.empty() ? "see the lines above" : why);
 }
 

@@ -26,6 +26,15 @@ struct ShareStory : Story {
       answer(EffectFailed{});
     }
   }
+  // `spotter fetch`, until its files are asked for.
+  void begin_to_send() {
+    policy.foreground = policy.fills = policy.sends_result = true;
+    policy.blocked_retry = Duration{0};
+    sense(Started{});
+    answer(HostLooked{});
+    answer(IdentityRead{kMe, "t3.small", "us-west-2a", "us-west-2"});
+    EXPECT_EQ(asked(), "prepare-share");
+  }
   void train() {
     boot();
     prepare();
@@ -46,6 +55,28 @@ struct ShareStory : Story {
     answer(Unmounted{});
   }
 };
+
+TEST(ShareStories, FilesOfAShareAreSentAndNothingElseIsDone) {
+  ShareStory story;
+  story.begin_to_send();
+  story.answer(Mounted{});
+  EXPECT_EQ(story.asked(), "fill-volume") << "no ledger, no trainer";
+  story.answer(VolumeFilled{});
+  EXPECT_EQ(story.asked(), "release-share");
+  story.answer(Unmounted{});
+  EXPECT_EQ(story.asked(), "exit");
+  EXPECT_TRUE(story.state.facts.exit.filled);
+}
+
+TEST(ShareStories, AShareThatDoesNotMountSendsNothingAndWaitsForNobody) {
+  ShareStory story;
+  story.begin_to_send();
+  story.answer(EffectFailed{Failure::MountFailed, false, "refused"});
+  EXPECT_EQ(story.stage(), "blocked");
+  story.wake();
+  EXPECT_EQ(story.asked(), "exit");
+  EXPECT_FALSE(story.state.facts.exit.filled);
+}
 
 TEST(Share, IsPreparedAndReadAndNothingIsAskedOfEc2) {
   ShareStory story;

@@ -11,12 +11,15 @@ import signal
 import subprocess
 import sys
 import time
+import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import between
 import ec2
 import fake_trainer
 import life
+import shares
+import sshd
 import volumes
 from emulator import wait
 
@@ -379,6 +382,38 @@ class PrepareRemotely(Preparing):
         self.assertIn("none of the files", self.console_of(fetch("none", code=1)))
         self.assert_nobody_is_left()
         self.assert_ended_well()
+
+    @unittest.skipIf(sshd.why_not(), sshd.why_not())
+    def test_files_are_fetched_from_a_share(self):
+        """Of a job that stopped: by a machine that mounts the share, and is gone then."""
+        self.root_only("every instance mounts for itself")
+        (self.world.directory / "s3/seen").mkdir(parents=True)
+        server = sshd.Sshd(self.world.workplace / "server")
+        self.addCleanup(server.close)
+        self.addCleanup(shares.forget_mounts, self.world.workplace)
+        self.addCleanup(self.world.stop)  # before the server goes
+        folder, out = self.world.workplace / "files", self.world.workplace / "out"
+        folder.mkdir()
+        job = self.a_job(env=self.held(12), publish="s3://seen/jobs",
+                         storage=server.storage(folder, "${SPOTTER_MOUNT}"))
+        del job["prepare"], job["launch"]["volume"]
+        one = self.launch(job)
+        self.wait_training(one, 12)
+        self.assertIn(f"fleet {self.fleet} is at work: end it first",
+                      self.remotely(job, "checkpoints", out, command="fetch", code=1))
+        self.ec2.call("CancelSpotFleetRequests", SpotFleetRequestId=[self.fleet],
+                      TerminateInstances=True)
+        wait("the instance to be gone", lambda: all(
+            it.text("instanceState/name") == "terminated" for it in self.ec2.instances()))
+        self.assertIn("sends the files of the share",
+                      self.remotely(job, "checkpoints", out, command="fetch"))
+        self.assert_nobody_is_left()
+        there = folder / self.job_name / "checkpoints"
+        files = [it.relative_to(there) for it in there.rglob("*") if it.is_file()]
+        self.assertTrue(files)
+        for each in files:
+            self.assertEqual((out / "checkpoints" / each).read_bytes(),
+                             (there / each).read_bytes(), each)
 
     def test_ctrl_c_after_each_change_of_a_fetch_leaves_nothing_that_costs(self):
         """Also where EC2's answer is lost with it. The volume is blank: nothing is to be sent."""
