@@ -30,11 +30,6 @@
 namespace spotter::command {
 namespace {
 
-struct DeleteOptions {
-  std::string job = "job.yaml";
-  bool yes = false;
-};
-
 int complain(const std::string& what, int status = 1) {
   return io::complain("delete", what, status);
 }
@@ -200,10 +195,12 @@ Result<void> remove(s3::Client& client, const Objects& objects) {
   return {};
 }
 
-int run(const DeleteOptions& options) {
-  const std::string file = file_of(options.job);
+}  // namespace
+
+int delete_job(const std::string& file_or_name, bool yes) {
+  const std::string file = file_of(file_or_name);
   if (file.empty())
-    return complain(options.job + " is no file, and job.yaml here describes no job of that name",
+    return complain(file_or_name + " is no file, and job.yaml here describes no job of that name",
                     wrong_input);
   const auto job = job_to_launch(file);
   if (!job) return complain(job.error().message, wrong_input);
@@ -224,7 +221,7 @@ int run(const DeleteOptions& options) {
   for (std::size_t i = 0; i < all.size(); ++i) print(all[i], (*places)[i].calls->region().str());
   for (const Objects& it : *objects) print(it);
   std::fflush(stdout);
-  if (!options.yes && !agrees("Delete all of it, for good?"))
+  if (!yes && !agrees("Delete all of it, for good?"))
     return complain("nothing was deleted; --yes asks nothing", wrong_input);
   // Ended first: machines on their way out write, and make snapshots.
   for (const JobPlace& it : *places)
@@ -244,17 +241,19 @@ int run(const DeleteOptions& options) {
   return 0;
 }
 
-}  // namespace
-
 void add_delete(CLI::App& app, int& status) {
-  auto options = std::make_shared<DeleteOptions>();
+  struct Options {
+    std::string job = "job.yaml";
+    bool yes = false;
+  };
+  auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand(
       "delete",
       "Deletes all that was made for a job, after a question: fleets, instances, volumes, "
       "snapshots, templates, and what it has in S3");
   command->add_option("job", options->job, "Its description, or its name")->capture_default_str();
   command->add_flag("--yes", options->yes, "Asks nothing");
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = delete_job(options->job, options->yes); });
 }
 
 }  // namespace spotter::command

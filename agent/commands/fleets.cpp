@@ -50,7 +50,8 @@ void add(std::vector<JobFleet>& to, FleetKind kind, const std::vector<wire::Flee
                   wire::value_of(it.tags, tag::rests),
                   it.launch_template,
                   first ? std::optional(*first) : std::nullopt,
-                  wire::value_of(it.tags, tag::regions)});
+                  wire::value_of(it.tags, tag::regions),
+                  it.valid_until});
   }
 }
 

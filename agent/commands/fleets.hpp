@@ -29,6 +29,7 @@ struct JobFleet {
   wire::TemplateInUse launch_template = {};
   std::optional<wire::WallTime> first_launch = {};  // of the job, as its tag says
   std::string regions = {};                         // of a job with several: launch/places.hpp
+  std::optional<wire::WallTime> ends = {};          // by itself, with its machines
 
   // It is the job's own: trains, and waits for spot capacity unless all of it is on demand.
   bool is_own() const;

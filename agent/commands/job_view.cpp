@@ -217,7 +217,8 @@ class View {
     for (const JobFleet& it : seen_.fleets)
       if (!it.is_over())
         fleets = both(fleets, it.fleet.id.str() + ", " + std::string(to_text(it.state)) +
-                                  ", target " + std::to_string(it.target));
+                                  ", target " + std::to_string(it.target) +
+                                  (it.ends ? ", ends at " + wire::to_rfc3339(*it.ends) : ""));
     if (!fleets.empty()) view_["fleet"] = fleets;
     show_watchers_mark();
   }

@@ -106,6 +106,8 @@ struct LaunchOptions {
   bool skip_checks = false;
   bool logs = false;
   bool holds = false;
+  bool again = false;
+  bool yes = false;
 };
 
 void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
@@ -158,6 +160,10 @@ Result<FleetId, CallError> keep(AwsCalls& calls, const JobFleet& fleet,
   if (launched.rests) launch.capacity = 0;
   const int capacity = launch.capacity;
   const FleetId id = fleet.fleet.id;
+  if (fleet.ends)
+    io::complain("launch", id.str() + " ends by itself, with its machines, at " +
+                               wire::to_rfc3339(*fleet.ends) +
+                               ", as before: `spotter stop`, then another launch, gives it longer");
   if (fleet.target == capacity) {
     io::complain("launch", id.str() + " is at work already, as job.yaml wants it");
     const auto instances = job_instances(calls, JobKey{fleet.job, fleet.storage});
@@ -454,6 +460,8 @@ int run(const LaunchOptions& options) {
   (void)passes(examine_unsent(launched->job));
   if (!options.skip_checks && !pass_machines(*places, *launched))
     return fail(refused.message, wrong_input);
+  if (options.again)
+    if (const int status = delete_job(options.job, options.yes); status != 0) return status;
   const auto done = launch_in(*places, *launched, *deadline, !options.skip_checks);
   if (!done) return fail(done.error().message);
   if (launched->job.launch->on_demand.needs_watcher())
@@ -492,6 +500,12 @@ void add_launch(CLI::App& app, int& status) {
   command->add_flag("--hold-failed", options->holds,
                     "Keeps a machine on which the job fails for a day, to look at it, as "
                     "on_failure.then: hold does; it costs");
+  command
+      ->add_flag("--again", options->again,
+                 "From scratch: first deletes all that the job has, as `spotter delete` does, "
+                 "after a question")
+      ->excludes("--dry-run");
+  command->add_flag("--yes", options->yes, "With --again: asks nothing")->needs("--again");
   command->add_flag("--logs", options->logs, "Then follows what it prints, as `spotter logs -f`");
 }
 

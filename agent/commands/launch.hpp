@@ -19,6 +19,9 @@ struct Stop {
 };
 Result<void, CallError> stop_job(AwsCalls& calls, const JobKey& job, const Stop& how);
 
+// `spotter delete`, after a question unless `yes`; the exit status.
+int delete_job(const std::string& file_or_name, bool yes);
+
 // A command of `spotter` on a job's description, which is its first argument.
 
 // `Options` has the member `job`, the description's path. The command and its options, which live

@@ -69,6 +69,23 @@ class Launch(launching.LaunchTest):
         until = self.fleets()[0]["ValidUntil"].strftime("%Y-%m-%dT%H:%M:%SZ")
         self.assertIn(f"{done.stdout.strip()} ends by itself, with its machines, at {until}",
                       done.stderr)
+        self.assertIn(f"ends by itself, with its machines, at {until}, as before",
+                      self.spotter("launch", self.job()).stderr)
+        self.assertIn(f", ends at {until}", self.spotter("status", "--job", self.job()).stdout)
+
+    def test_again_begins_from_scratch_after_a_question(self):
+        job = self.job()
+        first = self.spotter("launch", job).stdout.strip()
+        old = {it["VolumeId"] for it in self.volumes()}
+        refused = self.spotter("launch", job, "--again", code=2)
+        self.assertIn("nothing was deleted", refused.stderr)
+        self.assertEqual(self.active(), [first])
+        second = self.spotter("launch", job, "--again", "--yes").stdout.splitlines()[-1]
+        self.assertEqual(self.active(), [second])
+        self.assertNotEqual(second, first)
+        new = {it["VolumeId"] for it in self.volumes()}
+        self.assertTrue(old and new)
+        self.assertFalse(old & new)
 
     def test_a_machine_that_fails_is_held_if_the_launch_says_so(self):
         done = self.spotter("launch", self.job(), "--hold-failed")
@@ -78,7 +95,8 @@ class Launch(launching.LaunchTest):
         data = version["LaunchTemplateVersions"][0]["LaunchTemplateData"]
         script = gzip.decompress(base64.b64decode(data["UserData"])).decode()
         self.assertIn("\non_failure: {then: hold}\n", script)
-        self.assertIn("failing='hold'", script)
+        self.assertIn("failing='end-fleet'", script)
+        self.assertIn("hold='1440'", script)
         text = self.refused(text="on_failure: {{blocked: 2h}}\n" + JOB, options=["--hold-failed"],
                             code=2)
         self.assertIn("has an `on_failure:` of its own: say `then: hold` there", text)

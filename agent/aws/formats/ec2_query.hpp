@@ -128,7 +128,8 @@ struct FleetStatus {
   double fulfilled_capacity = 0;
   std::string type;  // request | maintain | instant
   std::optional<WallTime> create_time;
-  TemplateInUse launch_template = {};  // the first one; empty: it names none
+  std::optional<WallTime> valid_until;  // then it ends, with its machines if it was so asked
+  TemplateInUse launch_template = {};   // the first one; empty: it names none
   Tags tags;
 };
 

@@ -202,6 +202,10 @@ asio::awaitable<Result<Trainer::Variables, decide::EffectFailed>> Trainer::envir
   result["SPOTTER_STORAGE"] = mount;
   result["SPOTTER_CHECKPOINTS"] = mount + "/" + job_.checkpoints.directory;
   result["SPOTTER_JOB"] = job_.name.str();
+  if (job_.code)  // on a share the tree may have another owner, and git reads no such
+    result.insert({{"GIT_CONFIG_COUNT", "1"},
+                   {"GIT_CONFIG_KEY_0", "safe.directory"},
+                   {"GIT_CONFIG_VALUE_0", mount + "/code"}});
   if (std::string cache = usable_cache(job_); !cache.empty())
     result["SPOTTER_CACHE"] = std::move(cache);
   if (job_.sagemaker && !job_.sagemaker->hyperparameters.empty())

@@ -17,6 +17,7 @@ from emulator import wait
 PLACE = "s3://seen/jobs"
 COPY = 'cp -a . "$EVIDENCE/code.$$"'
 PREFIX = 'python3 -c "import sys; print(sys.prefix, end=\'\')" >"$EVIDENCE/prefix"'
+SAFE = 'git config --get-all safe.directory >"$EVIDENCE/safe"'
 
 
 class CodeFolder(launched.Launched):
@@ -89,7 +90,7 @@ class CodeFolder(launched.Launched):
 
     def test_what_is_there_is_what_each_machine_runs(self):
         expected = self.make_folder()
-        self.setup = [COPY, PREFIX]
+        self.setup = [COPY, PREFIX, SAFE]
         one = self.go(self.world.zones[:1], env=self.held(20))
         self.wait_training(one, 3)
         copy, = self.copies()
@@ -98,6 +99,7 @@ class CodeFolder(launched.Launched):
                          expected)
         prefix = (self.evidence / "prefix").read_text()
         self.assertRegex(prefix, r"/setup/[0-9a-f]{16}/venv$")
+        self.assertRegex((self.evidence / "safe").read_text(), r"^/.*/code\n$")
         again = self.spotter("launch", self.file)
         self.assertIn("is at work already", again.stderr)
         self.assertRegex(again.stderr, r"the code: \d+ files, .* \(commit \w{12} and \d changes\)")

@@ -37,7 +37,8 @@ class Published(life.Life):
     def far_away(self, *command, code=0, **environment):
         environment = {**self.world.launcher(), "AWS_EC2_METADATA_DISABLED": "true", **environment}
         done = subprocess.run([self.world.bin / "spotter", *command], env=environment, text=True,
-                              capture_output=True, timeout=120, check=False)
+                              capture_output=True, timeout=120, check=False,
+                              cwd=self.world.workplace)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done
 
@@ -120,10 +121,24 @@ class Published(life.Life):
         watches.send_signal(signal.SIGINT)
         self.assertEqual(watches.wait(timeout=60), 0)
         self.assert_fetched()
+        self.assert_one_interruption(seen)
         by_tags = self.laptop().stdout
         self.assertIn("stage       finished; the result is safe\n", by_tags)
         self.assert_ended_well()
         self.assert_histories(one, two)
+
+    def assert_one_interruption(self, seen):
+        """By every view, and what it has cost is in `list`, too."""
+        (self.world.workplace / "job.yaml").write_text(
+            life.harness.jobs.yaml(self.job(publish=PLACE)))
+        mount = {"SPOTTER_MOUNT": "/mnt/spotter"}
+        row, = json.loads(self.far_away("list", "--json", **mount).stdout)
+        report = json.loads(self.far_away("report", "--job", self.job_name, "--json", "--publish",
+                                          PLACE).stdout)
+        self.assertEqual((seen["interruptions"], row["interruptions"],
+                          len(report["interruptions"])), (1, 1, 1))
+        self.assertGreater(row["spent_seconds"], 0)
+        self.assertRegex(self.far_away("list", **mount).stdout, r"\n  spent     .*1 interruption")
 
     def assert_fetched(self):
         """Bit for bit, by plain names; what is there is not fetched."""
