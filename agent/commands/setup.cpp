@@ -102,7 +102,16 @@ Result<void> make_roles(AwsCalls& calls, const RoleCommands& commands) {
                     .repeatable = wire::Repeatable::Read,  // what it makes twice is there already
                     .parameters = call.parameters,
                     .region = Region(wire::partition_of(calls.region().view()).iam_region)});
-    if (!done && !is_there(call.action, done.error().code)) return failure(done.error().message);
+    if (!done && !is_there(call.action, done.error().code)) {
+      const auto role = call.parameters.find("RoleName");
+      const bool full = done.error().code == "LimitExceeded" && role != call.parameters.end();
+      return failure(done.error().message +
+                     (full
+                          ? ": its other policies leave no room; delete what nobody needs (aws iam "
+                            "list-role-policies --role-name " +
+                                role->second + "), then run this again"
+                          : ""));
+    }
     std::printf("  %s %s: %s\n", call.action.c_str(), subject_of(call).c_str(),
                 done ? "done" : "is there");
   }

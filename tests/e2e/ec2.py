@@ -19,7 +19,7 @@ USER = "AKIAEMULATOR00000000"  # the emulator's key for people; its secret is ea
 LAUNCHER = "AKIALAUNCHER00000000"  # of the user `launcher` (tests/emulator/README.md)
 ACCOUNT, ROLE = "123456789012", "spotter-role"
 TRAINERS_ROLE = f"{ROLE}-trainer"
-VERSIONS = {"ec2": "2016-11-15", "autoscaling": "2011-01-01"}
+VERSIONS = {"ec2": "2016-11-15", "autoscaling": "2011-01-01", "iam": "2010-05-08"}
 PATIENCE_SECONDS = 400
 
 

@@ -71,6 +71,28 @@ class LaptopTroubles(harness.Story):
         self.assertNotIn(": made", again)
         self.assert_costs_nothing()
 
+    def test_a_role_that_is_full_is_named(self):
+        iam = ec2.Client(self.world.ec2.endpoint, self.world.secret)
+        iam.region = "us-east-1"  # IAM's own
+        setup = ("setup", "--bucket", "lab", "--yes")
+
+        def others_take(places):
+            allow = {"Effect": "Allow", "Action": "s3:GetObject",
+                     "Resource": [f"arn:aws:s3:::of-others-{number}/*" for number in range(places)]}
+            iam.call("PutRolePolicy", "iam", RoleName="spotter", PolicyName="others",
+                     PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [allow]}))
+
+        iam.call("CreateRole", "iam", RoleName="spotter", AssumeRolePolicyDocument=json.dumps(
+            {"Version": "2012-10-17", "Statement": [
+                {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"},
+                 "Action": "sts:AssumeRole"}]}))
+        others_take(300)
+        self.assertRegex(self.spotter(*setup, code=1),
+                         "exceeded for role spotter .LimitExceeded.: its other policies leave no room; .*"
+                         "aws iam list-role-policies --role-name spotter")
+        others_take(1)
+        self.spotter(*setup)
+
     def finish_a_job(self):
         """Its home and description, in the bucket and here."""
         self.bucket.mkdir(parents=True)
