@@ -49,8 +49,7 @@ def main():
         finally:
             server.stop()
     print(f"{figures['claims_a_second']} claims a second, taken and finished, by "
-          f"{figures['agents']} agents "
-          f"({figures['requests'] / figures['experiments']:.1f} requests each); "
+          f"{figures['agents']} agents; "
           f"boto3 alone writes {figures['boto3_writes_a_second']} objects a second here")
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
