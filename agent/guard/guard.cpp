@@ -136,7 +136,7 @@ Result<void> Guard::begin(bool again) {
     return {};
   }
   if (auto begun = keeper_.begin(); !begun) return begun;
-  std::ignore = process_died_();
+  std::ignore = somebody_died();
   if (again)
     look_at_all(true);
   else
@@ -186,7 +186,7 @@ void Guard::capture() {
   const auto leave_out = [&](const std::string& name) { return in_flux.contains(name); };
   const auto grows = [this](const std::string& name) { return moments_.grows(name); };
   not_before_ = now_() + try_again;
-  if (std::ranges::any_of(died_at_, [&](const auto& one) { return is_unsure(one.first); })) return;
+  if (!died_at_.empty()) return;
   auto captured = keeper_.capture(leave_out, grows);
   if (!captured) {
     if (captured.error().why != Refusal::Why::Busy) return complain(captured.error().words);
@@ -235,7 +235,7 @@ void Guard::say_finished(const Finished& one) {
 
 void Guard::take_changes() {
   const auto changes = changes_.read();
-  const bool died = process_died_();
+  const bool died = somebody_died();
   bool all = false;
   for (const Change& change : changes) {
     if (idle_) return;
@@ -289,10 +289,13 @@ void Guard::note(const std::string& name, bool closed, bool died) {
     died_at_.erase(name);
 }
 
-// Somebody died, and the trainer goes on: it was not the writer of what was closed then.
-bool Guard::is_unsure(const std::string& name) const {
-  const auto at = died_at_.find(name);
-  return at != died_at_.end() && now_() - at->second < settle_time;
+// Whoever died some time ago, and the trainer goes on, was not the writer of what was closed then.
+// Where nobody is left we may be told of the trainer's end much later.
+bool Guard::somebody_died() {
+  const Deaths deaths = deaths_();
+  const auto is_over = [&](const auto& one) { return now_() - one.second >= settle_time; };
+  if (!deaths.all) std::erase_if(died_at_, is_over);
+  return deaths.some;
 }
 
 // Every file that is not known as it is now, as if something had just happened to it. A file that
@@ -301,6 +304,7 @@ void Guard::look_at_all(bool died) {
   auto listing = changes_.watch();
   if (!listing) return complain(listing.error().message);
   if (const std::string why = keeper_.left_alone(*listing); !why.empty()) return leave_alone(why);
+  std::vector<std::pair<const Member*, bool>> news;  // and whether it is closed
   for (const Member& member : listing->members) {
     const Row* row = keeper_.record().row(member.name);
     const Member* before = listing_.find(member.name);
@@ -315,17 +319,26 @@ void Guard::look_at_all(bool died) {
       companions_ = now_();
       continue;
     }
-    const bool is_closed = keeper_.knows_writers() && !keeper_.is_written(member.name);
-    note(member.name, is_closed, died);
-    if (is_closed) closed_[member.name] = member;
+    news.emplace_back(&member, keeper_.knows_writers() && !keeper_.is_written(member.name));
+  }
+  died = somebody_died() || died;  // what closed it may have been a death, since `died` was asked
+  for (const auto& [member, is_closed] : news) {
+    note(member->name, is_closed, died);
+    if (is_closed) closed_[member->name] = *member;
   }
   listing_ = *std::move(listing);
 }
 
 // A link, or a name that was made of a file that is there, is never closed.
 void Guard::close_what_nobody_writes() {
-  for (const std::string& name : moments_.open_for(settle_time, now_()))
-    if (!keeper_.is_written(name)) moments_.close(name);
+  auto open = moments_.open_for(settle_time, now_());
+  std::erase_if(open, [this](const std::string& name) { return keeper_.is_written(name); });
+  if (open.empty()) return;
+  const bool died = somebody_died();
+  for (const std::string& name : open) {
+    moments_.close(name);
+    if (died) died_at_[name] = now_();
+  }
 }
 
 bool Guard::end(End how, bool progressed) {
@@ -336,7 +349,7 @@ bool Guard::end(End how, bool progressed) {
   witness.end = how;
   witness.complete = moments_.is_sure();
   witness.is_closed = [this](const std::string& name) {
-    return moments_.is_closed(name) && !is_unsure(name);
+    return moments_.is_closed(name) && !died_at_.contains(name);
   };
   witness.is_current = [this](const std::string& name) { return moments_.is_current(name); };
   witness.progressed = progressed || keeper_.is_long(now_() - began_);

@@ -67,10 +67,14 @@ struct Saying {
   std::chrono::system_clock::time_point closed{};  // when something happened to it last
 };
 
-// Has a process of the trainer ended since this was asked last, or does one just now? The kernel
-// marks a process as exiting before it closes its files, so a writer's death is seen with the close
-// it caused.
-using ProcessDied = std::function<bool()>;
+// The trainer's processes that ended since this was asked last, or do so just now. The kernel marks
+// a process as exiting before it closes its files, so a writer's death is seen with the close it
+// caused, if it is looked for after that.
+struct Deaths {
+  bool some = false;
+  bool all = false;  // none is left: the trainer's end is told in a moment, or when it can be
+};
+using LookForDeaths = std::function<Deaths()>;
 
 class Guard {
  public:
@@ -81,11 +85,11 @@ class Guard {
   // REQUIRES: the keeper outlives this.
   // `reports`: does the trainer report its checkpoints itself?
   Guard(
-      Keeper& keeper, ProcessDied process_died, Say say, Now now = &std::chrono::steady_clock::now,
+      Keeper& keeper, LookForDeaths deaths, Say say, Now now = &std::chrono::steady_clock::now,
       SaidSet set = SaidSet(), std::function<bool()> reports = [] { return false; })
       : keeper_(keeper),
         changes_(keeper.place()),
-        process_died_(std::move(process_died)),
+        deaths_(std::move(deaths)),
         say_(std::move(say)),
         now_(std::move(now)),
         reports_(std::move(reports)),
@@ -114,7 +118,7 @@ class Guard {
   void remember_as_closed(const std::string& name);
   bool is_as_it_was_closed(const std::string& name);
   void close_what_nobody_writes();
-  bool is_unsure(const std::string& name) const;
+  bool somebody_died();
   std::optional<std::chrono::milliseconds> wait_for_companions() const;
   void capture();
   void say_finished(const Finished& one);
@@ -125,16 +129,17 @@ class Guard {
 
   Keeper& keeper_;
   Changes changes_;
-  ProcessDied process_died_;
+  LookForDeaths deaths_;
   Say say_;
   Now now_;
   std::function<bool()> reports_;
   Listing listing_;                      // when the folders were looked at last
   std::map<std::string, Found> closed_;  // each file as it was when its writer closed it
   Moments moments_;
-  std::map<std::string, Moments::Time> died_at_;  // files that were closed as somebody died
-  std::optional<Moments::Time> companions_;       // when one was written, and not recorded since
-  std::chrono::milliseconds busy_{0};             // how long somebody who writes is waited for
+  // Files that were closed as somebody died, until the trainer is seen to go on.
+  std::map<std::string, Moments::Time> died_at_;
+  std::optional<Moments::Time> companions_;  // when one was written, and not recorded since
+  std::chrono::milliseconds busy_{0};        // how long somebody who writes is waited for
   Moments::Time last_companions_{};
   std::set<std::string> touched_;  // since capture() began
   Moments::Time not_before_;       // after what could not be captured

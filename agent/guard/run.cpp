@@ -41,21 +41,25 @@ constexpr milliseconds for_a_person(60'000);  // whose command puts a generation
 // The supervisor's other children and theirs: the trainer's processes.
 class Family {
  public:
-  bool process_died() {
+  Deaths deaths() {
     std::set<Member> now;
-    bool died = false;
+    Deaths deaths{.all = true};
     for (const auto& process : supervise::descendants_of(::getppid(), ::getpid())) {
-      died = died || process.exiting;
+      deaths.some = deaths.some || process.exiting;
+      deaths.all = deaths.all && process.exiting;
       now.emplace(process.pid, process.start_ticks);
     }
-    for (const Member& member : known_) died = died || now.count(member) == 0;
+    for (const Member& member : known_) deaths.some = deaths.some || now.count(member) == 0;
+    has_begun_ = has_begun_ || !now.empty();
+    deaths.all = deaths.all && has_begun_;
     known_ = std::move(now);
-    return died;
+    return deaths;
   }
 
  private:
   using Member = std::pair<pid_t, std::uint64_t>;
   std::set<Member> known_;
+  bool has_begun_ = false;
 };
 
 std::string datagram(const Saying& saying) {
@@ -220,7 +224,7 @@ int run(const Options& options) {
   Best best(
       *keeper, options.best, [&run_directory] { return reported_values(run_directory); }, began);
   Guard guard(
-      *keeper, [&family] { return family.process_died(); },
+      *keeper, [&family] { return family.deaths(); },
       [&options, &keeper, &copier, &best](const Saying& saying) {
         send(options.socket, datagram(saying));
         if (saying.path.empty()) return;

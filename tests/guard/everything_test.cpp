@@ -23,8 +23,9 @@ class Everything : public Folder {
     guard_.reset();
     keeper_.emplace(fresh());
     guard_.emplace(
-        *keeper_, [] { return false; }, [this](const Saying& saying) { said_.push_back(saying); },
-        [this] { return now_; }, std::move(set), [this] { return reports_; });
+        *keeper_, [] { return Deaths(); },
+        [this](const Saying& saying) { said_.push_back(saying); }, [this] { return now_; },
+        std::move(set), [this] { return reports_; });
     const auto begun = guard_->begin(false);
     ASSERT_TRUE(begun) << begun.error().message;
   }
@@ -139,7 +140,7 @@ TEST_F(Everything, IsNotTheWholeStorage) {
   auto keeper = Keeper::open(all("."));
   ASSERT_TRUE(keeper);
   Guard guard(
-      *keeper, [] { return false; }, [this](const Saying& one) { said_.push_back(one); });
+      *keeper, [] { return Deaths(); }, [this](const Saying& one) { said_.push_back(one); });
   ASSERT_TRUE(guard.begin(false));
   EXPECT_TRUE(guard.is_idle());
   EXPECT_NE(words().find("is not watched: it is all of the storage"), std::string::npos) << words();

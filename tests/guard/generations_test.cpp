@@ -24,7 +24,7 @@ class Lives : public Folder {
     explicit Life(Where where)
         : keeper_(Keeper::open(std::move(where)).value()),
           guard_(
-              keeper_, [this] { return std::exchange(died, false); },
+              keeper_, [this] { return Deaths{.some = std::exchange(died, false)}; },
               [this](const Saying& saying) { said.push_back(saying); }, [this] { return now_; }) {
       EXPECT_TRUE(guard_.begin(false));
     }

@@ -144,7 +144,7 @@ class Search : public Folder {
     where_ = where;
     keeper_.emplace(Keeper::open(where).value());
     guard_.emplace(
-        *keeper_, [this] { return std::exchange(died_, false); },
+        *keeper_, [this] { return Deaths{.some = std::exchange(died_, false)}; },
         [this](const Saying& saying) {
           if (!saying.path.empty() && !ending_) durable_ = reached_;
           said_ += "\n  said: " + saying.name + saying.words;

@@ -15,9 +15,13 @@ class Watching : public Folder {
   Watching()
       : keeper_(keeper()),
         guard_(
-            keeper_, [this] { return std::exchange(died_, false); },
+            keeper_, [this] { return deaths(); },
             [this](const Saying& saying) { said_.push_back(saying); }, [this] { return now_; }) {}
 
+  Deaths deaths() {
+    if (lives_ > 0 && --lives_ == 0) died_ = true;
+    return {.some = std::exchange(died_, false), .all = nobody_is_left_};
+  }
   void begin() {
     const auto begun = guard_.begin(false);
     ASSERT_TRUE(begun) << begun.error().message;
@@ -39,6 +43,8 @@ class Watching : public Folder {
   using Names = std::vector<std::string>;
 
   bool died_ = false;
+  int lives_ = 0;  // at this look for deaths somebody dies
+  bool nobody_is_left_ = false;
   Moments::Time now_{std::chrono::hours(1)};
   Keeper keeper_;
   std::vector<Saying> said_;
@@ -191,6 +197,32 @@ TEST_F(Watching, ATrainerThatLeftByItselfHadFinishedItsFiles) {
   EXPECT_TRUE(exists("epoch-1.bin"));
 }
 
+// The processes of a killed trainer may take long to go, and its end is told after that.
+TEST_F(Watching, ADeathIsRememberedUntilTheEndIsTold) {
+  begin();
+  write("epoch-1.bin", "one");
+  wait_for(1);
+  write("epoch-2.bin", "half of tw");
+  died_ = nobody_is_left_ = true;
+  for (int i = 0; i < 50; ++i, now_ += std::chrono::milliseconds(100)) guard_.look();
+  EXPECT_EQ(finished(), Names{"epoch-1.bin"});
+  guard_.end(End::Killed, true);
+  EXPECT_FALSE(exists("epoch-2.bin"));
+}
+
+// A new folder is looked at by its names, as its events may be older than its watch.
+TEST_F(Watching, ADeathWhileFoldersAreLookedAtIsSeen) {
+  begin();
+  write("epoch-1.bin", "one");
+  wait_for(1);
+  std::filesystem::create_directory(path("later"));
+  write("later/epoch-2.bin", "half of tw");
+  lives_ = 2;
+  guard_.look();
+  guard_.end(End::Killed, true);
+  EXPECT_FALSE(exists("later/epoch-2.bin"));
+}
+
 // `cp` in a shell script ends right after its close; the script goes on.
 TEST_F(Watching, AFileIsBelievedWhenItsTrainerLivesOn) {
   begin();
@@ -220,7 +252,7 @@ TEST_F(Watching, ASecondGuardTakesUpWhatTheFirstMissed) {
   write("epoch-1.bin", "one");
   Keeper mine = keeper();
   Guard second(
-      mine, [] { return false; }, [this](const Saying& it) { said_.push_back(it); },
+      mine, [] { return Deaths(); }, [this](const Saying& it) { said_.push_back(it); },
       [this] { return now_; });
   ASSERT_TRUE(second.begin(true));
   EXPECT_TRUE(exists("epoch-1.bin")) << "a trainer runs: nothing is moved from under it";
