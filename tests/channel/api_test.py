@@ -253,7 +253,7 @@ class Waits(Api):
         self.addCleanup(waiting.kill)
         self.assertEqual(waiting.stdout.readline(), b"b'one'\n")
         waiting.send_signal(number)
-        _, errors = waiting.communicate(timeout=60)
+        _, errors = waiting.communicate(timeout=600)
         self.errors = errors.decode()
         return waiting.returncode
 

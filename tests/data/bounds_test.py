@@ -103,7 +103,7 @@ class Many(Pipe):
             more.write("d=s3://bucket/d\n")
         done = subprocess.run([SPOTTER, "pipe", "--channels", file, "--directory", self.folder,
                                "--", "true"], env=self.environment(), capture_output=True,
-                              timeout=60, check=False)
+                              timeout=600, check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn("more than 1000 channels", done.stderr.decode())
 

@@ -108,7 +108,7 @@ os.replace({str(other)!r}, {str(path)!r})
         shutil.copy(SPOTTER, alone / "spotter")
         words = self.command(",mode=fast_file", ["true"])[1:]
         done = subprocess.run([alone / "spotter", *words], env=self.environment(),
-                              capture_output=True, text=True, timeout=60, check=False)
+                              capture_output=True, text=True, timeout=600, check=False)
         self.assertEqual(done.returncode, NO_DATA)
         self.assertIn("channel train: mode fast_file needs", done.stderr)
 
@@ -207,7 +207,7 @@ for round in range(10 ** 6):
         self.killed(0, "view", "holder")
         request = json.dumps({"verb": "unmount", "mount_point": str(self.scratch)})
         done = subprocess.run([SPOTTER, "host"], input=request.encode(), env=self.environment(),
-                              capture_output=True, timeout=60, check=False)
+                              capture_output=True, timeout=600, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertFalse(self.is_mounted())
 

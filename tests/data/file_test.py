@@ -71,7 +71,7 @@ class Layout(Files):
         self.put("other", b"3")
         done = subprocess.run(
             [SPOTTER, "pipe", "--channel", f"train=s3://bucket/{self.prefix}/part-,mode=file",
-             "--directory", self.folder, "--", "true"], env=self.environment(), timeout=60,
+             "--directory", self.folder, "--", "true"], env=self.environment(), timeout=600,
             capture_output=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.here(), {"part-1": b"1", "part-2/x": b"2"})
@@ -333,7 +333,7 @@ class Troubles(Files):
         done = subprocess.run(
             ["sh", "-c", 'trap "" XFSZ; ulimit -f 4096; exec "$@"', "sh",
              *self.command(",mode=file", ["true"])],
-            env=self.environment(), capture_output=True, text=True, timeout=60, check=False)
+            env=self.environment(), capture_output=True, text=True, timeout=600, check=False)
         self.assertEqual(done.returncode, NO_DATA, done.stderr)
         self.assertIn(f"channel train: s3://bucket/{self.prefix}/a: ", done.stderr)
         self.assertIn("File too large", done.stderr)

@@ -27,7 +27,7 @@ commonName = supplied
 
 
 def openssl(*words):
-    subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, timeout=60)
+    subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, timeout=600)
 
 
 class Authority:

@@ -23,7 +23,7 @@ class OverTls(Pipe):
         subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
                         "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1",
                         "-keyout", f"{folder.name}/key.pem", "-out", cls.authority],
-                       check=True, capture_output=True, timeout=60)
+                       check=True, capture_output=True, timeout=600)
         cls.served = Served("--tls-certificate", cls.authority,
                             "--tls-key", f"{folder.name}/key.pem")
         cls.addClassCleanup(cls.served.stop)

@@ -241,7 +241,7 @@ class Volumes(DoctorTest):
     def aws(self, *words):
         environment = {**os.environ, **self.environment, "AWS_DEFAULT_REGION": REGION}
         done = subprocess.run(["aws", "--endpoint-url", self.served.api, "--output", "json", "ec2",
-                               *words], env=environment, text=True, capture_output=True, timeout=60,
+                               *words], env=environment, text=True, capture_output=True,
                               check=True)
         return json.loads(done.stdout or "{}")
 

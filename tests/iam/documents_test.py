@@ -36,7 +36,7 @@ class Documents(unittest.TestCase):
             [SPOTTER, "iam", name, self.file, "--account", ACCOUNT,
              *(["--region", region] if region else []), *options],
             env={**os.environ, "AWS_REGION": "eu-west-1"},
-            capture_output=True, text=True, check=False, timeout=60)
+            capture_output=True, text=True, check=False, timeout=600)
 
     def document(self, name, *lines, **more):
         done = self.run_it(name, *lines, **more)

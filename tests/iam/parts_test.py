@@ -25,7 +25,7 @@ class Parts(unittest.TestCase):
         return subprocess.run(
             [SPOTTER, "iam", name, self.file, "--account", "123456789012", *options],
             env={**os.environ, "AWS_REGION": "us-west-2"},
-            capture_output=True, text=True, check=False, timeout=60)
+            capture_output=True, text=True, check=False, timeout=600)
 
     def test_what_is_long_is_printed_in_parts(self):
         """Two regions, and names as long as they may be."""

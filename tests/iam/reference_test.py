@@ -117,7 +117,7 @@ class Reference(ServedTest):
 
     def spotter(self, *words):
         done = subprocess.run([os.environ["SPOTTER_PATH"], *words], capture_output=True, text=True,
-                              check=False, timeout=60, env=self.environment)
+                              check=False, timeout=600, env=self.environment)
         self.assertNotIn(done.returncode, (2,), done.stderr)
         return done.stdout
 

@@ -26,7 +26,7 @@ class Readme(unittest.TestCase):
                 done = subprocess.run(
                     [f"/proc/self/fd/{program.fileno()}", "agent", "--check", "--job", job.name],
                     pass_fds=[program.fileno()], text=True, capture_output=True, check=False,
-                    timeout=30, **who)
+                    timeout=600, **who)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_its_job_is_well_described(self):

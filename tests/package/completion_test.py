@@ -19,7 +19,7 @@ exit 0
 
 
 def run(*words):
-    return subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True, timeout=30,
+    return subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True, timeout=600,
                           env={"PATH": f"{BINARIES}:/usr/bin:/bin"}).stdout
 
 
@@ -65,7 +65,7 @@ class Bash(unittest.TestCase):
 class Mistyped(unittest.TestCase):
     def refused(self, *words):
         ended = subprocess.run([f"{BINARIES}/spotter", *words], capture_output=True, text=True,
-                               timeout=30)
+                               timeout=600)
         self.assertEqual((ended.returncode, ended.stdout), (2, ""))
         return ended.stderr
 

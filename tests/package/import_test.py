@@ -43,7 +43,7 @@ class Import(unittest.TestCase):
         cls.root = pathlib.Path(cls.place.name)
         cls.usr = cls.root / "usr"
         done = subprocess.run(["cmake", "--install", BUILD, "--component", "agent", "--prefix",
-                               cls.usr], capture_output=True, text=True, check=False, timeout=60)
+                               cls.usr], capture_output=True, text=True, check=False, timeout=600)
         assert done.returncode == 0, done.stderr
         cls.path = str(cls.usr / "lib/spotter/path")
         cls.ours = str(cls.usr / "lib/spotter/python/spotter/__init__.py")
@@ -55,7 +55,7 @@ class Import(unittest.TestCase):
 
     def run_python(self, python, *words, path=None):
         done = subprocess.run([python, *words], cwd=self.here, capture_output=True, text=True,
-                              check=False, timeout=60,
+                              check=False, timeout=600,
                               env={"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1",
                                    "PYTHONPATH": path or self.path})
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -118,15 +118,15 @@ class Import(unittest.TestCase):
         (self.here / "train.c").write_text(PROGRAM)
         flags = subprocess.run(
             ["pkg-config", "--cflags", "--libs", "spotter"], capture_output=True, text=True,
-            check=True, timeout=30,
+            check=True, timeout=600,
             env={**os.environ, "PKG_CONFIG_PATH": str(self.usr / "share/pkgconfig")}).stdout
         rpath, = (it for it in flags.split() if it.startswith("-Wl,-rpath,"))
         found = pathlib.Path(rpath.removeprefix("-Wl,-rpath,")).resolve()
         self.assertEqual(found, (self.usr / "lib/spotter").resolve())
         subprocess.run(["cc", "-o", "train", "train.c", *flags.split()], cwd=self.here, check=True,
-                       timeout=60)
+                       timeout=600)
         done = subprocess.run([self.here / "train", self.here / "checkpoints"], check=False,
-                              capture_output=True, text=True, timeout=60, env={})
+                              capture_output=True, text=True, timeout=600, env={})
         self.assertEqual(done.returncode, 0, done.stderr)
 
 

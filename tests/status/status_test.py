@@ -45,7 +45,7 @@ class StatusTest(unittest.TestCase):
 
     def show(self, *options, code=0):
         done = subprocess.run([SPOTTER, "status", *options], env=self.environment(), text=True,
-                              capture_output=True, check=False, timeout=60)
+                              capture_output=True, check=False, timeout=600)
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stdout if code == 0 else done.stderr
 
@@ -64,7 +64,7 @@ class Once(StatusTest):
         with open("/dev/full", "w") as full:
             for options in ([], ["--json"]):
                 done = subprocess.run([SPOTTER, "status", *options], env=self.environment(),
-                                      stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
+                                      stdout=full, stderr=subprocess.PIPE, check=False, timeout=600)
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(b"cannot write", done.stderr)
 

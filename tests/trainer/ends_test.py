@@ -53,7 +53,7 @@ WORK
 
 
 class Ends(unittest.TestCase):
-    def run_ranks(self, last, work="while True: step()", timeout=60):
+    def run_ranks(self, last, work="while True: step()", timeout=600):
         """Their exit statuses, and the verdict of each: as if on a machine of its own."""
         script = SCRIPT.replace("TIMEOUT", str(timeout)).replace("LAST", last)
         script = textwrap.dedent(script).replace("WORK", work)
@@ -229,7 +229,7 @@ print("after it", file=sys.stderr)
         program = "import os, sys, time\n" + program + "\nos.abort()"
         done = subprocess.run(
             [sys.executable, "-c", self.PROGRAM, str(LIBRARY), program], text=True,
-            capture_output=True, timeout=60, check=True,
+            capture_output=True, timeout=600, check=True,
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
         return done.stdout.splitlines(), done.stderr
 

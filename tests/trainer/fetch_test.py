@@ -59,7 +59,7 @@ class Fetch(unittest.TestCase):
 
     def fetch(self, status=0):
         done = subprocess.run(["bash", self.script, self.data], capture_output=True, text=True,
-                              timeout=60, check=False)
+                              timeout=600, check=False)
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done.stdout + done.stderr
 

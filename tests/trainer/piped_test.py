@@ -127,7 +127,7 @@ class Piped(pipe_test.Pipe):
         # Read-write: it does not wait for a trainer that never opens it.
         with open(os.open(fifo, os.O_RDWR), "wb", buffering=0) as writer:
             writer.write(stream[:796 * 40])  # a batch of 32, and a part of the next one
-            self.assertTrue(eventually(lambda: log.exists() and log.read_text() == "1\n", 60))
+            self.assertTrue(eventually(lambda: log.exists() and log.read_text() == "1\n", 600))
             trainer.terminate()
             self.assertIn("at step 1;", self.end_of(trainer, STOPPED))
         fifo.unlink()
