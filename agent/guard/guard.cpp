@@ -289,13 +289,15 @@ void Guard::note(const std::string& name, bool closed, bool died) {
     died_at_.erase(name);
 }
 
-// Whoever died some time ago, and the trainer goes on, was not the writer of what was closed then.
-// Where nobody is left we may be told of the trainer's end much later.
+// Now, or so shortly before that the close which it caused may be seen only now. Whoever died
+// longer ago, and the trainer goes on, was not the writer of what was closed then. Where nobody is
+// left we may be told of the trainer's end much later.
 bool Guard::somebody_died() {
   const Deaths deaths = deaths_();
-  const auto is_over = [&](const auto& one) { return now_() - one.second >= settle_time; };
-  if (!deaths.all) std::erase_if(died_at_, is_over);
-  return deaths.some;
+  if (deaths.some) last_death_ = now_();
+  const auto is_over = [&](Moments::Time at) { return now_() - at >= settle_time; };
+  if (!deaths.all) std::erase_if(died_at_, [&](const auto& one) { return is_over(one.second); });
+  return deaths.all || (last_death_ && !is_over(*last_death_));
 }
 
 // Every file that is not known as it is now, as if something had just happened to it. A file that

@@ -138,6 +138,7 @@ class Guard {
   Moments moments_;
   // Files that were closed as somebody died, until the trainer is seen to go on.
   std::map<std::string, Moments::Time> died_at_;
+  std::optional<Moments::Time> last_death_;
   std::optional<Moments::Time> companions_;  // when one was written, and not recorded since
   std::chrono::milliseconds busy_{0};        // how long somebody who writes is waited for
   Moments::Time last_companions_{};

@@ -223,6 +223,22 @@ TEST_F(Watching, ADeathWhileFoldersAreLookedAtIsSeen) {
   EXPECT_FALSE(exists("later/epoch-2.bin"));
 }
 
+// What is open when it is looked at is closed by a death that was seen with that look.
+TEST_F(Watching, ADeathThatWasSeenBeforeItsCloseCounts) {
+  begin();
+  write("epoch-1.bin", "one");
+  wait_for(1);
+  std::ofstream file(path("epoch-2.bin"));
+  file << "half of tw" << std::flush;
+  std::filesystem::create_directory(path("later"));
+  lives_ = 2;
+  guard_.look();
+  file.close();
+  guard_.look();
+  guard_.end(End::Killed, true);
+  EXPECT_FALSE(exists("epoch-2.bin"));
+}
+
 // `cp` in a shell script ends right after its close; the script goes on.
 TEST_F(Watching, AFileIsBelievedWhenItsTrainerLivesOn) {
   begin();
