@@ -187,6 +187,9 @@ struct SecurityGroup {
   std::string vpc = {};
   // CIDR blocks, prefix lists (pl-...) and groups whose TCP port 443 its members may ask.
   std::vector<std::string> https_to = {};
+  // The same, beside the group itself, that reach a TCP port of the kernel's choosing of its
+  // members.
+  std::vector<std::string> lets_in = {};
 };
 struct DescribeSecurityGroups {
   using Answer = Page<SecurityGroup>;
