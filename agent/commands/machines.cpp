@@ -9,6 +9,7 @@
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/iam.hpp"
 #include "agent/aws/formats/tags.hpp"
+#include "agent/commands/commands.hpp"
 #include "agent/commands/launched_job.hpp"
 #include "agent/io/log.hpp"
 #include "agent/launch/requests.hpp"
@@ -99,6 +100,29 @@ Findings newer_line(AwsCalls& calls, const std::vector<wire::Image>& seen) {
   return beside ? launch::judge_line(seen.front(), *beside) : Findings();
 }
 
+// PyTorch asks for no secret (systemd/SECURITY.md): who reaches a gang's ports, or is in its
+// groups?
+Findings examine_gang(AwsCalls& calls, const config::Job& job,
+                      const std::vector<wire::SecurityGroup>& groups) {
+  std::vector<std::string> ids, from, machines;
+  for (const wire::SecurityGroup& it : groups) ids.push_back(it.id);
+  for (const wire::SecurityGroup& it : groups)
+    std::ranges::copy_if(it.lets_in, std::back_inserter(from),
+                         [&](const auto& other) { return std::ranges::count(ids, other) == 0; });
+  const auto there = calls.ask_all(wire::DescribeInstances{{}, {{"instance.group-id", ids}}, {}});
+  if (!there) return {unanswered("gang", there.error(), "whether others are in its groups")};
+  for (const wire::Instance& it : *there)
+    if (it.state != wire::InstanceState::Terminated &&
+        wire::value_of(it.tags, tag::job) != job.name.str())
+      machines.push_back(it.id.str());
+  std::string who = from.empty() ? "" : joined(ids) + " lets in " + joined(from);
+  if (!machines.empty())
+    who += (who.empty() ? "" : "; ") + joined(machines) + " of another job is in it, too";
+  if (who.empty()) return {};
+  return {{"gang", Verdict::Warn, who + ": a gang's ports ask for no secret",
+           "name in launch.security_groups a group of its own, which lets in itself alone"}};
+}
+
 }  // namespace
 
 Findings examine_network(AwsCalls& calls, const config::Job& job) {
@@ -127,6 +151,10 @@ Findings examine_network(AwsCalls& calls, const config::Job& job) {
     of_endpoints.groups.insert(of_endpoints.groups.end(), it.groups.begin(), it.groups.end());
   if (!of_endpoints.groups.empty())
     network.endpoint_groups = calls.ask_all(of_endpoints).value_or(network.endpoint_groups);
+  if (job.gang && network.groups && !network.groups->empty()) {
+    auto seen = examine_gang(calls, job, *network.groups);
+    std::ranges::move(seen, std::back_inserter(findings));
+  }
   const auto interfaces = efa_interfaces(calls, job);
   network.has_several_interfaces = interfaces && interfaces->size() > 1;
   auto judged = launch::judge_network(network, launch::needed_by(job));

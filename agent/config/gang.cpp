@@ -19,14 +19,13 @@ const Scalar<int> step_count{"a number of steps; 0: none", parse_between<0, 1'00
 const Scalar<Duration> gang_lease{"a duration such as 60s", parse_lease<6>};
 
 // Keys whose work nobody shares out among the members yet, and why.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 10> refused_with_gang{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> refused_with_gang{{
     {"sweep", "each experiment of a sweep is trained by one machine"},
     {"claims", "with a gang the record at gang.at says who trains; leave it out"},
     {"fence", "a gang has no volume"},
     {"channels", "each machine would read its own part, whatever the number of machines"},
     {"sagemaker", "its folder belongs to one machine"},
     {"metrics", "a gang's trainer reports through libspotter"},
-    {"limits", "no machine knows yet what the others have cost"},
     {"cache", "there is nothing to fetch"},
     {"prepare", "there is no volume to fill"},
     {"publish", "its machines would overwrite one another's status and history"},
@@ -107,7 +106,8 @@ Reader::Take gang(Reader& reader, std::optional<Gang>& gang) {
                 {"at", required, reader.expanded(gang->at, gang_prefix)},
                 {"lease", optional, reader.scalar(gang->lease, gang_lease)},
                 {"copy_every", optional, reader.scalar(gang->copy_every, step_count)},
-                {"stall", optional, reader.scalar(gang->stall, stall_duration)}});
+                {"stall", optional, reader.scalar(gang->stall, stall_duration)},
+                {"replace_after", optional, reader.scalar(gang->replace_after, duration)}});
     if (gang->min == 0) gang->min = gang->size;
   };
 }

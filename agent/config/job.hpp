@@ -226,6 +226,7 @@ struct Gang {
   Duration lease{60'000};   // a machine that writes nothing for so long counts as dead
   int copy_every = 0;       // steps between copies of the state in the machines' memory; 0: none
   Duration stall{600'000};  // so long without a step is a hang; 0: nobody looks
+  Duration replace_after{1'800'000};  // Policy::replace_after
 };
 
 enum class GiveUp : std::uint8_t { ScaleToZero, Hold, Cancel };

@@ -129,10 +129,12 @@ std::string sentence(const ReleasingData& stage, const Facts&, const Policy& pol
   return (over ? "removing the " : "releasing the ") + volumes_of_data(policy) +
          (stage.failures == 0 ? "" : ", failed; it is tried again");
 }
-std::string sentence(const GivingBack& stage, const Facts& facts, const Policy&) {
+std::string sentence(const GivingBack& stage, const Facts& facts, const Policy& policy) {
   const std::string what =
       "giving back " + facts.identity.instance.str() +
-      (facts.exit.hinders_gang ? ": twice its gang stopped because of it, see the trainer's log"
+      (facts.exit.hinders_gang ? ", when it is " + seconds_text(policy.replace_after) +
+                                     " old: twice its gang stopped because of it, see the "
+                                     "trainer's log"
        : facts.trouble.left_since != kNever
            ? ": processes of a trainer do not end there, not even by SIGKILL"
            : ", which lacks GPUs");

@@ -153,6 +153,7 @@ struct Mounted {
 struct Unmounted {};
 struct LedgerRead {
   Ledger ledger;
+  Spent others{};  // by the ledgers of the gang's other machines, gone ones too
 };
 struct LedgerWritten {};
 struct StorageSynced {};

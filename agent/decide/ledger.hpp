@@ -7,6 +7,10 @@
 
 namespace spotter::decide {
 
+struct Spent {
+  double seconds = 0, dollars = 0;
+};
+
 struct Ledger {
   std::uint32_t attempts_without_progress = 0;  // failures seen since the last durable checkpoint
   std::uint32_t starts_without_progress = 0;    // starts since then, however they ended

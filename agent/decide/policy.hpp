@@ -49,6 +49,11 @@ struct Policy {
   // know how they get on: a machine that is blocked for too long ends itself and its place in the
   // fleet, and no other.
   bool gang = false;
+  // A younger machine is not given back because it hinders its gang, of which only the trainer's
+  // word is known: so each place of the fleet has that many replacements a day, and no more.
+  Duration replace_after{0};
+  // The two limits are of all its machines, each of which has a ledger of its own.
+  bool sums_costs = false;
   // `spotter prepare`: fills the volume, and starts no trainer (preparing.cpp). Goes with `once`.
   bool fills = false;
   // The job has a place in S3 where its result is for whoever fetches it. With `fills`: files of

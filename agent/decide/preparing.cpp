@@ -33,9 +33,10 @@ Stage leave_unfit_machine(Context& c, Surrender at_last) {
 
 std::optional<Surrender> overspent(const Context& c) {
   const Ledger& ledger = c.facts.progress.ledger;
-  if (c.policy.hours_limit > 0 && ledger.seconds >= c.policy.hours_limit * 3600)
+  const Spent& others = c.facts.progress.others;
+  if (c.policy.hours_limit > 0 && ledger.seconds + others.seconds >= c.policy.hours_limit * 3600)
     return Surrender::HoursSpent;
-  if (c.policy.dollars_limit > 0 && ledger.dollars >= c.policy.dollars_limit)
+  if (c.policy.dollars_limit > 0 && ledger.dollars + others.dollars >= c.policy.dollars_limit)
     return Surrender::DollarsSpent;
   return std::nullopt;
 }
@@ -155,7 +156,11 @@ Stage leave_gang(Context& c) {
 }
 
 Stage give_back(Context& c, std::uint32_t failures) {
-  c.ask(GiveBackInstance{c.facts.identity.instance}, c.policy.ec2_call);
+  const Time old_enough(c.policy.replace_after);  // the clock began as the machine booted
+  if (c.facts.exit.hinders_gang && c.now < old_enough)
+    c.wake_at(old_enough);
+  else
+    c.ask(GiveBackInstance{c.facts.identity.instance}, c.policy.ec2_call);
   return GivingBack{failures};
 }
 

@@ -336,6 +336,7 @@ struct Facts {
   struct Progress {
     Ledger ledger;
     bool ledger_known = false;
+    Spent others{};  // LedgerRead::others, the most that was read: the trainer may write there
     Time counted_until = kNever;        // up to here the ledger's seconds are counted
     std::int64_t checkpoint_step = -1;  // of the newest checkpoint; -1: none
     bool counts_writes = false;         // and that is no step, but how many writes the guard saw

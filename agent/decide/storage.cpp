@@ -265,6 +265,7 @@ Next on(const Mounting&, const EffectFailed& failed, Context& c) {
 }
 
 Next on(const ReadingLedger&, const LedgerRead& read, Context& c) {
+  learn_others(c, read);
   c.facts.progress.ledger = read.ledger;
   c.facts.progress.ledger_known = true;
   if (c.facts.progress.counted_until == kNever) c.facts.progress.counted_until = c.now;

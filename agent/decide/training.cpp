@@ -39,9 +39,13 @@ void write_ledger(Training& stage, Context& c) {
     } else {
       c.issue(ledger_to_write(c), c.policy.ledger);
     }
-  } else if (!c.state.awaited) {
-    c.ask(ReadLedger{}, c.policy.ledger);
   }
+  // A question for the fleet comes first.
+  const Facts::Identity& identity = c.facts.identity;
+  const bool sums =
+      c.policy.sums_costs && (identity.fleet_known || identity.fleet_asked_at == kNever);
+  const bool reads = !c.facts.progress.ledger_known || sums;
+  if (reads && !c.state.awaited) c.ask(ReadLedger{}, c.policy.ledger);
 }
 
 // Its tags may have come by now: a group's hooks and the end of the job need it.
@@ -416,7 +420,15 @@ Next on(const Training& training, const EpochWritten&, Context& c) {
   return on(training, CallAccepted{}, c);
 }
 
+void learn_others(Context& c, const LedgerRead& read) {
+  Spent& known = c.facts.progress.others;
+  known = {std::max(known.seconds, read.others.seconds),
+           std::max(known.dollars, read.others.dollars)};
+}
+
 void learn_ledger(Context& c, const LedgerRead& read) {
+  learn_others(c, read);
+  if (c.facts.progress.ledger_known) return;
   const std::int64_t newest =
       std::max(c.facts.progress.ledger.newest_step, read.ledger.newest_step);
   c.facts.progress.ledger = read.ledger;

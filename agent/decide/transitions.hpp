@@ -169,6 +169,7 @@ void count_spending(Context&);  // training.cpp: time and money so far
 void reset_failures(Context&);  // training.cpp: there is progress
 // training.cpp: it could not be read when this agent adopted the trainer
 void learn_ledger(Context&, const LedgerRead&);
+void learn_others(Context&, const LedgerRead&);
 void count_trainer_end(Context&, const TrainerEnded&,
                        bool announced);             // training.cpp: for the pace
 Stage give_up(Context&, Surrender);                 // training.cpp

@@ -349,7 +349,7 @@ void Participant::take_place() {
   for (const std::string& id : record_.ranks) {
     const Member* member = record_.find(id);
     if (member == nullptr) return;  // it is over already
-    place.machines.push_back({id, member->name, member->address, member->port});
+    place.machines.push_back({id, member->name, member->address, member->port, member->word});
   }
   // Another port is that of an earlier launcher, with which the round was formed.
   if (place.machines[place.rank].port != port_) return;
@@ -470,6 +470,7 @@ void Participant::join(Record& record, Time now) const {
   if (ready_) {
     me->address = settings_.address;
     me->port = port_;
+    me->word = settings_.word;
     record.newest = std::max(record.newest, progress_);
   }
   if (leaves_at_ && (!me->leaves_in || sooner_))

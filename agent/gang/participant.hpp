@@ -27,6 +27,7 @@ struct Settings {
   std::string id;   // Member::id
   std::string name;
   std::string address;  // where the others reach this machine
+  std::string word{};   // Member::word
   std::size_t size = 1;
   std::size_t min = 1;
   bool replaced = false;  // Member::replaced
@@ -89,6 +90,7 @@ struct Place {
   struct Machine {
     std::string id, name, address;
     std::uint16_t port = 0;  // of the store that it keeps, or would keep
+    std::string word{};
   };
   std::uint64_t round = 0;
   std::size_t rank = 0;  // among the machines; 0 leads

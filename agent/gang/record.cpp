@@ -48,7 +48,7 @@ bool is_a_text(std::string_view text) { return !text.empty() && is_plain(text); 
 
 Result<void> check(const Member& member) {
   if (!is_a_text(member.id) || !is_plain(member.name) || !is_plain(member.address) ||
-      !is_plain(member.missed))
+      !is_plain(member.missed) || !is_plain(member.word) || member.word.size() > longest_word)
     return failure("a member of the gang has an id, a name or an address that is none");
   if (member.beats > most_number || member.leaves_in.value_or(Duration(0)) > longest_leave)
     return failure("the beats or leaves_in_ms of a member of the gang is none that it has");

@@ -29,7 +29,7 @@ constexpr std::array<const char*, 5> words_of(End) {
 
 struct Member {
   static constexpr std::string_view keys =
-      "id! name beats! ready! address port! ended? apart? missed? trained? faults? replaced? "
+      "id! name beats! ready! address port! word? ended? apart? missed? trained? faults? replaced? "
       "given_back? left_out? leaves_in_ms -";
   std::string id{};         // of one process on one machine: no two ever have the same
   std::string name{};       // of the machine, for people
@@ -39,6 +39,8 @@ struct Member {
   bool ready = false;
   std::string address{};
   std::uint16_t port = 0;
+  // The secret with which the keys in that store begin; empty: of an older version.
+  std::string word{};
   End end = End::Other;  // while it is ready
   bool apart = false;    // it could not reach another machine of the last round, ...
   std::string missed{};  // ... whose id this is; empty: that cannot be said
@@ -99,6 +101,7 @@ constexpr std::array<const char*, 4> words_of(Record::Phase) {
 // Limits of what is read: whoever may write to the bucket may have written the record.
 inline constexpr std::size_t most_members = 256;
 inline constexpr std::size_t longest_text = 256;         // an id, a name, an address
+inline constexpr std::size_t longest_word = 64;          // Member::word
 inline constexpr std::size_t longest_record = 1U << 20;  // in bytes
 // The limits of `unknown`, in bytes: with all else at its limit, too, what was read can be written
 // and read again, or one machine's write would stop all for ever.

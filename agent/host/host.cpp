@@ -153,6 +153,8 @@ json describe(const work::Verified& verified) {
 json describe(const work::LedgerRead& read) {
   json fields = json::parse(wire::to_json(read.file));
   if (!read.warning.empty()) fields["warning"] = read.warning;
+  fields["others_seconds"] = read.others.seconds;
+  fields["others_dollars"] = read.others.dollars;
   return fields;
 }
 
@@ -238,7 +240,9 @@ struct Host {
   }
 
   json operator()(const verbs::ReadLedger& it) const {
-    return answer_of(work::read_ledger(it.mount_point));
+    auto read = work::read_ledger(it.mount_point);
+    if (read && it.others) read->others = work::spent_by_others(it.mount_point);
+    return answer_of(read);
   }
   json operator()(const verbs::WriteLedger& it) const {
     return answer(work::write_ledger(it.mount_point, it.ledger));

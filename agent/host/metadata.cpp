@@ -66,7 +66,20 @@ Result<void> refuse_metadata_to(uid_t user) {
   return {};
 }
 
+Result<void> refuse_bound_sockets_to(uid_t user) {
+  const std::string add = "add rule inet spotter output meta skuid " + std::to_string(user);
+  const std::string table =
+      "add table inet spotter; delete table inet spotter; add table inet spotter; "
+      "add chain inet spotter output { type filter hook output priority 0; }; " +
+      add + " ip daddr " + four + " reject; " + add + " ip6 daddr " + six + " reject";
+  const auto loaded = run_tool({.argv = {"nft", table}}, "nftables");  // in one transaction
+  if (!loaded) return tl::unexpected(loaded.error());
+  if (loaded->status == 0) return {};
+  return fail("host-error", "nft: " + last_words(*loaded));
+}
+
 void release_metadata() {
+  (void)run_tool({.argv = {"nft", "delete table inet spotter"}}, "nftables");
   for (const char* family : {"-4", "-6"})
     for (int rules = 0; rules < most_rules; ++rules) {
       const auto removed = rule(family, {"del", "pref", preference});

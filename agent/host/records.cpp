@@ -325,6 +325,24 @@ Result<LedgerRead> read_ledger(const fs::path& mount_point) {
   return tl::unexpected<Error>(own.error());
 }
 
+decide::Spent spent_by_others(const fs::path& home) {
+  decide::Spent spent;
+  const auto members = io::SafeDirectory::open(home.parent_path());
+  const auto names = members ? members->names() : tl::unexpected(members.error());
+  if (!names) return spent;
+  for (const std::string& name : *names) {
+    const auto other = members->folder(name);
+    const auto own =
+        other && name != home.filename().string() ? open_own(*other) : fail("none", "");
+    const auto text = own ? own->read(ledger_name, ledger_limit) : std::string();
+    const auto file = wire::parse_ledger(text.value_or(""));
+    if (!file) continue;
+    spent.seconds += file->ledger.seconds;
+    spent.dollars += file->ledger.dollars;
+  }
+  return spent;
+}
+
 Result<void> write_ledger(const fs::path& mount_point, wire::LedgerFile file) {
   const auto own = open_own(mount_point);
   if (!own) return tl::unexpected<Error>(own.error());

@@ -56,7 +56,10 @@ inline constexpr std::size_t ledger_limit = 64U << 10;  // bytes of the file
 struct LedgerRead {
   wire::LedgerFile file;
   std::string warning;  // not empty: the file was damaged, and where it was moved
+  decide::Spent others{};
 };
+// Of the homes beside this one, as far as they can be read.
+decide::Spent spent_by_others(const std::filesystem::path& home);
 
 // `<mount>/.spotter/ledger.json`. Missing reads as zeros; a damaged one is moved aside to
 // `ledger.damaged-<seconds since 1970>` and reads as zeros with a warning. Kinds: those of

@@ -157,6 +157,18 @@ std::error_code LocalServer::open(std::uint16_t port) {
   return {};
 }
 
+std::error_code LocalServer::adopt(int listening) {
+  boost::system::error_code failed;
+  shared_->acceptor.assign(tcp::v4(), listening, failed);
+  if (!failed)
+    asio::co_spawn(shared_->acceptor.get_executor(), Shared::listen(shared_), asio::detached);
+  return failed;
+}
+
+int LocalServer::listening() const {
+  return shared_->acceptor.is_open() ? shared_->acceptor.native_handle() : -1;
+}
+
 // Those beyond the most are closed at once: in the kernel's queue they would stand before others.
 asio::awaitable<void> LocalServer::Shared::listen(std::shared_ptr<Shared> self) {
   boost::system::error_code failed;

@@ -62,6 +62,9 @@ class LocalServer {
 
   // Port 0: one of the kernel's choosing. Fails with the errno of bind() or listen().
   std::error_code open(std::uint16_t port);
+  // The same with a socket that listens there already.
+  std::error_code adopt(int listening);
+  int listening() const;       // the socket; -1: not open
   std::uint16_t port() const;  // 0: not open
 
  private:

@@ -153,6 +153,8 @@ decide::Policy policy_of(const config::Job& job, bool once) {
   // When a gang's process ends its record has counted rounds without a new checkpoint, however long
   // each of them took: ten minutes pass until a hang is seen.
   if (job.gang) policy.settled = Duration::max();
+  policy.sums_costs = job.gang && (job.limits.hours || job.limits.dollars);
+  if (job.gang) policy.replace_after = job.gang->replace_after;
   policy.gang = job.gang && job.gang->min < job.gang->size;
   policy.has_code = job.code.has_value();
   policy.sends_result = job.publish.has_value();

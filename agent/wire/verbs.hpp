@@ -188,8 +188,9 @@ struct KeepHome {
 
 struct ReadLedger {
   static constexpr Traits traits{.name = "read-ledger"};
-  static constexpr std::string_view keys = "mount_point!";
+  static constexpr std::string_view keys = "mount_point! others";
   std::string mount_point;
+  bool others = false;  // sums what lies beside it: those of a gang's other machines
 };
 
 struct WriteLedger {

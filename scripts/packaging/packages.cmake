@@ -53,9 +53,9 @@ same bits however often it was interrupted.")
 set(CPACK_DEBIAN_AGENT_PACKAGE_DEPENDS
     "systemd | systemd-standalone-sysusers, systemd | systemd-standalone-tmpfiles, ca-certificates")
 # Code is cloned, volumes get a file system, channels may be mounts; the metadata service is kept
-# from the trainer by `ip`.
+# from the trainer by `ip` and `nft`.
 set(CPACK_DEBIAN_AGENT_PACKAGE_RECOMMENDS
-    "git, xfsprogs, e2fsprogs, fuse3, iproute2, systemd")
+    "git, xfsprogs, e2fsprogs, fuse3, iproute2, nftables, systemd")
 set(CPACK_DEBIAN_AGENT_PACKAGE_SUGGESTS "python3, sshfs, nfs-common")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_RECOMMENDS "python3")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_GENERATE_SHLIBS TRUE)

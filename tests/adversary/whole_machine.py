@@ -12,6 +12,23 @@ import harness
 import whole_machines
 
 HOME = "/mnt/spotter"
+# In the place of Docker's: notes the user of each who connects.
+DOCKER = """
+import os, shutil, socket, struct
+asked = socket.socket(socket.AF_UNIX)
+asked.bind("/run/docker.sock")
+shutil.chown("/run/docker.sock", "root", "docker")
+os.chmod("/run/docker.sock", 0o660)
+asked.listen()
+while True:
+    one = asked.accept()[0]
+    peer = one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    with open("/run/docker-asked", "a") as file:
+        print(struct.unpack("3i", peer)[1], file=file)
+    one.send(b"x")
+"""
+ASK_DOCKER = ("import socket; it = socket.socket(socket.AF_UNIX); "
+              "it.connect('/run/docker.sock'); it.recv(1)")
 
 
 class OnAWholeMachine(judge.Judged, whole_machines.WholeLife):
@@ -38,6 +55,7 @@ class OnAWholeMachine(judge.Judged, whole_machines.WholeLife):
 
     def serve_logins(self, one):
         """A real sshd, by which a person with a key logs in, and the trainer must not."""
+        self.serve_programs(one)
         self.world.run(one, "sh", "-ec", """
             systemctl start ssh
             useradd --create-home --shell /bin/bash person
@@ -58,6 +76,26 @@ class OnAWholeMachine(judge.Judged, whole_machines.WholeLife):
         for way in (f"{own} id", f"-s {own} sftp", f"-W 127.0.0.1:22 {own}"):
             said = self.world.run(one, "sh", "-c", f"{ssh} {way} 2>&1 </dev/null", check=False)
             self.assertIn("account has expired", said)
+
+    def serve_programs(self, one):
+        """A real cron and at, and a stand-in for Docker, which run what another user says."""
+        self.world.run(one, "sh", "-ec", """
+            systemctl start cron atd
+            groupadd docker
+            useradd --create-home --groups docker worker
+            systemd-run --quiet --unit=docker-stand-in /usr/bin/python3 -c "$1"
+            until test -S /run/docker.sock && test "$(stat -c %G /run/docker.sock)" = docker; do
+                sleep 0.1; done
+            setpriv --reuid=worker --regid=worker --init-groups sh -ec '
+                cd /home/worker; echo "0 0 1 1 * true" | crontab -; echo true | at now + 1 hour
+                exec /usr/bin/python3 -c "$1"' sh "$2"
+            """, "sh", DOCKER, ASK_DOCKER)
+
+    def assert_programs_are_the_workers(self, one):
+        said = self.world.run(one, "sh", "-ec", """
+            ls /var/spool/cron/crontabs; atq | awk '{print $NF}'
+            for id in $(sort -u /run/docker-asked); do getent passwd $id | cut -d: -f1; done""")
+        self.assertEqual(said.split(), ["worker"] * 3)
 
     def leave(self, plan):
         one = super().leave(plan)
@@ -97,6 +135,7 @@ class OnAWholeMachine(judge.Judged, whole_machines.WholeLife):
 
     def test_what_it_reaches_from_its_sandbox_is_its_own(self):
         one = self.reach()
+        self.assert_programs_are_the_workers(one)
         agent = self.agent(one)
         self.world.run(one, "systemctl", "restart", "spotter")
         self.assertNotIn(self.agent(one), (agent, "0"))

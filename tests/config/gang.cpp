@@ -77,8 +77,6 @@ TEST(Gang, ThatIsWrongIsExplained) {
        "claims: is not for a job with `gang:`");
   says("gang: {size: 2, at: 's3://b'}\npublish: 's3://b'\n",
        "publish: is not for a job with `gang:`");
-  says("gang: {size: 2, at: 's3://b'}\nlimits: {hours: 3}\n",
-       "limits: is not for a job with `gang:`");
   says("gang: {size: 2, at: 's3://b'}\ncheckpoints: {files: '*.pt'}\n",
        "needs checkpoints of libspotter");
   const auto on_volume = gang_problem(

@@ -27,6 +27,7 @@ from emulator import ROOT, Emulator, Failed, read_status, wait
 # what the tests' trainers need.
 PACKAGES = ("systemd-sysv", "dbus", "udev", "iproute2", "procps", "xfsprogs", "e2fsprogs", "git",
             "ca-certificates", "openssh-server", "sudo", "needrestart", "python3",
+            "nftables", "cron", "at",
             "libblkid1", "libcurl4", "libssl3",
             "libsystemd0", "zlib1g", "libxxhash0")
 MADE = ROOT / "build/packages"

@@ -218,8 +218,8 @@ void walk(A& a, decide::Facts::Trainer& it) {
 
 template <class A>
 void walk(A& a, decide::Facts::Progress& it) {
-  auto& [ledger, ledger_known, counted_until, checkpoint_step, counts_writes] = it;
-  (void)counted_until;  // only sums
+  auto& [ledger, ledger_known, others, counted_until, checkpoint_step, counts_writes] = it;
+  (void)counted_until, (void)others;  // only sums
   (void)checkpoint_step, (void)counts_writes;
   walk(a, ledger), a.flag(ledger_known);
 }

@@ -22,7 +22,7 @@ STORIES = ("one_leaves_one_is_killed_and_others_come", "a_kill_costs_no_more",
            "of_one_size_it_ends_with_the_bits", "a_network_that_breaks",
            "a_rank_that_hangs_is_named", "no_worker_outlives", "a_job_is_a_gang")
 # Of tests/trainer.
-UNITS = ("rendezvous_test.py", "ends_test.py", "copies_test.py")
+UNITS = ("rendezvous_test.py", "ranks_test.py", "ends_test.py", "copies_test.py")
 
 
 def main():

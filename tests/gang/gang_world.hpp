@@ -59,6 +59,7 @@ class GangWorld {
     Settings its = settings;
     its.id = its.name = "m" + std::to_string(++arrived);
     its.address = its.id;
+    its.word = "of " + its.id;
     auto machine = std::make_unique<Machine>();
     machine->id = its.id;
     machine->self = std::make_unique<Participant>(its);
@@ -237,7 +238,8 @@ class GangWorld {
     if (found == rounds.end()) return broken.push_back("an unknown round");
     const auto& ranks = found->second;
     if (place.machines.size() != ranks.size() || place.rank >= ranks.size() ||
-        ranks[place.rank] != machine.id || place.machines.front().address != ranks.front())
+        ranks[place.rank] != machine.id || place.machines.front().word != "of " + ranks.front() ||
+        place.machines.front().address != ranks.front())
       broken.push_back(machine.id + " has another view of round " + std::to_string(place.round));
   }
 

@@ -141,6 +141,7 @@ TEST_F(GivenBack, IsAlsoOneWhoseProcessWasStartedAgainBetween) {
   Machine& again = world->arrive();
   Settings its = world->settings;
   its.id = its.address = again.id;
+  its.word = "of " + its.id;
   its.name = "m2";
   again.self = std::make_unique<Participant>(its);
   run(seconds(60), record().progress + 1);

@@ -1,4 +1,5 @@
 // `spotter host` as the agent uses it: a process that reads a request and prints one line of JSON.
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "agent/host/verb.hpp"
@@ -114,6 +115,21 @@ TEST_F(Verb, KeepsTheLedger) {
       host(R"({"verb":"write-ledger","mount_point":")" + mount_point + R"(","ledger":{"done":7}})");
   EXPECT_EQ(foreign.line["kind"], "bad-request");
   EXPECT_EQ(host(verbs::ReadLedger{mount_point}).line["reached"], 250) << "kept";
+}
+
+TEST_F(Verb, SumsWhatTheOtherMachinesOfAGangHaveCost) {
+  const auto members = directory_ / "members";
+  for (const char* name : {"one", "two", "three", "four"}) {
+    fs::create_directories(members / name / ".spotter");
+    if (name == std::string("four")) continue;  // it has just come
+    std::ofstream(members / name / ".spotter/ledger.json") << R"({"seconds":60.5,"dollars":0.25})";
+  }
+  std::ofstream(members / "three/.spotter/ledger.json") << "torn";
+  const auto read = host(verbs::ReadLedger{members / "one", true});
+  EXPECT_EQ(read.line["others_seconds"], 60.5) << read.line;
+  EXPECT_EQ(read.line["others_dollars"], 0.25);
+  EXPECT_TRUE(fs::exists(members / "three/.spotter/ledger.json")) << "another's stays";
+  EXPECT_EQ(host(verbs::ReadLedger{members / "one"}).line["others_seconds"], 0.0);
 }
 
 TEST_F(Verb, VerifiesTheFilesOfATrainerThatKnowsNothing) {

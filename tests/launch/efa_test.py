@@ -108,5 +108,36 @@ class Efa(launching.LaunchTest):
         self.served.command("policy", "user")
 
 
+class Groups(launching.LaunchTest):
+    """Of a gang: PyTorch's ports ask for no secret."""
+
+    text = GANG
+
+    def said(self, group):
+        done = self.spotter("doctor", self.job(f"  security_groups: [{group}]\n"), code=None)
+        return "\n".join(line for line in done.stdout.splitlines() if "gang" in line)
+
+    def test_who_else_reaches_its_machines_is_named(self):
+        (pathlib.Path(self.served.folder) / "s3/bucket").mkdir(parents=True, exist_ok=True)
+        group = self.ec2.create_security_group(GroupName=self.name, Description="x")["GroupId"]
+        self.ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[
+            {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]},
+            {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22,
+             "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}])
+        self.assertNotIn("ask for no secret", self.said(group))
+        self.ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[
+            {"IpProtocol": "tcp", "FromPort": 0, "ToPort": 65535,
+             "IpRanges": [{"CidrIp": "10.0.0.0/8"}]}])
+        self.assertIn(f"{group} lets in 10.0.0.0/8: a gang's ports ask for no secret",
+                      self.said(group))
+        image = self.ec2.describe_images(Owners=["self", "amazon"])["Images"][0]["ImageId"]
+        one = self.ec2.run_instances(
+            ImageId=image, InstanceType="g5.xlarge", MinCount=1, MaxCount=1,
+            SecurityGroupIds=[group])["Instances"][0]["InstanceId"]
+        self.assertIn(f"; {one} of another job is in it, too", self.said(group))
+        self.ec2.terminate_instances(InstanceIds=[one])
+        served.eventually(lambda: one not in self.said(group))
+
+
 if __name__ == "__main__":
     unittest.main()

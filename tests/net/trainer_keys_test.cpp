@@ -1,7 +1,13 @@
 // The trainer's SDKs ask for credentials: what they get, and when the keys are renewed.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -167,6 +173,64 @@ TEST_F(Endpoint, IsFoundAgainAtItsPlaceByAnAgentThatTakesOver) {
   settle();
   EXPECT_EQ(ask(variables[container_uri], variables[container_token]).status, 200);
   EXPECT_EQ(two->open().value(), variables) << "the next trainer, too";
+}
+
+// Process 1 of a machine is played: it keeps what it is sent, and hands it to the next agent.
+TEST_F(Endpoint, LeavesItsPortToNobodyWhileNoAgentRuns) {
+  const std::string notify = place_ + "/notify";
+  const int manager = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  notify.copy(address.sun_path, sizeof address.sun_path - 1);
+  ASSERT_EQ(::bind(manager, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ::setenv("NOTIFY_SOCKET", notify.c_str(), 1);
+  auto one = endpoint();
+  auto variables = one->open().value();
+  ::unsetenv("NOTIFY_SOCKET");
+  int store = -1;
+  std::string words;
+  while (store < 0) {
+    char text[256] = {};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    iovec part{text, sizeof text - 1};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    ASSERT_GT(::recvmsg(manager, &message, MSG_DONTWAIT), 0) << words;
+    words += text;
+    if (const cmsghdr* sent = CMSG_FIRSTHDR(&message))
+      std::memcpy(&store, CMSG_DATA(sent), sizeof store);
+  }
+  EXPECT_NE(words.find("FDSTORE=1\nFDNAME=trainer-keys"), words.npos) << words;
+  one.reset();
+  const auto url = variables[container_uri];
+  const int port = std::stoi(url.substr(url.rfind(':') + 1));
+  io::LocalServer stranger(context_, [](io::LocalRequest) -> asio::awaitable<io::LocalResponse> {
+    co_return io::LocalResponse{};
+  });
+  EXPECT_EQ(stranger.open(static_cast<std::uint16_t>(port)), std::errc::address_in_use);
+  // In a process of its own, which finds it where an agent does.
+  const pid_t agent = ::fork();
+  if (agent == 0) {
+    ::setenv("LISTEN_PID", std::to_string(::getpid()).c_str(), 1);
+    ::setenv("LISTEN_FDS", "1", 1);
+    ::setenv("LISTEN_FDNAMES", "trainer-keys", 1);
+    if (store != 3) ::dup2(store, 3);
+    asio::io_context context{1};
+    FreshKeys keys(context, []() -> asio::awaitable<Result<wire::Credentials, CallError>> {
+      co_return wire::Credentials{"K1", "S", "T", std::nullopt};
+    });
+    KeyEndpoint two(context, {place_, "nobody"}, keys, [] { return "arn:aws:iam::1:role/r"; });
+    two.resume();
+    context.run_for(std::chrono::seconds(60));
+    ::_exit(0);
+  }
+  ::close(store);
+  EXPECT_EQ(ask(url, variables[container_token]).status, 200);
+  ::kill(agent, SIGKILL);
+  ::waitpid(agent, nullptr, 0);
+  ::close(manager);
 }
 
 TEST_F(Endpoint, WaitsForAPortThatSomebodyElseHas) {

@@ -112,6 +112,28 @@ TEST_F(Metadata, ThatAnswersIsFoundOutAndSaid) {
   });
 }
 
+// Also of a process that has left the trainer's unit, in which nothing else refuses it.
+TEST_F(Metadata, IsRefusedToSocketsThatAreBoundToADeviceByThePacketFilter) {
+  if (!sh("nft list tables >/dev/null 2>&1")) GTEST_SKIP() << "nftables is not there";
+  on_an_instance([] {
+    ASSERT_TRUE(act::host::refuse_bound_sockets_to(other));
+    ASSERT_TRUE(act::host::refuse_metadata_to(trainer));
+    EXPECT_TRUE(answers(trainer, "cable"));
+    const auto loaded = act::host::refuse_bound_sockets_to(trainer);
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    EXPECT_FALSE(answers(trainer, "cable"));
+    EXPECT_TRUE(answers(other, "cable"));
+    EXPECT_TRUE(answers(0, "cable"));
+    const auto kept = keep_from_metadata(account());
+    ASSERT_TRUE(kept) << kept.error().message;
+    EXPECT_EQ(*kept, BoundSockets::Allowed);
+    ASSERT_TRUE(sh("ip rule del pref 169; ip -6 rule del pref 169"));
+    EXPECT_FALSE(answers(trainer)) << "nor does it depend on the rule";
+    act::host::release_metadata();
+    EXPECT_TRUE(answers(trainer, "cable"));
+  });
+}
+
 TEST_F(Metadata, IsKeptFromSocketsThatAreBoundToADevice) {
   on_an_instance([] {
     ASSERT_TRUE(act::host::refuse_metadata_to(trainer));

@@ -47,6 +47,27 @@ class Meeting(unittest.TestCase):
         self.assertEqual((met["one"][1], met["two"][1]), (None, None))
         self.assertTrue(met["one"][0] and met["two"][0])
 
+    def test_a_stranger_in_the_store_of_a_round_finds_none_of_its_keys(self):
+        one, two = self.handler(), self.handler()
+        place = self.place(0, one, two) | {"word": "5eed"}
+        stranger = rendezvous._store("127.0.0.1", one._own.port, False)
+        rendezvous.PrefixStore("round-3", stranger).add("machines", 5)
+        self.assertEqual(one._meet(place), (None, 2), "the other did not come")
+
+    def test_the_store_listens_at_its_own_address_alone(self):
+        os.environ["SPOTTER_GANG_ADDRESS"] = "127.0.0.2"
+        self.addCleanup(os.environ.pop, "SPOTTER_GANG_ADDRESS")
+        if "master_listen_fd" not in rendezvous.TCPStore.__init__.__doc__:
+            self.assertTrue(rendezvous._own_store().port, "this torch takes no socket")
+            self.skipTest("this torch takes no socket")
+        store = rendezvous._own_store()
+        rendezvous._store("127.0.0.2", store.port, False).set("key", "value")
+        with self.assertRaises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", store.port))
+        os.environ["SPOTTER_GANG_ADDRESS"] = "192.0.2.1"  # it is behind a translation
+        store = rendezvous._own_store()
+        socket.create_connection(("127.0.0.1", store.port)).close()
+
     def gone(self):
         with socket.socket() as closed:
             closed.bind(("127.0.0.1", 0))  # and does not listen

@@ -291,6 +291,31 @@ TEST(Ec2Answer, ReadsWhetherASecurityGroupLetsItselfThrough) {
   EXPECT_FALSE(groups(rule(in, "-1", "sg-1")).value().items.at(0).lets_itself_out);
 }
 
+TEST(Ec2Answer, ReadsWhoReachesTheOtherPortsOfASecurityGroup) {
+  const auto in = [](const std::string& rule) {
+    return decode<DescribeSecurityGroups>(
+               answer("DescribeSecurityGroups",
+                      "<securityGroupInfo><item><groupId>sg-1</groupId><ipPermissions><item>" +
+                          rule +
+                          "<groups><item><groupId>sg-1</groupId></item></groups><ipRanges><item>"
+                          "<cidrIp>10.0.0.0/8</cidrIp></item></ipRanges></item></ipPermissions>"
+                          "</item></securityGroupInfo>"))
+        .value()
+        .items.at(0)
+        .lets_in;
+  };
+  const auto ports = [](const std::string& least, const std::string& most) {
+    return "<ipProtocol>tcp</ipProtocol><fromPort>" + least + "</fromPort><toPort>" + most +
+           "</toPort>";
+  };
+  const std::vector<std::string> others = {"10.0.0.0/8"};
+  EXPECT_EQ(in("<ipProtocol>-1</ipProtocol>"), others);
+  EXPECT_EQ(in(ports("0", "65535")), others);
+  EXPECT_EQ(in(ports("40000", "40001")), others);
+  EXPECT_TRUE(in(ports("22", "22")).empty());
+  EXPECT_TRUE(in("<ipProtocol>udp</ipProtocol>").empty());
+}
+
 TEST(Ec2Answer, ReadsWhomASecurityGroupLetsAskByHttps) {
   const auto to = [](const std::string& rules) {
     return decode<DescribeSecurityGroups>(

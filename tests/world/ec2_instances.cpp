@@ -130,6 +130,7 @@ void write_reservation(Xml& xml, const Cloud& cloud, const std::vector<Instance>
 // with a meaning here)
 const std::vector<std::string> known = {"instance-id",
                                         "instance-state-name",
+                                        "instance.group-id",
                                         "instance-state-code",
                                         "instance-type",
                                         "availability-zone",
@@ -170,6 +171,8 @@ Facts facts(const Cloud& cloud, const Instance& instance) {
                {"root-device-type", "ebs"},
                {"state-reason-code", instance.reason.substr(0, instance.reason.find(':'))}};
   if (!instance.spot_request.empty()) all.emplace("instance-lifecycle", "spot");
+  if (instance.state != InstanceState::Terminated)  // its interfaces are gone
+    for (const std::string& it : instance.security_groups) all.emplace("instance.group-id", it);
   cloud.volumes.each_seen(cloud.now, [&](const Volume& volume) {
     if (!volume.attachment || volume.attachment->instance != instance.id) return;
     all.emplace("block-device-mapping.volume-id", volume.id.str());

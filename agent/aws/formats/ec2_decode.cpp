@@ -321,19 +321,21 @@ bool all_of_itself(const Fields& group, const char* rules, const std::string& id
   return false;
 }
 
-constexpr std::uint64_t https = 443;
+// Ports of TCP. Linux's own range begins at 32768.
+constexpr std::uint64_t https = 443, first_own = 32768, last_own = 60999;
 
-bool is_of_https(const Fields& rule) {
+bool is_of(const Fields& rule, std::uint64_t least, std::uint64_t most) {
   const std::string protocol = rule.text("ipProtocol");
-  if (protocol != "tcp") return protocol == "-1";
-  return rule.optional_number("fromPort").value_or(0) <= https &&
-         rule.optional_number("toPort").value_or(https) >= https;
+  if (protocol != "tcp" && protocol != "6") return protocol == "-1";
+  return rule.optional_number("fromPort").value_or(0) <= most &&
+         rule.optional_number("toPort").value_or(most) >= least;
 }
 
-std::vector<std::string> ends_of_https(const Fields& group, const char* rules) {
+std::vector<std::string> others(const Fields& group, const char* rules, std::uint64_t least,
+                                std::uint64_t most) {
   std::vector<std::string> all;
   for (const Fields& rule : group.optional_items(rules)) {
-    if (!is_of_https(rule)) continue;
+    if (!is_of(rule, least, most)) continue;
     for (const auto& [list, name] : {std::pair{"ipRanges", "cidrIp"},
                                      {"ipv6Ranges", "cidrIpv6"},
                                      {"prefixListIds", "prefixListId"},
@@ -345,12 +347,15 @@ std::vector<std::string> ends_of_https(const Fields& group, const char* rules) {
 
 SecurityGroup read_as(Type<SecurityGroup>, const Fields& item) {
   const std::string id = item.text("groupId");
+  auto in = others(item, "ipPermissions", first_own, last_own);
+  std::erase(in, id);
   return {id,
           all_of_itself(item, "ipPermissions", id),
           all_of_itself(item, "ipPermissionsEgress", id),
           item.optional_text("vpcId"),
-          ends_of_https(item, "ipPermissionsEgress"),
-          ends_of_https(item, "ipPermissions")};
+          others(item, "ipPermissionsEgress", https, https),
+          std::move(in),
+          others(item, "ipPermissions", https, https)};
 }
 
 std::string first_of(const Fields& item, std::initializer_list<const char*> names) {

@@ -187,7 +187,10 @@ struct SecurityGroup {
   std::string vpc = {};
   // CIDR blocks, prefix lists (pl-...) and groups whose TCP port 443 its members may ask.
   std::vector<std::string> https_to = {};
-  std::vector<std::string> https_from = {};  // and those that may ask its members'
+  // The same, beside the group itself, that reach a TCP port of the kernel's choosing of its
+  // members.
+  std::vector<std::string> lets_in = {};
+  std::vector<std::string> https_from = {};  // and those that may ask its members' TCP port 443
 };
 struct DescribeSecurityGroups {
   using Answer = Page<SecurityGroup>;

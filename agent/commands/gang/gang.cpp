@@ -172,7 +172,7 @@ void say_of_gang(const std::string& words) {
 }
 
 struct GangOptions {
-  std::string at, job, name, home, checkpoints = "checkpoints", result, processes = "1";
+  std::string at, job, name, address, home, checkpoints = "checkpoints", result, processes = "1";
   std::size_t size = 1, min = 1;
   bool replaced = false;
   std::int64_t lease = 60'000, stall = 0;
@@ -353,10 +353,15 @@ asio::awaitable<io::LocalResponse> GangProcess::place(std::uint64_t asking) {
                   std::to_string(place->rank) + " of " + std::to_string(place->machines.size()) +
                   ", after " + std::to_string((gang_now() - since).count()) + " ms");
       auto machines = nlohmann::json::array();
-      for (const auto& each : place->machines) machines.push_back({each.address, each.port});
+      std::string word = place->machines.front().word;
+      for (const auto& each : place->machines) {
+        machines.push_back({each.address, each.port});
+        if (each.word.empty()) word.clear();  // its version would look for keys without it
+      }
       co_return io::LocalResponse{200, nlohmann::json{{"round", place->round},
                                                       {"rank", place->rank},
-                                                      {"machines", std::move(machines)}}
+                                                      {"machines", std::move(machines)},
+                                                      {"word", word}}
                                            .dump()};
     }
     if (handover.is_in_vain())
@@ -400,10 +405,12 @@ int run_gang(GangOptions options) {
     return EX_CANTCREAT;
   }
   at->key += "gang";
+  options.address = own_address();
   gang::Settings settings{.job = *id,
                           .id = options.name + "-" + io::random_hex(8),
                           .name = options.name,
-                          .address = own_address(),
+                          .address = options.address,
+                          .word = io::random_hex(32),
                           .size = options.size,
                           .min = options.min,
                           .replaced = options.replaced,
@@ -473,6 +480,7 @@ void GangProcess::launch() {
       {"SPOTTER_NOTICE_FILE", notice_.path()},
       {"SPOTTER_GANG_TOKEN", token_},
       {"SPOTTER_GANG_MEMBER", options_.name},
+      {"SPOTTER_GANG_ADDRESS", options_.address},
       {"SPOTTER_GANG_RANKS", ranks_.folder()},
       {"PET_RDZV_BACKEND", "spotter"},
       {"PET_RDZV_ENDPOINT", endpoint},

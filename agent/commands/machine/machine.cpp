@@ -117,6 +117,11 @@ void refuse(const std::string& file) {
   if (const auto refused = work::refuse_metadata_to(user->uid); !refused)
     spdlog::warn("the metadata service cannot be kept from the trainer's user {}: {}", user->name,
                  refused.error().message);
+  if (const auto refused = work::refuse_bound_sockets_to(user->uid); !refused)
+    spdlog::info(
+        "outside of the trainer's unit the user {} reaches the metadata service by a socket "
+        "that is bound to a device: {}",
+        user->name, refused.error().message);
 }
 
 constexpr std::size_t largest = 4U << 20;  // of a history, and a status

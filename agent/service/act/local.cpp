@@ -222,7 +222,7 @@ bool has_something(const decide::Ledger& ledger) {
 }  // namespace
 
 Local::Answer Local::read_ledger(Duration limit) {
-  auto running = run(in_home(verbs::ReadLedger{job_.home()}), limit);
+  auto running = run(in_home(verbs::ReadLedger{job_.home(), job_.gang.has_value()}), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
   const auto read = wire::parse_ledger(work.answer.dump());
@@ -242,7 +242,9 @@ Local::Answer Local::read_ledger(Duration limit) {
                            (read->ledger.done ? "" : "; --new-command goes on there with it"));
   else if (differs)
     spdlog::info("{}", others);
-  co_return decide::LedgerRead{read->ledger};
+  co_return decide::LedgerRead{
+      read->ledger,
+      {work.answer.value("others_seconds", 0.0), work.answer.value("others_dollars", 0.0)}};
 }
 
 Local::Answer Local::write_ledger(decide::Ledger ledger, bool given_up, Duration limit) {

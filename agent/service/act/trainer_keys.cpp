@@ -3,6 +3,8 @@
 #include <openssl/crypto.h>
 #include <pwd.h>
 #include <spdlog/spdlog.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -24,6 +26,7 @@ constexpr std::chrono::minutes last_use{1};
 constexpr std::chrono::seconds pause_after_failure{2};
 
 constexpr std::string_view path = "/credentials";
+constexpr const char* kept_name = "trainer-keys";
 constexpr std::size_t digits = 64;
 constexpr std::uint16_t first_unprivileged = 1024;
 
@@ -138,8 +141,23 @@ Result<void> KeyEndpoint::remember() {
   return {};
 }
 
+void KeyEndpoint::take_kept() {
+  char** names = nullptr;
+  const int count = ::sd_listen_fds_with_names(1, &names);  // once: it forgets them
+  for (int i = 0; i < count; ++i) {
+    const int kept = SD_LISTEN_FDS_START + i;
+    const bool fits = names[i] == std::string_view(kept_name) && server_.port() == 0 &&
+                      port_ != 0 && ::sd_is_socket_inet(kept, AF_INET, SOCK_STREAM, 1, port_) > 0;
+    if (!fits || server_.adopt(kept)) ::close(kept);
+    std::free(names[i]);
+  }
+  std::free(names);
+}
+
 void KeyEndpoint::resume() {
-  if (!remembered()) return;
+  const bool known = remembered();
+  take_kept();
+  if (!known) return;
   asio::co_spawn(context_, bind_again(), io::rethrow);
 }
 
@@ -164,6 +182,10 @@ Result<std::map<std::string, std::string>> KeyEndpoint::open() {
       return failure("no port of 127.0.0.1 for the trainer's credentials: " + failed.message());
     const std::string chance = io::random_hex(digits);
     if (chance.empty()) return failure("the kernel gives no random bytes for a token");
+    ::sd_notify(0, ("FDSTOREREMOVE=1\nFDNAME=" + std::string(kept_name)).c_str());
+    const int listening = server_.listening();
+    const std::string keep = "FDSTORE=1\nFDNAME=" + std::string(kept_name);
+    ::sd_pid_notify_with_fds(0, 0, keep.c_str(), &listening, 1);
     port_ = server_.port();
     token_ = std::to_string(port_) + "-" + chance;
   }

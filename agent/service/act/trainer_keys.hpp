@@ -41,7 +41,8 @@ class FreshKeys {
 // https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
 //
 // Port and token are kept in the run directory, so that an agent that takes over a trainer serves
-// the same address. In between the SDKs retry, and keep using what they have.
+// the same address. In between the SDKs retry, and keep using what they have. As a service's, the
+// socket is kept by process 1 meanwhile: nobody else can listen there, and get the token.
 
 class KeyEndpoint {
  public:
@@ -64,6 +65,7 @@ class KeyEndpoint {
   asio::awaitable<void> bind_again();
   asio::awaitable<io::LocalResponse> answer(io::LocalRequest request);
   bool remembered();
+  void take_kept();  // process 1's, where it has the socket of the remembered port
   Result<void> remember();
   std::string token_file() const { return place_.run_directory + "/aws-token"; }
 

@@ -61,7 +61,7 @@ class GangFleet(launched.Launched, gangs.Journal):
             trainer={"env": self.variables, "result": "result/weights.txt"},
             storage={"folder": {"path": str(self.folder)}},
             gang={"size": self.size, "min": 1, "at": "s3://gangs/all", "lease": "20s",
-                  **self.stall},
+                  "replace_after": "1s", **self.stall},
             on_failure=self.failure,
             launch={"type": self.kind, "image": "resolve:ssm:/aws/service/debian/12",
                     "instance_types": ["g5.xlarge"], "zones": self.world.zones,

@@ -83,6 +83,11 @@ class WholeMetadata(whole_machines.WholeLife):
         self.assertGreater(len(asked), 1, "there is a device besides lo")
         for line in asked:
             self.assertNotIn("answer", line)
+        # Nor where a process of that user has left the unit.
+        for user, answers in ((jobs.trainer_user(), False), ("daemon", True)):
+            said = self.world.run(one, "setpriv", f"--reuid={user}", "--clear-groups",
+                                  "/usr/bin/python3", "-c", ASK_BOUND)
+            self.assertEqual("answer" in said, answers, said)
         denied = self.world.run(one, "systemctl", "show", "-P", "IPAddressDeny",
                                 f"spotter-trainer-{self.job_name}.service").split()
         self.assertCountEqual(denied, ["169.254.169.254/32", "fd00:ec2::254/128"])
@@ -93,6 +98,8 @@ class WholeMetadata(whole_machines.WholeLife):
         if self.world.run(one, "ls", "/sys/fs/cgroup/cgroup.controllers", check=False).strip():
             self.skipTest("the control group's filter holds where the rule is missing")
         self.world.run(one, "ip", "rule", "del", "pref", "169")
+        self.world.run(one, "nft", "delete table inet spotter")
+        self.world.run(one, "mv", "/usr/sbin/nft", "/usr/sbin/no-nft")
         self.world.run(one, "mv", "/usr/bin/ip", "/usr/bin/no-ip")
         for pid in self.trainers(one):
             self.world.run(one, "kill", "-9", pid)

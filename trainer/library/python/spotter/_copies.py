@@ -67,8 +67,9 @@ class Copies:
         sources, self._generation = self._ranks.share(
             lambda: ([], 0) if error else _choose(offers, found))
         for source in sources:  # the newest may turn out not to be readable
-            if copy := self._ranks.share_of(source, self._load):
-                return copy
+            mine = self._load() if self._ranks.rank == source else None
+            if about := self._ranks.share_of(source, lambda: mine and mine[1:]):
+                return self._ranks.share_state(source, mine and mine[0]), *about
         return None
 
     def make(self, step, meta, state, staging):
@@ -76,6 +77,8 @@ class Copies:
         these cannot be packed."""
         packed, error = self._ranks.attempt(lambda: self._packed(step, meta, state, staging))
         header = self._ranks.share(lambda: _ranks.known(packed and packed[0], error))
+        if not header:
+            return
         pieces = packed[1] if packed else None
         machines = self._machines()
         kept = self._take(header, pieces, machines) if self._first else None
@@ -88,14 +91,19 @@ class Copies:
 
     def _packed(self, step, meta, state, staging):
         packed = _state.pack(state, staging)
+        try:
+            _state.check_plain(packed)
+        except _state.NotPlain as error:
+            self.stop(f"the state has {error}")
+            return None
         parts = [[name, sum(piece.size for piece in pieces)] for name, pieces in packed]
         header = json.dumps({"generation": self._generation, "step": step, "meta": meta(),
-                             "parts": parts}).encode() + b"\n"
+                             "parts": parts}) + "\n"
         return (header, parts), [pieces for _, pieces in packed]
 
     def _take(self, header, pieces, machines):
         """True: this machine has the copy now. It takes part in any case: all others wait."""
-        line, parts = header
+        line, parts = header[0].encode(), header[1]
         with self._file(len(line) + sum(size for _, size in parts)) as file:
             file.write(line)
             for number, (_, size) in enumerate(parts):
@@ -258,7 +266,8 @@ def _values(content, at, parts):
     base = (ctypes.c_char * len(content)).from_buffer(content)
     try:
         address = ctypes.addressof(base)
-        return _state.unpack(places, lambda name: (address + places[name][0], places[name][1]))
+        return _state.unpack(places, lambda name: (address + places[name][0], places[name][1]),
+                             plain=True)  # most machines have it from another
     finally:
         del base  # or the mapping cannot be closed
 

@@ -1,14 +1,25 @@
 """Several processes that train one model (torchrun, DDP): rank 0 saves and decides, the others
-follow. They communicate by CPU, in a process group of their own, so that no GPU is waited for."""
+follow. They communicate by CPU, in a process group of their own, so that no GPU is waited for.
+
+Whoever reaches a rank's port may speak as another rank: words are sent as JSON, and a state as
+tensors that a skeleton of plain classes describes (_state.py). Nothing that comes is executed."""
 
 import ctypes
 import faulthandler
 import functools
+import json
 import os
 import signal
 import socket
 import sys
 import time
+
+from . import _state
+from ._library import SpotterError
+from ._staging import Staging
+
+LONGEST = 64 << 20  # bytes of a word: a copy's header has the meta, with all ranks' positions
+_BYTES = "a tensor of uint8"  # no channel has this name
 
 
 def rank():
@@ -99,7 +110,8 @@ class Ranks:
             pass  # the agent starts again: the next step says more
 
     def share(self, ask):
-        """Returns rank 0's result, or raises its exception, on all ranks; all must call it."""
+        """Returns rank 0's result, which JSON has, or raises its exception, on all ranks (on the
+        others a SpotterError of its words); all must call it."""
         if self._alone():
             return ask()
         return self._send(*self.attempt(ask))
@@ -108,10 +120,31 @@ class Ranks:
         """Returns that rank's result on all ranks; all must call it, and it must not fail."""
         if self._alone():
             return ask()
-        return send(ask() if self.rank == source else None, self._group, source)
+        return self._broadcast(ask() if self.rank == source else None, source)
+
+    def share_state(self, source, state, stored=None):
+        """Returns that rank's {name: value} on all ranks; all must call it. `stored()`: it as this
+        rank reads it by itself, where it has objects in it that no rank takes from another."""
+        if self._alone():
+            return state
+        sends = self.rank == source
+        packed = _state.pack(state, Staging()) if sends else []
+        sent = {}
+        for number, (name, size) in enumerate(self._broadcast(
+                [(name, sum(piece.size for piece in pieces)) for name, pieces in packed], source)):
+            sent[name] = send_bytes(packed[number][1] if sends else None, size, self._group, source)
+        if sends:
+            return state
+        try:
+            return _state.unpack(sent, lambda name: (sent[name].data_ptr(), sent[name].numel()),
+                                 plain=True)
+        except _state.NotPlain:
+            if stored is None:
+                raise
+            return stored()
 
     def agree(self, ask):
-        """The same for a yes or no at each step: sends only one byte."""
+        """The same as share() for a yes or no at each step: sends only one byte."""
         if self._alone():
             return ask()
         answer, error = self.attempt(ask)
@@ -120,19 +153,26 @@ class Ranks:
         return bool(word) if word < 2 else self._send(None, error)
 
     def gather(self, value):
-        """Returns all ranks' values to rank 0, by rank; None to the others."""
+        """Returns all ranks' values, as JSON has them, to rank 0, by rank; None to the others."""
         if self._alone():
             return [value]
-        everybodys = [None] * self.count if self.leads else None
-        _distributed().gather_object(value, everybodys, dst=0, group=self._group)
-        return everybodys
+        mine = _words(value)
+        sizes = self._everybodys(mine.numel())
+        mine.resize_(_allowed(max(sizes)))  # gloo takes the same number from all
+        all_words = [mine.new_empty(mine.numel()) for _ in sizes] if self.leads else None
+        _distributed().gather(mine, all_words, dst=0, group=self._group)
+        return all_words and [_value(words, size) for words, size in zip(all_words, sizes)]
 
     def group_of(self, takes_part):
         """A process group of the ranks that say so; all must call it."""
-        everybody = [None] * self.count
-        _distributed().all_gather_object(everybody, bool(takes_part), group=self._group)
-        chosen = [rank for rank, said in enumerate(everybody) if said]
+        chosen = [rank for rank, said in enumerate(self._everybodys(int(takes_part))) if said]
         return _distributed().new_group(ranks=chosen, backend="gloo")
+
+    def _everybodys(self, number):
+        mine = sys.modules["torch"].tensor([number])
+        numbers = [mine.clone() for _ in range(self.count)]
+        _distributed().all_gather(numbers, mine, group=self._group)
+        return [int(each) for each in numbers]
 
     @property
     def count(self):
@@ -146,11 +186,11 @@ class Ranks:
 
     @staticmethod
     def failure_of(work):
-        """The exception that it raises, or None: for gather(), which all must reach."""
+        """What its exception says, or None: for gather(), which all must reach."""
         try:
             work()
         except Exception as error:
-            return error
+            return str(error)
         return None
 
     def _alone(self):
@@ -171,10 +211,21 @@ class Ranks:
             return None, error
 
     def _send(self, answer, error):
-        answer, error = send((answer, error), self._group)
+        answer, words = self._broadcast(
+            (answer, None if error is None else f"{type(error).__name__}: {error}"), 0)
         if error is not None:
             raise error
+        if words is not None:
+            raise SpotterError(f"rank 0: {words}")
         return answer
+
+    def _broadcast(self, value, source):
+        words = _words(value if self.rank == source else None)
+        size = sys.modules["torch"].tensor([words.numel()])
+        _distributed().broadcast(size, src=source, group=self._group)
+        words.resize_(_allowed(int(size)))
+        _distributed().broadcast(words, src=source, group=self._group)
+        return _value(words, words.numel())
 
 
 def known(result, error):
@@ -184,20 +235,34 @@ def known(result, error):
     return result
 
 
-def send(value, group, source=0):
-    """Returns that rank's value on all of a process group; no group: there is nobody else."""
-    box = [value]
-    if group is not None:
-        _distributed().broadcast_object_list(box, src=source, group=group)
-    return box[0]
-
-
-def send_bytes(pieces, size, group):
-    """The same of memory, as a tensor of so many bytes: rank 0's pieces (_state.py), end to end."""
+def send_bytes(pieces, size, group, source=0):
+    """A tensor of so many bytes on all of a process group: that rank's pieces (_state.py), end to
+    end. No group: there is nobody else."""
     whole, at = sys.modules["torch"].empty(size, dtype=sys.modules["torch"].uint8), 0
     for piece in pieces or ():
         ctypes.memmove(whole.data_ptr() + at, piece.address, piece.size)
         at += piece.size
     if group is not None and size:
-        _distributed().broadcast(whole, src=0, group=group)
+        _distributed().broadcast(whole, src=source, group=group)
     return whole
+
+
+def _words(value):
+    """The value as JSON, in a tensor; generators have tensors of bytes in them."""
+    text = json.dumps(value, default=lambda tensor: {_BYTES: tensor.tolist()})
+    return sys.modules["torch"].frombuffer(bytearray(text.encode()),
+                                           dtype=sys.modules["torch"].uint8).clone()
+
+
+def _value(words, size):
+    def tensor_of(found):
+        return (sys.modules["torch"].tensor(found[_BYTES], dtype=sys.modules["torch"].uint8)
+                if set(found) == {_BYTES} else found)
+    return json.loads(ctypes.string_at(words.data_ptr(), min(size, words.numel())),
+                      object_hook=tensor_of)
+
+
+def _allowed(size):
+    if not 0 < size <= LONGEST:
+        raise SpotterError(f"a rank says that it sends {size} bytes")
+    return size

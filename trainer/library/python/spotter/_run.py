@@ -187,11 +187,22 @@ class Run:
                       file=sys.stderr, flush=True)
             found = Checkpoint(*copy, None)
         else:
-            found = self._ranks.share(lambda: known(found, error))
+            found = self._share(found, error)
         if self._ranks.leads:
             self._lib.spotter_resumed(self._open_handle(), 0 if found is None else found.step)
         self._positions.restore({} if found is None else found.meta)
         return found
+
+    def _share(self, found, error):
+        about = self._ranks.share(
+            lambda: None if known(found, error) is None else (found.step, found.meta))
+        if about is None:
+            return None
+        if self._ranks.leads:
+            return self._ranks.share_state(0, found)
+        path = os.path.join(self.directory, f"step-{about[0]:012}")
+        values = self._ranks.share_state(0, None, lambda: _state.read(path))
+        return Checkpoint(values, *about, path)
 
     def _restore(self):
         lib, found = self._lib, _library.c_void_p()

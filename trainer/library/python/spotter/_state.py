@@ -8,12 +8,19 @@ the same. Frameworks are never imported here, only recognised when they are load
 
 import ctypes
 import io
+import os
+import pathlib
 import pickle
 import sys
 
 ALIGNMENT = 64          # of each buffer in its part, for vector instructions
 PART = 64 << 20         # bytes: small enough to tell frozen layers from others, large for any disk
 PADDING = b"\0" * ALIGNMENT
+# Classes and functions that do nothing but make data, by their modules; torch's dtypes and NumPy's
+# beside them. A skeleton that another process has sent may name no others.
+PLAIN = {"builtins": {"bool", "bytearray", "complex", "dict", "float", "frozenset", "int", "list",
+                      "range", "set", "slice", "str", "tuple"},
+         "collections": {"OrderedDict", "defaultdict", "deque"}, "torch": {"Size", "device"}}
 
 
 class Piece:
@@ -85,10 +92,41 @@ class _Pickler(pickle.Pickler):
         return None
 
 
+class NotPlain(pickle.UnpicklingError):
+    """A skeleton has more in it than data."""
+
+
+class _Dtype:
+    """NumPy's own would take any flags and offsets."""
+
+    def __init__(self, name, *_):
+        self.text = name
+
+    def __setstate__(self, state):
+        if len(state) > 8 or state[2:5] != (None, None, None):
+            raise NotPlain("a structure or a date of NumPy, which no rank takes from another")
+        self.text = state[1] + self.text
+
+
+def _scalar(dtype, data):
+    import numpy
+    return numpy.frombuffer(data, numpy.dtype(dtype.text), 1)[0]
+
+
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, file, part):
+    def __init__(self, file, part, plain):
         super().__init__(file)
-        self.part, self.seen = part, {}
+        self.part, self.plain, self.seen = part, plain, {}
+
+    def find_class(self, module, name):
+        if not self.plain or name in PLAIN.get(module, ()):
+            return super().find_class(module, name)
+        if module.startswith("numpy") and name in ("dtype", "scalar"):
+            return _Dtype if name == "dtype" else _scalar
+        torch = sys.modules.get("torch")
+        if module == "torch" and isinstance(getattr(torch, name, None), torch.dtype):
+            return getattr(torch, name)
+        raise NotPlain(f"{module}.{name}, which no rank takes from another: save plain values")
 
     def persistent_load(self, where):
         if where not in self.seen:
@@ -96,18 +134,25 @@ class _Unpickler(pickle.Unpickler):
         return self.seen[where]
 
     def _load(self, kind, part, at, size, *rest):
-        address = self.part(part)[0] + at if size else 0
+        begin, whole = self.part(part) if size else (0, 0)
+        if at < 0 or size < 0 or (size and at + size > whole):
+            raise ValueError(f"{part} has {whole} bytes, not those from {at} to {at + size}")
+        address = begin + at if size else 0
         if kind in ("bytes", "bytearray"):
             data = ctypes.string_at(address, size)
             return data if kind == "bytes" else bytearray(data)
         if kind == "numpy":
             import numpy
-            array = numpy.empty(rest[1], dtype=rest[0])
+            array = numpy.empty(rest[1], dtype=getattr(rest[0], "text", rest[0]))
+            if array.dtype.hasobject or array.nbytes != size:
+                raise ValueError(f"{size} bytes are no array of {rest[0]} and {rest[1]}")
             ctypes.memmove(array.ctypes.data, address, size)
             return array
         import torch
         dtype, shape, parameter, gradient = rest
         tensor = torch.empty(shape, dtype=getattr(torch, dtype.removeprefix("torch.")))
+        if tensor.numel() * tensor.element_size() != size:
+            raise ValueError(f"{size} bytes are no tensor of {dtype} and {shape}")
         ctypes.memmove(tensor.data_ptr(), address, size)
         if parameter:
             return torch.nn.Parameter(tensor, requires_grad=gradient)
@@ -129,12 +174,32 @@ def pack(values, staging):
     return parts
 
 
-def unpack(names, part):
-    """The inverse; `part(name)` is the (address, size) of a part."""
+def unpack(names, part, plain=False):
+    """The inverse; `part(name)` is the (address, size) of a part. `plain`: another process has sent
+    it: raises NotPlain where it has more in it than data."""
     values = {}
     for name in names:
         if name.endswith(".pickle"):
-            address, size = part(name)
-            skeleton = io.BytesIO(ctypes.string_at(address, size))
-            values[name.removesuffix(".pickle")] = _Unpickler(skeleton, part).load()
+            skeleton = io.BytesIO(ctypes.string_at(*part(name)))
+            values[name.removesuffix(".pickle")] = _Unpickler(skeleton, part, plain).load()
     return values
+
+
+def read(folder):
+    """The same of a checkpoint of libspotter's on the storage."""
+    files = {name: pathlib.Path(folder, name).read_bytes() for name in os.listdir(folder)}
+    return unpack(files, lambda name: (
+        ctypes.cast(ctypes.c_char_p(files[name]), ctypes.c_void_p).value, len(files[name])))
+
+
+def check_plain(packed):
+    """Raises NotPlain where another process would not take what pack() has returned."""
+    for name, pieces in packed:
+        if name.endswith(".pickle"):
+            text = ctypes.string_at(pieces[0].address, pieces[0].size)
+            _Classes(io.BytesIO(text), None, True).load()
+
+
+class _Classes(_Unpickler):
+    def persistent_load(self, where):
+        return None

@@ -11,6 +11,7 @@ import http.client
 import json
 import os
 import socket
+import sys
 import time
 
 from torch.distributed import PrefixStore, TCPStore
@@ -46,6 +47,23 @@ def _store(host, port, leads):
         return TCPStore(*arguments, use_libuv=False)
     except TypeError:  # it does not know libuv
         return TCPStore(*arguments)
+
+
+def _own_store():
+    """Where torch takes a socket (2.6 does) it listens at this machine's own address alone, else
+    on every interface, whatever host it is given."""
+    address = os.environ.get("SPOTTER_GANG_ADDRESS") or "127.0.0.1"
+    try:
+        with socket.create_server((address, 0)) as listener:
+            copy = os.dup(listener.fileno())  # the store closes it
+            return TCPStore(*listener.getsockname(), None, True, CONNECT, False,
+                            master_listen_fd=copy, use_libuv=False)
+    except OSError as error:
+        print(f"spotter: the round's store listens on every interface, as {address} is no address "
+              f"of this machine: {error}", file=sys.stderr, flush=True)
+    except TypeError:
+        os.close(copy)
+    return _store("127.0.0.1", 0, True)
 
 
 def _probe(address):
@@ -90,7 +108,7 @@ class Handler(RendezvousHandler):
         Handler.ended = ""
         while True:
             # A new one for each round: nothing of the last one is in it. Port 0: any that is free.
-            self._own = _store("127.0.0.1", 0, True)
+            self._own = _own_store()
             place = self._ask(f"/round?port={self._own.port}&pid={os.getpid()}{why}")
             store, missing = self._meet(place)
             if store:
@@ -112,7 +130,8 @@ class Handler(RendezvousHandler):
             return None, nobody
         try:
             store = self._own if own == 0 else _store(*machines[0], False)
-            store = PrefixStore(f"round-{place['round']}", store)
+            # Whoever connects finds none of its keys without the word, which the record has.
+            store = PrefixStore(f"round-{place['round']}{place.get('word', '')}", store)
             store.add("machines", 1)
             begun = looked = time.monotonic()
             while store.add("machines", 0) < len(machines):
