@@ -130,9 +130,10 @@ def main():
     parser.add_argument("--bin", default=str(ROOT / "build/release/bin"))
     arguments = parser.parse_args()
     install()
-    other = Other(arguments.beside) if arguments.beside else None
+    other = None
     world = Emulator(arguments.bin, name="metadata", mode="user")
     try:
+        other = Other(arguments.beside) if arguments.beside else None
         url = world.control("instance", "add").split()[1]
         found, *others = in_turns([(url, world.process.pid)] + [(it.url, it.process.pid)
                                                                 for it in [other] if it],
