@@ -34,13 +34,13 @@ foreach(pair ${components})
 endforeach()
 
 set(CPACK_COMPONENT_AGENT_DESCRIPTION
-"An agent for each instance
-It sees the interruption notice, has the trainer checkpoint, releases the volume,
+"Carries a deep-learning training job across spot instances
+An agent on each instance sees the interruption notice, has the trainer checkpoint, releases the volume,
 and on the next instance, in whatever zone, brings the volume there and goes on.")
 set(CPACK_COMPONENT_EMULATOR_DESCRIPTION
-"EC2, IMDS, S3 and AWS Batch on this machine
-As far as a training job meets them, with their faults on request: spotter and its tests
-run against it, and so do aws and boto3.")
+"EC2, spot interruptions, IMDS, S3 and AWS Batch on this machine
+A fake AWS for whoever tests programs against spot interruptions: it launches instances, announces
+their end in their metadata as AWS does, and ends them. aws and boto3 work against it unchanged.")
 set(CPACK_COMPONENT_LIBRARY_DESCRIPTION
 "Checkpoints, progress and the notice for trainers
 Atomic checkpoints at the speed of memory, for C and, by 'import spotter', for Python.")
@@ -57,6 +57,8 @@ set(CPACK_DEBIAN_AGENT_PACKAGE_DEPENDS
 set(CPACK_DEBIAN_AGENT_PACKAGE_RECOMMENDS
     "git, xfsprogs, e2fsprogs, fuse3, iproute2, nftables, systemd")
 set(CPACK_DEBIAN_AGENT_PACKAGE_SUGGESTS "python3, sshfs, nfs-common")
+set(CPACK_DEBIAN_EMULATOR_PACKAGE_SECTION devel)
+set(CPACK_DEBIAN_EMULATOR_PACKAGE_SUGGESTS "awscli, python3-boto3, systemd-container")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_RECOMMENDS "python3")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_GENERATE_SHLIBS TRUE)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_SOURCE_DIR}/debian/library/prerm)
@@ -98,4 +100,6 @@ set(CPACK_ARCHIVE_COMPONENT_INSTALL TRUE)
 set(CPACK_COMPONENT_INCLUDE_TOPLEVEL_DIRECTORY FALSE)
 set(CPACK_ARCHIVE_AGENT_FILE_NAME
     spotter-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
+set(CPACK_ARCHIVE_EMULATOR_FILE_NAME
+    spotter-emulator-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
 include(CPack)

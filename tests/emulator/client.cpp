@@ -42,12 +42,20 @@ Result<Client> Client::find(const std::string& api) {
   client.api_ = api;
   const char* const variable = std::getenv("SPOTTER_EMULATOR");
   if (client.api_.empty() && variable != nullptr) client.api_ = variable;
-  const auto announced = read_announcement(".");
+  auto announced = read_announcement(nearest_directory());
+  // `serve &` in the line above may not have come to announce itself, or to remove what one that
+  // was killed had announced.
+  constexpr int looks = 40;
+  for (int look = 0; client.api_.empty() && look < looks; ++look) {
+    if (announced && is_alive(announced->pid)) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds{50});
+    announced = read_announcement(nearest_directory());
+  }
   if (client.api_.empty() && announced) client.api_ = announced->api;
   if (client.api_.empty())
     return failure(
-        "which emulator? give --api URL, set SPOTTER_EMULATOR, or go to its folder "
-        "(where emulator.json is)");
+        "which emulator? start one (`spotter-emulator serve`), give --api URL, set "
+        "SPOTTER_EMULATOR, or go to its folder (where emulator.json is)");
   if (announced && announced->api == client.api_) client.certificate_ = announced->certificate;
   return client;
 }

@@ -13,8 +13,8 @@ namespace spotter::emulator {
 
 class Client {
  public:
-  // `api` as given by --api, else SPOTTER_EMULATOR, else ./emulator.json, else an error that says
-  // so.
+  // `api` as given by --api, else SPOTTER_EMULATOR, else what is announced in the nearest directory
+  // (directory.hpp), else an error that says so.
   static Result<Client> find(const std::string& api);
 
   // Nothing as body: GET. A refusal by the emulator, and no answer, are errors.

@@ -28,12 +28,20 @@ std::string text(const json& body, const char* name, const char* otherwise = "")
 HttpResponse Control::answer(const HttpRequest& request) {
   std::string_view what = request.path();
   what.remove_prefix(std::string_view("/_spotter/").size());
+  if (request.method == "GET" && what == "health") return health();
   if (request.method == "GET" && what == "state") return state();
   if (request.method == "GET" && what == "faults") return answer_with(200, json(fault_names()));
   if (request.method != "POST") return error(404, "no such control: " + std::string(what));
   const auto body = json::parse(request.body.empty() ? "{}" : request.body, nullptr, false);
   if (!body.is_object()) return error(400, "the body is not a JSON object");
   return post(what, body);
+}
+
+HttpResponse Control::health() {
+  json regions = json::array();
+  for (const auto& world : parts_.regions.all()) regions.push_back(world->settings().region.str());
+  return answer_with(200,
+                     {{"status", "running"}, {"version", parts_.version}, {"regions", regions}});
 }
 
 HttpResponse Control::state() {
@@ -77,6 +85,10 @@ void Control::describe_s3(json& document) {
 
 HttpResponse Control::post(std::string_view what, const json& body) {
   if (what == "instance") return add_instance(body);
+  if (what == "reset") {
+    const auto done = parts_.reset();
+    return done ? answer_with(200, json::object()) : error(500, done.error().message);
+  }
   if (what == "stop") {
     parts_.stop();
     return answer_with(200, {{"stopping", true}, {"pid", ::getpid()}});
@@ -88,7 +100,8 @@ HttpResponse Control::post(std::string_view what, const json& body) {
 }
 
 HttpResponse Control::add_instance(const json& body) {
-  const Zone zone(text(body, "zone"));
+  const auto& zones = parts_.regions.home().settings().zones;
+  const Zone zone(text(body, "zone", zones.empty() ? "" : zones.front().str().c_str()));
   const InstanceType type(text(body, "type", "p3.2xlarge"));
   const auto added = parts_.regions.of(zone).add_instance(zone, type, parts_.now());
   if (!added) return error(400, added.error().message);
@@ -108,6 +121,18 @@ world::Expected<void> Control::interrupt(const InstanceId& id, const json& body)
     return world::refusal("InvalidParameterValue",
                           "'" + name + "' is not one of terminate, stop, hibernate");
   return parts_.regions.of(id).interrupt(id, action->second, lead_of(body), parts_.now());
+}
+
+world::Expected<InstanceId> Control::instance_of(const json& body) {
+  if (const std::string given = text(body, "instance"); !given.empty()) return InstanceId(given);
+  std::vector<InstanceId> alive;
+  for (const auto& world : parts_.regions.all())
+    world->cloud().instances.each([&](const world::Instance& it) {
+      if (world::is_alive(it)) alive.push_back(it.id);
+    });
+  if (alive.size() == 1) return alive.front();
+  return world::refusal("MissingParameter",
+                        "which instance? there are " + std::to_string(alive.size()) + " that live");
 }
 
 Duration Control::lead_of(const json& body) const {
@@ -171,12 +196,14 @@ world::Expected<void> Control::fault(const json& body) {
 
 world::Expected<void> Control::change(std::string_view what, const json& body) {
   const Time now = parts_.now();
-  const InstanceId id(text(body, "instance"));
-  world::World& world = parts_.regions.of(id);
-  if (what == "interrupt") return interrupt(id, body);
-  if (what == "rebalance") return world.rebalance(id, now);
-  if (what == "withdraw") return world.withdraw(id, now);
-  if (what == "kill") return world.kill(id, now);
+  if (what == "interrupt" || what == "rebalance" || what == "withdraw" || what == "kill") {
+    const auto id = instance_of(body);
+    if (!id) return tl::unexpected(id.error());
+    world::World& world = parts_.regions.of(*id);
+    if (what == "interrupt") return interrupt(*id, body);
+    if (what == "rebalance") return world.rebalance(*id, now);
+    return what == "withdraw" ? world.withdraw(*id, now) : world.kill(*id, now);
+  }
   if (what == "fault") return fault(body);
   if (what == "market") return market(body);
   if (what == "policy") {

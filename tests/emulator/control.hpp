@@ -1,11 +1,13 @@
 // The control API, /_spotter/... on the API port, JSON. Instances get 404.
+//  GET  health     to whoever asks on this machine
 //  GET  state, faults; of the home, "regions" has those of the others
-//  POST interrupt  {"instance","action"?,"in_ms"?}
-//  POST rebalance, withdraw, kill  {"instance"}
-//  POST instance   {"zone","type"?} -> {"instance","metadata"}
+//  POST interrupt  {"instance"?,"action"?,"in_ms"?}; without "instance": the only one that lives
+//  POST rebalance, withdraw, kill  {"instance"?}
+//  POST instance   {"zone"?,"type"?} -> {"instance","metadata"}; without "zone": the first
 //  POST fault      {"name","arguments": {...}}
 //  POST market     {"pools": [{"type","zone","available","dollars"}],"in_ms"?}
 //  POST policy     {"who","documents": [...]}
+//  POST reset      no instance, volume, object, fault is left; answers once it is done
 //  POST stop
 // Errors: 400 or 404 with {"error": "..."}.
 #pragma once
@@ -33,7 +35,9 @@ class Control {
     std::function<Time()> now;
     std::function<void()> settle;  // lets the host carry out what has happened
     std::function<void()> stop;
+    std::function<Result<void>()> reset;
     std::string mode;
+    std::string version;
   };
   explicit Control(Parts parts) : parts_(std::move(parts)) {}
 
@@ -41,6 +45,7 @@ class Control {
   static std::vector<std::string> fault_names();  // of both, one line each
 
  private:
+  HttpResponse health();
   HttpResponse state();
   void describe_s3(nlohmann::json& document);
   void describe_machines(nlohmann::json& document);
@@ -48,6 +53,7 @@ class Control {
   HttpResponse add_instance(const nlohmann::json& body);
   world::Expected<void> change(std::string_view what, const nlohmann::json& body);
   world::Expected<void> market(const nlohmann::json& body);
+  world::Expected<InstanceId> instance_of(const nlohmann::json& body);
   Duration lead_of(const nlohmann::json& body) const;
   world::Expected<void> fault(const nlohmann::json& body);
   world::Expected<void> fault_of_worlds(const std::string& name,

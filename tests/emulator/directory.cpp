@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -38,12 +39,22 @@ Result<Directory> Directory::open(const fs::path& path) {
   if (!in_use.empty())
     return failure("an earlier run left loop devices in use:" + in_use +
                    "; unmount them, or take another folder");
-  remove_control_groups(absolute);
-  for (const char* name :
-       {"volumes", "snapshots", "instances", "batch", "emulator.json", "credentials"})
-    if (!failed) fs::remove_all(absolute / name, failed);
+  for (const char* name : {"emulator.json", "credentials"})
+    if (!failed) fs::remove(absolute / name, failed);
   if (failed) return failure("cannot clear " + absolute.string() + ": " + failed.message());
+  if (auto cleared = directory.clear(); !cleared) return tl::unexpected(cleared.error());
   return directory;
+}
+
+Result<void> Directory::clear() const {
+  remove_control_groups(path_);
+  std::error_code failed;
+  for (const char* name : {"volumes", "snapshots", "instances", "batch"})
+    if (!failed) fs::remove_all(path_ / name, failed);
+  for (const char* name : {"volumes", "snapshots"})
+    if (!failed) fs::create_directory(path_ / name, failed);
+  if (failed) return failure("cannot clear " + path_.string() + ": " + failed.message());
+  return {};
 }
 
 Directory::Directory(Directory&& other) noexcept
@@ -80,6 +91,21 @@ Result<void> Directory::announce(const Announcement& announcement) const {
   fs::rename(partial, path_ / "emulator.json", failed);
   if (failed) return failure((path_ / "emulator.json").string() + ": " + failed.message());
   return {};
+}
+
+fs::path default_directory() {
+  const char* const state = std::getenv("XDG_STATE_HOME");
+  if (state != nullptr && *state == '/') return fs::path(state) / "spotter-emulator";
+  // Programs of instances may be another user's, who reaches nothing in root's home.
+  if (::geteuid() == 0) return "/var/lib/spotter-emulator";
+  const char* const home = std::getenv("HOME");
+  if (home == nullptr || *home != '/') return {};
+  return fs::path(home) / ".local/state/spotter-emulator";
+}
+
+fs::path nearest_directory() {
+  std::error_code ignored;
+  return fs::exists("emulator.json", ignored) ? fs::path(".") : default_directory();
 }
 
 Result<Announcement> read_announcement(const fs::path& directory) {

@@ -35,6 +35,8 @@ class Directory {
   ~Directory();  // takes the announcement and the keys away; the rest stays, to be looked at
 
   const std::filesystem::path& path() const { return path_; }  // absolute
+  // Removes the volumes, snapshots and instances, as open() does; their folders are there then.
+  Result<void> clear() const;
   // For whoever has started this process, and root, alone.
   Result<void> publish(const Keys& keys) const;
   Result<void> announce(const Announcement& announcement) const;
@@ -45,6 +47,11 @@ class Directory {
   int lock_ = -1;
 };
 
+// `serve`'s without --directory: $XDG_STATE_HOME/spotter-emulator, this user's folder for state;
+// root's is in /var/lib. Empty: neither XDG_STATE_HOME nor HOME is set.
+std::filesystem::path default_directory();
+// Where a command looks for an emulator: here, if one is announced here, else there.
+std::filesystem::path nearest_directory();
 Result<Announcement> read_announcement(const std::filesystem::path& directory);
 Result<Keys> read_keys(const std::filesystem::path& directory);
 

@@ -17,11 +17,7 @@ fs::path device_link(const VolumeId& volume) {
   return fs::path("disk/by-id") / ("nvme-Amazon_Elastic_Block_Store_" + serial);
 }
 
-Disks::Disks(fs::path directory, Kind kind) : directory_(std::move(directory)), kind_(kind) {
-  std::error_code ignored;
-  fs::create_directories(directory_ / "volumes", ignored);
-  fs::create_directories(directory_ / "snapshots", ignored);
-}
+Disks::Disks(fs::path directory, Kind kind) : directory_(std::move(directory)), kind_(kind) {}
 
 fs::path Disks::volume_path(const VolumeId& volume) const {
   return directory_ / "volumes" / volume.str();

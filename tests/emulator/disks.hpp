@@ -25,7 +25,7 @@ class Disks {
   // Nodes: loop devices, with a node of their own that the link leads to: devices/disk/nodes/loop7.
   // Files: the link leads to the sparse file itself.
   enum class Kind { LoopDevices, Folders, Nodes, Files };
-  // REQUIRES: `directory` is an absolute path; its folders volumes/ and snapshots/ are made here.
+  // REQUIRES: `directory` is an absolute path.
   Disks(std::filesystem::path directory, Kind kind);
 
   Result<void> make(const VolumeId& volume, const std::optional<SnapshotId>& from,
@@ -45,6 +45,12 @@ class Disks {
   void detach(const VolumeId& volume);
   // Carries on with what waits; call again, some milliseconds later, while it answers true.
   bool settle();
+
+  // None is attached, and none was ever made.
+  void forget() {
+    attached_.clear();
+    releasing_.clear();
+  }
 
   // The loop device that the volume is attached as, now.
   const LoopDevice* device(const VolumeId& volume) const;

@@ -129,23 +129,24 @@ Emulator::Emulator(ServeOptions options, Directory directory, bool namespaces, T
             {[this](const auto& id, const auto& request) { return metadata(id, request); },
              service(true),
              [this](const Words& words) {
-               batch_.hear(words, now());
+               batch_->hear(words, now());
                settle();
              }},
             [this](const VolumeId& volume, bool mounted) {
               regions_.of(volume).set_mounted(volume, mounted, now());
               settle();
             }),
-      batch_(world_, host_.machines(), directory_.path(), options_.seed),
-      efs_(world_, options_.seed),
+      batch_(std::in_place, world_, host_.machines(), directory_.path(), options_.seed),
+      efs_(std::in_place, world_, options_.seed),
       parameters_(directory_.path()),
       topics_(directory_.path() / "sns"),
-      control_({regions_, s3_, batch_.batch(), host_.machines(), [this] { return now(); },
+      control_({regions_, s3_, batch_->batch(), host_.machines(), [this] { return now(); },
                 [this] {
                   share_credentials();
                   settle();
                 },
-                [this] { end(); }, namespaces_ ? "root" : "user"}),
+                [this] { end(); }, [this] { return reset(); }, namespaces_ ? "root" : "user",
+                options_.version}),
       page_(world_, s3_.store(), [this] { return now(); }),
       timer_(context_),
       ending_timer_(context_),
@@ -156,7 +157,8 @@ HttpService Emulator::service(bool from_inside) {
   const auto answer = [this, from_inside](const auto& asked) { return api(asked, from_inside); };
   const HttpStreams streams = [this](const HttpRequest& head) { return s3_.begin(head); };
   const auto owners_only = [from_inside](const HttpRequest& asked) {
-    return !from_inside && asked.path().starts_with("/_spotter/");
+    return !from_inside && asked.path().starts_with("/_spotter/") &&
+           asked.path() != "/_spotter/health";
   };
   return {record_.of(answer), record_.of(streams), owners_only, &workers_};
 }
@@ -200,7 +202,7 @@ Duration Emulator::real(Duration of_world) const {
 bool Emulator::settle_once() {
   const auto due = regions_.advance(now());
   for (const auto& occurrence : due) host_.perform(occurrence);
-  return batch_.settle(now()) || !due.empty();
+  return batch_->settle(now()) || !due.empty();
 }
 
 // The host carries out what has happened; what that makes happen (a process that ends) comes next.
@@ -212,11 +214,14 @@ void Emulator::settle() {
   settling_ = false;
   if (world_.cloud().access != access_) share_credentials();  // a change in IAM has reached it
   auto next = regions_.next();
-  if (const auto other = batch_.next(); other && (!next || *other < *next)) next = other;
-  if (!next) return;
+  if (const auto other = batch_->next(); other && (!next || *other < *next)) next = other;
+  if (!next || next == rings_) return;
+  rings_ = next;
   timer_.expires_after(real(std::max(Duration{0}, *next - now())));
   timer_.async_wait([this](const boost::system::error_code& cancelled) {
-    if (!cancelled) settle();
+    if (cancelled) return;
+    rings_.reset();
+    settle();
   });
 }
 
@@ -236,6 +241,24 @@ void Emulator::end() {
   ending_timer_.async_wait([this](const boost::system::error_code& cancelled) {
     if (!cancelled) end();
   });
+}
+
+// The keys of people stay what they are, and the time goes on: who is connected is not cut off.
+Result<void> Emulator::reset() {
+  host_.reset();
+  if (auto cleared = directory_.clear(); !cleared) return cleared;
+  regions_.reset(settings_of(options_, origin_), options_.seed);
+  batch_.emplace(world_, host_.machines(), directory_.path(), options_.seed);
+  efs_.emplace(world_, options_.seed);
+  {
+    const std::lock_guard lock(credentials_mutex_);
+    credentials_.clear();
+  }
+  share_credentials();
+  settle();
+  spdlog::info("reset");
+  if (!s3_.reset()) return failure("not all of " + s3_.parts().folder.string() + " can be removed");
+  return {};
 }
 
 // An init that ended by itself was killed by somebody: the instance is dead without a notice.
@@ -307,12 +330,11 @@ HttpResponse Emulator::metadata(const InstanceId& id, const HttpRequest& request
 HttpResponse Emulator::api(const HttpRequest& request, bool from_inside) {
   if (BatchService::owns(request)) return batch(request);
   if (is_for("elasticfilesystem", request)) return efs(request);
-  for (const char* service : {"sts", "iam"})
-    if (is_for(service, request)) return identity(request, service);
-  if (is_for("autoscaling", request)) return auto_scaling(request);
+  for (const char* service : {"sts", "iam", "autoscaling"})
+    if (is_for(service, request)) return query(request, service);
   if (is_for("sns", request)) return sns(request);
   if (!Parameters::service_of(request).empty()) return parameter(request);
-  if (!request.path().starts_with("/_spotter/")) return ec2(request);
+  if (!request.path().starts_with("/_spotter/")) return query(request, "ec2");
   if (from_inside) return {404, "the control API is not for instances\n"};
   if (auto answer = page_.answer(request)) return std::move(*answer);
   return control_.answer(request);
@@ -344,48 +366,25 @@ tl::expected<std::string, Refusal> Emulator::caller_of(const HttpRequest& reques
   return verify(request, rules);
 }
 
-HttpResponse Emulator::ec2(const HttpRequest& request) {
-  const auto caller = caller_of(request, "ec2");
-  if (!caller) {
-    const Refusal& why = caller.error();
-    return response(world_.refuse({why.code, why.message, why.status}, now()));
-  }
-  const world::Call call = call_of(request, *caller);
-  if (call.action == "DetachVolume") host_.watch_mounts();
-  auto result = response(world_of(request).ec2(call, now()));
-  for (const auto& [name, value] : result.headers)
-    if (name == "x-spotter-ignored") spdlog::warn("{}: ignored {}", call.action, value);
-  spdlog::info("{} {} -> {}", call.caller, call.action,
-               result.drop ? "no answer" : std::to_string(result.status));
-  settle();
-  return result;
-}
-
-// The service is the signature's: STS and IAM share the root with EC2. Both change who may do what.
-HttpResponse Emulator::identity(const HttpRequest& request, const std::string& service) {
+// The services of the Query protocol share the root: distinguished by the signature's.
+HttpResponse Emulator::query(const HttpRequest& request, const std::string& service) {
   const auto caller = caller_of(request, service);
   if (!caller) {
     const Refusal& why = caller.error();
     return response(world_.refuse({why.code, why.message, why.status}, now()));
   }
   const world::Call call = call_of(request, *caller);
-  auto result = response(service == "iam" ? world_.iam(call, now()) : world_.sts(call, now()));
-  spdlog::info("{} {} -> {}", call.caller, call.action, result.status);
-  share_credentials();
-  settle();
-  return result;
-}
-
-HttpResponse Emulator::auto_scaling(const HttpRequest& request) {
-  const auto caller = caller_of(request, "autoscaling");
-  if (!caller) {
-    const Refusal& why = caller.error();
-    return response(world_.refuse({why.code, why.message, why.status}, now()));
-  }
-  const world::Call call = call_of(request, *caller);
-  auto result = response(world_of(request).auto_scaling(call, now()));
+  if (call.action == "DetachVolume") host_.watch_mounts();
+  world::World& its = world_of(request);
+  auto result = response(service == "iam"           ? world_.iam(call, now())
+                         : service == "sts"         ? world_.sts(call, now())
+                         : service == "autoscaling" ? its.auto_scaling(call, now())
+                                                    : its.ec2(call, now()));
+  for (const auto& [name, value] : result.headers)
+    if (name == "x-spotter-ignored") spdlog::warn("{}: ignored {}", call.action, value);
   spdlog::info("{} {} -> {}", call.caller, call.action,
                result.drop ? "no answer" : std::to_string(result.status));
+  if (service == "iam" || service == "sts") share_credentials();  // who may do what has changed
   settle();
   return result;
 }

@@ -42,6 +42,7 @@ struct ServeOptions {
   std::uint64_t seed = 0;
   std::string secret;            // of the keys for people
   bool empty_account = false;    // world::Settings
+  std::string version;           // of this program, for who asks for its health
   double time_scale = 1;         // the world's seconds in one real second
   std::filesystem::path record;  // empty: nothing is recorded (record.hpp)
   std::string certificate;
@@ -66,6 +67,7 @@ class Emulator {
   Duration real(Duration of_world) const;
   void settle();
   void end();
+  Result<void> reset();  // as after a start in a folder without buckets
   void reap();
   void await_child();
   bool settle_once();
@@ -80,9 +82,7 @@ class Emulator {
   std::optional<SigningKey> shared_key(std::string_view access_key);
   std::vector<WallTime> clocks() const;  // the world's, then this machine's
   HttpResponse api(const HttpRequest& request, bool from_inside);
-  HttpResponse ec2(const HttpRequest& request);
-  HttpResponse identity(const HttpRequest& request, const std::string& service);
-  HttpResponse auto_scaling(const HttpRequest& request);
+  HttpResponse query(const HttpRequest& request, const std::string& service);
   HttpResponse sns(const HttpRequest& request);
   HttpResponse batch(const HttpRequest& request);
   HttpResponse efs(const HttpRequest& request);
@@ -108,14 +108,15 @@ class Emulator {
   Record record_;
   s3::Service s3_;
   Host host_;
-  BatchService batch_;
-  world::Efs efs_;
+  std::optional<BatchService> batch_;  // reset() makes others in their place
+  std::optional<world::Efs> efs_;
   Parameters parameters_;
   Topics topics_;
   Control control_;
   PageService page_;
   bool settling_ = false;
   boost::asio::steady_timer timer_;
+  std::optional<Time> rings_;  // what the timer is set to
   boost::asio::steady_timer ending_timer_;
   int ending_looks_ = 0;
   boost::asio::signal_set ending_;

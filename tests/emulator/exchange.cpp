@@ -235,20 +235,18 @@ class Forbidden : public HttpStream {
   std::string why_;
 };
 
-// Looked up again for each request: a connection may go to another process.
 bool is_of_owner(Wire& wire) {
+  if (wire.is_of_owner) return *wire.is_of_owner;
   error_code failed;
   const auto peer = wire.socket().remote_endpoint(failed);
   const auto local = failed ? peer : wire.socket().local_endpoint(failed);
   const auto user = failed ? std::nullopt : user_of(peer, local);
-  return user && is_owner(*user);
+  return *(wire.is_of_owner = user && is_owner(*user));
 }
 
 std::unique_ptr<HttpStream> stream_for(const Shared& shared, Wire& wire,
                                        const HttpRequest& request) {
-  error_code ignored;
-  const std::string local = wire.socket().local_endpoint(ignored).address().to_string();
-  if (auto why = refusal_of_visitor(request, local))
+  if (auto why = refusal_of_visitor(request, wire.local_address()))
     return std::make_unique<Forbidden>(std::move(*why));
   if (shared.owners_only && shared.owners_only(request) && !is_of_owner(wire))
     return std::make_unique<Forbidden>(

@@ -37,6 +37,12 @@ Host::Host(boost::asio::io_context& context, MachineSettings settings, Machines:
   };
 }
 
+void Host::reset() {
+  machines_.kill_all();
+  holders_.clear();
+  disks_.forget();
+}
+
 void Host::perform(const world::Occurrence& occurrence) {
   const auto done = std::visit([this](const auto& it) { return on(it); }, occurrence);
   if (!done) spdlog::error("{}", done.error().message);

@@ -28,6 +28,9 @@ class Host {
   // a DetachVolume is answered: EC2 leaves a mounted volume "busy".
   void watch_mounts();
 
+  // Ends all instances and forgets the disks, whose files somebody else removes.
+  void reset();
+
   Machines& machines() { return machines_; }
 
  private:

@@ -21,7 +21,7 @@ HttpResponse Emulator::parameter(const HttpRequest& request) {
 HttpResponse Emulator::batch(const HttpRequest& request) {
   const auto caller = caller_of(request, "batch");
   if (!caller) return response(BatchService::refuse(caller.error()));
-  auto result = response(batch_.answer(request, *caller, now()));
+  auto result = response(batch_->answer(request, *caller, now()));
   spdlog::info("{} {} {} -> {}", *caller, request.method, request.path(), result.status);
   settle();
   return result;
@@ -34,7 +34,7 @@ HttpResponse Emulator::efs(const HttpRequest& request) {
       request.method, percent_decode(request.path(), Plus::Literal), {}, request.body, *caller};
   for (auto& [name, value] : parse_form(request.query(), Plus::IsSpace))
     asked.query[name] = std::move(value);
-  auto result = response(efs_.answer(asked, now()));
+  auto result = response(efs_->answer(asked, now()));
   spdlog::info("{} {} {} -> {}", *caller, request.method, request.path(), result.status);
   return result;
 }

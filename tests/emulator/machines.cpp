@@ -173,6 +173,7 @@ void Machines::kill(const InstanceId& id) {
 
 void Machines::kill_all() {
   while (!machines_.empty()) kill(InstanceId(machines_.begin()->first));
+  next_address_ = 0;
 }
 
 std::optional<InstanceId> Machines::init_ended(pid_t pid) {

@@ -25,6 +25,7 @@
 #include "tests/world/ec2_members.hpp"
 #include "tests/world/s3/digest.hpp"
 #include "tests/world/s3/members.hpp"
+#include "tests/world/service_members.hpp"
 
 namespace spotter::emulator {
 namespace {
@@ -59,7 +60,7 @@ struct Arguments {
   bool as_json = false;
   bool fixed_keys = false;
   bool even_as_root = false;
-  std::string directory = ".";
+  std::string directory;
   bool list = false;
 };
 
@@ -107,6 +108,9 @@ int serve(Arguments& arguments) {
   const auto secret = choose_secret(arguments);
   if (!secret) return complain(secret.error().message, 2);
   options.secret = *secret;
+  options.version = SPOTTER_VERSION;
+  if (options.directory.empty()) options.directory = default_directory();
+  if (options.directory.empty()) return complain("--directory is needed where HOME is not set", 2);
   auto emulator = Emulator::create(options);
   if (!emulator) return complain(emulator.error().message);
   const std::string log = (options.directory / "emulator.log").string();
@@ -136,7 +140,7 @@ int ask(const Arguments& arguments, const std::string& what, const std::optional
 std::string nothing(const json&) { return {}; }
 
 int control_instance(const Arguments& arguments, const std::string& what) {
-  json body = {{"instance", arguments.instance}};
+  json body = {{"instance", arguments.instance}};  // empty: the only one
   if (what == "interrupt") body["action"] = arguments.action;
   if (!arguments.lead.empty()) {
     const auto lead = parse_duration(arguments.lead);
@@ -147,7 +151,8 @@ int control_instance(const Arguments& arguments, const std::string& what) {
 }
 
 int add_instance(const Arguments& arguments) {
-  const json body = {{"zone", arguments.zone}, {"type", arguments.type}};
+  json body = {{"type", arguments.type}};
+  if (!arguments.zone.empty()) body["zone"] = arguments.zone;
   return ask(arguments, "instance", body, [](const json& answer) {
     return answer.value("instance", "") + " " + answer.value("metadata", "") + "\n";
   });
@@ -193,19 +198,26 @@ int show_state(const Arguments& arguments) {
   });
 }
 
-// For a shell's eval. No value needs quotes: an address, a path that `serve` made absolute.
+// For a shell's eval: what a file in this folder says, which may be another user's, stays a word.
 int show_environment(const Arguments& arguments) {
-  const auto keys = read_keys(arguments.directory);
-  const auto announced = read_announcement(arguments.directory);
+  const auto directory = arguments.directory.empty() ? nearest_directory()
+                                                     : std::filesystem::path(arguments.directory);
+  const auto keys = read_keys(directory);
+  const auto announced = read_announcement(directory);
   if (!announced) return complain(announced.error().message);
   if (!keys) return complain(keys.error().message);
-  std::printf(
-      "export AWS_ACCESS_KEY_ID=%s\nexport AWS_SECRET_ACCESS_KEY=%s\n"
-      "export AWS_REGION=%s\nexport AWS_DEFAULT_REGION=%s\nexport AWS_ENDPOINT_URL=%s\n",
-      keys->access_key.c_str(), keys->secret.c_str(), announced->region.c_str(),
-      announced->region.c_str(), announced->api.c_str());
-  if (!announced->certificate.empty())
-    std::printf("export AWS_CA_BUNDLE='%s'\n", announced->certificate.c_str());
+  const auto show = [](const char* name, const std::string& value) {
+    std::string quoted = value;
+    for (auto at = quoted.find('\''); at != quoted.npos; at = quoted.find('\'', at + 4))
+      quoted.replace(at, 1, "'\\''");
+    std::printf("export %s='%s'\n", name, quoted.c_str());
+  };
+  show("AWS_ACCESS_KEY_ID", keys->access_key);
+  show("AWS_SECRET_ACCESS_KEY", keys->secret);
+  show("AWS_REGION", announced->region);
+  show("AWS_DEFAULT_REGION", announced->region);
+  show("AWS_ENDPOINT_URL", announced->api);
+  if (!announced->certificate.empty()) show("AWS_CA_BUNDLE", announced->certificate);
   return 0;
 }
 
@@ -220,9 +232,9 @@ void describe_serve(CLI::App& app, Arguments& to) {
   auto* command = app.add_subcommand("serve", "Serve until stopped; prints one READY line");
   command
       ->add_option("--directory", to.serve.directory,
-                   "Where disks, instances, logs and buckets (s3/BUCKET/KEY) go")
-      ->take_last()
-      ->required();
+                   "Where disks, instances, logs and buckets (s3/BUCKET/KEY) go; else "
+                   "$XDG_STATE_HOME/spotter-emulator, in ~/.local/state, root's in /var/lib")
+      ->take_last();
   command->add_option("--api", to.serve_api, "EC2, S3 and control port; port 0: any")
       ->capture_default_str();
   command
@@ -274,8 +286,8 @@ void describe_control(CLI::App& app, Arguments& to) {
   auto* add = instance->add_subcommand("add",
                                        "An identity without a process; prints its id and "
                                        "its metadata endpoint");
-  add->add_option("--zone", to.zone)->required();
-  add->add_option("--type", to.type)->capture_default_str();
+  add->add_option("--zone", to.zone, "Else the first");
+  add->add_option("--type", to.type, "Its instance type")->capture_default_str();
   static constexpr std::pair<const char*, const char*> commands[] = {
       {"interrupt", "A notice in the instance's metadata now, its end at the deadline"},
       {"rebalance", "A rebalance recommendation"},
@@ -283,10 +295,10 @@ void describe_control(CLI::App& app, Arguments& to) {
       {"kill", "The end at once, without a notice"}};
   for (const auto& [name, what] : commands) {
     auto* command = app.add_subcommand(name, what);
-    command->add_option("instance", to.instance, "i-...")->required();
+    command->add_option("instance", to.instance, "i-...; else the only one that lives");
     if (std::string_view(name) != "interrupt") continue;
     command->add_option("--in", to.lead, "How long until the end, as in 120s");
-    command->add_option("--action", to.action)
+    command->add_option("--action", to.action, "What is announced")
         ->check(CLI::IsMember({"terminate", "stop", "hibernate"}))
         ->capture_default_str();
   }
@@ -309,12 +321,17 @@ void describe_control(CLI::App& app, Arguments& to) {
   auto* environment = app.add_subcommand("env",
                                          "Prints what a shell exports to use it: "
                                          "eval \"$(spotter-emulator env --directory DIR)\"");
-  environment->add_option("--directory", to.directory, "That of `serve`; else this one");
-  app.add_subcommand("state", "What there is")->add_flag("--json", to.as_json);
+  environment->add_option("--directory", to.directory,
+                          "That of `serve`; else this one, if an emulator serves it, else the one "
+                          "that `serve` takes by itself");
+  app.add_subcommand("state", "What there is")->add_flag("--json", to.as_json, "All of it");
   app.add_subcommand(
       "members",
-      "What is honoured of requests to EC2, Auto Scaling, S3 and AWS Batch, as JSON: all else "
-      "that AWS's models have is refused");
+      "What is honoured of requests to each service, as JSON: all else that AWS's models have is "
+      "refused");
+  app.add_subcommand("reset",
+                     "As after a start: no instance, no volume, no bucket, no fault is left, and "
+                     "what ran has ended; returns once it is so");
   app.add_subcommand("stop", "Ends the emulator and all its instances; waits for it");
 }
 
@@ -362,6 +379,8 @@ int show_members() {
     all["s3"][operation] = as_json(members);
   for (const auto& [operation, members] : world::batch::members())
     all["batch"][operation] = as_json(members);
+  for (const auto& [service, operations] : world::service_members())
+    for (const auto& [operation, members] : operations) all[service][operation] = as_json(members);
   std::cout << all.dump(1) << '\n';
   return 0;
 }
@@ -376,6 +395,7 @@ int dispatch(const CLI::App& app, Arguments& arguments) {
   if (command == "state") return show_state(arguments);
   if (command == "env") return show_environment(arguments);
   if (command == "members") return show_members();
+  if (command == "reset") return ask(arguments, "reset", json::object(), nothing);
   if (command == "stop") return stop(arguments);
   return control_instance(arguments, command);
 }
@@ -384,7 +404,9 @@ int run(int argc, char** argv) {
   CLI::App app("IMDS, EC2, spot fleets and S3 on this machine", "spotter-emulator");
   Arguments arguments;
   app.add_option("--api", arguments.api,
-                 "The emulator to talk to; else SPOTTER_EMULATOR, else ./emulator.json");
+                 "The emulator to talk to; else SPOTTER_EMULATOR, else ./emulator.json, else the "
+                 "one that serves without --directory");
+  app.set_version_flag("--version", "spotter-emulator " SPOTTER_VERSION);
   app.require_subcommand(1);
   describe_serve(app, arguments);
   describe_control(app, arguments);

@@ -1,5 +1,6 @@
 #include "tests/emulator/parameters.hpp"
 
+#include <array>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -7,6 +8,7 @@
 
 #include "tests/world/fleets.hpp"
 #include "tests/world/offers.hpp"
+#include "tests/world/service_members.hpp"
 
 namespace spotter::emulator {
 namespace fs = std::filesystem;
@@ -87,7 +89,15 @@ world::Reply products(const fs::path& directory, const std::string& body) {
   const Json asked = Json::parse(body, nullptr, false);
   if (!asked.is_object() || asked.value("ServiceCode", Json()) != "AmazonEC2")
     return problem("InvalidParameterException", "ServiceCode");
-  const std::string type = filter(asked, "instanceType"), region = filter(asked, "regionCode");
+  std::string type = filter(asked, "instanceType");
+  const std::string region = filter(asked, "regionCode");
+  // Nothing else has a price here.
+  constexpr std::array<std::array<const char*, 2>, 4> ours = {{{"operatingSystem", "Linux"},
+                                                               {"preInstalledSw", "NA"},
+                                                               {"tenancy", "Shared"},
+                                                               {"capacitystatus", "Used"}}};
+  for (const auto& [field, only] : ours)
+    if (const std::string other = filter(asked, field); !other.empty() && other != only) type = "";
   auto file = content(directory / region, type);
   if (!file) file = content(directory, type);
   const double spot = world::usual_price(InstanceType(type), Zone(region + "a"));
@@ -132,6 +142,15 @@ world::Reply Parameters::refuse(const Refusal& why) {
 
 world::Reply Parameters::answer(const HttpRequest& request, const world::Settings& settings) const {
   const auto action = request.header("x-amz-target");
+  const Json asked = Json::parse(request.body, nullptr, false);
+  constexpr std::array<std::array<const char*, 3>, 3> services = {
+      {{get_parameter, "ssm", "ValidationException"},
+       {get_quota, "service-quotas", "IllegalArgumentException"},
+       {get_products, "pricing", "InvalidParameterException"}}};
+  for (const auto& [target, service, code] : services)
+    if (const std::string name = target; action == name)
+      if (const auto why = world::refuse_members(service, name.substr(name.find('.') + 1), asked))
+        return problem(code, *why);
   if (action == get_parameter)
     return parameter(directory_ / "ssm", asked_for(request, "Name"), settings);
   if (action == get_quota) return quota(directory_ / "quotas", asked_for(request, "QuotaCode"));

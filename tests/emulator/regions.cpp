@@ -31,6 +31,11 @@ Regions::Regions(const world::Settings& settings, std::uint64_t seed) {
   if (worlds_.empty()) worlds_.push_back(std::make_unique<world::World>(settings, seed));
 }
 
+void Regions::reset(const world::Settings& settings, std::uint64_t seed) {
+  Regions fresh(settings, seed);
+  for (std::size_t i = 0; i < worlds_.size(); ++i) *worlds_[i] = std::move(*fresh.worlds_[i]);
+}
+
 world::World* Regions::named(std::string_view region) {
   for (const auto& it : worlds_)
     if (it->settings().region.view() == region) return it.get();

@@ -18,6 +18,9 @@ class Regions {
   // zone's is the home, where IAM, S3 and what else is not modelled by region answer.
   Regions(const world::Settings& settings, std::uint64_t seed);
 
+  // Makes each world what it was at first, where it is: references to it go on.
+  void reset(const world::Settings& settings, std::uint64_t seed);
+
   world::World& home() { return *worlds_.front(); }
   world::World* named(std::string_view region);  // nullptr: there is no such region
   // The world that has it; the home, if none does.

@@ -149,6 +149,37 @@ TEST_P(Serve, NothingIsLeftBehindHoweverItEnds) {
   }
 }
 
+TEST_P(Serve, AResetEmulatorIsAsNewOnceItAnswers) {
+  Served served(GetParam());
+  const auto id = served.run_instance(std::string(await_device) + leave_a_daemon +
+                                      "[ -b \"$device\" ] && mkfs.ext4 -q \"$device\" && "
+                                      "mount \"$device\" mnt\ntouch ready\nsleep 86399\n");
+  const auto volume = served.make_volume();
+  served.attach(volume, id);
+  ASSERT_TRUE(eventually([&] { return exists(served.instance(id) / "ready"); }));
+  served.ec2("CreateSnapshot", {{"VolumeId", volume}});
+  std::filesystem::create_directories(served.folder() / "s3" / "data" / "a");
+  std::ofstream(served.folder() / "s3" / "data" / "a" / "key") << "content";
+  served.control("fault", {{"name", "s3-public"}, {"arguments", {{"bucket", "data"}}}});
+  ASSERT_EQ(served.get("/data/a/key"), "content");
+  served.control("fault", {{"name", "throttle"}, {"arguments", {{"for", "9000s"}}}});
+
+  EXPECT_EQ(served.control("reset", nlohmann::json::object()), nlohmann::json::object());
+  EXPECT_TRUE(daemons(served, id).empty());
+  EXPECT_FALSE(exists(served.instance(id)));
+  EXPECT_FALSE(exists(served.folder() / "s3" / "data"));
+  EXPECT_TRUE(eventually([&] { return served.loop_devices().empty(); }));
+  const auto state = served.control("state");
+  for (const char* what : {"instances", "volumes", "snapshots", "buckets", "events"})
+    EXPECT_TRUE(state.at(what).empty()) << what << ": " << state.at(what);
+  EXPECT_TRUE(state.at("s3").at("requests").empty());
+
+  const auto next = served.run_instance(std::string(await_device) + write_to_device);
+  served.attach(served.make_volume(), next);
+  EXPECT_TRUE(eventually([&] { return exists(served.instance(next) / "written"); }))
+      << read_file(served.instance(next) / "console.log");
+}
+
 INSTANTIATE_TEST_SUITE_P(Modes, Serve, ::testing::Values("root", "user"),
                          [](const auto& mode) { return std::string(mode.param); });
 
@@ -205,6 +236,22 @@ TEST(ServeOne, TheControlApiSaysWhatIsWrong) {
   EXPECT_NE(served.control("no-such", {{"a", 1}}).value("error", ""), "");
   EXPECT_NE(served.control("fault", {{"name", "no-such"}}).value("error", ""), "");
   EXPECT_NE(served.control("instance", {{"zone", "mars-1a"}}).value("error", ""), "");
+}
+
+TEST(ServeOne, AnInstanceNeedsNoNameWhileItIsTheOnlyOne) {
+  Served served("user");
+  const auto refused = [&] {
+    const auto answer = served.control("interrupt", {{"in_ms", 9'000'000}});
+    return answer.value("error", "").starts_with("which instance?");
+  };
+  EXPECT_TRUE(refused());
+  const auto id = served.control("instance", nlohmann::json::object()).at("instance");
+  EXPECT_EQ(served.control("kill", nlohmann::json::object()), nlohmann::json::object());
+  EXPECT_NE(served.state_of(id), "running");
+  served.control("instance", nlohmann::json::object());
+  EXPECT_FALSE(refused());
+  served.control("instance", {{"zone", "us-west-2b"}});
+  EXPECT_TRUE(refused());
 }
 
 TEST(ServeOne, AnIdentityWithoutAProcessHasMetadata) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/world/query.hpp"
+#include "tests/world/service_members.hpp"
 #include "tests/world/xml.hpp"
 
 namespace spotter::emulator {
@@ -46,6 +47,8 @@ world::Reply Topics::refuse(int status, const std::string& code, const std::stri
 world::Reply Topics::answer(const world::Call& call, const std::string& region) {
   const world::Query query(call.parameters);
   if (call.action != "Publish") return refuse(400, "InvalidAction", "only Publish is there");
+  if (const auto why = world::refuse_members("sns", call.action, call.parameters))
+    return refuse(400, "InvalidParameter", *why);
   const std::string topic = topic_of(call), subject = query.text("Subject");
   const std::string name = topic.substr(topic.rfind(':') + 1);
   const auto file = directory_ / name;

@@ -31,6 +31,7 @@ std::vector<Visit> requests(const std::string& metadata) {
       {"", "/", {"X-Amz-Target: AmazonSSM.GetParameter"}, R"({"Name": "mine"})", "ssm"},
       {"", "/data/k"},
       {"", "/_spotter/state"},
+      {"", "/_spotter/health"},
       {"", "/_spotter/"},
       {"", "/_spotter/fault", {}, R"({"name": "clear"})"},
       {"", "/latest/api/token", {}, "", "", metadata},
@@ -90,7 +91,8 @@ TEST_F(Visitor, NothingIsDoneForAPage) {
   const auto before = served.control("state").at("instances").size();
   EXPECT_EQ(served.visit(launch), 403);
   EXPECT_EQ(served.control("state").at("instances").size(), before);
-  EXPECT_EQ(served.visit({rebound, "/_spotter/stop", {}, "{}"}), 403);
+  for (const char* what : {"stop", "reset"})
+    EXPECT_EQ(served.visit({rebound, std::string("/_spotter/") + what, {}, "{}"}), 403);
   EXPECT_EQ(served.visit({rebound, "/data/made", {"Expect: 100-continue"}, "bytes", "s3"}), 403);
   EXPECT_EQ(served.visit({"", "/_spotter/state"}), 200);
 }
@@ -143,10 +145,27 @@ TEST_F(Visitor, OnlyWhoStartedItReadsTheKeys) {
                               served.folder().string() + " >" + printed;
   ASSERT_EQ(::system(command.c_str()), 0);
   const std::string text = read_file(printed);
-  for (const std::string line : {"AWS_ACCESS_KEY_ID=AKIAEMULATOR00000000", "AWS_REGION=us-west-2"})
+  for (const std::string line :
+       {"AWS_ACCESS_KEY_ID='AKIAEMULATOR00000000'", "AWS_REGION='us-west-2'"})
     EXPECT_NE(text.find("export " + line + "\n"), text.npos) << text;
-  EXPECT_NE(text.find("export AWS_SECRET_ACCESS_KEY=" + served.secret() + "\n"), text.npos) << text;
-  EXPECT_NE(text.find("export AWS_ENDPOINT_URL=" + served.api() + "\n"), text.npos) << text;
+  EXPECT_NE(text.find("export AWS_SECRET_ACCESS_KEY='" + served.secret() + "'\n"), text.npos)
+      << text;
+  EXPECT_NE(text.find("export AWS_ENDPOINT_URL='" + served.api() + "'\n"), text.npos) << text;
+}
+
+// Its text is a shell's to run, and the folder may be another user's.
+TEST_F(Visitor, WhatAFolderSaysIsAWordToTheShell) {
+  const auto folder = served.folder() / "planted";
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder / "emulator.json")
+      << R"json({"api": "a b';touch ran;'", "region": "$(touch ran)"})json";
+  std::ofstream(folder / "credentials")
+      << "aws_access_key_id = `touch ran`\naws_secret_access_key = x;touch${IFS}ran\n";
+  const std::string command = "cd " + folder.string() + " && eval \"$(" + SPOTTER_EMULATOR_PATH +
+                              " env)\" && printf %s \"$AWS_ENDPOINT_URL\" >api";
+  ASSERT_EQ(::system(command.c_str()), 0);
+  EXPECT_FALSE(exists(folder / "ran"));
+  EXPECT_EQ(read_file(folder / "api"), "a b';touch ran;'");
 }
 
 // Else an identity's metadata give out its role's keys to everybody on this machine.
@@ -163,7 +182,8 @@ TEST_F(Visitor, AnotherUserOfThisMachineGetsWhatIsSignedAlone) {
     }
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
-    const bool open = !visit.service.empty() || visit.path == "/data/k";
+    const bool open =
+        !visit.service.empty() || visit.path == "/data/k" || visit.path == "/_spotter/health";
     EXPECT_EQ(WEXITSTATUS(status), open ? 2 : 4) << visit.service << " " << visit.path;
   }
 }

@@ -51,7 +51,6 @@ asio::awaitable<bool> send_bytes(tcp::socket& socket, const std::string& bytes, 
 asio::awaitable<bool> send_from_cache(tcp::socket& socket, int descriptor, std::uint64_t offset,
                                       std::uint64_t size) {
   error_code failed;
-  socket.native_non_blocking(true, failed);
   auto position = static_cast<off_t>(offset);
   const auto end = static_cast<off_t>(offset + size);
   while (!failed && position < end) {
@@ -65,11 +64,27 @@ asio::awaitable<bool> send_from_cache(tcp::socket& socket, int descriptor, std::
   co_return !failed;
 }
 
+// A connection that is silent has no room of its own for what may come.
+asio::awaitable<std::string> read_at_once(tcp::socket& socket) {
+  for (;;) {
+    static thread_local const auto room = std::make_unique<Room>();
+    error_code failed;
+    const std::size_t size = socket.read_some(asio::buffer(*room), failed);
+    if (failed != asio::error::would_block) co_return std::string(room->data(), failed ? 0 : size);
+    auto [broken] = co_await socket.async_wait(tcp::socket::wait_read, as_tuple);
+    if (broken) co_return std::string();
+  }
+}
+
 class Plain : public Wire {
  public:
   explicit Plain(tcp::socket socket) : Wire(socket.get_executor()), socket_(std::move(socket)) {}
-  asio::awaitable<bool> open() override { co_return true; }
-  asio::awaitable<std::string> read() override { return read_from(socket_, *room_); }
+  asio::awaitable<bool> open() override {
+    error_code failed;
+    socket_.non_blocking(true, failed);
+    co_return !failed;
+  }
+  asio::awaitable<std::string> read() override { return read_at_once(socket_); }
   asio::awaitable<bool> write(const std::string& bytes) override {
     return write_to(socket_, bytes);
   }
@@ -89,7 +104,6 @@ class Plain : public Wire {
 
  private:
   tcp::socket socket_;
-  std::unique_ptr<Room> room_ = std::make_unique<Room>();
 };
 
 class Secure : public Wire {
@@ -136,13 +150,31 @@ class Secure : public Wire {
 }  // namespace
 
 void Wire::expires_after(std::chrono::milliseconds limit) {
-  limit_.expires_after(limit);
+  deadline_ = std::chrono::steady_clock::now() + limit;
+  if (!watched_ || limit_.expiry() > deadline_) watch();
+}
+
+// An exchange moves the deadline and leaves the timer, which looks at it when it rings.
+void Wire::watch() {
+  watched_ = true;
+  limit_.expires_at(deadline_);
   limit_.async_wait([self = weak_from_this()](const error_code& cancelled) {
-    if (const auto wire = self.lock(); wire && !cancelled) wire->close();
+    const auto wire = self.lock();
+    if (!wire || cancelled) return;
+    wire->watched_ = false;
+    if (wire->deadline_ == never) return;
+    if (std::chrono::steady_clock::now() < wire->deadline_)
+      wire->watch();
+    else
+      wire->close();
   });
 }
 
-void Wire::expires_never() { limit_.cancel(); }
+const std::string& Wire::local_address() {
+  error_code ignored;
+  if (local_.empty()) local_ = socket().local_endpoint(ignored).address().to_string();
+  return local_;
+}
 
 void Wire::reset() {
   error_code ignored;

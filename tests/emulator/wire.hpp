@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 // clang-format off: boost/asio/awaitable.hpp needs <utility> first
@@ -49,15 +50,27 @@ class Wire : public std::enable_shared_from_this<Wire> {
 
   // Closes the connection when this much time goes by before the next call of either.
   void expires_after(std::chrono::milliseconds limit);
-  void expires_never();
+  void expires_never() { deadline_ = never; }
   void close();
   void reset();  // as a peer that crashed
+  const std::string& local_address();
+
+  // Whether the emulator's owner made it, once that was looked up: the kernel notes at a socket's
+  // birth whose it is, and a process that gets one from another changes nothing about it.
+  std::optional<bool> is_of_owner;
 
  protected:
   explicit Wire(const boost::asio::any_io_executor& executor) : limit_(executor) {}
 
  private:
+  using Instant = std::chrono::steady_clock::time_point;
+  static constexpr Instant never = Instant::max();
+  void watch();
+
   boost::asio::steady_timer limit_;
+  Instant deadline_ = never;
+  bool watched_ = false;  // the timer is set
+  std::string local_;
 };
 
 std::shared_ptr<Wire> plain_wire(boost::asio::ip::tcp::socket socket);

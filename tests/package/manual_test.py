@@ -1,8 +1,11 @@
 #!/usr/bin/python3
-"""job.yaml(5) describes each key that agent/config reads, and no other, table by table."""
+"""job.yaml(5) describes each key that agent/config reads, and no other, table by table;
+spotter-emulator(1) each command and option that the program tells of."""
 
+import os
 import pathlib
 import re
+import subprocess
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -47,6 +50,33 @@ class JobYaml(unittest.TestCase):
             self.assertIn(table, page, f"{where}: describe {sorted(keys)}")
             self.assertEqual(sorted(keys), sorted(page[table]), where)
         self.assertEqual(set(page) - set(code), set(), "no such tables in agent/config")
+
+
+class Emulator(unittest.TestCase):
+    PROGRAM = (os.environ.get("SPOTTER_BIN") or f"{ROOT}/build/release/bin") + "/spotter-emulator"
+
+    def helped(self, *command):
+        """(command, what it takes) of all below `command`, as --help tells."""
+        text = subprocess.run([self.PROGRAM, *command, "--help"], check=True, capture_output=True,
+                              text=True, timeout=30).stdout
+        taken = re.findall(r"^  (?:-[a-z],)?(--[a-z-]+|[a-z]+)(?: |$)", text.partition(
+            "\nSubcommands:\n")[0], re.M)
+        commands = re.findall(r"^  ([a-z]+) ", text.partition("\nSubcommands:\n")[2], re.M)
+        if not commands:
+            yield " ".join(command), sorted(set(taken) - {"--help"})
+        for each in commands:
+            yield from self.helped(*command, each)
+
+    def test_describes_all_that_help_tells_of(self):
+        page = (ROOT / "scripts/packaging/manual/spotter-emulator.1").read_text()
+        commands = page.partition(".Sh COMMANDS\n")[2].partition(".Sh CONTROL\n")[0]
+        described = {}
+        for section in commands.split(".Ss ")[1:]:
+            name, _, text = section.partition("\n")
+            described[name] = sorted(re.sub("^Fl -", "--", each) for each in
+                                     re.findall(r"^\.It (?:Ar )?((?:Fl -)?[a-z-]+)", text, re.M))
+        self.assertIn("--zone", described["instance add"])
+        self.assertEqual(described, dict(self.helped()))
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ std::vector<LaunchOption> options_of(Session& session, const FleetRequest& group
     query.refuse("ValidationError", version.error().message);
     return {};
   }
+  if (const auto why = refuse_more_disks(*version)) query.refuse("ValidationError", why->message);
   LaunchOption base = option_of(*templates.find(reference), *version);
   for (const auto& [key, value] : group.tags)
     if (group.group->at_launch.count(key) != 0) base.instance_tags[key] = value;
@@ -253,14 +254,6 @@ Reply group_success(Cloud& cloud, const std::string& action, const Xml& inner) {
                   action + "Response>"};
 }
 
-// "Tags.member.1.Key" as "Tags.Key".
-std::string without_members(std::string name) {
-  name = without_numbers(name);
-  for (auto at = name.find(".member"); at != name.npos; at = name.find(".member"))
-    name.erase(at, std::string_view(".member").size());
-  return name;
-}
-
 Reply group_answer(Cloud& cloud, const Call& call) {
   for (const AccessRequest& it : auto_scaling_access(cloud, call)) {
     if (!cloud.access || cloud.access->allows(call.caller, it)) continue;
@@ -270,12 +263,8 @@ Reply group_answer(Cloud& cloud, const Call& call) {
   for (const char* name : {"Action", "Version"}) parameters.erase(name);
   if (parameters.count("MaxRecords")) parameters["MaxResults"] = parameters["MaxRecords"];
   const Query query(parameters);
-  for (const auto& [name, value] : call.parameters) {
-    const std::string path = without_members(name);
-    if (name == "Action" || name == "Version") continue;
-    if (!auto_scaling_members().at(call.action).honours(path, value))
-      return group_error(cloud, {"ValidationError", not_honoured(path, value)});
-  }
+  if (const auto why = refuse_members(auto_scaling_members().at(call.action), call.parameters))
+    return group_error(cloud, {"ValidationError", *why});
   Session session{cloud, query};
   const Answer result = group_operations().at(call.action)(session);
   if (query.error()) return group_error(cloud, *query.error());

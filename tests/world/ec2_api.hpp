@@ -109,6 +109,9 @@ std::string tokens_parameter(const Query& query, const std::string& name);  // o
 int hop_limit_parameter(const Query& query, const std::string& name);
 // The block device mapping at `prefix`: a size, a type and speeds that a volume can have.
 void check_disk(const Query& query, const std::string& prefix);
+constexpr const char* root_device = "/dev/xvda";
+// UnsupportedOperation where it has disks beside the root's: instances of fleets have none.
+std::optional<ApiError> refuse_more_disks(const TemplateVersion& version);
 // Those below `prefix` over those that there are.
 LaunchExtras extras_parameters(const Query& query, const std::string& prefix,
                                LaunchExtras extras = {});

@@ -255,7 +255,6 @@ Expected<LaunchInstance> launch_request(Session& session) {
   return request;
 }
 
-constexpr const char* root_device = "/dev/xvda";
 constexpr std::uint64_t image_gibibytes = 8;
 
 // The data of the launch template that the request names.

@@ -2,6 +2,10 @@
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference; botocore's service model.
 #include "tests/world/ec2_members.hpp"
 
+#include <algorithm>
+#include <set>
+#include <sstream>
+
 namespace spotter::world {
 namespace {
 
@@ -14,10 +18,9 @@ const std::string tags = " DryRun TagSpecification" + tag;
 const std::string profile = " IamInstanceProfile{Arn Name} ";
 const std::string named_template = "{LaunchTemplateId LaunchTemplateName Version} ";
 
-// Of templates and fleets, which show it; instances have it of RunInstances alone.
-const std::string disk =
-    " BlockDeviceMapping{DeviceName Ebs{DeleteOnTermination=true Iops Throughput VolumeSize "
-    "VolumeType}} ";
+const std::string ebs = "Ebs{DeleteOnTermination=true Iops Throughput VolumeSize VolumeType}} ";
+// Fleets refuse others than the root's, as their own and as their template's (refuse_more_disks).
+const std::string disk = " BlockDeviceMapping{DeviceName " + ebs;
 const std::string metadata =
     " MetadataOptions{HttpEndpoint HttpProtocolIpv6=disabled HttpPutResponseHopLimit "
     "HttpTokens InstanceMetadataTags} ";
@@ -59,7 +62,8 @@ const std::string specification_members =
     profile;
 const std::string specification =
     " LaunchSpecifications{GroupSet{GroupId} SpotPrice TagSpecificationSet" + tag +
-    "WeightedCapacity " + disk + specification_members + "} ";
+    "WeightedCapacity BlockDeviceMapping{DeviceName=/dev/xvda " + ebs + specification_members +
+    "} ";
 
 }  // namespace part
 
@@ -206,8 +210,57 @@ const std::map<std::string, Ec2Members> ec2_table = {
     {"TerminateInstances", {"DryRun Force=true|false InstanceId SkipOsShutdown=false", ""}},
 };
 
+// The members, below others, that AWS's models have and no table does.
+constexpr std::string_view elsewhere =
+    "AcceleratorCount AcceleratorManufacturer AcceleratorManufacturerSet AcceleratorName "
+    "AcceleratorNameSet AcceleratorTotalMemoryMiB AcceleratorType AcceleratorTypeSet "
+    "AddressingType Affinity AllowedInstanceType AllowedInstanceTypeSet AmdSevSnp "
+    "ArchitectureType AssociateCarrierIpAddress BandwidthWeighting BareMetal "
+    "BaselineEbsBandwidthMbps BaselinePerformanceFactors BlockDurationMinutes "
+    "BurstablePerformance CapacityReservationId CapacityReservationOptions "
+    "CapacityReservationResourceGroupArn CapacityReservationTarget CidrIpv6 ClassicLoadBalancers "
+    "ClassicLoadBalancersConfig ConnectionTrackingSpecification Context CoreCount Count Cpu "
+    "CpuCredits CpuManufacturer CpuManufacturerSet CpuOptions CreditSpecification EbsCardIndex "
+    "ElasticGpuSpecification ElasticInferenceAccelerator EnaQueueCount EnaSrdEnabled "
+    "EnaSrdSpecification EnaSrdUdpEnabled EnaSrdUdpSpecification EnableResourceNameDnsAAAARecord "
+    "EnableResourceNameDnsARecord ExcludedInstanceType ExcludedInstanceTypeSet FulfilledCapacity "
+    "HostId HostResourceGroupArn HostnameType InstanceFamily InstanceGeneration "
+    "InstanceGenerationSet InstancePoolsToUseCount InstanceRequirements Ipv4Prefix "
+    "Ipv4PrefixCount Ipv6Address Ipv6AddressCount Ipv6Addresses Ipv6Prefix Ipv6PrefixCount "
+    "Ipv6Ranges IsPrimaryIpv6 KernelId LicenseConfigurationArn LicenseSpecification "
+    "LoadBalancersConfig LocalStorage LocalStorageType LocalStorageTypeSet Max "
+    "MaxSpotPriceAsPercentageOfOptimalOnDemandPrice MaxTotalPrice MemoryGiBPerVCpu MemoryMiB Min "
+    "MinTargetCapacity NestedVirtualization NetworkBandwidthGbps NetworkInterfaceCount "
+    "NetworkInterfaceId NetworkInterfaceSet NetworkPerformanceOptions NoDevice "
+    "OnDemandFulfilledCapacity OnDemandMaxPricePercentageOverLowestPrice OnDemandMaxTotalPrice "
+    "Operator OutpostArn PartitionNumber PeeringStatus PrefixListId PrefixListIds Primary "
+    "PrimaryIpv6 Principal PrivateDnsNameOptions PrivateIpAddress PrivateIpAddressCount "
+    "PrivateIpAddresses RamDiskId RamdiskId Reference ReferenceSet RequireEncryptionInTransit "
+    "RequireHibernateSupport ReservationType SecondaryInterface SecondaryPrivateIpAddressCount "
+    "SecondarySubnetId SingleInstanceType SpotMaxPricePercentageOverLowestPrice SpotMaxTotalPrice "
+    "SpreadDomain TargetGroups TargetGroupsConfig TcpEstablishedTimeout ThreadsPerCore "
+    "TotalLocalStorageGB UdpStreamTimeout UdpTimeout UsageStrategy UserId VCpuCount VirtualName "
+    "VirtualizationType VpcPeeringConnectionId";
+
+std::set<std::string, std::less<>> words_of_tables() {
+  std::set<std::string, std::less<>> words;
+  std::string all(elsewhere);
+  for (const auto& [operation, members] : ec2_table)
+    for (const Members* its : {&members.honoured, &members.refused})
+      for (const auto& [path, values] : its->all()) all += " " + path;
+  std::ranges::replace(all, '.', ' ');
+  std::istringstream each(all);
+  for (std::string word; each >> word;) words.insert(word);
+  return words;
+}
+
 }  // namespace
 
 const std::map<std::string, Ec2Members>& ec2_members() { return ec2_table; }
+
+bool is_ec2_member(std::string_view name) {
+  static const auto words = words_of_tables();
+  return words.contains(name);
+}
 
 }  // namespace spotter::world

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <sstream>
 
 #include "tests/world/ec2_members.hpp"
 
@@ -85,6 +86,10 @@ std::optional<ApiError> check_names(const std::string& action, const Query& quer
     if (first == "Action" || first == "Version" || members.honoured.honours(path, value)) continue;
     if (!members.honoured.knows(first) && !members.refused.knows(first))
       return ApiError{"UnknownParameter", "The parameter " + first + " is not recognized"};
+    std::istringstream below(path.substr(first.size()));
+    for (std::string part; std::getline(below, part, '.');)
+      if (!part.empty() && !is_ec2_member(part))
+        return ApiError{"UnknownParameter", "The parameter " + path + " is not recognized"};
     return ApiError{"UnsupportedOperation", not_honoured(path, value)};
   }
   return std::nullopt;

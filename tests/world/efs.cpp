@@ -7,6 +7,7 @@
 #include "tests/world/access.hpp"
 #include "tests/world/ec2_access.hpp"
 #include "tests/world/ec2_api.hpp"
+#include "tests/world/service_members.hpp"
 
 namespace spotter::world {
 namespace {
@@ -119,6 +120,10 @@ Reply Efs::answer(const EfsRequest& request, Time now) {
 
 Efs::Answer Efs::carry_out(const std::string& action, const EfsRequest& request) {
   if (auto refused = refuse_access(action, request)) return tl::unexpected(*std::move(refused));
+  auto why = refuse_members(
+      "efs", action, EfsJson::parse(request.body.empty() ? "{}" : request.body, nullptr, false));
+  if (!why) why = refuse_members("efs", action, request.query);
+  if (why) return efs_refusal(400, "BadRequest", *why);
   if (action == "DescribeFileSystems") return describe_file_systems(request);
   if (action == "DescribeMountTargets") return describe_mount_targets(request);
   const EfsJson asked = EfsJson::parse(request.body, nullptr, false);

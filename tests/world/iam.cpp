@@ -7,6 +7,7 @@
 #include "tests/world/iam_trust.hpp"
 #include "tests/world/query.hpp"
 #include "tests/world/query_protocol.hpp"
+#include "tests/world/service_members.hpp"
 #include "tests/world/sts.hpp"
 
 namespace spotter::world {
@@ -306,13 +307,6 @@ Done read_context(const IamRequest& it, AccessRequest& request) {
   return {};
 }
 
-Done refuse_unread(const IamRequest& it) {
-  for (const std::string& name : it.query.unread())
-    if (name != "Action" && name != "Version")
-      return refusal("InvalidInput", name + " is not modelled");
-  return {};
-}
-
 const char* decision(const std::optional<std::vector<Policy>>& policies,
                      const AccessRequest& request) {
   if (!policies) return "allowed";
@@ -338,7 +332,6 @@ Done simulate_principal_policy(IamRequest& it) {
   if (auto read = read_context(it, request); !read) return read;
   const auto actions = it.query.list("ActionNames.member");
   auto resources = it.query.list("ResourceArns.member");
-  if (auto known = refuse_unread(it); !known) return known;
   if (resources.empty()) resources = {"*"};
   it.xml.value("IsTruncated", false);
   it.xml.element("EvaluationResults", [&] {
@@ -453,6 +446,8 @@ Done answer_iam(IamRequest& it, const Call& call) {
   if (found == iam_operations().end())
     return refusal("InvalidAction",
                    "Could not find operation " + call.action + " for version 2010-05-08");
+  if (const auto why = refuse_members("iam", call.action, call.parameters))
+    return refusal("ValidationError", *why);
   for (const char* name : found->second.required)
     if (it.text(name).empty())
       return refusal("ValidationError", std::string("Value null at '") + name +

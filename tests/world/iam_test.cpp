@@ -294,7 +294,7 @@ TEST(Iam, WhatARoleMayDoCanBeAskedBeforeOtherServicesKnowIt) {
   EXPECT_EQ(decision("ec2:AttachVolume"), "implicitDeny");
   EXPECT_EQ(decision("ec2:DescribeVolumes", {{"PolicySourceArn", arn + "2"}}), "NoSuchEntity");
   EXPECT_EQ(decision("ec2:DescribeVolumes", {{"PolicySourceArn", "spotter"}}), "InvalidInput");
-  EXPECT_EQ(decision("ec2:DescribeVolumes", {{"Unknown", "1"}}), "InvalidInput");
+  EXPECT_EQ(decision("ec2:DescribeVolumes", {{"Unknown", "1"}}), "ValidationError");
   EXPECT_EQ(account.iam("SimulatePrincipalPolicy", {{"PolicySourceArn", arn}}), "ValidationError");
   account.iam("PutRolePolicy", {{"RoleName", "spotter"},
                                 {"PolicyName", "tagged"},

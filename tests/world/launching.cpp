@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "tests/world/ec2_api.hpp"
+#include "tests/world/members.hpp"
 
 namespace spotter::world {
 
@@ -203,6 +204,15 @@ void check_disk(const Query& query, const std::string& prefix) {
   if (auto fits = check_shape(shape); !fits) query.refuse(fits.error().code, fits.error().message);
 }
 
+std::optional<ApiError> refuse_more_disks(const TemplateVersion& version) {
+  const Query query(version.sent);
+  for (const std::string& it : query.members("BlockDeviceMapping"))
+    if (const std::string device = query.text(it + "DeviceName"); device != root_device)
+      return ApiError{"UnsupportedOperation",
+                      not_honoured("BlockDeviceMapping.DeviceName", device)};
+  return std::nullopt;
+}
+
 std::vector<std::string> security_groups(Session& session, const std::string& prefix) {
   std::vector<std::string> ids = session.query.list(prefix + "SecurityGroupId");
   for (const std::string& name : session.query.list(prefix + "SecurityGroup")) {
@@ -316,6 +326,7 @@ std::vector<LaunchOption> template_options(Session& session, const std::string& 
       query.refuse(version.error().code, version.error().message);
       return {};
     }
+    if (const auto why = refuse_more_disks(*version)) query.refuse(why->code, why->message);
     const LaunchOption base = option_of(*templates.find(reference), *version);
     std::vector<std::string> overrides = query.members(config + "Overrides");
     if (overrides.empty()) overrides.push_back("(none)");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,25 @@ std::set<std::string> alternatives(std::string_view text) {
 std::string lower(std::string text) {
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text;
+}
+
+// Lists are as their items.
+std::optional<std::string> refuse_member(const Members& honoured, const nlohmann::json& value,
+                                         const std::string& path) {
+  if (value.is_object() || value.is_array()) {
+    for (const auto& [name, below] : value.items()) {
+      const std::string inner = value.is_array() ? path
+                                : path.empty()   ? name
+                                                 : std::string(path).append(".").append(name);
+      if (auto refused = refuse_member(honoured, below, inner)) return refused;
+    }
+    return std::nullopt;
+  }
+  const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  // A structure's member that is no structure is refused by whoever reads it.
+  if (value.is_null() || honoured.honours(path, text) || honoured.is_above(path))
+    return std::nullopt;
+  return not_honoured(path, text);
 }
 
 }  // namespace
@@ -72,6 +92,23 @@ std::string not_honoured(const std::string& path, const std::string& value) {
   return "The emulator does not honour " + path +
          (value.empty() ? "" : "=" + value.substr(0, enough)) +
          " here: leave it out (`spotter-emulator members` lists what it honours).";
+}
+
+std::optional<std::string> refuse_members(const Members& honoured, const nlohmann::json& request) {
+  return refuse_member(honoured, request, "");
+}
+
+// "Tags.member.1.Key" is Tags.Key.
+std::optional<std::string> refuse_members(const Members& honoured,
+                                          const std::map<std::string, std::string>& parameters) {
+  for (const auto& [name, value] : parameters) {
+    if (name == "Action" || name == "Version") continue;
+    std::string path = without_numbers(name);
+    for (auto at = path.find(".member"); at != path.npos; at = path.find(".member"))
+      path.erase(at, std::string_view(".member").size());
+    if (!honoured.honours(path, value)) return not_honoured(path, value);
+  }
+  return std::nullopt;
 }
 
 std::string without_numbers(std::string_view name) {

@@ -1,10 +1,11 @@
 // Which members of a request an operation honours: whatever else AWS's model has is refused, so
-// that nothing is accepted and ignored. A table a service, by which it refuses: ec2_members.cpp,
-// s3/members.cpp, batch/members.cpp; tests/shapes/members_test.py goes through AWS's models by
-// them.
+// that nothing is accepted and ignored. A table a service, by which it refuses: *members.cpp, here
+// and below; tests/shapes/members_test.py goes through AWS's models by them.
 #pragma once
 
 #include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -36,6 +37,12 @@ using MemberTable = std::map<std::string, Members>;  // by operation
 
 // The refusal's message.
 std::string not_honoured(const std::string& path, const std::string& value);
+
+// That of the first member which is not honoured: of a Query request with its Action and Version,
+// of JSON.
+std::optional<std::string> refuse_members(const Members& honoured,
+                                          const std::map<std::string, std::string>& parameters);
+std::optional<std::string> refuse_members(const Members& honoured, const nlohmann::json& request);
 
 // "Tag.1.Key" as "Tag.Key".
 std::string without_numbers(std::string_view name);

@@ -137,7 +137,7 @@ Reply Metadata::get(const std::string& path) {
   if (!is_metadata_version(version)) return html(404, "Not Found");
   std::string wanted = path.substr(end);
   wanted.erase(0, wanted.find_first_not_of('/'));
-  auto all = documents();
+  auto all = documents(wanted).found;
   std::erase_if(all, [&](const auto& each) { return released_with(each.first) > version; });
   const auto found = all.find(wanted);
   if (found != all.end()) return plain(200, found->second);
@@ -155,104 +155,106 @@ Reply Metadata::get(const std::string& path) {
   return listing.empty() ? html(404, "Not Found") : plain(200, listing);
 }
 
-std::map<std::string, std::string> Metadata::documents() {
+// The signatures of the identity have the usual form, but no key made them: they do not verify.
+Documents Metadata::documents(const std::string& wanted) {
   const Instance& instance = *cloud_.instances.find(id_);
   const std::string region = cloud_.settings.region.str();
-  const std::string host = "ip-" + dashed(instance.address) + '.' + region + ".compute.internal";
+  const auto host = [&] {
+    return "ip-" + dashed(instance.address) + '.' + region + ".compute.internal";
+  };
   const std::string role = role_of_profile(cloud_, instance.profile);
-  std::map<std::string, std::string> below = {
-      {"ami-id", instance.image},
-      {"ami-launch-index", "0"},
-      {"hostname", host},
-      {"local-hostname", host},
-      {"instance-action", "none"},
-      {"instance-id", instance.id.str()},
-      {"instance-type", instance.type.str()},
-      {"instance-life-cycle", instance.spot_request.empty() ? "on-demand" : "spot"},
-      {"local-ipv4", instance.address},
-      {"placement/availability-zone", instance.zone.str()},
-      {"placement/availability-zone-id", zone_id(cloud_, instance.zone)},
-      {"placement/region", region},
-      {"reservation-id", reservation_of(instance)},
-      {"security-groups", "default"},
-      {"events/maintenance/scheduled", "[]"},
-      {"events/maintenance/history", "[]"},
-      {"services/domain", "amazonaws.com"},
-      {"services/partition", "aws"},
-      {"iam/info", nlohmann::json{{"Code", "Success"},
-                                  {"LastUpdated", metadata_time(cloud_.wall(instance.launched))},
-                                  {"InstanceProfileArn", "arn:aws:iam::" + cloud_.settings.account +
-                                                             ":instance-profile/" + role},
-                                  {"InstanceProfileId", "AIPAEMULATOR000000000"}}
-                       .dump(2)},
-      {"iam/security-credentials/" + role, credential_document()}};
-  add_network(instance, below);
-  add_spot(instance, below);
-  if (instance.fleet.kind == FleetKind::AutoScalingGroup) {
-    below["autoscaling/target-lifecycle-state"] = instance.departure ? "Terminated" : "InService";
-  }
-  if (instance.metadata_tags) {
-    // Keys with a slash or a blank cannot be instance tags in IMDS (work-with-tags-in-IMDS.html).
-    for (const auto& [key, value] : instance.tags) {
-      if (key.find_first_of("/ ") == std::string::npos) below["tags/instance/" + key] = value;
-    }
-  }
-  std::map<std::string, std::string> all;
-  for (auto& [path, text] : below) all["meta-data/" + path] = std::move(text);
-  all["dynamic/instance-identity/document"] = identity_document(instance);
-  // The signatures have the usual form, but no key made them: they do not verify.
-  std::string signature = hex_of(instance);
-  while (signature.size() < 170) signature += signature;
-  signature.resize(170);
+  Documents all(wanted);
+  const auto add = [&](std::string_view path, const auto& text) {
+    all.add("meta-data/", path, text);
+  };
+  add("ami-id", instance.image);
+  add("ami-launch-index", "0");
+  add("hostname", host);
+  add("local-hostname", host);
+  add("instance-action", "none");
+  add("instance-id", id_.str());
+  add("instance-type", instance.type.str());
+  add("instance-life-cycle", instance.spot_request.empty() ? "on-demand" : "spot");
+  add("local-ipv4", instance.address);
+  add("placement/availability-zone", instance.zone.str());
+  add("placement/availability-zone-id", [&] { return zone_id(cloud_, instance.zone); });
+  add("placement/region", region);
+  add("reservation-id", [&] { return reservation_of(instance); });
+  add("security-groups", "default");
+  add("events/maintenance/scheduled", "[]");
+  add("events/maintenance/history", "[]");
+  add("services/domain", "amazonaws.com");
+  add("services/partition", "aws");
+  add("iam/info", [&] {
+    const std::string of = "arn:aws:iam::" + cloud_.settings.account + ":instance-profile/" + role;
+    return nlohmann::json{{"Code", "Success"},
+                          {"LastUpdated", metadata_time(cloud_.wall(instance.launched))},
+                          {"InstanceProfileArn", of},
+                          {"InstanceProfileId", "AIPAEMULATOR000000000"}}
+        .dump(2);
+  });
+  add("iam/security-credentials/" + role, [&] { return credential_document(); });
+  add_network(instance, all);
+  add_spot(instance, all);
+  if (instance.fleet.kind == FleetKind::AutoScalingGroup)
+    add("autoscaling/target-lifecycle-state", instance.departure ? "Terminated" : "InService");
+  // Keys with a slash or a blank cannot be instance tags in IMDS (work-with-tags-in-IMDS.html).
+  if (instance.metadata_tags)
+    for (const auto& [key, value] : instance.tags)
+      if (key.find_first_of("/ ") == std::string::npos) add("tags/instance/" + key, value);
+  const std::string_view identity = "dynamic/instance-identity/";
+  all.add(identity, "document", [&] { return identity_document(instance); });
   for (const char* name : {"pkcs7", "rsa2048", "signature"})
-    all[std::string("dynamic/instance-identity/") + name] = signature + "==";
-  if (!instance.user_data.empty()) all["user-data"] = instance.user_data;
+    all.add(identity, name, [&] {
+      std::string signature = hex_of(instance);
+      while (signature.size() < 170) signature += signature;
+      return signature.substr(0, 170) + "==";
+    });
+  if (!instance.user_data.empty()) all.add("", "user-data", instance.user_data);
   return all;
 }
 
 // One interface, in the account's default network.
-void Metadata::add_network(const Instance& instance,
-                           std::map<std::string, std::string>& documents) const {
+void Metadata::add_network(const Instance& instance, Documents& documents) const {
   const std::string hex = hex_of(instance);
   std::string mac = "06";
   for (std::size_t i = 0; i < 10; i += 2) mac += ':' + hex.substr(i, 2);
-  documents["mac"] = mac;
+  documents.add("meta-data/", "mac", mac);
   if (const auto address = public_address(instance); !address.empty())
-    documents["public-ipv4"] = address;
-  const std::string below = "network/interfaces/macs/" + mac + '/';
-  const std::string subnet =
-      instance.subnet.empty() ? subnet_of(cloud_, instance.zone) : instance.subnet;
-  for (const auto& [name, value] :
-       std::map<std::string, std::string>{{"device-number", "0"},
-                                          {"interface-id", "eni-" + hex},
-                                          {"local-hostname", documents["local-hostname"]},
-                                          {"local-ipv4s", instance.address},
-                                          {"mac", mac},
-                                          {"owner-id", cloud_.settings.account},
-                                          {"security-groups", documents["security-groups"]},
-                                          {"subnet-id", subnet}})
-    documents[below + name] = value;
+    documents.add("meta-data/", "public-ipv4", address);
+  const std::string below = "meta-data/network/interfaces/macs/" + mac + '/';
+  documents.add(below, "device-number", "0");
+  documents.add(below, "interface-id", "eni-" + hex);
+  documents.add(below, "local-hostname", [&] {
+    return "ip-" + dashed(instance.address) + '.' + cloud_.settings.region.str() +
+           ".compute.internal";
+  });
+  documents.add(below, "local-ipv4s", instance.address);
+  documents.add(below, "mac", mac);
+  documents.add(below, "owner-id", cloud_.settings.account);
+  documents.add(below, "security-groups", "default");
+  documents.add(below, "subnet-id", [&] {
+    return instance.subnet.empty() ? subnet_of(cloud_, instance.zone) : instance.subnet;
+  });
 }
 
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html:
 // instance-action for all three actions, termination-time (kept for compatibility) only when it
 // will be terminated.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/rebalance-recommendations.html
-void Metadata::add_spot(const Instance& instance,
-                        std::map<std::string, std::string>& documents) const {
-  if (instance.notice) {
-    const std::string time = metadata_time(cloud_.wall(instance.notice->deadline));
-    documents["spot/instance-action"] = "{\"action\": \"" +
-                                        std::string(name(instance.notice->action)) +
-                                        "\", \"time\": \"" + time + "\"}";
-    if (instance.notice->action == InterruptionAction::Terminate) {
-      documents["spot/termination-time"] = time;
-    }
+void Metadata::add_spot(const Instance& instance, Documents& documents) const {
+  const auto& notice = instance.notice;
+  if (notice) {
+    const std::string time = metadata_time(cloud_.wall(notice->deadline));
+    documents.add(
+        "meta-data/", "spot/instance-action",
+        "{\"action\": \"" + std::string(name(notice->action)) + "\", \"time\": \"" + time + "\"}");
+    if (notice->action == InterruptionAction::Terminate)
+      documents.add("meta-data/", "spot/termination-time", time);
   }
-  if (instance.rebalance) {
-    documents["events/recommendations/rebalance"] =
-        "{\"noticeTime\": \"" + metadata_time(cloud_.wall(*instance.rebalance)) + "\"}";
-  }
+  if (instance.rebalance)
+    documents.add("meta-data/", "events/recommendations/rebalance",
+                  "{\"noticeTime\": \"" + metadata_time(cloud_.wall(*instance.rebalance)) + "\"}");
 }
 
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-identity-documents.html

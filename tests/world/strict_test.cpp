@@ -34,6 +34,42 @@ TEST(Strict, AParameterThatAnOperationDoesNotKnowIsRefused) {
   EXPECT_EQ(api.error("DescribeVolumes", {{"volumeId.1", "vol-1"}}), "UnknownParameter");
   EXPECT_EQ(api.error("ModifySpotFleetRequest", {{"DryRun", "true"}}), "UnknownParameter");
   EXPECT_EQ(api.error("DescribeVolumes", {{"Action", "DescribeVolumes"}}), "");
+  const std::string data = "LaunchTemplateData.";
+  EXPECT_EQ(api.error("CreateLaunchTemplate",
+                      {{"LaunchTemplateName", "a"}, {data + "Placement.Zone", "us-west-2a"}}),
+            "UnknownParameter")
+      << "nor one that has no such member";
+  EXPECT_EQ(api.error("CreateLaunchTemplate",
+                      {{"LaunchTemplateName", "a"}, {data + "Placement.Affinity", "host"}}),
+            "UnsupportedOperation")
+      << "which AWS has";
+}
+
+TEST(Strict, AFleetRefusesDisksThatItsInstancesWouldNotHave) {
+  Api api;
+  const std::string disk = "BlockDeviceMapping.1.DeviceName", data = "LaunchTemplateData.";
+  for (const auto& [name, device] : {std::pair{"root", "/dev/xvda"}, {"more", "/dev/sdf"}}) {
+    const std::string expected = name == std::string("more") ? "UnsupportedOperation" : "";
+    api.raw("CreateLaunchTemplate", {{"LaunchTemplateName", name},
+                                     {data + "ImageId", "ami-0123456789abcdef0"},
+                                     {data + "InstanceType", "p3.2xlarge"},
+                                     {data + disk, device}});
+    const std::string template_name = "LaunchTemplateSpecification.LaunchTemplateName";
+    const std::string version = "LaunchTemplateSpecification.Version";
+    EXPECT_EQ(api.error("CreateFleet", {{"LaunchTemplateConfigs.1." + template_name, name},
+                                        {"LaunchTemplateConfigs.1." + version, "1"},
+                                        {"TargetCapacitySpecification.TotalTargetCapacity", "1"},
+                                        {"Type", "maintain"}}),
+              expected);
+    const std::string spot = "SpotFleetRequestConfig.", own = spot + "LaunchSpecifications.1.";
+    EXPECT_EQ(api.error("RequestSpotFleet",
+                        {{spot + "IamFleetRole", "arn:aws:iam::123456789012:role/fleet"},
+                         {spot + "TargetCapacity", "1"},
+                         {own + "ImageId", "ami-0123456789abcdef0"},
+                         {own + "InstanceType", "p3.2xlarge"},
+                         {own + disk, device}}),
+              expected);
+  }
 }
 
 TEST(Strict, AVersionOfTheApiThatNeverWasIsRefused) {

@@ -7,6 +7,7 @@
 #include "tests/world/iam.hpp"
 #include "tests/world/query.hpp"
 #include "tests/world/query_protocol.hpp"
+#include "tests/world/service_members.hpp"
 
 namespace spotter::world {
 namespace {
@@ -137,10 +138,12 @@ Credential issue(Cloud& cloud, const std::string& caller, Duration lifetime) {
 }
 
 Reply sts(Cloud& cloud, const Call& call) {
-  if (call.action == "AssumeRole") return assume_role(cloud, call);
-  if (call.action != "GetCallerIdentity")
+  if (!service_members().at("sts").contains(call.action))
     return refused(cloud, {"InvalidAction",
                            "Could not find operation " + call.action + " for version 2011-06-15"});
+  if (const auto why = refuse_members("sts", call.action, call.parameters))
+    return refused(cloud, {"ValidationError", *why});
+  if (call.action == "AssumeRole") return assume_role(cloud, call);
   return answered(cloud, "GetCallerIdentity", [&](Xml& xml) {
     xml.text("Arn", arn_of(cloud, call.caller));
     xml.text("UserId", user_id(call.caller));

@@ -55,6 +55,16 @@ class Packages(unittest.TestCase):
             self.assertIn(f"\n{name}\n", needs)
         self.assertNotIn("pkg-config", needs, "only who builds a trainer in C needs it")
 
+    def test_the_emulators_archive_has_what_its_package_has(self):
+        (tar,) = MADE.glob(f"spotter-emulator-{VERSION}-linux-*.tar.gz")
+        listed = output("dpkg-deb", "-c", self.package("spotter-emulator")).splitlines()
+        in_deb = {line.split(maxsplit=5)[5].removeprefix(".") for line in listed}
+        self.assertEqual({f"/{name}" for name in output("tar", "-tf", tar).split()
+                          if name[-1] != "/"}, {name for name in in_deb if name[-1] != "/"})
+        self.assertIn("/usr/share/man/man1/spotter-emulator.1", in_deb)
+        text = output("dpkg-deb", "-f", self.package("spotter-emulator"), "Description")
+        self.assertTrue(text.startswith("EC2, spot interruptions, "), "apt search finds it by that")
+
     # In a root of its own
 
     def make_root(self):
@@ -156,6 +166,29 @@ class Packages(unittest.TestCase):
             self.do("test", "-s", f"/usr/share/{path}")
         for program in ("spotter", "spotter-fastfile"):
             self.assertNotIn("not found", self.do("ldd", f"/usr/bin/{program}"))
+
+    def test_three_commands_as_any_user_lead_to_a_notice(self):
+        """What the emulator's README says, typed as it stands, and what its table promises."""
+        self.make_root()
+        self.install("spotter-emulator")
+        self.apt("install", "--no-install-recommends", "curl", "iproute2")
+        guide = self.do("cat", "/usr/share/doc/spotter-emulator/README.md")
+        three, curl = re.findall(r"(?:^    .+\n)+", guide, re.M)[:2]
+        self.assertEqual(len(three.splitlines()), 3)
+        (health,) = re.findall(r"`(curl [^`]+/_spotter/health)`", guide)
+        (self.root.shared / "typed").write_text(
+            f"{three}{curl}echo; {health}\n"
+            'eval "$(spotter-emulator env)"; echo "$AWS_ENDPOINT_URL $AWS_SECRET_ACCESS_KEY"\n'
+            "spotter-emulator reset; spotter-emulator state; spotter-emulator stop; wait\n")
+        self.do("useradd", "--create-home", "somebody")
+        # Its own network: the ports are those that everybody's have by default.
+        said = self.do("unshare", "--net", "/bin/sh", "-c", "ip link set lo up && "
+                       "exec su - somebody -c '/bin/bash -e /srv/typed'")
+        self.assertRegex(said, r"\ni-[0-9a-f]+ http://127.0.0.1:1338\n")
+        self.assertRegex(said, r'\n\{"action": ?"terminate", ?"time": ?"20[-0-9]+T[0-9:]+Z"\}\n')
+        self.assertRegex(said, rf'\n\{{.*"status":"running","version":"{VERSION}"\}}\n')
+        self.assertRegex(said, r"\nhttp://127.0.0.1:4566 emulator-[0-9a-f]{40}\n")
+        self.assertIn("\ninstances: 0\n", said)
 
     def test_the_other_packages_have_all_that_they_need(self):
         self.make_root()

@@ -54,7 +54,7 @@ class WholeLaunch(whole_machines.WholeLife):
         self.assertEqual(self.world.journal(one, "-o", "cat").count("Setting up spotter "), 1)
 
     def test_the_archive_in_the_place_of_a_package(self):
-        self.package = "spotter-*.tar.gz"
+        self.package = "spotter-[0-9]*.tar.gz"
         one = self.begin()
         self.wait_training(one, 5)
         self.assertEqual(self.world.run(one, "stat", "-c", "%U %a", "/var/lib/spotter").strip(),

@@ -80,7 +80,7 @@ class ControlCommand(ServedTest):
         for words, status, why in (
                 (["interrupt", "i-0", "--in", "soon"], 2, "'soon' is not a duration"),
                 (["fault", "latency", "A", "1s", "what"], 2, "what is 'what'"),
-                (["no-such"], 2, "subcommand"), (["kill"], 2, "instance"),
+                (["no-such"], 2, "subcommand"), (["kill"], 1, "which instance?"),
                 (["kill", "i-0123456789abcdef0"], 1, "i-0123456789abcdef0"),
                 (["fault", "no-such"], 1, "no-such")):
             done = self.served.command(*words)

@@ -93,6 +93,20 @@ Expected<void> Store::change(const std::string& name, const std::function<void(B
   return record_bucket(*found);
 }
 
+// An upload that is under way finds its draft gone.
+bool Store::clear() {
+  const std::unique_lock lock(mutex_);
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(folder_, failed))
+    if (!failed) fs::remove_all(entry.path(), failed);
+  if (!failed) fs::create_directories(hidden_ / "drafts", failed);
+  aside_.clear();
+  const std::lock_guard cache_lock(cache_mutex_);
+  known_buckets_.clear();
+  cache_.clear();
+  return !failed;
+}
+
 Expected<void> Store::remove_bucket(const std::string& name) {
   if (keys(name)->at_or_after(""))
     return world::refusal("BucketNotEmpty", "The bucket you tried to delete is not empty", 409);

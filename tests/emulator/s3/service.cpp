@@ -146,6 +146,17 @@ Expected<void> Service::fault(const std::string& name,
   return faults_.fault(name, arguments, parts_.now());
 }
 
+bool Service::reset() {
+  {
+    const std::lock_guard lock(mutex_);
+    derived_.clear();
+    counted_.clear();
+    faults_ = api::Faults(parts_.seed);
+    bytes_read_ = 0;
+  }
+  return store_.clear();
+}
+
 bool Service::hides_missing_keys() {
   const std::lock_guard lock(mutex_);
   return faults_.hides_missing_keys();

@@ -55,6 +55,7 @@ class Service {
   static bool is_own_fault(const std::string& name);
   static std::vector<std::string> fault_names();
   bool hides_missing_keys();
+  bool reset();  // no bucket, no fault, no request was counted; false: some file stayed
   Usage usage();
   void count_bytes(std::uint64_t bytes) { bytes_read_ += bytes; }
 

@@ -228,6 +228,8 @@ Expected<Store::Place> Store::install(const std::string& bucket, const std::stri
   std::error_code failed;
   bool clear = names.has_value();
   fs::path folder = folder_ / bucket;
+  if (!fs::is_directory(folder, failed))  // it was removed while the object came
+    return world::refusal("NoSuchBucket", "The specified bucket does not exist", 404);
   for (std::size_t i = 0; clear && i + 1 < names->size(); ++i) {
     folder /= (*names)[i];
     if (::mkdir(folder.c_str(), 0755) == 0) continue;

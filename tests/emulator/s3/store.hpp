@@ -64,6 +64,7 @@ class Store {
   Expected<Bucket> bucket(const std::string& name);       // or NoSuchBucket
   Expected<void> make_bucket(const Bucket& bucket);       // BucketAlreadyOwnedByYou
   Expected<void> remove_bucket(const std::string& name);  // BucketNotEmpty
+  bool clear();                                           // no bucket; false: some file stayed
   Expected<void> change(const std::string& name, const std::function<void(Bucket&)>& how);
 
   // NoSuchKey where there is none. With its descriptor when `open`.

@@ -53,31 +53,13 @@ const MemberTable table = {
     {"ListTagsForResource", "resourceArn"},
 };
 
-// Lists are as their items.
-std::optional<ApiError> refuse_member(const Members& honoured, const Json& value,
-                                      const std::string& path) {
-  if (value.is_object() || value.is_array()) {
-    for (const auto& [name, below] : value.items()) {
-      const std::string inner = value.is_array() ? path
-                                : path.empty()   ? name
-                                                 : std::string(path).append(".").append(name);
-      if (auto refused = refuse_member(honoured, below, inner)) return refused;
-    }
-    return std::nullopt;
-  }
-  const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-  // A structure's member that is no structure is refused by whoever reads it.
-  if (value.is_null() || honoured.honours(path, text) || honoured.is_above(path))
-    return std::nullopt;
-  return client_error(not_honoured(path, text));
-}
-
 }  // namespace
 
 const MemberTable& members() { return table; }
 
 std::optional<ApiError> refuse_members(const std::string& operation, const Json& request) {
-  return refuse_member(table.at(operation), request, "");
+  const auto why = world::refuse_members(table.at(operation), request);
+  return why ? std::optional(client_error(*why)) : std::nullopt;
 }
 
 }  // namespace spotter::world::batch
