@@ -21,14 +21,7 @@ const Scalar<std::string> snapshot{"a snapshot's id", parse_snapshot};
 
 // VolumeInitializationRate:
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateVolume.html
-Result<int> parse_initialization_rate(std::string_view text) {
-  constexpr int least = 100, most = 300;
-  const auto number = volume_rate.parse(text);
-  if (number && *number >= least && *number <= most) return *number;
-  return failure(in_quotes(text) +
-                 " is no initialization rate: a whole number of MiB/s from 100 to " + "300");
-}
-const Scalar<int> initialization_rate{"MiB/s, such as 200", parse_initialization_rate};
+const Scalar<int> initialization_rate{"MiB/s, such as 200", parse_between<100, 300>};
 
 Reader::Fields data_fields(Reader& reader, DataVolume& data) {
   return {{"snapshot", required, reader.expanded(data.snapshot, snapshot)},

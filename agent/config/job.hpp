@@ -278,7 +278,7 @@ struct Job {
   // `publish`.
   std::optional<wire::S3Location> fence;
   Notify notify;
-  std::optional<Launch> launch;  // for `spotter launch`; not used by the agent
+  std::optional<Launch> launch;  // for `spotter launch`
   std::optional<Fleet> fleet;    // none: taken from the instance's aws:* tags
 
   // The job's folder on a share, and its home's in a bucket; each experiment of a sweep has its

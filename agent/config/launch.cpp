@@ -295,6 +295,15 @@ Reader::Take tags(Reader& reader, std::map<std::string, std::string>& to) {
                       });
 }
 
+using Rate = std::optional<std::uint32_t>;
+Result<Rate> parse_rate(std::string_view text) {
+  if (text == "auto") return Rate();
+  if (text == "none") return Rate(0);
+  if (const auto rate = parse_between<100, 300>(text)) return Rate(*rate);
+  return failure(in_quotes(text) + " is not auto, none or a whole number from 100 to 300");
+}
+const Scalar<Rate> rate{"auto, none or MiB/s such as 200", parse_rate};
+
 Reader::Fields new_volume_fields(Reader& reader, NewVolume& volume) {
   return {{"size", required, reader.scalar(volume.size_gib, gibibytes)},
           {"type", optional, reader.scalar(volume.type, volume_type)},
@@ -302,7 +311,8 @@ Reader::Fields new_volume_fields(Reader& reader, NewVolume& volume) {
           {"iops", optional, reader.scalar(volume.iops, volume_rate)},
           {"throughput", optional, reader.scalar(volume.throughput, volume_rate)},
           {"encrypted", optional, reader.scalar(volume.encrypted, yes_or_no)},
-          {"kms_key", optional, reader.expanded(volume.kms_key, plain_name)}};
+          {"kms_key", optional, reader.expanded(volume.kms_key, plain_name)},
+          {"initialization_rate", optional, reader.scalar(volume.initialization_rate, rate)}};
 }
 
 Reader::Fields disk_fields(Reader& reader, RootDisk& disk) {

@@ -1,4 +1,5 @@
-// `launch:` of job.yaml: what `spotter launch` requests of AWS. The agent uses none of it.
+// `launch:` of job.yaml: what `spotter launch` requests of AWS. The agent uses of it
+// only NewVolume::initialization_rate.
 #pragma once
 
 #include <map>
@@ -42,6 +43,8 @@ struct NewVolume {
   std::optional<std::uint64_t> throughput;  // MiB/s
   bool encrypted = false;
   std::string kms_key;
+  // At which EBS loads a copy that a move makes, in MiB/s; 0: none; without one: what pays.
+  std::optional<std::uint32_t> initialization_rate;
 };
 
 // The root volume of an instance.
@@ -109,7 +112,8 @@ struct Launch {
 //   package: {s3: s3://bucket/prefix/}   the launching machine's own; file: PATH says which
 //            | {s3: s3://bucket/spotter.deb, sha256: HEX} | apt | baked
 //   volume: {size: 100, type: gp3, zone: us-west-2a, iops: 3000, throughput: 125,
-//            encrypted: true, kms_key: alias/mine}                   size (GiB) required
+//            encrypted: true, kms_key: alias/mine,
+//            initialization_rate: auto | none | 200}                 size (GiB) required
 //   fleet_role: ARN                      required for a Spot Fleet
 //   tags: {project: speech}              for all that is made
 //   pools: [{types: [g5.xlarge], zones: [us-west-2a]}, {region: us-east-2, types: [g5.xlarge]}]

@@ -86,7 +86,8 @@ std::string sentence(const Snapshotting& stage, const Facts& facts, const Policy
          ": taking a snapshot of it";
 }
 std::string sentence(const CreatingCandidate& stage, const Facts& facts, const Policy&) {
-  return "making a copy in " + facts.identity.zone.str() + " from " + stage.snapshot.str();
+  return "making a copy in " + facts.identity.zone.str() + " from " + stage.snapshot.str() +
+         (stage.rate != 0 ? ", loaded at " + std::to_string(stage.rate) + " MiB/s" : "");
 }
 std::string sentence(const MarkingVerified& stage, const Facts& facts, const Policy&) {
   return "the copy " + stage.candidate.str() + " is whole, " + newest(facts);

@@ -49,6 +49,7 @@ struct CreateVolume {  // a candidate in our zone, in all else like its parent
   VolumeId lineage;           // of the parent, for the tag
   std::uint32_t moves = 0;    // one more than the parent, for the tag
   std::uint32_t attempt = 0;  // part of the ClientToken, which cannot be used again after a failure
+  std::uint32_t rate = 0;     // MiB/s, at which EBS loads it; 0: none
 };
 struct MarkVerified {
   VolumeId volume;

@@ -17,7 +17,6 @@
 // nothing since the snapshot: one that leaves on a notice takes the snapshot itself, when its
 // generation is known to all (release.cpp). And an instance that sees the snapshot of a move, or a
 // copy, writes nothing before that time (plan.cpp: attached_here()).
-// copy, writes nothing before that time (plan.cpp: attached_here()).
 #include <algorithm>
 #include <vector>
 
@@ -70,7 +69,13 @@ Next on(const CreatingCandidate&, const VolumeCreated&, Context& c) {
   return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
 }
 
-Next on(const CreatingCandidate&, const EffectFailed& failed, Context& c) {
+// A role, an account's quota or a region may refuse the rate alone, and no move waits for that.
+Next on(const CreatingCandidate& stage, const EffectFailed& failed, Context& c) {
+  const bool refused = failed.failure == Failure::Refused || failed.failure == Failure::Rejected;
+  if (stage.rate != 0 && refused) {
+    c.facts.move.unpaid = true;
+    return look_again(c);
+  }
   // Conflict: the ClientToken belongs to a creation that failed later (a key we may not use).
   if (failed.failure == Failure::Conflict) ++c.facts.move.create_attempt;
   return call_failed(c, failed);

@@ -71,4 +71,21 @@ bool snapshots_pay(const Ledger& ledger, double dollars_per_hour, const Policy& 
   return moves_an_hour * hours_saved * dollars_per_hour > price_an_hour;
 }
 
+std::uint32_t initialization_rate(double dollars_per_hour, std::uint64_t gibibytes,
+                                  const Policy& policy) {
+  if (policy.initialization_rate) return *policy.initialization_rate;
+  const double dollars = std::max(0.0, dollars_per_hour) / 3600;  // a second
+  const double waits = 1024 * policy.share_awaited;               // MiB of each GiB
+  // Here the derivative of gain less price is zero.
+  const double best = std::clamp(std::sqrt(waits * dollars / policy.rate_dollars), 100.0, 300.0);
+  const double saved = static_cast<double>(gibibytes) * waits * (1 / policy.cold_rate - 1 / best);
+  const auto rate = static_cast<std::uint32_t>(best);
+  const double gain = std::min(saved, Seconds(policy.load_most).count()) * dollars;
+  return gain > price_of_rate(rate, gibibytes, policy) ? rate : 0;
+}
+
+double price_of_rate(std::uint32_t rate, std::uint64_t gibibytes, const Policy& policy) {
+  return policy.rate_dollars * rate * static_cast<double>(gibibytes);
+}
+
 }  // namespace spotter::decide

@@ -42,4 +42,12 @@ bool hint_pays(const Ledger& ledger, Duration at_risk, const Policy& policy);
 // grow with the volume's size alike, so it does not matter. 0 dollars (not known): they pay.
 bool snapshots_pay(const Ledger& ledger, double dollars_per_hour, const Policy& policy);
 
+// The rate in MiB/s at which EBS should load a copy that is made of a snapshot: what saves most,
+// 100 to 300. The price is EBS's, the gain the time for which the instance would else wait. 0: none
+// pays, or what it costs is not known.
+std::uint32_t initialization_rate(double dollars_per_hour, std::uint64_t gibibytes,
+                                  const Policy& policy);
+// What it costs, in dollars.
+double price_of_rate(std::uint32_t rate, std::uint64_t gibibytes, const Policy& policy);
+
 }  // namespace spotter::decide

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "agent/decide/describe.hpp"
+#include "agent/decide/pace.hpp"
 #include "agent/decide/transitions.hpp"
 
 namespace spotter::decide {
@@ -377,10 +378,15 @@ Stage advance_candidate(const Survey& survey, const VolumeId& parent, std::uint3
       ++facts.move.create_attempt;
       return block(c, Block::CopyVanished, {});
     }
+    const std::uint32_t rate =
+        facts.move.unpaid
+            ? 0
+            : initialization_rate(facts.identity.dollars_per_hour, best->gibibytes, c.policy);
+    facts.move.rate_dollars = price_of_rate(rate, best->gibibytes, c.policy);
     c.ask(CreateVolume{facts.identity.zone, best->id, parent, generation, facts.move.lineage,
-                       best->moves + 1, facts.move.create_attempt},
+                       best->moves + 1, facts.move.create_attempt, rate},
           c.policy.ec2_call);
-    return CreatingCandidate{best->id};
+    return CreatingCandidate{best->id, rate};
   }
   const bool just_asked = facts.move.snapshot_asked_at != kNever &&
                           c.now - facts.move.snapshot_asked_at < c.policy.consistency_bound;

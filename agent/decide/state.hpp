@@ -106,6 +106,7 @@ struct Snapshotting {
 };
 struct CreatingCandidate {
   SnapshotId snapshot;
+  std::uint32_t rate = 0;  // as CreateVolume has it
 };
 struct MarkingVerified {  // tagging the candidate `verified`
   VolumeId candidate;
@@ -275,6 +276,8 @@ struct Facts {
     Time created_at = kNever;               // of a copy that EC2 does not show yet
     Time snapshot_asked_at = kNever;        // EC2 may not show a snapshot at once
     Time snapshot_asked_ahead_at = kNever;  // of a snapshot ahead that was not answered yet
+    bool unpaid = false;                    // EC2 refused a copy with a rate: one without may do
+    double rate_dollars = 0;                // of the copy's rate; the ledger has it when it is read
     VolumeId verified;    // the candidate whose newest checkpoint this session verified
     bool marked = false;  // and tagged so
     // That checkpoint's, while nobody writes to the copy; -1: one of its checkpoints is torn.

@@ -275,6 +275,7 @@ Next on(const ReadingLedger&, const LedgerRead& read, Context& c) {
     if (c.facts.progress.ledger.running && !c.facts.trainer.ended_success)
       ++c.facts.progress.ledger.losses;
     c.facts.progress.ledger.running = false;
+    c.facts.progress.ledger.dollars += std::exchange(c.facts.move.rate_dollars, 0);
   }
   if (Next end = leaving(c)) return end;
   return verify(c);

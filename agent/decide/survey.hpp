@@ -80,9 +80,10 @@ struct SeenSnapshot {
   SnapshotState state = SnapshotState::Pending;
   std::int64_t started = 0;  // seconds since the epoch, EC2's clock: only ever compared
   Taken taken = Taken::Moving;
-  Duration age{0};          // since `started`, by EC2's clock
-  VolumeId lineage = {};    // tag spotter:lineage; empty: see line_of()
-  std::uint32_t moves = 0;  // those of the volume
+  Duration age{0};              // since `started`, by EC2's clock
+  VolumeId lineage = {};        // tag spotter:lineage; empty: see line_of()
+  std::uint32_t moves = 0;      // those of the volume
+  std::uint64_t gibibytes = 0;  // of the volume; what EBS bills is less, or as much
 };
 
 // A copy that a move made, and that is not the job's yet, or never was.

@@ -159,6 +159,8 @@ decide::Policy policy_of(const config::Job& job, bool once) {
   policy.has_code = job.code.has_value();
   policy.sends_result = job.publish.has_value();
   policy.data = static_cast<std::uint32_t>(job.storage.data.size());
+  if (job.launch && job.launch->volume)
+    policy.initialization_rate = job.launch->volume->initialization_rate;
   const bool all = job.trainer.gpus == config::all_gpus;
   policy.gpus = all ? decide::all_gpus : static_cast<std::uint32_t>(job.trainer.gpus);
   if (job.fleet) policy.fleet = *job.fleet;

@@ -42,7 +42,8 @@ TEST(Launch, ReadsWhatIsGiven) {
       "  max_price: 0.50\n  zones: [us-west-2a, us-west-2b]\n  security_groups: sg-1\n  key: mine\n"
       "  package: {s3: s3://packages/spotter.deb, sha256: " +
       digest +
-      "}\n  volume: {size: 100, iops: 4000, kms_key: alias/mine}\n  tags: {project: '${WHO}'}\n");
+      "}\n  volume: {size: 100, iops: 4000, kms_key: alias/mine, initialization_rate: 200}\n"
+      "  tags: {project: '${WHO}'}\n");
   EXPECT_EQ(launch.type, FleetKind::SpotFleet);
   EXPECT_EQ(launch.allocation, Allocation::LowestPrice);
   EXPECT_EQ(launch.max_price, "0.50");
@@ -52,7 +53,26 @@ TEST(Launch, ReadsWhatIsGiven) {
   EXPECT_EQ(launch.volume->zone, "us-west-2a");
   EXPECT_EQ(launch.volume->type, "gp3");
   EXPECT_TRUE(launch.volume->encrypted);
+  EXPECT_EQ(launch.volume->initialization_rate, 200U);
   EXPECT_EQ(launch.tags.at("project"), "me");
+}
+
+TEST(Launch, PaysForAnInitializationRateAsJobYamlSays) {
+  const auto rate = [](const std::string& text) {
+    const std::string volume = "  zones: us-west-2a\n  volume: {size: 100" + text + "}\n";
+    return launch_of(volume).volume->initialization_rate;
+  };
+  EXPECT_EQ(rate(""), std::nullopt);
+  EXPECT_EQ(rate(", initialization_rate: auto"), std::nullopt);
+  EXPECT_EQ(rate(", initialization_rate: none"), 0U);
+  EXPECT_EQ(rate(", initialization_rate: 300"), 300U);
+  for (const std::string wrong : {"99", "301", "yes", "200.5"}) {
+    const std::string said = problems_of(with_launch(
+        "  zones: us-west-2a\n  volume: {size: 100, initialization_rate: " + wrong + "}\n"));
+    EXPECT_NE(said.find("'" + wrong + "' is not auto, none or a whole number from 100 to 300"),
+              said.npos)
+        << said;
+  }
 }
 
 constexpr const char* with_deadline =

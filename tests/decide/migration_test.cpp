@@ -355,6 +355,55 @@ TEST(Migration, ACopyThatIsMadeAndThenGoneMeansTheKey) {
   EXPECT_EQ(std::get<Blocked>(story.state.stage).why, Block::CopyVanished);
 }
 
+SeenSnapshot snapshot_of(std::uint64_t gibibytes) {
+  SeenSnapshot snapshot = the_snapshot(SnapshotState::Completed);
+  snapshot.gibibytes = gibibytes;
+  return snapshot;
+}
+
+TEST(Migration, ARateIsPaidOnceAndCountedInTheLedger) {
+  Story story;
+  story.policy.initialization_rate = 300;
+  story.boot("us-west-2b");
+  story.survey({the_volume()}, {snapshot_of(100)});
+  ASSERT_TRUE(story.did<CreateVolume>());
+  EXPECT_EQ(story.did<CreateVolume>()->rate, 300U);
+  story.answer(VolumeCreated{kCopy});
+  EXPECT_NEAR(story.state.facts.move.rate_dollars, 0.36, 1e-9);
+  SeenVolume copy = the_volume("us-west-2b");
+  copy.id = kCopy;
+  copy.lineage = kVolume;
+  copy.moves = 1;
+  story.survey({copy});  // another session has moved the job to it meanwhile
+  story.answer(CallAccepted{});
+  story.survey({held(copy, kMe)});
+  story.answer(CallAccepted{});
+  copy.generation = 1;
+  story.survey({held(copy, kMe)});
+  story.mount();
+  Ledger ledger;
+  ledger.dollars = 2;
+  story.answer(LedgerRead{ledger});
+  EXPECT_NEAR(story.state.facts.progress.ledger.dollars, 2.36, 1e-9);
+  EXPECT_EQ(story.state.facts.move.rate_dollars, 0);
+}
+
+TEST(Migration, ARateThatIsRefusedHoldsUpNoMove) {
+  for (const Failure refused : {Failure::Refused, Failure::Rejected}) {
+    Story story;
+    story.policy.initialization_rate = 300;
+    story.boot("us-west-2b");
+    story.survey({the_volume()}, {snapshot_of(100)});
+    story.answer(EffectFailed{refused, false, "no rate for you"});
+    story.survey({the_volume()}, {snapshot_of(100)});
+    ASSERT_TRUE(story.did<CreateVolume>());
+    EXPECT_EQ(story.did<CreateVolume>()->rate, 0U);
+    EXPECT_EQ(story.state.facts.move.rate_dollars, 0);
+    story.answer(EffectFailed{refused, false, "nor without"});
+    EXPECT_EQ(story.stage(), "blocked");
+  }
+}
+
 TEST(Migration, AnotherOnesDoneTagIsNotOurs) {
   Story story;
   story.boot();

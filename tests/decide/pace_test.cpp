@@ -151,5 +151,22 @@ TEST(Snapshots, PayWhereInterruptionsAreFrequentOrTheInstanceIsDear) {
   EXPECT_FALSE(snapshots_pay(calm, 0.1, policy));
 }
 
+TEST(InitializationRate, PaysWhereTheMachineIsDear) {
+  Policy policy;
+  const double one_a10g = 0.5, eight_a100 = 14;
+  EXPECT_EQ(initialization_rate(one_a10g, 50, policy), 0U);
+  EXPECT_EQ(initialization_rate(eight_a100, 50, policy), 288U) << "what saves most";
+  EXPECT_EQ(initialization_rate(20 * eight_a100, 50, policy), 300U) << "EBS has no more";
+  EXPECT_NEAR(price_of_rate(300, 50, policy), 0.18, 1e-9);
+  EXPECT_EQ(initialization_rate(eight_a100, 16'384, policy), 0U)
+      << "nobody waits for as long as all of that takes";
+  EXPECT_EQ(initialization_rate(0, 50, policy), 0U) << "a price that is not known";
+  EXPECT_EQ(initialization_rate(eight_a100, 0, policy), 0U) << "a size that is not known";
+  policy.initialization_rate = 200;
+  EXPECT_EQ(initialization_rate(one_a10g, 50, policy), 200U);
+  policy.initialization_rate = 0;
+  EXPECT_EQ(initialization_rate(eight_a100, 50, policy), 0U);
+}
+
 }  // namespace
 }  // namespace spotter::decide

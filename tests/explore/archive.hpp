@@ -93,9 +93,10 @@ void walk_fields(A& a, T& it) {
     field(ledger), a.epoch(epoch);
   } else if constexpr (requires { it.generation; }) {  // a number with an order of its own
     if constexpr (requires { it.attempt; }) {
-      auto& [zone, snapshot, parent, generation, lineage, moves, attempt] = it;
+      auto& [zone, snapshot, parent, generation, lineage, moves, attempt, rate] = it;
       field(zone), field(snapshot), field(parent), a.generation(generation), field(attempt);
       (void)lineage, (void)moves;  // one job; the world knows how often it has moved
+      (void)rate;                  // no price is known, and none is paid
     } else if constexpr (requires { it.taken; }) {
       auto& [volume, generation, lineage, moves, taken] = it;
       field(volume), a.generation(generation), field(taken);
@@ -172,10 +173,11 @@ void walk(A& a, decide::Facts::Holding& it) {
 template <class A>
 void walk(A& a, decide::Facts::Move& it) {
   auto& [lineage, moves, create_attempt, created_at, snapshot_asked_at, snapshot_asked_ahead_at,
-         verified, marked, proven_step, original, committed, committed_at, parent_gone_since,
-         elected] = it;
+         unpaid, rate_dollars, verified, marked, proven_step, original, committed, committed_at,
+         parent_gone_since, elected] = it;
   const Field<A> field{a};
   (void)moves;  // only for tags, which the world here makes itself
+  (void)unpaid, (void)rate_dollars;
   field(lineage), field(create_attempt), field(created_at), field(snapshot_asked_at);
   field(snapshot_asked_ahead_at), field(verified), field(marked), field(proven_step);
   field(parent_gone_since), field(elected), field(original), field(committed), field(committed_at);

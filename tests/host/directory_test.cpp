@@ -118,6 +118,9 @@ TEST_F(DirectoryDevice, VerifyFindsTheNewestWholeCheckpoint) {
     ASSERT_TRUE(checkpoint::save(checkpoints, step, {&part, 1}, {}));
   }
   EXPECT_EQ(verify(false)->newest, 200U);
+  EXPECT_TRUE(verify(false)->said.empty());
+  ASSERT_EQ(verify(true)->said.size(), 1U) << "of a copy each block is cold: it is read first";
+  EXPECT_NE(verify(true)->said[0].find("7 B, is read"), std::string::npos);
   write("checkpoints/step-000000000200/model.bin", "weighty");
   const auto looked = verify(true);
   EXPECT_EQ(looked->newest, 100U);

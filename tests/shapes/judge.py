@@ -44,7 +44,10 @@ def local(element):
 
 
 # What AWS has added since the botocore of Debian 12, 1.29: that of 1.43 knows them.
-SINCE = {"/instanceTypeSet/item/ebsInfo/maximumEbsAttachments",
+SINCE = {"/volumeInitializationRate", "/volumeSet/item/volumeInitializationRate",
+         "/volumeStatusSet/item/initializationStatusDetails",
+         "/volumeStatusSet/item/availabilityZoneId",
+         "/instanceTypeSet/item/ebsInfo/maximumEbsAttachments",
          "/instanceTypeSet/item/ebsInfo/attachmentLimitType"}
 
 

@@ -191,6 +191,7 @@ Happening Simulation::create_volume(const decide::CreateVolume& command) {
   world::CreateVolume request;
   request.zone = command.zone;
   request.snapshot = command.snapshot;
+  if (command.rate != 0) request.initialization_rate = static_cast<int>(command.rate);
   if (const world::Volume* parent = world_.volumes(now_).seen(command.parent)) {
     request.type = parent->type;
     request.gibibytes = parent->gibibytes;
@@ -228,7 +229,7 @@ Happening Simulation::cancel_fleet(const Fleet& fleet) {
 Happening Simulation::read_fleet(const InstanceId& instance) {
   const world::Instance* seen = world_.instances(now_).seen(instance);
   if (!seen) return failed({"InvalidInstanceID.NotFound", ""});
-  decide::FleetRead read{world::fleet_shown(*seen), 0.9};
+  decide::FleetRead read{world::fleet_shown(*seen), dollars_};
   if (read.fleet.kind == FleetKind::None) return read;  // its tags are not written yet
   const world::FleetRequest* fleet = world_.fleets(now_).seen(seen->fleet.id);
   const bool unseen = !fleet || seen->state == world::InstanceState::Stopped;

@@ -141,6 +141,8 @@ int run(int argc, char** argv) {
   MarketOptions market;
   CLI::Option* trace = app.add_option("--trace", market.traces, "replay these spot markets");
   app.add_option("--runs", market.seeds, "with --trace: seeds (100)")->needs(trace);
+  app.add_option("--price", market.dollars, "with --trace: dollars of an instance-hour")
+      ->needs(trace);
   app.add_option("--svg", market.svg, "with --trace: draw the table into this file")->needs(trace);
   range->excludes(one);
   CLI11_PARSE(app, argc, argv);

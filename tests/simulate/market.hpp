@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/world/random.hpp"
+#include "tests/world/volumes.hpp"
 
 namespace spotter::simulate {
 
@@ -41,10 +42,10 @@ struct MarketModel {
   world::Range boot{Duration(40'000), Duration(70'000)};
   double trainer_start = 25;
   // A snapshot: 20 s, and the bytes changed since the one before it at 0.1 GB/s (assumed: AWS
-  // promises nothing); a volume is made of it in seconds and reads at 0.1 GB/s until loaded.
+  // promises nothing). A volume is made of it in seconds, and its blocks are cold (world/cold.hpp).
   double snapshot_least = 20;
   double snapshot_rate = 0.1;
-  double lazy = 0.1;
+  world::ColdSettings cold{};
   double make_volume = 2;  // 1 to 4 s each; the fake AWS draws its own
   double attach = 2.5;
   double mount = 1;
@@ -61,7 +62,12 @@ struct MarketModel {
   double dollars = 0.92;
   double volume_dollars = 0.08;
   double snapshot_dollars = 0.05;
+
+  double stored() const { return data + 3 * checkpoint; }
+  std::uint64_t gibibytes() const;  // of the volume
 };
+
+inline double mebibytes(double gigabytes) { return gigabytes * 1e9 / (1 << 20); }
 
 struct Trace {
   struct Change {
@@ -98,7 +104,8 @@ Market draw_market(const Trace& trace, std::uint64_t seed, const MarketModel& mo
 
 struct Outcome {
   double hours = 0;
-  double cost = 0;            // dollars
+  double cost = 0;            // dollars, and of them ...
+  double rates = 0;           // ... for rates of initialization
   double goodput = 0;         // share of paid time that became progress
   double steps_repeated = 0;  // of one second each
 };
@@ -114,6 +121,7 @@ Outcome play_spotter(const Market& market, const MarketModel& model, std::uint64
 struct MarketOptions {
   std::vector<std::string> traces;
   std::size_t seeds = 100;
+  double dollars = MarketModel().dollars;
   std::string json;  // empty: none
   std::string svg;
 };

@@ -1,7 +1,10 @@
 // The policies that are computed: AWS's script, periodic checkpoints, and the oracle.
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
+#include "agent/decide/pace.hpp"
+#include "agent/host/cold.hpp"
 #include "tests/simulate/market.hpp"
 
 namespace spotter::simulate {
@@ -14,6 +17,7 @@ struct Standing {
   double changed = 0;   // gigabytes written since the last snapshot
   std::size_t zone = 0;
   double before = 0;  // when the last instance ended
+  double rates = 0;   // dollars that they cost
 };
 
 struct Rules {
@@ -31,11 +35,30 @@ Rules rules_of(MarketPolicy policy, const MarketModel& model) {
   return {0, stall, write, true};
 }
 
+// A copy from its creation on, read as a script does: one request after the other. The oracle reads
+// as Spotter does, and pays for a rate where Spotter would.
+double reads_copy(Standing& standing, const Rules& rules, double dollars,
+                  const MarketModel& model) {
+  world::Volume copy;
+  copy.cold = world::ColdBlocks{.request = (model.cold.request_least + model.cold.request_most) / 2,
+                                .gibibytes = model.gibibytes()};
+  if (!rules.oracle)
+    return seconds_of(first_read(copy, model.cold, mebibytes(model.checkpoint), 1, {}));
+  copy.initialization_rate =
+      static_cast<int>(decide::initialization_rate(dollars, model.gibibytes(), {}));
+  standing.rates +=
+      price_of_rate(model.cold, *copy.initialization_rate, static_cast<double>(model.gibibytes()));
+  if (*copy.initialization_rate == 0) copy.initialization_rate.reset();
+  return seconds_of(first_read(copy, model.cold, mebibytes(model.checkpoint),
+                               act::host::reads_at_once,
+                               of_seconds(model.make_volume + model.attach + model.mount)));
+}
+
 // When the first step is made on this instance.
-double ready_at(const Segment& segment, Standing& standing, const Rules& rules,
+double ready_at(const Segment& segment, Standing& standing, const Rules& rules, double dollars,
                 const MarketModel& model) {
   double at = segment.begin + segment.boot;
-  double reads = model.disk;
+  double reads = model.checkpoint / model.disk;
   if (segment.zone != standing.zone) {
     // Both keep their last snapshot, so that only changes are copied. The oracle has it made the
     // moment before the instance goes; the others when the next one needs it.
@@ -45,10 +68,10 @@ double ready_at(const Segment& segment, Standing& standing, const Rules& rules,
     if (at < segment.end) standing.changed = 0;
     at += model.make_volume;
     if (at < segment.end) standing.zone = segment.zone;  // else it is tried again by the next
-    reads = model.lazy;
+    reads = at < segment.end ? reads_copy(standing, rules, dollars, model) : 0;
   }
   at += model.attach + model.mount;
-  if (standing.durable > 0) at += model.checkpoint / reads;
+  if (standing.durable > 0) at += reads;
   return at + model.trainer_start;
 }
 
@@ -71,8 +94,7 @@ bool train(double& at, const Segment& segment, Standing& standing, const Rules& 
       standing.position += std::max(0.0, segment.end - at);
       return false;
     }
-    standing.changed =
-        std::min(standing.changed + model.checkpoint, model.data + 3 * model.checkpoint);
+    standing.changed = std::min(standing.changed + model.checkpoint, model.stored());
     standing.durable = standing.position;
     if (standing.durable >= model.work) {
       at = durable_at;
@@ -85,6 +107,10 @@ bool train(double& at, const Segment& segment, Standing& standing, const Rules& 
 
 }  // namespace
 
+std::uint64_t MarketModel::gibibytes() const {
+  return static_cast<std::uint64_t>(std::ceil(mebibytes(stored()) / 1024));
+}
+
 Outcome play_policy(MarketPolicy policy, const Market& market, const MarketModel& model) {
   const Rules rules = rules_of(policy, model);
   Standing standing;
@@ -94,7 +120,7 @@ Outcome play_policy(MarketPolicy policy, const Market& market, const MarketModel
   for (const Segment& segment : market.segments) {
     outcome.steps_repeated += standing.position - standing.durable;
     standing.position = standing.durable;
-    double at = ready_at(segment, standing, rules, model);
+    double at = ready_at(segment, standing, rules, market.prices[segment.zone], model);
     const bool finished = at < segment.end && train(at, segment, standing, rules, model);
     const double end = finished ? at : segment.end;
     paid += end - segment.begin;
@@ -103,8 +129,9 @@ Outcome play_policy(MarketPolicy policy, const Market& market, const MarketModel
     if (!finished) continue;
     outcome.hours = end / 3600;
     outcome.goodput = model.work / paid;
-    const double stored = model.data + 3 * model.checkpoint;
-    outcome.cost += outcome.hours / 730 * stored * (model.volume_dollars + model.snapshot_dollars);
+    outcome.cost +=
+        outcome.hours / 730 * model.stored() * (model.volume_dollars + model.snapshot_dollars);
+    outcome.cost += outcome.rates = standing.rates;
     return outcome;
   }
   throw std::runtime_error("the market ends before the job");

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "agent/host/cold.hpp"
 #include "tests/simulate/market.hpp"
 #include "tests/simulate/simulation.hpp"
 
@@ -67,6 +68,8 @@ Replay::Replay(const Market& market, const MarketModel& model, std::uint64_t see
   settings.fleet_reaction = settings.replacement =
       settings.capacity_retry = {seconds(1), seconds(1)};
   for (const Zone& zone : settings.zones) world_.set_capacity(zone, 0, now_);
+  settings.cold = model.cold;
+  gibibytes_ = model.gibibytes();
   work_.steps = static_cast<std::int64_t>(model.work);
   calm_ = now_;
   limit_ = now_ + of_seconds(market.segments.back().end);
@@ -96,6 +99,7 @@ Host* Replay::ours() {
 
 void Replay::begin(std::size_t index) {
   current_ = index;
+  dollars_ = market_.prices[market_.segments[index].zone];
   world_.set_capacity(world_.settings().zones[market_.segments[index].zone], 1, now_);
 }
 
@@ -126,8 +130,7 @@ void Replay::before_snapshot(const VolumeId& volume) {
     base = std::max(base, images_[it.id].gigabytes_written);
     pending = std::max<Duration>(pending, it.ends - now_);
   });
-  const double most = model_.data + 3 * model_.checkpoint;
-  const double copied = std::min(written - base, most) / model_.snapshot_rate;
+  const double copied = std::min(written - base, model_.stored()) / model_.snapshot_rate;
   const Duration takes = std::max(pending, of_seconds(model_.snapshot_least)) + of_seconds(copied);
   (void)world_.fault("snapshot-takes", {{"time", std::to_string(takes.count()) + "ms"}}, now_);
 }
@@ -146,8 +149,10 @@ Duration Replay::takes(Host& host, const decide::Command& command) {
   if (proven) return Duration(1);  // agent/service/act/local.cpp
   if (disks_[host.mounted].newest() <= 0) return seconds(1);
   const world::Volume* volume = world_.cloud().volumes.find(host.mounted);
-  const bool lazy = volume && volume->snapshot && !std::exchange(loaded_[host.mounted], true);
-  return of_seconds(model_.checkpoint / (lazy ? model_.lazy : model_.disk));
+  const bool cold = volume && volume->cold && !std::exchange(loaded_[host.mounted], true);
+  if (!cold) return of_seconds(model_.checkpoint / model_.disk);
+  return world_.volumes(now_).read_first(host.mounted, mebibytes(model_.checkpoint),
+                                         act::host::reads_at_once);
 }
 
 double Replay::position() const {
@@ -283,8 +288,9 @@ Outcome Replay::play() {
   outcome.hours = seconds_of(last - kBegin - seconds(30)) / 3600;
   outcome.goodput = model_.work / paid;
   outcome.steps_repeated = repeated_;
-  const double stored = model_.data + 3 * model_.checkpoint;
-  outcome.cost += outcome.hours / 730 * stored * (model_.volume_dollars + model_.snapshot_dollars);
+  outcome.cost +=
+      outcome.hours / 730 * model_.stored() * (model_.volume_dollars + model_.snapshot_dollars);
+  outcome.cost += outcome.rates = world_.cloud().rate_dollars;
   return outcome;
 }
 

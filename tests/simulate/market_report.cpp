@@ -37,11 +37,12 @@ constexpr std::array kNames = {"oracle", "spotter", "with fence", "periodic", "a
 struct Row {
   std::string trace;
   std::string policy;
-  Sample hours, cost, goodput, steps_repeated, of_oracle;
+  Sample hours, cost, rates, goodput, steps_repeated, of_oracle;
 
   void add(const Outcome& outcome, const Outcome& oracle) {
     hours.add(outcome.hours);
     cost.add(outcome.cost);
+    rates.add(outcome.rates);
     goodput.add(outcome.goodput);
     steps_repeated.add(outcome.steps_repeated);
     of_oracle.add(outcome.goodput / oracle.goodput);
@@ -89,6 +90,7 @@ nlohmann::json to_json(const std::vector<Row>& rows, std::size_t seeds) {
     };
     put("hours", row.hours.mean());
     put("cost", row.cost.mean());
+    put("rates", row.rates.mean());
     put("goodput", row.goodput.mean());
     put("steps_repeated", row.steps_repeated.mean());
     put("of_oracle", row.of_oracle.mean());
@@ -143,7 +145,8 @@ bool is_in_order(const std::vector<Row>& rows) {
 }  // namespace
 
 int replay_markets(const MarketOptions& options) {
-  const MarketModel model;
+  MarketModel model;
+  model.dollars = options.dollars;
   std::vector<Row> rows;
   bool in_order = true;
   for (const std::string& file : options.traces) {

@@ -25,7 +25,14 @@ with tempfile.TemporaryDirectory() as folder:
         for policy, row in of.items():
             assert 0 < row["goodput"] <= 1 and row["cost"] > 0 and row["hours"] >= 7 * 24, row
             assert (row["steps_repeated"] == 0) == (policy == "oracle"), row
+            assert row["rates"] == 0, "no rate pays for a machine of a dollar an hour"
         assert of["spotter"]["steps_repeated"] < of["periodic"]["steps_repeated"], name
+
+    # Whoever has a dear machine pays for the blocks of a copy; a script does not know how.
+    subprocess.run([simulate, "--trace", traces[-1], "--runs", "1", "--price", "14",
+                    "--json", out], check=True)
+    pays = {row["policy"] for row in json.loads(out.read_text()) if row["rates"] > 0}
+    assert pays == {"oracle", "spotter", "with fence"}, pays
 
     # Refused with words, not played: what is no trace.
     for text in ("", "1000,add\n", "x,add,node1\n", '{"data": [1]}',

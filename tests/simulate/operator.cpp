@@ -46,7 +46,7 @@ bool Simulation::raise_target(int target) {
 void Simulation::make_volume(const Zone& zone, bool tagged) {
   world::CreateVolume volume;
   volume.zone = zone;
-  volume.gibibytes = 10;
+  volume.gibibytes = gibibytes_;
   volume.type = "gp3";
   volume.encrypted = menu_.has(Fault::KeyForbidden);
   volume.tags = {{kDiscoveryKey, kDiscoveryValue}};

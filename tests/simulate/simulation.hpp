@@ -399,6 +399,8 @@ class Simulation {
   bool awaited_ = false;       // an operator will act soon
   decide::Surrender surrender_ = decide::Surrender::None;
   Time tidying_since_ = decide::kNever, cancelled_ = tidying_since_;  // of who ended the fleet
+  std::uint64_t gibibytes_ = 10;                                      // of the job's volume
+  double dollars_ = 0.9;                                              // of an instance-hour
   std::uint64_t numbers_ = 0;
   std::deque<std::string> transcript_;
   Verdict verdict_;

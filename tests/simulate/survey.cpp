@@ -81,6 +81,7 @@ decide::SeenSnapshot seen(const world::Snapshot& snapshot, const Marks& marks, T
   if (marks.ahead == "true") result.taken = decide::Taken::InUse;
   if (marks.ahead == "released") result.taken = decide::Taken::Released;
   result.age = now - snapshot.started;
+  result.gibibytes = snapshot.gibibytes;
   result.started = std::chrono::floor<seconds>(snapshot.started.time_since_epoch()).count();
   switch (snapshot.state) {
     case SnapshotState::Completed:

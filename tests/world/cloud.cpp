@@ -56,7 +56,7 @@ std::string formatted(WallTime time, const char* format) {
 }  // namespace
 
 Cloud::Cloud(Settings settings_given, std::uint64_t seed)
-    : settings(std::move(settings_given)), random(seed) {
+    : settings(std::move(settings_given)), random(seed), cold_random(~seed) {
   credentials[settings.user_access_key] = {
       .access_key = settings.user_access_key, .secret = settings.user_secret, .caller = "user"};
   for (const Zone& zone : settings.zones) capacity[zone] = {};

@@ -132,6 +132,7 @@ struct Cloud {
 
   Settings settings;
   Random random;
+  Random cold_random;  // what the blocks of a snapshot take: other draws stay as they are
   Time now{};
   std::multimap<Time, Happening> agenda;  // equal times keep the order of their scheduling
   std::vector<Occurrence> occurrences;    // not yet taken by the host
@@ -161,6 +162,7 @@ struct Cloud {
   IamAccount iam;
   std::shared_ptr<const Access> access = {};  // nothing: everybody may do everything
   std::set<std::pair<std::string, std::string>> not_offered;  // an instance type and a zone
+  double rate_dollars = 0;  // billed for all rates of initialization
   int cancels_to_fail = 0;  // the next ids of a cancel that get unexpectedError
   std::map<InstanceId, MetadataFault> metadata_faults;  // empty id: every instance
 

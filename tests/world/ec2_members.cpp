@@ -77,6 +77,7 @@ const std::map<std::string, Ec2Members> ec2_table = {
       "CompletionDurationMinutes DestinationAvailabilityZone DestinationOutpostArn"}},
     {"DescribeInstanceStatus",
      {"IncludeAllInstances IncludeManagedResources=true|false InstanceId" + part::filtered, ""}},
+    {"DescribeVolumeStatus", {"IncludeManagedResources=true|false VolumeId" + part::filtered, ""}},
     {"DescribeVolumesModifications", {"VolumeId" + part::filtered, ""}},
     {"ModifyVolume",
      {"DryRun Iops MultiAttachEnabled=false Size Throughput VolumeId VolumeType", ""}},

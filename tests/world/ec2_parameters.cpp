@@ -29,6 +29,7 @@ struct PageSize {
 const std::map<std::string, PageSize> page_sizes = {
     {"DescribeInstances", {5, 1000}},
     {"DescribeVolumes", {5, 0}},
+    {"DescribeVolumeStatus", {5, 1000}},
     {"DescribeInstanceStatus", {5, 1000}},
     {"DescribeSnapshots", {5, 0}},
     {"DescribeTags", {5, 1000}},
@@ -54,6 +55,7 @@ const std::map<std::string, PageSize> page_sizes = {
 // "You cannot specify this parameter and the ... IDs parameter in the same request."
 const std::map<std::string, const char*> ids_instead = {{"DescribeInstances", "InstanceId"},
                                                         {"DescribeVolumes", "VolumeId"},
+                                                        {"DescribeVolumeStatus", "VolumeId"},
                                                         {"DescribeSnapshots", "SnapshotId"}};
 
 // The types of resources that an operation makes, and so can tag.

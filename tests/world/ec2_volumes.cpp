@@ -48,6 +48,8 @@ void write_volume(Xml& xml, const Cloud& cloud, const Volume& volume) {
   xml.value("encrypted", volume.encrypted);
   if (volume.encrypted) xml.text("kmsKeyId", key_arn(cloud, volume.key));
   xml.value("multiAttachEnabled", false);
+  if (volume.initialization_rate)
+    xml.value("volumeInitializationRate", *volume.initialization_rate);
 }
 
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeVolumes.html, Filters
@@ -191,6 +193,57 @@ Answer describe_modifications(Session& session) {
   return xml;
 }
 
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_VolumeStatusItem.html. No volume here
+// is ever impaired; io-performance is watched for io1 and io2 alone.
+void write_status(Xml& xml, const Cloud& cloud, const Volume& volume) {
+  xml.text("volumeId", volume.id.view());
+  xml.text("availabilityZone", volume.zone.view());
+  xml.text("availabilityZoneId", zone_id(cloud, volume.zone));
+  const bool provisioned = volume.type == "io1" || volume.type == "io2";
+  const std::vector<std::pair<const char*, const char*>> details = {
+      {"io-enabled", "passed"}, {"io-performance", provisioned ? "normal" : "not-applicable"}};
+  xml.element("volumeStatus", [&] {
+    xml.text("status", "ok");
+    xml.items("details", details, [&](const auto& it) {
+      xml.text("name", it.first);
+      xml.text("status", it.second);
+    });
+  });
+  xml.element("eventsSet", [] {});
+  xml.element("actionsSet", [] {});
+  if (!volume.cold) return;
+  xml.element("initializationStatusDetails", [&] {
+    const auto left = loads_for(volume, cloud.now);
+    xml.text("initializationType", left ? "provisioned-rate" : "default");
+    xml.value("progress", progress_shown(volume, cloud.settings.cold, cloud.now));
+    if (left)
+      xml.value("estimatedTimeToCompleteInSeconds",
+                std::chrono::ceil<std::chrono::seconds>(*left).count());
+  });
+}
+
+Answer describe_status(Session& session) {
+  const Cloud& cloud = session.cloud;
+  const auto page = select<Volume>(
+      session, Volumes(session.cloud).list(), session.query.list("VolumeId"),
+      "InvalidVolume.NotFound",
+      {"availability-zone", "volume-status.details-name", "volume-status.details-status",
+       "volume-status.status"},
+      [](const Volume& it) -> Facts {
+        return {{"availability-zone", it.zone.str()},
+                {"volume-status.details-name", "io-enabled"},
+                {"volume-status.details-name", "io-performance"},
+                {"volume-status.details-status", "passed"},
+                {"volume-status.status", "ok"}};
+      },
+      [](const Volume& it) { return it.id.str(); });
+  if (!page) return tl::unexpected(page.error());
+  Xml xml;
+  xml.items("volumeStatusSet", page->rows, [&](const Volume& it) { write_status(xml, cloud, it); });
+  xml.optional("nextToken", page->next);
+  return xml;
+}
+
 Answer attach_volume(Session& session) {
   const Query& query = session.query;
   const AttachVolume request{
@@ -244,6 +297,7 @@ void add_volume_operations(Operations& operations) {
   operations["CreateVolume"] = create_volume;
   operations["AttachVolume"] = attach_volume;
   operations["ModifyVolume"] = modify_volume;
+  operations["DescribeVolumeStatus"] = describe_status;
   operations["DescribeVolumesModifications"] = describe_modifications;
   operations["DetachVolume"] = detach_volume;
   operations["DeleteVolume"] = delete_volume;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/base/names.hpp"
+#include "tests/world/cold.hpp"
 
 namespace spotter::world {
 
@@ -36,6 +36,7 @@ struct Settings {
   Duration snapshot_per_gibibyte{0};  // added for each GiB of the volume, for replayed markets
   Range boot{Duration{1000}, Duration{3000}};           // pending -> running
   Range shut_down{Duration{2000}, Duration{5000}};      // shutting-down -> terminated
+  ColdSettings cold{};                                  // volumes of snapshots
   Range volume_release{Duration{500}, Duration{2000}};  // instance dead -> its volumes available
   Range fleet_reaction{Duration{500},
                        Duration{1500}};               // submitted -> active -> launch, and changes

@@ -76,6 +76,15 @@ struct Modification {
   std::optional<int> iops, throughput;
 };
 
+// The blocks of a volume that was made of a snapshot, until each was touched once (cold.hpp).
+struct ColdBlocks {
+  double request = 0;           // MiB/s of one request in flight
+  std::uint64_t gibibytes = 0;  // of the snapshot
+  double warm = 0;              // MiB that were touched
+  double shown = 0;             // as EC2 shows it, since ...
+  Time since{};
+};
+
 struct Volume {
   VolumeId id;
   Zone zone;
@@ -94,6 +103,8 @@ struct Volume {
   std::uint64_t attempt = 0;  // counts attach, detach: an overtaken one's end is ignored
   bool mounted = false;       // as the host reported
   std::optional<Modification> modification = {};  // the last one
+  std::optional<int> initialization_rate = {};    // MiB/s
+  std::optional<ColdBlocks> cold = {};            // of a snapshot
 };
 
 struct Snapshot {

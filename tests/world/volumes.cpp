@@ -174,6 +174,16 @@ Expected<void> Volumes::check_new(const CreateVolume& request) const {
   return {};
 }
 
+void Volumes::make_cold(Volume& volume, const Snapshot& source, std::optional<int> rate) {
+  const ColdSettings& cold = cloud_.settings.cold;
+  const double drawn = cloud_.cold_random.part() * (cold.request_most - cold.request_least);
+  volume.cold = ColdBlocks{
+      .request = cold.request_least + drawn, .gibibytes = source.gibibytes, .since = cloud_.now};
+  volume.initialization_rate = rate;
+  const auto gibibytes = static_cast<double>(source.gibibytes);
+  cloud_.rate_dollars += price_of_rate(cold, rate.value_or(0), gibibytes);
+}
+
 // "Ensuring idempotency": the same token with the same parameters answers the first one's result.
 // https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-idempotency.html
 Expected<Volume> Volumes::create(const CreateVolume& request) {
@@ -207,6 +217,7 @@ Expected<Volume> Volumes::create(const CreateVolume& request) {
   complete_shape(shape);
   volume.iops = shape.iops;
   volume.throughput = shape.throughput;
+  if (source) make_cold(volume, *source, request.initialization_rate);
   if (!token.empty()) {
     cloud_.volume_tokens[token] = volume.id;
     cloud_.volume_token_digests[token] = digest(request);
@@ -420,6 +431,16 @@ Expected<void> Volumes::remove(const VolumeId& id) {
   cloud_.occur(VolumeRemoved{id});
   cloud_.record("volume-deleted", id.str());
   return {};
+}
+
+Duration Volumes::read_first(const VolumeId& id, double mebibytes, double in_flight) {
+  Volume* volume = cloud_.volumes.find(id);
+  if (!volume) return {};
+  const ColdSettings& cold = cloud_.settings.cold;
+  const Duration takes =
+      first_read(*volume, cold, mebibytes, in_flight, cloud_.now - volume->created);
+  if (volume->cold) warm(*volume->cold, cold, mebibytes, cloud_.now + takes);
+  return takes;
 }
 
 const Volume* Volumes::seen(const VolumeId& id) const {

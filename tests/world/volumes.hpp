@@ -71,6 +71,9 @@ class Volumes {
   // `wanted`: what changes. It is in force once the modification is `optimizing`.
   Expected<Modification> modify(const VolumeId& id, const VolumeShape& wanted);
   void set_mounted(const VolumeId& id, bool mounted);
+  // The host reads so many MiB that nobody read since the volume was made of its snapshot; how long
+  // it takes (cold.hpp).
+  Duration read_first(const VolumeId& id, double mebibytes, double in_flight);
 
   // The volume as Describe calls see it, stale where the world is; nullptr: not (yet, any more)
   // there.
@@ -89,6 +92,7 @@ class Volumes {
  private:
   Expected<Volume*> reach(const VolumeId& id);
   void begin_detach(Volume& volume, Range range);
+  void make_cold(Volume& volume, const Snapshot& source, std::optional<int> rate);
   Volume& change(const VolumeId& id);
 
   Cloud& cloud_;

@@ -163,6 +163,7 @@ SeenSnapshot seen(const wire::Snapshot& snapshot, wire::WallTime now) {
   const std::string taken = value_of(snapshot.tags, tag::ahead);
   if (taken == tag::ahead_in_use) result.taken = decide::Taken::InUse;
   if (taken == tag::ahead_released) result.taken = decide::Taken::Released;
+  result.gibibytes = snapshot.size_gib;
   result.age = std::chrono::floor<std::chrono::milliseconds>(now - snapshot.start_time);
   result.state = state_of(snapshot.state);
   result.started =
@@ -306,6 +307,7 @@ Cloud::Answer Cloud::create_volume(decide::CreateVolume effect, Duration whole) 
   wire::CreateVolume request;
   request.zone = effect.zone;
   request.from = effect.snapshot;
+  if (effect.rate != 0) request.initialization_rate = effect.rate;
   wire::DescribeVolumes lookup;
   lookup.filters = {{"volume-id", {effect.parent.str()}}};
   const auto parents = co_await aws_.call_all(std::move(lookup), limit);
