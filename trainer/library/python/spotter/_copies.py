@@ -60,21 +60,21 @@ class Copies:
         """For the meta of a checkpoint."""
         return {GENERATION: self._generation} if self._generation else {}
 
-    def newer(self, found, error):
+    def newer(self, found, error, device_of):
         """For all ranks; rank 0 gives the newest checkpoint, None, or why that is not known.
         Returns (values, step, meta) of a copy that is newer; None: there is none."""
         offers = self._ranks.gather(self._offer() if self._first else None)
         sources, self._generation = self._ranks.share(
             lambda: ([], 0) if error else _choose(offers, found))
         for source in sources:  # the newest may turn out not to be readable
-            if copy := self._ranks.share_of(source, self._load):
+            if copy := self._ranks.share_of(source, lambda: self._load(device_of)):
                 return copy
         return None
 
-    def make(self, step, meta, state, staging):
-        """For all ranks; `state` and what meta() returns are rank 0's. Fails on all of them if
-        these cannot be packed."""
-        packed, error = self._ranks.attempt(lambda: self._packed(step, meta, state, staging))
+    def make(self, step, meta, pack):
+        """For all ranks; what pack() and meta() return are rank 0's. Fails on all of them if these
+        do."""
+        packed, error = self._ranks.attempt(lambda: self._packed(step, meta, pack))
         header = self._ranks.share(lambda: _ranks.known(packed and packed[0], error))
         pieces = packed[1] if packed else None
         machines = self._machines()
@@ -86,8 +86,8 @@ class Copies:
         elif not machines and self._ranks.leads:
             self.stop("no machine of this gang has room for one")
 
-    def _packed(self, step, meta, state, staging):
-        packed = _state.pack(state, staging)
+    def _packed(self, step, meta, pack):
+        packed = pack()
         parts = [[name, sum(piece.size for piece in pieces)] for name, pieces in packed]
         header = json.dumps({"generation": self._generation, "step": step, "meta": meta(),
                              "parts": parts}).encode() + b"\n"
@@ -151,14 +151,16 @@ class Copies:
             self._say(f"the copy of the state on this machine cannot be read: {error}")
             return None
 
-    def _load(self):
+    def _load(self, device_of):
         """None where it cannot be read: all the ranks wait for an answer."""
         try:
             with _Folder(self._folder) as folder, folder.open("copy", "rb") as file:
                 header = json.loads(file.readline(LONGEST_LINE))
                 at = file.tell()
-                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as content:
-                    return _values(content, at, header["parts"]), header["step"], header["meta"]
+                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                    parts = _parts(content, at, header["parts"])
+            values = _state.unpack(parts, parts.__getitem__, device_of)
+            return values, header["step"], header["meta"]
         except Exception as error:
             self._say(f"the copy of the state on this machine cannot be read: {error}")
             return None
@@ -248,19 +250,15 @@ class _File:
                 folder.remove(name)
 
 
-def _values(content, at, parts):
-    places = {}
+def _parts(content, at, parts):
+    """Each part by its name, copied: here they begin at any address."""
+    found = {}
     for name, size in parts:
-        places[name] = (at, size)
+        found[name] = (ctypes.c_char * size).from_buffer_copy(content, at)
         at += size
     if at != len(content):
         raise ValueError(f"it has {len(content)} bytes, not {at}")
-    base = (ctypes.c_char * len(content)).from_buffer(content)
-    try:
-        address = ctypes.addressof(base)
-        return _state.unpack(places, lambda name: (address + places[name][0], places[name][1]))
-    finally:
-        del base  # or the mapping cannot be closed
+    return found
 
 
 def _choose(offers, found):
