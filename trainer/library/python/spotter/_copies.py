@@ -252,12 +252,12 @@ class _File:
 
 def _parts(content, at, parts):
     """Each part by its name, copied: here they begin at any address."""
-    found = {}
+    found, whole = {}, at + sum(size for _, size in parts)
+    if whole != len(content):
+        raise ValueError(f"it has {len(content)} bytes, not {whole}")
     for name, size in parts:
         found[name] = (ctypes.c_char * size).from_buffer_copy(content, at)
         at += size
-    if at != len(content):
-        raise ValueError(f"it has {len(content)} bytes, not {at}")
     return found
 
 
