@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""What a checkpoint of a large state costs, against memcpy, torch.save + fsync and dd, in one run.
+"""What a checkpoint of a large state costs, against memcpy and dd, in one run; then, from Python
+and beside PyTorch's own ways, table.py.
 
 Everything on the same disk (--directory, which should be the one that matters), round after round,
 so that a neighbour's load falls on all of them; medians of the rounds, and ratios of these.
@@ -9,18 +10,22 @@ import argparse
 import json
 import os
 import pathlib
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
+import table
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROUNDS = 5
-TARGETS = {"stall_to_memcpy": (1.2, "at most"), "torch_save_to_stall": (10, "at least"),
-           "python_torch_save_to_stall": (10, "at least"),
-           "write_to_dd": (0.9, "at least"), "restore_to_dd": (0.9, "at least")}
+TARGETS = {"stall_to_memcpy": (1.2, "at most"), "write_to_dd": (0.9, "at least"),
+           "restore_to_dd": (0.9, "at least"), "torch_save_to_stall": (10, "at least"),
+           "torch_load_to_restore_cold": (1, "at least"),
+           "torch_load_to_restore_warm": (1, "at least"),
+           "restore_to_reading_cold": (1.1, "at most"), "restore_to_reading_warm": (1.1, "at most"),
+           "stall_to_bus": (1.3, "at most"), "memory": (2.2, "at most")}
 
 
 def dd(*words):
@@ -48,54 +53,6 @@ def library(binary, folder, size, phase):
     return json.loads(done.stdout)
 
 
-def torch_asynchronous(folder):
-    """PyTorch's own asynchronous checkpoint, as a function of the state: the stall, in seconds."""
-    import torch
-    try:
-        from torch.distributed.checkpoint import async_save
-    except ImportError:
-        print(f"no asynchronous checkpoint in torch {torch.__version__} to compare with")
-        return None
-
-    def save(state):
-        begun = time.monotonic()
-        pending = async_save(state, checkpoint_id=str(folder / "torch-asynchronous"))
-        stalled = time.monotonic() - begun
-        pending.result()
-        shutil.rmtree(folder / "torch-asynchronous")
-        return stalled
-    return save
-
-
-def python_figures(folder, size):
-    """torch.save + fsync beside this library's Python API: the same dict of tensors."""
-    os.environ.setdefault("SPOTTER_LIBRARY", str(ROOT / "build/release/lib/libspotter.so"))
-    sys.path.insert(0, str(ROOT / "trainer/library/python"))
-    import torch
-    import spotter
-    state = {f"layer{i}": torch.rand(size // 64 // 4) for i in range(64)}
-    seconds = {"torch_save": [], "python_stall": [], "torch_asynchronous_stall": []}
-    asynchronous = torch_asynchronous(folder)
-    with spotter.open(folder / "python", keep_last=1) as run:
-        for number in range(ROUNDS + 1):
-            for tensor in state.values():
-                tensor += 1
-            begun = time.monotonic()
-            with open(folder / "torch.pt", "wb") as file:
-                torch.save(state, file)
-                file.flush()
-                os.fsync(file.fileno())
-            seconds["torch_save"].append(time.monotonic() - begun)
-            begun = time.monotonic()
-            run.save(number, model=state)
-            seconds["python_stall"].append(time.monotonic() - begun)
-            run.flush()
-            if asynchronous:
-                seconds["torch_asynchronous_stall"].append(asynchronous(state))
-    os.unlink(folder / "torch.pt")
-    return {name: values[1:] for name, values in seconds.items() if values}
-
-
 def measure(binary, folder, size):
     source, target = folder / "source", folder / "target"
     dd("if=/dev/urandom", f"of={source}", f"count={size >> 23}")
@@ -116,10 +73,6 @@ def measure(binary, folder, size):
                                           "restore")["restore"])
     target.unlink()
     source.unlink()
-    try:
-        seconds |= python_figures(folder, size)
-    except ImportError as error:
-        print(f"without PyTorch: {error}")
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
@@ -128,21 +81,28 @@ def main():
     parser.add_argument("--bin", default=str(ROOT / "build/release/bin"))
     parser.add_argument("--directory", default="/var/tmp", help="on the disk to measure")
     parser.add_argument("--mib", type=int, default=1024, help="of state")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
+    arguments.rounds = ROUNDS
     size = arguments.mib << 20
     with tempfile.TemporaryDirectory(prefix="spotter-bench-", dir=arguments.directory) as name:
         seconds = measure(f"{arguments.bin}/bench_checkpoint", pathlib.Path(name), size)
     ratios = {"stall_to_memcpy": seconds["stall"] / seconds["memcpy"],
               "write_to_dd": seconds["dd_write"] / seconds["write"],
               "restore_to_dd": seconds["dd_read"] / seconds["restore"]}
-    if "torch_save" in seconds:
-        ratios["torch_save_to_stall"] = seconds["torch_save"] / seconds["stall"]
-        ratios["python_torch_save_to_stall"] = seconds["torch_save"] / seconds["python_stall"]
-    if "torch_asynchronous_stall" in seconds:
-        ratios["torch_asynchronous_to_python_stall"] = \
-            seconds["torch_asynchronous_stall"] / seconds["python_stall"]
-    facts = {"mib": arguments.mib, "rounds": ROUNDS, "median_s": seconds, "ratios": ratios}
+    rows = table.measure(arguments)
+    if "torch.save, fsync" in rows:
+        ours, torchs = rows["libspotter"], rows["torch.save, fsync"]
+        ratios |= {"torch_save_to_stall": torchs["durable"] / ours["later"],
+                   "memory": ours["memory"]}
+        for kind in ("cold", "warm"):
+            ratios[f"torch_load_to_restore_{kind}"] = torchs[kind] / ours[kind]
+            ratios[f"restore_to_reading_{kind}"] = ours[kind] / ours[f"reading, {kind}"]
+        on_bus = rows.get("libspotter, on a bus", ours)
+        ratios["stall_to_bus"] = on_bus["later"] / on_bus["bus"]
+    facts = {"mib": arguments.mib, "rounds": ROUNDS, "median_s": seconds, "ratios": ratios,
+             "table": rows}
     print(json.dumps(facts, indent=2))
     missed = []
     for name, (target, word) in TARGETS.items():

@@ -4,7 +4,9 @@
 Environment: SPOTTER_LIBRARY (libspotter.so), C_API_TEST (the C program).
 """
 
+import base64
 import contextlib
+import ctypes
 import json
 import os
 import pathlib
@@ -23,6 +25,7 @@ PYTHON = ROOT / "trainer/library/python"
 sys.path[:0] = [str(PYTHON), str(ROOT / "tests/e2e")]
 import newer_formats  # noqa: E402
 import spotter  # noqa: E402
+from spotter import _state  # noqa: E402
 
 try:
     import numpy
@@ -365,6 +368,87 @@ class PyTorch(Api):
         self.assertEqual(new["array"].dtype, state["array"].dtype)
         self.assertEqual(new["none"].shape, (0, 3))
         self.assertTrue(torch.equal(new["sparse"].to_dense(), torch.eye(3)))
+
+    def test_memory_that_tensors_share_is_written_once_and_shared_again(self):
+        weight, flat = torch.randn(300, 500), torch.arange(300_000.0)
+        array = numpy.arange(90_000.0).reshape(300, 300)
+        state = {"embedding": torch.nn.Parameter(weight), "head": weight, "again": weight.detach(),
+                 "turned": weight.t(), "rows": flat[1000:3000].view(20, 100)[::2], "flat": flat,
+                 "array": array, "same array": array[:]}
+        apart = {"few": torch.arange(100_000.0).view(1000, 100)[:, 3], "other": weight.clone()}
+        with spotter.open(self.checkpoints) as run:
+            run.save(1, model=state, decoder=[weight.view(500, 300)], apart=apart)
+            run.flush()
+            step = self.checkpoints / "step-000000000001"
+            written = sum(file.stat().st_size for file in step.iterdir())
+            self.assertLess(written, 4 * (2 * 150_000 + 300_000) + 8 * 90_000 + 20_000)
+            old = run.restore()
+        new = old["model"]
+        for name, one in state.items():
+            self.assertEqual(type(one), type(new[name]))
+            self.assertTrue((one == new[name]).all(), name)
+        for name, one in apart.items():
+            self.assertTrue(torch.equal(one, old["apart"][name]))
+        for one in (new["head"], new["again"], new["turned"], old["decoder"][0]):
+            self.assertEqual(one.data_ptr(), new["embedding"].data_ptr())
+        new["flat"][1002] = -1
+        self.assertEqual(new["rows"][0, 2], -1)
+        self.assertIs(new["array"], new["same array"])
+
+    def test_a_checkpoint_of_an_older_version_is_read(self):
+        """Of one that wrote no views."""
+        pickled = base64.b64decode(
+            "gASV0gAAAAAAAAB9lCiMAWGUKIwFdG9yY2iUjAdzdGF0ZS4wlEsASxiMDXRvcmNoLmZsb2F0MzKUSwJL"
+            "A4aUiYl0lFGMAWKUKGgCjAdzdGF0ZS4wlEtASxiMDXRvcmNoLmZsb2F0MzKUSwNLAoaUiIl0lFGMBHRp"
+            "ZWSUXZQoaAZRaAZRZYwFYXJyYXmUKIwFbnVtcHmUjAdzdGF0ZS4wlEuASxBoD4wFZHR5cGWUk5SMAmk0"
+            "lImIh5RSlChLA4wBPpROTk5K/////0r/////SwB0lGJLBIWUdJRRdS4=")
+        whole = torch.arange(6.0).reshape(2, 3)
+        parts = {"state.pickle": pickled,
+                 "state.0": b"".join(each.tobytes().ljust(64, b"\0") for each in (
+                     whole.numpy(), 2 * whole.t().numpy(), numpy.arange(4, dtype=">i4")))}
+        memory = {name: (ctypes.c_char * len(part)).from_buffer_copy(part)
+                  for name, part in parts.items()}
+        new = _state.unpack(parts, memory.__getitem__)["state"]
+        self.assertTrue(torch.equal(new["a"], whole) and torch.equal(new["b"], 2 * whole.t()))
+        self.assertIsInstance(new["b"], torch.nn.Parameter)
+        self.assertIs(new["tied"][0], new["tied"][1])
+        self.assertTrue(torch.equal(new["tied"][0], whole))
+        numpy.testing.assert_array_equal(new["array"], range(4))
+
+    def test_what_is_restored_is_the_runs_own(self):
+        """On a disk, and in memory, where the file's own pages are used."""
+        for place in (None, "/dev/shm"):
+            with tempfile.TemporaryDirectory(dir=place) as folder, spotter.open(folder) as run:
+                for step in (1, 2):
+                    run.save(step, weights=torch.full((1 << 20,), step), few=numpy.ones(3))
+                run.flush()
+                first = run.restore()
+                first["weights"] += 5
+                first["few"] += 5
+                second = run.restore()
+                self.assertTrue((second["weights"] == 2).all() and (second["few"] == 1).all())
+                with open(f"{folder}/step-000000000002/weights.0", "r+b") as file:
+                    file.write(b"rot")
+                self.assertEqual(run.restore().step, 1)
+                run.save(3, weights=first["weights"])
+                run.save(4, weights=first["weights"])
+            self.assertTrue((first["weights"] == 7).all(), "its files are gone")
+
+    def test_what_is_there_is_filled(self):
+        state = {"model": {"a": torch.ones(3), "b": torch.ones(4), "c": 1}, "rest": [torch.ones(2)]}
+        with spotter.open(self.checkpoints) as run:
+            run.save(1, **state)
+            run.flush()
+            there = {"model": {"a": torch.zeros(3), "b": torch.zeros(5), "d": torch.zeros(2)},
+                     "rest": [torch.zeros(2)]}
+            old = run.restore(into=there)
+        self.assertEqual(old.step, 1)
+        self.assertIs(old["model"]["a"], there["model"]["a"])
+        self.assertIs(old["rest"][0], there["rest"][0])
+        self.assertTrue((there["model"]["a"] == 1).all() and (there["rest"][0] == 1).all())
+        self.assertTrue(torch.equal(old["model"]["b"], torch.ones(4)), "of another size")
+        self.assertTrue((there["model"]["d"] == 0).all())
+        self.assertEqual(old["model"]["c"], 1)
 
     def test_frozen_layers_are_linked(self):
         frozen = [torch.randn(4 << 20) for _ in range(5)]  # 80 MiB: one part full, another begun

@@ -1,11 +1,15 @@
 // Checkpoints behind the training's back: copied, written, linked, kept, and reported.
 #include "trainer/library/saver.hpp"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
+#include <fstream>
+#include <future>
 #include <mutex>
 #include <thread>
 
@@ -41,7 +45,9 @@ class Saving : public ::testing::Test {
     settings.durable = [this](const Durable& durable) {
       const std::scoped_lock lock(mutex_);
       durable_.push_back(durable);
+      if (goes_on_.valid()) goes_on_.wait();
     };
+    settings.room = [this] { return room_; };
     auto saver = Saver::open(std::move(settings));
     EXPECT_TRUE(saver) << saver.error().message;
     return saver ? std::move(*saver) : nullptr;
@@ -68,6 +74,8 @@ class Saving : public ::testing::Test {
   }
   fs::path directory() const { return scratch_.path() / "c"; }
   Scratch scratch_;
+  std::uint64_t room_ = UINT64_MAX;   // for a second copy
+  std::shared_future<void> goes_on_;  // what became durable stays in flight until then
 
  private:
   std::mutex mutex_;
@@ -90,13 +98,19 @@ TEST_F(Saving, EveryByteOfEveryPieceArrives) {
   ASSERT_TRUE(saver->save(5, sources, {}, std::nullopt));
   ASSERT_TRUE(saver->flush());
   const std::vector<fs::path> places = {directory()};
-  const auto restored = restore(places);
-  ASSERT_TRUE(restored && restored->newest);
-  ASSERT_EQ(restored->newest->parts.size(), sizes.size());
-  for (const auto& part : restored->newest->parts) {
-    const auto i = std::stoul(part.name.substr(4));
-    EXPECT_TRUE(part.bytes == contents[i]) << part.name << " of " << sizes[i];
-    EXPECT_EQ(read_part(restored->newest->checkpoint, part.name).value(), contents[i]);
+  for (const char* cached : {"nothing", "a little", "all"}) {
+    const auto restored = restore(places);
+    ASSERT_TRUE(restored && restored->newest);
+    ASSERT_EQ(restored->newest->parts.size(), sizes.size());
+    for (const auto& part : restored->newest->parts) {
+      const auto i = std::stoul(part.name.substr(4));
+      EXPECT_TRUE(part.bytes == contents[i]) << part.name << " of " << sizes[i] << ", " << cached;
+      std::ifstream file(restored->newest->checkpoint.path / part.name);
+      std::string some(std::min<std::size_t>(part.bytes.size(), 100'000), '\0');
+      file.read(some.data(), static_cast<std::streamsize>(some.size()));
+      if (cached == std::string("nothing")) continue;
+      EXPECT_EQ(read_part(restored->newest->checkpoint, part.name).value(), contents[i]);
+    }
   }
   EXPECT_TRUE(latest(directory())->newest) << "the sum taken in pieces is that of the whole";
 }
@@ -128,6 +142,97 @@ TEST_F(Saving, ManySavesInARowAllBecomeDurableInOrderAndTwoAtMostAreInFlight) {
     ASSERT_TRUE(verified) << verified.error().message;
     EXPECT_EQ(read_part(*verified, "model").value(), content(3 << 20, step));
   }
+}
+
+// What a device writes late, after save() has returned, is what is found: there is no other copy.
+TEST_F(Saving, WhatIsFetchedToItsPlaceIsWrittenFromThere) {
+  std::promise<void> promise;
+  goes_on_ = promise.get_future();
+  auto saver = open();
+  ASSERT_TRUE(save(*saver, 1, "in flight"));
+  const std::string log = content(5000, 1);
+  constexpr std::size_t kModel = 10'000;
+  const auto placed = saver->place(kAlignment * 3 + log.size());
+  ASSERT_TRUE(placed) << placed.error().message;
+  std::memset(*placed, 'a', kModel);
+  const std::vector<Source> sources = {
+      {"model", {{*placed, 5000}, {*placed + 5000, kModel - 5000}}}, {"log", {log}}};
+  ASSERT_TRUE(saver->save(2, sources, {}, {}));
+  std::memset(*placed, 'b', kModel);
+  promise.set_value();
+  ASSERT_TRUE(saver->flush());
+  const auto newest = latest(directory())->newest;
+  ASSERT_TRUE(newest && newest->step == 2);
+  EXPECT_EQ(read_part(*newest, "model").value(), std::string(kModel, 'b'));
+  EXPECT_TRUE(read_part(*newest, "log").value() == log);
+}
+
+TEST_F(Saving, APlaceIsAskedForAgainAndMayBeTooSmall) {
+  auto saver = open();
+  const auto placed = saver->place(5000);
+  ASSERT_TRUE(placed);
+  EXPECT_EQ(saver->place(5000).value(), *placed) << "nothing was saved from there";
+  const std::string large = content(50'000, 1);
+  EXPECT_FALSE(save(*saver, 1, large)) << "it would move what lies there";
+  ASSERT_TRUE(saver->place(60'000));
+  EXPECT_TRUE(save(*saver, 1, large));
+}
+
+TEST_F(Saving, WithoutRoomForASecondCopyASaveWaitsForTheFirst) {
+  room_ = 0;
+  auto saver = open();
+  for (std::size_t step = 1; step <= 4; ++step) {
+    ASSERT_TRUE(save(*saver, step, content(3 << 20, step)));
+    EXPECT_GE(durable().size(), step - 1);
+  }
+}
+
+#if !defined(__SANITIZE_ADDRESS__)
+TEST_F(Saving, MemoryIsThatOfOneCopyUnlessTwoAreInFlight) {
+  constexpr std::size_t kState = std::size_t{64} << 20;
+  const auto resident = [] {
+    std::ifstream file("/proc/self/statm");
+    std::size_t all = 0;
+    std::size_t pages = 0;
+    file >> all >> pages;
+    return pages * kAlignment;
+  };
+  const std::string state = content(kState, 1);
+  auto saver = open({.last = 1});
+  const auto before = resident();
+  for (std::uint64_t step = 1; step <= 4; ++step) ASSERT_TRUE(save(*saver, step, state));
+  ASSERT_TRUE(saver->flush());
+  EXPECT_LT(resident(), before + kState + kState / 5);
+  ASSERT_TRUE(save(*saver, 5, state));
+  EXPECT_LT(resident(), before + kState + kState / 5) << "one in flight";
+}
+#endif
+
+// tests/trainer/cuda.cpp stands for CUDA's driver.
+TEST_F(Saving, MemoryIsPinnedBehindTheTrainingAndUnpinnedBeforeItGoes) {
+  void* driver = ::dlopen(CUDA_STAND_IN, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(driver, nullptr) << ::dlerror();
+  const auto pinned = reinterpret_cast<std::size_t (*)()>(::dlsym(driver, "stand_in_pinned"));
+  const auto use = reinterpret_cast<int (*)(void*)>(::dlsym(driver, "cuCtxSetCurrent"));
+  EXPECT_EQ(device_context(), nullptr) << "CUDA is not in use in this thread";
+  int device = 0;
+  use(&device);
+  EXPECT_EQ(device_context(), &device);
+  {
+    auto saver = open();
+    saver->reserve(5 << 20);
+    while (pinned() == 0) std::this_thread::yield();
+    EXPECT_EQ(pinned(), std::size_t{6} << 20) << "huge pages, by the thread behind";
+    const auto placed = saver->place(5 << 20);
+    EXPECT_EQ(pinned(), std::size_t{6} << 20);
+    const std::vector<Source> sources = {{"model", {{*placed, 5 << 20}}}};
+    ASSERT_TRUE(saver->save(1, sources, {}, {}));
+    ASSERT_TRUE(saver->place(9 << 20));
+    EXPECT_GE(pinned(), std::size_t{10} << 20);
+  }
+  EXPECT_EQ(pinned(), 0U);
+  use(nullptr);
+  ::dlclose(driver);
 }
 
 TEST_F(Saving, WhatWasAcceptedIsDurableWhenTheSaverIsGone) {

@@ -2,31 +2,39 @@
 """What a save does with tensors on a GPU, tried without one: a GPU's copies are late, and are there
 only once they were waited for. So is this stand-in for CUDA."""
 
+import ctypes
+import os
+import pathlib
+import signal
 import unittest
 
 from api_test import Api, spotter, torch
-from spotter import _staging
+from spotter import _staging, _state
 
 
 class Late(_staging.Staging):
-    """Copies nothing before wait()."""
+    """Copies nothing before it is waited for."""
 
     def __init__(self):
         super().__init__()
-        self.queued, self.waits, self.made = [], 0, 0
+        self.queued, self.waits, self.at = [], 0, set()
 
     @staticmethod
     def takes(tensor):
         return True
 
-    def _block(self, torch):
-        self.made += 1
-        return torch.full((_staging.BLOCK,), 0xEE, dtype=torch.uint8)
+    def fetch(self, parts, lend):
+        def lent(size):
+            memory = lend(size)
+            self.at.add(memory)
+            return memory
+        return super().fetch(parts, lent)
 
     def _copy(self, target, source):
+        target.fill_(0xEE)
         self.queued.append((target, source))
 
-    def wait(self):
+    def _wait(self):
         for target, source in self.queued:
             target.copy_(source)
         self.queued.clear()
@@ -65,25 +73,70 @@ class OnGpus(Api):
                 self.assertEqual(late.waits, number)
                 run.flush()
                 self.check(run.restore()["state"], number)
-            self.assertEqual(late.made, 2, "the memory of the save before is used again")
-            late.made = 0
+            self.assertEqual(len(late.at), 1, "the memory of the save before is used again")
+            late.at.clear()
             larger = torch.ones(60 << 20, dtype=torch.uint8)
             run.save(4, state=self.state(4), rest=larger)
             run.flush()
             self.check(run.restore()["state"], 4)
             self.assertTrue(torch.equal(run.restore()["rest"], larger))
-            self.assertEqual(late.made, 1, "what is missing is added")
 
-    def test_without_a_gpu_nothing_is_staged(self):
+    def test_what_is_saved_already_is_not_fetched(self):
         with spotter.open(self.checkpoints) as run:
+            late = run._staging = Late()
             run.save(1, state=self.state(1))
-            self.assertEqual(run._staging._blocks, [])
+            os.kill(os.getpid(), signal.SIGTERM)
+            self.assertTrue(run.should_checkpoint())
+            late._copy = None
+            self.assertTrue(run.save(1, state=self.state(1)))
             run.flush()
             self.check(run.restore()["state"], 1)
 
-    def test_memory_that_cannot_be_pinned_is_used_as_it_is(self):
-        # As here, where PyTorch finds no GPU to pin for, or where a limit forbids it.
-        self.assertEqual(_staging.Staging._block(torch).numel(), _staging.BLOCK)
+    def test_a_tensor_comes_to_the_device_that_is_said_of_its_own(self):
+        class Anywhere(Late):
+            def fetch(self, parts, lend):
+                for name, pieces in parts:
+                    if name.endswith(".pickle"):
+                        named = ctypes.string_at(pieces[0].address, pieces[0].size)
+                        pieces[0] = _state._bytes_piece(named.replace(b"\x03cpu", b"\x03gpu"))
+                return super().fetch(parts, lend)
+        with spotter.open(self.checkpoints) as run:
+            run._staging, asked = Anywhere(), []
+            run.save(1, state=self.state(1))
+            run.flush()
+            self.check(run.restore(map_location=lambda was: asked.append(was) or "cpu")["state"], 1)
+            self.assertEqual(set(asked), {"gpu"})
+            for tensor in run.restore(map_location="meta")["state"]["kinds"]:
+                self.assertEqual(tensor.device.type, "meta")
+
+    def test_one_save_in_flight_takes_the_state_once_more(self):
+        """And what was restored takes nothing, once it is in the tensors that are there."""
+        for staging in ("", "run._staging = staging_test.Late()"):
+            trainer = self.program(f"""
+                import pathlib, sys, torch
+                sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})
+                import spotter, staging_test
+                def peak(restarted=False):
+                    if restarted:
+                        pathlib.Path("/proc/self/clear_refs").write_text("5")
+                    lines = pathlib.Path("/proc/self/status").read_text().splitlines()
+                    return next(int(line.split()[1]) << 10 for line in lines if "VmHWM" in line)
+                state = [torch.rand(4 << 20) for _ in range(8)]  # 128 MiB
+                with spotter.open({str(self.checkpoints)!r}) as run:
+                    {staging}
+                    run.save(0, state=state[0])
+                    run.flush()
+                    before = peak(True)
+                    for step in range(1, 5):
+                        run.save(step, state=state)
+                        run.flush()
+                    print(peak() - before)
+                    run.restore(into=dict(state=state))
+                    print(peak(True) - before)
+            """)
+            for size in map(int, trainer.stdout):
+                self.assertLess(size, 1.2 * (128 << 20), staging)
+            self.assertEqual(trainer.wait(), 0)
 
 
 if __name__ == "__main__":

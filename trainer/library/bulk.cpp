@@ -1,8 +1,12 @@
 #include "trainer/library/bulk.hpp"
 
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -101,6 +105,11 @@ constexpr std::size_t kDirect = std::size_t{1} << 20;  // bytes; for less the pa
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kCopyPiece = std::size_t{16} << 20;  // bytes that a thread copies at a time
 
+// Threads that read: the sums, and what is copied from the page cache, gain by more processors.
+std::size_t readers() {
+  return std::clamp<std::size_t>(std::thread::hardware_concurrency(), kThreads, 16);
+}
+
 std::size_t rounded_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
 // The sum of a file whose pieces arrive in any order, from any thread, each soon after it was used.
@@ -174,17 +183,6 @@ Result<void> create(int directory, Target& target) {
   return {};
 }
 
-Result<void> write_at(int file, std::string_view bytes, std::size_t at, const fs::path& shown) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(at));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return write_failure("cannot write", shown, file);
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-    at += static_cast<std::size_t>(written);
-  }
-  return {};
-}
-
 Result<void> write_piece(Target& target, std::size_t index) {
   const std::size_t at = index * kPiece;
   const std::string_view bytes = target.part.bytes.substr(at, kPiece);
@@ -222,6 +220,7 @@ struct Origin {
   const PartEntry& entry;
   fs::path path;
   Buffer memory;
+  bool mapped = false;  // the file's own pages
   Descriptor file;
   Descriptor direct;
   std::unique_ptr<OrderedSum> sum;
@@ -240,7 +239,12 @@ Result<void> open_part(Origin& origin) {
     return failure(origin.entry.name + " has " + std::to_string(size) + " bytes, not " +
                    std::to_string(origin.entry.bytes));
   }
-  if (!origin.memory.reserve(rounded_up(size, kAlignment))) {
+  struct statfs system {};
+  const bool whole = static_cast<std::uint64_t>(status.st_blocks) * 512 >= size;  // has no hole
+  const bool in_memory = size > 0 && whole && ::fstatfs(origin.file.get(), &system) == 0 &&
+                         system.f_type == TMPFS_MAGIC;
+  origin.mapped = in_memory && origin.memory.map(origin.file.get(), size);
+  if (!origin.mapped && !origin.memory.reserve(rounded_up(size, kAlignment))) {
     errno = ENOMEM;
     return system_failure("cannot read", origin.path);
   }
@@ -252,15 +256,18 @@ Result<void> open_part(Origin& origin) {
 Result<void> read_piece(Origin& origin, std::size_t index) {
   const std::size_t begin = index * kPiece;
   const std::size_t end = std::min<std::size_t>(begin + kPiece, origin.entry.bytes);
-  std::size_t at = begin;
+  std::size_t at = origin.mapped ? end : begin;
+  bool cached = true;  // what the page cache has is taken from there
   int file = origin.direct ? origin.direct.get() : origin.file.get();
   while (at < end) {
-    const std::size_t wanted =
-        origin.direct && file == origin.direct.get() ? rounded_up(end - at, kAlignment) : end - at;
-    const ssize_t got = ::pread(file, origin.memory.data() + at, wanted, static_cast<off_t>(at));
+    const bool past = !cached && file != origin.file.get();
+    const iovec into{origin.memory.data() + at, past ? rounded_up(end - at, kAlignment) : end - at};
+    const ssize_t got = ::preadv2(cached ? origin.file.get() : file, &into, 1,
+                                  static_cast<off_t>(at), cached ? RWF_NOWAIT : 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && file != origin.file.get()) {
-      file = origin.file.get();
+    if (got < 0 && (cached || past)) {
+      if (!cached) file = origin.file.get();
+      cached = false;
       continue;
     }
     if (got < 0) return system_failure("cannot read", origin.path);
@@ -273,37 +280,78 @@ Result<void> read_piece(Origin& origin, std::size_t index) {
   return {};
 }
 
+// Calls a function of cuda.h in the driver, if the process has loaded that. A thread without a
+// context, as our own, gets this one. True: it succeeded.
+template <class... Arguments>
+bool call_driver(void* context, const char* name, Arguments... arguments) {
+  void* driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (driver == nullptr) return false;
+  const auto function = [&](const char* wanted) { return ::dlsym(driver, wanted); };
+  if (context != nullptr && device_context() == nullptr) {
+    const auto use = reinterpret_cast<int (*)(void*)>(function("cuCtxSetCurrent"));
+    if (use != nullptr) use(context);
+  }
+  const auto call = reinterpret_cast<int (*)(Arguments...)>(function(name));
+  const bool done = call != nullptr && call(arguments...) == 0;
+  ::dlclose(driver);
+  return done;
+}
+
 }  // namespace
 
-Buffer::Buffer(Buffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), capacity_(std::exchange(other.capacity_, 0)) {}
+void* device_context() {
+  void* context = nullptr;
+  return call_driver(nullptr, "cuCtxGetCurrent", &context) ? context : nullptr;
+}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(capacity_, other.capacity_);
+  std::swap(context_, other.context_);
   return *this;
 }
 
 Buffer::~Buffer() {
+  if (context_ != nullptr) call_driver(context_, "cuMemHostUnregister", static_cast<void*>(data_));
   if (data_ != nullptr) ::munmap(data_, capacity_);
+}
+
+bool Buffer::map(int file, std::size_t bytes) {
+  *this = Buffer();  // first, so that there are never both
+  const int flags = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_PRIVATE;
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file, 0);
+  if (memory == MAP_FAILED) return false;
+  data_ = static_cast<char*>(memory);
+  capacity_ = bytes;
+  return true;
 }
 
 bool Buffer::reserve(std::size_t bytes) {
   if (bytes <= capacity_) return true;
-  const std::size_t wanted = rounded_up(bytes, bytes < kHugePage ? kAlignment : kHugePage);
-  void* memory =
-      ::mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return false;
-  if (data_ != nullptr) ::munmap(data_, capacity_);
-  data_ = static_cast<char*>(memory);
-  capacity_ = wanted;
+  if (!map(-1, rounded_up(bytes, bytes < kHugePage ? kAlignment : kHugePage))) return false;
   ::madvise(data_, capacity_, MADV_HUGEPAGE);  // only a hint
   return true;
 }
 
 void Buffer::touch() {
-  for (std::size_t at = 0; at < capacity_; at += kAlignment)
-    const_cast<volatile char*>(data_)[at] = 0;
+  const auto touched =
+      run_parallel((capacity_ + kPiece - 1) / kPiece, kThreads, [&](std::size_t piece) {
+        const std::size_t end = std::min(capacity_, (piece + 1) * kPiece);
+        for (std::size_t at = piece * kPiece; at < end; at += kAlignment)
+          const_cast<volatile char*>(data_)[at] = 0;
+        return Result<void>();
+      });
+  (void)touched;  // it cannot fail
+}
+
+void Buffer::pin(void* context) {
+  constexpr unsigned kOfAllContexts = 1;  // CU_MEMHOSTREGISTER_PORTABLE
+  if (context == nullptr || context_ != nullptr || data_ == nullptr) return;
+  if (!call_driver(context, "cuMemHostRegister_v2", static_cast<void*>(data_), capacity_,
+                   kOfAllContexts))
+    return;
+  context_ = context;
+  ::madvise(data_, capacity_, MADV_DONTFORK);  // a fork copies what is pinned: to each data loader
 }
 
 Result<std::vector<PartEntry>> write_parts(int directory, const fs::path& shown,
@@ -347,7 +395,7 @@ Result<std::vector<LoadedPart>> read_parts(const fs::path& directory,
   if (!done) return tl::unexpected(done.error());
   const auto pieces =
       pieces_of(origins.size(), [&](std::size_t i) { return std::size_t{parts[i].bytes}; });
-  done = run_parallel(pieces.size(), kThreads, [&](std::size_t i) {
+  done = run_parallel(pieces.size(), readers(), [&](std::size_t i) {
     return noting(read_piece(*origins[pieces[i].file], pieces[i].index));
   });
   if (!done) return tl::unexpected(done.error());

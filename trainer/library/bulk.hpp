@@ -15,25 +15,35 @@ namespace spotter::checkpoint {
 // The alignment of addresses, offsets and sizes for O_DIRECT: a page, as no disk has larger blocks.
 inline constexpr std::size_t kAlignment = 4096;
 
+// CUDA's context of this thread, by the driver that the process has loaded; null: there is none.
+void* device_context();
+
 // Memory from mmap, aligned to a page and made of huge pages if the kernel agrees. Grows, never
 // shrinks.
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(Buffer&& other) noexcept;
+  Buffer(Buffer&& other) noexcept { *this = std::move(other); }
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer();
 
   // Makes it at least `bytes` large; may lose its content. False: out of memory.
   bool reserve(std::size_t bytes);
+  // The first `bytes` of a file, or nothing's for -1, in the place of what was there; what is
+  // changed there is not changed in the file. False: out of memory.
+  bool map(int file, std::size_t bytes);
   // Touches each page once, so that a later copy into it runs at the speed of memory.
   void touch();
+  // Lets the GPUs of that context write it by themselves. Does nothing where the driver refuses, as
+  // for a limit on locked memory: that is slower, and as right.
+  void pin(void* context);
   char* data() const { return data_; }
   std::size_t capacity() const { return capacity_; }
 
  private:
   char* data_ = nullptr;
   std::size_t capacity_ = 0;
+  void* context_ = nullptr;  // null: it is not pinned
 };
 
 struct Part {
@@ -54,8 +64,9 @@ struct LoadedPart {
   Buffer memory;
 };
 
-// Reads the parts of one checkpoint and checks each one's size and sum. On failure `code`, if
-// given, becomes errno, or 0 when a file was read but differs from the manifest.
+// Reads the parts of one checkpoint and checks each one's size and sum: from the page cache what is
+// there, the rest past it. What lies in memory, in tmpfs, is mapped, not copied. On failure `code`,
+// if given, becomes errno, or 0 when a file was read but differs from the manifest.
 Result<std::vector<LoadedPart>> read_parts(const std::filesystem::path& directory,
                                            std::span<const PartEntry> parts, int* code = nullptr);
 

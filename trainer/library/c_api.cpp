@@ -180,6 +180,11 @@ int spotter_checkpoint_part(const spotter_checkpoint* checkpoint, const char* na
       -1);
 }
 
+void spotter_checkpoint_drop(spotter_checkpoint* checkpoint, const char* name) {
+  for (auto& part : checkpoint->loaded.parts)
+    if (part.name == name) part = {part.name, {}, {}};
+}
+
 void spotter_checkpoint_free(spotter_checkpoint* checkpoint) { delete checkpoint; }
 
 void spotter_begin_save(spotter_run* run) {
@@ -207,6 +212,17 @@ int spotter_save(spotter_run* run, uint64_t step, const spotter_part* parts, siz
         const auto saved = run->session->save(step, sources, json, judged);
         if (!saved) return fail(saved.error().message);
         return *saved == cp::Saved::Skipped ? 1 : 0;
+      },
+      -1);
+}
+
+int spotter_place(spotter_run* run, uint64_t step, uint64_t bytes, void** memory) {
+  return guarded(
+      [&] {
+        const auto placed = run->session->place(step, bytes);
+        if (!placed) return fail(placed.error().message);
+        *memory = *placed;
+        return *placed == nullptr ? 1 : 0;
       },
       -1);
 }

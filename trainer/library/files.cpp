@@ -21,16 +21,6 @@ namespace {
 constexpr std::size_t kReadAtOnce = std::size_t{1}
                                     << 20;  // bytes a read(); large enough for any disk
 
-Result<void> write_all(int file, std::string_view bytes, const fs::path& shown) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return write_failure("cannot write", shown, file);
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return {};
-}
-
 // All names are read before one is removed: a share may leave some out of a listing that changes.
 std::vector<std::string> names_in(Descriptor folder) {
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(::fdopendir(folder.get()), ::closedir);
@@ -137,6 +127,17 @@ tl::unexpected<Error> write_failure(std::string_view what, const fs::path& path,
   return failed;
 }
 
+Result<void> write_at(int file, std::string_view bytes, std::size_t at, const fs::path& shown) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(at));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return write_failure("cannot write", shown, file);
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+    at += static_cast<std::size_t>(written);
+  }
+  return {};
+}
+
 Result<Descriptor> open_directory(const fs::path& path) {
   Descriptor opened(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened) return system_failure("cannot open the directory", path);
@@ -148,7 +149,7 @@ Result<void> write_new_file(int directory, const std::string& name, std::string_
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
   Descriptor file(::openat(directory, name.c_str(), kFlags, 0644));
   if (!file) return system_failure("cannot create", shown);
-  if (auto written = write_all(file.get(), bytes, shown); !written) return written;
+  if (auto written = write_at(file.get(), bytes, 0, shown); !written) return written;
   if (::fsync(file.get()) != 0) return write_failure("cannot make durable", shown, file.get());
   // close() reports late write errors of network file systems.
   if (::close(file.release()) != 0) return system_failure("cannot close", shown);

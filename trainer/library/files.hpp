@@ -34,6 +34,10 @@ tl::unexpected<Error> system_failure(std::string_view what, const std::filesyste
 tl::unexpected<Error> write_failure(std::string_view what, const std::filesystem::path& path,
                                     int file);
 
+// Writes all of `bytes` from there on.
+Result<void> write_at(int file, std::string_view bytes, std::size_t at,
+                      const std::filesystem::path& shown);
+
 // Opens a directory for fsync, flock and the *at() calls.
 Result<Descriptor> open_directory(const std::filesystem::path& path);
 

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <deque>
 #include <list>
 #include <map>
 #include <new>
 #include <set>
 
+#include "trainer/library/files.hpp"
 #include "trainer/library/own_thread.hpp"
 #include "trainer/library/writer.hpp"
 
@@ -17,11 +19,14 @@ namespace {
 // A copy of a training's state in memory, and a cheap check whether a part has changed.
 class Copy {
  public:
-  // False: out of memory. Reuses the memory of earlier copies.
+  // False: out of memory. Reuses the memory of earlier copies; what lies there already, as its
+  // memory() was lent, is not copied.
   bool take(std::uint64_t step, std::span<const Source> sources, const nlohmann::json& meta,
             std::optional<double> metric);
-  // Allocates and touches so many bytes, so that take() runs at the speed of memory.
-  bool prepare(std::uint64_t bytes);
+  // Allocates and touches so many bytes, so that take() runs at the speed of memory; pinned for
+  // `device`, unless that is null.
+  bool prepare(std::uint64_t bytes, void* device);
+  Buffer& memory() { return memory_; }
 
   std::uint64_t step() const { return step_; }
   std::uint64_t bytes() const { return bytes_; }
@@ -54,11 +59,15 @@ std::size_t size_of(const Source& source) {
   return bytes;
 }
 
+std::size_t size_of(std::span<const Source> sources) {
+  std::size_t bytes = 0;
+  for (const auto& source : sources) bytes += aligned(size_of(source));
+  return bytes;
+}
+
 bool Copy::take(std::uint64_t step, std::span<const Source> sources, const nlohmann::json& meta,
                 std::optional<double> metric) {
-  std::size_t needed = 0;
-  for (const auto& source : sources) needed += aligned(size_of(source));
-  if (!memory_.reserve(needed)) return false;
+  if (!memory_.reserve(size_of(sources))) return false;
   step_ = step;
   meta_ = meta;
   metric_ = metric;
@@ -69,7 +78,7 @@ bool Copy::take(std::uint64_t step, std::span<const Source> sources, const nlohm
   for (const auto& source : sources) {
     const char* begin = at;
     for (const auto piece : source.pieces) {
-      pieces.push_back({at, piece});
+      if (piece.data() != at) pieces.push_back({at, piece});
       at += piece.size();
     }
     const std::size_t size = size_of(source);
@@ -81,10 +90,46 @@ bool Copy::take(std::uint64_t step, std::span<const Source> sources, const nlohm
   return true;
 }
 
-bool Copy::prepare(std::uint64_t bytes) {
+bool Copy::prepare(std::uint64_t bytes, void* device) {
+  const bool there = bytes <= memory_.capacity();
   if (!memory_.reserve(bytes)) return false;
-  memory_.touch();
+  if (!there) memory_.touch();
+  memory_.pin(device);
   return true;
+}
+
+// The number behind `name` in a file of the kernel's; none: it is not there, or not a number
+// ("max").
+std::optional<std::uint64_t> number_in(const std::filesystem::path& file, std::string_view name) {
+  std::string text;
+  (void)read_pieces(file, [&](std::string_view piece) { text += piece; });
+  const auto at = text.find(name);
+  const char* digits = at == std::string::npos ? "" : text.c_str() + at + name.size();
+  char* end = nullptr;
+  const auto found = std::strtoull(digits, &end, 10);
+  return end == digits ? std::optional<std::uint64_t>() : found;
+}
+
+// Bytes that can be had without taking them from others: of the machine, less a tenth of it for
+// what comes, and of each control group that this process is in. What cannot be read is no limit.
+std::uint64_t room_in_memory() {
+  const auto less = [](std::uint64_t all, std::uint64_t part) { return all - std::min(all, part); };
+  std::uint64_t room = UINT64_MAX;
+  const auto kept = number_in("/proc/meminfo", "MemTotal:").value_or(0) / 10;
+  if (const auto free = number_in("/proc/meminfo", "MemAvailable:")) room = less(*free, kept) << 10;
+  std::string groups;
+  (void)read_pieces("/proc/self/cgroup", [&](std::string_view piece) { groups += piece; });
+  const auto own = groups.find("0::/");
+  std::filesystem::path group("/sys/fs/cgroup");
+  if (own != std::string::npos) group += groups.substr(own + 3, groups.find('\n', own) - own - 3);
+  for (; group != "/sys/fs"; group = group.parent_path()) {
+    const auto most = number_in(group / "memory.max", "");
+    if (!most) continue;
+    const auto cached = number_in(group / "memory.stat", "\ninactive_file ").value_or(0);
+    const auto used = less(number_in(group / "memory.current", "").value_or(0), cached);
+    room = std::min(room, less(*most, used));
+  }
+  return room;
 }
 
 // The sum of some of its pages. Different samples mean different bytes; equal samples do not mean
@@ -192,6 +237,8 @@ Result<PlaceWriter::Written> PlaceWriter::write(const Copy& copy) {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr const char* kNoMemory = "there is not enough memory for a copy of the state";
+
 class BackgroundSaver final : public Saver {
  public:
   struct Tier {
@@ -217,6 +264,7 @@ class BackgroundSaver final : public Saver {
                     std::optional<double> metric, std::chrono::nanoseconds spent) override;
   Result<void> failed() override;
   Result<void> flush() override;
+  Result<char*> place(std::uint64_t bytes) override;
   void drop_waiting() override;
   Result<void> is_writer() const override { return last_.still_held(); }
   std::size_t pending() const override;
@@ -224,7 +272,8 @@ class BackgroundSaver final : public Saver {
   void reserve(std::uint64_t bytes) override;
 
  private:
-  // Free -> (save) Filling -> Waiting -> (thread) Writing -> Free; Free -> (thread) Preparing.
+  // Free -> (place, save) Filling -> Waiting -> (thread) Writing -> Free; Free -> (thread)
+  // Preparing.
   enum class Stage : std::uint8_t { Free, Filling, Waiting, Writing, Preparing };
   struct Slot {
     Stage stage = Stage::Free;
@@ -233,7 +282,8 @@ class BackgroundSaver final : public Saver {
 
   std::size_t count(Stage one, Stage other) const;
   Result<void> take_failure();
-  Slot* free_slot();
+  Slot* slot_for(std::uint64_t bytes);
+  Slot& fill(std::unique_lock<std::mutex>& lock, std::uint64_t bytes);
   Slot* wanting_memory();
   void work();
   void write(Slot& slot);
@@ -249,7 +299,9 @@ class BackgroundSaver final : public Saver {
   mutable std::mutex mutex_;
   std::array<Slot, 2> slots_;
   std::vector<Slot*> waiting_;  // its capacity suffices for all slots from the start
-  std::uint64_t wanted_ = 0;    // bytes of memory for each slot
+  Slot* lent_ = nullptr;        // by place(), for the next save()
+  std::uint64_t wanted_ = 0;    // bytes of memory for one slot
+  void* device_ = nullptr;      // that memory is pinned for it; null: it is not
   std::optional<Error> failed_;
   bool ending_ = false;
   OwnThread thread_;
@@ -272,14 +324,39 @@ Result<void> BackgroundSaver::take_failure() {
   return tl::unexpected(std::move(error));
 }
 
-// The one with more memory, which need not allocate.
-BackgroundSaver::Slot* BackgroundSaver::free_slot() {
+// The free slot with most memory; null: none yet. Beside a copy in flight it gets more only where
+// there is room for that, and otherwise after the other's was given up.
+BackgroundSaver::Slot* BackgroundSaver::slot_for(std::uint64_t bytes) {
   Slot* best = nullptr;
   for (auto& slot : slots_) {
     if (slot.stage != Stage::Free) continue;
     if (!best || slot.copy.capacity() > best->copy.capacity()) best = &slot;
   }
-  return best;
+  if (!best || best->copy.capacity() >= bytes) return best;
+  if (count(Stage::Preparing, Stage::Preparing) > 0) return nullptr;
+  const bool alone = count(Stage::Free, Stage::Free) == slots_.size();
+  if (alone)
+    for (auto& slot : slots_) slot.copy.memory() = Buffer();
+  return alone || settings_.room() >= bytes ? best : nullptr;
+}
+
+// The slot that was lent, or the next one.
+BackgroundSaver::Slot& BackgroundSaver::fill(std::unique_lock<std::mutex>& lock,
+                                             std::uint64_t bytes) {
+  Slot* slot = std::exchange(lent_, nullptr);
+  thread_.changed().wait(lock, [&] { return slot || (slot = slot_for(bytes)) != nullptr; });
+  slot->stage = Stage::Filling;
+  return *slot;
+}
+
+Result<char*> BackgroundSaver::place(std::uint64_t bytes) {
+  if (thread_.inherited()) return failure("a forked child cannot save its parent's state");
+  std::unique_lock lock(mutex_);
+  if (void* device = device_context()) device_ = device;
+  lent_ = &fill(lock, bytes);
+  lock.unlock();
+  if (!lent_->copy.prepare(aligned(bytes), device_)) return failure(kNoMemory);
+  return lent_->copy.memory().data();
 }
 
 Result<void> BackgroundSaver::save(std::uint64_t step, std::span<const Source> sources,
@@ -293,24 +370,25 @@ Result<void> BackgroundSaver::save(std::uint64_t step, std::span<const Source> s
       return failure("not a usable name for a part, or there twice: " + source.name);
   }
   std::unique_lock lock(mutex_);
-  Slot* slot = nullptr;
-  thread_.changed().wait(lock, [&] { return (slot = free_slot()) != nullptr; });
-  slot->stage = Stage::Filling;
+  const auto needed = size_of(sources);
+  if (lent_ && lent_->copy.capacity() < needed)
+    return failure("more is saved than memory was asked for");
+  Slot& slot = fill(lock, needed);
   lock.unlock();
   bool copied = false;
   try {
-    copied = slot->copy.take(step, sources, meta, metric);
+    copied = slot.copy.take(step, sources, meta, metric);
   } catch (const std::bad_alloc&) {  // as when take() returns false; the slot must be freed
   }
   lock.lock();
   if (!copied) {
-    slot->stage = Stage::Free;
-    return failure("there is not enough memory for a copy of the state");
+    slot.stage = Stage::Free;
+    return failure(kNoMemory);
   }
-  slot->copy.stall = Clock::now() - begun;
-  slot->stage = Stage::Waiting;
-  waiting_.push_back(slot);
-  wanted_ = std::max<std::uint64_t>(wanted_, slot->copy.capacity());
+  slot.copy.stall = Clock::now() - begun;
+  slot.stage = Stage::Waiting;
+  waiting_.push_back(&slot);
+  wanted_ = std::max<std::uint64_t>(wanted_, slot.copy.capacity());
   lock.unlock();
   thread_.changed().notify_all();
   return {};
@@ -353,14 +431,16 @@ void BackgroundSaver::reserve(std::uint64_t bytes) {
   if (thread_.inherited()) return;
   const std::scoped_lock lock(mutex_);
   wanted_ = std::max(wanted_, bytes);
+  if (void* device = device_context()) device_ = device;
   thread_.changed().notify_all();
 }
 
+// One slot with memory suffices, as long as no save comes while another is written.
 BackgroundSaver::Slot* BackgroundSaver::wanting_memory() {
-  for (auto& slot : slots_) {
-    if (slot.stage == Stage::Free && slot.copy.capacity() < wanted_) return &slot;
-  }
-  return nullptr;
+  if (wanted_ == 0 || count(Stage::Free, Stage::Free) < slots_.size()) return nullptr;
+  auto& [one, other] = slots_;
+  Slot& richer = one.copy.capacity() < other.copy.capacity() ? other : one;
+  return richer.copy.capacity() < wanted_ ? &richer : nullptr;
 }
 
 void BackgroundSaver::work() {
@@ -379,13 +459,16 @@ void BackgroundSaver::work() {
       write(slot);
       lock.lock();
       slot.stage = Stage::Free;
+      if (count(Stage::Free, Stage::Free) == slots_.size())
+        (&slot == &slots_[0] ? slots_[1] : slots_[0]).copy.memory() = Buffer();
     } else if (ending_) {
       return;
     } else {
       poor->stage = Stage::Preparing;
       const auto bytes = wanted_;
+      void* const device = device_;
       lock.unlock();
-      const bool there = poor->copy.prepare(bytes);
+      const bool there = poor->copy.prepare(bytes, device);
       lock.lock();
       poor->stage = Stage::Free;
       if (!there) wanted_ = 0;  // save() reports it, if it needs that much
@@ -426,6 +509,7 @@ bool BackgroundSaver::write(Slot& slot, Tier& tier) {
 
 Result<std::unique_ptr<Saver>> Saver::open(Settings settings) {
   if (settings.places.empty()) return failure("where do checkpoints go?");
+  if (!settings.room) settings.room = room_in_memory;
   std::list<BackgroundSaver::Tier> tiers;
   // Locks the last one first: it must succeed even if another place is the same directory.
   for (std::size_t i = settings.places.size(); i-- > 0;) {

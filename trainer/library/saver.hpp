@@ -45,6 +45,9 @@ class Saver {
     // Gets messages to a person about failures without consequences: a place that was dropped (also
     // from within open()), a checkpoint replaced by a later one.
     std::function<void(const std::string&)> trouble;
+    // Bytes of memory that a second copy in flight may take now. Empty: what the machine and the
+    // control groups of this process have left, less a tenth of the machine.
+    std::function<std::uint64_t()> room;
   };
 
   // Takes the lock of each place; fails when another writer holds the last one's (writer.hpp).
@@ -53,12 +56,18 @@ class Saver {
   // Waits until all is durable, or has failed.
   virtual ~Saver() = default;
 
-  // Copies the state and returns; `sources` may then change. At most two copies are in flight: a
-  // third save waits. Fails when out of memory or for an invalid name. `spent`: how long training
-  // already paused to make `sources`, as part of the stall.
+  // Copies the state and returns; `sources` may then change. At most two copies are in flight, and
+  // one where there is no room for the second: another save waits. Fails when out of memory or for
+  // an invalid name. `spent`: how long training already paused to make `sources`, as part of the
+  // stall.
   virtual Result<void> save(std::uint64_t step, std::span<const Source> sources,
                             const nlohmann::json& meta, std::optional<double> metric,
                             std::chrono::nanoseconds spent = {}) = 0;
+
+  // The memory that the next save() writes from, for those who can fetch the state to there: what
+  // lies there as the next sources do, each from a multiple of kAlignment on, is not copied again.
+  // Pinned, if CUDA is in use. Valid until that save(). Waits as save() does.
+  virtual Result<char*> place(std::uint64_t bytes) = 0;
 
   // The failed write since the last call of this or of flush(), unless a later one became durable.
   // The checkpoints on disk are unharmed.
@@ -78,8 +87,8 @@ class Saver {
   // Those of them that drop_waiting() would keep: 0, 1.
   virtual std::size_t writing() const = 0;
 
-  // Allocates memory for states of so many bytes, in the background: otherwise the first two saves
-  // wait for the kernel to clear it.
+  // Allocates memory for a state of so many bytes, in the background: otherwise the first save
+  // waits for the kernel to clear it.
   virtual void reserve(std::uint64_t bytes) = 0;
 };
 

@@ -139,15 +139,14 @@ Result<Restored> Session::or_from_mirror(Result<Restored> local) {
 Result<Restored> Session::restore() {
   auto restored = or_from_mirror(checkpoint::restore(places_));
   if (!restored) return restored;
-  std::uint64_t bytes = 0;
+  restored_bytes_ = 0;
   if (restored->newest) {
     const auto& found = restored->newest->checkpoint;
     if (found.path.parent_path() == places_.back()) {
       restored_ = {found.step, found.path};
     }
-    for (const auto& part : restored->newest->parts) bytes += part.bytes.size();
+    for (const auto& part : restored->newest->parts) restored_bytes_ += part.bytes.size();
   }
-  saver_->reserve(bytes);
   restored_once_ = true;
   if (resumed_later_) return restored;
   link_.ready();
@@ -174,6 +173,7 @@ void Session::look(Instant at) {
 bool Session::should_checkpoint() {
   const Instant at = now();
   look(at);
+  if (restored_bytes_ > 0) saver_->reserve(std::exchange(restored_bytes_, 0));
   const std::scoped_lock lock(mutex_);
   pace_.stepped(at);
   const bool due = pace_.checkpoint_due(at);
@@ -202,28 +202,41 @@ bool Session::has_time(Duration needed) {
   return pace_.has_time(at, needed);
 }
 
+std::optional<Saved> Session::settle(std::uint64_t step, Instant begun) {
+  if (!stopping()) return std::nullopt;
+  const bool safe = is_safe(step);
+  const auto before = saver_->writing();
+  const std::scoped_lock lock(mutex_);
+  if (safe) {
+    pace_.covered(begun);
+    return Saved::Accepted;
+  }
+  if (pace_.can_finish(begun, before)) return std::nullopt;
+  pace_.skipped();
+  return Saved::Skipped;
+}
+
+Result<char*> Session::place(std::uint64_t step, std::uint64_t bytes) {
+  begin_save();
+  const auto settled = settle(step, *begun_);
+  settled_ = {step, settled};
+  if (settled) return nullptr;
+  if (stopping()) saver_->drop_waiting();  // this one is newer
+  return saver_->place(bytes);
+}
+
 Result<Saved> Session::save(std::uint64_t step, std::span<const Source> sources,
                             const nlohmann::json& meta, std::optional<double> metric) {
   const Instant begun = std::exchange(begun_, std::nullopt).value_or(now());
+  const auto before_it = std::exchange(settled_, std::nullopt);
+  const bool known = before_it && before_it->first == step;
+  if (const auto settled = known ? before_it->second : settle(step, begun)) return *settled;
   const bool last_words = stopping();
-  if (last_words) {
-    const bool safe = is_safe(step);
-    const auto before = saver_->writing();
-    const std::scoped_lock lock(mutex_);
-    if (safe) {
-      pace_.covered(begun);
-      return Saved::Accepted;
-    }
-    if (!pace_.can_finish(begun, before)) {
-      pace_.skipped();
-      return Saved::Skipped;
-    }
-  }
   if (auto before = saver_->failed(); !before) {
     if (!last_words) return tl::unexpected(before.error());
     say("a checkpoint before this one was lost: " + before.error().message);
   }
-  if (last_words) saver_->drop_waiting();  // this one is newer
+  if (last_words) saver_->drop_waiting();
   auto saved = saver_->save(step, sources, meta, metric, now() - begun);
   if (!saved) return tl::unexpected(saved.error());
   accepted_step_ = step;

@@ -169,6 +169,9 @@ class Session {
   Result<Saved> save(std::uint64_t step, std::span<const Source> sources,
                      const nlohmann::json& meta = nlohmann::json::object(),
                      std::optional<double> metric = std::nullopt);
+  // Before a save() of this step: Saver::place(). Null: there is nothing to fetch, as that save()
+  // will copy nothing.
+  Result<char*> place(std::uint64_t step, std::uint64_t bytes);
   // Waits until all accepted ones are durable.
   Result<void> flush() { return saver_->flush(); }
 
@@ -201,6 +204,8 @@ class Session {
   Result<void> begin(const SessionOptions& options);
   void look(Instant at);
   bool stopping() const;
+  // What a save of this step comes to without a copy; none: the copy is to be made.
+  std::optional<Saved> settle(std::uint64_t step, Instant begun);
   // The copy of this step is, or will be, durable in the last place.
   bool is_safe(std::uint64_t step) const;
   void became_durable(const Durable& durable);
@@ -218,6 +223,8 @@ class Session {
   std::optional<Notice> notice_;
   std::optional<std::uint64_t> durable_step_;
   std::optional<std::uint64_t> accepted_step_;  // the last one; its write may still fail
+  std::optional<std::pair<std::uint64_t, std::optional<Saved>>> settled_;  // by place()
+  std::uint64_t restored_bytes_ = 0;  // memory for as many is made once the first step is done
   struct Durably {
     std::uint64_t step;
     std::filesystem::path path;

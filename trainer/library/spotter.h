@@ -96,9 +96,12 @@ const char* spotter_checkpoint_meta(const spotter_checkpoint* checkpoint);
 const char* spotter_checkpoint_path(const spotter_checkpoint* checkpoint);
 size_t spotter_checkpoint_count(const spotter_checkpoint* checkpoint);
 const char* spotter_checkpoint_name(const spotter_checkpoint* checkpoint, size_t index);
-/* The content of a part, valid until the checkpoint is freed. */
+/* The content of a part, valid until the checkpoint is freed. Nobody else uses that memory: it may
+ * be changed. */
 int spotter_checkpoint_part(const spotter_checkpoint* checkpoint, const char* name,
                             const void** data, size_t* size);
+/* Frees the memory of one part before the rest. */
+void spotter_checkpoint_drop(spotter_checkpoint* checkpoint, const char* name);
 void spotter_checkpoint_free(spotter_checkpoint* checkpoint);
 
 /* For a save without spotter_should_checkpoint(): call this before turning the state into bytes, if
@@ -106,12 +109,19 @@ void spotter_checkpoint_free(spotter_checkpoint* checkpoint);
  * begins too late. */
 void spotter_begin_save(spotter_run* run);
 /* Copies the state to memory and returns; it becomes durable in the background. Waits while two
- * copies are being written. `meta`: a JSON object or NULL; `metric`: NaN for none.
+ * copies are being written, or one, and memory for another would leave less than a tenth of the
+ * machine's, or none of a control group's. `meta`: a JSON object or NULL; `metric`: NaN for none.
  * 0: accepted; 1: skipped, as it could not be durable before the machine is gone; -1: see
  * spotter_error() (also when an earlier checkpoint could not be written: older ones are unharmed,
  * call again). */
 int spotter_save(spotter_run* run, uint64_t step, const spotter_part* parts, size_t count,
                  const char* meta, double metric);
+/* For a state that lies on a device: the memory that the next spotter_save() writes from, pinned if
+ * CUDA is in use. What is fetched to there as the parts of that save will lie, one behind the
+ * other, each from a multiple of 4096 on, is not copied again. Valid until that call. Waits as it
+ * does. 1: there is nothing to fetch, as spotter_save() of this step will copy nothing; -1: see
+ * spotter_error(). */
+int spotter_place(spotter_run* run, uint64_t step, uint64_t bytes, void** memory);
 /* Waits until all accepted saves are durable; -1: one failed. */
 int spotter_flush(spotter_run* run);
 

@@ -60,22 +60,22 @@ class Copies:
         """For the meta of a checkpoint."""
         return {GENERATION: self._generation} if self._generation else {}
 
-    def newer(self, found, error):
+    def newer(self, found, error, device_of):
         """For all ranks; rank 0 gives the newest checkpoint, None, or why that is not known.
         Returns (values, step, meta) of a copy that is newer; None: there is none."""
         offers = self._ranks.gather(self._offer() if self._first else None)
         sources, self._generation = self._ranks.share(
             lambda: ([], 0) if error else _choose(offers, found))
         for source in sources:  # the newest may turn out not to be readable
-            mine = self._load() if self._ranks.rank == source else None
+            mine = self._load(device_of) if self._ranks.rank == source else None
             if about := self._ranks.share_of(source, lambda: mine and mine[1:]):
-                return self._ranks.share_state(source, mine and mine[0]), *about
+                return self._ranks.share_state(source, mine and mine[0], device_of), *about
         return None
 
-    def make(self, step, meta, state, staging):
-        """For all ranks; `state` and what meta() returns are rank 0's. Fails on all of them if
-        these cannot be packed."""
-        packed, error = self._ranks.attempt(lambda: self._packed(step, meta, state, staging))
+    def make(self, step, meta, pack):
+        """For all ranks; what pack() and meta() return are rank 0's. Fails on all of them if these
+        do."""
+        packed, error = self._ranks.attempt(lambda: self._packed(step, meta, pack))
         header = self._ranks.share(lambda: _ranks.known(packed and packed[0], error))
         if not header:
             return
@@ -89,8 +89,8 @@ class Copies:
         elif not machines and self._ranks.leads:
             self.stop("no machine of this gang has room for one")
 
-    def _packed(self, step, meta, state, staging):
-        packed = _state.pack(state, staging)
+    def _packed(self, step, meta, pack):
+        packed = pack()
         try:
             _state.check_plain(packed)
         except _state.NotPlain as error:
@@ -159,14 +159,17 @@ class Copies:
             self._say(f"the copy of the state on this machine cannot be read: {error}")
             return None
 
-    def _load(self):
+    def _load(self, device_of):
         """None where it cannot be read: all the ranks wait for an answer."""
         try:
             with _Folder(self._folder) as folder, folder.open("copy", "rb") as file:
                 header = json.loads(file.readline(LONGEST_LINE))
                 at = file.tell()
-                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as content:
-                    return _values(content, at, header["parts"]), header["step"], header["meta"]
+                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                    parts = _parts(content, at, header["parts"])
+            values = _state.unpack(parts, parts.__getitem__, device_of,
+                                   plain=True)  # most machines have it from another
+            return values, header["step"], header["meta"]
         except Exception as error:
             self._say(f"the copy of the state on this machine cannot be read: {error}")
             return None
@@ -256,20 +259,15 @@ class _File:
                 folder.remove(name)
 
 
-def _values(content, at, parts):
-    places = {}
+def _parts(content, at, parts):
+    """Each part by its name, copied: here they begin at any address."""
+    found, whole = {}, at + sum(size for _, size in parts)
+    if whole != len(content):
+        raise ValueError(f"it has {len(content)} bytes, not {whole}")
     for name, size in parts:
-        places[name] = (at, size)
+        found[name] = (ctypes.c_char * size).from_buffer_copy(content, at)
         at += size
-    if at != len(content):
-        raise ValueError(f"it has {len(content)} bytes, not {at}")
-    base = (ctypes.c_char * len(content)).from_buffer(content)
-    try:
-        address = ctypes.addressof(base)
-        return _state.unpack(places, lambda name: (address + places[name][0], places[name][1]),
-                             plain=True)  # most machines have it from another
-    finally:
-        del base  # or the mapping cannot be closed
+    return found
 
 
 def _choose(offers, found):

@@ -122,22 +122,27 @@ class Ranks:
             return ask()
         return self._broadcast(ask() if self.rank == source else None, source)
 
-    def share_state(self, source, state, stored=None):
-        """Returns that rank's {name: value} on all ranks; all must call it. `stored()`: it as this
-        rank reads it by itself, where it has objects in it that no rank takes from another."""
+    def share_state(self, source, state, device_of, stored=None):
+        """Returns that rank's {name: value} on all ranks; all must call it. `device_of`: of
+        _state.unpack(). `stored()`: it as this rank reads it by itself, where it has objects in it
+        that no rank takes from another."""
         if self._alone():
             return state
         sends = self.rank == source
-        packed = _state.pack(state, Staging()) if sends else []
-        sent = {}
+        staging, lent, sent = Staging(), [], {}
+
+        def lend(size):
+            lent.append(ctypes.create_string_buffer(size))
+            return ctypes.addressof(lent[0])
+        packed = _state.pack(state, staging) if sends else []
+        staging.fetch(packed, lend)
         for number, (name, size) in enumerate(self._broadcast(
                 [(name, sum(piece.size for piece in pieces)) for name, pieces in packed], source)):
             sent[name] = send_bytes(packed[number][1] if sends else None, size, self._group, source)
         if sends:
             return state
         try:
-            return _state.unpack(sent, lambda name: (sent[name].data_ptr(), sent[name].numel()),
-                                 plain=True)
+            return _state.unpack(sent, lambda name: _memory_of(sent[name]), device_of, plain=True)
         except _state.NotPlain:
             if stored is None:
                 raise
@@ -245,6 +250,13 @@ def send_bytes(pieces, size, group, source=0):
     if group is not None and size:
         _distributed().broadcast(whole, src=source, group=group)
     return whole
+
+
+def _memory_of(tensor):
+    """A part, as _state.unpack() takes it."""
+    memory = (ctypes.c_char * tensor.numel()).from_address(tensor.data_ptr())
+    memory.owner = tensor  # keeps it alive
+    return memory
 
 
 def _words(value):

@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import functools
 import json
 import math
 import os
@@ -10,6 +11,7 @@ import shutil
 import signal
 import sys
 import time
+import weakref
 
 from . import _library, _state
 from ._copies import GENERATION, Copies
@@ -137,6 +139,28 @@ def _replace(made, path):
     shutil.rmtree(old, ignore_errors=True)
 
 
+class _Loaded:
+    """A checkpoint in memory, each part of which is freed when nothing of it is used any more."""
+
+    def __init__(self, lib, handle):
+        self._lib, self._handle = lib, handle
+
+    def __del__(self):
+        self._lib.spotter_checkpoint_free(self._handle)
+
+    def part(self, name):
+        """Its memory, a ctypes array. To be called once for each."""
+        data, size = _library.c_void_p(), _library.c_size_t()
+        _check(self._lib.spotter_checkpoint_part(self._handle, name.encode(), _library.byref(data),
+                                                 _library.byref(size)))
+        memory = (ctypes.c_char * size.value).from_address(data.value or 0)
+        weakref.finalize(memory, self._drop, name.encode()).atexit = False
+        return memory
+
+    def _drop(self, name):
+        self._lib.spotter_checkpoint_drop(self._handle, name)
+
+
 class Run:
     """One training run: its checkpoints, its progress, and the agent's requests."""
 
@@ -174,12 +198,20 @@ class Run:
         of the directory be lost."""
         _check(self._lib.spotter_is_writer(self._open_handle()))
 
-    def restore(self):
+    def restore(self, *, map_location="cpu", into=None):
         """The newest Checkpoint that verifies, or None. Torn ones are moved aside and reported; if
         all are torn it raises. In a gang with copy_every (job.yaml) it may be a newer copy that a
-        machine had in memory, which has no path."""
-        found, error = self._ranks.attempt(self._restore)
-        copy = self._copies.newer(found, error) if self._copies.possible else None
+        machine had in memory, which has no path.
+
+        map_location     where tensors come to that were on a GPU: a device, or a function of the
+                         device that each was on
+        into             what there is of the state, such as {"model": model.state_dict()}: its
+                         tensors get what was saved at the same place, and are then those of the
+                         Checkpoint, so that no other memory is kept
+        """
+        device_of = map_location if callable(map_location) else lambda device: map_location
+        found, error = self._ranks.attempt(lambda: self._restore(device_of))
+        copy = self._copies.newer(found, error, device_of) if self._copies.possible else None
         if copy:
             if self._ranks.leads:
                 print(f"spotter: goes on from step {copy[1]}, a copy in memory; the newest "
@@ -187,45 +219,37 @@ class Run:
                       file=sys.stderr, flush=True)
             found = Checkpoint(*copy, None)
         else:
-            found = self._share(found, error)
+            found = self._share(found, error, device_of)
         if self._ranks.leads:
             self._lib.spotter_resumed(self._open_handle(), 0 if found is None else found.step)
         self._positions.restore({} if found is None else found.meta)
-        return found
+        return found if found is None or into is None else _state.fill(found, into)
 
-    def _share(self, found, error):
+    def _share(self, found, error, device_of):
         about = self._ranks.share(
             lambda: None if known(found, error) is None else (found.step, found.meta))
         if about is None:
             return None
         if self._ranks.leads:
-            return self._ranks.share_state(0, found)
+            return self._ranks.share_state(0, found, device_of)
         path = os.path.join(self.directory, f"step-{about[0]:012}")
-        values = self._ranks.share_state(0, None, lambda: _state.read(path))
+        values = self._ranks.share_state(0, None, device_of, lambda: _state.read(path, device_of))
         return Checkpoint(values, *about, path)
 
-    def _restore(self):
+    def _restore(self, device_of):
         lib, found = self._lib, _library.c_void_p()
         _check(lib.spotter_restore(self._open_handle(), _library.byref(found)))
         for line in lib.spotter_torn(self._handle).decode(errors="replace").splitlines():
             print(f"spotter: torn checkpoint {line}", file=sys.stderr)
         if not found.value:
             return None
-        try:
-            names = [lib.spotter_checkpoint_name(found, i).decode()
-                     for i in range(lib.spotter_checkpoint_count(found))]
-            values = _state.unpack(names, lambda name: self._part(found, name))
-            return Checkpoint(values, lib.spotter_checkpoint_step(found),
-                              json.loads(lib.spotter_checkpoint_meta(found)),
-                              os.fsdecode(lib.spotter_checkpoint_path(found)))
-        finally:
-            lib.spotter_checkpoint_free(found)
-
-    def _part(self, found, name):
-        data, size = _library.c_void_p(), _library.c_size_t()
-        _check(self._lib.spotter_checkpoint_part(found, name.encode(), _library.byref(data),
-                                                 _library.byref(size)))
-        return data.value, size.value
+        part = functools.cache(_Loaded(lib, found).part)  # the cache ends with this call
+        names = [lib.spotter_checkpoint_name(found, i).decode()
+                 for i in range(lib.spotter_checkpoint_count(found))]
+        return Checkpoint(_state.unpack(names, part, device_of),
+                          lib.spotter_checkpoint_step(found),
+                          json.loads(lib.spotter_checkpoint_meta(found)),
+                          os.fsdecode(lib.spotter_checkpoint_path(found)))
 
     def channel(self, name, **options):
         """A Channel that resumes at the restored position; call restore() first. Each save()
@@ -244,9 +268,11 @@ class Run:
         should_checkpoint() asked only for a copy in memory (open(copies=True)), and this is not to
         be `durable`, that is made."""
         positions = self._ranks.gather(self._positions.now())
-        if self._copies.possible and self._ranks.agree(lambda: self._only_copy and not durable):
+        if self._copies.possible and self._ranks.agree(
+                lambda: self._only_copy and not durable and self._never_stops()):
             self._only_copy = False
-            self._copies.make(step, lambda: self._document(meta, positions), state, self._staging)
+            self._copies.make(step, lambda: self._document(meta, positions),
+                              lambda: self._pack(step, state))
             return True
         return self._ranks.share(lambda: self._save(step, meta, positions, metric, state))
 
@@ -257,7 +283,7 @@ class Run:
 
     def _save(self, step, meta, positions, metric, state):
         self._lib.spotter_begin_save(self._open_handle())
-        parts = _state.pack(state, self._staging)  # keeps the memory alive until it is copied
+        parts = self._pack(step, state)  # keeps the memory alive until it is copied
         flat = [(name.encode(), piece) for name, pieces in parts for piece in pieces]
         array = (_library.Part * len(flat))(
             *((name, piece.address, piece.size) for name, piece in flat))
@@ -265,6 +291,15 @@ class Run:
         judged = math.nan if metric is None else float(metric)
         return _check(self._lib.spotter_save(self._open_handle(), step, array, len(flat), text,
                                              judged)) == 0
+
+    def _pack(self, step, state):
+        def lend(size):
+            memory = _library.c_void_p()
+            nothing = _check(self._lib.spotter_place(self._open_handle(), step, size,
+                                                     _library.byref(memory)))
+            return None if nothing else memory.value
+        parts = _state.pack(state, self._staging)
+        return parts if self._staging.fetch(parts, lend) else []
 
     def flush(self):
         """Waits until all that was saved is durable."""
@@ -321,9 +356,12 @@ class Run:
     def _checkpoint_due(self):
         durable = self._lib.spotter_should_checkpoint(self._open_handle()) == 1
         asked = not durable and self._copies.step_due()
-        # With a notice the time is for the last checkpoint.
-        self._only_copy = asked and self._lib.spotter_has_time(self._open_handle(), 1e8) == 1
+        self._only_copy = asked and self._never_stops()
         return durable or self._only_copy
+
+    def _never_stops(self):
+        """False: with a notice the time, and the memory, is for the last checkpoint."""
+        return self._lib.spotter_has_time(self._open_handle(), 1e8) == 1
 
     def catch_signals(self):
         """Again those that open() caught: a framework has put its own handlers in their place.
