@@ -1,7 +1,6 @@
 #include "agent/aws/s3/client.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <deque>
 #include <random>
 
@@ -144,15 +143,6 @@ constexpr int most_corrections = 4;
 // A small body is hashed; of a large one over TLS the hash says nothing that TLS does not.
 constexpr std::size_t hashed_body = 1U << 20;
 
-// libcurl finds these by itself.
-bool is_proxied() {
-  constexpr std::array names{"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
-  return std::ranges::any_of(names, [](const char* name) {
-    const char* value = std::getenv(name);
-    return value != nullptr && *value != '\0';
-  });
-}
-
 bool is_final(CURLcode code) {
   return curl::is_distrust(code) || code == CURLE_URL_MALFORMAT ||
          code == CURLE_UNSUPPORTED_PROTOCOL;
@@ -225,7 +215,7 @@ Client::Calls::Calls(Settings settings)
     : settings_(std::move(settings)),
       addresses_(settings_),
       window_(settings_.window),
-      carriers_(is_proxied(), [this](CallId id, Taken taken) { ended(id, std::move(taken)); }),
+      carriers_([this](CallId id, Taken taken) { ended(id, std::move(taken)); }),
       keys_(settings_.environment, settings_.clock, carriers_.loop(),
             "; a public bucket is read without any when it is called anonymous") {}
 
@@ -279,9 +269,7 @@ void Client::Calls::launch_ready() {
   if (ready_.empty()) return;
   const auto keys = settings_.anonymous ? std::optional(Result<wire::Credentials>()) : keys_.get();
   if (!keys) return;
-  // At most one connection is made: what has come meanwhile is not to wait for many.
-  const auto made = carriers_.made();
-  while (!ready_.empty() && carriers_.running() < window_.width() && carriers_.made() == made) {
+  while (!ready_.empty() && carriers_.running() < window_.width()) {
     const auto found = calls_.find(ready_.front());
     ready_.pop_front();
     if (found != calls_.end()) launch(*found->second, *keys);
@@ -303,7 +291,6 @@ void Client::Calls::launch(Call& call, const Result<wire::Credentials>& keys) {
   plan.method = request.method;
   plan.base = address.base;
   plan.target = address.path + (query.empty() ? "" : "?" + query);
-  plan.host = address.host;
   plan.headers = signed_headers(call, address, query, settings_.anonymous ? nullptr : &*keys);
   plan.body = request.body;
   plan.into = request.into.subspan(call.received);
