@@ -284,12 +284,10 @@ int Easy::status() const {
   return static_cast<int>(status);
 }
 
-bool Easy::may_have_sent() const { return time_of(CURLINFO_PRETRANSFER_TIME_T).count() > 0; }
-
-std::chrono::microseconds Easy::time_of(CURLINFO what) const {
-  curl_off_t time = 0;
-  curl_easy_getinfo(easy_, what, &time);
-  return std::chrono::microseconds(time);
+bool Easy::may_have_sent() const {
+  curl_off_t until = 0;
+  curl_easy_getinfo(easy_, CURLINFO_PRETRANSFER_TIME_T, &until);
+  return until > 0;
 }
 
 std::string Easy::explain(CURLcode code) const {

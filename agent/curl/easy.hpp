@@ -111,7 +111,6 @@ class Easy {
   int status() const;  // of the answer
   // Everything up to the handshakes is done: the request may have gone out.
   bool may_have_sent() const;
-  std::chrono::microseconds time_of(CURLINFO what) const;
   // libcurl's words for the last transfer; for a bad certificate, what is wrong and what to do.
   std::string explain(CURLcode code) const;
 

@@ -47,14 +47,11 @@ void Exchange::finished(CURLcode code) {
     loop_.add(easy_, *this);
     return;
   }
-  const auto first = easy_.time_of(CURLINFO_STARTTRANSFER_TIME_T);
   const Done done = std::move(done_);
   Taken taken = std::move(taken_);
   plan_ = {};
   taken.code = code;
   taken.message = easy_.explain(code);
-  taken.waited = first - easy_.time_of(CURLINFO_PRETRANSFER_TIME_T);
-  taken.lasted = easy_.time_of(CURLINFO_TOTAL_TIME_T) - first;
   done(std::move(taken));
 }
 

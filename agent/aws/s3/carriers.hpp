@@ -41,9 +41,6 @@ struct Taken {
   std::size_t received = 0;  // bytes that are in `into`
   std::string objection;     // of `check`
   bool too_long = false;
-  // From the request to the answer's first byte, and from there on.
-  std::chrono::microseconds waited{0};
-  std::chrono::microseconds lasted{0};
 };
 
 class Exchange final : public curl::Turned, public curl::Sink {

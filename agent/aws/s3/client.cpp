@@ -175,7 +175,6 @@ class Client::Calls {
   int descriptor() const { return carriers_.descriptor(); }
   std::size_t under_way() const { return calls_.size(); }
   std::size_t width() const { return window_.width(); }
-  std::size_t piece() const { return piece_.bytes(); }
   std::uint64_t repetitions() const { return repetitions_; }
   Tally tally() const { return tally_; }
 
@@ -198,7 +197,6 @@ class Client::Calls {
   wire::Signer signer_;
   std::chrono::seconds skew_{0};  // S3's clock minus ours
   Window window_;
-  Piece piece_;
   std::mt19937_64 random_{std::random_device{}()};
   CallId last_id_ = 0;
   std::unordered_map<CallId, std::unique_ptr<Call>> calls_;
@@ -363,7 +361,6 @@ std::string Client::Calls::check(Call& call, const Answer& answer) const {
 
 void Client::Calls::ended(CallId id, Taken taken) {
   Call& call = *calls_.at(id);
-  if (taken.code == CURLE_OK) piece_.measured(taken.received, taken.waited, taken.lasted);
   if (taken.received > 0) {
     call.received += taken.received;
     call.progress = Clock::now();
@@ -484,7 +481,6 @@ int Client::descriptor() const { return calls_->descriptor(); }
 milliseconds Client::next() const { return calls_->next(); }
 std::size_t Client::under_way() const { return calls_->under_way(); }
 std::size_t Client::width() const { return calls_->width(); }
-std::size_t Client::piece() const { return calls_->piece(); }
 std::uint64_t Client::repetitions() const { return calls_->repetitions(); }
 Tally Client::tally() const { return calls_->tally(); }
 
