@@ -1,5 +1,5 @@
-// A number whose text is nothing else; text in pieces, without the space around it, in lower case,
-// or as a word for a POSIX shell.
+// A number whose text is nothing else; text in pieces, joined, without the space around it, in
+// lower case, bytes in hexadecimal, or a word for a POSIX shell.
 #pragma once
 
 #include <algorithm>
@@ -42,6 +42,30 @@ inline std::string lower_case(std::string_view text) {
   for (char& each : small)
     if (each >= 'A' && each <= 'Z') each = static_cast<char>(each - 'A' + 'a');
   return small;
+}
+
+// "a, b": the texts with `between` between them, and `last` before the last one.
+template <class Texts>
+std::string joined(const Texts& texts, std::string_view between = ", ",
+                   std::optional<std::string_view> last = {}) {
+  std::string all;
+  for (auto at = std::begin(texts); at != std::end(texts); ++at) {
+    const bool is_last = std::next(at) == std::end(texts);
+    if (at != std::begin(texts)) all += is_last ? last.value_or(between) : between;
+    all += *at;
+  }
+  return all;
+}
+
+// Two digits a byte, in lower case.
+inline std::string hexadecimal(std::string_view bytes) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += digits[byte >> 4];
+    text += digits[byte & 15];
+  }
+  return text;
 }
 
 }  // namespace spotter

@@ -247,8 +247,7 @@ constexpr std::array topics = {"job.yaml", "trainer", "storage", "data",   "swee
 // A package has the pages where man looks; a checkout has them in two folders, the wheel in one.
 int show_page(const std::string& topic) {
   if (std::ranges::find(topics, topic) == topics.end()) {
-    std::printf("spotter help TOPIC shows a page of the manual: %s\n",
-                joined(std::vector<std::string>(topics.begin(), topics.end())).c_str());
+    std::printf("spotter help TOPIC shows a page of the manual: %s\n", joined(topics).c_str());
     return topic.empty() ? 0 : wrong_input;
   }
   std::string name = "spotter-" + topic + ".7";

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <functional>
-#include <iterator>
 
+#include "agent/base/text.hpp"
 #include "agent/config/job.hpp"
 
 namespace CLI {
@@ -57,16 +57,5 @@ std::string manual_of_commands(const CLI::App& app);
 
 // Asks a person at the terminal; without one, nobody agrees.
 bool agrees(const char* question);
-
-// The texts, with `between` between them.
-template <class Texts>
-std::string joined(const Texts& texts, std::string_view between = ", ") {
-  std::string all;
-  for (const auto& each : texts) {
-    if (&each != &*std::begin(texts)) all += between;
-    all += each;
-  }
-  return all;
-}
 
 }  // namespace spotter::command

@@ -396,18 +396,14 @@ int print(IamOptions options) {
   if (options.document == all_roles) return print_roles(*job, options.scope);
   if (options.document == all_rules) return print_lifecycle(*job);
   const wire::IamValues values = iam_values(*job, options.scope);
-  for (const wire::IamDocument& document : wire::iam_documents()) {
-    if (document.name != options.document) continue;
-    const auto filled = wire::fill_in(document, values);
-    if (!filled) return io::complain("iam", filled.error().message, wrong_input);
-    if (filled->find("\"Effect\"") == filled->npos)
-      return io::complain("iam", "the job needs no such policy: nothing is left of it");
-    const std::string text = options.document == "launcher" ? with_room(*filled) : *filled;
-    if (options.part > 0) return print_part(text, options.part);
-    std::printf("%s\n", text.c_str());
-    return remark(options.document, text, *job);
-  }
-  return io::complain("iam", "there is no document " + options.document, wrong_input);
+  const auto whole = filled(options.document, values);
+  if (!whole) return io::complain("iam", whole.error().message, wrong_input);
+  if (whole->empty())
+    return io::complain("iam", "the job needs no such policy: nothing is left of it");
+  const std::string text = options.document == "launcher" ? with_room(*whole) : *whole;
+  if (options.part > 0) return print_part(text, options.part);
+  std::printf("%s\n", text.c_str());
+  return remark(options.document, text, *job);
 }
 
 }  // namespace
@@ -555,8 +551,9 @@ class Commands {
       if (it.path != "/") input["Path"] = it.path;
       return input;
     };
-    iam("CreateRole", path({{"RoleName", it.role},
-                            {"AssumeRolePolicyDocument", filled(it.trust, values_).value_or("")}}));
+    iam("CreateRole",
+        path({{"RoleName", it.role},
+              {"AssumeRolePolicyDocument", without({}, filled(it.trust, values_).value_or(""))}}));
     for (const OrderedJson& policy : policies) iam("PutRolePolicy", policy);
     if (!it.managed.empty())
       iam("AttachRolePolicy",
@@ -595,15 +592,16 @@ class Commands {
 
  private:
   void trouble(const std::string& text) { problems_ += (problems_.empty() ? "" : "; ") + text; }
+  // In one line.
   static std::string without(const std::set<std::string>& names, const std::string& document) {
-    if (names.empty() || document.empty()) return document;
+    if (document.empty()) return document;
     OrderedJson json = OrderedJson::parse(document);
     OrderedJson left = OrderedJson::array();
     // A whole bucket is listed without a prefix, too, which "*" would refuse.
     const OrderedJson any = {{"StringLike", {{"s3:prefix", {"*"}}}}};
     for (OrderedJson& it : json["Statement"]) {
       if (names.contains(it.value("Sid", ""))) continue;
-      if (it.value("Condition", OrderedJson()) == any) it.erase("Condition");
+      if (!names.empty() && it.value("Condition", OrderedJson()) == any) it.erase("Condition");
       left.push_back(it);
     }
     json["Statement"] = std::move(left);
@@ -740,7 +738,7 @@ Result<std::string> filled(const std::string& document, const wire::IamValues& v
     if (known.name != document) continue;
     const auto text = wire::fill_in(known, values);
     if (!text) return text;
-    if (text->find("\"Effect\"") != text->npos) return nlohmann::ordered_json::parse(*text).dump();
+    if (text->find("\"Effect\"") != text->npos) return text;
   }
   return "";
 }

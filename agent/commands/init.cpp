@@ -159,10 +159,7 @@ std::string bucket_of(std::string text) {
 
 // The job as an instance reads it, where root runs the agent.
 Result<config::Job, std::vector<config::Problem>> job_of(const std::string& text) {
-  auto environment = config::Environment::of_process();
-  environment.user = "root";
-  environment.root = true;
-  return config::parse_job(text, environment);
+  return config::parse_job(text, config::Environment::of_root());
 }
 
 // Problems of the answers; empty: none.

@@ -46,13 +46,6 @@ Result<std::vector<JobPlace>> places_of(const config::Job& job) {
 
 namespace {
 
-config::Environment environment_of_root() {
-  auto environment = config::Environment::of_process();
-  environment.root = true;
-  environment.user = "root";
-  return environment;
-}
-
 // Instances have these files in one folder, beside job.yaml.
 Result<void> add_file(std::map<std::string, std::string>& files, const std::string& job_file,
                       const std::string& name) {
@@ -90,7 +83,7 @@ Result<std::shared_ptr<const CodeArchive>> pack_code(
 Result<std::string> held(const std::string& text, const std::string& job_file) {
   const std::string longer =
       text + (text.ends_with('\n') ? "" : "\n") + "on_failure: {then: hold}\n";
-  const auto job = config::parse_job(longer, environment_of_root());
+  const auto job = config::parse_job(longer, config::Environment::of_root());
   if (job && job->on_failure.then == config::GiveUp::Hold) return longer;
   return failure(job_file +
                  " has an `on_failure:` of its own: say `then: hold` there, in the "
@@ -115,16 +108,11 @@ std::vector<std::string> regions_of(const config::Job& job) {
 }
 
 Result<config::Job> job_to_launch(const std::string& job_file) {
-  auto job = config::load_job(job_file, environment_of_root());
-  if (!job) {
-    std::string problems = config::describe(job.error(), job_file);
-    while (problems.ends_with('\n')) problems.pop_back();
-    return failure(std::move(problems));
-  }
-  if (!job->launch)
+  auto job = config::read_job(job_file, config::Environment::of_root());
+  if (job && !job->launch)
     return failure(job_file +
                    " has no `launch:`, which says where: image, instance_types, profile");
-  return std::move(*job);
+  return job;
 }
 
 Result<LaunchedJob> launched_job(const std::string& job_file, launch::Work work,
@@ -143,7 +131,7 @@ Result<LaunchedJob> launched_job(const std::string& job_file, launch::Work work,
   job->sending = sending;
   if (sending)
     files["send"] = wire::to_url(sending->to) + "\n" + joined(sending->paths, "\n") + "\n";
-  const auto names = config::parse_job(text->content, environment_of_root());
+  const auto names = config::parse_job(text->content, config::Environment::of_root());
   for (const std::string& name :
        {names->channels.document, names->sweep ? names->sweep->source : std::string()}) {
     if (auto added = add_file(files, job_file, name); !added) return tl::unexpected(added.error());

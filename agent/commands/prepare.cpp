@@ -275,18 +275,11 @@ int prepare_remote(AwsCalls& calls, const config::Job& job, const RemoteOptions&
     return wrong_input;
   }
   auto launched = launched_job(options.job, launch::Work::Prepare);
-  if (!launched) {
-    io::complain("prepare", launched.error().message);
-    return wrong_input;
-  }
-  if (const auto named = name_zones(calls, *launched->job.launch); !named) {
-    io::complain("prepare", named.error().message);
-    return 1;
-  }
-  if (const auto fits = check_preparer(calls, *launched, options.type); !fits) {
-    io::complain("prepare", fits.error().message);
-    return wrong_input;
-  }
+  if (!launched) return io::complain("prepare", launched.error().message, wrong_input);
+  if (const auto named = name_zones(calls, *launched->job.launch); !named)
+    return io::complain("prepare", named.error().message);
+  if (const auto fits = check_preparer(calls, *launched, options.type); !fits)
+    return io::complain("prepare", fits.error().message, wrong_input);
   for (const config::Source& source : job.prepare) {
     if (!source.from.starts_with('/')) continue;
     if (!source.via) {
@@ -302,14 +295,11 @@ int prepare_remote(AwsCalls& calls, const config::Job& job, const RemoteOptions&
                                  : sent.error().message);
     if (!sent) return 1;
   }
-  if (const auto sent = send_packages(launched->packages); !sent) {
-    io::complain("prepare", sent.error().message);
-    return 1;
-  }
+  if (const auto sent = send_packages(launched->packages); !sent)
+    return io::complain("prepare", sent.error().message);
   const auto done = prepare_there(calls, *launched, options, stop);
   if (done) return 0;
-  io::complain("prepare", done.error().message);
-  return 1;
+  return io::complain("prepare", done.error().message);
 }
 
 std::atomic<bool> asked_to_stop{false};
@@ -355,10 +345,7 @@ int run(const RemoteOptions& options, const std::function<int(config::Job)>& fil
     return wrong_input;
   }
   const auto calls = calls_in(job->launch ? job->launch->region : "");
-  if (!calls) {
-    io::complain("prepare", calls.error().message);
-    return 1;
-  }
+  if (!calls) return io::complain("prepare", calls.error().message);
   catch_signals();
   if (!options.send.empty()) {
     auto sending = to_send(options.send);

@@ -146,18 +146,13 @@ int prepare_one(AwsCalls& calls, const config::Job& job, const wire::Identity& h
     return fill_here(job);
   }
   const auto volume = provide(calls, job, here);
-  if (!volume) {
-    io::complain("prepare", volume.error().message);
-    return 1;
-  }
+  if (!volume) return io::complain("prepare", volume.error().message);
   if (stop) return wire::interrupted_exit_code;
   io::complain("prepare", volume->str() + (job.sending ? " is read on " : " is prepared on ") +
                               here.instance.str() + " in " + here.zone.str());
   const int status = fill_here(job);
-  if (const auto free = await_free(calls, *volume, here.instance); !free) {
-    io::complain("prepare", free.error().message);
-    return 1;
-  }
+  if (const auto free = await_free(calls, *volume, here.instance); !free)
+    return io::complain("prepare", free.error().message);
   if (status == 0)
     io::complain("prepare", volume->str() + (job.sending ? " is free" : " is ready, and free"));
   if (status == wire::interrupted_exit_code)
@@ -171,10 +166,7 @@ int prepare_here(AwsCalls& calls, const config::Job& job, const wire::Identity& 
                  const std::function<int(config::Job)>& fill_here, const std::atomic<bool>& stop) {
   if (!job.sweep) return prepare_one(calls, job, here, fill_here, stop);
   const auto sets = sets_of(job);
-  if (!sets) {
-    io::complain("prepare", sets.error().message);
-    return 1;
-  }
+  if (!sets) return io::complain("prepare", sets.error().message);
   for (std::size_t index = 0; index < sets->size(); ++index) {
     config::Job one = job;
     set_experiment(one, index, (*sets)[index]);

@@ -17,7 +17,7 @@ namespace {
 struct ReportOptions {
   JobToShow shown;
   std::string output;
-  bool json = false, markdown = false, no_prices = false;
+  bool json = false, no_prices = false;
   std::optional<double> on_demand;
 };
 
@@ -27,7 +27,7 @@ std::string usual_output(const std::string& job, const ReportOptions& options) {
   for (const char each : job)
     name +=
         std::isalnum(static_cast<unsigned char>(each)) || each == '-' || each == '.' ? each : '_';
-  return name + (options.json ? ".json" : options.markdown ? ".md" : ".html");
+  return name + (options.json ? ".json" : ".html");
 }
 
 int cannot_write(const std::string& where, const std::string& why) {
@@ -78,13 +78,12 @@ int report(const ReportOptions& options) {
   if (nothing)
     return io::complain("report", "the history of " + model.job + " is empty: nothing has run yet",
                         1);
-  // Text and JSON go to the terminal, a page to a file.
-  const bool to_stdout = options.output.empty() && (options.json || options.markdown);
+  // JSON goes to the terminal, a page to a file.
+  const bool to_stdout = options.output.empty() && options.json;
   const std::string output = to_stdout                ? "-"
                              : options.output.empty() ? usual_output(model.job, options)
                                                       : options.output;
   if (options.json) return write(output, to_text(model) + "\n", output != "-");
-  if (options.markdown) return write(output, to_markdown(model), output != "-");
   return write(output, page::document(to_text(model)), output != "-");
 }
 
@@ -110,8 +109,7 @@ void add_report(CLI::App& app, int& status) {
       ->excludes(from);
   command->add_option("--output", options->output,
                       "Writes there; -: here; else spotter-report-NAME.html in this folder");
-  auto* json = command->add_flag("--json", options->json, "The figures as JSON, here");
-  command->add_flag("--markdown", options->markdown, "As text with tables, here")->excludes(json);
+  command->add_flag("--json", options->json, "The figures as JSON, here");
   command
       ->add_option("--on-demand", options->on_demand,
                    "A machine's on-demand price, in dollars an hour; else AWS's price list "

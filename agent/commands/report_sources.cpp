@@ -421,14 +421,7 @@ std::string job_file(const JobToShow& options) {
 }
 
 Result<config::Job> read_description(const std::string& file) {
-  auto environment = config::Environment::of_process();
-  environment.root = true;
-  environment.user = "root";
-  auto job = config::load_job(file, environment);
-  if (job) return std::move(*job);
-  std::string problems = config::describe(job.error(), file);
-  while (problems.ends_with('\n')) problems.pop_back();
-  return failure(std::move(problems));
+  return config::read_job(file, config::Environment::of_root());
 }
 
 bool is_a_file(const std::string& path) {

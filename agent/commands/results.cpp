@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <set>
 
+#include "agent/base/text.hpp"
+
 namespace spotter::command {
 namespace {
 
@@ -49,10 +51,8 @@ const Metric* find_metric(const std::string& name) {
 
 std::optional<double> parameter_value(const Summary& summary, const std::string& name) {
   const std::string text = parameter_text(summary, name);
-  double value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = failed == std::errc{} && end == text.data() + text.size();
-  return whole && std::isfinite(value) ? std::optional(value) : std::nullopt;
+  const auto value = number_of_text<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
 std::optional<double> value_of(const Summary& summary, const std::string& metric) {

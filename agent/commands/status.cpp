@@ -249,10 +249,7 @@ void add_serve_options(CLI::App& status, ServeOptions& options) {
 // The exit status.
 int serve(const ServeOptions& options) {
   auto place = place_of(options.shown);
-  if (!place) {
-    io::complain("status", place.error().message);
-    return wrong_input;
-  }
+  if (!place) return io::complain("status", place.error().message, wrong_input);
   Watcher watcher(std::move(*place));
   const auto served = serve_page({options.port, [&] { return watcher.latest(); },
                                   [](const std::string& url) {
@@ -260,8 +257,7 @@ int serve(const ServeOptions& options) {
                                     std::fflush(stdout);
                                   }});
   if (served) return 0;
-  io::complain("status", served.error().message);
-  return 1;
+  return io::complain("status", served.error().message);
 }
 
 // `spotter status --job NAME`: a job seen from any machine, whether or not an instance runs.

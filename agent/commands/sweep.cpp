@@ -1,5 +1,3 @@
-#include "agent/commands/sweep.hpp"
-
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -12,7 +10,6 @@
 
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/pages.hpp"
-#include "agent/aws/formats/partition.hpp"
 #include "agent/aws/formats/s3.hpp"
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/formats/tags.hpp"
@@ -22,6 +19,7 @@
 #include "agent/commands/launched_job.hpp"
 #include "agent/commands/machines.hpp"
 #include "agent/commands/results_gather.hpp"
+#include "agent/config/index_list.hpp"
 #include "agent/io/log.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/sweep/sweep_sets.hpp"
@@ -60,24 +58,28 @@ int expand(const SweepOptions& options) {
   return 0;
 }
 
-}  // namespace
+// `spotter sweep submit|status|cancel|retry`: a sweep on AWS Batch.
 
-void add_sweep(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand("sweep", "Many experiments of one job");
-  command->require_subcommand(1);
-  auto options = std::make_shared<SweepOptions>();
-  auto* all = command->add_subcommand(
-      "expand", "Prints the parameter sets, a line each: a list as `sweep.parameters` reads it");
-  all->add_option("job", options->job, "The job's description")->capture_default_str();
-  all->add_option("--index", options->index, "Only this one, counted from 0");
-  all->add_flag("--commands", options->commands,
-                "Prints each set's command, made from trainer.command");
-  all->callback([options, &status] { status = expand(*options); });
-  add_batch(*command, status);
-  add_results(*command, status);
-}
+// The list of sets is part of the name: another list makes another sweep.
+struct BatchSweep {
+  config::Batch batch;
+  std::size_t sets = 0;
+  std::string name;    // of the jobs: <job>-<12 hexadecimal digits of the list's SHA-256>
+  std::string region;  // empty: the one that AWS_REGION names
+};
 
-namespace {
+// One SubmitJob, of all sets or of those to retry.
+struct Submission {
+  wire::BatchJob job;
+  sweep::IndexList list;  // the sets of its array's children, in this order
+};
+
+struct SetState {
+  std::string status;  // of AWS Batch; empty: never submitted
+  std::string job;     // id, of a child with its index
+  std::string reason;
+  std::optional<int> exit_code;
+};
 
 constexpr std::size_t described_at_once = 100;    // DescribeJobs
 constexpr std::size_t payload_limit = 30 * 1024;  // of SubmitJob
@@ -110,23 +112,12 @@ SetState state_of(const wire::BatchJob& job) {
   return {job.status, job.id, job.reason, job.exit_code};
 }
 
-}  // namespace
-
-Result<config::Job> batch_job(const std::string& job_file) {
-  auto job = config::load_job(job_file, config::Environment::of_process());
-  if (!job) {
-    std::string text = config::describe(job.error(), job_file);
-    while (text.ends_with('\n')) text.pop_back();
-    return failure(std::move(text));
-  }
+// The sweep of job.yaml, with its sets fetched and checked. Fails without sweep.batch.
+Result<BatchSweep> batch_sweep(const std::string& job_file) {
+  const auto job = config::read_job(job_file, config::Environment::of_process());
+  if (!job) return tl::unexpected(job.error());
   if (!job->sweep) return failure(job_file + " has no `sweep:`");
   if (!job->sweep->batch) return failure(job_file + " has no `sweep.batch:`");
-  return std::move(*job);
-}
-
-Result<BatchSweep> batch_sweep(const std::string& job_file) {
-  const auto job = batch_job(job_file);
-  if (!job) return tl::unexpected(job.error());
   const auto sets = sets_of(*job);
   if (!sets) return failure(sets.error().message);
   if (sets->empty()) return failure(job_file + ": the sweep has no sets");
@@ -137,6 +128,8 @@ Result<BatchSweep> batch_sweep(const std::string& job_file) {
                     job->launch ? job->launch->region : ""};
 }
 
+// If these tags are of a job of the same name on other storage, returns a message; the thing must
+// then not be changed or ended. Empty: it is not a namesake's.
 std::string namesake(const std::string& what, const wire::BatchTags& its,
                      const wire::BatchTags& ours) {
   using wire::value_of;
@@ -149,6 +142,7 @@ std::string namesake(const std::string& what, const wire::BatchTags& its,
   return two_jobs(name, mine, theirs, "the " + what);
 }
 
+// The oldest first; empty if there is no queue yet. Fails if one is a namesake's.
 Result<std::vector<Submission>, CallError> submissions(AwsCalls& calls, const BatchSweep& sweep) {
   const wire::BatchQueue& queue = sweep.batch.queue;
   const auto there = calls.ask(wire::describe_queue(queue.name), wire::decode_queue, queue);
@@ -177,6 +171,7 @@ Result<std::vector<Submission>, CallError> submissions(AwsCalls& calls, const Ba
   return found;
 }
 
+// The state of each set, by index, from its newest submission.
 Result<std::vector<SetState>, CallError> states(AwsCalls& calls, const BatchSweep& sweep,
                                                 const std::vector<Submission>& all) {
   std::vector<SetState> result(sweep.sets);
@@ -209,6 +204,8 @@ wire::BatchSubmission submission_of(const BatchSweep& sweep, const sweep::IndexL
   return submission;
 }
 
+// Submits these sets (all of them: 0 to sets - 1) and returns the job's id. After a lost answer it
+// checks whether there is one more submission than `before`.
 Result<std::string, CallError> submit_list(AwsCalls& calls, const BatchSweep& sweep,
                                            const sweep::IndexList& list,
                                            const std::string& definition, std::size_t before) {
@@ -223,9 +220,92 @@ Result<std::string, CallError> submit_list(AwsCalls& calls, const BatchSweep& sw
   return failed(id.error().message + "; see `spotter sweep status` before another try");
 }
 
-namespace {
+// Makes what a sweep's jobs need on AWS Batch if it is missing, and updates it if it differs.
 
-// `spotter sweep submit|status|cancel|retry|image`.
+using Clock = std::chrono::steady_clock;
+// A new environment takes seconds, one that replaces its instances minutes.
+constexpr std::chrono::minutes patience{10};
+constexpr std::chrono::milliseconds first_pause{200};
+constexpr std::chrono::milliseconds longest_pause{5'000};
+
+void say(const std::string& what, const std::string& name, const char* how) {
+  std::fprintf(stderr, "%s %s: %s\n", what.c_str(), name.c_str(), how);
+}
+
+// The calls for one kind: an environment or a queue.
+template <class Wanted>
+struct Kind {
+  const char* what;
+  wire::BatchCall (*describe)(const std::string& name);
+  Result<std::optional<wire::BatchResource>> (*decode)(std::string_view, const Wanted&);
+};
+
+using Found = std::optional<wire::BatchResource>;
+
+template <class Wanted>
+Result<Found, CallError> look(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
+  return calls.ask(kind.describe(wanted.name), kind.decode, wanted);
+}
+
+// Waits until AWS Batch no longer changes it. A thing that does not exist is settled, too.
+template <class Wanted>
+Result<Found, CallError> settled(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
+  const auto until = Clock::now() + patience;
+  auto pause = first_pause;
+  while (true) {
+    auto found = look(calls, kind, wanted);
+    if (!found || !*found || (*found)->status == "VALID") return found;
+    const std::string name = std::string(kind.what) + " " + wanted.name;
+    if ((*found)->status == "INVALID") return failed(name + " is INVALID: " + (*found)->reason);
+    if (Clock::now() > until)
+      return failed(name + " is still " + (*found)->status + ": " + (*found)->reason);
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, longest_pause);
+  }
+}
+
+// A lost answer does not matter: the state is read again.
+Result<void, CallError> change(AwsCalls& calls, const wire::BatchCall& call) {
+  const auto done = calls.perform(call);
+  if (done || done.error().unsettled()) return {};
+  return tl::unexpected(done.error());
+}
+
+template <class Wanted>
+Result<void, CallError> provide(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
+  constexpr int most_changes = 2;
+  for (int changes = 0;; ++changes) {
+    const auto found = settled(calls, kind, wanted);
+    if (!found) return tl::unexpected(found.error());
+    const std::string what = std::string(kind.what) + " " + wanted.name;
+    const auto foreign = *found ? namesake(what, (*found)->tags, wanted.tags) : std::string();
+    if (!foreign.empty()) return failed(foreign);
+    if (*found && (*found)->differs.empty()) return {};
+    if (changes == most_changes)
+      return failed(what +
+                    " does not become what sweep.batch says; some of it cannot be changed: "
+                    "delete it, or give another name");
+    say(kind.what, wanted.name, *found ? "is changed" : "is made");
+    const auto done = change(calls, *found ? wire::update(wanted, **found) : wire::create(wanted));
+    if (!done) return done;
+  }
+}
+
+// Makes or updates what the jobs need, and prints that to stderr; returns the definition's ARN.
+Result<std::string, CallError> prepare(AwsCalls& calls, const BatchSweep& sweep) {
+  const auto& [environment, queue, definition] = sweep.batch;
+  const Kind<wire::BatchEnvironment> environments{"compute environment", wire::describe_environment,
+                                                  wire::decode_environment};
+  if (auto there = provide(calls, environments, environment); !there)
+    return tl::unexpected(there.error());
+  const Kind<wire::BatchQueue> queues{"job queue", wire::describe_queue, wire::decode_queue};
+  if (auto there = provide(calls, queues, queue); !there) return tl::unexpected(there.error());
+  const auto same =
+      calls.ask(wire::describe_definitions(definition.name), wire::decode_definition, definition);
+  if (!same || !same->empty()) return same;
+  say("job definition", definition.name, "a revision is registered");
+  return calls.ask(wire::register_definition(definition), wire::decode_registered);
+}
 
 using OrderedJson = nlohmann::ordered_json;
 constexpr std::size_t most_failures_shown = 20;
@@ -408,17 +488,6 @@ int retry(const SweepCommandOptions& options) {
   return 0;
 }
 
-int print_image(const SweepCommandOptions& options) {
-  const auto job = batch_job(options.job);
-  if (!job) return io::complain("sweep", job.error().message, wrong_input);
-  const auto commands = image_commands(job->sweep->batch->definition.image);
-  if (!commands) return io::complain("sweep", commands.error().message, wrong_input);
-  std::fputs(commands->c_str(), stdout);
-  return 0;
-}
-
-}  // namespace
-
 void add_batch(CLI::App& sweep, int& status) {
   auto options = std::make_shared<SweepCommandOptions>();
   const auto add = [&](const char* name, const char* what, int (*run)(const SweepCommandOptions&)) {
@@ -442,169 +511,9 @@ void add_batch(CLI::App& sweep, int& status) {
   auto* retrying = add("retry", "Submits sets once more", retry);
   retrying->add_flag("--failed", options->failed, "Those that have failed for good");
   retrying->add_flag("--dry-run", options->dry_run, printed);
-  add("image", "Prints the commands that make the image of sweep.batch and put it into ECR",
-      print_image);
-}
-
-namespace {
-
-// Makes what a sweep's jobs need on AWS Batch if it is missing, and updates it if it differs.
-
-using Clock = std::chrono::steady_clock;
-// A new environment takes seconds, one that replaces its instances minutes.
-constexpr std::chrono::minutes patience{10};
-constexpr std::chrono::milliseconds first_pause{200};
-constexpr std::chrono::milliseconds longest_pause{5'000};
-
-void say(const std::string& what, const std::string& name, const char* how) {
-  std::fprintf(stderr, "%s %s: %s\n", what.c_str(), name.c_str(), how);
-}
-
-// The calls for one kind: an environment or a queue.
-template <class Wanted>
-struct Kind {
-  const char* what;
-  wire::BatchCall (*describe)(const std::string& name);
-  Result<std::optional<wire::BatchResource>> (*decode)(std::string_view, const Wanted&);
-};
-
-using Found = std::optional<wire::BatchResource>;
-
-template <class Wanted>
-Result<Found, CallError> look(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
-  return calls.ask(kind.describe(wanted.name), kind.decode, wanted);
-}
-
-// Waits until AWS Batch no longer changes it. A thing that does not exist is settled, too.
-template <class Wanted>
-Result<Found, CallError> settled(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
-  const auto until = Clock::now() + patience;
-  auto pause = first_pause;
-  while (true) {
-    auto found = look(calls, kind, wanted);
-    if (!found || !*found || (*found)->status == "VALID") return found;
-    const std::string name = std::string(kind.what) + " " + wanted.name;
-    if ((*found)->status == "INVALID") return failed(name + " is INVALID: " + (*found)->reason);
-    if (Clock::now() > until)
-      return failed(name + " is still " + (*found)->status + ": " + (*found)->reason);
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, longest_pause);
-  }
-}
-
-// A lost answer does not matter: the state is read again.
-Result<void, CallError> change(AwsCalls& calls, const wire::BatchCall& call) {
-  const auto done = calls.perform(call);
-  if (done || done.error().unsettled()) return {};
-  return tl::unexpected(done.error());
-}
-
-template <class Wanted>
-Result<void, CallError> provide(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
-  constexpr int most_changes = 2;
-  for (int changes = 0;; ++changes) {
-    const auto found = settled(calls, kind, wanted);
-    if (!found) return tl::unexpected(found.error());
-    const std::string what = std::string(kind.what) + " " + wanted.name;
-    const auto foreign = *found ? namesake(what, (*found)->tags, wanted.tags) : std::string();
-    if (!foreign.empty()) return failed(foreign);
-    if (*found && (*found)->differs.empty()) return {};
-    if (changes == most_changes)
-      return failed(what +
-                    " does not become what sweep.batch says; some of it cannot be changed: "
-                    "delete it, or give another name");
-    say(kind.what, wanted.name, *found ? "is changed" : "is made");
-    const auto done = change(calls, *found ? wire::update(wanted, **found) : wire::create(wanted));
-    if (!done) return done;
-  }
-}
-
-}  // namespace
-
-Result<std::string, CallError> prepare(AwsCalls& calls, const BatchSweep& sweep) {
-  const auto& [environment, queue, definition] = sweep.batch;
-  const Kind<wire::BatchEnvironment> environments{"compute environment", wire::describe_environment,
-                                                  wire::decode_environment};
-  if (auto there = provide(calls, environments, environment); !there)
-    return tl::unexpected(there.error());
-  const Kind<wire::BatchQueue> queues{"job queue", wire::describe_queue, wire::decode_queue};
-  if (auto there = provide(calls, queues, queue); !there) return tl::unexpected(there.error());
-  const auto same =
-      calls.ask(wire::describe_definitions(definition.name), wire::decode_definition, definition);
-  if (!same || !same->empty()) return same;
-  say("job definition", definition.name, "a revision is registered");
-  return calls.ask(wire::register_definition(definition), wire::decode_registered);
-}
-
-namespace {
-
-constexpr std::string_view lower = "abcdefghijklmnopqrstuvwxyz0123456789-";
-
-struct EcrImage {
-  std::string registry;  // ACCOUNT.dkr.ecr.REGION.amazonaws.com, or its partition's suffix
-  std::string region;
-  std::string repository;
-};
-
-bool consists_of(std::string_view text, std::string_view known) {
-  return !text.empty() && text.find_first_not_of(known) == text.npos;
-}
-
-std::optional<std::string_view> region_of(std::string_view registry) {
-  constexpr std::string_view service = ".dkr.ecr.";
-  constexpr std::size_t account = 12;
-  if (registry.find(service) != account || !consists_of(registry.substr(0, account), "0123456789"))
-    return std::nullopt;
-  registry.remove_prefix(account + service.size());
-  const auto dot = std::min(registry.find('.'), registry.size());
-  const auto region = registry.substr(0, dot);
-  const bool known =
-      registry.substr(std::min(dot + 1, registry.size())) == wire::partition_of(region).suffix;
-  return known && consists_of(region, lower) ? std::optional(region) : std::nullopt;
-}
-
-std::optional<EcrImage> parse(std::string_view image) {
-  const auto slash = std::min(image.find('/'), image.size());
-  const auto name = image.substr(std::min(slash + 1, image.size()));
-  const auto colon = std::min(name.find(':'), name.size());
-  const auto repository = name.substr(0, colon);
-  const auto tag = colon < name.size() ? name.substr(colon + 1) : "latest";
-  const auto region = region_of(image.substr(0, slash));
-  if (!region || !consists_of(repository, std::string(lower) + "._/") ||
-      !consists_of(tag, std::string(lower) + "._ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
-    return std::nullopt;
-  return EcrImage{std::string(image.substr(0, slash)), std::string(*region),
-                  std::string(repository)};
-}
-
-}  // namespace
-
-Result<std::string> image_commands(std::string_view image) {
-  const auto found = parse(image);
-  if (!found) {
-    return failure(
-        "sweep.batch.image: expected ACCOUNT.dkr.ecr.REGION.amazonaws.com/NAME:TAG, not " +
-        std::string(image) + "; another registry's own manual says how it is pushed");
-  }
-  const std::string target(image);
-  const std::string at = " --region " + found->region;
-  return "# In the sources of Spotter, once. On an image of CUDA, with this behind `build`:\n"
-         "# --build-arg BASE=nvidia/cuda:12.8.0-runtime-ubuntu22.04\n"
-         "docker build -f scripts/Containerfile -t spotter .\n"
-         "# In the folder of your trainer, whose Dockerfile begins with FROM spotter.\n"
-         "docker build -t " +
-         target +
-         " .\n"
-         "# Once; it is an error when the repository is there.\n"
-         "aws ecr create-repository --repository-name " +
-         found->repository + at + "\naws ecr get-login-password" + at +
-         " | docker login --username AWS --password-stdin " + found->registry + "\ndocker push " +
-         target + "\n# And then: spotter sweep submit\n";
 }
 
 // `spotter sweep results`.
-
-namespace {
 
 // A terminal gets so many; a pipe or a file gets all.
 constexpr std::size_t most_rows = 100;
@@ -690,8 +599,6 @@ int show(const ResultsOptions& options, bool job_is_named) {
   return good ? 0 : 1;
 }
 
-}  // namespace
-
 void add_results(CLI::App& sweep, int& status) {
   auto options = std::make_shared<ResultsOptions>();
   auto* command =
@@ -709,6 +616,23 @@ void add_results(CLI::App& sweep, int& status) {
   command->add_option("--csv", options->csv, "Writes a table for programs there; -: here");
   command->add_option("--json", options->json, "Writes all, with the curves, there; -: here");
   command->callback([options, job, &status] { status = show(*options, job->count() > 0); });
+}
+
+}  // namespace
+
+void add_sweep(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("sweep", "Many experiments of one job");
+  command->require_subcommand(1);
+  auto options = std::make_shared<SweepOptions>();
+  auto* all = command->add_subcommand(
+      "expand", "Prints the parameter sets, a line each: a list as `sweep.parameters` reads it");
+  all->add_option("job", options->job, "The job's description")->capture_default_str();
+  all->add_option("--index", options->index, "Only this one, counted from 0");
+  all->add_flag("--commands", options->commands,
+                "Prints each set's command, made from trainer.command");
+  all->callback([options, &status] { status = expand(*options); });
+  add_batch(*command, status);
+  add_results(*command, status);
 }
 
 }  // namespace spotter::command

@@ -367,6 +367,7 @@ struct Environment {
   bool foreground = false;  // `spotter run`: the trainer runs as us, unless job.yaml names a user
 
   static Environment of_process();
+  static Environment of_root();  // as an instance's agent has it: with this process's variables
 };
 
 inline constexpr std::size_t job_size_limit = 256U << 10;
@@ -379,6 +380,9 @@ Result<Job, std::vector<Problem>> parse_job(std::string_view text, const Environ
 // The same for a file and for those that it names (the document of its channels, the list of its
 // sweep), whose paths may be relative to it. An unreadable file is a Problem with line 0.
 Result<Job, std::vector<Problem>> load_job(const std::string& path, const Environment& environment);
+
+// The same, with all its mistakes in the error's words.
+Result<Job> read_job(const std::string& path, const Environment& environment);
 
 // `PATH:LINE:COLUMN: message`, one a line, each with its newline.
 std::string describe(const std::vector<Problem>& problems, std::string_view path);

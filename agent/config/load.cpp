@@ -21,6 +21,13 @@ Environment Environment::of_process() {
   return here;
 }
 
+Environment Environment::of_root() {
+  Environment there = of_process();
+  there.root = true;
+  there.user = "root";
+  return there;
+}
+
 namespace {
 
 tl::unexpected<std::vector<Problem>> problem(const std::string& message) {
@@ -80,6 +87,14 @@ Result<Job, std::vector<Problem>> load_job(const std::string& path,
   if (!channels) return problem("channels: " + document + ": " + channels.error().message);
   job->channels.all = std::move(*channels);
   return job;
+}
+
+Result<Job> read_job(const std::string& path, const Environment& environment) {
+  auto job = load_job(path, environment);
+  if (job) return std::move(*job);
+  std::string problems = describe(job.error(), path);
+  while (problems.ends_with('\n')) problems.pop_back();
+  return failure(std::move(problems));
 }
 
 std::string describe(const std::vector<Problem>& problems, std::string_view path) {

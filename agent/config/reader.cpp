@@ -8,6 +8,8 @@
 #include <sstream>
 #include <tuple>
 
+#include "agent/base/text.hpp"
+
 namespace spotter::config {
 namespace {
 
@@ -151,12 +153,6 @@ std::string describe(const Node& node) {
 
 namespace {
 
-std::string join(const std::vector<std::string_view>& words) {
-  std::string joined;
-  for (const auto word : words) joined.append(joined.empty() ? "" : ", ").append(word);
-  return joined;
-}
-
 std::string below(const std::string& path, std::string_view key) {
   return path.empty() ? std::string(key) : path + "." + std::string(key);
 }
@@ -172,7 +168,7 @@ std::string unknown_key(const std::string& key, const Reader::Fields& fields) {
   const auto meant = nearest(key, valid);
   const std::string start = "unknown key '" + key.substr(0, 60) + "'; ";
   if (!meant.empty()) return start + "did you mean '" + std::string(meant) + "'?";
-  return start + "valid here: " + join(valid);
+  return start + "valid here: " + joined(valid);
 }
 
 // The same key earlier in the map, or nullptr.
@@ -192,7 +188,7 @@ tl::unexpected<std::vector<Problem>> in_file_order(std::vector<Problem> problems
 }
 
 void Reader::map(const Node& node, const std::string& path, const Fields& fields) {
-  if (!is_map(node, path, "a mapping with the keys " + join(keys_of(fields)))) return;
+  if (!is_map(node, path, "a mapping with the keys " + joined(keys_of(fields)))) return;
   for (std::size_t i = 0; i < node.keys.size(); ++i) {
     const Node& key = node.keys[i];
     const auto field = std::find_if(fields.begin(), fields.end(),

@@ -1,9 +1,8 @@
 // Helpers for the parsers of single values.
 #pragma once
 
-#include <charconv>
-
 #include "agent/aws/formats/s3.hpp"
+#include "agent/base/text.hpp"
 #include "agent/config/values.hpp"
 
 namespace spotter::config {
@@ -33,11 +32,8 @@ Result<T> choose(std::string_view text, const Choices<T>& choices) {
 
 template <int least, int most>
 Result<int> parse_between(std::string_view text) {
-  int number = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failed == std::errc{} && end == text.data() + text.size() && number >= least &&
-      number <= most)
-    return number;
+  const auto number = number_of_text<int>(text);
+  if (number && *number >= least && *number <= most) return *number;
   return failure(in_quotes(text) + " is no whole number from " + std::to_string(least) + " to " +
                  std::to_string(most));
 }

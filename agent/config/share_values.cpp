@@ -94,9 +94,7 @@ Result<std::string> parse_sshfs_source(std::string_view text) {
 }
 
 Result<std::uint16_t> parse_port(std::string_view text) {
-  std::uint16_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() && number > 0) return number;
+  if (const auto port = number_of_text<std::uint16_t>(text); port && *port > 0) return *port;
   return failure("expected a port from 1 to 65535, found " + in_quotes(text));
 }
 

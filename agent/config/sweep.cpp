@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/base/metrics.hpp"
+#include "agent/base/text.hpp"
 #include "agent/config/scalars.hpp"
 
 namespace spotter::config {
@@ -15,11 +16,8 @@ using NodeKind = Node::Kind;
 
 template <class T>
 std::optional<T> whole_text(std::string_view text) {
-  T value{};
   if (text.starts_with('+')) text.remove_prefix(1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && end == text.data() + text.size()) return value;
-  return std::nullopt;
+  return number_of_text<T>(text);
 }
 
 // The value of a plain scalar in YAML 1.2's core schema: 1e-3 is a number, `yes` a text.

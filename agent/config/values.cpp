@@ -9,6 +9,7 @@
 #include "agent/aws/formats/iam.hpp"
 #include "agent/aws/formats/partition.hpp"
 #include "agent/aws/formats/tags.hpp"
+#include "agent/base/text.hpp"
 #include "agent/config/git_server.hpp"
 #include "agent/config/scalars.hpp"
 
@@ -203,10 +204,8 @@ Result<Duration> parse_duration(std::string_view text) {
 }
 
 Result<int> parse_attempts(std::string_view text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() && number >= 1 && number <= 1000)
-    return number;
+  const auto number = number_of_text<int>(text);
+  if (number && *number >= 1 && *number <= 1000) return *number;
   return failure("expected a whole number from 1 to 1000, found " + in_quotes(text));
 }
 
@@ -216,10 +215,8 @@ Result<bool> parse_cache_place(std::string_view text) {
 
 Result<int> parse_gpu_count(std::string_view text) {
   if (text == "auto") return all_gpus;
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() && number >= 0 && number <= 64)
-    return number;
+  const auto number = number_of_text<int>(text);
+  if (number && *number >= 0 && *number <= 64) return *number;
   return failure("expected a whole number from 0 to 64, or auto, found " + in_quotes(text));
 }
 
@@ -227,9 +224,8 @@ Result<int> parse_gpu_count(std::string_view text) {
 bool is_limit(std::string_view text, std::string_view unit, std::uint64_t most) {
   if (!text.ends_with(unit)) return false;
   text.remove_suffix(unit.size());
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() && number >= 1 && number <= most;
+  const auto number = number_of_text<std::uint64_t>(text);
+  return number && *number >= 1 && *number <= most;
 }
 
 Result<std::string> parse_memory_amount(std::string_view text) {
@@ -286,11 +282,8 @@ Result<GiveUp> parse_give_up(std::string_view text) {
 }
 
 Result<double> parse_positive_number(std::string_view text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() && std::isfinite(number) &&
-      number > 0)
-    return number;
+  const auto number = number_of_text<double>(text);
+  if (number && std::isfinite(*number) && *number > 0) return *number;
   return failure("expected a number above 0, found " + in_quotes(text));
 }
 

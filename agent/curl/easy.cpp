@@ -154,19 +154,12 @@ std::optional<std::pair<std::string, std::string>> parse_header(std::string_view
   return std::pair(std::move(name), std::string(trimmed(line.substr(colon + 1))));
 }
 
-Share::Share() : share_(curl_share_init()) {
-  curl_share_setopt(share_, CURLSHOPT_SHARE, CURL_LOCK_DATA_DNS);
-  curl_share_setopt(share_, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
-}
-
-Share::~Share() { curl_share_cleanup(share_); }
+std::string words_for(CURLcode code) { return curl_easy_strerror(code); }
 
 bool is_distrust(CURLcode code) {
   return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
          code == CURLE_SSL_ISSUER_ERROR;
 }
-
-std::string words_for(CURLcode code) { return curl_easy_strerror(code); }
 
 Easy::Easy(const TrustStore& trust, const Limits& limits) : easy_(new_handle()), trust_(trust) {
   curl_easy_setopt(easy_, CURLOPT_ERRORBUFFER, message_.data());
@@ -276,26 +269,6 @@ void Easy::stop_when(const std::function<bool()>& stop) {
 
 CURLcode Easy::perform() { return curl_easy_perform(easy_); }
 
-void Easy::connect_only(const std::string& base, const Share& shared) {
-  set_url(base);
-  curl_easy_setopt(easy_, CURLOPT_SHARE, shared.handle());
-  curl_easy_setopt(easy_, CURLOPT_CONNECT_ONLY, 1L);
-}
-
-curl_socket_t Easy::socket() const {
-  curl_socket_t socket = CURL_SOCKET_BAD;
-  curl_easy_getinfo(easy_, CURLINFO_ACTIVESOCKET, &socket);
-  return socket;
-}
-
-CURLcode Easy::send(std::string_view bytes, std::size_t& sent) {
-  return curl_easy_send(easy_, bytes.data(), bytes.size(), &sent);
-}
-
-CURLcode Easy::receive(std::span<char> into, std::size_t& got) {
-  return curl_easy_recv(easy_, into.data(), into.size(), &got);
-}
-
 std::string Easy::explain_certificate() const {
   Distrust distrust{.trusted = trust_.places(), .clock = utc_now()};
   curl_easy_getinfo(easy_, CURLINFO_SSL_VERIFYRESULT, &distrust.verdict);
@@ -311,12 +284,10 @@ int Easy::status() const {
   return static_cast<int>(status);
 }
 
-bool Easy::may_have_sent() const { return time_of(CURLINFO_PRETRANSFER_TIME_T).count() > 0; }
-
-std::chrono::microseconds Easy::time_of(CURLINFO what) const {
-  curl_off_t time = 0;
-  curl_easy_getinfo(easy_, what, &time);
-  return std::chrono::microseconds(time);
+bool Easy::may_have_sent() const {
+  curl_off_t until = 0;
+  curl_easy_getinfo(easy_, CURLINFO_PRETRANSFER_TIME_T, &until);
+  return until > 0;
 }
 
 std::string Easy::explain(CURLcode code) const {

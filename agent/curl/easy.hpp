@@ -78,20 +78,6 @@ struct Limits {
   long write_at_once = 0;
 };
 
-// Knowledge that several handles have together: names that were looked up, and sessions of TLS.
-// Outlives them.
-class Share {
- public:
-  Share();
-  ~Share();
-  Share(const Share&) = delete;
-  Share& operator=(const Share&) = delete;
-  CURLSH* handle() const { return share_; }
-
- private:
-  CURLSH* share_;
-};
-
 std::string words_for(CURLcode code);  // libcurl's
 // The server's certificate is not trusted, or nobody's can be, as ours cannot be read.
 bool is_distrust(CURLcode code);
@@ -122,17 +108,9 @@ class Easy {
 
   CURLcode perform();  // here and now; else a loop does it (curl/loop.hpp)
 
-  // No request, only the connection (names, TLS), to be spoken over here once the loop is done.
-  void connect_only(const std::string& base, const Share& shared);
-  curl_socket_t socket() const;
-  CURLcode send(std::string_view bytes, std::size_t& sent);
-  // Over TLS to be repeated until CURLE_AGAIN, as what was decrypted ahead makes no file readable.
-  CURLcode receive(std::span<char> into, std::size_t& got);
-
   int status() const;  // of the answer
   // Everything up to the handshakes is done: the request may have gone out.
   bool may_have_sent() const;
-  std::chrono::microseconds time_of(CURLINFO what) const;
   // libcurl's words for the last transfer; for a bad certificate, what is wrong and what to do.
   std::string explain(CURLcode code) const;
 

@@ -302,8 +302,7 @@ bool Stream::plan_one(Epoch& epoch, const Entry& entry) {
     return false;
   }
   const std::uint64_t offset = epoch.offset;
-  const std::size_t most =
-      std::min({client_.piece(), memory_.capacity() / least_pieces, most_piece});
+  const std::size_t most = std::min(memory_.capacity() / least_pieces, most_piece);
   const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(most, entry.size - offset));
   Memory::Piece piece;
   if (size > 0) {
@@ -387,7 +386,7 @@ void Stream::measure() {
 
 void Stream::plan_ahead() {
   const std::size_t ahead =
-      std::clamp(pieces_ahead * client_.width() * client_.piece(), least_ahead, most_ahead);
+      std::clamp(pieces_ahead * client_.width() * most_piece, least_ahead, most_ahead);
   plan(*current_, ahead);
   if (is_planned(*current_)) plan(*following_, std::min(ahead, ahead_of_the_reader));
 }

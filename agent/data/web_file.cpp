@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "agent/aws/formats/sigv4.hpp"
+#include "agent/base/text.hpp"
 #include "agent/curl/easy.hpp"
 #include "agent/data/fetched.hpp"
 #include "agent/data/fifo.hpp"
@@ -27,16 +28,6 @@ constexpr std::chrono::milliseconds pause{500};  // before a try; doubled up to 
 struct FreeDigest {
   void operator()(EVP_MD_CTX* digest) const { EVP_MD_CTX_free(digest); }
 };
-
-std::string hexadecimal(const unsigned char* bytes, unsigned size) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string text;
-  for (unsigned i = 0; i < size; ++i) {
-    text += digits[bytes[i] >> 4];
-    text += digits[bytes[i] & 15];
-  }
-  return text;
-}
 
 class Fetch final : public curl::Sink {
  public:
@@ -234,7 +225,7 @@ Result<void> Fetch::check_sum() const {
   std::array<unsigned char, EVP_MAX_MD_SIZE> sum{};
   unsigned size = 0;
   EVP_DigestFinal_ex(digest.get(), sum.data(), &size);
-  const std::string found = hexadecimal(sum.data(), size);
+  const std::string found = hexadecimal({reinterpret_cast<const char*>(sum.data()), size});
   if (found == file_.sha256) return {};
   ::unlink(partial_.c_str());  // so that the next try does not continue it
   return failure(file_.url + " has the SHA-256 " + found + ", not " + file_.sha256 +

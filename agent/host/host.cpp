@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +17,7 @@
 #include <thread>
 
 #include "agent/aws/formats/s3.hpp"
+#include "agent/base/text.hpp"
 #include "agent/guard/keeper.hpp"
 #include "agent/host/attempt.hpp"
 #include "agent/host/checkout.hpp"
@@ -415,8 +415,9 @@ bool take(std::string_view& bytes, std::string& word) {
 bool take_number(std::string_view& bytes, std::size_t& number) {
   std::string word;
   if (!take(bytes, word)) return false;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-  return error == std::errc() && end == word.data() + word.size();
+  const auto read = number_of_text<std::size_t>(word);
+  number = read.value_or(0);
+  return read.has_value();
 }
 
 bool take_words(std::string_view& bytes, std::vector<std::string>& words) {

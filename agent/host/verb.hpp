@@ -4,8 +4,6 @@
 #include <sys/types.h>
 
 #include <filesystem>
-#include <map>
-#include <optional>
 #include <string_view>
 #include <system_error>
 

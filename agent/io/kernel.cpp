@@ -7,20 +7,16 @@
 #include <cinttypes>
 #include <cstdio>
 #include <fstream>
-#include <vector>
+
+#include "agent/base/text.hpp"
 
 namespace spotter::io {
 
 std::string random_hex(std::size_t digits) {
-  std::vector<unsigned char> bytes(digits / 2);
+  std::string bytes(digits / 2, '\0');
   // It gives all of so few bytes or, before the kernel has any, waits.
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return {};
-  std::string text;
-  for (const unsigned char byte : bytes) {
-    text += "0123456789abcdef"[byte >> 4U];
-    text += "0123456789abcdef"[byte & 15U];
-  }
-  return text;
+  return hexadecimal(bytes);
 }
 
 void return_free_memory() {

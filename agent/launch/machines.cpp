@@ -110,19 +110,13 @@ void judge_gpus(Findings& findings, const config::Job& job, const Machines& mach
       {"gpus", any ? Verdict::Warn : Verdict::Fail, key + ", and " + found.with_why, advice});
 }
 
-std::string listed(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& it : words) text += (text.empty() ? "" : " or ") + it;
-  return text;
-}
-
 void judge_types(Findings& findings, const std::string& what, const std::string& architecture,
                  const Machines& machines) {
   const auto fits = [&](const TypeSize& it) {
     return it.architectures.empty() || std::ranges::count(it.architectures, architecture) > 0;
   };
   const Misfit found = misfits(machines.types, fits, [](const TypeSize& it) {
-    return " is of " + listed(it.architectures);
+    return " is of " + joined(it.architectures, " or ");
   });
   if (found.names.empty()) {
     if (!machines.types.empty())

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/base/json.hpp"
+#include "agent/base/text.hpp"
 #include "agent/config/trainer_role.hpp"
 #include "agent/launch/machines.hpp"
 
@@ -23,12 +24,7 @@ struct Way {
   std::string advice = {};
 };
 
-std::string joined(const Texts& all, const char* last = " and ") {
-  std::string text;
-  for (const std::string& it : all)
-    text += (text.empty() ? "" : &it == &all.back() ? last : ", ") + it;
-  return text;
-}
+std::string both(const Texts& all) { return joined(all, ", ", " and "); }
 
 std::string name_of(const wire::Subnet& subnet) {
   return subnet.id + " (" + subnet.zone.str() + ")";
@@ -175,12 +171,12 @@ Finding Judge::judge(const std::vector<Needed>& needed) const {
   }
   if (!lacking.empty())
     return {check, stops ? Verdict::Fail : Verdict::Warn,
-            "a machine in " + name_of(subnet_) + " does not reach " + joined(names, " or ") + ": " +
-                internet().why,
+            "a machine in " + name_of(subnet_) + " does not reach " + joined(names, ", ", " or ") +
+                ": " + internet().why,
             advice_for(lacking, internet())};
   if (!open.empty())
     return {check, Verdict::Warn, name_of(subnet_) + ": " + why.why,
-            "whether a machine there reaches " + joined(open) + " is open"};
+            "whether a machine there reaches " + both(open) + " is open"};
   return {check, Verdict::Ok, subnet_.id, ""};
 }
 
@@ -259,12 +255,12 @@ void judge_groups(Findings& findings, const Network& network) {
   if (to.empty())
     findings.push_back(
         {check, Verdict::Fail,
-         joined(ids) + (ids.size() == 1 ? " lets" : " let") + " no machine ask anything by HTTPS",
+         both(ids) + (ids.size() == 1 ? " lets" : " let") + " no machine ask anything by HTTPS",
          "aws ec2 authorize-security-group-egress --group-id " + ids.front() +
              " --protocol tcp --port 443 --cidr " + everywhere});
   else if (std::ranges::count(to, everywhere) == 0)
     findings.push_back({check, Verdict::Warn,
-                        joined(ids) + " lets machines ask " + joined(to) + " alone by HTTPS",
+                        both(ids) + " lets machines ask " + both(to) + " alone by HTTPS",
                         "whether all that the job needs is there is open"});
 }
 
@@ -346,7 +342,8 @@ Findings judge_network(const Network& network, const std::vector<Needed>& needed
   if (!good.empty() && network.tables)
     findings.push_back(
         {check, Verdict::Ok,
-         "by its routes a machine in " + joined(good, " or ") + " reaches " + joined(names), ""});
+         "by its routes a machine in " + joined(good, ", ", " or ") + " reaches " + both(names),
+         ""});
   return findings;
 }
 

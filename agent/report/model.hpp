@@ -202,7 +202,4 @@ const char* to_text(Instance::End end);
 nlohmann::ordered_json to_json(const Model& model);
 std::string to_text(const Model& model);  // the same, in one line, always UTF-8
 
-// Suits a terminal and GitHub.
-std::string to_markdown(const Model& model);
-
 }  // namespace spotter::report

@@ -18,6 +18,7 @@
 #include <sstream>
 #include <thread>
 
+#include "agent/base/text.hpp"
 #include "agent/supervise/run_directory.hpp"
 
 namespace spotter::supervise {
@@ -149,10 +150,7 @@ bool each_process(Visit visit) {
   for (bool more = true; more;) {
     const dirent* entry = readdir(directory);
     if (entry == nullptr) break;
-    const std::string_view name = entry->d_name;
-    pid_t pid = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (error == std::errc() && end == name.data() + name.size()) more = visit(pid);
+    if (const auto pid = number_of_text<pid_t>(entry->d_name)) more = visit(*pid);
   }
   closedir(directory);
   return true;
@@ -209,11 +207,9 @@ std::vector<Process> all_processes() {
   DIR* directory = opendir("/proc");
   if (directory == nullptr) return processes;
   while (const dirent* entry = readdir(directory)) {
-    const std::string_view name = entry->d_name;
-    pid_t pid = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (error != std::errc() || end != name.data() + name.size()) continue;
-    if (auto process = find_process(pid)) processes.push_back(*std::move(process));
+    const auto pid = number_of_text<pid_t>(entry->d_name);
+    if (!pid) continue;
+    if (auto process = find_process(*pid)) processes.push_back(*std::move(process));
   }
   closedir(directory);
   return processes;

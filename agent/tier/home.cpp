@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <iterator>
 
+#include "agent/base/text.hpp"
 #include "agent/guard/copying.hpp"
 #include "agent/guard/keeper.hpp"
 #include "agent/guard/place.hpp"
@@ -257,11 +257,7 @@ Result<void> Keeping::learn(const std::string& committed) {
 
 // The epoch in "7", a group of data, and in "7-SUM", a manifest.
 std::optional<std::uint32_t> epoch_in(const std::string& group) {
-  std::uint32_t epoch = 0;
-  const char* last = group.data() + group.size();
-  const auto [end, error] = std::from_chars(group.data(), last, epoch);
-  if (error != std::errc() || (end != last && *end != '-')) return std::nullopt;
-  return epoch;
+  return number_of_text<std::uint32_t>(std::string_view(group).substr(0, group.find('-')));
 }
 
 // Only what this epoch or one before it sent, and neither the committed manifest names nor the

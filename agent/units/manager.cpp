@@ -2,10 +2,8 @@
 
 #include <poll.h>
 #include <systemd/sd-bus.h>
-#include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 

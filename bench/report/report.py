@@ -68,13 +68,12 @@ def main():
     with tempfile.TemporaryDirectory(prefix="spotter-bench-report-") as folder:
         home = pathlib.Path(folder) / "job"
         write(home)
-        text, _ = measure(home, "--markdown")
         page, size = measure(home)
     memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    figures = {"page_seconds": round(page, 3), "markdown_seconds": round(text, 3),
-               "page_mib": round(size / 2**20, 2), "resident_mib": round(memory, 1)}
+    figures = {"page_seconds": round(page, 3), "page_mib": round(size / 2**20, 2),
+               "resident_mib": round(memory, 1)}
     print(f"{MACHINES} machines, {POINTS} points: page {page:.2f} s (target {TARGET:.0f} s), "
-          f"{size / 2**20:.1f} MiB; as text {text:.2f} s; {memory:.0f} MiB resident")
+          f"{size / 2**20:.1f} MiB; {memory:.0f} MiB resident")
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps(figures, indent=1) + "\n")
     return 0 if page <= TARGET else 1

@@ -139,31 +139,6 @@ TEST(Addresses, FollowOnlyAwsItself) {
   EXPECT_FALSE(all.redirect("bucket", "", "evil.example.com/.amazonaws.com"));
 }
 
-// Answers of one server, each of a piece: `apart` from us, so many bytes a second.
-std::size_t piece_for(std::chrono::duration<double> apart, double rate) {
-  Piece piece;
-  EXPECT_EQ(piece.bytes(), least_piece);
-  for (int answer = 0; answer < 50; ++answer) {
-    const auto bytes = static_cast<double>(piece.bytes());
-    // Now and then one waits long behind others.
-    piece.measured(piece.bytes(), answer % 3 == 0 ? 1s : apart, Piece::Duration(bytes / rate));
-  }
-  return piece.bytes();
-}
-
-TEST(Piece, IsAsLargeAsTheWayIsLong) {
-  EXPECT_EQ(piece_for(200us, 400e6), least_piece);
-  EXPECT_EQ(piece_for(8ms, 200e6), 4 * least_piece);
-  EXPECT_EQ(piece_for(30ms, 90e6), piece_bytes);
-}
-
-TEST(Piece, LearnsNothingFromSmallAnswers) {
-  Piece piece;
-  piece.measured(64 << 10, 30ms, 1us);
-  piece.measured(piece_bytes, 0s, 0s);
-  EXPECT_EQ(piece.bytes(), least_piece);
-}
-
 // A network where each connection gives so much, all of them at most so much.
 double settle(Window& window, double each, double together) {
   Window::Instant now{1h};

@@ -276,35 +276,6 @@ class Troubles(SweepTest):
                 self.valid("describe_job_queues", jobQueues=["spotter-printed"])
         self.until(path, SUCCEEDED=3)
 
-    @unittest.skipUnless(os.path.exists(AWS), "the aws command is not installed (apt: awscli)")
-    def test_the_printed_commands_put_the_image_into_ecr(self):
-        path = self.job_file("pushed", "true")
-        self.assertIn("not trainer:1; another registry", self.sweep("image", path).stderr)
-        image = "123456789012.dkr.ecr.us-west-2.amazonaws.com/team/trainer:1"
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text.replace("trainer:1", image))
-        printed = self.ok("image", path)
-        # The real `aws` says whether the words of a request are right, and makes up an answer;
-        # get-login-password is no request, and needs ECR.
-        done = self.sweep("sh", "-e", "-c", f"""
-            docker() {{ echo docker "$*" >&2; case $1 in login) [ -n "$(cat)" ]; esac; }}
-            aws() {{
-              echo aws "$*" >&2
-              case $2 in
-                create-repository) {AWS} "$@" --generate-cli-skeleton output ;;
-                *) echo password ;;
-              esac
-            }}
-            {printed}""")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(sorted(done.stderr.splitlines()), sorted([
-            "docker build -f scripts/Containerfile -t spotter .", f"docker build -t {image} .",
-            "aws ecr create-repository --repository-name team/trainer --region us-west-2",
-            "aws ecr get-login-password --region us-west-2", f"docker push {image}",
-            f"docker login --username AWS --password-stdin {image.partition('/')[0]}"]))
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -308,11 +308,11 @@ TEST_F(TrainerRun, PlacesAndParametersComeFromTheEnvironmentToo) {
   EXPECT_EQ(metrics["steps"], 10);
 }
 
-// Batch norms and Adam have memories of their own; two devices share each batch.
-TEST_F(TrainerRun, AResidualNetworkOnTwoDevicesResumesToTheBit) {
+// Batch norms and Adam have memories of their own.
+TEST_F(TrainerRun, AResidualNetworkResumesToTheBit) {
   write_small_cifar10(place("cifar10"));
-  const std::vector<std::string> more = {
-      "--data", place("cifar10"), "--model", "resnet8", "--epochs", "2", "--device", "cpu,cpu"};
+  const std::vector<std::string> more = {"--data",  place("cifar10"), "--model",
+                                         "resnet8", "--epochs",       "2"};
   ASSERT_EQ(run("whole", more), 0) << output();
   const std::string log = place("steps");
   auto slow = more;
@@ -359,6 +359,8 @@ TEST_F(TrainerRun, TheModelsOwnExampleIsItsDefault) {
   EXPECT_EQ(parameters["model"], "resnet8");
   EXPECT_EQ(parameters["optimizer"], "adam");
   EXPECT_EQ(parameters["learning_rate"], 0.01);
+  EXPECT_EQ(run("b", {"--device", "cuda:0,cuda:1"}), 2);
+  EXPECT_NE(output().find("there is no device `cuda:0,cuda:1`"), std::string::npos) << output();
   EXPECT_EQ(run("b", {"--device", "cuda:99"}), 2);
   EXPECT_NE(output().find("cuda:99 is not there"), std::string::npos) << output();
 }

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 
+#include "agent/base/text.hpp"
 #include "trainer/library/writer.hpp"
 
 namespace spotter::checkpoint {
@@ -161,11 +161,8 @@ std::string directory_name(std::uint64_t step) {
 
 std::optional<std::uint64_t> step_of(std::string_view name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
-  std::uint64_t step = 0;
-  const auto [end, error] =
-      std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
-  if (error != std::errc() || name != directory_name(step)) return std::nullopt;
-  return step;
+  const auto step = number_of_text<std::uint64_t>(name.substr(kPrefix.size()));
+  return step && name == directory_name(*step) ? step : std::nullopt;
 }
 
 Result<std::vector<std::uint64_t>> steps_in(const fs::path& directory) {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <chrono>
-#include <initializer_list>
 #include <limits>
 #include <optional>
 

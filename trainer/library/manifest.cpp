@@ -7,6 +7,7 @@
 #include <set>
 
 #include "agent/base/record.hpp"
+#include "agent/base/text.hpp"
 
 namespace spotter::checkpoint {
 
@@ -18,16 +19,10 @@ constexpr std::string_view kSumMember = ",\"xxh3_128\":\"";
 constexpr std::string_view kEnd = "\"}\n";
 static_assert(kSealBytes == kSumMember.size() + kDigits + kEnd.size());
 
-std::string hexadecimal(XXH128_hash_t hash) {
+std::string digits_of(XXH128_hash_t hash) {
   XXH128_canonical_t canonical;
   XXH128_canonicalFromHash(&canonical, hash);
-  constexpr std::string_view kHex = "0123456789abcdef";
-  std::string text;
-  for (const unsigned char byte : canonical.digest) {
-    text += kHex[byte >> 4];
-    text += kHex[byte & 15];
-  }
-  return text;
+  return hexadecimal({reinterpret_cast<const char*>(canonical.digest), sizeof canonical.digest});
 }
 
 Result<std::vector<PartEntry>> decode_parts(const nlohmann::json& list) {
@@ -58,10 +53,10 @@ Sum::~Sum() = default;
 void Sum::add(std::string_view bytes) {
   XXH3_128bits_update(state_->hash, bytes.data(), bytes.size());
 }
-std::string Sum::hex() const { return hexadecimal(XXH3_128bits_digest(state_->hash)); }
+std::string Sum::hex() const { return digits_of(XXH3_128bits_digest(state_->hash)); }
 
 std::string sum_of(std::string_view bytes) {
-  return hexadecimal(XXH3_128bits(bytes.data(), bytes.size()));
+  return digits_of(XXH3_128bits(bytes.data(), bytes.size()));
 }
 
 bool is_sum(std::string_view text) {

@@ -17,10 +17,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <map>
 #include <sstream>
-#include <thread>
 
 #include "trainer/reference/feed.hpp"
 
@@ -440,12 +438,12 @@ Batch make_batch(const Examples& examples, const Shape& shape, std::uint32_t cou
   return batch;
 }
 
-// The model on one device.
-struct Replica {
+// The model where it computes.
+struct Placed {
   at::Device device;
   std::unique_ptr<Model> model;
 
-  Replica(const std::string& name, std::unique_ptr<Model> given)
+  Placed(const std::string& name, std::unique_ptr<Model> given)
       : device(name), model(std::move(given)) {
     const torch::NoGradGuard no_gradients;
     for (auto& tensor : model->statistics) tensor.set_data(tensor.to(device));
@@ -455,13 +453,12 @@ struct Replica {
     }
   }
 
-  // Computes the score of its part of a batch and, when training, the gradients: those of the mean
-  // over `share` times the whole batch.
-  Score run(const Batch& batch, const Pass& pass, double share) const {
+  // Computes the score of a batch and, when training, the gradients of its mean loss.
+  Score run(const Batch& batch, const Pass& pass) const {
     const at::Tensor labels = batch.labels.to(device);
     const at::Tensor output = at::log_softmax(forward(batch.images, pass).to(at::kFloat), 1);
     const at::Tensor loss = at::nll_loss(output, labels);
-    if (pass.training) (loss * share).backward();
+    if (pass.training) loss.backward();
     const auto count = static_cast<std::uint64_t>(labels.size(0));
     const auto hits = at::argmax(output.detach(), 1).eq(labels).sum().item<std::int64_t>();
     return {loss.item<double>() * static_cast<double>(count), static_cast<std::uint64_t>(hits),
@@ -476,99 +473,26 @@ struct Replica {
   }
 };
 
-void add(Score& total, const Score& part) {
-  total.loss_sum += part.loss_sum;
-  total.correct += part.correct;
-  total.count += part.count;
-}
-
 }  // namespace
 
 struct Network::Parts {
   Parameters parameters;
   Shape shape;
-  unsigned threads = 1;
-  std::vector<Replica> replicas;  // the first one has the truth
+  Placed placed;
   std::unique_ptr<torch::optim::Optimizer> optimizer;
 
   std::vector<at::Tensor> tensors() const {
-    std::vector<at::Tensor> all = replicas.front().model->weights;
-    const auto& more = replicas.front().model->statistics;
+    std::vector<at::Tensor> all = placed.model->weights;
+    const auto& more = placed.model->statistics;
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
 
   std::vector<std::string> names() const {
-    std::vector<std::string> all = replicas.front().model->weight_names;
-    const auto& more = replicas.front().model->statistic_names;
+    std::vector<std::string> all = placed.model->weight_names;
+    const auto& more = placed.model->statistic_names;
     all.insert(all.end(), more.begin(), more.end());
     return all;
-  }
-
-  // The others begin each step with what the first one has learned.
-  void spread() {
-    const torch::NoGradGuard no_gradients;
-    const Model& first = *replicas.front().model;
-    for (std::size_t i = 1; i < replicas.size(); ++i) {
-      Model& other = *replicas[i].model;
-      for (std::size_t t = 0; t < first.weights.size(); ++t) {
-        other.weights[t].copy_(first.weights[t]);
-        other.weights[t].mutable_grad().reset();
-      }
-      for (std::size_t t = 0; t < first.statistics.size(); ++t)
-        other.statistics[t].copy_(first.statistics[t]);
-    }
-  }
-
-  // In the devices' order: a sum of floats depends on it.
-  void gather() {
-    const torch::NoGradGuard no_gradients;
-    const Model& first = *replicas.front().model;
-    for (std::size_t i = 1; i < replicas.size(); ++i) {
-      const Model& other = *replicas[i].model;
-      for (std::size_t t = 0; t < first.weights.size(); ++t) {
-        const at::Tensor& gradient = other.weights[t].grad();
-        if (gradient.defined())
-          first.weights[t].mutable_grad().add_(gradient.to(replicas.front().device));
-      }
-    }
-  }
-
-  Score run_all(const Batch& batch, std::uint64_t step) {
-    const auto count = batch.labels.size(0);
-    const auto parts = std::min<std::int64_t>(count, static_cast<std::int64_t>(replicas.size()));
-    std::vector<Score> scores(static_cast<std::size_t>(parts));
-    std::vector<std::exception_ptr> errors(scores.size());
-    const auto run = [&](std::int64_t part) {
-      const std::int64_t from = count * part / parts;
-      const std::int64_t to = count * (part + 1) / parts;
-      const auto number = static_cast<std::uint64_t>(part);
-      const Pass pass{
-          true, sequence_seed(parameters.seed, Purpose::Dropout, step * replicas.size() + number),
-          parameters.amp};
-      const double share = static_cast<double>(to - from) / static_cast<double>(count);
-      try {
-        scores[number] = replicas[number].run(
-            {batch.images.slice(0, from, to), batch.labels.slice(0, from, to)}, pass, share);
-      } catch (...) {
-        errors[number] = std::current_exception();
-      }
-    };
-    std::vector<std::jthread> others;
-    for (std::int64_t part = 1; part < parts; ++part) {
-      others.emplace_back([&, part] {
-        set_threads(threads);  // OpenMP keeps the number for each thread apart
-        run(part);
-      });
-    }
-    run(0);
-    others.clear();
-    Score total;
-    for (std::size_t i = 0; i < scores.size(); ++i) {
-      if (errors[i]) std::rethrow_exception(errors[i]);
-      add(total, scores[i]);
-    }
-    return total;
   }
 };
 
@@ -586,34 +510,25 @@ at::Tensor uniform_weights(at::IntArrayRef sizes, double limit, std::uint64_t se
 
 }  // namespace
 
-Result<std::vector<std::string>> find_devices(const Hardware& hardware) {
+Result<std::string> find_device(const std::string& asked) {
   const auto gpus = torch::cuda::is_available() ? torch::cuda::device_count() : 0;
-  std::vector<std::string> devices = hardware.devices;
-  if (devices.empty() && gpus == 0) devices = {"cpu"};
-  for (std::size_t i = 0; devices.size() < gpus && hardware.devices.empty(); ++i)
-    devices.push_back("cuda:" + std::to_string(i));
-  for (std::string& name : devices) {
-    if (name == "cpu") continue;
-    if (name == "cuda") name = "cuda:0";
-    std::size_t number = 0;
-    const bool known = std::sscanf(name.c_str(), "cuda:%zu", &number) == 1;
-    if (!known) return failure("there is no device `" + name + "`: cpu, cuda or cuda:N are right");
-    if (number >= gpus)
-      return failure(name + " is not there: libtorch sees " + std::to_string(gpus) + " GPUs");
-  }
-  return devices;
+  if (asked == "cpu" || (asked.empty() && gpus == 0)) return "cpu";
+  const std::string name = asked.empty() || asked == "cuda" ? "cuda:0" : asked;
+  std::size_t number = 0;
+  const bool known = std::sscanf(name.c_str(), "cuda:%zu", &number) == 1 &&
+                     name == "cuda:" + std::to_string(number);
+  if (!known) return failure("there is no device `" + name + "`: cpu, cuda or cuda:N are right");
+  if (number >= gpus)
+    return failure(name + " is not there: libtorch sees " + std::to_string(gpus) + " GPUs");
+  return name;
 }
 
-Network::Network(const Parameters& parameters, const Shape& shape, const Hardware& hardware)
-    : parts_(std::make_unique<Parts>()) {
+Network::Network(const Parameters& parameters, const Shape& shape, const Hardware& hardware) {
   set_threads(hardware.threads);
   use_deterministic_algorithms();
-  parts_->parameters = parameters;
-  parts_->shape = shape;
-  parts_->threads = hardware.threads;
-  for (const std::string& device : hardware.devices)
-    parts_->replicas.emplace_back(device, make_model(parameters, shape));
-  parts_->optimizer = make_optimizer(parameters, parts_->replicas.front().model->weights);
+  parts_ = std::make_unique<Parts>(
+      Parts{parameters, shape, {hardware.device, make_model(parameters, shape)}, nullptr});
+  parts_->optimizer = make_optimizer(parameters, parts_->placed.model->weights);
 }
 
 Network::~Network() = default;
@@ -623,10 +538,10 @@ Score Network::train(const Examples& examples, std::span<const std::uint32_t> in
   auto& parts = *parts_;
   const Batch batch = make_batch(examples, parts.shape, static_cast<std::uint32_t>(indices.size()),
                                  [&](std::uint32_t i) { return indices[i]; });
-  parts.spread();
   parts.optimizer->zero_grad();
-  const Score score = parts.run_all(batch, step);
-  parts.gather();
+  const Score score = parts.placed.run(
+      batch,
+      {true, sequence_seed(parts.parameters.seed, Purpose::Dropout, step), parts.parameters.amp});
   parts.optimizer->step();
   return score;
 }
@@ -638,7 +553,10 @@ Score Network::evaluate(const Examples& examples) {
     const Batch batch =
         make_batch(examples, parts_->shape, std::min(kEvaluationBatch, examples.count - at),
                    [&](std::uint32_t i) { return at + i; });
-    add(total, parts_->replicas.front().run(batch, {}, 1));
+    const Score part = parts_->placed.run(batch, {});
+    total.loss_sum += part.loss_sum;
+    total.correct += part.correct;
+    total.count += part.count;
   }
   return total;
 }
@@ -683,7 +601,7 @@ Result<void> Network::set_weights(std::string_view bytes) {
 Result<std::string> Network::script() const {
   const torch::NoGradGuard no_gradients;
   const auto model = make_model(parts_->parameters, parts_->shape);
-  const Model& trained = *parts_->replicas.front().model;
+  const Model& trained = *parts_->placed.model;
   for (std::size_t i = 0; i < model->weights.size(); ++i)
     model->weights[i].copy_(trained.weights[i]);
   for (std::size_t i = 0; i < model->statistics.size(); ++i)

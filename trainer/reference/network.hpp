@@ -14,21 +14,19 @@ struct Score {
   std::uint64_t count = 0;
 };
 
-// The devices on which it computes. Several share each batch (data parallelism): each takes an
-// equal part, the first adds up the gradients in the devices' order and steps.
 struct Hardware {
-  unsigned threads = 1;              // of the CPU
-  std::vector<std::string> devices;  // "cpu", "cuda:0", ...; empty: all GPUs, or the CPU
+  unsigned threads = 1;  // of the CPU
+  std::string device;    // "cpu", "cuda:0"; empty: the first GPU, or the CPU
 };
 
-// The devices that `hardware` means, or why they cannot be had.
-Result<std::vector<std::string>> find_devices(const Hardware& hardware);
+// The device that was asked for, or why it cannot be had.
+Result<std::string> find_device(const std::string& asked);
 
-// Deterministic: the same parameters, data, number of threads and of devices, and libtorch on the
-// same kind of processor give the same bits.
+// Deterministic: the same parameters, data, number of threads, and libtorch on the same kind of
+// processor give the same bits.
 class Network {
  public:
-  // Weights are drawn from the seed. `devices` are those that find_devices() gave, at least one.
+  // Weights are drawn from the seed. `hardware.device` is one that find_device() gave.
   Network(const Parameters& parameters, const Shape& shape, const Hardware& hardware);
   ~Network();
   Network(const Network&) = delete;

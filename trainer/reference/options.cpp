@@ -67,9 +67,7 @@ void add_places(CLI::App& app, Options& options, std::string& parameters) {
   app.add_option("--threads", options.hardware.threads,
                  "of a new run; a resumed one keeps its own (1)")
       ->check(CLI::Range(1U, 1024U));
-  app.add_option("--device", options.hardware.devices,
-                 "cpu, or cuda:0,cuda:1,...: each takes a part of every batch (all GPUs, or cpu)")
-      ->delimiter(',');
+  app.add_option("--device", options.hardware.device, "cpu, or cuda:N (the first GPU, or cpu)");
   app.add_option("--tensorboard", options.tensorboard, "directory (tensorboard/ in the result's)");
   app.add_option("--checkpoint-every", options.checkpoint_every,
                  "steps, beside the end of each epoch (0: none)");
@@ -130,9 +128,9 @@ Result<void> complete(Options& options, const std::string& parameters, const Giv
     if (value.empty()) continue;
     if (auto done = set(options.parameters, name, value); !done) return done;
   }
-  auto devices = find_devices(options.hardware);
-  if (!devices) return failure("--device: " + devices.error().message);
-  options.hardware.devices = std::move(*devices);
+  auto device = find_device(options.hardware.device);
+  if (!device) return failure("--device: " + device.error().message);
+  options.hardware.device = std::move(*device);
   return {};
 }
 

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 #include <cstring>
 #include <limits>
 #include <optional>
+
+#include "agent/base/text.hpp"
 
 namespace spotter::train {
 namespace {
@@ -23,15 +24,11 @@ constexpr std::array<std::string_view, 3> kOptimizers = {"rmsprop", "adam", "sgd
 
 template <class Number>
 Result<Number> number(std::string_view text, Number least, Number most) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value >= least) ||
-      !(value <= most)) {
-    const auto shown = [](Number limit) { return nlohmann::json(limit).dump(); };
-    return failure("`" + std::string(text) + "` is not a number from " + shown(least) + " to " +
-                   shown(most));
-  }
-  return value;
+  const auto value = number_of_text<Number>(text);
+  if (value && *value >= least && *value <= most) return *value;
+  const auto shown = [](Number limit) { return nlohmann::json(limit).dump(); };
+  return failure("`" + std::string(text) + "` is not a number from " + shown(least) + " to " +
+                 shown(most));
 }
 
 template <class Choice, std::size_t Count>

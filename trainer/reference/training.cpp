@@ -35,7 +35,6 @@ struct Identity {
   nlohmann::json parameters;  // without the number of epochs: a run may be prolonged
   std::string data;           // Dataset::sum
   unsigned threads = 1;
-  std::size_t devices = 1;
 };
 
 struct Saved {
@@ -79,9 +78,11 @@ Result<checkpoint::Saved> save_snapshot(checkpoint::Session& session, const Netw
       checkpoint::Source{std::string(kModel), {model}},
       checkpoint::Source{std::string(kOptimizer), {optimizer}},
       checkpoint::Source{std::string(kLog), {position.log}}};
-  nlohmann::json meta = {{"trainer", "spotter-train"},    {"parameters", identity.parameters},
-                         {"data", identity.data},         {"threads", identity.threads},
-                         {"devices", identity.devices},   {"epoch", to_json(position.epoch)},
+  nlohmann::json meta = {{"trainer", "spotter-train"},
+                         {"parameters", identity.parameters},
+                         {"data", identity.data},
+                         {"threads", identity.threads},
+                         {"epoch", to_json(position.epoch)},
                          {"test", to_json(position.test)}};
   meta.update(position.consumed);
   return session.save(position.step, sources, meta);
@@ -101,7 +102,7 @@ Result<Saved> read_snapshot(const checkpoint::Loaded& loaded) {
     return Saved{
         {loaded.checkpoint.step, to_score(meta.at("epoch")), to_score(meta.at("test")), *log},
         {meta.at("parameters"), meta.at("data").get<std::string>(),
-         meta.at("threads").get<unsigned>(), meta.at("devices").get<std::size_t>()}};
+         meta.at("threads").get<unsigned>()}};
   } catch (const nlohmann::json::exception&) {
     return failure(loaded.checkpoint.path.string() + " was not written by this trainer");
   }
@@ -337,8 +338,7 @@ Result<void> Run::prepare() {
   if (!data) return tl::unexpected(data.error());
   data_ = std::move(*data);
   if (!options_.channels && options_.order == Order::AsItLies) data_.sum += ", unshuffled";
-  identity_ = {identity_parameters(options_.parameters), data_.sum, options_.hardware.threads,
-               options_.hardware.devices.size()};
+  identity_ = {identity_parameters(options_.parameters), data_.sum, options_.hardware.threads};
   const std::uint64_t batch = options_.parameters.batch_size;
   steps_per_epoch_ = (data_.training.count + batch - 1) / batch;
   steps_total_ = steps_per_epoch_ * options_.parameters.epochs;
@@ -350,10 +350,6 @@ Result<void> Run::prepare() {
       identity_.threads = saved_.identity.threads;
       console_.line(text("keeping the run's %u threads: another number would change the bits",
                          identity_.threads));
-    }
-    if (identity_.devices != saved_.identity.devices) {
-      console_.line(text("on %zu devices now, %zu before: this changes the last bits of the result",
-                         identity_.devices, saved_.identity.devices));
     }
   }
   Hardware hardware = options_.hardware;

@@ -1,21 +1,10 @@
 #include "agent/aws/formats/ec2_xml.hpp"
 
-#include <charconv>
 #include <cmath>
 
+#include "agent/base/text.hpp"
+
 namespace spotter::wire {
-namespace {
-
-template <class Number>
-std::optional<Number> parse(std::string_view text) {
-  Number value{};
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failed != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-}  // namespace
-
 void Fields::note(const char* field, const char* what) const {
   if (problem_->empty()) *problem_ = std::string(field) + " in " + node_.name() + " " + what;
 }
@@ -29,7 +18,7 @@ std::string Fields::text(const char* name) const {
 std::string Fields::optional_text(const char* name) const { return node_.child(name).text().get(); }
 
 std::uint64_t Fields::number(const char* name) const {
-  const auto value = parse<std::uint64_t>(text(name));
+  const auto value = number_of_text<std::uint64_t>(text(name));
   if (!value) note(name, "is no number");
   return value.value_or(0);
 }
@@ -40,7 +29,7 @@ std::optional<std::uint64_t> Fields::optional_number(const char* name) const {
 }
 
 double Fields::decimal(const char* name) const {
-  const auto value = parse<double>(text(name));
+  const auto value = number_of_text<double>(text(name));
   if (!value || !std::isfinite(*value)) note(name, "is no number");
   return value.value_or(0);
 }

@@ -1,10 +1,10 @@
 #include "agent/aws/formats/s3.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <pugixml.hpp>
 
 #include "agent/aws/formats/ec2_query.hpp"
+#include "agent/base/text.hpp"
 
 namespace spotter::wire {
 namespace {
@@ -17,7 +17,7 @@ bool is_digit(char each) { return each >= '0' && each <= '9'; }
 bool is_alphanumeric(char each) {
   return is_lower(each) || is_digit(each) || (each >= 'A' && each <= 'Z');
 }
-int hexadecimal(char digit) {
+int value_of_digit(char digit) {
   if (is_digit(digit)) return digit - '0';
   if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
   return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
@@ -138,10 +138,10 @@ std::string unescape_form(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool escaped = text[i] == '%' && i + 2 < text.size() && hexadecimal(text[i + 1]) >= 0 &&
-                         hexadecimal(text[i + 2]) >= 0;
+    const bool escaped = text[i] == '%' && i + 2 < text.size() &&
+                         value_of_digit(text[i + 1]) >= 0 && value_of_digit(text[i + 2]) >= 0;
     if (escaped) {
-      out += static_cast<char>(hexadecimal(text[i + 1]) * 16 + hexadecimal(text[i + 2]));
+      out += static_cast<char>(value_of_digit(text[i + 1]) * 16 + value_of_digit(text[i + 2]));
       i += 2;
     } else {
       out += text[i] == '+' ? ' ' : text[i];
@@ -163,10 +163,7 @@ std::string escape_query(S3Query query) {
 }
 
 std::optional<std::uint64_t> parse_count(std::string_view digits) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
-  return value;
+  return number_of_text<std::uint64_t>(digits);
 }
 
 std::optional<ContentRange> parse_content_range(std::string_view text) {

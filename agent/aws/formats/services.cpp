@@ -1,7 +1,6 @@
 #include "agent/aws/formats/services.hpp"
 
 #include <array>
-#include <charconv>
 
 #include "agent/aws/formats/ec2_xml.hpp"
 #include "agent/aws/formats/partition.hpp"
@@ -32,10 +31,8 @@ std::optional<double> dollars_of(const Json& dimension) {
   const auto prices = dimension.find("pricePerUnit");
   if (prices == dimension.end() || !prices->is_object()) return std::nullopt;
   const std::string text = text_field(*prices, "USD");
-  double dollars = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), dollars);
-  const bool good = error == std::errc{} && end == text.data() + text.size() && dollars > 0;
-  return good ? std::optional(dollars) : std::nullopt;
+  const auto dollars = number_of_text<double>(text);
+  return dollars && *dollars > 0 ? dollars : std::nullopt;
 }
 
 const Json& member(const Json& object, const char* name) {

@@ -18,17 +18,6 @@ const unsigned char* bytes(std::string_view text) {
   return reinterpret_cast<const unsigned char*>(text.data());
 }
 
-std::string hexadecimal(std::string_view digest) {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string out;
-  for (const char each : digest) {
-    const auto byte = static_cast<unsigned char>(each);
-    out += digits[byte >> 4];
-    out += digits[byte & 15];
-  }
-  return out;
-}
-
 std::string text(const Digest& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
 }

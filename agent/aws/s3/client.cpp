@@ -1,7 +1,6 @@
 #include "agent/aws/s3/client.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <deque>
 #include <random>
 
@@ -144,15 +143,6 @@ constexpr int most_corrections = 4;
 // A small body is hashed; of a large one over TLS the hash says nothing that TLS does not.
 constexpr std::size_t hashed_body = 1U << 20;
 
-// libcurl finds these by itself.
-bool is_proxied() {
-  constexpr std::array names{"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
-  return std::ranges::any_of(names, [](const char* name) {
-    const char* value = std::getenv(name);
-    return value != nullptr && *value != '\0';
-  });
-}
-
 bool is_final(CURLcode code) {
   return curl::is_distrust(code) || code == CURLE_URL_MALFORMAT ||
          code == CURLE_UNSUPPORTED_PROTOCOL;
@@ -185,7 +175,6 @@ class Client::Calls {
   int descriptor() const { return carriers_.descriptor(); }
   std::size_t under_way() const { return calls_.size(); }
   std::size_t width() const { return window_.width(); }
-  std::size_t piece() const { return piece_.bytes(); }
   std::uint64_t repetitions() const { return repetitions_; }
   Tally tally() const { return tally_; }
 
@@ -208,7 +197,6 @@ class Client::Calls {
   wire::Signer signer_;
   std::chrono::seconds skew_{0};  // S3's clock minus ours
   Window window_;
-  Piece piece_;
   std::mt19937_64 random_{std::random_device{}()};
   CallId last_id_ = 0;
   std::unordered_map<CallId, std::unique_ptr<Call>> calls_;
@@ -225,7 +213,7 @@ Client::Calls::Calls(Settings settings)
     : settings_(std::move(settings)),
       addresses_(settings_),
       window_(settings_.window),
-      carriers_(is_proxied(), [this](CallId id, Taken taken) { ended(id, std::move(taken)); }),
+      carriers_([this](CallId id, Taken taken) { ended(id, std::move(taken)); }),
       keys_(settings_.environment, settings_.clock, carriers_.loop(),
             "; a public bucket is read without any when it is called anonymous") {}
 
@@ -279,9 +267,7 @@ void Client::Calls::launch_ready() {
   if (ready_.empty()) return;
   const auto keys = settings_.anonymous ? std::optional(Result<wire::Credentials>()) : keys_.get();
   if (!keys) return;
-  // At most one connection is made: what has come meanwhile is not to wait for many.
-  const auto made = carriers_.made();
-  while (!ready_.empty() && carriers_.running() < window_.width() && carriers_.made() == made) {
+  while (!ready_.empty() && carriers_.running() < window_.width()) {
     const auto found = calls_.find(ready_.front());
     ready_.pop_front();
     if (found != calls_.end()) launch(*found->second, *keys);
@@ -303,7 +289,6 @@ void Client::Calls::launch(Call& call, const Result<wire::Credentials>& keys) {
   plan.method = request.method;
   plan.base = address.base;
   plan.target = address.path + (query.empty() ? "" : "?" + query);
-  plan.host = address.host;
   plan.headers = signed_headers(call, address, query, settings_.anonymous ? nullptr : &*keys);
   plan.body = request.body;
   plan.into = request.into.subspan(call.received);
@@ -376,7 +361,6 @@ std::string Client::Calls::check(Call& call, const Answer& answer) const {
 
 void Client::Calls::ended(CallId id, Taken taken) {
   Call& call = *calls_.at(id);
-  if (taken.code == CURLE_OK) piece_.measured(taken.received, taken.waited, taken.lasted);
   if (taken.received > 0) {
     call.received += taken.received;
     call.progress = Clock::now();
@@ -497,7 +481,6 @@ int Client::descriptor() const { return calls_->descriptor(); }
 milliseconds Client::next() const { return calls_->next(); }
 std::size_t Client::under_way() const { return calls_->under_way(); }
 std::size_t Client::width() const { return calls_->width(); }
-std::size_t Client::piece() const { return calls_->piece(); }
 std::uint64_t Client::repetitions() const { return calls_->repetitions(); }
 Tally Client::tally() const { return calls_->tally(); }
 

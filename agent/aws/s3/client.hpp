@@ -62,7 +62,6 @@ class Client {
 
   std::size_t under_way() const;      // calls that have not ended
   std::size_t width() const;          // requests that go out at once, at this moment
-  std::size_t piece() const;          // bytes for which a request of a large read should ask
   std::uint64_t repetitions() const;  // requests that were sent again, for whatever reason
   Tally tally() const;
 

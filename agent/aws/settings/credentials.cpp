@@ -77,12 +77,7 @@ std::string sha1_hex(std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> sum{};
   unsigned size = 0;
   EVP_Digest(text.data(), text.size(), sum.data(), &size, EVP_sha1(), nullptr);
-  std::string hex;
-  for (unsigned i = 0; i < size; ++i) {
-    hex += "0123456789abcdef"[sum[i] >> 4];
-    hex += "0123456789abcdef"[sum[i] & 15];
-  }
-  return hex;
+  return hexadecimal({reinterpret_cast<const char*>(sum.data()), size});
 }
 
 constexpr std::chrono::minutes refresh_before{15};  // as botocore does

@@ -426,8 +426,8 @@ void Cache::clear_ended() {
 // False: there is no memory now, or enough requests are under way.
 bool Cache::plan_for(ReadAhead::Reader& reader, std::uint64_t window) {
   const std::uint64_t limit = std::min(reader.next + window, begins_.back());
-  const std::uint64_t longest = std::min<std::uint64_t>(
-      {client_.piece(), longest_piece_, std::max<std::uint64_t>(window / 2, jump_piece)});
+  const std::uint64_t longest =
+      std::min<std::uint64_t>(longest_piece_, std::max<std::uint64_t>(window / 2, jump_piece));
   while (reader.planned < limit) {
     const std::uint64_t begin = reader.planned;
     if (const Piece* there = piece_at(begin)) {

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <set>
 
 #include "agent/aws/formats/s3.hpp"
 #include "agent/aws/formats/tags.hpp"
+#include "agent/base/text.hpp"
 #include "agent/config/prepare.hpp"
 #include "agent/config/storage_name.hpp"
 #include "agent/config/variables.hpp"
@@ -72,11 +72,7 @@ using wire::value_of;
 // 0: the tag was never written. None: it is no number.
 std::optional<std::uint32_t> parsed(const wire::Tags& tags, const char* name) {
   const std::string text = value_of(tags, name);
-  std::uint32_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (!text.empty() && (error != std::errc() || rest != end)) return std::nullopt;
-  return number;
+  return text.empty() ? 0U : number_of_text<std::uint32_t>(text);
 }
 
 // REQUIRES: misread() finds nothing in these tags.

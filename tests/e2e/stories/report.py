@@ -186,10 +186,8 @@ class Report(Reporting, shares.ShareLife):
         page = self.report("--output", "-")
         self.assertIn("<!doctype html>", page.lower())
         self.assertIsNone(re.search(r"https?://(?!www\.w3\.org/)", page), "something is loaded")
-        text = self.report("--markdown")
         for instance in instances:
-            self.assertIn(instance, text)
-        self.assertRegex(text, r"(?m)^\| savings +\| \d+\.\d %")
+            self.assertIn(instance, page)
 
 
 if __name__ == "__main__":
