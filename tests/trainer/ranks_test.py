@@ -51,10 +51,8 @@ class Skeleton(unittest.TestCase):
     """Of a state, as another process may have made it."""
 
     def load(self, skeleton, part=b""):
-        parts = {"a.pickle": skeleton, "a.0": part}
-        pieces = {name: _state._bytes_piece(data) for name, data in parts.items()}
-        return _state.unpack(parts, lambda name: (pieces[name].address or 0, pieces[name].size),
-                             plain=True)["a"]
+        parts = {"a.pickle": _state.memory_of(skeleton), "a.0": _state.memory_of(part)}
+        return _state.unpack(parts, parts.__getitem__, plain=True)["a"]
 
     def test_what_trainers_keep_comes_as_it_was(self):
         import collections
@@ -69,11 +67,9 @@ class Skeleton(unittest.TestCase):
                       "text": numpy.str_("word")}
         packed = _state.pack({"a": state}, Staging())
         _state.check_plain(packed)
-        whole = {name: b"".join(bytes(_bytes_of(piece)) for piece in pieces)
+        whole = {name: _state.memory_of(b"".join(bytes(_bytes_of(piece)) for piece in pieces))
                  for name, pieces in packed}
-        pieces = {name: _state._bytes_piece(data) for name, data in whole.items()}
-        found = _state.unpack(whole, lambda name: (pieces[name].address or 0, pieces[name].size),
-                              plain=True)["a"]
+        found = _state.unpack(whole, whole.__getitem__, plain=True)["a"]
         self.assertEqual(repr(found), repr(state))
         self.assertEqual({name: type(each) for name, each in found.items()},
                          {name: type(each) for name, each in state.items()})
@@ -98,6 +94,10 @@ class Skeleton(unittest.TestCase):
                       ("bytes", "a.0", float("nan"), 8), ("bytes", "a.1", 0, 8),
                       ("torch", "a.0", 4, 8, *tensor), ("torch", "a.0", 0, 4, *tensor),
                       ("torch", "a.0", 0, 8, "torch.float32", (1,), False, False),
+                      ("torch", "a.0", 0, 8, "torch.load", (2,), False, False),
+                      ("torch-view", "a.0", 0, 8, *tensor, (1,), 1, "cpu"),
+                      ("torch-view", "a.0", 0, 8, *tensor, (1,), -1, "cpu"),
+                      ("torch-view", "a.0", 0, 8, *tensor, (2,), 0, "cpu"),
                       ("numpy", "a.0", 0, 8, "<i4", (1,)), ("numpy", "a.0", 0, 8, "O", (1,)),
                       ("numpy", "a.0", 0, 8, "O,V0", (1,))):
             with self.subTest(where=where):

@@ -122,7 +122,7 @@ class Ranks:
             return ask()
         return self._broadcast(ask() if self.rank == source else None, source)
 
-    def share_state(self, source, state, device_of, stored=None):
+    def share_state(self, source, state, device_of=lambda device: "cpu", stored=None):
         """Returns that rank's {name: value} on all ranks; all must call it. `device_of`: of
         _state.unpack(). `stored()`: it as this rank reads it by itself, where it has objects in it
         that no rank takes from another."""
