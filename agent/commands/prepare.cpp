@@ -103,7 +103,7 @@ Result<std::string, CallError> subnet_in(AwsCalls& calls, const config::Launch& 
   return failed("the volume is in " + zone + ", and none of launch.subnets is");
 }
 
-// Where the machine is to be: where the volume is, or will be; by a share wherever the job runs.
+// The machine's place: where the volume is, or will be; by a share wherever the job runs.
 Result<launch::Preparer, CallError> place_for(AwsCalls& calls, const config::Job& job,
                                               const std::string& type,
                                               const std::optional<wire::Volume>& volume) {

@@ -47,7 +47,7 @@ bool snapshots_pay(const Ledger& ledger, double dollars_per_hour, const Policy& 
 // pays, or what it costs is not known.
 std::uint32_t initialization_rate(double dollars_per_hour, std::uint64_t gibibytes,
                                   const Policy& policy);
-// What it costs, in dollars.
+// The price, in dollars.
 double price_of_rate(std::uint32_t rate, std::uint64_t gibibytes, const Policy& policy);
 
 }  // namespace spotter::decide

@@ -291,7 +291,7 @@ void Guard::note(const std::string& name, bool closed, bool died) {
 
 // Now, or so shortly before that the close which it caused may be seen only now. Whoever died
 // longer ago, and the trainer goes on, was not the writer of what was closed then. Where nobody is
-// left we may be told of the trainer's end much later.
+// left the trainer's end may be reported much later.
 bool Guard::somebody_died() {
   const Deaths deaths = deaths_();
   if (deaths.some) last_death_ = now_();

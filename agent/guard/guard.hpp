@@ -72,7 +72,7 @@ struct Saying {
 // caused, if it is looked for after that.
 struct Deaths {
   bool some = false;
-  bool all = false;  // none is left: the trainer's end is told in a moment, or when it can be
+  bool all = false;  // none is left: the trainer's end is reported then, or when it can be
 };
 using LookForDeaths = std::function<Deaths()>;
 

@@ -58,7 +58,7 @@ struct LedgerRead {
   std::string warning;  // not empty: the file was damaged, and where it was moved
   decide::Spent others{};
 };
-// Of the homes beside this one, as far as they can be read.
+// The homes beside this one, as far as they can be read.
 decide::Spent spent_by_others(const std::filesystem::path& home);
 
 // `<mount>/.spotter/ledger.json`. Missing reads as zeros; a damaged one is moved aside to

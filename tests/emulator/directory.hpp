@@ -50,7 +50,7 @@ class Directory {
 // `serve`'s without --directory: $XDG_STATE_HOME/spotter-emulator, this user's folder for state;
 // root's is in /var/lib. Empty: neither XDG_STATE_HOME nor HOME is set.
 std::filesystem::path default_directory();
-// Where a command looks for an emulator: here, if one is announced here, else there.
+// A command looks for an emulator here, if one is announced here, else there.
 std::filesystem::path nearest_directory();
 Result<Announcement> read_announcement(const std::filesystem::path& directory);
 Result<Keys> read_keys(const std::filesystem::path& directory);

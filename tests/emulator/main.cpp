@@ -198,7 +198,7 @@ int show_state(const Arguments& arguments) {
   });
 }
 
-// For a shell's eval: what a file in this folder says, which may be another user's, stays a word.
+// A shell evaluates it: what a file in this folder says, which may be another user's, stays a word.
 int show_environment(const Arguments& arguments) {
   const auto directory = arguments.directory.empty() ? nearest_directory()
                                                      : std::filesystem::path(arguments.directory);

@@ -197,8 +197,8 @@ TEST_F(Watching, ATrainerThatLeftByItselfHadFinishedItsFiles) {
   EXPECT_TRUE(exists("epoch-1.bin"));
 }
 
-// The processes of a killed trainer may take long to go, and its end is told after that.
-TEST_F(Watching, ADeathIsRememberedUntilTheEndIsTold) {
+// The processes of a killed trainer may take long to go, and its end is reported after that.
+TEST_F(Watching, ADeathIsRememberedUntilTheEndIsReported) {
   begin();
   write("epoch-1.bin", "one");
   wait_for(1);
@@ -223,7 +223,7 @@ TEST_F(Watching, ADeathWhileFoldersAreLookedAtIsSeen) {
   EXPECT_FALSE(exists("later/epoch-2.bin"));
 }
 
-// What is open when it is looked at is closed by a death that was seen with that look.
+// A file that is open when it is looked at is closed by a death that was seen with that look.
 TEST_F(Watching, ADeathThatWasSeenBeforeItsCloseCounts) {
   begin();
   write("epoch-1.bin", "one");

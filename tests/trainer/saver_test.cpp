@@ -144,7 +144,7 @@ TEST_F(Saving, ManySavesInARowAllBecomeDurableInOrderAndTwoAtMostAreInFlight) {
   }
 }
 
-// What a device writes late, after save() has returned, is what is found: there is no other copy.
+// A device writes late, after save() has returned, and that is found: there is no other copy.
 TEST_F(Saving, WhatIsFetchedToItsPlaceIsWrittenFromThere) {
   std::promise<void> promise;
   goes_on_ = promise.get_future();

@@ -4,11 +4,12 @@
 
 namespace spotter::world {
 
-// Of the services that have few operations, by boto3's name: iam, sts, sns, efs, ssm,
+// The tables of the services that have few operations, by boto3's name: iam, sts, sns, efs, ssm,
 // service-quotas, pricing.
 const std::map<std::string, MemberTable>& service_members();
 
-// What of the request is not honoured, in words. REQUIRES: the service has the operation.
+// The member of the request that is not honoured, in words. REQUIRES: the service has the
+// operation.
 template <class Request>
 std::optional<std::string> refuse_members(const std::string& service, const std::string& operation,
                                           const Request& request) {

@@ -65,7 +65,7 @@ struct LoadedPart {
 };
 
 // Reads the parts of one checkpoint and checks each one's size and sum: from the page cache what is
-// there, the rest past it. What lies in memory, in tmpfs, is mapped, not copied. On failure `code`,
+// there, the rest past it. Files in memory, of tmpfs, are mapped, not copied. On failure `code`,
 // if given, becomes errno, or 0 when a file was read but differs from the manifest.
 Result<std::vector<LoadedPart>> read_parts(const std::filesystem::path& directory,
                                            std::span<const PartEntry> parts, int* code = nullptr);

@@ -111,7 +111,8 @@ std::optional<std::uint64_t> number_in(const std::filesystem::path& file, std::s
 }
 
 // Bytes that can be had without taking them from others: of the machine, less a tenth of it for
-// what comes, and of each control group that this process is in. What cannot be read is no limit.
+// what comes, and of each control group that this process is in. A limit that cannot be read is
+// none.
 std::uint64_t room_in_memory() {
   const auto less = [](std::uint64_t all, std::uint64_t part) { return all - std::min(all, part); };
   std::uint64_t room = UINT64_MAX;

@@ -204,7 +204,7 @@ class Session {
   Result<void> begin(const SessionOptions& options);
   void look(Instant at);
   bool stopping() const;
-  // What a save of this step comes to without a copy; none: the copy is to be made.
+  // The end of a save of this step without a copy; none: the copy is to be made.
   std::optional<Saved> settle(std::uint64_t step, Instant begun);
   // The copy of this step is, or will be, durable in the last place.
   bool is_safe(std::uint64_t step) const;

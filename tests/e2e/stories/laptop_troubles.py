@@ -88,7 +88,7 @@ class LaptopTroubles(harness.Story):
                  "Action": "sts:AssumeRole"}]}))
         others_take(300)
         self.assertRegex(self.spotter(*setup, code=1),
-                         "exceeded for role spotter .LimitExceeded.: its other policies leave no room; .*"
+                         "for role spotter .LimitExceeded.: its other policies leave no room; .*"
                          "aws iam list-role-policies --role-name spotter")
         others_take(1)
         self.spotter(*setup)
