@@ -106,12 +106,10 @@ void add_places(const config::Job& job, wire::IamValues& values) {
 constexpr const char* all_roles = "roles";
 constexpr const char* all_rules = "lifecycle";
 
-// In a sweep each experiment has its own volume, whose name ends with the index: IAM knows no
-// digits, but JOB-big is none of them.
+// In a sweep each experiment has its own volume, whose name ends with the index.
 std::vector<std::string> names_of(const config::Job& job, const std::string& name) {
   std::vector<std::string> names{wire::literally(name)};
-  for (char digit = '0'; job.sweep && digit <= '9'; ++digit)
-    names.push_back(wire::literally(name) + "-" + digit + "*");
+  if (job.sweep) names.push_back(wire::literally(name) + "-*");
   return names;
 }
 

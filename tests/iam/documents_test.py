@@ -17,8 +17,6 @@ import botocore.validate
 SPOTTER = os.environ["SPOTTER_PATH"]
 IAM = pathlib.Path(__file__).resolve().parents[2] / "scripts/iam"
 ACCOUNT = "123456789012"
-# JOB-big is no experiment of JOB.
-OF_A_SWEEP = ["mine", *(f"mine-{digit}*" for digit in range(10))]
 VOLUME = "storage: {ebs: {tag: {Name: 'my*volume'}}}"
 SHARE = "storage: {folder: {path: /data}}"
 LONGEST_POLICY = 6144  # of a managed one; white space does not count
@@ -158,7 +156,7 @@ class Documents(unittest.TestCase):
         many = self.statement(self.document("agent", VOLUME, "sweep: {grid: {lr: [1, 2]}}"),
                               "UseTheJobsVolumes")
         self.assertEqual(many["Condition"]["StringLike"],
-                         {"ec2:ResourceTag/spotter:job": OF_A_SWEEP})
+                         {"ec2:ResourceTag/spotter:job": ["mine", "mine-*"]})
 
     def test_a_gangs_record_is_the_trainers_to_write(self):
         gang = "gang: {size: 4, min: 2, at: s3://data/gangs}"
@@ -428,7 +426,7 @@ class Documents(unittest.TestCase):
                          [f"arn:aws:iam::{ACCOUNT}:role/hosts", role])
         for sid, tag in (("SubmitTheSweep", "Request"), ("StopTheSweep", "Resource")):
             self.assertEqual(self.statement(person, sid)["Condition"],
-                             {"StringLike": {f"aws:{tag}Tag/spotter:job": OF_A_SWEEP}})
+                             {"StringLike": {f"aws:{tag}Tag/spotter:job": ["mine", "mine-*"]}})
         agent = self.document("agent", SHARE, batch + ", volumes: [{efs: fs-0123, mount: /mnt/e, "
                               "access_point: fsap-0123}]}")
         self.assertEqual(self.statement(agent, "MountTheFileSystem")["Resource"],
