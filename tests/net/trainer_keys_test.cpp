@@ -218,8 +218,11 @@ TEST_F(Endpoint, LeavesItsPortToNobodyWhileNoAgentRuns) {
     ::setenv("LISTEN_FDNAMES", "trainer-keys", 1);
     if (store != 3) ::dup2(store, 3);
     asio::io_context context{1};
-    FreshKeys keys(context, []() -> asio::awaitable<Result<wire::Credentials, CallError>> {
-      co_return wire::Credentials{"K1", "S", "T", std::nullopt};
+    const auto end =
+        std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()) + 1h;
+    FreshKeys keys(context, [end]() -> asio::awaitable<Result<wire::Credentials, CallError>> {
+      wire::Credentials fresh{"K1", "S", "T", end};
+      co_return fresh;
     });
     KeyEndpoint two(context, {place_, "nobody"}, keys, [] { return "arn:aws:iam::1:role/r"; });
     two.resume();
