@@ -102,7 +102,8 @@ class Places(launching.LaunchTest):
         self.assertEqual(again.stderr.count("is at work already"), 2)
         self.assertEqual(self.targets(), [1, 0])
         shown = self.spotter("status", "--job", self.folder / "job.yaml", code=None).stdout
-        self.assertIn(f"{here}, active, target 1; {there}, active, target 0", shown)
+        self.assertRegex(shown, f"{here}, active, target 1, ends at [^;]*; {there}, active, "
+                                "target 0, ends at ")
         self.spotter("stop", self.folder / "job.yaml", "--wait")
         self.assertEqual(self.targets(), [None, None])
 
