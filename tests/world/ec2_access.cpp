@@ -4,6 +4,7 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "tests/world/ec2_api.hpp"
 #include "tests/world/iam.hpp"
 #include "tests/world/instances.hpp"
 #include "tests/world/sts.hpp"
@@ -348,8 +349,8 @@ bool may_use_key(const Cloud& cloud, const Call& call) {
   const Query query(call.parameters);
   const std::string key = query.text("KmsKeyId");
   // The account's own key for EBS allows everybody in the account.
-  if (!cloud.access || call.action != "CreateVolume" || key.empty() || key == "alias/aws/ebs")
-    return true;
+  const bool own = key.empty() || key == "alias/aws/ebs" || key == key_arn(cloud, "");
+  if (!cloud.access || call.action != "CreateVolume" || own) return true;
   const std::string region = cloud.settings.region.str();
   const std::string arn = key.starts_with("arn:") ? key
                                                   : "arn:aws:kms:" + region + ":" +
