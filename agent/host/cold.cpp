@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <atomic>
 #include <span>
-#include <system_error>
-#include <thread>
+
+#include "trainer/library/bulk.hpp"
 
 namespace spotter::act::host {
 namespace {
@@ -38,31 +38,24 @@ std::uint64_t read_piece(const io::Descriptor& file, std::uint64_t index) {
 
 std::uint64_t read_together(const io::SafeDirectory& folder, std::span<const std::string> names) {
   std::vector<Opened> opened(names.size());
-  many_at_once(names.size(), [&](std::size_t i) { opened[i] = open_cold(folder, names[i]); });
+  const auto open = [&](std::size_t i) {
+    opened[i] = open_cold(folder, names[i]);
+    return Result<void>();
+  };
+  (void)checkpoint::run_parallel(names.size(), reads_at_once, open);
   std::vector<std::uint64_t> ends;  // of each file's pieces, in one row
   for (const Opened& it : opened) ends.push_back((ends.empty() ? 0 : ends.back()) + it.pieces);
   std::atomic<std::uint64_t> bytes{0};
-  many_at_once(ends.back(), [&](std::size_t i) {
+  const auto read = [&](std::size_t i) {
     const Opened& it = opened[std::ranges::upper_bound(ends, i) - ends.begin()];
     bytes += read_piece(it.file, i - (ends[&it - opened.data()] - it.pieces));
-  });
+    return Result<void>();
+  };
+  (void)checkpoint::run_parallel(ends.back(), reads_at_once, read);
   return bytes;
 }
 
 }  // namespace
-
-void many_at_once(std::size_t count, const std::function<void(std::size_t)>& task) {
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < count; i = next++) task(i);
-  };
-  std::vector<std::jthread> others;
-  try {
-    while (others.size() + 1 < std::min(reads_at_once, count)) others.emplace_back(work);
-  } catch (const std::system_error&) {  // out of threads: fewer will do
-  }
-  work();
-}
 
 std::uint64_t read_cold(const io::SafeDirectory& folder, const std::vector<std::string>& names) {
   std::uint64_t bytes = 0;

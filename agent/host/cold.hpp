@@ -2,17 +2,12 @@
 // touched: that takes tens of milliseconds, of many blocks at once no longer than of one.
 #pragma once
 
-#include <functional>
-
 #include "agent/io/safe_directory.hpp"
 
 namespace spotter::act::host {
 
 // Enough for all that EBS gives: users see about 5 MiB/s of each request, and 75 of all together.
 inline constexpr std::size_t reads_at_once = 64;
-
-// Calls task(0) .. task(count - 1), begun in this order, so many at once.
-void many_at_once(std::size_t count, const std::function<void(std::size_t)>& task);
 
 // Reads the files of the folder, so that whoever reads them next finds them in memory. Answers how
 // many bytes it has read, and never fails: whoever needs a file finds what is wrong with it. No

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <latch>
 
+#include "trainer/library/bulk.hpp"
+
 namespace spotter::act::host {
 namespace {
 
@@ -49,12 +51,14 @@ class Cold : public testing::Test {
 TEST_F(Cold, ManyBlocksAreReadAtOnce) {
   std::latch all(reads_at_once);
   std::atomic<std::size_t> done{0};
-  many_at_once(reads_at_once, [&](std::size_t) {
+  const auto task = [&](std::size_t) {
     all.arrive_and_wait();
     ++done;
-  });
+    return Result<void>();
+  };
+  EXPECT_TRUE(checkpoint::run_parallel(reads_at_once, reads_at_once, task));
   EXPECT_EQ(done, reads_at_once);
-  many_at_once(0, [&](std::size_t) { ++done; });
+  EXPECT_TRUE(checkpoint::run_parallel(0, reads_at_once, task));
   EXPECT_EQ(done, reads_at_once);
 }
 

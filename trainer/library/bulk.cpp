@@ -61,11 +61,8 @@ void stream_copy(char* target, const char* source, std::size_t bytes) {
 
 #endif
 
-// Runs a list of tasks in a few threads. Needs no pool: starting a thread takes some 50
-// microseconds, a checkpoint at least milliseconds.
+}  // namespace
 
-// Runs task(0) .. task(count - 1), begun in this order, on `threads` threads at most. After a
-// failure no further task is begun; the first failure is returned.
 Result<void> run_parallel(std::size_t count, std::size_t threads,
                           const std::function<Result<void>(std::size_t)>& task) {
   std::atomic<std::size_t> next{0};
@@ -92,8 +89,6 @@ Result<void> run_parallel(std::size_t count, std::size_t threads,
   if (first) return tl::unexpected(*first);
   return {};
 }
-
-}  // namespace
 
 namespace fs = std::filesystem;
 
