@@ -8,13 +8,7 @@ namespace {
 
 class Fill : public testing::Test {
  protected:
-  Fill() {
-    story.policy.foreground = story.policy.fills = true;
-    story.policy.blocked_retry = Duration{0};
-    story.sense(Started{});
-    story.answer(HostLooked{});
-    story.answer(IdentityRead{kMe, "t3.small", "us-west-2a", "us-west-2"});
-  }
+  Fill() { story.boot_to_fill(); }
   // vol-1: attached, claimed, mounted.
   void mount() {
     story.claim_volume();

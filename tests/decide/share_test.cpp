@@ -28,11 +28,8 @@ struct ShareStory : Story {
   }
   // `spotter fetch`, until its files are asked for.
   void begin_to_send() {
-    policy.foreground = policy.fills = policy.sends_result = true;
-    policy.blocked_retry = Duration{0};
-    sense(Started{});
-    answer(HostLooked{});
-    answer(IdentityRead{kMe, "t3.small", "us-west-2a", "us-west-2"});
+    policy.sends_result = true;
+    boot_to_fill();
     EXPECT_EQ(asked(), "prepare-share");
   }
   void train() {
@@ -56,7 +53,7 @@ struct ShareStory : Story {
   }
 };
 
-TEST(ShareStories, FilesOfAShareAreSentAndNothingElseIsDone) {
+TEST(Share, FilesOfAShareAreSentAndNothingElseIsDone) {
   ShareStory story;
   story.begin_to_send();
   story.answer(Mounted{});
@@ -68,7 +65,7 @@ TEST(ShareStories, FilesOfAShareAreSentAndNothingElseIsDone) {
   EXPECT_TRUE(story.state.facts.exit.filled);
 }
 
-TEST(ShareStories, AShareThatDoesNotMountSendsNothingAndWaitsForNobody) {
+TEST(Share, AShareThatDoesNotMountSendsNothingAndWaitsForNobody) {
   ShareStory story;
   story.begin_to_send();
   story.answer(EffectFailed{Failure::MountFailed, false, "refused"});

@@ -80,6 +80,14 @@ void Story::boot(Zone zone) {
   answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
 }
 
+void Story::boot_to_fill() {
+  policy.foreground = policy.fills = true;
+  policy.blocked_retry = Duration{0};
+  sense(Started{});
+  answer(HostLooked{});
+  answer(IdentityRead{kMe, "t3.small", "us-west-2a", "us-west-2"});
+}
+
 void Story::survey(std::vector<SeenVolume> volumes, std::vector<SeenSnapshot> snapshots) {
   while (std::holds_alternative<Waiting>(state.stage)) wake();
   answer(StorageSurveyed{{std::move(volumes), std::move(snapshots)}});

@@ -51,6 +51,7 @@ class Story {
                      Fleet fleet = {FleetKind::SpotFleet, "sfr-1"});
   void find_finished();                 // one ended well meanwhile, on a share or in a home
   void boot(Zone zone = "us-west-2a");  // up to the first look at the storage
+  void boot_to_fill();                  // the same of `spotter prepare` and `spotter fetch`
   void survey(std::vector<SeenVolume> volumes, std::vector<SeenSnapshot> snapshots = {});
   void claim_volume();  // vol-1, in our zone: attached, claimed, and the claim seen
   void mount();         // its device found, inspected, mounted
