@@ -108,10 +108,8 @@ Result<launch::Preparer, CallError> place_for(AwsCalls& calls, const config::Job
                                               const std::string& type,
                                               const std::optional<wire::Volume>& volume) {
   const config::Launch& launch = *job.launch;
-  if (job.storage.share && !launch.subnets.empty())
-    return launch::Preparer{type, {}, launch.subnets.front()};
-  if (job.storage.share)
-    return launch::Preparer{type, launch.zones.empty() ? "" : launch.zones.front(), {}};
+  const auto first = [](const auto& all) { return all.empty() ? std::string() : all.front(); };
+  if (job.storage.share) return launch::Preparer{type, first(launch.zones), first(launch.subnets)};
   if (!volume && !launch.volume) {
     config::Job same = job;
     return tl::unexpected(fit_new_volume(same, Zone()).error());  // the message says what to do

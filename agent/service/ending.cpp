@@ -78,8 +78,8 @@ std::string of_filling(const Policy& policy, const Facts& facts, const SessionsE
                : "interrupted before the volume was filled; what has come stays: prepare it again";
   const std::string why =
       end.blocked.empty() ? std::string(words(facts.exit.surrender)) : end.blocked;
-  if (policy.sends_result) return "nothing is sent: " + (why.empty() ? "see the lines above" : why);
-  return "the volume is not filled: " + (why.empty() ? "see the lines above" : why);
+  return (policy.sends_result ? "nothing is sent: " : "the volume is not filled: ") +
+         (why.empty() ? "see the lines above" : why);
 }
 
 std::string of_run(const Policy& policy, const Facts& facts, const SessionsEnd& end) {

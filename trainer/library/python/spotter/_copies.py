@@ -109,7 +109,7 @@ class Copies:
             for number, (_, size) in enumerate(parts):
                 part = _ranks.send_bytes(pieces[number] if pieces else None, size, machines)
                 if size:
-                    file.write((ctypes.c_char * size).from_address(part.data_ptr()))
+                    file.write(_ranks.memory_of(part))
         return file.kept
 
     def _machines(self):

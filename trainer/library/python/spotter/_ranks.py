@@ -142,7 +142,7 @@ class Ranks:
         if sends:
             return state
         try:
-            return _state.unpack(sent, lambda name: _memory_of(sent[name]), device_of, plain=True)
+            return _state.unpack(sent, lambda name: memory_of(sent[name]), device_of, plain=True)
         except _state.NotPlain:
             if stored is None:
                 raise
@@ -252,7 +252,7 @@ def send_bytes(pieces, size, group, source=0):
     return whole
 
 
-def _memory_of(tensor):
+def memory_of(tensor):
     """A part, as _state.unpack() takes it."""
     memory = (ctypes.c_char * tensor.numel()).from_address(tensor.data_ptr())
     memory.owner = tensor  # keeps it alive

@@ -209,13 +209,13 @@ class _Unpickler(pickle.Unpickler):
         strides, offset, device = view or (None, 0, "cpu")
         key = (part, at, size, dtype)
         if key not in self.seen:
+            element = getattr(torch, dtype.removeprefix("torch."), None)
+            if not isinstance(element, torch.dtype):
+                raise ValueError(f"{dtype} is no type of a tensor")
             flat = torch.empty(0, dtype=torch.uint8)
             if size:
                 flat = torch.frombuffer(memory, dtype=torch.uint8, count=size, offset=at)
-            kind = getattr(torch, dtype.removeprefix("torch."), None)
-            if not isinstance(kind, torch.dtype):
-                raise ValueError(f"{dtype} is no type of a tensor")
-            flat = (flat if size >= SMALL else flat.clone()).view(kind)
+            flat = (flat if size >= SMALL else flat.clone()).view(element)
             self.seen[key] = flat if device == "cpu" else flat.to(self.device_of(device))
         flat = self.seen[key]
         tensor = flat.view(shape) if strides is None else flat.as_strided(shape, strides, offset)
