@@ -434,6 +434,31 @@ class PyTorch(Api):
                 run.save(4, weights=first["weights"])
             self.assertTrue((first["weights"] == 7).all(), "its files are gone")
 
+    def test_a_tensor_of_another_class_stays_one(self):
+        class Named(torch.Tensor):
+            pass
+        globals()["Named"] = Named
+        Named.__qualname__ = "Named"
+        with spotter.open(self.checkpoints) as run:
+            named = torch.ones(3).as_subclass(Named)
+            named.title = "ones"
+            run.save(1, named=named)
+            run.flush()
+            old = run.restore()
+        self.assertIs(type(old["named"]), Named)
+        self.assertEqual((old["named"].title, old["named"].tolist()), ("ones", [1.0] * 3))
+
+    def test_a_tensor_of_several_ranks_is_refused(self):
+        class Sharded(torch.Tensor):
+            def to_local(self):
+                return self
+        with spotter.open(self.checkpoints) as run:
+            with self.assertRaisesRegex(spotter.SpotterError, "spotter.dcp"):
+                run.save(1, model={"w": torch.ones(3).as_subclass(Sharded)})
+            run.save(2, model={"w": torch.ones(3)})
+            run.flush()
+            self.assertEqual(run.restore().step, 2)
+
     def test_what_is_there_is_filled(self):
         state = {"model": {"a": torch.ones(3), "b": torch.ones(4), "c": 1}, "rest": [torch.ones(2)]}
         with spotter.open(self.checkpoints) as run:

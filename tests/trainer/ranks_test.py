@@ -222,6 +222,19 @@ class TwoRanks(Api):
         self.assertRegex(said[1], r"refused posix\.mkdir, which no rank takes from another")
         self.assertFalse(self.mark.exists())
 
+    def test_all_ranks_hear_why_one_cannot_make_its_part_durable(self):
+        said = self.life("""
+            run = spotter.open(every=1e9)
+            run.restore()
+            made = pathlib.Path(os.environ["SPOTTER_CHECKPOINTS"], "made")
+            made.mkdir(exist_ok=True)
+            try:
+                run.saved(1, "checkpoint-1", made_as=made / "gone" if rank else made)
+            except spotter.SpotterError as error:
+                print("No such file" in str(error), "/gone" in str(error))
+        """)
+        self.assertEqual(said, ["True True"] * 2)
+
     def test_no_copy_is_made_that_no_machine_would_take(self):
         folders = [self.folder / "copies", self.folder / "others"]
         for folder in folders:

@@ -337,7 +337,7 @@ class Run:
 
     def _saved(self, step, path, made_as, failures=()):
         for failure in filter(None, failures):
-            raise failure
+            raise SpotterError(failure)
         if made_as:
             _check(self._lib.spotter_sync(os.fsencode(made_as)))
             self._check_writer()

@@ -22,6 +22,8 @@ import pathlib
 import pickle
 import sys
 
+from ._library import SpotterError
+
 ALIGNMENT = 64          # of each buffer in its part, for vector instructions
 PART = 64 << 20         # bytes: small enough to tell frozen layers from others, large for any disk
 PADDING = b"\0" * ALIGNMENT
@@ -99,9 +101,13 @@ class _Pickler(pickle.Pickler):
 
     def _where(self, obj):
         torch, numpy = self.torch, self.numpy
-        if torch and isinstance(obj, torch.Tensor) and obj.layout == torch.strided and \
-                not obj.is_quantized:
+        if torch and type(obj) in (torch.Tensor, torch.nn.Parameter) and \
+                obj.layout == torch.strided and not obj.is_quantized:
             return self._tensor(obj)
+        if torch and isinstance(obj, torch.Tensor) and hasattr(obj, "to_local"):
+            # DTensor, ShardedTensor: rank 0 has only its own part.
+            raise SpotterError("a tensor of the state lies on several ranks, of which one saves: "
+                               "take spotter.dcp, or gather it (full_tensor())")
         if numpy and type(obj) is numpy.ndarray and not obj.dtype.hasobject:
             return self._array(obj)
         if isinstance(obj, (bytes, bytearray)) and len(obj) >= PART >> 10:
