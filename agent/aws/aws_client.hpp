@@ -151,6 +151,7 @@ class AwsClient {
 
   // Now by AWS's clock, as its newest answer says it; by ours before the first one.
   wire::WallTime aws_time() const { return settings_.clock() + ahead_; }
+  std::chrono::seconds aws_is_ahead() const { return ahead_; }
 
   const Region& region() const { return settings_.region; }
   const CallTallies& tallies() const { return tallies_; }

@@ -438,11 +438,12 @@ class Chain : public testing::Test {
     variables.emplace("AWS_EC2_METADATA_SERVICE_ENDPOINT", role_.url());
     return AwsClient(http_, {.region = "us-west-2",
                              .environment = Environment(std::move(variables)),
-                             .clock = [this] { return now_; }});
+                             .clock = [this] { return now_ + wrong_by_; }});
   }
 
   asio::io_context context_;
   io::HttpClient http_{context_};
+  std::chrono::hours wrong_by_{0};
   wire::WallTime now_ = wire::parse_rfc3339("2026-11-21T10:15:30Z").value();
   net_test::RoleServer role_{context_, now_};
 };
@@ -521,6 +522,27 @@ TEST_F(Chain, RefreshesBeforeExpiryAndForgivesAFailureUntilThen) {
   }
   EXPECT_EQ(key, "R3");
   EXPECT_EQ(role_.asked, 3);
+}
+
+TEST_F(Chain, TakesTheEndOfKeysByTheClockOfWhoeverGivesThem) {
+  auto client = client_of({});
+  wrong_by_ = 7h;
+  role_.headers = {{"Date", "Sat, 21 Nov 2026 10:15:30 GMT"}};
+  EXPECT_EQ(run(context_, client.credentials())->access_key_id, "R1");
+  now_ += 54min;
+  EXPECT_EQ(run(context_, client.credentials())->access_key_id, "R1");
+  EXPECT_EQ(role_.asked, 1) << "good for an hour";
+}
+
+TEST_F(Chain, NamesTheClockWhereKeysComeExpired) {
+  net_test::Server server(context_, [](const auto&) {
+    return net_test::Reply{.body = R"({"AccessKeyId":"C","SecretAccessKey":"S","Token":"T",
+                             "Expiration":"2026-11-21T09:15:30Z"})"};
+  });
+  auto client = client_of({{"AWS_CONTAINER_CREDENTIALS_FULL_URI", server.url() + "/keys"}});
+  const auto none = run(context_, client.credentials());
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message.find("clock right?"), std::string::npos) << none.error().message;
 }
 
 TEST_F(Chain, IsAskedOnceForAllWhoWait) {

@@ -79,7 +79,8 @@ Reply RoleServer::answer(const Request& request) {
   return {.status = status,
           .body = R"({"Code":"Success","AccessKeyId":"R)" + std::to_string(asked) +
                   R"(","SecretAccessKey":"secret","Token":"token","Expiration":")" +
-                  wire::to_rfc3339(now_ + std::chrono::hours(1)) + R"("})"};
+                  wire::to_rfc3339(now_ + std::chrono::hours(1)) + R"("})",
+          .headers = headers};
 }
 
 }  // namespace spotter::net_test

@@ -67,6 +67,7 @@ class RoleServer {
   int asked = 0;              // for keys
   int status = 200;           // of the answer to that
   std::string name = "role";  // empty: there is none
+  decltype(Reply::headers) headers;  // of that answer
 
  private:
   Reply answer(const Request& request);

@@ -43,6 +43,7 @@ std::optional<Result<wire::Credentials>> Keys::get() {
   if (!asking_ && !std::exchange(looked_, false) && !rests &&
       !are_valid_for(refresh_before_expiry)) {
     step_ = Step::Question;
+    ahead_ = {};
     search_.emplace(environment_, clock_());
     go_on();
     looked_ = false;
@@ -98,10 +99,19 @@ void Keys::go_on() {
   search_.reset();
   looked_ = true;
   if (result && *result)
-    cached_ = std::move(**result);
+    take_keys(std::move(**result));
   else
     failed_ = result ? Error{std::string(act::no_credentials) + advice_} : result.error();
   if (!result || !*result) not_before_ = clock_() + between_searches;
+}
+
+// Their end is by the clock of whoever gives them: ours may be hours off.
+void Keys::take_keys(wire::Credentials keys) {
+  if (keys.expiration) *keys.expiration -= ahead_;
+  cached_ = std::move(keys);
+  if (are_usable()) return;
+  failed_ = Error{"the keys that were given have expired at " +
+                  wire::to_rfc3339(*cached_->expiration) + ": is this machine's clock right?"};
 }
 
 void Keys::answered(const Reply& reply) {
@@ -183,6 +193,8 @@ void Keys::finished(CURLcode code) {
   asking_ = false;
   if (code != CURLE_OK) reply_.trouble = easy_->explain(code);
   reply_.status = easy_->status();
+  if (reply_.date && std::chrono::abs(*reply_.date - clock_()) > act::tolerated_skew)
+    ahead_ = *reply_.date - clock_();
   const Reply reply = std::exchange(reply_, {});
   if (step_ == Step::Question) return answered(reply);
   of_role(reply);

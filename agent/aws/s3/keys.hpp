@@ -25,7 +25,8 @@ class Keys final : public curl::Turned, public curl::Sink {
   Keys& operator=(const Keys&) = delete;
 
   // Cached; asked for again 5 minutes before they expire, and used until then (a failure is none
-  // while they are valid). Nothing while they are awaited.
+  // while they are valid). Their end is by this machine's clock, as wrong as that may be. Nothing
+  // while they are awaited.
   std::optional<Result<wire::Credentials>> get();
   bool are_awaited() const { return asking_ && !are_usable(); }
   bool is_asking() const { return asking_; }  // perhaps while those that are there are valid
@@ -44,6 +45,7 @@ class Keys final : public curl::Turned, public curl::Sink {
   void go_on();
   void ask(Step step, act::Question question);
   void run(const std::vector<std::string>& words);
+  void take_keys(wire::Credentials keys);
   void answered(const act::Reply& reply);
   void of_role(act::Reply reply);
   void finished(CURLcode code) override;
@@ -59,7 +61,8 @@ class Keys final : public curl::Turned, public curl::Sink {
   curl::Loop& loop_;
   const char* advice_;
   std::optional<wire::Credentials> cached_;
-  wire::WallTime not_before_{};  // the next search, as long as the keys are valid
+  std::chrono::seconds ahead_{};  // the clock of whoever answered, where ours is wrong
+  wire::WallTime not_before_{};   // the next search, as long as the keys are valid
   Error failed_;                 // at the last look
   bool looked_ = false;          // and nobody has asked for the outcome since
   bool asking_ = false;

@@ -22,7 +22,7 @@ DATA = b"0123456789" * 300_000
 
 # Runs in the root: the emulator of the package, for S3, and the job twice.
 DRIVE = """\
-import json, os, pathlib, signal, subprocess, sys, time
+import json, os, pathlib, shlex, signal, subprocess, sys, time
 home = pathlib.Path("/root/story")
 home.mkdir()
 views = sys.argv[1] == "views"
@@ -44,7 +44,7 @@ api = json.loads(facts.read_text())["api"]
 # What `eval` gives a shell.
 lines = subprocess.run(["spotter-emulator", "env", "--directory", home / "world"], text=True,
                        stdout=subprocess.PIPE, check=True).stdout.splitlines()
-keys = dict(line.removeprefix("export ").split("=", 1) for line in lines)
+keys = dict(shlex.split(line)[1].split("=", 1) for line in lines)
 given = {**os.environ, **keys, "AWS_ENDPOINT_URL": api, "AWS_REGION": "us-west-2", "HOME": "/root",
          "AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://127.0.0.1:9"}
 steps = home / "steps"
