@@ -258,7 +258,8 @@ Result<void> check_preparer(AwsCalls& calls, const LaunchedJob& launched, const 
 void add_remote_options(CLI::App& command, RemoteOptions& options) {
   command
       .add_option("--instance-type", options.type,
-                  "Where this is no instance: of the one that is launched for it")
+                  "Where this is no instance: of the one that is launched for it. `spotter iam "
+                  "launcher` lets job.yaml's types be launched, and the default")
       ->capture_default_str();
 }
 

@@ -101,7 +101,6 @@ class Emulator:
         self.zones, self.process, self.mode = list(zones), None, mode
         self.policies = 0
         self.roles_not_made = ()  # of those that `spotter iam roles` makes
-        self.iam_options = ()  # of `spotter iam`: what job.yaml does not say
         self.more_policies = []  # of the instances: what `spotter iam` prints for another job
         try:
             self.bin = self._install(pathlib.Path(binaries))
@@ -213,7 +212,7 @@ class Emulator:
     def _iam(self, document, folder, *options, most=0):
         done = subprocess.run(
             [self.bin / "spotter", "iam", document, folder / "job.yaml", "--account", ec2.ACCOUNT,
-             "--region", ec2.REGION, "--role", ec2.ROLE, *self.iam_options, *options],
+             "--region", ec2.REGION, "--role", ec2.ROLE, *options],
             env={**os.environ, "SPOTTER_MOUNT": "/mnt/spotter"}, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=LIMIT, check=False)
         if done.returncode not in (most, 0, 2):

@@ -154,6 +154,7 @@ class Channels(harness.Story):
         instance = self.launch(job, zones=self.world.zones)
         self.wait_training(instance, 1)
         self.assertTrue(os.path.islink(link))
+        self.wait_console(instance, "last is durable")
         shutil.rmtree(self.world.directory / "s3/data/train")
         self.world.kill(instance)
         self.wait_cancelled()
@@ -181,8 +182,8 @@ class Channels(harness.Story):
             folder.mkdir(parents=True)
             (folder / "object").write_text(str(i))
         self.volume()
-        self.world.iam_options = ("--read", "s3://data/")  # no policy has room for all of them
-        job = self.job(trainer={"command": MANY}, channels={
+        # No policy has room for all of them.
+        job = self.job(trainer={"command": MANY, "reads": "s3://data/"}, channels={
             f"c{i:04}": f"s3://data/{long}{i}/,mode=" + ("pipe" if i % 2 else "file")
             for i in range(1000)})
         self.launch(job, zones=self.world.zones)

@@ -71,8 +71,8 @@ class OverTls(harness.Story):
         console = self.world.console(instance)
         self.assertNotIn("trusted", console)
         self.assertNotIn("not copied to S3", console)
-        kept = self.below("kept", "checkpoint-*/*/manifest.json")
-        self.assertTrue(any(name.startswith("checkpoint-4/") for name in kept), kept)
+        kept = self.below("kept/manifests", "*.json")
+        self.assertTrue(any(name.startswith("checkpoint-4-") for name in kept), kept)
         self.assertEqual(len(self.below("fence", "**/*.epoch")), 1)
         wait("the last status to be published", lambda: self.below("seen", "**/*.json*"))
 

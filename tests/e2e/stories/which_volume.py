@@ -27,7 +27,7 @@ class WhichVolume(harness.Story):
         one, two = self.volume(), self.volume()
         instance = self.launch(self.job())
         self.wait_stage(instance, "blocked")
-        self.wait_console(instance, "more than one volume")
+        self.wait_console(instance, "several volumes carry the tag")
         self.assertEqual(self.volume_state(one), "available")
         self.assertEqual(self.volume_state(two), "available")
         self.assert_volumes(one, two)
