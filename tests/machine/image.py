@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 PACKAGES = ("linux-image-cloud-amd64", "busybox-static", "mount", "python3", "nfs-common",
-            "nfs-kernel-server")
+            "nfs-kernel-server", "libxxhash0")
 # Of the kernel's modules those that somebody loads, and what they stand on.
 MODULES = ("virtio_pci", "virtio_net", "virtio_blk", "ext4", "nfs", "nfsv4", "nfsd",
            "nfs_layout_nfsv41_files")
