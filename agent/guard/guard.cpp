@@ -44,6 +44,9 @@ constexpr milliseconds settle_time(1000);
 constexpr milliseconds look_again(10'000);          // at the processes, also while nothing happens
 constexpr milliseconds between_companions(10'000);  // a script may write a small file all the time
 constexpr milliseconds try_again(200);              // what somebody wrote to meanwhile
+// A file is open, and nobody writes to it: it may be open, or mapped, for as long as the trainer
+// runs. Who writes a checkpoint does not rest for so long.
+constexpr milliseconds held_for(10'000);
 
 }  // namespace
 
@@ -94,7 +97,7 @@ void Changes::take(const inotify_event& event, const char* name,
   const bool folder = is_one_of(event.mask, IN_ISDIR) && event.len > 0;
   const bool itself = is_one_of(event.mask, IN_DELETE_SELF | IN_MOVE_SELF);
   if (folder || itself || is_one_of(event.mask, IN_Q_OVERFLOW)) {
-    changes.push_back({Change::Kind::Folders, {}});
+    changes.push_back({Change::Kind::Folders});
     return;
   }
   const auto known = folders_.find(event.wd);
@@ -106,7 +109,7 @@ void Changes::take(const inotify_event& event, const char* name,
   const auto kind = closed                                             ? Change::Kind::Closed
                     : is_one_of(event.mask, IN_DELETE | IN_MOVED_FROM) ? Change::Kind::Removed
                                                                        : Change::Kind::Modified;
-  changes.push_back({kind, path});
+  changes.push_back({kind, path, is_one_of(event.mask, IN_MOVED_FROM)});
 }
 
 std::vector<Change> Changes::read() {
@@ -183,13 +186,19 @@ void Guard::capture() {
   // Once: a file that is closed meanwhile belongs to what is captured next.
   const std::set<std::string> in_flux = moments_.in_flux();
   const bool of_companions = !moments_.wait(now_());
-  const auto leave_out = [&](const std::string& name) { return in_flux.contains(name); };
-  const auto grows = [this](const std::string& name) { return moments_.grows(name); };
+  const auto leave_out = [&](const std::string& name) {
+    return in_flux.contains(name) ||
+           (temporary_.contains(shape_of(name)) && keeper_.is_written(name));
+  };
+  const auto grows = [this](const std::string& name) {
+    return moments_.grows(name) || is_held(name) || is_appended_to(name);
+  };
   not_before_ = now_() + try_again;
   if (!died_at_.empty()) return;
   auto captured = keeper_.capture(leave_out, grows);
   if (!captured) {
     if (captured.error().why != Refusal::Why::Busy) return complain(captured.error().words);
+    wait_for(captured.error().words);
     busy_ = std::min(2 * std::max(busy_, try_again), look_again);
     not_before_ = now_() + busy_;
     return;
@@ -205,6 +214,7 @@ void Guard::capture() {
     return !row.companion && !row.grows && row.link.empty();
   };
   if (!in_flux.empty() || std::ranges::none_of(captured->rows, is_news)) captured->gone.clear();
+  for (const Row& row : captured->rows) temporary_.erase(shape_of(row.name));
   companions_.reset();
   if (of_companions) last_companions_ = now_();
   if (captured->rows.empty() && captured->gone.empty()) {
@@ -249,8 +259,17 @@ void Guard::take_change(const Change& change, bool died) {
   if (keeper_.place().where().of_all() && is_of_libspotter(change.name))
     return leave_alone(libspotter_saves);
   touched_.insert(change.name);
+  held_.erase(change.name);
+  if (change.kind != Change::Kind::Modified) asked_.erase(change.name);
   const Role role = keeper_.place().role(change.name, listing_);
   if (role == Role::None) return;
+  const bool closed = change.kind == Change::Kind::Closed;
+  if (change.kind == Change::Kind::Removed)
+    logs_.erase(change.name);
+  else if (closed ? logs_.contains(change.name) : is_appended_to(change.name))
+    return;
+  if (change.renamed) learn_temporary(shape_of(change.name));
+  if (!closed && !change.renamed && temporary_.contains(shape_of(change.name))) return;
   if (role == Role::Companion) {
     if (!is_log(change.name)) companions_ = now_();
   } else if (change.kind == Change::Kind::Removed) {
@@ -260,9 +279,47 @@ void Guard::take_change(const Change& change, bool died) {
   } else if (is_as_it_was_closed(change.name)) {
     if (died) died_at_[change.name] = now_();
   } else {
-    note(change.name, change.kind == Change::Kind::Closed, died);
-    if (change.kind == Change::Kind::Closed) remember_as_closed(change.name);
+    note(change.name, closed, died);
+    if (closed) remember_as_closed(change.name);
   }
+}
+
+// A log, whatever it holds. A file that is written anew is none any more.
+bool Guard::is_appended_to(const std::string& name) {
+  if (!keeper_.is_written(name)) return logs_.contains(name);
+  Moments::Time& asked = asked_.try_emplace(name, now_() - settle_time).first->second;
+  if (now_() - asked < settle_time) return logs_.contains(name);
+  asked = now_();
+  const auto status = keeper_.place().look(name);
+  if (!status || !appends_(*status)) {
+    logs_.erase(name);
+    return false;
+  }
+  if (logs_.insert(name).second) moments_.forget(name);
+  return true;
+}
+
+// A file gets its name when it is whole. One that was recorded under such a name is a checkpoint
+// that makes room for the next.
+void Guard::learn_temporary(const std::string& shape) {
+  const auto& rows = keeper_.record().rows;
+  if (std::ranges::none_of(rows, [&](const Row& row) { return shape_of(row.name) == shape; }))
+    temporary_.insert(shape);
+}
+
+void Guard::wait_for(const std::string& name) {
+  const auto status = keeper_.place().look(name);
+  const auto bytes = static_cast<std::uint64_t>(status ? status->st_size : 0);
+  Held& held = held_.try_emplace(name, Held{bytes, now_()}).first->second;
+  if (held.bytes != bytes) held = {bytes, now_()};
+  if (is_held(name)) moments_.forget(name);
+}
+
+bool Guard::is_held(const std::string& name) const {
+  const auto at = held_.find(name);
+  if (at == held_.end() || now_() - at->second.since < held_for) return false;
+  const auto status = keeper_.place().look(name);
+  return status && static_cast<std::uint64_t>(status->st_size) == at->second.bytes;
 }
 
 // Then the event is older than what was seen since: it is no second writing.
@@ -354,6 +411,12 @@ bool Guard::end(End how, bool progressed) {
     return moments_.is_closed(name) && !died_at_.contains(name);
   };
   witness.is_current = [this](const std::string& name) { return moments_.is_current(name); };
+  witness.is_log = [this](const std::string& name) {
+    return logs_.contains(name) || is_held(name);
+  };
+  witness.is_temporary = [this](const std::string& name) {
+    return temporary_.contains(shape_of(name));
+  };
   witness.progressed = progressed || keeper_.is_long(now_() - began_);
   keeper_.learn(moments_.learned());
   const auto settled = keeper_.settle(false, witness);

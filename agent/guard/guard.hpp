@@ -16,7 +16,8 @@ struct Change {
     Folders,   // a folder came, went or moved, or events were lost: watch() and look at all again
   };
   Kind kind = Kind::Closed;
-  std::string name;  // of the file, relative to the place's directory; of Folders empty
+  std::string name;      // of the file, relative to the place's directory; of Folders empty
+  bool renamed = false;  // of Removed: it got another name
 };
 
 class Changes {
@@ -75,6 +76,8 @@ struct Deaths {
   bool all = false;  // none is left: the trainer's end is reported then, or when it can be
 };
 using LookForDeaths = std::function<Deaths()>;
+// Can every process of the trainer that has this file open for writing only add to it (O_APPEND)?
+using OnlyAppends = std::function<bool(const struct stat&)>;
 
 class Guard {
  public:
@@ -86,13 +89,15 @@ class Guard {
   // `reports`: does the trainer report its checkpoints itself?
   Guard(
       Keeper& keeper, LookForDeaths deaths, Say say, Now now = &std::chrono::steady_clock::now,
-      SaidSet set = SaidSet(), std::function<bool()> reports = [] { return false; })
+      SaidSet set = SaidSet(), std::function<bool()> reports = [] { return false; },
+      OnlyAppends appends = [](const struct stat&) { return false; })
       : keeper_(keeper),
         changes_(keeper.place()),
         deaths_(std::move(deaths)),
         say_(std::move(say)),
         now_(std::move(now)),
         reports_(std::move(reports)),
+        appends_(std::move(appends)),
         moments_(keeper.record().usual, std::move(set)),
         began_(now_()) {}
 
@@ -118,6 +123,10 @@ class Guard {
   void remember_as_closed(const std::string& name);
   bool is_as_it_was_closed(const std::string& name);
   void close_what_nobody_writes();
+  bool is_appended_to(const std::string& name);
+  bool is_held(const std::string& name) const;
+  void wait_for(const std::string& name);
+  void learn_temporary(const std::string& shape);
   bool somebody_died();
   std::optional<std::chrono::milliseconds> wait_for_companions() const;
   void capture();
@@ -133,12 +142,21 @@ class Guard {
   Say say_;
   Now now_;
   std::function<bool()> reports_;
+  OnlyAppends appends_;
   Listing listing_;                      // when the folders were looked at last
   std::map<std::string, Found> closed_;  // each file as it was when its writer closed it
   Moments moments_;
   // Files that were closed as somebody died, until the trainer is seen to go on.
   std::map<std::string, Moments::Time> died_at_;
   std::optional<Moments::Time> last_death_;
+  std::set<std::string> logs_;                  // that are, or were, open to be added to
+  std::map<std::string, Moments::Time> asked_;  // whether it is
+  std::set<std::string> temporary_;             // shapes of names that files are renamed from
+  struct Held {
+    std::uint64_t bytes = 0;
+    Moments::Time since{};
+  };
+  std::map<std::string, Held> held_;         // open, and hindering, while nothing happens to them
   std::optional<Moments::Time> companions_;  // when one was written, and not recorded since
   std::chrono::milliseconds busy_{0};        // how long somebody who writes is waited for
   Moments::Time last_companions_{};

@@ -72,16 +72,18 @@ bool is_there(const Difference& one) { return one.what != What::Missing; }
 // Companions follow; but for one that has lost what it said.
 bool speaks_against(const Difference& one) {
   if (one.companion) return one.what == What::Changed && one.proof == Proof::Torn;
-  return is_there(one) && one.proof != Proof::Whole;
+  return is_there(one) && one.proof != Proof::Whole && !one.temporary;
 }
 
 // A trainer that ended by itself meant what it left, and so did a person.
 Plan take_up(const std::vector<Difference>& differences) {
   Plan plan;
   for (const Difference& one : differences) {
-    const bool torn = is_there(one) && one.proof == Proof::Torn && !one.companion;
+    const bool torn =
+        is_there(one) && (one.temporary || one.proof == Proof::Torn) && !one.companion;
     (torn ? plan.away : plan.taken).push_back(one.name);
-    if (torn && plan.why.empty()) plan.why = one.name + ": " + one.why;
+    if (torn && plan.why.empty())
+      plan.why = one.name + (one.why.empty() ? " had not got its name yet" : ": " + one.why);
   }
   plan.back = !plan.away.empty();
   return plan;
@@ -259,6 +261,7 @@ Result<Row, Refusal> Keeper::row_of(const Member& member, bool may_be_open) {
   if (before != nullptr && has_only_grown(*before, file.get(), row.bytes)) {
     row.grows = true;
     row.sum = sum_of_file(file.get(), row.bytes).value_or("");
+    row.kept = keep(file, status, member.name);  // a list that is written anew may have grown, too
     return row;
   }
   if (has_writer(file)) return refuse(Why::Busy, member.name);
@@ -292,14 +295,12 @@ bool Keeper::is_steady_log(const std::string& name) const {
 }
 
 // Is it as the newest generation has it?
-bool Keeper::is_known(const Member& member, bool log) const {
+bool Keeper::is_known(const Member& member, const LeaveOut& grows) const {
   const Row* before = record_.row(member.name);
   if (before == nullptr || !same(*before, member)) return false;
-  if (!before->grows || log || is_database_file(member.name)) return true;
+  if (!before->grows || grows(member.name) || is_database_file(member.name)) return true;
   if (before->sum.empty()) return false;  // it was open, and is not any more
-  const bool unchanged = before->bytes == member.bytes && before->mtime_ns == member.mtime_ns;
-  const Descriptor file = unchanged ? Descriptor() : place_.open(member.name, O_RDONLY);
-  return unchanged || (file && has_only_grown(*before, file.get(), member.bytes));
+  return before->bytes == member.bytes && before->mtime_ns == member.mtime_ns;
 }
 
 // Those that are there, and those that are recorded.
@@ -336,16 +337,16 @@ Result<Capture, Refusal> Keeper::capture(const LeaveOut& leave_out, const LeaveO
   using Why = Refusal::Why;
   const auto listing = place_.list();
   if (!listing) return refuse(Why::Failed, listing.error().message);
-  const auto is_open_log = [&grows](const std::string& name) {
+  const LeaveOut is_open_log = [&grows](const std::string& name) {
     return is_log(name) || (grows && grows(name));
   };
   // Before anything is copied.
   for (const Member& member : listing->members) {
     const Row* before = record_.row(member.name);
     const bool known = before != nullptr && same(*before, member);
-    const bool log = is_open_log(member.name);
-    const bool skipped = known || log || leave_out(member.name) || !member.link.empty();
-    if (!skipped && member.role == Role::Member && is_written(member.name))
+    const bool skipped = known || leave_out(member.name) || !member.link.empty();
+    if (!skipped && member.role == Role::Member && is_written(member.name) &&
+        !is_open_log(member.name))
       return refuse(Why::Busy, member.name);
   }
   const std::set<std::string> all = checkpoints(*listing);
@@ -360,7 +361,7 @@ Result<Capture, Refusal> Keeper::capture(const LeaveOut& leave_out, const LeaveO
     return tl::unexpected(std::move(refusal));
   };
   for (const Member& member : listing->members) {
-    if (is_known(member, is_open_log(member.name)) || leave_out(member.name)) continue;
+    if (is_known(member, is_open_log) || leave_out(member.name)) continue;
     const bool is_new = record_.row(member.name) == nullptr;
     if (member.role == Role::Companion && is_new && !names_any(member, all)) continue;
     const bool says = member.role == Role::Companion || !member.link.empty();
@@ -368,9 +369,9 @@ Result<Capture, Refusal> Keeper::capture(const LeaveOut& leave_out, const LeaveO
     auto row = row_of(member, grows && grows(member.name));
     if (row) {
       capture.rows.push_back(*std::move(row));
-    } else if (row.error().why == Why::Busy) {
+    } else if (row.error().why == Why::Busy && member.role == Role::Member) {
       return stop(row.error());
-    } else {
+    } else if (row.error().why != Why::Busy) {
       capture.left_out.push_back(place_.shown(member.name) +
                                  " is no finished checkpoint: " + row.error().words);
     }
@@ -487,6 +488,7 @@ std::vector<Finished> Keeper::enter(Capture capture) {
     std::uint64_t bytes = 0;
     std::int64_t mtime_ns = 0;
     bool progress = false;
+    bool asked = false;  // for `behind`
     std::string behind;
   };
   std::map<std::string, New> checkpoints;
@@ -497,7 +499,7 @@ std::vector<Finished> Keeper::enter(Capture capture) {
     New& one = checkpoints[record_.checkpoint_of(row.name)];
     one.mtime_ns = std::max(one.mtime_ns, row.mtime_ns);
     // A trainer that starts over after each crash makes none.
-    if (before == nullptr && one.behind.empty()) one.behind = later_one(row.name);
+    if (before == nullptr && !std::exchange(one.asked, true)) one.behind = later_one(row.name);
     const bool first = before == nullptr || since == nullptr || since->run == record_.run;
     one.progress = one.progress || (first && one.behind.empty());
   }
@@ -575,7 +577,8 @@ std::vector<Difference> Keeper::differences(const Listing& listing,
     const auto at = rows.find(member.name);
     const Row* row = at == rows.end() ? nullptr : at->second;
     if (row != nullptr && same(*row, member)) continue;
-    if (row != nullptr && row->grows) continue;
+    const bool shorter = row != nullptr && !row->kept.empty() && member.bytes < row->bytes;
+    if (row != nullptr && row->grows && !shorter) continue;
     // A file that came just now and has lost its content may have been such.
     if (row == nullptr && member.role == Role::Companion && !names_any(member, all) &&
         !is_hollow(member))

@@ -52,9 +52,10 @@ struct Difference {
   What what = What::New;
   bool companion = false;  // of a checkpoint: a link, or a small file that may name one
   Proof proof = Proof::Unknown;
-  std::string why;       // of a torn one
-  bool newest = false;   // of the checkpoint that the generation ended with
-  bool current = false;  // of the set that was being written (moments.hpp)
+  std::string why;         // of a torn one
+  bool temporary = false;  // its script renames such files once they are whole
+  bool newest = false;     // of the checkpoint that the generation ended with
+  bool current = false;    // of the set that was being written (moments.hpp)
 };
 
 struct Plan {
@@ -113,6 +114,8 @@ struct Witness {
   bool complete = true;  // Moments::is_sure(); of a lost machine it is seen by the names
   std::function<bool(const std::string&)> is_closed = {};   // by its writer, who did not die in it
   std::function<bool(const std::string&)> is_current = {};  // Moments::is_current()
+  std::function<bool(const std::string&)> is_log = {};      // open for as long as it ran
+  std::function<bool(const std::string&)> is_temporary = {};  // Difference::temporary
   bool progressed = false;  // it reported steps, or ran for longer than a save takes to come
 };
 
@@ -210,7 +213,7 @@ class Keeper {
   Result<Row, Refusal> row_of(const Member& member, bool may_be_open);
   bool is_database_file(const std::string& name) const;
   bool has_only_grown(const Row& before, int file, std::uint64_t bytes) const;
-  bool is_known(const Member& member, bool log) const;
+  bool is_known(const Member& member, const LeaveOut& grows) const;
   std::set<std::string> checkpoints(const Listing& listing) const;
   bool names_any(const Member& member, const std::set<std::string>& checkpoints) const;
   std::string words_of(const Member& member) const;

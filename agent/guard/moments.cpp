@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 namespace spotter::guard {
 namespace {
@@ -138,6 +139,9 @@ void Moments::wrote(const std::string& name, bool closed, Time now) {
   const Pause pause = std::chrono::duration_cast<Pause>(now - last_);
   const auto known = current_.find(name);
   const bool again = known != current_.end() && known->second.closed;
+  if (known == current_.end() && finished_.contains(name)) revisit(name, now);
+  // A log that the set seemed to begin with is open all the time.
+  if (again && !is_closed(first_) && now - known->second.at >= unknown_yet) first_ = name;
   if (!current_.empty() && (known == current_.end() || again)) {
     if (again && in_place_.insert(shape_of(first_component(name))).second) usual_.clear();
     if (again && name == first_ && pause >= unknown_yet) ++first_again_;
@@ -145,6 +149,8 @@ void Moments::wrote(const std::string& name, bool closed, Time now) {
       begin_set();
     else if (!in_burst_)
       within_ = std::max(within_, pause);
+    else if (burst_.empty())
+      rested_ = std::max(rested_, rest_);
   }
   if (current_.empty()) first_ = name;
   current_[name] = {closed, now};
@@ -152,13 +158,46 @@ void Moments::wrote(const std::string& name, bool closed, Time now) {
   if (due_) in_flux_.insert(name);
   // It was of the set that is not captured yet: that is written over, and the two are one.
   if (due_ && before_.contains(name)) {
-    for (const auto& [earlier, its] : before_) current_.try_emplace(earlier, State{its, now});
+    for (const auto& [earlier, its] : before_)
+      if (!open_.contains(earlier)) current_.try_emplace(earlier, State{its, now});
     before_.clear();
     in_flux_.clear();
     due_ = false;
   }
   last_ = now;
   new_ = true;
+}
+
+// Files that have only numbers apart, each once a save (`rank_0.pt`, `rank_1.pt`), seem to be sets
+// of their own until the first of them is written over: a save begins with it, to which the others
+// belong.
+void Moments::revisit(const std::string& name, Time now) {
+  const std::string shape = shape_of(first_component(name));
+  const auto is_like = [&](const std::string& other) {
+    return other != name && shape_of(first_component(other)) == shape;
+  };
+  if (in_place_.contains(shape) ||
+      (std::ranges::none_of(finished_, is_like) &&
+       std::ranges::none_of(current_, is_like, [](const auto& one) { return one.first; })))
+    return;
+  in_place_.insert(shape);
+  usual_.clear();
+  if (std::exchange(revisits_, true)) return;
+  first_ = name;
+  Time first = now;
+  for (const auto& [other, state] : current_)
+    if (state.at < first && finished_.contains(other)) first_ = other, first = state.at;
+}
+
+void Moments::forget(const std::string& name) {
+  for (Shapes& shapes : usual_) shapes.erase(shape_of(name));
+  current_.erase(name);
+  burst_.erase(name);
+  before_.erase(name);
+  in_flux_.erase(name);
+  open_.erase(name);
+  if (first_ == name) first_ = current_.empty() ? std::string() : current_.begin()->first;
+  new_ = new_ && !current_.empty();
 }
 
 void Moments::removed(const std::string& name, Time now) {
@@ -229,14 +268,16 @@ void Moments::begin_set() {
     for (const std::string& name : burst_)
       if (auto state = current_.extract(name)) next.insert(std::move(state));
   // A set without a usual name (a best model, now and then) says nothing about what is usual.
-  if (needed().empty() || has_some(needed(), shapes_of(current_)))
+  if (!revisits_ && (needed().empty() || has_some(needed(), shapes_of(current_))))
     usual_.push_back(shapes_of(current_));
+  lone_ = usual_.size() == 1;
   if (usual_.size() > remembered) usual_.pop_front();
   due_ = due_ || (new_ && !in_burst_ && has_all_said());
   in_flux_.clear();
   for (auto& [name, sets] : open_) ++sets;
   for (const auto& [name, state] : current_) {
     if (!state.closed) open_.emplace(name, 1);
+    if (state.closed) finished_.insert(name);
     if (due_) before_[name] = state.closed;
   }
   current_ = std::move(next);
@@ -244,7 +285,7 @@ void Moments::begin_set() {
   if (due_)
     for (const auto& [name, state] : current_) in_flux_.insert(name);
   in_burst_ = false;
-  captured_ = false;
+  captured_ = revisits_ = false;
   first_again_ = 0;
 }
 
@@ -294,7 +335,12 @@ std::optional<Pause> Moments::wait(Time now) const {
   const bool known = !this->needed().empty();
   if (known || said_.size() != 0) {
     const Pause rest = known || said_.is_countable() ? Pause(0) : unknown_yet;  // how many ranks?
-    needed = is_complete() && !open ? rest : std::max(incomplete, needed);
+    // The first set may have had what no later one has: a configuration, a log.
+    const Pause longest =
+        lone_ && !open
+            ? std::clamp(4 * std::max(within_, rested_), 3 * unknown_yet, incomplete)
+            : incomplete;
+    needed = is_complete() && !open ? rest : std::max(longest, needed);
   }
   return std::max(Pause(0), std::chrono::ceil<Pause>(last_ + needed - now));
 }

@@ -61,6 +61,8 @@ class Moments {
   // Something happened to the file; `closed`: its writer is done with it.
   void wrote(const std::string& name, bool closed, Time now);
   void removed(const std::string& name, Time now);
+  // It is a log, and of no set.
+  void forget(const std::string& name);
 
   // After how long the directory may be looked at, if nothing happens until then; none: there is
   // nothing new.
@@ -92,9 +94,11 @@ class Moments {
   bool begins_as_said(const std::string& name) const;
   bool has_all_said() const;
   void begin_set();
+  void revisit(const std::string& name, Time now);
   Shapes needed() const;
 
   std::deque<Shapes> usual_;  // of the last sets, the newest last
+  bool lone_ = false;         // of the first set of this run alone
   SaidSet said_;
   struct State {
     bool closed = false;
@@ -108,10 +112,13 @@ class Moments {
   std::set<std::string> in_flux_;
   std::set<std::string> burst_;     // of current_: what came since the last rest
   std::set<std::string> in_place_;  // shapes of names that were written again
+  std::set<std::string> finished_;  // names of all sets before
+  bool revisits_ = false;           // the set is the first that writes such over
   bool in_burst_ = false;           // whether these begin a set is not known yet
   Pause rest_{0};                   // before them
   Time last_{};
   Pause within_{0};        // the longest pause in a set
+  Pause rested_{0};        // the longest rest that, it seemed, was in a set
   bool new_ = false;       // something happened since captured()
   bool captured_ = false;  // the set as it is now, or a part of it, was looked at
   bool due_ = false;       // a set ended that was not

@@ -111,10 +111,12 @@ bool Record::is_series(const std::string& name) const {
   const std::string checkpoint = checkpoint_of(name);
   const std::string shape = shape_of(checkpoint);
   if (shape.find('#') == std::string::npos || rewritten.contains(shape_of(name))) return false;
-  return std::ranges::any_of(rows, [&](const Row& row) {
+  std::set<std::uint64_t> moments;  // those of one save say nothing: they may be written over
+  for (const Row& row : rows) {
     const std::string other = checkpoint_of(row.name);
-    return other != checkpoint && shape_of(other) == shape;
-  });
+    if (other != checkpoint && shape_of(other) == shape) moments.insert(row.from);
+  }
+  return moments.size() > 1;
 }
 
 std::vector<Part> Record::parts_of(const std::string& checkpoint) const {

@@ -88,8 +88,8 @@ struct Record {
 
   // The checkpoint that a file belongs to: a folder directly below the directory, or the file.
   std::string checkpoint_of(const std::string& name) const;
-  // Is each name of its kind written only once? Its checkpoint has a number, and one of the same
-  // shape with another number is there, or was.
+  // Is each name of its kind written only once? Its checkpoint has a number, and two of the same
+  // shape with other numbers are there, or were, since different moments.
   bool is_series(const std::string& name) const;
   // The files of this checkpoint, a folder or a file, as they are in the newest generation.
   std::vector<Part> parts_of(const std::string& checkpoint) const;

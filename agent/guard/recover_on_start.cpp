@@ -69,8 +69,12 @@ Result<Settled> Keeper::settle(bool thorough, const Witness& witness) {
   if (done && todo.back) done = put_back(todo.taken, settled);
   if (done && (!todo.taken.empty() || record_.generations.empty()))
     done = take_up(todo.taken, end, settled);
-  if (!place_.where().folders.empty() && end != End::Unwatched && end != End::Finished)
+  if (!place_.where().folders.empty() && end != End::Unwatched && end != End::Finished) {
+    std::erase_if(listing->folders, [this](const std::string& folder) {  // a mark of a whole one
+      return !record_.parts_of(record_.checkpoint_of(folder)).empty();
+    });
     remove_empty_folders(listing->folders);
+  }
   if (done && end == End::Failed) done = try_another(witness, settled);
   if (!done) return tl::unexpected(done.error());
   record_.watching = record_.restoring = false;
@@ -93,6 +97,9 @@ Result<void> Keeper::weigh(std::vector<Difference>& found, End end, const Witnes
                  record_.checkpoint_of(one.name) == record_.newest()->name;
     one.current = !witness.is_current || witness.is_current(one.name);
     const bool meant = end == End::Unwatched || end == End::Finished || end == End::Stopped;
+    if (one.what != What::Missing && witness.is_log && witness.is_log(one.name)) continue;
+    one.temporary =
+        !meant && one.what == What::New && witness.is_temporary && witness.is_temporary(one.name);
     if (one.what != What::Missing) {
       const auto look = proof_of(one, end);
       if (!look && one.what == What::Changed) return tl::unexpected(look.error());
@@ -102,7 +109,9 @@ Result<void> Keeper::weigh(std::vector<Difference>& found, End end, const Witnes
       }
       one.proof = look->proof;
       one.why = look->why;
-      const bool closed = witness.is_closed && witness.is_closed(one.name);
+      const Row* row = record_.row(one.name);  // nobody looks at when a log is closed
+      const bool log = row != nullptr && row->grows;
+      const bool closed = !log && witness.is_closed && witness.is_closed(one.name);
       if (one.proof == Proof::Unknown && (meant || closed)) one.proof = Proof::Whole;
     }
     readable.push_back(std::move(one));
@@ -205,8 +214,11 @@ Result<void> Keeper::put_away(const std::vector<std::string>& names, const std::
     const auto parent = place_.parent(name);
     if (!parent || !parent->look(last_component(name))) continue;  // gone meanwhile
     const auto above = make_above(*below, name);
-    const auto moved = above ? parent->rename(last_component(name), *above, last_component(name))
-                             : tl::unexpected(above.error());
+    auto moved = above ? parent->rename(last_component(name), *above, last_component(name))
+                       : tl::unexpected(above.error());
+    if (!moved && moved.error() == std::errc::permission_denied &&
+        ::fchmod(parent->descriptor(), 0700) == 0)  // its folder is read-only
+      moved = parent->rename(last_component(name), *above, last_component(name));
     if (!moved)
       return failure("cannot put away " + place_.shown(name) + ": " + moved.error().message());
   }
@@ -236,15 +248,19 @@ void Keeper::remove_empty_folders(const std::vector<std::string>& names) const {
 Result<void> Keeper::put_back(const std::vector<std::string>& taken, Settled& settled) {
   const auto listing = place_.list();
   if (!listing) return tl::unexpected(listing.error());
-  std::vector<std::string> names;
+  std::vector<std::string> names, lost;
   for (const Difference& one : differences(*listing, record_.newest_number())) {
     if (one.what != What::Missing || std::ranges::find(taken, one.name) != taken.end()) continue;
     const auto row = std::ranges::find_if(
         record_.rows, [&one](const Row& each) { return each.name == one.name && each.until == 0; });
     const auto back = restore(*row);
     if (!back) return tl::unexpected(back.error());
-    if (*back) names.push_back(one.name);
+    if (*back || !row->grows) (*back ? names : lost).push_back(one.name);
   }
+  if (!lost.empty())
+    settled.said.push_back(place_.where().directory + ": " + some_of(lost) +
+                           " cannot be put back: no copy is as it was at the newest moment at "
+                           "which all was whole");
   if (!names.empty())
     settled.said.push_back(place_.where().directory + ": " + some_of(names) +
                            (names.size() == 1 ? " is" : " are") +

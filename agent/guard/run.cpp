@@ -56,6 +56,10 @@ class Family {
     return deaths;
   }
 
+  static bool only_appends(const struct stat& file) {
+    return supervise::only_append(supervise::descendants_of(::getppid(), ::getpid()), file);
+  }
+
  private:
   using Member = std::pair<pid_t, std::uint64_t>;
   std::set<Member> known_;
@@ -233,7 +237,7 @@ int run(const Options& options) {
         best.offer(saying.name, saying.closed);
       },
       &std::chrono::steady_clock::now, SaidSet(options.set),
-      [&run_directory] { return reports_itself(run_directory); });
+      [&run_directory] { return reports_itself(run_directory); }, &Family::only_appends);
   if (const auto begun = guard.begin(options.again); !begun) {
     answer(begun.error().message);
     return 1;

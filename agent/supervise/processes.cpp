@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <thread>
 
@@ -58,22 +59,58 @@ std::optional<Process> parse_stat(pid_t pid, const std::string& stat) {
   return process;
 }
 
-// The program that a process runs. Root without CAP_SYS_PTRACE, as in a systemd unit, has to read
-// this with the process's own user id.
+// Root without CAP_SYS_PTRACE, as in a systemd unit, has to read some things of a process with its
+// own user id.
+class AsOwner {
+ public:
+  explicit AsOwner(const std::string& process) {
+    struct stat owner {};
+    if (geteuid() != 0 || stat(process.c_str(), &owner) != 0) return;
+    setfsgid(owner.st_gid);
+    setfsuid(owner.st_uid);
+  }
+  ~AsOwner() {
+    setfsuid(geteuid());
+    setfsgid(getegid());
+  }
+  AsOwner(const AsOwner&) = delete;
+  AsOwner& operator=(const AsOwner&) = delete;
+};
+
+// The program that a process runs.
 std::string program_of(pid_t pid) {
   const std::string process = "/proc/" + std::to_string(pid);
   const std::string link = process + "/exe";
   char target[256];
   ssize_t size = readlink(link.c_str(), target, sizeof target);
-  struct stat owner {};
-  if (size < 0 && errno == EACCES && stat(process.c_str(), &owner) == 0) {
-    setfsgid(owner.st_gid);
-    setfsuid(owner.st_uid);
+  if (size < 0 && errno == EACCES) {
+    const AsOwner owner(process);
     size = readlink(link.c_str(), target, sizeof target);
-    setfsuid(geteuid());
-    setfsgid(getegid());
   }
   return {target, size > 0 ? static_cast<std::size_t>(size) : 0};
+}
+
+// Flags of open(2) of each descriptor with which the process has the file open. None: that cannot
+// be known.
+std::optional<std::vector<int>> flags_of(pid_t pid, const struct stat& file) {
+  const std::string process = "/proc/" + std::to_string(pid);
+  const AsOwner owner(process);
+  std::unique_ptr<DIR, int (*)(DIR*)> opened(opendir((process + "/fd").c_str()), closedir);
+  if (!opened) return std::nullopt;
+  std::vector<int> flags;
+  while (const dirent* each = readdir(opened.get())) {
+    struct stat its {};
+    if (stat((process + "/fd/" + each->d_name).c_str(), &its) != 0 || its.st_dev != file.st_dev ||
+        its.st_ino != file.st_ino)
+      continue;
+    std::ifstream info(process + "/fdinfo/" + each->d_name);
+    std::string word;
+    while (info >> word && word != "flags:") continue;
+    int number = 0;
+    if (!(info >> std::oct >> number)) return std::nullopt;
+    flags.push_back(number);
+  }
+  return flags;
 }
 
 bool is_shell(pid_t pid) {
@@ -229,6 +266,20 @@ std::vector<Process> descendants_of(pid_t ancestor, pid_t except) {
     }
   }
   return found;
+}
+
+bool only_append(const std::vector<Process>& processes, const struct stat& file) {
+  bool some = false;
+  for (const Process& each : processes) {
+    const auto flags = flags_of(each.pid, file);
+    if (!flags && find_process(each.pid)) return false;
+    for (const int one : flags.value_or(std::vector<int>())) {
+      if ((one & O_ACCMODE) == O_RDONLY) continue;
+      if ((one & O_APPEND) == 0) return false;
+      some = true;
+    }
+  }
+  return some;
 }
 
 void signal_descendants(pid_t ancestor, int signal, pid_t except) {

@@ -1,6 +1,7 @@
 // Process trees by /proc, and signals to the right process of one.
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -31,6 +32,10 @@ std::vector<Process> all_processes();
 std::string shown_sender(pid_t pid, uid_t user);
 // Without `except` and its descendants.
 std::vector<Process> descendants_of(pid_t ancestor, pid_t except = 0);
+
+// Some of them have the file open for writing, and each descriptor of those can only add to it
+// (O_APPEND). False also where that cannot be known.
+bool only_append(const std::vector<Process>& processes, const struct stat& file);
 
 void signal_descendants(pid_t ancestor, int signal, pid_t except = 0);
 

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "agent/guard/guard.hpp"
+#include "agent/supervise/processes.hpp"
 #include "tests/guard/folder.hpp"
 #include "trainer/library/checkpoint.hpp"
 #include "trainer/library/writer.hpp"
@@ -25,7 +26,10 @@ class Everything : public Folder {
     guard_.emplace(
         *keeper_, [] { return Deaths(); },
         [this](const Saying& saying) { said_.push_back(saying); }, [this] { return now_; },
-        std::move(set), [this] { return reports_; });
+        std::move(set), [this] { return reports_; },
+        [](const struct stat& file) {
+          return supervise::only_append({*supervise::find_process(::getpid())}, file);
+        });
     const auto begun = guard_->begin(false);
     ASSERT_TRUE(begun) << begun.error().message;
   }
@@ -70,6 +74,86 @@ TEST_F(Everything, IsRecordedWithoutAPattern) {
   let_pass(std::chrono::seconds(1));
   end(End::Killed);
   EXPECT_EQ(read("weights"), "second");
+}
+
+TEST_F(Everything, ALogThatStaysOpenHindersNothingAndIsNeverMoved) {
+  begin();
+  std::ofstream log(path("log.txt"), std::ios::app), console;
+  for (const char* save : {"first", "second"}) {
+    write("weights", save);
+    for (int second = 0; second < 3; ++second, let_pass(std::chrono::seconds(1)))
+      log << "a line that names weights" << std::endl;
+  }
+  EXPECT_EQ(finished(), (Names{"weights", "weights"}));
+  std::ofstream half(path("weights"));
+  half << "half" << std::flush;
+  let_pass(std::chrono::seconds(1));
+  end(End::Killed);
+  said_.clear();
+  EXPECT_EQ(read("weights"), "second");
+  EXPECT_EQ(read("log.txt").size(), 6 * 26U);
+  begin();
+  write("weights", "third");
+  let_pass(std::chrono::seconds(3));
+  EXPECT_EQ(finished(), Names{"weights"}) << "it is open, and nobody has written to it";
+}
+
+TEST_F(Everything, AFileThatIsOpenAndAtRestHindersNothingForLong) {
+  write("replay.dat", "mapped");
+  begin();
+  const Descriptor replay(::open(path("replay.dat").c_str(), O_RDWR | O_CLOEXEC));
+  write("replay.new", "x");
+  const Descriptor other(::open(path("replay.new").c_str(), O_RDWR | O_CLOEXEC));
+  write("weights", "first");
+  let_pass(std::chrono::seconds(5));
+  EXPECT_EQ(finished(), Names{});
+  let_pass(std::chrono::seconds(20));
+  EXPECT_EQ(finished(), Names{"weights"});
+}
+
+TEST_F(Everything, AListThatIsWrittenAnewIsNoLog) {
+  begin();
+  for (const char* list : {"1\n2\n", "1\n2\n3\n", "1\n2\n3\n4\n"}) {
+    write("seen.txt", list);
+    write("weights", std::to_string(std::string_view(list).size()));
+    let_pass(std::chrono::seconds(4));
+  }
+  std::ofstream half(path("seen.txt"));
+  half << "1\n" << std::flush;
+  end(End::Killed);
+  EXPECT_EQ(read("seen.txt"), "1\n2\n3\n4\n") << words();
+}
+
+TEST_F(Everything, WhatIsRenamedOnceItIsWholeHidesNoCheckpoint) {
+  begin();
+  std::optional<std::ofstream> next;
+  for (const char* save : {"first", "second", "third", "fourth"}) {
+    next.emplace(path("weights.tmp"));
+    *next << save << std::flush;
+    let_pass(std::chrono::seconds(2));
+    next.reset();
+    std::filesystem::rename(path("weights.tmp"), path("weights"));
+    next.emplace(path("weights.tmp"));
+    let_pass(std::chrono::seconds(1));
+  }
+  *next << "half" << std::flush;
+  let_pass(std::chrono::seconds(1));
+  end(End::Killed);
+  EXPECT_EQ(read("weights"), "fourth");
+  EXPECT_FALSE(exists("weights.tmp"));
+}
+
+TEST_F(Everything, AFileWithANumberThatIsWrittenOverIsPutBack) {
+  begin();
+  for (const char* save : {"fold_0.bin", "fold_1.bin"}) {
+    write(save, save);
+    let_pass(std::chrono::seconds(4));
+  }
+  EXPECT_EQ(finished(), (Names{"fold_0.bin", "fold_1.bin"}));
+  std::ofstream half(path("fold_1.bin"));
+  half << "ha" << std::flush;
+  end(End::Killed);
+  EXPECT_EQ(read("fold_1.bin"), "fold_1.bin");
 }
 
 TEST_F(Everything, IsLibspottersWhereItSaves) {

@@ -181,9 +181,7 @@ TEST_F(Quiet, FilesOfRanksThatAreWrittenOverAreOneSet) {
   for (int save = 0; save < 5; ++save) {
     write("rank0.pt");
     rest(100);
-    if (save > 2) {
-      EXPECT_FALSE(look()) << save;
-    }
+    EXPECT_FALSE(look()) << save;
     write("rank1.pt");
     if (save > 2) {
       EXPECT_TRUE(look()) << save;
@@ -191,6 +189,21 @@ TEST_F(Quiet, FilesOfRanksThatAreWrittenOverAreOneSet) {
     rest(1'000);
     look();
     rest(20'000);
+    look();
+  }
+}
+
+TEST_F(Quiet, AModelAndFilesOfRanksThatAreWrittenOverAreOneSet) {
+  for (int save = 0; save < 5; ++save) {
+    for (const char* name : {"model.pt", "rank0.pt", "rank1.pt", "rank2.pt"}) {
+      EXPECT_FALSE(save > 1 && look()) << save << name;
+      write(name);
+      rest(100);
+    }
+    rest(900);
+    EXPECT_TRUE(look()) << save;
+    rest(20'000);
+    look();
   }
 }
 
