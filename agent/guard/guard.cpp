@@ -338,7 +338,7 @@ void Guard::remember_as_closed(const std::string& name) {
 }
 
 void Guard::note(const std::string& name, bool closed, bool died) {
-  if (keeper_.is_steady_log(name)) return;
+  if (keeper_.is_steady_log(name)) return moments_.forget(name);
   moments_.wrote(name, closed, now_());
   if (closed && died)
     died_at_[name] = now_();
@@ -411,9 +411,7 @@ bool Guard::end(End how, bool progressed) {
     return moments_.is_closed(name) && !died_at_.contains(name);
   };
   witness.is_current = [this](const std::string& name) { return moments_.is_current(name); };
-  witness.is_log = [this](const std::string& name) {
-    return logs_.contains(name) || is_held(name);
-  };
+  witness.is_log = [this](const std::string& name) { return logs_.contains(name); };
   witness.is_temporary = [this](const std::string& name) {
     return temporary_.contains(shape_of(name));
   };

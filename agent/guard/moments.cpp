@@ -191,11 +191,11 @@ void Moments::revisit(const std::string& name, Time now) {
 
 void Moments::forget(const std::string& name) {
   for (Shapes& shapes : usual_) shapes.erase(shape_of(name));
-  current_.erase(name);
   burst_.erase(name);
   before_.erase(name);
   in_flux_.erase(name);
   open_.erase(name);
+  if (current_.erase(name) == 0) return;
   if (first_ == name) first_ = current_.empty() ? std::string() : current_.begin()->first;
   new_ = new_ && !current_.empty();
 }
@@ -337,9 +337,8 @@ std::optional<Pause> Moments::wait(Time now) const {
     const Pause rest = known || said_.is_countable() ? Pause(0) : unknown_yet;  // how many ranks?
     // The first set may have had what no later one has: a configuration, a log.
     const Pause longest =
-        lone_ && !open
-            ? std::clamp(4 * std::max(within_, rested_), 3 * unknown_yet, incomplete)
-            : incomplete;
+        lone_ && !open ? std::clamp(4 * std::max(within_, rested_), 3 * unknown_yet, incomplete)
+                       : incomplete;
     needed = is_complete() && !open ? rest : std::max(longest, needed);
   }
   return std::max(Pause(0), std::chrono::ceil<Pause>(last_ + needed - now));

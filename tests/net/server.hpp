@@ -64,9 +64,9 @@ class RoleServer {
   RoleServer(asio::io_context& context, const wire::WallTime& now);
   std::string url() const { return server_.url(); }
 
-  int asked = 0;              // for keys
-  int status = 200;           // of the answer to that
-  std::string name = "role";  // empty: there is none
+  int asked = 0;                     // for keys
+  int status = 200;                  // of the answer to that
+  std::string name = "role";         // empty: there is none
   decltype(Reply::headers) headers;  // of that answer
 
  private:

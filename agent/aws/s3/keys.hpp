@@ -63,8 +63,8 @@ class Keys final : public curl::Turned, public curl::Sink {
   std::optional<wire::Credentials> cached_;
   std::chrono::seconds ahead_{};  // the clock of whoever answered, where ours is wrong
   wire::WallTime not_before_{};   // the next search, as long as the keys are valid
-  Error failed_;                 // at the last look
-  bool looked_ = false;          // and nobody has asked for the outcome since
+  Error failed_;                  // at the last look
+  bool looked_ = false;           // and nobody has asked for the outcome since
   bool asking_ = false;
   std::optional<act::CredentialSearch> search_;
   Step step_ = Step::Question;
