@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "agent/aws/settings/settings.hpp"
 #include "agent/base/record.hpp"
 #include "agent/base/text.hpp"
+#include "agent/config/reader.hpp"
 #include "agent/supervise/account.hpp"
 #include "agent/supervise/trainer.hpp"
 
@@ -31,6 +33,7 @@ wire::Json shown_own(const PythonEnvironment& environment) { return to_text(envi
 namespace spotter::supervise {
 namespace {
 
+namespace fs = std::filesystem;
 using wire::Json;
 
 constexpr std::uint64_t known_version = 1;
@@ -97,9 +100,9 @@ std::string login_shell(const Spec& spec, const Account& account) {
 // A Python environment as it is on this machine.
 struct Found {
   std::string root;      // empty: none is wanted
-  Variables identity;    // which environment it is
-  Variables variables;   // its own, as `conda env config vars` and packages set them
-  std::string activate;  // the shell's lines that its packages want to be run
+  Variables variables;   // as `conda env config vars` and packages set them, and which one it is
+  std::string leave;     // the shell's lines that leave the environment that it is in
+  std::string activate;  // those that its packages want to be run
   std::string script;    // of the environment's own, which may have lines of its user; empty: none
 };
 
@@ -123,44 +126,46 @@ std::string value_of(const Variables& variables, const std::string& name, std::s
 std::vector<std::string> names_in(const std::string& folder, std::string_view end) {
   std::vector<std::string> names;
   std::error_code error;
-  for (const auto& each : std::filesystem::directory_iterator(folder, error))
+  for (const auto& each : fs::directory_iterator(folder, error))
     if (std::string name = each.path().filename(); name.ends_with(end)) names.push_back(name);
   std::ranges::sort(names);
   return names;
 }
 
 std::string absolute(const std::string& path, const std::string& home, const std::string& here) {
-  if (path.starts_with("~/")) return home + path.substr(1);
-  return path.starts_with('/') ? path : here + "/" + path;
+  const fs::path given = path.starts_with("~/") ? home + path.substr(1) : path;
+  std::string whole = (fs::path(here) / given).lexically_normal();
+  while (whole.size() > 1 && whole.ends_with('/')) whole.pop_back();
+  return whole;
 }
 
-Result<std::string> first_of(const std::vector<std::string>& candidates, const std::string& what,
+// One of conda may have no Python, as of R.
+bool is_environment(const std::string& root) {
+  return is_there(root + "/bin/python") || is_there(root + "/bin/python3") ||
+         is_there(root + "/conda-meta");
+}
+
+// The likely places are named alone: a long sentence is cut.
+Result<std::string> first_of(std::vector<std::string> candidates, const std::string& what,
                              const std::string& advice) {
-  std::string searched;
-  for (const auto& each : candidates) {
-    if (is_there(each + "/bin/python")) return each;
-    searched += (searched.empty() ? "" : ", ") + each;
-  }
-  return failure("there is no " + what + " with a bin/python; looked at " + searched + advice);
+  const auto found = std::ranges::find_if(candidates, is_environment);
+  if (found != candidates.end()) return *found;
+  std::ranges::stable_partition(
+      candidates, [](const std::string& each) { return is_there(fs::path(each).parent_path()); });
+  const std::size_t shown = std::min<std::size_t>(3, candidates.size());
+  const auto more = std::to_string(candidates.size() - shown);
+  candidates.resize(shown);
+  return failure("there is no " + what + " with a bin/python; looked at " + joined(candidates) +
+                 (more == "0" ? "" : " and " + more + " other places") + advice);
 }
 
-// Reads .condarc: `envs_dirs: [A, B]`, or a line `- A` for each.
-std::vector<std::string> envs_dirs(std::string text) {
-  constexpr std::string_view key = "envs_dirs:";
+// Reads .condarc, whose envs_dirs are also called envs_path.
+std::vector<std::string> envs_dirs(const std::string& text) {
   std::vector<std::string> found;
-  std::string_view rest = text;
-  bool inside = false;
-  while (!rest.empty()) {
-    std::string_view line = take_until(rest, '\n');
-    const bool item = trimmed(line).starts_with("- ");
-    inside = line.starts_with(key) || (inside && item);
-    if (!inside) continue;
-    std::string value(item ? trimmed(line).substr(2) : line.substr(key.size()));
-    std::erase_if(value, [](char each) {
-      return std::string_view("[]\"'").find(each) != std::string_view::npos;
-    });
-    std::ranges::move(fields(value, ','), std::back_inserter(found));
-  }
+  const auto tree = config::parse_yaml(text);
+  for (std::size_t i = 0; tree && i < tree->keys.size(); ++i)
+    if (tree->keys[i].text == "envs_dirs" || tree->keys[i].text == "envs_path")
+      for (const auto& item : tree->items[i].items) found.push_back(item.text);
   return found;
 }
 
@@ -168,7 +173,6 @@ std::vector<std::string> envs_dirs(std::string text) {
 // elsewhere, which conda lists.
 std::vector<std::string> conda_places(const std::string& name, const Account& account,
                                       const Variables& given, const std::string& home) {
-  namespace fs = std::filesystem;
   std::vector<std::string> places;
   std::vector<std::string> roots;
   if (const std::string conda = value_of(given, "CONDA_EXE", ""); !conda.empty())
@@ -183,64 +187,124 @@ std::vector<std::string> conda_places(const std::string& name, const Account& ac
     for (const char* kind : {"conda", "miniconda3", "anaconda3", "miniforge3", "mambaforge",
                              "micromamba", "mamba", "miniconda", "anaconda"})
       roots.push_back(above + "/" + kind);
-  for (const auto& folder : envs_dirs(read_as(account, home + "/.condarc")))
-    places.push_back(absolute(folder, home, home) + "/" + name);
+  std::vector<std::string> files{home + "/.condarc", home + "/.mambarc",
+                                 home + "/.config/conda/.condarc"};
+  for (const auto& root : roots) files.push_back(root + "/.condarc");
+  std::map<std::string, std::string, std::less<>> known(given.begin(), given.end());
+  known["HOME"] = home;
+  const act::Environment variables(std::move(known));
+  for (const auto& file : files)
+    for (const auto& folder : envs_dirs(read_as(account, file)))
+      places.push_back(absolute(act::expanded(variables, folder), home, home) + "/" + name);
   for (const auto& root : roots) places.push_back(name == "base" ? root : root + "/envs/" + name);
   for (const auto& each : fields(read_as(account, home + "/.conda/environments.txt"), '\n'))
     if (fs::path(each).filename() == name) places.push_back(each);
   return places;
 }
 
-// Folders of venv, virtualenvwrapper, pyenv and pipenv, and a project's as uv and poetry make them.
+// A folder of poetry's or pipenv's is NAME-HASH-py3.12, its hash of eight letters.
+bool is_of_project(std::string_view folder, std::string_view name) {
+  if (folder == name) return true;
+  if (!folder.starts_with(name) || folder[name.size()] != '-') return false;
+  const auto hash = folder.substr(name.size() + 1);
+  return std::min(hash.rfind("-py"), hash.size()) <= 8;
+}
+
+// Folders of venv, virtualenvwrapper, pyenv and pipenv, and a project's as uv, pixi and poetry make
+// them.
 std::vector<std::string> venv_places(const std::string& name, const Variables& given,
                                      const std::string& home, const std::string& here) {
   const std::string path = absolute(name, home, here);
-  std::vector<std::string> places{path, path + "/.venv"};
+  std::vector<std::string> places{path, path + "/.venv", path + "/.pixi/envs/default"};
   if (name.find('/') != name.npos) return places;
   places.push_back(value_of(given, "PYENV_ROOT", home + "/.pyenv") + "/versions/" + name);
   places.push_back(value_of(given, "WORKON_HOME", home + "/.virtualenvs") + "/" + name);
-  const std::string poetry = value_of(given, "POETRY_CACHE_DIR", home + "/.cache/pypoetry");
-  for (const std::string& folder : {poetry + "/virtualenvs", home + "/.local/share/virtualenvs"})
-    for (const auto& each : names_in(folder, ""))        // poetry's and pipenv's
-      if (each == name || each.starts_with(name + "-"))  // NAME-HASH-py3.12
+  std::string project = lower_case(name);  // as poetry has it: My_Proj is my-proj
+  for (char& each : project) each = each == '_' || each == '.' ? '-' : each;
+  const std::string cache = value_of(given, "POETRY_CACHE_DIR", home + "/.cache/pypoetry");
+  for (const std::string& folder :
+       {value_of(given, "POETRY_VIRTUALENVS_PATH", cache + "/virtualenvs"),
+        home + "/.local/share/virtualenvs"})
+    for (const auto& each : names_in(folder, ""))
+      if (is_of_project(each, name) || is_of_project(each, project))
         places.push_back(folder + "/" + each);
   return places;
 }
 
+// Upper case, and never PATH, as conda and mamba have them.
 void add_variables(const Json& from, Variables& to) {
-  constexpr std::string_view left_out = "***unset***";
+  constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
   if (!from.is_object()) return;
-  for (const auto& [name, value] : from.items()) {
-    const bool good = value.is_string() && !name.empty() && name.find('=') == name.npos &&
-                      (name + value.get_ref<const std::string&>()).find('\0') == name.npos;
-    if (good && value.get_ref<const std::string&>() != left_out) to[name] = value;
+  for (const auto& [key, value] : from.items()) {
+    std::string name = key;
+    std::ranges::transform(name, name.begin(), [](unsigned char each) { return toupper(each); });
+    const bool good = !name.empty() && name.find_first_not_of(letters) == name.npos &&
+                      isdigit(name[0]) == 0 && value.is_string() &&
+                      value.get_ref<const std::string&>().find('\0') == name.npos;
+    if (!good || name == "PATH") continue;
+    to[name] = value;
+    if (to[name] == "***unset***") to.erase(name);
   }
 }
 
+// What `conda activate` does in a shell that is in another environment, or in none: that one's
+// scripts run, its bin leaves PATH, and CONDA_PREFIX_1 has it. The words are quoted.
+std::string leave_conda(const std::string& root, const std::string& condabin) {
+  return R"(if test "${CONDA_SHLVL:-0}" -gt 0 2>/dev/null && test -n "$CONDA_PREFIX"; then
+while read -r spotter_script; do case $spotter_script in
+*.sh) . "$CONDA_PREFIX/etc/conda/deactivate.d/$spotter_script" ;; esac; done <<END
+$(ls -r "$CONDA_PREFIX/etc/conda/deactivate.d" 2>/dev/null)
+END
+PATH=":$PATH:"
+case $PATH in *":$CONDA_PREFIX/bin:"*)
+PATH=${PATH%%":$CONDA_PREFIX/bin:"*}:${PATH#*":$CONDA_PREFIX/bin:"} ;; esac
+PATH=${PATH#:}
+PATH=${PATH%:}
+test "$CONDA_PREFIX" = )" +
+         root + R"( ||
+export "CONDA_PREFIX_$CONDA_SHLVL=$CONDA_PREFIX" CONDA_SHLVL=$((CONDA_SHLVL + 1))
+else export CONDA_SHLVL=1 PATH=)" +
+         condabin + "\"$PATH\"; fi\n";
+}
+
+// Its name as conda has it.
+std::string conda_name(const std::string& root, bool is_base) {
+  const fs::path path(root);
+  if (path.parent_path().filename() == "envs") return path.filename();
+  return is_base || is_there(root + "/bin/conda") ? "base" : root;
+}
+
 // Source: https://docs.conda.io/projects/conda/en/stable/dev-guide/deep-dives/activation.html
-Found conda(const std::string& name, std::string root, const Launch& launch) {
+Found conda(const Spec& spec, std::string root, const Launch& launch) {
   Found found{.root = std::move(root)};
   const auto json = [&](const std::string& path) {
     return wire::parsed_json(read_as(launch.account, path));
   };
   const std::string of_packages = found.root + "/etc/conda/env_vars.d/";
-  for (const auto& file : names_in(of_packages, ".json"))
+  for (const auto& file : names_in(of_packages, ""))
     add_variables(json(of_packages + file), found.variables);
   if (const Json state = json(found.root + "/conda-meta/state"); state.is_object())
     add_variables(state.value("env_vars", Json()), found.variables);
+  for (const auto& name : fields(spec.own, ' ')) found.variables.erase(name);
+  const bool fish = launch.shell.ends_with("/fish");
   const std::string scripts = found.root + "/etc/conda/activate.d/";
-  for (const auto& file : names_in(scripts, launch.shell.ends_with("/fish") ? ".fish" : ".sh"))
+  for (const auto& file : names_in(scripts, fish ? ".fish" : ".sh"))
     found.activate += ". " + wire::shell_quoted(scripts + file) + "\n";
-  found.identity = {{"CONDA_PREFIX", found.root},
-                    {"CONDA_DEFAULT_ENV", name},
-                    {"CONDA_PROMPT_MODIFIER", "(" + name + ") "},
-                    {"CONDA_SHLVL", "1"}};
-  const auto envs = found.root.rfind("/envs/");
-  const std::string base = found.root.substr(0, envs);
+  const std::string name = conda_name(found.root, spec.environment_kind.name == "base");
+  found.variables["CONDA_PREFIX"] = found.root;
+  found.variables["CONDA_DEFAULT_ENV"] = name;
+  found.variables["CONDA_PROMPT_MODIFIER"] = "(" + name + ") ";
+  const std::string base = found.root.substr(0, found.root.rfind("/envs/"));
   if (is_there(base + "/bin/conda")) {
-    found.identity["CONDA_EXE"] = base + "/bin/conda";
-    found.identity["CONDA_PYTHON_EXE"] = base + "/bin/python";
+    found.variables["CONDA_EXE"] = base + "/bin/conda";
+    found.variables["CONDA_PYTHON_EXE"] = base + "/bin/python";
   }
+  const std::string bin = base + "/condabin";
+  if (fish)  // whose language is another
+    found.variables["CONDA_SHLVL"] = "1";
+  else
+    found.leave = leave_conda(wire::shell_quoted(found.root),
+                              is_there(bin) ? wire::shell_quoted(bin) + ":" : "");
   return found;
 }
 
@@ -251,42 +315,45 @@ Result<Found> find_environment(const Spec& spec, const Launch& launch) {
   const std::string home = value_of(spec.environment, "HOME", launch.account.home);
   const std::string& here = launch.working_directory;
   if (kind == Kind::Conda) {
+    const std::string path = absolute(name, home, here);
     const bool is_path = name.find('/') != name.npos;
-    auto root = first_of(is_path ? std::vector{absolute(name, home, here)}
+    auto root = first_of(is_path ? std::vector{path, path + "/.pixi/envs/default"}
                                  : conda_places(name, launch.account, spec.environment, home),
                          "conda environment '" + name + "'", "");
     if (!root) return tl::unexpected(root.error());
-    return conda(name, *std::move(root), launch);
+    return conda(spec, *std::move(root), launch);
   }
   auto root =
       first_of(venv_places(name, spec.environment, home, here), "Python environment '" + name + "'",
                "; make it: python3 -m venv " + absolute(name, home, here));
   if (!root) return tl::unexpected(root.error());
+  if (is_there(*root + "/conda-meta")) return conda(spec, *std::move(root), launch);
   const std::string script =
       *root + "/bin/activate" + (launch.shell.ends_with("/fish") ? ".fish" : "");
   return Found{.root = *root,
-               .identity = {{"VIRTUAL_ENV", *root}},
+               .variables = {{"VIRTUAL_ENV", *root}},
                .script = is_there(script) ? script : ""};
 }
 
 // The environment is entered in the command, because a login shell's profile (as Debian's
 // /etc/profile, or what `conda init` writes) replaces PATH, and may enter another one.
 std::string command_line(const Spec& spec, const Found& found) {
-  const auto path = spec.environment.find("PATH");
-  const bool given = path != spec.environment.end();
   std::string line;
-  if (!found.root.empty()) line += "unset PYTHONHOME VIRTUAL_ENV\n";
-  // Before the rest, as the script of a folder that was moved names where it was made.
-  const bool sourced = !found.script.empty();
-  if (sourced && given) line += "export PATH=" + wire::shell_quoted(path->second) + "\n";
-  if (sourced) line += ". " + wire::shell_quoted(found.script) + "\n";
-  for (const auto& [name, value] : found.identity)
+  const auto set = [&](const std::string& name, const std::string& value) {
     line += "export " + name + "=" + wire::shell_quoted(value) + "\n";
-  if (given || !found.root.empty()) {
-    line += "export PATH=";
-    if (!found.root.empty()) line += wire::shell_quoted(found.root + "/bin") + ":";
-    line += (given && !sourced ? wire::shell_quoted(path->second) : "\"$PATH\"") + "\n";
-  }
+  };
+  if (!found.root.empty()) line += "unset PYTHONHOME VIRTUAL_ENV\n";
+  for (const char* name : {"PATH", "CONDA_PREFIX", "CONDA_SHLVL"})
+    if (const auto given = spec.environment.find(name);
+        given != spec.environment.end() &&
+        (name == std::string_view("PATH") || !found.leave.empty()))
+      set(name, given->second);
+  // Before the rest, as the script of a folder that was moved names where it was made.
+  if (!found.script.empty()) line += ". " + wire::shell_quoted(found.script) + "\n";
+  line += found.leave;
+  for (const auto& [name, value] : found.variables) set(name, value);
+  if (!found.root.empty())
+    line += "export PATH=" + wire::shell_quoted(found.root + "/bin") + ":\"$PATH\"\n";
   return line + found.activate + spec.command;
 }
 
@@ -337,10 +404,6 @@ Result<Launch> prepare(const Spec& spec) {
   const auto found = find_environment(spec, launch);
   if (!found) return tl::unexpected(found.error());
   for (const auto& [name, value] : spec.environment) variables[name] = value;
-  const auto own = fields(spec.own, ' ');
-  for (const auto& [name, value] : found->variables)
-    if (std::ranges::find(own, name) == own.end()) variables[name] = value;
-  for (const auto& [name, value] : found->identity) variables[name] = value;
   if (!found->root.empty()) variables["PATH"] = found->root + "/bin:" + variables["PATH"];
   for (const auto& [name, value] : variables) launch.environment.push_back(name + "=" + value);
   launch.arguments = {launch.shell, "-l", "-c", command_line(spec, *found)};

@@ -68,7 +68,7 @@ TEST(Endpoints, FollowTheVariables) {
   EXPECT_EQ(endpoint(one, "autoscaling", region), "http://groups");
   EXPECT_EQ(endpoint(one, "ssm", region), "http://all");
   const Environment ignored =
-      with({{"AWS_ENDPOINT_URL", "http://all"}, {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true"}});
+      with({{"AWS_ENDPOINT_URL", "http://all"}, {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "True"}});
   EXPECT_EQ(endpoint(ignored, "ec2", region), "https://ec2.us-west-2.amazonaws.com");
 }
 
@@ -80,6 +80,16 @@ TEST(SharedConfig, ReadsOneProfile) {
   EXPECT_EQ(parse_sections(text)["profile two"], (Profile{{"region", "r"}}));
   EXPECT_TRUE(parse_sections(text)["none"].empty());
   EXPECT_TRUE(parse_sections("[").empty());
+}
+
+// A line goes on the one before it only where it is indented deeper.
+TEST(SharedConfig, MayBeIndentedAsAWhole) {
+  auto sections = parse_sections(
+      "  [default]\n  aws_access_key_id = A\n  s3 =\n      region = n\n  output = o\n"
+      "[profile b]\n\tx = 1\n\t  more\n y = 2\n");
+  EXPECT_EQ(sections["default"],
+            (Profile{{"aws_access_key_id", "A"}, {"s3", ""}, {"s3.region", "n"}, {"output", "o"}}));
+  EXPECT_EQ(sections["profile b"], (Profile{{"x", "1 more"}, {"y", "2"}}));
 }
 
 // As botocore's configparser has it.
@@ -159,6 +169,50 @@ TEST_F(Search, TakesTheProfileThatAVariableNames) {
   variables_["AWS_ACCESS_KEY_ID"] = "V";
   variables_["AWS_SECRET_ACCESS_KEY"] = "S";
   EXPECT_EQ(found("gone"), "V");
+}
+
+// Whoever meant those keys must not become somebody else.
+TEST_F(Search, StopsAtKeysThatAreNotWholeOrOver) {
+  const std::string whole = "aws_access_key_id=D\naws_secret_access_key=S\n";
+  write(".aws/credentials", "[default]\n" + whole + "[half]\naws_access_key_id=H\n");
+  write(".aws/config", "[profile half]\ncredential_process = /bin/keys\n" + whole +
+                           "[profile id]\naws_access_key_id=I\n"
+                           "[profile of]\nrole_arn = r\nsource_profile = id\n");
+  for (const char* profile : {"half", "id", "of"})
+    EXPECT_NE(found(profile).find("partial credentials in profile"), std::string::npos) << profile;
+  EXPECT_NE(found("half").find("profile half of ~/.aws/credentials"), std::string::npos);
+  variables_.erase("AWS_PROFILE");
+  variables_["AWS_SECRET_ACCESS_KEY"] = "S";
+  EXPECT_EQ(found(), "D") << "a secret alone is nobody's";
+  variables_["AWS_ACCESS_KEY_ID"] = "V";
+  for (const auto& [end, what] :
+       {std::pair{"2026-11-21T10:15:31+00:00", "V"}, std::pair{"", "V"},
+        std::pair{
+            "2026-11-21 10:15:30+00:00",
+            "the keys of the environment (AWS_ACCESS_KEY_ID) have expired at "
+            "2026-11-21T10:15:30Z by this machine's clock, which says 2026-11-21T10:15:30Z"}}) {
+    variables_["AWS_CREDENTIAL_EXPIRATION"] = end;
+    EXPECT_EQ(found(), what);
+  }
+  variables_["AWS_SECRET_ACCESS_KEY"] = "";
+  EXPECT_NE(found().find("partial credentials in the environment"), std::string::npos);
+}
+
+TEST_F(Search, ReadsVariablesAsBotocoreDoes) {
+  const std::string keys = "[default]\naws_access_key_id=D\naws_secret_access_key=S\n";
+  write("other", keys + "aws_security_token=old\naws_session_token=new\n");
+  variables_["DEEP"] = home_;
+  for (const char* path : {"$DEEP/other", "${HOME}/other", "~/other"}) {
+    variables_["AWS_CONFIG_FILE"] = path;
+    EXPECT_EQ(found(), "D") << path;
+  }
+  EXPECT_EQ(search().result().value()->session_token, "old");
+  variables_["AWS_CONFIG_FILE"] = "${NONE}/$/${HOME";
+  variables_["AWS_EC2_METADATA_DISABLED"] = "True";
+  EXPECT_EQ(found(), "none");
+  variables_["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = "http://127.0.0.1/";
+  variables_["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"] = home_ + "/gone";
+  EXPECT_NE(found().find("there is no token in " + home_ + "/gone"), std::string::npos);
 }
 
 TEST_F(Search, TakesRolesOneAfterTheOther) {
@@ -303,7 +357,11 @@ TEST_F(Search, SignsInBySsoWithATokenThatIsValid) {
           R"({"accessToken": "tok-)" + of + R"(", "expiresAt": ")" + end + "\"}");
   };
   token("corp", "2026-11-21T10:00:00Z");
-  EXPECT_NE(found("new").find("its token has expired: " + advice), std::string::npos);
+  EXPECT_NE(
+      found("new").find("its token has expired at 2026-11-21T10:00:00Z by this machine's clock, "
+                        "which says 2026-11-21T10:15:30Z: " +
+                        advice),
+      std::string::npos);
   token("corp", "2026-11-21T11:00:00Z");
   token("https://corp", "2026-11-21T11:00:00UTC");
   for (const std::string profile : {"new", "old"}) {
@@ -374,13 +432,13 @@ TEST_F(Search, RefreshesATokenOfSsoWhereTheLoginLeftTheMeans) {
   };
   EXPECT_EQ(refused(wire::to_rfc3339(now_ + 5min)), "old") << "it is valid still";
   const std::string why = refused("2026-11-21T10:00:00Z");
-  EXPECT_NE(why.find("expired, and it was not refreshed (HTTP 400, invalid_grant): run `aws sso"),
+  EXPECT_NE(why.find(", and it was not refreshed (HTTP 400, invalid_grant): run `aws sso"),
             std::string::npos)
       << why;
   token(wire::to_rfc3339(now_ + 20min), later);
   EXPECT_EQ(search("new").next()->headers.front().second, "old") << "it is not time yet";
   token("2026-11-21T10:00:00Z", "2026-11-21T10:00:00Z");
-  EXPECT_NE(found("new").find("its token has expired: run"), std::string::npos)
+  EXPECT_NE(found("new").find("10:15:30Z: run"), std::string::npos)
       << "the client's registration is over";
 }
 
@@ -396,6 +454,14 @@ TEST_F(Search, RunsACredentialProcessAndReadsWhatItSays) {
                             "SessionToken": "T", "Expiration": "2026-11-21T11:15:30Z"})"});
   EXPECT_EQ(key_of(program), "P");
   EXPECT_EQ(program.result().value()->session_token, "T");
+  for (const char* end : {"null", R"("2026-11-21 11:15:30+00:00")"}) {
+    auto other = search("p");
+    ASSERT_TRUE(other.next());
+    other.take({.body = R"({"Version": 1, "AccessKeyId": "P", "SecretAccessKey": "S",
+                            "SessionToken": null, "Expiration": )" +
+                        std::string(end) + "}"});
+    EXPECT_EQ(key_of(other), "P") << end;
+  }
   const std::pair<act::Reply, const char*> wrong[] = {
       {{.status = 3, .errors = "no vault\n"}, "ended with status 3: no vault"},
       {{.body = R"({"Version": 2, "AccessKeyId": "P", "SecretAccessKey": "hunter2"})"},
@@ -403,7 +469,7 @@ TEST_F(Search, RunsACredentialProcessAndReadsWhatItSays) {
       {{.body = R"({"Version": 1, "SecretAccessKey": "hunter2"})"}, "AccessKeyId"},
       {{.body = R"({"Version": 1, "AccessKeyId": "P", "SecretAccessKey": "hunter2",
                     "Expiration": "2026-11-21T10:15:30Z"})"},
-       "has expired"},
+       "has expired at 2026-11-21T10:15:30Z by this machine's clock, which says"},
       {{.body = "hunter2"}, "no JSON object"}};
   for (const auto& [reply, why] : wrong) {
     auto again = search("p");
@@ -452,6 +518,14 @@ TEST_F(Chain, PrefersTheEnvironment) {
   auto client = client_of({{"AWS_ACCESS_KEY_ID", "A"}, {"AWS_SECRET_ACCESS_KEY", "S"}});
   EXPECT_EQ(run(context_, client.credentials())->access_key_id, "A");
   EXPECT_EQ(role_.asked, 0);
+}
+
+TEST_F(Chain, AsksTheMetadataServiceThatTheProfileNames) {
+  const std::string config = testing::TempDir() + "spotter-imds-" + std::to_string(getpid());
+  std::ofstream(config) << "[default]\nec2_metadata_service_endpoint = " << role_.url() << "/\n";
+  auto client = client_of({{"AWS_CONFIG_FILE", config}, {"AWS_EC2_METADATA_SERVICE_ENDPOINT", ""}});
+  EXPECT_EQ(run(context_, client.credentials())->access_key_id, "R1");
+  std::filesystem::remove(config);
 }
 
 TEST_F(Chain, AsksAContainersEndpointWithItsToken) {

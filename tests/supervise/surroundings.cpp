@@ -242,14 +242,15 @@ TEST_F(Surroundings, HoldAllThatActivatingDoes) {
   std::ofstream(root + "/etc/conda/activate.d/b.sh") << "export CUDA_HOME=$CONDA_PREFIX/cuda$A\n";
   std::ofstream(root + "/etc/conda/activate.d/a.sh") << "A=1\n";
   std::ofstream(root + "/etc/conda/activate.d/c.fish") << "exit 5\n";
-  std::ofstream(root + "/etc/conda/env_vars.d/p.json") << R"({"OF_PACKAGE": "p", "BOTH": "p"})";
+  std::ofstream(root + "/etc/conda/env_vars.d/p.json")
+      << R"({"of_package": "p", "BOTH": "p", "OFF": "p"})";
   std::ofstream(root + "/conda-meta/state")
       << R"({"version": 1, "env_vars": {"BOTH": "state", "HERS": "state", "OF_JOB": "state",)"
-      << R"("GONE": "***unset***", "NUMBER": 1}})";
+      << R"("GONE": "***unset***", "off": "***unset***", "path": "/x", "A;B": "", "NUMBER": 1}})";
   std::ofstream(path(".profile")) << "export CONDA_PREFIX=/opt/conda CONDA_DEFAULT_ENV=base\n";
   auto inside = spec(
       "python; echo $CONDA_PREFIX $CONDA_DEFAULT_ENV $CONDA_SHLVL; "
-      "echo ${CUDA_HOME##*/} $OF_PACKAGE $BOTH $HERS $OF_JOB [$GONE$NUMBER] "
+      "echo ${CUDA_HOME##*/} $OF_PACKAGE $BOTH $HERS $OF_JOB [$GONE$OFF$NUMBER] "
       "[$VIRTUAL_ENV$PYTHONHOME]");
   inside.environment.insert({{"VIRTUAL_ENV", "/callers"},
                              {"PYTHONHOME", "/callers"},
@@ -263,12 +264,74 @@ TEST_F(Surroundings, HoldAllThatActivatingDoes) {
   EXPECT_EQ(log(), "python of " + root + "\n" + root + " it's 1\ncuda1 p state state job [] []\n");
 }
 
+// As `conda activate` leaves the one that is active: the caller's, else that of the profile.
+TEST_F(Surroundings, LeaveTheCondaEnvironmentThatTheShellIsIn) {
+  const std::string base = path("base"), root = base + "/envs/tr";
+  for (const auto& each : {base, root}) make_python(each);
+  std::filesystem::create_directories(base + "/etc/conda/deactivate.d");
+  std::filesystem::create_directories(base + "/condabin");
+  std::ofstream(base + "/etc/conda/deactivate.d/a.sh") << "LEFT=${LEFT}a\n";
+  std::ofstream(base + "/etc/conda/deactivate.d/b.sh") << "LEFT=${LEFT}b\n";
+  std::filesystem::create_directories(root + "/conda-meta");
+  std::ofstream(root + "/conda-meta/state") << R"({"env_vars": {"MINE": "tr"}})";
+  const std::string of_base = "CONDA_SHLVL=1 CONDA_PREFIX=" + base;
+  const std::string paths = "/usr/bin:/bin";
+  struct Case {
+    std::string profile;
+    std::map<std::string, std::string> given;
+    std::string says;
+  };
+  const Case cases[] = {
+      {"", {}, "1 [] tr " + root + "/bin:" + base + "/condabin:" + paths},
+      {"export MINE=no PATH=" + base + "/bin:$PATH " + of_base, {}, "2 " + base + " [ba] tr "},
+      {"export CONDA_SHLVL=3 CONDA_PREFIX=/of/profile",
+       {{"CONDA_SHLVL", "1"}, {"CONDA_PREFIX", base}, {"PATH", "/x:" + base + "/bin:" + paths}},
+       "2 " + base + " [ba] tr " + root + "/bin:/x:" + paths},
+      {"",
+       {{"CONDA_SHLVL", "2"}, {"CONDA_PREFIX", root}, {"CONDA_PREFIX_1", base}},
+       "2 " + base + " [] tr "}};
+  for (const auto& each : cases) {
+    std::ofstream(path(".profile")) << each.profile << "\n";
+    auto inside = spec("echo $CONDA_SHLVL $CONDA_PREFIX_1 \"[$LEFT]\" $MINE $PATH");
+    inside.environment["PATH"] = paths;
+    for (const auto& [name, value] : each.given) inside.environment[name] = value;
+    inside.environment_kind = {config::PythonEnvironment::Kind::Conda, root};
+    std::filesystem::remove(log_file());
+    started(inside);
+    wait_for_end();
+    EXPECT_TRUE(log().starts_with(each.says)) << log() << each.says;
+    ASSERT_TRUE(collect(directory()));
+  }
+}
+
+TEST_F(Surroundings, NameTheCondaEnvironmentAsCondaDoes) {
+  make_python(path("root"));
+  std::ofstream(path("root/bin/conda")) << "";
+  for (const char* each : {"root/envs/tr", "loose"}) make_python(path(each));
+  const std::pair<std::string, std::string> names[] = {{"~/root/envs/tr/", "tr"},
+                                                       {"~/root/.", "base"},
+                                                       {"~/loose//", path("loose")},
+                                                       {path("root/../loose"), path("loose")}};
+  for (const auto& [given, name] : names) {
+    auto inside = spec("true");
+    inside.environment_kind = {config::PythonEnvironment::Kind::Conda, given};
+    const auto launch = prepare(inside);
+    ASSERT_TRUE(launch) << launch.error().message;
+    EXPECT_NE(launch->arguments.back().find("export CONDA_DEFAULT_ENV='" + name + "'\n"),
+              std::string::npos)
+        << launch->arguments.back();
+  }
+}
+
 TEST_F(Surroundings, FindEnvironmentsWhereTheirToolsMakeThem) {
   using Kind = config::PythonEnvironment::Kind;
   make_python(path("listed/deep"));
+  make_python(path(".cache/pypoetry/virtualenvs/poem-extra-x1_Yz678-py3.12"));
   std::filesystem::create_directories(path(".conda"));
-  std::ofstream(path(".condarc")) << "channels:\n  - conda-forge\nenvs_dirs:\n  - " << path("none")
-                                  << "\n  - '~/my envs'\nauto_activate_base: false\n";
+  std::ofstream(path(".condarc"))
+      << "channels:\n  - conda-forge\nenvs_dirs:  # mine\n  - " << path("none")
+      << " # gone\n  - '~/my envs'\n  - $MAMBA_ROOT_PREFIX/more\nauto_activate_base: false\n";
+  std::ofstream(path(".mambarc")) << "envs_path: [~/of mamba]\n";
   std::ofstream(path(".conda/environments.txt")) << "/no/deep\n" << path("listed/deep") << "\n";
   const std::pair<config::PythonEnvironment, std::string> kinds[] = {
       {{Kind::Conda, "micro"}, path("micromamba/envs/micro")},
@@ -277,6 +340,11 @@ TEST_F(Surroundings, FindEnvironmentsWhereTheirToolsMakeThem) {
       {{Kind::Conda, "~/mine"}, path("mine")},
       {{Kind::Conda, "deep"}, path("listed/deep")},
       {{Kind::Conda, "condarc"}, path("my envs/condarc")},
+      {{Kind::Conda, "more"}, path("root/more/more")},
+      {{Kind::Conda, "mambarc"}, path("of mamba/mambarc")},
+      {{Kind::Conda, "~/pixi"}, path("pixi/.pixi/envs/default")},
+      {{Kind::Venv, "pixi"}, path("pixi/.pixi/envs/default")},
+      {{Kind::Venv, "My_Poem.x"}, path(".cache/pypoetry/virtualenvs/my-poem-x-abcd-_12-py3.12")},
       {{Kind::Venv, "pipenv"}, path(".local/share/virtualenvs/pipenv-Ab3_x")},
       {{Kind::Venv, "project"}, path("project/.venv")},
       {{Kind::Venv, "~/tilde"}, path("tilde")},
@@ -284,6 +352,7 @@ TEST_F(Surroundings, FindEnvironmentsWhereTheirToolsMakeThem) {
       {{Kind::Venv, "poem"}, path(".cache/pypoetry/virtualenvs/poem-x1_Yz-py3.12")}};
   for (const auto& [kind, root] : kinds) {
     make_python(root);
+    std::filesystem::rename(root + "/bin/python", root + "/bin/python3");
     auto inside = spec("true");
     inside.environment["MAMBA_ROOT_PREFIX"] = path("root");
     inside.environment_kind = kind;
@@ -302,11 +371,16 @@ TEST_F(Surroundings, SayWhichEnvironmentIsMissing) {
   missing.environment_kind = {config::PythonEnvironment::Kind::Venv, "/no/venv"};
   EXPECT_EQ(start(directory(), missing).error().message,
             "there is no Python environment '/no/venv' with a bin/python; looked at /no/venv, "
-            "/no/venv/.venv; make it: python3 -m venv /no/venv");
+            "/no/venv/.venv, /no/venv/.pixi/envs/default; make it: python3 -m venv /no/venv");
   missing.environment_kind = {config::PythonEnvironment::Kind::Conda, "nowhere"};
-  EXPECT_TRUE(start(directory(), missing)
-                  .error()
-                  .message.starts_with("there is no conda environment 'nowhere'"));
+  std::filesystem::create_directories(path("mamba/envs"));
+  const std::string why = start(directory(), missing).error().message;
+  EXPECT_TRUE(
+      why.starts_with("there is no conda environment 'nowhere' with a bin/python; looked "
+                      "at " +
+                      path("mamba/envs/nowhere,")))
+      << why;
+  EXPECT_TRUE(why.ends_with(" other places")) << why;
 }
 
 TEST_F(Surroundings, TheCommandReturnsOnceTheTrainerRuns) {

@@ -125,6 +125,7 @@ void Keys::of_role(Reply reply) {
   const Step step = std::exchange(step_, Step::Question);
   if (step == Step::Question) {
     base_ = environment_.get("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+    if (base_.empty()) base_ = act::own_profile(environment_)["ec2_metadata_service_endpoint"];
     if (base_.empty()) base_ = "http://169.254.169.254";
     while (base_.ends_with('/')) base_.pop_back();
     return ask(Step::Token, {.method = "PUT",
@@ -203,17 +204,9 @@ void Keys::finished(CURLcode code) {
 // By timeout(1), so that nothing here has to watch the time.
 void Keys::run(const std::vector<std::string>& words) {
   reply_ = {};
-  int out[2];
-  int errors[2];
-  if (::pipe2(out, O_CLOEXEC) != 0) {
-    reply_.trouble = std::strerror(errno);
-    return;
-  }
-  if (::pipe2(errors, O_CLOEXEC) != 0) {
-    reply_.trouble = std::strerror(errno);
-    for (const int each : out) ::close(each);
-    return;
-  }
+  std::array<int, 4> ends{-1, -1, -1, -1};  // two to read and to write: its output, its errors
+  int failed =
+      ::pipe2(ends.data(), O_CLOEXEC) != 0 || ::pipe2(&ends[2], O_CLOEXEC) != 0 ? errno : 0;
   std::vector<std::string> line = {"timeout", "--kill-after=1",
                                    std::to_string(act::longest_program.count())};
   line.insert(line.end(), words.begin(), words.end());
@@ -223,22 +216,20 @@ void Keys::run(const std::vector<std::string>& words) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, out[1], 1);
-  posix_spawn_file_actions_adddup2(&files, errors[1], 2);
-  const int failed =
-      ::posix_spawnp(&program_, arguments[0], &files, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_adddup2(&files, ends[1], 1);
+  posix_spawn_file_actions_adddup2(&files, ends[3], 2);
+  if (failed == 0)
+    failed = ::posix_spawnp(&program_, arguments[0], &files, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&files);
-  ::close(out[1]);
-  ::close(errors[1]);
+  for (const int written : {ends[1], ends[3]}) ::close(written);
   if (failed != 0) {
     reply_.trouble = "it cannot be started: " + std::string(std::strerror(failed));
-    ::close(out[0]);
-    ::close(errors[0]);
+    for (const int read : {ends[0], ends[2]}) ::close(read);
     program_ = -1;
     return;
   }
   // Its end counts, and not that of its output, which a process that it left may hold.
-  files_ = {out[0], errors[0], static_cast<int>(::syscall(SYS_pidfd_open, program_, 0))};
+  files_ = {ends[0], ends[2], static_cast<int>(::syscall(SYS_pidfd_open, program_, 0))};
   for (const int file : files_) {
     if (file < 0) continue;
     ::fcntl(file, F_SETFL, O_NONBLOCK);

@@ -47,6 +47,7 @@ std::optional<std::vector<std::string>> command_words(std::string_view line) {
 namespace {
 
 constexpr int most_tries = 3;
+constexpr const char* of_variables = "the environment (AWS_ACCESS_KEY_ID)";
 
 std::string get(const Profile& profile, const char* key) {
   const auto found = profile.find(key);
@@ -54,19 +55,20 @@ std::string get(const Profile& profile, const char* key) {
 }
 
 std::optional<wire::Credentials> keys_of(const Profile& profile) {
-  std::string token = get(profile, "aws_session_token");
-  if (token.empty()) token = get(profile, "aws_security_token");
+  std::string token = get(profile, "aws_security_token");
+  if (token.empty()) token = get(profile, "aws_session_token");
   wire::Credentials keys{get(profile, "aws_access_key_id"), get(profile, "aws_secret_access_key"),
                          std::move(token), std::nullopt};
   if (keys.access_key_id.empty() || keys.secret_access_key.empty()) return std::nullopt;
   return keys;
 }
 
-std::optional<wire::Credentials> keys_of(const Environment& environment) {
-  return keys_of(Profile{{"aws_access_key_id", environment.get("AWS_ACCESS_KEY_ID")},
-                         {"aws_secret_access_key", environment.get("AWS_SECRET_ACCESS_KEY")},
-                         {"aws_session_token", environment.get("AWS_SESSION_TOKEN")},
-                         {"aws_security_token", environment.get("AWS_SECURITY_TOKEN")}});
+Profile variables_of(const Environment& environment) {
+  return {{"aws_access_key_id", environment.get("AWS_ACCESS_KEY_ID")},
+          {"aws_secret_access_key", environment.get("AWS_SECRET_ACCESS_KEY")},
+          {"aws_session_token", environment.get("AWS_SESSION_TOKEN")},
+          {"aws_security_token", environment.get("AWS_SECURITY_TOKEN")},
+          {"AWS_CREDENTIAL_EXPIRATION", environment.get("AWS_CREDENTIAL_EXPIRATION")}};
 }
 
 bool takes_role(const Profile& profile) {
@@ -82,11 +84,18 @@ std::string sha1_hex(std::string_view text) {
 
 constexpr std::chrono::minutes refresh_before{15};  // as botocore does
 
+// As programs write it: 2026-11-21T10:15:30Z, 2026-11-21 10:15:30+00:00, 2026-11-21T10:15:30UTC.
 std::optional<wire::WallTime> time_in(const wire::Json& token, const char* key) {
   std::string text = wire::text_field(token, key);
   if (text.ends_with("UTC")) text.replace(text.size() - 3, 3, "Z");
+  if (text.find(' ') == 10) text[10] = 'T';
   const auto time = wire::parse_rfc3339(text);
   return time ? std::optional(*time) : std::nullopt;
+}
+
+std::string expired(wire::WallTime end, wire::WallTime now) {
+  return " expired at " + wire::to_rfc3339(end) + " by this machine's clock, which says " +
+         wire::to_rfc3339(now);
 }
 
 std::string login(const std::string& profile) {
@@ -101,9 +110,12 @@ Result<wire::Credentials> of_program(const std::string& text, wire::WallTime now
   if (version == document->end() || *version != 1)
     return failure("its Version is not 1, the only one there is");
   (*document)["Token"] = wire::text_field(*document, "SessionToken");
+  if (document->value("Expiration", wire::Json()).is_null()) document->erase("Expiration");
+  if (const auto end = time_in(*document, "Expiration"))
+    (*document)["Expiration"] = wire::to_rfc3339(*end);
   auto keys = wire::parse_credentials(wire::json_text(*document));
   if (keys && keys->expiration && *keys->expiration <= now)
-    return failure("what it gave has expired at " + wire::to_rfc3339(*keys->expiration));
+    return failure("what it gave has" + expired(*keys->expiration, now));
   return keys;
 }
 
@@ -153,8 +165,7 @@ void CredentialSearch::fail(const Step& step, const std::string& why) {
 }
 
 void CredentialSearch::plan() {
-  found_ = keys_of(environment_);
-  if (found_) return;
+  if (plan_keys(variables_of(environment_), of_variables)) return;
   auto files = shared_files(environment_);
   if (!files) return fail(files.error().message);
   files_ = std::move(*files);
@@ -168,14 +179,31 @@ void CredentialSearch::plan() {
   if (!container) return fail(container.error().message);
   if (*container)
     steps_.push_back({Step::Kind::Container, ""});
-  else if (environment_.get("AWS_EC2_METADATA_DISABLED") != "true")
+  else if (!is_set(environment_, "AWS_EC2_METADATA_DISABLED"))
     steps_.push_back({Step::Kind::Instance, ""});
+}
+
+// True: it has keys, or half of one, in whose place no other identity must do the work.
+bool CredentialSearch::plan_keys(const Profile& of, const std::string& where) {
+  if (get(of, "aws_access_key_id").empty()) return false;
+  found_ = keys_of(of);
+  if (!found_) {
+    fail("partial credentials in " + where + ": aws_access_key_id without aws_secret_access_key");
+  } else if (const std::string text = get(of, "AWS_CREDENTIAL_EXPIRATION"); !text.empty()) {
+    const auto end = time_in({{"at", text}}, "at");
+    found_->expiration = end;
+    if (!end || *end <= now_)
+      fail("the keys of " + where +
+           (end ? " have" + expired(*end, now_) : " end at no time: " + text));
+  }
+  return true;
 }
 
 // True: the profile says where its credentials are, or it is a mistake.
 bool CredentialSearch::plan_profile(const std::string& name, bool with_variables) {
   const Profile profile = files_.profile(name).value_or(Profile{});
-  if (takes_role(profile) && (with_variables || !keys_of(profile))) return plan_role(name, profile);
+  if (takes_role(profile) && (with_variables || get(profile, "aws_access_key_id").empty()))
+    return plan_role(name, profile);
   Profile web = profile;
   if (const auto& of = environment_; with_variables)
     for (const auto& [variable, key] :
@@ -199,8 +227,9 @@ bool CredentialSearch::plan_source(const std::string& name, const Profile& profi
     steps_.push_back({Step::Kind::Sso, name, profile});
     return true;
   }
+  const std::string where = "profile " + name;
   if (const auto own = files_.credentials.find(name); own != files_.credentials.end())
-    if (found_ = keys_of(own->second); found_) return true;
+    if (plan_keys(own->second, where + " of ~/.aws/credentials")) return true;
   if (!get(profile, "login_session").empty()) {
     fail("profile " + name + " signs in by `aws login` (login_session), which only AWS's own " +
          "programs can use: eval \"$(aws configure export-credentials --profile " + name +
@@ -211,8 +240,7 @@ bool CredentialSearch::plan_source(const std::string& name, const Profile& profi
     steps_.push_back({Step::Kind::Program, name, profile});
     return true;
   }
-  found_ = keys_of(profile);
-  return found_.has_value();
+  return plan_keys(profile, where + " of ~/.aws/config");
 }
 
 bool CredentialSearch::plan_role(const std::string& name, const Profile& profile) {
@@ -232,8 +260,9 @@ bool CredentialSearch::plan_role(const std::string& name, const Profile& profile
         name + " --format env)\" asks for it and hands the keys on");
   if (!kind.empty()) {
     if (kind == "Environment") {
-      found_ = keys_of(environment_);
-      if (!found_) return wrong("credential_source is Environment, and AWS_ACCESS_KEY_ID is empty");
+      if (!plan_keys(variables_of(environment_), of_variables))
+        return wrong("credential_source is Environment, and AWS_ACCESS_KEY_ID is empty");
+      if (!problem_.empty()) return true;
     } else if (kind == "EcsContainer") {
       const auto endpoint = container_endpoint(environment_);
       if (!endpoint) return wrong(endpoint.error().message);
@@ -283,8 +312,14 @@ std::optional<Question> CredentialSearch::next() {
   return made;
 }
 
+Question CredentialSearch::refused(const Step& step, const std::string& why) {
+  fail(step, why);
+  return {};
+}
+
 Question CredentialSearch::of_container() {
   const auto endpoint = container_endpoint(environment_);
+  if (!endpoint) return refused(steps_.front(), endpoint.error().message);
   Question made{.url = (*endpoint)->url, .on_this_host = true};
   if (!(*endpoint)->token.empty()) made.headers.emplace_back("Authorization", (*endpoint)->token);
   return made;
@@ -295,17 +330,12 @@ Question CredentialSearch::of_sso(const Step& step) {
   const std::string session = get(settings, "sso_session");
   if (!session.empty()) {
     const auto found = files_.config.find("sso-session " + session);
-    if (found == files_.config.end()) {
-      fail(step, "~/.aws/config has no [sso-session " + session + "]");
-      return {};
-    }
+    if (found == files_.config.end())
+      return refused(step, "~/.aws/config has no [sso-session " + session + "]");
     settings.insert(found->second.begin(), found->second.end());
   }
-  for (const char* key : {"sso_start_url", "sso_region", "sso_account_id", "sso_role_name"}) {
-    if (!get(settings, key).empty()) continue;
-    fail(step, std::string(key) + " is missing");
-    return {};
-  }
+  for (const char* key : {"sso_start_url", "sso_region", "sso_account_id", "sso_role_name"})
+    if (get(settings, key).empty()) return refused(step, std::string(key) + " is missing");
   const std::string path = environment_.get("HOME") + "/.aws/sso/cache/" +
                            sha1_hex(session.empty() ? get(settings, "sso_start_url") : session) +
                            ".json";
@@ -313,11 +343,10 @@ Question CredentialSearch::of_sso(const Step& step) {
   const auto end = token ? time_in(*token, "expiresAt") : std::nullopt;
   if (!session.empty() && end && *end - now_ < refresh_before && begin_refresh(step, *token, path))
     return *refresh_;
-  if (!end || *end <= now_) {
-    fail(step, (end ? "its token has expired" + not_refreshed_ : "there is no token of SSO") +
-                   login(step.profile));
-    return {};
-  }
+  if (!end || *end <= now_)
+    return refused(step, (end ? "its token has" + expired(*end, now_) + not_refreshed_
+                              : "there is no token of SSO") +
+                             login(step.profile));
   const Region region(get(settings, "sso_region"));
   return {.url = endpoint(environment_, "sso", region) + "/federation/credentials?" +
                  wire::escape_query({{"account_id", get(settings, "sso_account_id")},
@@ -388,10 +417,7 @@ Question CredentialSearch::of_sts(const Step& step) {
   if (web) {
     const std::string path = get(step.settings, "web_identity_token_file");
     const std::string token(trimmed(file_contents(path)));
-    if (token.empty()) {
-      fail(step, "there is no token in " + path);
-      return {};
-    }
+    if (token.empty()) return refused(step, "there is no token in " + path);
     query.parameters["WebIdentityToken"] = token;
   }
   Region region = configured_region(environment_);

@@ -78,12 +78,14 @@ class CredentialSearch {
   };
 
   void plan();
+  bool plan_keys(const Profile& of, const std::string& where);
   bool plan_profile(const std::string& name, bool with_variables);
   bool plan_role(const std::string& name, const Profile& profile);
   bool plan_source(const std::string& name, const Profile& profile);
   void fail(const Step& step, const std::string& why);
   void fail(const std::string& why);
 
+  Question refused(const Step& step, const std::string& why);
   Question of_container();
   Question of_sso(const Step& step);
   bool begin_refresh(const Step& step, const wire::Json& token, const std::string& path);

@@ -31,6 +31,24 @@ std::string Environment::get(std::string_view name) const {
   return found == values_.end() ? std::string() : found->second;
 }
 
+bool is_set(const Environment& environment, const char* name) {
+  return lower_case(environment.get(name)) == "true";
+}
+
+std::string expanded(const Environment& environment, std::string path) {
+  for (auto at = path.find('$'); at != path.npos; at = path.find('$', at + 1)) {
+    const std::size_t brace = path.compare(at + 1, 1, "{") == 0 ? 1 : 0;
+    const std::size_t begin = at + 1 + brace;
+    std::size_t end = begin;
+    while (end < path.size() && (std::isalnum(path[end]) != 0 || path[end] == '_')) ++end;
+    const std::string value = environment.get(path.substr(begin, end - begin));
+    if (value.empty() || (brace != 0 && path.compare(end, 1, "}") != 0)) continue;
+    path.replace(at, end + brace - at, value);
+    at += value.size() - 1;
+  }
+  return path.starts_with("~/") ? environment.get("HOME") + path.substr(1) : path;
+}
+
 namespace {
 
 // A section of [quoted "names"] has the words' name, as botocore reads it.
@@ -46,9 +64,7 @@ std::string section_name(std::string_view line) {
 std::string file_path(const Environment& environment, std::string_view variable,
                       std::string_view name) {
   const std::string given = environment.get(variable);
-  if (given.starts_with("~/")) return environment.get("HOME") + given.substr(1);
-  if (!given.empty()) return given;
-  return environment.get("HOME") + "/.aws/" + std::string(name);
+  return expanded(environment, given.empty() ? "~/.aws/" + std::string(name) : given);
 }
 
 // In a unit of systemd the file may say which program root runs, and as whom the job is at AWS.
@@ -87,18 +103,6 @@ bool is_trusted(std::string_view url) {
          host == "169.254.170.23" || host == "[fd00:ec2::23]";
 }
 
-std::string container_token(const Environment& environment) {
-  const std::string path = environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
-  if (path.empty()) return environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN");
-  return std::string(trimmed(file_contents(path)));  // read each time: its writer rotates it
-}
-
-std::string container_url(const Environment& environment) {
-  const std::string relative = environment.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-  if (!relative.empty()) return "http://169.254.170.2" + relative;
-  return environment.get("AWS_CONTAINER_CREDENTIALS_FULL_URI");
-}
-
 // The service's id in variables: upper case, blanks and hyphens as underscores.
 std::string variable(std::string_view service) {
   if (service == "autoscaling") return "AWS_ENDPOINT_URL_AUTO_SCALING";
@@ -110,10 +114,6 @@ std::string variable(std::string_view service) {
             : letter == '-'                ? '_'
                                            : letter;
   return name;
-}
-
-bool is_set(const Environment& environment, const char* name) {
-  return lower_case(environment.get(name)) == "true";
 }
 
 // One host for all regions of a partition.
@@ -159,13 +159,14 @@ Sections parse_sections(std::string_view text) {
   Sections sections;
   Profile* section = nullptr;
   std::string* value = nullptr;
-  std::string above;  // the name of `value`
+  std::string above;       // the name of `value`
+  std::size_t indent = 0;  // of the line that began it, or the section
   while (!text.empty()) {
     const std::string_view raw = take_until(text, '\n');
     const std::string_view line = trimmed(raw);
     if (line.empty() || line.front() == '#' || line.front() == ';') continue;
-    const bool indented = raw.front() == ' ' || raw.front() == '\t';
-    if (indented && value != nullptr) {
+    const auto column = static_cast<std::size_t>(line.data() - raw.data());
+    if (value != nullptr && column > indent) {
       // A long command may have several lines; below a name without a value are settings.
       if (const auto mark = line.find_first_of("=:"); value->empty() && mark != line.npos)
         (*section)[above + "." + lower_case(trimmed(line.substr(0, mark)))] =
@@ -174,6 +175,7 @@ Sections parse_sections(std::string_view text) {
         *value += " " + std::string(line);
       continue;
     }
+    indent = column;
     if (line.front() == '[') {
       section = line.find(']') == line.npos ? nullptr : &sections[section_name(line)];
       value = nullptr;
@@ -232,11 +234,18 @@ Profile own_profile(const Environment& environment) {
 }
 
 Result<std::optional<ContainerEndpoint>> container_endpoint(const Environment& environment) {
-  ContainerEndpoint endpoint{container_url(environment), {}};
+  const std::string relative = environment.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+  ContainerEndpoint endpoint{relative.empty()
+                                 ? environment.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
+                                 : "http://169.254.170.2" + relative,
+                             environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN")};
   if (endpoint.url.empty()) return std::optional<ContainerEndpoint>();
   if (!is_trusted(endpoint.url))
     return failure("AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https nor on this host");
-  endpoint.token = container_token(environment);
+  const std::string file = environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+  if (!file.empty()) endpoint.token = trimmed(file_contents(file));
+  if (!file.empty() && endpoint.token.empty())
+    return failure("there is no token in " + file + " (AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE)");
   return std::optional(std::move(endpoint));
 }
 
@@ -262,7 +271,7 @@ std::string configured_endpoint(const Environment& environment, std::string_view
 std::string endpoint(const Environment& environment, std::string_view service,
                      const Region& region) {
   std::string url;
-  if (environment.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS") != "true") {
+  if (!is_set(environment, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")) {
     url = environment.get(variable(service));
     if (url.empty()) url = environment.get("AWS_ENDPOINT_URL");
     if (url.empty()) url = configured_endpoint(environment, service);

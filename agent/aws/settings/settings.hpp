@@ -24,6 +24,11 @@ class Environment {
   std::map<std::string, std::string, std::less<>> values_;
 };
 
+// "true", in any case.
+bool is_set(const Environment& environment, const char* name);
+// $NAME, ${NAME} and ~/ in a path, as Python's expandvars() and expanduser() have them.
+std::string expanded(const Environment& environment, std::string path);
+
 // AWS_CONFIG_FILE (~/.aws/config) and AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials), as
 // botocore's configparser reads them. Private to aws/. Source:
 // https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html
@@ -32,7 +37,8 @@ using Profile = std::map<std::string, std::string>;
 
 using Sections = std::map<std::string, Profile>;
 
-// The settings by [section], their names in lower case; an indented line goes on the one before it.
+// The settings by [section], their names in lower case; a line that is indented deeper than the one
+// before goes on it.
 Sections parse_sections(std::string_view text);
 
 struct SharedFiles {
