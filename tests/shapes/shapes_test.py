@@ -85,7 +85,7 @@ def storage(ask, instance):
 def spot_fleet_config():
     specification = {
         "ImageId": "ami-1a2b3c4d", "KeyName": "mine", "InstanceType": "p3.2xlarge",
-        "SpotPrice": "1.00", "SecurityGroups": [{"GroupId": "sg-1"}],
+        "SpotPrice": "1.00", "SecurityGroups": [{"GroupId": "sg-1a2b3c4d"}],
         "IamInstanceProfile": {"Arn": "arn:aws:iam::1:instance-profile/x"},
         "BlockDeviceMappings": [
             {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 75, "VolumeType": "gp2"}}],
@@ -137,7 +137,8 @@ def efa(ask):
     interfaces = [{"NetworkCardIndex": card, "DeviceIndex": 0, "Groups": [group],
                    "InterfaceType": "efa-only" if card else "efa", "DeleteOnTermination": True}
                   for card in range(4)]
-    data = {"ImageId": "ami-1", "InstanceType": "p4d.24xlarge", "NetworkInterfaces": interfaces}
+    data = {"ImageId": "ami-1a2b3c4d", "InstanceType": "p4d.24xlarge",
+            "NetworkInterfaces": interfaces}
     ask("CreateLaunchTemplate", LaunchTemplateName="efa", LaunchTemplateData=data)
     versions = ask("DescribeLaunchTemplateVersions", LaunchTemplateName="efa",
                    Versions=["1"])["LaunchTemplateVersions"]
@@ -167,7 +168,7 @@ def ways_out(ask):
 
 
 def launch_template(ask):
-    data = {"ImageId": "ami-1", "InstanceType": "g5.xlarge",
+    data = {"ImageId": "ami-1a2b3c4d", "InstanceType": "g5.xlarge",
             "UserData": base64.b64encode(b"hi").decode(),
             "Placement": {"AvailabilityZone": "us-west-2a", "GroupName": "near"},
             "IamInstanceProfile": {"Name": "spotter"},
@@ -266,8 +267,8 @@ def auto_scaling_group(ask):
 
 def main():
     ask = Client(sys.argv[1])
-    run = ask("RunInstances", ImageId="ami-1", MinCount=1, MaxCount=1, InstanceType="t3.micro",
-              Placement={"AvailabilityZone": "us-west-2a"},
+    run = ask("RunInstances", ImageId="ami-1a2b3c4d", MinCount=1, MaxCount=1,
+              InstanceType="t3.micro", Placement={"AvailabilityZone": "us-west-2a"},
               InstanceMarketOptions={"MarketType": "spot"}, IamInstanceProfile={"Name": "spotter"})
     instance = run["Instances"][0]["InstanceId"]
     ask.wait(10)

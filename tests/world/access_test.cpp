@@ -96,7 +96,7 @@ class UnderAPolicy : public ::testing::Test {
  protected:
   UnderAPolicy() {
     instance = ok("RunInstances",
-                  {{"ImageId", "ami-1"},
+                  {{"ImageId", "ami-1a2b3c4d"},
                    {"MinCount", "1"},
                    {"MaxCount", "1"},
                    {"IamInstanceProfile.Name", "mine"}},
@@ -192,24 +192,25 @@ TEST_F(UnderAPolicy, AFleetIsJudgedOnEachThingThatItUses) {
   const std::string arn = "arn:aws:ec2:us-west-2:123456789012:";
   const std::string id = ok("CreateLaunchTemplate",
                             {{"LaunchTemplateName", "mine"},
-                             {"LaunchTemplateData.ImageId", "ami-1"},
+                             {"LaunchTemplateData.ImageId", "ami-1a2b3c4d"},
                              {"LaunchTemplateData.KeyName", "key"},
-                             {"LaunchTemplateData.SecurityGroupId.1", "sg-1"},
+                             {"LaunchTemplateData.SecurityGroupId.1", "sg-1a2b3c4d"},
                              {"LaunchTemplateData.IamInstanceProfile.Name", "mine"}},
                             "<launchTemplateId>");
   const std::string config = "LaunchTemplateConfigs.1.";
   const Parameters fleet = {{config + "LaunchTemplateSpecification.LaunchTemplateId", id},
                             {config + "LaunchTemplateSpecification.Version", "1"},
                             {config + "Overrides.1.InstanceType", "g5.xlarge"},
-                            {config + "Overrides.1.SubnetId", "subnet-1a"},
+                            {config + "Overrides.1.SubnetId", "subnet-1a2b3c4d"},
+                            {"TargetCapacitySpecification.SpotTargetCapacity", "1"},
                             {"TargetCapacitySpecification.TotalTargetCapacity", "1"}};
   const std::vector<std::string> used = {arn + "fleet/*",
                                          arn + "launch-template/" + id,
-                                         "arn:aws:ec2:us-west-2::image/ami-1",
+                                         "arn:aws:ec2:us-west-2::image/ami-1a2b3c4d",
                                          "arn:aws:ec2:us-west-2::snapshot/*",
                                          arn + "key-pair/key",
-                                         arn + "subnet/subnet-1a",
-                                         arn + "security-group/sg-1",
+                                         arn + "subnet/subnet-1a2b3c4d",
+                                         arn + "security-group/sg-1a2b3c4d",
                                          arn + "network-interface/*",
                                          arn + "instance/*",
                                          arn + "volume/*"};

@@ -9,7 +9,7 @@ constexpr const char* name_key = "AutoScalingGroupName";
 struct Group : Api {
   explicit Group(Parameters more = {}) {
     raw("CreateLaunchTemplate", {{"LaunchTemplateName", "trainer"},
-                                 {"LaunchTemplateData.ImageId", "ami-1"},
+                                 {"LaunchTemplateData.ImageId", "ami-1a2b3c4d"},
                                  {"LaunchTemplateData.UserData", "ZWNobyBoaQ=="}});
     const std::string mixed = "MixedInstancesPolicy.";
     more.emplace(name_key, "group");

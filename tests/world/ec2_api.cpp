@@ -4,6 +4,7 @@
 
 #include "tests/world/ec2_access.hpp"
 #include "tests/world/ec2_members.hpp"
+#include "tests/world/ec2_names.hpp"
 #include "tests/world/ec2_parameters.hpp"
 #include "tests/world/iam.hpp"
 #include "tests/world/sts.hpp"
@@ -151,6 +152,11 @@ Reply World::ec2(const Call& call, Time now) {
   if (call.action.empty())
     return refuse({"MissingAction", "The request must contain the parameter Action"}, now);
   if (!operations().count(call.action)) {
+    if (is_ec2_operation(call.action))
+      return refuse(
+          {"UnsupportedOperation", "The emulator does not have " + call.action +
+                                       " (`spotter-emulator members` lists what it has)."},
+          now);
     return refuse(
         {"InvalidAction", "The action " + call.action + " is not valid for this web service."},
         now);
@@ -255,7 +261,12 @@ std::optional<Time> time_parameter(Session& session, const std::string& name) {
     session.query.refuse("InvalidParameterValue", "Invalid time: " + session.query.text(name));
     return std::nullopt;
   }
-  return Time{} + (*wall - session.cloud.settings.origin);
+  const Time time = Time{} + (*wall - session.cloud.settings.origin);
+  if (!name.ends_with("ValidUntil")) return time;
+  const auto from = time_parameter(session, name.substr(0, name.size() - 5) + "From");
+  if (time <= session.cloud.now || (from && time <= *from))
+    session.query.refuse("InvalidParameterValue", "ValidUntil is over, or before ValidFrom");
+  return time;
 }
 
 }  // namespace spotter::world

@@ -105,7 +105,6 @@ std::vector<Interface> interfaces_of(const Query& query, const std::string& name
 std::string security_group(Session& session);
 // Those of SecurityGroupId.N and SecurityGroup.N, by name, below `prefix`.
 std::vector<std::string> security_groups(Session& session, const std::string& prefix);
-std::string tokens_parameter(const Query& query, const std::string& name);  // optional | required
 int hop_limit_parameter(const Query& query, const std::string& name);
 // The block device mapping at `prefix`: a size, a type and speeds that a volume can have.
 void check_disk(const Query& query, const std::string& prefix);
@@ -122,6 +121,7 @@ void read_market(Session& session, const std::string& prefix, LaunchOption& opti
 std::string price_parameter(const Query& query, const std::string& name,
                             const std::string& otherwise = {});
 InterruptionAction behaviour_parameter(const Query& query, const std::string& name);
+void check_behaviour(const Query& query, const FleetRequest& request);  // when interrupted
 const std::vector<std::string>& spot_strategies();  // in EC2 Fleet's words, the default first
 const std::vector<std::string>& on_demand_strategies();
 // The strategy in EC2 Fleet's words; refuses one that is none of `known`.
@@ -131,6 +131,8 @@ std::optional<Rebalancing> rebalancing_parameter(const Query& query, const std::
                                                  FleetType type);
 // A template's data as a place to launch (without its zone).
 LaunchOption option_of(const LaunchTemplate& launch_template, const TemplateVersion& version);
+// The template that is named below `prefix`, which has to name one.
+TemplateReference template_reference(const Query& query, const std::string& prefix);
 // The options of LaunchTemplateConfigs.N below `prefix`, as both kinds of fleets send them.
 std::vector<LaunchOption> template_options(Session& session, const std::string& prefix);
 // A KMS key's ARN; empty: the account's own for EBS.

@@ -46,10 +46,17 @@ void write_launched(Xml& xml, Cloud& cloud, const FleetRequest& fleet) {
     xml.text("errorMessage", it.error.message);
     xml.text("lifecycle", it.spot ? "spot" : "on-demand");
   });
-  xml.items("fleetInstanceSet", fleet.instances, [&](const InstanceId& id) {
-    const Instance& instance = *cloud.instances.find(id);
+  std::map<std::tuple<InstanceType, Zone, bool>, std::vector<InstanceId>> pools;
+  for (const InstanceId& id : fleet.instances) {
+    const Instance& it = *cloud.instances.find(id);
+    pools[{it.type, it.zone, is_spot(it)}].push_back(id);
+  }
+  xml.items("fleetInstanceSet", pools, [&](const auto& pool) {
+    const Instance& instance = *cloud.instances.find(pool.second.front());
     write_origin(xml, fleet, instance);
-    xml.element("instanceIds", [&] { xml.text("item", id.view()); });
+    xml.element("instanceIds", [&] {
+      for (const InstanceId& id : pool.second) xml.text("item", id.view());
+    });
     xml.text("instanceType", instance.type.view());
   });
 }
@@ -78,6 +85,15 @@ std::optional<int> on_demand_share(const Query& query) {
   return spot ? std::optional(total - *spot) : std::nullopt;
 }
 
+// Capacity of neither kind is of the default one, which then has to be said.
+void check_sum(const Query& query, int total) {
+  const std::string capacity = "TargetCapacitySpecification.";
+  int sum = 0;
+  for (const char* kind : {"OnDemandTargetCapacity", "SpotTargetCapacity"})
+    sum += query.integer(capacity + kind).value_or(0);
+  if (sum < total) query.required(capacity + "DefaultTargetCapacityType");
+}
+
 Answer create_fleet(Session& session) {
   const Query& query = session.query;
   const std::string capacity = "TargetCapacitySpecification.";
@@ -101,6 +117,8 @@ Answer create_fleet(Session& session) {
   request.target = query.integer(capacity + "TotalTargetCapacity").value_or(0);
   request.on_demand_target = on_demand_share(query).value_or(0);
   request.when_interrupted = behaviour_parameter(query, "SpotOptions.InstanceInterruptionBehavior");
+  check_behaviour(query, request);
+  check_sum(query, request.target);
   request.options = template_options(session, "LaunchTemplateConfigs");
   const Tags instance_tags = query.tags_for("instance");  // honoured for instant fleets alone
   for (LaunchOption& option : request.options) {
@@ -193,6 +211,9 @@ Answer describe_fleet_instances(Session& session) {
   if (!fleet || fleet->fleet.kind != FleetKind::Ec2Fleet) {
     return refusal("InvalidFleetId.NotFound", "The fleet ID '" + id.str() + "' does not exist");
   }
+  if (fleet->type == FleetType::Instant)
+    return refusal("UnsupportedOperation",
+                   "DescribeFleetInstances does not support fleets of type instant");
   std::vector<Instance> rows = Fleets(session.cloud).living(*fleet);
   std::erase_if(rows, [&](const Instance& it) {
     return !passes(filters, {{"instance-type", it.type.str()}}, it.tags);

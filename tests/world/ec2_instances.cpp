@@ -5,9 +5,6 @@ namespace spotter::world {
 
 namespace {
 
-constexpr const char* malformed = "InvalidInstanceID.Malformed";
-constexpr const char* user_reason = "Client.UserInitiatedShutdown: User initiated shutdown";
-
 std::string private_name(const Cloud& cloud, const Instance& instance) {
   std::string address = instance.address;
   std::replace(address.begin(), address.end(), '.', '-');
@@ -24,6 +21,15 @@ void write_state(Xml& xml, std::string_view element, InstanceState state) {
     xml.value("code", code(state));
     xml.text("name", name(state));
   });
+}
+
+// Shows a user's act with its time: API_Instance.html, StateTransitionReason
+std::string transition_reason(const Cloud& cloud, const Instance& instance) {
+  if (instance.reason != user_reason || !instance.died) return instance.reason;
+  std::string at = metadata_time(cloud.wall(*instance.died));
+  at[at.find('T')] = ' ';
+  at.back() = ' ';
+  return "User initiated (" + at + "GMT)";
 }
 
 // The volumes that are attached; of root volumes those that the launch asked for.
@@ -68,9 +74,9 @@ void write_instance(Xml& xml, const Cloud& cloud, const Instance& instance) {
   const std::string address = public_address(instance);
   xml.optional("ipAddress", address);
   xml.text("dnsName", address.empty() ? "" : public_name(cloud, address));
-  xml.text("reason", instance.reason);
+  xml.text("reason", transition_reason(cloud, instance));
   xml.optional("keyName", instance.key_name);
-  xml.text("amiLaunchIndex", "0");
+  xml.value("amiLaunchIndex", instance.launch_index);
   xml.text("instanceType", instance.type.view());
   xml.text("launchTime", xml_time(cloud.wall(instance.launched)));
   xml.element("placement", [&] {
@@ -149,7 +155,14 @@ const std::vector<std::string> known = {"instance-id",
                                         "block-device-mapping.device-name",
                                         "architecture",
                                         "root-device-type",
-                                        "state-reason-code"};
+                                        "state-reason-code",
+                                        "state-reason-message",
+                                        "reason",
+                                        "launch-index",
+                                        "iam-instance-profile.arn",
+                                        "ip-address",
+                                        "monitoring-state",
+                                        "placement-group-name"};
 
 Facts facts(const Cloud& cloud, const Instance& instance) {
   Facts all = {{"instance-id", instance.id.str()},
@@ -169,7 +182,15 @@ Facts facts(const Cloud& cloud, const Instance& instance) {
                {"reservation-id", reservation_of(instance)},
                {"architecture", "x86_64"},
                {"root-device-type", "ebs"},
-               {"state-reason-code", instance.reason.substr(0, instance.reason.find(':'))}};
+               {"state-reason-code", instance.reason.substr(0, instance.reason.find(':'))},
+               {"state-reason-message", instance.reason},
+               {"reason", transition_reason(cloud, instance)},
+               {"launch-index", std::to_string(instance.launch_index)},
+               {"ip-address", public_address(instance)},
+               {"monitoring-state", instance.extras.monitoring ? "enabled" : "disabled"},
+               {"placement-group-name", instance.placement_group}};
+  if (!instance.profile.empty())
+    all.emplace("iam-instance-profile.arn", profile_arn(cloud, instance.profile));
   if (!instance.spot_request.empty()) all.emplace("instance-lifecycle", "spot");
   if (instance.state != InstanceState::Terminated)  // its interfaces are gone
     for (const std::string& it : instance.security_groups) all.emplace("instance.group-id", it);
@@ -181,17 +202,8 @@ Facts facts(const Cloud& cloud, const Instance& instance) {
   return all;
 }
 
-std::vector<std::string> instance_ids(Session& session) {
-  const auto ids = session.query.list("InstanceId");
-  for (std::size_t i = 1; i <= ids.size(); ++i) {
-    session.query.identifier("InstanceId." + std::to_string(i), "i-", malformed);
-  }
-  return ids;
-}
-
 Answer describe_instances(Session& session) {
-  const auto ids = instance_ids(session);
-  SPOTTER_CHECK_QUERY(session);
+  const auto ids = session.query.list("InstanceId");
   const Cloud& cloud = session.cloud;
   const auto page = select<Instance>(
       session, Instances(session.cloud).list(), ids, "InvalidInstanceID.NotFound", known,
@@ -199,8 +211,15 @@ Answer describe_instances(Session& session) {
       [](const Instance& it) { return it.id.str(); });
   if (!page) return tl::unexpected(page.error());
   Xml xml;
-  xml.items("reservationSet", page->rows,
-            [&](const Instance& it) { write_reservation(xml, cloud, {it}); });
+  std::vector<std::vector<Instance>> reservations;
+  std::map<std::string, std::size_t> places;
+  for (const Instance& it : page->rows) {
+    const auto place = places.emplace(reservation_of(it), reservations.size());
+    if (place.second) reservations.emplace_back();
+    reservations[place.first->second].push_back(it);
+  }
+  xml.items("reservationSet", reservations,
+            [&](const std::vector<Instance>& its) { write_reservation(xml, cloud, its); });
   xml.optional("nextToken", page->next);
   return xml;
 }
@@ -210,10 +229,9 @@ Expected<LaunchInstance> launch_request(Session& session) {
   const Query& query = session.query;
   LaunchInstance request{.spot = false, .client_token = query.text("ClientToken")};
   LaunchOption& option = request.option;
-  const TemplateReference reference{query.text("LaunchTemplate.LaunchTemplateId"),
-                                    query.text("LaunchTemplate.LaunchTemplateName"),
-                                    query.text("LaunchTemplate.Version", "$Default")};
-  if (!reference.id.empty() || !reference.name.empty()) {
+  if (!query.below("LaunchTemplate.").empty()) {
+    const TemplateReference reference = template_reference(query, "LaunchTemplate.");
+    SPOTTER_CHECK_QUERY(session);
     const auto version = Templates(session.cloud).version(reference);
     if (!version) return tl::unexpected(version.error());
     option = option_of(*Templates(session.cloud).find(reference), *version);
@@ -230,9 +248,10 @@ Expected<LaunchInstance> launch_request(Session& session) {
       query.text("IamInstanceProfile.Arn", query.text("IamInstanceProfile.Name", option.profile));
   if (query.has("UserData")) option.user_data = query.base64("UserData");
   option.instance_tags.merge(query.tags_for("instance"));
-  if (query.text("MetadataOptions.InstanceMetadataTags") == "enabled") option.metadata_tags = true;
-  if (const auto tokens = tokens_parameter(query, "MetadataOptions.HttpTokens"); !tokens.empty())
-    option.http_tokens = tokens;
+  option.request_tags = query.tags_for("spot-instances-request");
+  if (const auto shown = query.text("MetadataOptions.InstanceMetadataTags"); !shown.empty())
+    option.metadata_tags = shown == "enabled";
+  option.http_tokens = query.text("MetadataOptions.HttpTokens", option.http_tokens);
   option.extras = extras_parameters(query, "", option.extras);
   if (const int hops = hop_limit_parameter(query, "MetadataOptions.HttpPutResponseHopLimit"))
     option.hop_limit = hops;
@@ -259,11 +278,9 @@ constexpr std::uint64_t image_gibibytes = 8;
 
 // The data of the launch template that the request names.
 std::map<std::string, std::string> sent_template(const Session& session) {
-  const Query& query = session.query;
-  const TemplateReference reference{query.text("LaunchTemplate.LaunchTemplateId"),
-                                    query.text("LaunchTemplate.LaunchTemplateName"),
-                                    query.text("LaunchTemplate.Version", "$Default")};
-  const auto version = Templates(session.cloud).version(reference);
+  if (session.query.below("LaunchTemplate.").empty()) return {};
+  const auto version =
+      Templates(session.cloud).version(template_reference(session.query, "LaunchTemplate."));
   return version ? version->sent : std::map<std::string, std::string>();
 }
 
@@ -292,6 +309,11 @@ Expected<std::vector<LaunchVolume>> launch_volumes(Session& session, const Zone&
                      .deletes = query.text(ebs + "DeleteOnTermination", "true") != "false"};
     CreateVolume& volume = one.volume;
     volume.root = one.device == root_device;
+    if (std::ranges::find(volumes, one.device, &LaunchVolume::device) != volumes.end())
+      session.query.refuse("InvalidBlockDeviceMapping", "Duplicate device name " + one.device);
+    if (volume.root && (volume.type == "st1" || volume.type == "sc1"))
+      session.query.refuse("InvalidParameterValue",
+                           "Volume type " + volume.type + " cannot be used for a root volume");
     has_root = has_root || volume.root;
     if (const auto size = query.integer(ebs + "VolumeSize"))
       volume.gibibytes = static_cast<std::uint64_t>(*size);
@@ -317,12 +339,14 @@ Expected<std::vector<LaunchVolume>> launch_volumes(Session& session, const Zone&
 }
 
 Answer run_instances(Session& session) {
-  const int least = session.query.integer("MinCount").value_or(1);
-  const int most = session.query.integer("MaxCount").value_or(least);
+  for (const char* count : {"MinCount", "MaxCount"}) (void)session.query.required(count);
+  SPOTTER_CHECK_QUERY(session);
+  const int least = *session.query.integer("MinCount");
+  const int most = session.query.integer("MaxCount").value_or(0);
   if (least < 1 || most < least || most > 100) {
     session.query.refuse("InvalidParameterValue", "MinCount and MaxCount are invalid.");
   }
-  const auto request = launch_request(session);
+  auto request = launch_request(session);
   if (!request) return tl::unexpected(request.error());
   const auto volumes = launch_volumes(session, request->option.zone);
   if (!volumes) return tl::unexpected(volumes.error());
@@ -342,6 +366,8 @@ Answer run_instances(Session& session) {
       break;
     }
     made.push_back(*launched);
+    request->reservation = reservation_of(made.front());
+    request->launch_index = static_cast<int>(made.size());
     for (const LaunchVolume& it : *volumes) (void)Volumes(session.cloud).launch_with(it, *launched);
   }
   // "If this is more than EC2 can launch, it launches ... above MinCount"; fewer: none.
@@ -356,7 +382,9 @@ Answer run_instances(Session& session) {
 
 // Those that a call changes: all of them are there.
 Expected<std::vector<std::string>> changed_ids(Session& session) {
-  const auto ids = instance_ids(session);
+  std::vector<std::string> ids;
+  for (const std::string& id : session.query.list("InstanceId"))
+    if (std::ranges::find(ids, id) == ids.end()) ids.push_back(id);
   if (ids.empty()) session.query.required("InstanceId");
   SPOTTER_CHECK_QUERY(session);
   const Instances instances(session.cloud);
@@ -408,11 +436,16 @@ Answer start_instances(Session& session) {
   return xml;
 }
 
-// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceStatus.html. Running
-// instances pass their checks.
+// Running instances pass their checks, which take two minutes from the launch.
+const char* status_of(const Cloud& cloud, const Instance& it) {
+  if (it.state != InstanceState::Running) return "not-applicable";
+  return cloud.now < it.launched + std::chrono::minutes(2) ? "initializing" : "ok";
+}
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceStatus.html
 Answer describe_instance_status(Session& session) {
   const Cloud& cloud = session.cloud;
-  const auto ids = instance_ids(session);
+  const auto ids = session.query.list("InstanceId");
   std::vector<Instance> rows = Instances(session.cloud).list();
   if (!session.query.boolean("IncludeAllInstances"))
     std::erase_if(rows, [&](const Instance& it) {
@@ -424,7 +457,7 @@ Answer describe_instance_status(Session& session) {
       {"availability-zone", "instance-state-code", "instance-state-name", "instance-status.status",
        "system-status.status"},
       [&](const Instance& it) -> Facts {
-        const char* status = it.state == InstanceState::Running ? "ok" : "not-applicable";
+        const char* status = status_of(cloud, it);
         return {{"availability-zone", it.zone.str()},
                 {"instance-state-code", std::to_string(code(it.state))},
                 {"instance-state-name", std::string(name(it.state))},
@@ -439,19 +472,19 @@ Answer describe_instance_status(Session& session) {
                 [&](const Instance& it) { return !all && it.state != InstanceState::Running; });
   Xml xml;
   xml.items("instanceStatusSet", shown, [&](const Instance& it) {
-    const bool running = it.state == InstanceState::Running;
+    const std::string status = status_of(cloud, it);
     xml.text("instanceId", it.id.view());
     xml.text("availabilityZone", it.zone.view());
     xml.text("availabilityZoneId", zone_id(cloud, it.zone));
     write_state(xml, "instanceState", it.state);
     for (const char* checks : {"systemStatus", "instanceStatus"}) {
       xml.element(checks, [&] {
-        xml.text("status", running ? "ok" : "not-applicable");
-        if (!running) return;
+        xml.text("status", status);
+        if (status == "not-applicable") return;
         xml.element("details", [&] {
           xml.element("item", [&] {
             xml.text("name", "reachability");
-            xml.text("status", "passed");
+            xml.text("status", status == "ok" ? "passed" : status);
           });
         });
       });

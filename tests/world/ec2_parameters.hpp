@@ -10,4 +10,7 @@ namespace spotter::world {
 
 std::optional<ApiError> check_parameters(const std::string& action, const Query& query);
 
+bool is_resource_id(std::string_view text, std::string_view prefix);  // "vol-", and its digits
+bool is_type_name(std::string_view text);                             // "p3.2xlarge"
+
 }  // namespace spotter::world

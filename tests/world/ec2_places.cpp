@@ -26,7 +26,7 @@ Answer describe_availability_zones(Session& session) {
       return refusal("InvalidParameterValue", "Invalid availability zone-id: " + wanted);
   const auto id = [&cloud](const PlaceRow& it) { return zone_id(cloud, Zone(it.name)); };
   const auto page = select<PlaceRow>(
-      session, rows, session.query.list("ZoneName"), "InvalidZone.NotFound",
+      session, rows, session.query.list("ZoneName"), "InvalidParameterValue",
       {"zone-name", "zone-id", "region-name", "state", "zone-type", "group-name", "opt-in-status"},
       [&](const PlaceRow& it) -> Facts {
         return {{"zone-name", it.name},

@@ -1,6 +1,9 @@
 // Security groups, and the network interfaces that launches ask for.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html; codes of errors:
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+#include <arpa/inet.h>
+
+#include <cstdlib>
 #include <set>
 
 #include "tests/world/ec2_api.hpp"
@@ -67,18 +70,55 @@ Answer create_security_group(Session& session) {
   return xml;
 }
 
+int port_of(const Query& query, const std::string& name) {  // -1: not given, or each
+  return query.text(name) == "-1" ? -1 : query.integer(name).value_or(-1);
+}
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_IpPermission.html
+void check_ports(const Query& query, const SecurityRule& rule) {
+  const std::string& protocol = rule.protocol;
+  const bool numbered = !protocol.empty() && protocol.size() < 4 &&
+                        std::atoi(protocol.c_str()) < 256 &&
+                        protocol.find_first_not_of("0123456789") == protocol.npos;
+  const std::set<std::string> known = {"-1", "tcp", "udp", "icmp", "icmpv6"};
+  if (!numbered && !known.contains(protocol))
+    query.refuse("InvalidParameterValue",
+                 "Invalid value '" + protocol + "' for IP protocol. Unknown protocol.");
+  if (protocol != "tcp" && protocol != "udp" && protocol != "6" && protocol != "17") return;
+  if (rule.from < 0 || rule.to < 0)
+    query.refuse(
+        "InvalidParameterValue",
+        "Invalid value 'Must specify both from and to ports with TCP/UDP.' for portRange.");
+  if (rule.from > rule.to || rule.to > 65535)
+    query.refuse("InvalidParameterValue", "Invalid TCP/UDP port range (" +
+                                              std::to_string(rule.from) + ":" +
+                                              std::to_string(rule.to) + ")");
+}
+
+bool is_cidr(const std::string& text) {  // of IPv4
+  const auto slash = text.find('/');
+  in_addr address{};
+  const std::string bits = slash == text.npos ? "" : text.substr(slash + 1);
+  return inet_pton(AF_INET, text.substr(0, slash).c_str(), &address) == 1 && !bits.empty() &&
+         bits.size() < 3 && bits.find_first_not_of("0123456789") == bits.npos &&
+         std::atoi(bits.c_str()) <= 32;
+}
+
 // One rule for each source of IpPermissions.N.
 std::vector<SecurityRule> rules_of(const Query& query) {
   std::vector<SecurityRule> rules;
   for (const std::string& it : query.members("IpPermissions")) {
     const SecurityRule rule{.protocol = query.required(it + "IpProtocol"),
-                            .from = query.integer(it + "FromPort").value_or(-1),
-                            .to = query.integer(it + "ToPort").value_or(-1)};
+                            .from = port_of(query, it + "FromPort"),
+                            .to = port_of(query, it + "ToPort")};
+    check_ports(query, rule);
     const auto add = [&](const std::string& source, const char* member,
                          std::string SecurityRule::*what) {
       SecurityRule& added = rules.emplace_back(rule);
       added.*what = query.required(source + member);
       added.description = query.text(source + "Description");
+      if (!added.cidr.empty() && !is_cidr(added.cidr))
+        query.refuse("InvalidParameterValue", "CIDR block " + added.cidr + " is malformed");
     };
     for (const std::string& source : query.members(it + "Groups"))
       add(source, "GroupId", &SecurityRule::group);

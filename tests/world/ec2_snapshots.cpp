@@ -43,10 +43,9 @@ Facts facts(Cloud& cloud, const Snapshot& snapshot) {
 }
 
 Answer create_snapshot(Session& session) {
-  const CreateSnapshot request{
-      .volume = VolumeId(session.query.identifier("VolumeId", "vol-", "InvalidParameterValue")),
-      .description = session.query.text("Description"),
-      .tags = session.query.tags_for("snapshot")};
+  const CreateSnapshot request{.volume = VolumeId(session.query.required("VolumeId")),
+                               .description = session.query.text("Description"),
+                               .tags = session.query.tags_for("snapshot")};
   SPOTTER_CHECK_QUERY(session);
   const auto made = Snapshots(session.cloud).create(request);
   if (!made) return tl::unexpected(made.error());
@@ -83,12 +82,11 @@ Answer describe_snapshots(Session& session) {
 
 Answer copy_snapshot(Session& session) {
   const Query& query = session.query;
-  const CopySnapshot request{
-      .source = SnapshotId(query.identifier("SourceSnapshotId", "snap-", "InvalidParameterValue")),
-      .description = query.text("Description"),
-      .encrypted = query.boolean("Encrypted"),
-      .key = query.text("KmsKeyId"),
-      .tags = query.tags_for("snapshot")};
+  const CopySnapshot request{.source = SnapshotId(query.required("SourceSnapshotId")),
+                             .description = query.text("Description"),
+                             .encrypted = query.boolean("Encrypted"),
+                             .key = query.text("KmsKeyId"),
+                             .tags = query.tags_for("snapshot")};
   const std::string own = session.cloud.settings.region.str();
   if (query.text("DestinationRegion", own) != own)
     query.refuse("InvalidParameterValue", "The destination is not the region of this endpoint");
@@ -108,7 +106,7 @@ Answer copy_snapshot(Session& session) {
 }
 
 Answer delete_snapshot(Session& session) {
-  const SnapshotId id(session.query.identifier("SnapshotId", "snap-", "InvalidParameterValue"));
+  const SnapshotId id(session.query.required("SnapshotId"));
   SPOTTER_CHECK_QUERY(session);
   const auto removed = Snapshots(session.cloud).remove(id);
   if (!removed) return tl::unexpected(removed.error());

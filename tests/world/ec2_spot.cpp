@@ -35,11 +35,11 @@ void show_instance(SpotRow& row, const Instance& instance) {
   if (instance.spot_cancelled) {
     row.state = "cancelled";
     row.status = is_alive(instance) ? "request-canceled-and-instance-running"
-                                    : "canceled-before-fulfillment";
+                                    : "instance-terminated-by-user";
   } else if (stopped) {
     row.state = "disabled";
-    row.status = instance.reason.starts_with("User initiated") ? "instance-stopped-by-user"
-                                                               : "instance-stopped-no-capacity";
+    row.status = instance.reason == user_reason ? "instance-stopped-by-user"
+                                                : "instance-stopped-no-capacity";
   } else if (!is_alive(instance)) {
     row.state = "closed";
     row.status = instance.reason.starts_with("Server.") ? "instance-terminated-no-capacity"
@@ -54,7 +54,8 @@ SpotRow row_of(const Instance& instance) {
                        .type = instance.type,
                        .key_name = instance.key_name,
                        .max_price = instance.max_price},
-              .when_interrupted = instance.when_interrupted};
+              .when_interrupted = instance.when_interrupted,
+              .tags = instance.request_tags};
   // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/tag-spot-fleet.html
   if (instance.fleet.kind == FleetKind::SpotFleet)
     row.tags["aws:ec2spot:fleet-request-id"] = instance.fleet.id.str();
@@ -74,7 +75,10 @@ SpotRow row_of(const Cloud& cloud, const FleetRequest& request) {
               .valid_from = request.valid_from,
               .valid_until = request.valid_until,
               .tags = request.tags};
-  if (!request.errors.empty()) row.status = "capacity-not-available";
+  if (!request.errors.empty())
+    row.status = request.errors.front().error.code == "SpotMaxPriceTooLow"
+                     ? "price-too-low"
+                     : "capacity-not-available";
   if (!request.instances.empty())
     show_instance(row, *cloud.instances.find(request.instances.back()));
   const bool cancelled = request.state >= FleetState::CancelledRunning;
@@ -86,7 +90,9 @@ SpotRow row_of(const Cloud& cloud, const FleetRequest& request) {
   if (!cancelled) return row;
   const bool runs = row.state == "active" || row.state == "disabled";
   row.state = "cancelled";
-  row.status = runs ? "request-canceled-and-instance-running" : "canceled-before-fulfillment";
+  row.status = runs                   ? "request-canceled-and-instance-running"
+               : row.instance.empty() ? "canceled-before-fulfillment"
+                                      : "instance-terminated-by-user";
   if (request.valid_until && *request.valid_until <= cloud.now && !runs)
     row.status = "schedule-expired";
   return row;
@@ -247,11 +253,6 @@ struct PriceRow {
   Tags tags;
 };
 
-bool is_type_name(const std::string& text) {
-  return !text.empty() && InstanceType::fits(text) &&
-         std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isgraph(c); });
-}
-
 // Shows of each pool the price in force at StartTime, whenever it was set, and the later ones.
 Answer describe_spot_price_history(Session& session) {
   const Cloud& cloud = session.cloud;
@@ -261,6 +262,8 @@ Answer describe_spot_price_history(Session& session) {
   auto types = session.query.list("InstanceType");
   if (types.empty()) types.push_back(cloud.settings.default_type);
   const std::string only = zone_parameter(session);
+  if (!only.empty() && !cloud.has_zone(Zone(only)))
+    return refusal("InvalidParameterValue", "Invalid availability zone: [" + only + "]");
   // Each pool here is one of Linux.
   const auto products = session.query.list("ProductDescription");
   const bool linux = products.empty() || std::ranges::any_of(products, [](const auto& it) {
@@ -268,10 +271,6 @@ Answer describe_spot_price_history(Session& session) {
                      });
   std::vector<PriceRow> rows;
   for (const std::string& type : types) {
-    if (!is_type_name(type)) {
-      session.query.refuse("InvalidParameterValue", "Invalid instance type: " + type);
-      continue;
-    }
     for (const Zone& zone : cloud.settings.zones) {
       if (!linux || (!only.empty() && zone.view() != only)) continue;
       for (const Pools::Price& it :

@@ -9,7 +9,6 @@ constexpr const char* not_found = "InvalidSpotFleetRequestId.NotFound";
 
 FleetType type_of(const Query& query, const std::string& text) {
   if (text == "request") return FleetType::Request;
-  if (text == "instant") return FleetType::Instant;
   if (text != "maintain") query.refuse("InvalidParameterValue", "Invalid fleet type: " + text);
   return FleetType::Maintain;
 }
@@ -52,6 +51,23 @@ void check_excess_policy(const Query& query, const std::string& policy) {
                "Invalid excess capacity termination policy: " + policy);
 }
 
+// Refuses what only a Spot Fleet cannot have: API_SpotFleetRequestConfigData.html
+void check_request(Session& session, const FleetRequest& request) {
+  const Query& query = session.query;
+  const auto wrong = [&](const std::string& why) {
+    query.refuse("InvalidSpotFleetRequestConfig", why);
+  };
+  check_behaviour(query, request);
+  const std::string roles = "arn:aws:iam::";
+  if (!request.role.starts_with(roles) || request.role.find(":role/") != roles.size() + 12)
+    wrong("Parameter: SpotFleetRequestConfig.IamFleetRole is invalid.");
+  const auto has = [&](const char* name) {
+    return !query.members(std::string(prefix) + name).empty();
+  };
+  if (has("LaunchSpecifications") && has("LaunchTemplateConfigs"))
+    wrong("LaunchSpecifications and LaunchTemplateConfigs cannot be used together.");
+}
+
 Answer request_spot_fleet(Session& session) {
   const Query& query = session.query;
   const auto at = [](const char* name) { return std::string(prefix) + name; };
@@ -75,6 +91,7 @@ Answer request_spot_fleet(Session& session) {
       .valid_until = time_parameter(session, at("ValidUntil")),
       .tags = query.tags_for("spot-fleet-request", at("TagSpecification")),
       .sent = query.below(prefix)};
+  check_request(session, request);
   query.required(at("TargetCapacity"));
   request.target = query.integer(at("TargetCapacity")).value_or(0);
   request.on_demand_target = query.integer(at("OnDemandTargetCapacity")).value_or(0);

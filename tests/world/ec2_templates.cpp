@@ -39,7 +39,7 @@ TemplateVersion version_of(Session& session) {
           .spot = spot,
           .instance_tags = query.tags_for("instance", at("TagSpecification")),
           .metadata_tags = query.text(at("MetadataOptions.InstanceMetadataTags")) == "enabled",
-          .http_tokens = tokens_parameter(query, at("MetadataOptions.HttpTokens")),
+          .http_tokens = query.text(at("MetadataOptions.HttpTokens")),
           .security_groups = security_groups(session, data),
           .volume_tags = query.tags_for("volume", at("TagSpecification")),
           .placement_group = query.text(at("Placement.GroupName")),
@@ -54,6 +54,7 @@ Answer create_launch_template(Session& session) {
   const Query& query = session.query;
   const TemplateVersion version = version_of(session);
   const std::string name = query.required("LaunchTemplateName");
+  if (query.below(data).empty()) query.required("LaunchTemplateData");
   const Tags tags = query.tags_for("launch-template");
   SPOTTER_CHECK_QUERY(session);
   const auto made = Templates(session.cloud).create(name, version, tags);
@@ -65,8 +66,7 @@ Answer create_launch_template(Session& session) {
 
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeleteLaunchTemplate.html
 Answer delete_launch_template(Session& session) {
-  const TemplateReference which{.id = session.query.text("LaunchTemplateId"),
-                                .name = session.query.text("LaunchTemplateName")};
+  const TemplateReference which = template_reference(session.query, "");
   SPOTTER_CHECK_QUERY(session);
   const auto gone = Templates(session.cloud).remove(which);
   if (!gone) return tl::unexpected(gone.error());
@@ -155,7 +155,7 @@ Answer create_launch_template_version(Session& session) {
   const Query& query = session.query;
   const TemplateReference of{query.text("LaunchTemplateId"), query.text("LaunchTemplateName"),
                              query.text("SourceVersion")};
-  if (of.id.empty() && of.name.empty()) query.required("LaunchTemplateId");
+  (void)template_reference(query, "");
   (void)version_of(session);  // looks at all that was sent
   SPOTTER_CHECK_QUERY(session);
   const auto all = with_source(session, of);

@@ -4,8 +4,6 @@ namespace spotter::world {
 
 namespace {
 
-constexpr const char* malformed_volume = "InvalidParameterValue";
-
 std::string_view name(VolumeState state) {
   constexpr std::string_view names[] = {"creating", "available", "in-use",
                                         "deleting", "deleted",   "error"};
@@ -56,6 +54,7 @@ void write_volume(Xml& xml, const Cloud& cloud, const Volume& volume) {
 const std::vector<std::string> known_filters = {"volume-id",
                                                 "status",
                                                 "availability-zone",
+                                                "availability-zone-id",
                                                 "size",
                                                 "snapshot-id",
                                                 "volume-type",
@@ -72,6 +71,7 @@ Facts facts(const Cloud& cloud, const Volume& volume) {
   Facts all = {{"volume-id", volume.id.str()},
                {"status", std::string(name(volume.state))},
                {"availability-zone", volume.zone.str()},
+               {"availability-zone-id", zone_id(cloud, volume.zone)},
                {"size", std::to_string(volume.gibibytes)},
                {"snapshot-id", volume.snapshot ? volume.snapshot->str() : ""},
                {"volume-type", volume.type},
@@ -90,10 +90,6 @@ Facts facts(const Cloud& cloud, const Volume& volume) {
 
 Answer describe_volumes(Session& session) {
   const auto ids = session.query.list("VolumeId");
-  for (std::size_t i = 1; i <= ids.size(); ++i) {
-    session.query.identifier("VolumeId." + std::to_string(i), "vol-", malformed_volume);
-  }
-  SPOTTER_CHECK_QUERY(session);
   const Cloud& cloud = session.cloud;
   const auto page = select<Volume>(
       session, Volumes(session.cloud).list(), ids, "InvalidVolume.NotFound", known_filters,
@@ -123,7 +119,7 @@ Answer create_volume(Session& session) {
   if (const auto size = query.integer("Size"))
     request.gibibytes = static_cast<std::uint64_t>(*size);
   if (!query.text("SnapshotId").empty()) {
-    request.snapshot = SnapshotId(query.identifier("SnapshotId", "snap-", "InvalidParameterValue"));
+    request.snapshot = SnapshotId(query.required("SnapshotId"));
   }
   SPOTTER_CHECK_QUERY(session);
   const auto made = Volumes(session.cloud).create(request);
@@ -155,7 +151,7 @@ void write_modification(Xml& xml, const Cloud& cloud, const Volume& volume,
 
 Answer modify_volume(Session& session) {
   const Query& query = session.query;
-  const VolumeId id(query.identifier("VolumeId", "vol-", malformed_volume));
+  const VolumeId id(query.required("VolumeId"));
   VolumeShape wanted{
       query.text("VolumeType"), {}, query.integer("Iops"), query.integer("Throughput")};
   if (const auto size = query.integer("Size")) wanted.gibibytes = static_cast<std::uint64_t>(*size);
@@ -176,13 +172,20 @@ Answer describe_modifications(Session& session) {
   const auto page = select<Volume>(
       session, std::move(rows), session.query.list("VolumeId"),
       "InvalidVolumeModification.NotFound",
-      {"volume-id", "modification-state", "target-size", "target-volume-type", "start-time"},
+      {"volume-id", "modification-state", "original-iops", "original-size", "original-volume-type",
+       "target-iops", "target-size", "target-volume-type", "start-time"},
       [&](const Volume& it) -> Facts {
-        return {{"volume-id", it.id.str()},
-                {"modification-state", it.modification->state},
-                {"target-size", std::to_string(it.modification->gibibytes)},
-                {"target-volume-type", it.modification->type},
-                {"start-time", xml_time(cloud.wall(it.modification->since))}};
+        const Modification& done = *it.modification;
+        Facts all = {{"volume-id", it.id.str()},
+                     {"modification-state", done.state},
+                     {"original-size", std::to_string(done.original_gibibytes)},
+                     {"original-volume-type", done.original_type},
+                     {"target-size", std::to_string(done.gibibytes)},
+                     {"target-volume-type", done.type},
+                     {"start-time", xml_time(cloud.wall(done.since))}};
+        if (done.original_iops) all.emplace("original-iops", std::to_string(*done.original_iops));
+        if (done.iops) all.emplace("target-iops", std::to_string(*done.iops));
+        return all;
       },
       [](const Volume& it) { return it.id.str(); });
   if (!page) return tl::unexpected(page.error());
@@ -246,10 +249,9 @@ Answer describe_status(Session& session) {
 
 Answer attach_volume(Session& session) {
   const Query& query = session.query;
-  const AttachVolume request{
-      .volume = VolumeId(query.identifier("VolumeId", "vol-", malformed_volume)),
-      .instance = InstanceId(query.identifier("InstanceId", "i-", "InvalidInstanceID.Malformed")),
-      .device = query.required("Device")};
+  const AttachVolume request{.volume = VolumeId(query.required("VolumeId")),
+                             .instance = InstanceId(query.required("InstanceId")),
+                             .device = query.required("Device")};
   SPOTTER_CHECK_QUERY(session);
   const auto attachment = Volumes(session.cloud).attach(request);
   if (!attachment) return tl::unexpected(attachment.error());
@@ -260,11 +262,10 @@ Answer attach_volume(Session& session) {
 
 Answer detach_volume(Session& session) {
   const Query& query = session.query;
-  DetachVolume request{.volume = VolumeId(query.identifier("VolumeId", "vol-", malformed_volume)),
+  DetachVolume request{.volume = VolumeId(query.required("VolumeId")),
                        .force = query.boolean("Force")};
   if (query.has("InstanceId")) {
-    request.instance =
-        InstanceId(query.identifier("InstanceId", "i-", "InvalidInstanceID.Malformed"));
+    request.instance = InstanceId(query.required("InstanceId"));
   }
   if (query.has("Device")) request.device = query.text("Device");
   SPOTTER_CHECK_QUERY(session);
@@ -276,7 +277,7 @@ Answer detach_volume(Session& session) {
 }
 
 Answer delete_volume(Session& session) {
-  const VolumeId id(session.query.identifier("VolumeId", "vol-", malformed_volume));
+  const VolumeId id(session.query.required("VolumeId"));
   SPOTTER_CHECK_QUERY(session);
   const auto removed = Volumes(session.cloud).remove(id);
   if (!removed) return tl::unexpected(removed.error());

@@ -19,7 +19,7 @@ struct Efa : testing::Test {
   }
   // With an interface of each of these kinds, on cards 0, 1, ...
   std::string run(const char* type, const std::vector<std::string>& kinds, Parameters more = {}) {
-    more.merge(Parameters{{"ImageId", "ami-1"},
+    more.merge(Parameters{{"ImageId", "ami-1a2b3c4d"},
                           {"InstanceType", type},
                           {"MinCount", "1"},
                           {"MaxCount", "1"},
@@ -77,9 +77,9 @@ TEST_F(Efa, IsOnlyOnTypesThatHaveIt) {
 TEST_F(Efa, HasGroupsAndSubnetOfItsInterfaces) {
   EXPECT_EQ(run("p4d.24xlarge", {"efa"}, {{"SecurityGroupId.1", sg}}),
             "InvalidParameterCombination");
-  EXPECT_EQ(run("p4d.24xlarge", {"efa"}, {{"SubnetId", "subnet-1"}}),
+  EXPECT_EQ(run("p4d.24xlarge", {"efa"}, {{"SubnetId", "subnet-1a2b3c4d"}}),
             "InvalidParameterCombination");
-  EXPECT_EQ(run("p4d.24xlarge", {"efa"}, {{"NetworkInterface.1.SecurityGroupId.1", "sg-1"}}),
+  EXPECT_EQ(run("p4d.24xlarge", {"efa"}, {{"NetworkInterface.1.SecurityGroupId.1", "sg-1a2b3c4d"}}),
             "InvalidGroup.NotFound");
 }
 

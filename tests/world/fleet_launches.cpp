@@ -10,8 +10,6 @@ namespace spotter::world {
 
 namespace {
 
-constexpr const char* ended_reason = "Client.UserInitiatedShutdown: User initiated shutdown";
-
 bool is_suspended(const FleetRequest& fleet, const char* process) {
   return fleet.group && fleet.group->suspended.count(process) != 0;
 }
@@ -32,7 +30,7 @@ std::string request_of(const FleetRequest& fleet) {
 
 bool is_stopped_by_user(const Instance& it) {
   return (it.state == InstanceState::Stopped || it.state == InstanceState::Stopping) &&
-         it.reason.starts_with("User initiated");
+         it.reason == user_reason;
 }
 
 // A group with a mixed instances policy launches by CreateFleet, each time by a fleet of type
@@ -61,15 +59,18 @@ void Fleets::add_instant(const FleetId& id, const Instance& instance, const Laun
 void Fleets::terminate_excess(FleetRequest& fleet, bool spot) {
   if (is_suspended(fleet, "Terminate")) return;
   if (keeps_excess(fleet.excess_policy)) return;
-  while (fulfilled(fleet, spot) > wanted(fleet, spot)) {
-    std::vector<Instance> alive = living(fleet);
-    std::erase_if(alive, [&](const Instance& it) { return is_spot(it) != spot; });
-    if (static_cast<int>(alive.size()) <= wanted(fleet, spot)) return;
-    const InstanceId victim = alive[cloud_.random.below(alive.size())].id;
+  double have = fulfilled(fleet, spot);
+  if (have <= wanted(fleet, spot)) return;
+  std::vector<Instance> alive = living(fleet);
+  std::erase_if(alive, [&](const Instance& it) { return is_spot(it) != spot; });
+  while (have > wanted(fleet, spot) && static_cast<int>(alive.size()) > wanted(fleet, spot)) {
+    const auto at = alive.begin() + static_cast<std::ptrdiff_t>(cloud_.random.below(alive.size()));
+    if (!at->replaced) have -= weight_of(fleet, *at);
     if (fleet.group)
-      Groups(cloud_).take_out(victim);
+      Groups(cloud_).take_out(at->id);
     else
-      Instances(cloud_).shut_down(victim, ended_reason);
+      Instances(cloud_).shut_down(at->id, user_reason);
+    alive.erase(at);
   }
 }
 
@@ -88,20 +89,23 @@ void Fleets::launch_missing(FleetRequest& fleet) {
     wake(fleet, cloud_.settings.capacity_retry);
 }
 
+// Counts again only after the least number of launches that can do: a fleet may have thousands.
 bool Fleets::launch_missing(FleetRequest& fleet, bool spot) {
   const bool once = fleet.type != FleetType::Maintain;
-  const auto launched = [&] {
-    return std::ranges::count_if(fleet.instances, [&](const InstanceId& id) {
+  const auto missing = [&] {
+    const auto launched = std::ranges::count_if(fleet.instances, [&](const InstanceId& id) {
       return is_spot(*cloud_.instances.find(id)) == spot;
     });
+    return wanted(fleet, spot) - (once ? static_cast<double>(launched) : fulfilled(fleet, spot));
   };
-  const auto missing = [&] {
-    const double have = once ? static_cast<double>(launched()) : fulfilled(fleet, spot);
-    return have < wanted(fleet, spot);
-  };
-  while (missing()) {
-    if (!restart_one(fleet, spot) && !launch_one(fleet, spot)) return false;
-  }
+  double most = 1;  // that one launch can bring
+  for (const LaunchOption& it : fleet.options) most = once ? 1 : std::max(most, it.weight);
+  bool restarts = true;
+  for (double lacks = missing(); lacks > 0; lacks = missing())
+    for (; lacks > 0; lacks -= most) {
+      restarts = restarts && restart_one(fleet, spot);
+      if (!restarts && !launch_one(fleet, spot)) return false;
+    }
   return true;
 }
 
@@ -111,9 +115,17 @@ void Fleets::record_failure(FleetRequest& fleet, bool spot) {
     cloud_.record("launch-failed", fleet.fleet.id.str(), it.message);
     fleet.errors.push_back({it, spot});
   }
-  const bool one_fits = std::ranges::any_of(
-      fleet.options, [&](const LaunchOption& it) { return !refuse_launch(cloud_, it); });
-  if (!one_fits) return;
+  const auto fits = [&](const LaunchOption& it) { return !refuse_launch(cloud_, it); };
+  if (std::ranges::none_of(fleet.options, fits)) return;
+  const auto pays = [&](const LaunchOption& it) { return !spot || Pools(cloud_).pays(it); };
+  if (std::ranges::none_of(fleet.options, pays)) {
+    cloud_.record("launch-failed", fleet.fleet.id.str(), "SpotMaxPriceTooLow");
+    return fleet.errors.push_back(
+        {{"SpotMaxPriceTooLow",
+          "Your Spot request price of " + fleet.options.front().max_price +
+              " is lower than the minimum required Spot request fulfillment price."},
+         spot});
+  }
   cloud_.record("fleet-no-capacity", fleet.fleet.id.str(),
                 spot ? "There is no Spot capacity available that matches your request."
                      : "There is no On-Demand capacity available that matches your request.");
@@ -155,9 +167,9 @@ bool Fleets::launch_one(FleetRequest& fleet, bool spot) {
   const std::vector<const LaunchOption*> pools = open_pools(fleet, spot);
   if (pools.empty()) return false;
   std::size_t chosen = cloud_.random.below(pools.size());
-  const std::vector<Instance> alive = living(fleet);
+  const std::string& strategy = spot ? fleet.allocation : fleet.on_demand_allocation;
+  const auto alive = strategy == "diversified" ? living(fleet) : std::vector<Instance>();
   const auto rank = [&](const LaunchOption& pool) -> double {
-    const std::string& strategy = spot ? fleet.allocation : fleet.on_demand_allocation;
     if (strategy.ends_with("prioritized")) return pool.priority.value_or(1e9);
     if (strategy == "diversified") {
       return static_cast<double>(std::count_if(alive.begin(), alive.end(), [&](const auto& it) {

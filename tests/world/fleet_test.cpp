@@ -114,9 +114,10 @@ TEST(SpotFleet, CancelFailsIdById) {
   Api api;
   const std::string fleet = api.spot_fleet();
   api.wait(20_s);
-  const Api::Parameters call = {{"SpotFleetRequestId.1", fleet},
-                                {"SpotFleetRequestId.2", "sfr-unknown"},
-                                {"TerminateInstances", "true"}};
+  const Api::Parameters call = {
+      {"SpotFleetRequestId.1", fleet},
+      {"SpotFleetRequestId.2", "sfr-01234567-89ab-cdef-0123-456789abcdef"},
+      {"TerminateInstances", "true"}};
   ASSERT_TRUE(api.world.fault("cancel-fails", {{"count", "1"}}, api.now));
   EXPECT_EQ(api.raw("CancelSpotFleetRequests", call).status, 200);
   EXPECT_EQ(api.fleet_state(fleet), "active");
@@ -168,7 +169,7 @@ struct Ec2Fleet : testing::Test {
   Ec2Fleet() {
     api.raw("CreateLaunchTemplate",
             {{"LaunchTemplateName", "trainer"},
-             {"LaunchTemplateData.ImageId", "ami-1"},
+             {"LaunchTemplateData.ImageId", "ami-1a2b3c4d"},
              {"LaunchTemplateData.InstanceType", "g5.xlarge"},
              {"LaunchTemplateData.UserData", "ZWNobyBoaQ=="},
              {"LaunchTemplateData.TagSpecification.1.ResourceType", "instance"},
@@ -240,10 +241,12 @@ TEST_F(Ec2Fleet, IsMaintainedModifiedAndDeleted) {
 
 TEST(Instance, IsRunByHandAndTerminatedWithItsStateShown) {
   Api api;
-  const std::string id = api.ask(
-      "RunInstances",
-      {{"ImageId", "ami-1"}, {"MinCount", "1"}, {"MaxCount", "1"}, {"InstanceType", "t3.micro"}},
-      "instancesSet/item/instanceId");
+  const std::string id = api.ask("RunInstances",
+                                 {{"ImageId", "ami-1a2b3c4d"},
+                                  {"MinCount", "1"},
+                                  {"MaxCount", "1"},
+                                  {"InstanceType", "t3.micro"}},
+                                 "instancesSet/item/instanceId");
   api.wait(10_s);
   EXPECT_EQ(
       api.ask("TerminateInstances", {{"InstanceId.1", id}}, "instancesSet/item/currentState/name"),

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/world/ec2_parameters.hpp"
 #include "tests/world/groups.hpp"
 #include "tests/world/instances.hpp"
 
 namespace spotter::world {
 
 namespace {
-
-constexpr const char* cancelled_reason = "Client.UserInitiatedShutdown: User initiated shutdown";
 
 // An instance on the way out of its group does not count as one that the group has to have.
 bool counts(const Instance& instance) { return is_alive(instance) && !instance.departure; }
@@ -25,9 +24,15 @@ ApiError cancel_error(FleetKind kind, const std::string& what) {
   return {"fleet" + what, "The fleet: " + what};
 }
 
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/fleet-quotas.html
+constexpr int most_capacity = 10000;
+
 // The references leave open what becomes of on-demand instances when only the total is lowered:
 // here it is refused, so that the caller has to say.
 Expected<void> check_shares(int target, int on_demand) {
+  if (target > most_capacity)
+    return refusal("MaxTargetCapacityExceeded", "The target capacity of a fleet is at most " +
+                                                    std::to_string(most_capacity) + ".");
   if (on_demand >= 0 && on_demand <= target) return {};
   return refusal("InvalidParameterValue", "The on-demand target capacity (" +
                                               std::to_string(on_demand) +
@@ -107,7 +112,7 @@ std::vector<FleetCancellation> Fleets::cancel(const std::vector<FleetId>& ids, F
     FleetCancellation& result = results.emplace_back(FleetCancellation{.id = id});
     if (!found || found->fleet.kind != kind) {
       const char* prefix = kind == FleetKind::SpotFleet ? "sfr-" : "fleet-";
-      const bool malformed = id.str().rfind(prefix, 0) != 0;
+      const bool malformed = !is_resource_id(id.view(), prefix);
       result.error = cancel_error(kind, malformed ? "IdMalformed" : "IdDoesNotExist");
       continue;
     }
@@ -136,7 +141,7 @@ std::vector<FleetCancellation> Fleets::cancel(const std::vector<FleetId>& ids, F
     for (const InstanceId& instance : instances) {
       const Instance& its = *cloud_.instances.find(instance);
       if (terminate && its.state != InstanceState::Terminated) {
-        Instances(cloud_).shut_down(instance, cancelled_reason);
+        Instances(cloud_).shut_down(instance, user_reason);
       }
     }
     result.after = fleet.state;
@@ -195,15 +200,19 @@ double Fleets::fulfilled(const FleetRequest& fleet) const {
   return fulfilled(fleet, true) + fulfilled(fleet, false);
 }
 
+double weight_of(const FleetRequest& fleet, const Instance& instance) {
+  const auto option = std::ranges::find_if(fleet.options, [&](const LaunchOption& it) {
+    return it.type == instance.type && it.zone == instance.zone;
+  });
+  return option == fleet.options.end() ? 1 : option->weight;
+}
+
 double Fleets::fulfilled(const FleetRequest& fleet, bool spot) const {
   double sum = 0;
   for (const InstanceId& id : fleet.instances) {
     const Instance& instance = *cloud_.instances.find(id);
     if (!counts(instance) || instance.replaced || is_spot(instance) != spot) continue;
-    const auto option = std::find_if(
-        fleet.options.begin(), fleet.options.end(),
-        [&](const auto& it) { return it.type == instance.type && it.zone == instance.zone; });
-    sum += option == fleet.options.end() ? 1 : option->weight;
+    sum += weight_of(fleet, instance);
   }
   return sum;
 }
@@ -259,6 +268,7 @@ Expected<Instance> Fleets::launch_persistent(const LaunchInstance& request) {
                     .when_interrupted = terms.when_interrupted,
                     .valid_until = terms.valid_until,
                     .options = {request.option},
+                    .tags = request.option.request_tags,
                     .created = cloud_.now,
                     .instances = {launched->id}};
   cloud_.fleets.add(id, std::move(made), cloud_.now, cloud_.lag());
@@ -308,7 +318,7 @@ void Fleets::expire(FleetRequest& found) {
   const bool terminate = fleet.terminate_with_expiration;
   fleet.state = terminate ? FleetState::CancelledTerminating : FleetState::CancelledRunning;
   for (const InstanceId& id : instances) {
-    if (terminate) Instances(cloud_).shut_down(id, cancelled_reason);
+    if (terminate) Instances(cloud_).shut_down(id, user_reason);
   }
   settle(fleet);
 }

@@ -75,6 +75,7 @@ class Fleets {
   Cloud& cloud_;
 };
 
+double weight_of(const FleetRequest& fleet, const Instance& instance);  // towards the target
 std::string_view name(FleetState state, FleetKind kind);
 // The spot price, in dollars an hour, of a pool whose price nobody set (pools.hpp); fixed by the
 // names, not by the seed. On-demand capacity costs three times as much.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tests/world/ec2_parameters.hpp"
 #include "tests/world/fleets.hpp"
 #include "tests/world/groups.hpp"
 #include "tests/world/iam.hpp"
@@ -124,6 +125,9 @@ std::optional<ApiError> refuse_launch(const Cloud& cloud, const LaunchOption& op
                         "([0-9a-zA-Z\\-_+=,.@:]{1,255}), and must not be a reserved name "
                         "('.', '..', '_index')"};
   if (auto unknown = refuse_profile(cloud, option.profile)) return unknown;
+  if (!is_type_name(option.type.view()))
+    return ApiError{"InvalidParameterValue",
+                    "Invalid value '" + option.type.str() + "' for InstanceType."};
   if (is_of_another_region(cloud.settings, option.image))
     return ApiError{"InvalidAMIID.NotFound",
                     "The image id '[" + option.image + "]' does not exist"};
@@ -147,6 +151,11 @@ Expected<Instance> Instances::launch(const LaunchInstance& request) {
                    "Invalid availability zone: [" + option.zone.str() + "]");
   }
   if (auto refused = refuse_launch(cloud_, option)) return tl::unexpected(std::move(*refused));
+  if (request.spot && !Pools(cloud_).pays(option))
+    return refusal("SpotMaxPriceTooLow",
+                   "Your Spot request price of " + option.max_price +
+                       " is lower than the minimum required Spot request fulfillment price of " +
+                       std::to_string(Pools(cloud_).price(option.type, option.zone)) + ".");
   if (!has_capacity(option, request.spot)) {
     return refusal("InsufficientInstanceCapacity",
                    "We currently do not have sufficient " + option.type.str() +
@@ -184,7 +193,10 @@ Expected<Instance> Instances::launch(const LaunchInstance& request) {
       .interfaces = option.interfaces,
       .security_groups = option.security_groups,
       .extras = option.extras,
-      .hop_limit = option.hop_limit == 0 ? 1 : option.hop_limit};
+      .hop_limit = option.hop_limit == 0 ? 1 : option.hop_limit,
+      .reservation = request.reservation,
+      .launch_index = request.launch_index,
+      .request_tags = option.request_tags};
   if (request.fleet.kind != FleetKind::None)
     tag_of_fleet(instance, tag_of(request.fleet.kind), request.fleet.id);
   if (request.by) tag_of_fleet(instance, tag_of(FleetKind::Ec2Fleet), request.by);
@@ -239,7 +251,7 @@ Expected<void> Instances::stop(const InstanceId& id) {
                        "requests.");
   Instance& instance = change(id);
   instance.state = InstanceState::Stopping;
-  instance.reason = "User initiated";
+  instance.reason = user_reason;
   instance.died = cloud_.now;
   if (instance.started) cloud_.occur(InstanceShuttingDown{id});
   cloud_.schedule(cloud_.random.within(cloud_.settings.shut_down), ShutDownEnds{id});

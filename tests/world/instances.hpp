@@ -15,6 +15,8 @@ struct LaunchInstance {
   InterruptionAction when_interrupted = InterruptionAction::Terminate;
   std::string client_token;
   std::string spot_request = {};  // the request's id where it was there before
+  std::string reservation = {};   // of those that the same call launched before
+  int launch_index = 0;
   FleetId by = {};  // of a group with several types: the fleet of type instant that launched it
 };
 
@@ -73,6 +75,7 @@ std::optional<ApiError> refuse_placement(const Cloud& cloud, const LaunchOption&
 std::optional<ApiError> refuse_interfaces(const Cloud& cloud, const LaunchOption& option);
 std::vector<std::string> groups_of(const TemplateVersion& version);  // and of its interfaces
 Tags tags_of_placement_group(const Cloud& cloud, const std::string& name);
+inline constexpr const char* user_reason = "Client.UserInitiatedShutdown: User initiated shutdown";
 bool is_alive(const Instance& instance);  // pending or running
 bool is_spot(const Instance& instance);   // else on demand
 // The instance's fleet as its tags show it: kind None until AWS has written them.

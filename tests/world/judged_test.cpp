@@ -6,11 +6,11 @@ namespace {
 
 struct Judged : testing::Test {
   Judged() {
-    config["ImageId"] = "ami-1";
+    config["ImageId"] = "ami-1a2b3c4d";
     config["InstanceType"] = "g5.xlarge";
     template_id = api.ask("CreateLaunchTemplate",
                           {{"LaunchTemplateName", "trainer"},
-                           {"LaunchTemplateData.ImageId", "ami-1"},
+                           {"LaunchTemplateData.ImageId", "ami-1a2b3c4d"},
                            {"LaunchTemplateData.InstanceType", "g5.xlarge"},
                            {"LaunchTemplateData.KeyName", "mine"}},
                           "launchTemplate/launchTemplateId");
@@ -88,7 +88,7 @@ TEST_F(Judged, SpotRequestsAreFulfilledCancelledAndAskAgain) {
   const std::string specification = "LaunchSpecification.";
   const auto ask = [&](const char* type) {
     return api.ask("RequestSpotInstances",
-                   {{specification + "ImageId", "ami-1"},
+                   {{specification + "ImageId", "ami-1a2b3c4d"},
                     {specification + "InstanceType", "g5.xlarge"},
                     {"Type", type}},
                    "spotInstanceRequestSet/item/spotInstanceRequestId");
@@ -206,7 +206,7 @@ TEST_F(Judged, AnIdOfAnotherFormIsMalformed) {
 
 TEST_F(Judged, ATokenMeansOneTemplate) {
   const Api::Parameters call = {{"LaunchTemplateName", "again"},
-                                {"LaunchTemplateData.ImageId", "ami-1"},
+                                {"LaunchTemplateData.ImageId", "ami-1a2b3c4d"},
                                 {"ClientToken", "t"}};
   const char* id = "launchTemplate/launchTemplateId";
   const std::string made = api.ask("CreateLaunchTemplate", call, id);
@@ -281,9 +281,12 @@ TEST_F(Judged, OnlyRunningInstancesHaveAStatus) {
   EXPECT_EQ(statuses({{"IncludeAllInstances", "true"}}), 1u);
   api.wait(60_s);
   EXPECT_EQ(statuses({}), 1u);
-  EXPECT_EQ(api.ask("DescribeInstanceStatus", {{"InstanceId.1", id}},
-                    "instanceStatusSet/item/instanceStatus/status"),
-            "ok");
+  for (const char* status : {"initializing", "ok"}) {
+    EXPECT_EQ(api.ask("DescribeInstanceStatus", {{"InstanceId.1", id}},
+                      "instanceStatusSet/item/instanceStatus/status"),
+              status);
+    api.wait(60_s);
+  }
   api.raw("StopInstances", {{"InstanceId.1", id}});
   api.wait(60_s);
   EXPECT_EQ(state_of(id), "stopped");

@@ -83,7 +83,7 @@ std::string price_parameter(const Query& query, const std::string& name,
   double dollars = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), dollars);
   const bool whole = failed == std::errc{} && end == text.data() + text.size();
-  if (!text.empty() && (!whole || dollars < 0.001 || dollars > 99'999))
+  if (!text.empty() && (!whole || !(dollars >= 0.001 && dollars <= 99'999)))
     query.refuse("InvalidParameterValue", "Value (" + text + ") for parameter " +
                                               name.substr(name.rfind('.') + 1) +
                                               " is invalid. It is a price in dollars an hour.");
@@ -97,6 +97,14 @@ InterruptionAction behaviour_parameter(const Query& query, const std::string& na
   if (text != "terminate")
     query.refuse("InvalidParameterValue", "Invalid instance interruption behavior: " + text);
   return InterruptionAction::Terminate;
+}
+
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/interruption-behavior.html
+void check_behaviour(const Query& query, const FleetRequest& request) {
+  if (request.type != FleetType::Maintain &&
+      request.when_interrupted != InterruptionAction::Terminate)
+    query.refuse("InvalidParameterCombination",
+                 "The interruption behaviors stop and hibernate need a fleet of type maintain");
 }
 
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_SpotOptionsRequest.html
@@ -115,7 +123,9 @@ const std::vector<std::string>& on_demand_strategies() {
 std::string strategy_parameter(const Query& query, const std::string& name,
                                const std::vector<std::string>& known) {
   std::string strategy;
+  const bool in_camels = name.starts_with("SpotFleetRequestConfig.");
   for (const char c : query.text(name, known.front())) {
+    if (query.has(name) && (in_camels ? c == '-' : c >= 'A' && c <= 'Z')) strategy += '?';
     if (std::isupper(static_cast<unsigned char>(c)) != 0) strategy += '-';
     strategy += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   }
@@ -144,13 +154,6 @@ std::optional<Rebalancing> rebalancing_parameter(const Query& query, const std::
   Rebalancing found;
   if (ends && delay) found.terminates_after = Duration{*delay * 1000LL};
   return found;
-}
-
-std::string tokens_parameter(const Query& query, const std::string& name) {
-  const std::string text = query.text(name);
-  if (!text.empty() && text != "optional" && text != "required")
-    query.refuse("InvalidParameterValue", "Invalid HTTP tokens: " + text);
-  return text;
 }
 
 LaunchExtras extras_parameters(const Query& query, const std::string& prefix, LaunchExtras extras) {
@@ -193,7 +196,8 @@ int hop_limit_parameter(const Query& query, const std::string& name) {
 
 void check_disk(const Query& query, const std::string& prefix) {
   const std::string ebs = prefix + "Ebs.";
-  (void)query.required(prefix + "DeviceName");
+  if (const std::string name = query.required(prefix + "DeviceName"); !is_device_name(name))
+    query.refuse("InvalidBlockDeviceMapping", "'" + name + "' is not a valid EBS device name.");
   (void)query.boolean(ebs + "DeleteOnTermination");
   VolumeShape shape{query.text(ebs + "VolumeType", "gp2"),
                     {},
@@ -253,7 +257,9 @@ void read_market(Session& session, const std::string& prefix, LaunchOption& opti
                  "ValidUntil is supported for persistent spot requests only");
 }
 
-std::string reservation_of(const Instance& instance) { return "r-" + instance.id.str().substr(2); }
+std::string reservation_of(const Instance& instance) {
+  return instance.reservation.empty() ? "r-" + instance.id.str().substr(2) : instance.reservation;
+}
 
 // Every zone has one default subnet, named after its place in the list of zones.
 std::string subnet_of(const Cloud& cloud, const Zone& zone) {
@@ -310,6 +316,14 @@ LaunchOption option_of(const LaunchTemplate& launch_template, const TemplateVers
           .extras = version.extras};
 }
 
+TemplateReference template_reference(const Query& query, const std::string& prefix) {
+  const TemplateReference named{query.text(prefix + "LaunchTemplateId"),
+                                query.text(prefix + "LaunchTemplateName"),
+                                query.text(prefix + "Version", "$Default")};
+  if (named.id.empty() && named.name.empty()) (void)query.required(prefix + "LaunchTemplateId");
+  return named;
+}
+
 // One option for each override (or the template alone) and zone.
 // EC2 API reference: API_FleetLaunchTemplateOverridesRequest.html
 std::vector<LaunchOption> template_options(Session& session, const std::string& prefix) {
@@ -318,9 +332,11 @@ std::vector<LaunchOption> template_options(Session& session, const std::string& 
   std::vector<LaunchOption> options;
   for (const std::string& config : query.members(prefix)) {
     const std::string specification = config + "LaunchTemplateSpecification.";
-    const TemplateReference reference{query.text(specification + "LaunchTemplateId"),
-                                      query.text(specification + "LaunchTemplateName"),
-                                      query.text(specification + "Version", "$Default")};
+    // "You must specify a value, otherwise the request fails":
+    // API_FleetLaunchTemplateSpecificationRequest.html
+    const TemplateReference reference = template_reference(query, specification);
+    (void)query.required(specification + "Version");
+    if (query.error()) return {};
     const auto version = templates.version(reference);
     if (!version) {
       query.refuse(version.error().code, version.error().message);

@@ -9,7 +9,7 @@ constexpr const char* config = "SpotFleetRequestConfig.";
 struct OnDemand : testing::Test {
   OnDemand() {
     api.raw("CreateLaunchTemplate", {{"LaunchTemplateName", "trainer"},
-                                     {"LaunchTemplateData.ImageId", "ami-1"},
+                                     {"LaunchTemplateData.ImageId", "ami-1a2b3c4d"},
                                      {"LaunchTemplateData.InstanceType", "g5.xlarge"}});
   }
   // A fleet of `total`, so many of them on demand, in all zones.

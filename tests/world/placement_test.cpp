@@ -14,7 +14,7 @@ struct Placement : testing::Test {
     return error;
   }
   std::string run(const char* group, const char* zone, const char* type = "g5.xlarge") {
-    return api.error("RunInstances", {{"ImageId", "ami-1"},
+    return api.error("RunInstances", {{"ImageId", "ami-1a2b3c4d"},
                                       {"InstanceType", type},
                                       {"MinCount", "1"},
                                       {"MaxCount", "1"},
@@ -108,11 +108,12 @@ TEST_F(Placement, ThatSpreadsTakesSevenInAZone) {
 
 TEST_F(Placement, OfAFleetIsItsTemplates) {
   api.raw("CreateLaunchTemplate", {{"LaunchTemplateName", "trainer"},
-                                   {"LaunchTemplateData.ImageId", "ami-1"},
+                                   {"LaunchTemplateData.ImageId", "ami-1a2b3c4d"},
                                    {"LaunchTemplateData.InstanceType", "g5.xlarge"},
                                    {"LaunchTemplateData.Placement.GroupName", "near"}});
   const std::string configs = "LaunchTemplateConfigs.1.";
   api.raw("CreateFleet", {{"TargetCapacitySpecification.TotalTargetCapacity", "2"},
+                          {"TargetCapacitySpecification.SpotTargetCapacity", "2"},
                           {configs + "LaunchTemplateSpecification.LaunchTemplateName", "trainer"},
                           {configs + "LaunchTemplateSpecification.Version", "1"}});
   api.wait(60_s);
@@ -133,7 +134,7 @@ TEST_F(Placement, OfAnOverrideIsAGroupAlone) {
   const std::string id = api.ask("DescribePlacementGroups", {{"GroupName.1", "apart"}},
                                  "placementGroupSet/item/groupId");
   api.raw("CreateLaunchTemplate", {{"LaunchTemplateName", "trainer"},
-                                   {"LaunchTemplateData.ImageId", "ami-1"},
+                                   {"LaunchTemplateData.ImageId", "ami-1a2b3c4d"},
                                    {"LaunchTemplateData.InstanceType", "g5.xlarge"},
                                    {"LaunchTemplateData.Placement.GroupName", "near"}});
   const auto create = [&](const Api::Parameters& placement, const std::string& action) {
@@ -144,6 +145,7 @@ TEST_F(Placement, OfAnOverrideIsAGroupAlone) {
                             {config + "Overrides.1.AvailabilityZone", "us-west-2a"}};
     if (prefix.empty()) {
       call["TargetCapacitySpecification.TotalTargetCapacity"] = "1";
+      call["TargetCapacitySpecification.DefaultTargetCapacityType"] = "spot";
     } else {
       call[prefix + "TargetCapacity"] = "1";
       call[prefix + "IamFleetRole"] = "arn:aws:iam::123456789012:role/fleet";

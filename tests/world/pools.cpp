@@ -57,7 +57,7 @@ void Pools::interrupt_instances(const PoolChange& change, Duration lead) {
   cloud_.instances.each([&](const Instance& it) {
     const bool here = it.type == change.type && it.zone == change.zone;
     if (here && is_spot(it) && is_alive(it) && !it.notice &&
-        (!change.available || !pays(it.max_price, change.dollars)))
+        (!change.available || !world::pays(it.max_price, change.dollars)))
       hit.push_back(it.id);
   });
   for (const InstanceId& id : hit) Instances(cloud_).give_notice(id, lead);
@@ -66,8 +66,12 @@ void Pools::interrupt_instances(const PoolChange& change, Duration lead) {
 bool Pools::has_room(const InstanceType& type, const Zone& zone,
                      const std::string& max_price) const {
   const auto found = cloud_.pools.find({type, zone});
-  if (found == cloud_.pools.end()) return true;
-  return found->second.available && pays(max_price, found->second.prices.back().second);
+  return (found == cloud_.pools.end() || found->second.available) &&
+         world::pays(max_price, price(type, zone));
+}
+
+bool Pools::pays(const LaunchOption& option) const {
+  return world::pays(option.max_price, price(option.type, option.zone));
 }
 
 double Pools::price(const InstanceType& type, const Zone& zone) const {

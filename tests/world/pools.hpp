@@ -27,6 +27,7 @@ class Pools {
 
   // `max_price`: of the request; empty: up to any.
   bool has_room(const InstanceType& type, const Zone& zone, const std::string& max_price) const;
+  bool pays(const LaunchOption& option) const;  // its maximum price, what its pool costs
   double price(const InstanceType& type, const Zone& zone) const;  // now
   struct Price {
     WallTime since{};

@@ -12,7 +12,7 @@ const Zone a("us-west-2a"), b("us-west-2b");
 struct Market : testing::Test {
   Market() {
     api.raw("CreateLaunchTemplate", {{"LaunchTemplateName", "trainer"},
-                                     {"LaunchTemplateData.ImageId", "ami-1"},
+                                     {"LaunchTemplateData.ImageId", "ami-1a2b3c4d"},
                                      {"LaunchTemplateData.InstanceType", "g5.xlarge"}});
   }
   Expected<void> set(std::vector<PoolChange> changes) {

@@ -81,28 +81,6 @@ std::string Query::base64(const std::string& name) const {
   return decoded;
 }
 
-namespace {
-
-std::string lower_camel(std::string name) {
-  if (!name.empty()) name[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(name[0])));
-  return name;
-}
-
-}  // namespace
-
-std::string Query::identifier(const std::string& name, const std::string& prefix,
-                              const std::string& malformed) const {
-  const std::string value = required(name);
-  if (!value.empty() && (value.rfind(prefix, 0) != 0 || value.size() > 31)) {
-    const bool plain = malformed == "InvalidParameterValue";  // of volumes and snapshots
-    const std::string parameter = lower_camel(name.substr(0, name.find('.')));
-    refuse(malformed, plain ? "Value (" + value + ") for parameter " + parameter +
-                                  " is invalid. Expected: '" + prefix + "...'."
-                            : "Invalid id: \"" + value + "\" (expecting \"" + prefix + "...\")");
-  }
-  return value;
-}
-
 std::vector<std::string> Query::list(const std::string& name) const {
   std::vector<std::string> values;
   for (int i = 1; has(name + '.' + std::to_string(i)); ++i) {
@@ -124,12 +102,7 @@ std::vector<std::string> Query::members(const std::string& name) const {
 Tags Query::tags(const std::string& name) const {
   Tags result;
   for (const std::string& member : members(name)) {
-    const std::string key = required(member + "Key");
-    if (key.rfind("aws:", 0) == 0) {
-      refuse("InvalidParameterValue",
-             "Tag keys starting with 'aws:' are reserved for internal use");
-    }
-    result[key] = text(member + "Value");
+    result[required(member + "Key")] = text(member + "Value");
   }
   return result;
 }

@@ -31,9 +31,6 @@ class Query {
   double decimal(const std::string& name, double otherwise) const;
   bool boolean(const std::string& name) const;
   std::string base64(const std::string& name) const;  // decoded
-  // An id that must begin with `prefix`; `malformed` is the error's code.
-  std::string identifier(const std::string& name, const std::string& prefix,
-                         const std::string& malformed) const;
 
   std::vector<std::string> list(
       const std::string& name) const;  // the values of Name.1, Name.2, ...

@@ -2,6 +2,9 @@
 
 #include <functional>
 
+#include "tests/world/ec2_parameters.hpp"
+#include "tests/world/members.hpp"
+
 namespace spotter::world {
 
 namespace {
@@ -45,8 +48,11 @@ ApiError not_found(const std::string& id) {
                                                     {"lt", "InvalidLaunchTemplateId.NotFound"},
                                                     {"sfr", "InvalidSpotFleetRequestId.NotFound"},
                                                     {"fleet", "InvalidFleetId.NotFound"}};
-  const auto found = codes.find(id.substr(0, id.find('-')));
-  return {found == codes.end() ? "InvalidID" : found->second, "The ID '" + id + "' does not exist"};
+  const std::string kind = id.substr(0, id.find('-'));
+  const auto found = codes.find(kind);
+  if (!is_resource_id(id, kind + "-")) return {"InvalidID", "The ID '" + id + "' is not valid"};
+  if (found == codes.end()) return {"UnsupportedOperation", not_honoured("ResourceId", id)};
+  return {found->second, "The ID '" + id + "' does not exist"};
 }
 
 Expected<void> change_all(Cloud& cloud, const std::vector<std::string>& resources,

@@ -65,7 +65,8 @@ Expected<TemplateVersion> Templates::version(const TemplateReference& reference)
     number = found->versions.back().number;
   } else if (wanted != "$Default" && !wanted.empty()) {
     number = -1;
-    std::from_chars(wanted.data(), wanted.data() + wanted.size(), number);
+    const char* const end = wanted.data() + wanted.size();
+    if (std::from_chars(wanted.data(), end, number).ptr != end) number = -1;
   }
   const auto version = std::find_if(found->versions.begin(), found->versions.end(),
                                     [&](const TemplateVersion& it) { return it.number == number; });

@@ -103,6 +103,7 @@ struct Volume {
   std::uint64_t attempt = 0;  // counts attach, detach: an overtaken one's end is ignored
   bool mounted = false;       // as the host reported
   std::optional<Modification> modification = {};  // the last one
+  std::vector<Time> modified = {};                // of each modification
   std::optional<int> initialization_rate = {};    // MiB/s
   std::optional<ColdBlocks> cold = {};            // of a snapshot
 };
@@ -189,8 +190,11 @@ struct Instance {
   std::vector<std::string> security_groups = {};
   LaunchExtras extras = {};
   int hop_limit = 1;
-  bool replaced = false;        // by its fleet, after a rebalance recommendation
-  bool spot_cancelled = false;  // its spot request
+  bool replaced = false;         // by its fleet, after a rebalance recommendation
+  bool spot_cancelled = false;   // its spot request
+  std::string reservation = {};  // empty: it has one of its own
+  int launch_index = 0;          // of those of one RunInstances
+  Tags request_tags = {};        // of its spot request
 };
 
 // How a spot request asks for capacity.
@@ -213,6 +217,7 @@ struct LaunchOption {
   std::string max_price;
   double weight = 1;
   Tags instance_tags;
+  Tags request_tags = {};  // of the spot request
   bool metadata_tags = false;
   std::string http_tokens;  // "required", "optional", or empty: the account's default
   std::string template_id;  // empty: from a launch specification

@@ -66,6 +66,12 @@ tl::unexpected<ApiError> in_use(const Volume& volume) {
   return refusal("VolumeInUse", volume.id.str() + " is already attached to an instance");
 }
 
+std::string digest_of(const Tags& tags) {
+  std::string all;
+  for (const auto& [key, value] : tags) all += "|" + std::to_string(key.size()) + key + "=" + value;
+  return all;
+}
+
 // The parts of a request that must be equal for a ClientToken to mean the same call.
 std::string digest(const CreateVolume& request) {
   return request.zone.str() + '|' + std::to_string(request.gibibytes.value_or(0)) + '|' +
@@ -73,7 +79,7 @@ std::string digest(const CreateVolume& request) {
          std::to_string(request.iops.value_or(0)) + '|' +
          std::to_string(request.throughput.value_or(0)) + '|' +
          std::to_string(request.initialization_rate.value_or(0)) + '|' +
-         (request.encrypted ? "e|" : "|") + request.key;
+         (request.encrypted ? "e|" : "|") + request.key + digest_of(request.tags);
 }
 
 // VolumeInitializationRate: "This parameter is supported only for volumes created from snapshots",
@@ -120,6 +126,20 @@ void complete_shape(VolumeShape& shape) {
   if (shape.type == "gp3" && !shape.throughput) shape.throughput = least_throughput;
   if (shape.type == "gp2")
     shape.iops = std::clamp(static_cast<int>(*shape.gibibytes) * 3, 100, 16000);
+}
+
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/device_naming.html
+bool is_device_name(std::string_view name) {
+  if (name.starts_with("/dev/")) name.remove_prefix(5);
+  const bool xen = name.starts_with("xvd");
+  if (!xen && !name.starts_with("sd") && !name.starts_with("hd")) return false;
+  name.remove_prefix(xen ? 3 : 2);
+  const auto letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  const auto letters = std::ranges::find_if_not(name, letter) - name.begin();
+  if (letters < 1 || letters > (xen ? 2 : 1)) return false;
+  name.remove_prefix(static_cast<std::size_t>(letters));
+  return name.empty() ||
+         (name.size() < 3 && name[0] > '0' && name.find_first_not_of("0123456789") == name.npos);
 }
 
 Volume& Volumes::change(const VolumeId& id) {
@@ -257,10 +277,14 @@ Expected<Attachment> Volumes::attach(const AttachVolume& request) {
   if (!reached) return tl::unexpected(reached.error());
   const Volume& found = **reached;
   const Instance* instance = cloud_.instances.find(request.instance);
-  if (!instance || instance->state == InstanceState::Terminated) {
+  if (!instance || !Instances(cloud_).seen(request.instance)) {
     return refusal("InvalidInstanceID.NotFound",
                    "The instance ID '" + request.instance.str() + "' does not exist");
   }
+  if (!is_device_name(request.device))
+    return refusal("InvalidParameterValue",
+                   "Value (" + request.device + ") for parameter device is invalid. " +
+                       request.device + " is not a valid EBS device name.");
   if (found.attachment) return in_use(found);
   if (found.state != VolumeState::Available) {
     return refusal("IncorrectState", "Volume '" + found.id.str() + "' is not 'available'.");
@@ -374,6 +398,13 @@ Expected<Modification> Volumes::modify(const VolumeId& id, const VolumeShape& wa
     return refusal("IncorrectModificationState", "Cannot modify volume " + id.str() +
                                                      ", currently in modification state " +
                                                      found.modification->state);
+  // "up to four times within a rolling 24-hour period": API_ModifyVolume.html
+  const Time day_ago = cloud_.now - std::chrono::hours(24);
+  if (std::ranges::count_if(found.modified, [&](Time it) { return it > day_ago; }) >= 4)
+    return refusal("VolumeModificationRateExceeded",
+                   "You've reached the maximum modification rate per volume limit. Wait until 24 "
+                   "hours after the first of the last four modifications of '" +
+                       id.str() + "'.");
   VolumeShape target = wanted;
   const bool same = target.type.empty() || target.type == found.type;
   if (same) target.type = found.type;
@@ -385,6 +416,7 @@ Expected<Modification> Volumes::modify(const VolumeId& id, const VolumeShape& wa
   if (auto fits = check_shape(target); !fits) return tl::unexpected(fits.error());
   complete_shape(target);
   Volume& volume = change(id);
+  volume.modified.push_back(cloud_.now);
   volume.modification = Modification{"modifying",       cloud_.now,       {},
                                      volume.type,       volume.gibibytes, volume.iops,
                                      volume.throughput, target.type,      *target.gibibytes,

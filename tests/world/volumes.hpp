@@ -17,6 +17,7 @@ struct VolumeShape {
 };
 // The bounds and ratios of the type; an io1 or io2 says its IOPS.
 Expected<void> check_shape(const VolumeShape& shape);
+bool is_device_name(std::string_view name);  // "/dev/sdf", "xvdba"
 // The baselines of what is not given. REQUIRES: gibibytes.
 void complete_shape(VolumeShape& shape);
 
