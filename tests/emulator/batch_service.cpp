@@ -20,14 +20,9 @@ world::Reply BatchService::answer(const HttpRequest& request, const std::string&
   return batch_.answer(asked, now);
 }
 
-// https://docs.aws.amazon.com/batch/latest/APIReference/CommonErrors.html
 world::Reply BatchService::refuse(const Refusal& why) {
-  if (why.code == "SignatureDoesNotMatch" || why.code == "RequestExpired")
-    return batch::Batch::refuse({"InvalidSignatureException", why.message, 403});
-  if (why.code == "AuthFailure" || why.code == "InvalidClientTokenId")
-    return batch::Batch::refuse({"UnrecognizedClientException",
-                                 "The security token included in the request is invalid.", 403});
-  return batch::Batch::refuse({why.code + "Exception", why.message, why.status});
+  const Refusal said = in_json(why);
+  return batch::Batch::refuse({said.code, said.message, said.status});
 }
 
 bool BatchService::settle(Time now) {

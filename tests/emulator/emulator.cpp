@@ -354,9 +354,12 @@ tl::expected<std::string, Refusal> Emulator::caller_of(const HttpRequest& reques
   // At an endpoint of somebody's own botocore signs for IAM in the region that is configured.
   const bool botocore = request.header("user-agent").starts_with("aws-cli/") ||
                         request.header("user-agent").starts_with("Boto3/");
-  const std::string_view its = service == "pricing"            ? partition.price_list
-                               : service == "iam" && !botocore ? partition.iam_region
-                                                               : std::string_view(region);
+  const bool is_global =
+      (service == "iam" || service == "sts") && signed_region(request) == partition.iam_region;
+  const std::string_view its = service == "pricing" ? partition.price_list
+                               : is_global || (service == "iam" && !botocore)
+                                   ? partition.iam_region
+                                   : std::string_view(region);
   Verification rules{std::string(its), service, clocks()};
   rules.key = [this](std::string_view access_key) -> std::optional<SigningKey> {
     const auto found = regions_.credential(access_key, now());
@@ -370,7 +373,7 @@ tl::expected<std::string, Refusal> Emulator::caller_of(const HttpRequest& reques
 HttpResponse Emulator::query(const HttpRequest& request, const std::string& service) {
   const auto caller = caller_of(request, service);
   if (!caller) {
-    const Refusal& why = caller.error();
+    const Refusal why = service == "ec2" ? caller.error() : in_query(caller.error());
     return response(world_.refuse({why.code, why.message, why.status}, now()));
   }
   const world::Call call = call_of(request, *caller);
@@ -392,7 +395,7 @@ HttpResponse Emulator::query(const HttpRequest& request, const std::string& serv
 HttpResponse Emulator::sns(const HttpRequest& request) {
   const auto caller = caller_of(request, "sns");
   if (!caller) {
-    const Refusal& why = caller.error();
+    const Refusal why = in_query(caller.error());
     return response(Topics::refuse(why.status, why.code, why.message));
   }
   const world::Call call = call_of(request, *caller);
@@ -401,7 +404,7 @@ HttpResponse Emulator::sns(const HttpRequest& request) {
   if (cloud.access && !cloud.access->allows(*caller, needed))
     return response(
         Topics::refuse(403, "AuthorizationError", world::denial(cloud, *caller, needed)));
-  return response(topics_.answer(call, signed_region(request)));
+  return response(topics_.answer(call, signed_region(request), cloud.settings.account));
 }
 
 }  // namespace spotter::emulator

@@ -1,5 +1,6 @@
 #include "tests/emulator/parameters.hpp"
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <iterator>
@@ -19,6 +20,13 @@ namespace {
 constexpr const char* get_parameter = "AmazonSSM.GetParameter";
 constexpr const char* get_quota = "ServiceQuotasV20190624.GetServiceQuota";
 constexpr const char* get_products = "AWSPriceListService.GetProducts";
+// The vCPUs of Spot Instances and of On-Demand ones, by families: G and VT, P, Standard, X, F, Inf,
+// Trn, DL. Others are there only as files.
+// https://docs.aws.amazon.com/general/latest/gr/ec2-service.html#limits_ec2
+constexpr const char* of_ec2[] = {
+    "L-34B43A08", "L-3819A6DF", "L-7212CCBC", "L-E3A00192", "L-88CF9481", "L-B5D1601B",
+    "L-6B0D517C", "L-85EED4F7", "L-1216C47A", "L-DB2E81BA", "L-417A185B", "L-7295265B",
+    "L-74FC7D96", "L-1945791B", "L-2C3B7624", "L-6E869C2A", "L-C4BD4855"};
 constexpr double quota_without_file = 1152;
 // Times a type's spot price in the region's first zone, if the type has no file.
 constexpr double on_demand_factor = 3;
@@ -51,21 +59,41 @@ std::string asked_for(const HttpRequest& request, const char* field) {
   return there ? asked[field].get<std::string>() : "";
 }
 
-world::Reply parameter(const fs::path& directory, const std::string& name,
+// NAME:SELECTOR asks for a version or a label: each parameter has its first version, without one.
+// https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetParameter.html
+world::Reply parameter(const fs::path& directory, const std::string& given,
                        const world::Settings& settings) {
-  if (name.empty()) return problem("ValidationException", "Name is missing");
+  constexpr std::size_t longest = 2048;
+  if (given.empty() || given.size() > longest)
+    return problem("ValidationException",
+                   "1 validation error detected: Value at 'name' failed to satisfy constraint: "
+                   "Member must have length between 1 and 2048");
+  const std::string name = given.substr(0, given.find(':'));
+  const std::string selector = given.substr(name.size());
   const bool home = !settings.foreign_images;
   auto value = content(home ? directory : directory / settings.region.str(), name);
   if (!value && name.starts_with("/aws/service/"))
     value = world::local_image(settings, "ami-0123456789abcdef0");
   if (!value) return problem("ParameterNotFound", "");
-  return reply(200, {{"Parameter",
-                      {{"Name", name}, {"Type", "String"}, {"Value", *value}, {"Version", 1}}}});
+  if (!selector.empty() && selector != ":1") return problem("ParameterVersionNotFound", "");
+  const std::string whose = name.starts_with("/aws/") ? "" : settings.account;
+  nlohmann::json shown = {{"Name", name},
+                          {"Type", "String"},
+                          {"Value", *value},
+                          {"Version", 1},
+                          {"DataType", "text"},
+                          {"ARN", "arn:aws:ssm:" + settings.region.str() + ":" + whose +
+                                      ":parameter" + (name.starts_with('/') ? "" : "/") + name}};
+  if (!selector.empty()) shown["Selector"] = selector;
+  return reply(200, {{"Parameter", shown}});
 }
 
 world::Reply quota(const fs::path& directory, const std::string& code) {
-  if (!code.starts_with("L-")) return problem("NoSuchResourceException", "");
   const auto value = content(directory, code);
+  if (!value && std::ranges::count(of_ec2, code) == 0)
+    return problem("NoSuchResourceException",
+                   "The request failed because the specified service "
+                   "does not exist or has no such quota.");
   return reply(200, {{"Quota",
                       {{"ServiceCode", "ec2"},
                        {"QuotaCode", code},
@@ -131,13 +159,14 @@ world::AccessRequest Parameters::needed_access(const HttpRequest& request,
   if (service == "servicequotas")
     return {action, arn + settings.account + ":ec2/" + asked_for(request, "QuotaCode")};
   if (service == "pricing") return {action, "*"};
-  const std::string name = asked_for(request, "Name");
+  const std::string given = asked_for(request, "Name"), name = given.substr(0, given.find(':'));
   const std::string whose = name.starts_with("/aws/") ? ":" : settings.account + ":";
   return {action, arn + whose + "parameter" + (name.starts_with('/') ? "" : "/") + name};
 }
 
 world::Reply Parameters::refuse(const Refusal& why) {
-  return problem(why.code + "Exception", why.message, why.status);
+  const Refusal said = in_json(why);
+  return problem(said.code, said.message, 400);
 }
 
 world::Reply Parameters::answer(const HttpRequest& request, const world::Settings& settings) const {

@@ -92,6 +92,8 @@ TEST(S3Signature, AwsExampleOfAPresignedUrl) {
   request.target = query;
   request.target.replace(query.find("86400"), 5, "604801");
   EXPECT_EQ(outcome(request), "AuthorizationQueryParametersError");
+  request.target = query.substr(0, query.find("&X-Amz-Signature"));
+  EXPECT_EQ(outcome(request), "AuthorizationQueryParametersError");
 }
 
 HttpRequest chunked_request() {

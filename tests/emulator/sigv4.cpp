@@ -233,6 +233,20 @@ std::string signed_region(const HttpRequest& request) {
   return authorization ? authorization->region : std::string();
 }
 
+Refusal in_query(const Refusal& why) {
+  if (why.code != "AuthFailure") return why;
+  return {403, "InvalidClientTokenId", "The security token included in the request is invalid."};
+}
+
+Refusal in_json(const Refusal& why) {
+  if (why.code == "SignatureDoesNotMatch" || why.code == "RequestExpired")
+    return {403, "InvalidSignatureException", why.message};
+  if (why.code == "AuthFailure" || why.code == "InvalidClientTokenId")
+    return {403, "UnrecognizedClientException",
+            "The security token included in the request is invalid."};
+  return {why.status, why.code + "Exception", why.message};
+}
+
 tl::expected<std::string, Refusal> verify(const HttpRequest& request, const Verification& rules) {
   const auto header = request.header("authorization");
   if (header.empty())

@@ -72,6 +72,12 @@ struct Refusal {
   std::string message;
 };
 
+// The same as the services of the Query protocol say it, EC2 apart, and those that speak JSON.
+// https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html,
+// https://docs.aws.amazon.com/batch/latest/APIReference/CommonErrors.html
+Refusal in_query(const Refusal& why);
+Refusal in_json(const Refusal& why);
+
 struct Verification {
   std::string region;
   std::string service;

@@ -21,9 +21,11 @@ std::string topic_of(const world::Call& call) {
   return world::Query(call.parameters).text("TopicArn");
 }
 
-// 100 characters of ASCII at most, no control character among them.
+constexpr std::size_t longest_message = 262'144;  // bytes
+
+// Up to 100 characters of ASCII, no control character among them.
 bool is_subject(const std::string& text) {
-  return text.size() <= 100 &&
+  return !text.empty() && text.size() <= 100 &&
          std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
 }
 
@@ -44,7 +46,8 @@ world::Reply Topics::refuse(int status, const std::string& code, const std::stri
   return document(status, "ErrorResponse", xml);
 }
 
-world::Reply Topics::answer(const world::Call& call, const std::string& region) {
+world::Reply Topics::answer(const world::Call& call, const std::string& region,
+                            const std::string& account) {
   const world::Query query(call.parameters);
   if (call.action != "Publish") return refuse(400, "InvalidAction", "only Publish is there");
   if (const auto why = world::refuse_members("sns", call.action, call.parameters))
@@ -55,9 +58,14 @@ world::Reply Topics::answer(const world::Call& call, const std::string& region) 
   if (!topic.starts_with("arn:aws:sns:" + region + ":") || name.empty() ||
       name.find('/') != name.npos)
     return refuse(400, "InvalidParameter", "Invalid parameter: TopicArn");
+  if (!topic.starts_with("arn:aws:sns:" + region + ":" + account + ":"))
+    return refuse(403, "AuthorizationError",
+                  "User is not authorized to perform: SNS:Publish on resource: " + topic);
   if (!std::filesystem::exists(file)) return refuse(404, "NotFound", "Topic does not exist");
   if (query.text("Message").empty())
     return refuse(400, "InvalidParameter", "Invalid parameter: Empty message");
+  if (query.text("Message").size() > longest_message)
+    return refuse(400, "InvalidParameter", "Invalid parameter: Message too long");
   if (call.parameters.contains("Subject") && !is_subject(subject))
     return refuse(400, "InvalidParameter", "Invalid parameter: Subject");
   const std::string id = "message-" + std::to_string(++published_);

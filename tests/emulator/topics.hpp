@@ -16,8 +16,10 @@ class Topics {
   explicit Topics(std::filesystem::path directory) : directory_(std::move(directory)) {}
 
   static world::AccessRequest needed_access(const world::Call& call);
-  // `region`: whose endpoint is asked. It knows no topic of another.
-  world::Reply answer(const world::Call& call, const std::string& region);
+  // `region`: whose endpoint is asked. It knows no topic of another, nor of
+  // another account's.
+  world::Reply answer(const world::Call& call, const std::string& region,
+                      const std::string& account);
   static world::Reply refuse(int status, const std::string& code, const std::string& message);
 
  private:

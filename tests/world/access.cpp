@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace spotter::world {
 namespace {
@@ -101,6 +102,7 @@ bool matches_pattern(std::string_view pattern, std::string_view text,
 // Reads one policy; keeps the first thing that is wrong with it.
 struct Policy::Reader {
   std::string problem;
+  std::set<std::string> sids;
 
   void note(const std::string& what) {
     if (problem.empty()) problem = what;
@@ -115,6 +117,28 @@ struct Policy::Reader {
     auto values = texts(*found);
     if (values.empty()) note(std::string("a statement's ") + name + " is empty");
     return values;
+  }
+
+  // IAM's own words.
+  void check_names(const Statement& statement) {
+    for (const std::string& action : statement.actions)
+      if (action != "*" && action.find(':') == action.npos)
+        note("Actions/Conditions must be prefaced by a vendor, e.g., iam, sdb, ec2, etc.");
+    for (const std::string& resource : statement.resources)
+      if (resource != "*" &&
+          (!resource.starts_with("arn:") || std::ranges::count(resource, ':') < 5))
+        note("Resource " + resource + " must be in ARN format or \"*\".");
+  }
+
+  void check_sid(const Json& from) {
+    const Json sid = from.value("Sid", Json(""));
+    const std::string text = sid.is_string() ? sid.get<std::string>() : "not a text";
+    if (!std::ranges::all_of(text, [](unsigned char it) { return std::isalnum(it) != 0; }))
+      note(
+          "Statement IDs (SID) must be alpha-numeric. Check that your input satisfies the regular "
+          "expression [0-9A-Za-z]*");
+    if (!text.empty() && !sids.insert(text).second)
+      note("Statement IDs (SID) in a single policy must be unique.");
   }
 
   // "ForAllValues:StringLikeIfExists"
@@ -196,6 +220,8 @@ struct Policy::Reader {
     if (made.other_resources && from.contains("Resource"))
       note("a statement has Resource and NotResource");
     made.resources = list(from, made.other_resources ? "NotResource" : "Resource");
+    check_names(made);
+    check_sid(from);
     if (const auto found = from.find("Condition"); found != from.end())
       read_conditions(*found, made);
     return made;

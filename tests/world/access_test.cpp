@@ -235,7 +235,7 @@ TEST_F(UnderAPolicy, AFleetIsJudgedOnEachThingThatItUses) {
 TEST_F(UnderAPolicy, ATooLongPolicyIsRefusedAndWhiteSpaceDoesNotCount) {
   const auto with = [](std::size_t letters, const std::string& blanks = "") {
     return policy(R"({"Effect": "Allow", "Action": "s:A",)" + blanks + R"( "Resource": ")" +
-                  std::string(letters, 'r') + "\"}");
+                  "arn:aws:s3:::" + std::string(letters, 'r') + "\"}");
   };
   EXPECT_TRUE(world.set_policies("role/r", {with(10000, std::string(9000, ' '))}));
   EXPECT_FALSE(world.set_policies("role/r", {with(11000)}));

@@ -12,6 +12,8 @@ constexpr const char* mixed = "MixedInstancesPolicy.LaunchTemplate.";
 FleetId name_of(const Query& query) {
   const std::string name = query.required("AutoScalingGroupName");
   if (!FleetId::fits(name)) query.refuse("ValidationError", "The name is too long.");
+  if (name.find(':') != name.npos)
+    query.refuse("ValidationError", "The name must not contain a colon.");
   return FleetId(name);
 }
 
@@ -24,6 +26,9 @@ LifecycleHook hook_of(const Query& query, const std::string& prefix) {
   hook.transition = query.text(prefix + "LifecycleTransition");
   if (const auto seconds = query.integer(prefix + "HeartbeatTimeout"))
     hook.timeout = Duration{*seconds * 1000LL};
+  constexpr Range allowed{Duration{30'000}, Duration{7'200'000}};
+  if (hook.timeout < allowed.least || hook.timeout > allowed.most)
+    query.refuse("ValidationError", "HeartbeatTimeout must be between 30 and 7200 seconds.");
   hook.outcome = query.text(prefix + "DefaultResult", hook.outcome);
   return hook;
 }
@@ -50,7 +55,11 @@ std::vector<LaunchOption> options_of(Session& session, const FleetRequest& group
   std::vector<std::string> overrides = query.members(std::string(mixed) + "Overrides.member");
   if (overrides.empty()) overrides.push_back("(none)");
   std::string zones;
-  for (const std::string& zone : query.list("AvailabilityZones.member")) zones += zone + ",";
+  for (const std::string& zone : query.list("AvailabilityZones.member")) {
+    zones += zone + ",";
+    if (!session.cloud.has_zone(Zone(zone)))
+      query.refuse("ValidationError", "One or more Availability Zones are not valid: " + zone);
+  }
   const std::string subnets = query.text("VPCZoneIdentifier");
   if (zones.empty() && subnets.empty())
     query.refuse("ValidationError", "At least one Availability Zone or VPC Subnet is required.");
@@ -263,6 +272,9 @@ Reply group_answer(Cloud& cloud, const Call& call) {
   for (const char* name : {"Action", "Version"}) parameters.erase(name);
   if (parameters.count("MaxRecords")) parameters["MaxResults"] = parameters["MaxRecords"];
   const Query query(parameters);
+  constexpr int most_records = 100;
+  if (query.integer("MaxRecords").value_or(1) > most_records)
+    return group_error(cloud, {"ValidationError", "MaxRecords must not be greater than 100."});
   if (const auto why = refuse_members(auto_scaling_members().at(call.action), call.parameters))
     return group_error(cloud, {"ValidationError", *why});
   Session session{cloud, query};

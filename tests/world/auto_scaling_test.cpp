@@ -129,6 +129,27 @@ TEST(AutoScaling, KeepsItsBounds) {
             "AlreadyExists");
 }
 
+TEST(AutoScaling, TakesNoNameZoneHookOrPageOutOfBounds) {
+  Group group;
+  const auto create = [&](const char* name, const char* zone) {
+    return group.refused("CreateAutoScalingGroup",
+                         {{name_key, name},
+                          {"MinSize", "0"},
+                          {"MaxSize", "1"},
+                          {"LaunchTemplate.LaunchTemplateName", "trainer"},
+                          {"AvailabilityZones.member.1", zone}});
+  };
+  EXPECT_EQ(create("a:b", "us-west-2a"), "ValidationError");
+  EXPECT_EQ(create("ab", "us-west-2q"), "ValidationError");
+  EXPECT_EQ(create("ab", "us-west-2a"), "");
+  EXPECT_EQ(group.refused("DescribeAutoScalingGroups", {{"MaxRecords", "101"}}), "ValidationError");
+  Api::Parameters short_hook = {{name_key, "group"},
+                                {"LifecycleHookName", "h"},
+                                {"LifecycleTransition", "autoscaling:EC2_INSTANCE_TERMINATING"},
+                                {"HeartbeatTimeout", "29"}};
+  EXPECT_EQ(group.refused("PutLifecycleHook", short_hook), "ValidationError");
+}
+
 TEST(AutoScaling, AHookHoldsATerminatingInstanceUntilItIsCompleted) {
   Group api(hook());
   const InstanceId id = api.all<InstanceStarted>().at(0).id;

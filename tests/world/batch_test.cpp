@@ -343,6 +343,52 @@ TEST(Batch, TenThousandChildrenAreOneArrayAndOneMoreIsRefused) {
   }
 }
 
+TEST(Batch, TagsOfAJobHaveTheirBoundsAndItsEndSaysWhoEndedIt) {
+  Farm farm;
+  farm.furnish(8);
+  const std::string id = farm.submit({{"tags", {{"a", "b"}}}});
+  Json many;
+  for (int i = 0; i < 51; ++i) many[std::to_string(i)] = "";
+  for (const Json& tags : {Json{{"aws:a", ""}}, Json{{std::string(129, 'k'), ""}},
+                           Json{{"k", std::string(257, 'v')}}, many})
+    EXPECT_TRUE(farm.refused("SubmitJob", {{"jobName", "a"},
+                                           {"jobQueue", "queue"},
+                                           {"jobDefinition", "train"},
+                                           {"tags", tags}})
+                    .starts_with("ClientException"));
+  const std::string arn = farm.job(id)["jobArn"];
+  const Json more = {{"tags", {{"c", "d"}}}};
+  EXPECT_EQ(
+      farm.batch
+          .answer({.method = "POST", .path = "/v1/tags/" + arn, .body = more.dump()}, farm.now)
+          .status,
+      200);
+  EXPECT_EQ(farm.job(id)["tags"], (Json{{"a", "b"}, {"c", "d"}}));
+  EXPECT_EQ(farm.job(id)["isCancelled"], false);
+  farm.ask("CancelJob", {{"jobId", id}, {"reason", "why not"}});
+  EXPECT_EQ(farm.job(id)["isCancelled"], true);
+  EXPECT_EQ(farm.job(id)["isTerminated"], false);
+}
+
+TEST(Batch, WhatContradictsItselfIsRefused) {
+  Farm farm;
+  farm.furnish(8);
+  const Json spot = {{"order", 1}, {"computeEnvironment", "spot"}};
+  const Json again = {{"order", 2}, {"computeEnvironment", "spot"}};
+  const auto code = [&](const char* action, const Json& body) {
+    return farm.refused(action, body).substr(0, 15);
+  };
+  EXPECT_EQ(code("CreateJobQueue", {{"jobQueueName", "twice"},
+                                    {"priority", 1},
+                                    {"computeEnvironmentOrder", {spot, again}}}),
+            "ClientException");
+  for (const Json& more :
+       {Json{{"type", "EC2"}},
+        Json{{"launchTemplate", {{"launchTemplateId", "lt-1"}, {"launchTemplateName", "n"}}}}})
+    EXPECT_EQ(code("CreateComputeEnvironment", Farm::environment(8, more)), "ClientException");
+  EXPECT_FALSE(parse_retry({{"attempts", 2}, {"evaluateOnExit", {{{"action", "RETRY"}}}}}));
+}
+
 TEST(Batch, WhatHasTheWrongTypeIsRefused) {
   Farm farm;
   farm.furnish(8);

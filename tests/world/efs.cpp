@@ -209,7 +209,9 @@ EfsJson Efs::shown(const MountTarget& it) const {
 // https://docs.aws.amazon.com/efs/latest/ug/API_CreateFileSystem.html
 Efs::Answer Efs::create_file_system(const EfsJson& asked) {
   const std::string token = field(asked, "CreationToken");
-  if (token.empty()) return efs_refusal(400, "BadRequest", "CreationToken is missing");
+  constexpr std::size_t longest = 64;
+  if (token.empty() || token.size() > longest)
+    return efs_refusal(400, "BadRequest", "CreationToken must have 1 to 64 characters");
   for (const FileSystem& it : file_systems_)
     if (it.token == token)
       return efs_refusal(409, "FileSystemAlreadyExists",

@@ -35,13 +35,7 @@ struct IamRequest {
   std::string arn(const std::string& resource) const {
     return "arn:aws:iam::" + cloud.settings.account + ":" + resource;
   }
-  std::string identifier(const std::string& prefix) {
-    std::string id = prefix + cloud.random.hex(17);
-    std::ranges::transform(id, id.begin(), [](unsigned char letter) {
-      return static_cast<char>(std::toupper(letter));
-    });
-    return id;
-  }
+  std::string identifier(const std::string& prefix) { return prefix + cloud.random.letters(17); }
   std::string date() const { return xml_time(cloud.wall(cloud.now)); }
   // The change reaches the other services; gives back when.
   Time spread(const std::string& who) {
@@ -54,6 +48,15 @@ using Done = Expected<void>;
 
 tl::unexpected<ApiError> exists_already(const std::string& what) {
   return refusal("EntityAlreadyExists", what + " already exists.", 409);
+}
+// "Names are not distinguished by case. For example, you cannot create resources named both
+// "MyResource" and "myresource"."
+bool is_taken(const auto& rows, const std::string& name) {
+  return std::ranges::any_of(rows, [&](const auto& row) {
+    return std::ranges::equal(row.first, name, [](unsigned char one, unsigned char other) {
+      return std::tolower(one) == std::tolower(other);
+    });
+  });
 }
 tl::unexpected<ApiError> no_such_entity(const std::string& what) {
   return refusal("NoSuchEntity", what + " cannot be found.", 404);
@@ -79,7 +82,7 @@ std::size_t letters_of(const std::string& document) {
 
 Done create_iam_role(IamRequest& it) {
   const std::string name = it.text("RoleName");
-  if (it.account.roles.contains(name)) return exists_already("Role with name " + name);
+  if (is_taken(it.account.roles, name)) return exists_already("Role with name " + name);
   const std::string trust = it.text("AssumeRolePolicyDocument");
   if (auto checked = check_trust(it.cloud, trust); !checked) return checked;
   if (letters_of(trust) > longest_trust)
@@ -168,7 +171,7 @@ void write_profile(IamRequest& it, const std::string& name, const InstanceProfil
 
 Done create_instance_profile(IamRequest& it) {
   const std::string name = it.text("InstanceProfileName");
-  if (it.account.profiles.contains(name)) return exists_already("Instance Profile " + name);
+  if (is_taken(it.account.profiles, name)) return exists_already("Instance Profile " + name);
   it.account.profiles[name] = {.path = it.query.text("Path", "/"), .known = it.spread("")};
   write_profile(it, name, it.account.profiles[name]);
   return {};
@@ -200,8 +203,15 @@ Done get_instance_profile(IamRequest& it) {
   return {};
 }
 
+// Those of the services with a role of their own that are emulated here.
+constexpr const char* linked[] = {"autoscaling.amazonaws.com", "batch.amazonaws.com",
+                                  "ec2fleet.amazonaws.com",    "elasticfilesystem.amazonaws.com",
+                                  "spot.amazonaws.com",        "spotfleet.amazonaws.com"};
+
 Done create_service_linked_role(IamRequest& it) {
   const std::string service = it.text("AWSServiceName");
+  if (std::ranges::count(linked, service) == 0)
+    return refusal("InvalidInput", service + " is not a valid service name here.");
   const std::string name = "AWSServiceRoleFor" + service.substr(0, service.find('.'));
   if (!it.account.linked.insert(service).second)
     return refusal("InvalidInput", "Service role name " + name +
@@ -213,7 +223,7 @@ Done create_service_linked_role(IamRequest& it) {
 
 Done create_policy(IamRequest& it) {
   const std::string arn = it.arn("policy/" + it.text("PolicyName"));
-  if (it.account.policies.contains(arn))
+  if (is_taken(it.account.policies, arn))
     return exists_already("A policy called " + it.text("PolicyName"));
   if (letters_of(it.text("PolicyDocument")) > longest_policy)
     return refusal("LimitExceeded", "Cannot exceed quota for PolicySize: 6144", 409);
@@ -235,7 +245,8 @@ Done create_policy(IamRequest& it) {
 
 Done create_user(IamRequest& it) {
   const std::string name = it.text("UserName");
-  if (!it.account.users.try_emplace(name).second) return exists_already("User with name " + name);
+  if (is_taken(it.account.users, name)) return exists_already("User with name " + name);
+  it.account.users[name];
   it.spread(name);
   it.xml.element("User", [&] {
     it.xml.text("Path", "/");
@@ -261,7 +272,12 @@ Done attach_user_policy(IamRequest& it) {
 Done create_access_key(IamRequest& it) {
   const std::string name = it.text("UserName");
   if (!it.account.users.contains(name)) return no_such_entity("The user with name " + name);
-  const std::string key = it.identifier("AKI").substr(0, 20);
+  constexpr int most_keys = 2;
+  if (std::ranges::count_if(it.cloud.credentials, [&](const auto& row) {
+        return row.second.caller == name && !row.second.expires;
+      }) >= most_keys)
+    return refusal("LimitExceeded", "Cannot exceed quota for AccessKeysPerUser: 2", 409);
+  const std::string key = "AKIA" + it.cloud.random.letters(16);
   const std::string secret = it.cloud.secret_of(key);
   if (!it.cloud.access || !it.cloud.access->policies().contains(name))
     (void)put_policies(it.cloud, name, {});
@@ -291,6 +307,15 @@ Expected<std::optional<std::vector<Policy>>> policies_of(const IamRequest& it,
   const auto& all = it.cloud.access->policies();
   const auto found = all.find(name == it.cloud.settings.role ? "instance" : "role/" + name);
   return found == all.end() ? std::nullopt : std::optional(found->second);
+}
+
+Expected<std::optional<std::vector<Policy>>> policies_of_user(const IamRequest& it,
+                                                              const std::string& name) {
+  const auto user = it.account.users.find(name);
+  if (user == it.account.users.end()) return no_such_entity("The user with name " + name);
+  auto read = read_policies("user/" + name, documents_of(it.account, user->second));
+  if (!read) return tl::unexpected(read.error());
+  return std::optional(std::move(*read));
 }
 
 // A key of one value that is given several is a mistake of the caller's.
@@ -324,13 +349,18 @@ const char* decision(const std::optional<std::vector<Policy>>& policies,
 // https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html
 Done simulate_principal_policy(IamRequest& it) {
   const std::string source = it.text("PolicySourceArn");
-  if (!source.starts_with(it.arn("role/")))
+  const bool of_user = source.starts_with(it.arn("user/"));
+  if (!of_user && !source.starts_with(it.arn("role/")))
     return refusal("InvalidInput", "Invalid Entity Arn: " + source);
-  const auto policies = policies_of(it, source.substr(source.rfind('/') + 1));
+  const std::string name = source.substr(source.rfind('/') + 1);
+  const auto policies = of_user ? policies_of_user(it, name) : policies_of(it, name);
   if (!policies) return tl::unexpected(policies.error());
   AccessRequest request;
   if (auto read = read_context(it, request); !read) return read;
   const auto actions = it.query.list("ActionNames.member");
+  for (const std::string& action : actions)
+    if (action.find(':') == action.npos)
+      return refusal("InvalidInput", "Invalid Action: " + action);
   auto resources = it.query.list("ResourceArns.member");
   if (resources.empty()) resources = {"*"};
   it.xml.value("IsTruncated", false);

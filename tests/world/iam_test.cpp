@@ -147,6 +147,21 @@ TEST(Iam, ARoleIsTakenByWhomItsTrustNamesAndNotBeforeItIsKnown) {
   EXPECT_EQ(account.assume("spotter-trainer", "role/other/i-1"), "AccessDenied");
   EXPECT_EQ(account.assume("spotter-trainer", "user"), "AccessDenied") << "whatever he may";
   EXPECT_EQ(account.assume("spotter", "user"), "AccessDenied") << "it is for EC2";
+  const auto assumed = [&](const std::string& arn, const std::string& seconds) {
+    const Reply reply = account.world.sts({.action = "AssumeRole",
+                                           .parameters = {{"RoleArn", arn},
+                                                          {"RoleSessionName", "session"},
+                                                          {"DurationSeconds", seconds}},
+                                           .caller = "user"},
+                                          account.now);
+    account.answer.load_string(reply.body.c_str());
+    return account.said("//Error/Code");
+  };
+  EXPECT_EQ(assumed("banana-banana-banana-banana", "3600"), "ValidationError");
+  account.role("mine", for_role("arn:aws:iam::123456789012:root"), "s3:GetObject");
+  account.wait(10_s);
+  EXPECT_EQ(assumed("arn:aws:iam::123456789012:role/mine", "3600"), "");
+  EXPECT_EQ(assumed("arn:aws:iam::123456789012:role/mine", "3601"), "ValidationError");
 }
 
 TEST(Iam, ASessionMayOnlyWhatItsPolicyAndTheRolesBothAllow) {
@@ -285,8 +300,33 @@ TEST(Iam, NamesAndDocumentsAreSuchAsIamTakes) {
   };
   EXPECT_EQ(put("arn:aws:s3:::b/\u00e9"), "") << "U+00E9 is a letter that IAM takes";
   EXPECT_EQ(put("arn:aws:s3:::b/\ud559\uc2b5"), "ValidationError");
-  EXPECT_EQ(put(std::string(9000, 'a')), "");
-  EXPECT_EQ(put(std::string(9000, 'a'), "second"), "LimitExceeded") << "all of a role together";
+  const std::string of_a_bucket = "arn:aws:s3:::" + std::string(9000, 'a');
+  EXPECT_EQ(put(of_a_bucket), "");
+  EXPECT_EQ(put(of_a_bucket, "second"), "LimitExceeded") << "all of a role together";
+  EXPECT_EQ(put("banana"), "MalformedPolicyDocument");
+  EXPECT_EQ(role("Spotter"), "EntityAlreadyExists") << "whatever the case of its letters";
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string trust = for_ec2;
+    return role("changed", trust.replace(trust.find(from), from.size(), to));
+  };
+  for (const auto& [from, to] : std::map<std::string, std::string>{
+           {"ec2.amazonaws.com", "banana"},
+           {"2012-10-17", "2020-01-01"},
+           {"\"Effect\": \"Allow\"", "\"Effect\": \"Allow\", \"Sid\": \"a b\""}})
+    EXPECT_EQ(changed(from, to), "MalformedPolicyDocument") << to;
+  EXPECT_EQ(changed("2012-10-17", "2008-10-17"), "");
+}
+
+TEST(Iam, AUserHasTwoKeysOfLettersAndDigits) {
+  Account account;
+  account.iam("CreateUser", {{"UserName", "me"}});
+  for (const char* code : {"", "", "LimitExceeded"})
+    EXPECT_EQ(account.iam("CreateAccessKey", {{"UserName", "me"}}), code);
+  account.iam("CreateUser", {{"UserName", "you"}});
+  account.iam("CreateAccessKey", {{"UserName", "you"}});
+  const std::string key = account.said("//AccessKeyId");
+  EXPECT_TRUE(key.starts_with("AKIA") && key.size() == 20) << key;
+  EXPECT_EQ(key.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"), key.npos) << key;
 }
 
 TEST(Iam, WhatARoleMayDoCanBeAskedBeforeOtherServicesKnowIt) {
@@ -303,14 +343,20 @@ TEST(Iam, WhatARoleMayDoCanBeAskedBeforeOtherServicesKnowIt) {
   EXPECT_EQ(decision("ec2:DescribeVolumes", {{"PolicySourceArn", arn + "2"}}), "NoSuchEntity");
   EXPECT_EQ(decision("ec2:DescribeVolumes", {{"PolicySourceArn", "spotter"}}), "InvalidInput");
   EXPECT_EQ(decision("ec2:DescribeVolumes", {{"Unknown", "1"}}), "ValidationError");
+  EXPECT_EQ(decision("banana"), "InvalidInput");
+  const std::string me = "arn:aws:iam::123456789012:user/me";
+  EXPECT_EQ(decision("ec2:DescribeVolumes", {{"PolicySourceArn", me}}), "NoSuchEntity");
+  account.iam("CreateUser", {{"UserName", "me"}});
+  EXPECT_EQ(decision("ec2:DescribeVolumes", {{"PolicySourceArn", me}}), "implicitDeny");
   EXPECT_EQ(account.iam("SimulatePrincipalPolicy", {{"PolicySourceArn", arn}}), "ValidationError");
   account.iam("PutRolePolicy", {{"RoleName", "spotter"},
                                 {"PolicyName", "tagged"},
                                 {"PolicyDocument", R"({"Version": "2012-10-17", "Statement": [
-                   {"Effect": "Allow", "Action": "ec2:AttachVolume", "Resource": "arn:*:volume/*",
+                   {"Effect": "Allow", "Action": "ec2:AttachVolume",
+                    "Resource": "arn:*:ec2:*:*:volume/*",
                     "Condition": {"StringEquals": {"ec2:ResourceTag/job": "mine"}}},
                    {"Effect": "Deny", "Action": "ec2:AttachVolume",
-                    "Resource": "arn:*:volume/theirs"}]})"}});
+                    "Resource": "arn:*:ec2:*:*:volume/theirs"}]})"}});
   const Parameters mine = {{"ContextEntries.member.1.ContextKeyName", "ec2:ResourceTag/job"},
                            {"ContextEntries.member.1.ContextKeyType", "string"},
                            {"ContextEntries.member.1.ContextKeyValues.member.1", "mine"},
@@ -329,11 +375,12 @@ TEST(Iam, WhatARoleMayDoCanBeAskedBeforeOtherServicesKnowIt) {
 
 TEST(Iam, AServicesOwnRoleIsMadeOnce) {
   Account account;
-  const auto create = [&] {
-    return account.iam("CreateServiceLinkedRole", {{"AWSServiceName", "spot.amazonaws.com"}});
+  const auto create = [&](const char* service = "spot.amazonaws.com") {
+    return account.iam("CreateServiceLinkedRole", {{"AWSServiceName", service}});
   };
   EXPECT_EQ(create(), "");
   EXPECT_EQ(create(), "InvalidInput");
+  EXPECT_EQ(create("banana.amazonaws.com"), "InvalidInput");
 }
 
 TEST(Launching, AnImageOfAnotherArchitectureIsRefused) {

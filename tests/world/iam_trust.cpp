@@ -47,14 +47,22 @@ std::string principal_of(const Cloud& cloud, const std::string& caller) {
   return begin + "user/" + caller;
 }
 
-// The statement's actions and conditions, for somebody whom it names.
+// The policy for somebody whom it names. One without a version is of 2008, which a trust may be.
+Result<Policy> without_principals(const Json& trust) {
+  Json rest = {{"Version", "2012-10-17"}, {"Statement", Json::array()}};
+  if (const Json version = trust.value("Version", Json()); !version.is_null())
+    rest["Version"] = version == "2008-10-17" ? Json("2012-10-17") : version;
+  for (Json statement : as_list(trust["Statement"])) {
+    statement.erase("Principal");
+    statement["Resource"] = "*";
+    rest["Statement"].push_back(std::move(statement));
+  }
+  return Policy::parse(rest.dump());
+}
+
 bool statement_allows(const Json& statement, const std::string& principal,
                       const std::string& account) {
-  Json rest = statement;
-  rest.erase("Principal");
-  rest["Resource"] = "*";
-  const auto policy =
-      Policy::parse(Json{{"Version", "2012-10-17"}, {"Statement", std::move(rest)}}.dump());
+  const auto policy = without_principals({{"Statement", statement}});
   AccessRequest asked{"sts:AssumeRole", "*"};
   asked.know("aws:PrincipalArn", principal);
   asked.know("aws:PrincipalAccount", account);
@@ -72,11 +80,17 @@ Expected<void> check_trust(const Cloud& cloud, const std::string& document) {
       return refusal("MalformedPolicyDocument", "Missing required field Principal");
     if (statement.contains("Resource"))
       return refusal("MalformedPolicyDocument", "Has prohibited field Resource");
+    for (const std::string& service : principals(statement, "Service"))
+      if (!service.ends_with(".amazonaws.com") && !service.ends_with(".amazonaws.com.cn"))
+        return refusal("MalformedPolicyDocument",
+                       "Invalid principal in policy: \"SERVICE\":\"" + service + "\"");
     for (const std::string& principal : principals(statement, "AWS"))
       if (!is_there(cloud, principal))
         return refusal("MalformedPolicyDocument",
                        "Invalid principal in policy: \"AWS\":\"" + principal + "\"");
   }
+  if (const auto rest = without_principals(parsed); !rest)
+    return refusal("MalformedPolicyDocument", rest.error().message);
   return {};
 }
 

@@ -146,8 +146,9 @@ Reply Metadata::get(const std::string& path) {
   for (auto it = all.lower_bound(wanted); it != all.end() && it->first.rfind(wanted, 0) == 0;
        ++it) {
     const std::size_t slash = it->first.find('/', wanted.size());
+    const std::size_t behind = wanted.empty() ? 0 : 1;  // a version's own list has no slashes
     const std::string entry = it->first.substr(
-        wanted.size(), slash == std::string::npos ? slash : slash + 1 - wanted.size());
+        wanted.size(), slash == std::string::npos ? slash : slash + behind - wanted.size());
     if (entry == last) continue;
     listing += (listing.empty() ? "" : "\n") + entry;
     last = entry;
@@ -169,6 +170,11 @@ Documents Metadata::documents(const std::string& wanted) {
   };
   add("ami-id", instance.image);
   add("ami-launch-index", "0");
+  add("ami-manifest-path", "(unknown)");
+  add("block-device-mapping/ami", root_device);
+  add("block-device-mapping/root", root_device);
+  add("profile", "default-hvm");
+  add("system", "nitro");
   add("hostname", host);
   add("local-hostname", host);
   add("instance-action", "none");
@@ -233,6 +239,13 @@ void Metadata::add_network(const Instance& instance, Documents& documents) const
   documents.add(below, "mac", mac);
   documents.add(below, "owner-id", cloud_.settings.account);
   documents.add(below, "security-groups", "default");
+  documents.add(below, "vpc-id", vpc);
+  documents.add(below, "vpc-ipv4-cidr-block", "172.31.0.0/16");  // of every default VPC
+  documents.add(below, "vpc-ipv4-cidr-blocks", "172.31.0.0/16");
+  std::string groups;
+  for (const std::string& id : instance.security_groups)
+    groups += (groups.empty() ? "" : "\n") + id;
+  documents.add(below, "security-group-ids", groups.empty() ? "sg-00000000000000000" : groups);
   documents.add(below, "subnet-id", [&] {
     return instance.subnet.empty() ? subnet_of(cloud_, instance.zone) : instance.subnet;
   });

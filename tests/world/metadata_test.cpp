@@ -45,6 +45,11 @@ TEST_F(MetadataService, SaysWhoAndWhereTheInstanceIs) {
             std::string::npos);
   EXPECT_EQ(get("meta-data/events/maintenance/scheduled").body, "[]");
   EXPECT_EQ(get("meta-data/instance-action").body, "none");
+  EXPECT_EQ(get("").body, "dynamic\nmeta-data");
+  EXPECT_EQ(get("meta-data/block-device-mapping/").body, "ami\nroot");
+  EXPECT_EQ(get("meta-data/ami-manifest-path").body, "(unknown)");
+  EXPECT_EQ(get("meta-data/network/interfaces/macs/" + get("meta-data/mac").body + "/vpc-id").body,
+            "vpc-00000000000000000");
   const Reply missing = get("meta-data/tags/instance/Name");
   EXPECT_EQ(missing.status, 404);
   EXPECT_EQ(missing.content_type, "text/html");

@@ -16,9 +16,10 @@ constexpr std::array<std::string_view, 29> versions = {
     "2021-03-23", "2021-07-15", "2022-09-24", "2024-04-11", "latest"};
 
 // By what a path begins with; all others are of the first.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 19> later = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 22> later = {{
     {"dynamic/instance-identity/", "2009-04-04"},
     {"meta-data/autoscaling/", "2021-07-15"},
+    {"meta-data/block-device-mapping/", "2007-12-15"},
     {"meta-data/events/maintenance/", "2018-08-17"},
     {"meta-data/events/recommendations/", "2020-10-27"},
     {"meta-data/iam/", "2012-01-12"},
@@ -31,10 +32,12 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 19> later = 
     {"meta-data/placement/availability-zone-id", "2019-10-01"},
     {"meta-data/placement/availability-zone", "2008-02-01"},
     {"meta-data/placement/region", "2020-08-24"},
+    {"meta-data/profile", "2007-12-15"},
     {"meta-data/services/domain", "2014-02-25"},
     {"meta-data/services/partition", "2015-10-20"},
     {"meta-data/spot/instance-action", "2016-11-15"},
     {"meta-data/spot/termination-time", "2014-11-05"},
+    {"meta-data/system", "2022-09-24"},
     {"meta-data/tags/", "2021-03-23"},
 }};
 

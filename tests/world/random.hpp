@@ -42,6 +42,12 @@ class Random {
     }
     return text;
   }
+  // As an id of IAM has them: base 32.
+  std::string letters(std::size_t count) {
+    std::string text(count, 'A');
+    for (char& letter : text) letter = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"[below(32)];
+    return text;
+  }
   std::string uuid() {
     return hex(8) + '-' + hex(4) + "-4" + hex(3) + "-a" + hex(3) + '-' + hex(12);
   }

@@ -66,6 +66,24 @@ TEST(S3Request, OnlyUtf8IsAKey) {
     EXPECT_FALSE(is_utf8(bad)) << bad;
 }
 
+TEST(S3Request, ValuesThatAreNone) {
+  constexpr const char* invalid = "InvalidRequest";
+  const Fields of_crc = {{"x-amz-checksum-crc32", "y/Q5Jg=="}};
+  const auto put = [&](Fields headers) { return operation("PUT", "/bucket/k", {}, headers); };
+  EXPECT_EQ(put(of_crc), "PutObject");
+  EXPECT_EQ(put({{"x-amz-checksum-crc32", "banana"}}), invalid);
+  EXPECT_EQ(put({{"x-amz-checksum-sha256", "y/Q5Jg=="}}), invalid) << "of another length";
+  EXPECT_EQ(put({{"x-amz-sdk-checksum-algorithm", "CRC32"}}), invalid) << "without a value";
+  EXPECT_EQ(put({{"x-amz-sdk-checksum-algorithm", "SHA1"}, *of_crc.begin()}), invalid);
+  EXPECT_EQ(put({{"x-amz-trailer", "x-amz-checksum-crc32"}, *of_crc.begin()}), invalid) << "two";
+  EXPECT_EQ(put({{"x-amz-trailer", "expires"}}), invalid);
+  EXPECT_EQ(put({{"x-amz-expected-bucket-owner", "banana"}}), "InvalidBucketOwnerAWSAccountID");
+  EXPECT_EQ(operation("GET", "/bucket", {{"encoding-type", "banana"}}), "InvalidArgument");
+  EXPECT_EQ(operation("POST", "/bucket/k", {{"uploadId", "u"}},
+                      {{"x-amz-checksum-sha256", "y/Q5Jg==-2"}}),
+            "CompleteMultipartUpload");
+}
+
 TEST(S3Keys, OnlyAWayBelowTheFolderIsAPath) {
   const auto path = path_of("a/b c/d");
   ASSERT_TRUE(path);
@@ -266,6 +284,26 @@ TEST(S3Multipart, AllPartsButTheLastAreLarge) {
   EXPECT_EQ(code({{1, md5}, {1, md5}}), "InvalidPartOrder");
   EXPECT_EQ(code({{3, md5}}), "InvalidPart");
   EXPECT_EQ(code({{1, "other"}}), "InvalidPart");
+}
+
+TEST(S3Multipart, PartsHaveTheChecksumOfTheirUpload) {
+  using Given = std::optional<Algorithm>;
+  const UploadChecksum none, sha{Algorithm::Sha256, false}, whole{Algorithm::Crc32, true};
+  const auto fits = [](const UploadChecksum& upload, Given given) {
+    return !refuse_part(upload, given);
+  };
+  EXPECT_TRUE(fits(none, {}) && fits(sha, Algorithm::Sha256) && fits(whole, {}));
+  EXPECT_FALSE(fits(none, Algorithm::Crc32) || fits(sha, {}) || fits(whole, Algorithm::Sha1));
+  EXPECT_EQ(refuse_part(sha, Algorithm::Crc32)->message,
+            "Checksum Type mismatch occurred, expected checksum Type: sha256, actual checksum "
+            "Type: crc32");
+  const std::string sum = base64(digest(Algorithm::Sha256, "x"));
+  const std::map<int, PartRow> uploaded = {{1, {1, 1, "e", {}, {{Algorithm::Sha256, sum}}}}};
+  EXPECT_EQ(complete({{1, "e"}}, uploaded, sha).error().code, "InvalidRequest");
+  EXPECT_TRUE(complete({{1, "e", {{Algorithm::Sha256, sum}}}}, uploaded, sha)
+                  ->checksums.at(Algorithm::Sha256)
+                  .ends_with("-1"));
+  EXPECT_TRUE(complete({{1, "e"}}, uploaded)->checksums.empty()) << "S3 makes one of the whole";
 }
 
 TEST(S3Documents, RequestsAreReadOrRefused) {

@@ -58,6 +58,9 @@ std::optional<ApiError> wrong(const Call& call, int seconds) {
                     "regular expression pattern: [\\w+=,.@-]*"};
   if (seconds < 900 || seconds > 43200)
     return ApiError{"ValidationError", "Value at 'durationSeconds' failed to satisfy constraint"};
+  const std::string role = query.text("RoleArn");
+  if (!role.starts_with("arn:") || role.find(":role/") == role.npos)
+    return ApiError{"ValidationError", role + " is invalid"};
   const bool chained = call.caller.starts_with("i-") || call.caller.starts_with(of_role);
   if (chained && seconds > 3600)
     return ApiError{"ValidationError",
@@ -96,6 +99,12 @@ Reply assume_role(Cloud& cloud, const Call& call) {
   const AccessRequest asked{"sts:AssumeRole", arn};
   if (!there || !trusts(cloud, name, call.caller) || !cloud.access->allows(call.caller, asked))
     return refused(cloud, {"AccessDenied", denial(cloud, call.caller, asked), 403});
+  // A role that IAM made has the longest session that IAM gives by itself.
+  constexpr int longest_session = 3600;
+  if (cloud.iam.roles.contains(name) && seconds > longest_session)
+    return refused(cloud, {"ValidationError",
+                           "The requested DurationSeconds exceeds the MaxSessionDuration set for "
+                           "this role."});
   std::string caller = role + "/" + query.text("RoleSessionName");
   if (const auto why = narrow(cloud, caller, query.text("Policy"))) return refused(cloud, *why);
   const Credential keys = issue(cloud, caller, Duration{seconds * 1000LL});
@@ -127,9 +136,7 @@ std::string arn_of(const Cloud& cloud, const std::string& caller) {
 }
 
 Credential issue(Cloud& cloud, const std::string& caller, Duration lifetime) {
-  std::string key = "ASIA" + cloud.random.hex(16);
-  std::transform(key.begin(), key.end(), key.begin(),
-                 [](unsigned char letter) { return static_cast<char>(std::toupper(letter)); });
+  const std::string key = "ASIA" + cloud.random.letters(16);
   return cloud.credentials[key] = {.access_key = key,
                                    .secret = cloud.secret_of(key),
                                    .session_token = "IQoJb3JpZ2luX2Vj" + cloud.random.hex(120),

@@ -26,7 +26,8 @@ def strangers(value, shape, path):
             return
         for name, member in value.items():
             if name not in shape.members:
-                yield f"{path}.{name}"
+                if name not in ("isCancelled", "isTerminated"):  # newer than Debian's model
+                    yield f"{path}.{name}"
             else:
                 yield from strangers(member, shape.members[name], f"{path}.{name}")
         for name in shape.required_members:

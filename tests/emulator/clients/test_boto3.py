@@ -107,6 +107,18 @@ class Signatures(Boto3Test):
         token = self.client(aws_session_token="nobody")
         self.assertEqual(self.code(token.describe_volumes), "InvalidClientTokenId")
 
+    def test_each_protocol_names_an_unknown_key_in_its_own_way(self):
+        def client(service, region=REGION, **more):
+            return boto3.client(service, region_name=region, endpoint_url=self.served.api,
+                                **{**self.served.keys, **more})
+        for service, call, code in (
+                ("sts", "get_caller_identity", "InvalidClientTokenId"),
+                ("iam", "list_roles", "InvalidClientTokenId"),
+                ("batch", "describe_job_queues", "UnrecognizedClientException")):
+            unknown = client(service, aws_access_key_id="AKIAUNKNOWN")
+            self.assertEqual(self.code(getattr(unknown, call)), code)
+        client("iam", "us-east-1").create_user(UserName="somebody")
+
     def test_odd_text_comes_through_signed(self):
         volume = self.make_volume()
         odd = "a b+c%d&e=f/g?h~ü€;:@'\"\\*()"

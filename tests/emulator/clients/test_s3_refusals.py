@@ -109,6 +109,28 @@ class S3Refusals(S3Test):
                          (400, "MetadataTooLarge"))
         self.assertEqual(self.ask("PUT", self.at("k"), b"x", x_amz_meta_a="v" * 2047)[0], 200)
 
+    def test_what_comes_without_a_checksum_gets_one(self):
+        body = b"123456789"
+        self.put("k", body)
+        upload = self.s3.create_multipart_upload(Bucket=self.bucket, Key="parts")["UploadId"]
+        etag = self.s3.upload_part(Bucket=self.bucket, Key="parts", UploadId=upload, PartNumber=1,
+                                   Body=body)["ETag"]
+        done = self.ask("POST", self.at(f"parts?uploadId={upload}"),
+                        ("<CompleteMultipartUpload><Part><PartNumber>1</PartNumber>"
+                         f"<ETag>{etag}</ETag></Part></CompleteMultipartUpload>").encode(),
+                        x_amz_checksum_type="FULL_OBJECT")[1]
+        self.assertIn("<ChecksumCRC64NVME>rosUhgp5mIg=</ChecksumCRC64NVME>"
+                      "<ChecksumType>FULL_OBJECT</ChecksumType>", done)  # published
+        listed = self.ask("GET", self.at("?list-type=2"))[1]
+        self.assertEqual(listed.count("<ChecksumAlgorithm>CRC64NVME</ChecksumAlgorithm>"), 2)
+
+    def test_a_deletion_of_several_comes_with_a_checksum(self):
+        body = b"<Delete><Object><Key>k</Key></Object></Delete>"
+        for headers, expected in (({}, "InvalidRequest"),
+                                  ({"x_amz_checksum_crc32": "AAAAAA=="}, "BadDigest")):
+            self.assertEqual(self.ask("POST", self.at("?delete"), body, **headers),
+                             (400, expected))
+
     def test_buckets_are_listed_by_prefix_and_page_by_page(self):
         names = sorted(f"page-{i}-{self.bucket}"[:63].rstrip("-") for i in range(3))
         for name in names:
@@ -117,6 +139,7 @@ class S3Refusals(S3Test):
         while token is not None:
             answer = self.ask("GET", f"?continuation-token={token}&max-buckets=2&prefix=page-")[1]
             listed.append(re.findall("<Name>(.*?)</Name>", answer))
+            self.assertIn(f"<BucketRegion>{REGION}</BucketRegion>", answer)
             found = re.search("<ContinuationToken>(.*?)</ContinuationToken>", answer)
             token = found[1] if found else None
         self.assertEqual(listed, [names[:2], names[2:]])

@@ -91,9 +91,30 @@ class Multipart(S3Test):
         parts = [self.part(upload, number + 1, body, ChecksumAlgorithm="SHA256")
                  for number, body in enumerate(bodies)]
         raw = hashlib.sha256(b"".join(hashlib.sha256(body).digest() for body in bodies)).digest()
+        without = [{key: part[key] for key in ("PartNumber", "ETag")} for part in parts]
+        self.assertEqual(self.refused(self.part, upload=upload, number=3, body=b"none"),
+                         ("InvalidRequest", 400))
+        self.assertEqual(self.refused(self.complete, upload=upload, parts=without),
+                         ("InvalidRequest", 400))
         self.complete(upload, parts)
         head = self.s3.head_object(Bucket=self.bucket, Key="big", ChecksumMode="ENABLED")
         self.assertEqual(head["ChecksumSHA256"], base64.b64encode(raw).decode() + "-2")
+
+    def test_a_copied_part_has_the_checksum_that_its_upload_wants(self):
+        self.put("from", b"12345")
+        upload = self.begin(ChecksumAlgorithm="SHA256")
+        source = {"Bucket": self.bucket, "Key": "from", "VersionId": "null"}
+        part = self.s3.upload_part_copy(Bucket=self.bucket, Key="big", UploadId=upload,
+                                        PartNumber=1, CopySource=source)["CopyPartResult"]
+        self.assertEqual(part["ChecksumSHA256"],
+                         base64.b64encode(hashlib.sha256(b"12345").digest()).decode())
+        listed = self.s3.list_parts(Bucket=self.bucket, Key="big", UploadId=upload)
+        self.assertEqual(listed["ChecksumAlgorithm"], "SHA256")
+        self.complete(upload, [{"PartNumber": 1, "ETag": part["ETag"],
+                                "ChecksumSHA256": part["ChecksumSHA256"]}])
+        self.assertEqual(self.refused(self.s3.copy_object, Bucket=self.bucket, Key="other",
+                                      CopySource={**source, "VersionId": "banana"}),
+                         ("InvalidArgument", 400))
 
     def test_a_part_can_be_a_copy(self):
         content = os.urandom(6 * MEBIBYTE)

@@ -34,6 +34,15 @@ std::optional<Refused> Exchange::check_document() const {
   if (!md5.empty() && md5 != api::base64(api::digest(api::Algorithm::Md5, body_)))
     return Refused{
         {"BadDigest", "The Content-MD5 you specified did not match what we received.", 400}};
+  if (request().operation != api::Operation::DeleteObjects) return std::nullopt;
+  const auto given = api::given_checksum(request());
+  if (!given && md5.empty())
+    return Refused{{"InvalidRequest",
+                    "Missing required header for this request: Content-MD5 OR x-amz-checksum-*"}};
+  if (given &&
+      request().header(api::checksum_header_of(*given)) != api::base64(api::digest(*given, body_)))
+    return Refused{{"BadDigest", "The " + std::string(api::checksum_name(*given)) +
+                                     " you specified did not match the calculated checksum."}};
   return std::nullopt;
 }
 
@@ -164,7 +173,8 @@ Answer Exchange::list_buckets() {
       more.emplace_back("ContinuationToken", api::continuation_token(rows.back().name));
       break;
     }
-    rows.push_back({bucket.name, bucket.created});
+    rows.push_back(
+        {bucket.name, bucket.created, request().query.empty() ? std::string() : bucket.region});
   }
   return document(api::list_buckets(rows, more));
 }
@@ -182,7 +192,10 @@ Answer Exchange::create_bucket() {
                       "request was sent to.");
   const auto made = store().make_bucket({request().bucket, signer().region, now(),
                                          request().header("x-amz-acl").starts_with("public-read")});
-  if (!made) return refuse(made.error());
+  // "in all AWS Regions except in the North Virginia Region ... For legacy compatibility"
+  const bool again = !made && made.error().code == "BucketAlreadyOwnedByYou" && expected.empty() &&
+                     store().bucket(request().bucket)->region == signer().region;
+  if (!made && !again) return refuse(made.error());
   HttpResponse response{200, "", ""};
   response.headers.emplace_back("Location", "/" + request().bucket);
   return response;

@@ -81,6 +81,9 @@ class Exchange : public HttpStream {
   std::string body_;
 };
 
+// "Amazon S3 adds the default checksum, CRC64NVME" to what comes without one.
+constexpr api::Algorithm default_checksum = api::Algorithm::Crc64Nvme;
+
 HttpResponse document(std::string text);  // 200, application/xml
 std::string in_quotes(const std::string& etag);
 std::string digest_of(api::Algorithm algorithm, int descriptor);  // raw, of the whole file

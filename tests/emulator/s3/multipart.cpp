@@ -28,37 +28,37 @@ std::optional<world::ApiError> refuse_completion(const api::Request& request,
                            "The provided 'x-amz-mp-object-size' header value " + size +
                                " does not match what was computed: " + std::to_string(whole)};
   const std::string type = request.header("x-amz-checksum-type");
-  if (!type.empty() && type != (full_object ? "FULL_OBJECT" : "COMPOSITE"))
-    return world::ApiError{"BadDigest", "The upload was created using another checksum type."};
+  if (const std::string its = api::type_name(!full_object); !type.empty() && type != its)
+    return world::ApiError{"InvalidRequest",
+                           "The upload was created using the " + its +
+                               " checksum mode. The complete request must use the same checksum "
+                               "mode."};
   return std::nullopt;
 }
 
 }  // namespace
 
 Answer Exchange::create_upload() {
-  MultipartUpload upload{"", request().key, now(), described(request()),
-                         api::checksum_algorithm(request().header("x-amz-checksum-algorithm"))};
+  MultipartUpload upload{"", request().key, now(), described(request())};
+  auto& [algorithm, full_object] = upload.checksum;
+  algorithm = api::checksum_algorithm(request().header("x-amz-checksum-algorithm"));
   // https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity.html: CRC64NVME
   // is of the whole object only
-  upload.full_object = request().header("x-amz-checksum-type") == "FULL_OBJECT" ||
-                       upload.algorithm == api::Algorithm::Crc64Nvme;
   const std::string type = request().header("x-amz-checksum-type");
-  const bool of_sha =
-      upload.algorithm == api::Algorithm::Sha1 || upload.algorithm == api::Algorithm::Sha256;
+  full_object = type == "FULL_OBJECT" || !algorithm || algorithm == api::Algorithm::Crc64Nvme;
+  const bool of_sha = algorithm == api::Algorithm::Sha1 || algorithm == api::Algorithm::Sha256;
   if ((!type.empty() && type != "FULL_OBJECT" && type != "COMPOSITE") ||
-      (!type.empty() && !upload.algorithm) || (type == "FULL_OBJECT" && of_sha) ||
-      (type == "COMPOSITE" && upload.algorithm == api::Algorithm::Crc64Nvme))
+      (!type.empty() && !algorithm) || (type == "FULL_OBJECT" && of_sha) ||
+      (type == "COMPOSITE" && algorithm == api::Algorithm::Crc64Nvme))
     return refuse("InvalidRequest", "The " + type + " checksum type cannot be used with the " +
                                         request().header("x-amz-checksum-algorithm") +
                                         " checksum algorithm.");
-  const auto algorithm = upload.algorithm;
-  const bool full_object = upload.full_object;
-  const auto id = uploads().create(request().bucket, std::move(upload));
+  const auto id = uploads().create(request().bucket, upload);
   if (!id) return refuse(id.error());
   HttpResponse response = document(api::upload_created(request(), *id));
   if (algorithm) {
     response.headers.emplace_back("x-amz-checksum-algorithm", api::checksum_name(*algorithm));
-    response.headers.emplace_back("x-amz-checksum-type", full_object ? "FULL_OBJECT" : "COMPOSITE");
+    response.headers.emplace_back("x-amz-checksum-type", api::type_name(!full_object));
   }
   return response;
 }
@@ -67,8 +67,8 @@ Answer Exchange::copy_part() {
   const std::string id = request().parameter("uploadId");
   const auto number = api::part_number(request());
   if (!number) return refuse(number.error());
-  if (const auto upload = uploads().find(request().bucket, request().key, id); !upload)
-    return refuse(upload.error());
+  const auto upload = uploads().find(request().bucket, request().key, id);
+  if (!upload) return refuse(upload.error());
   const auto from = copy_source();
   if (!from) return tl::unexpected(from.error());
   const std::string range = request().header("x-amz-copy-source-range");
@@ -77,11 +77,12 @@ Answer Exchange::copy_part() {
   const auto draft = store().draft();
   if (!draft || !draft->append_file(*from->descriptor, part->first, part->size))
     return refuse(broken_disk());
-  const Attributes attributes{api::hexadecimal(digest_of(api::Algorithm::Md5, draft->descriptor())),
-                              ""};
+  Attributes attributes{api::hexadecimal(digest_of(api::Algorithm::Md5, draft->descriptor())), ""};
+  if (const auto algorithm = upload->checksum.algorithm)
+    attributes.checksums = {{*algorithm, api::base64(digest_of(*algorithm, draft->descriptor()))}};
   const auto kept = uploads().put(request().bucket, id, *number, *draft, attributes);
   if (!kept) return refuse(kept.error());
-  return document(api::copied(request(), attributes.etag, now()));
+  return document(api::copied(request(), attributes.etag, now(), attributes.checksums));
 }
 
 Answer Exchange::complete_upload() {
@@ -90,22 +91,20 @@ Answer Exchange::complete_upload() {
   if (!upload) return refuse(upload.error());
   const auto asked = api::parse_completion(body());
   if (!asked) return refuse(asked.error());
-  const auto completion = api::complete(*asked, uploads().parts(request().bucket, id));
+  const auto [algorithm, full_object] = upload->checksum;
+  const auto completion =
+      api::complete(*asked, uploads().parts(request().bucket, id), upload->checksum);
   if (!completion) return refuse(completion.error());
-  if (auto wrong = refuse_completion(request(), *completion, upload->full_object))
-    return refuse(*wrong);
+  if (auto wrong = refuse_completion(request(), *completion, full_object)) return refuse(*wrong);
   const auto draft = uploads().joined(request().bucket, id, *completion);
   if (!draft) return refuse(broken_disk());
   Attributes attributes = upload->attributes;
   attributes.etag = completion->etag;
   attributes.part_sizes = completion->sizes;
   attributes.checksums = completion->checksums;
-  attributes.composite = true;
-  if (upload->algorithm && upload->full_object) {
-    attributes.checksums = {
-        {*upload->algorithm, api::base64(digest_of(*upload->algorithm, draft->descriptor()))}};
-    attributes.composite = false;
-  }
+  attributes.composite = !attributes.checksums.empty();
+  if (const auto of_all = algorithm.value_or(default_checksum); !attributes.composite)
+    attributes.checksums = {{of_all, api::base64(digest_of(of_all, draft->descriptor()))}};
   for (const auto& [algorithm, value] : attributes.checksums)
     if (const auto given = request().header(api::checksum_header_of(algorithm));
         !given.empty() && given != value)
@@ -115,7 +114,8 @@ Answer Exchange::complete_upload() {
   if (!made) return refuse(made.error());
   uploads().remove(request().bucket, id);
   const std::string where = "http://" + request().header("host") + percent_encode(resource(), "/");
-  return document(api::upload_completed(request(), where, attributes.etag, attributes.checksums));
+  return document(api::upload_completed(request(), where, attributes.etag, attributes.checksums,
+                                        attributes.composite));
 }
 
 Answer Exchange::abort_upload() {
@@ -128,8 +128,8 @@ Answer Exchange::abort_upload() {
 
 Answer Exchange::list_parts() {
   const std::string id = request().parameter("uploadId");
-  if (const auto upload = uploads().find(request().bucket, request().key, id); !upload)
-    return refuse(upload.error());
+  const auto upload = uploads().find(request().bucket, request().key, id);
+  if (!upload) return refuse(upload.error());
   const auto most = api::parse_count(request(), "max-parts", most_listed);
   const auto after = api::parse_count(request(), "part-number-marker", 0);
   if (!most || !after) return refuse(most ? after.error() : most.error());
@@ -142,13 +142,14 @@ Answer Exchange::list_parts() {
     if (truncated) break;
     rows.push_back(row);
   }
-  return document(api::list_parts(request(), rows, static_cast<int>(limit), truncated));
+  return document(
+      api::list_parts(request(), upload->checksum, rows, static_cast<int>(limit), truncated));
 }
 
 Answer Exchange::list_uploads() {
   std::vector<api::UploadRow> rows;
   for (const MultipartUpload& upload : uploads().all(request().bucket))
-    rows.push_back({upload.key, upload.id, upload.initiated});
+    rows.push_back({upload.key, upload.id, upload.initiated, upload.checksum});
   const auto listing = api::select_uploads(request(), rows);
   if (!listing) return refuse(listing.error());
   return document(api::list_uploads(request(), *listing));

@@ -9,6 +9,7 @@
 #include "tests/emulator/s3/exchange.hpp"
 #include "tests/world/cloud.hpp"
 #include "tests/world/s3/conditions.hpp"
+#include "tests/world/s3/multipart.hpp"
 
 namespace spotter::emulator::s3 {
 namespace {
@@ -34,7 +35,7 @@ std::string stored_encoding(const std::string& encoding) {
 Expected<api::ByteRange> part_range(const Object& object, std::uint64_t number) {
   const auto& sizes = object.attributes->part_sizes;
   if (sizes.empty() && number == 1) return api::ByteRange{0, object.identity.size};
-  if (number < 1 || number > sizes.size())
+  if (number > sizes.size())
     return world::refusal("InvalidPartNumber", "The requested partnumber is not satisfiable", 416);
   api::ByteRange range{0, sizes[number - 1]};
   for (std::uint64_t i = 0; i + 1 < number; ++i) range.first += sizes[i];
@@ -54,8 +55,7 @@ Headers headers_of(const Object& object, const api::Request& request, bool whole
   for (const auto& [algorithm, value] : object.attributes->checksums)
     headers.emplace_back(api::checksum_header_of(algorithm), value);
   if (!object.attributes->checksums.empty())
-    headers.emplace_back("x-amz-checksum-type",
-                         object.attributes->composite ? "COMPOSITE" : "FULL_OBJECT");
+    headers.emplace_back("x-amz-checksum-type", api::type_name(object.attributes->composite));
   return headers;
 }
 
@@ -73,6 +73,13 @@ std::optional<Refused> refuse_reading(const api::Request& request, const Object&
       {"PreconditionFailed", "At least one of the pre-conditions you specified did not hold", 412},
       {{"Condition", prefix + (request.header(prefix + "if-match").empty() ? "If-Unmodified-Since"
                                                                            : "If-Match")}}};
+}
+
+// "BUCKET/KEY" of a copy's source, whose key's own question marks are escaped.
+std::string source_of(const api::Request& request) {
+  std::string source = request.header("x-amz-copy-source");
+  source = percent_decode(source.substr(0, source.find('?')), Plus::Literal);
+  return source.substr(source.starts_with('/') ? 1 : 0);
 }
 
 tl::unexpected<Refused> unsatisfiable(const std::string& range, std::uint64_t size) {
@@ -140,9 +147,9 @@ Answer Exchange::read_object() {
     return refuse("InvalidRequest",
                   "Cannot specify both Range header and partNumber query parameter");
   if (request().query.contains("partNumber")) {
-    const auto number = api::parse_count(request(), "partNumber", 0);
+    const auto number = api::part_number(request());
     if (!number) return refuse(number.error());
-    const auto part = part_range(*object, *number);
+    const auto part = part_range(*object, static_cast<std::uint64_t>(*number));
     if (!part) return refuse(part.error());
     selection = *part;
   }
@@ -195,6 +202,7 @@ Answer Exchange::list_objects() {
                      modified_of(object->identity)};
     for (const auto& [algorithm, value] : object->attributes->checksums)
       row.checksums.push_back(algorithm);
+    row.composite = object->attributes->composite;
     rows.push_back(std::move(row));
   }
   listing.keys.resize(rows.size());
@@ -202,8 +210,11 @@ Answer Exchange::list_objects() {
 }
 
 tl::expected<Object, Refused> Exchange::copy_source() {
-  std::string source = percent_decode(request().header("x-amz-copy-source"), Plus::Literal);
-  source = source.substr(source.starts_with('/') ? 1 : 0);
+  const std::string given = request().header("x-amz-copy-source");
+  if (const auto at = given.find('?');
+      at != given.npos && std::string_view(given).substr(at) != "?versionId=null")
+    return refuse("InvalidArgument", "Invalid version id specified");
+  const std::string source = source_of(request());
   const auto slash = source.find('/');
   if (slash == std::string::npos)
     return refuse("InvalidArgument", "Copy Source must mention the source bucket and key");
@@ -228,12 +239,11 @@ std::optional<Refused> Exchange::refuse_copy(bool replaces) const {
   const std::string directive = request().header("x-amz-metadata-directive");
   if (!directive.empty() && directive != "COPY" && directive != "REPLACE")
     return Refused{{"InvalidArgument", "Unknown metadata directive.", 400}};
-  std::string source = percent_decode(request().header("x-amz-copy-source"), Plus::Literal);
-  if (source.starts_with('/')) source.erase(0, 1);
   const bool changes = replaces || request().headers.contains("x-amz-storage-class") ||
                        request().headers.contains("x-amz-server-side-encryption") ||
                        request().headers.contains("x-amz-checksum-algorithm");
-  if (changes || source != request().bucket + "/" + request().key) return std::nullopt;
+  if (changes || source_of(request()) != request().bucket + "/" + request().key)
+    return std::nullopt;
   return Refused{{"InvalidRequest",
                   "This copy request is illegal because it is trying to copy an object to itself "
                   "without changing the object's metadata, storage class, website redirect "
@@ -250,16 +260,15 @@ Answer Exchange::copy_object() {
   if (!draft || !draft->append_file(*from->descriptor, 0, from->identity.size))
     return refuse("InternalError", "The object cannot be copied.", 500);
   Attributes attributes = *from->attributes;
-  if (replaces) {
-    attributes = described(request());
-    attributes.checksums = from->attributes->checksums;
-  }
+  if (replaces) attributes = described(request());
+  api::Algorithm algorithm = default_checksum;
+  if (const auto& its = from->attributes->checksums; !its.empty()) algorithm = its.begin()->first;
+  if (const auto wished = api::checksum_algorithm(request().header("x-amz-checksum-algorithm")))
+    algorithm = *wished;
+  attributes.checksums = {{algorithm, api::base64(digest_of(algorithm, draft->descriptor()))}};
   attributes.etag = api::hexadecimal(digest_of(api::Algorithm::Md5, draft->descriptor()));
   attributes.part_sizes.clear();
-  if (from->attributes->composite) attributes.checksums.clear();
   attributes.composite = false;
-  if (const auto wished = api::checksum_algorithm(request().header("x-amz-checksum-algorithm")))
-    attributes.checksums = {{*wished, api::base64(digest_of(*wished, draft->descriptor()))}};
   const auto made = publish(*draft, attributes);
   if (!made) return refuse(made.error());
   return document(

@@ -12,6 +12,8 @@ constexpr std::string_view algorithm = "AWS4-HMAC-SHA256";
 constexpr std::string_view empty_hash =
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 constexpr std::string_view unsigned_payload = "UNSIGNED-PAYLOAD";
+constexpr const char* of_query[] = {"X-Amz-Algorithm", "X-Amz-Credential",    "X-Amz-Signature",
+                                    "X-Amz-Date",      "X-Amz-SignedHeaders", "X-Amz-Expires"};
 constexpr int longest_validity = 604800;  // seconds: seven days
 
 using Refusal = tl::unexpected<Refused>;
@@ -66,6 +68,11 @@ tl::expected<Claim, Refused> claim_of_query(const FormFields& query) {
   const auto wrong = [](const std::string& what) {
     return refusal("AuthorizationQueryParametersError", what, 400);
   };
+  for (const char* name : of_query)
+    if (parameter(query, name).empty())
+      return wrong(
+          "Query-string authentication version 4 requires the X-Amz-Algorithm, X-Amz-Credential, "
+          "X-Amz-Signature, X-Amz-Date, X-Amz-SignedHeaders, and X-Amz-Expires parameters.");
   if (const auto parsed =
           parse_credential(parameter(query, "X-Amz-Credential"), claim.authorization);
       !parsed)
@@ -175,7 +182,8 @@ tl::expected<Signer, Refused> verify(const HttpRequest& request, const Signature
     const auto claim = claim_of_header(request);
     return claim ? check(request, *claim, rules) : Refusal(claim.error());
   }
-  if (!parameter(query, "X-Amz-Algorithm").empty()) {
+  if (std::ranges::any_of(of_query,
+                          [&](const char* it) { return !parameter(query, it).empty(); })) {
     const auto claim = claim_of_query(query);
     return claim ? check(request, *claim, rules) : Refusal(claim.error());
   }

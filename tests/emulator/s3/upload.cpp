@@ -1,6 +1,7 @@
 #include "tests/emulator/s3/upload.hpp"
 
 #include "tests/emulator/s3/uploads.hpp"
+#include "tests/world/s3/members.hpp"
 
 namespace spotter::emulator::s3 {
 namespace {
@@ -12,7 +13,11 @@ world::ApiError bad_digest(const std::string& what) {
 
 }  // namespace
 
-Upload::Upload(Service& service, Incoming incoming) : Exchange(service, std::move(incoming)) {
+Upload::Upload(Service& service, Incoming incoming)
+    : Exchange(service, std::move(incoming)),
+      given_(api::given_checksum(request())),
+      algorithm_(given_.value_or(default_checksum)),
+      digest_(api::make_digest(algorithm_)) {
   draft_ = store().draft();
   broken_ = !draft_;
   md5_ = api::make_digest(api::Algorithm::Md5);
@@ -24,17 +29,6 @@ Upload::Upload(Service& service, Incoming incoming) : Exchange(service, std::mov
                                                    is_signed ? signer().chunks : api::ChunkSigner{},
                                                    signer().seed);
   }
-  expect_checksums();
-}
-
-// Named by their header, by the trailer that brings it, or only wished for.
-void Upload::expect_checksums() {
-  const auto expect = [this](std::optional<api::Algorithm> algorithm) {
-    if (algorithm) digests_.emplace(*algorithm, api::make_digest(*algorithm));
-  };
-  for (const auto& [name, value] : request().headers) expect(api::checksum_header(name));
-  expect(api::checksum_header(request().header("x-amz-trailer")));
-  expect(api::checksum_algorithm(request().header("x-amz-sdk-checksum-algorithm")));
 }
 
 void Upload::take(std::string_view bytes) {
@@ -52,7 +46,7 @@ void Upload::keep(std::string_view bytes) {
     return;
   }
   md5_->take(bytes);
-  for (auto& [algorithm, digest] : digests_) digest->take(bytes);
+  digest_->take(bytes);
 }
 
 std::optional<world::ApiError> Upload::check_length() const {
@@ -63,16 +57,23 @@ std::optional<world::ApiError> Upload::check_length() const {
       "You did not provide the number of bytes specified by the Content-Length HTTP header", 400};
 }
 
-std::optional<world::ApiError> Upload::check_checksums() {
-  for (auto& [algorithm, digest] : digests_) {
-    const std::string header = api::checksum_header_of(algorithm);
-    std::string given = request().header(header);
-    if (decoder_ && decoder_->trailers().contains(header)) given = decoder_->trailers().at(header);
-    checksums_[algorithm] = api::base64(digest->finish());
-    if (!given.empty() && given != checksums_[algorithm])
-      return bad_digest(std::string(api::checksum_name(algorithm)));
+std::optional<world::ApiError> Upload::check_checksum() {
+  checksum_ = api::base64(digest_->finish());
+  if (!given_) return std::nullopt;
+  const std::string header = api::checksum_header_of(*given_);
+  std::string given = request().header(header);
+  if (request().header("x-amz-trailer") == header) {
+    if (!decoder_ || !decoder_->trailers().contains(header))
+      return world::ApiError{"MalformedTrailerError",
+                             "The request contained trailing data that was not well-formed or did "
+                             "not conform to our published schema."};
+    given = decoder_->trailers().at(header);
+    if (!api::is_checksum(*given_, given))
+      return world::ApiError{"InvalidRequest",
+                             "Value for " + header + " trailing header is invalid."};
   }
-  return std::nullopt;
+  if (given == checksum_) return std::nullopt;
+  return bad_digest(std::string(api::checksum_name(*given_)));
 }
 
 std::optional<world::ApiError> Upload::check() {
@@ -94,7 +95,7 @@ std::optional<world::ApiError> Upload::check() {
                            "The Content-MD5 you specified did not match what we received.", 400};
   }
   if (auto wrong = check_length()) return wrong;
-  return check_checksums();
+  return check_checksum();
 }
 
 Expected<void> Upload::keep_part(const Attributes& attributes) {
@@ -103,6 +104,7 @@ Expected<void> Upload::keep_part(const Attributes& attributes) {
   if (!number) return tl::unexpected(number.error());
   const auto upload = uploads().find(request().bucket, request().key, id);
   if (!upload) return tl::unexpected(upload.error());
+  if (auto wrong = api::refuse_part(upload->checksum, given_)) return tl::unexpected(*wrong);
   return uploads().put(request().bucket, id, *number, *draft_, attributes);
 }
 
@@ -110,16 +112,18 @@ Answer Upload::answer() {
   if (auto wrong = check()) return refuse(*wrong);
   Attributes attributes = described(request());
   attributes.etag = api::hexadecimal(md5_raw_);
-  attributes.checksums = checksums_;
+  if (given_ || request().operation == api::Operation::PutObject)
+    attributes.checksums = {{algorithm_, checksum_}};
   HttpResponse response{200, "", ""};
   response.headers.emplace_back("ETag", in_quotes(attributes.etag));
-  for (const auto& [algorithm, value] : checksums_)
+  for (const auto& [algorithm, value] : attributes.checksums)
     response.headers.emplace_back(api::checksum_header_of(algorithm), value);
   if (request().operation == api::Operation::UploadPart) {
     const auto kept = keep_part(attributes);
     if (!kept) return refuse(kept.error());
     return response;
   }
+  response.headers.emplace_back("x-amz-checksum-type", api::type_name(false));
   const auto made = publish(*draft_, attributes);
   if (!made) return refuse(made.error());
   return response;

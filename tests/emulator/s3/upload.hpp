@@ -1,7 +1,6 @@
 // PutObject and UploadPart: the content goes to a file as it comes, its checksums on the way.
 #pragma once
 
-#include <map>
 #include <memory>
 
 #include "tests/emulator/s3/exchange.hpp"
@@ -20,11 +19,10 @@ class Upload : public Exchange {
 
  private:
   Expected<void> keep_part(const Attributes& attributes);
-  void expect_checksums();
   void keep(std::string_view bytes);  // decoded
   std::optional<world::ApiError> check();
   std::optional<world::ApiError> check_length() const;
-  std::optional<world::ApiError> check_checksums();
+  std::optional<world::ApiError> check_checksum();
 
   std::shared_ptr<Draft> draft_;
   bool broken_ = false;  // the disk is full, or so
@@ -33,8 +31,10 @@ class Upload : public Exchange {
   std::unique_ptr<api::Digest> payload_;  // where the signature covers it
   std::unique_ptr<api::Digest> md5_;
   std::string md5_raw_;
-  std::map<api::Algorithm, std::unique_ptr<api::Digest>> digests_;
-  api::Checksums checksums_;
+  std::optional<api::Algorithm> given_;  // the checksum that came with the content
+  api::Algorithm algorithm_;
+  std::unique_ptr<api::Digest> digest_;
+  std::string checksum_;
 };
 
 }  // namespace spotter::emulator::s3

@@ -41,8 +41,8 @@ tl::unexpected<world::ApiError> no_such_upload() {
 // The record's identity holds the time; a wished-for checksum is one without a value.
 Expected<std::string> Uploads::create(const std::string& bucket, MultipartUpload upload) {
   const std::string id = new_id();
-  if (upload.algorithm) upload.attributes.checksums[*upload.algorithm] = "";
-  upload.attributes.composite = !upload.full_object;
+  if (upload.checksum.algorithm) upload.attributes.checksums[*upload.checksum.algorithm] = "";
+  upload.attributes.composite = !upload.checksum.full_object;
   Recorded record{upload.key, {}, upload.attributes};
   record.identity.modified = std::chrono::nanoseconds(upload.initiated.time_since_epoch()).count();
   if (!write_record(folder(bucket, id) / description, record))
@@ -56,8 +56,8 @@ std::optional<MultipartUpload> Uploads::read(const std::string& bucket,
   if (!record) return std::nullopt;
   MultipartUpload upload{id, record->key, modified_of(record->identity), record->attributes};
   if (!upload.attributes.checksums.empty())
-    upload.algorithm = upload.attributes.checksums.begin()->first;
-  upload.full_object = !upload.attributes.composite;
+    upload.checksum.algorithm = upload.attributes.checksums.begin()->first;
+  upload.checksum.full_object = !upload.attributes.composite;
   upload.attributes.checksums.clear();
   upload.attributes.composite = false;
   return upload;

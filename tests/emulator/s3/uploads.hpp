@@ -17,9 +17,8 @@ struct MultipartUpload {
   std::string id;
   std::string key;
   world::WallTime initiated{};
-  Attributes attributes;                    // of the object that it will be
-  std::optional<api::Algorithm> algorithm;  // of the checksums that its parts must have
-  bool full_object = false;                 // they are of the whole, not of the parts' checksums
+  Attributes attributes;  // of the object that it will be
+  api::UploadChecksum checksum = {};
 };
 
 class Uploads {

@@ -38,7 +38,7 @@ class BatchNeeds {
       add(state_.arn("job", id));
       const auto found = state_.jobs.find(id);
       if (found != state_.jobs.end() && !found->second.index)  // a child has none
-        for (const auto& [key, value] : found->second.what->tags)
+        for (const auto& [key, value] : found->second.tags)
           needs_.back().know("aws:ResourceTag/" + key, value);
     }
     return std::move(needs_);

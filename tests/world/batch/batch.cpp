@@ -66,8 +66,9 @@ Answer tag_call(State& state, const Request& request, const std::string& arn) {
   }
   const Json body = Json::parse(request.body, nullptr, false);
   Problem problem;
-  for (const auto& [name, value] : Reader(body, problem).map("tags")) (*tags)[name] = value;
+  Tags after = Reader(body, problem).tags(*tags);
   if (problem) return tl::unexpected(*problem);
+  *tags = std::move(after);
   return Json::object();
 }
 

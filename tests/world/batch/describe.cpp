@@ -129,7 +129,9 @@ Json describe(const State& state, const Job& job) {
              {"jobDefinition", what.definition},
              {"parameters", what.parameters},
              {"container", what.container},
-             {"tags", what.tags},
+             {"tags", job.tags},
+             {"isCancelled", job.cancelled},
+             {"isTerminated", job.terminated},
              {"platformCapabilities", {"EC2"}}};
   Json& container = it["container"];
   for (const char* list : {"volumes", "mountPoints", "ulimits", "secrets", "networkInterfaces"}) {

@@ -91,6 +91,7 @@ Expected<Job> Jobs::submit(const Json& request, const std::string& caller) {
   Job job{.id = state_.random.uuid(),
           .what = std::make_shared<const Submission>(std::move(*planned)),
           .created = state_.now};
+  job.tags = job.what->tags;
   Job& made = state_.jobs[job.id] = std::move(job);
   for (const Json& it : made.what->depends_on) {
     if (!it.contains("type")) wait_for(made, it["jobId"]);
@@ -139,7 +140,8 @@ void Jobs::spawn(Job& array) {
                                                        .what = array.what,
                                                        .index = i,
                                                        .status = Status::Pending,
-                                                       .created = state_.now};
+                                                       .created = state_.now,
+                                                       .tags = array.tags};
     for (const Json& it : array.what->depends_on) {
       const std::string type = it.value("type", "");
       if (type == "SEQUENTIAL" && i > 0) wait_for(child, child_id(array.id, i - 1));
@@ -310,7 +312,10 @@ Expected<void> Jobs::cancel(const Json& request) {
   std::string reason;
   const auto job = named(request, reason);
   if (!job) return tl::unexpected(job.error());
-  each(**job, [&](Job& it) { cancel(it, reason); });
+  each(**job, [&](Job& it) {
+    it.cancelled = it.cancelled || it.status < Status::Starting;
+    cancel(it, reason);
+  });
   return {};
 }
 
@@ -318,7 +323,10 @@ Expected<void> Jobs::terminate(const Json& request) {
   std::string reason;
   const auto job = named(request, reason);
   if (!job) return tl::unexpected(job.error());
-  each(**job, [&](Job& it) { terminate(it, reason); });
+  each(**job, [&](Job& it) {
+    it.terminated = it.terminated || !is_final(it.status);
+    terminate(it, reason);
+  });
   return {};
 }
 

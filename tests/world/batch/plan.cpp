@@ -165,7 +165,7 @@ Expected<Submission> plan(const JobDefinition& definition, const JobQueue& queue
   it.timeout =
       read_timeout(reader.has("timeout") ? reader.get("timeout") : base.get("timeout"), problem);
   plan_array(it, reader);
-  it.tags = reader.map("tags");
+  it.tags = reader.tags();
   if (base.boolean("propagateTags") || reader.boolean("propagateTags")) {
     it.tags.insert(definition.tags.begin(), definition.tags.end());
   }

@@ -77,6 +77,22 @@ Tags Reader::map(const char* name) const {
   return result;
 }
 
+// https://docs.aws.amazon.com/batch/latest/userguide/using-tags.html#tag-restrictions
+Tags Reader::tags(const Tags& before) const {
+  constexpr std::size_t most = 50, longest_key = 128, longest_value = 256;
+  Tags all = before;
+  for (const auto& [key, value] : map("tags")) {
+    std::string begin = key.substr(0, 4);
+    std::ranges::transform(begin, begin.begin(), [](unsigned char it) { return std::tolower(it); });
+    if (begin == "aws:") refuse("Tag keys must not begin with aws:");
+    if (key.empty() || key.size() > longest_key || value.size() > longest_value)
+      refuse("A tag has a key of 1 to 128 characters and a value of up to 256");
+    all[key] = value;
+  }
+  if (all.size() > most) refuse("A resource has up to 50 tags");
+  return all;
+}
+
 std::string Reader::identifier(const char* name) const {
   std::string value = required(name);
   const auto allowed = [](unsigned char letter) {

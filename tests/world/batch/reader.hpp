@@ -37,6 +37,8 @@ class Reader {
   std::vector<Reader> objects(const char* name) const;
   // {"name": "text", ...}
   Tags map(const char* name) const;
+  // The member "tags", as AWS takes it, with `before`, which they join.
+  Tags tags(const Tags& before = {}) const;
   // Letters, digits, '-' and '_', at most 128; begins with a letter or a digit.
   std::string identifier(const char* name) const;
   std::string one_of(const char* name, const std::vector<std::string>& values) const;

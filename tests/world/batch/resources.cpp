@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <set>
 
 #include "tests/world/batch/instance_types.hpp"
 #include "tests/world/batch/plan.hpp"
@@ -32,7 +33,11 @@ void check_resources(const Reader& it) {
   }
   it.integer("bidPercentage", 1, 100);
   for (const char* name : {"imageId", "ec2KeyPair"}) it.text(name);
-  it.map("tags");
+  it.tags();
+  const Json& launch = it.get("launchTemplate");
+  if (launch.is_object() &&
+      launch.contains("launchTemplateId") == launch.contains("launchTemplateName"))
+    it.refuse("launchTemplate must name launchTemplateId or launchTemplateName, but not both");
   if (it.texts("subnets").empty()) it.refuse("subnets must not be empty");
   if (it.required("instanceRole").empty()) return;
   const auto types = it.texts("instanceTypes");
@@ -46,6 +51,8 @@ void check_resources(const Reader& it) {
   const std::string strategy =
       it.one_of("allocationStrategy", {"BEST_FIT", "BEST_FIT_PROGRESSIVE",
                                        "SPOT_CAPACITY_OPTIMIZED", "SPOT_PRICE_CAPACITY_OPTIMIZED"});
+  if (type == "EC2" && strategy.starts_with("SPOT_"))
+    it.refuse("Allocation strategy " + strategy + " is only for compute resources of type SPOT");
   if (type == "SPOT" && (strategy.empty() || strategy == "BEST_FIT"))
     it.required("spotIamFleetRole");
 }
@@ -99,6 +106,8 @@ Tags* Resources::tags(const std::string& arn) {
   if (auto* it = environment(arn); it && it->arn == arn) return &it->tags;
   if (auto* it = queue(arn); it && it->arn == arn) return &it->tags;
   if (auto* it = definition(arn); it && it->arn == arn) return &it->tags;
+  const auto job = state_.jobs.find(without_arn(arn));
+  if (job != state_.jobs.end() && state_.arn("job", job->first) == arn) return &job->second.tags;
   return nullptr;
 }
 
@@ -125,7 +134,7 @@ Expected<ComputeEnvironment> Resources::create_environment(const Json& request) 
   it.enabled = reader.one_of("state", states) != "DISABLED";
   it.resources = reader.get("computeResources");
   it.service_role = reader.text("serviceRole");
-  it.tags = reader.map("tags");
+  it.tags = reader.tags();
   if (it.managed && it.resources.is_null()) reader.refuse("computeResources must be provided");
   if (reader.has("eksConfiguration")) reader.refuse("EKS is not emulated");
   if (!it.resources.is_null()) check_resources(Reader(it.resources, problem));
@@ -184,7 +193,8 @@ Expected<void> Resources::delete_environment(const Json& request) {
 }
 
 void Resources::read_orders(const Reader& reader, JobQueue& queue) {
-  std::multimap<int, std::string> given;
+  std::map<int, std::string> given;
+  std::set<std::string> named;
   for (const Reader& order : reader.objects("computeEnvironmentOrder")) {
     const std::string reference = order.required("computeEnvironment");
     if (!order.has("order")) order.refuse("order must not be null");
@@ -193,7 +203,11 @@ void Resources::read_orders(const Reader& reader, JobQueue& queue) {
     if (it && it->condition != Condition::Valid) {
       order.refuse(it->arn + " is not in the VALID state");
     }
-    given.emplace(order.integer("order", 0, any_count).value_or(0), it ? it->name : "");
+    const int place = order.integer("order", 0, any_count).value_or(0);
+    if (it && !named.insert(it->name).second)
+      order.refuse(it->arn + " is specified more than once in computeEnvironmentOrder");
+    if (!given.emplace(place, it ? it->name : "").second)
+      order.refuse("computeEnvironmentOrder has the order " + std::to_string(place) + " twice");
   }
   if (given.empty() || given.size() > environments_of_a_queue) {
     reader.refuse("computeEnvironmentOrder must name 1 to 3 compute environments");
@@ -213,7 +227,7 @@ Expected<JobQueue> Resources::create_queue(const Json& request) {
   if (!reader.has("priority")) reader.refuse("priority must not be null");
   it.priority = reader.integer("priority", 0, any_count).value_or(0);
   it.enabled = reader.one_of("state", states) != "DISABLED";
-  it.tags = reader.map("tags");
+  it.tags = reader.tags();
   if (reader.has("schedulingPolicyArn")) reader.refuse("scheduling policies are not emulated");
   read_orders(reader, it);
   if (problem) return tl::unexpected(*problem);
@@ -265,7 +279,7 @@ Expected<JobDefinition> Resources::register_definition(const Json& request) {
   const std::string type = reader.one_of("type", {"container", "multinode"});
   if (type.empty()) reader.refuse("type must not be null");
   if (type == "multinode") reader.refuse("multi-node parallel jobs are not emulated");
-  const Tags tags = reader.map("tags");
+  const Tags tags = reader.tags();
   check_definition(reader);
   if (problem) return tl::unexpected(*problem);
   auto& revisions = state_.definitions[name];

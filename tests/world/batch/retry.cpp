@@ -38,6 +38,8 @@ std::optional<std::string> pattern(Reader& reader, const char* name,
 ExitRule parse_rule(Reader reader) {
   ExitRule rule{pattern(reader, "onStatusReason", is_text), pattern(reader, "onReason", is_text),
                 pattern(reader, "onExitCode", is_digit)};
+  if (!rule.on_status_reason && !rule.on_reason && !rule.on_exit_code)
+    reader.refuse("evaluateOnExit needs onStatusReason, onReason or onExitCode");
   std::string action = reader.required("action");
   std::transform(action.begin(), action.end(), action.begin(),
                  [](unsigned char letter) { return static_cast<char>(std::toupper(letter)); });

@@ -171,6 +171,9 @@ struct Job {
   std::optional<std::string> given_up;   // TerminateJob's reason, or the timeout: no other attempt
   std::uint64_t turn = 0;                // among the runnable ones of its queue
   std::array<int, statuses> children{};  // of an array: how many are in each status
+  Tags tags = {};
+  bool cancelled = false;  // by CancelJob, before it started
+  bool terminated = false;
 
   bool is_array() const { return what->size > 0 && !index; }
   Run run() const { return {id, static_cast<int>(attempts.size())}; }

@@ -136,6 +136,11 @@ std::string checksum_header_of(Algorithm algorithm) {
   return header;
 }
 
+bool is_checksum(Algorithm algorithm, const std::string& value) {
+  const auto raw = parse_base64(value);
+  return raw && raw->size() == digest(algorithm, "").size();
+}
+
 std::string hexadecimal(std::string_view bytes) {
   static constexpr char digits[] = "0123456789abcdef";
   std::string text;

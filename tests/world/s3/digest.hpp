@@ -25,8 +25,9 @@ std::string digest(Algorithm algorithm, std::string_view bytes);
 std::optional<Algorithm> checksum_algorithm(std::string_view name);
 // "x-amz-checksum-crc32c"; its algorithm.
 std::optional<Algorithm> checksum_header(std::string_view header);
-std::string_view checksum_name(Algorithm algorithm);  // "CRC32C"
-std::string checksum_header_of(Algorithm algorithm);  // "x-amz-checksum-crc32c"
+std::string_view checksum_name(Algorithm algorithm);              // "CRC32C"
+std::string checksum_header_of(Algorithm algorithm);              // "x-amz-checksum-crc32c"
+bool is_checksum(Algorithm algorithm, const std::string& value);  // of its length, in base64
 
 std::string hexadecimal(std::string_view bytes);
 std::string base64(std::string_view bytes);

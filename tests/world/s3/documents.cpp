@@ -44,13 +44,19 @@ void write_checksums(Xml& xml, const Checksums& checksums) {
     xml.text("Checksum" + std::string(checksum_name(algorithm)), value);
 }
 
+void write_checksum(Xml& xml, const UploadChecksum& checksum) {
+  if (!checksum.algorithm) return;
+  xml.text("ChecksumAlgorithm", checksum_name(*checksum.algorithm));
+  xml.text("ChecksumType", type_name(!checksum.full_object));
+}
+
 void write_row(Xml& xml, const Summary& row, const std::string& key, bool with_owner) {
   xml.element("Contents", [&] {
     xml.text("Key", key);
     xml.text("LastModified", xml_time(row.modified));
     xml.text("ETag", quoted(row.etag));
     for (const Algorithm algorithm : row.checksums)
-      xml.text("ChecksumAlgorithm", checksum_name(algorithm));
+      write_checksum(xml, {algorithm, !row.composite});
     xml.value("Size", row.size);
     if (with_owner) write_owner(xml);
     xml.text("StorageClass", "STANDARD");
@@ -91,6 +97,8 @@ bool load(pugi::xml_document& into, std::string_view text, const char* root) {
 
 }  // namespace
 
+const char* type_name(bool composite) { return composite ? "COMPOSITE" : "FULL_OBJECT"; }
+
 std::string error_document(const ApiError& error, const std::string& resource,
                            const std::string& request_id,
                            const std::vector<std::pair<std::string, std::string>>& more) {
@@ -113,6 +121,7 @@ std::string list_buckets(const std::vector<BucketRow>& buckets,
       xml.element("Bucket", [&] {
         xml.text("Name", bucket.name);
         xml.text("CreationDate", xml_time(bucket.created));
+        xml.optional("BucketRegion", bucket.region);
       });
   });
   for (const auto& [name, value] : more) xml.text(name, value);
@@ -169,6 +178,7 @@ std::string list_uploads(const Request& request, const UploadListing& listing) {
       write_owner(xml);
       xml.text("StorageClass", "STANDARD");
       xml.text("Initiated", xml_time(upload.initiated));
+      write_checksum(xml, upload.checksum);
     });
   }
   for (const std::string& prefix : listing.common_prefixes)
@@ -209,8 +219,8 @@ Expected<UploadListing> select_uploads(const Request& request, const std::vector
   return found;
 }
 
-std::string list_parts(const Request& request, const std::vector<PartRow>& parts, int most,
-                       bool truncated) {
+std::string list_parts(const Request& request, const UploadChecksum& checksum,
+                       const std::vector<PartRow>& parts, int most, bool truncated) {
   Xml xml;
   xml.text("Bucket", request.bucket);
   xml.text("Key", request.key);
@@ -218,6 +228,7 @@ std::string list_parts(const Request& request, const std::vector<PartRow>& parts
   write_owner(xml, "Initiator");
   write_owner(xml);
   xml.text("StorageClass", "STANDARD");
+  write_checksum(xml, checksum);
   xml.text("PartNumberMarker", request.parameter("part-number-marker", "0"));
   xml.value("NextPartNumberMarker", parts.empty() ? 0 : parts.back().number);
   xml.value("MaxParts", most);
@@ -243,13 +254,14 @@ std::string upload_created(const Request& request, const std::string& id) {
 }
 
 std::string upload_completed(const Request& request, const std::string& where,
-                             const std::string& etag, const Checksums& checksums) {
+                             const std::string& etag, const Checksums& checksums, bool composite) {
   Xml xml;
   xml.text("Location", where);
   xml.text("Bucket", request.bucket);
   xml.text("Key", request.key);
   xml.text("ETag", quoted(etag));
   write_checksums(xml, checksums);
+  xml.text("ChecksumType", type_name(composite));
   return document("CompleteMultipartUploadResult", xml);
 }
 
@@ -259,8 +271,9 @@ std::string copied(const Request& request, const std::string& etag, WallTime mod
   xml.text("LastModified", xml_time(modified));
   xml.text("ETag", quoted(etag));
   write_checksums(xml, checksums);
-  return document(
-      request.operation == Operation::CopyObject ? "CopyObjectResult" : "CopyPartResult", xml);
+  if (request.operation != Operation::CopyObject) return document("CopyPartResult", xml);
+  xml.text("ChecksumType", type_name(false));
+  return document("CopyObjectResult", xml);
 }
 
 std::string deleted(const std::vector<Deletion>& deletions, bool quiet) {

@@ -25,10 +25,12 @@ struct Summary {  // of one object in a listing
   std::string etag;
   WallTime modified{};
   std::vector<Algorithm> checksums = {};
+  bool composite = false;
 };
 struct BucketRow {
   std::string name;
   WallTime created{};
+  std::string region = {};  // where it is to be shown
 };
 struct PartRow {
   int number = 0;
@@ -37,11 +39,19 @@ struct PartRow {
   WallTime modified{};
   Checksums checksums = {};
 };
+// The checksum that an upload's parts must have. S3 makes one of the whole object without it, too.
+// https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
+struct UploadChecksum {
+  std::optional<Algorithm> algorithm = {};
+  bool full_object = true;  // of the whole, not of the parts' checksums
+};
 struct UploadRow {
   std::string key;
   std::string id;
   WallTime initiated{};
+  UploadChecksum checksum = {};
 };
+const char* type_name(bool composite);  // of a checksum: COMPOSITE, FULL_OBJECT
 
 // A whole document. `resource`: "/bucket/key". `more`: further elements (Region, Endpoint, ...).
 std::string error_document(const ApiError& error, const std::string& resource,
@@ -62,11 +72,11 @@ struct UploadListing {
 // `all`: of the bucket, sorted by key and time. Refuses numbers that are none.
 Expected<UploadListing> select_uploads(const Request& request, const std::vector<UploadRow>& all);
 std::string list_uploads(const Request& request, const UploadListing& listing);
-std::string list_parts(const Request& request, const std::vector<PartRow>& parts, int most,
-                       bool truncated);
+std::string list_parts(const Request& request, const UploadChecksum& checksum,
+                       const std::vector<PartRow>& parts, int most, bool truncated);
 std::string upload_created(const Request& request, const std::string& id);
 std::string upload_completed(const Request& request, const std::string& location,
-                             const std::string& etag, const Checksums& checksums);
+                             const std::string& etag, const Checksums& checksums, bool composite);
 std::string copied(const Request& request, const std::string& etag, WallTime modified,
                    const Checksums& checksums = {});
 struct Deletion {

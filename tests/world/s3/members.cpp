@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <pugixml.hpp>
 #include <set>
-
-#include "tests/world/s3/digest.hpp"
 
 namespace spotter::world::s3 {
 namespace {
@@ -135,10 +134,45 @@ std::optional<ApiError> refuse_headers(const Request& request) {
   if (size > most_metadata)
     return ApiError{"MetadataTooLarge",
                     "Your metadata headers exceed the maximum allowed metadata size"};
-  if (checksums > 1)
+  if (checksums + request.headers.contains("x-amz-trailer") > 1)
     return ApiError{"InvalidRequest",
                     "Expecting a single x-amz-checksum- header. Multiple checksum Types are not "
                     "allowed."};
+  return std::nullopt;
+}
+
+// A completion's checksum is of the whole object, and may say of how many parts.
+std::optional<ApiError> refuse_checksum(const Request& request) {
+  const auto refused = [](const std::string& why) { return ApiError{"InvalidRequest", why}; };
+  const auto given = given_checksum(request);
+  const std::string trailer = request.header("x-amz-trailer");
+  const std::string stated = request.header("x-amz-sdk-checksum-algorithm");
+  if (!trailer.empty() && !checksum_header(trailer))
+    return refused("The value specified in the x-amz-trailer header is not supported");
+  if (!stated.empty() && !given)
+    return refused(
+        "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or "
+        "x-amz-trailer headers were found.");
+  if (!stated.empty() && checksum_algorithm(stated) != given)
+    return refused("Value for x-amz-sdk-checksum-algorithm header is invalid.");
+  if (!given || !trailer.empty() || request.operation == Operation::CompleteMultipartUpload)
+    return std::nullopt;
+  const std::string header = checksum_header_of(*given);
+  if (is_checksum(*given, request.header(header))) return std::nullopt;
+  return refused("Value for " + header + " header is invalid.");
+}
+
+std::optional<ApiError> refuse_values(const Request& request) {
+  const std::string encoding = request.parameter("encoding-type", "url");
+  if (encoding != "url")
+    return ApiError{"InvalidArgument", "Invalid Encoding Method specified in Request"};
+  for (const char* name : {"x-amz-expected-bucket-owner", "x-amz-source-expected-bucket-owner"})
+    if (const std::string owner = request.header(name);
+        !owner.empty() && (owner.size() != 12 || !std::ranges::all_of(owner, [](unsigned char it) {
+                             return std::isdigit(it) != 0;
+                           })))
+      return ApiError{"InvalidBucketOwnerAWSAccountID",
+                      "The value of the expected bucket owner parameter must be an AWS account ID"};
   return std::nullopt;
 }
 
@@ -155,7 +189,15 @@ std::optional<ApiError> refuse_members(const Request& request) {
     if ((!is_of_the_wire(name) || honoured.knows(name)) && !honoured.honours(name, value) &&
         !(name.starts_with("x-amz-meta-") && honoured.knows("x-amz-meta-*")))
       return not_implemented(name, value);
-  return refuse_headers(request);
+  for (const auto refuse : {refuse_values, refuse_headers, refuse_checksum})
+    if (auto refused = refuse(request)) return refused;
+  return std::nullopt;
+}
+
+std::optional<Algorithm> given_checksum(const Request& request) {
+  for (const auto& [name, value] : request.headers)
+    if (const auto algorithm = checksum_header(name)) return algorithm;
+  return checksum_header(request.header("x-amz-trailer"));
 }
 
 std::optional<ApiError> refuse_elements(const Request& request, std::string_view text) {

@@ -30,27 +30,26 @@ bool agrees(const CompletedPart& asked, const PartRow& uploaded) {
   return true;
 }
 
-// The checksum of the parts' checksums.
-Checksums composite(const std::vector<const PartRow*>& parts) {
-  Checksums result;
-  for (const auto& [algorithm, first] : parts.front()->checksums) {
-    std::string raw;
-    bool complete = true;
-    for (const PartRow* part : parts) {
-      const auto found = part->checksums.find(algorithm);
-      complete = complete && found != part->checksums.end();
-      if (complete) raw += parse_base64(found->second).value_or("");
-    }
-    if (complete)
-      result[algorithm] = base64(digest(algorithm, raw)) + "-" + std::to_string(parts.size());
-  }
-  return result;
+// The checksum of the parts' checksums. Each part has one: see refuse_part.
+Checksums composite(const std::vector<const PartRow*>& parts, Algorithm algorithm) {
+  std::string raw;
+  for (const PartRow* part : parts)
+    if (const auto found = part->checksums.find(algorithm); found != part->checksums.end())
+      raw += parse_base64(found->second).value_or("");
+  return {{algorithm, base64(digest(algorithm, raw)) + "-" + std::to_string(parts.size())}};
+}
+
+// "sha256", as S3 names it in its refusals.
+std::string short_name(std::optional<Algorithm> algorithm) {
+  return algorithm ? checksum_header_of(*algorithm).substr(std::string("x-amz-checksum-").size())
+                   : "null";
 }
 
 }  // namespace
 
 Expected<Completion> complete(const std::vector<CompletedPart>& asked,
-                              const std::map<int, PartRow>& uploaded) {
+                              const std::map<int, PartRow>& uploaded,
+                              const UploadChecksum& checksum) {
   Completion result;
   std::vector<const PartRow*> parts;
   std::string raw;
@@ -59,6 +58,13 @@ Expected<Completion> complete(const std::vector<CompletedPart>& asked,
       return refusal("InvalidPartOrder",
                      "The list of parts was not in ascending order. The parts list must be "
                      "specified in order by part number.");
+    if (checksum.algorithm && !checksum.full_object &&
+        !part.checksums.contains(*checksum.algorithm))
+      return refusal("InvalidRequest", "The upload was created using a " +
+                                           short_name(checksum.algorithm) +
+                                           " checksum. The complete request must include the "
+                                           "checksum for each part. It was missing for part " +
+                                           std::to_string(part.number) + " in the request.");
     const auto found = uploaded.find(part.number);
     if (found == uploaded.end() || !agrees(part, found->second)) return invalid_part();
     if (!parts.empty() && parts.back()->size < least_part)
@@ -72,8 +78,16 @@ Expected<Completion> complete(const std::vector<CompletedPart>& asked,
   if (parts.empty()) return invalid_part();
   result.etag =
       hexadecimal(digest(Algorithm::Md5, raw)) + "-" + std::to_string(result.parts.size());
-  result.checksums = composite(parts);
+  if (checksum.algorithm && !checksum.full_object)
+    result.checksums = composite(parts, *checksum.algorithm);
   return result;
+}
+
+std::optional<ApiError> refuse_part(const UploadChecksum& upload, std::optional<Algorithm> given) {
+  if (upload.algorithm == given || (!given && upload.full_object)) return std::nullopt;
+  return ApiError{"InvalidRequest", "Checksum Type mismatch occurred, expected checksum Type: " +
+                                        short_name(upload.algorithm) +
+                                        ", actual checksum Type: " + short_name(given)};
 }
 
 Expected<int> part_number(const Request& request) {

@@ -17,11 +17,16 @@ struct Completion {
   std::vector<int> parts;  // in their order in the object
   std::vector<std::uint64_t> sizes;
   std::string etag;     // md5 of the parts' MD5s, "-" and their number
-  Checksums checksums;  // composite, of each algorithm that every part has
+  Checksums checksums;  // of the parts' checksums; none where it is to be of the whole object
 };
-// `uploaded`: by number. Refuses with InvalidPartOrder, InvalidPart, EntityTooSmall.
+// `uploaded`: by number. Refuses with InvalidPartOrder, InvalidPart, EntityTooSmall, and with
+// InvalidRequest where a checksum of parts is to be without theirs.
 Expected<Completion> complete(const std::vector<CompletedPart>& asked,
-                              const std::map<int, PartRow>& uploaded);
+                              const std::map<int, PartRow>& uploaded,
+                              const UploadChecksum& checksum = {});
+
+// A part that brings another checksum than its upload was created for, or none.
+std::optional<ApiError> refuse_part(const UploadChecksum& upload, std::optional<Algorithm> given);
 
 // 1 to 10,000, or InvalidArgument.
 Expected<int> part_number(const Request& request);
