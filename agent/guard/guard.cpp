@@ -284,7 +284,7 @@ void Guard::take_change(const Change& change, bool died) {
   }
 }
 
-// A log, whatever it holds. A file that is written anew is none any more.
+// A log, whatever it holds. A file that is written from its start is none any more.
 bool Guard::is_appended_to(const std::string& name) {
   if (!keeper_.is_written(name)) return logs_.contains(name);
   Moments::Time& asked = asked_.try_emplace(name, now_() - settle_time).first->second;

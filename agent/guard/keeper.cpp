@@ -261,7 +261,7 @@ Result<Row, Refusal> Keeper::row_of(const Member& member, bool may_be_open) {
   if (before != nullptr && has_only_grown(*before, file.get(), row.bytes)) {
     row.grows = true;
     row.sum = sum_of_file(file.get(), row.bytes).value_or("");
-    row.kept = keep(file, status, member.name);  // a list that is written anew may have grown, too
+    row.kept = keep(file, status, member.name);  // a list written over may have grown, too
     return row;
   }
   if (has_writer(file)) return refuse(Why::Busy, member.name);

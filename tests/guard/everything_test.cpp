@@ -18,7 +18,9 @@ class Everything : public Folder {
  protected:
   using Names = std::vector<std::string>;
 
-  Where all(const std::string& directory = "ckpt") const { return {mount_, directory, ""}; }
+  Where all(const std::string& directory = "ckpt") const {
+    return {mount_, directory, "", false, folders_};
+  }
   Keeper fresh() const { return *Keeper::open(all()); }
   void begin(SaidSet set = SaidSet()) {
     guard_.reset();
@@ -52,6 +54,7 @@ class Everything : public Folder {
   std::size_t generations() const { return fresh().record().generations.size(); }
 
   Moments::Time now_{std::chrono::hours(1)};
+  std::string folders_;
   bool reports_ = false;
   std::vector<Saying> said_;
   std::optional<Keeper> keeper_;
@@ -111,7 +114,7 @@ TEST_F(Everything, AFileThatIsOpenAndAtRestHindersNothingForLong) {
   EXPECT_EQ(finished(), Names{"weights"});
 }
 
-TEST_F(Everything, AListThatIsWrittenAnewIsNoLog) {
+TEST_F(Everything, AListThatIsWrittenOverIsNoLog) {
   begin();
   for (const char* list : {"1\n2\n", "1\n2\n3\n", "1\n2\n3\n4\n"}) {
     write("seen.txt", list);
@@ -154,6 +157,22 @@ TEST_F(Everything, AFileWithANumberThatIsWrittenOverIsPutBack) {
   half << "ha" << std::flush;
   end(End::Killed);
   EXPECT_EQ(read("fold_1.bin"), "fold_1.bin");
+}
+
+TEST_F(Everything, AnEmptyFolderThatMarksAWholeCheckpointStays) {
+  folders_ = "step_*";
+  begin();
+  write("step_1/model.bin", "one");
+  std::filesystem::create_directory(path("step_1/_COMMITTED"));
+  let_pass(std::chrono::seconds(4));
+  EXPECT_EQ(finished(), Names{"step_1"});
+  std::filesystem::create_directory(path("step_2"));
+  std::ofstream half(path("step_2/model.bin"));
+  half << "tw" << std::flush;
+  let_pass(std::chrono::seconds(1));
+  end(End::Killed);
+  EXPECT_TRUE(exists("step_1/_COMMITTED"));
+  EXPECT_FALSE(exists("step_2"));
 }
 
 TEST_F(Everything, IsLibspottersWhereItSaves) {
