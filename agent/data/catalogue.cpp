@@ -230,6 +230,7 @@ void Catalogue::ask(s3::Client& client, const std::string& token) {
 }
 
 void Catalogue::take(s3::Client& client, const s3::Answer& answer) {
+  answered_ = true;
   const auto page = wire::decode_list(answer.body);
   if (!page) return fail(page.error().message);
   for (const auto& object : page->objects) {
@@ -318,7 +319,7 @@ void Catalogue::take_manifest(s3::Client& client) {
   manifest_ = {};
   if (!good) return;
   looked_at_.assign(listed().entries.size(), false);
-  counted_ = true;
+  counted_ = answered_ = true;
   reorder();
   look_further(client);
 }

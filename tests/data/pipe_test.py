@@ -333,6 +333,23 @@ class Troubles(Pipe):
         self.assertIn("no AWS credentials", self.reads("", AWS_SECRET_ACCESS_KEY="",
                                                        AWS_EC2_METADATA_DISABLED="true"))
 
+    def test_a_command_that_ends_before_the_answer_hears_of_it(self):
+        self.some((10,))
+        quick = self.command("", ["true"])
+        for wait, words, more in (
+                (8, "no AWS credentials", {"AWS_SECRET_ACCESS_KEY": "",
+                                           "AWS_EC2_METADATA_DISABLED": "true"}),
+                (8, "permission is denied", {"AWS_SECRET_ACCESS_KEY": "wrong"}),
+                (30, "the command has ended before S3 answered at all",
+                 {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9"})):
+            for _ in range(1 if wait == 30 else 8):
+                done = subprocess.run(quick, env=self.environment(**more), capture_output=True,
+                                      text=True, timeout=wait, check=False)
+                self.assertIn(done.returncode, (0, NO_DATA))  # the refusal may be the quicker one
+                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+                self.assertIn(words, done.stderr)
+        self.assertEqual(self.run_pipe("", "true"), (b"", ""))
+
     def test_a_bucket_whose_requester_pays_gives_data_to_who_says_so(self):
         data = self.put("a", noise(9_000_000, 1))
         self.fault("s3-requester-pays", "bucket=bucket", "on=true")
