@@ -7,6 +7,7 @@ Environment: SPOTTER_PATH, SPOTTER_EMULATOR_PATH; SPOTTER_KILLS: how often each 
 import base64
 import gzip
 import hashlib
+import http.server
 import json
 import os
 import pathlib
@@ -15,8 +16,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
+import urllib.parse
 import zlib
 
 import boto3
@@ -379,6 +382,43 @@ class Troubles(Pipe):
                                   env=self.environment(), timeout=20, check=False)
             self.assertEqual(done.returncode, 2, words)
             self.assertTrue(done.stderr, words)
+
+
+class Old(http.server.BaseHTTPRequestHandler):
+    """A server whose listings name no token: whoever asks says after which key they go on."""
+
+    def do_GET(self):  # noqa: N802
+        asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query))
+        body = self.path[-1]
+        if "list-type" in asked:
+            left = [each for each in "abcde" if each > asked.get("start-after", "")]
+            body = "".join(f"<Contents><Key>{each}</Key><ETag>e</ETag><Size>1</Size></Contents>"
+                           for each in left[:2])
+            body = (f"<ListBucketResult><IsTruncated>{len(left) > 2}</IsTruncated>{body}"
+                    "</ListBucketResult>")
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", '"e"')
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_):
+        pass
+
+
+class OldServers(Pipe):
+    def test_their_listings_are_read_to_the_end(self):
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Old)
+        server.handle_error = lambda *_: None  # a connection that was left
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        done = subprocess.run(
+            [SPOTTER, "pipe", "--channel", "train=s3://bucket/", "--directory", str(self.folder),
+             "--", "cat", str(self.folder / "train_0")], capture_output=True, timeout=60,
+            check=False, env=self.environment(
+                AWS_ENDPOINT_URL_S3=f"http://127.0.0.1:{server.server_port}"))
+        self.assertEqual(done.stdout, b"abcde", done.stderr)
 
 
 class Crashes(Pipe):
