@@ -1,5 +1,6 @@
 #include "agent/base/json.hpp"
 
+#include <charconv>
 #include <cmath>
 
 namespace spotter::wire {
@@ -14,6 +15,33 @@ Any parsed(std::string_view text, bool& too_deep) {
   };
   Any value = Any::parse(text, limit, false);
   return too_deep ? Any(Any::value_t::discarded) : value;
+}
+
+// Stands in front of a number that nlohmann::json lacks, or would write differently: no text has it
+// there, as it is no character.
+constexpr std::string_view mark = "\xEF\xB7\x90", escaped_mark = "\\ufdd0";
+
+// The text that stands for a number as Python writes it, if that differs: whole numbers have any
+// length there, and an exponent is for 1e16 and beyond. Empty: all else.
+std::string marked(std::string_view token) {
+  const auto text_of = [](std::string_view number) {
+    return '"' + std::string(mark) + std::string(number) + '"';
+  };
+  if (token == "NaN" || token == "Infinity" || token == "-Infinity") return text_of(token);
+  if (!Json::accept(token)) return {};
+  if (token.find_first_of(".eE") == token.npos) return token.size() > 18 ? text_of(token) : "";
+  double value = 0;
+  std::from_chars(token.data(), token.data() + token.size(), value);
+  if (std::abs(value) < 1e15 || std::abs(value) >= 1e16) return {};
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f", value);
+  return text_of(text.data());
+}
+
+// Whether it begins with \uDxxx, whose second digit is among these: half of a surrogate pair.
+bool has_half(std::string_view text, std::string_view digits) {
+  return text.size() >= 6 && text.starts_with("\\u") && (text[2] == 'd' || text[2] == 'D') &&
+         digits.find(text[3]) != digits.npos;
 }
 
 }  // namespace
@@ -42,6 +70,58 @@ Result<Json> parse_json(std::string_view text) {
 
 std::string json_text(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string from_python(std::string_view text) {
+  constexpr std::string_view of_tokens = "+-.0123456789abcdefghijklmnopqrstuvwxyzINE";
+  std::string out;
+  for (bool inside = false; !text.empty();) {
+    std::size_t used = 1;
+    std::string instead;
+    if (text.front() == '"') {
+      inside = !inside;
+    } else if (!inside) {
+      used = std::max<std::size_t>(1, std::min(text.find_first_not_of(of_tokens), text.size()));
+      instead = marked(text.substr(0, used));
+    } else if (text.front() == '\\') {
+      const bool first = has_half(text, "89abAB"), second = has_half(text, "cdefCDEF");
+      const bool pair = first && has_half(text.substr(6), "cdefCDEF");
+      if (!pair && (first || second)) instead = "\\ufffd";
+      used = std::min<std::size_t>(text.size(), pair ? 12 : first || second ? 6 : 2);
+    }
+    out += instead.empty() ? text.substr(0, used) : instead;
+    text.remove_prefix(used);
+  }
+  return out;
+}
+
+std::optional<std::string> marked_number(std::string_view text) {
+  if (!text.starts_with(mark)) return std::nullopt;
+  return std::string(text.substr(mark.size()));
+}
+
+std::string to_python(const Json& json, bool ascii) {
+  std::string text = json.dump(-1, ' ', ascii, Json::error_handler_t::replace);
+  const std::string begin = '"' + std::string(ascii ? escaped_mark : mark);
+  for (std::size_t at = 0; (at = text.find(begin, at)) != text.npos;) {
+    text.erase(at, begin.size());
+    at = std::min(text.find('"', at), text.size());
+    text.erase(at, 1);
+  }
+  return text;
+}
+
+std::string plain_text(const Json& json, bool ascii) {
+  if (!json.is_string()) return to_python(json, ascii);
+  const auto& text = json.get_ref<const std::string&>();
+  return marked_number(text).value_or(text);
+}
+
+Result<Json> parse_foreign_json(std::string_view text) {
+  auto strict = parse_json(text);
+  if (strict) return strict;
+  auto read = parse_json(from_python(text));
+  return read ? read : strict;
 }
 
 Result<Json> parse_json_object(std::string_view text) {

@@ -22,6 +22,18 @@ nlohmann::ordered_json parsed_ordered_json(std::string_view text);
 // Writes one line. AWS or a user may send any bytes: those that are no UTF-8 become U+FFFD.
 std::string json_text(const Json& json);
 
+// Makes JSON of what Python writes as JSON: NaN, Infinity, whole numbers of any length, halves of
+// surrogate pairs. Numbers that nlohmann::json lacks, or would write differently, become texts
+// that to_python() writes as the numbers that they are; the halves become U+FFFD.
+std::string from_python(std::string_view text);
+// The number that such a text is; none: it is another text.
+std::optional<std::string> marked_number(std::string_view text);
+std::string to_python(const Json& json, bool ascii);
+// A text as it is, all else as to_python() writes it.
+std::string plain_text(const Json& json, bool ascii);
+// Takes JSON, and otherwise what from_python() makes of the text.
+Result<Json> parse_foreign_json(std::string_view text);
+
 Result<Json> parse_json_object(std::string_view text);
 
 // Empty when the field is absent, null or no text.

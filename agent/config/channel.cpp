@@ -120,19 +120,17 @@ Result<Channel> channel_of(const Json& object) {
   return validated(std::move(channel));
 }
 
-// Decodes %25, and the separators of a description: %2C, %3A.
+// The separators of a description, as they are written inside of its parts.
+constexpr std::pair<char, const char*> escapes[] = {{'%', "%25"}, {',', "%2C"}, {':', "%3A"}};
+
 std::string unescape(std::string_view text) {
   std::string out;
   while (!text.empty()) {
-    char each = text.front();
-    std::size_t used = 1;
-    for (const char special : {'%', ',', ':'}) {
-      if (!text.starts_with(special == '%' ? "%25" : special == ',' ? "%2C" : "%3A")) continue;
-      each = special;
-      used = 3;
-    }
-    out += each;
-    text.remove_prefix(used);
+    const auto* it = std::ranges::find_if(
+        escapes, [&](const auto& each) { return text.starts_with(each.second); });
+    const bool plain = it == std::end(escapes);
+    out += plain ? text.front() : it->first;
+    text.remove_prefix(plain ? 1 : 3);
   }
   return out;
 }
@@ -140,15 +138,9 @@ std::string unescape(std::string_view text) {
 std::string escape(std::string_view text, bool colon) {
   std::string out;
   for (const char each : text) {
-    if (each == '%') {
-      out += "%25";
-    } else if (each == ',') {
-      out += "%2C";
-    } else if (each == ':' && colon) {
-      out += "%3A";
-    } else {
-      out += each;
-    }
+    const auto* it = std::ranges::find(escapes, each, &std::pair<char, const char*>::first);
+    const bool plain = it == std::end(escapes) || (each == ':' && !colon);
+    out += plain ? std::string(1, each) : it->second;
   }
   return out;
 }
@@ -344,7 +336,7 @@ Result<std::vector<Channel>> parse_input_data_config(std::string_view text) {
 }
 
 Result<Manifest> parse_manifest(std::string_view text) {
-  const auto json = parse_json(text);
+  const auto json = parse_foreign_json(text);
   if (!json) return tl::unexpected(json.error());
   if (!json->is_array() || json->empty() || !json->front().is_object()) {
     return failure("a manifest is a JSON array that begins with {\"prefix\": \"s3://...\"}");
@@ -368,8 +360,9 @@ Result<Manifest> parse_manifest(std::string_view text) {
 
 Result<std::vector<ManifestEntry>> parse_augmented_line(
     std::string_view line, const std::vector<std::string>& attributes) {
-  const auto json = parse_json_object(line);
+  const auto json = parse_foreign_json(line);
   if (!json) return tl::unexpected(json.error());
+  if (!json->is_object()) return failure("not a JSON object");
   std::vector<ManifestEntry> entries;
   for (const auto& name : attributes) {
     if (!json->contains(name)) return failure("there is no attribute '" + name + "'");
@@ -380,8 +373,7 @@ Result<std::vector<ManifestEntry>> parse_augmented_line(
       if (!location || location->key.empty()) return failure("'" + name + "' names no object");
       entry.object = std::move(*location);
     } else {
-      entry.value = value.is_string() ? value.get<std::string>()
-                                      : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+      entry.value = plain_text(value, false);
     }
     entries.push_back(std::move(entry));
   }

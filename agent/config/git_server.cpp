@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "agent/aws/formats/partition.hpp"
+#include "agent/aws/formats/s3.hpp"
 #include "agent/base/text.hpp"
 
 namespace spotter::wire {
@@ -31,10 +32,14 @@ bool is_host(std::string_view host) {
   return host.ends_with(']') && is_all_of(host.substr(1, host.size() - 2), address);
 }
 
-// gitlab+deploy-token-1, or a mail address, whose @ is %40 in a URL.
-bool is_user(std::string name) {
-  for (std::size_t at = 0; (at = name.find("%40", at)) != name.npos;) name.replace(at, 3, "-");
-  return is_all_of(name, std::string(name_letters) + "+~");
+// gitlab+deploy-token-1, a mail address, whose @ is %40 in a URL, or CORP%5Cme: whatever a name may
+// have, but not what ends the server's part of a URL.
+bool is_user(std::string_view name) {
+  const auto is_special = [](unsigned char each) {
+    return each < ' ' || each == 0x7F || std::string_view("/?#%").find(each) != std::string::npos;
+  };
+  return is_all_of(name, std::string(name_letters) + "+~%") &&
+         std::ranges::none_of(unescape_form(name), is_special);
 }
 
 bool is_this_machine(std::string_view host) {
@@ -148,6 +153,13 @@ std::string ssh_host(std::string_view url, std::string& path) {
   return host;
 }
 
+// "name@" of an address by HTTP.
+std::string user_in(std::string_view url) {
+  if (!url.starts_with("http")) return {};
+  url.remove_prefix(std::min(url.find("://") + 3, url.size()));
+  return std::string(url.substr(0, url.substr(0, url.find_first_of("/?#")).find('@') + 1));
+}
+
 }  // namespace
 
 bool same_server(const std::string& one, const std::string& other) {
@@ -162,15 +174,19 @@ bool same_server(const std::string& one, const std::string& other) {
 Result<std::string> submodule_url(const std::string& base, const std::string& url,
                                   const std::string& token_server) {
   const bool relative = url.starts_with("./") || url.starts_with("../");
-  const std::string it = relative ? beside(base, url) : url;
+  std::string it = relative ? beside(base, url) : url;
   const auto is_path = [](std::string_view text) {
     return text.starts_with('/') || text.starts_with("file:");
   };
   if (is_path(it) && !is_path(base)) return failure("its address is a path of a machine: " + url);
   std::string path;
-  if (!token_server.starts_with(tls) || !is_ssh_address(it)) return it;
-  if (ssh_host(it, path) != token_server.substr(tls.size())) return it;
-  return token_server + "/" + path;
+  if (token_server.starts_with(tls) && is_ssh_address(it) &&
+      ssh_host(it, path) == token_server.substr(tls.size()))
+    it = token_server + "/" + path;
+  // The token is of the user whom the repository's address names.
+  if (same_server(it, base) && user_in(it).empty() && !user_in(base).empty())
+    it.insert(it.find("://") + 3, user_in(base));
+  return it;
 }
 
 }  // namespace spotter::wire

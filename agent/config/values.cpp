@@ -132,7 +132,12 @@ Result<std::string> parse_commit_id(std::string_view text) {
   std::string id(text);
   for (char& each : id)
     if (each >= 'A' && each <= 'F') each = static_cast<char>(each - 'A' + 'a');
-  if (id.size() == 40 && only(id, "0123456789abcdef")) return id;
+  const bool whole = only(id, "0123456789abcdef");
+  if (id.size() == 40 && whole) return id;
+  if (id.size() == 64 && whole)
+    return failure(in_quotes(text) +
+                   " is of a repository with SHA-256 ids, which Spotter does "
+                   "not read: those with ids of 40 digits only");
   return failure(in_quotes(text) +
                  " is not 40 hexadecimal digits; a branch name moves; give the full commit id: "
                  "git rev-parse HEAD");

@@ -93,14 +93,10 @@ std::optional<std::string> prefix_of(const wire::Channel& channel, Json header) 
   return prefix;
 }
 
-std::string written(const Json& line) {
-  return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
 std::string first_line(const wire::Channel& channel, const Listing& listing) {
   Json header = header_of(channel);
   if (listing.prefix != channel.source.key) header["prefix"] = listing.prefix;
-  return written(header);
+  return wire::json_text(header) + "\n";
 }
 
 // Takes the lines of a file one by one.
@@ -169,7 +165,7 @@ Result<void> write_listing(const std::filesystem::path& path, const wire::Channe
   const auto done = io::atomic_write_pieces(path, 0644, [&](std::string& piece) {
     if (std::exchange(first, false)) piece = first_line(channel, listing);
     for (std::size_t i = 0; i < lines_at_once && at != listing.entries.end(); ++i, ++at)
-      piece += written(line_of(*at));
+      piece += wire::json_text(line_of(*at)) + "\n";
   });
   if (!done) return failure(path.string() + ": " + done.error().message());
   return {};
@@ -217,9 +213,7 @@ void Catalogue::begin(s3::Client& client, Order order) {
 }
 
 void Catalogue::ask(s3::Client& client, const std::string& token) {
-  s3::Request request{.bucket = channel_.source.bucket};
-  request.query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", channel_.source.key}};
-  if (!token.empty()) request.query.emplace_back("continuation-token", token);
+  s3::Request request = s3::list_request(channel_.source, "", token);
   request.headers = {{"x-amz-optional-object-attributes", "RestoreStatus"}};
   client.start(std::move(request), [this, &client](const Result<s3::Answer, s3::Failure>& answer) {
     if (answer) return take(client, *answer);
@@ -230,6 +224,7 @@ void Catalogue::ask(s3::Client& client, const std::string& token) {
 }
 
 void Catalogue::take(s3::Client& client, const s3::Answer& answer) {
+  answered_ = true;
   const auto page = wire::decode_list(answer.body);
   if (!page) return fail(page.error().message);
   for (const auto& object : page->objects) {
@@ -318,7 +313,7 @@ void Catalogue::take_manifest(s3::Client& client) {
   manifest_ = {};
   if (!good) return;
   looked_at_.assign(listed().entries.size(), false);
-  counted_ = true;
+  counted_ = answered_ = true;
   reorder();
   look_further(client);
 }

@@ -121,6 +121,8 @@ class Catalogue {
   bool complete() const { return complete_; }
   // S3 has confirmed to this process that the objects are unchanged. No epoch may end before.
   bool confirmed() const { return confirmed_; }
+  // S3 has given this process a page, or the whole manifest.
+  bool answered() const { return answered_; }
   // A message that names the channel and what is wrong.
   const std::optional<std::string>& failed() const { return failed_; }
 
@@ -153,6 +155,7 @@ class Catalogue {
   bool counted_ = false;
   bool complete_ = false;
   bool confirmed_ = false;
+  bool answered_ = false;
   std::string manifest_;  // the manifest's text, while it is fetched
   std::size_t open_ = 0;  // requests of the current step
   Order ask_order_;

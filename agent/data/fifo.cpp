@@ -132,9 +132,4 @@ Holder::Report Holder::listen() {
   }
 }
 
-void Holder::leave() {
-  (void)send_message(socket_.get(), "bye");
-  socket_.close();
-}
-
 }  // namespace spotter::data

@@ -80,8 +80,8 @@ class Holder {
   void send_trainer(int pid) {
     (void)send_message(socket_.get(), "trainer " + std::to_string(pid));
   }
-  // Says that the trainer has ended, so that the data plane can end.
-  void leave();
+  // Says that the trainer has ended, so that the data plane can end; it may still fail before.
+  void leave() { (void)send_message(socket_.get(), "bye"); }
 
  private:
   Descriptor socket_;

@@ -15,6 +15,7 @@ struct Gunzip::State {
   z_stream stream{};
   bool inside = false;  // a member
   bool any = false;     // a member has begun
+  bool whole = false;   // a member has ended
 };
 
 Gunzip::Gunzip() : state_(std::make_unique<State>()) {
@@ -45,6 +46,7 @@ Result<std::size_t> Gunzip::unpack(std::string_view in, std::string& out, std::s
     code = inflate(&stream, Z_NO_FLUSH);
     if (code == Z_STREAM_END) {
       state_->inside = false;
+      state_->whole = true;
       code = Z_OK;
     }
   }
@@ -55,15 +57,17 @@ Result<std::size_t> Gunzip::unpack(std::string_view in, std::string& out, std::s
   }
   out.resize(out.size() - stream.avail_out);
   if (code == Z_DATA_ERROR || code == Z_NEED_DICT) {
-    return failure(std::string("it is no good gzip: ") +
-                   (stream.msg == nullptr ? "not even a header" : stream.msg));
+    const std::string why = stream.msg == nullptr ? "not even a header" : stream.msg;
+    const bool trails = state_->whole && why == "incorrect header check";
+    return failure("it is no good gzip: " +
+                   (trails ? "something else is behind its end, which gzip(1) leaves out" : why));
   }
   return limit - stream.avail_in;
 }
 
 Result<void> Gunzip::end() {
   const bool cut = state_->inside;
-  state_->inside = state_->any = false;
+  state_->inside = state_->any = state_->whole = false;
   inflateReset(&state_->stream);
   if (cut) return failure("it is no good gzip: it is cut off");
   return {};

@@ -21,6 +21,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds look_again{5};
 constexpr milliseconds at_most{1000};
 constexpr std::chrono::seconds between_flows{10};
+constexpr std::chrono::seconds last_patience{10};
 
 class Plane {
  public:
@@ -38,12 +39,13 @@ class Plane {
   void report_flows();
   void begin_where_asked();
   void await_predecessor();
+  bool may_leave();
 
   const PlaneSettings& settings_;
   int socket_;
   bool gone_ = false;  // the holder has died
   bool unanswered_ = false;
-  bool dismissed_ = false;
+  std::optional<std::chrono::steady_clock::time_point> dismissed_;
   int trainer_ = 0;
   bool failure_reported_ = false;
   std::chrono::steady_clock::time_point flows_reported_ = std::chrono::steady_clock::now();
@@ -168,14 +170,26 @@ void Plane::wait() {
 
 void Plane::listen() {
   while (const auto message = receive_message(socket_, gone_)) {
-    if (message->text == "bye") dismissed_ = true;
+    if (message->text == "bye") dismissed_ = std::chrono::steady_clock::now();
     if (message->text.starts_with("trainer "))
       trainer_ = static_cast<int>(wire::parse_count(message->text.substr(8)).value_or(0));
   }
 }
 
+// Waits while a refusal may be on its way: a command that reads nothing ends before it comes, and
+// nobody would hear of it.
+bool Plane::may_leave() {
+  if (!dismissed_) return false;
+  const auto waits = std::ranges::find_if_not(streams_, &Stream::answered);
+  if (waits == streams_.end() || failure_reported_) return true;
+  if (std::chrono::steady_clock::now() - *dismissed_ < last_patience) return false;
+  (void)send_message(socket_, "failed channel " + (*waits)->name() +
+                                  ": the command has ended before S3 answered at all");
+  return true;
+}
+
 void Plane::run() {
-  while (!gone_ && !dismissed_) {
+  while (!gone_ && !may_leave()) {
     for (const auto& client : clients_.all()) {
       if (client) client->turn(milliseconds(0));
     }

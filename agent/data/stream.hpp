@@ -88,6 +88,8 @@ class Stream {
   bool needs_polling() const { return draining_ || (starved_ && in_pipe_ > 0); }
 
   const std::optional<std::string>& failed() const { return failed_; }
+  // Whether its data can be had is known.
+  bool answered() const { return failed_ || catalogue_.answered(); }
 
   std::uint64_t bytes() const { return bytes_; }  // sent into the FIFOs
   // The time that a reader waited at an empty FIFO, for whatever reason.

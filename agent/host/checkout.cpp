@@ -326,29 +326,31 @@ Result<void> take_as_it_is(const Git& git, const Place& place) {
   return {};
 }
 
-Result<void> put_in_place(const Git& git, const Place& place, const verbs::Checkout& request) {
+// Returns the commit, where the revision is the id of an annotated tag.
+Result<std::string> put_in_place(const Git& git, const Place& place,
+                                 const verbs::Checkout& request) {
   if (is_archive(request))
-    if (auto taken = take_as_it_is(git, place); !taken) return taken;
+    if (auto taken = take_as_it_is(git, place); !taken) return tl::unexpected<Error>(taken.error());
   const auto placed =
       git.run(place.git, {"checkout", "--quiet", "--force", "--detach", request.revision});
   if (!placed) return tl::unexpected<Error>(placed.error());
   if (placed->status != 0) return git_failure(*placed, request);
-  const auto head = git.run(place.git, {"rev-parse", "--verify", "HEAD"});
-  if (!head) return tl::unexpected<Error>(head.error());
-  if (head->output.substr(0, 40) != request.revision) {
+  const auto ids = git.run(place.git, {"rev-parse", "HEAD", request.revision + "^{commit}"});
+  if (!ids) return tl::unexpected<Error>(ids.error());
+  const std::string head = ids->output.substr(0, ids->output.find('\n') + 1);
+  if (head.size() != 41 || ids->output != head + head)
     return fail("code-failed", "after the checkout HEAD is not " + request.revision);
-  }
-  return {};
+  return head;
 }
 
 // Shows the user's own git where HEAD is, and which commits have no parents here.
-Result<void> show_to_user(const User& user, const Place& place, const verbs::Checkout& request,
+Result<void> show_to_user(const User& user, const Place& place, const std::string& head,
                           bool fetched) {
   const AsUser as_user(user);
   const auto shallow = place.repository / "shallow";
   if (fetched && ::rename((place.git.directory / "shallow").c_str(), shallow.c_str()) != 0)
     ::unlink(shallow.c_str());  // all of the history came
-  const auto written = io::atomic_write(place.repository / "HEAD", request.revision + "\n", 0644);
+  const auto written = io::atomic_write(place.repository / "HEAD", head, 0644);
   std::error_code ignored;
   fs::remove_all(place.git.directory, ignored);
   if (!written)
@@ -510,10 +512,10 @@ Result<CheckedOut> once(const Git& git, const verbs::Checkout& request, int dept
       return fail("revision-missing", "commit " + request.revision + " is not in " +
                                           request.repository + "; was it pushed, or rewritten?");
   }
-  if (const auto placed = put_in_place(git, place, request); !placed)
-    return tl::unexpected<Error>(placed.error());
+  const auto head = put_in_place(git, place, request);
+  if (!head) return tl::unexpected<Error>(head.error());
   std::string missing = complete(git, place, request, depth);
-  if (const auto shown = show_to_user(git.user(), place, request, !*there); !shown)
+  if (const auto shown = show_to_user(git.user(), place, *head, !*there); !shown)
     return tl::unexpected<Error>(shown.error());
   return CheckedOut{!*there, std::move(missing)};
 }

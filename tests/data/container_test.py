@@ -130,22 +130,41 @@ class Surroundings(Containers):
             "act": '"relu"', "layers": "[10, 20]", "names": '["a", "it\'s"]', "amp": "true",
             "none": "null", "lr": "1e-3", "map": '{"b": 1, "a": "x"}', "plain": "plain text",
             "sagemaker_program": '"train.py"', "sagemaker_container_log_level": "30",
-            "sagemaker_mpi_enabled": "true", "f": "0.5"})
+            "sagemaker_mpi_enabled": "true", "f": "0.5", "": "3", "a": "NaN",
+            "b": "[-Infinity, 1e15, \"\\ud83d\", 18446744073709551616]", "c": "1" * 30,
+            "d": r'["\r\u0001\\", {"z": 1, "a": NaN}]', "e": "1e16",
+            "_tuning_objective_metric": "loss", "default_user_module_name": '"train"'})
         for name, value in {
                 "SM_HP_ACT": "relu", "SM_HP_LAYERS": "[10,20]", "SM_HP_AMP": "true",
                 "SM_HP_NONE": "", "SM_HP_LR": "0.001", "SM_HP_PLAIN": "plain text",
                 "SM_HP_MAP": '{"a":"x","b":1}', "SM_USER_ENTRY_POINT": "train.py",
                 "SM_LOG_LEVEL": "30", "SM_FRAMEWORK_PARAMS": '{"sagemaker_mpi_enabled":true}',
+                "SM_MODULE_NAME": "train", "SM_FRAMEWORK_MODULE": "", "SM_IS_HETERO": "false",
+                "SM_NUM_NEURONS": "0", "SM_INSTANCE_GROUPS": "[]", "SM_INSTANCE_GROUPS_DICT": "{}",
+                "SM_CURRENT_INSTANCE_GROUP_HOSTS": "[]", "SM_DISTRIBUTION_INSTANCE_GROUPS": "[]",
+                "SM_HP_A": "NaN", "SM_HP_C": "1" * 30, "SM_HP_E": "1e+16",
+                "SM_HP_B": '[-Infinity,1000000000000000.0,"\\ufffd",18446744073709551616]',
+                "SM_HP_D": r'["\r\u0001\\",{"a":NaN,"z":1}]',
                 "SM_CURRENT_INSTANCE_GROUP": "homogeneousCluster"}.items():
             self.assertEqual(all_[name], value, name)
         self.assertEqual(json.loads(all_["SM_USER_ARGS"]), [
-            "--act", "relu", "--amp", "True", "-f", "0.5", "--layers", "[10, 20]", "--lr", "0.001",
+            "", "3", "-a", "nan", "--act", "relu", "--amp", "True",
+            "-b", "[-inf, 1000000000000000.0, '\ufffd', 18446744073709551616]", "-c", "1" * 30,
+            "-d", r"['\r\x01\\', {'z': 1, 'a': nan}]", "-e", "1e+16", "-f", "0.5",
+            "--layers", "[10, 20]", "--lr", "0.001",
             "--map", "a=x,b=1", "--names", "['a', \"it's\"]", "--none", "",
             "--plain", "plain text"])
         self.assertFalse([name for name in all_ if name.startswith("SM_HP_SAGEMAKER_")])
         self.assertNotIn("sagemaker_program", json.loads(all_["SM_HPS"]))
+        self.assertNotIn("TUNING_OBJECTIVE", "".join(all_) + all_["SM_FRAMEWORK_PARAMS"])
+        every = json.loads(all_["SM_TRAINING_ENV"])
+        self.assertEqual(every["additional_framework_parameters"], {"sagemaker_mpi_enabled": True})
+        self.assertEqual((every["topology"], every["distribution_hosts"], every["is_hetero"]),
+                         ([], ["algo-1"], False))
+        self.assertNotIn("SM_TOPOLOGY", all_)
         file = json.loads((self.root / "input/config/hyperparameters.json").read_text())
         self.assertEqual(file["sagemaker_program"], '"train.py"', "as CreateTrainingJob has it")
+        self.assertEqual(self.variables({})["SM_MODULE_NAME"], "None")
 
     def test_the_jobs_own_checkpoints_and_parameters(self):
         checkpoints = self.scratch / "volume/checkpoints"

@@ -123,6 +123,9 @@ TEST(Gunzip, SaysWhatIsNone) {
   bad[good.size() - 5] ^= 1;  // of the checksum
   EXPECT_FALSE(unpacked(bad, 1000, 1000));
   EXPECT_TRUE(unpacked("", 1000, 1000));
+  const auto trailed = unpacked(good + "more", 1000, 1000);
+  ASSERT_FALSE(trailed);
+  EXPECT_NE(trailed.error().message.find("is behind its end"), std::string::npos);
 }
 
 TEST(FileName, IsTheKeyBelowThePrefix) {

@@ -7,6 +7,7 @@ Environment: SPOTTER_PATH, SPOTTER_EMULATOR_PATH; SPOTTER_KILLS: how often each 
 import base64
 import gzip
 import hashlib
+import http.server
 import json
 import os
 import pathlib
@@ -15,8 +16,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
+import urllib.parse
 import zlib
 
 import boto3
@@ -333,6 +336,23 @@ class Troubles(Pipe):
         self.assertIn("no AWS credentials", self.reads("", AWS_SECRET_ACCESS_KEY="",
                                                        AWS_EC2_METADATA_DISABLED="true"))
 
+    def test_a_command_that_ends_before_the_answer_hears_of_it(self):
+        self.some((10,))
+        quick = self.command("", ["true"])
+        for wait, words, more in (
+                (8, "no AWS credentials", {"AWS_SECRET_ACCESS_KEY": "",
+                                           "AWS_EC2_METADATA_DISABLED": "true"}),
+                (8, "permission is denied", {"AWS_SECRET_ACCESS_KEY": "wrong"}),
+                (30, "the command has ended before S3 answered at all",
+                 {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9"})):
+            for _ in range(1 if wait == 30 else 8):
+                done = subprocess.run(quick, env=self.environment(**more), capture_output=True,
+                                      text=True, timeout=wait, check=False)
+                self.assertIn(done.returncode, (0, NO_DATA))  # the refusal may be the quicker one
+                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+                self.assertIn(words, done.stderr)
+        self.assertEqual(self.run_pipe("", "true"), (b"", ""))
+
     def test_a_bucket_whose_requester_pays_gives_data_to_who_says_so(self):
         data = self.put("a", noise(9_000_000, 1))
         self.fault("s3-requester-pays", "bucket=bucket", "on=true")
@@ -362,6 +382,43 @@ class Troubles(Pipe):
                                   env=self.environment(), timeout=20, check=False)
             self.assertEqual(done.returncode, 2, words)
             self.assertTrue(done.stderr, words)
+
+
+class Old(http.server.BaseHTTPRequestHandler):
+    """A server whose listings name no token: whoever asks says after which key they go on."""
+
+    def do_GET(self):  # noqa: N802
+        asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query))
+        body = self.path[-1]
+        if "list-type" in asked:
+            left = [each for each in "abcde" if each > asked.get("start-after", "")]
+            body = "".join(f"<Contents><Key>{each}</Key><ETag>e</ETag><Size>1</Size></Contents>"
+                           for each in left[:2])
+            body = (f"<ListBucketResult><IsTruncated>{len(left) > 2}</IsTruncated>{body}"
+                    "</ListBucketResult>")
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", '"e"')
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_):
+        pass
+
+
+class OldServers(Pipe):
+    def test_their_listings_are_read_to_the_end(self):
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Old)
+        server.handle_error = lambda *_: None  # a connection that was left
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        done = subprocess.run(
+            [SPOTTER, "pipe", "--channel", "train=s3://bucket/", "--directory", str(self.folder),
+             "--", "cat", str(self.folder / "train_0")], capture_output=True, timeout=60,
+            check=False, env=self.environment(
+                AWS_ENDPOINT_URL_S3=f"http://127.0.0.1:{server.server_port}"))
+        self.assertEqual(done.stdout, b"abcde", done.stderr)
 
 
 class Crashes(Pipe):

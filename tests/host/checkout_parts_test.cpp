@@ -239,7 +239,10 @@ TEST(GitServers, WantTheirOwnUsersNames) {
   EXPECT_EQ(wire::git_user("https://bitbucket.org", "ATCTTx"), "x-token-auth");
   EXPECT_EQ(wire::git_user("https://bitbucket.org", "ATATTx"), "x-bitbucket-api-token-auth");
   EXPECT_TRUE(token_server("https://me%40corp.com@bitbucket.org/x/y.git"));
-  EXPECT_FALSE(token_server("https://me%2fcorp@bitbucket.org/x/y.git"));
+  EXPECT_TRUE(token_server("https://CORP%5Cme@h/x/y.git"));
+  EXPECT_TRUE(token_server("https://my%20t%C3%BCken@h/x/y.git"));
+  for (const char* name : {"me%2fcorp", "me%0a", "me%", "me%4", "me%4g", "me%3F", "a:b"})
+    EXPECT_FALSE(token_server("https://" + std::string(name) + "@bitbucket.org/x/y.git")) << name;
 }
 
 TEST(GitServers, CodeCommitTakesTheRolesSignature) {
@@ -275,6 +278,10 @@ TEST(GitServers, SubmodulesAddressesAreTakenAsGitDoes) {
   EXPECT_EQ(at("https://h/r", "ssh://git@h/org/lib.git", "https://h"), "https://h/org/lib.git");
   EXPECT_EQ(at("https://h/r", "git@other:org/lib.git", "https://h"), "git@other:org/lib.git");
   EXPECT_EQ(at("https://h/r", "git@h:org/lib.git"), "git@h:org/lib.git") << "no token";
+  EXPECT_EQ(at("https://me@h/r", "https://h/lib"), "https://me@h/lib") << "whose token it is";
+  EXPECT_EQ(at("https://me@h/r", "git@h:lib", "https://h"), "https://me@h/lib");
+  EXPECT_EQ(at("https://me@h/r", "https://you@h/lib"), "https://you@h/lib");
+  EXPECT_EQ(at("https://me@h/r", "https://other/lib"), "https://other/lib");
   EXPECT_EQ(at("https://h/r", "/etc"), "refused");
   EXPECT_EQ(at("https://h/r", "file:///etc"), "refused");
 }

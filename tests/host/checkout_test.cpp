@@ -45,6 +45,19 @@ TEST_F(Checkout, AgainKeepsCachesAndMendsTrackedFiles) {
   EXPECT_EQ(code("cache.bin"), "expensive");
 }
 
+TEST_F(Checkout, TheIdOfAnAnnotatedTagIsThatOfItsCommit) {
+  git({"tag", "-a", "v1", "-m", "x", first_});
+  const auto tag = git({"rev-parse", "v1"});
+  ASSERT_NE(tag, first_);
+  for (const bool fetched : {true, false}) {
+    const auto done = checkout(request(tag));
+    ASSERT_TRUE(done) << words_of(done);
+    EXPECT_EQ(done->fetched, fetched);
+    EXPECT_EQ(code("train.sh"), "echo one\n");
+    EXPECT_EQ(code(".git/HEAD"), first_ + "\n");
+  }
+}
+
 TEST_F(Checkout, FromAUrlOfAFileWorksToo) {
   auto asked = request(second_);
   asked.repository = "file://" + repository_.string();

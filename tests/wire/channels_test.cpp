@@ -143,6 +143,16 @@ TEST(AugmentedManifest, GivesTheAttributesInTheirOrder) {
   EXPECT_EQ((*read)[2].value, "a\"b");
   EXPECT_EQ((*read)[3].value, R"({"x":[1]})");
   EXPECT_FALSE(parse_augmented_line(line, {"missing"}));
+  // Python writes such lines.
+  for (const char* odd : {"NaN", "-Infinity", "[Infinity,1]"}) {
+    const auto text = R"({"a-ref":"s3://bucket/k","x":"NaN \uD83D","v":)" + std::string(odd) + "}";
+    const auto entries = parse_augmented_line(text, {"a-ref", "v", "x"});
+    ASSERT_TRUE(entries) << entries.error().message;
+    EXPECT_EQ(entries->at(1).value, odd);
+    EXPECT_EQ(entries->at(2).value, "NaN \xEF\xBF\xBD");
+    EXPECT_TRUE(parse_manifest("[" + text.substr(0, 1) + R"("prefix":"s3://bucket/",)" +
+                               text.substr(1) + ",\"k\"]"));
+  }
   EXPECT_FALSE(parse_augmented_line(R"({"a-ref": "i.jpg"})", {"a-ref"}));
 }
 

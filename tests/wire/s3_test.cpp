@@ -129,6 +129,26 @@ TEST(S3List, ReadsWhatOtherServersLeaveOut) {
             "\nx/");
 }
 
+TEST(S3List, WhatSaysHowToGoOnIsNoEnd) {
+  const auto next = [](const std::string& inside) {
+    return decode_list("<ListBucketResult>" + inside +
+                       "<Contents><Key>a</Key><ETag>e</ETag><Size>1</Size></Contents>"
+                       "</ListBucketResult>")
+        .value()
+        .next;
+  };
+  const std::string token = "<NextContinuationToken>t</NextContinuationToken>";
+  for (const char* yes : {"true", "True", "1"}) {
+    const std::string truncated = "<IsTruncated>" + std::string(yes) + "</IsTruncated>";
+    EXPECT_EQ(next(truncated), "\na") << yes;
+    EXPECT_EQ(next(truncated + token), "t") << yes;
+  }
+  for (const char* no : {"false", "False", "0"})
+    EXPECT_EQ(next("<IsTruncated>" + std::string(no) + "</IsTruncated>" + token), "") << no;
+  EXPECT_EQ(next(token), "t");
+  EXPECT_EQ(next(""), "");
+}
+
 TEST(S3List, HalfAnAnswerIsNone) {
   EXPECT_FALSE(decode_list("<ListBucketResult><Contents><Key>a</Key>"));
   EXPECT_FALSE(

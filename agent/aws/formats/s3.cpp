@@ -249,9 +249,12 @@ Result<ListPage> decode_list(std::string_view xml) {
   }
   for (const auto& node : root.children("CommonPrefixes"))
     page.prefixes.push_back(text(node.child_value("Prefix")));
-  if (root.child_value("IsTruncated") == std::string_view("true")) {
-    page.next = root.child_value("NextContinuationToken");
-    if (!page.next.empty()) return page;
+  // Servers write true, True and 1, or nothing where they say how to go on.
+  const std::string_view truncated = root.child_value("IsTruncated");
+  const bool ends = truncated.find_first_of("fF0") == 0;
+  if (!ends) page.next = root.child_value("NextContinuationToken");
+  if (!page.next.empty()) return page;
+  if (!ends && !truncated.empty()) {
     // A server that knows only the first version of the listing, or not this part of the second.
     std::string last = text(root.child_value("NextMarker"));
     if (last.empty() && !page.objects.empty()) last = page.objects.back().key;

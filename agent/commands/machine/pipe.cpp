@@ -48,7 +48,7 @@ class Sidecar {
   // Why the trainer must be stopped, once for each reason; none: no new reason.
   std::optional<std::string> listen();
   void ended() { pid_ = 0; }  // to be called when waitpid has had it
-  // Asks it to end, and waits for that.
+  // Asks it to end, and waits for that; listen() then has its last words.
   void leave();
 
  private:
@@ -96,8 +96,10 @@ std::optional<std::string> Sidecar::listen() {
 
 void Sidecar::leave() {
   holder_.leave();
-  if (pid_ > 0) ::waitpid(pid_, nullptr, 0);
+  int status = -1;
+  if (pid_ > 0) ::waitpid(pid_, &status, 0);
   pid_ = 0;
+  if (status == 0) name_.clear();  // it has ended as it was asked to
 }
 
 // Views that are mounted already are for the views' process alone, without which each use of them
@@ -233,7 +235,6 @@ class Run {
   void stop(const std::string& why);
   bool step();
   bool ready() const { return std::ranges::all_of(beside_, &Sidecar::ready); }
-  void await_failure_reports();
   void leave();
 
   data::PlaneSettings settings_;
@@ -246,6 +247,7 @@ class Run {
   pid_t trainer_ = 0;
   std::uint64_t trainer_ticks_ = 0;
   bool failed_ = false;
+  bool said_ = false;         // why
   std::optional<int> ended_;  // of waitpid(2)
   std::optional<steady_clock::time_point> kill_at_;
 };
@@ -330,9 +332,11 @@ void Run::start_trainer(const std::vector<std::string>& command) {
   for (const auto& each : beside_) each->holder().send_trainer(trainer_);
 }
 
-// No more data will come. A signal ends the trainer, as an end of file would be a lie.
+// No more data will come. A signal ends the trainer, as an end of file would be a lie. One that has
+// ended well did not need it.
 void Run::stop(const std::string& why) {
-  if (!failed_) io::complain("pipe", why);
+  if (!std::exchange(said_, true)) io::complain("pipe", why);
+  if (ended_ == 0) return;
   failed_ = true;
   if (trainer_ <= 0 || ended_ || kill_at_) return;
   supervise::signal_main_process(trainer_, SIGTERM);
@@ -341,8 +345,7 @@ void Run::stop(const std::string& why) {
 
 void Run::listen() {
   for (const auto& each : beside_)
-    while (const auto why = each->listen())
-      if (ended_ != 0) stop(*why);  // that may be why the trainer ended
+    while (const auto why = each->listen()) stop(*why);
 }
 
 void Run::reap() {
@@ -387,19 +390,12 @@ bool Run::step() {
   return trainer_ > 0 ? !ended_ : !ready() && !failed_;
 }
 
-// A killed process closes the trainer's files a moment before its end is reported here, and that
-// may be why the trainer failed.
-void Run::await_failure_reports() {
-  std::vector<pollfd> files;
-  for (const auto& each : beside_) files.push_back({each->descriptor(), POLLIN, 0});
-  ::poll(files.data(), files.size(), 500);
-  read_signals();
-}
-
-// Unmounts the views of a process that died, once nobody reads them: an empty folder would look
-// like data.
+// Hears of what may be why the trainer ended: a killed process closes the trainer's files a moment
+// before its own end is known, and a refusal may still be on its way. Unmounts the views of a
+// process that died, once nobody reads them: an empty folder would look like data.
 void Run::leave() {
   for (const auto& each : beside_) each->leave();
+  listen();
   for (const auto& channel : views_.channels)
     act::host::detach_views(views_.directory / channel.name);
 }
@@ -423,8 +419,6 @@ int Run::run(const std::vector<std::string>& command) {
     start_trainer(command);
     while (step()) {
     }
-    if (ended_ != 0) await_failure_reports();
-    listen();
     // Its descendants may still read.
     supervise::kill_session(trainer_, trainer_ticks_);
   }

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "agent/base/json.hpp"
+#include "agent/base/text.hpp"
 #include "agent/config/array_index.hpp"
 #include "agent/io/files.hpp"
 
@@ -16,6 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
+using Ordered = nlohmann::ordered_json;
 using Variables = std::map<std::string, std::string>;
 
 constexpr std::size_t longest_reason = 1024;  // SageMaker's limit
@@ -28,9 +30,7 @@ Json hosts(const Container& container) {
   return all;
 }
 
-std::string print(const Json& json) {
-  return json.dump(-1, ' ', true, Json::error_handler_t::replace);  // in ASCII, as Python's json
-}
+std::string print(const Json& json) { return wire::to_python(json, true); }
 
 std::string upper(std::string text) {
   for (char& each : text)
@@ -49,21 +49,23 @@ void add(Variables& variables, const std::string& prefix, const std::string& nam
 }
 
 // Decodes values like the toolkit: "3" becomes a number, "relu" a text.
-Json decoded(const Variables& hyperparameters) {
-  Json object = Json::object();
+Ordered decoded(const Variables& hyperparameters) {
+  Ordered object = Ordered::object();
   for (const auto& [name, value] : hyperparameters) {
-    Json read = wire::parsed_json(value);
-    object[name] = read.is_discarded() ? Json(value) : std::move(read);
+    object[name] = wire::parsed_ordered_json(wire::from_python(value));
+    if (object[name].is_discarded()) object[name] = value;
   }
   return object;
 }
 
 // Removes SageMaker's own, which it has for itself: sagemaker_program, sagemaker_region...
-Json taken_out(Json& hyperparameters) {
+Json taken_out(Ordered& hyperparameters) {
   Json own = Json::object();
   for (auto at = hyperparameters.begin(); at != hyperparameters.end();) {
-    const bool is_own = at.key().starts_with("sagemaker_");
-    if (is_own) own[at.key()] = at.value();
+    const bool is_own = at.key().starts_with("sagemaker_") ||
+                        at.key() == "_tuning_objective_metric" ||
+                        at.key() == "default_user_module_name";
+    if (is_own) own[at.key()] = Json(at.value());
     at = is_own ? hyperparameters.erase(at) : std::next(at);
   }
   return own;
@@ -71,26 +73,36 @@ Json taken_out(Json& hyperparameters) {
 
 // As the toolkit sets variables: a text as it is, all else as JSON.
 std::string value_of(const Json& json) {
-  if (json.is_null()) return {};
-  return json.is_string() ? json.get<std::string>() : print(json);
+  return json.is_null() ? "" : wire::plain_text(json, true);
+}
+
+// A text's repr().
+std::string repr(std::string_view text) {
+  const char quote = text.find('\'') != text.npos && text.find('"') == text.npos ? '"' : '\'';
+  std::string out(1, quote);
+  for (const char each : text) {
+    const bool named = each == '\n' || each == '\t' || each == '\r';
+    const bool control = (each >= 0 && each < ' ') || each == 0x7F;
+    if (each == quote || each == '\\' || control) out += '\\';
+    if (control && !named) out += 'x' + hexadecimal({&each, 1});
+    if (named) out += each == '\n' ? 'n' : each == '\t' ? 't' : 'r';
+    if (!control) out += each;
+  }
+  return out + quote;
 }
 
 // Python's str() of a value; within a list or a dictionary its repr().
-std::string in_python(const Json& json, bool inside = false) {
+std::string in_python(const Ordered& json, bool inside = false) {
   if (json.is_null()) return "None";
   if (json.is_boolean()) return json.get<bool>() ? "True" : "False";
-  if (json.is_string() && !inside) return json.get<std::string>();
   if (json.is_string()) {
     const auto text = json.get<std::string>();
-    const char quote = text.find('\'') != text.npos && text.find('"') == text.npos ? '"' : '\'';
-    std::string quoted(1, quote);
-    for (const char each : text) {
-      if (each == quote || each == '\\') quoted += '\\';
-      quoted += each == '\n' ? "\\n" : each == '\t' ? "\\t" : std::string(1, each);
-    }
-    return quoted + quote;
+    auto number = wire::marked_number(text);
+    if (!number) return inside ? repr(text) : text;
+    if (number->ends_with("inity")) number->resize(number->size() - 5);
+    return lower_case(*number);  // nan, inf
   }
-  if (!json.is_structured()) return print(json);
+  if (!json.is_structured()) return json.dump();
   std::string items;
   for (const auto& [name, value] : json.items()) {
     if (!items.empty()) items += ", ";
@@ -100,15 +112,16 @@ std::string in_python(const Json& json, bool inside = false) {
   return json.is_object() ? "{" + items + "}" : "[" + items + "]";
 }
 
-// An object becomes "a=1,b=2".
-Json arguments(const Json& hyperparameters) {
+// An object becomes "a=1,b=2", in the order of its names; one inside keeps its own.
+Json arguments(const Ordered& hyperparameters) {
   Json list = Json::array();
   for (const auto& [name, value] : hyperparameters.items()) {
-    list.push_back((name.size() == 1 ? "-" : "--") + name);
+    list.push_back((name.empty() ? "" : name.size() == 1 ? "-" : "--") + name);
     std::string pairs;
+    const Json sorted = value;
     if (value.is_object())
-      for (const auto& [key, each] : value.items())
-        pairs += (pairs.empty() ? "" : ",") + key + "=" + in_python(each);
+      for (const auto& [key, _] : sorted.items())
+        pairs += (pairs.empty() ? "" : ",") + key + "=" + in_python(value[key]);
     list.push_back(value.is_object() ? pairs : value.is_null() ? "" : in_python(value));
   }
   return list;
@@ -220,10 +233,10 @@ std::size_t default_budget(const std::vector<wire::Channel>& channels) {
 }  // namespace
 
 Result<void> Container::take_hyperparameters(std::string_view json) {
-  const Json object = wire::parsed_json(json);
+  const Json object = wire::parsed_json(wire::from_python(json));
   if (!object.is_object()) return failure("hyperparameters are a JSON object of names and values");
   for (const auto& [name, value] : object.items())
-    hyperparameters[name] = value.is_string() ? value.get<std::string>() : print(value);
+    hyperparameters[name] = wire::plain_text(value, true);
   return {};
 }
 
@@ -264,20 +277,41 @@ Variables channel_variables(const Container& container) {
   return result;
 }
 
-Variables variables(const Container& container) {
+namespace {
+
+Json without(Json object, std::initializer_list<const char*> names) {
+  for (const auto* name : names) object.erase(name);
+  return object;
+}
+
+constexpr std::string_view of_one_group = R"({
+  "current_instance_group": "homogeneousCluster", "current_instance_group_hosts": [],
+  "current_instance_type": "local", "distribution_instance_groups": [], "instance_groups": [],
+  "instance_groups_dict": {}, "is_hetero": false, "is_smddpmprun_installed": false,
+  "is_smddprun_installed": false, "num_neurons": 0, "topology": []})";
+
+// Makes SM_TRAINING_ENV.
+Json training_env(const Container& container, const Json& hyperparameters, const Json& own) {
   const fs::path& root = container.root;
   const auto files = documents(container);
-  Json hyperparameters = decoded(container.hyperparameters);
-  Json own = taken_out(hyperparameters);
-  const Json program = own["sagemaker_program"];
+  const Json program = own.value("sagemaker_program", Json());
+  std::string module = in_python(program);
+  if (module.ends_with(".py")) module.resize(module.size() - 3);
+  const std::string framework = variable("SAGEMAKER_TRAINING_MODULE");
+  const Json for_framework =
+      without(own, {"sagemaker_program", "sagemaker_submit_directory",
+                    "sagemaker_enable_cloudwatch_metrics", "sagemaker_region",
+                    "sagemaker_container_log_level", "sagemaker_job_name", "sagemaker_s3_output",
+                    "default_user_module_name", "_tuning_objective_metric"});
   Json folders = Json::object();
   for (const auto& channel : container.channels)
     folders[channel.name] = (container.data / channel.name).string();
   Json all = {
+      {"additional_framework_parameters", for_framework},
       {"channel_input_dirs", folders},
       {"current_host", host(container.host.index)},
-      {"current_instance_group", "homogeneousCluster"},
-      {"current_instance_type", "local"},
+      {"distribution_hosts", hosts(container)},
+      {"framework_module", framework.empty() ? Json() : Json(framework)},
       {"hosts", hosts(container)},
       {"hyperparameters", hyperparameters},
       {"input_config_dir", (root / "input/config").string()},
@@ -289,7 +323,7 @@ Variables variables(const Container& container) {
       {"master_hostname", host(0)},
       {"model_dir", (root / "model").string()},
       {"module_dir", own.value("sagemaker_submit_directory", Json((root / "code").string()))},
-      {"module_name", program},
+      {"module_name", module},
       {"network_interface_name", container.network},
       {"num_cpus", container.processors},
       {"num_gpus", container.accelerators},
@@ -298,25 +332,31 @@ Variables variables(const Container& container) {
       {"output_intermediate_dir", (root / "output/intermediate").string()},
       {"resource_config", files.at("resourceconfig.json")},
       {"user_entry_point", program}};
+  all.update(Json::parse(of_one_group));
+  return all;
+}
+
+}  // namespace
+
+Variables variables(const Container& container) {
+  Ordered hyperparameters = decoded(container.hyperparameters);
+  const Json own = taken_out(hyperparameters);
+  const Json all = training_env(container, hyperparameters, own);
   Variables result = channel_variables(container);
   for (const auto& [name, value] : hyperparameters.items())
     add(result, "SM_HP_", name, value_of(value));
-  for (const auto* name :
-       {"current_host", "current_instance_group", "current_instance_type", "module_dir",
-        "module_name", "user_entry_point", "input_config_dir", "input_dir", "log_level",
-        "model_dir", "network_interface_name", "num_cpus", "num_gpus", "output_data_dir",
-        "output_dir", "output_intermediate_dir", "hosts", "input_data_config", "resource_config"})
-    result["SM_" + upper(name)] = value_of(all[name]);
+  const Json alone =
+      without(all, {"additional_framework_parameters", "channel_input_dirs", "distribution_hosts",
+                    "hyperparameters", "is_master", "is_smddpmprun_installed",
+                    "is_smddprun_installed", "job_name", "master_hostname", "topology"});
+  for (const auto& [name, value] : alone.items()) result["SM_" + upper(name)] = value_of(value);
   result["SM_HPS"] = print(hyperparameters);
   result["SM_USER_ARGS"] = print(arguments(hyperparameters));
-  result["SM_CHECKPOINT_DIR"] = root / "checkpoints";
-  for (const auto* name :
-       {"program", "submit_directory", "container_log_level", "job_name", "region", "s3_output"})
-    own.erase(std::string("sagemaker_") + name);
-  result["SM_FRAMEWORK_PARAMS"] = print(own);
+  result["SM_CHECKPOINT_DIR"] = container.root / "checkpoints";
+  result["SM_FRAMEWORK_PARAMS"] = print(all["additional_framework_parameters"]);
   result["SM_TRAINING_ENV"] = print(all);
   result["TRAINING_JOB_NAME"] = container.job;
-  result["SAGEMAKER_BASE_DIR"] = root;
+  result["SAGEMAKER_BASE_DIR"] = container.root;
   return result;
 }
 
