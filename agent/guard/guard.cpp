@@ -299,7 +299,7 @@ bool Guard::is_appended_to(const std::string& name) {
   return true;
 }
 
-// A file gets its name when it is whole. One that was recorded under such a name is a checkpoint
+// A file gets its name when it is whole. But a file recorded under such a name is a checkpoint
 // that makes room for the next.
 void Guard::learn_temporary(const std::string& shape) {
   const auto& rows = keeper_.record().rows;

@@ -264,7 +264,7 @@ TEST_F(Surroundings, HoldAllThatActivatingDoes) {
   EXPECT_EQ(log(), "python of " + root + "\n" + root + " it's 1\ncuda1 p state state job [] []\n");
 }
 
-// As `conda activate` leaves the one that is active: the caller's, else that of the profile.
+// `conda activate` leaves the one that is active: the caller's, else that of the profile.
 TEST_F(Surroundings, LeaveTheCondaEnvironmentThatTheShellIsIn) {
   const std::string base = path("base"), root = base + "/envs/tr";
   for (const auto& each : {base, root}) make_python(each);

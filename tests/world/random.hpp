@@ -42,7 +42,7 @@ class Random {
     }
     return text;
   }
-  // As an id of IAM has them: base 32.
+  // The letters of an id of IAM, base 32.
   std::string letters(std::size_t count) {
     std::string text(count, 'A');
     for (char& letter : text) letter = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"[below(32)];

@@ -84,7 +84,7 @@ std::string sha1_hex(std::string_view text) {
 
 constexpr std::chrono::minutes refresh_before{15};  // as botocore does
 
-// As programs write it: 2026-11-21T10:15:30Z, 2026-11-21 10:15:30+00:00, 2026-11-21T10:15:30UTC.
+// Programs write it as 2026-11-21T10:15:30Z, 2026-11-21 10:15:30+00:00, 2026-11-21T10:15:30UTC.
 std::optional<wire::WallTime> time_in(const wire::Json& token, const char* key) {
   std::string text = wire::text_field(token, key);
   if (text.ends_with("UTC")) text.replace(text.size() - 3, 3, "Z");
