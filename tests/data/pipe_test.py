@@ -333,21 +333,21 @@ class Troubles(Pipe):
     def test_no_permission(self):
         self.some((10,))
         self.assertIn("permission is denied", self.reads("", AWS_SECRET_ACCESS_KEY="wrong"))
-        self.assertIn("no AWS credentials", self.reads("", AWS_SECRET_ACCESS_KEY="",
+        self.assertIn("no AWS credentials", self.reads("", AWS_ACCESS_KEY_ID="",
                                                        AWS_EC2_METADATA_DISABLED="true"))
 
     def test_a_command_that_ends_before_the_answer_hears_of_it(self):
         self.some((10,))
         quick = self.command("", ["true"])
-        for wait, words, more in (
-                (8, "no AWS credentials", {"AWS_SECRET_ACCESS_KEY": "",
+        for times, words, more in (
+                (8, "no AWS credentials", {"AWS_ACCESS_KEY_ID": "",
                                            "AWS_EC2_METADATA_DISABLED": "true"}),
                 (8, "permission is denied", {"AWS_SECRET_ACCESS_KEY": "wrong"}),
-                (30, "the command has ended before S3 answered at all",
+                (1, "the command has ended before S3 answered at all",
                  {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9"})):
-            for _ in range(1 if wait == 30 else 8):
+            for _ in range(times):
                 done = subprocess.run(quick, env=self.environment(**more), capture_output=True,
-                                      text=True, timeout=wait, check=False)
+                                      text=True, timeout=600, check=False)
                 self.assertIn(done.returncode, (0, NO_DATA))  # the refusal may be the quicker one
                 self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
                 self.assertIn(words, done.stderr)
