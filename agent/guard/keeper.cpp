@@ -369,9 +369,9 @@ Result<Capture, Refusal> Keeper::capture(const LeaveOut& leave_out, const LeaveO
     auto row = row_of(member, grows && grows(member.name));
     if (row) {
       capture.rows.push_back(*std::move(row));
-    } else if (row.error().why == Why::Busy && member.role == Role::Member) {
+    } else if (row.error().why == Why::Busy) {
       return stop(row.error());
-    } else if (row.error().why != Why::Busy) {
+    } else {
       capture.left_out.push_back(place_.shown(member.name) +
                                  " is no finished checkpoint: " + row.error().words);
     }
