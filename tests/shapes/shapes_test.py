@@ -86,14 +86,14 @@ def spot_fleet_config():
     specification = {
         "ImageId": "ami-1a2b3c4d", "KeyName": "mine", "InstanceType": "p3.2xlarge",
         "SpotPrice": "1.00", "SecurityGroups": [{"GroupId": "sg-1a2b3c4d"}],
-        "IamInstanceProfile": {"Arn": "arn:aws:iam::1:instance-profile/x"},
+        "IamInstanceProfile": {"Arn": "arn:aws:iam::123456789012:instance-profile/x"},
         "BlockDeviceMappings": [
             {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 75, "VolumeType": "gp2"}}],
         "Placement": {"AvailabilityZone": ZONES},
         "UserData": base64.b64encode(b"#!/bin/sh\n").decode(),
         "TagSpecifications": tagged("instance", "job", "mnist")}
     return {
-        "TargetCapacity": 2, "IamFleetRole": "arn:aws:iam::1:role/fleet", "Type": "maintain",
+        "TargetCapacity": 2, "IamFleetRole": "arn:aws:iam::123456789012:role/fleet", "Type": "maintain",
         "AllocationStrategy": "diversified", "TerminateInstancesWithExpiration": True,
         "LaunchSpecifications": [specification], "ValidUntil": "2027-01-01T00:00:00Z"}
 
@@ -172,7 +172,7 @@ def launch_template(ask):
             "UserData": base64.b64encode(b"hi").decode(),
             "Placement": {"AvailabilityZone": "us-west-2a", "GroupName": "near"},
             "IamInstanceProfile": {"Name": "spotter"},
-            "InstanceMarketOptions": {"MarketType": "spot", "SpotOptions": {"MaxPrice": "1"}},
+            "InstanceMarketOptions": {"MarketType": "spot", "SpotOptions": {"MaxPrice": "10"}},
             "MetadataOptions": {"InstanceMetadataTags": "enabled"},
             "TagSpecifications": tagged("instance", "job", "m")}
     made = ask("CreatePlacementGroup", GroupName="near", Strategy="partition",
@@ -197,6 +197,7 @@ def ec2_fleet(ask):
     capacity = {"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "spot"}
     instant = ask("CreateFleet", Type="instant", LaunchTemplateConfigs=[config],
                   TargetCapacitySpecification=capacity)
+    assert instant["Instances"], instant
     assert len(instant["Instances"][0]["InstanceIds"]) == 1, instant
     made = ask("CreateFleet", Type="maintain", LaunchTemplateConfigs=[config],
                TargetCapacitySpecification=capacity,
