@@ -93,7 +93,8 @@ def spot_fleet_config():
         "UserData": base64.b64encode(b"#!/bin/sh\n").decode(),
         "TagSpecifications": tagged("instance", "job", "mnist")}
     return {
-        "TargetCapacity": 2, "IamFleetRole": "arn:aws:iam::123456789012:role/fleet", "Type": "maintain",
+        "TargetCapacity": 2, "IamFleetRole": "arn:aws:iam::123456789012:role/fleet",
+        "Type": "maintain",
         "AllocationStrategy": "diversified", "TerminateInstancesWithExpiration": True,
         "LaunchSpecifications": [specification], "ValidUntil": "2027-01-01T00:00:00Z"}
 
