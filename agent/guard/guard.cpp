@@ -187,8 +187,7 @@ void Guard::capture() {
   const std::set<std::string> in_flux = moments_.in_flux();
   const bool of_companions = !moments_.wait(now_());
   const auto leave_out = [&](const std::string& name) {
-    return in_flux.contains(name) ||
-           (temporary_.contains(shape_of(name)) && keeper_.is_written(name));
+    return in_flux.contains(name) || (is_temporary(name) && keeper_.is_written(name));
   };
   const auto grows = [this](const std::string& name) {
     return moments_.grows(name) || is_held(name) || is_appended_to(name);
@@ -269,7 +268,7 @@ void Guard::take_change(const Change& change, bool died) {
   else if (closed ? logs_.contains(change.name) : is_appended_to(change.name))
     return;
   if (change.renamed) learn_temporary(shape_of(change.name));
-  if (!closed && !change.renamed && temporary_.contains(shape_of(change.name))) return;
+  if (!closed && !change.renamed && is_temporary(change.name)) return;
   if (role == Role::Companion) {
     if (!is_log(change.name)) companions_ = now_();
   } else if (change.kind == Change::Kind::Removed) {
@@ -305,6 +304,11 @@ void Guard::learn_temporary(const std::string& shape) {
   const auto& rows = keeper_.record().rows;
   if (std::ranges::none_of(rows, [&](const Row& row) { return shape_of(row.name) == shape; }))
     temporary_.insert(shape);
+}
+
+// Most scripts rename none: no shape is made of each file then.
+bool Guard::is_temporary(const std::string& name) const {
+  return !temporary_.empty() && temporary_.contains(shape_of(name));
 }
 
 void Guard::wait_for(const std::string& name) {
@@ -412,9 +416,7 @@ bool Guard::end(End how, bool progressed) {
   };
   witness.is_current = [this](const std::string& name) { return moments_.is_current(name); };
   witness.is_log = [this](const std::string& name) { return logs_.contains(name); };
-  witness.is_temporary = [this](const std::string& name) {
-    return temporary_.contains(shape_of(name));
-  };
+  witness.is_temporary = [this](const std::string& name) { return is_temporary(name); };
   witness.progressed = progressed || keeper_.is_long(now_() - began_);
   keeper_.learn(moments_.learned());
   const auto settled = keeper_.settle(false, witness);

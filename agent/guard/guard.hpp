@@ -127,6 +127,7 @@ class Guard {
   bool is_held(const std::string& name) const;
   void wait_for(const std::string& name);
   void learn_temporary(const std::string& shape);
+  bool is_temporary(const std::string& name) const;
   bool somebody_died();
   std::optional<std::chrono::milliseconds> wait_for_companions() const;
   void capture();
