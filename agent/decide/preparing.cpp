@@ -138,14 +138,15 @@ bool is_replaced(const Context& c) {
 
 bool hinders_gang(const Context& c) { return c.facts.exit.hinders_gang && is_replaced(c); }
 
-// They may write where the next trainer would. The fault is this machine's: it must not end the
-// job.
+// Processes of a trainer: they may write where the next one would, or keep the storage busy. The
+// fault is this machine's: it must not end the job.
 Stage outlast(Context& c, const EffectFailed& failed) {
   Time& since = c.facts.trouble.left_since;
   if (since == kNever) since = c.now;
   if (c.now - since < c.policy.left_limit) return wait(c, Wait::Retry, c.policy.left_retry);
   if (is_replaced(c) || c.policy.foreground) return leave_unfit_machine(c, Surrender::NoProgress);
-  return block(c, Block::TrainerUnstartable, failed.detail);
+  const bool starts = failed.failure == Failure::ProcessesLeft;
+  return block(c, starts ? Block::TrainerUnstartable : Block::MountFailed, failed.detail);
 }
 
 // The gang's record counts the machines that it gives back.

@@ -79,6 +79,40 @@ TEST(AProcessLeftOver, GivesItBackAlsoWhereItKeepsTheStorageBusy) {
   EXPECT_EQ(story.stage(), "giving-back");
 }
 
+// Another machine's look came too early and had it detached from this one, where it is mounted.
+struct Detached : Machine {
+  explicit Detached(Fleet fleet = {FleetKind::Ec2Fleet, "fleet-1"}) : Machine({}, fleet) {
+    answer(EffectFailed{Failure::Abandoned});
+    SeenVolume going = held(the_volume(), kMe);
+    going.attachment = AttachmentState::Busy;
+    EffectFailed busy{Failure::Busy};
+    busy.detail = "target is busy";
+    const Time until = now + 2 * (policy.attaching_limit + policy.left_limit);
+    while (now < until && in_the_way()) {
+      if (!state.awaited) wake();
+      if (asked() == "survey-storage") survey({going});
+      if (asked() == "unmount") answer(busy);
+    }
+  }
+  bool in_the_way() const {
+    return stage() == "waiting" || stage() == "surveying" || stage() == "unmounting";
+  }
+};
+
+TEST(AProcessLeftOver, GivesItBackAlsoWhereItsVolumeIsToLeaveIt) {
+  Detached story;
+  ASSERT_NE(story.did<WriteLedger>(), nullptr) << story.stage();
+  EXPECT_EQ(story.state.facts.progress.ledger.attempts_without_progress, 1U);
+  EXPECT_TRUE(story.state.facts.exit.unfit);
+}
+
+TEST(AProcessLeftOver, KeepsNoVolumeOfAMachineOfNoFleetWithoutAWord) {
+  Detached story(Fleet{});
+  EXPECT_EQ(story.stage(), "blocked");
+  const std::string words = describe(story.state, story.policy);
+  EXPECT_NE(words.find("target is busy"), words.npos) << words;
+}
+
 TEST(AProcessLeftOver, CountsOnceWhereTheMachineMayNotBeGivenBack) {
   Stuck story;
   for (int times = 0; times < 3; ++times) {

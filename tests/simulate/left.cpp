@@ -29,8 +29,8 @@ void Simulation::leave_processes(Host& host) {
   say(host.id.view(), "processes of the trainer do not end", for_ever ? "" : " yet");
 }
 
-// The supervisor starts no trainer beside them (supervise/processes.hpp). The agent counts one
-// attempt a machine, when it has waited for long enough.
+// The supervisor starts no trainer beside them (supervise/processes.hpp), nor can what they use be
+// unmounted. The agent counts one attempt a machine, when it has waited for long enough.
 decide::Happening Simulation::refuse_beside_left(Host& host) {
   if (host.refused_since == decide::kNever || host.refused_by != host.agent.run) {
     host.refused_since = now_;

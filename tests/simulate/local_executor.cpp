@@ -207,7 +207,10 @@ Happening Simulation::unmount(Host& host) {
   if (host.trainer.state == Trainer::State::Running && host.mounted) {
     return failure(Failure::Busy, "target is busy");
   }
-  if (is_kept_busy(host)) return failure(Failure::Busy, "target is busy");
+  if (is_kept_busy(host)) {
+    if (is_left(host)) refuse_beside_left(host);
+    return failure(Failure::Busy, "target is busy");
+  }
   forget_end(host);
   if (cuts_unmount(host)) return failure(Failure::Busy, "the unmount has not ended");
   end_unmount(host);
