@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <cstdio>
+#include <initializer_list>
 #include <tuple>
 
 #include "agent/base/record.hpp"
@@ -25,19 +26,36 @@ bool is_of(const std::string& name, const std::string& checkpoint) {
   return name == checkpoint || name.starts_with(checkpoint + "/");
 }
 
-// How surely a number behind this word counts steps; 0: a number that is written to it is part of a
+// How surely a number beside this word counts steps; 0: a number that is written to it is part of a
 // name (resnet50).
+constexpr int steps = 4, saves = 3, epochs = 2;
 int rank(std::string_view word) {
-  constexpr std::array<std::string_view, 9> steps{
-      "step", "steps", "iter", "iters", "iteration", "iterations", "it", "globalstep", "ba"};
-  constexpr std::array<std::string_view, 6> saves{"checkpoint", "ckpt", "cp",
-                                                  "chkpt",      "chk",  "save"};
-  constexpr std::array<std::string_view, 9> others{"epoch", "ep",  "e",        "s", "weights",
-                                                   "state", "run", "snapshot", "n"};
-  const auto among = [word](const auto& words) {
+  const auto among = [word](std::initializer_list<std::string_view> words) {
     return std::ranges::find(words, word) != words.end();
   };
-  return among(steps) ? 3 : among(saves) ? 2 : among(others) ? 1 : 0;
+  if (among({"step", "steps", "iter", "iters", "iteration", "iterations", "it", "globalstep", "ba"}))
+    return steps;
+  if (among({"checkpoint", "ckpt", "cp", "chkpt", "chk", "save"})) return saves;
+  if (among({"epoch", "epochs", "ep"})) return epochs;
+  return among({"e", "s", "weights", "state", "run", "snapshot", "n"}) ? 1 : 0;
+}
+
+constexpr std::string_view digits = "0123456789", letters = "abcdefghijklmnopqrstuvwxyz";
+
+// Behind a number are only fractions, with words of theirs or without, and an extension.
+bool is_last(std::string_view rest) {
+  const auto skip = [&rest](std::string_view what) {
+    const auto length = std::min(rest.find_first_not_of(what), rest.size());
+    rest.remove_prefix(length);
+    return length > 0;
+  };
+  while (skip("-_=")) {
+    skip("-_=abcdefghijklmnopqrstuvwxyz");
+    if (!skip(digits) || !rest.starts_with('.')) return false;
+    rest.remove_prefix(1);
+    if (!skip(digits)) return false;
+  }
+  return rest.empty() || (rest.size() > 1 && rest[0] == '.' && digits.find(rest[1]) == digits.npos);
 }
 
 // The length of a date at the text's begin, as 20261129 or 2026-11-29, with a time of at least
@@ -189,35 +207,39 @@ void Record::forget_but(std::size_t count) {
 
 std::optional<std::uint64_t> step_in(const std::string& checkpoint) {
   constexpr std::size_t longest = 15;
-  constexpr const char* digits = "0123456789";
-  const std::string name = without_dates(checkpoint);
-  const auto has = [&name](std::size_t at, auto is) {
-    return at < name.size() && is(static_cast<unsigned char>(name[at])) != 0;
+  const std::string name = lower_case(without_dates(checkpoint));
+  const auto digit = [&name](std::size_t at) {
+    return at < name.size() && digits.find(name[at]) != digits.npos;
   };
-  const auto letter = [](int each) { return std::isalpha(each); };
-  const auto digit = [](int each) { return std::isdigit(each); };
+  const auto word_at = [&name](std::size_t at) {
+    return name.substr(at, name.find_first_not_of(letters, at) - at);
+  };
   std::optional<std::uint64_t> best;
   int best_rank = 0, rank_before = 0;
   for (auto at = name.find_first_of(digits); at != name.npos;) {
     const auto end = std::min(name.find_first_not_of(digits, at), name.size());
-    auto word_end = at;
-    while (word_end > 0 && std::string_view("-_=.").find(name[word_end - 1]) != std::string::npos)
-      --word_end;
-    auto word = word_end;
-    while (word > 0 && has(word - 1, letter)) --word;
-    const std::string before = lower_case(name.substr(word, word_end - word));
+    const auto word_end = at == 0 ? 0 : name.find_last_not_of("-_=.", at - 1) + 1;
+    const auto word = word_end == 0 ? 0 : name.find_last_not_of(letters, word_end - 1) + 1;
+    const std::string before = name.substr(word, word_end - word);
+    // rl_model_10000_steps, but not 19_step_500
+    const auto behind = std::min(name.find_first_not_of("-_", end), name.size());
+    const std::string after = word_at(behind);
+    const auto next = name.find_first_not_of("-_=", behind + after.size());
+    const bool says = rank(after) >= epochs && rank(after) != saves && !digit(next);
     // checkpoint_12_50000: epoch and update
-    const bool follows = before.empty() && word_end > 0 && has(word_end - 1, digit);
-    int surely = follows ? rank_before : rank(before);
-    // The last number of a name that says nothing of it counts, unless it belongs to a word.
-    const bool last = end == name.size() || (name[end] == '.' && !has(end + 1, digit));
-    if (surely < 2 && !(surely == 1 && before.starts_with("ep")))
-      surely = last && (surely > 0 || word_end < at || before.empty()) ? 1 : 0;
+    const bool follows = word_end > 0 && before.empty() && digit(word_end - 1);
+    int surely = std::max(follows ? rank_before : rank(before), says ? rank(after) : 0);
+    // The last number of a name that says nothing of it counts, unless it belongs to a word; a loss
+    // behind it is none: weights.10-0.32
+    if (surely < epochs) {
+      const bool apart = surely > 0 || word_end < at || before.empty();
+      surely = apart && is_last(std::string_view(name).substr(end)) ? 1 : 0;
+    }
     rank_before = surely;
-    const bool fraction = (name[at > 0 ? at - 1 : 0] == '.' && at > 1 && has(at - 2, digit)) ||
-                          (end < name.size() && name[end] == '.' && has(end + 1, digit));
+    const bool fraction = (at > 1 && name[at - 1] == '.' && digit(at - 2)) ||
+                          (digit(end + 1) && name[end] == '.');
     // 7b is a model's size, 0.25 a loss
-    const bool fits = end - at <= longest && !has(end, letter) && !fraction;
+    const bool fits = end - at <= longest && (behind > end || after.empty() || says) && !fraction;
     if (fits && surely > 0 && surely >= best_rank) {
       const std::uint64_t number = std::stoull(name.substr(at, end - at));
       best = follows && surely == best_rank ? std::max(*best, number) : number;

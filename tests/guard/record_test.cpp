@@ -123,6 +123,14 @@ TEST(StepIn, ReadsTheNumberThatANameSaysIsOne) {
                                    {"checkpoint-20261129-step500", 500},
                                    {"2026-11-29_10-15-30-step-700", 700},
                                    {"step_20250101", 20250101},
+                                   {"epoch_7_fold_2", 7},
+                                   {"rl_model_10000_steps", 10000},
+                                   {"ppo-10000steps-seed3", 10000},
+                                   {"12_epochs-fold1", 12},
+                                   {"weights.10-0.32", 10},
+                                   {"weights-improvement-05-0.91.hdf5", 5},
+                                   {"model_07-val_loss0.25.keras", 7},
+                                   {"19_step_500", 500},
                                    {"checkpoint-1200-best", 1200}})
     EXPECT_EQ(step_in(name), step) << name;
   for (const char* name :
