@@ -225,15 +225,12 @@ void Catalogue::ask(s3::Client& client, const std::string& token) {
 
 void Catalogue::take(s3::Client& client, const s3::Answer& answer) {
   answered_ = true;
-  const auto page = wire::decode_list(answer.body);
+  auto page = wire::decode_list(answer.body);
   if (!page) return fail(page.error().message);
+  std::string archived;
   for (const auto& object : page->objects) {
     if (is_folder(object)) continue;
-    if (object.archived) {
-      fail(wire::to_url({channel_.source.bucket, object.key}) +
-           " is archived: restore it (`aws s3api restore-object`), or go on without it by a "
-           "manifest that names the others");
-    }
+    if (object.archived && archived.empty()) archived = object.key;
     add({.key = object.key,
          .size = object.size,
          .etag = object.etag,
@@ -243,10 +240,31 @@ void Catalogue::take(s3::Client& client, const s3::Answer& answer) {
   if (const auto more = pages_.add(page->objects.size(), page->next); !more)
     return fail(wire::to_url(channel_.source) + ": " + more.error().message);
   if (failed_) return;
-  if (page->next.empty()) {
+  if (!archived.empty() && !reads_archived_) return read_archived(client, archived, page->next);
+  ask_next(client, page->next);
+}
+
+// Only S3 itself says in its listing what has been restored, and elsewhere GLACIER may be the name
+// of a disk: reading the first one's first byte tells.
+void Catalogue::read_archived(s3::Client& client, const std::string& key, std::string next) {
+  s3::Request request{.bucket = channel_.source.bucket, .key = key};
+  request.into = std::span(&byte_, 1);
+  client.start(std::move(request), [this, &client, key, next = std::move(next)](
+                                       const Result<s3::Answer, s3::Failure>& answer) {
+    reads_archived_ = answer || answer.error().code == "InvalidRange";
+    if (reads_archived_) return ask_next(client, next);
+    if (answer.error().code != "InvalidObjectState") return fail(answer.error().text());
+    fail(wire::to_url({channel_.source.bucket, key}) +
+         " is archived: restore it (`aws s3api restore-object`), or go on without it by a manifest "
+         "that names the others");
+  });
+}
+
+void Catalogue::ask_next(s3::Client& client, const std::string& next) {
+  if (next.empty()) {
     all_listed();
   } else {
-    ask(client, page->next);
+    ask(client, next);
   }
 }
 

@@ -130,6 +130,8 @@ class Catalogue {
   Result<void> thaw();
   void ask(s3::Client& client, const std::string& token);
   void take(s3::Client& client, const s3::Answer& answer);
+  void read_archived(s3::Client& client, const std::string& key, std::string next);
+  void ask_next(s3::Client& client, const std::string& next);
   void add(Entry entry);
   void compare(const Entry* now);
   void read_manifest(s3::Client& client);
@@ -156,6 +158,8 @@ class Catalogue {
   bool complete_ = false;
   bool confirmed_ = false;
   bool answered_ = false;
+  bool reads_archived_ = false;  // objects of a class that says that they must be restored first
+  char byte_ = 0;                // of one of them
   std::string manifest_;  // the manifest's text, while it is fetched
   std::size_t open_ = 0;  // requests of the current step
   Order ask_order_;

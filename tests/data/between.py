@@ -9,7 +9,8 @@ import urllib.parse
 
 class Between(http.server.ThreadingHTTPServer):
     """`pass_on(method, path)` is asked before each request, in a thread of its own: it may wait, at
-    the longest for `over`. False: there is no answer. `change(body)` is what a GET answers."""
+    the longest for `over`. False: there is no answer; (status, body): this one. `change(body)` is
+    what a GET answers."""
 
     daemon_threads = True
 
@@ -31,8 +32,15 @@ class Between(http.server.ThreadingHTTPServer):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self):
-            if not self.server.pass_on(self.command, urllib.parse.unquote(self.path)):
+            said = self.server.pass_on(self.command, urllib.parse.unquote(self.path))
+            if not said:
                 self.close_connection = True
+                return
+            if said is not True:
+                self.send_response(said[0])
+                self.send_header("Content-Length", len(said[1]))
+                self.end_headers()
+                self.wfile.write(said[1])
                 return
             behind = http.client.HTTPConnection(self.server.behind, timeout=30)
             try:

@@ -140,6 +140,24 @@ class Several(Files):
         self.assertIn("channel other: there is nothing", self.two("three/", status=NO_DATA))
         self.assertEqual(self.here(), {})
 
+    # Also RestoreStatus, which says what can be read again, is S3's own.
+    def test_what_is_archived_is_named_and_what_only_sounds_like_it_is_read(self):
+        self.put("a/1", b"some data")
+        self.put("a/2", b"")
+        self.fault("s3-public", "bucket=bucket", "on=true")
+
+        def archived(method, path):
+            refused = method == "GET" and path.endswith("/a/1")
+            return (403, b"<Error><Code>InvalidObjectState</Code></Error>") if refused else True
+        for pass_on, status in ((archived, NO_DATA), (lambda *_: True, 0)):
+            server = Between(self.served, pass_on,
+                             lambda body: body.replace(b">STANDARD<", b">GLACIER<"))
+            self.addCleanup(server.stop)
+            words = self.fetch(",anonymous", status=status,
+                               AWS_ENDPOINT_URL_S3=server.api)
+            self.assertEqual("a/1 is archived: restore it" in words, status == NO_DATA, words)
+        self.assertEqual(self.here(), {"a/1": b"some data", "a/2": b""})
+
 
 class Again(Files):
     def test_what_is_there_is_not_fetched_again_and_s3_is_not_needed(self):
