@@ -20,9 +20,8 @@ constexpr Pause incomplete(30'000);
 bool is_digit(char each) { return each >= '0' && each <= '9'; }
 
 constexpr int sets_of_a_log = 2;  // during which it is open
-// A file that its folder's set began with may be written twice in one save (config.json), after a
-// pause, too; but not three times: what it lacked since the first one (best.pt) is not usual.
-constexpr int begins_by_then = 2;
+// After so many saves what was written in the first alone (config.json) is of none.
+constexpr int many = 4;
 
 template <class States>
 Shapes shapes_of(const States& names) {
@@ -139,27 +138,28 @@ void Moments::wrote(const std::string& name, bool closed, Time now) {
   const Pause pause = std::chrono::duration_cast<Pause>(now - last_);
   const auto known = current_.find(name);
   const bool again = known != current_.end() && known->second.closed;
-  if (known == current_.end() && finished_.contains(name)) revisit(name, now);
+  Kind& kind = kinds_[shape_of(name)];
+  // Files that have only numbers apart, each once a save (`rank_0.pt`, `rank_1.pt`), seemed to be
+  // sets of their own until the first of them is written over.
+  if (written_.contains(name) && !std::exchange(kind.over, true) && kind.names > 1) usual_.clear();
   // A log that the set seemed to begin with is open all the time.
   if (again && !is_closed(first_) && now - known->second.at >= unknown_yet) first_ = name;
   if (!current_.empty() && (known == current_.end() || again)) {
-    if (again && in_place_.insert(shape_of(first_component(name))).second) usual_.clear();
-    if (again && name == first_ && pause >= unknown_yet) ++first_again_;
     if (begins(name, in_burst_ ? rest_ : pause))
-      begin_set();
+      begin_set(name);
     else if (!in_burst_)
       within_ = std::max(within_, pause);
-    else if (burst_.empty())
-      rested_ = std::max(rested_, rest_);
   }
+  learn_folder(name);
   if (current_.empty()) first_ = name;
-  current_[name] = {closed, now};
+  State& state = current_[name];
+  state.closed = closed;
+  state.at = now;
+  if (closed) finish(name, state);
   if (in_burst_) burst_.insert(name);
   if (due_) in_flux_.insert(name);
-  // It was of the set that is not captured yet: that is written over, and the two are one.
+  // It was of the set that is not captured yet: that is written over, and there is none any more.
   if (due_ && before_.contains(name)) {
-    for (const auto& [earlier, its] : before_)
-      if (!open_.contains(earlier)) current_.try_emplace(earlier, State{its, now});
     before_.clear();
     in_flux_.clear();
     due_ = false;
@@ -168,25 +168,69 @@ void Moments::wrote(const std::string& name, bool closed, Time now) {
   new_ = true;
 }
 
-// Files that have only numbers apart, each once a save (`rank_0.pt`, `rank_1.pt`), seem to be sets
-// of their own until the first of them is written over: a save begins with it, to which the others
-// belong.
-void Moments::revisit(const std::string& name, Time now) {
-  const std::string shape = shape_of(first_component(name));
-  const auto is_like = [&](const std::string& other) {
-    return other != name && shape_of(first_component(other)) == shape;
-  };
-  if (in_place_.contains(shape) ||
-      (std::ranges::none_of(finished_, is_like) &&
-       std::ranges::none_of(current_, is_like, [](const auto& one) { return one.first; })))
-    return;
-  in_place_.insert(shape);
-  usual_.clear();
-  if (std::exchange(revisits_, true)) return;
-  first_ = name;
-  Time first = now;
-  for (const auto& [other, state] : current_)
-    if (state.at < first && finished_.contains(other)) first_ = other, first = state.at;
+void Moments::finish(const std::string& name, State& state) {
+  Kind& kind = kinds_[shape_of(name)];
+  Written& its = written_[name];
+  state.at_once = its.times > 0 && its.turn == turn_;
+  its.turn = ++turn_;
+  its.kind = &kind;
+  state.times = ++its.times;
+  if (its.times > 1) return;
+  ++kind.names;
+  kind.turn = turn_;
+}
+
+// A folder that has only numbers apart from another one is a save by itself, with all that is in
+// it.
+void Moments::learn_folder(const std::string& name) {
+  const std::string folder = first_component(name);
+  if (folder == name) return;
+  std::string& other = numbered_.emplace(shape_of(folder), folder).first->second;
+  if (other.empty() || other == folder) return;
+  Shapes shapes;
+  for (auto at = written_.lower_bound(other + '/');
+       at != written_.end() && at->first.starts_with(other + '/'); ++at)
+    ++shapes[shape_of(at->first)];
+  usual_ = {shapes};
+  other.clear();
+}
+
+// Of how many saves it seems to be: in place as often as it was finished, by numbers as many names
+// of its shape as came.
+int Moments::round_of(const std::string& name) const {
+  const auto kind = kinds_.find(shape_of(name));
+  if (kind == kinds_.end()) return 0;
+  const auto at = written_.find(name);
+  return at == written_.end() || kind->second.is_series() ? kind->second.names : at->second.times;
+}
+
+// A file that was finished as often as one of this set until now is to be written once more; also
+// where that one is written twice in a save, at its begin and its end.
+bool Moments::lags() const {
+  std::set<int> before, twice;
+  for (const auto& [name, state] : current_) {
+    if (state.times > 1) before.insert(state.times - 1);
+    if (state.times > 2 && state.at_once) twice.insert(state.times - 1);
+  }
+  return !before.empty() && std::ranges::any_of(written_, [&](const auto& one) {
+    const auto& [name, its] = one;
+    const bool is_series = its.kind->is_series();
+    if (is_series && its.kind->turn > its.turn) return false;  // model_20.pt is in its place
+    return before.contains(its.times) || twice.contains(2 * its.times) ||
+           (is_series && before.contains(its.kind->names));
+  });
+}
+
+// Each file that is written over was finished as often as the others, and nothing comes by numbers.
+bool Moments::is_even() const {
+  int times = 0, least = many;
+  for (const auto& [name, its] : written_) {
+    if (its.times == 1 && its.kind->is_series()) return false;
+    if (its.times > 1 && times > 1 && its.times != times) return false;
+    times = std::max(times, its.times);
+    least = std::min(least, its.times);
+  }
+  return times > 1 && (least > 1 || times >= many) && !lags();
 }
 
 void Moments::forget(const std::string& name) {
@@ -195,6 +239,7 @@ void Moments::forget(const std::string& name) {
   before_.erase(name);
   in_flux_.erase(name);
   open_.erase(name);
+  written_.erase(name);
   if (current_.erase(name) == 0) return;
   if (first_ == name) first_ = current_.empty() ? std::string() : current_.begin()->first;
   new_ = new_ && !current_.empty();
@@ -205,6 +250,7 @@ void Moments::removed(const std::string& name, Time now) {
   burst_.erase(name);
   before_.erase(name);
   open_.erase(name);
+  written_.erase(name);
   last_ = now;
   new_ = true;
 }
@@ -214,9 +260,7 @@ void Moments::removed(const std::string& name, Time now) {
 bool Moments::begins(const std::string& name, Pause pause) const {
   if (said_.size() != 0) return begins_as_said(name);
   if (current_.contains(name))  // it was finished, and is written again
-    return in_burst_ ? !burst_.contains(name)
-                     : name == first_ &&
-                           (name.find('/') == std::string::npos || first_again_ >= begins_by_then);
+    return in_burst_ ? !burst_.contains(name) : name == first_;
   const std::string unit = first_component(name);
   const std::string shape = shape_of(unit);
   std::set<std::string> others;  // numbers of the set's units
@@ -232,9 +276,12 @@ bool Moments::begins(const std::string& name, Pause pause) const {
     }
     for (std::string& number : numbers_in(its)) others.insert(std::move(number));
     // `rank1.pt` beside `rank0.pt`, both written over in place, is no other save.
-    same_shape = same_shape || (shape_of(its) == shape && !in_place_.contains(shape));
+    same_shape = same_shape || (shape_of(its) == shape && !kinds_.at(shape_of(other)).over);
   }
-  if (same_folder) return next_there;
+  if (same_folder) {
+    const auto numbered = numbered_.find(shape);
+    return next_there && (numbered == numbered_.end() || !numbered->second.empty());
+  }
   if (!same_shape) return in_burst_ && burst_.empty() && !needed().empty() && is_complete();
   // `optim_10_rank1` after `optim_10_rank0` is of the same set, `epoch=2-step=20` after
   // `epoch=1-step=10` is not: they share no number.
@@ -262,22 +309,28 @@ bool Moments::has_all_said() const {
   return there.empty() || there.size() == said_.size();
 }
 
-void Moments::begin_set() {
+void Moments::begin_set(const std::string& first) {
   std::map<std::string, State> next;
-  if (in_burst_)
-    for (const std::string& name : burst_)
-      if (auto state = current_.extract(name)) next.insert(std::move(state));
+  if (in_burst_) {
+    std::set<std::string> folders;  // of what came before the last rest
+    for (const auto& [name, state] : current_)
+      if (!burst_.contains(name)) folders.insert(first_component(name));
+    folders.erase(first_component(first));
+    for (const std::string& name : burst_) {
+      const bool open = !current_.at(name).closed;
+      if (!folders.contains(first_component(name)) && round_of(name) + open != round_of(first))
+        next.insert(current_.extract(name));
+    }
+  }
   // A set without a usual name (a best model, now and then) says nothing about what is usual.
-  if (!revisits_ && (needed().empty() || has_some(needed(), shapes_of(current_))))
+  if (needed().empty() || has_some(needed(), shapes_of(current_)))
     usual_.push_back(shapes_of(current_));
-  lone_ = usual_.size() == 1;
   if (usual_.size() > remembered) usual_.pop_front();
   due_ = due_ || (new_ && !in_burst_ && has_all_said());
   in_flux_.clear();
   for (auto& [name, sets] : open_) ++sets;
   for (const auto& [name, state] : current_) {
     if (!state.closed) open_.emplace(name, 1);
-    if (state.closed) finished_.insert(name);
     if (due_) before_[name] = state.closed;
   }
   current_ = std::move(next);
@@ -285,8 +338,7 @@ void Moments::begin_set() {
   if (due_)
     for (const auto& [name, state] : current_) in_flux_.insert(name);
   in_burst_ = false;
-  captured_ = revisits_ = false;
-  first_again_ = 0;
+  captured_ = false;
 }
 
 std::deque<Shapes> Moments::learned() const {
@@ -301,7 +353,7 @@ bool Moments::is_sure() const {
 Shapes Moments::needed() const { return needed_of(usual_); }
 
 bool Moments::is_complete() const {
-  return has_all_said() && !lacks(needed(), shapes_of(current_));
+  return has_all_said() && (is_even() || (!lacks(needed(), shapes_of(current_)) && !lags()));
 }
 
 bool Moments::is_closed(const std::string& name) const {
@@ -332,14 +384,10 @@ std::optional<Pause> Moments::wait(Time now) const {
   const bool open =
       std::ranges::any_of(current_, [](const auto& one) { return !one.second.closed; });
   Pause needed = std::clamp(2 * within_, unknown_yet, incomplete);
-  const bool known = !this->needed().empty();
-  if (known || said_.size() != 0) {
+  const bool known = !this->needed().empty() || is_even();
+  if (known || said_.size() != 0 || lags()) {
     const Pause rest = known || said_.is_countable() ? Pause(0) : unknown_yet;  // how many ranks?
-    // The first set may have had what no later one has: a configuration, a log.
-    const Pause longest =
-        lone_ && !open ? std::clamp(4 * std::max(within_, rested_), 3 * unknown_yet, incomplete)
-                       : incomplete;
-    needed = is_complete() && !open ? rest : std::max(longest, needed);
+    needed = is_complete() && !open ? rest : incomplete;
   }
   return std::max(Pause(0), std::chrono::ceil<Pause>(last_ + needed - now));
 }

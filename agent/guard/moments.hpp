@@ -6,7 +6,8 @@
 // A *set* is what one save writes. It ends where the script begins the next: it writes a name again
 // that it had finished, or one that differs only in its numbers. From then on the shapes of its
 // names are known (`model_#.pt`, `checkpoint-#/rng_state_#.pth` twice), and a later set is whole as
-// soon as each of them is there.
+// soon as each of them is there. How often each file was finished says the same without knowing
+// where a set ends: what was written as often as another one until now is written once more, too.
 #pragma once
 
 #include <chrono>
@@ -57,6 +58,8 @@ class Moments {
   // `usual`: what sets of earlier runs had. `said`: what each has at least.
   explicit Moments(std::deque<Shapes> usual = {}, SaidSet said = SaidSet())
       : usual_(std::move(usual)), said_(std::move(said)) {}
+  Moments(Moments&&) = default;  // Written::kind points into it
+  Moments& operator=(Moments&&) = default;
 
   // Something happened to the file; `closed`: its writer is done with it.
   void wrote(const std::string& name, bool closed, Time now);
@@ -90,35 +93,51 @@ class Moments {
   std::deque<Shapes> learned() const;
 
  private:
-  bool begins(const std::string& name, Pause pause) const;
-  bool begins_as_said(const std::string& name) const;
-  bool has_all_said() const;
-  void begin_set();
-  void revisit(const std::string& name, Time now);
-  Shapes needed() const;
-
-  std::deque<Shapes> usual_;  // of the last sets, the newest last
-  bool lone_ = false;         // of the first set of this run alone
-  SaidSet said_;
   struct State {
     bool closed = false;
     Time at{};
+    int times = 0;         // how often it was finished
+    bool at_once = false;  // the last time next to the one before
   };
+  struct Kind {              // names of one shape
+    int names = 0;           // finished
+    std::uint64_t turn = 0;  // of the newest
+    bool over = false;       // they are written over
+    bool is_series() const { return names > 1 && !over; }
+  };
+  struct Written {  // a name that was finished
+    int times = 0;
+    std::uint64_t turn = 0;  // the last time
+    const Kind* kind = nullptr;
+  };
+
+  bool begins(const std::string& name, Pause pause) const;
+  bool begins_as_said(const std::string& name) const;
+  bool has_all_said() const;
+  void begin_set(const std::string& first);
+  void finish(const std::string& name, State& state);
+  void learn_folder(const std::string& name);
+  int round_of(const std::string& name) const;
+  bool lags() const;
+  bool is_even() const;
+  Shapes needed() const;
+
+  std::deque<Shapes> usual_;  // of the last sets, the newest last
+  SaidSet said_;
   std::map<std::string, State> current_;  // names of the set that is written
   std::map<std::string, bool> before_;  // those of the sets before that were not captured: closed?
   std::map<std::string, int> open_;     // for how many sets
   std::string first_;                   // of these
-  int first_again_ = 0;                 // how often it was written again after a pause
   std::set<std::string> in_flux_;
-  std::set<std::string> burst_;     // of current_: what came since the last rest
-  std::set<std::string> in_place_;  // shapes of names that were written again
-  std::set<std::string> finished_;  // names of all sets before
-  bool revisits_ = false;           // the set is the first that writes such over
-  bool in_burst_ = false;           // whether these begin a set is not known yet
-  Pause rest_{0};                   // before them
+  std::set<std::string> burst_;  // of current_: what came since the last rest
+  std::map<std::string, Written> written_;
+  std::map<std::string, Kind> kinds_;            // by shape
+  std::map<std::string, std::string> numbered_;  // by shape, a folder; "": there are others
+  std::uint64_t turn_ = 0;
+  bool in_burst_ = false;  // whether these begin a set is not known yet
+  Pause rest_{0};          // before them
   Time last_{};
   Pause within_{0};        // the longest pause in a set
-  Pause rested_{0};        // the longest rest that, it seemed, was in a set
   bool new_ = false;       // something happened since captured()
   bool captured_ = false;  // the set as it is now, or a part of it, was looked at
   bool due_ = false;       // a set ended that was not

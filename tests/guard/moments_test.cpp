@@ -3,6 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <ranges>
+
 namespace spotter::guard {
 namespace {
 
@@ -262,6 +268,143 @@ TEST_F(Quiet, WhatEarlierRunsWroteIsUsual) {
   write("optim_50.pt");
   EXPECT_TRUE(is_quiet());
   EXPECT_TRUE(moments.is_complete());
+}
+
+// Scripts that nobody wrote, by a seed each: names, gaps and pauses between a thirtieth of a second
+// and half a minute. What is captured is never of two saves, once a script has written all its
+// files, and nearly every save is captured.
+class Script {
+ public:
+  explicit Script(std::uint32_t seed) : dice_(seed) {
+    files_ = 2 + dice_() % 3;
+    for (std::size_t i = 0; i < files_; ++i) {
+      gaps_.push_back(i == 0 ? 0 : between(-1.5, 0.8));
+      open_.push_back(between(-2, 0));
+    }
+    pause_ = between(-0.5, 1.5);
+    kind_ = dice_() % kinds;
+  }
+  static constexpr int kinds = 12;
+  static constexpr int saves = 12;
+
+  int run() {
+    for (int save = 1; save <= saves; ++save) {
+      for (const auto& [gap, name, open] : files_of(save)) write(gap, name, open, save);
+      rest(pause_);
+    }
+    return kind_;
+  }
+  std::set<int> captured;  // whole saves
+  std::string mixture;     // the first one
+
+ private:
+  struct Step {
+    int gap;
+    std::string name;
+    int open;
+  };
+  int between(double low, double high) {  // milliseconds, of a power of ten
+    return static_cast<int>(
+        1000 * std::pow(10, low + (high - low) * static_cast<double>(dice_() % 10'000) / 10'000));
+  }
+  static std::string letter(std::size_t i) { return {static_cast<char>('a' + i)}; }
+  std::vector<std::size_t> order(std::size_t fixed) {  // of ranks: any
+    std::vector<std::size_t> all(files_);
+    std::iota(all.begin(), all.end(), 0);
+    std::shuffle(all.begin() + static_cast<std::ptrdiff_t>(fixed), all.end(), dice_);
+    return all;
+  }
+  std::vector<Step> files_of(int save) {
+    const std::string number = std::to_string(10 * save), folder = "checkpoint-" + number + "/";
+    const bool ranks = kind_ == 3 || kind_ == 4;
+    const std::size_t fixed = kind_ == 3 ? 0 : kind_ == 4 ? 1 : files_;
+    std::vector<Step> steps;
+    if (kind_ == 1 && save == 1) steps.push_back({0, "once.json", 10});
+    if (kind_ == 8) steps.push_back({0, folder + "config.json", 10});
+    if (kind_ == 9)
+      return {{0, "epoch=" + std::to_string(save) + "-step=" + number + ".ckpt", open_[0]},
+              {gaps_[1], "last.ckpt", open_[1]}};
+    if (kind_ == 10) steps.push_back({0, "ckpt/config.json", 10});
+    std::size_t at = 0;
+    for (const std::size_t i : order(fixed)) {
+      std::string name = letter(i) + ".pt";
+      if (ranks && i >= fixed) name = "rank_" + std::to_string(i) + ".pt";
+      if (kind_ == 7 || (kind_ == 5 && i == files_ - 1)) name = letter(i) + "_" + number + ".pt";
+      if (kind_ == 8) name = folder + "rng_" + std::to_string(i) + ".pth";
+      if (kind_ == 10) name = "ckpt/" + letter(i);
+      if (kind_ == 11)
+        name = "model-0000" + std::to_string(i) + "-of-0000" + std::to_string(files_) + ".pt";
+      const int unsteady = 8 + static_cast<int>((7 * static_cast<std::size_t>(save) + 3 * i) % 5);
+      steps.push_back({gaps_[at] * unsteady / 10, std::move(name), open_[i]});
+      ++at;
+    }
+    if (kind_ == 2 && dice_() % 3 == 0) steps.push_back({50, "best.pt", 100});
+    if (kind_ == 6) steps.push_back({gaps_[1], "a.pt", 20});  // once more, as the save's end
+    if (kind_ == 8) steps.push_back({gaps_[1], folder + "state.json", 10});
+    if (kind_ == 10) steps.push_back({gaps_[1], "ckpt/config.json", 10});
+    if (kind_ == 11) steps.push_back({gaps_[1], "optimizer.pt", 10});
+    return steps;
+  }
+  void write(int gap, const std::string& name, int open, int save) {
+    rest(gap);
+    moments_.wrote(name, false, now_);
+    is_open_ = true;
+    rest(open);
+    is_open_ = false;
+    there_[name] = save;
+    moments_.wrote(name, true, now_);
+  }
+  // Does what the guard does.
+  void rest(int length) {
+    const auto until = now_ + milliseconds(length);
+    for (auto left = moments_.wait(now_); left && now_ + *left <= until && !is_open_;
+         left = moments_.wait(now_)) {
+      now_ += *left;
+      for (const auto& [name, save] : there_)
+        if (!moments_.in_flux().contains(name)) kept_[name] = save;
+      moments_.captured();
+      judge();
+    }
+    now_ = until;
+  }
+  void judge() {
+    std::map<std::string, int> newest;  // a series shows its newest
+    for (const auto& [name, save] : kept_) {
+      if (name.starts_with("once") || name.starts_with("best")) continue;
+      const bool is_series = name.starts_with("checkpoint-") || name.starts_with("epoch=") ||
+                             (name[1] == '_' && name[0] != 'r');
+      const auto slash = name.find('/');
+      const std::string key = !is_series           ? name
+                              : slash == name.npos ? name.substr(0, 1)
+                                                   : name.substr(slash);
+      newest[key] = std::max(newest[key], save);
+    }
+    const auto [low, high] = std::ranges::minmax(std::views::values(newest));
+    if (low == high) captured.insert(low);
+    if (low == high || !mixture.empty()) return;
+    for (const auto& [name, save] : newest) mixture += name + " " + std::to_string(save) + ", ";
+  }
+
+  std::mt19937 dice_;
+  std::size_t files_;
+  std::vector<int> gaps_, open_;
+  int pause_, kind_;
+  Moments moments_;
+  Moments::Time now_{std::chrono::hours(1)};
+  bool is_open_ = false;
+  std::map<std::string, int> there_, kept_;
+};
+
+TEST(Scripts, AreNeverCapturedBetweenTwoSaves) {
+  std::set<int> seen;
+  for (std::uint32_t seed = 0; seed < 3'000; ++seed) {
+    Script script(seed);
+    const int kind = script.run();
+    seen.insert(kind);
+    ASSERT_EQ(script.mixture, "") << "seed " << seed << ", kind " << kind;
+    ASSERT_GE(script.captured.size(), Script::saves - 4) << "seed " << seed << ", kind " << kind;
+  }
+  EXPECT_EQ(seen.size(), Script::kinds);
 }
 
 TEST(Shapes, HaveNoNumbers) {
