@@ -3,8 +3,12 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <array>
+#include <ranges>
 #include <sstream>
 #include <utility>
+
+#include "agent/base/text.hpp"
 
 namespace spotter::guard {
 namespace {
@@ -43,13 +47,18 @@ Shapes needed_of(const std::deque<Shapes>& usual) {
   return needed;
 }
 
+// A best model is saved now and then, whatever else is: such names are awaited by their like alone.
+bool is_best(const std::string& name) { return lower_case(name).find("best") != name.npos; }
+
 bool has_some(const Shapes& needed, const Shapes& there) {
   return std::ranges::any_of(there, [&](const auto& one) { return needed.contains(one.first); });
 }
 
 // A set that has none of them is another kind of set.
 bool lacks(const Shapes& needed, const Shapes& there) {
-  return has_some(needed, there) && std::ranges::any_of(needed, [&there](const auto& one) {
+  const bool best = std::ranges::any_of(std::views::keys(there), is_best);
+  return has_some(needed, there) && std::ranges::any_of(needed, [&](const auto& one) {
+           if (is_best(one.first) && !best) return false;
            const auto at = there.find(one.first);
            return at == there.end() || at->second < one.second;
          });
@@ -174,6 +183,7 @@ void Moments::finish(const std::string& name, State& state) {
   state.at_once = its.times > 0 && its.turn == turn_;
   its.turn = ++turn_;
   its.kind = &kind;
+  its.best = is_best(name);
   state.times = ++its.times;
   if (its.times > 1) return;
   ++kind.names;
@@ -207,13 +217,15 @@ int Moments::round_of(const std::string& name) const {
 // A file that was finished as often as one of this set until now is to be written once more; also
 // where that one is written twice in a save, at its begin and its end.
 bool Moments::lags() const {
-  std::set<int> before, twice;
+  std::array<std::set<int>, 2> all_before, all_twice;  // of best ones, too
   for (const auto& [name, state] : current_) {
-    if (state.times > 1) before.insert(state.times - 1);
-    if (state.times > 2 && state.at_once) twice.insert(state.times - 1);
+    if (state.times > 1) all_before[is_best(name)].insert(state.times - 1);
+    if (state.times > 2 && state.at_once) all_twice[is_best(name)].insert(state.times - 1);
   }
-  return !before.empty() && std::ranges::any_of(written_, [&](const auto& one) {
-    const auto& [name, its] = one;
+  return std::ranges::any_of(written_, [&](const auto& one) {
+    const Written& its = one.second;
+    const auto& before = all_before[its.best];
+    const auto& twice = all_twice[its.best];
     const bool is_series = its.kind->is_series();
     if (is_series && its.kind->turn > its.turn) return false;  // model_20.pt is in its place
     return before.contains(its.times) || twice.contains(2 * its.times) ||
@@ -224,7 +236,9 @@ bool Moments::lags() const {
 // Each file that is written over was finished as often as the others, and nothing comes by numbers.
 bool Moments::is_even() const {
   int times = 0, least = many;
+  const bool best = std::ranges::all_of(std::views::keys(current_), is_best);
   for (const auto& [name, its] : written_) {
+    if (its.best != best) continue;
     if (its.times == 1 && its.kind->is_series()) return false;
     if (its.times > 1 && times > 1 && its.times != times) return false;
     times = std::max(times, its.times);

@@ -109,6 +109,7 @@ class Moments {
     int times = 0;
     std::uint64_t turn = 0;  // the last time
     const Kind* kind = nullptr;
+    bool best = false;  // a best model, so its name
   };
 
   bool begins(const std::string& name, Pause pause) const;

@@ -88,6 +88,9 @@ TEST_F(Quiet, WhatSavesLackSinceIsNotWaitedForAtEachOfThem) {
   for (int epoch = 1; epoch <= 6; ++epoch) {
     write("weights/last.pt");
     if (epoch <= 2) write("weights/best.pt");
+    if (epoch > 2) {
+      EXPECT_TRUE(look()) << epoch;
+    }
     rest(1000);
     look();
     rest(5000);
