@@ -62,7 +62,7 @@ std::unique_ptr<AwsCalls> AwsCalls::open(const Region& region) {
 
 std::optional<wire::Identity> AwsCalls::here() {
   const auto environment = act::Environment::of_this_process();
-  if (environment.get("AWS_EC2_METADATA_DISABLED") == "true") return std::nullopt;
+  if (act::is_set(environment, "AWS_EC2_METADATA_DISABLED")) return std::nullopt;
   asio::io_context context{1};
   io::HttpClient http(context);
   sense::ImdsClient imds(http, imds_settings(environment));

@@ -333,7 +333,7 @@ class Agent {
         notices_(imds_,
                  {.expected = !policy.foreground,
                   .asked = !policy.foreground ||
-                           environment_.get("AWS_EC2_METADATA_DISABLED") != "true"},
+                           !act::is_set(environment_, "AWS_EC2_METADATA_DISABLED")},
                  now, [this](decide::Happening what) { sensed(std::move(what)); }),
         link_(context, {[this](decide::Happening what) { sensed(std::move(what)); },
                         [this](const wire::TrainerMessage& message) { on_message(message); },

@@ -150,8 +150,9 @@ Result<std::string> first_of(std::vector<std::string> candidates, const std::str
                              const std::string& advice) {
   const auto found = std::ranges::find_if(candidates, is_environment);
   if (found != candidates.end()) return *found;
-  std::ranges::stable_partition(
-      candidates, [](const std::string& each) { return is_there(fs::path(each).parent_path()); });
+  std::stable_partition(  // std::ranges' own is beyond clang 14, which compiles the fuzzers
+      candidates.begin(), candidates.end(),
+      [](const std::string& each) { return is_there(fs::path(each).parent_path()); });
   const std::size_t shown = std::min<std::size_t>(3, candidates.size());
   const auto more = std::to_string(candidates.size() - shown);
   candidates.resize(shown);
