@@ -160,8 +160,8 @@ class Catalogue {
   bool answered_ = false;
   bool reads_archived_ = false;  // objects of a class that says that they must be restored first
   char byte_ = 0;                // of one of them
-  std::string manifest_;  // the manifest's text, while it is fetched
-  std::size_t open_ = 0;  // requests of the current step
+  std::string manifest_;         // the manifest's text, while it is fetched
+  std::size_t open_ = 0;         // requests of the current step
   Order ask_order_;
   // A manifest's entries: the order to look at them, the next one in it, and those looked at.
   std::vector<std::uint32_t> order_;

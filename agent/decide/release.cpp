@@ -384,7 +384,7 @@ Next on(const Unmounting& stage, const EffectFailed& failed, Context& c) {
     const bool data = c.facts.holding.data && c.facts.identity.instance && !given_back;
     return data ? release_data(c, stage.then) : settle(c, stage.then);
   }
-  // Its attachment is to end, and no look says what would free it: the others wait for this machine.
+  // Its attachment is to end, and no look says what would free it: others wait for this machine.
   if (stage.tries >= c.policy.stuck_tries && stage.then == ReleaseGoal::Survey)
     return outlast(c, failed);
   c.wake_in(c.policy.release_again);

@@ -141,24 +141,15 @@ void Moments::wrote(const std::string& name, bool closed, Time now) {
   }
   if (captured_ && !new_) {
     burst_.clear();
-    rest_ = std::chrono::duration_cast<Pause>(now - last_);
     in_burst_ = true;
   }
-  const Pause pause = std::chrono::duration_cast<Pause>(now - last_);
   const auto known = current_.find(name);
   const bool again = known != current_.end() && known->second.closed;
   Kind& kind = kinds_[shape_of(name)];
-  // Files that have only numbers apart, each once a save (`rank_0.pt`, `rank_1.pt`), seemed to be
-  // sets of their own until the first of them is written over.
-  if (written_.contains(name) && !std::exchange(kind.over, true) && kind.names > 1) usual_.clear();
-  // A log that the set seemed to begin with is open all the time.
-  if (again && !is_closed(first_) && now - known->second.at >= unknown_yet) first_ = name;
-  if (!current_.empty() && (known == current_.end() || again)) {
-    if (begins(name, in_burst_ ? rest_ : pause))
-      begin_set(name);
-    else if (!in_burst_)
-      within_ = std::max(within_, pause);
-  }
+  // Files that have only numbers apart, each once a save (`rank_0.pt`, `rank_1.pt`), seemed to be a
+  // series until the first of them is written over.
+  kind.over = kind.over || written_.contains(name);
+  if (!current_.empty() && (known == current_.end() || again) && begins(name)) begin_set(name);
   learn_folder(name);
   if (current_.empty()) first_ = name;
   State& state = current_[name];
@@ -228,8 +219,7 @@ bool Moments::lags() const {
     const auto& twice = all_twice[its.best];
     const bool is_series = its.kind->is_series();
     if (is_series && its.kind->turn > its.turn) return false;  // model_20.pt is in its place
-    return before.contains(its.times) || twice.contains(2 * its.times) ||
-           (is_series && before.contains(its.kind->names));
+    return before.contains(its.times) || twice.contains(2 * its.times);
   });
 }
 
@@ -271,7 +261,7 @@ void Moments::removed(const std::string& name, Time now) {
 
 // Does writing this name begin the next set? The files since the last rest may belong to it, too:
 // that is seen by a later name.
-bool Moments::begins(const std::string& name, Pause pause) const {
+bool Moments::begins(const std::string& name) const {
   if (said_.size() != 0) return begins_as_said(name);
   if (current_.contains(name))  // it was finished, and is written again
     return in_burst_ ? !burst_.contains(name) : name == first_;
@@ -296,12 +286,11 @@ bool Moments::begins(const std::string& name, Pause pause) const {
     const auto numbered = numbered_.find(shape);
     return next_there && (numbered == numbered_.end() || !numbered->second.empty());
   }
-  if (!same_shape) return in_burst_ && burst_.empty() && !needed().empty() && is_complete();
   // `optim_10_rank1` after `optim_10_rank0` is of the same set, `epoch=2-step=20` after
   // `epoch=1-step=10` is not: they share no number.
   const bool shares = std::ranges::any_of(
       numbers_in(unit), [&others](const std::string& number) { return others.contains(number); });
-  return !shares || pause >= unknown_yet;
+  return same_shape && !shares;
 }
 
 bool Moments::begins_as_said(const std::string& name) const {
@@ -326,14 +315,9 @@ bool Moments::has_all_said() const {
 void Moments::begin_set(const std::string& first) {
   std::map<std::string, State> next;
   if (in_burst_) {
-    std::set<std::string> folders;  // of what came before the last rest
-    for (const auto& [name, state] : current_)
-      if (!burst_.contains(name)) folders.insert(first_component(name));
-    folders.erase(first_component(first));
     for (const std::string& name : burst_) {
       const bool open = !current_.at(name).closed;
-      if (!folders.contains(first_component(name)) && round_of(name) + open != round_of(first))
-        next.insert(current_.extract(name));
+      if (round_of(name) + open != round_of(first)) next.insert(current_.extract(name));
     }
   }
   // A set without a usual name (a best model, now and then) says nothing about what is usual.
@@ -397,7 +381,7 @@ std::optional<Pause> Moments::wait(Time now) const {
   if (!new_) return std::nullopt;
   const bool open =
       std::ranges::any_of(current_, [](const auto& one) { return !one.second.closed; });
-  Pause needed = std::clamp(2 * within_, unknown_yet, incomplete);
+  Pause needed = unknown_yet;
   const bool known = !this->needed().empty() || is_even();
   if (known || said_.size() != 0 || lags()) {
     const Pause rest = known || said_.is_countable() ? Pause(0) : unknown_yet;  // how many ranks?

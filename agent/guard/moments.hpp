@@ -112,7 +112,7 @@ class Moments {
     bool best = false;  // a best model, so its name
   };
 
-  bool begins(const std::string& name, Pause pause) const;
+  bool begins(const std::string& name) const;
   bool begins_as_said(const std::string& name) const;
   bool has_all_said() const;
   void begin_set(const std::string& first);
@@ -136,9 +136,7 @@ class Moments {
   std::map<std::string, std::string> numbered_;  // by shape, a folder; "": there are others
   std::uint64_t turn_ = 0;
   bool in_burst_ = false;  // whether these begin a set is not known yet
-  Pause rest_{0};          // before them
   Time last_{};
-  Pause within_{0};        // the longest pause in a set
   bool new_ = false;       // something happened since captured()
   bool captured_ = false;  // the set as it is now, or a part of it, was looked at
   bool due_ = false;       // a set ended that was not

@@ -33,7 +33,8 @@ int rank(std::string_view word) {
   const auto among = [word](std::initializer_list<std::string_view> words) {
     return std::ranges::find(words, word) != words.end();
   };
-  if (among({"step", "steps", "iter", "iters", "iteration", "iterations", "it", "globalstep", "ba"}))
+  if (among(
+          {"step", "steps", "iter", "iters", "iteration", "iterations", "it", "globalstep", "ba"}))
     return steps;
   if (among({"checkpoint", "ckpt", "cp", "chkpt", "chk", "save"})) return saves;
   if (among({"epoch", "epochs", "ep"})) return epochs;
@@ -236,8 +237,8 @@ std::optional<std::uint64_t> step_in(const std::string& checkpoint) {
       surely = apart && is_last(std::string_view(name).substr(end)) ? 1 : 0;
     }
     rank_before = surely;
-    const bool fraction = (at > 1 && name[at - 1] == '.' && digit(at - 2)) ||
-                          (digit(end + 1) && name[end] == '.');
+    const bool fraction =
+        (at > 1 && name[at - 1] == '.' && digit(at - 2)) || (digit(end + 1) && name[end] == '.');
     // 7b is a model's size, 0.25 a loss
     const bool fits = end - at <= longest && (behind > end || after.empty() || says) && !fraction;
     if (fits && surely > 0 && surely >= best_rank) {
