@@ -225,7 +225,7 @@ void Catalogue::ask(s3::Client& client, const std::string& token) {
 
 void Catalogue::take(s3::Client& client, const s3::Answer& answer) {
   answered_ = true;
-  auto page = wire::decode_list(answer.body);
+  const auto page = wire::decode_list(answer.body);
   if (!page) return fail(page.error().message);
   std::string archived;
   for (const auto& object : page->objects) {

@@ -309,6 +309,7 @@ Stage drop(const SeenVolume& volume, Context& c) {
   // After a restart of the agent it is not known whether it is mounted: unmounting settles it.
   holding.mounted = true;
   c.facts.move.verified = {};
+  c.facts.progress.ledger_known = false;  // it was that of what is dropped
   return release_storage(c, ReleaseGoal::Survey);
 }
 

@@ -145,8 +145,8 @@ Stage outlast(Context& c, const EffectFailed& failed) {
   if (since == kNever) since = c.now;
   if (c.now - since < c.policy.left_limit) return wait(c, Wait::Retry, c.policy.left_retry);
   if (is_replaced(c) || c.policy.foreground) return leave_unfit_machine(c, Surrender::NoProgress);
-  const bool starts = failed.failure == Failure::ProcessesLeft;
-  return block(c, starts ? Block::TrainerUnstartable : Block::MountFailed, failed.detail);
+  const bool at_start = failed.failure == Failure::ProcessesLeft;
+  return block(c, at_start ? Block::TrainerUnstartable : Block::MountFailed, failed.detail);
 }
 
 // The gang's record counts the machines that it gives back.

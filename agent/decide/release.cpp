@@ -360,6 +360,7 @@ Next on(const Unmounting& stage, const Unmounted&, Context& c) {
   Facts::Holding& holding = c.facts.holding;
   const bool was_mounted = std::exchange(holding.mounted, false);
   holding.unproven = c.facts.trainer.ended_success = false;
+  if (stage.then == ReleaseGoal::Survey) c.facts.trouble.left_since = kNever;
   const auto snapshot = was_mounted ? begin_final_snapshot(c, stage.then) : std::nullopt;
   if (snapshot) return *snapshot;
   return next_release_step(c, stage.then);
@@ -385,8 +386,12 @@ Next on(const Unmounting& stage, const EffectFailed& failed, Context& c) {
     return data ? release_data(c, stage.then) : settle(c, stage.then);
   }
   // Its attachment is to end, and no look says what would free it: others wait for this machine.
-  if (stage.tries >= c.policy.stuck_tries && stage.then == ReleaseGoal::Survey)
+  // An attempt is counted only for storage that is still ours.
+  if (stage.tries >= c.policy.stuck_tries && stage.then == ReleaseGoal::Survey && !on_share(c) &&
+      c.facts.progress.ledger_known) {
+    if (Next end = leaving(c)) return end;
     return outlast(c, failed);
+  }
   c.wake_in(c.policy.release_again);
   return stage;
 }

@@ -361,7 +361,7 @@ struct Facts {
     std::uint32_t retries = 0;  // calls that failed since the last success
     Duration blocked{0};        // for how long a person was needed since the last real work
     Duration setups{0};         // the same, and what the setup took, while it fails each time
-    Time left_since = kNever;   // processes of a trainer keep the next from starting
+    Time left_since = kNever;   // processes of a trainer hinder the next, or an unmount
     std::uint32_t crashes = 0;  // of the trainer, on this instance, since the last checkpoint
     Change change;
   };

@@ -26,6 +26,8 @@ bool is_digit(char each) { return each >= '0' && each <= '9'; }
 constexpr int sets_of_a_log = 2;  // during which it is open
 // After so many saves what was written in the first alone (config.json) is of none.
 constexpr int many = 4;
+// After so many sets in a row that ended although a file was awaited, counts say nothing.
+constexpr int sets_to_mislead = 3;
 
 template <class States>
 Shapes shapes_of(const States& names) {
@@ -192,12 +194,15 @@ void Moments::learn_folder(const std::string& name) {
   for (auto at = written_.lower_bound(other + '/');
        at != written_.end() && at->first.starts_with(other + '/'); ++at)
     ++shapes[shape_of(at->first)];
+  other = folder;
+  // It was removed before, or had whole saves in it.
+  if (shapes.empty() || usual_.size() >= remembered) return;
   usual_ = {shapes};
   other.clear();
 }
 
-// Of how many saves it seems to be: in place as often as it was finished, by numbers as many names
-// of its shape as came.
+// The number of saves that it seems to be of: in place as often as it was finished, by numbers as
+// many names of its shape as came.
 int Moments::round_of(const std::string& name) const {
   const auto kind = kinds_.find(shape_of(name));
   if (kind == kinds_.end()) return 0;
@@ -208,6 +213,7 @@ int Moments::round_of(const std::string& name) const {
 // A file that was finished as often as one of this set until now is to be written once more; also
 // where that one is written twice in a save, at its begin and its end.
 bool Moments::lags() const {
+  if (!counts_) return false;
   std::array<std::set<int>, 2> all_before, all_twice;  // of best ones, too
   for (const auto& [name, state] : current_) {
     if (state.times > 1) all_before[is_best(name)].insert(state.times - 1);
@@ -225,11 +231,13 @@ bool Moments::lags() const {
 
 // Each file that is written over was finished as often as the others, and nothing comes by numbers.
 bool Moments::is_even() const {
+  if (!counts_) return false;
   int times = 0, least = many;
   const bool best = std::ranges::all_of(std::views::keys(current_), is_best);
   for (const auto& [name, its] : written_) {
     if (its.best != best) continue;
-    if (its.times == 1 && its.kind->is_series()) return false;
+    const bool is_new = its.turn + written_.size() > turn_;  // fold_2/last.pt
+    if (its.times == 1 && (its.kind->is_series() || is_new)) return false;
     if (its.times > 1 && times > 1 && its.times != times) return false;
     times = std::max(times, its.times);
     least = std::min(least, its.times);
@@ -290,7 +298,11 @@ bool Moments::begins(const std::string& name) const {
   // `epoch=1-step=10` is not: they share no number.
   const bool shares = std::ranges::any_of(
       numbers_in(unit), [&others](const std::string& number) { return others.contains(number); });
-  return same_shape && !shares;
+  // A number that never changes (resnet50_epoch_3, a loss below 1) says nothing after a rest. Nor
+  // does a shape that is usual belong to what is complete: fold_2/last.pt.
+  const bool rested = in_burst_ && burst_.empty();
+  return (same_shape && (!shares || rested)) ||
+         (rested && !written_.contains(name) && needed().contains(shape_of(name)) && is_complete());
 }
 
 bool Moments::begins_as_said(const std::string& name) const {
@@ -313,6 +325,9 @@ bool Moments::has_all_said() const {
 }
 
 void Moments::begin_set(const std::string& first) {
+  // A script that is out of step for good: it wrote one file once more, or left one out.
+  misled_ = lags() ? misled_ + 1 : 0;
+  counts_ = counts_ && misled_ < sets_to_mislead;
   std::map<std::string, State> next;
   if (in_burst_) {
     for (const std::string& name : burst_) {

@@ -135,6 +135,8 @@ class Moments {
   std::map<std::string, Kind> kinds_;            // by shape
   std::map<std::string, std::string> numbered_;  // by shape, a folder; "": there are others
   std::uint64_t turn_ = 0;
+  int misled_ = 0;         // sets in a row that ended although a file was awaited
+  bool counts_ = true;     // how often each was written says something
   bool in_burst_ = false;  // whether these begin a set is not known yet
   Time last_{};
   bool new_ = false;       // something happened since captured()

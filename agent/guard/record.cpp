@@ -26,8 +26,8 @@ bool is_of(const std::string& name, const std::string& checkpoint) {
   return name == checkpoint || name.starts_with(checkpoint + "/");
 }
 
-// How surely a number beside this word counts steps; 0: a number that is written to it is part of a
-// name (resnet50).
+// The certainty with which a number beside this word counts steps; 0: a number that is written to
+// it is part of a name (resnet50).
 constexpr int steps = 4, saves = 3, epochs = 2;
 int rank(std::string_view word) {
   const auto among = [word](std::initializer_list<std::string_view> words) {
@@ -43,18 +43,33 @@ int rank(std::string_view word) {
 
 constexpr std::string_view digits = "0123456789", letters = "abcdefghijklmnopqrstuvwxyz";
 
-// Behind a number are only fractions, with words of theirs or without, and an extension.
-bool is_last(std::string_view rest) {
+// Says it what the number before it counts? 3-it is no third iteration.
+bool says_behind(std::string_view word) {
+  return rank(word) != saves && rank(word) >= epochs && word.size() > 2 && word != "globalstep";
+}
+
+// Behind a number are only values of metrics, and an extension. One without a name (0.32) follows
+// the few words that Keras's own documents have before it.
+bool is_last(std::string_view rest, std::string_view before) {
+  constexpr std::array<std::string_view, 7> metrics{"loss", "acc", "val", "score",
+                                                    "iou",  "map", "auc"};
+  constexpr std::array<std::string_view, 4> bare{"", "model", "weights", "improvement"};
   const auto skip = [&rest](std::string_view what) {
     const auto length = std::min(rest.find_first_not_of(what), rest.size());
+    const std::string_view skipped = rest.substr(0, length);
     rest.remove_prefix(length);
-    return length > 0;
+    return skipped;
   };
-  while (skip("-_=")) {
-    skip("-_=abcdefghijklmnopqrstuvwxyz");
-    if (!skip(digits) || !rest.starts_with('.')) return false;
+  while (!skip("-_=").empty()) {
+    const std::string_view name = skip("-_=abcdefghijklmnopqrstuvwxyz");
+    const auto has = [&name](std::string_view metric) { return name.find(metric) != name.npos; };
+    const bool fits = name.empty()
+                          ? std::ranges::find(bare, before) != bare.end() || rank(before) > 0
+                          : std::ranges::any_of(metrics, has);
+    if (!fits || skip(digits).empty() || !rest.starts_with('.')) return false;
     rest.remove_prefix(1);
-    if (!skip(digits)) return false;
+    if (skip(digits).empty()) return false;
+    if (rest.starts_with("e-") || rest.starts_with("e+")) rest.remove_prefix(2), skip(digits);
   }
   return rest.empty() || (rest.size() > 1 && rest[0] == '.' && digits.find(rest[1]) == digits.npos);
 }
@@ -226,19 +241,21 @@ std::optional<std::uint64_t> step_in(const std::string& checkpoint) {
     const auto behind = std::min(name.find_first_not_of("-_", end), name.size());
     const std::string after = word_at(behind);
     const auto next = name.find_first_not_of("-_=", behind + after.size());
-    const bool says = rank(after) >= epochs && rank(after) != saves && !digit(next);
+    const bool apart = word_end < at || before.empty();
+    const bool says = apart && says_behind(after) && !digit(next);
     // checkpoint_12_50000: epoch and update
     const bool follows = word_end > 0 && before.empty() && digit(word_end - 1);
     int surely = std::max(follows ? rank_before : rank(before), says ? rank(after) : 0);
     // The last number of a name that says nothing of it counts, unless it belongs to a word; a loss
     // behind it is none: weights.10-0.32
     if (surely < epochs) {
-      const bool apart = surely > 0 || word_end < at || before.empty();
-      surely = apart && is_last(std::string_view(name).substr(end)) ? 1 : 0;
+      const bool last = is_last(std::string_view(name).substr(end), before);
+      surely = last && (surely > 0 || apart) ? 1 : 0;
     }
     rank_before = surely;
-    const bool fraction =
-        (at > 1 && name[at - 1] == '.' && digit(at - 2)) || (digit(end + 1) && name[end] == '.');
+    const bool fraction = (at > 1 && name[at - 1] == '.' && digit(at - 2)) ||
+                          (digit(end + 1) && name[end] == '.') ||
+                          (before == "e" && word > 0 && digit(word - 1));
     // 7b is a model's size, 0.25 a loss
     const bool fits = end - at <= longest && (behind > end || after.empty() || says) && !fraction;
     if (fits && surely > 0 && surely >= best_rank) {

@@ -106,7 +106,7 @@ struct Record {
   void forget_but(std::size_t count);
 };
 
-// checkpoint-500, step_500, 500, checkpoint-500-epoch-3: the number behind a word that says it,
+// checkpoint-500, step_500, 500, checkpoint-500-epoch-3: the number beside a word that says it,
 // else the one that a name ends with, without its extension, up to 15 digits. None in resnet50,
 // llama-7b.
 std::optional<std::uint64_t> step_in(const std::string& name);

@@ -216,6 +216,32 @@ TEST_F(Quiet, AModelAndFilesOfRanksThatAreWrittenOverAreOneSet) {
   }
 }
 
+TEST_F(Quiet, ANumberThatNeverChangesSaysNothing) {
+  for (int epoch = 1; epoch <= 6; ++epoch) {
+    const std::string number = std::to_string(epoch);
+    write("weights.0" + number + "-0.9" + number + ".hdf5");
+    EXPECT_FALSE(epoch > 2 && look()) << epoch;
+    rest(200);
+    write("backup.h5");
+    rest(1000);
+    EXPECT_TRUE(look() || epoch < 3) << epoch;
+    rest(6'000);
+  }
+}
+
+TEST_F(Quiet, AnotherFoldIsAnotherSet) {
+  for (const std::string fold : {"fold_1/", "fold_2/"})
+    for (int save = 0; save < 5; ++save) {
+      write(fold + "last.pt");
+      EXPECT_FALSE(look()) << fold << save;
+      rest(200);
+      write(fold + "optim.pt");
+      rest(1000);
+      look();
+      rest(6'000);
+    }
+}
+
 TEST_F(Quiet, ASetThatIsWrittenOverBeforeItWasCapturedIsNone) {
   for (int save = 0; save < 3; ++save) {
     write("model.pt");
@@ -274,8 +300,8 @@ TEST_F(Quiet, WhatEarlierRunsWroteIsUsual) {
 }
 
 // Scripts that nobody wrote, by a seed each: names, gaps and pauses between a thirtieth of a second
-// and half a minute. What is captured is never of two saves, once a script has written all its
-// files, and nearly every save is captured.
+// and half a minute. Nothing that is captured is of two saves, once a script has written all
+// its files, and nearly every save is captured.
 class Script {
  public:
   explicit Script(std::uint32_t seed) : dice_(seed) {
@@ -287,7 +313,7 @@ class Script {
     pause_ = between(-0.5, 1.5);
     kind_ = dice_() % kinds;
   }
-  static constexpr int kinds = 12;
+  static constexpr int kinds = 13;
   static constexpr int saves = 12;
 
   int run() {
@@ -335,6 +361,7 @@ class Script {
       if (kind_ == 7 || (kind_ == 5 && i == files_ - 1)) name = letter(i) + "_" + number + ".pt";
       if (kind_ == 8) name = folder + "rng_" + std::to_string(i) + ".pth";
       if (kind_ == 10) name = "ckpt/" + letter(i);
+      if (kind_ == 12) name += ".tmp" + (i == 0 ? number : "");
       if (kind_ == 11)
         name = "model-0000" + std::to_string(i) + "-of-0000" + std::to_string(files_) + ".pt";
       const int unsteady = 8 + static_cast<int>((7 * static_cast<std::size_t>(save) + 3 * i) % 5);
@@ -354,8 +381,13 @@ class Script {
     is_open_ = true;
     rest(open);
     is_open_ = false;
-    there_[name] = save;
-    moments_.wrote(name, true, now_);
+    if (kind_ == 12) moments_.removed(name, now_);
+    there_[final_name(name)] = save;
+    moments_.wrote(final_name(name), true, now_);
+  }
+  // A temporary one is renamed.
+  static std::string final_name(const std::string& name) {
+    return name.substr(0, name.find(".tmp"));
   }
   // Does what the guard does.
   void rest(int length) {
@@ -365,6 +397,7 @@ class Script {
       now_ += *left;
       for (const auto& [name, save] : there_)
         if (!moments_.in_flux().contains(name)) kept_[name] = save;
+      std::erase_if(kept_, [this](const auto& one) { return !there_.contains(one.first); });
       moments_.captured();
       judge();
     }
@@ -383,8 +416,10 @@ class Script {
       newest[key] = std::max(newest[key], save);
     }
     const auto [low, high] = std::ranges::minmax(std::views::values(newest));
-    if (low == high) captured.insert(low);
-    if (low == high || !mixture.empty()) return;
+    const bool whole = low == high && newest.size() >= most_;
+    most_ = std::max(most_, newest.size());
+    if (whole) captured.insert(low);
+    if (whole || low == 1 || !mixture.empty()) return;
     for (const auto& [name, save] : newest) mixture += name + " " + std::to_string(save) + ", ";
   }
 
@@ -392,6 +427,7 @@ class Script {
   std::size_t files_;
   std::vector<int> gaps_, open_;
   int pause_, kind_;
+  std::size_t most_ = 0;  // files that were there at once
   Moments moments_;
   Moments::Time now_{std::chrono::hours(1)};
   bool is_open_ = false;

@@ -131,11 +131,15 @@ TEST(StepIn, ReadsTheNumberThatANameSaysIsOne) {
                                    {"weights-improvement-05-0.91.hdf5", 5},
                                    {"model_07-val_loss0.25.keras", 7},
                                    {"19_step_500", 500},
+                                   {"gemma3-it-checkpoint-500", 500},
+                                   {"gemma-2-it-lora-500", 500},
+                                   {"weights.10-1.5e-05.hdf5", 10},
                                    {"checkpoint-1200-best", 1200}})
     EXPECT_EQ(step_in(name), step) << name;
-  for (const char* name :
-       {"resnet50", "llama-7b", "yolov3", "best", "step-1234567890123456", "ckpt_20261129_101530",
-        "2026-11-29", "checkpoint-2026-11-29T10:15:30", "model-0.25", "val_loss=0.25"})
+  for (const char* name : {"lora_rank_16_lr_0.0001", "resnet-50-v1.5", "sd-2-1.5", "resnet50_epoch",
+                           "fold1_epoch_best", "gemma-3-it", "resnet50", "llama-7b", "yolov3",
+                           "best", "step-1234567890123456", "ckpt_20261129_101530", "2026-11-29",
+                           "checkpoint-2026-11-29T10:15:30", "model-0.25", "val_loss=0.25"})
     EXPECT_FALSE(step_in(name)) << name;
 }
 
