@@ -48,7 +48,10 @@ SINCE = {"/volumeInitializationRate", "/volumeSet/item/volumeInitializationRate"
          "/volumeStatusSet/item/initializationStatusDetails",
          "/volumeStatusSet/item/availabilityZoneId",
          "/instanceTypeSet/item/ebsInfo/maximumEbsAttachments",
-         "/instanceTypeSet/item/ebsInfo/attachmentLimitType"}
+         "/instanceTypeSet/item/ebsInfo/attachmentLimitType",
+         "/imagesSet/item/publicSsmParameterName"}
+LATER_MEMBERS = {"DescribeJobs's answer.jobs[].isCancelled",
+                 "DescribeJobs's answer.jobs[].isTerminated"}
 
 
 def unknown_elements(element, shape, path, item):
@@ -191,7 +194,7 @@ def of_json(value, shape, path, asked):
         for name, below in value.items():
             if name in members:
                 yield from of_json(below, members[name], f"{path}.{name}", asked)
-            else:
+            elif f"{path}.{name}" not in LATER_MEMBERS:
                 yield f"{path}.{name} is {'no parameter' if asked else 'not known'}"
     elif kind in ("list", "map"):
         inner = shape.member if kind == "list" else shape.value

@@ -11,8 +11,8 @@ OF_EACH = {"x-amz-date", "x-amz-content-sha256", "x-amz-user-agent", "x-amz-deco
            "x-amz-trailer", "x-amz-request-id", "x-amz-id-2", "x-amz-bucket-region",
            "x-amz-te"}
 # What S3 has added since the botocore of Debian 12, 1.29: that of 1.43 knows them.
-SINCE = {"x-amz-checksum-type", "x-amz-checksum-crc64nvme", "x-amz-mp-object-size", "ChecksumType",
-         "ChecksumCRC64NVME"}
+SINCE = {"x-amz-optional-object-attributes", "x-amz-checksum-type", "x-amz-checksum-crc64nvme",
+         "x-amz-mp-object-size", "ChecksumType", "ChecksumCRC64NVME"}
 
 
 def local(element):
