@@ -151,13 +151,15 @@ void Moments::wrote(const std::string& name, bool closed, Time now) {
   // Files that have only numbers apart, each once a save (`rank_0.pt`, `rank_1.pt`), seemed to be a
   // series until the first of them is written over.
   kind.over = kind.over || written_.contains(name);
-  if (!current_.empty() && (known == current_.end() || again) && begins(name)) begin_set(name);
+  if (!current_.empty() && (known == current_.end() || again) && begins(name, kind))
+    begin_set(name);
   learn_folder(name);
   if (current_.empty()) first_ = name;
   State& state = current_[name];
   state.closed = closed;
   state.at = now;
-  if (closed) finish(name, state);
+  state.kind = &kind;
+  if (closed) state.finished = &finish(name, kind);
   if (in_burst_) burst_.insert(name);
   if (due_) in_flux_.insert(name);
   // It was of the set that is not captured yet: that is written over, and there is none any more.
@@ -170,17 +172,16 @@ void Moments::wrote(const std::string& name, bool closed, Time now) {
   new_ = true;
 }
 
-void Moments::finish(const std::string& name, State& state) {
-  Kind& kind = kinds_[shape_of(name)];
+const Moments::Written& Moments::finish(const std::string& name, Kind& kind) {
   Written& its = written_[name];
-  state.at_once = its.times > 0 && its.turn == turn_;
+  its.at_once = its.times > 0 && its.turn == turn_;
   its.turn = ++turn_;
+  if (++its.times > 1) return its;
   its.kind = &kind;
   its.best = is_best(name);
-  state.times = ++its.times;
-  if (its.times > 1) return;
   ++kind.names;
   kind.turn = turn_;
+  return its;
 }
 
 // A folder that has only numbers apart from another one is a save by itself, with all that is in
@@ -188,7 +189,7 @@ void Moments::finish(const std::string& name, State& state) {
 void Moments::learn_folder(const std::string& name) {
   const std::string folder = first_component(name);
   if (folder == name) return;
-  std::string& other = numbered_.emplace(shape_of(folder), folder).first->second;
+  std::string& other = numbered_.try_emplace(shape_of(folder), folder).first->second;
   if (other.empty() || other == folder) return;
   Shapes shapes;
   for (auto at = written_.lower_bound(other + '/');
@@ -216,8 +217,10 @@ bool Moments::lags() const {
   if (!counts_) return false;
   std::array<std::set<int>, 2> all_before, all_twice;  // of best ones, too
   for (const auto& [name, state] : current_) {
-    if (state.times > 1) all_before[is_best(name)].insert(state.times - 1);
-    if (state.times > 2 && state.at_once) all_twice[is_best(name)].insert(state.times - 1);
+    if (state.finished == nullptr || state.finished->times < 2) continue;
+    const Written& its = *state.finished;
+    all_before[its.best].insert(its.times - 1);
+    if (its.times > 2 && its.at_once) all_twice[its.best].insert(its.times - 1);
   }
   return std::ranges::any_of(written_, [&](const auto& one) {
     const Written& its = one.second;
@@ -242,7 +245,7 @@ bool Moments::is_even() const {
     times = std::max(times, its.times);
     least = std::min(least, its.times);
   }
-  return times > 1 && (least > 1 || times >= many) && !lags();
+  return times > 1 && (least > 1 || times >= many);
 }
 
 void Moments::forget(const std::string& name) {
@@ -269,7 +272,7 @@ void Moments::removed(const std::string& name, Time now) {
 
 // Does writing this name begin the next set? The files since the last rest may belong to it, too:
 // that is seen by a later name.
-bool Moments::begins(const std::string& name) const {
+bool Moments::begins(const std::string& name, const Kind& kind) const {
   if (said_.size() != 0) return begins_as_said(name);
   if (current_.contains(name))  // it was finished, and is written again
     return in_burst_ ? !burst_.contains(name) : name == first_;
@@ -283,12 +286,12 @@ bool Moments::begins(const std::string& name) const {
     if (its == unit) {
       // A folder of many checkpoints, which lie deeper.
       same_folder = true;
-      next_there = next_there || (in_burst_ && shape_of(other) == shape_of(name));
+      next_there = next_there || (in_burst_ && state.kind == &kind);
       continue;
     }
     for (std::string& number : numbers_in(its)) others.insert(std::move(number));
     // `rank1.pt` beside `rank0.pt`, both written over in place, is no other save.
-    same_shape = same_shape || (shape_of(its) == shape && !kinds_.at(shape_of(other)).over);
+    same_shape = same_shape || (shape_of(its) == shape && !state.kind->over);
   }
   if (same_folder) {
     const auto numbered = numbered_.find(shape);
@@ -330,9 +333,10 @@ void Moments::begin_set(const std::string& first) {
   counts_ = counts_ && misled_ < sets_to_mislead;
   std::map<std::string, State> next;
   if (in_burst_) {
+    const int round = round_of(first);
     for (const std::string& name : burst_) {
       const bool open = !current_.at(name).closed;
-      if (round_of(name) + open != round_of(first)) next.insert(current_.extract(name));
+      if (round_of(name) + open != round) next.insert(current_.extract(name));
     }
   }
   // A set without a usual name (a best model, now and then) says nothing about what is usual.
@@ -365,9 +369,11 @@ bool Moments::is_sure() const {
 
 Shapes Moments::needed() const { return needed_of(usual_); }
 
-bool Moments::is_complete() const {
-  return has_all_said() && (is_even() || (!lacks(needed(), shapes_of(current_)) && !lags()));
+bool Moments::has_all() const {
+  return has_all_said() && (is_even() || !lacks(needed(), shapes_of(current_)));
 }
+
+bool Moments::is_complete() const { return !lags() && has_all(); }
 
 bool Moments::is_closed(const std::string& name) const {
   if (const auto at = current_.find(name); at != current_.end()) return at->second.closed;
@@ -397,10 +403,11 @@ std::optional<Pause> Moments::wait(Time now) const {
   const bool open =
       std::ranges::any_of(current_, [](const auto& one) { return !one.second.closed; });
   Pause needed = unknown_yet;
+  const bool awaited = lags();
   const bool known = !this->needed().empty() || is_even();
-  if (known || said_.size() != 0 || lags()) {
+  if (known || said_.size() != 0 || awaited) {
     const Pause rest = known || said_.is_countable() ? Pause(0) : unknown_yet;  // how many ranks?
-    needed = is_complete() && !open ? rest : incomplete;
+    needed = !awaited && !open && has_all() ? rest : incomplete;
   }
   return std::max(Pause(0), std::chrono::ceil<Pause>(last_ + needed - now));
 }

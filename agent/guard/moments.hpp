@@ -58,7 +58,7 @@ class Moments {
   // `usual`: what sets of earlier runs had. `said`: what each has at least.
   explicit Moments(std::deque<Shapes> usual = {}, SaidSet said = SaidSet())
       : usual_(std::move(usual)), said_(std::move(said)) {}
-  Moments(Moments&&) = default;  // Written::kind points into it
+  Moments(Moments&&) = default;  // State and Written point into its maps
   Moments& operator=(Moments&&) = default;
 
   // Something happened to the file; `closed`: its writer is done with it.
@@ -93,12 +93,6 @@ class Moments {
   std::deque<Shapes> learned() const;
 
  private:
-  struct State {
-    bool closed = false;
-    Time at{};
-    int times = 0;         // how often it was finished
-    bool at_once = false;  // the last time next to the one before
-  };
   struct Kind {              // names of one shape
     int names = 0;           // finished
     std::uint64_t turn = 0;  // of the newest
@@ -108,19 +102,27 @@ class Moments {
   struct Written {  // a name that was finished
     int times = 0;
     std::uint64_t turn = 0;  // the last time
+    bool at_once = false;    // next to the time before
     const Kind* kind = nullptr;
     bool best = false;  // a best model, so its name
   };
+  struct State {
+    bool closed = false;
+    Time at{};
+    const Kind* kind = nullptr;
+    const Written* finished = nullptr;  // in this set
+  };
 
-  bool begins(const std::string& name) const;
+  bool begins(const std::string& name, const Kind& kind) const;
   bool begins_as_said(const std::string& name) const;
   bool has_all_said() const;
   void begin_set(const std::string& first);
-  void finish(const std::string& name, State& state);
+  const Written& finish(const std::string& name, Kind& kind);
   void learn_folder(const std::string& name);
   int round_of(const std::string& name) const;
   bool lags() const;
   bool is_even() const;
+  bool has_all() const;
   Shapes needed() const;
 
   std::deque<Shapes> usual_;  // of the last sets, the newest last

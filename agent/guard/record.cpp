@@ -26,26 +26,28 @@ bool is_of(const std::string& name, const std::string& checkpoint) {
   return name == checkpoint || name.starts_with(checkpoint + "/");
 }
 
+bool is_among(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::ranges::find(words, word) != words.end();
+}
+
 // The certainty with which a number beside this word counts steps; 0: a number that is written to
 // it is part of a name (resnet50).
 constexpr int steps = 4, saves = 3, epochs = 2;
 int rank(std::string_view word) {
-  const auto among = [word](std::initializer_list<std::string_view> words) {
-    return std::ranges::find(words, word) != words.end();
-  };
-  if (among(
-          {"step", "steps", "iter", "iters", "iteration", "iterations", "it", "globalstep", "ba"}))
+  if (is_among(word, {"step", "steps", "iter", "iters", "iteration", "iterations", "it",
+                      "globalstep", "ba"}))
     return steps;
-  if (among({"checkpoint", "ckpt", "cp", "chkpt", "chk", "save"})) return saves;
-  if (among({"epoch", "epochs", "ep"})) return epochs;
-  return among({"e", "s", "weights", "state", "run", "snapshot", "n"}) ? 1 : 0;
+  if (is_among(word, {"checkpoint", "ckpt", "cp", "chkpt", "chk", "save"})) return saves;
+  if (is_among(word, {"epoch", "epochs", "ep"})) return epochs;
+  return is_among(word, {"e", "s", "weights", "state", "run", "snapshot", "n"}) ? 1 : 0;
 }
 
 constexpr std::string_view digits = "0123456789", letters = "abcdefghijklmnopqrstuvwxyz";
 
-// Says it what the number before it counts? 3-it is no third iteration.
+// The words that say what the number before them counts: 3-it is no third iteration.
 bool says_behind(std::string_view word) {
-  return rank(word) != saves && rank(word) >= epochs && word.size() > 2 && word != "globalstep";
+  return is_among(word,
+                  {"step", "steps", "iter", "iters", "iteration", "iterations", "epoch", "epochs"});
 }
 
 // Behind a number are only values of metrics, and an extension. One without a name (0.32) follows
@@ -53,7 +55,6 @@ bool says_behind(std::string_view word) {
 bool is_last(std::string_view rest, std::string_view before) {
   constexpr std::array<std::string_view, 7> metrics{"loss", "acc", "val", "score",
                                                     "iou",  "map", "auc"};
-  constexpr std::array<std::string_view, 4> bare{"", "model", "weights", "improvement"};
   const auto skip = [&rest](std::string_view what) {
     const auto length = std::min(rest.find_first_not_of(what), rest.size());
     const std::string_view skipped = rest.substr(0, length);
@@ -64,7 +65,7 @@ bool is_last(std::string_view rest, std::string_view before) {
     const std::string_view name = skip("-_=abcdefghijklmnopqrstuvwxyz");
     const auto has = [&name](std::string_view metric) { return name.find(metric) != name.npos; };
     const bool fits = name.empty()
-                          ? std::ranges::find(bare, before) != bare.end() || rank(before) > 0
+                          ? is_among(before, {"", "model", "improvement"}) || rank(before) > 0
                           : std::ranges::any_of(metrics, has);
     if (!fits || skip(digits).empty() || !rest.starts_with('.')) return false;
     rest.remove_prefix(1);

@@ -153,8 +153,7 @@ class Several(Files):
             server = Between(self.served, pass_on,
                              lambda body: body.replace(b">STANDARD<", b">GLACIER<"))
             self.addCleanup(server.stop)
-            words = self.fetch(",anonymous", status=status,
-                               AWS_ENDPOINT_URL_S3=server.api)
+            words = self.fetch(",anonymous", status=status, AWS_ENDPOINT_URL_S3=server.api)
             self.assertEqual("a/1 is archived: restore it" in words, status == NO_DATA, words)
         self.assertEqual(self.here(), {"a/1": b"some data", "a/2": b""})
 

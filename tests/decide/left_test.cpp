@@ -88,14 +88,11 @@ struct Detached : Machine {
     EffectFailed busy{Failure::Busy};
     busy.detail = "target is busy";
     const Time until = now + 2 * (policy.attaching_limit + policy.left_limit);
-    while (now < until && in_the_way()) {
+    while (now < until && stage() != "closing-ledger" && stage() != "blocked") {
       if (!state.awaited) wake();
       if (asked() == "survey-storage") survey({going});
       if (asked() == "unmount") answer(busy);
     }
-  }
-  bool in_the_way() const {
-    return stage() == "waiting" || stage() == "surveying" || stage() == "unmounting";
   }
 };
 

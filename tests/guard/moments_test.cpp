@@ -87,10 +87,10 @@ TEST_F(Quiet, ASetIsNotOverBeforeItsLastFile) {
 TEST_F(Quiet, WhatSavesLackSinceIsNotWaitedForAtEachOfThem) {
   for (int epoch = 1; epoch <= 6; ++epoch) {
     write("weights/last.pt");
-    if (epoch <= 2) write("weights/best.pt");
-    if (epoch > 2) {
+    if (epoch <= 2)
+      write("weights/best.pt");
+    else
       EXPECT_TRUE(look()) << epoch;
-    }
     rest(1000);
     look();
     rest(5000);
@@ -311,12 +311,27 @@ class Script {
       open_.push_back(between(-2, 0));
     }
     pause_ = between(-0.5, 1.5);
-    kind_ = dice_() % kinds;
+    kind_ = static_cast<Kind>(dice_() % kinds);
   }
-  static constexpr int kinds = 13;
+  enum Kind : std::uint8_t {
+    Plain,
+    Once,
+    Best,
+    Ranks,
+    ModelAndRanks,
+    LastIsNumbered,
+    FirstTwice,
+    Numbered,
+    Folders,
+    EpochsAndLast,
+    OneFolder,
+    Shards,
+    Renamed,
+    kinds
+  };
   static constexpr int saves = 12;
 
-  int run() {
+  Kind run() {
     for (int save = 1; save <= saves; ++save) {
       for (const auto& [gap, name, open] : files_of(save)) write(gap, name, open, save);
       rest(pause_);
@@ -344,35 +359,34 @@ class Script {
     return all;
   }
   std::vector<Step> files_of(int save) {
-    const std::string number = std::to_string(10 * save), folder = "checkpoint-" + number + "/";
-    const bool ranks = kind_ == 3 || kind_ == 4;
-    const std::size_t fixed = kind_ == 3 ? 0 : kind_ == 4 ? 1 : files_;
+    const std::string number = std::to_string(10 * save);
+    const std::string folder = kind_ == OneFolder ? "ckpt/" : "checkpoint-" + number + "/";
+    const std::size_t fixed = kind_ == Ranks ? 0 : kind_ == ModelAndRanks ? 1 : files_;
     std::vector<Step> steps;
-    if (kind_ == 1 && save == 1) steps.push_back({0, "once.json", 10});
-    if (kind_ == 8) steps.push_back({0, folder + "config.json", 10});
-    if (kind_ == 9)
+    if (kind_ == Once && save == 1) steps.push_back({0, "once.json", 10});
+    if (kind_ == Folders || kind_ == OneFolder) steps.push_back({0, folder + "config.json", 10});
+    if (kind_ == EpochsAndLast)
       return {{0, "epoch=" + std::to_string(save) + "-step=" + number + ".ckpt", open_[0]},
               {gaps_[1], "last.ckpt", open_[1]}};
-    if (kind_ == 10) steps.push_back({0, "ckpt/config.json", 10});
     std::size_t at = 0;
     for (const std::size_t i : order(fixed)) {
       std::string name = letter(i) + ".pt";
-      if (ranks && i >= fixed) name = "rank_" + std::to_string(i) + ".pt";
-      if (kind_ == 7 || (kind_ == 5 && i == files_ - 1)) name = letter(i) + "_" + number + ".pt";
-      if (kind_ == 8) name = folder + "rng_" + std::to_string(i) + ".pth";
-      if (kind_ == 10) name = "ckpt/" + letter(i);
-      if (kind_ == 12) name += ".tmp" + (i == 0 ? number : "");
-      if (kind_ == 11)
+      if (i >= fixed) name = "rank_" + std::to_string(i) + ".pt";
+      if (kind_ == Numbered || (kind_ == LastIsNumbered && i == files_ - 1))
+        name = letter(i) + "_" + number + ".pt";
+      if (kind_ == Folders) name = folder + "rng_" + std::to_string(i) + ".pth";
+      if (kind_ == OneFolder) name = folder + letter(i);
+      if (kind_ == Renamed) name += ".tmp" + (i == 0 ? number : "");
+      if (kind_ == Shards)
         name = "model-0000" + std::to_string(i) + "-of-0000" + std::to_string(files_) + ".pt";
       const int unsteady = 8 + static_cast<int>((7 * static_cast<std::size_t>(save) + 3 * i) % 5);
-      steps.push_back({gaps_[at] * unsteady / 10, std::move(name), open_[i]});
-      ++at;
+      steps.push_back({gaps_[at++] * unsteady / 10, std::move(name), open_[i]});
     }
-    if (kind_ == 2 && dice_() % 3 == 0) steps.push_back({50, "best.pt", 100});
-    if (kind_ == 6) steps.push_back({gaps_[1], "a.pt", 20});  // once more, as the save's end
-    if (kind_ == 8) steps.push_back({gaps_[1], folder + "state.json", 10});
-    if (kind_ == 10) steps.push_back({gaps_[1], "ckpt/config.json", 10});
-    if (kind_ == 11) steps.push_back({gaps_[1], "optimizer.pt", 10});
+    if (kind_ == Best && dice_() % 3 == 0) steps.push_back({50, "best.pt", 100});
+    if (kind_ == FirstTwice) steps.push_back({gaps_[1], "a.pt", 20});
+    if (kind_ == Folders) steps.push_back({gaps_[1], folder + "state.json", 10});
+    if (kind_ == OneFolder) steps.push_back({gaps_[1], folder + "config.json", 10});
+    if (kind_ == Shards) steps.push_back({gaps_[1], "optimizer.pt", 10});
     return steps;
   }
   void write(int gap, const std::string& name, int open, int save) {
@@ -381,13 +395,10 @@ class Script {
     is_open_ = true;
     rest(open);
     is_open_ = false;
-    if (kind_ == 12) moments_.removed(name, now_);
-    there_[final_name(name)] = save;
-    moments_.wrote(final_name(name), true, now_);
-  }
-  // A temporary one is renamed.
-  static std::string final_name(const std::string& name) {
-    return name.substr(0, name.find(".tmp"));
+    if (kind_ == Renamed) moments_.removed(name, now_);
+    const std::string renamed = name.substr(0, name.find(".tmp"));
+    there_[renamed] = save;
+    moments_.wrote(renamed, true, now_);
   }
   // Does what the guard does.
   void rest(int length) {
@@ -426,7 +437,8 @@ class Script {
   std::mt19937 dice_;
   std::size_t files_;
   std::vector<int> gaps_, open_;
-  int pause_, kind_;
+  int pause_;
+  Kind kind_;
   std::size_t most_ = 0;  // files that were there at once
   Moments moments_;
   Moments::Time now_{std::chrono::hours(1)};
@@ -443,7 +455,7 @@ TEST(Scripts, AreNeverCapturedBetweenTwoSaves) {
     ASSERT_EQ(script.mixture, "") << "seed " << seed << ", kind " << kind;
     ASSERT_GE(script.captured.size(), Script::saves - 4) << "seed " << seed << ", kind " << kind;
   }
-  EXPECT_EQ(seen.size(), Script::kinds);
+  EXPECT_EQ(seen.size(), std::size_t{Script::kinds});
 }
 
 TEST(Shapes, HaveNoNumbers) {

@@ -49,9 +49,8 @@ SINCE = {"/volumeInitializationRate", "/volumeSet/item/volumeInitializationRate"
          "/volumeStatusSet/item/availabilityZoneId",
          "/instanceTypeSet/item/ebsInfo/maximumEbsAttachments",
          "/instanceTypeSet/item/ebsInfo/attachmentLimitType",
-         "/imagesSet/item/publicSsmParameterName"}
-LATER_MEMBERS = {"DescribeJobs's answer.jobs[].isCancelled",
-                 "DescribeJobs's answer.jobs[].isTerminated"}
+         "/imagesSet/item/publicSsmParameterName",
+         "DescribeJobs's answer.jobs[].isCancelled", "DescribeJobs's answer.jobs[].isTerminated"}
 
 
 def unknown_elements(element, shape, path, item):
@@ -194,7 +193,7 @@ def of_json(value, shape, path, asked):
         for name, below in value.items():
             if name in members:
                 yield from of_json(below, members[name], f"{path}.{name}", asked)
-            elif f"{path}.{name}" not in LATER_MEMBERS:
+            elif f"{path}.{name}" not in SINCE:
                 yield f"{path}.{name} is {'no parameter' if asked else 'not known'}"
     elif kind in ("list", "map"):
         inner = shape.member if kind == "list" else shape.value
