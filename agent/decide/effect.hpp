@@ -75,9 +75,11 @@ struct DeleteSnapshot {
 };
 struct CancelFleet {
   Fleet fleet;
+  bool or_shut_down = false;  // refused: this machine then
 };
 struct ScaleFleetToZero {
   Fleet fleet;
+  bool or_shut_down = false;
 };
 struct GiveBackInstance {  // the fleet starts another in its place
   InstanceId instance;

@@ -20,7 +20,8 @@ void ask_fleet(Context& c) {
 }
 
 Stage ask_cancel(Context& c, std::uint32_t failures) {
-  if (c.facts.identity.fleet_known) c.ask(CancelFleet{c.facts.identity.fleet}, c.policy.ec2_call);
+  if (c.facts.identity.fleet_known)
+    c.ask(CancelFleet{c.facts.identity.fleet, failures >= c.policy.refusals}, c.policy.ec2_call);
   if (!c.facts.identity.fleet_known) ask_fleet(c);
   return CancellingFleet{failures};
 }
@@ -32,7 +33,7 @@ Stage ask_scale(Context& c, std::uint32_t failures) {
   else if (leaves_gang_alone(c.facts, c.policy))
     c.ask(LeaveFleet{identity.fleet, identity.instance}, c.policy.ec2_call);
   else
-    c.ask(ScaleFleetToZero{identity.fleet}, c.policy.ec2_call);
+    c.ask(ScaleFleetToZero{identity.fleet, failures >= c.policy.refusals}, c.policy.ec2_call);
   return ScalingToZero{failures};
 }
 

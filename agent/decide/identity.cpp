@@ -54,6 +54,7 @@ void remember_fleet(Context& c, const FleetRead& read) {
   if (identity.fleet_asked_at == kNever) identity.fleet_asked_at = c.now;
   const bool named = c.policy.fleet.kind != FleetKind::None;
   identity.fleet = named ? c.policy.fleet : read.fleet;
+  identity.shut_down = read.shut_down;
   identity.fleet_known = named || read.is_final() || !tags_may_come(identity, c);
   if (read.dollars_per_hour > 0) identity.dollars_per_hour = read.dollars_per_hour;
 }

@@ -107,6 +107,8 @@ struct Policy {
   // An instance that waits for a person for longer costs money for nothing: the job's failure
   // policy ends it (never by cancelling: the fault is not the job's).
   Duration blocked_limit = minutes(60);
+  // A fleet that a machine may not end costs on: after so many refusals the machine shuts down.
+  std::uint32_t refusals = 3;
   // The snapshot of a volume that was released for longer is not what a move copies: a person may
   // have changed the volume by hand since. The next machine comes within minutes, or much later.
   Duration released_counts = minutes(15);

@@ -245,6 +245,7 @@ struct Facts {
     Time fleet_call_at = kNever;   // when it was asked last
     double dollars_per_hour = 0;   // 0: unknown
     bool ec2 = false;              // as HostLooked has it
+    bool shut_down = false;        // as FleetRead has it
   };
 
   // The storage that this machine attaches, mounts and releases. A detach resets what belongs to

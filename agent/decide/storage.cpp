@@ -33,6 +33,9 @@ Stage retry_later(Context& c, const EffectFailed& failed) {
 
 Stage call_failed(Context& c, const EffectFailed& failed) {
   if (Next end = leaving(c)) return *end;
+  // A machine before this one waited for the right in vain, and could not end the fleet either.
+  if (failed.failure == Failure::Refused && c.facts.identity.shut_down)
+    return give_up(c, Surrender::BlockedTooLong);
   if (failed.failure == Failure::Refused) return block(c, Block::NotPermitted, failed.detail);
   if (failed.failure == Failure::Rejected) return block(c, Block::Rejected, failed.detail);
   return retry_later(c, failed);

@@ -51,6 +51,35 @@ TEST(LateFleet, ATagThatIsNotShownAtTheStartIsAskedForAtTheEndAndTheFleetCancell
   EXPECT_EQ(story.did<CancelFleet>()->fleet.id.view(), "sfr-1");
 }
 
+// The fleet starts another in its place, but an idle machine costs until a person looks.
+TEST(RefusedFleet, AMachineThatMayNotEndItShutsDown) {
+  Story story;
+  boot(story, kFleet);
+  find_done(story);
+  for (std::uint32_t i = 0; i < story.policy.refusals; ++i) {
+    ASSERT_TRUE(story.did<CancelFleet>());
+    EXPECT_FALSE(story.did<CancelFleet>()->or_shut_down) << "the right may only be late";
+    story.answer(EffectFailed{Failure::Refused});
+    story.wake();
+  }
+  EXPECT_TRUE(story.did<CancelFleet>()->or_shut_down);
+}
+
+// A right that is missing is waited for, once: not by each machine that the fleet starts.
+TEST(RefusedFleet, WhoComesAfterAMachineThatShutDownDoesNotWait) {
+  for (const bool shut_down : {false, true}) {
+    Story story;
+    FleetRead read = kFleet;
+    read.shut_down = shut_down;
+    boot(story, read);
+    story.answer(EffectFailed{Failure::Refused});
+    EXPECT_EQ(story.stage(), shut_down ? "scaling-to-zero" : "blocked");
+    if (!shut_down) continue;
+    EXPECT_TRUE(story.did<ScaleFleetToZero>());
+    EXPECT_EQ(story.state.facts.exit.surrender, Surrender::BlockedTooLong);
+  }
+}
+
 TEST(LateFleet, AfterTwoMinutesOfNoneThereIsNone) {
   Story story;
   boot(story, kNone);

@@ -261,15 +261,19 @@ Result<void> Emulator::reset() {
   return {};
 }
 
-// An init that ended by itself was killed by somebody: the instance is dead without a notice.
+// An init that a signal ended was killed by somebody: the instance is dead without a notice. One
+// that ended by itself has shut its machine down.
 void Emulator::reap() {
-  for (pid_t pid = 0; (pid = ::waitpid(-1, nullptr, WNOHANG)) > 0;) {
+  int status = 0;
+  for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     const auto id = host_.machines().init_ended(pid);
     if (!id) continue;
     spdlog::warn("{}: its init is gone", id->view());
     host_.machines().kill(*id);
-    if (const auto killed = regions_.of(*id).instances(now()).halted(*id); !killed)
-      spdlog::warn("{}: {}", id->view(), killed.error().message);
+    world::World& region = regions_.of(*id);
+    const auto ended = WIFSIGNALED(status) ? region.kill(*id, now())
+                                           : region.instances(now()).halted(*id);
+    if (!ended) spdlog::warn("{}: {}", id->view(), ended.error().message);
   }
   settle();
 }

@@ -151,10 +151,10 @@ void walk(A& a, std::variant<Kinds...>& it) {
 template <class A>
 void walk(A& a, decide::Facts::Identity& it) {
   auto& [instance, type, zone, region, fleet, fleet_known, fleet_asked_at, fleet_call_at,
-         dollars_per_hour, ec2] = it;
+         dollars_per_hour, ec2, shut_down] = it;
   const Field<A> field{a};
   // Always the same here.
-  (void)type, (void)region, (void)fleet, (void)dollars_per_hour, (void)ec2;
+  (void)type, (void)region, (void)fleet, (void)dollars_per_hour, (void)ec2, (void)shut_down;
   (void)fleet_asked_at, (void)fleet_call_at;  // the fleet is known with the first answer
   field(instance), field(zone), field(fleet_known);
 }

@@ -63,6 +63,12 @@ const char* taken_in_words(decide::Taken taken) {
   return taken == decide::Taken::Released ? "released" : "";
 }
 
+bool may_shut_down(const decide::Command& command) {
+  if (const auto* it = std::get_if<decide::CancelFleet>(&command)) return it->or_shut_down;
+  const auto* it = std::get_if<decide::ScaleFleetToZero>(&command);
+  return it != nullptr && it->or_shut_down;
+}
+
 EffectFailed lost(const char* detail, bool unsettled) {
   EffectFailed result;
   result.unsettled = unsettled;
@@ -84,8 +90,23 @@ std::optional<EffectFailed> Simulation::refused(const std::string& action) {
   return result;
 }
 
+// It may not end the fleet, which starts another: so it must be for the job's end alone.
+void Simulation::shut_down(const InstanceId& id) {
+  const decide::Facts::Exit& exit = hosts_[id].agent.state.facts.exit;
+  if (!exit.done && exit.surrender == decide::Surrender::None)
+    broken("a machine shuts down that could train");
+  say(id.view(), "shuts down");
+  at(between(seconds(2), seconds(20)), [this, id, boot = hosts_[id].boot] {
+    if (hosts_[id].alive && hosts_[id].boot == boot) (void)world_.instances(now_).halted(id);
+  });
+}
+
 void Simulation::call(Host& host, const decide::Effect& effect) {
   if (const auto error = refused(action_of(effect.what))) {  // after the client's own retries
+    if (error->failure == Failure::Refused && may_shut_down(effect.what)) {
+      shut_down(host.id);
+      return answer_later(host, effect.id, milliseconds(400), CallAccepted{});
+    }
     const Duration most = error->failure == Failure::Refused ? milliseconds(400) : seconds(15);
     return answer_later(host, effect.id, between(milliseconds(100), most), *error);
   }
@@ -231,6 +252,9 @@ Happening Simulation::read_fleet(const InstanceId& instance) {
   if (!seen) return failed({"InvalidInstanceID.NotFound", ""});
   decide::FleetRead read{world::fleet_shown(*seen), dollars_};
   if (read.fleet.kind == FleetKind::None) return read;  // its tags are not written yet
+  world_.cloud().instances.each([&](const world::Instance& it) {
+    read.shut_down |= it.fleet.id == seen->fleet.id && it.reason == world::halted_reason;
+  });
   const world::FleetRequest* fleet = world_.fleets(now_).seen(seen->fleet.id);
   const bool unseen = !fleet || seen->state == world::InstanceState::Stopped;
   if (!on_volume() && unseen) return lost("not to be seen yet", false);

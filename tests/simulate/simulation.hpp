@@ -87,6 +87,7 @@ class Simulation {
 
   // --- cloud_executor.cpp: EC2 ---
   void call(Host& host, const decide::Effect& effect);
+  void shut_down(const InstanceId& id);
   std::optional<decide::EffectFailed> refused(const std::string& action);
   decide::Happening carry_out(const decide::Command& command);
   decide::Happening snapshot(const decide::CreateSnapshot& command);

@@ -360,8 +360,8 @@ Expected<void> Instances::kill(const InstanceId& id, const std::string& reason) 
 Expected<void> Instances::halted(const InstanceId& id) {
   const Instance* found = cloud_.instances.find(id);
   if (!found || !is_alive(*found) || !found->extras.stops_itself || is_spot(*found))
-    return kill(id, "Server.SpotInstanceTermination: killed without a notice");
-  end(id, InstanceState::Stopping, "Client.InstanceInitiatedShutdown: Instance initiated shutdown");
+    return kill(id, halted_reason);
+  end(id, InstanceState::Stopping, halted_reason);
   return {};
 }
 

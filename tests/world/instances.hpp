@@ -75,6 +75,8 @@ std::optional<ApiError> refuse_placement(const Cloud& cloud, const LaunchOption&
 std::optional<ApiError> refuse_interfaces(const Cloud& cloud, const LaunchOption& option);
 std::vector<std::string> groups_of(const TemplateVersion& version);  // and of its interfaces
 Tags tags_of_placement_group(const Cloud& cloud, const std::string& name);
+inline constexpr const char* halted_reason =
+    "Client.InstanceInitiatedShutdown: Instance initiated shutdown";
 inline constexpr const char* user_reason = "Client.UserInitiatedShutdown: User initiated shutdown";
 bool is_alive(const Instance& instance);  // pending or running
 bool is_spot(const Instance& instance);   // else on demand

@@ -99,6 +99,7 @@ Instance read_as(Type<Instance>, const Fields& fields) {
           .lifecycle = fields.optional_text("instanceLifecycle"),
           .launch_time = fields.optional_time("launchTime"),
           .image = fields.optional_text("imageId"),
+          .reason = fields.optional_child("stateReason").optional_text("code"),
           .tags = fields.tags()};
 }
 

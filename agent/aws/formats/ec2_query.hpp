@@ -82,6 +82,7 @@ struct Instance {
   std::string lifecycle;  // "spot" | "scheduled" | "" (on demand)
   std::optional<WallTime> launch_time;
   std::string image;
+  std::string reason;  // why it ended: "Client.InstanceInitiatedShutdown", ...
   Tags tags;
 };
 

@@ -138,7 +138,7 @@ asio::awaitable<Result<std::string, CallError>> Cloud::watchers_tag(Fleet fleet,
 }
 
 Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
-  const Duration limit = whole / 5;  // five calls at most
+  const Duration limit = whole / 6;  // six calls at most
   wire::DescribeInstances request;
   request.instances = {instance};
   const auto answer = co_await aws_.call(std::move(request), limit);
@@ -162,8 +162,18 @@ Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
     const bool of_ec2 = read.fleet.kind == FleetKind::Ec2Fleet;
     read.instant = of_ec2 && (!status || status->type == "instant");
   }
+  read.shut_down = co_await has_shut_down(fleet, limit);
   if (!job_.storage.share || job_.claims || job_.gang) co_return read;
   co_return co_await count_earlier(read, self, limit);
+}
+
+// EC2 shows an instance for about an hour after its end.
+asio::awaitable<bool> Cloud::has_shut_down(Fleet fleet, Duration limit) {
+  if (fleet.kind == FleetKind::None) co_return false;
+  const auto fellows = co_await aws_.call_all(all_of(fleet), limit);
+  co_return fellows && std::ranges::any_of(fellows->items, [](const wire::Instance& it) {
+    return it.reason == "Client.InstanceInitiatedShutdown";
+  });
 }
 
 // Without a price only the limit in hours can be enforced, not the one in dollars. The job goes on.

@@ -309,21 +309,26 @@ struct Performer::AtAws {
   Answer on(const DeleteSnapshot& c, Duration limit) {
     return it.cloud_.delete_snapshot(c.snapshot, limit);
   }
-  Answer on(const CancelFleet& c, Duration limit) { return it.cloud_.cancel_fleet(c.fleet, limit); }
-  Answer on(const ScaleFleetToZero& c, Duration limit) {
-    return it.cloud_.scale_to_zero(c.fleet, limit);
-  }
-  // Without the right to do so it ends itself, and its template says that EC2 terminates it then.
-  Answer on(const GiveBackInstance& c, Duration limit) {
-    auto ending = it.cloud_.leave_fleet({}, c.instance, std::nullopt, limit);
-    decide::Happening answer = co_await std::move(ending);
+  // Without any right a machine can still shut down: its template says that EC2 terminates it then,
+  // and what the fleet starts in its place sees why (FleetRead::shut_down).
+  Answer or_shut_down(Answer asked, bool may) {
+    decide::Happening answer = co_await std::move(asked);
     const auto* failed = std::get_if<decide::EffectFailed>(&answer);
     const bool refused = failed != nullptr && failed->failure == decide::Failure::Refused;
-    if (refused && it.dependencies_.power_off()) co_return decide::CallAccepted{};
+    if (may && refused && it.dependencies_.power_off()) co_return decide::CallAccepted{};
     co_return answer;
   }
+  Answer on(const CancelFleet& c, Duration limit) {
+    return or_shut_down(it.cloud_.cancel_fleet(c.fleet, limit), c.or_shut_down);
+  }
+  Answer on(const ScaleFleetToZero& c, Duration limit) {
+    return or_shut_down(it.cloud_.scale_to_zero(c.fleet, limit), c.or_shut_down);
+  }
+  Answer on(const GiveBackInstance& c, Duration limit) {
+    return or_shut_down(it.cloud_.leave_fleet({}, c.instance, std::nullopt, limit), true);
+  }
   Answer on(const LeaveFleet& c, Duration limit) {
-    return it.cloud_.leave_with_place(c.fleet, c.instance, limit);
+    return or_shut_down(it.cloud_.leave_with_place(c.fleet, c.instance, limit), true);
   }
   Answer on(const CompleteLifecycle& c, Duration limit) {
     return it.cloud_.complete_lifecycle(c.fleet, c.instance, limit);
