@@ -23,9 +23,9 @@ FOLDER = "cifar-10-batches-bin"  # in the archive of https://www.cs.toronto.edu/
 
 
 def batch(seed):
-    """20 records: the label's byte, then 1024 bytes each of red, green and blue."""
+    """4 records: the label's byte, then 1024 bytes each of red, green and blue."""
     chance = random.Random(seed)
-    return b"".join(bytes([number % 10]) + chance.randbytes(3072) for number in range(20))
+    return b"".join(bytes([number % 10]) + chance.randbytes(3072) for number in range(4))
 
 
 def archive():
@@ -75,10 +75,10 @@ class Fetch(unittest.TestCase):
 
         done = subprocess.run(
             [TRAIN, "--data", self.data, "--checkpoints", self.scratch / "c", "--result",
-             self.scratch / "result", "--model", "resnet50", "--epochs", "1", "--batch-size", "50",
+             self.scratch / "result", "--model", "resnet50", "--epochs", "1", "--batch-size", "10",
              "--amp"], capture_output=True, text=True, timeout=300, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("2 steps, 100 training and 20 test images", done.stdout)
+        self.assertIn("2 steps, 20 training and 4 test images", done.stdout)
         self.assertTrue((self.scratch / "result/model.safetensors").exists())
 
     def test_a_wrong_archive_is_refused_and_nothing_is_left(self):
