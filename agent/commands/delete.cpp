@@ -87,7 +87,7 @@ Result<InRegion, CallError> look(const JobPlace& place) {
   if (!instances) return tl::unexpected(instances.error());
   there.instances = std::move(*instances);
   const std::vector<wire::Filter> named{
-      {"tag:" + std::string(tag::job), {key.name, key.name + "-*"}}};
+      {"tag:" + std::string(tag::job), {key.name, key.name + config::before_index + "*"}}};
   auto volumes = calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = named});
   if (!volumes) return tl::unexpected(volumes.error());
   there.volumes = ours(std::move(*volumes), owners);

@@ -64,7 +64,8 @@ void erase_originals(std::vector<wire::Volume>& found) {
 Findings judge_tag(AwsCalls& calls, const config::Job& job, const DoctorScope& scope) {
   config::Tag tag = job.storage.ebs.tag;
   // Each experiment has its own volume: see config::Job.
-  const std::string more = job.sweep && !job.experiment ? "-*" : "";
+  const std::string more =
+      job.sweep && !job.experiment ? std::string{config::before_index, '*'} : "";
   const std::string pattern = wire::exactly(tag.value) + more;
   tag.value += more;
   const std::string named = "the tag " + tag.key + "=" + tag.value;

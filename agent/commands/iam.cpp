@@ -27,6 +27,7 @@ namespace {
 class Places {
  public:
   void add(const wire::S3Location& where) { all_[where.bucket].insert(where.key); }
+  void add_object(const wire::S3Location& where) { single_[where.bucket].insert(where.key); }
   void give(const std::string& arn, const std::string& name, wire::IamValues& to) const {
     auto& objects = to.many[name + "-objects"] = {};
     auto& buckets = to.many[name + "-buckets"] = {};
@@ -42,10 +43,14 @@ class Places {
       }
     }
     to.many[name + "-prefixes"] = {prefixes.begin(), prefixes.end()};
+    for (const auto& [bucket, keys] : single_)
+      for (const std::string& key : keys)
+        objects.push_back(arn + bucket + "/" + wire::literally(key));
   }
 
  private:
   std::map<std::string, std::set<std::string>> all_;  // bucket -> keys' prefixes
+  std::map<std::string, std::set<std::string>> single_;
 };
 
 // Fills in `<name>-objects`, `<name>-buckets` and `<name>-prefixes` of scripts/iam.
@@ -57,7 +62,10 @@ void add_places(const config::Job& job, wire::IamValues& values) {
     for (const wire::S3Location& where : places) all.add(where);
     all.give(s3, name, values);
   };
-  give(trainers.read, "channel");
+  Places channels;
+  for (const wire::S3Location& where : trainers.read) channels.add(where);
+  for (const wire::S3Location& where : trainers.manifests) channels.add_object(where);
+  channels.give(s3, "channel", values);
   give(trainers.checkpoints, "checkpoint");
   give(trainers.gang, "gang");
   Places prepared;
@@ -109,7 +117,7 @@ constexpr const char* all_rules = "lifecycle";
 // In a sweep each experiment has its own volume, whose name ends with the index.
 std::vector<std::string> names_of(const config::Job& job, const std::string& name) {
   std::vector<std::string> names{wire::literally(name)};
-  if (job.sweep) names.push_back(wire::literally(name) + "-*");
+  if (job.sweep) names.push_back(wire::literally(name) + config::before_index + "*");
   return names;
 }
 
@@ -648,7 +656,7 @@ RoleCommands role_commands(const config::Job& job, const IamScope& scope) {
       commands.grant(key, service, role);
     }
   if (batch == nullptr) return std::move(commands).all();
-  const std::string own = launch::resource_name(job) + "-batch";
+  const std::string own = launch::resource_name(job) + ".batch";
   if (batch->environment.launch_template.empty())
     commands.remark("Then: sweep.batch.launch_template: " + own);
   commands.remark("Containers get SIGTERM at a notice, and reach the metadata service");

@@ -60,20 +60,10 @@ std::string job_of(const wire::Tags& tags) { return wire::value_of(tags, tag::jo
 
 std::string storage_of(const wire::Tags& tags) { return wire::value_of(tags, tag::storage); }
 
-// An experiment's volume belongs to the sweep's job: the owner in its tag ends with the index, and
-// so does its storage. If that is unknown, a job with the owner's whole name has precedence.
+// An experiment's volume belongs to the sweep's job: see config::of_experiment().
 Row& row_of_volume(Rows& rows, const wire::Volume& volume) {
   const std::string owner = job_of(volume.tags);
-  const auto dash = owner.rfind('-');
-  const bool numbered = dash != owner.npos && dash + 1 < owner.size() &&
-                        owner.find_first_not_of("0123456789", dash + 1) == owner.npos;
-  const auto sweep = numbered ? rows.find(owner.substr(0, dash)) : rows.end();
-  if (sweep == rows.end()) return rows[owner];
-  const std::string storage = storage_of(volume.tags);
-  const bool experiment = std::ranges::any_of(sweep->second.fleets, [&](const JobFleet& it) {
-    return !it.storage.empty() && it.storage + owner.substr(dash) == storage;
-  });
-  return experiment || !rows.contains(owner) ? sweep->second : rows[owner];
+  return rows[owner.substr(0, owner.find(config::before_index))];
 }
 
 Result<Rows, CallError> rows_of(AwsCalls& calls) {

@@ -137,7 +137,7 @@ void Reading::read_head(std::size_t index) {
   home->index = index;
   home->at = *job_.kept_at();
   home->at.key += number + "/";
-  home->owner = job_.name.str() + "-" + number;
+  home->owner = config::of_experiment(job_.name.str(), index);
   wire::S3Location head = *job_.headed_at();
   head.key += number + "/" + std::string(wire::head_name);
   get(home, head, [=, this](const s3::Answer& answer) { head_came(home, head, answer); });

@@ -302,9 +302,9 @@ Result<AskedJob> asked_of(const RemoteStatus& options) {
   return asked;
 }
 
-// "mnist-7" of the sweep "mnist".
+// "mnist:7" of the sweep "mnist".
 Experiment index_in(const std::string& owner, const std::string& sweep) {
-  if (!owner.starts_with(sweep + "-")) return std::nullopt;
+  if (!owner.starts_with(sweep + config::before_index)) return std::nullopt;
   const std::string digits = owner.substr(sweep.size() + 1);
   const bool number = !digits.empty() && digits.size() < 10 &&
                       digits.find_first_not_of("0123456789") == digits.npos;
@@ -333,7 +333,7 @@ class Looker {
  private:
   JobSeen& job(Experiment experiment) {
     JobSeen& seen = jobs_[experiment];
-    seen.job = asked_.name + (experiment ? "-" + std::to_string(*experiment) : "");
+    seen.job = experiment ? config::of_experiment(asked_.name, *experiment) : asked_.name;
     seen.now = io::wall_clock();
     seen.publishes = asked_.place.has_value();
     return seen;
@@ -387,16 +387,11 @@ class Looker {
   Result<void, CallError> ask(AwsCalls& calls) {
     const auto volumes = calls.ask_all(wire::DescribeVolumes{{}, {{"tag-key", {tag::job}}}, {}});
     if (!volumes) return tl::unexpected(volumes.error());
-    // Then NAME-N is another job.
-    const bool is_whole =
-        jobs_.contains(Experiment()) || std::ranges::any_of(*volumes, [&](const wire::Volume& it) {
-          return owner_of(it.tags) == asked_.name;
-        });
     std::map<std::string, Experiment> holders;
     for (const wire::Volume& it : *volumes) {
       const std::string owner = owner_of(it.tags);
       known_.insert(owner);
-      const auto index = is_whole ? Experiment() : index_in(owner, asked_.name);
+      const auto index = index_in(owner, asked_.name);
       if ((owner != asked_.name && !index) || is_data(it.tags)) continue;
       for (const wire::Attachment& held : it.attachments) holders[held.instance.str()] = index;
       job(index).volumes.push_back(it);

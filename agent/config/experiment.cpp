@@ -38,7 +38,7 @@ bool counts_all(const sweep::ArrayIndex& index) { return !index.variable.starts_
 
 void set_experiment(config::Job& job, std::size_t index, const sweep::Set& set) {
   job.experiment = {index, set};
-  job.storage.ebs.tag.value += "-" + std::to_string(index);
+  job.storage.ebs.tag.value = config::of_experiment(job.storage.ebs.tag.value, index);
 }
 
 Result<void, config::Problem> choose_experiment(config::Job& job, const sweep::Variable& variable,

@@ -229,6 +229,13 @@ struct Gang {
   Duration replace_after{1'800'000};  // Policy::replace_after
 };
 
+// The name of an experiment's own things: "mnist:7". Neither the name of a job nor the tag of
+// another job's volume has a colon, so the pattern "mnist:*" of a policy is no other job's.
+inline constexpr char before_index = ':';
+inline std::string of_experiment(const std::string& name, std::size_t index) {
+  return name + before_index + std::to_string(index);
+}
+
 enum class GiveUp : std::uint8_t { ScaleToZero, Hold, Cancel };
 
 struct OnFailure {
@@ -332,7 +339,7 @@ struct Job {
   // The owner in the tag spotter:job of its volumes and snapshots. Each experiment is its own
   // owner, and does not delete what another's move left.
   std::string volumes_owner() const {
-    return name.str() + (experiment ? "-" + std::to_string(experiment->index) : "");
+    return experiment ? of_experiment(name.str(), experiment->index) : name.str();
   }
   // Its experiments are claimed one by one, and this process runs none of them itself.
   bool is_handed_out() const { return claims && attempt.empty(); }

@@ -16,7 +16,7 @@ Reader::Take one_tag(Reader& reader, Tag& tag) {
       if (const auto wrong = wrong_tag_key(key.text); !wrong.empty())
         return reader.problem(key, path, wrong);
       tag.key = key.text;
-      reader.expanded(tag.value, tag_value)(value, below);
+      reader.expanded(tag.value, volume_name)(value, below);
     };
     reader.pairs("one tag, such as {Name: my-volume}", each)(node, path);
     if (node.kind == Node::Kind::Map && node.keys.size() != 1)

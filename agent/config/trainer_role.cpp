@@ -24,8 +24,8 @@ class SessionPolicy {
   void add(const char* key, const Ordered& actions, const Ordered& resources) {
     statements_.push_back({{"Effect", "Allow"}, {key, actions}, {"Resource", resources}});
   }
-  void let(const Ordered& actions, const Places& places) {
-    if (!places.empty()) add("Action", actions, objects(places));
+  void let(const Ordered& actions, const Places& places, const Places& single = {}) {
+    if (!places.empty() || !single.empty()) add("Action", actions, objects(places, single));
   }
   // A whole bucket is listed without a prefix, too.
   void let_list(const Places& places) {
@@ -46,10 +46,12 @@ class SessionPolicy {
   }
 
  private:
-  Ordered objects(const Places& places) const {
+  Ordered objects(const Places& places, const Places& single) const {
     std::set<std::string> all;
     for (const wire::S3Location& it : places)
       all.insert(s3_ + it.bucket + "/" + wire::literally(it.key) + "*");
+    for (const wire::S3Location& it : single)
+      all.insert(s3_ + it.bucket + "/" + wire::literally(it.key));
     return all;
   }
 
@@ -67,17 +69,21 @@ Places both(Places one, const Places& other) {
 std::optional<wire::S3Location> copied_by_libspotter(const Job& job) {
   const auto copied = job.trainer.env.find("SPOTTER_CHECKPOINTS_S3");
   if (copied == job.trainer.env.end()) return std::nullopt;
-  const auto where = wire::parse_s3_url(copied->second);
-  return where ? std::optional(*where) : std::nullopt;
+  auto where = wire::parse_s3_url(copied->second);
+  if (!where) return std::nullopt;
+  if (!where->key.empty() && !where->key.ends_with('/')) where->key += '/';  // as libspotter does
+  return *where;
 }
 
 TrainersPlaces trainers_places(const Job& job) {
   TrainersPlaces places;
   for (const wire::Channel& channel : job.channels.all)
-    if (!channel.anonymous) places.read.push_back(channel.source);
+    if (!channel.anonymous)
+      (channel.type == wire::S3DataType::S3Prefix ? places.read : places.manifests)
+          .push_back(channel.source);
   places.read = both(std::move(places.read), job.trainer.reads);
   places.checkpoints = job.trainer.writes;
-  if (job.checkpoints.s3) places.checkpoints.push_back(*job.checkpoints.s3);
+  if (const auto where = job.checkpoints_in_s3()) places.checkpoints.push_back(*where);
   if (const auto where = copied_by_libspotter(job)) places.checkpoints.push_back(*where);
   if (const auto where = job.kept_at()) places.checkpoints.push_back(*where);
   if (job.gang) places.gang.push_back(job.gang->at);
@@ -89,7 +95,7 @@ Result<std::string> session_policy(const Job& job, std::string_view partition) {
   const Places written = both(places.checkpoints, places.gang);
   const Ordered write = {"s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"};
   SessionPolicy narrow(partition);
-  narrow.let("s3:GetObject", both(places.read, written));
+  narrow.let("s3:GetObject", both(places.read, written), places.manifests);
   narrow.let_list(both(places.read, written));
   narrow.let(write, written);
   if (auto text = narrow.text(); !text.empty()) return text;

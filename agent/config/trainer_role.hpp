@@ -16,10 +16,11 @@ inline std::string trainers_role(const Trainer& trainer, const std::string& inst
   return trainer.role.empty() ? instances + "-trainer" : trainer.role;
 }
 
-// The places in S3 that the trainer uses, as job.yaml names them. Each key ends with a slash, is
-// empty, or is an object's.
+// The places in S3 that the trainer uses, as job.yaml names them: all objects whose keys begin with
+// that key, which ends with a slash or is empty where the trainer writes.
 struct TrainersPlaces {
   std::vector<wire::S3Location> read;
+  std::vector<wire::S3Location> manifests;    // of channels: these objects alone
   std::vector<wire::S3Location> checkpoints;  // and whatever else it writes
   std::vector<wire::S3Location> gang;         // the record
 };

@@ -339,6 +339,12 @@ Result<std::string> parse_tag_value(std::string_view text) {
   return failure("a tag's value has at most 256 characters and no line break");
 }
 
+Result<std::string> parse_volume_name(std::string_view text) {
+  if (text.find(before_index) == text.npos) return parse_tag_value(text);
+  return failure(in_quotes(text) +
+                 " has a colon, which begins the index in the name of an experiment's volume");
+}
+
 }  // namespace
 
 // The expectations are literals and the parsers functions, so all is initialised at compile time.
@@ -386,6 +392,7 @@ const Scalar<FleetKind> fleet_kind{"spot-fleet, ec2-fleet or auto-scaling-group"
 const Scalar<FleetId> fleet_id{"a fleet's id or a group's name", parse_fleet_id};
 const Scalar<std::string> environment_value{"text", parse_environment_value};
 const Scalar<std::string> tag_value{"a tag's value", parse_tag_value};
+const Scalar<std::string> volume_name{"a tag's value", parse_volume_name};
 
 std::string wrong_variable_name(std::string_view name) {
   const bool good = !name.empty() && !only(name.substr(0, 1), digits) &&

@@ -59,6 +59,7 @@ extern const Scalar<FleetKind> fleet_kind;
 extern const Scalar<FleetId> fleet_id;
 extern const Scalar<std::string> environment_value;  // any text, the empty one, too
 extern const Scalar<std::string> tag_value;          // EC2: at most 256 characters
+extern const Scalar<std::string> volume_name;        // of the tag that names the job's volume
 
 // The error in the name of a trainer's variable, or of a tag; empty: none.
 std::string wrong_variable_name(std::string_view name);

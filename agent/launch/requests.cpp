@@ -297,7 +297,7 @@ std::string placement_group_of(const config::Job& job) {
   return group == config::own_placement_group ? resource_name(job) : group;
 }
 
-std::string preparer_name(const config::Job& job) { return resource_name(job) + "-prepare"; }
+std::string preparer_name(const config::Job& job) { return resource_name(job) + ".prepare"; }
 
 AwsCommand create_volume(const config::Job& job, const std::string& token) {
   const config::NewVolume& volume = *job.launch->volume;

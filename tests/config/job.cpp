@@ -282,6 +282,9 @@ const Wrong storages[] = {
     {WITH_STORAGE("{tag: {Name: v, Team: w}}"),
      ":3:22: storage.ebs.tag: expected exactly one tag, found 2"},
     {WITH_STORAGE("{tag: {}}"), ":3:22: storage.ebs.tag: expected exactly one tag, found 0"},
+    {WITH_STORAGE("{tag: {Name: 'v:1'}}"),
+     ":3:29: storage.ebs.tag.Name: 'v:1' has a colon, which begins the index in the name of an "
+     "experiment's volume"},
     {WITH_STORAGE("{tag: Name=v}"),
      ":3:22: storage.ebs.tag: expected one tag, such as {Name: my-volume}, found text"},
     {WITH_STORAGE("{tag: {aws:x: v}}"),

@@ -141,7 +141,7 @@ TEST(Share, MayBeSharedOutByClaims) {
   EXPECT_EQ(attempt.home(), "/data/a/attempt-3");
   attempt.experiment = {7, {}};
   EXPECT_EQ(attempt.home(), "/data/a/7/attempt-3");
-  EXPECT_EQ(attempt.volumes_owner(), "a-7");
+  EXPECT_EQ(attempt.volumes_owner(), "a:7");
 }
 
 TEST(Share, ClaimsThatCannotWorkAreSaid) {

@@ -312,7 +312,7 @@ class Permissions(DoctorTest):
         head = self.bucket / "kept" / "heads" / "mine" / "1" / "head.json"
         head.parent.mkdir(parents=True)
         head.write_text(json.dumps({
-            "version": 1, "epoch": 1, "state": "released", "holder": "i-1", "job": "mine-1",
+            "version": 1, "epoch": 1, "state": "released", "holder": "i-1", "job": "mine:1",
             "commits": 1, "bytes": 0, "attempt": 7,
             "manifest": f"manifests/1-{'0' * 32}.json"}))
         heads = ("ReadAndDeleteHomes", "TryToWriteAndDeleteEpochs")

@@ -156,7 +156,7 @@ class Documents(unittest.TestCase):
         many = self.statement(self.document("agent", VOLUME, "sweep: {grid: {lr: [1, 2]}}"),
                               "UseTheJobsVolumes")
         self.assertEqual(many["Condition"]["StringLike"],
-                         {"ec2:ResourceTag/spotter:job": ["mine", "mine-*"]})
+                         {"ec2:ResourceTag/spotter:job": ["mine", "mine:*"]})
 
     def test_a_gangs_record_is_the_trainers_to_write(self):
         gang = "gang: {size: 4, min: 2, at: s3://data/gangs}"
@@ -207,9 +207,9 @@ class Documents(unittest.TestCase):
                             trainer="{command: ./t, env: {SPOTTER_CHECKPOINTS_S3: s3://own/run}, "
                                     "reads: ['s3://data/images/']}")
         self.assertEqual(self.statement(own, "KeepCheckpoints")["Resource"],
-                         ["arn:aws:s3:::own/run*"])
+                         ["arn:aws:s3:::own/run/*"])
         self.assertEqual(self.statement(own, "ReadChannels")["Resource"],
-                         ["arn:aws:s3:::data/images/*", "arn:aws:s3:::data/list*"])
+                         ["arn:aws:s3:::data/images/*", "arn:aws:s3:::data/list"])
         for name in ("trainer", "roles"):
             listed = self.run_it(name, VOLUME, "channels: {train: 's3://data/list,type=manifest'}")
             self.assertIn("name their places in trainer.reads", listed.stderr)
@@ -426,7 +426,7 @@ class Documents(unittest.TestCase):
                          [f"arn:aws:iam::{ACCOUNT}:role/hosts", role])
         for sid, tag in (("SubmitTheSweep", "Request"), ("StopTheSweep", "Resource")):
             self.assertEqual(self.statement(person, sid)["Condition"],
-                             {"StringLike": {f"aws:{tag}Tag/spotter:job": ["mine", "mine-*"]}})
+                             {"StringLike": {f"aws:{tag}Tag/spotter:job": ["mine", "mine:*"]}})
         agent = self.document("agent", SHARE, batch + ", volumes: [{efs: fs-0123, mount: /mnt/e, "
                               "access_point: fsap-0123}]}")
         self.assertEqual(self.statement(agent, "MountTheFileSystem")["Resource"],

@@ -99,14 +99,15 @@ class Namesakes(launching.LaunchTest):
         self.spotter("launch", path, "--skip-checks")
         listed = self.listed()
         self.assertEqual(sorted(it["storage"] for it in listed[sweep]["volumes"]),
-                         [f"Name={sweep}-0", f"Name={sweep}-1"])
+                         [f"Name={sweep}:0", f"Name={sweep}:1"])
         self.assertEqual([it["storage"] for it in listed[name]["volumes"]], ["Name=another"])
 
     def test_an_experiment_is_not_the_job_of_its_number(self):
-        theirs = self.made("another", job=f"{self.name}-1", role="state", generation="3")
-        refused = self.refused(text=SWEEP)
-        self.assertRegex(refused, f"two jobs are called {self.name}-1.*{theirs}")
-        self.assertEqual(self.active(), [])
+        theirs = self.made(f"{self.name}-1", job=f"{self.name}-1", role="state", generation="3")
+        self.spotter("launch", self.job(text=SWEEP), "--skip-checks")
+        own = [it["id"] for it in self.listed()[self.name]["volumes"]]
+        self.assertEqual(len(own), 2, "each experiment has a volume of its own")
+        self.assertNotIn(theirs, own)
 
 
 if __name__ == "__main__":

@@ -279,12 +279,12 @@ TEST(JobView, DoesWithoutAStatusThatIsNone) {
 
 TEST(JobView, ATerminalIsNotLedAstray) {
   const JobSeen seen{
-      .job = "mnist-3", .published = published(now, "\x1b[2J", "\x1b]0;mine\x07"), .now = now};
+      .job = "mnist:3", .published = published(now, "\x1b[2J", "\x1b]0;mine\x07"), .now = now};
   EXPECT_EQ(line_of(view_of(seen), 3, now).find('\x1b'), std::string::npos);
 }
 
 TEST(JobView, ALineOfASweep) {
-  const JobSeen seen{.job = "mnist-3",
+  const JobSeen seen{.job = "mnist:3",
                      .instances = {instance("i-1", State::Running)},
                      .published = published(now - 20),
                      .now = now};

@@ -42,7 +42,7 @@ TEST(Experiment, IsThatOfTheArray) {
   EXPECT_EQ(chosen.job.trainer.command, "train --lr=0.2");
   ASSERT_TRUE(chosen.job.experiment);
   EXPECT_EQ(chosen.job.experiment->index, 2U);
-  EXPECT_EQ(chosen.job.storage.ebs.tag.value, "-2");
+  EXPECT_EQ(chosen.job.storage.ebs.tag.value, ":2");
   EXPECT_EQ(choose({{"SLURM_ARRAY_TASK_ID", "1"}}).job.trainer.command, "train --lr=0.1");
   EXPECT_EQ(choose({{"JOB_COMPLETION_INDEX", "0"}}).job.trainer.command, "train --lr=0.0");
 }

@@ -193,13 +193,13 @@ class Results(S3Test):
         place = f"kept/homes/tuning/{index}/"
         for each in files:
             self.put(f"{place}data/1/{each['sum']}-{each['bytes']}", each.pop("data"))
-        body = json.dumps({"format": 1, "job": f"tuning-{index}", "files": files},
+        body = json.dumps({"format": 1, "job": f"tuning:{index}", "files": files},
                           separators=(",", ":"))[:-1]
         manifest = f"manifests/1-{fake_trainer.xxh3_128(body.encode())}.json"
         self.put(place + manifest, f'{body},"xxh3_128":"'
                                    f'{fake_trainer.xxh3_128(body.encode())}"}}\n'.encode())
         head = {"version": 1, "epoch": 1, "state": "done", "holder": "i-1", "commits": 1,
-                "job": f"tuning-{index}", "manifest": manifest, "bytes": len(curve)}
+                "job": f"tuning:{index}", "manifest": manifest, "bytes": len(curve)}
         self.put(f"kept/heads/tuning/{index}/head.json", json.dumps(head).encode())
 
     def test_of_many_homes_not_all_curves_are_kept_at_once(self):

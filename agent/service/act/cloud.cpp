@@ -460,7 +460,7 @@ Cloud::Answer Cloud::survey(VolumeId line, Duration whole) {
 asio::awaitable<std::vector<bool>> Cloud::experiments_in(Zone zone, std::size_t count,
                                                          Duration limit) {
   const config::Tag& found_by = job_.storage.ebs.tag;
-  const std::string prefix = found_by.value + "-";
+  const std::string prefix = found_by.value + config::before_index;
   wire::DescribeVolumes request;
   request.filters = {{"tag:" + found_by.key, {wire::exactly(prefix) + "*"}},
                      {"availability-zone", {zone.str()}}};

@@ -233,10 +233,9 @@ asio::awaitable<Result<Trainer::Variables, decide::EffectFailed>> Trainer::envir
 
 // The same, but the supervisor is a service of its own.
 std::vector<std::string> Trainer::in_unit() const {
-  std::string name = job_.name.str();
-  if (job_.experiment) name += "-" + std::to_string(job_.experiment->index);
   const auto& trainer = job_.trainer;
-  std::vector<std::string> words = {paths_.program, "unit", "trainer", "--name", name};
+  std::vector<std::string> words = {paths_.program, "unit", "trainer", "--name",
+                                    job_.volumes_owner()};
   for (const auto& [option, value] :
        {std::pair<std::string, std::string>{"--run-directory=", paths_.run_directory},
         {"--home=", job_.trainers_home()},

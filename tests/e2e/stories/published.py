@@ -226,7 +226,7 @@ class Published(life.Life):
         self.assert_ended_well()
 
     def test_a_sweep_is_a_table(self):
-        volumes = [self.volume(tags={"spotter:job": f"{self.job_name}-{index}"})
+        volumes = [self.volume(tags={"spotter:job": f"{self.job_name}:{index}"})
                    for index in (0, 10)]
         for index, step in ((0, 30), (2, 7)):
             folder = self.folder / str(index)

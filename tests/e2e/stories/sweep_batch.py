@@ -22,7 +22,7 @@ except ImportError:
 
 AWS = pathlib.Path("/usr/bin/aws")
 HOST = "p3.2xlarge"  # has 8 vCPUs: as many as one set wants
-TEMPLATE = "spotter-tuning-batch"  # what `spotter iam roles` calls it
+TEMPLATE = "spotter-tuning.batch"  # what `spotter iam roles` calls it
 PART = b"some data " * 300_000
 
 # What is in the image: it reads its channel, trains, and leaves a model. It fails while `fails` has

@@ -241,7 +241,7 @@ class Volumes(Shared):
 
     def test_each_experiment_has_a_volume_of_its_own(self):
         for index in range(3):
-            self.volume(jobs.volume_tags(f"{jobs.TAG}-{index}", self.job_name),
+            self.volume(jobs.volume_tags(f"{jobs.TAG}:{index}", self.job_name),
                         zone=self.world.zones[index % 2])
         self.begin(3, storage={"ebs": {"tag": {"Name": jobs.TAG}, "mount": "${SPOTTER_MOUNT}",
                                        "filesystem": "xfs", "consistency_bound": "1s"}})
@@ -250,12 +250,12 @@ class Volumes(Shared):
         self.world.interrupt(first, 20)
         self.wait_end()
         left = {volume.tags()["Name"]: volume for volume in self.ec2.volumes()}
-        self.assertEqual(sorted(left), [f"{jobs.TAG}-{index}" for index in range(3)])
+        self.assertEqual(sorted(left), [f"{jobs.TAG}:{index}" for index in range(3)])
         self.assertEqual(len(self.ec2.volumes()), 3)
         self.assertEqual(self.ec2.snapshots(), [])
         self.world.stop()
         for index in range(3):
-            volume = left[f"{jobs.TAG}-{index}"]
+            volume = left[f"{jobs.TAG}:{index}"]
             self.assertEqual(volume.tags()["spotter:done"], "true")
             result = volumes.copy_out(self.world, volume.text("volumeId"), "result")
             self.assertEqual((result / "weights.bin").read_text(),

@@ -40,7 +40,7 @@ class WholeSweep(whole_machines.WholeLife):
         second, = wait("the second one's unit", lambda: [
             unit for unit in self.units(one) if unit != first])
         self.assertEqual({first, second},
-                         {f"spotter-trainer-{self.job_name}-{index}.service" for index in (0, 1)})
+                         {f"spotter-trainer-{self.job_name}:{index}.service" for index in (0, 1)})
         wait("the fleet to be cancelled", self.fleet_is_cancelled)
         for index in (0, 1):
             result = folder / self.job_name / str(index) / "result/weights.bin"
