@@ -12,6 +12,7 @@
 #include "agent/config/deadline.hpp"
 #include "agent/config/gang.hpp"
 #include "agent/config/git_server.hpp"
+#include "agent/config/home_folder.hpp"
 #include "agent/config/prepare.hpp"
 #include "agent/config/reader.hpp"
 #include "agent/config/scalars.hpp"
@@ -501,7 +502,7 @@ void check_together(Reader& reader, const Node& root, Job& job, const Environmen
   if (job.trainer.user.empty() && user == nullptr)
     job.trainer.user =
         ((environment.root || job.launch) && !environment.foreground) || environment.user.empty()
-            ? "spotter"
+            ? own_user
             : environment.user;
   const bool foreign = !environment.user.empty() && job.trainer.user != environment.user;
   // With `launch:` it is instances that have the user, and root there that runs the agent.

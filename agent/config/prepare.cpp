@@ -4,6 +4,7 @@
 
 #include "agent/aws/formats/s3.hpp"
 #include "agent/aws/formats/sigv4.hpp"
+#include "agent/config/home_folder.hpp"
 #include "agent/config/scalars.hpp"
 
 namespace spotter::config {
@@ -47,7 +48,7 @@ Result<std::string> parse_to(std::string_view text) {
   if (!path) return path;
   while (path->ends_with('/')) path->pop_back();
   const std::string first = path->substr(0, path->find('/'));
-  for (const char* own : {".", ".spotter", "code", "log"})
+  for (const char* own : {".", ".spotter", "code", "log", users_home})
     if (first == own || path->empty())
       return failure(in_quotes(text) + " is Spotter's own: name a folder such as data");
   if (("/" + *path + "/").find("/./") == path->npos && path->find("//") == path->npos) return path;

@@ -4,6 +4,7 @@
 
 #include "agent/base/json.hpp"
 #include "agent/base/version.hpp"
+#include "agent/config/home_folder.hpp"
 #include "agent/guard/record.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/safe_directory.hpp"
@@ -172,7 +173,7 @@ Result<void> ensure_user_directory(const io::SafeDirectory& root, const fs::path
   auto at = root.folder("");
   for (const auto& part : relative) {
     if (part.empty() || part == ".") continue;
-    if (at) at = make_for(*at, part, user);
+    if (at) at = make_for(*at, part, user, part == config::users_home ? 0700 : 0755);
   }
   if (at) return {};
   const auto path = (root.path() / relative).string();
@@ -296,14 +297,15 @@ Result<VolumeRecord> read_volume_record(const fs::path& mount_point) {
 }
 
 Result<io::SafeDirectory, std::error_code> make_for(const io::SafeDirectory& at,
-                                                    const std::string& name, const User& user) {
+                                                    const std::string& name, const User& user,
+                                                    mode_t mode) {
   const bool may_give = ::geteuid() == 0 && !AsUser::active();
   std::optional<AsUser> as(user);
-  auto made = at.make_folder(name, 0755);
+  auto made = at.make_folder(name, mode);
   as.reset();
   const bool refused = !made && (made.error() == std::errc::permission_denied ||
                                  made.error() == std::errc::operation_not_permitted);
-  if (refused && may_give) made = at.make_folder(name, 0755);
+  if (refused && may_give) made = at.make_folder(name, mode);
   if (!made || !may_give || !is_not_given_yet(*made, user)) return made;
   if (const auto given = made->give(user.uid, user.gid); !given)
     return tl::unexpected(given.error());

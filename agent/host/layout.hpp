@@ -47,7 +47,8 @@ Result<void> ensure_link(const Link& link);
 // to the user is given, too: another machine has just made it, or was killed before it gave it.
 // Fails with the errno.
 Result<io::SafeDirectory, std::error_code> make_for(const io::SafeDirectory& at,
-                                                    const std::string& name, const User& user);
+                                                    const std::string& name, const User& user,
+                                                    mode_t mode = 0755);
 
 // Gives the home of a job on a share to the user's present number, if another image wrote it and
 // the trainer's user had another number there. The record there is the trainer's own, and proves

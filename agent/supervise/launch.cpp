@@ -184,7 +184,9 @@ std::vector<std::string> conda_places(const std::string& name, const Account& ac
     for (const auto& folder : fields(value_of(given, kind, ""), ':'))
       places.push_back(folder + "/" + name);
   for (const char* kind : {"/.conda", "/.local/share/mamba"}) roots.push_back(home + kind);
-  for (const std::string& above : {home, std::string("/opt"), std::string("/usr/local")})
+  std::vector<std::string> installed{home, "/opt", "/usr/local"};
+  if (account.home != home) installed.push_back(account.home);
+  for (const std::string& above : installed)
     for (const char* kind : {"conda", "miniconda3", "anaconda3", "miniforge3", "mambaforge",
                              "micromamba", "mamba", "miniconda", "anaconda"})
       roots.push_back(above + "/" + kind);

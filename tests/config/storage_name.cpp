@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "agent/config/home_folder.hpp"
 #include "tests/config/smallest.hpp"
 
 namespace spotter::config {
@@ -51,6 +52,30 @@ TEST(StorageName, WhatHasNoSuchTagIsOfNoOtherStorage) {
   EXPECT_FALSE(is_of_other_storage(Tags{{"spotter:storage", ""}}, job));
   EXPECT_FALSE(is_of_other_storage(Tags{{"spotter:storage", "Name=v"}}, job));
   EXPECT_TRUE(is_of_other_storage(Tags{{"spotter:storage", "Name=w"}}, job));
+}
+
+// On what is not kept, or not the job's alone, it would be lost, or kept for nothing.
+TEST(UsersHome, IsInAVolumeAndAShareForThePackagesOwnUserAlone) {
+  const auto at = [](const std::string& storage, const std::string& more = "") {
+    auto job =
+        parse_job("job: a\ntrainer: {command: x}\nstorage: {" + storage + "}\n" + more, as_root);
+    EXPECT_TRUE(job) << describe(job.error(), "job.yaml");
+    return job ? *job : Job{};
+  };
+  const Job job = at("ebs: {tag: {Name: v}}");
+  EXPECT_EQ(job.trainer.user, own_user);
+  EXPECT_TRUE(has_home_in_storage(job));
+  EXPECT_TRUE(has_home_in_storage(at("folder: {path: /data}")));
+  EXPECT_FALSE(has_home_in_storage(at("s3: s3://homes/jobs")));
+  EXPECT_FALSE(has_home_in_storage(
+      at("folder: {path: /data}", "gang: {size: 4, min: 2, at: s3://data/gangs}\n")));
+  for (auto change :
+       {+[](Job& it) { it.trainer.user = "me"; }, +[](Job& it) { it.trainer.inherits = true; },
+        +[](Job& it) { it.attempt = "attempt-1"; }}) {
+    Job other = job;
+    change(other);
+    EXPECT_FALSE(has_home_in_storage(other));
+  }
 }
 
 }  // namespace

@@ -114,12 +114,14 @@ TEST_F(Mount, OfDataWantsAFileSystemOnTheWholeDisk) {
 TEST_F(Mount, LaysOutDirectoriesForTheUserAndARecordOfItsOwn) {
   ASSERT_TRUE(format(loop_->path(), "ext4"));
   auto asked = request("ext4");
-  asked.directories.push_back("deep/checkpoints");
+  asked.directories.insert(asked.directories.end(), {"deep/checkpoints", ".home"});
   const auto mounted = mount(asked);
   ASSERT_TRUE(mounted) << words_of(mounted);
-  for (const char* name : {"code", "checkpoints", "result", "log", "deep/checkpoints"}) {
+  for (const char* name : {"code", "checkpoints", "result", "log", "deep/checkpoints", ".home"}) {
     EXPECT_EQ(status_of(name).st_uid, 65534U) << name;
   }
+  EXPECT_EQ(status_of("code").st_mode & 07777, 0755U);
+  EXPECT_EQ(status_of(".home").st_mode & 07777, 0700U) << "it may hold tokens";
   EXPECT_EQ(status_of(".spotter").st_uid, 0U);
   EXPECT_EQ(status_of(".spotter").st_mode & 07777, 0755U);
   const auto info = io::read_file("/proc/self/mountinfo", 1U << 20).value();

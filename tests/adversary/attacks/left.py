@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import pathlib
+import pwd
 import shutil
 import threading
 import time
@@ -186,11 +187,14 @@ def leaves_programs_in_its_home_and_its_code():
     program.chmod(0o755)
     config = (f"[core]\n\tfsmonitor = {program}\n\thooksPath = {LOOT}\n\tsshCommand = {program}\n"
               f"[credential]\n\thelper = {program}\n[safe]\n\tdirectory = *\n")
-    home, git = pathlib.Path(os.path.expanduser("~")), pathlib.Path(".git")
-    left = [each(lambda name: (home / name).write_text(f". {program}\n"),
-                 [".profile", ".bashrc", ".bash_profile", ".ssh/rc", ".netrc"]),
-            each(lambda path: path.write_text(config),
-                 [home / ".gitconfig", home / ".config/git/config", git / "config"]),
+    homes = [pathlib.Path(os.path.expanduser("~")),
+             pathlib.Path(pwd.getpwuid(os.getuid()).pw_dir)]  # $HOME may be in the storage
+    git = pathlib.Path(".git")
+    left = [each(lambda path: path.write_text(f". {program}\n"),
+                 [home / name for home in homes for name in (
+                     ".profile", ".bashrc", ".bash_profile", ".ssh/rc", ".netrc")]),
+            each(lambda path: path.write_text(config), [git / "config"] + [
+                home / name for home in homes for name in (".gitconfig", ".config/git/config")]),
             each(lambda name: (git / "hooks" / name).symlink_to(program),
                  ["post-checkout", "post-merge", "reference-transaction", "pre-commit"]),
             each(lambda path: path.write_text(f"{LOOT}\n"), [git / "commondir"])]

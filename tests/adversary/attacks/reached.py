@@ -5,6 +5,7 @@ import ctypes
 import fcntl
 import os
 import pathlib
+import pwd
 import resource
 import shutil
 import signal
@@ -141,7 +142,7 @@ def commands_process_1():
 
 def logs_in_on_loopback():
     """By a key of its own, where an sshd answers: outside of the unit it could do what it likes."""
-    ssh = pathlib.Path.home() / ".ssh"
+    ssh = pathlib.Path(pwd.getpwuid(os.getuid()).pw_dir) / ".ssh"  # sshd's, whatever $HOME is
     key = LOOT / "key"
     ssh.mkdir(mode=0o700, parents=True, exist_ok=True)
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=False)

@@ -32,13 +32,20 @@ class Whole(whole_machines.WholeLife):
             self.assertIn(f" {machine} info ", log)
 
     def test_lost_without_a_notice(self):
-        one = self.begin()
+        """What the package's own user keeps at home is on the volume: the next machine has it."""
+        one = self.begin(trainer={"user": "spotter", "command":
+                                  "cat /etc/hostname >>~/.machines; sync ~/.machines; "
+                                  "./train.py; exit $?"})
         self.wait_training(one, 5)
         self.room(self.world.zones[1])
         self.world.kill(one)
         self.successor(one)
         self.assertNotIn("Stopping spotter.service", self.world.journal(one, "-o", "cat"))
         self.assert_ended_well(kills=1)
+        home = self.kept_folder(".home")
+        self.assertEqual(len((home / ".machines").read_text().splitlines()),
+                         len(self.trainer_runs()))
+        self.assertGreater(len(self.trainer_runs()), 1)
 
     def test_the_emulator_is_killed_and_nothing_is_left(self):
         one = self.begin()
