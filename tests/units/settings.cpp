@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "agent/host/host.hpp"
@@ -20,6 +22,45 @@ const TrainerPlace place{.name = "job",
                          .memory_max = "90%",
                          .cpu_quota = "150%",
                          .cpu_weight = "50"};
+
+// Every kind of a trainer's unit that job.yaml and the machine's accounts can ask for.
+std::vector<TrainerPlace> kinds() {
+  std::vector<TrainerPlace> all{place};
+  const auto also = [&](auto change) {
+    for (std::size_t i = 0, known = all.size(); i < known; ++i) {
+      TrainerPlace other = all[i];
+      change(other);
+      all.push_back(std::move(other));
+    }
+  };
+  also([](TrainerPlace& it) { it.refuses_metadata = false; });
+  also([](TrainerPlace& it) { it.memory_max = it.cpu_quota = it.cpu_weight = ""; });
+  also([](TrainerPlace& it) {
+    it.user = "me";
+    it.owner = "1001:1001";
+  });
+  also([](TrainerPlace& it) { it.users_home = "/root"; });
+  also([](TrainerPlace& it) {
+    it.program = "/usr/bin/spotter";
+    it.views_folder = "ml/input/data";
+    it.views = {"train"};
+  });
+  return all;
+}
+
+// The exit status of `systemd-analyze security` for a unit of this text: 0, at most so exposed.
+int judged(const TrainerPlace& kind, int tenths) {
+  char name[] = "/tmp/spotter-units-XXXXXX";
+  const std::string folder = ::mkdtemp(name);
+  const std::string unit = folder + "/spotter-trainer-job.service";
+  std::ofstream(unit) << to_unit_file(of_trainer(kind), "/bin/true");
+  const std::string command =
+      "systemd-analyze security --offline=true --no-pager --threshold=" + std::to_string(tenths) +
+      " " + unit + " >/dev/null 2>&1";
+  const int status = std::system(command.c_str());
+  std::filesystem::remove_all(folder);
+  return status;
+}
 
 // The form in which systemd-run(1) gets a setting; empty: it does not.
 std::string property_of(const std::vector<std::string>& words, const std::string& name) {
@@ -69,6 +110,14 @@ TEST(Settings, OfATrainerWithViewsOfDataAreThoseOfEveryOther) {
       << text;
   EXPECT_NE(text.find("NoNewPrivileges=yes\n"), text.npos);
   EXPECT_EQ(text.find("CAP_SYS_ADMIN"), text.npos);
+}
+
+// `scripts/check unit` and SECURITY.md have the same number.
+TEST(Settings, LeaveNoKindOfTrainerMoreExposedThanSecurityMdSays) {
+  const auto most = [](const TrainerPlace& it) { return it.users_home == "/root" ? 33 : 32; };
+  for (const TrainerPlace& kind : kinds())
+    EXPECT_EQ(judged(kind, most(kind)), 0) << to_unit_file(of_trainer(kind), "/bin/true");
+  EXPECT_NE(judged(place, most(place) - 1), 0) << "it is less by now: say so";
 }
 
 TEST(Settings, KeepATrainerFromTheMetadataServiceUnlessItMayAsk) {
