@@ -63,7 +63,7 @@ class View {
       for (const char* gone :
            {"steps_per_second", "wake_boottime_ms", "wake", "deadline", "notice_deadline_ms",
             "storage_says", "blocked", "detail", "outlook", "work_left_seconds", "on_demand_by",
-            "deadline_trouble", "gang", "watcher"})
+            "deadline_trouble", "gang", "watcher", "volume_read_bytes", "volume_total_bytes"})
         view_.erase(gone);
     }
     show_stage();

@@ -177,6 +177,10 @@ json describe(const work::Mounted& mounted) {
           {"free_bytes", mounted.free_bytes}};
 }
 
+json describe(const work::Warmth& is) {
+  return {{"at", is.at}, {"read", is.read}, {"total", is.total}};
+}
+
 json describe(const work::Prepared& done) {
   return {{"cache", done.cache}, {"foreign", done.foreign}, {"id", done.id}};
 }
@@ -230,6 +234,7 @@ struct Host {
   json operator()(const verbs::Unmount& it) const {
     return answer(work::unmount(it, machine), "was_mounted");
   }
+  json operator()(const verbs::Warm& it) const { return answer_of(work::warm(it)); }
   json operator()(const verbs::Look& it) const {
     return answer_of(work::look(it.mount_point, machine.devices));
   }

@@ -439,6 +439,7 @@ class Agent {
   std::unique_ptr<act::AwsClient> aws_;
   std::unique_ptr<act::Cloud> cloud_;
   std::unique_ptr<act::Local> local_;
+  std::unique_ptr<act::Warming> warming_;
   std::unique_ptr<act::TrainerKeys> keys_;
   std::unique_ptr<act::DataVolumes> data_;
   std::unique_ptr<act::Trainer> trainer_;
@@ -462,8 +463,10 @@ bool Agent::prepare() {
 void Agent::trace(const decide::Event& event, const decide::State& state, std::size_t before) {
   observers_.on_event(event, state, before);
   end_.on_stage(state.stage);
-  if (state.stage.index() == before) return;
   const bool trains = std::holds_alternative<decide::Training>(state.stage);
+  const VolumeId& volume = state.facts.holding.volume;
+  warming_->follow(trains && cloud_->is_cold(volume) ? volume : VolumeId());
+  if (state.stage.index() == before) return;
   // Booting needs much memory (XML of many volumes, a TLS handshake), training little.
   if (trains || std::holds_alternative<decide::Blocked>(state.stage)) io::return_free_memory();
   // The user data has usually ended by now. Only root may read its output; on a share all users of
@@ -477,6 +480,9 @@ void Agent::compose_loop(Region region) {
   cloud_ = std::make_unique<act::Cloud>(*aws_, job_);
   local_ = std::make_unique<act::Local>(job_, command::own_program(), run_directory_);
   local_->refuse = [this](std::string why) { refuse(std::move(why)); };
+  warming_ = std::make_unique<act::Warming>(context_, *local_, [this](act::Local::Warmth is) {
+    observers_.volume_warms(is, loop_->state(), now());
+  });
   keys_ = std::make_unique<act::TrainerKeys>(
       act::TrainerKeys::Parts{context_, job_, run_directory_, *aws_,
                               [this] { return !loop_->state().facts.identity.instance.empty(); }});

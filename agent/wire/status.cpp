@@ -198,6 +198,15 @@ void add_bucket(Page& page, const Fields& is) {
   page.line("bucket", text);
 }
 
+// With the progress of what is read behind the trainer.
+std::string volume_of(const Fields& is) {
+  const auto read = is.number("volume_read_bytes"), total = is.number("volume_total_bytes");
+  if (!read || !total || *total <= 0) return is.text("volume");
+  return joined(is.text("volume"), ", ",
+                number_text("%.0f", std::floor(*read / *total * 100)) + " % of its " +
+                    number_text("%.1f", *total / 1e9) + " GB read");
+}
+
 // The sentence on the stage has it already.
 bool is_said(const Fields& is, const std::string& words) {
   return !words.empty() && is.text("says").find(words) != std::string::npos;
@@ -345,7 +354,7 @@ std::optional<std::string> status_text(std::string_view bytes, Time now, std::si
   page.line("on demand", is.text("on_demand"));
   add_parts(page, "deadline", is.text("outlook"));
   add_parts(page, "watcher", is.text("watcher"));
-  page.line("volume", is.text("volume"));
+  page.line("volume", volume_of(is));
   page.line("fleet", is.text("fleet"));
   add_what_comes(page, is);
   page.line("spent", spending_of(is));

@@ -85,6 +85,16 @@ struct Unmount {
   std::string hint;    // as that of FindDevice
 };
 
+// Reads what its disk has, behind whoever else reads (host/cold.hpp).
+struct Warm {
+  static constexpr Traits traits{.name = "warm"};
+  static constexpr std::string_view keys = "mount_point! volume! from time_ms";
+  std::string mount_point;
+  std::string volume;                 // the one that is mounted there
+  std::uint64_t from = 0;             // an offset on the disk
+  std::chrono::milliseconds time{0};  // it stops then, wherever it is
+};
+
 struct Look {
   static constexpr Traits traits{.name = "look"};
   static constexpr std::string_view keys = "mount_point!";
@@ -338,7 +348,7 @@ struct AwaitGpus {
 };
 
 using Verb =
-    std::variant<FindDevice, Inspect, Format, Mount, MountData, Unmount, Look, PrepareShare,
+    std::variant<FindDevice, Inspect, Format, Mount, MountData, Unmount, Warm, Look, PrepareShare,
                  ReleaseShare, LookShare, ProbeShare, BringHome, KeepHome, ReadLedger, WriteLedger,
                  Sync, SendResult, Verify, Checkout, Fill, There, MarkDone, KeepLog, KeepMetrics,
                  KeepLines, FindParent, BeginAttempt, PublishAttempt, SumUp, AwaitGpus>;

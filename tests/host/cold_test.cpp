@@ -8,13 +8,18 @@
 #include <atomic>
 #include <fstream>
 #include <latch>
+#include <thread>
 
+#include "agent/host/device.hpp"
+#include "agent/host/mount.hpp"
+#include "disk.hpp"
 #include "trainer/library/bulk.hpp"
 
 namespace spotter::act::host {
 namespace {
 
 namespace fs = std::filesystem;
+using namespace std::chrono_literals;
 
 class Cold : public testing::Test {
  protected:
@@ -89,6 +94,90 @@ TEST_F(Cold, NothingElseIsReadAndNothingFails) {
   EXPECT_EQ(read_cold(*inside, {"link", "fifo", "holes", "../secret", "gone", "model.bin"}), 70U);
   EXPECT_EQ(read_cold(*inside, {}), 0U);
 }
+
+// A volume with files on it, of which nothing is in memory.
+class Warm : public Disk, public testing::WithParamInterface<const char*> {
+ protected:
+  static constexpr std::uint64_t bytes = 24U << 20, most = 140U << 20;  // XFS has a log of 64 MiB
+  void SetUp() override {
+    Disk::SetUp();
+    if (IsSkipped()) return;
+    ASSERT_TRUE(format(loop_->path(), GetParam()));
+    const verbs::Mount request{.device = loop_->path(),
+                               .filesystem = GetParam(),
+                               .mount_point = mount_point(),
+                               .volume = volume_id,
+                               .user = "nobody"};
+    const auto mounted = mount(request);
+    ASSERT_TRUE(mounted) << words_of(mounted);
+    const auto data = mount_point() / "code" / "data";
+    ASSERT_TRUE(io::atomic_write(data, std::string(bytes, 'x'), 0644));
+    ASSERT_TRUE(sync(mount_point()));
+  }
+  verbs::Warm request(std::uint64_t from, std::chrono::milliseconds time,
+                      const std::string& volume = volume_id) const {
+    return {mount_point(), volume, from, time};
+  }
+  // Counts what the kernel has asked the disk for.
+  std::uint64_t read_by_now() const {
+    std::ifstream counts("/sys/block/" + loop_->path().filename().string() + "/stat");
+    std::uint64_t reads = 0, merged = 0, sectors = 0;
+    counts >> reads >> merged >> sectors;
+    return sectors * 512;
+  }
+};
+
+TEST_P(Warm, AllThatIsAllocatedIsReadInPartsAndNothingElse) {
+  const std::uint64_t before = read_by_now();
+  const auto none = warm(request(0, 0ms));
+  ASSERT_TRUE(none) << words_of(none);
+  EXPECT_EQ(none->read, 0U);
+  Warmth is = *none;
+  int parts = 0;
+  for (; is.read < is.total && parts < 100; ++parts) {
+    const auto next = warm(request(is.at, 200ms));
+    ASSERT_TRUE(next) << words_of(next);
+    EXPECT_GT(next->at, is.at);
+    is = *next;
+  }
+  EXPECT_GT(parts, 1) << "no more than a part of a gp3 volume's throughput is taken";
+  EXPECT_GE(is.total, bytes);
+  EXPECT_LT(is.total, most);
+  EXPECT_GE(read_by_now() - before, is.total);
+  EXPECT_LT(read_by_now() - before, is.total + (8U << 20));
+}
+
+TEST_P(Warm, WhatWasReadIsNotReadAgainButACopyIs) {
+  const auto all = warm(request(0, 60s));
+  ASSERT_TRUE(all) << words_of(all);
+  EXPECT_EQ(all->read, all->total);
+  const auto again = warm(request(0, 60s));
+  ASSERT_TRUE(again) << words_of(again);
+  EXPECT_EQ(again->total, 0U);
+  EXPECT_GE(warm(request(0, 60s, "vol-0fedcba9876543210"))->total, bytes);
+}
+
+TEST_P(Warm, TheVolumeIsUnmountedWhileItIsRead) {
+  std::latch begun(1);
+  Result<Warmth> is = failure("not begun");
+  std::jthread reader([&] {
+    begun.count_down();
+    is = warm(request(0, 60s));
+  });
+  begun.wait();
+  const std::uint64_t before = read_by_now();
+  for (int i = 0; i < 100 && read_by_now() == before; ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_GT(read_by_now(), before);
+  const auto gone = unmount(mount_point(), 0s);
+  EXPECT_TRUE(gone) << words_of(gone);
+  reader.join();
+  ASSERT_TRUE(is) << words_of(is);
+  EXPECT_EQ(is->read, is->total);
+  EXPECT_EQ(kind_of(warm(request(0, 0ms))), "not-mounted");
+}
+
+INSTANTIATE_TEST_SUITE_P(Filesystems, Warm, testing::Values("xfs", "ext4"),
+                         [](const auto& it) { return std::string(it.param); });
 
 }  // namespace
 }  // namespace spotter::act::host

@@ -88,6 +88,12 @@ class Once(StatusTest):
         self.assertRegex(shown, r"next        looks again in 5 min\n")
         self.assertEqual(json.loads(self.show("--json"))["loss"], 0.3125)
 
+    def test_a_cold_volume_shows_how_much_of_it_was_read(self):
+        self.write(volume_read_bytes=13_400_000_000, volume_total_bytes=40_000_000_000)
+        self.assertIn("volume      vol-0b, 33 % of its 40.0 GB read\n", self.show())
+        self.write(volume_read_bytes=1, volume_total_bytes=0)
+        self.assertIn("volume      vol-0b\n", self.show())
+
     def test_what_is_not_known_is_left_out(self):
         (self.folder / "status.json").write_text('{"version": 1, "job": "speech"}')
         self.assertEqual(self.show(), "job         speech\n")

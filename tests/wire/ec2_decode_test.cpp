@@ -38,6 +38,7 @@ const std::string volume_item = R"(
     <volumeType>gp3</volumeType>
     <iops>3000</iops>
     <throughput>125</throughput>
+    <volumeInitializationRate>200</volumeInitializationRate>
     <encrypted>true</encrypted>
     <kmsKeyId>arn:aws:kms:us-east-1:1:key/k</kmsKeyId>
     <sseType>somethingNew</sseType>)";
@@ -59,6 +60,7 @@ TEST(Ec2Answer, ReadsAVolume) {
   EXPECT_EQ(volume.size_gib, 80u);
   EXPECT_EQ(volume.iops, 3000u);
   EXPECT_EQ(volume.throughput, 125u);
+  EXPECT_EQ(volume.initialization_rate, 200u);
   EXPECT_TRUE(volume.encrypted);
   EXPECT_EQ(volume.kms_key, "arn:aws:kms:us-east-1:1:key/k");
   EXPECT_EQ(volume.from_snapshot, SnapshotId("snap-1234567890abcdef0"));
@@ -81,6 +83,7 @@ TEST(Ec2Answer, ReadsANewBlankVolume) {
   EXPECT_EQ(volume->state, VolumeState::Creating);
   EXPECT_TRUE(volume->from_snapshot.empty());
   EXPECT_FALSE(volume->iops);
+  EXPECT_FALSE(volume->initialization_rate);
   EXPECT_TRUE(volume->attachments.empty());
 }
 

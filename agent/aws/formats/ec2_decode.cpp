@@ -61,6 +61,7 @@ Volume read_as(Type<Volume>, const Fields& fields) {
                 .encrypted = fields.flag("encrypted"),
                 .kms_key = fields.optional_text("kmsKeyId"),
                 .from_snapshot = fields.optional_name<SnapshotId>("snapshotId"),
+                .initialization_rate = fields.optional_number("volumeInitializationRate"),
                 .attachments = {},
                 .tags = fields.tags(),
                 .create_time = fields.time("createTime")};

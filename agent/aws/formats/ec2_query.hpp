@@ -56,8 +56,9 @@ struct Volume {
   std::optional<std::uint64_t> iops;        // absent for types that have none
   std::optional<std::uint64_t> throughput;  // MiB/s; gp3 only
   bool encrypted = false;
-  std::string kms_key;       // ARN; empty: none
-  SnapshotId from_snapshot;  // empty: made blank
+  std::string kms_key;                               // ARN; empty: none
+  SnapshotId from_snapshot;                          // empty: made blank
+  std::optional<std::uint64_t> initialization_rate;  // MiB/s, at which EBS loads it
   std::vector<Attachment> attachments;
   Tags tags;
   WallTime create_time;

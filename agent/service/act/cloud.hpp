@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 
 #include "agent/aws/aws_client.hpp"
 #include "agent/aws/formats/ec2_query.hpp"
@@ -40,6 +41,9 @@ class Cloud {
   using Answer = asio::awaitable<decide::Happening>;
 
   Answer survey(VolumeId line, Duration limit);  // `line`: decide::SurveyStorage
+  // True for a volume that was made of a snapshot, as the last survey has it, and that EBS does not
+  // load by itself at a rate.
+  bool is_cold(const VolumeId& volume) const { return cold_.contains(volume); }
   // Tells which of a sweep's `count` experiments with volumes have theirs in this zone. Empty:
   // unknown.
   asio::awaitable<std::vector<bool>> experiments_in(Zone zone, std::size_t count, Duration limit);
@@ -97,6 +101,7 @@ class Cloud {
   const config::Job& job_;
   std::unique_ptr<Fence> fence_;              // where the job has one
   std::optional<std::uint32_t> places_left_;  // see leave_with_place()
+  std::set<VolumeId> cold_;
 };
 
 // Accepted, or the failure.

@@ -188,6 +188,20 @@ Local::Answer Local::unmount(decide::Unmount effect, Duration limit) {
                    limit, decide::Unmounted{});
 }
 
+asio::awaitable<std::optional<Local::Warmth>> Local::warm(VolumeId volume, std::uint64_t from,
+                                                          Duration time) {
+  constexpr Duration patience = std::chrono::minutes(1);  // for reads that EBS holds up
+  verbs::Warm verb{job_.storage.ebs.mount, volume.str(), from, time};
+  auto running = run({std::move(verb), {}}, time + patience);
+  const Work work = co_await std::move(running);
+  if (work.failed && work.failed->failure != Failure::Abandoned)
+    spdlog::info("the rest of {} is read when it is needed: {}", volume.view(),
+                 work.failed->detail.view());
+  if (work.failed) co_return std::nullopt;
+  const auto number = [&](const char* name) { return work.answer.value(name, std::uint64_t{0}); };
+  co_return Warmth{number("at"), number("read"), number("total")};
+}
+
 Local::Answer Local::mount_data(Device device, std::string mount_point, Duration limit) {
   return carry_out({verbs::MountData{text(device), std::move(mount_point)}, {}}, limit,
                    decide::Mounted{});
@@ -512,6 +526,47 @@ asio::awaitable<Result<std::string>> Local::of_attempt(verbs::Verb verb, Duratio
   const Work work = co_await run(as_trainer(std::move(verb)), limit);
   if (work.failed) co_return failure(work.failed->detail.str());
   co_return work.answer.value("answer", "");
+}
+
+void Warming::follow(const VolumeId& volume) {
+  if (volume == wanted_) return;
+  wanted_ = volume;
+  running_ ? running_->emit(asio::cancellation_type::all) : start();
+}
+
+void Warming::start() {
+  if (!wanted_ || wanted_ == done_) return;
+  running_ = std::make_shared<asio::cancellation_signal>();
+  const auto then = [this, signal = running_](std::exception_ptr error) {
+    if (error) std::rethrow_exception(error);
+    running_.reset();
+    start();
+  };
+  asio::co_spawn(context_, read(wanted_), asio::bind_cancellation_slot(running_->slot(), then));
+}
+
+asio::awaitable<void> Warming::read(VolumeId volume) {
+  constexpr std::chrono::steady_clock::duration least = std::chrono::seconds(1), most = 10 * least;
+  if (std::exchange(read_, volume) != volume) until_now_ = {}, took_ = {};
+  while (wanted_ == volume && done_ != volume) {
+    const auto began = std::chrono::steady_clock::now();
+    std::optional<Local::Warmth> now;
+    try {
+      const auto slice = std::chrono::ceil<Duration>(std::clamp(took_, least, most));
+      now = co_await local_.warm(volume, until_now_.at, slice);
+    } catch (const boost::system::system_error&) {  // cancelled
+      co_return;
+    }
+    took_ += std::chrono::steady_clock::now() - began;
+    if (!now && wanted_ != volume) co_return;
+    if (!now || now->read == now->total) done_ = volume;
+    until_now_ = now.value_or(Local::Warmth());
+    seen_(until_now_);
+    if (now && done_ == volume && now->total > 0)
+      spdlog::info("all that {} had is read, behind the trainer: {:.1f} GB in {:.0f} s",
+                   volume.view(), static_cast<double>(now->total) / 1e9,
+                   std::chrono::duration<double>(took_).count());
+  }
 }
 
 }  // namespace spotter::act

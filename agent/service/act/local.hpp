@@ -2,6 +2,8 @@
 // again, if job.yaml wants one.
 #pragma once
 
+#include <memory>
+
 #include "agent/config/job.hpp"
 #include "agent/decide/effect.hpp"
 #include "agent/decide/event.hpp"
@@ -38,6 +40,12 @@ class Local {
   Answer make_filesystem(Device device, Duration limit);
   Answer mount(decide::Mount effect, Duration limit);
   Answer unmount(decide::Unmount effect, Duration limit);
+  // Reads on, behind the trainer, what the mounted volume has: host/cold.hpp. None: it failed, or
+  // was given up.
+  struct Warmth {
+    std::uint64_t at = 0, read = 0, total = 0;  // bytes
+  };
+  asio::awaitable<std::optional<Warmth>> warm(VolumeId volume, std::uint64_t from, Duration time);
   Answer mount_data(Device device, std::string mount_point, Duration limit);  // read-only
   Answer unmount_data(std::string mount_point, Duration limit);
   // The mount that is there, if any; an empty id: its volume is not known.
@@ -116,6 +124,29 @@ class Local {
   bool prepared_ = false;  // the job's folder was on the share
   std::string home_id_;
   std::optional<std::chrono::steady_clock::time_point> unknown_since_;  // is_there()
+};
+
+// Has a cold volume read, piece by piece, behind the trainer that works on it.
+class Warming {
+ public:
+  // `seen` is called with what was read by then, last when it is all.
+  Warming(asio::io_context& context, Local& local, std::function<void(Local::Warmth)> seen)
+      : context_(context), local_(local), seen_(std::move(seen)) {}
+
+  // The volume to be read, as of now; empty: none, and what is under way ends at once.
+  void follow(const VolumeId& volume);
+
+ private:
+  void start();
+  asio::awaitable<void> read(VolumeId volume);
+
+  asio::io_context& context_;
+  Local& local_;
+  std::function<void(Local::Warmth)> seen_;
+  VolumeId wanted_, read_, done_;  // done: all is read, or it fails
+  Local::Warmth until_now_;        // of read_
+  std::chrono::steady_clock::duration took_{};
+  std::shared_ptr<asio::cancellation_signal> running_;
 };
 
 }  // namespace spotter::act

@@ -516,4 +516,9 @@ void Observers::storage_says(std::string words, const decide::State& state, Time
   status_.update(state, says(state), now, true);
 }
 
+void Observers::volume_warms(const act::Local::Warmth& is, const decide::State& state, Time now) {
+  status_.volume_warms(is);
+  status_.update(state, says(state), now, true);
+}
+
 }  // namespace spotter

@@ -166,6 +166,8 @@ class Observers {
   // The trouble with the storage (it hangs or fails), for a person; empty: none.
   void storage_says(std::string words, const decide::State& state, Time now);
 
+  void volume_warms(const act::Local::Warmth& is, const decide::State& state, Time now);
+
   // Its file has the lines for the storage.
   History& history() { return history_; }
 

@@ -157,6 +157,10 @@ void Status::update(const decide::State& state, const std::string& says, Time no
   if (!watcher_says_.empty()) status["watcher"] = watcher_says_;
   if (!storage_says_.empty()) status["storage_says"] = storage_says_;
   if (!put_away_.empty()) status["put_away"] = put_away_;
+  if (facts.trainer.running && warmth_.read < warmth_.total) {
+    status["volume_read_bytes"] = warmth_.read;
+    status["volume_total_bytes"] = warmth_.total;
+  }
   if (window_trained_) status["window_trained_seconds"] = *window_trained_;
   if (const auto* blocked = std::get_if<decide::Blocked>(&state.stage)) {
     status["blocked"] = decide::words(blocked->why);

@@ -3,6 +3,7 @@
 
 #include "agent/decide/state.hpp"
 #include "agent/launch/deadline.hpp"
+#include "agent/service/act/local.hpp"
 #include "agent/wire/datagram.hpp"
 
 namespace spotter {
@@ -40,6 +41,8 @@ class Status {
   void observe(const wire::GangReport& gang, Time now) { gang_.take(gang, now); }
   // The trouble with the storage (it hangs or fails), for a person; empty: none.
   void storage_says(std::string words) { storage_says_ = std::move(words); }
+  // Takes how much of a cold volume was read (act::Warming).
+  void volume_warms(const act::Local::Warmth& is) { warmth_ = is; }
   // The files that the guard has put away, for a person; empty: none.
   void put_away(std::string words) { put_away_ = std::move(words); }
   // The notes of `spotter watch` on the job (launch/watch_mark.hpp); empty: not known.
@@ -64,6 +67,7 @@ class Status {
   std::string put_away_;
   std::string watcher_says_;
   std::optional<double> window_trained_;
+  act::Local::Warmth warmth_;
   GangSeen gang_;
   Time written_{};
 };
