@@ -15,7 +15,8 @@ import time
 import ec2
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BINARIES = ("spotter", "spotter-emulator", "spotter-train", "spotter-fastfile")
+BINARIES = ("spotter", "spotter-emulator", "spotter-train", "spotter-fastfile",
+            "spotter-emulator-cold")
 
 
 # What gives a secret away wherever it stands: the emulator's keys, session and metadata tokens, and

@@ -27,8 +27,31 @@ fs::path Disks::snapshot_path(const SnapshotId& snapshot) const {
   return directory_ / "snapshots" / snapshot.str();
 }
 
+Result<void> Disks::mount_cold_files(double time_scale) {
+  if (!has_loops()) return failure("only loop devices can be slow");
+  auto files = ColdFiles::mount(directory_, time_scale);
+  if (!files) return tl::unexpected(files.error());
+  cold_files_.emplace(*std::move(files));
+  time_scale_ = time_scale;
+  return {};
+}
+
+void Disks::forget() {
+  attached_.clear();
+  releasing_.clear();
+  if (!cold_files_) return;
+  cold_files_.reset();  // it knows the warm blocks of volumes whose ids come again
+  if (const auto again = mount_cold_files(time_scale_); !again)
+    spdlog::error("{}", again.error().message);
+}
+
+fs::path Disks::file_of(const VolumeId& volume) const {
+  const auto slow = cold_files_ ? cold_files_->path_of(volume) : std::nullopt;
+  return slow.value_or(volume_path(volume));
+}
+
 Result<void> Disks::make(const VolumeId& volume, const std::optional<SnapshotId>& from,
-                         std::uint64_t gibibytes) {
+                         std::uint64_t gibibytes, const std::optional<world::ColdReads::Of>& cold) {
   const fs::path path = volume_path(volume);
   if (from && !fs::exists(snapshot_path(*from)))
     return failure("volume " + volume.str() + ": its snapshot " + from->str() + " has no content");
@@ -42,6 +65,7 @@ Result<void> Disks::make(const VolumeId& volume, const std::optional<SnapshotId>
     fs::resize_file(path, gibibytes << 30, failed);
   }
   if (failed) return failure(path.string() + ": " + failed.message());
+  if (cold && cold_files_) return cold_files_->add(volume, *cold);
   return {};
 }
 
@@ -56,6 +80,7 @@ Result<void> Disks::grow(const VolumeId& volume, std::uint64_t gibibytes) {
 
 Result<void> Disks::remove(const VolumeId& volume) {
   detach(volume);
+  if (cold_files_) cold_files_->remove(volume);
   std::error_code failed;
   fs::remove_all(volume_path(volume), failed);
   if (failed) return failure(volume_path(volume).string() + ": " + failed.message());
@@ -80,7 +105,7 @@ Result<void> Disks::remove_snapshot(const SnapshotId& snapshot) {
 }
 
 Result<void> Disks::connect(const VolumeId& volume, Attached& attached) {
-  fs::path target = volume_path(volume);
+  fs::path target = file_of(volume);
   std::error_code failed;
   fs::create_directories(attached.link.parent_path(), failed);
   if (has_loops()) {
@@ -122,7 +147,7 @@ void Disks::detach(const VolumeId& volume) {
 
 bool Disks::still_bound(const VolumeId& volume) const {
   const auto found = releasing_.find(volume);
-  return found != releasing_.end() && backing_file(found->second) == volume_path(volume).string();
+  return found != releasing_.end() && backing_file(found->second) == file_of(volume).string();
 }
 
 bool Disks::settle() {

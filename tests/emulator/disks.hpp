@@ -13,6 +13,7 @@
 
 #include "agent/base/names.hpp"
 #include "agent/base/result.hpp"
+#include "tests/emulator/cold_files.hpp"
 #include "tests/emulator/loop_device.hpp"
 
 namespace spotter::emulator {
@@ -28,8 +29,13 @@ class Disks {
   // REQUIRES: `directory` is an absolute path.
   Disks(std::filesystem::path directory, Kind kind);
 
+  // From now on volumes that are made cold are slow. Fails, and says why, where they cannot be.
+  Result<void> mount_cold_files(double time_scale);
+
+  // `cold`: how it is slow, if it is.
   Result<void> make(const VolumeId& volume, const std::optional<SnapshotId>& from,
-                    std::uint64_t gibibytes);
+                    std::uint64_t gibibytes,
+                    const std::optional<world::ColdReads::Of>& cold = std::nullopt);
   // The device of an attached one grows with it.
   Result<void> grow(const VolumeId& volume, std::uint64_t gibibytes);
   Result<void> remove(const VolumeId& volume);
@@ -47,10 +53,7 @@ class Disks {
   bool settle();
 
   // None is attached, and none was ever made.
-  void forget() {
-    attached_.clear();
-    releasing_.clear();
-  }
+  void forget();
 
   // The loop device that the volume is attached as, now.
   const LoopDevice* device(const VolumeId& volume) const;
@@ -66,10 +69,14 @@ class Disks {
 
   Result<void> connect(const VolumeId& volume, Attached& attached);
   bool still_bound(const VolumeId& volume) const;
+  // The file that is behind its loop device.
+  std::filesystem::path file_of(const VolumeId& volume) const;
   bool has_loops() const { return kind_ == Kind::LoopDevices || kind_ == Kind::Nodes; }
 
   std::filesystem::path directory_;
   Kind kind_;
+  double time_scale_ = 1;
+  std::optional<ColdFiles> cold_files_;  // outlives the devices below
   std::map<VolumeId, Attached> attached_;
   std::map<VolumeId, int> releasing_;  // loop devices that were released, until they are free
 };

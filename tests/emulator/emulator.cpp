@@ -104,6 +104,9 @@ Result<std::unique_ptr<Emulator>> Emulator::create(ServeOptions options) {
       new Emulator(std::move(options), std::move(*directory), *namespaces, std::move(tls)));
   if (emulator->options_.empty_account && emulator->regions_.all().size() > 1)
     return failure("--empty-account is of one region: IAM is one for all of them");
+  if (emulator->options_.cold_volumes)
+    if (const auto slow = emulator->host_.mount_cold_files(emulator->options_.time_scale); !slow)
+      return failure("--cold-volumes: " + slow.error().message);
   auto listener = Listener::open(emulator->context_, emulator->options_.api,
                                  emulator->service(false), emulator->tls_);
   if (!listener) return tl::unexpected(listener.error());

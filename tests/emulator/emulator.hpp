@@ -44,6 +44,7 @@ struct ServeOptions {
   bool empty_account = false;    // world::Settings
   std::string version;           // of this program, for who asks for its health
   double time_scale = 1;         // the world's seconds in one real second
+  bool cold_volumes = false;     // cold_files.hpp
   std::filesystem::path record;  // empty: nothing is recorded (record.hpp)
   std::string certificate;
   std::string key;

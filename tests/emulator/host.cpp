@@ -59,6 +59,16 @@ Result<void> Host::on(const world::InstanceKilled& it) {
   return {};
 }
 
+Result<void> Host::on(const world::VolumeMade& it) {
+  std::optional<world::ColdReads::Of> cold;
+  if (it.cold)
+    cold = {.request = it.cold->request,
+            .rate = static_cast<double>(it.initialization_rate.value_or(0)),
+            .throughput = static_cast<double>(it.throughput.value_or(0)),
+            .mebibytes = it.cold->gibibytes << 10};
+  return disks_.make(it.id, it.from, it.gibibytes, cold);
+}
+
 Result<void> Host::on(const world::VolumeRemoved& it) {
   holders_.erase(it.id);
   return disks_.remove(it.id);

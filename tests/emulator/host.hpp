@@ -21,6 +21,9 @@ class Host {
   Host(boost::asio::io_context& context, MachineSettings settings, Machines::Handlers handlers,
        std::function<void(const VolumeId&, bool)> mounted);
 
+  // See Disks.
+  Result<void> mount_cold_files(double time_scale) { return disks_.mount_cold_files(time_scale); }
+
   // A failure is logged: the world goes on, as the cloud does when a host is ill.
   void perform(const world::Occurrence& occurrence);
 
@@ -37,7 +40,7 @@ class Host {
   Result<void> on(const world::InstanceStarted& it) { return machines_.start(it); }
   Result<void> on(const world::InstanceShuttingDown& it);
   Result<void> on(const world::InstanceKilled& it);
-  Result<void> on(const world::VolumeMade& it) { return disks_.make(it.id, it.from, it.gibibytes); }
+  Result<void> on(const world::VolumeMade& it);
   Result<void> on(const world::VolumeGrown& it) { return disks_.grow(it.id, it.gibibytes); }
   Result<void> on(const world::VolumeRemoved& it);
   Result<void> on(const world::SnapshotTaken& it);

@@ -270,6 +270,9 @@ void describe_serve(CLI::App& app, Arguments& to) {
   command->add_option("--seed", to.serve.seed, "What AWS leaves open is chosen by it");
   command->add_option("--time-scale", to.serve.time_scale, "Seconds of the world in a real one")
       ->check(CLI::Range(0.01, 1000.0));
+  command->add_flag("--cold-volumes", to.serve.cold_volumes,
+                    "Volumes that are made of snapshots are slow until each block was read once; "
+                    "needs root, FUSE and spotter-emulator-cold beside this program");
   command->add_option("--environment", to.serve.environment,
                       "NAME=VALUE for every instance, as if baked into its image; repeatable");
   command->add_option("--record", to.serve.record,

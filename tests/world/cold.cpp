@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 namespace spotter::world {
 namespace {
@@ -45,6 +46,35 @@ Duration first_read(const Volume& volume, const ColdSettings& settings, double m
     left -= speed * step;
   }
   return std::max(of_seconds(takes), loaded(volume, since) < 1 ? settings.touch : Duration{0});
+}
+
+ColdReads::ColdReads(const Of& volume, const ColdSettings& settings)
+    : volume_(volume),
+      settings_(settings),
+      warm_at_(static_cast<std::size_t>(static_cast<double>(volume.mebibytes) / settings.touched),
+               std::numeric_limits<double>::infinity()) {
+  if (volume_.throughput <= 0) volume_.throughput = gp3_throughput;
+}
+
+double ColdReads::done(std::uint64_t offset, std::uint64_t bytes, double now) {
+  constexpr double mebibyte = 1U << 20;
+  const double size = static_cast<double>(bytes) / mebibyte;
+  disk_until_ = std::max(disk_until_, now) + size / volume_.throughput;
+  double over = disk_until_;
+  const double touch = std::max(seconds_of(settings_.touch), size / volume_.request);
+  const auto first =
+      static_cast<std::size_t>(static_cast<double>(offset) / mebibyte / settings_.touched);
+  const auto end = static_cast<double>(offset + bytes) / mebibyte / settings_.touched;
+  for (std::size_t i = first; i < std::min<double>(end, static_cast<double>(warm_at_.size()));
+       ++i) {
+    const bool loaded = static_cast<double>(i) * settings_.touched < volume_.rate * now;
+    if (warm_at_[i] > now + touch && !loaded) {
+      touches_until_ = std::max(touches_until_, now) + 1 / settings_.touches;
+      warm_at_[i] = std::min(warm_at_[i], std::max(touches_until_, now + touch));
+    }
+    if (!loaded) over = std::max(over, warm_at_[i]);
+  }
+  return over;
 }
 
 void warm(ColdBlocks& cold, const ColdSettings& settings, double mebibytes, Time now) {

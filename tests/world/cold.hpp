@@ -5,6 +5,8 @@
 // and nothing is loaded here that nobody touched or paid for.
 #pragma once
 
+#include <vector>
+
 #include "tests/world/values.hpp"
 
 namespace spotter::world {
@@ -36,6 +38,27 @@ double price_of_rate(const ColdSettings& settings, int rate, double gibibytes);
 // once, from `since` its creation on. It lies anywhere on the volume; a rate loads from end to end.
 Duration first_read(const Volume& volume, const ColdSettings& settings, double mebibytes,
                     double in_flight, Duration since);
+
+// The same, of each read of such a volume as it comes, and whatever it touches; for one thread.
+class ColdReads {
+ public:
+  // `request`: as in ColdBlocks; `rate`: MiB/s, 0: nobody paid; `throughput`: the disk's, MiB/s.
+  struct Of {
+    double request = 0, rate = 0, throughput = 0;
+    std::uint64_t mebibytes = 0;  // of the snapshot
+  };
+  ColdReads(const Of& volume, const ColdSettings& settings);
+
+  // When a read or write of those bytes is over that begins at `now`, both in seconds since the
+  // volume was made. Later calls have a later `now`.
+  double done(std::uint64_t offset, std::uint64_t bytes, double now);
+
+ private:
+  Of volume_;
+  ColdSettings settings_;
+  std::vector<double> warm_at_;  // of each 256 KiB: when they are there; else infinity
+  double touches_until_ = 0, disk_until_ = 0;
+};
 
 // It was read, or written: that much is warm from `now` on.
 void warm(ColdBlocks& cold, const ColdSettings& settings, double mebibytes, Time now);

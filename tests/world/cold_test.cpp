@@ -1,5 +1,7 @@
 #include "tests/world/cold.hpp"
 
+#include <set>
+
 #include "tests/world/test_api.hpp"
 
 namespace spotter::world {
@@ -41,6 +43,43 @@ TEST(Cold, OneReaderIsSlowAndManyAreNot) {
   EXPECT_EQ(api.read(id, 0.004, many), Duration{35}) << "however little it is";
   const std::string blank = api.volume();
   EXPECT_NEAR(mebibytes_a_second(gibibyte, api.read(blank, gibibyte, 1)), 125, 0.1);
+}
+
+// Reads all of it in pieces, so many at once, each as soon as there is room; answers MiB/s.
+double speed_of(ColdReads& reads, std::size_t in_flight, double from = 0) {
+  constexpr std::uint64_t piece = 256U << 10, pieces = 4096;
+  std::multiset<double> ends;
+  double now = from;
+  for (std::uint64_t i = 0; i < pieces; ++i) {
+    if (ends.size() == in_flight) now = *ends.begin(), ends.erase(ends.begin());
+    ends.insert(reads.done(i * piece, piece, now));
+  }
+  return 1024 / (*ends.rbegin() - from);
+}
+
+TEST(Cold, EachReadTakesAsLongAsAllOfThemDo) {
+  const ColdReads::Of volume{.request = 4, .mebibytes = 1024};
+  for (const auto& [in_flight, speed] : {std::pair{1U, 4.0}, {8U, 32.0}, {64U, 75.0}}) {
+    ColdReads reads(volume, {});
+    EXPECT_NEAR(speed_of(reads, in_flight), speed, speed / 50) << in_flight;
+    EXPECT_NEAR(speed_of(reads, in_flight, 1000), 125, 1) << "it is warm by now";
+  }
+  ColdReads small(volume, {});
+  EXPECT_NEAR(small.done(512, 4096, 1), 1.035, 0.001);
+  EXPECT_NEAR(small.done(4096, 4096, 1.01), 1.035, 0.001) << "on its way already";
+  EXPECT_NEAR(small.done(8192, 4096, 2), 2, 0.001);
+  EXPECT_NEAR(small.done(2048ULL << 20, 4096, 3), 3, 0.001) << "behind what the snapshot has";
+}
+
+TEST(Cold, ARateLoadsFromEndToEndWhateverIsRead) {
+  const auto takes = [](std::uint64_t mebibyte, double when) {
+    ColdReads reads({.request = 4, .rate = 256, .mebibytes = 1024}, {});
+    return reads.done(mebibyte << 20, 256U << 10, when) - when;
+  };
+  EXPECT_NEAR(takes(500, 1), 0.0625, 0.001);
+  EXPECT_NEAR(takes(500, 2), 0.002, 0.001);
+  EXPECT_NEAR(takes(1000, 3.9), 0.0625, 0.001);
+  EXPECT_NEAR(takes(1000, 4), 0.002, 0.001);
 }
 
 TEST(Cold, TheDrawOfAVolumeIsThatOfItsSeed) {

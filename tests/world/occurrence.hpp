@@ -7,7 +7,7 @@
 #include <string>
 #include <variant>
 
-#include "agent/base/names.hpp"
+#include "tests/world/values.hpp"
 
 namespace spotter::world {
 
@@ -31,6 +31,8 @@ struct VolumeMade {
   VolumeId id;
   std::optional<SnapshotId> from;
   std::uint64_t gibibytes = 0;
+  std::optional<ColdBlocks> cold = {};                 // of a snapshot
+  std::optional<int> initialization_rate, throughput;  // MiB/s
 };
 struct VolumeGrown {
   VolumeId id;

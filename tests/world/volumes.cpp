@@ -248,7 +248,9 @@ Expected<Volume> Volumes::create(const CreateVolume& request) {
     cloud_.schedule(Duration{500}, VolumeVanishes{volume.id});
   } else {
     cloud_.schedule(cloud_.random.within(cloud_.settings.volume_creation), VolumeReady{volume.id});
-    if (!request.root) cloud_.occur(VolumeMade{volume.id, volume.snapshot, volume.gibibytes});
+    if (!request.root)
+      cloud_.occur(VolumeMade{volume.id, volume.snapshot, volume.gibibytes, volume.cold,
+                              volume.initialization_rate, volume.throughput});
   }
   cloud_.record("volume-created", volume.id.str(),
                 volume.zone.str() + (volume.snapshot ? " from " + volume.snapshot->str() : "") +

@@ -97,6 +97,20 @@ class ControlCommand(ServedTest):
         finally:
             served.stop()
 
+    def test_where_volumes_cannot_be_cold_it_says_why_and_ends(self):
+        with tempfile.TemporaryDirectory() as folder:
+            alone = shutil.copy(self.served.process.args[0], folder)
+            for mode, why in (("user", "only loop devices can be slow"),
+                              ("root", f"{folder}/spotter-emulator-cold is missing")):
+                if mode == "root" and os.geteuid() != 0:
+                    continue
+                done = subprocess.run(
+                    [alone, "serve", "--directory", f"{folder}/world", "--api", "127.0.0.1:0",
+                     "--metadata", "127.0.0.1:0", "--mode", mode, "--cold-volumes"],
+                    capture_output=True, text=True, timeout=20, check=False)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn(f"--cold-volumes: {why}", done.stderr)
+
     def test_without_an_emulator_it_says_how_to_name_one(self):
         with tempfile.TemporaryDirectory() as folder:
             environment = {k: v for k, v in os.environ.items() if k != "SPOTTER_EMULATOR"}
