@@ -20,85 +20,65 @@
 namespace spotter::command {
 namespace {
 
-// Places in S3 that a job uses, as a policy names them: objects, buckets, prefixes.
+using Places = std::vector<wire::S3Location>;
 
-// The objects, buckets and prefixes of several places in S3, for `<name>-objects` and so on. A
-// place below another one is not named again.
-class Places {
- public:
-  void add(const wire::S3Location& where) { all_[where.bucket].insert(where.key); }
-  void add_object(const wire::S3Location& where) { single_[where.bucket].insert(where.key); }
-  void give(const std::string& arn, const std::string& name, wire::IamValues& to) const {
-    auto& objects = to.many[name + "-objects"] = {};
-    auto& buckets = to.many[name + "-buckets"] = {};
-    std::set<std::string> prefixes;
-    for (const auto& [bucket, keys] : all_) {
-      const std::string* above = nullptr;
-      buckets.push_back(arn + bucket);
-      for (const std::string& key : keys) {  // a prefix comes before what it begins
-        if (above != nullptr && key.starts_with(*above)) continue;
-        above = &key;
-        objects.push_back(arn + bucket + "/" + wire::literally(key) + "*");
-        prefixes.insert(wire::literally(key) + "*");
-      }
+// Gives `<name>-objects`, `<name>-buckets` and `<name>-prefixes` of all that lies in these places
+// in S3; one below another is not named again. `single`: objects, by their whole keys.
+void give(const std::string& arn, const std::string& name, const Places& places,
+          const Places& single, wire::IamValues& to) {
+  std::map<std::string, std::set<std::string>> all;  // bucket -> keys' prefixes
+  for (const wire::S3Location& it : places) all[it.bucket].insert(it.key);
+  auto& objects = to.many[name + "-objects"] = {};
+  auto& buckets = to.many[name + "-buckets"] = {};
+  std::set<std::string> prefixes;
+  for (const auto& [bucket, keys] : all) {
+    const std::string* above = nullptr;
+    buckets.push_back(arn + bucket);
+    for (const std::string& key : keys) {  // a prefix comes before what it begins
+      if (above != nullptr && key.starts_with(*above)) continue;
+      above = &key;
+      objects.push_back(arn + bucket + "/" + wire::literally(key) + "*");
+      prefixes.insert(wire::literally(key) + "*");
     }
-    to.many[name + "-prefixes"] = {prefixes.begin(), prefixes.end()};
-    for (const auto& [bucket, keys] : single_)
-      for (const std::string& key : keys)
-        objects.push_back(arn + bucket + "/" + wire::literally(key));
   }
-
- private:
-  std::map<std::string, std::set<std::string>> all_;  // bucket -> keys' prefixes
-  std::map<std::string, std::set<std::string>> single_;
-};
+  to.many[name + "-prefixes"] = {prefixes.begin(), prefixes.end()};
+  for (const wire::S3Location& it : single)
+    objects.push_back(arn + it.bucket + "/" + wire::literally(it.key));
+}
 
 // Fills in `<name>-objects`, `<name>-buckets` and `<name>-prefixes` of scripts/iam.
 void add_places(const config::Job& job, wire::IamValues& values) {
   const std::string s3 = "arn:" + values.one["partition"] + ":s3:::";
   const config::TrainersPlaces trainers = config::trainers_places(job);
-  const auto give = [&](const std::vector<wire::S3Location>& places, const char* name) {
-    Places all;
-    for (const wire::S3Location& where : places) all.add(where);
-    all.give(s3, name, values);
+  const auto add = [&](const char* name, const Places& places, const Places& single = {}) {
+    give(s3, name, places, single, values);
   };
-  Places channels;
-  for (const wire::S3Location& where : trainers.read) channels.add(where);
-  for (const wire::S3Location& where : trainers.manifests) channels.add_object(where);
-  channels.give(s3, "channel", values);
-  give(trainers.checkpoints, "checkpoint");
-  give(trainers.gang, "gang");
-  Places prepared;
-  Places sent;
+  const auto there = [](std::initializer_list<std::optional<wire::S3Location>> places) {
+    Places all;
+    for (const auto& where : places)
+      if (where) all.push_back(*where);
+    return all;
+  };
+  add("channel", trainers.read, trainers.manifests);
+  add("checkpoint", trainers.checkpoints);
+  add("gang", trainers.gang);
+  Places prepared, sent;
   for (const config::Source& source : job.prepare) {
-    if (const auto where = wire::parse_s3_url(source.from)) prepared.add(*where);
-    if (source.via) prepared.add(*source.via);
-    if (source.via) sent.add(*source.via);
+    if (const auto where = wire::parse_s3_url(source.from)) prepared.push_back(*where);
+    if (source.via) prepared.push_back(*source.via);
+    if (source.via) sent.push_back(*source.via);
   }
   const bool sends = job.launch && job.launch->package.is_sent();
-  if (sends) sent.add(wire::parse_s3_url(job.launch->package.source).value());
-  prepared.give(s3, "prepared", values);
-  sent.give(s3, "sent", values);
-  Places heads;
-  if (const auto where = job.headed_at()) heads.add(*where);
-  heads.give(s3, "head", values);
-  Places homes;  // is there one, where there is no head?
-  if (const auto where = job.headed_at()) homes.add(*where);
-  if (const auto where = job.kept_at()) homes.add(*where);
-  homes.give(s3, "home", values);
-  Places claims;
-  if (job.claims) claims.add(job.claims->at);
-  claims.give(s3, "claim", values);
-  Places fence;
-  if (const auto where = job.fenced_at()) fence.add(*where);
-  fence.give(s3, "fence", values);
-  Places published;
-  if (const auto where = job.published_at()) published.add(*where);
-  published.give(s3, "published", values);
-  Places code;
-  if (job.code && !job.code->folder.empty())
-    if (const auto where = job.published_in(config::code_folder)) code.add(*where);
-  code.give(s3, "code", values);
+  if (sends) sent.push_back(wire::parse_s3_url(job.launch->package.source).value());
+  add("prepared", prepared);
+  add("sent", sent);
+  add("head", there({job.headed_at()}));
+  add("home", there({job.headed_at(), job.kept_at()}));  // is there one, without a head?
+  add("claim", job.claims ? Places{job.claims->at} : Places());
+  add("fence", there({job.fenced_at()}));
+  add("published", there({job.published_at()}));
+  const bool sends_code = job.code && !job.code->folder.empty();
+  add("code", sends_code ? there({job.published_in(config::code_folder)}) : Places());
   auto& package = values.many["package-objects"];
   if (job.launch)
     if (const auto where = wire::parse_s3_url(job.launch->package.source))
@@ -682,15 +662,12 @@ RoleCommands account_commands(const std::string& bucket, const std::vector<wire:
   values.many["owners"] = values.many["tag-values"] = values.many["on-demand-prices"] = {"*"};
   values.many["secrets"] = {arn + "ssm:" + scope.region.str() + ":" + scope.account +
                             ":parameter/spotter/*"};
-  Places own;
-  own.add({bucket, ""});
+  Places all{{bucket, ""}};
   for (const char* what : {"checkpoint", "head", "home", "claim", "gang", "fence", "published",
                            "code", "prepared", "package", "list"})
-    own.give(arn + "s3:::", what, values);
-  Places channels;
-  channels.add({bucket, ""});
-  for (const wire::S3Location& where : read) channels.add(where);
-  channels.give(arn + "s3:::", "channel", values);
+    give(arn + "s3:::", what, all, {}, values);
+  all.insert(all.end(), read.begin(), read.end());
+  give(arn + "s3:::", "channel", all, {}, values);
   Commands commands(std::move(values), "spotter-setup");
   // By a name alone: a volume of somebody else's may have it, and would be deleted.
   commands.leave_out({"UseTheVolumeThatTheTagNames", "ClaimTheVolumeThatTheTagNames"});

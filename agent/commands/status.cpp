@@ -305,10 +305,8 @@ Result<AskedJob> asked_of(const RemoteStatus& options) {
 // "mnist:7" of the sweep "mnist".
 Experiment index_in(const std::string& owner, const std::string& sweep) {
   if (!owner.starts_with(sweep + config::before_index)) return std::nullopt;
-  const std::string digits = owner.substr(sweep.size() + 1);
-  const bool number = !digits.empty() && digits.size() < 10 &&
-                      digits.find_first_not_of("0123456789") == digits.npos;
-  return number ? Experiment(std::stoul(digits)) : std::nullopt;
+  const auto index = wire::parse_count(std::string_view(owner).substr(sweep.size() + 1));
+  return index ? Experiment(*index) : std::nullopt;
 }
 
 std::string owner_of(const wire::Tags& tags) { return wire::value_of(tags, tag::job); }
@@ -398,8 +396,9 @@ class Looker {
     }
     for (const auto& [index, seen] : jobs_)
       if (seen.published) holders[last_instance(*seen.published)] = index;
-    auto snapshots = calls.ask_all(
-        wire::DescribeSnapshots{{}, {{std::string("tag:") + tag::job, owners()}}, {}});
+    const std::vector<std::string> owners{asked_.name, asked_.name + config::before_index + "*"};
+    auto snapshots =
+        calls.ask_all(wire::DescribeSnapshots{{}, {{std::string("tag:") + tag::job, owners}}, {}});
     if (!snapshots) return tl::unexpected(snapshots.error());
     for (wire::Snapshot& it : *snapshots)
       job(index_in(owner_of(it.tags), asked_.name)).snapshots.push_back(std::move(it));
@@ -482,12 +481,6 @@ class Looker {
   static std::string last_instance(const Published& published) {
     const auto status = wire::parsed_json(published.status);
     return status.is_object() ? wire::text_field(status, "instance") : std::string();
-  }
-  std::vector<std::string> owners() const {
-    std::vector<std::string> all{asked_.name};
-    for (const auto& [index, seen] : jobs_)
-      if (index) all.push_back(seen.job);
-    return all;
   }
 
   const AskedJob& asked_;

@@ -12,7 +12,6 @@
 #include "agent/config/deadline.hpp"
 #include "agent/config/gang.hpp"
 #include "agent/config/git_server.hpp"
-#include "agent/config/home_folder.hpp"
 #include "agent/config/prepare.hpp"
 #include "agent/config/reader.hpp"
 #include "agent/config/scalars.hpp"

@@ -253,6 +253,9 @@ struct Limits {
   std::optional<double> dollars;
 };
 
+inline constexpr const char* own_user = "spotter";  // the package's: nobody logs in as it
+inline constexpr const char* users_home = ".home";  // that user's folder in a job's home
+
 struct Job {
   JobName name;
   Storage storage;
@@ -350,6 +353,12 @@ struct Job {
   // The folder that the trainer works in: home(), or the one that all members of a gang have in
   // common.
   std::string trainers_home() const { return gang ? storage.mount() + "/" + name.str() : home(); }
+  // $HOME of the package's own user lies in the job's home: what it keeps there is on the next
+  // machine, too. Not in a bucket, which would commit it, nor where the folder does not last.
+  bool has_users_home() const {
+    return trainer.user == own_user && !trainer.inherits && !storage.in_bucket() &&
+           attempt.empty() && !gang;
+  }
   // The trainer gets channels or SageMaker's folder: container_folder on the volume.
   bool in_container() const { return !channels.all.empty() || sagemaker; }
 };

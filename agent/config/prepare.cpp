@@ -4,7 +4,6 @@
 
 #include "agent/aws/formats/s3.hpp"
 #include "agent/aws/formats/sigv4.hpp"
-#include "agent/config/home_folder.hpp"
 #include "agent/config/scalars.hpp"
 
 namespace spotter::config {

@@ -4,7 +4,7 @@
 
 #include "agent/base/json.hpp"
 #include "agent/base/version.hpp"
-#include "agent/config/home_folder.hpp"
+#include "agent/config/job.hpp"
 #include "agent/guard/record.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/safe_directory.hpp"

@@ -5,7 +5,6 @@
 
 #include <map>
 
-#include "agent/config/home_folder.hpp"
 #include "tests/config/smallest.hpp"
 
 namespace spotter::config {
@@ -64,17 +63,17 @@ TEST(UsersHome, IsInAVolumeAndAShareForThePackagesOwnUserAlone) {
   };
   const Job job = at("ebs: {tag: {Name: v}}");
   EXPECT_EQ(job.trainer.user, own_user);
-  EXPECT_TRUE(has_home_in_storage(job));
-  EXPECT_TRUE(has_home_in_storage(at("folder: {path: /data}")));
-  EXPECT_FALSE(has_home_in_storage(at("s3: s3://homes/jobs")));
-  EXPECT_FALSE(has_home_in_storage(
-      at("folder: {path: /data}", "gang: {size: 4, min: 2, at: s3://data/gangs}\n")));
+  EXPECT_TRUE(job.has_users_home());
+  EXPECT_TRUE(at("folder: {path: /data}").has_users_home());
+  EXPECT_FALSE(at("s3: s3://homes/jobs").has_users_home());
+  EXPECT_FALSE(at("folder: {path: /data}", "gang: {size: 4, min: 2, at: s3://data/gangs}\n")
+                   .has_users_home());
   for (auto change :
        {+[](Job& it) { it.trainer.user = "me"; }, +[](Job& it) { it.trainer.inherits = true; },
         +[](Job& it) { it.attempt = "attempt-1"; }}) {
     Job other = job;
     change(other);
-    EXPECT_FALSE(has_home_in_storage(other));
+    EXPECT_FALSE(other.has_users_home());
   }
 }
 

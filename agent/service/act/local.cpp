@@ -9,7 +9,6 @@
 
 #include "agent/aws/formats/s3.hpp"
 #include "agent/base/json.hpp"
-#include "agent/config/home_folder.hpp"
 #include "agent/decide/policy.hpp"
 #include "agent/io/log.hpp"
 #include "agent/supervise/client.hpp"
@@ -162,7 +161,7 @@ Local::Answer Local::mount(decide::Mount effect, Duration limit) {
       !folder.empty() && !job_.experiment)
     verb.directories.push_back(std::move(folder));
   if (!job_.setup.empty()) verb.directories.emplace_back(config::setup_folder);
-  if (config::has_home_in_storage(job_)) verb.directories.emplace_back(config::users_home);
+  if (job_.has_users_home()) verb.directories.emplace_back(config::users_home);
   if (job_.in_container()) {
     verb.container = config::container_folder;
     verb.directories.push_back(verb.container);
@@ -460,7 +459,7 @@ void Local::lay_out(verbs::PrepareShare& verb) const {
   if (job_.experiment) verb.directories.emplace_back(config::model_folder);
   verb.directories.push_back(job_.checkpoints.directory);
   if (!job_.setup.empty()) verb.directories.emplace_back(config::setup_folder);
-  if (config::has_home_in_storage(job_)) verb.directories.emplace_back(config::users_home);
+  if (job_.has_users_home()) verb.directories.emplace_back(config::users_home);
   if (!verb.cache.empty() && job_.storage.in_bucket()) verb.directories.emplace_back("cache");
   if (!job_.in_container()) return;
   verb.container = config::container_folder;

@@ -8,7 +8,6 @@
 
 #include "agent/base/text.hpp"
 #include "agent/config/gang.hpp"
-#include "agent/config/home_folder.hpp"
 #include "agent/config/variables.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/process.hpp"
@@ -203,7 +202,7 @@ asio::awaitable<Result<Trainer::Variables, decide::EffectFailed>> Trainer::envir
   result["SPOTTER_STORAGE"] = mount;
   result["SPOTTER_CHECKPOINTS"] = mount + "/" + job_.checkpoints.directory;
   result["SPOTTER_JOB"] = job_.name.str();
-  if (config::has_home_in_storage(job_)) result["HOME"] = mount + "/" + config::users_home;
+  if (job_.has_users_home()) result["HOME"] = mount + "/" + config::users_home;
   if (job_.code)  // on a share the tree may have another owner, and git reads no such
     result.insert({{"GIT_CONFIG_COUNT", "1"},
                    {"GIT_CONFIG_KEY_0", "safe.directory"},
