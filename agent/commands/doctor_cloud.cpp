@@ -43,6 +43,10 @@ Finding judge(const wire::Volume& volume, const config::Job& job) {
   return {"volume", Verdict::Ok, what, ""};
 }
 
+Finding move_of(const config::Job& job, std::uint64_t gibibytes) {
+  return {"move", Verdict::Ok, words_of_move(job, gibibytes), ""};
+}
+
 // With a fence the original of a move carries the tag, too, until it is deleted while the job runs
 // on the copy.
 void erase_originals(std::vector<wire::Volume>& found) {
@@ -78,12 +82,14 @@ Findings judge_tag(AwsCalls& calls, const config::Job& job, const DoctorScope& s
     return {{"volume", Verdict::Ok,
              std::to_string(found->size()) + " volumes of experiments carry " + named, ""}};
   if (found->empty() && scope.makes_volume)
-    return {{"volume", Verdict::Ok, "no volume carries " + named + ", one will be made", ""}};
+    return {{"volume", Verdict::Ok, "no volume carries " + named + ", one will be made", ""},
+            move_of(job, job.launch->volume->size_gib)};
   if (found->empty())
     return {{"volume", Verdict::Fail, "no volume in this region carries " + named,
              "make one, or give the tag to the one that is meant"}};
   erase_originals(*found);
-  if (found->size() == 1) return {judge(found->front(), job)};
+  if (found->size() == 1)
+    return {judge(found->front(), job), move_of(job, found->front().size_gib)};
   std::set<std::string> ids;
   for (const wire::Volume& it : *found) ids.insert(it.id.str());
   return {{"volume", Verdict::Fail,

@@ -16,10 +16,13 @@
 #include "agent/config/file.hpp"
 #include "agent/config/prepare.hpp"
 #include "agent/config/storage_name.hpp"
+#include "agent/host/cold.hpp"
 #include "agent/io/log.hpp"
 #include "agent/launch/machines.hpp"
 #include "agent/launch/requests.hpp"
+#include "agent/service/service.hpp"
 #include "agent/sweep/sweep_sets.hpp"
+#include "agent/wire/status.hpp"
 
 namespace spotter::command {
 namespace {
@@ -135,6 +138,29 @@ Result<bool, CallError> has_snapshots(AwsCalls& calls, const config::Job& job) {
   if (!found) return tl::unexpected(found.error());
   return std::ranges::any_of(
       *found, [&](const wire::Snapshot& it) { return !config::is_of_other_storage(it.tags, job); });
+}
+
+std::string words_of_move(const config::Job& job, std::uint64_t gibibytes) {
+  constexpr double of_one_request = 2.5;  // MiB/s, at least: users' figures (tests/world/cold.hpp)
+  constexpr std::uint64_t few = 16;       // GiB
+  const decide::Policy policy = policy_of(job, false);
+  const double mebibytes = 1024 * static_cast<double>(gibibytes);
+  const double gigabytes = mebibytes * (1U << 20) / 1e9;
+  const double rate = policy.initialization_rate.value_or(0);
+  const double loaded = mebibytes / (rate > 0 ? rate : act::host::reads_behind * of_one_request);
+  const std::string all = std::to_string(gibibytes) + " GiB";
+  std::string words = "a move to another zone copies what changed since the last snapshot (" +
+                      wire::duration_text(gigabytes * policy.copy_of_gigabyte.count()) +
+                      " for all " + all + "), then reads the newest checkpoint, " +
+                      wire::duration_text(1024 / policy.cold_rate) +
+                      " a GiB; the rest, slow until then, is " +
+                      (rate > 0 ? "loaded at the rate that is paid" : "read behind the trainer") +
+                      " in " + wire::duration_text(loaded) + " at most";
+  if (gibibytes > few)
+    words +=
+        "; the state on a volume of few GiB of its own, and data beside it or in channels "
+        "(spotter-data(7)), make it quick";
+  return words;
 }
 
 Result<void, CallError> provide_volumes(AwsCalls& calls, const config::Job& job,

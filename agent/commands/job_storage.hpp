@@ -16,6 +16,10 @@ Result<bool, CallError> has_snapshots(AwsCalls& calls, const config::Job& job);
 // Instructions to run a finished job again: what a person does with its volume.
 std::string how_to_run_again(const wire::Volume& volume);
 
+// Says for a person what a move of a volume of that size to another zone takes, at most, and what
+// would take less.
+std::string words_of_move(const config::Job& job, std::uint64_t gibibytes);
+
 // Makes the job's missing volumes, and prints that. `generation`: differs between two launches of
 // the job, so that a volume deleted since is made again.
 Result<void, CallError> provide_volumes(AwsCalls& calls, const config::Job& job,

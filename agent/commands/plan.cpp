@@ -6,6 +6,7 @@
 
 #include "agent/base/json.hpp"
 #include "agent/commands/commands.hpp"
+#include "agent/commands/job_storage.hpp"
 #include "agent/commands/launch.hpp"
 #include "agent/commands/launched_job.hpp"
 #include "agent/commands/prospects.hpp"
@@ -35,6 +36,7 @@ struct Order {
   wire::WallTime now{}, due{};
   std::vector<Place> places;      // the job begins in the first
   std::optional<double> dollars;  // limits.dollars
+  std::string move;               // words_of_move(); empty: a volume whose size AWS has, or none
 };
 
 // In one place.
@@ -121,6 +123,7 @@ Result<Order> order_of(const PlanOptions& options) {
   order.start = launch::hours_of(launch::start_of(*job, *deadline));
   order.time = launch::hours_of(order.due - order.now);
   order.dollars = deadline->dollars;
+  if (job->launch->volume) order.move = words_of_move(*job, job->launch->volume->size_gib);
   if (order.time < order.work + order.start)
     return failure("until " + wire::to_rfc3339(order.due) + " there are " + hours_text(order.time) +
                    ": too few for " + hours_text(order.work) + " of training and a start of " +
@@ -175,6 +178,7 @@ void print_text(const Order& order, const PlanOptions& options) {
                   *order.dollars < cost.expected ? "LESS" : "no less");
   }
   std::printf("%s\n", assumption(order, options).c_str());
+  if (!order.move.empty()) std::printf("%s\n", order.move.c_str());
 }
 
 void print_json(const Order& order, const PlanOptions& options) {
@@ -183,6 +187,7 @@ void print_json(const Order& order, const PlanOptions& options) {
                                      {"hours_of_work", order.work},
                                      {"hours_of_a_start", order.start},
                                      {"assumption", assumption(order, options)},
+                                     {"move", order.move},
                                      {"regions", nlohmann::ordered_json::array()}};
   for (const Place& it : order.places) {
     const Cost cost = cost_of(order, it, options);
