@@ -259,6 +259,7 @@ class Volumes(DoctorTest):
         self.expect(self.look("none"), "volume", "fail", "no volume in this region")
         one = self.volume(Name="v", spotter_format="blank")
         self.expect(self.look("v"), "volume", "ok", one)
+        self.expect(self.look("v"), "move", "ok", "behind the trainer in 51 s at most")
         other = self.volume(Name="v")
         self.expect(self.look("v"), "volume", "fail", "2 volumes carry")
         self.expect(self.look("v"), "volume", "fail", other)

@@ -31,6 +31,19 @@ class Plans(launching.LaunchTest):
         self.assertRegex(text, rf"(?m)^{THERE}: \$6\.17 on demand alone, \$\d\.\d\d as ")
         self.assertRegex(text, rf"(?m)^{THERE}: limits.dollars \$2.00 is LESS than that$")
 
+    def test_it_says_what_a_move_of_the_volume_takes(self):
+        def move(gibibytes, more=""):
+            here, _, _ = self.text.partition(",\n          {{region:")
+            text = here.replace("{{s3: 's3://watched/homes'}}", "{{ebs: {{tag: {{Name: v}}}}}}")
+            return self.plan(text=text + f"]\n  volume: {{{{size: {gibibytes}{more}}}}}\n")["move"]
+        self.assertIn("89 min for all 500 GiB)", move(500))
+        self.assertIn("newest checkpoint, 14 s a GiB", move(500))
+        self.assertIn("read behind the trainer in 7 h 6 min at most; the state on a volume of few "
+                      "GiB of its own", move(500))
+        self.assertIn("at the rate that is paid in 28 min", move(500, ", initialization_rate: 300"))
+        self.assertNotIn("of its own", move(8))
+        self.assertEqual(self.plan()["move"], "", "a home in a bucket does not move")
+
     def test_capacity_that_lasts_longer_costs_less(self):
         def cost(*words):
             return self.plan(*words)["regions"][0]["dollars_expected"]

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 
 namespace spotter::world {
@@ -61,18 +62,22 @@ double ColdReads::done(std::uint64_t offset, std::uint64_t bytes, double now) {
   const double size = static_cast<double>(bytes) / mebibyte;
   disk_until_ = std::max(disk_until_, now) + size / volume_.throughput;
   double over = disk_until_;
-  const double touch = std::max(seconds_of(settings_.touch), size / volume_.request);
+  const double own = std::max(seconds_of(settings_.touch), size / volume_.request);
+  const double whole = std::max(own, settings_.touched / volume_.request);
   const auto first =
       static_cast<std::size_t>(static_cast<double>(offset) / mebibyte / settings_.touched);
   const auto end = static_cast<double>(offset + bytes) / mebibyte / settings_.touched;
   for (std::size_t i = first; i < std::min<double>(end, static_cast<double>(warm_at_.size()));
        ++i) {
     const bool loaded = static_cast<double>(i) * settings_.touched < volume_.rate * now;
-    if (warm_at_[i] > now + touch && !loaded) {
-      touches_until_ = std::max(touches_until_, now) + 1 / settings_.touches;
-      warm_at_[i] = std::min(warm_at_[i], std::max(touches_until_, now + touch));
+    if (loaded) continue;
+    if (!std::isinf(warm_at_[i])) {
+      over = std::max(over, warm_at_[i]);
+      continue;
     }
-    if (!loaded) over = std::max(over, warm_at_[i]);
+    touches_until_ = std::max(touches_until_, now) + 1 / settings_.touches;
+    warm_at_[i] = std::max(touches_until_, now + whole);
+    over = std::max({over, touches_until_, now + own});
   }
   return over;
 }
