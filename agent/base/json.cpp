@@ -1,7 +1,8 @@
 #include "agent/base/json.hpp"
 
-#include <charconv>
 #include <cmath>
+
+#include "agent/base/text.hpp"
 
 namespace spotter::wire {
 
@@ -30,8 +31,7 @@ std::string marked(std::string_view token) {
   if (token == "NaN" || token == "Infinity" || token == "-Infinity") return text_of(token);
   if (!Json::accept(token)) return {};
   if (token.find_first_of(".eE") == token.npos) return token.size() > 18 ? text_of(token) : "";
-  double value = 0;
-  std::from_chars(token.data(), token.data() + token.size(), value);
+  const double value = number_of_text<double>(token).value_or(0);
   if (std::abs(value) < 1e15 || std::abs(value) >= 1e16) return {};
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.1f", value);

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <concepts>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +22,19 @@ std::optional<Number> number_of_text(std::string_view text) {
   if (failed != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return value;
 }
+#ifdef SPOTTER_CLIENT
+// Apple's std::from_chars() reads no floating numbers, and strtod(3) reads more than it does.
+template <std::floating_point Number>
+std::optional<Number> number_of_text(std::string_view text) {
+  const std::string whole(text);
+  char* end = nullptr;
+  errno = 0;
+  const double value = std::strtod(whole.c_str(), &end);
+  const bool other = text.empty() || text.find_first_of("xX \t\r\n") != text.npos || text[0] == '+';
+  if (other || errno == ERANGE || end != whole.c_str() + whole.size()) return std::nullopt;
+  return static_cast<Number>(value);
+}
+#endif
 
 // Takes the text before the next `end` from `rest`, and `end` with it; all where there is none.
 inline std::string_view take_until(std::string_view& rest, char end) {

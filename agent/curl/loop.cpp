@@ -1,7 +1,11 @@
 #include "agent/curl/loop.hpp"
 
-#include <sys/epoll.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
+#ifndef SPOTTER_CLIENT
+#include <sys/epoll.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -9,37 +13,86 @@
 namespace spotter::curl {
 namespace {
 
-std::uint32_t interest(int what) {
-  std::uint32_t events = 0;
-  if ((what & CURL_POLL_IN) != 0) events |= EPOLLIN;
-  if ((what & CURL_POLL_OUT) != 0) events |= EPOLLOUT;
-  return events;
+short interest(int what) {
+  int events = 0;
+  if ((what & CURL_POLL_IN) != 0) events |= POLLIN;
+  if ((what & CURL_POLL_OUT) != 0) events |= POLLOUT;
+  return static_cast<short>(events);
 }
 
-int happened(std::uint32_t events) {
+int happened(short events) {
   int what = 0;
-  if ((events & (EPOLLIN | EPOLLHUP)) != 0) what |= CURL_CSELECT_IN;
-  if ((events & EPOLLOUT) != 0) what |= CURL_CSELECT_OUT;
-  if ((events & EPOLLERR) != 0) what |= CURL_CSELECT_ERR;
+  if ((events & (POLLIN | POLLHUP)) != 0) what |= CURL_CSELECT_IN;
+  if ((events & POLLOUT) != 0) what |= CURL_CSELECT_OUT;
+  if ((events & (POLLERR | POLLNVAL)) != 0) what |= CURL_CSELECT_ERR;
   return what;
-}
-
-// In the epoll already, or not.
-void set_interest(int epoll, int file, std::uint32_t events, bool known) {
-  epoll_event event{};
-  event.events = events;
-  event.data.fd = file;
-  if (::epoll_ctl(epoll, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, file, &event) != 0)
-    ::epoll_ctl(epoll, known ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, file, &event);
 }
 
 }  // namespace
 
-Loop::Loop(long most_idle) : most_idle_(most_idle), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
+#ifndef SPOTTER_CLIENT
+
+// epoll(7), whose events have the numbers of poll(2)'s, and whose own file can be waited for.
+Files::Files() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
+
+Files::~Files() { ::close(epoll_); }
+
+void Files::set(int file, short events) {
+  epoll_event event{};
+  event.events = static_cast<std::uint32_t>(events);
+  event.data.fd = file;
+  if (::epoll_ctl(epoll_, EPOLL_CTL_MOD, file, &event) != 0)
+    ::epoll_ctl(epoll_, EPOLL_CTL_ADD, file, &event);
+}
+
+// libcurl may have closed it already; then the kernel has forgotten it by itself.
+void Files::forget(int file) { ::epoll_ctl(epoll_, EPOLL_CTL_DEL, file, nullptr); }
+
+std::vector<pollfd> Files::wait(int milliseconds) {
+  std::array<epoll_event, 64> events;
+  const int count = ::epoll_wait(epoll_, events.data(), events.size(), milliseconds);
+  std::vector<pollfd> ready;
+  for (int i = 0; i < count; ++i) {
+    const auto& event = events[static_cast<std::size_t>(i)];
+    ready.push_back({event.data.fd, 0, static_cast<short>(event.events)});
+  }
+  return ready;
+}
+
+bool open_pipe(std::array<int, 2>& ends) { return ::pipe2(ends.data(), O_CLOEXEC) == 0; }
+
+#else
+
+// poll(2), which every system has.
+Files::Files() = default;
+
+Files::~Files() = default;
+
+void Files::set(int file, short events) { events_[file] = events; }
+
+void Files::forget(int file) { events_.erase(file); }
+
+std::vector<pollfd> Files::wait(int milliseconds) {
+  std::vector<pollfd> all;
+  for (const auto& [file, events] : events_) all.push_back({file, events, 0});
+  if (::poll(all.data(), static_cast<nfds_t>(all.size()), milliseconds) < 0) return {};
+  std::erase_if(all, [](const pollfd& each) { return each.revents == 0; });
+  for (const pollfd& each : all)
+    if ((each.revents & POLLNVAL) != 0) forget(each.fd);  // closed by libcurl
+  return all;
+}
+
+// A program that a thread starts between the two calls gets both ends: here that costs nothing but
+// a wait for its end.
+bool open_pipe(std::array<int, 2>& ends) {
+  return ::pipe(ends.data()) == 0 && ::fcntl(ends[0], F_SETFD, FD_CLOEXEC) == 0 &&
+         ::fcntl(ends[1], F_SETFD, FD_CLOEXEC) == 0;
+}
+
+#endif
 
 Loop::~Loop() {
   if (multi_ != nullptr) curl_multi_cleanup(multi_);
-  ::close(epoll_);
 }
 
 CURLMcode Loop::add(Easy& easy, Turned& who) {
@@ -59,23 +112,17 @@ CURLMcode Loop::add(Easy& easy, Turned& who) {
 void Loop::remove(Easy& easy) { curl_multi_remove_handle(multi_, easy.easy_); }
 
 void Loop::watch(int file, bool for_writing, Turned& who) {
-  const bool known = !watched_.emplace(file, &who).second;
-  set_interest(epoll_, file, for_writing ? EPOLLIN | EPOLLOUT : EPOLLIN, known);
+  watched_.emplace(file, &who);
+  files_.set(file, for_writing ? POLLIN | POLLOUT : POLLIN);
 }
 
 void Loop::forget(int file) {
-  if (watched_.erase(file) > 0) ::epoll_ctl(epoll_, EPOLL_CTL_DEL, file, nullptr);
+  if (watched_.erase(file) > 0) files_.forget(file);
 }
 
-int Loop::on_socket(CURL* /*easy*/, curl_socket_t socket, int what, void* self, void* known) {
-  auto& loop = *static_cast<Loop*>(self);
-  if (what == CURL_POLL_REMOVE) {
-    // libcurl may have closed it already; then the kernel has forgotten it by itself.
-    ::epoll_ctl(loop.epoll_, EPOLL_CTL_DEL, socket, nullptr);
-    return 0;
-  }
-  set_interest(loop.epoll_, socket, interest(what), known != nullptr);
-  curl_multi_assign(loop.multi_, socket, self);  // anything but null: it is known now
+int Loop::on_socket(CURL* /*easy*/, curl_socket_t socket, int what, void* self, void* /*ours*/) {
+  Files& files = static_cast<Loop*>(self)->files_;
+  what == CURL_POLL_REMOVE ? files.forget(socket) : files.set(socket, interest(what));
   return 0;
 }
 
@@ -102,18 +149,18 @@ void Loop::turn(std::chrono::milliseconds at_most) {
         std::chrono::ceil<std::chrono::milliseconds>(*timer_ - std::chrono::steady_clock::now());
     wait = std::clamp(left, std::chrono::milliseconds(0), wait);
   }
-  std::array<epoll_event, 64> events;
-  const int count =
-      ::epoll_wait(epoll_, events.data(), events.size(), static_cast<int>(wait.count()));
-  for (int i = 0; i < count; ++i) {
-    const auto& event = events[static_cast<std::size_t>(i)];
-    const auto watched = watched_.find(event.data.fd);
+  for (const pollfd& each : files_.wait(static_cast<int>(wait.count()))) {
+    const auto watched = watched_.find(each.fd);
     if (watched != watched_.end()) {
       watched->second->ready();
     } else {
-      act(event.data.fd, happened(event.events));
+      act(each.fd, happened(each.revents));
     }
   }
+#ifdef SPOTTER_CLIENT
+  // No file says that a program has ended: who watches one looks in each turn.
+  for (const auto& [file, who] : std::unordered_map(watched_)) who->ready();
+#endif
   if (timer_ && std::chrono::steady_clock::now() >= *timer_) {
     timer_.reset();
     act(CURL_SOCKET_TIMEOUT, 0);

@@ -1,7 +1,11 @@
-// libcurl's multi interface on an epoll of its own, for the one thread that turns it.
+// libcurl's multi interface on files of its own, for the one thread that turns it.
 #pragma once
 
+#include <poll.h>
+
+#include <array>
 #include <unordered_map>
+#include <vector>
 
 #include "agent/curl/easy.hpp"
 
@@ -17,12 +21,37 @@ class Turned {
   virtual void ready() {}
 };
 
+// The files that a loop waits for.
+class Files {
+ public:
+  Files();
+  ~Files();
+  Files(const Files&) = delete;
+  Files& operator=(const Files&) = delete;
+
+  void set(int file, short events);  // of poll(2)
+  void forget(int file);
+  std::vector<pollfd> wait(int milliseconds);  // those with which something can be done
+
+  // Readable when wait() has one. -1: nothing says so, and whoever waits looks now and then.
+  int descriptor() const { return epoll_; }
+
+ private:
+  int epoll_ = -1;
+#ifdef SPOTTER_CLIENT
+  std::unordered_map<int, short> events_;
+#endif
+};
+
+// A pipe of which no program that is started gets an end, unless it is given one.
+bool open_pipe(std::array<int, 2>& ends);
+
 class Loop {
  public:
   using Instant = std::chrono::steady_clock::time_point;
 
   // So many idle connections are kept.
-  explicit Loop(long most_idle);
+  explicit Loop(long most_idle) : most_idle_(most_idle) {}
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -37,7 +66,7 @@ class Loop {
   // Does what is ready, after waiting for it at most so long.
   void turn(std::chrono::milliseconds at_most);
 
-  int descriptor() const { return epoll_; }
+  int descriptor() const { return files_.descriptor(); }
   std::optional<Instant> next() const { return timer_; }  // when libcurl wants to be turned again
 
  private:
@@ -48,7 +77,7 @@ class Loop {
 
   long most_idle_;
   CURLM* multi_ = nullptr;  // from the first handle on: what it loads takes time
-  int epoll_;
+  Files files_;
   std::optional<Instant> timer_;
   std::unordered_map<int, Turned*> watched_;
 };

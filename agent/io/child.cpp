@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#ifndef SPOTTER_CLIENT
+#include <sys/prctl.h>
+#endif
 
 #include <array>
 #include <cerrno>
@@ -13,7 +15,10 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "agent/curl/loop.hpp"
 #include "agent/io/files.hpp"
+
+extern char** environ;  // POSIX has no header that must declare it
 
 namespace spotter::io {
 std::string find_program(const std::string& name, const std::string& path) {
@@ -75,7 +80,7 @@ int execute_tool(const ToolRequest& request, const ToolStart& start, const Progr
 
 bool make_pipe(Descriptor& read_end, Descriptor& write_end) {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return false;
+  if (!curl::open_pipe(ends)) return false;
   read_end = Descriptor(ends[0]);
   write_end = Descriptor(ends[1]);
   return true;
@@ -120,8 +125,10 @@ pid_t fork_child(const std::function<int()>& body) {
   return child;
 }
 
-bool die_with(pid_t parent, int signal) {
+bool die_with(pid_t parent, [[maybe_unused]] int signal) {
+#ifndef SPOTTER_CLIENT
   ::prctl(PR_SET_PDEATHSIG, signal);
+#endif
   return ::getppid() == parent;
 }
 
@@ -140,8 +147,13 @@ void Program::execute() const {
 }
 
 void Program::execute_from_path() const {
+#ifndef SPOTTER_CLIENT
   ::execvpe(path_.c_str(), argument_pointers_.data(),
             own_environment_ ? environment_pointers_.data() : ::environ);
+#else
+  if (own_environment_) ::environ = const_cast<char**>(environment_pointers_.data());
+  ::execvp(path_.c_str(), argument_pointers_.data());
+#endif
 }
 
 Result<ToolResult, std::error_code> run_tool(const ToolRequest& request) {

@@ -3,17 +3,26 @@
 #include <utility>
 
 namespace spotter::io {
+namespace {
+
+// Turns so often where no file says that there is something to do (curl::Files).
+constexpr std::chrono::milliseconds between_looks{5};
+
+}  // namespace
 
 struct Driver::State : std::enable_shared_from_this<State> {
   State(const asio::any_io_executor& executor, int file, Turn turning)
-      : timer(executor), readable(executor, file), turn(std::move(turning)) {}
+      : timer(executor), readable(executor), looks(file < 0), turn(std::move(turning)) {
+    if (!looks) readable.assign(file);
+  }
 
   void go_on() {
     const auto next = turn();
     rest();
     if (!next) return;
-    wait_until(*next);
-    readable.async_wait(asio::posix::stream_descriptor::wait_read, again());
+    const auto soon = std::chrono::steady_clock::now() + between_looks;
+    wait_until(looks ? std::min(*next, soon) : *next);
+    if (!looks) readable.async_wait(asio::posix::stream_descriptor::wait_read, again());
   }
 
   void wait_until(Instant at) {
@@ -30,18 +39,21 @@ struct Driver::State : std::enable_shared_from_this<State> {
 
   void rest() {
     timer.cancel();
-    readable.cancel();
+    if (!looks) readable.cancel();
   }
 
   asio::steady_timer timer;
   asio::posix::stream_descriptor readable;
+  const bool looks;
   Turn turn;
 };
 
 Driver::Driver(const asio::any_io_executor& executor, int file, Turn turn)
     : state_(std::make_shared<State>(executor, file, std::move(turn))) {}
 
-Driver::~Driver() { state_->readable.release(); }
+Driver::~Driver() {
+  if (!state_->looks) state_->readable.release();
+}
 
 void Driver::begin() { state_->wait_until(std::chrono::steady_clock::now()); }
 

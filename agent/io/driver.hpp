@@ -19,7 +19,7 @@ class Driver {
   // not destroy the driver.
   using Turn = std::function<std::optional<Instant>()>;
 
-  // `file` belongs to what is turned, and outlives this.
+  // `file` belongs to what is turned, and outlives this; -1: it turns every few milliseconds.
   Driver(const asio::any_io_executor& executor, int file, Turn turn);
   ~Driver();
   Driver(const Driver&) = delete;

@@ -1,10 +1,10 @@
 #include "agent/io/http.hpp"
 
-#include <ctime>
 #include <string_view>
 
 #include "agent/curl/loop.hpp"
 #include "agent/io/driver.hpp"
+#include "agent/io/kernel.hpp"
 
 namespace spotter::io {
 namespace {
@@ -34,12 +34,6 @@ class HttpExchange final : public curl::Sink {
 
 // Kept small: an idle agent's memory is a promise, and the answers are a few kilobytes.
 constexpr long buffer_bytes = 8 * 1024;
-
-std::chrono::milliseconds boot_time() {
-  timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return std::chrono::milliseconds(now.tv_sec * 1000 + now.tv_nsec / 1'000'000);
-}
 
 HttpExchange::HttpExchange(HttpRequest request, const curl::TrustStore& trust)
     : request_(std::move(request)),

@@ -1,8 +1,10 @@
 #include "agent/io/kernel.hpp"
 
-#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#ifndef SPOTTER_CLIENT
+#include <malloc.h>
+#endif
 
 #include <cinttypes>
 #include <cstdio>
@@ -15,10 +17,11 @@ namespace spotter::io {
 std::string random_hex(std::size_t digits) {
   std::string bytes(digits / 2, '\0');
   // It gives all of so few bytes or, before the kernel has any, waits.
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return {};
+  if (::getentropy(bytes.data(), bytes.size()) != 0) return {};
   return hexadecimal(bytes);
 }
 
+#ifndef SPOTTER_CLIENT
 void return_free_memory() {
   ::malloc_trim(0);
   std::ifstream maps("/proc/self/maps");
@@ -32,5 +35,6 @@ void return_free_memory() {
     ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
   }
 }
+#endif
 
 }  // namespace spotter::io

@@ -9,10 +9,16 @@
 
 namespace spotter::io {
 
-// CLOCK_BOOTTIME: monotonic, and counts while the machine is suspended.
+#ifndef SPOTTER_CLIENT
+inline constexpr clockid_t boot_clock = CLOCK_BOOTTIME;
+#else
+inline constexpr clockid_t boot_clock = CLOCK_MONOTONIC;  // macOS's counts while it sleeps
+#endif
+
+// Monotonic, and counts while the machine is suspended.
 inline std::chrono::milliseconds boot_time() {
   timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
+  clock_gettime(boot_clock, &now);
   return std::chrono::seconds(now.tv_sec) + std::chrono::duration_cast<std::chrono::milliseconds>(
                                                 std::chrono::nanoseconds(now.tv_nsec));
 }
@@ -25,7 +31,7 @@ inline double wall_clock() {
 // Random text that nobody can guess.
 
 // So many hexadecimal digits (an even number, 512 at most) of the kernel's random bytes:
-// getrandom(2). Empty: it gives none.
+// getentropy(3). Empty: it gives none.
 std::string random_hex(std::size_t digits);
 
 // The memory of a process that stays for days, after a busy start.

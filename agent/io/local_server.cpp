@@ -1,12 +1,14 @@
 #include "agent/io/local_server.hpp"
 
 #include <arpa/inet.h>
-#include <linux/inet_diag.h>
-#include <linux/netlink.h>
-#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#ifndef SPOTTER_CLIENT
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -22,6 +24,8 @@ namespace spotter::io {
 namespace {
 
 using boost::asio::ip::tcp;
+
+#ifndef SPOTTER_CLIENT
 
 struct Question {
   nlmsghdr header{};
@@ -60,18 +64,6 @@ std::optional<uid_t> read_answer(int netlink) {
   return found.idiag_uid;
 }
 
-// A program of this machine that has connected asks at once; who does not listen has gone.
-constexpr std::chrono::seconds patience_to_ask{2};
-constexpr std::chrono::seconds patience{10};
-// A question is a few hundred bytes; what a machine's own programs may cost us has an end.
-constexpr std::uint32_t longest_header = 8192;
-// Connections at once. Each process of a trainer may ask for credentials in the same second. Those
-// that are none of our business have some, too: a scraper, a container with users of its own.
-constexpr int most_of_a_known_user = 256;
-constexpr int most_of_a_stranger = 8;
-constexpr int most_of_strangers = 32;
-constexpr uid_t nobody_known = static_cast<uid_t>(-1);  // the kernel does not say who it is
-
 }  // namespace
 
 std::optional<uid_t> user_of_peer(const tcp::socket& accepted) {
@@ -87,6 +79,30 @@ std::optional<uid_t> user_of_peer(const tcp::socket& accepted) {
   ::close(netlink);
   return user;
 }
+
+#else
+
+}  // namespace
+
+std::optional<uid_t> user_of_peer(const tcp::socket& /*accepted*/) { return std::nullopt; }
+
+#endif
+
+namespace {
+
+// A program of this machine that has connected asks at once; who does not listen has gone.
+constexpr std::chrono::seconds patience_to_ask{2};
+constexpr std::chrono::seconds patience{10};
+// A question is a few hundred bytes; what a machine's own programs may cost us has an end.
+constexpr std::uint32_t longest_header = 8192;
+// Connections at once. Each process of a trainer may ask for credentials in the same second. Those
+// that are none of our business have some, too: a scraper, a container with users of its own.
+constexpr int most_of_a_known_user = 256;
+constexpr int most_of_a_stranger = 8;
+constexpr int most_of_strangers = 32;
+constexpr uid_t nobody_known = static_cast<uid_t>(-1);  // the kernel does not say who it is
+
+}  // namespace
 
 bool is_of_us(const LocalRequest& request) {
   return request.user && (*request.user == 0 || *request.user == ::geteuid());

@@ -19,6 +19,11 @@ namespace spotter::io {
 // The user of the socket that is connected to `accepted`, an IPv4 one. Nothing: it is none of this
 // network namespace, or closed by now (the kernel would call it root's), or the kernel does not
 // say. Source: sock_diag(7).
+#ifndef SPOTTER_CLIENT
+inline constexpr bool kernel_knows_users = true;
+#else
+inline constexpr bool kernel_knows_users = false;
+#endif
 std::optional<uid_t> user_of_peer(const boost::asio::ip::tcp::socket& accepted);
 
 // A small HTTP server on 127.0.0.1 for programs of this machine, on one thread: GET-like questions

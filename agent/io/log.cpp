@@ -13,8 +13,10 @@
 #include <map>
 #include <memory>
 
+#ifndef SPOTTER_CLIENT
 #define SD_JOURNAL_SUPPRESS_LOCATION
 #include <systemd/sd-journal.h>
+#endif
 
 #include "agent/io/kernel.hpp"
 
@@ -69,6 +71,16 @@ void add_problem(std::string words, bool error) {
   problems.push_back({boot_time(), std::string(context().name), std::move(words), error});
 }
 
+#ifndef SPOTTER_CLIENT
+
+// Is stderr the stream that systemd made for the journal (systemd.exec(5))?
+bool stderr_is_the_journal() {
+  const char* stream = std::getenv("JOURNAL_STREAM");
+  struct stat seen {};
+  if (!stream || ::fstat(STDERR_FILENO, &seen) != 0) return false;
+  return std::to_string(seen.st_dev) + ":" + std::to_string(seen.st_ino) == stream;
+}
+
 int priority(spdlog::level::level_enum level) {
   if (level >= spdlog::level::critical) return 2;
   if (level == spdlog::level::err) return 3;
@@ -95,6 +107,8 @@ class JournalSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex>
   void flush_() override {}
 };
 
+#endif
+
 // Keeps the lines that take_log() takes.
 class RecentSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
@@ -120,14 +134,6 @@ class RecentSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> 
   }
   void flush_() override {}
 };
-
-// Is stderr the stream that systemd made for the journal (systemd.exec(5))?
-bool stderr_is_the_journal() {
-  const char* stream = std::getenv("JOURNAL_STREAM");
-  struct stat seen {};
-  if (!stream || ::fstat(STDERR_FILENO, &seen) != 0) return false;
-  return std::to_string(seen.st_dev) + ":" + std::to_string(seen.st_ino) == stream;
-}
 
 // Whether a line of this kind is logged now; `left_out`: how many before it were not.
 bool is_logged(std::string_view name, unsigned& left_out) {
@@ -158,6 +164,7 @@ void log_to_stderr() {
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("spotter", std::move(sink)));
 }
 
+#ifndef SPOTTER_CLIENT
 void set_up_log() {
   context().journal = stderr_is_the_journal();
   spdlog::sink_ptr sink = std::make_shared<JournalSink>();
@@ -168,6 +175,7 @@ void set_up_log() {
   const spdlog::sinks_init_list sinks = {sink, std::make_shared<RecentSink>()};
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("spotter", sinks));
 }
+#endif
 
 const std::vector<Problem>& recent_problems() { return context().problems; }
 

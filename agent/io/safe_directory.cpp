@@ -3,9 +3,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <linux/openat2.h>
 #include <sys/random.h>
+#ifndef SPOTTER_CLIENT
+#include <linux/openat2.h>
 #include <sys/syscall.h>
+#endif
 
 #include <algorithm>
 #include <climits>
@@ -23,6 +25,10 @@ tl::unexpected<std::error_code> failed(int error) {
   return tl::unexpected<std::error_code>(std::error_code(error, std::generic_category()));
 }
 
+#ifndef SPOTTER_CLIENT
+
+constexpr int only_named = O_PATH;  // a handle with which nothing of the file can be read
+
 // The mount that a file is on; 0: the kernel (before 5.8) does not say. On an overlayfs a file's
 // device may be another than its folder's.
 std::uint64_t mount_of(int file) {
@@ -30,6 +36,14 @@ std::uint64_t mount_of(int file) {
   if (::statx(file, "", AT_EMPTY_PATH, STATX_MNT_ID, &seen) != 0) return 0;
   return (seen.stx_mask & STATX_MNT_ID) != 0 ? seen.stx_mnt_id : 0;
 }
+
+#else
+
+constexpr int only_named = O_RDONLY;
+
+std::uint64_t mount_of(int /*file*/) { return 0; }
+
+#endif
 
 // Does in steps what openat2(2) does at once. A filter of system calls may forbid openat2(2), as it
 // cannot look into its arguments.
@@ -43,7 +57,7 @@ Result<Descriptor, std::error_code> open_by_steps(int root, const std::string& p
     const auto end = std::min(path.find('/', begin), path.size());
     const std::string name = path.substr(begin, end - begin);
     const bool last = end == path.size();
-    const int how = last ? flags : O_PATH | O_DIRECTORY | O_CLOEXEC;
+    const int how = last ? flags : only_named | O_DIRECTORY | O_CLOEXEC;
     Descriptor next(
         ::openat(at ? at.get() : root, name.empty() ? "." : name.c_str(), how | O_NOFOLLOW, mode));
     struct stat seen {};
@@ -63,7 +77,8 @@ Result<Descriptor, std::error_code> open_beneath(int root, const std::string& na
     return failed(EXDEV);
   const std::string path = name.empty() ? "." : name;
   // With O_PATH nothing is opened at all: openat2(2) refuses what would have no meaning.
-  flags |= (flags & O_PATH) != 0 ? O_CLOEXEC : O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  flags |= (flags & only_named) != 0 ? O_CLOEXEC : O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+#ifndef SPOTTER_CLIENT
   open_how how{};
   how.flags = static_cast<std::uint64_t>(flags);
   how.mode = (flags & O_CREAT) != 0 ? mode : 0;
@@ -76,6 +91,9 @@ Result<Descriptor, std::error_code> open_beneath(int root, const std::string& na
     if (errno == EINTR || (errno == EAGAIN && attempt < 100)) continue;
     return last_error();
   }
+#else
+  return open_by_steps(root, path, flags, mode);
+#endif
 }
 
 struct Split {
@@ -98,7 +116,7 @@ struct Named {
 Result<Named, std::error_code> find_parent(int root, const std::string& name) {
   auto parts = split(name);
   if (!parts) return tl::unexpected(parts.error());
-  auto parent = open_beneath(root, parts->parent, O_PATH | O_DIRECTORY, 0);
+  auto parent = open_beneath(root, parts->parent, only_named | O_DIRECTORY, 0);
   if (!parent) return tl::unexpected(parent.error());
   return Named{*std::move(parent), std::move(parts->last)};
 }
@@ -129,7 +147,7 @@ Result<void, std::error_code> each_in(int directory,
 // A name that cannot be foreseen, so that nobody can put something in its way.
 std::string temporary_name(const std::string& name) {
   unsigned chance = 0;
-  if (::getrandom(&chance, sizeof chance, 0) < 0) chance = static_cast<unsigned>(::getpid());
+  if (::getentropy(&chance, sizeof chance) != 0) chance = static_cast<unsigned>(::getpid());
   char digits[9];
   std::snprintf(digits, sizeof digits, "%08x", chance);
   return ".tmp-" + name + "-" + digits;
@@ -147,7 +165,7 @@ Result<void, std::error_code> fill(Descriptor file, std::string_view bytes, mode
 std::string last_component(const std::string& name) { return name.substr(name.rfind('/') + 1); }
 
 Result<SafeDirectory, std::error_code> SafeDirectory::open(const std::filesystem::path& path) {
-  Descriptor opened(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  Descriptor opened(::open(path.c_str(), only_named | O_DIRECTORY | O_CLOEXEC));
   if (!opened) return last_error();
   return SafeDirectory(std::move(opened), path);
 }
@@ -155,7 +173,7 @@ Result<SafeDirectory, std::error_code> SafeDirectory::open(const std::filesystem
 Result<SafeDirectory, std::error_code> SafeDirectory::own(const std::filesystem::path& path) {
   // With a slash at its end a link would be followed.
   const std::filesystem::path name = path.has_filename() ? path : path.parent_path();
-  Descriptor opened(::open(name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  Descriptor opened(::open(name.c_str(), only_named | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat seen {};
   if (!opened || ::fstat(opened.get(), &seen) != 0) return last_error();
   constexpr mode_t others_writing = 022;
@@ -175,7 +193,7 @@ Result<Descriptor, std::error_code> SafeDirectory::open(const std::string& name,
 }
 
 Result<SafeDirectory, std::error_code> SafeDirectory::folder(const std::string& name) const {
-  auto opened = open(name, O_PATH | O_DIRECTORY);
+  auto opened = open(name, only_named | O_DIRECTORY);
   if (!opened) return tl::unexpected(opened.error());
   return SafeDirectory(*std::move(opened), name.empty() ? path_ : path_ / name);
 }
@@ -197,10 +215,17 @@ Result<Descriptor, std::error_code> SafeDirectory::file(const std::string& name,
 }
 
 Result<struct stat, std::error_code> SafeDirectory::look(const std::string& name) const {
-  const auto opened = open(name, O_PATH | O_NOFOLLOW);
   struct stat seen {};
+#ifndef SPOTTER_CLIENT
+  const auto opened = open(name, O_PATH | O_NOFOLLOW);
   if (!opened) return tl::unexpected(opened.error());
   if (::fstat(opened->get(), &seen) != 0) return last_error();
+#else
+  const auto at = find_parent(directory_.get(), name);
+  if (!at) return tl::unexpected(at.error());
+  if (::fstatat(at->parent.get(), at->last.c_str(), &seen, AT_SYMLINK_NOFOLLOW) != 0)
+    return last_error();
+#endif
   return seen;
 }
 
@@ -246,7 +271,7 @@ Result<SafeDirectory, std::error_code> SafeDirectory::make_folder(const std::str
   if (!at) return tl::unexpected(at.error());
   const bool made = ::mkdirat(at->parent.get(), at->last.c_str(), mode) == 0;
   if (!made && errno != EEXIST) return last_error();
-  auto opened = open_beneath(at->parent.get(), at->last, O_PATH | O_DIRECTORY, 0);
+  auto opened = open_beneath(at->parent.get(), at->last, only_named | O_DIRECTORY, 0);
   if (!opened) return tl::unexpected(opened.error());
   if (made) {
     // A folder that we may write in and not read cannot be opened for that.
@@ -271,6 +296,7 @@ Result<void, std::error_code> SafeDirectory::rename(const std::string& name,
   return sync_directory(from->parent.get());
 }
 
+#ifndef SPOTTER_CLIENT
 Result<void, std::error_code> SafeDirectory::link(const Descriptor& opened,
                                                   const std::string& name) const {
   const auto at = find_parent(directory_.get(), name);
@@ -280,6 +306,7 @@ Result<void, std::error_code> SafeDirectory::link(const Descriptor& opened,
     return last_error();
   return {};
 }
+#endif
 
 Result<std::string, std::error_code> SafeDirectory::read_link(const std::string& name) const {
   const auto at = find_parent(directory_.get(), name);
@@ -382,10 +409,6 @@ Result<void, std::error_code> SafeDirectory::sync() const {
   return sync_directory(directory_.get());
 }
 
-Result<void, std::error_code> SafeDirectory::give(uid_t uid, gid_t gid) const {
-  return io::give(directory_, uid, gid);
-}
-
 Result<void, std::error_code> SafeDirectory::change_mode(mode_t mode) const {
   const auto opened = open("", O_RDONLY | O_DIRECTORY);
   if (!opened) return tl::unexpected(opened.error());
@@ -393,9 +416,15 @@ Result<void, std::error_code> SafeDirectory::change_mode(mode_t mode) const {
   return {};
 }
 
+#ifndef SPOTTER_CLIENT
+Result<void, std::error_code> SafeDirectory::give(uid_t uid, gid_t gid) const {
+  return io::give(directory_, uid, gid);
+}
+
 Result<void, std::error_code> give(const Descriptor& opened, uid_t uid, gid_t gid) {
   if (::fchownat(opened.get(), "", uid, gid, AT_EMPTY_PATH) != 0) return last_error();
   return {};
 }
+#endif
 
 }  // namespace spotter::io

@@ -23,15 +23,18 @@ bool is_one_of(std::string_view name, const auto& names) {
   return std::ranges::find(names, name) != std::end(names);
 }
 
-std::vector<gid_t> all_groups(const std::string& user, gid_t own) {
+// `ask`: getgrouplist(3), for which macOS has groups that are an int.
+template <class Group>
+std::vector<gid_t> all_groups(int (*ask)(const char*, Group, Group*, int*), const std::string& user,
+                              gid_t own) {
   int count = 64;
-  std::vector<gid_t> groups(static_cast<std::size_t>(count));
-  if (::getgrouplist(user.c_str(), own, groups.data(), &count) < 0) {
+  std::vector<Group> groups(static_cast<std::size_t>(count));
+  if (ask(user.c_str(), static_cast<Group>(own), groups.data(), &count) < 0) {
     groups.resize(static_cast<std::size_t>(count));
-    if (::getgrouplist(user.c_str(), own, groups.data(), &count) < 0) count = 0;
+    if (ask(user.c_str(), static_cast<Group>(own), groups.data(), &count) < 0) count = 0;
   }
   groups.resize(static_cast<std::size_t>(count));
-  return groups;
+  return {groups.begin(), groups.end()};
 }
 
 std::string name_of(gid_t group) {
@@ -42,7 +45,7 @@ std::string name_of(gid_t group) {
 }  // namespace
 
 std::vector<gid_t> groups_of(const std::string& user, gid_t own) {
-  std::vector<gid_t> groups = all_groups(user, own);
+  std::vector<gid_t> groups = all_groups(::getgrouplist, user, own);
   std::erase_if(groups, [&](gid_t each) {
     if (each == own) return false;
     const std::string name = name_of(each);
@@ -56,7 +59,7 @@ std::string administrators_right(const std::string& user) {
   const passwd* entry = ::getpwnam(user.c_str());
   if (entry == nullptr) return {};
   if (entry->pw_uid == 0) return "it is root";
-  for (const gid_t each : all_groups(user, entry->pw_gid))
+  for (const gid_t each : all_groups(::getgrouplist, user, entry->pw_gid))
     if (const std::string name = name_of(each); is_one_of(name, of_administrators))
       return "it is in the group " + name;
   constexpr const char* sudo = "/usr/bin/sudo";

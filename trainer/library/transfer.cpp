@@ -286,7 +286,12 @@ class Sender::Content {
  private:
   static std::string words() { return std::strerror(errno); }
   static std::int64_t mtime_of(const struct stat& status) {
-    return status.st_mtim.tv_sec * second + status.st_mtim.tv_nsec;
+#ifdef __APPLE__
+    const timespec& at = status.st_mtimespec;
+#else
+    const timespec& at = status.st_mtim;
+#endif
+    return at.tv_sec * second + at.tv_nsec;
   }
   Result<void> map(std::size_t bytes, const Wanted& wanted) {
     void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file_.get(), 0);

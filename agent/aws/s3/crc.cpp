@@ -7,7 +7,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #include <nmmintrin.h>
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) && !defined(SPOTTER_CLIENT)
 #include <arm_acle.h>
 #include <sys/auxv.h>
 #endif
@@ -45,7 +45,7 @@ __attribute__((target("sse4.2"))) std::uint32_t by_instruction(std::uint32_t bef
   return ~rest;
 }
 
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) && !defined(SPOTTER_CLIENT)
 
 bool has_instruction() { return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0; }
 

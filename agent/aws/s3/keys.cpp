@@ -3,14 +3,18 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#ifndef SPOTTER_CLIENT
+#include <sys/syscall.h>
+#endif
 
 #include <cerrno>
 #include <cstring>
 
 #include "agent/base/clock_text.hpp"
+
+extern char** environ;  // POSIX has no header that must declare it
 
 namespace spotter::s3 {
 namespace {
@@ -33,6 +37,34 @@ void write_token(const act::RefreshedToken& token) {
   if (::close(file) != 0 || !written || ::rename(made.c_str(), token.path.c_str()) != 0)
     ::unlink(made.c_str());
 }
+
+#ifndef SPOTTER_CLIENT
+
+// Readable at that process's end; -1: the kernel is too old.
+int end_of(pid_t process) { return static_cast<int>(::syscall(SYS_pidfd_open, process, 0)); }
+
+// By timeout(1), so that nothing here has to watch the time. The words of a program follow.
+std::vector<std::string> limited(const std::string& seconds) {
+  return {"timeout", "--kill-after=1", seconds};
+}
+
+#else
+
+// macOS has no such files, so the loop asks; nor has it timeout(1), but perl(1), which does the
+// same.
+int end_of(pid_t /*process*/) { return -1; }
+
+std::vector<std::string> limited(const std::string& seconds) {
+  return {"perl", "-e",
+          "my $limit = shift; setpgrp; my $child = fork // exit 125;"
+          "unless ($child) { exec { $ARGV[0] } @ARGV or exit 127 }"
+          "$SIG{ALRM} = sub { $SIG{TERM} = 'IGNORE'; kill TERM => -$$; sleep 1;"
+          "  kill KILL => $child; exit 124 };"
+          "alarm $limit; waitpid $child, 0; exit($? & 127 ? 128 + ($? & 127) : $? >> 8)",
+          seconds};
+}
+
+#endif
 
 constexpr int out_of_time = 124;  // timeout(1)'s status
 
@@ -69,7 +101,7 @@ Keys::~Keys() {
   stop();
   if (program_ < 0) return;
   leave_program();
-  ::kill(-program_, SIGKILL);  // timeout(1) has made a group of it
+  ::kill(-program_, SIGKILL);  // it is in a group of its own
   ::kill(program_, SIGKILL);
   while (::waitpid(program_, nullptr, 0) < 0 && errno == EINTR) continue;
 }
@@ -201,14 +233,11 @@ void Keys::finished(CURLcode code) {
   of_role(reply);
 }
 
-// By timeout(1), so that nothing here has to watch the time.
 void Keys::run(const std::vector<std::string>& words) {
   reply_ = {};
-  std::array<int, 4> ends{-1, -1, -1, -1};  // two to read and to write: its output, its errors
-  int failed =
-      ::pipe2(ends.data(), O_CLOEXEC) != 0 || ::pipe2(&ends[2], O_CLOEXEC) != 0 ? errno : 0;
-  std::vector<std::string> line = {"timeout", "--kill-after=1",
-                                   std::to_string(act::longest_program.count())};
+  std::array<int, 2> output{-1, -1}, errors{-1, -1};  // to read, and to write
+  int failed = curl::open_pipe(output) && curl::open_pipe(errors) ? 0 : errno;
+  std::vector<std::string> line = limited(std::to_string(act::longest_program.count()));
   line.insert(line.end(), words.begin(), words.end());
   std::vector<char*> arguments;
   for (auto& word : line) arguments.push_back(word.data());
@@ -216,20 +245,20 @@ void Keys::run(const std::vector<std::string>& words) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, ends[1], 1);
-  posix_spawn_file_actions_adddup2(&files, ends[3], 2);
+  posix_spawn_file_actions_adddup2(&files, output[1], 1);
+  posix_spawn_file_actions_adddup2(&files, errors[1], 2);
   if (failed == 0)
     failed = ::posix_spawnp(&program_, arguments[0], &files, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&files);
-  for (const int written : {ends[1], ends[3]}) ::close(written);
+  for (const int written : {output[1], errors[1]}) ::close(written);
   if (failed != 0) {
     reply_.trouble = "it cannot be started: " + std::string(std::strerror(failed));
-    for (const int read : {ends[0], ends[2]}) ::close(read);
+    for (const int read : {output[0], errors[0]}) ::close(read);
     program_ = -1;
     return;
   }
   // Its end counts, and not that of its output, which a process that it left may hold.
-  files_ = {ends[0], ends[2], static_cast<int>(::syscall(SYS_pidfd_open, program_, 0))};
+  files_ = {output[0], errors[0], end_of(program_)};
   for (const int file : files_) {
     if (file < 0) continue;
     ::fcntl(file, F_SETFL, O_NONBLOCK);

@@ -13,6 +13,8 @@
 #include "agent/aws/settings/credentials.hpp"
 #include "agent/base/text.hpp"
 
+extern char** environ;  // POSIX has no header that must declare it
+
 namespace spotter::act {
 
 Environment Environment::of_this_process() {
