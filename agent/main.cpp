@@ -3,29 +3,13 @@
 #include <iostream>
 
 #include "agent/commands/commands.hpp"
-#include "agent/commands/gang/gang.hpp"
 #include "agent/commands/machine/machine.hpp"
-#include "agent/host/host.hpp"
 #include "agent/io/log.hpp"
 #include "agent/service/agent.hpp"
 
 int main(int argc, char** argv) {
   spotter::io::log_to_stderr();
-  // Those that the service, the agent itself and its supervisor run.
-  const std::string_view own = argc > 1 ? argv[1] : "";
-  if (own == "follow-log") return spotter::command::follow_log(argc - 1, argv + 1);
-  if (own == "gang") return spotter::command::gang(argc - 1, argv + 1);
-  if (own == "guard") return spotter::command::guard(argc - 1, argv + 1);
-  if (own == "host" && argc == 4 && std::string_view(argv[2]) == "--request")
-    return spotter::command::requested_verb(argv[3]);
-  if (own == "host") return spotter::command::host(argc - 1, argv + 1);
-  if (own == "metadata") return spotter::command::metadata(argc - 1, argv + 1);
-  if (own == "publish") return spotter::command::publish(argc - 1, argv + 1);
-  if (own == "set-up") return spotter::command::set_up(argc - 1, argv + 1);
-  if (own == "supervise") return spotter::command::supervise(argc - 1, argv + 1);
-  if (own == "tier") return spotter::command::tier(argc - 1, argv + 1);
-  if (own == "views") return spotter::command::views(argc - 1, argv + 1);
-  if (own == "unit") return spotter::command::unit(argc - 1, argv + 1);
+  if (const auto status = spotter::command::machines_own(argc, argv)) return *status;
   CLI::App app{"Spotter keeps a training job alive on spot instances"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "spotter " SPOTTER_VERSION);
@@ -55,6 +39,7 @@ int main(int argc, char** argv) {
   spotter::command::add_explain(app, status);
   spotter::command::add_help(app, status);
   // Those that the shell's completion and the build of the manual ask.
+  const std::string_view own = argc > 1 ? argv[1] : "";
   if (own == "complete") {
     std::cout << spotter::command::completions(app, {argv + 2, argv + argc});
     return 0;

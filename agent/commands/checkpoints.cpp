@@ -17,6 +17,7 @@
 #include "agent/host/records.hpp"
 #include "agent/host/verb.hpp"
 #include "agent/io/log.hpp"
+#include "agent/sweep/summary.hpp"
 #include "agent/wire/ledger.hpp"
 #include "agent/wire/status.hpp"
 
@@ -187,7 +188,7 @@ Result<std::unique_ptr<act::host::AsUser>> rights_for(const fs::path& home) {
 Result<void> refuse_running(const guard::Place& place) {
   const auto own = place.own();
   const auto text =
-      own ? own->read("ledger.json", act::host::ledger_limit) : tl::unexpected(own.error());
+      own ? own->read("ledger.json", sweep::ledger_limit) : tl::unexpected(own.error());
   const auto status = own ? own->look("ledger.json") : tl::unexpected(own.error());
   const auto file = text ? wire::parse_ledger(*text) : failure("none");
   if (!status || !file || !file->ledger.running) return {};

@@ -10,12 +10,11 @@
 
 #include "agent/aws/s3/values.hpp"
 #include "agent/base/text.hpp"
-#include "agent/config/variables.hpp"
+#include "agent/config/secrets.hpp"
 #include "agent/guard/record.hpp"
-#include "agent/host/checkout.hpp"
 #include "agent/host/verb.hpp"
 #include "agent/io/safe_directory.hpp"
-#include "agent/tier/home.hpp"
+#include "agent/tier/results.hpp"
 #include "agent/wire/status.hpp"
 #include "trainer/library/transfer.hpp"
 

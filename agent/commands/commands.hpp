@@ -36,6 +36,10 @@ void add_sweep(CLI::App& app, int& status);
 void add_wait(CLI::App& app, int& status);
 void add_watch(CLI::App& app, int& status);
 
+// The exit status of a command that the service, the agent itself or its supervisor runs; none: it
+// is another one. In the client's build also of those that only a machine has: it says so.
+std::optional<int> machines_own(int argc, char** argv);
+
 // `fill_here` fills the existing volume, and returns the agent's exit status
 // (agent/service/agent.hpp).
 void add_prepare(CLI::App& app, std::function<int(config::Job)> fill_here, int& status);

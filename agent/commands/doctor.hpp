@@ -46,6 +46,8 @@ Findings examine_buckets(const config::Job& job, bool on_instance = false);
 // Is launch.package there, or can the launching machine send it?
 Findings examine_package(const LaunchedJob& launched);
 Findings examine_code(AwsCalls& calls, const config::Job& job, bool on_instance);
+// Fetches it, as an instance will.
+Findings examine_repository(AwsCalls& calls, const config::Code& code, bool on_instance);
 Findings examine_unsent(const config::Job& job);  // without code, with its program here
 Findings examine_archive(const CodeArchive& archive, const std::string& folder);
 Findings examine_machine(const config::Job& job);

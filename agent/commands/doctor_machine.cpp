@@ -1,10 +1,6 @@
-// Checks the code, and on an instance the machine: user, tools, disks.
+// Checks what only a machine can: its user, tools and memory, and code as it is fetched there.
 #include <sys/statvfs.h>
 
-#include <cctype>
-#include <sstream>
-
-#include "agent/commands/code_archive.hpp"
 #include "agent/commands/doctor.hpp"
 #include "agent/guard/inventory.hpp"
 #include "agent/host/checkout.hpp"
@@ -57,35 +53,7 @@ Finding code_finding(const Error& failure) {
 
 }  // namespace
 
-Findings examine_archive(const CodeArchive& archive, const std::string& folder) {
-  Findings findings{{"code", Verdict::Ok, describe(archive, folder), ""}};
-  for (const std::string& it : archive.doubts) findings.push_back({"code", Verdict::Warn, it, ""});
-  return findings;
-}
-
-// A job without `code:` finds its program in the storage, or in the image. A file of the command
-// that lies here, too, was more likely meant to go along.
-Findings examine_unsent(const config::Job& job) {
-  if (job.code || !job.launch) return {};
-  std::istringstream words(job.trainer.command);
-  std::error_code none;
-  for (std::string word; words >> word;)
-    if (!word.starts_with('/') && std::filesystem::is_regular_file(word, none))
-      return {{"code", Verdict::Warn,
-               word + " is here, and job.yaml sends no code: machines look for it in the storage",
-               "to send this folder along: `code: {folder: .}`"}};
-  return {};
-}
-
-Findings examine_code(AwsCalls& calls, const config::Job& job, bool on_instance) {
-  if (!job.code) return on_instance ? Findings() : examine_unsent(job);
-  const config::Code& code = *job.code;
-  if (!code.folder.empty() && !on_instance) {
-    if (!code.repository.empty()) return {};  // a launch has packed it
-    const auto archive = archive_of(code.folder);
-    if (!archive) return {{"code", Verdict::Fail, archive.error().message, ""}};
-    return examine_archive(*archive, code.folder);
-  }
+Findings examine_repository(AwsCalls& calls, const config::Code& code, bool on_instance) {
   const std::string what = code.repository + " at " + code.revision.substr(0, 12);
   if (!on_instance && code.repository.starts_with('/'))
     return {{"code", Verdict::Warn, what + " is a path on the instances", "it was not looked at"}};
@@ -147,41 +115,6 @@ Findings examine_shared_memory() {
                " MiB here: the workers of a data loader hand over their batches there, and die of "
                "a bus error where it is full",
            "docker run --shm-size=8g; Kubernetes: an emptyDir with medium: Memory on /dev/shm"}};
-}
-
-namespace {
-
-// Names that a setting of a tokenizer, a cache key's length or the like has are not meant.
-bool seems_secret(const std::string& name) {
-  std::string upper;
-  for (const char each : name)
-    upper += static_cast<char>(std::toupper(static_cast<unsigned char>(each)));
-  for (const std::string_view word : {"TOKEN", "KEY", "SECRET", "PASSWD", "CREDENTIALS"})
-    if (upper == word || upper.ends_with("_" + std::string(word))) return true;
-  return upper.find("PASSWORD") != upper.npos || upper.ends_with("APIKEY");
-}
-
-}  // namespace
-
-// A value of trainer.env is in the repository, in the instances' user data, in the launch template
-// and in the process list; a secret's reference is in their place.
-Findings examine_variables(const config::Job& job) {
-  Findings findings;
-  const auto look = [&](const std::string& key, const std::map<std::string, std::string>& all) {
-    for (const auto& [name, value] : all) {
-      if (value.empty() || !seems_secret(name)) continue;
-      findings.push_back({"secrets", Verdict::Warn,
-                          key + "." + name +
-                              " seems to be a secret, and whoever may read job.yaml "
-                              "or the instances' user data reads it",
-                          "put it into Secrets Manager or SSM, and its reference into "
-                          "trainer.secrets"});
-    }
-  };
-  look("trainer.env", job.trainer.env);
-  if (job.sweep && job.sweep->batch)
-    look("sweep.batch.environment", job.sweep->batch->definition.environment);
-  return findings;
 }
 
 // Only reads: on a share the record is the trainer's, and not root's to trust.

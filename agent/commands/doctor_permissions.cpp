@@ -7,7 +7,6 @@
 #include "agent/commands/iam.hpp"
 #include "agent/config/trainer_role.hpp"
 #include "agent/service/act/cloud.hpp"
-#include "agent/service/act/trainer_keys.hpp"
 
 namespace spotter::command {
 namespace {
@@ -78,7 +77,7 @@ Findings examine_trainers_role(AwsCalls& calls, const config::Job& job) {
              "leave trainer.role out, and make what `spotter iam roles` prints"}};
   const auto who = calls.ask(wire::GetCallerIdentity{});
   if (!who) return {};
-  const std::string arn = act::trainers_role_arn(job.trainer, *who);
+  const std::string arn = config::trainers_role_arn(job.trainer, *who);
   const auto taken = calls.ask(wire::AssumeRole{arn, "spotter-doctor"});
   if (taken) return {{check, Verdict::Ok, arn + " can be taken", ""}};
   const bool usual = job.trainer.role.empty();

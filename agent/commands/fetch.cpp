@@ -17,6 +17,7 @@
 #include "agent/report/published.hpp"
 #include "agent/tier/results.hpp"
 #include "agent/wire/head.hpp"
+#include "agent/wire/status.hpp"
 
 namespace spotter::command {
 namespace {

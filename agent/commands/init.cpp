@@ -12,7 +12,7 @@
 #include "agent/commands/doctor.hpp"
 #include "agent/commands/job_text.hpp"
 #include "agent/config/job.hpp"
-#include "agent/config/variables.hpp"
+#include "agent/config/secrets.hpp"
 #include "agent/host/verb.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/log.hpp"

@@ -15,6 +15,7 @@
 #include "agent/aws/settings/settings.hpp"
 #include "agent/config/file.hpp"
 #include "agent/config/prepare.hpp"
+#include "agent/config/run.hpp"
 #include "agent/config/storage_name.hpp"
 #include "agent/host/cold.hpp"
 #include "agent/io/log.hpp"
@@ -237,7 +238,7 @@ Result<Paths> packages_in(const fs::path& folder) {
 // program lies in; empty: neither.
 fs::path made_here() {
   std::error_code error;
-  const fs::path installed = fs::read_symlink("/proc/self/exe", error).parent_path().parent_path();
+  const fs::path installed = fs::path(own_program()).parent_path().parent_path();
   const fs::path build = installed.parent_path();
   if (const fs::path own = installed / "lib/spotter/packages"; fs::is_directory(own, error))
     return own;

@@ -19,7 +19,6 @@
 #include "agent/commands/machines.hpp"
 #include "agent/commands/prepare_here.hpp"
 #include "agent/config/prepare.hpp"
-#include "agent/host/prepare.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/log.hpp"
 #include "agent/launch/requests.hpp"
@@ -39,14 +38,14 @@ bool is_there(const std::map<std::string, wire::ListedObject>& objects, const st
   struct stat status {};
   if (found == objects.end() || ::stat(path.c_str(), &status) != 0) return false;
   // Also the change of its status: a file copied with its old date has a new one there.
-  const auto last = std::max(status.st_mtim.tv_sec, status.st_ctim.tv_sec);
+  const auto last = std::max(status.st_mtime, status.st_ctime);
   const auto written = std::chrono::sys_seconds(std::chrono::seconds(last));
   return found->second.size == static_cast<std::uint64_t>(status.st_size) &&
          found->second.modified > written;
 }
 
 Result<std::size_t> send(const config::Source& source, const std::atomic<bool>& stop) {
-  const auto files = files_of(source.from);
+  const auto files = config::files_of(source.from);
   if (!files) return tl::unexpected(files.error());
   if (files->empty()) return failure("there is nothing in " + source.from);
   s3::Client client({.environment = act::Environment::of_this_process()});

@@ -9,11 +9,11 @@
 #include "agent/aws/settings/settings.hpp"
 #include "agent/base/json.hpp"
 #include "agent/commands/results_gather.hpp"
+#include "agent/config/run.hpp"
 #include "agent/config/scalars.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/kernel.hpp"
 #include "agent/report/published.hpp"
-#include "agent/supervise/run_directory.hpp"
 #include "agent/sweep/claim.hpp"
 #include "agent/sweep/sweep_sets.hpp"
 

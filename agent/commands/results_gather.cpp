@@ -10,8 +10,6 @@
 #include "agent/aws/s3/client.hpp"
 #include "agent/aws/s3/objects.hpp"
 #include "agent/base/json.hpp"
-#include "agent/host/attempt.hpp"
-#include "agent/host/records.hpp"
 #include "agent/io/files.hpp"
 #include "agent/sweep/claim.hpp"
 #include "agent/sweep/summary.hpp"
@@ -34,7 +32,7 @@ using sweep::Summary;
 
 constexpr const char* account = ".spotter/ledger.json";
 constexpr const char* curve = "metrics.jsonl";
-constexpr std::uint64_t most_bytes_read = act::host::metrics_limit;  // of more, no curve is made
+constexpr std::uint64_t most_bytes_read = sweep::metrics_limit;  // of more, no curve is made
 
 // Results that were read from one home.
 struct Home {
@@ -73,7 +71,7 @@ Result<Summary> summary_of(const Home& home) {
   for (const auto& [name, text] : home.files)
     if (!write_into(folder.path() / name, text))
       return failure("cannot write below " + folder.path().string());
-  auto summary = act::host::summary_of(folder.path(), home.index, {});
+  auto summary = sweep::summary_of(folder.path(), home.index, {});
   if (!summary) return summary;
   summary->state = state_of(home.seen, summary->state);
   summary->attempt = home.seen.head.attempt;
@@ -302,7 +300,7 @@ Result<Gathered> results_in_folder(const fs::path& folder, const Sets& sets) {
     const auto index = index_of(at->path().filename().string());
     std::error_code no_folder;
     if (!index || !at->is_directory(no_folder)) continue;  // skips other content of the folder
-    auto summary = act::host::summary_of(at->path(), *index, {});
+    auto summary = sweep::summary_of(at->path(), *index, {});
     if (summary)
       found[*index] = std::move(*summary);
     else

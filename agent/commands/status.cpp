@@ -26,6 +26,7 @@
 #include "agent/commands/launched_job.hpp"
 #include "agent/commands/logs.hpp"
 #include "agent/config/job.hpp"
+#include "agent/config/run.hpp"
 #include "agent/config/scalars.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/kernel.hpp"
@@ -34,7 +35,6 @@
 #include "agent/launch/requests.hpp"
 #include "agent/report/page/feed.hpp"
 #include "agent/report/page/page.hpp"
-#include "agent/supervise/run_directory.hpp"
 #include "agent/wire/status.hpp"
 
 namespace spotter::command {
@@ -248,6 +248,12 @@ void add_serve_options(CLI::App& status, ServeOptions& options) {
 
 // The exit status.
 int serve(const ServeOptions& options) {
+  if (!io::kernel_knows_users)
+    return io::complain(
+        "status",
+        "--serve is not in the client's build: the page is for its own user alone, "
+        "and only Linux says who asks for it; `spotter report` writes one to a file",
+        wrong_input);
   auto place = place_of(options.shown);
   if (!place) return io::complain("status", place.error().message, wrong_input);
   Watcher watcher(std::move(*place));

@@ -7,9 +7,9 @@
 
 #include "agent/config/file.hpp"
 #include "agent/config/job.hpp"
+#include "agent/config/secrets.hpp"
 #include "agent/config/sweep.hpp"
 #include "agent/config/values.hpp"
-#include "agent/config/variables.hpp"
 
 namespace spotter::config {
 

@@ -126,4 +126,25 @@ std::string digest_of(const std::vector<Source>& sources) {
   return wire::sha256_hex(text).substr(0, 16);
 }
 
+// A socket or a device is no file, and is not looked at.
+Result<LocalFiles> files_of(const std::filesystem::path& from) {
+  namespace fs = std::filesystem;
+  LocalFiles files;
+  std::error_code error;
+  if (fs::is_regular_file(from, error)) return LocalFiles{{from.filename().string(), from}};
+  if (!fs::is_directory(from, error))
+    return failure(from.string() + " is no folder of this machine, nor a file");
+  for (fs::recursive_directory_iterator at(from, error), end; !error && at != end;
+       at.increment(error)) {
+    std::error_code unreadable;
+    if (at->is_regular_file(unreadable))
+      files.emplace_back(fs::relative(at->path(), from, unreadable), at->path());
+    else if (at->is_symlink(unreadable) && !fs::exists(at->path(), unreadable))
+      return failure(at->path().string() + " is a link that leads nowhere");
+  }
+  if (error) return failure(from.string() + ": " + error.message());
+  std::ranges::sort(files);
+  return files;
+}
+
 }  // namespace spotter::config

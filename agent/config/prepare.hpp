@@ -1,6 +1,8 @@
 // `prepare:` of job.yaml: what is copied onto the job's volume before any training.
 #pragma once
 
+#include <filesystem>
+
 #include "agent/config/reader.hpp"
 
 namespace spotter::config {
@@ -18,5 +20,9 @@ void check_prepare(Reader& reader, const Node& root, const Job& job);
 // A digest of what is to be copied. Once that is done, the volume's tag `spotter:prepared` has it,
 // followed by the time.
 std::string digest_of(const std::vector<Source>& sources);
+
+// The files of a folder by their names below it, or the one file; in order.
+using LocalFiles = std::vector<std::pair<std::string, std::filesystem::path>>;
+Result<LocalFiles> files_of(const std::filesystem::path& from);
 
 }  // namespace spotter::config

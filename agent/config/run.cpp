@@ -2,6 +2,9 @@
 
 #include <sys/stat.h>
 #include <unistd.h>
+#ifdef __APPLE__
+#include <mach-o/dyld.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -79,11 +82,6 @@ Result<config::Job, std::vector<config::Problem>> described(
       "job: run\nstorage: {folder: {path: /}}\ntrainer: {command: x}\n"
       "on_failure: {attempts_without_progress: 1, then: hold}\n",
       environment);
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 }  // namespace
@@ -185,6 +183,39 @@ std::vector<std::string> run_directories() {
   folders.reserve(found.size());
   for (auto& [written, folder] : found) folders.push_back(std::move(folder));
   return folders;
+}
+
+std::string own_program() {
+  std::error_code error;
+#ifdef __APPLE__
+  std::array<char, 4096> name{};
+  auto size = static_cast<std::uint32_t>(name.size());
+  if (_NSGetExecutablePath(name.data(), &size) != 0) return "/usr/bin/spotter";
+  const auto path = std::filesystem::canonical(name.data(), error);
+#else
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+#endif
+  return error ? "/usr/bin/spotter" : path.string();
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
+std::string run_directory_of(const act::Environment& environment) {
+  const std::string set = environment.get("SPOTTER_RUN");
+  return set.empty() ? "/run/spotter" : set;
+}
+
+std::string run_directory_to_show(const act::Environment& environment) {
+  const std::string usual = run_directory_of(environment);
+  std::error_code error;
+  if (!environment.get("SPOTTER_RUN").empty() ||
+      std::filesystem::exists(usual + "/status.json", error))
+    return usual;
+  const auto runs = run_directories();
+  return runs.empty() ? usual : runs.front();
 }
 
 }  // namespace spotter::command

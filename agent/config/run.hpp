@@ -1,6 +1,8 @@
-// The job of `spotter run [--job FILE] [--storage FOLDER] [--name NAME] [-- COMMAND...]`.
+// The job of `spotter run [--job FILE] [--storage FOLDER] [--name NAME] [-- COMMAND...]`; this
+// program's path, this machine's name, and where a service or such a run has its files.
 #pragma once
 
+#include "agent/aws/settings/settings.hpp"
 #include "agent/config/experiment.hpp"
 
 namespace spotter::command {
@@ -27,5 +29,18 @@ std::string run_directory_of(const config::Job& job);
 // Those of this user that are there now, the one with the newest status first. Each is removed when
 // its run has released the storage.
 std::vector<std::string> run_directories();
+
+// An absolute path.
+std::string own_program();
+
+// Named where there is no instance id.
+std::string host_name();
+
+// The service's run directory: $SPOTTER_RUN, or /run/spotter.
+std::string run_directory_of(const act::Environment& environment);
+
+// The one that is looked at where none is named: the service's, or, where no service has run, that
+// of this user's newest `spotter run`.
+std::string run_directory_to_show(const act::Environment& environment);
 
 }  // namespace spotter::command

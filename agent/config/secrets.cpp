@@ -1,14 +1,15 @@
 #include "agent/config/secrets.hpp"
 
-#include <string.h>
+#include <openssl/crypto.h>
 #include <sys/stat.h>
 
+#include "agent/aws/settings/settings.hpp"
 #include "agent/config/file.hpp"
 
 namespace spotter::config {
 namespace {
 
-void overwrite(std::string& text) { explicit_bzero(text.data(), text.size()); }
+void overwrite(std::string& text) { OPENSSL_cleanse(text.data(), text.size()); }
 
 Result<Secret> checked(std::string value) {
   if (value.ends_with('\n')) value.pop_back();
@@ -92,6 +93,11 @@ Result<ResolvedSecret> resolve(const SecretReference& reference,
   if (secret) return secret;
   return failure("the secret " + describe(reference) +
                  " cannot be read: " + secret.error().message);
+}
+
+std::map<std::string, std::string> variables_of_process() {
+  const auto ours = act::Environment::of_this_process();
+  return {ours.all().begin(), ours.all().end()};
 }
 
 }  // namespace spotter::config

@@ -59,4 +59,7 @@ Result<ResolvedSecret> resolve(const SecretReference& reference,
                                const std::map<std::string, std::string>& variables,
                                const ReadParameter& read_parameter);
 
+// This process's environment, by name. The first counts of a name that occurs twice.
+std::map<std::string, std::string> variables_of_process();
+
 }  // namespace spotter::config

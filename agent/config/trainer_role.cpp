@@ -111,4 +111,19 @@ Result<std::string> session_policy(const Job& job, std::string_view partition) {
       "the job a role of its own (trainer.role)");
 }
 
+// "arn:aws:sts::123456789012:assumed-role/spotter/i-..." has partition, account and name of ours.
+std::string trainers_role_arn(const Trainer& trainer, const wire::CallerIdentity& who) {
+  if (trainer.role.starts_with("arn:")) return trainer.role;
+  constexpr std::string_view assumed = ":assumed-role/";
+  std::string ours;
+  if (const auto at = who.arn.find(assumed); at != who.arn.npos) {
+    ours = who.arn.substr(at + assumed.size());
+    ours = ours.substr(0, ours.find('/'));
+  }
+  if (trainer.role.empty() && ours.empty()) return {};
+  const auto partition = who.arn.find(':', who.arn.find(':') + 1);
+  return who.arn.substr(0, partition) + ":iam::" + who.account + ":role/" +
+         trainers_role(trainer, ours);
+}
+
 }  // namespace spotter::config

@@ -1,6 +1,7 @@
 // The role that the trainer has credentials of: `trainer.role` of job.yaml, and its default.
 #pragma once
 
+#include "agent/aws/formats/ec2_places.hpp"
 #include "agent/config/job.hpp"
 
 namespace spotter::config {
@@ -15,6 +16,10 @@ inline bool has_instances_role(const Trainer& trainer) { return trainer.role == 
 inline std::string trainers_role(const Trainer& trainer, const std::string& instances) {
   return trainer.role.empty() ? instances + "-trainer" : trainer.role;
 }
+
+// The ARN of the trainer's role, by default in the account and after the name of `who`. Empty: we
+// have no role, and job.yaml names none. REQUIRES: the trainer has not the instance's own role.
+std::string trainers_role_arn(const Trainer& trainer, const wire::CallerIdentity& who);
 
 // The places in S3 that the trainer uses, as job.yaml names them: all objects whose keys begin with
 // that key, which ends with a slash or is empty where the trainer writes.

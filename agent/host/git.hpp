@@ -56,11 +56,6 @@ struct GitToken {
   std::string user;    // beside a token, where the URL names none
 };
 
-// Takes apart what git prints with -z: each name ends with a NUL.
-std::vector<std::string> names_in(std::string_view text);
-// A small file of Git LFS's that stands in the place of another.
-bool is_pointer(const std::filesystem::path& file);
-
 // wire::token_server(). Kind: "code-denied".
 Result<std::string> token_server(const std::string& url);
 

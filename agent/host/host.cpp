@@ -29,6 +29,7 @@
 #include "agent/io/safe_directory.hpp"
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/run_directory.hpp"
+#include "agent/sweep/summary.hpp"
 #include "agent/tier/home.hpp"
 #include "agent/tier/results.hpp"
 #include "agent/wire/verbs.hpp"
@@ -359,7 +360,7 @@ struct Host {
   json operator()(const verbs::SumUp& it) const {
     if (!it.copy_of.empty() && !tier::is_copy(it.path, it.copy_of))
       return failed({.message = it.path + " is no copy of " + it.copy_of, .kind = "host-error"});
-    const auto summary = work::summary_of(it.path, it.index, {}, it.token);
+    const auto summary = sweep::summary_of(it.path, it.index, {}, it.token);
     if (!summary) return failed({.message = summary.error().message, .kind = "host-error"});
     return {{"ok", true}, {"answer", sweep::to_json(*summary)}};
   }

@@ -306,7 +306,7 @@ Result<void> Copy::one(const std::string& name, const fs::path& from) {
 }
 
 Result<Filled> Copy::run() {
-  const auto files = files_of(request_.from);
+  const auto files = config::files_of(request_.from);
   if (!files) return tl::unexpected(files.error());
   if (files->empty()) return failure("there is nothing in " + request_.from);
   auto fetched = [this] {
@@ -346,26 +346,6 @@ Result<std::vector<Filled>> fill(const Fill& request, const Stopping& stop,
   if (auto written = write_manifest(request, config::digest_of(*sources), filled); !written)
     return tl::unexpected(written.error());
   return filled;
-}
-
-// A socket or a device is no file, and is not looked at.
-Result<LocalFiles> files_of(const fs::path& from) {
-  LocalFiles files;
-  std::error_code error;
-  if (fs::is_regular_file(from, error)) return LocalFiles{{from.filename().string(), from}};
-  if (!fs::is_directory(from, error))
-    return failure(from.string() + " is no folder of this machine, nor a file");
-  for (fs::recursive_directory_iterator at(from, error), end; !error && at != end;
-       at.increment(error)) {
-    std::error_code unreadable;
-    if (at->is_regular_file(unreadable))
-      files.emplace_back(fs::relative(at->path(), from, unreadable), at->path());
-    else if (at->is_symlink(unreadable) && !fs::exists(at->path(), unreadable))
-      return failure(at->path().string() + " is a link that leads nowhere");
-  }
-  if (error) return failure(from.string() + ": " + error.message());
-  std::ranges::sort(files);
-  return files;
 }
 
 Result<Filled> copy_in(const CopyRequest& request, const Stopping& stop) {

@@ -31,9 +31,6 @@ struct CopyRequest {
   std::string ledger;  // what is whole: data/fetched.hpp
   std::string user;
 };
-// The files of a folder by their names below it, or the one file; in order.
-using LocalFiles = std::vector<std::pair<std::string, std::filesystem::path>>;
-Result<LocalFiles> files_of(const std::filesystem::path& from);
 // Written, made durable, read again from the disk and compared; a link is followed to a file, and
 // not to a folder.
 Result<Filled> copy_in(const CopyRequest& request, const Stopping& stop);

@@ -12,6 +12,7 @@
 #include "agent/io/files.hpp"
 #include "agent/io/kernel.hpp"
 #include "agent/io/safe_directory.hpp"
+#include "agent/sweep/summary.hpp"
 #include "agent/wire/history.hpp"
 
 namespace spotter::act::host {
@@ -108,7 +109,7 @@ Result<LedgerRead> set_aside(const io::SafeDirectory& own) {
 }
 
 Result<LedgerRead> read_in(const io::SafeDirectory& own) {
-  const auto text = own.read(ledger_name, ledger_limit);
+  const auto text = own.read(ledger_name, sweep::ledger_limit);
   if (!text) {
     if (text.error() == std::errc::no_such_file_or_directory) return LedgerRead{};
     if (text.error() == std::errc::file_too_large) return set_aside(own);
@@ -334,7 +335,7 @@ decide::Spent spent_by_others(const fs::path& home) {
     const auto other = members->folder(name);
     const auto own =
         other && name != home.filename().string() ? open_own(*other) : fail("none", "");
-    const auto text = own ? own->read(ledger_name, ledger_limit) : std::string();
+    const auto text = own ? own->read(ledger_name, sweep::ledger_limit) : std::string();
     const auto file = wire::parse_ledger(text.value_or(""));
     if (!file) continue;
     spent.seconds += file->ledger.seconds;
@@ -365,7 +366,7 @@ Result<std::string> keep_metrics(const std::filesystem::path& path, std::string_
   const auto home = io::SafeDirectory::open(path.parent_path());
   if (!home) return fail_errno(home.error(), "cannot open " + path.parent_path().string());
   const std::string name = path.filename();
-  const auto text = home->read(name, metrics_limit);
+  const auto text = home->read(name, sweep::metrics_limit);
   const bool absent = !text && text.error() == std::errc::no_such_file_or_directory;
   if (!text && !absent && text.error() != std::errc::file_too_large)
     return fail_errno(text.error(), "cannot read " + path.string());
@@ -384,13 +385,6 @@ Result<std::string> keep_metrics(const std::filesystem::path& path, std::string_
   const auto written = home->write(name, to_lines(curve), mode);
   if (!written) return fail_errno(written.error(), "cannot write " + path.string());
   return said;
-}
-
-wire::Curve read_metrics(const std::filesystem::path& path) {
-  const auto home = io::SafeDirectory::open(path.parent_path());
-  const auto text =
-      home ? home->read(path.filename(), metrics_limit) : tl::unexpected(home.error());
-  return text ? wire::parse_curve(*text).curve : wire::Curve();
 }
 
 // The trainer's log on its way from this machine to the storage.

@@ -51,8 +51,6 @@ std::string last_lines(const io::SafeDirectory& folder, const std::string& name)
 
 // The job's costs and its failures: kept on the volume, since no instance keeps state.
 
-inline constexpr std::size_t ledger_limit = 64U << 10;  // bytes of the file
-
 struct LedgerRead {
   wire::LedgerFile file;
   std::string warning;  // not empty: the file was damaged, and where it was moved
@@ -73,8 +71,6 @@ Result<void> write_ledger(const std::filesystem::path& mount_point, wire::Ledger
 
 // The learning curve beside the result: `metrics.jsonl` in the job's or the experiment's home.
 
-inline constexpr std::size_t metrics_limit = 8U << 20;  // of the file: 4096 points, each with all
-
 // New lines (wire/curve.hpp) join those of `path`, a few thousand at most: a long job's are thinned
 // evenly. Steps in the file after `resumed`, or after the first new one, are left out: they were
 // trained in vain. The file is replaced as a whole and durable, with this mode. A file that is not
@@ -83,8 +79,5 @@ inline constexpr std::size_t metrics_limit = 8U << 20;  // of the file: 4096 poi
 // there already, "newer-format", those of fail_errno.
 Result<std::string> keep_metrics(const std::filesystem::path& path, std::string_view lines,
                                  std::optional<std::uint64_t> resumed, mode_t mode = 0644);
-
-// Empty where there is none, or it cannot be read.
-wire::Curve read_metrics(const std::filesystem::path& path);
 
 }  // namespace spotter::act::host

@@ -5,6 +5,7 @@
 #include <pwd.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <cstdlib>
 
 #include "agent/io/files.hpp"
@@ -149,6 +150,25 @@ std::string last_words(const ToolResult& result) {
     if (letter == '\n' || letter == '\r') letter = ' ';
   }
   return words.empty() ? "it said nothing, exit status " + std::to_string(result.status) : words;
+}
+
+std::vector<std::string> names_in(std::string_view text) {
+  std::vector<std::string> names;
+  for (std::size_t end = 0; (end = text.find('\0')) != text.npos; text.remove_prefix(end + 1))
+    names.emplace_back(text.substr(0, end));
+  return names;
+}
+
+bool is_pointer(const std::filesystem::path& file) {
+  constexpr std::string_view begins = "version https://git-lfs.github.com/spec/";
+  constexpr off_t most = 1024;
+  const io::Descriptor opened(::open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat status {};
+  std::array<char, begins.size()> start{};
+  return opened && ::fstat(opened.get(), &status) == 0 && S_ISREG(status.st_mode) &&
+         status.st_size < most &&
+         ::read(opened.get(), start.data(), start.size()) == static_cast<ssize_t>(start.size()) &&
+         std::string_view(start.data(), start.size()) == begins;
 }
 
 }  // namespace spotter::act::host

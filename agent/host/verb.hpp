@@ -63,4 +63,9 @@ Result<ToolResult> run_tool(const ToolRequest& request, const std::string& packa
 // The last lines of what a program said, for an error message.
 std::string last_words(const ToolResult& result);
 
+// Takes apart what git prints with -z: each name ends with a NUL.
+std::vector<std::string> names_in(std::string_view text);
+// A small file of Git LFS's that stands in the place of another.
+bool is_pointer(const std::filesystem::path& file);
+
 }  // namespace spotter::act::host

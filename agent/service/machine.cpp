@@ -4,9 +4,9 @@
 
 #include <cstdlib>
 
+#include "agent/config/run.hpp"
 #include "agent/io/asio.hpp"
 #include "agent/io/kernel.hpp"
-#include "agent/supervise/run_directory.hpp"
 
 namespace spotter {
 namespace {

@@ -22,37 +22,6 @@
 #include <tuple>
 
 #include "agent/base/json.hpp"
-#include "agent/config/run.hpp"
-
-namespace spotter::command {
-
-std::string own_program() {
-  std::error_code error;
-  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? "/usr/bin/spotter" : path.string();
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
-}
-
-std::string run_directory_of(const act::Environment& environment) {
-  const std::string set = environment.get("SPOTTER_RUN");
-  return set.empty() ? "/run/spotter" : set;
-}
-
-std::string run_directory_to_show(const act::Environment& environment) {
-  const std::string usual = run_directory_of(environment);
-  std::error_code error;
-  if (!environment.get("SPOTTER_RUN").empty() ||
-      std::filesystem::exists(usual + "/status.json", error))
-    return usual;
-  const auto runs = run_directories();
-  return runs.empty() ? usual : runs.front();
-}
-
-}  // namespace spotter::command
 
 namespace spotter::supervise {
 namespace {

@@ -1,4 +1,4 @@
-// This program's path, this machine's name, and the run directory.
+// The run directory.
 #pragma once
 
 #include <sys/un.h>
@@ -9,23 +9,6 @@
 #include "agent/aws/settings/settings.hpp"
 #include "agent/base/version.hpp"
 #include "agent/io/files.hpp"
-
-namespace spotter::command {
-
-// An absolute path.
-std::string own_program();
-
-// Named where there is no instance id.
-std::string host_name();
-
-// The service's run directory: $SPOTTER_RUN, or /run/spotter.
-std::string run_directory_of(const act::Environment& environment);
-
-// The one that is looked at where none is named: the service's, or, where no service has run, that
-// of this user's newest `spotter run`.
-std::string run_directory_to_show(const act::Environment& environment);
-
-}  // namespace spotter::command
 
 namespace spotter::supervise {
 

@@ -1,7 +1,8 @@
-// The outcome of one experiment (host/attempt.hpp reads it from its folder), and the JSON document
-// that represents it elsewhere (claim.hpp).
+// The outcome of one experiment, read from its folder, and the JSON document that represents it
+// elsewhere (claim.hpp).
 #pragma once
 
+#include <filesystem>
 #include <functional>
 
 #include "agent/config/objective.hpp"
@@ -61,5 +62,21 @@ std::optional<double> last_value(const Summary& summary, const std::string& metr
 using Value = std::function<std::optional<double>(const Summary&)>;
 std::vector<std::size_t> best_first(const std::vector<Summary>& all, const Value& value,
                                     bool largest_first);
+
+// The outcome of an experiment, by its folder on the storage.
+
+// `folder`: `<job>/<index>` on the storage, the experiment's home itself or one with a home
+// `attempt-<token>` for each claim. Touches the storage, which may hang. Whoever publishes says its
+// own token as `winner`; later ones then do not count. Without it the winner is where `DONE` leads,
+// or the newest. Fails when the folder is there and cannot be read.
+Result<Summary> summary_of(const std::filesystem::path& folder, std::size_t index, Set parameters,
+                           std::optional<std::uint64_t> winner = {});
+
+// The most bytes of the files there.
+inline constexpr std::size_t ledger_limit = 64U << 10;
+inline constexpr std::size_t metrics_limit = 8U << 20;  // 4096 points, each with all
+
+// The curve in that file. Empty where there is none, or it cannot be read.
+wire::Curve read_metrics(const std::filesystem::path& path);
 
 }  // namespace spotter::sweep

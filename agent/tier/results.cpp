@@ -1,10 +1,12 @@
 #include "agent/tier/results.hpp"
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 
-#include "agent/tier/home.hpp"
+#include "trainer/library/manifest.hpp"
 
 namespace spotter::tier {
 namespace {
@@ -26,7 +28,105 @@ bool is_in(const Files& files, const std::string& path) {
   return std::ranges::any_of(files, [&](const auto& it) { return lies_in(it.first, whole); });
 }
 
+constexpr int deepest = 32;  // as a manifest has them
+
 }  // namespace
+
+bool is_absent(const std::error_code& error) {
+  return error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+}
+
+Result<void> walk(const io::SafeDirectory& home, const std::string& path, Inventory& into,
+                  int depth) {
+  const auto status = home.look(path);
+  if (!status && is_absent(status.error())) return {};
+  if (!status) return failure("cannot look at " + path + ": " + status.error().message());
+  if (S_ISREG(status->st_mode)) {
+    if (bucket::is_path(path))
+      into.others.push_back({path, path, {}, std::nullopt});
+    else
+      into.left_out.push_back(path + " has a name that no bucket takes");
+    return {};
+  }
+  if (!S_ISDIR(status->st_mode)) return {};
+  if (depth > deepest) {
+    into.left_out.push_back(path + " lies in too many folders");
+    return {};
+  }
+  const auto folder = home.folder(path);
+  if (!folder && is_absent(folder.error())) return {};
+  const auto names = folder ? folder->names() : tl::unexpected(folder.error());
+  if (!names) return failure("cannot list " + path + ": " + names.error().message());
+  for (const std::string& name : *names) {
+    if (into.others.size() > bucket::most_files)
+      return failure("there are too many files below " + path);
+    if (auto walked = walk(home, path + "/" + name, into, depth + 1); !walked) return walked;
+  }
+  return {};
+}
+
+bucket::Sender::Open opener(const io::SafeDirectory& folder) {
+  return [&folder](const std::string& name) -> Result<checkpoint::Descriptor, std::error_code> {
+    auto file = folder.file(name, O_RDONLY);
+    if (!file) return tl::unexpected(file.error());
+    return checkpoint::Descriptor(file->release());
+  };
+}
+
+bool is_whole(const io::SafeDirectory& folder, const bucket::Files::value_type& file) {
+  const auto opened = folder.file(file.first, O_RDONLY);
+  struct stat status {};
+  if (!opened || ::fstat(opened->get(), &status) != 0) return false;
+  const std::uint64_t bytes = file.second.bytes;
+  if (static_cast<std::uint64_t>(status.st_size) != bytes) return false;
+  if (bytes == 0) return true;
+  void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, opened->get(), 0);
+  if (data == MAP_FAILED) return false;
+  const auto sum = checkpoint::sum_of(std::string_view(static_cast<const char*>(data), bytes));
+  ::munmap(data, bytes);
+  return sum == file.second.sum;
+}
+
+Result<void> make_folders(const io::SafeDirectory& folder, const std::string& path) {
+  for (auto slash = path.find('/'); slash != path.npos; slash = path.find('/', slash + 1)) {
+    const auto made = folder.make_folder(path.substr(0, slash), 0755);
+    if (!made) return failure("cannot make the folder of " + path + ": " + made.error().message());
+  }
+  return {};
+}
+
+Result<checkpoint::Descriptor> make_file(const io::SafeDirectory& folder, const std::string& path) {
+  if (auto made = make_folders(folder, path); !made) return tl::unexpected(made.error());
+  auto file = folder.file(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+  if (!file) return failure("cannot make " + path + ": " + file.error().message());
+  return checkpoint::Descriptor(file->release());
+}
+
+Result<Fetched> fetch_files(bucket::Bucket& bucket,
+                            const std::vector<const bucket::Files::value_type*>& files,
+                            const io::SafeDirectory& folder, const std::string& coming,
+                            std::function<void(std::size_t)> received) {
+  Fetched fetched;
+  bucket::Receiver receiver;
+  receiver.make = [&](std::size_t) { return make_file(folder, coming); };
+  receiver.received = std::move(received);
+  receiver.ended = [&](std::size_t i, const Result<void>& verified) -> Result<void> {
+    const auto& [path, file] = *files[i];
+    if (!verified) {
+      fetched.torn.emplace(path, verified.error().message);
+      (void)folder.remove(coming);
+      return {};
+    }
+    if (auto made = make_folders(folder, path); !made) return made;
+    if (const auto moved = folder.rename(coming, folder, path); !moved)
+      return failure("cannot make " + path + ": " + moved.error().message());
+    ++fetched.files;
+    fetched.bytes += file.bytes;
+    return {};
+  };
+  if (auto all = bucket::fetch(bucket, files, receiver); !all) return tl::unexpected(all.error());
+  return fetched;
+}
 
 std::string results_manifest() { return bucket::manifest_name("result"); }
 

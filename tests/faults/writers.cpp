@@ -12,6 +12,7 @@
 #include "agent/host/share.hpp"
 #include "agent/io/files.hpp"
 #include "agent/supervise/run_directory.hpp"
+#include "agent/sweep/summary.hpp"
 
 namespace spotter::test {
 namespace {
@@ -90,7 +91,7 @@ Writer curve() {
         return host::keep_metrics(folder / "metrics.jsonl", to_lines(curve), 0).has_value();
       },
       [](const fs::path& folder) {
-        const auto last = host::read_metrics(folder / "metrics.jsonl").last();
+        const auto last = sweep::read_metrics(folder / "metrics.jsonl").last();
         return last ? static_cast<int>(last->step) : 0;
       }};
 }

@@ -2,6 +2,7 @@
 
 #include "agent/io/files.hpp"
 #include "agent/service/act/metrics.hpp"
+#include "agent/sweep/summary.hpp"
 #include "agent/wire/curve.hpp"
 #include "disk.hpp"
 
@@ -65,7 +66,7 @@ TEST_F(MetricsFile, KeepsWhatAnEvaluationReports) {
   curve.add({.step = 1, .loss = 0.5, .metrics = {{"val_loss", 0.25}}});
   ASSERT_TRUE(keep_metrics(path, to_lines(curve), std::nullopt));
   EXPECT_EQ(keep_metrics(path, lines(2, 2), std::nullopt), "") << "the file is ours";
-  EXPECT_EQ(read_metrics(path).last()->metrics, (MetricValues{{"val_loss", 0.25}}));
+  EXPECT_EQ(sweep::read_metrics(path).last()->metrics, (MetricValues{{"val_loss", 0.25}}));
 }
 
 // So many points, each with all metrics under the longest names, are read again.
@@ -81,7 +82,7 @@ TEST_F(MetricsFile, OfTheGreatestSizeIsReadAgain) {
   }
   ASSERT_TRUE(keep_metrics(path, to_lines(curve), std::nullopt));
   EXPECT_EQ(keep_metrics(path, lines(5000, 5000), std::nullopt), "") << "the file is ours";
-  EXPECT_EQ(read_metrics(path).last()->metrics.size(), most_metrics);
+  EXPECT_EQ(sweep::read_metrics(path).last()->metrics.size(), most_metrics);
 }
 
 TEST_F(MetricsFile, IsNotKeptWhereThereIsNoFolder) {

@@ -14,6 +14,7 @@
 #include "agent/host/layout.hpp"
 #include "agent/host/mount.hpp"
 #include "agent/host/records.hpp"
+#include "agent/sweep/summary.hpp"
 #include "disk.hpp"
 #include "tests/trainer/contents.hpp"
 #include "tests/trainer/newer_manifest.hpp"
@@ -126,7 +127,7 @@ TEST_F(NewerStorage, IsRefusedByEachWhoReadsAndWrites) {
     EXPECT_EQ(kind_of(verified), "verify-failed") << "the older one is not taken for it";
     EXPECT_NE(words_of(verified).find(sentence), std::string::npos) << words_of(verified);
   }
-  EXPECT_FALSE(summary_of(volume(), 0, {}));
+  EXPECT_FALSE(sweep::summary_of(volume(), 0, {}));
   EXPECT_EQ(test::contents(volume()), before);
 }
 
@@ -141,7 +142,7 @@ TEST_F(NewerStorage, WhatCannotBeReadIsNotOverwritten) {
   EXPECT_FALSE(write_ledger(volume(), {}));
   EXPECT_FALSE(read_volume_record(volume()));
   EXPECT_FALSE(mount(request())) << "whose files they are is not known";
-  EXPECT_FALSE(summary_of(volume(), 0, {})) << "an experiment that has begun does not wait";
+  EXPECT_FALSE(sweep::summary_of(volume(), 0, {})) << "an experiment that has begun does not wait";
   EXPECT_TRUE(fs::is_directory(account));
   EXPECT_TRUE(fs::is_directory(record));
 }

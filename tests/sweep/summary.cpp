@@ -1,4 +1,4 @@
-#include "agent/host/attempt.hpp"
+#include "agent/sweep/summary.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -93,7 +93,7 @@ class SummaryFolder : public testing::Test {
     write(home / ".spotter/ledger.json", "{" + fields + "}\n");
   }
   Summary look(std::optional<std::uint64_t> winner = {}) const {
-    auto summary = act::host::summary_of(folder_, 7, set, winner);
+    auto summary = sweep::summary_of(folder_, 7, set, winner);
     EXPECT_TRUE(summary) << summary.error().message;
     return summary ? *summary : Summary();
   }
@@ -170,7 +170,7 @@ TEST_F(SummaryFolder, SaysWhyItWasStoppedEarly) {
 
 TEST_F(SummaryFolder, IsNoneWhereItCannotBeRead) {
   write("file", "");
-  const auto summary = act::host::summary_of(folder_ / "file", 1, {});
+  const auto summary = sweep::summary_of(folder_ / "file", 1, {});
   ASSERT_FALSE(summary);
   EXPECT_NE(summary.error().message.find("cannot read"), std::string::npos);
 }

@@ -19,6 +19,7 @@ class Environment {
 
   // Empty when unset: the AWS SDKs make no difference between unset and empty either.
   std::string get(std::string_view name) const;
+  const std::map<std::string, std::string, std::less<>>& all() const { return values_; }
 
  private:
   std::map<std::string, std::string, std::less<>> values_;

@@ -23,6 +23,7 @@
 #include "agent/aws/settings/settings.hpp"
 #include "agent/base/json.hpp"
 #include "agent/config/job.hpp"
+#include "agent/config/run.hpp"
 #include "agent/follow/follower.hpp"
 #include "agent/host/host.hpp"
 #include "agent/host/metadata.hpp"
@@ -36,6 +37,7 @@
 #include "agent/supervise/output.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/supervise/supervisor.hpp"
+#include "agent/sweep/summary.hpp"
 #include "agent/tier/tier.hpp"
 #include "agent/units/manager.hpp"
 #include "agent/units/settings.hpp"
@@ -241,7 +243,7 @@ int write(const PublishOptions& options) {
         act::host::keep_metrics(curve, news, options.resumed, supervise::private_mode);
     const auto wrong = !kept ? std::optional(kept.error().message)
                              : put(client, curve, below("metrics/" + options.name + ".jsonl"),
-                                   act::host::metrics_limit);
+                                   sweep::metrics_limit);
     if (wrong) outcome = give_up(*wrong);
   }
   if (options.history) {

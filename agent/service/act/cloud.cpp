@@ -10,8 +10,8 @@
 #include "agent/aws/formats/tags.hpp"
 #include "agent/base/text.hpp"
 #include "agent/config/prepare.hpp"
+#include "agent/config/secrets.hpp"
 #include "agent/config/storage_name.hpp"
-#include "agent/config/variables.hpp"
 
 namespace spotter::act {
 namespace {

@@ -11,11 +11,11 @@
 
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/base/json.hpp"
+#include "agent/config/run.hpp"
 #include "agent/decide/policy.hpp"
 #include "agent/io/kernel.hpp"
 #include "agent/io/log.hpp"
 #include "agent/service/act/trainer.hpp"
-#include "agent/supervise/run_directory.hpp"
 #include "agent/wire/events.hpp"
 
 namespace spotter::act {

@@ -8,7 +8,7 @@
 
 #include "agent/base/text.hpp"
 #include "agent/config/gang.hpp"
-#include "agent/config/variables.hpp"
+#include "agent/config/secrets.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/process.hpp"
 #include "agent/service/act/local.hpp"

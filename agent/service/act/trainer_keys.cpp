@@ -232,7 +232,7 @@ asio::awaitable<Result<std::string, CallError>> TrainerKeys::role_arn() {
   auto asking = parts_.aws.call(wire::GetCallerIdentity{}, patience);
   const auto who = co_await std::move(asking);
   if (!who) co_return tl::unexpected(who.error());
-  std::string arn = trainers_role_arn(trainer, *who);
+  std::string arn = config::trainers_role_arn(trainer, *who);
   if (arn.empty())
     co_return trouble(CallError::Kind::Permission,
                       who->arn + " is no role, and has none beside it");
@@ -304,21 +304,6 @@ asio::awaitable<Result<TrainerKeys::Variables, CallError>> TrainerKeys::offer() 
   auto variables = endpoint_.open();
   if (!variables) co_return trouble(CallError::Kind::Transient, variables.error().message);
   co_return std::move(*variables);
-}
-
-// "arn:aws:sts::123456789012:assumed-role/spotter/i-..." has partition, account and name of ours.
-std::string trainers_role_arn(const config::Trainer& trainer, const wire::CallerIdentity& who) {
-  if (trainer.role.starts_with("arn:")) return trainer.role;
-  constexpr std::string_view assumed = ":assumed-role/";
-  std::string ours;
-  if (const auto at = who.arn.find(assumed); at != who.arn.npos) {
-    ours = who.arn.substr(at + assumed.size());
-    ours = ours.substr(0, ours.find('/'));
-  }
-  if (trainer.role.empty() && ours.empty()) return {};
-  const auto partition = who.arn.find(':', who.arn.find(':') + 1);
-  return who.arn.substr(0, partition) + ":iam::" + who.account + ":role/" +
-         config::trainers_role(trainer, ours);
 }
 
 }  // namespace spotter::act

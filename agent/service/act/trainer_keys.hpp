@@ -124,10 +124,6 @@ class TrainerKeys {
   KeyEndpoint endpoint_;
 };
 
-// The ARN of the trainer's role, by default in the account and after the name of `who`. Empty: we
-// have no role, and job.yaml names none. REQUIRES: the trainer has not the instance's own role.
-std::string trainers_role_arn(const config::Trainer& trainer, const wire::CallerIdentity& who);
-
 // Variables that identify their owner at AWS, removed from an environment that is passed on.
 inline constexpr const char* identity_variables[] = {
     "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",       "AWS_SESSION_TOKEN", "AWS_PROFILE",

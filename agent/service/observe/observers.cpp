@@ -8,6 +8,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "agent/config/run.hpp"
 #include "agent/decide/describe.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/kernel.hpp"

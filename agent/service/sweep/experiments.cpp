@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 #include <sysexits.h>
 
+#include "agent/config/run.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/log.hpp"
 #include "agent/service/service.hpp"

@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "agent/aws/formats/batch.hpp"
+#include "agent/config/run.hpp"
 #include "agent/config/storage_name.hpp"
 #include "agent/decide/policy.hpp"
 #include "agent/io/log.hpp"
@@ -16,7 +17,6 @@
 #include "agent/service/service.hpp"
 #include "agent/service/sweep/claims.hpp"
 #include "agent/service/sweep/experiments.hpp"
-#include "agent/supervise/run_directory.hpp"
 #include "agent/sweep/claim.hpp"
 #include "agent/sweep/claimant.hpp"
 #include "agent/sweep/summary.hpp"
