@@ -1,9 +1,12 @@
 """Which files scripts/check reads."""
 
 import pathlib
+import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FOLDERS = ("agent", "trainer", "tests", "bench")
+# In a source that CMake makes of several.
+INCLUDED = re.compile(r'^#include "([^"]+\.cpp)"$', re.M)
 
 
 def sources(*suffixes):
