@@ -680,9 +680,23 @@ void put(const std::string& text) {
 
 // True: the time has passed, or the window's size has changed. False: asked to end.
 bool wait_for_next(const sigset_t& signals, std::time_t seconds) {
+#ifndef SPOTTER_CLIENT
   const timespec pause{seconds, 0};
   const int seen = ::sigtimedwait(&signals, nullptr, &pause);
   return seen < 0 || seen == SIGWINCH;
+#else
+  constexpr int looks_a_second = 20;
+  for (std::time_t left = seconds * looks_a_second; left > 0; --left) {
+    sigset_t pending;
+    ::sigpending(&pending);
+    int seen = 0;
+    for (const int each : {SIGINT, SIGTERM, SIGHUP, SIGWINCH})
+      if (sigismember(&pending, each) != 0 && ::sigwait(&signals, &seen) == 0)
+        return seen == SIGWINCH;
+    std::this_thread::sleep_for(std::chrono::seconds(1) / looks_a_second);
+  }
+  return true;
+#endif
 }
 
 // Shows what `look` sees, again and again, `seconds` apart.
