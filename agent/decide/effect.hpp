@@ -87,6 +87,7 @@ struct GiveBackInstance {  // the fleet starts another in its place
 struct LeaveFleet {  // the instance ends, and its fleet has one place less: it starts no other
   Fleet fleet;
   InstanceId instance;
+  bool or_shut_down = false;
 };
 struct CompleteLifecycle {  // its Auto Scaling group, which takes it out, need not wait for us
   Fleet fleet;

@@ -120,7 +120,7 @@ struct FleetRead {
   std::uint32_t earlier = 0;
   // Instances of the same image, launched before this one, that show no fleet: they may be its.
   std::uint32_t untagged = 0;
-  // A machine of it shut itself down: nobody there was allowed to end the fleet.
+  // The last of its machines before this one shut itself down: it may not end the fleet.
   bool shut_down = false;
   // The fleet launches once. A group with several types launches each instance by such a fleet, and
   // the group's own tag may come later.

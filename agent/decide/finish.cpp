@@ -13,28 +13,39 @@ bool has_fleet(const Context& c) {
   return !c.facts.identity.fleet_known || c.facts.identity.fleet.kind != FleetKind::None;
 }
 
-// A fleet that could not be read at the start is read now: it costs money.
-void ask_fleet(Context& c) {
-  if (c.facts.identity.instance) return ask_for_fleet(c);
+// A fleet that could not be read at the start is read now: it costs money. Whoever may not even read
+// it gives this machine back.
+void ask_fleet(Context& c, bool enough) {
+  const InstanceId& instance = c.facts.identity.instance;
+  if (instance && enough) return c.ask(GiveBackInstance{instance}, c.policy.ec2_call);
+  if (instance) return ask_for_fleet(c);
   c.ask(ReadIdentity{}, c.policy.imds_call);  // a share does not need it before
 }
 
-Stage ask_cancel(Context& c, std::uint32_t failures) {
+Stage ask_cancel(Context& c, CancellingFleet stage) {
+  const bool enough = stage.refusals >= c.policy.refusals;
   if (c.facts.identity.fleet_known)
-    c.ask(CancelFleet{c.facts.identity.fleet, failures >= c.policy.refusals}, c.policy.ec2_call);
-  if (!c.facts.identity.fleet_known) ask_fleet(c);
-  return CancellingFleet{failures};
+    c.ask(CancelFleet{c.facts.identity.fleet, enough}, c.policy.ec2_call);
+  if (!c.facts.identity.fleet_known) ask_fleet(c, enough);
+  return stage;
 }
 
-Stage ask_scale(Context& c, std::uint32_t failures) {
+Stage ask_scale(Context& c, ScalingToZero stage) {
   const Facts::Identity& identity = c.facts.identity;
+  const bool enough = stage.refusals >= c.policy.refusals;
   if (!identity.fleet_known)
-    ask_fleet(c);
+    ask_fleet(c, enough);
   else if (leaves_gang_alone(c.facts, c.policy))
-    c.ask(LeaveFleet{identity.fleet, identity.instance}, c.policy.ec2_call);
+    c.ask(LeaveFleet{identity.fleet, identity.instance, enough}, c.policy.ec2_call);
   else
-    c.ask(ScaleFleetToZero{identity.fleet, failures >= c.policy.refusals}, c.policy.ec2_call);
-  return ScalingToZero{failures};
+    c.ask(ScaleFleetToZero{identity.fleet, enough}, c.policy.ec2_call);
+  return stage;
+}
+
+// Counts a failure; any other than a refusal says nothing of our rights.
+template <class Ending>
+Ending after(const Ending& stage, const EffectFailed& failed) {
+  return {stage.failures + 1, failed.failure == Failure::Refused ? stage.refusals + 1 : 0};
 }
 
 // No metadata service, so no fleet: a laptop, a container.
@@ -103,13 +114,13 @@ Stage tidy_up(Context& c) {
   return Tidying{c.now, c.now, 0};
 }
 
-Stage cancel_fleet(Context& c) { return has_fleet(c) ? ask_cancel(c, 0) : rest(c, end_of(c)); }
+Stage cancel_fleet(Context& c) { return has_fleet(c) ? ask_cancel(c, {}) : rest(c, end_of(c)); }
 
 bool leaves_gang_alone(const Facts& facts, const Policy& policy) {
   return policy.gang && facts.exit.surrender == Surrender::BlockedTooLong;
 }
 
-Stage scale_to_zero(Context& c) { return has_fleet(c) ? ask_scale(c, 0) : rest(c, GaveUp{}); }
+Stage scale_to_zero(Context& c) { return has_fleet(c) ? ask_scale(c, {}) : rest(c, GaveUp{}); }
 
 // Waits for a person to look, who may not come.
 Stage hold(Context& c) {
@@ -224,7 +235,7 @@ Next on(const Tidying& stage, const Woke&, Context& c) {
 
 Next on(const CancellingFleet& stage, const IdentityRead& identity, Context& c) {
   remember_identity(c, identity);
-  return ask_cancel(c, stage.failures);
+  return ask_cancel(c, stage);
 }
 
 // While its tags may still come, "none" is no answer: what is not cancelled costs on.
@@ -238,19 +249,19 @@ Next on(const CancellingFleet& stage, const FleetRead& read, Context& c) {
 Next on(const CancellingFleet&, const CallAccepted&, Context& c) { return rest(c, end_of(c)); }
 
 // It costs money until it succeeds: there is no last try.
-Next on(const CancellingFleet& stage, const EffectFailed&, Context& c) {
+Next on(const CancellingFleet& stage, const EffectFailed& failed, Context& c) {
   if (is_outside_ec2(c, stage.failures)) return rest_unsure(c, end_of(c));
   c.wake_in(backoff(c.policy, stage.failures));
-  return CancellingFleet{stage.failures + 1};
+  return after(stage, failed);
 }
 
 Next on(const CancellingFleet& stage, const Woke&, Context& c) {
-  return ask_cancel(c, stage.failures);
+  return ask_cancel(c, stage);
 }
 
 Next on(const ScalingToZero& stage, const IdentityRead& identity, Context& c) {
   remember_identity(c, identity);
-  return ask_scale(c, stage.failures);
+  return ask_scale(c, stage);
 }
 
 Next on(const ScalingToZero& stage, const FleetRead& read, Context& c) {
@@ -262,14 +273,14 @@ Next on(const ScalingToZero& stage, const FleetRead& read, Context& c) {
 
 Next on(const ScalingToZero&, const CallAccepted&, Context& c) { return rest(c, GaveUp{}); }
 
-Next on(const ScalingToZero& stage, const EffectFailed&, Context& c) {
+Next on(const ScalingToZero& stage, const EffectFailed& failed, Context& c) {
   if (is_outside_ec2(c, stage.failures)) return rest_unsure(c, GaveUp{});
   c.wake_in(backoff(c.policy, stage.failures));
-  return ScalingToZero{stage.failures + 1};
+  return after(stage, failed);
 }
 
 Next on(const ScalingToZero& stage, const Woke&, Context& c) {
-  return ask_scale(c, stage.failures);
+  return ask_scale(c, stage);
 }
 
 Next on(const Finished&, const Woke&, Context& c) {
@@ -279,7 +290,7 @@ Next on(const Finished&, const Woke&, Context& c) {
 
 Next on(const Finished&, const IdentityRead& identity, Context& c) {
   remember_identity(c, identity);
-  return ask_cancel(c, 0);
+  return ask_cancel(c, {});
 }
 
 Next on(const Finished&, const EffectFailed&, Context& c) {

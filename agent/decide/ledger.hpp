@@ -33,6 +33,7 @@ struct Ledger {
   // Requests to S3 of a home in a bucket, which cost: those that write, or list, and the others.
   std::uint64_t s3_writes = 0;
   std::uint64_t s3_reads = 0;
+  bool given_up = false;  // the last session that wrote this gave the job up
   // Why the sweep's rule ended this experiment before its time (RuledOut); empty: it did not.
   ShortText<200> stopped_early;
   friend bool operator==(const Ledger&, const Ledger&) = default;
@@ -66,6 +67,7 @@ void each_field(AnyLedger& ledger, const Visit& visit) {
   visit("trained", ledger.trained);
   visit("s3_writes", ledger.s3_writes);
   visit("s3_reads", ledger.s3_reads);
+  visit("given_up", ledger.given_up);
   visit("stopped_early", ledger.stopped_early);
 }
 

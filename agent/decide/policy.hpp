@@ -109,6 +109,9 @@ struct Policy {
   Duration blocked_limit = minutes(60);
   // A fleet that a machine may not end costs on: after so many refusals the machine shuts down.
   std::uint32_t refusals = 3;
+  // What IAM was asked for holds everywhere within a minute: who follows such a machine, and is
+  // refused too, waits no longer than this.
+  Duration blocked_again = minutes(2);
   // The snapshot of a volume that was released for longer is not what a move copies: a person may
   // have changed the volume by hand since. The next machine comes within minutes, or much later.
   Duration released_counts = minutes(15);

@@ -65,6 +65,7 @@ Stage write_closing(Context& c, ReleaseGoal then) {
   Ledger& ledger = c.facts.progress.ledger;
   count_spending(c);
   if (then == ReleaseGoal::Finish) ledger.done = true;
+  ledger.given_up = then == ReleaseGoal::GiveUp;
   // A person who raises the target again gets new tries.
   if (job_is_over(then)) reset_failures(c);
   c.ask(ledger_to_write(c), ledger_limit(c));

@@ -195,9 +195,11 @@ struct Tidying {     // before the end: no snapshot, no candidate may stay
 };
 struct CancellingFleet {
   std::uint32_t failures = 0;
+  std::uint32_t refusals = 0;  // the last ones of these
 };
 struct ScalingToZero {
   std::uint32_t failures = 0;
+  std::uint32_t refusals = 0;
 };
 struct Finished {};
 struct GaveUp {};

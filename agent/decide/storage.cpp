@@ -33,9 +33,6 @@ Stage retry_later(Context& c, const EffectFailed& failed) {
 
 Stage call_failed(Context& c, const EffectFailed& failed) {
   if (Next end = leaving(c)) return *end;
-  // A machine before this one waited for the right in vain, and could not end the fleet either.
-  if (failed.failure == Failure::Refused && c.facts.identity.shut_down)
-    return give_up(c, Surrender::BlockedTooLong);
   if (failed.failure == Failure::Refused) return block(c, Block::NotPermitted, failed.detail);
   if (failed.failure == Failure::Rejected) return block(c, Block::Rejected, failed.detail);
   return retry_later(c, failed);
@@ -168,7 +165,9 @@ Next on(const Blocked& stage, const Woke&, Context& c) {
   if (c.policy.fills) return release_storage(c, ReleaseGoal::Exit);
   // Summed over all blocks: a copy that vanishes, for one, is made again each time.
   c.facts.trouble.blocked += c.policy.blocked_retry;
-  if (c.facts.trouble.blocked >= c.policy.blocked_limit)
+  // The machine before this one waited for a right in vain, and could not end the fleet either.
+  const bool in_vain = stage.why == Block::NotPermitted && c.facts.identity.shut_down;
+  if (c.facts.trouble.blocked >= (in_vain ? c.policy.blocked_again : c.policy.blocked_limit))
     return give_up(c, Surrender::BlockedTooLong);
   // Its fleet could not be read before; it may launch another machine.
   const bool unfit = stage.why == Block::GpusAbsent || c.facts.trouble.left_since != kNever ||
@@ -281,6 +280,10 @@ Next on(const ReadingLedger&, const LedgerRead& read, Context& c) {
     c.facts.progress.ledger.dollars += std::exchange(c.facts.move.rate_dollars, 0);
   }
   if (Next end = leaving(c)) return end;
+  // By a machine that could not end the fleet, which launched this one: it trains no more.
+  const bool given_up = std::exchange(c.facts.progress.ledger.given_up, false) &&
+                        c.facts.holding.purpose == Purpose::Train;
+  if (given_up && c.facts.identity.shut_down) return give_up(c, Surrender::BlockedTooLong);
   return verify(c);
 }
 

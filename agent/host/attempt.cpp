@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view had_again[] = {config::code_folder, config::container_folder,
-                                          config::setup_folder};
+                                          config::setup_folder, config::users_home};
 
 struct Attempt {
   std::uint64_t token = 0;

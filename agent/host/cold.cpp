@@ -182,8 +182,8 @@ std::vector<std::uint64_t> pieces_from(const std::vector<Run>& runs, const verbs
 }
 
 }  // namespace
+
 Result<Warmth> warm(const verbs::Warm& request) {
-  const auto until = Clock::now() + request.time;
   const auto mounted = mount_at(request.mount_point);
   if (!mounted) return fail("not-mounted", "nothing is mounted on " + request.mount_point);
   {
@@ -193,9 +193,10 @@ Result<Warmth> warm(const verbs::Warm& request) {
   }
   const auto disk = open_disk(*mounted);
   if (!disk) return tl::unexpected<Error>(disk.error());
+  lower_priority();
   const auto runs = allocated(request.mount_point, mounted->device);
   if (!runs) return tl::unexpected<Error>(runs.error());
-  lower_priority();
+  const auto until = Clock::now() + request.time;  // a large map takes its time, too
   const auto pieces = pieces_from(*runs, request);
   const auto done = read_pieces(*disk, pieces, until);
   if (!done) return tl::unexpected<Error>(done.error());

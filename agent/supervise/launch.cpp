@@ -184,9 +184,7 @@ std::vector<std::string> conda_places(const std::string& name, const Account& ac
     for (const auto& folder : fields(value_of(given, kind, ""), ':'))
       places.push_back(folder + "/" + name);
   for (const char* kind : {"/.conda", "/.local/share/mamba"}) roots.push_back(home + kind);
-  std::vector<std::string> installed{home, "/opt", "/usr/local"};
-  if (account.home != home) installed.push_back(account.home);
-  for (const std::string& above : installed)
+  for (const std::string& above : {home, std::string("/opt"), std::string("/usr/local")})
     for (const char* kind : {"conda", "miniconda3", "anaconda3", "miniforge3", "mambaforge",
                              "micromamba", "mamba", "miniconda", "anaconda"})
       roots.push_back(above + "/" + kind);
@@ -317,17 +315,29 @@ Result<Found> find_environment(const Spec& spec, const Launch& launch) {
   if (kind == Kind::None) return Found{};
   const std::string home = value_of(spec.environment, "HOME", launch.account.home);
   const std::string& here = launch.working_directory;
+  // With a home in the job's storage: what an image has prepared is in the account's.
+  const auto in_both = [&](auto places_in) {
+    auto places = places_in(home);
+    if (home == launch.account.home) return places;
+    for (auto& each : places_in(launch.account.home)) places.push_back(std::move(each));
+    return places;
+  };
   if (kind == Kind::Conda) {
     const std::string path = absolute(name, home, here);
     const bool is_path = name.find('/') != name.npos;
     auto root = first_of(is_path ? std::vector{path, path + "/.pixi/envs/default"}
-                                 : conda_places(name, launch.account, spec.environment, home),
+                                 : in_both([&](const std::string& its) {
+                                     return conda_places(name, launch.account, spec.environment, its);
+                                   }),
                          "conda environment '" + name + "'", "");
     if (!root) return tl::unexpected(root.error());
     return conda(spec, *std::move(root), launch);
   }
   auto root =
-      first_of(venv_places(name, spec.environment, home, here), "Python environment '" + name + "'",
+      first_of(in_both([&](const std::string& its) {
+                 return venv_places(name, spec.environment, its, here);
+               }),
+               "Python environment '" + name + "'",
                "; make it: python3 -m venv " + absolute(name, home, here));
   if (!root) return tl::unexpected(root.error());
   if (is_there(*root + "/conda-meta")) return conda(spec, *std::move(root), launch);
@@ -407,6 +417,10 @@ Result<Launch> prepare(const Spec& spec) {
   const auto found = find_environment(spec, launch);
   if (!found) return tl::unexpected(found.error());
   for (const auto& [name, value] : spec.environment) variables[name] = value;
+  if (variables["HOME"] != launch.account.home)  // where `spotter tier copy` finds keys, too
+    for (const auto& [name, file] : {std::pair{"AWS_CONFIG_FILE", "/.aws/config"},
+                                     {"AWS_SHARED_CREDENTIALS_FILE", "/.aws/credentials"}})
+      if (is_there(launch.account.home + file)) variables.insert({name, launch.account.home + file});
   if (!found->root.empty()) variables["PATH"] = found->root + "/bin:" + variables["PATH"];
   for (const auto& [name, value] : variables) launch.environment.push_back(name + "=" + value);
   launch.arguments = {launch.shell, "-l", "-c", command_line(spec, *found)};

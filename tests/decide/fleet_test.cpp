@@ -65,18 +65,70 @@ TEST(RefusedFleet, AMachineThatMayNotEndItShutsDown) {
   EXPECT_TRUE(story.did<CancelFleet>()->or_shut_down);
 }
 
+TEST(RefusedFleet, WhoMayNotEvenReadItIsGivenBack) {
+  Story story;
+  boot(story, kNone);
+  story.policy.fleet_tags = hours(1);
+  find_done(story);
+  for (std::uint32_t i = 0; i < story.policy.refusals; ++i) {
+    EXPECT_EQ(story.asked(), "read-fleet");
+    story.answer(EffectFailed{Failure::Refused});
+    story.wake();
+  }
+  EXPECT_TRUE(story.did<GiveBackInstance>());
+}
+
+TEST(RefusedFleet, OnlyRefusalsInARowCount) {
+  Story story;
+  boot(story, kFleet);
+  find_done(story);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_FALSE(story.did<CancelFleet>()->or_shut_down);
+    story.answer(EffectFailed{i % 3 == 0 ? Failure::Unavailable : Failure::Refused});
+    story.wake();
+  }
+}
+
 // A right that is missing is waited for, once: not by each machine that the fleet starts.
-TEST(RefusedFleet, WhoComesAfterAMachineThatShutDownDoesNotWait) {
+TEST(RefusedFleet, WhoComesAfterAMachineThatShutDownHardlyWaits) {
   for (const bool shut_down : {false, true}) {
     Story story;
     FleetRead read = kFleet;
     read.shut_down = shut_down;
     boot(story, read);
-    story.answer(EffectFailed{Failure::Refused});
-    EXPECT_EQ(story.stage(), shut_down ? "scaling-to-zero" : "blocked");
-    if (!shut_down) continue;
-    EXPECT_TRUE(story.did<ScaleFleetToZero>());
+    const Time booted = story.now;
+    while (story.stage() != "scaling-to-zero")
+      story.state.awaited ? story.answer(EffectFailed{Failure::Refused}) : story.wake();
     EXPECT_EQ(story.state.facts.exit.surrender, Surrender::BlockedTooLong);
+    const Duration limit = shut_down ? story.policy.blocked_again : story.policy.blocked_limit;
+    EXPECT_GE(story.now - booted, limit);
+    EXPECT_LT(story.now - booted, 2 * limit);
+  }
+}
+
+// Its counts begin at 0 for a person who raises the target again, not for the fleet.
+TEST(RefusedFleet, WhatWasGivenUpIsNotTrainedByTheNextMachine) {
+  for (const bool shut_down : {false, true}) {
+    Story story;
+    FleetRead read = kFleet;
+    read.shut_down = shut_down;
+    boot(story, read);
+    SeenVolume volume = held(the_volume(), kMe);
+    volume.generation = 1;
+    story.survey({volume}, {});
+    story.answer(CallAccepted{});
+    volume.generation = 2;
+    story.answer(StorageSurveyed{{{volume}, {}}});
+    story.mount();
+    Ledger ledger;
+    ledger.given_up = true;
+    story.answer(LedgerRead{ledger});
+    EXPECT_EQ(story.asked(), shut_down ? "write-ledger" : "verify-checkpoints");
+    if (shut_down) {
+      EXPECT_TRUE(story.did<WriteLedger>()->ledger.given_up);
+    } else {
+      EXPECT_FALSE(story.state.facts.progress.ledger.given_up);
+    }
   }
 }
 

@@ -20,7 +20,7 @@ template <class A>
 void walk(A& a, decide::Ledger& it) {
   auto& [attempts, starts, hangs, newest, seconds, dollars, losses, crashes, releases, running,
          stall, stalled, speaks, done, reached, repeated, trained, s3_writes, s3_reads,
-         stopped_early] = it;
+         given_up, stopped_early] = it;
   a.small(attempts);
   a.small(starts);
   a.small(hangs);
@@ -30,6 +30,7 @@ void walk(A& a, decide::Ledger& it) {
   (void)crashes;
   (void)reached, (void)repeated, (void)trained, (void)stalled, (void)stopped_early;  // for persons
   (void)s3_writes, (void)s3_reads;
+  (void)given_up;  // no machine shuts down here
   a.flag(running);
   a.flag(speaks);
   a.flag(done);

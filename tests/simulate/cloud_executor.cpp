@@ -252,9 +252,13 @@ Happening Simulation::read_fleet(const InstanceId& instance) {
   if (!seen) return failed({"InvalidInstanceID.NotFound", ""});
   decide::FleetRead read{world::fleet_shown(*seen), dollars_};
   if (read.fleet.kind == FleetKind::None) return read;  // its tags are not written yet
+  const world::Instance* last = nullptr;
   world_.cloud().instances.each([&](const world::Instance& it) {
-    read.shut_down |= it.fleet.id == seen->fleet.id && it.reason == world::halted_reason;
+    if (it.fleet.id == seen->fleet.id && it.id != seen->id && it.launched <= seen->launched &&
+        (last == nullptr || it.launched > last->launched))
+      last = &it;
   });
+  read.shut_down = last != nullptr && last->reason == world::halted_reason;
   const world::FleetRequest* fleet = world_.fleets(now_).seen(seen->fleet.id);
   const bool unseen = !fleet || seen->state == world::InstanceState::Stopped;
   if (!on_volume() && unseen) return lost("not to be seen yet", false);

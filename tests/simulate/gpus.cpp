@@ -60,6 +60,8 @@ decide::Happening Simulation::await_gpus(Host& host) {
 // Only a machine that is of no use, and nothing of the job goes down with it.
 void Simulation::judge_give_back(const InstanceId& caller) {
   Host& host = hosts_[caller];
+  const decide::Facts::Exit& exit = host.agent.state.facts.exit;
+  if (exit.done || exit.surrender != decide::Surrender::None) return;  // it may not end its fleet
   // Each is one of the attempts, and after the last the job is given up.
   if (!std::exchange(host.given_back, true)) ++given_back_;
   if (given_back_ >= policy_.attempts_without_progress)

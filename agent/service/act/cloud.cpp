@@ -418,6 +418,7 @@ Cloud::Answer Cloud::survey(VolumeId line, Duration whole) {
       if (!known.insert(volume.id).second) continue;
       if (auto failed = misread(volume.id.str(), volume.tags)) co_return *failed;
       const bool of_data = value_of(volume.tags, tag::role) == tag::role_data;
+      cold_.erase(volume.id);
       if (volume.from_snapshot && !volume.initialization_rate) cold_.insert(volume.id);
       (of_data ? survey.data : survey.volumes).push_back(seen(volume, job_));
     }

@@ -93,7 +93,7 @@ class Cloud {
   Answer cancel_one(Fleet fleet, Duration limit);
   Answer scale_one_to_zero(Fleet fleet, Duration limit);
   Answer lower_target(Fleet fleet, std::uint32_t needed, Duration limit);
-  asio::awaitable<bool> has_shut_down(Fleet fleet, Duration limit);
+  asio::awaitable<bool> has_shut_down(Fleet fleet, wire::Instance self, Duration limit);
   Answer count_earlier(decide::FleetRead read, wire::Instance self, Duration limit);
   Answer set_capacity_of_group(Fleet fleet, Duration limit);
 

@@ -162,18 +162,22 @@ Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
     const bool of_ec2 = read.fleet.kind == FleetKind::Ec2Fleet;
     read.instant = of_ec2 && (!status || status->type == "instant");
   }
-  read.shut_down = co_await has_shut_down(fleet, limit);
+  read.shut_down = co_await has_shut_down(fleet, self, limit);
   if (!job_.storage.share || job_.claims || job_.gang) co_return read;
   co_return co_await count_earlier(read, self, limit);
 }
 
 // EC2 shows an instance for about an hour after its end.
-asio::awaitable<bool> Cloud::has_shut_down(Fleet fleet, Duration limit) {
+asio::awaitable<bool> Cloud::has_shut_down(Fleet fleet, wire::Instance self, Duration limit) {
   if (fleet.kind == FleetKind::None) co_return false;
   const auto fellows = co_await aws_.call_all(all_of(fleet), limit);
-  co_return fellows && std::ranges::any_of(fellows->items, [](const wire::Instance& it) {
-    return it.reason == "Client.InstanceInitiatedShutdown";
-  });
+  if (!fellows) co_return false;
+  const wire::Instance* last = nullptr;
+  for (const wire::Instance& it : fellows->items)
+    if (it.id != self.id && it.launch_time <= self.launch_time &&
+        (last == nullptr || it.launch_time > last->launch_time))
+      last = &it;
+  co_return last != nullptr && last->reason == "Client.InstanceInitiatedShutdown";
 }
 
 // Without a price only the limit in hours can be enforced, not the one in dollars. The job goes on.

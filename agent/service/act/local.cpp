@@ -546,7 +546,8 @@ void Warming::start() {
 
 asio::awaitable<void> Warming::read(VolumeId volume) {
   constexpr std::chrono::steady_clock::duration least = std::chrono::seconds(1), most = 10 * least;
-  if (std::exchange(read_, volume) != volume) until_now_ = {}, took_ = {};
+  constexpr int tries = 5;  // in a row, that bring nothing: EBS may hold one up
+  if (std::exchange(read_, volume) != volume) until_now_ = {}, took_ = {}, in_vain_ = 0;
   while (wanted_ == volume && done_ != volume) {
     const auto began = std::chrono::steady_clock::now();
     std::optional<Local::Warmth> now;
@@ -558,10 +559,12 @@ asio::awaitable<void> Warming::read(VolumeId volume) {
     }
     took_ += std::chrono::steady_clock::now() - began;
     if (!now && wanted_ != volume) co_return;
-    if (!now || now->read == now->total) done_ = volume;
-    until_now_ = now.value_or(Local::Warmth());
-    seen_(until_now_);
-    if (now && done_ == volume && now->total > 0)
+    const bool all = now && now->read == now->total;
+    in_vain_ = now && now->at > until_now_.at ? 0 : in_vain_ + 1;
+    if (all || in_vain_ == tries) done_ = volume;
+    if (now) until_now_ = *now;
+    seen_(all || done_ != volume ? until_now_ : Local::Warmth());
+    if (all && now->total > 0)
       spdlog::info("all that {} had is read, behind the trainer: {:.1f} GB in {:.0f} s",
                    volume.view(), static_cast<double>(now->total) / 1e9,
                    std::chrono::duration<double>(took_).count());

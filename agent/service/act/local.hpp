@@ -144,6 +144,7 @@ class Warming {
   Local& local_;
   std::function<void(Local::Warmth)> seen_;
   VolumeId wanted_, read_, done_;  // done: all is read, or it fails
+  int in_vain_ = 0;                // slices
   Local::Warmth until_now_;        // of read_
   std::chrono::steady_clock::duration took_{};
   std::shared_ptr<asio::cancellation_signal> running_;

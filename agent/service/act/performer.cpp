@@ -328,7 +328,7 @@ struct Performer::AtAws {
     return or_shut_down(it.cloud_.leave_fleet({}, c.instance, std::nullopt, limit), true);
   }
   Answer on(const LeaveFleet& c, Duration limit) {
-    return or_shut_down(it.cloud_.leave_with_place(c.fleet, c.instance, limit), true);
+    return or_shut_down(it.cloud_.leave_with_place(c.fleet, c.instance, limit), c.or_shut_down);
   }
   Answer on(const CompleteLifecycle& c, Duration limit) {
     return it.cloud_.complete_lifecycle(c.fleet, c.instance, limit);
