@@ -13,8 +13,8 @@ bool has_fleet(const Context& c) {
   return !c.facts.identity.fleet_known || c.facts.identity.fleet.kind != FleetKind::None;
 }
 
-// A fleet that could not be read at the start is read now: it costs money. Whoever may not even read
-// it gives this machine back.
+// A fleet that could not be read at the start is read now: it costs money. A machine that may not
+// even read it is given back.
 void ask_fleet(Context& c, bool enough) {
   const InstanceId& instance = c.facts.identity.instance;
   if (instance && enough) return c.ask(GiveBackInstance{instance}, c.policy.ec2_call);
@@ -255,9 +255,7 @@ Next on(const CancellingFleet& stage, const EffectFailed& failed, Context& c) {
   return after(stage, failed);
 }
 
-Next on(const CancellingFleet& stage, const Woke&, Context& c) {
-  return ask_cancel(c, stage);
-}
+Next on(const CancellingFleet& stage, const Woke&, Context& c) { return ask_cancel(c, stage); }
 
 Next on(const ScalingToZero& stage, const IdentityRead& identity, Context& c) {
   remember_identity(c, identity);
@@ -279,9 +277,7 @@ Next on(const ScalingToZero& stage, const EffectFailed& failed, Context& c) {
   return after(stage, failed);
 }
 
-Next on(const ScalingToZero& stage, const Woke&, Context& c) {
-  return ask_scale(c, stage);
-}
+Next on(const ScalingToZero& stage, const Woke&, Context& c) { return ask_scale(c, stage); }
 
 Next on(const Finished&, const Woke&, Context& c) {
   c.ask(ReadIdentity{}, c.policy.imds_call);

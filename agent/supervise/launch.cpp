@@ -325,20 +325,20 @@ Result<Found> find_environment(const Spec& spec, const Launch& launch) {
   if (kind == Kind::Conda) {
     const std::string path = absolute(name, home, here);
     const bool is_path = name.find('/') != name.npos;
-    auto root = first_of(is_path ? std::vector{path, path + "/.pixi/envs/default"}
-                                 : in_both([&](const std::string& its) {
-                                     return conda_places(name, launch.account, spec.environment, its);
-                                   }),
-                         "conda environment '" + name + "'", "");
+    auto root =
+        first_of(is_path ? std::vector{path, path + "/.pixi/envs/default"}
+                         : in_both([&](const std::string& its) {
+                             return conda_places(name, launch.account, spec.environment, its);
+                           }),
+                 "conda environment '" + name + "'", "");
     if (!root) return tl::unexpected(root.error());
     return conda(spec, *std::move(root), launch);
   }
-  auto root =
-      first_of(in_both([&](const std::string& its) {
-                 return venv_places(name, spec.environment, its, here);
-               }),
-               "Python environment '" + name + "'",
-               "; make it: python3 -m venv " + absolute(name, home, here));
+  auto root = first_of(in_both([&](const std::string& its) {
+                         return venv_places(name, spec.environment, its, here);
+                       }),
+                       "Python environment '" + name + "'",
+                       "; make it: python3 -m venv " + absolute(name, home, here));
   if (!root) return tl::unexpected(root.error());
   if (is_there(*root + "/conda-meta")) return conda(spec, *std::move(root), launch);
   const std::string script =
@@ -420,7 +420,8 @@ Result<Launch> prepare(const Spec& spec) {
   if (variables["HOME"] != launch.account.home)  // where `spotter tier copy` finds keys, too
     for (const auto& [name, file] : {std::pair{"AWS_CONFIG_FILE", "/.aws/config"},
                                      {"AWS_SHARED_CREDENTIALS_FILE", "/.aws/credentials"}})
-      if (is_there(launch.account.home + file)) variables.insert({name, launch.account.home + file});
+      if (const std::string path = launch.account.home + file; is_there(path))
+        variables.insert({name, path});
   if (!found->root.empty()) variables["PATH"] = found->root + "/bin:" + variables["PATH"];
   for (const auto& [name, value] : variables) launch.environment.push_back(name + "=" + value);
   launch.arguments = {launch.shell, "-l", "-c", command_line(spec, *found)};

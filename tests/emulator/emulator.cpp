@@ -274,8 +274,8 @@ void Emulator::reap() {
     spdlog::warn("{}: its init is gone", id->view());
     host_.machines().kill(*id);
     world::World& region = regions_.of(*id);
-    const auto ended = WIFSIGNALED(status) ? region.kill(*id, now())
-                                           : region.instances(now()).halted(*id);
+    const auto ended =
+        WIFSIGNALED(status) ? region.kill(*id, now()) : region.instances(now()).halted(*id);
     if (!ended) spdlog::warn("{}: {}", id->view(), ended.error().message);
   }
   settle();

@@ -19,8 +19,8 @@ constexpr Duration kBlockedRound = std::chrono::seconds(10);  // policy.cpp: blo
 template <class A>
 void walk(A& a, decide::Ledger& it) {
   auto& [attempts, starts, hangs, newest, seconds, dollars, losses, crashes, releases, running,
-         stall, stalled, speaks, done, reached, repeated, trained, s3_writes, s3_reads,
-         given_up, stopped_early] = it;
+         stall, stalled, speaks, done, reached, repeated, trained, s3_writes, s3_reads, given_up,
+         stopped_early] = it;
   a.small(attempts);
   a.small(starts);
   a.small(hangs);
