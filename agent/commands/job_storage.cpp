@@ -144,10 +144,12 @@ Result<bool, CallError> has_snapshots(AwsCalls& calls, const config::Job& job) {
 std::string words_of_move(const config::Job& job, std::uint64_t gibibytes) {
   constexpr double of_one_request = 2.5;  // MiB/s, at least: users' figures (tests/world/cold.hpp)
   constexpr std::uint64_t few = 16;       // GiB
-  const decide::Policy policy = policy_of(job, false);
+  const decide::Policy policy;
   const double mebibytes = 1024 * static_cast<double>(gibibytes);
   const double gigabytes = mebibytes * (1U << 20) / 1e9;
-  const double rate = policy.initialization_rate.value_or(0);
+  const auto paid = job.launch && job.launch->volume ? job.launch->volume->initialization_rate
+                                                     : policy.initialization_rate;
+  const double rate = paid.value_or(0);
   const double loaded = mebibytes / (rate > 0 ? rate : act::host::reads_behind * of_one_request);
   const std::string all = std::to_string(gibibytes) + " GiB";
   std::string words = "a move to another zone copies what changed since the last snapshot (" +

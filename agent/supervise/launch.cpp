@@ -319,7 +319,8 @@ Result<Found> find_environment(const Spec& spec, const Launch& launch) {
   const auto in_both = [&](auto places_in) {
     auto places = places_in(home);
     if (home == launch.account.home) return places;
-    for (auto& each : places_in(launch.account.home)) places.push_back(std::move(each));
+    for (auto& each : places_in(launch.account.home))
+      if (std::ranges::find(places, each) == places.end()) places.push_back(std::move(each));
     return places;
   };
   if (kind == Kind::Conda) {
