@@ -17,11 +17,11 @@
 #include "agent/config/prepare.hpp"
 #include "agent/config/run.hpp"
 #include "agent/config/storage_name.hpp"
+#include "agent/decide/policy.hpp"
 #include "agent/host/cold.hpp"
 #include "agent/io/log.hpp"
 #include "agent/launch/machines.hpp"
 #include "agent/launch/requests.hpp"
-#include "agent/service/service.hpp"
 #include "agent/sweep/sweep_sets.hpp"
 #include "agent/wire/status.hpp"
 
