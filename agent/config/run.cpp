@@ -209,7 +209,7 @@ std::string run_directory_of(const act::Environment& environment) {
 }
 
 std::string run_directory_to_show(const act::Environment& environment) {
-  const std::string usual = run_directory_of(environment);
+  std::string usual = run_directory_of(environment);
   std::error_code error;
   if (!environment.get("SPOTTER_RUN").empty() ||
       std::filesystem::exists(usual + "/status.json", error))
