@@ -113,12 +113,7 @@ TEST(RefusedFleet, WhatWasGivenUpIsNotTrainedByTheNextMachine) {
     FleetRead read = kFleet;
     read.shut_down = shut_down;
     boot(story, read);
-    SeenVolume volume = held(the_volume(), kMe);
-    volume.generation = 1;
-    story.survey({volume}, {});
-    story.answer(CallAccepted{});
-    volume.generation = 2;
-    story.answer(StorageSurveyed{{{volume}, {}}});
+    story.claim_volume();
     story.mount();
     Ledger ledger;
     ledger.given_up = true;

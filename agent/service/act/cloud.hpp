@@ -93,8 +93,10 @@ class Cloud {
   Answer cancel_one(Fleet fleet, Duration limit);
   Answer scale_one_to_zero(Fleet fleet, Duration limit);
   Answer lower_target(Fleet fleet, std::uint32_t needed, Duration limit);
-  asio::awaitable<bool> has_shut_down(Fleet fleet, wire::Instance self, Duration limit);
-  Answer count_earlier(decide::FleetRead read, wire::Instance self, Duration limit);
+  // The instances of a fleet; none of no fleet.
+  using Fellows = Result<wire::Page<wire::Instance>, CallError>;
+  Answer count_earlier(decide::FleetRead read, wire::Instance self, Fellows fellows,
+                       Duration limit);
   Answer set_capacity_of_group(Fleet fleet, Duration limit);
 
   AwsClient& aws_;

@@ -50,6 +50,16 @@ std::uint32_t count_untagged(const std::vector<wire::Instance>& all, const wire:
   }));
 }
 
+// EC2 shows an instance for about an hour after its end.
+bool last_shut_down(const std::vector<wire::Instance>& all, const wire::Instance& self) {
+  const wire::Instance* last = nullptr;
+  for (const wire::Instance& it : all)
+    if (it.id != self.id && it.launch_time <= self.launch_time &&
+        (last == nullptr || it.launch_time > last->launch_time))
+      last = &it;
+  return last != nullptr && last->reason == "Client.InstanceInitiatedShutdown";
+}
+
 // Asking again changes nothing.
 bool is_final(const CallError& error) {
   return error.forbidden() || error.kind == CallError::Kind::NotFound;
@@ -138,7 +148,7 @@ asio::awaitable<Result<std::string, CallError>> Cloud::watchers_tag(Fleet fleet,
 }
 
 Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
-  const Duration limit = whole / 6;  // six calls at most
+  const Duration limit = whole / 5;  // five calls at most
   wire::DescribeInstances request;
   request.instances = {instance};
   const auto answer = co_await aws_.call(std::move(request), limit);
@@ -162,22 +172,11 @@ Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
     const bool of_ec2 = read.fleet.kind == FleetKind::Ec2Fleet;
     read.instant = of_ec2 && (!status || status->type == "instant");
   }
-  read.shut_down = co_await has_shut_down(fleet, self, limit);
+  Fellows fellows;
+  if (fleet.kind != FleetKind::None) fellows = co_await aws_.call_all(all_of(fleet), limit);
+  if (fellows) read.shut_down = last_shut_down(fellows->items, self);
   if (!job_.storage.share || job_.claims || job_.gang) co_return read;
-  co_return co_await count_earlier(read, self, limit);
-}
-
-// EC2 shows an instance for about an hour after its end.
-asio::awaitable<bool> Cloud::has_shut_down(Fleet fleet, wire::Instance self, Duration limit) {
-  if (fleet.kind == FleetKind::None) co_return false;
-  const auto fellows = co_await aws_.call_all(all_of(fleet), limit);
-  if (!fellows) co_return false;
-  const wire::Instance* last = nullptr;
-  for (const wire::Instance& it : fellows->items)
-    if (it.id != self.id && it.launch_time <= self.launch_time &&
-        (last == nullptr || it.launch_time > last->launch_time))
-      last = &it;
-  co_return last != nullptr && last->reason == "Client.InstanceInitiatedShutdown";
+  co_return co_await count_earlier(read, self, std::move(fellows), limit);
 }
 
 // Without a price only the limit in hours can be enforced, not the one in dollars. The job goes on.
@@ -196,15 +195,14 @@ asio::awaitable<double> Cloud::price_of(wire::Instance self, Duration limit) {
 
 // EBS attaches a volume to one instance, a claim gives an experiment to one, of a gang all work; on
 // a share the instance that was launched first writes.
-Cloud::Answer Cloud::count_earlier(decide::FleetRead read, wire::Instance self, Duration limit) {
+Cloud::Answer Cloud::count_earlier(decide::FleetRead read, wire::Instance self, Fellows fellows,
+                                   Duration limit) {
   if (self.state == wire::InstanceState::Stopped) {  // nor, then, when it was started again
     decide::EffectFailed unseen;
     unseen.detail = "EC2 does not show yet that this instance runs";
     co_return unseen;
   }
-  const Fleet fleet = job_.fleet.value_or(read.fleet);
-  if (fleet.kind == FleetKind::None) co_return read;
-  const auto fellows = co_await aws_.call_all(all_of(fleet), limit);
+  if (job_.fleet.value_or(read.fleet).kind == FleetKind::None) co_return read;
   if (!fellows) co_return as_failure(fellows.error());
   const auto earlier = [&](const wire::Instance& other) { return is_earlier(other, self); };
   read.earlier = static_cast<std::uint32_t>(
