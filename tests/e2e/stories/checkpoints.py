@@ -77,10 +77,13 @@ class Checkpoints(unittest.TestCase):
     def killed_in_the_middle_of_a_save(self):
         process = self.start()
         wait("two generations", lambda: self.has_generations(2), 60)
-        known = set(os.listdir(self.home / "ckpt"))
-        wait("a save to begin", lambda: [each for each in os.listdir(self.home / "ckpt")
-                                         if each not in known], 60, every=0.005)
+        hold = self.home / "hold"
+        hold.touch()
+        wait("the middle of a save", lambda: [
+            file for file in (self.home / "ckpt").glob("*.bin")
+            if re.fullmatch(r"step \d+ ", file.read_text())], 60)
         self.kill(process)
+        hold.unlink()
 
     def has_generations(self, count):
         done = self.ask(self.home, "--json")

@@ -222,7 +222,9 @@ class Published(life.Life):
         one = self.begin()
         self.wait_training(one, 5)
         self.world.interrupt(one, 8)
-        self.successor(one)
+        two = self.successor(one)
+        self.wait_training(two, 7)
+        self.fault("latency", action="PutObject", of="0s")  # its result is sent, and waited for
         self.assert_ended_well()
 
     def test_a_sweep_is_a_table(self):
