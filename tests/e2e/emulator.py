@@ -137,7 +137,7 @@ class Emulator:
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "TERM", self.bin / "spotter-emulator", "serve",
                  "--directory", self.directory, "--api", "127.0.0.1:0",
-                 "--metadata", "127.0.0.1:0", *self.arguments, *recording()],
+                 "--metadata", "127.0.0.1:0", *self.launched(), *self.arguments, *recording()],
                 # An image's programs are found by name.
                 env={**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}"},
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
@@ -155,6 +155,11 @@ class Emulator:
         self.api, self.mode = found["api"], found.get("mode", self.mode)
         self.secret = ec2.secret_of(self.directory)
         self.ec2 = ec2.Client(self.api, self.secret)
+
+    def launched(self):
+        """What instances that are processes may: an ordinary user's see what our stories share."""
+        return (["--user-data-as-root"] if os.geteuid() == 0 else
+                ["--bind", self.workplace, "--bind", ROOT])
 
     # What the emulator is asked to do
 

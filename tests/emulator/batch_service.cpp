@@ -36,11 +36,6 @@ void BatchService::on(const batch::RunJob& order) {
   // Short: the path of a socket in it has at most 107 bytes.
   const fs::path run = machines_.folder(order.host) / "run" / order.task.substr(0, 8);
   const fs::path log = directory_ / "batch" / (order.log_stream + ".log");
-  std::error_code failed;
-  fs::create_directories(folder, failed);
-  fs::create_directories(run, failed);
-  fs::create_directories(log.parent_path(), failed);
-  if (failed) spdlog::error("{}: {}", folder.string(), failed.message());
   std::map<std::string, std::string> environment;
   for (const auto& assignment : machines_.environment(order.host)) {
     const auto equals = assignment.find('=');

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "tests/emulator/frames.hpp"
 #include "tests/emulator/process_tree.hpp"
@@ -94,6 +95,12 @@ int attend(pid_t command, const sigset_t& signals) {
 
 // The container: it ends when its command does, and leaves nothing behind.
 [[noreturn]] void contain(const Command& command, const std::string& program) {
+  // Here, and not by the emulator: where a link in the host's folder leads is the host's affair.
+  std::error_code failed;
+  for (const auto& folder : {std::filesystem::path(command.folder),
+                             std::filesystem::path(variable(command.environment, "SPOTTER_RUN")),
+                             std::filesystem::path(command.log).parent_path()})
+    std::filesystem::create_directories(folder, failed);
   ::signal(SIGTERM, SIG_IGN);  // of a host that shuts down: the command has got its own
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   open_streams(command.log);

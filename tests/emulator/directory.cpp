@@ -51,7 +51,7 @@ Result<void> Directory::clear() const {
   std::error_code failed;
   for (const char* name : {"volumes", "snapshots", "instances", "batch"})
     if (!failed) fs::remove_all(path_ / name, failed);
-  for (const char* name : {"volumes", "snapshots"})
+  for (const char* name : {"volumes", "snapshots", "batch"})
     if (!failed) fs::create_directory(path_ / name, failed);
   if (failed) return failure("cannot clear " + path_.string() + ": " + failed.message());
   return {};

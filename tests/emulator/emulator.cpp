@@ -43,16 +43,36 @@ world::Settings settings_of(const ServeOptions& options, WallTime origin) {
   return settings;
 }
 
-MachineSettings machines_of(const ServeOptions& options, const Directory& directory,
-                            bool namespaces) {
-  std::shared_ptr<InstanceKind> kind;
+constexpr const char* refused_as_root =
+    "as root it would be root on this machine, and is not run: serve as an ordinary user, with "
+    "--instances container, or with --user-data-as-root";
+
+Programs processes_of(const ServeOptions& options, const Directory& directory, bool namespaces) {
+  const auto kind = [&](std::optional<IsolationSettings> isolation, const std::string& refusal) {
+    return std::make_shared<ProcessKind>(namespaces, std::move(isolation), refusal);
+  };
+  const std::string what = "what is launched, its user data, too, ";
+  if (::geteuid() == 0 && !options.user_data_as_root)
+    return {namespaces, kind({}, refused_as_root), "user data: " + std::string(refused_as_root)};
+  if (::geteuid() == 0)
+    return {namespaces, kind({}, ""), what + "runs as root, on this machine's files"};
+  IsolationSettings isolation{directory.path(), options.binds, {}};
+  if (!options.certificate.empty()) isolation.readable.emplace_back(options.certificate);
+  if (const auto possible = can_isolate(isolation); !possible)
+    return {namespaces, kind({}, ""),
+            what + "runs as you, with your files: no user namespace is to be had here (" +
+                possible.error().message + ")"};
+  return {namespaces, kind(isolation, ""),
+          what +
+              "sees this machine's files, none of them writable, your home empty, and shares "
+              "its network"};
+}
+
+Programs programs_of(const ServeOptions& options, const Directory& directory, bool namespaces) {
   if (options.containers)
-    kind = std::make_shared<ContainerKind>(*options.containers);
-  else if (!options.boot.empty())
-    kind = std::make_shared<MachineKind>(options.boot);
-  else
-    kind = std::make_shared<ProcessKind>(namespaces);
-  return {directory.path(), std::move(kind), options.metadata, options.environment};
+    return {namespaces, std::make_shared<ContainerKind>(*options.containers), {}};
+  if (!options.boot.empty()) return {namespaces, std::make_shared<MachineKind>(options.boot), {}};
+  return processes_of(options, directory, namespaces);
 }
 
 Result<bool> choose_namespaces(Mode mode) {
@@ -100,8 +120,9 @@ Result<std::unique_ptr<Emulator>> Emulator::create(ServeOptions options) {
       return tl::unexpected(possible.error());
   auto directory = Directory::open(options.directory);
   if (!directory) return tl::unexpected(directory.error());
+  auto programs = programs_of(options, *directory, *namespaces);
   std::unique_ptr<Emulator> emulator(
-      new Emulator(std::move(options), std::move(*directory), *namespaces, std::move(tls)));
+      new Emulator(std::move(options), std::move(*directory), std::move(programs), std::move(tls)));
   if (emulator->options_.empty_account && emulator->regions_.all().size() > 1)
     return failure("--empty-account is of one region: IAM is one for all of them");
   if (emulator->options_.cold_volumes)
@@ -114,10 +135,11 @@ Result<std::unique_ptr<Emulator>> Emulator::create(ServeOptions options) {
   return emulator;
 }
 
-Emulator::Emulator(ServeOptions options, Directory directory, bool namespaces, TlsContext tls)
+Emulator::Emulator(ServeOptions options, Directory directory, Programs programs, TlsContext tls)
     : options_(std::move(options)),
       directory_(std::move(directory)),
-      namespaces_(namespaces),
+      namespaces_(programs.namespaces),
+      warning_(std::move(programs.warning)),
       tls_(std::move(tls)),
       started_(boot_time()),
       origin_(wall_clock()),
@@ -128,7 +150,8 @@ Emulator::Emulator(ServeOptions options, Directory directory, bool namespaces, T
            [this] { return shared_access(); }, world_.settings().account, world_.settings().role,
            [this] { return now(); }, [this](Duration of_world) { return real(of_world); },
            options_.seed}),
-      host_(context_, machines_of(options_, directory_, namespaces_),
+      host_(context_,
+            {directory_.path(), std::move(programs.kind), options_.metadata, options_.environment},
             {[this](const auto& id, const auto& request) { return metadata(id, request); },
              service(true),
              [this](const Words& words) {

@@ -49,8 +49,17 @@ struct ServeOptions {
   std::string certificate;
   std::string key;
   std::vector<std::string> environment;
+  bool user_data_as_root = false;  // processes of root's: else there are no programs in them
+  std::vector<std::filesystem::path> binds;     // processes of an ordinary user: what they see, too
   std::optional<ContainerSettings> containers;  // whole machines
   std::vector<std::string> boot;                // or virtual ones, by this program; else processes
+};
+
+// Where the programs of instances run, and what is to be said of it.
+struct Programs {
+  bool namespaces = false;
+  std::shared_ptr<const InstanceKind> kind;
+  std::string warning;
 };
 
 class Emulator {
@@ -58,11 +67,14 @@ class Emulator {
   // Throws nothing: what cannot be set up is the answer.
   static Result<std::unique_ptr<Emulator>> create(ServeOptions options);
 
+  // What a person should know of what is launched here, a line; empty: nothing.
+  const std::string& warning() const { return warning_; }
+
   // Until `stop`, SIGTERM or SIGINT; prints one line that begins with READY once it listens.
   Result<void> run();
 
  private:
-  Emulator(ServeOptions options, Directory directory, bool namespaces, TlsContext tls);
+  Emulator(ServeOptions options, Directory directory, Programs programs, TlsContext tls);
 
   Time now() const;
   Duration real(Duration of_world) const;
@@ -94,6 +106,7 @@ class Emulator {
   ServeOptions options_;
   Directory directory_;
   bool namespaces_;
+  std::string warning_;
   TlsContext tls_;
   // Goes last: the others' coroutines hold its sockets. More threads than processors, because one
   // may wait for the disk.

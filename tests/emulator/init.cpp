@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "tests/emulator/containers.hpp"
+#include "tests/emulator/isolation.hpp"
 #include "tests/emulator/namespaces.hpp"
 #include "tests/emulator/process_tree.hpp"
 
@@ -104,11 +105,11 @@ void attend(pid_t program, int signals, bool ends_with_program) {
   }
 }
 
-void die_with_the_emulator(bool namespaces) {
+void die_with_the_emulator(bool first_of_its_pids) {
   ::fcntl(init_socket, F_SETFD, FD_CLOEXEC);
   // In user mode it is this process that kills the rest, once it reads the end of the socket.
-  if (namespaces) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (!namespaces) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  if (first_of_its_pids) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (!first_of_its_pids) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
 int block_child_signal() {
@@ -122,24 +123,26 @@ int block_child_signal() {
 }  // namespace
 
 int instance_init(int argc, char** argv) {
-  if (argc != 4) return 2;
-  const bool namespaces = std::string_view(argv[2]) != "user";
+  if (argc < 4) return 2;
+  const bool isolated = std::string_view(argv[2]) == "isolated";
+  const bool namespaces = !isolated && std::string_view(argv[2]) != "user";
   const bool whole = std::string_view(argv[2]) == "whole";
   const char* const program = argv[3];
-  die_with_the_emulator(namespaces);
+  die_with_the_emulator(namespaces || isolated);
   const int signals = block_child_signal();
-  if (!namespaces) send_ready(init_socket, nullptr);
-  if (namespaces) {
-    if (const auto prepared = prepare_namespaces(); !prepared) {
-      const std::string text = "E" + prepared.error().message;
-      ::send(init_socket, text.data(), text.size(), MSG_NOSIGNAL);
-      return 1;
-    }
+  const auto prepared = namespaces ? prepare_namespaces()
+                        : isolated ? isolate({argv + 4, argv + argc})
+                                   : Result<void>{};
+  if (!prepared) {
+    const std::string text = "E" + prepared.error().message;
+    ::send(init_socket, text.data(), text.size(), MSG_NOSIGNAL);
+    return 1;
   }
+  if (!namespaces) send_ready(init_socket, nullptr);
   char go = 0;
   if (::read(init_socket, &go, 1) != 1) return 0;
   attend(::access(program, F_OK) == 0 ? run_program(program) : 0, signals, whole);
-  if (!namespaces) kill_tree(::getpid());
+  if (!namespaces && !isolated) kill_tree(::getpid());
   return 0;
 }
 

@@ -1,7 +1,8 @@
-// The first process of an instance: `spotter-emulator instance-init root|user|whole PROGRAM`, with
-// a socket to the emulator as descriptor 3 and the instance's environment and console.
+// The first process of an instance: `spotter-emulator instance-init KIND PROGRAM [ORDER...]`, with
+// a socket to the emulator as descriptor 3 and the instance's environment and console. KIND:
 //   root: pid 1 of new pid, mount and network namespaces; when it dies the kernel kills the rest.
 //   whole: as root, and it ends with its program (container_kind.hpp).
+//   isolated: pid 1 of the namespaces of isolation.hpp, as the orders say.
 //   user: a child subreaper; when the emulator is gone it kills all its descendants.
 // Conversation: init sends one byte, 'R' (with two listening sockets as SCM_RIGHTS in root mode:
 // metadata, API) or 'E' and a reason; the emulator answers 'G', and the program (the user data)
@@ -35,6 +36,7 @@ struct InitOptions {
   std::string folder;   // working directory
   std::string console;  // path; output is appended
   std::vector<std::string> environment;
+  std::vector<std::string> isolation = {};  // isolation.hpp; empty: it is not isolated
 };
 // Starts an init and waits, at most ten seconds, until it is ready; the user data does not run yet.
 // The caller closes the descriptors and reaps the process.

@@ -1,7 +1,9 @@
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -10,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "agent/io/files.hpp"
 #include "tests/emulator/frames.hpp"
 #include "tests/emulator/init.hpp"
 
@@ -22,18 +25,42 @@ struct Launch {
   std::vector<char*> arguments;
   std::vector<char*> environment;
   const char* folder;
-  const char* console;
+  int console;
+  const char* users;   // the line of uid_map; null: it stays in its user namespace
+  const char* groups;  // of gid_map
 };
+
+bool put(const char* path, const char* text) {
+  const int file = ::open(path, O_WRONLY | O_CLOEXEC);
+  const auto size = static_cast<ssize_t>(std::strlen(text));
+  const bool done = file >= 0 && ::write(file, text, std::strlen(text)) == size;
+  if (file >= 0) ::close(file);
+  return done;
+}
+
+// In a new user namespace: stays who it is, and takes the right to mount there through its exec.
+// The keys of its session, which whoever inherits them may read, are left behind.
+bool keep_identity(const Launch& launch) {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct rights[2] = {};
+  if (!put("/proc/self/setgroups", "deny") || !put("/proc/self/uid_map", launch.users) ||
+      !put("/proc/self/gid_map", launch.groups) || ::syscall(SYS_capget, &header, rights) != 0)
+    return false;
+  for (auto& part : rights) part.inheritable = part.permitted;
+  constexpr int join_session_keyring = 1;  // keyctl(2); a kernel without keys has none to read
+  ::syscall(SYS_keyctl, join_session_keyring, nullptr);
+  return ::syscall(SYS_capset, &header, rights) == 0 &&
+         ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_SYS_ADMIN, 0, 0) == 0;
+}
 
 // Between clone and exec: system calls only.
 [[noreturn]] void become_init(const Launch& launch, int socket) {
   ::setsid();
   const int nothing = ::open("/dev/null", O_RDONLY);
-  const int console = ::open(launch.console, O_WRONLY | O_CREAT | O_APPEND, 0644);
-  if (nothing < 0 || console < 0 || ::chdir(launch.folder) != 0) ::_exit(126);
+  if (nothing < 0 || ::chdir(launch.folder) != 0) ::_exit(126);
   // The socket first, to a number above 3: it may be any of those that are overwritten here.
   const int kept = ::fcntl(socket, F_DUPFD_CLOEXEC, 10);
-  const int output = ::fcntl(console, F_DUPFD_CLOEXEC, 10);
+  const int output = ::fcntl(launch.console, F_DUPFD_CLOEXEC, 10);
   const int input = ::fcntl(nothing, F_DUPFD_CLOEXEC, 10);
   ::dup2(input, 0);
   ::dup2(output, 1);
@@ -44,6 +71,7 @@ struct Launch {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
+  if (launch.users != nullptr && !keep_identity(launch)) ::_exit(126);
   ::execve("/proc/self/exe", launch.arguments.data(), launch.environment.data());
   ::_exit(127);
 }
@@ -77,18 +105,30 @@ Result<void> await_ready(InitProcess& process) {
 }  // namespace
 
 Result<InitProcess> start_init(const InitOptions& options) {
+  // Opened here: a mount with a file that is written to cannot become read-only.
+  const io::Descriptor console(::open(
+      options.console.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644));
+  if (!console) return failure(options.console + ": " + std::strerror(errno));
   int sockets[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
     return failure(std::string("socketpair: ") + std::strerror(errno));
-  const std::vector<std::string> arguments = {"spotter-instance", "instance-init",
-                                              options.ends_with_program ? "whole"
-                                              : options.namespaces      ? "root"
-                                                                        : "user",
-                                              options.program};
-  const Launch launch{pointers(arguments), pointers(options.environment), options.folder.c_str(),
-                      options.console.c_str()};
+  const bool isolated = !options.isolation.empty();
+  std::vector<std::string> arguments = {"spotter-instance", "instance-init",
+                                        options.ends_with_program ? "whole"
+                                        : options.namespaces      ? "root"
+                                        : isolated                ? "isolated"
+                                                                  : "user",
+                                        options.program};
+  arguments.insert(arguments.end(), options.isolation.begin(), options.isolation.end());
+  const auto itself = [](auto id) { return std::to_string(id) + " " + std::to_string(id) + " 1"; };
+  const std::string users = itself(::geteuid()), groups = itself(::getegid());
+  const Launch launch{
+      pointers(arguments), pointers(options.environment),      options.folder.c_str(),
+      console.get(),       isolated ? users.c_str() : nullptr, groups.c_str()};
   const unsigned long flags =
-      SIGCHLD | (options.namespaces ? CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET : 0);
+      SIGCHLD | (options.namespaces ? CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET
+                 : isolated         ? CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC
+                                    : 0);
   // Like fork, but into new namespaces at once; the child only ever calls the kernel until its
   // exec.
   const auto pid =

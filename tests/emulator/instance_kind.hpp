@@ -25,6 +25,10 @@ class InstanceKind {
   // The end of its program is the end of the instance; else it runs on, as a machine does whose
   // user data is done.
   virtual bool ends_with_program() const = 0;
+  // How its init leaves this machine's files behind (isolation.hpp); empty: not at all.
+  virtual std::vector<std::string> isolation(const std::filesystem::path&) const { return {}; }
+  // Why no program of an instance, user data or a job of Batch, is run; empty: they are.
+  virtual std::string refusal() const { return {}; }
   // The form in which an attached volume shows in the instance's devices.
   virtual Disks::Kind disks() const = 0;
 

@@ -108,7 +108,8 @@ Result<void> Machines::boot(const world::InstanceStarted& started, Machine& mach
                             settings_.kind->program(home).string(),
                             home.string(),
                             (home / "console.log").string(),
-                            environment(started.id, machine.endpoint)};
+                            environment(started.id, machine.endpoint),
+                            settings_.kind->isolation(home)};
   auto init = start_init(options);
   if (!init) return tl::unexpected(init.error());
   machine.init = *init;
@@ -132,6 +133,9 @@ Result<void> Machines::start(const world::InstanceStarted& started) {
 }
 
 void Machines::send(const InstanceId& id, const Words& words) {
+  const std::string refused = settings_.kind->refusal();
+  if (!refused.empty() && words[0] == "run")
+    return handlers_.on_words({"refused", words[1], "CannotStartContainerError: " + refused});
   const auto found = machines_.find(id);
   if (found != machines_.end() && found->second.channel) found->second.channel->send(words);
 }

@@ -101,6 +101,7 @@ int serve(Arguments& arguments) {
   if (arguments.instances == "container") {
     options.containers = arguments.containers;
     options.containers->environment = options.environment;
+    options.containers->binds = options.binds;
   }
   if (arguments.instances == "machine" && options.boot.empty())
     return complain("--instances machine needs --boot: what boots one (tests/machine/boot.py)", 2);
@@ -116,11 +117,8 @@ int serve(Arguments& arguments) {
   const std::string log = (options.directory / "emulator.log").string();
   spdlog::set_default_logger(spdlog::basic_logger_mt("emulator", log));
   spdlog::flush_on(spdlog::level::info);
-  if (arguments.instances == "process")
-    std::fputs(
-        "spotter-emulator: instances are processes here: what is launched, its user data, "
-        "too, runs as you, with your files (--instances container: in a system of its own)\n",
-        stderr);
+  if (!(*emulator)->warning().empty())
+    std::fprintf(stderr, "spotter-emulator: %s\n", (*emulator)->warning().c_str());
   const auto served = (*emulator)->run();
   return served ? 0 : complain(served.error().message);
 }
@@ -251,8 +249,9 @@ void describe_serve(CLI::App& app, Arguments& to) {
       ->capture_default_str();
   command->add_option("--root", to.containers.layers,
                       "container: the folder of a system that boots; more: layers, topmost first");
-  command->add_option("--bind", to.containers.binds,
-                      "container: a path of this machine that every instance sees; repeatable");
+  command->add_option("--bind", to.serve.binds,
+                      "A path of this machine that every instance sees and may write to: of a "
+                      "container, or of an ordinary user's process; repeatable");
   command->add_option("--boot", to.serve.boot,
                       "machine: the program that boots one; more: its arguments, a word each");
   command->add_option("--disk", to.containers.disk, "container: how much an instance can write")
@@ -267,6 +266,9 @@ void describe_serve(CLI::App& app, Arguments& to) {
                                   "knows; else another at each start, "
                                   "in DIR/credentials (`spotter-emulator env`)");
   command->add_flag("--even-as-root", to.even_as_root, "--fixed-keys: also as root")->needs(fixed);
+  command->add_flag("--user-data-as-root", to.serve.user_data_as_root,
+                    "process: root's instances run their user data, and Batch its jobs, as root on "
+                    "this machine's files; else neither is run");
   command->add_option("--seed", to.serve.seed, "What AWS leaves open is chosen by it");
   command->add_option("--time-scale", to.serve.time_scale, "Seconds of the world in a real one")
       ->check(CLI::Range(0.01, 1000.0));

@@ -1,17 +1,27 @@
 // An instance is a process and its descendants. Root's instances have namespaces of their own, an
-// ordinary user's nothing but a folder. Both see this machine's file system and its users.
+// ordinary user's those of isolation.hpp, where the kernel has them. All see this machine's users
+// and, as far as they may, its files.
 #pragma once
 
+#include <optional>
+
 #include "tests/emulator/instance_kind.hpp"
+#include "tests/emulator/isolation.hpp"
 
 namespace spotter::emulator {
 
 class ProcessKind : public InstanceKind {
  public:
-  explicit ProcessKind(bool namespaces) : namespaces_(namespaces) {}
+  // `isolation`: none, it sees and does what the server may. `refusal`: see InstanceKind.
+  ProcessKind(bool namespaces, std::optional<IsolationSettings> isolation, std::string refusal)
+      : namespaces_(namespaces), isolation_(std::move(isolation)), refusal_(std::move(refusal)) {}
 
   bool namespaces() const override { return namespaces_; }
   bool ends_with_program() const override { return false; }
+  std::vector<std::string> isolation(const std::filesystem::path& home) const override {
+    return isolation_ ? isolation_of(*isolation_, home) : std::vector<std::string>{};
+  }
+  std::string refusal() const override { return refusal_; }
   Disks::Kind disks() const override;
   Result<void> furnish(const world::InstanceStarted& started,
                        const std::filesystem::path& home) const override;
@@ -24,6 +34,8 @@ class ProcessKind : public InstanceKind {
 
  private:
   bool namespaces_;
+  std::optional<IsolationSettings> isolation_;
+  std::string refusal_;
 };
 
 }  // namespace spotter::emulator

@@ -330,7 +330,7 @@ TEST_F(S3Serve, WhatWasUploadedSurvivesARestart) {
 }
 
 class S3InInstances : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Modes, S3InInstances, testing::Values("root", "user"),
+INSTANTIATE_TEST_SUITE_P(Modes, S3InInstances, testing::Values("root", "user", "isolated"),
                          [](const auto& it) { return std::string(it.param); });
 
 // With the credentials of its role, by way of its own metadata: Debian's `aws`.
@@ -340,8 +340,12 @@ TEST_P(S3InInstances, AnInstanceReadsAndWritesWithItsRole) {
   const auto bucket = served.folder() / "s3" / "data";
   std::filesystem::create_directory(bucket);
   std::ofstream(bucket / "in") << "from S3";
+  served.own();
   const auto id = served.run_instance(
       "#!/bin/sh\nexport AWS_DEFAULT_REGION=us-west-2\n"
+      // Debian's botocore wants the slash.
+      "imds=$AWS_EC2_METADATA_SERVICE_ENDPOINT\n"
+      "[ -z \"$imds\" ] || export AWS_EC2_METADATA_SERVICE_ENDPOINT=\"$imds/\"\n"
       "s3() { aws --endpoint-url \"$AWS_ENDPOINT_URL\" s3 \"$@\"; }\n"
       "s3 cp s3://data/in - | s3 cp - s3://data/out\n");
   EXPECT_TRUE(eventually([&] { return read_file(bucket / "out") == "from S3"; }))

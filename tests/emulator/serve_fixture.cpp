@@ -2,6 +2,7 @@
 
 #include <curl/curl.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <openssl/evp.h>
 #include <poll.h>
 #include <signal.h>
@@ -21,6 +22,8 @@
 namespace spotter::emulator {
 namespace fs = std::filesystem;
 namespace {
+
+constexpr uid_t somebody = 1234;
 
 std::size_t append(char* data, std::size_t size, std::size_t count, void* to) {
   static_cast<std::string*>(to)->append(data, size * count);
@@ -110,11 +113,29 @@ Served::Served(const std::string& mode, std::vector<std::string> more) {
   char name[] = "/tmp/spotter-emulator-test-XXXXXX";
   folder_ = ::mkdtemp(name);
   // Twenty times faster than AWS: what takes seconds there takes fractions here.
-  arguments_ = {"spotter-emulator", "serve",      "--directory", folder_.string(), "--api",
-                "127.0.0.1:0",      "--metadata", "127.0.0.1:0", "--mode",         mode,
-                "--time-scale",     "20"};
+  arguments_ = {"spotter-emulator",
+                "serve",
+                "--directory",
+                folder_.string(),
+                "--api",
+                "127.0.0.1:0",
+                "--metadata",
+                "127.0.0.1:0",
+                "--mode",
+                mode == "root" ? "root" : "user",
+                "--time-scale",
+                "20"};
   certificate_ = option_value(more, "--tls-certificate");
   arguments_.insert(arguments_.end(), more.begin(), more.end());
+  program_ = SPOTTER_EMULATOR_PATH;
+  if (::geteuid() == 0 && mode == "isolated") {
+    user_ = somebody;
+    program_ = folder_ / "spotter-emulator";  // that user may not see our build
+    fs::copy_file(SPOTTER_EMULATOR_PATH, program_);
+    if (::chown(folder_.c_str(), user_, user_) != 0) throw std::runtime_error("chown");
+  } else if (::geteuid() == 0 && mode != "refused") {
+    arguments_.push_back("--user-data-as-root");
+  }
   start();
 }
 
@@ -135,10 +156,13 @@ std::string Served::start() {
   if (pid_ == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::dup2(output[1], 1);
+    if (user_ != 0 && (::setgroups(0, nullptr) != 0 || ::setgid(user_) != 0 ||
+                       ::setuid(user_) != 0 || ::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0))
+      ::_exit(127);
     std::vector<char*> arguments;
     for (auto& argument : arguments_) arguments.push_back(argument.data());
     arguments.push_back(nullptr);
-    ::execv(SPOTTER_EMULATOR_PATH, arguments.data());
+    ::execv(program_.c_str(), arguments.data());
     ::_exit(127);
   }
   ::close(output[1]);
@@ -147,6 +171,12 @@ std::string Served::start() {
   const auto at = line.find("api=");
   api_ = at == std::string::npos ? "" : line.substr(at + 4, line.find(' ', at) - at - 4);
   return line;
+}
+
+void Served::own() const {
+  for (const auto& entry : fs::recursive_directory_iterator(folder_))
+    if (user_ != 0 && ::lchown(entry.path().c_str(), user_, user_) != 0)
+      throw std::runtime_error("lchown " + entry.path().string());
 }
 
 std::string Served::secret() const {

@@ -18,6 +18,8 @@ using Fields = std::map<std::string, std::string>;
 
 class Served {
  public:
+  // `mode`: root, user; isolated: user, served by an ordinary user, also where the test is root's;
+  // refused: user, and root has not said --user-data-as-root.
   explicit Served(const std::string& mode, std::vector<std::string> more = {});
   ~Served();  // kills it, if it still runs, and removes the folder
   Served(const Served&) = delete;
@@ -54,6 +56,7 @@ class Served {
   void attach(const std::string& volume, const std::string& instance);
 
   std::filesystem::path folder() const { return folder_; }
+  void own() const;  // gives all that is in the folder to who serves
   std::filesystem::path instance(const std::string& id) const { return folder_ / "instances" / id; }
   const std::string& api() const { return api_; }
   std::string secret() const;  // of the keys for people
@@ -66,6 +69,8 @@ class Served {
   std::vector<std::string> arguments_;
   std::string api_;
   std::string certificate_;
+  std::string program_;
+  uid_t user_ = 0;  // who serves, if somebody else
   pid_t pid_ = -1;
 };
 
