@@ -43,26 +43,23 @@ world::Settings settings_of(const ServeOptions& options, WallTime origin) {
   return settings;
 }
 
-constexpr const char* refused_as_root =
-    "as root it would be root on this machine, and is not run: serve as an ordinary user, with "
-    "--instances container, or with --user-data-as-root";
-
 Programs processes_of(const ServeOptions& options, const Directory& directory, bool namespaces) {
-  const auto kind = [&](std::optional<IsolationSettings> isolation, const std::string& refusal) {
-    return std::make_shared<ProcessKind>(namespaces, std::move(isolation), refusal);
+  const auto kind = [&](std::optional<IsolationSettings> isolation) {
+    return std::make_shared<ProcessKind>(namespaces, std::move(isolation));
   };
   const std::string what = "what is launched, its user data, too, ";
-  if (::geteuid() == 0 && !options.user_data_as_root)
-    return {namespaces, kind({}, refused_as_root), "user data: " + std::string(refused_as_root)};
   if (::geteuid() == 0)
-    return {namespaces, kind({}, ""), what + "runs as root, on this machine's files"};
+    return {namespaces, kind({}),
+            what +
+                "runs as root, on this machine's files (out of their reach: serve as an ordinary "
+                "user, or with --instances container)"};
   IsolationSettings isolation{directory.path(), options.binds, {}};
   if (!options.certificate.empty()) isolation.readable.emplace_back(options.certificate);
   if (const auto possible = can_isolate(isolation); !possible)
-    return {namespaces, kind({}, ""),
+    return {namespaces, kind({}),
             what + "runs as you, with your files: no user namespace is to be had here (" +
                 possible.error().message + ")"};
-  return {namespaces, kind(isolation, ""),
+  return {namespaces, kind(isolation),
           what +
               "sees this machine's files, none of them writable, your home empty, and shares "
               "its network"};

@@ -49,7 +49,6 @@ struct ServeOptions {
   std::string certificate;
   std::string key;
   std::vector<std::string> environment;
-  bool user_data_as_root = false;  // processes of root's: else there are no programs in them
   std::vector<std::filesystem::path> binds;     // processes of an ordinary user: what they see, too
   std::optional<ContainerSettings> containers;  // whole machines
   std::vector<std::string> boot;                // or virtual ones, by this program; else processes

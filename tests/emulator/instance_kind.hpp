@@ -27,8 +27,6 @@ class InstanceKind {
   virtual bool ends_with_program() const = 0;
   // How its init leaves this machine's files behind (isolation.hpp); empty: not at all.
   virtual std::vector<std::string> isolation(const std::filesystem::path&) const { return {}; }
-  // Why no program of an instance, user data or a job of Batch, is run; empty: they are.
-  virtual std::string refusal() const { return {}; }
   // The form in which an attached volume shows in the instance's devices.
   virtual Disks::Kind disks() const = 0;
 

@@ -137,18 +137,5 @@ TEST_F(Isolation, WhatIsNamedIsShared) {
   ::setenv("PATH", path.c_str(), 1);
 }
 
-// What root launches would be root on this machine.
-TEST_F(Isolation, RootsUserDataIsRunOnlyIfHeSaysSo) {
-  Served refused("refused");
-  const std::string id = refused.run_instance("#!/bin/sh\ntouch " + elsewhere_.string() + "/ran\n");
-  EXPECT_TRUE(eventually([&] {
-    return read_file(refused.instance(id) / "console.log").find("--user-data-as-root") !=
-           std::string::npos;
-  }));
-  EXPECT_TRUE(eventually([&] { return refused.state_of(id) == "running"; }));
-  EXPECT_FALSE(exists(refused.instance(id) / "user-data"));
-  EXPECT_FALSE(exists(elsewhere_ / "ran"));
-}
-
 }  // namespace
 }  // namespace spotter::emulator

@@ -133,9 +133,6 @@ Result<void> Machines::start(const world::InstanceStarted& started) {
 }
 
 void Machines::send(const InstanceId& id, const Words& words) {
-  const std::string refused = settings_.kind->refusal();
-  if (!refused.empty() && words[0] == "run")
-    return handlers_.on_words({"refused", words[1], "CannotStartContainerError: " + refused});
   const auto found = machines_.find(id);
   if (found != machines_.end() && found->second.channel) found->second.channel->send(words);
 }

@@ -266,9 +266,6 @@ void describe_serve(CLI::App& app, Arguments& to) {
                                   "knows; else another at each start, "
                                   "in DIR/credentials (`spotter-emulator env`)");
   command->add_flag("--even-as-root", to.even_as_root, "--fixed-keys: also as root")->needs(fixed);
-  command->add_flag("--user-data-as-root", to.serve.user_data_as_root,
-                    "process: root's instances run their user data, and Batch its jobs, as root on "
-                    "this machine's files; else neither is run");
   command->add_option("--seed", to.serve.seed, "What AWS leaves open is chosen by it");
   command->add_option("--time-scale", to.serve.time_scale, "Seconds of the world in a real one")
       ->check(CLI::Range(0.01, 1000.0));

@@ -56,12 +56,8 @@ Result<void> ProcessKind::furnish(const world::InstanceStarted& started,
   if (failed) return failure(home.string() + ": " + failed.message());
   const fs::path script = program(home);
   fs::remove(script, failed);
-  std::ofstream console(home / "console.log", std::ios::app);  // a place to mount it, too
+  std::ofstream(home / "console.log", std::ios::app).close();  // a place to mount it, too
   if (started.user_data.empty()) return {};
-  if (!refusal_.empty()) {
-    console << "spotter-emulator: user data: " << refusal_ << '\n';
-    return {};
-  }
   std::ofstream(script) << unpacked(started.user_data);
   fs::permissions(script, fs::perms::owner_all, failed);
   if (failed) return failure(script.string() + ": " + failed.message());

@@ -12,16 +12,15 @@ namespace spotter::emulator {
 
 class ProcessKind : public InstanceKind {
  public:
-  // `isolation`: none, it sees and does what the server may. `refusal`: see InstanceKind.
-  ProcessKind(bool namespaces, std::optional<IsolationSettings> isolation, std::string refusal)
-      : namespaces_(namespaces), isolation_(std::move(isolation)), refusal_(std::move(refusal)) {}
+  // `isolation`: none, it sees and does what the server may.
+  ProcessKind(bool namespaces, std::optional<IsolationSettings> isolation)
+      : namespaces_(namespaces), isolation_(std::move(isolation)) {}
 
   bool namespaces() const override { return namespaces_; }
   bool ends_with_program() const override { return false; }
   std::vector<std::string> isolation(const std::filesystem::path& home) const override {
     return isolation_ ? isolation_of(*isolation_, home) : std::vector<std::string>{};
   }
-  std::string refusal() const override { return refusal_; }
   Disks::Kind disks() const override;
   Result<void> furnish(const world::InstanceStarted& started,
                        const std::filesystem::path& home) const override;
@@ -35,7 +34,6 @@ class ProcessKind : public InstanceKind {
  private:
   bool namespaces_;
   std::optional<IsolationSettings> isolation_;
-  std::string refusal_;
 };
 
 }  // namespace spotter::emulator

@@ -133,8 +133,6 @@ Served::Served(const std::string& mode, std::vector<std::string> more) {
     program_ = folder_ / "spotter-emulator";  // that user may not see our build
     fs::copy_file(SPOTTER_EMULATOR_PATH, program_);
     if (::chown(folder_.c_str(), user_, user_) != 0) throw std::runtime_error("chown");
-  } else if (::geteuid() == 0 && mode != "refused") {
-    arguments_.push_back("--user-data-as-root");
   }
   start();
 }

@@ -18,8 +18,7 @@ using Fields = std::map<std::string, std::string>;
 
 class Served {
  public:
-  // `mode`: root, user; isolated: user, served by an ordinary user, also where the test is root's;
-  // refused: user, and root has not said --user-data-as-root.
+  // `mode`: root, user; isolated: user, served by an ordinary user, also where the test is root's.
   explicit Served(const std::string& mode, std::vector<std::string> more = {});
   ~Served();  // kills it, if it still runs, and removes the folder
   Served(const Served&) = delete;

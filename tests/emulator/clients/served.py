@@ -34,16 +34,15 @@ def secret_of(folder):
 
 class Served:
     """An emulator twenty times faster than AWS, in user mode, on any free port. `options`: more of
-    its own; `as_root`: where root serves, user data and jobs of Batch run as root."""
+    its own."""
 
-    def __init__(self, *options, as_root=True):
+    def __init__(self, *options):
         if not os.access(EMULATOR, os.X_OK):
             raise RuntimeError(f"{EMULATOR} is not there; see SPOTTER_EMULATOR_PATH")
         self.folder = tempfile.mkdtemp(prefix="spotter-clients-")
         self.process = subprocess.Popen(
             [EMULATOR, "serve", "--directory", self.folder, "--api", "127.0.0.1:0",
-             "--metadata", "127.0.0.1:0", "--mode", "user", "--time-scale", "20",
-             *(["--user-data-as-root"] if os.geteuid() == 0 and as_root else []), *options],
+             "--metadata", "127.0.0.1:0", "--mode", "user", "--time-scale", "20", *options],
             stdout=subprocess.PIPE, text=True)
         ready = self.process.stdout.readline().split()
         if not ready or ready[0] != "READY":
@@ -74,11 +73,10 @@ class Served:
 
 class ServedTest(unittest.TestCase):
     """One emulator for the tests of a class."""
-    as_root = True
 
     @classmethod
     def setUpClass(cls):
-        cls.served = Served(as_root=cls.as_root)
+        cls.served = Served()
         cls.addClassCleanup(cls.served.stop)
 
 

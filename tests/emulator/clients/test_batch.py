@@ -147,19 +147,6 @@ class Jobs(FarmTest):
 
 
 @unittest.skipUnless(boto3, "boto3 is not installed for this interpreter (apt: python3-boto3)")
-class JobsOfRoot(FarmTest):
-    as_root = False
-
-    @unittest.skipUnless(os.geteuid() == 0, "needs root")
-    def test_without_the_option_none_is_run(self):
-        self.define("true", "true")
-        done = self.until(self.submit("true"), "FAILED")
-        reason = done["container"]["reason"]
-        self.assertTrue(reason.startswith("CannotStartContainerError: as root"), reason)
-        self.assertIn("--user-data-as-root", reason)
-
-
-@unittest.skipUnless(boto3, "boto3 is not installed for this interpreter (apt: python3-boto3)")
 class Refusals(FarmTest):
     def test_what_is_refused_says_why(self):
         guessing = self.client(aws_secret_access_key="guess")
