@@ -110,7 +110,7 @@ Answer describe_subnets(Session& session) {
     xml.text("state", "available");
     xml.text("vpcId", vpc);
     if (!it.network.ipv6_only)
-      xml.text("cidrBlock", "172.31." + std::to_string(&it - page->rows.data()) + ".0/24");
+      xml.text("cidrBlock", block_of_subnet(cloud, it.id));
     xml.value("availableIpAddressCount", 251);
     xml.text("availabilityZone", it.zone.view());
     xml.value("defaultForAz", true);

@@ -277,6 +277,12 @@ Zone zone_of_subnet(const Cloud& cloud, const std::string& subnet) {
   return zones[static_cast<unsigned char>(subnet.back()) % zones.size()];
 }
 
+std::string block_of_subnet(const Cloud& cloud, const std::string& subnet) {
+  const auto& zones = cloud.settings.zones;
+  const auto place = std::ranges::find(zones, zone_of_subnet(cloud, subnet)) - zones.begin();
+  return "172.31." + std::to_string(place) + ".0/24";
+}
+
 std::vector<Site> sites(Session& session, const std::string& zones, const std::string& subnets) {
   const Cloud& cloud = session.cloud;
   std::vector<Site> found;

@@ -246,9 +246,12 @@ void Metadata::add_network(const Instance& instance, Documents& documents) const
   for (const std::string& id : instance.security_groups)
     groups += (groups.empty() ? "" : "\n") + id;
   documents.add(below, "security-group-ids", groups.empty() ? "sg-00000000000000000" : groups);
-  documents.add(below, "subnet-id", [&] {
+  const auto subnet = [&] {
     return instance.subnet.empty() ? subnet_of(cloud_, instance.zone) : instance.subnet;
-  });
+  };
+  documents.add(below, "subnet-id", subnet);
+  documents.add(below, "subnet-ipv4-cidr-block",
+                [&] { return block_of_subnet(cloud_, subnet()); });
 }
 
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html:

@@ -82,6 +82,11 @@ TEST_F(MetadataService, DescribesTheNetwork) {
   EXPECT_EQ(get(below + "local-ipv4s").body, get("meta-data/local-ipv4").body);
   EXPECT_EQ(get(below + "device-number").body, "0");
   EXPECT_TRUE(get(below + "subnet-id").body.starts_with("subnet-"));
+  const std::string subnet = get(below + "subnet-id").body;
+  EXPECT_EQ(get(below + "subnet-ipv4-cidr-block").body,
+            api.ask("DescribeSubnets", {{"SubnetId.1", subnet}}, "subnetSet/item/cidrBlock"));
+  EXPECT_EQ(get(below + "vpc-ipv4-cidr-block").body, "172.31.0.0/16");
+  EXPECT_EQ(get(below + "vpc-ipv4-cidr-blocks").body, "172.31.0.0/16");
   EXPECT_TRUE(get("meta-data/reservation-id").body.starts_with("r-"));
   EXPECT_EQ(get("dynamic/instance-identity/").body, "document\npkcs7\nrsa2048\nsignature");
 }

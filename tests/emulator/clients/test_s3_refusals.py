@@ -109,6 +109,17 @@ class S3Refusals(S3Test):
                          (400, "MetadataTooLarge"))
         self.assertEqual(self.ask("PUT", self.at("k"), b"x", x_amz_meta_a="v" * 2047)[0], 200)
 
+    def test_storage_classes_beyond_the_standard_one_are_refused_with_words(self):
+        for storage_class in ("STANDARD_IA", "GLACIER", "EXPRESS_ONEZONE", "banana"):
+            status, code = self.ask("PUT", self.at("k"), b"x", x_amz_storage_class=storage_class)
+            self.assertGreaterEqual(status, 400, storage_class)
+            self.assertIn(code, ("NotImplemented", "InvalidStorageClass"), storage_class)
+            upload = self.ask("POST", self.at("k?uploads"), x_amz_storage_class=storage_class)
+            self.assertEqual(upload, (status, code))
+        self.assertEqual(self.keys(), [])
+        self.assertEqual(self.ask("PUT", self.at("k"), b"x", x_amz_storage_class="STANDARD")[0],
+                         200)
+
     def test_what_comes_without_a_checksum_gets_one(self):
         body = b"123456789"
         self.put("k", body)
