@@ -99,7 +99,7 @@ std::string zone_parameter(Session& session, const std::string& prefix = {});
 std::string reservation_of(const Instance& instance);
 std::string subnet_of(const Cloud& cloud, const Zone& zone);
 std::string block_of_subnet(const Cloud& cloud, const std::string& subnet);  // of IPv4 addresses
-Zone zone_of_subnet(const Cloud& cloud, const std::string& subnet);  // REQUIRES: a name
+Zone zone_of_subnet(const Cloud& cloud, const std::string& subnet);          // REQUIRES: a name
 // The network interfaces in the list `name`, as RunInstances and launch templates have it.
 std::vector<Interface> interfaces_of(const Query& query, const std::string& name);
 // The id of the security group that GroupId or GroupName means.

@@ -109,8 +109,7 @@ Answer describe_subnets(Session& session) {
     xml.text("subnetId", it.id);
     xml.text("state", "available");
     xml.text("vpcId", vpc);
-    if (!it.network.ipv6_only)
-      xml.text("cidrBlock", block_of_subnet(cloud, it.id));
+    if (!it.network.ipv6_only) xml.text("cidrBlock", block_of_subnet(cloud, it.id));
     xml.value("availableIpAddressCount", 251);
     xml.text("availabilityZone", it.zone.view());
     xml.value("defaultForAz", true);

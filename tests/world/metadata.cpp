@@ -250,8 +250,7 @@ void Metadata::add_network(const Instance& instance, Documents& documents) const
     return instance.subnet.empty() ? subnet_of(cloud_, instance.zone) : instance.subnet;
   };
   documents.add(below, "subnet-id", subnet);
-  documents.add(below, "subnet-ipv4-cidr-block",
-                [&] { return block_of_subnet(cloud_, subnet()); });
+  documents.add(below, "subnet-ipv4-cidr-block", [&] { return block_of_subnet(cloud_, subnet()); });
 }
 
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html:
