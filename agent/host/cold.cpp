@@ -63,20 +63,6 @@ std::uint64_t read_together(const io::SafeDirectory& folder, std::span<const std
   return bytes;
 }
 
-}  // namespace
-
-std::uint64_t read_cold(const io::SafeDirectory& folder, const std::vector<std::string>& names) {
-  std::uint64_t bytes = 0;
-  for (auto left = std::span(names); !left.empty();) {
-    const std::size_t some = std::min(opened_at_once, left.size());
-    bytes += read_together(folder, left.first(some));
-    left = left.subspan(some);
-  }
-  return bytes;
-}
-
-namespace {
-
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* warm_record = "warm";  // in .spotter: the id of the volume that was all read
@@ -183,10 +169,20 @@ std::vector<std::uint64_t> pieces_from(const std::vector<Run>& runs, const verbs
 
 }  // namespace
 
+std::uint64_t read_cold(const io::SafeDirectory& folder, const std::vector<std::string>& names) {
+  std::uint64_t bytes = 0;
+  for (auto left = std::span(names); !left.empty();) {
+    const std::size_t some = std::min(opened_at_once, left.size());
+    bytes += read_together(folder, left.first(some));
+    left = left.subspan(some);
+  }
+  return bytes;
+}
+
 Result<Warmth> warm(const verbs::Warm& request) {
   const auto mounted = mount_at(request.mount_point);
   if (!mounted) return fail("not-mounted", "nothing is mounted on " + request.mount_point);
-  {
+  if (!mounted->read_only) {  // of data nothing is known: what lies there is the user's
     const auto own = open_own(std::filesystem::path(request.mount_point));
     if (!own) return tl::unexpected<Error>(own.error());
     if (own->read(warm_record, request.volume.size()) == request.volume) return Warmth{};
@@ -205,7 +201,7 @@ Result<Warmth> warm(const verbs::Warm& request) {
                            : pieces.empty()      ? end
                                                  : pieces.back() + 1;
   const Warmth is{at * piece, bytes_below(*runs, at), bytes_below(*runs, end)};
-  if (is.read == is.total)
+  if (is.read == is.total && !mounted->read_only)
     if (const auto own = open_own(std::filesystem::path(request.mount_point)))
       (void)own->write(warm_record, request.volume, 0644);  // else it is read once more
   return is;

@@ -465,7 +465,7 @@ void Agent::trace(const decide::Event& event, const decide::State& state, std::s
   end_.on_stage(state.stage);
   const bool trains = std::holds_alternative<decide::Training>(state.stage);
   const VolumeId& volume = state.facts.holding.volume;
-  warming_->follow(trains && cloud_->is_cold(volume) ? volume : VolumeId());
+  warming_->follow(trains, trains && cloud_->is_cold(volume) ? volume : VolumeId());
   if (state.stage.index() == before) return;
   // Booting needs much memory (XML of many volumes, a TLS handshake), training little.
   if (trains || std::holds_alternative<decide::Blocked>(state.stage)) io::return_free_memory();

@@ -5,10 +5,22 @@ step that was durable was never done again; no two trainers worked at once; the 
 one volume is left, marked as done, and no snapshot, process, mount or loop device.
 """
 
+import subprocess
+
 import fake_trainer
 import harness
 import volumes
 from emulator import wait
+
+# In a mount namespace of its own: nothing to unmount afterwards, however this ends.
+FILL = """
+set -e
+mkfs.xfs -q "$1"
+mount --make-rprivate /
+mount -o loop "$1" "$2"
+printf %s "$3" >"$2/lesson"
+head -c "$4" /dev/urandom >"$2/more"
+"""
 
 
 class Life(harness.Story):
@@ -25,6 +37,21 @@ class Life(harness.Story):
                            zones=zones or self.world.zones)
 
     # What happens on the way
+
+    def users_snapshot(self, lesson, more=0):
+        """Made by a user of a disk that is no job's; `more`: bytes beside the lesson."""
+        volume = self.volume(tags={"Name": "lessons"})
+        backing = next((self.world.directory / "volumes").glob(f"{volume}*"))
+        point = self.world.workplace / "fill"
+        point.mkdir()
+        subprocess.run(["unshare", "-m", "sh", "-c", FILL, "sh", backing, point, lesson,
+                        str(more)], check=True)
+        made = self.ec2.call("CreateSnapshot", VolumeId=volume).text("snapshotId")
+        wait("the snapshot to be completed", lambda: all(
+            one.text("status") == "completed" for one in self.ec2.snapshots()))
+        self.ec2.call("DeleteVolume", VolumeId=volume)
+        self.wait_volume(volume, "gone")
+        return made
 
     def fault(self, name, **arguments):
         self.world.control("fault", name, *(f"{key}={value}" for key, value in arguments.items()))

@@ -157,6 +157,14 @@ TEST_P(Warm, WhatWasReadIsNotReadAgainButACopyIs) {
   EXPECT_GE(warm(request(0, 60s, "vol-0fedcba9876543210"))->total, bytes);
 }
 
+// Whoever filled it may have left anything there, under our names, too.
+TEST_P(Warm, AVolumeOfDataIsReadWhateverItSaysOfItself) {
+  ASSERT_TRUE(warm(request(0, 60s)));  // which leaves a record there
+  ASSERT_TRUE(unmount(mount_point(), 0s));
+  ASSERT_TRUE(mount_data(loop_->path(), mount_point()));
+  EXPECT_GE(warm(request(0, 60s))->total, bytes);
+}
+
 TEST_P(Warm, TheVolumeIsUnmountedWhileItIsRead) {
   std::latch begun(1);
   Result<Warmth> is = failure("not begun");

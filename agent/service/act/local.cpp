@@ -187,10 +187,10 @@ Local::Answer Local::unmount(decide::Unmount effect, Duration limit) {
                    limit, decide::Unmounted{});
 }
 
-asio::awaitable<std::optional<Local::Warmth>> Local::warm(VolumeId volume, std::uint64_t from,
-                                                          Duration time) {
+asio::awaitable<std::optional<Local::Warmth>> Local::warm(VolumeId volume, std::string mount_point,
+                                                          std::uint64_t from, Duration time) {
   constexpr Duration patience = std::chrono::minutes(1);  // for reads that EBS holds up
-  verbs::Warm verb{job_.storage.ebs.mount, volume.str(), from, time};
+  verbs::Warm verb{std::move(mount_point), volume.str(), from, time};
   auto running = run({std::move(verb), {}}, time + patience);
   const Work work = co_await std::move(running);
   if (work.failed && work.failed->failure != Failure::Abandoned)
@@ -527,47 +527,65 @@ asio::awaitable<Result<std::string>> Local::of_attempt(verbs::Verb verb, Duratio
   co_return work.answer.value("answer", "");
 }
 
-void Warming::follow(const VolumeId& volume) {
-  if (volume == wanted_) return;
-  wanted_ = volume;
+void Warming::follow(bool trains, const VolumeId& own) {
+  if (const auto was = std::exchange(wanted_, {trains, own}); was == wanted_) return;
+  again_ = true;
   running_ ? running_->emit(asio::cancellation_type::all) : start();
 }
 
 void Warming::start() {
-  if (!wanted_ || wanted_ == done_) return;
+  again_ = false;
+  if (!wanted_.first) return;
   running_ = std::make_shared<asio::cancellation_signal>();
   const auto then = [this, signal = running_](std::exception_ptr error) {
     if (error) std::rethrow_exception(error);
     running_.reset();
-    start();
+    if (again_) start();
   };
-  asio::co_spawn(context_, read(wanted_), asio::bind_cancellation_slot(running_->slot(), then));
+  asio::co_spawn(context_, read_all(wanted_.second),
+                 asio::bind_cancellation_slot(running_->slot(), then));
 }
 
-asio::awaitable<void> Warming::read(VolumeId volume) {
+asio::awaitable<void> Warming::read_all(VolumeId own) {
+  try {
+    if (own) co_await read(own, local_.job().storage.ebs.mount);
+    for (const config::DataVolume& data : local_.job().storage.data) {
+      if (data.initialization_rate) continue;  // EBS loads it
+      const auto there = co_await local_.mounted_at(data.mount, decide::Policy().look);
+      if (there && there->read_only && there->volume) co_await read(there->volume, data.mount);
+    }
+  } catch (const boost::system::system_error&) {  // cancelled
+  }
+}
+
+asio::awaitable<void> Warming::read(VolumeId volume, std::string mount_point) {
   constexpr std::chrono::steady_clock::duration least = std::chrono::seconds(1), most = 10 * least;
   constexpr int tries = 5;  // in a row, that bring nothing: EBS may hold one up
-  if (std::exchange(read_, volume) != volume) until_now_ = {}, took_ = {}, in_vain_ = 0;
-  while (wanted_ == volume && done_ != volume) {
+  const supervise::RunDirectory directory(local_.run_directory());
+  const char* const name = "warm.json";  // {VOLUME: the offset up to which it was read}
+  // A file that is not there, or not whole, costs reading some of it again.
+  const auto text = io::read_file(directory.file(name), 64U << 10).value_or("");
+  json positions = wire::parse_json_object(text).value_or(json::object());
+  const auto from = wire::count_field(positions, volume.str().c_str()).value_or(0);
+  Local::Warmth until_now{.at = from};
+  std::chrono::steady_clock::duration took{};
+  for (int in_vain = 0; !done_.contains(volume);) {
     const auto began = std::chrono::steady_clock::now();
-    std::optional<Local::Warmth> now;
-    try {
-      const auto slice = std::chrono::ceil<Duration>(std::clamp(took_, least, most));
-      now = co_await local_.warm(volume, until_now_.at, slice);
-    } catch (const boost::system::system_error&) {  // cancelled
-      co_return;
-    }
-    took_ += std::chrono::steady_clock::now() - began;
-    if (!now && wanted_ != volume) co_return;
+    const auto slice = std::chrono::ceil<Duration>(std::clamp(took, least, most));
+    const auto now = co_await local_.warm(volume, mount_point, until_now.at, slice);
+    took += std::chrono::steady_clock::now() - began;
+    if (!now && again_) co_return;
     const bool all = now && now->read == now->total;
-    in_vain_ = now && now->at > until_now_.at ? 0 : in_vain_ + 1;
-    if (all || in_vain_ == tries) done_ = volume;
-    if (now) until_now_ = *now;
-    seen_(all || done_ != volume ? until_now_ : Local::Warmth());
-    if (all && now->total > 0)
+    in_vain = now && now->at > until_now.at ? 0 : in_vain + 1;
+    if (all || in_vain == tries) done_.insert(volume);
+    if (now) until_now = *now;
+    positions[volume.str()] = until_now.at;
+    (void)directory.replace(name, positions.dump());
+    seen_(all || !done_.contains(volume) ? until_now : Local::Warmth());
+    if (all && now->at > from)
       spdlog::info("all that {} had is read, behind the trainer: {:.1f} GB in {:.0f} s",
                    volume.view(), static_cast<double>(now->total) / 1e9,
-                   std::chrono::duration<double>(took_).count());
+                   std::chrono::duration<double>(took).count());
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 
 #include "agent/config/job.hpp"
 #include "agent/decide/effect.hpp"
@@ -35,17 +36,20 @@ class Local {
 
   using Answer = asio::awaitable<decide::Happening>;
 
+  const config::Job& job() const { return job_; }
+  const std::string& run_directory() const { return run_directory_; }
   Answer find_device(decide::FindDevice effect, Duration limit);
   Answer inspect(Device device, Duration limit);
   Answer make_filesystem(Device device, Duration limit);
   Answer mount(decide::Mount effect, Duration limit);
   Answer unmount(decide::Unmount effect, Duration limit);
-  // Reads on, behind the trainer, what the mounted volume has: host/cold.hpp. None: it failed, or
-  // was given up.
+  // Reads on, behind the trainer, what the volume has that is mounted there: host/cold.hpp. None:
+  // it failed, or was given up.
   struct Warmth {
     std::uint64_t at = 0, read = 0, total = 0;  // bytes
   };
-  asio::awaitable<std::optional<Warmth>> warm(VolumeId volume, std::uint64_t from, Duration time);
+  asio::awaitable<std::optional<Warmth>> warm(VolumeId volume, std::string mount_point,
+                                              std::uint64_t from, Duration time);
   Answer mount_data(Device device, std::string mount_point, Duration limit);  // read-only
   Answer unmount_data(std::string mount_point, Duration limit);
   // The mount that is there, if any; an empty id: its volume is not known.
@@ -126,27 +130,28 @@ class Local {
   std::optional<std::chrono::steady_clock::time_point> unknown_since_;  // is_there()
 };
 
-// Has a cold volume read, piece by piece, behind the trainer that works on it.
+// Has cold volumes read, piece by piece, behind the trainer: the job's own, then those of data that
+// EBS does not load by itself. The run directory says to the next agent how far each was read.
 class Warming {
  public:
-  // `seen` is called with what was read by then, last when it is all.
+  // `seen` is called with what was read by then of the volume that is read, last when it is all.
   Warming(asio::io_context& context, Local& local, std::function<void(Local::Warmth)> seen)
       : context_(context), local_(local), seen_(std::move(seen)) {}
 
-  // The volume to be read, as of now; empty: none, and what is under way ends at once.
-  void follow(const VolumeId& volume);
+  // Without a trainer what is under way ends at once. `own`: the job's volume, if it is cold.
+  void follow(bool trains, const VolumeId& own);
 
  private:
   void start();
-  asio::awaitable<void> read(VolumeId volume);
+  asio::awaitable<void> read_all(VolumeId own);
+  asio::awaitable<void> read(VolumeId volume, std::string mount_point);
 
   asio::io_context& context_;
   Local& local_;
   std::function<void(Local::Warmth)> seen_;
-  VolumeId wanted_, read_, done_;  // done: all is read, or it fails
-  int in_vain_ = 0;                // slices
-  Local::Warmth until_now_;        // of read_
-  std::chrono::steady_clock::duration took_{};
+  std::pair<bool, VolumeId> wanted_;  // as follow() was called
+  bool again_ = false;                // it has changed since what is under way began
+  std::set<VolumeId> done_;           // all is read, or it fails
   std::shared_ptr<asio::cancellation_signal> running_;
 };
 

@@ -1,7 +1,9 @@
 """A volume whose blocks EBS brings when they are first touched: the newest checkpoint is read
 first, the rest behind the trainer, and nothing waits for it."""
 
+import json
 import pathlib
+import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -22,7 +24,7 @@ if not os.path.exists("data"):
 """
 
 
-class ColdVolume(life.Life):
+class Cold(life.Life):
     emulator_options = ("--cold-volumes",)
 
     def setUp(self):
@@ -40,6 +42,12 @@ class ColdVolume(life.Life):
                 self.skipTest("needs root: loop devices are slow, folders are not")
             raise
 
+    def progress_of(self, instance):
+        return self.wait_status(instance, "what was read of the volume",
+                                lambda status: status.get("volume_total_bytes"))
+
+
+class ColdVolume(Cold):
     def code(self):
         return {"train.py": DATA + self.trainer.read_text()}
 
@@ -82,9 +90,43 @@ class ColdVolume(life.Life):
         self.assertNotIn("behind the trainer", self.world.console(two))
         self.assertFalse((self.kept_folder(".spotter") / "warm").exists())
 
-    def progress_of(self, instance):
-        return self.wait_status(instance, "what was read of the volume",
-                                lambda status: status.get("volume_total_bytes"))
+
+class ColdData(Cold):
+    snapshot = None
+
+    def job(self, **more):
+        job = super().job(**more)
+        job["storage"] = [{"state": job["storage"]},
+                          {"data": {"snapshot": self.snapshot, "mount": "${SPOTTER_MOUNT}-data"}}]
+        return job
+
+    def test_data_are_read_behind_the_trainer_and_the_next_agent_goes_on_there(self):
+        self.snapshot = self.users_snapshot("", 240 << 20)
+        one = self.begin(env=self.held(10))
+        self.wait_training(one, 10)
+        (volume,) = [it.text("volumeId") for it in self.ec2.volumes()
+                     if it.tags().get("spotter:role") == "data"]
+        kept = self.world.instance(one) / "run" / "warm.json"
+
+        def position():
+            return json.loads(kept.read_text())[volume] if kept.exists() else 0
+        wait("a part to be read", lambda: position() > 32 << 20)
+        self.assertGreater(self.progress_of(one)["volume_total_bytes"], 240 << 20)
+        self.assertNotIn("behind the trainer", self.world.console(one))
+        self.kill_agent(one)
+        last = [position()]
+
+        def all_is_read():
+            last.append(position())
+            self.assertGreaterEqual(last[-1], last[-2], "what was read is not read again")
+            return re.search(f"all that {volume} had is read, behind the trainer",
+                             self.world.console(one))
+        wait("all to be read", all_is_read)
+        self.assertGreater(last[-1], 240 << 20)
+        self.gate.touch()
+        self.wait_end()
+        self.ec2.call("DeleteSnapshot", SnapshotId=self.snapshot)
+        self.assert_ended_well(kills=1)
 
 
 if __name__ == "__main__":

@@ -6,17 +6,8 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import life
-from emulator import wait
 
 LESSON = "what a terabyte of lessons says\n"
-# In a mount namespace of its own: nothing to unmount afterwards, however this ends.
-FILL = """
-set -e
-mkfs.xfs -q "$1"
-mount --make-rprivate /
-mount -o loop "$1" "$2"
-printf %s "$3" >"$2/lesson"
-"""
 READ = ('cat "$SPOTTER_STORAGE-data/lesson" >>"$NOTES/read"; '
         'touch "$SPOTTER_STORAGE-data/mark" 2>>"$NOTES/refused" && echo yes >>"$NOTES/written"; '
         'exec ./train.py')
@@ -41,21 +32,6 @@ class DataVolumes(life.Life):
                                     "initialization_rate": 200}}]
         return job
 
-    def users_snapshot(self):
-        """Made by a user of a disk that is no job's."""
-        volume = self.volume(tags={"Name": "lessons"})
-        backing = next((self.world.directory / "volumes").glob(f"{volume}*"))
-        point = self.world.workplace / "fill"
-        point.mkdir()
-        subprocess.run(["unshare", "-m", "sh", "-c", FILL, "sh", backing, point, LESSON],
-                       check=True)
-        made = self.ec2.call("CreateSnapshot", VolumeId=volume).text("snapshotId")
-        wait("the snapshot to be completed", lambda: all(
-            one.text("status") == "completed" for one in self.ec2.snapshots()))
-        self.ec2.call("DeleteVolume", VolumeId=volume)
-        self.wait_volume(volume, "gone")
-        return made
-
     def data(self):
         """Volumes of data that are there: {id: zone}."""
         return {one.text("volumeId"): one.text("availabilityZone") for one in self.ec2.volumes()
@@ -72,7 +48,7 @@ class DataVolumes(life.Life):
         self.assert_ended_well(**more)
 
     def test_each_zone_has_its_own_which_is_read_and_never_written(self):
-        self.snapshot = self.users_snapshot()
+        self.snapshot = self.users_snapshot(LESSON)
         here, there = self.world.zones
         self.room(here)
         one = self.begin(env={"PACE": "0.3"})
@@ -101,7 +77,7 @@ class DataVolumes(life.Life):
         self.assertEqual(self.starts(), 3 * LESSON)
 
     def test_an_agent_that_is_killed_leaves_none_behind(self):
-        self.snapshot = self.users_snapshot()
+        self.snapshot = self.users_snapshot(LESSON)
         one = self.begin(zones=[self.zone], env={"PACE": "0.2"})
         self.wait_training(one, 3)
         made = self.data()
@@ -112,7 +88,7 @@ class DataVolumes(life.Life):
         self.assert_all_gone_but_the_snapshot(kills=1)
 
     def test_a_namesakes_volumes_of_the_same_snapshot_are_neither_used_nor_deleted(self):
-        self.snapshot = self.users_snapshot()
+        self.snapshot = self.users_snapshot(LESSON)
         tags = {"spotter:job": self.job_name, "spotter:role": "data",
                 "spotter:storage": "Name=other-volume"}
         theirs = [self.volume(tags=tags, SnapshotId=self.snapshot, zone=zone)
