@@ -65,7 +65,7 @@ std::uint64_t read_together(const io::SafeDirectory& folder, std::span<const std
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* warm_record = "warm";  // in .spotter: the id of the volume that was all read
+constexpr const char* warm_record = "warm";  // in .spotter: a line for each volume that was read
 
 // Pieces of a disk that follow one another, by number.
 struct Run {
@@ -182,11 +182,11 @@ std::uint64_t read_cold(const io::SafeDirectory& folder, const std::vector<std::
 Result<Warmth> warm(const verbs::Warm& request) {
   const auto mounted = mount_at(request.mount_point);
   if (!mounted) return fail("not-mounted", "nothing is mounted on " + request.mount_point);
-  if (!mounted->read_only) {  // of data nothing is known: what lies there is the user's
-    const auto own = open_own(std::filesystem::path(request.mount_point));
-    if (!own) return tl::unexpected<Error>(own.error());
-    if (own->read(warm_record, request.volume.size()) == request.volume) return Warmth{};
-  }
+  const std::string line = request.volume + "\n";
+  std::string known = "\n";
+  if (const auto own = open_own(std::filesystem::path(request.record)))
+    known += own->read(warm_record, 64U << 10).value_or("");
+  if (known.find("\n" + line) != std::string::npos) return Warmth{};
   const auto disk = open_disk(*mounted);
   if (!disk) return tl::unexpected<Error>(disk.error());
   lower_priority();
@@ -201,9 +201,9 @@ Result<Warmth> warm(const verbs::Warm& request) {
                            : pieces.empty()      ? end
                                                  : pieces.back() + 1;
   const Warmth is{at * piece, bytes_below(*runs, at), bytes_below(*runs, end)};
-  if (is.read == is.total && !mounted->read_only)
-    if (const auto own = open_own(std::filesystem::path(request.mount_point)))
-      (void)own->write(warm_record, request.volume, 0644);  // else it is read once more
+  if (is.read == is.total)
+    if (const auto own = open_own(std::filesystem::path(request.record)))
+      (void)own->write(warm_record, known.substr(1) + line, 0644);  // else it is read once more
   return is;
 }
 

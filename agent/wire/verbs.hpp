@@ -88,9 +88,10 @@ struct Unmount {
 // Reads what its disk has, behind whoever else reads (host/cold.hpp).
 struct Warm {
   static constexpr Traits traits{.name = "warm"};
-  static constexpr std::string_view keys = "mount_point! volume! from time_ms";
+  static constexpr std::string_view keys = "mount_point! volume! record from time_ms";
   std::string mount_point;
   std::string volume;                 // the one that is mounted there
+  std::string record;                 // the mount of the job's volume, which says what was read
   std::uint64_t from = 0;             // an offset on the disk
   std::chrono::milliseconds time{0};  // it stops then, wherever it is
 };

@@ -113,11 +113,13 @@ class Warm : public Disk, public testing::WithParamInterface<const char*> {
     const auto data = mount_point() / "code" / "data";
     ASSERT_TRUE(io::atomic_write(data, std::string(bytes, 'x'), 0644));
     ASSERT_TRUE(sync(mount_point()));
+    record_ = mount_point();
   }
   verbs::Warm request(std::uint64_t from, std::chrono::milliseconds time,
                       const std::string& volume = volume_id) const {
-    return {mount_point(), volume, from, time};
+    return {mount_point(), volume, record_, from, time};
   }
+  std::string record_;
   // Counts what the kernel has asked the disk for.
   std::uint64_t read_by_now() const {
     std::ifstream counts("/sys/block/" + loop_->path().filename().string() + "/stat");
@@ -157,12 +159,17 @@ TEST_P(Warm, WhatWasReadIsNotReadAgainButACopyIs) {
   EXPECT_GE(warm(request(0, 60s, "vol-0fedcba9876543210"))->total, bytes);
 }
 
-// Whoever filled it may have left anything there, under our names, too.
-TEST_P(Warm, AVolumeOfDataIsReadWhateverItSaysOfItself) {
+// Whoever filled it may have left anything there, under our names, too: the job's volume knows.
+TEST_P(Warm, AVolumeOfDataIsReadOnceWhateverItSaysOfItself) {
   ASSERT_TRUE(warm(request(0, 60s)));  // which leaves a record there
   ASSERT_TRUE(unmount(mount_point(), 0s));
   ASSERT_TRUE(mount_data(loop_->path(), mount_point()));
+  record_ = directory_ / "own";
+  ASSERT_TRUE(fs::create_directories(directory_ / "own/.spotter"));
+  EXPECT_GE(warm(request(0, 60s, "vol-0aaaaaaaaaaaaaaaa"))->total, bytes);
   EXPECT_GE(warm(request(0, 60s))->total, bytes);
+  for (const char* volume : {volume_id, "vol-0aaaaaaaaaaaaaaaa"})
+    EXPECT_EQ(warm(request(0, 60s, volume))->total, 0U) << volume;
 }
 
 TEST_P(Warm, TheVolumeIsUnmountedWhileItIsRead) {

@@ -27,7 +27,7 @@ std::vector<Verb> make_all() {
       "/dev/x", "ext4", "/mnt/x", "vol-1", "me", {"code", "ml"}, "ml", "/opt/ml", true, "/c"});
   all.emplace_back(MountData{"/dev/x", "/mnt/data"});
   all.emplace_back(Unmount{"/mnt/x", 2s, "/opt/ml", "vol-0123456789abcdef0", "/dev/sdf"});
-  all.emplace_back(Warm{"/mnt/x", "vol-1", 1U << 20, 10s});
+  all.emplace_back(Warm{"/mnt/x", "vol-1", "/mnt/y", 1U << 20, 10s});
   all.emplace_back(Look{"/mnt/x"});
   all.emplace_back(
       PrepareShare{share, "me", "job/0", "/run/x", {"code"}, "ml", "/opt/ml", true, true, "/c"});

@@ -190,7 +190,7 @@ Local::Answer Local::unmount(decide::Unmount effect, Duration limit) {
 asio::awaitable<std::optional<Local::Warmth>> Local::warm(VolumeId volume, std::string mount_point,
                                                           std::uint64_t from, Duration time) {
   constexpr Duration patience = std::chrono::minutes(1);  // for reads that EBS holds up
-  verbs::Warm verb{std::move(mount_point), volume.str(), from, time};
+  verbs::Warm verb{std::move(mount_point), volume.str(), job_.storage.ebs.mount, from, time};
   auto running = run({std::move(verb), {}}, time + patience);
   const Work work = co_await std::move(running);
   if (work.failed && work.failed->failure != Failure::Abandoned)

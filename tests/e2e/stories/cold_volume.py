@@ -73,7 +73,7 @@ class ColdVolume(Cold):
         self.assertNotIn("volume_read_bytes", self.world.status(three))
         self.gate.touch()
         self.assert_ended_well()
-        self.assertEqual((self.kept_folder(".spotter") / "warm").read_text(), self.left)
+        self.assertEqual((self.kept_folder(".spotter") / "warm").read_text(), self.left + "\n")
 
     def test_where_a_rate_is_paid_ebs_loads_it(self):
         rate = {"image": "ami-0123456789abcdef0", "instance_types": ["p3.2xlarge"],
@@ -127,6 +127,8 @@ class ColdData(Cold):
         self.wait_end()
         self.ec2.call("DeleteSnapshot", SnapshotId=self.snapshot)
         self.assert_ended_well(kills=1)
+        self.assertIn(volume, (self.kept_folder(".spotter") / "warm").read_text().split(),
+                      "the next instance of this zone does not read it again")
 
 
 if __name__ == "__main__":
