@@ -51,6 +51,8 @@ class OnAWholeMachine(judge.Judged, whole_machines.WholeLife):
         self.volume()
         job = self.job(env=env, on_failure={"attempts_without_progress": 4, "then": "hold"})
         job["checkpoints"] = checkpoints
+        if env["PLAN"] == "reached":
+            job["trainer"]["user"] = "spotter"  # the package's own, and who it is by default
         return self.launch(job)
 
     def serve_logins(self, one):
@@ -96,6 +98,8 @@ class OnAWholeMachine(judge.Judged, whole_machines.WholeLife):
             ls /var/spool/cron/crontabs; atq | awk '{print $NF}'
             for id in $(sort -u /run/docker-asked); do getent passwd $id | cut -d: -f1; done""")
         self.assertEqual(said.split(), ["worker"] * 3)
+        found = self.world.run(one, "find", "/var/lib/spotter", "-maxdepth", "1", "-type", "f")
+        self.assertEqual(found, "", "a mail server would run what its home says")
 
     def leave(self, plan):
         one = super().leave(plan)

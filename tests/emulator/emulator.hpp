@@ -54,7 +54,7 @@ struct ServeOptions {
   std::vector<std::string> boot;                // or virtual ones, by this program; else processes
 };
 
-// Where the programs of instances run, and what is to be said of it.
+// The kind of this emulator's instances, and a line for people of what their programs may.
 struct Programs {
   bool namespaces = false;
   std::shared_ptr<const InstanceKind> kind;
@@ -66,7 +66,7 @@ class Emulator {
   // Throws nothing: what cannot be set up is the answer.
   static Result<std::unique_ptr<Emulator>> create(ServeOptions options);
 
-  // What a person should know of what is launched here, a line; empty: nothing.
+  // A line for people of what the programs of instances may; empty: nothing is to be said.
   const std::string& warning() const { return warning_; }
 
   // Until `stop`, SIGTERM or SIGINT; prints one line that begins with READY once it listens.

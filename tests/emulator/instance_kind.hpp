@@ -25,7 +25,7 @@ class InstanceKind {
   // The end of its program is the end of the instance; else it runs on, as a machine does whose
   // user data is done.
   virtual bool ends_with_program() const = 0;
-  // How its init leaves this machine's files behind (isolation.hpp); empty: not at all.
+  // Orders for its init, which then sees little of this machine (isolation.hpp); empty: none.
   virtual std::vector<std::string> isolation(const std::filesystem::path&) const { return {}; }
   // The form in which an attached volume shows in the instance's devices.
   virtual Disks::Kind disks() const = 0;

@@ -39,7 +39,7 @@ bool is_within(const fs::path& path, const fs::path& folder) {
          folder.end();
 }
 
-// Homes of users of the system (daemon's is /usr/sbin) which programs need.
+// Homes of the system's users (daemon's is /usr/sbin) have what programs need.
 bool is_of_the_system(const fs::path& path) {
   static constexpr std::string_view all[] = {"/",     "/bin", "/dev", "/etc",
                                              "/proc", "/sys", "/usr", "/var"};
@@ -116,7 +116,7 @@ Result<void> show(const Seen& seen) {
   return {};
 }
 
-// Before anything is hidden: later its path leads to nothing.
+// Opens trees before anything is hidden: later a path leads to nothing.
 Result<std::vector<Seen>> opened(const std::vector<std::string>& orders) {
   std::vector<Seen> all;
   for (const auto& order : orders) {

@@ -1,5 +1,5 @@
-// What an ordinary user's instance sees of this machine, in user, mount, pid and IPC namespaces of
-// its own: all files read-only, and of the user's own as good as none. The network is this
+// An ordinary user's instance has user, mount, pid and IPC namespaces of its own. It sees this
+// machine's files, none of them writable, and as good as none of the user's. The network is this
 // machine's. Linux 5.12 or later, where an ordinary user may make user namespaces.
 #pragma once
 
@@ -27,7 +27,7 @@ std::vector<std::string> isolation_of(const IsolationSettings& settings,
 // namespace; afterwards it has no rights, and gets none by an exec.
 Result<void> isolate(const std::vector<std::string>& orders);
 
-// Whether this process may start such instances. A failure says why not.
+// Fails where this process cannot start such instances, and says why.
 Result<void> can_isolate(const IsolationSettings& settings);
 
 }  // namespace spotter::emulator

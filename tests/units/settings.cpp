@@ -176,7 +176,15 @@ TEST(Settings, LeaveAPersonsHomeAsItIsButForCaches) {
   EXPECT_NE(text.find("ExecStartPre=-+/usr/bin/setpriv --reuid=1001 --regid=1002 "), text.npos);
   const auto own = to_unit_file(of_trainer(place), "/bin/true");
   EXPECT_NE(own.find("ReadWritePaths=-/home/me\n"), own.npos);
-  EXPECT_EQ(own.find("ExecStartPre"), own.npos);
+  EXPECT_EQ(own.find("setpriv"), own.npos);
+}
+
+// Else a mail to that user, by way of port 25 on loopback, runs what its home says.
+TEST(Settings, LeaveNoMailServerAProgramInAHomeThatIsWritable) {
+  const auto own = to_unit_file(of_trainer(place), "/bin/true");
+  EXPECT_NE(own.find("InaccessiblePaths=-/home/me/.forward\n"), own.npos);
+  EXPECT_NE(own.find("ExecStartPre=-+/bin/mkdir -m 0700 \"/home/me/.forward\" "), own.npos)
+      << "what is not there cannot be put out of reach";
 }
 
 TEST(Settings, GiveALongCheckpointItsTime) {
