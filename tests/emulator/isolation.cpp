@@ -187,7 +187,7 @@ Result<void> isolate(const std::vector<std::string>& orders) {
     return cannot("mount /proc");
   for (const Seen& each : *all)
     if (auto done = each.tree ? show(each) : hide(each.path); !done) return done;
-  // Where it has been is hidden, and all that is beside it would be seen from there.
+  // The folder it was in is hidden, and all that is beside it would be seen from there.
   if (::chdir(folder.c_str()) != 0) return cannot("enter " + folder.string());
   return give_up_rights();
 }

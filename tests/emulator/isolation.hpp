@@ -23,8 +23,8 @@ struct IsolationSettings {
 std::vector<std::string> isolation_of(const IsolationSettings& settings,
                                       const std::filesystem::path& home);
 
-// Of the calling process, which has CAP_SYS_ADMIN in a user namespace and is process 1 of its pid
-// namespace; afterwards it has no rights, and gets none by an exec.
+// Isolates the calling process, which has CAP_SYS_ADMIN in a user namespace and is process 1 of its
+// pid namespace; afterwards it has no rights, and gets none by an exec.
 Result<void> isolate(const std::vector<std::string>& orders);
 
 // Fails where this process cannot start such instances, and says why.

@@ -179,7 +179,7 @@ TEST(Settings, LeaveAPersonsHomeAsItIsButForCaches) {
   EXPECT_EQ(own.find("setpriv"), own.npos);
 }
 
-// Else a mail to that user, by way of port 25 on loopback, runs what its home says.
+// A mail to that user, by way of port 25 on loopback, would run what its home says.
 TEST(Settings, LeaveNoMailServerAProgramInAHomeThatIsWritable) {
   const auto own = to_unit_file(of_trainer(place), "/bin/true");
   EXPECT_NE(own.find("InaccessiblePaths=-/home/me/.forward\n"), own.npos);
