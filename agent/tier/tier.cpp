@@ -101,6 +101,8 @@ void remove_older(Bucket& bucket, const Manifest& written) {
 // Copies that folder, and then removes older ones. Succeeds if it is there already.
 Result<void> put(Bucket& bucket, const guard::Place& place, Manifest manifest,
                  const std::vector<guard::Part>& parts) {
+  if (!bucket::is_folder_name(manifest.name))
+    return failure(manifest.name + ": no copy in a bucket can have this name");
   std::vector<bucket::Wanted> wanted;
   for (const guard::Part& part : parts) {
     wanted.push_back({part.name, part.name, part.sum, std::nullopt});

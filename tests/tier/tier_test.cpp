@@ -242,6 +242,21 @@ TEST_F(InS3, WhatIsNotAsItWasRecordedIsNotCopied) {
   EXPECT_EQ(manifest_of("checkpoint-5"), "");
 }
 
+// A manifest that names such a file is refused by whoever reads it.
+TEST_F(InS3, WhatNoManifestCanNameIsNotCopiedAndSaid) {
+  save("checkpoint-4");
+  auto steps = transformers("checkpoint-5");
+  steps.insert(steps.begin(), [this] { write("checkpoint-5/\"best\".bin", "x"); });
+  record_one("checkpoint-5", steps);
+  const auto copied = copy(options());
+  ASSERT_FALSE(copied);
+  EXPECT_NE(copied.error().message.find("\"best\".bin"), std::string::npos)
+      << copied.error().message;
+  EXPECT_EQ(manifest_of("checkpoint-5"), "");
+  lose_the_storage();
+  EXPECT_EQ(fetched(), "checkpoint-4");
+}
+
 // Nothing is replaced: neither what its owner put there, nor by a link that leads elsewhere.
 TEST_F(InS3, WhatIsInTheWayStays) {
   save("checkpoint-5");

@@ -348,6 +348,8 @@ Result<Files> Sender::send(const std::vector<Wanted>& files, const std::atomic<b
     return {};
   };
   for (const Wanted& wanted : files) {
+    if (!is_path(wanted.path))  // its manifest could not be read
+      return failure(wanted.path + ": no copy in a bucket can have this name");
     auto content = this->open(wanted);
     if (!content) return tl::unexpected(content.error());
     const std::string_view all = (*content)->bytes();
