@@ -23,7 +23,8 @@ bool is_in(const Row& row, std::uint64_t generation) {
 }
 
 bool is_of(const std::string& name, const std::string& checkpoint) {
-  return name == checkpoint || name.starts_with(checkpoint + "/");
+  return name.starts_with(checkpoint) &&
+         (name.size() == checkpoint.size() || name[checkpoint.size()] == '/');
 }
 
 bool is_among(std::string_view word, std::initializer_list<std::string_view> words) {
@@ -146,12 +147,16 @@ bool Record::is_series(const std::string& name) const {
   const std::string checkpoint = checkpoint_of(name);
   const std::string shape = shape_of(checkpoint);
   if (shape.find('#') == std::string::npos || rewritten.contains(shape_of(name))) return false;
-  std::set<std::uint64_t> moments;  // those of one save say nothing: they may be written over
+  // Those of one save say nothing: they may be written over. Each moment is looked at once, so that
+  // a folder of thousands of files costs little.
+  std::set<std::uint64_t> moments;
   for (const Row& row : rows) {
-    const std::string other = checkpoint_of(row.name);
-    if (other != checkpoint && shape_of(other) == shape) moments.insert(row.from);
+    if (moments.contains(row.from) || is_of(row.name, checkpoint)) continue;
+    if (shape_of(checkpoint_of(row.name)) != shape) continue;
+    moments.insert(row.from);
+    if (moments.size() > 1) return true;
   }
-  return moments.size() > 1;
+  return false;
 }
 
 std::vector<Part> Record::parts_of(const std::string& checkpoint) const {
