@@ -21,8 +21,6 @@
 namespace spotter::guard {
 namespace {
 
-constexpr const char* sqlite_beside[] = {"-journal", "-wal", "-shm"};
-
 tl::unexpected<Refusal> refuse(Refusal::Why why, std::string words = {}) {
   return tl::unexpected<Refusal>(Refusal{why, std::move(words)});
 }
@@ -101,11 +99,10 @@ std::string reason(const std::vector<Difference>& differences) {
 }  // namespace
 
 bool is_log(const std::string& name) {
-  const auto ends = [&name](std::string_view ending) { return name.ends_with(ending); };
+  constexpr std::string_view endings[] = {".log",     ".csv", ".tsv", ".jsonl",
+                                          "-journal", "-wal", "-shm"};  // SQLite's last
   return name.find("tfevents") != std::string::npos ||
-         std::ranges::any_of(
-             std::initializer_list<std::string_view>{".log", ".csv", ".tsv", ".jsonl"}, ends) ||
-         std::ranges::any_of(sqlite_beside, ends);
+         std::ranges::any_of(endings, [&name](auto each) { return name.ends_with(each); });
 }
 
 Result<Keeper> Keeper::open(Where where) {
@@ -453,13 +450,9 @@ std::string Keeper::later_one(const std::string& name) const {
   const std::string shape = shape_of(name);
   const auto numbers = numbers_in(name);
   if (numbers.empty()) return {};
-  const auto less = [](const std::string& one, const std::string& other) {
-    const auto value = [](const std::string& text) {
-      const auto digit = text.find_first_not_of('0');
-      return digit == std::string::npos ? std::string() : text.substr(digit);
-    };
-    const std::string a = value(one), b = value(other);
-    return a.size() != b.size() ? a.size() < b.size() : a < b;
+  const auto less = [](std::string one, std::string other) {
+    for (std::string* each : {&one, &other}) each->erase(0, each->find_first_not_of('0'));
+    return std::pair(one.size(), one) < std::pair(other.size(), other);
   };
   std::vector<std::string> largest;
   std::string its;
