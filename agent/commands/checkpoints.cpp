@@ -214,8 +214,8 @@ Result<void> refuse_redirected(const guard::Place& place) {
 
 // "storage/training: generation 7, step 300" and what else a person reads of it.
 int report(const guard::Settled& settled, const std::string& words) {
-  for (const std::string& each : settled.torn) std::printf("%s\n", each.c_str());
-  for (const std::string& each : settled.said) std::printf("%s\n", each.c_str());
+  for (const auto* all : {&settled.torn, &settled.said})
+    for (const std::string& each : *all) std::printf("%s\n", wire::printable(each).c_str());
   std::printf("%s\n", words.c_str());
   return 0;
 }
@@ -234,20 +234,20 @@ int change(const CheckpointsOptions& options, const guard::Where& where) {
   const std::string directory = (where.mount / where.directory).lexically_normal().string();
   if (options.restore) {
     const auto done = keeper->go_back(*options.restore);
-    if (!done) return io::complain(name, done.error().message);
+    if (!done) return io::complain(name, wire::printable(done.error().message));
     return report(*done, directory + " is as it was in generation " +
                              std::to_string(*options.restore) + ", and that is generation " +
                              std::to_string(keeper->record().newest_number()) + " now");
   }
   if (options.bring_back) {
     const auto done = keeper->bring_back(*options.bring_back);
-    if (!done) return io::complain(name, done.error().message);
+    if (!done) return io::complain(name, wire::printable(done.error().message));
     return report(*done, "what was put away as " + std::to_string(*options.bring_back) + " is in " +
                              directory +
                              " again; the next start takes up what is not torn by its format");
   }
   const auto done = keeper->remove_away(*options.remove, options.force);
-  if (!done) return io::complain(name, done.error().message);
+  if (!done) return io::complain(name, wire::printable(done.error().message));
   std::printf("what was put away as %llu is removed\n",
               static_cast<unsigned long long>(*options.remove));
   return 0;

@@ -47,7 +47,6 @@ bool is_out_of_place(int code) { return checkpoint::is_absence(code) || code == 
 bool matches(const std::string& patterns, const std::string& path) {
   std::istringstream words(patterns);
   const std::string name = last_component(path);
-  if (!checkpoint::is_plain(path)) return false;
   for (std::string pattern; words >> pattern;) {
     if (::fnmatch(pattern.c_str(), name.c_str(), FNM_PERIOD) == 0) return true;
   }
@@ -107,7 +106,6 @@ Result<Listing> Place::list() const {
 Role Place::role(const std::string& name, const Listing& listing) const {
   const auto slash = name.find('/');
   const bool outermost = slash == std::string::npos;
-  if (!checkpoint::is_plain(name)) return Role::None;
   if (!where_.folders.empty()) {
     if (outermost) return Role::Companion;
     return matches(where_.folders, name.substr(0, slash)) ? Role::Member : Role::None;
@@ -137,8 +135,8 @@ Result<void> Place::walk(const std::string& folder, int depth, Listing& into) co
       return walked.has_value();
     }
     if (S_ISDIR(status->st_mode)) {
-      const bool matching = where_.folders.empty() || depth > 0 || matches(where_.folders, name);
-      if (matching && checkpoint::is_plain(path)) inner.push_back(path);
+      if (where_.folders.empty() || depth > 0 || matches(where_.folders, name))
+        inner.push_back(path);
     } else if (S_ISREG(status->st_mode) || S_ISLNK(status->st_mode)) {
       if (where_.of_all() && is_of_libspotter(path)) into.left_alone = libspotter_saves;
       Member& member = into.members.emplace_back(Member{found(path, *status)});

@@ -54,8 +54,7 @@ struct Member : Found {
   std::string link;  // of a symbolic link: where it leads
 };
 
-// The content of the directory. Neither FIFO nor device nor socket is listed, nor a name that JSON
-// cannot hold.
+// The content of the directory, names of any bytes. Neither FIFO nor device nor socket is listed.
 struct Listing {
   std::vector<Member> members;       // sorted by name
   std::vector<std::string> folders;  // in which a member may appear; "" first

@@ -119,6 +119,39 @@ std::string without_dates(const std::string& name) {
   return text;
 }
 
+// A name is of any bytes, a text of JSON of UTF-8: of any other name each byte above 127 stands in
+// it as a character of private use, U+EF80 to U+EFFF; and so in a name that has such a character.
+std::string as_json(std::string name) {
+  if (checkpoint::is_plain(name) && name.find("\xee\xbe") == name.npos &&
+      name.find("\xee\xbf") == name.npos)
+    return name;
+  std::string text;
+  for (const char each : name)
+    text += (each & 0x80) == 0 ? std::string(1, each)
+                               : std::string{'\xee', static_cast<char>(0xbe | (each >> 6 & 1)),
+                                             static_cast<char>(0x80 | (each & 0x3f))};
+  return text;
+}
+
+std::string from_json(std::string text) {
+  for (std::size_t at = 0; (at = text.find('\xee', at)) != text.npos; ++at)
+    if (at + 2 < text.size() && (text[at + 1] | 1) == '\xbf')
+      text.replace(at, 3, 1,
+                   static_cast<char>(0x80 | (text[at + 1] & 1) << 6 | (text[at + 2] & 0x3f)));
+  return text;
+}
+
+void change_texts(json& value, std::string (*change)(std::string)) {
+  if (value.is_string()) value = change(value.get<std::string>());
+  json changed = value.is_object() ? json::object() : json();
+  if (value.is_structured())
+    for (auto& [key, each] : value.items()) {
+      change_texts(each, change);
+      if (value.is_object()) changed[change(key)] = std::move(each);
+    }
+  if (value.is_object()) value = std::move(changed);
+}
+
 }  // namespace
 
 const Generation* Record::find(std::uint64_t generation) const {
@@ -310,17 +343,18 @@ std::string sum_of_parts(const std::vector<Part>& parts) {
 std::string encode(const Record& record) {
   json object = wire::object_of(record);
   object["format"] = known_format;
-  // A name need not be UTF-8: what cannot be said in JSON is not recorded (see Place).
+  change_texts(object, &as_json);
   return checkpoint::seal(object);
 }
 
 Result<Record> decode(std::string_view bytes) {
   const auto damaged = [] { return failure("the record of finished checkpoints is damaged"); };
-  const auto object = checkpoint::unseal(bytes);
+  auto object = checkpoint::unseal(bytes);
   if (!object || !object->is_object()) return damaged();
   if (auto newer =
           wire::newer(*object, "format", known_format, "the record of finished checkpoints"))
     return tl::unexpected(std::move(*newer));
+  change_texts(*object, &from_json);
   Record record;
   if (object->value("format", json()) != known_format ||
       !wire::read_record(*object, record).empty())

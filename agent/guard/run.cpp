@@ -66,16 +66,21 @@ class Family {
   bool has_begun_ = false;
 };
 
+// A name may have any bytes: none of them begins another field, or is obeyed by a terminal.
+std::string one_line(std::string text) {
+  std::ranges::replace_if(
+      text, [](unsigned char each) { return each < ' ' || each == 127; }, ' ');
+  return text;
+}
+
 std::string datagram(const Saying& saying) {
   constexpr std::size_t longest = 4000;  // see wire/datagram.hpp
   std::string text = "X_SPOTTER_GUARD=1\n";
   if (saying.path.empty()) {
-    std::string words = saying.words;
-    for (char& each : words) each = each == '\n' ? ' ' : each;
-    text += (saying.wrong ? "X_SPOTTER_NOTE=" : "X_SPOTTER_BEST=") + words;
+    text += (saying.wrong ? "X_SPOTTER_NOTE=" : "X_SPOTTER_BEST=") + one_line(saying.words);
   } else {
     text += "X_SPOTTER_CHECKPOINT_STEP=" + std::to_string(saying.step) +
-            "\nX_SPOTTER_CHECKPOINT=" + saying.path +
+            "\nX_SPOTTER_CHECKPOINT=" + one_line(saying.path) +
             "\nX_SPOTTER_CHECKPOINT_BYTES=" + std::to_string(saying.bytes);
   }
   return text.substr(0, longest);

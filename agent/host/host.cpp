@@ -32,6 +32,7 @@
 #include "agent/sweep/summary.hpp"
 #include "agent/tier/home.hpp"
 #include "agent/tier/results.hpp"
+#include "agent/wire/status.hpp"
 #include "agent/wire/verbs.hpp"
 #include "trainer/library/checkpoint.hpp"
 
@@ -544,6 +545,8 @@ Result<Verified> verify(const verbs::Verify& request) {
   if (!settled) return fail("verify-failed", settled.error().message);
   if (settled->left_alone) return by_library();
   if (!said.empty()) settled->said.push_back(said);
+  for (auto* all : {&settled->torn, &settled->said})  // names are the trainer's
+    for (std::string& each : *all) each = wire::printable(std::move(each));
   const fs::path path =
       settled->name.empty() ? fs::path() : checkpoints_of(request) / settled->name;
   return Verified{settled->newest, path, std::move(settled->torn), std::move(settled->said)};

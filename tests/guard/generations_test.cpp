@@ -94,6 +94,28 @@ TEST_F(Lives, ThreeNamesWrittenOverInPlaceAreOfOneMoment) {
   EXPECT_EQ(set_aside(), 1U) << "together";
 }
 
+// A run's title, or a Latin-1 name of a folder, is in its files' names.
+TEST_F(Lives, NamesOfAnyBytesAreOfOneMoment) {
+  const Names names = {
+      "last.pt",           "last \"best\".pt",           "a\\b.pt", "two\nlines.pt", "caf\xe9.pt",
+      "mod\xe8le/last.pt", std::string(252, 'x') + ".pt"};
+  const auto save = [&](const std::string& content) {
+    for (const std::string& name : names) write(name, zip(content + name));
+  };
+  for (const char* content : {"1", "2", "3"}) {
+    Life life(files("*.pt"));
+    save(content);
+    life.wait_for(names.size());
+    write("last.pt", zip("half"));
+    write("caf\xe9.pt", zip("half").substr(0, 40));
+    write("two\nlines.pt", zip("half"));
+    fs::remove(path("last \"best\".pt"));
+    life.died = true;
+    life.end(End::Killed);
+    for (const std::string& name : names) EXPECT_EQ(read(name), zip(content + name)) << name;
+  }
+}
+
 TEST_F(Lives, WeightsMayLieAnywhereInAFolder) {
   Life life(folders());
   for (const char* step : {"1", "2"}) {

@@ -40,6 +40,26 @@ TEST(TheRecord, ComesBackAsItWas) {
   EXPECT_EQ(*read, record);
 }
 
+// Latin-1, a quotation mark, a new line, an escape, half a character, those that stand for bytes.
+TEST(TheRecord, HasNamesOfAnyBytes) {
+  Record record;
+  std::vector<Row> rows;
+  for (const char* name : {"\"a\"", "a\\b\nc", "caf\xe9", "\xe2\x82", "\xee\xbe\x80",
+                           "\xee\xbf\xbf.pt", "\xff\xfe", "\xf0\x9f\x98\x80 \x80"})
+    rows.push_back(row(name));
+  std::string every;
+  for (int byte = 1; byte < 256; ++byte) every += static_cast<char>(byte);
+  rows.push_back(row(every));
+  rows.back().link = every;
+  record.add(of(every), rows, {});
+  record.usual = {{{"\xe9#.pt", 1}}};
+  record.rewritten = {"\xe9#.pt"};
+  record.away = {{4, 1, 12, {"\xe9"}, "why"}};
+  const auto read = decode(encode(record));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, record);
+}
+
 TEST(TheRecord, IsRefusedForEveryFlippedBitAndEveryCut) {
   Record record;
   record.add(of("a.pt"), {row("a.pt")}, {});
