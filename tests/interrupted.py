@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Ends the gate (or the parts that are named) at moments of its life, by Ctrl-C and SIGTERM by turns,
-and looks whether anything of it is left: a process, a mount, a loop device, a namespace, a group of
-processes, a file outside the build folder. By hand, alone on its machine:
+"""Ends the gate (or the parts that are named) at moments of its life, by Ctrl-C and SIGTERM by
+turns, and looks whether anything of it is left: a process, a mount, a loop device, a namespace, a
+group of processes, a file outside the build folder. By hand, alone on its machine:
 tests/interrupted.py [--moments N] [NAME...]"""
 
 import argparse

@@ -35,18 +35,18 @@ bool is_better(const BestRule& rule, double value, double than) {
 }  // namespace
 
 std::string encode(const BestRecord& record) {
-  return checkpoint::seal({{"format", 1},
-                           {"metric", record.rule.metric},
-                           {"mode", record.rule.largest_is_best ? "max" : "min"},
-                           {"value", record.value},
-                           {"step", record.step},
-                           {"name", record.name},
-                           {"kept", record.kept}});
+  return seal({{"format", 1},
+               {"metric", record.rule.metric},
+               {"mode", record.rule.largest_is_best ? "max" : "min"},
+               {"value", record.value},
+               {"step", record.step},
+               {"name", record.name},
+               {"kept", record.kept}});
 }
 
 std::optional<BestRecord> decode_best(std::string_view bytes) {
-  const auto json = checkpoint::unseal(bytes);
-  if (!json || !json->is_object() || json->value("format", 0) != 1) return std::nullopt;
+  const auto json = unseal(bytes);
+  if (!json || json->value("format", 0) != 1) return std::nullopt;
   try {
     BestRecord record{
         {json->at("metric").get<std::string>(), json->at("mode").get<std::string>() == "max"},

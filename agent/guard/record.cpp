@@ -340,21 +340,31 @@ std::string sum_of_parts(const std::vector<Part>& parts) {
   return checkpoint::sum_of(lines);
 }
 
-std::string encode(const Record& record) {
-  json object = wire::object_of(record);
-  object["format"] = known_format;
+std::string seal(json object) {
   change_texts(object, &as_json);
   return checkpoint::seal(object);
 }
 
+std::optional<json> unseal(std::string_view bytes) {
+  auto object = checkpoint::unseal(bytes);
+  if (!object || !object->is_object()) return std::nullopt;
+  change_texts(*object, &from_json);
+  return std::move(*object);
+}
+
+std::string encode(const Record& record) {
+  json object = wire::object_of(record);
+  object["format"] = known_format;
+  return seal(std::move(object));
+}
+
 Result<Record> decode(std::string_view bytes) {
   const auto damaged = [] { return failure("the record of finished checkpoints is damaged"); };
-  auto object = checkpoint::unseal(bytes);
-  if (!object || !object->is_object()) return damaged();
+  const auto object = unseal(bytes);
+  if (!object) return damaged();
   if (auto newer =
           wire::newer(*object, "format", known_format, "the record of finished checkpoints"))
     return tl::unexpected(std::move(*newer));
-  change_texts(*object, &from_json);
   Record record;
   if (object->value("format", json()) != known_format ||
       !wire::read_record(*object, record).empty())

@@ -4,6 +4,8 @@
 // all generations from `from` until, without it, `until`: what does not change costs one row.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string_view>
 
 #include "agent/base/result.hpp"
@@ -120,6 +122,10 @@ std::string some_of(const std::vector<std::string>& names);
 std::string bytes_text(std::uint64_t bytes);  // 512 B, 4.1 kB, 1.3 GB
 
 std::string sum_of_parts(const std::vector<Part>& parts);  // of names, lengths and sums
+
+// checkpoint::seal() and unseal(), for texts of any bytes; unseal(): of an object.
+std::string seal(nlohmann::json object);
+std::optional<nlohmann::json> unseal(std::string_view bytes);
 
 std::string encode(const Record& record);
 // Fails for anything that encode() cannot have written. `newer`: the sum is right, the format a

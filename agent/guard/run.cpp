@@ -244,7 +244,7 @@ int run(const Options& options) {
       &std::chrono::steady_clock::now, SaidSet(options.set),
       [&run_directory] { return reports_itself(run_directory); }, &Family::only_appends);
   if (const auto begun = guard.begin(options.again); !begun) {
-    answer(begun.error().message);
+    answer(one_line(begun.error().message));
     return 1;
   }
   send(options.socket, datagram(*keeper));

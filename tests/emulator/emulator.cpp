@@ -43,32 +43,35 @@ world::Settings settings_of(const ServeOptions& options, WallTime origin) {
   return settings;
 }
 
-Programs processes_of(const ServeOptions& options, const Directory& directory, bool namespaces) {
-  const auto kind = [&](std::optional<IsolationSettings> isolation) {
-    return std::make_shared<ProcessKind>(namespaces, std::move(isolation));
+Result<Programs> processes_of(const ServeOptions& options, const Directory& directory,
+                              bool namespaces) {
+  const auto programs = [&](std::optional<IsolationSettings> isolation, const std::string& may) {
+    return Programs{namespaces, std::make_shared<ProcessKind>(namespaces, std::move(isolation)),
+                    "what is launched, its user data, too, " + may};
   };
-  const std::string what = "what is launched, its user data, too, ";
   if (::geteuid() == 0)
-    return {namespaces, kind({}),
-            what +
-                "runs as root, on this machine's files (out of their reach: serve as an ordinary "
-                "user, or with --instances container)"};
+    return programs({},
+                    "runs as root, on this machine's files (out of their reach: serve as an "
+                    "ordinary user, or with --instances container)");
   IsolationSettings isolation{directory.path(), options.binds, {}};
   if (!options.certificate.empty()) isolation.readable.emplace_back(options.certificate);
-  if (const auto possible = can_isolate(isolation); !possible)
-    return {namespaces, kind({}),
-            what + "runs as you, with your files: no user namespace is to be had here (" +
-                possible.error().message + ")"};
-  return {namespaces, kind(isolation),
-          what +
-              "sees this machine's files, none of them writable, your home empty, and shares "
-              "its network"};
+  if (const auto none = can_isolate({"h/tmp"}); !none)
+    return programs({}, "runs as you, with your files: no user namespace is to be had here (" +
+                            none.error().message + ")");
+  // A path that is wrong must not open all files in the place of few.
+  if (const auto possible = can_isolate(isolation_of(isolation, {})); !possible)
+    return failure("what is launched cannot be kept from your files: " + possible.error().message);
+  return programs(isolation,
+                  "sees this machine's files, none of them writable, your home empty, and shares "
+                  "its network");
 }
 
-Programs programs_of(const ServeOptions& options, const Directory& directory, bool namespaces) {
+Result<Programs> programs_of(const ServeOptions& options, const Directory& directory,
+                             bool namespaces) {
   if (options.containers)
-    return {namespaces, std::make_shared<ContainerKind>(*options.containers), {}};
-  if (!options.boot.empty()) return {namespaces, std::make_shared<MachineKind>(options.boot), {}};
+    return Programs{namespaces, std::make_shared<ContainerKind>(*options.containers), {}};
+  if (!options.boot.empty())
+    return Programs{namespaces, std::make_shared<MachineKind>(options.boot), {}};
   return processes_of(options, directory, namespaces);
 }
 
@@ -118,8 +121,9 @@ Result<std::unique_ptr<Emulator>> Emulator::create(ServeOptions options) {
   auto directory = Directory::open(options.directory);
   if (!directory) return tl::unexpected(directory.error());
   auto programs = programs_of(options, *directory, *namespaces);
-  std::unique_ptr<Emulator> emulator(
-      new Emulator(std::move(options), std::move(*directory), std::move(programs), std::move(tls)));
+  if (!programs) return tl::unexpected(programs.error());
+  std::unique_ptr<Emulator> emulator(new Emulator(std::move(options), std::move(*directory),
+                                                  *std::move(programs), std::move(tls)));
   if (emulator->options_.empty_account && emulator->regions_.all().size() > 1)
     return failure("--empty-account is of one region: IAM is one for all of them");
   if (emulator->options_.cold_volumes)
@@ -284,8 +288,8 @@ Result<void> Emulator::reset() {
   return {};
 }
 
-// An init that a signal ended was killed by somebody: the instance is dead without a notice. One
-// that ended by itself has shut its machine down.
+// An init that a signal ended was killed by somebody: the instance is dead without a notice. An
+// init that ended by itself has shut its machine down.
 void Emulator::reap() {
   int status = 0;
   for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {

@@ -166,7 +166,10 @@ std::vector<std::string> isolation_of(const IsolationSettings& settings, const f
   for (const auto& path : readable)
     if (const fs::path real = resolved(path); is_unseen(real))
       orders.push_back("r" + real.string());
-  for (const auto& path : settings.writable) orders.push_back("w" + resolved(path).string());
+  for (const auto& path : settings.writable) {
+    const fs::path real = resolved(path);
+    orders.push_back("w" + (real.empty() ? path : real).string());  // isolate() names what is wrong
+  }
   orders.push_back("h" + settings.directory.string());
   for (const char* const shared : {"volumes", "batch"})
     orders.push_back("w" + (settings.directory / shared).string());
@@ -192,12 +195,12 @@ Result<void> isolate(const std::vector<std::string>& orders) {
   return give_up_rights();
 }
 
-Result<void> can_isolate(const IsolationSettings& settings) {
+Result<void> can_isolate(std::vector<std::string> orders) {
   InitOptions options{};
   options.namespaces = false;
   options.folder = "/";
   options.console = "/dev/null";
-  options.isolation = isolation_of(settings, {});
+  options.isolation = std::move(orders);
   const auto init = start_init(options);
   if (!init) return tl::unexpected(init.error());
   ::close(init->socket);

@@ -28,6 +28,6 @@ std::vector<std::string> isolation_of(const IsolationSettings& settings,
 Result<void> isolate(const std::vector<std::string>& orders);
 
 // Fails where this process cannot start such instances, and says why.
-Result<void> can_isolate(const IsolationSettings& settings);
+Result<void> can_isolate(std::vector<std::string> orders);
 
 }  // namespace spotter::emulator

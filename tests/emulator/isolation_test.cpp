@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -135,6 +136,11 @@ TEST_F(Isolation, WhatIsNamedIsShared) {
     EXPECT_TRUE(eventually([&] { return exists(home_ / "shared/reached"); }));
   }
   ::setenv("PATH", path.c_str(), 1);
+}
+
+TEST_F(Isolation, APathThatIsNotThereOpensNothingElse) {
+  Served served("isolated", {"--bind", (home_ / "projcet").string()});
+  EXPECT_EQ(WEXITSTATUS(served.wait()), 1) << "it does not serve";
 }
 
 }  // namespace

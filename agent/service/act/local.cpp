@@ -546,10 +546,12 @@ void Warming::start() {
                  asio::bind_cancellation_slot(running_->slot(), then));
 }
 
+// A cancellation is thrown, or ends but the verb that is under way: again_ says it, too.
 asio::awaitable<void> Warming::read_all(VolumeId own) {
   try {
     if (own) co_await read(own, local_.job().storage.ebs.mount);
     for (const config::DataVolume& data : local_.job().storage.data) {
+      if (again_) co_return;
       if (data.initialization_rate) continue;  // EBS loads it
       const auto there = co_await local_.mounted_at(data.mount, decide::Policy().look);
       if (there && there->read_only && there->volume) co_await read(there->volume, data.mount);
@@ -569,7 +571,7 @@ asio::awaitable<void> Warming::read(VolumeId volume, std::string mount_point) {
   const auto from = wire::count_field(positions, volume.str().c_str()).value_or(0);
   Local::Warmth until_now{.at = from};
   std::chrono::steady_clock::duration took{};
-  for (int in_vain = 0; !done_.contains(volume);) {
+  for (int in_vain = 0; !again_ && !done_.contains(volume);) {
     const auto began = std::chrono::steady_clock::now();
     const auto slice = std::chrono::ceil<Duration>(std::clamp(took, least, most));
     const auto now = co_await local_.warm(volume, mount_point, until_now.at, slice);
