@@ -327,7 +327,8 @@ io::ProcessRequest Publisher::request(const act::Metrics::News& news,
 
 asio::awaitable<void> Publisher::publish(std::chrono::milliseconds limit) {
   if (history_.segment().empty()) co_return;
-  act::Metrics::News news = metrics_.take();
+  if (sending_) metrics_.put_back(*std::move(sending_));  // cut off by end()
+  act::Metrics::News& news = sending_.emplace(metrics_.take());
   const std::size_t size = history_.size();
   const bool last_word = last_word_;
   const auto output = change_of_output(run_directory_);
@@ -339,6 +340,7 @@ asio::awaitable<void> Publisher::publish(std::chrono::milliseconds limit) {
   } else {
     metrics_.put_back(std::move(news));
   }
+  sending_.reset();
 }
 
 // Logs a failure once, until it works again.

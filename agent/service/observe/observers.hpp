@@ -74,6 +74,7 @@ class Publisher {
   const HistoryFile& history_;
   asio::steady_timer next_;
   act::Metrics metrics_;
+  std::optional<act::Metrics::News> sending_;
   std::size_t history_sent_ = 0;                   // its size at the last write
   std::filesystem::file_time_type output_sent_{};  // the last change of its folder
   bool speaks_ = false;
