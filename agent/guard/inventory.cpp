@@ -106,17 +106,19 @@ Result<Inventory> inventory_of(const std::filesystem::path& home, bool as_traine
   return found;
 }
 
+std::string one_line(std::string text) {
+  std::ranges::replace_if(
+      text, [](unsigned char each) { return each < ' ' || each == 127; }, ' ');
+  return text;
+}
+
 std::string away_text(const std::vector<Away>& away, const std::filesystem::path& home) {
   if (away.empty()) return {};
   const auto bytes = std::accumulate(away.begin(), away.end(), std::uint64_t{0},
                                      [](auto sum, const Away& each) { return sum + each.bytes; });
-  std::string text = std::to_string(away.size()) +
-                     (away.size() == 1 ? " thing is" : " things are") + " put away, " +
-                     bytes_text(bytes) + ", the newest: " + away.back().why +
-                     " (`spotter checkpoints " + home.string() + "` lists them)";
-  for (char& each : text)
-    if (static_cast<unsigned char>(each) < ' ') each = ' ';
-  return text;
+  return one_line(std::to_string(away.size()) + (away.size() == 1 ? " thing is" : " things are") +
+                  " put away, " + bytes_text(bytes) + ", the newest: " + away.back().why +
+                  " (`spotter checkpoints " + home.string() + "` lists them)");
 }
 
 // Commands of a person on generations, and on what was put away.

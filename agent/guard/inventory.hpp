@@ -31,6 +31,10 @@ inline constexpr const char* record_damaged = "record-damaged";
 // The inventory of this storage. `as_trainer` is that of Where.
 Result<Inventory> inventory_of(const std::filesystem::path& home, bool as_trainer);
 
+// The text without control characters: a name may have any bytes, and none of them begins another
+// field of a message, or is obeyed by a terminal.
+std::string one_line(std::string text);
+
 // "2 things are put away, 1.3 GB, the newest: ... (`spotter checkpoints ...` lists them)", as one
 // line; "": nothing is.
 std::string away_text(const std::vector<Away>& away, const std::filesystem::path& home);

@@ -66,13 +66,6 @@ class Family {
   bool has_begun_ = false;
 };
 
-// A name may have any bytes: none of them begins another field, or is obeyed by a terminal.
-std::string one_line(std::string text) {
-  std::ranges::replace_if(
-      text, [](unsigned char each) { return each < ' ' || each == 127; }, ' ');
-  return text;
-}
-
 std::string datagram(const Saying& saying) {
   constexpr std::size_t longest = 4000;  // see wire/datagram.hpp
   std::string text = "X_SPOTTER_GUARD=1\n";

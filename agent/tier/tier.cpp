@@ -101,13 +101,10 @@ void remove_older(Bucket& bucket, const Manifest& written) {
 // Copies that folder, and then removes older ones. Succeeds if it is there already.
 Result<void> put(Bucket& bucket, const guard::Place& place, Manifest manifest,
                  const std::vector<guard::Part>& parts) {
-  const auto unnamed = [](const std::string& name) {  // no manifest could say it
-    return failure(name + ": no copy in a bucket can have this name");
-  };
-  if (!bucket::is_folder_name(manifest.name)) return unnamed(manifest.name);
+  if (!bucket::is_folder_name(manifest.name))
+    return failure(manifest.name + ": no copy in a bucket can have this name");
   std::vector<bucket::Wanted> wanted;
   for (const guard::Part& part : parts) {
-    if (!bucket::is_path(part.name)) return unnamed(part.name);
     wanted.push_back({part.name, part.name, part.sum, std::nullopt});
     manifest.files[part.name] = {part.bytes, part.mtime_ns, part.sum, {}};
   }

@@ -337,6 +337,9 @@ Result<std::unique_ptr<Sender::Content>> Sender::open(const Wanted& wanted) cons
 }
 
 Result<Files> Sender::send(const std::vector<Wanted>& files, const std::atomic<bool>* stop) {
+  for (const Wanted& wanted : files)  // before any is sent: their manifest could not be read
+    if (!is_path(wanted.path))
+      return failure(wanted.path + ": no copy in a bucket can have this name");
   Files done;
   std::vector<OnItsWay> under_way;
   std::uint64_t bytes = 0, held = 0, open = 0;
@@ -348,8 +351,6 @@ Result<Files> Sender::send(const std::vector<Wanted>& files, const std::atomic<b
     return {};
   };
   for (const Wanted& wanted : files) {
-    if (!is_path(wanted.path))  // its manifest could not be read
-      return failure(wanted.path + ": no copy in a bucket can have this name");
     auto content = this->open(wanted);
     if (!content) return tl::unexpected(content.error());
     const std::string_view all = (*content)->bytes();
