@@ -73,7 +73,7 @@ Result<User> find_user(const std::string& name) {
                                     "' on this machine; create it in the image, or name another in "
                                     "trainer.user of job.yaml");
   }
-  User user{name, entry.pw_uid, entry.pw_gid, entry.pw_dir, {}};
+  User user{name, entry.pw_uid, entry.pw_gid, supervise::home_of(entry), {}};
   if (::geteuid() != 0 && ::geteuid() != user.uid) {
     return fail("not-permitted",
                 "only root can work as the user '" + name +

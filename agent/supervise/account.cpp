@@ -74,6 +74,12 @@ std::string administrators_right(const std::string& user) {
   return {};
 }
 
+std::string home_of(const passwd& user) {
+  const bool is_packages = user.pw_name == std::string_view("spotter") &&
+                           user.pw_dir == std::string_view("/nonexistent");
+  return is_packages ? "/var/lib/spotter" : user.pw_dir;
+}
+
 bool is_login_shell(std::string_view shell) {
   return !shell.ends_with("/nologin") && !shell.ends_with("/false");
 }

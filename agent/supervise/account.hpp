@@ -1,6 +1,7 @@
 // The rights of the user that the trainer runs as: groups, and whether it could become root.
 #pragma once
 
+#include <pwd.h>
 #include <sys/types.h>
 
 #include <string>
@@ -18,6 +19,10 @@ std::vector<gid_t> groups_of(const std::string& user, gid_t own);
 // run commands". Empty: there is none that we know. Asks sudo(8), whose policy may come from a
 // server: in doubt there is such a right. REQUIRES: called by root, in a process of one thread.
 std::string administrators_right(const std::string& user);
+
+// Where the user keeps its files. Whom the package makes has no home in passwd(5), so that nothing
+// which looks there for what to run as that user (a mail server, sshd) finds what a trainer wrote.
+std::string home_of(const passwd& user);
 
 // False for nologin(8) and its like: a system account. An empty one is /bin/sh (passwd(5)).
 bool is_login_shell(std::string_view shell);

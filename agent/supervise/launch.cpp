@@ -79,7 +79,7 @@ Result<Account> find_account(const std::string& name) {
   Account account{.name = name,
                   .uid = entry->pw_uid,
                   .gid = entry->pw_gid,
-                  .home = entry->pw_dir,
+                  .home = home_of(*entry),
                   .shell = entry->pw_shell};
   if (geteuid() != 0 && account.uid != geteuid()) {
     const passwd* self = getpwuid(geteuid());

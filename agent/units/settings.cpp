@@ -109,9 +109,6 @@ constexpr std::string_view kWaysOut[] = {"/run/user",
                                          "/run/screen",
                                          "/var/snap/lxd/common"};
 
-// Files that a mail server on loopback obeys, as that user, in a home that is writable.
-constexpr std::string_view kMail[] = {".forward", ".procmailrc", ".mailfilter"};
-
 bool is_systems(const std::string& name) {
   for (const std::string_view each : kSystem)
     if (name == each) return true;
@@ -149,7 +146,7 @@ void add_writable(Settings& settings, const TrainerPlace& place) {
   for (const auto& path : {place.run_directory, place.home}) add(path);
   if (place.owner.empty())
     add(place.users_home);
-  else
+  else if (place.users_home.size() > 1)
     settings.push_back({"ReadOnlyPaths", "-" + place.users_home});
 }
 
@@ -160,15 +157,6 @@ void add_out_of_reach(Settings& settings, const TrainerPlace& place) {
   for (const char* key :
        {".ssh", ".local/share/jupyter", ".jupyter", ".vnc", ".Xauthority", ".vscode-server"})
     settings.push_back({"InaccessiblePaths", "-" + place.users_home + "/" + key});
-  if (!place.owner.empty() || place.users_home == "/root") return;
-  // A folder of root's runs nothing, and what is mounted over cannot be replaced.
-  std::string make = "-+/bin/mkdir -m 0700";
-  for (const std::string_view each : kMail) {
-    const std::string path = place.users_home + "/" + std::string(each);
-    make += " " + quoted(path);
-    settings.push_back({"InaccessiblePaths", "-" + path});
-  }
-  settings.push_back({"ExecStartPre", make});
 }
 
 // Before the trainer starts, as its user and outside of the unit's view of the file system: only

@@ -20,9 +20,8 @@ struct TrainerPlace {
   std::string run_directory;       // SPOTTER_RUN
   std::string home;                // the job's storage
   std::string user;                // the trainer's
-  std::string users_home;          // of that user
-  std::string owner;               // that user, UID:GID, where a person may log in as it: then its
-                                   // home is read-only but for caches. Empty: an account of our own
+  std::string users_home;          // of that user in passwd(5): read-only but for caches
+  std::string owner;               // that user, UID:GID. Empty: root, whose home is writable
   std::chrono::seconds grace{0};   // how long the trainer may take to checkpoint and end
   std::string program;             // this one, absolute: what mounts and detaches the views
   std::string views_folder;        // below `home`, of all of them

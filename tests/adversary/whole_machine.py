@@ -68,10 +68,10 @@ class OnAWholeMachine(judge.Judged, whole_machines.WholeLife):
         said = self.world.run(one, "ssh", "-i", "/root/person", "-o", "BatchMode=yes", "-o",
                               "StrictHostKeyChecking=no", "person@127.0.0.1", "id", "-un")
         self.assertEqual(said.strip(), "person")
-        # The package's own user, whose home is the trainer's: not even with a key that sshd finds.
+        # The package's own user: not even with a key that sshd finds.
         self.world.run(one, "sh", "-ec", """
-            install -d -m 0700 -o spotter /var/lib/spotter/.ssh
-            install -m 0600 -o spotter /root/person.pub /var/lib/spotter/.ssh/authorized_keys
+            install -d /nonexistent /nonexistent/.ssh
+            install -m 0644 /root/person.pub /nonexistent/.ssh/authorized_keys
             """)
         own = "spotter@127.0.0.1"
         ssh = "timeout 20 ssh -i /root/person -o BatchMode=yes -o StrictHostKeyChecking=no"
@@ -98,7 +98,8 @@ class OnAWholeMachine(judge.Judged, whole_machines.WholeLife):
             ls /var/spool/cron/crontabs; atq | awk '{print $NF}'
             for id in $(sort -u /run/docker-asked); do getent passwd $id | cut -d: -f1; done""")
         self.assertEqual(said.split(), ["worker"] * 3)
-        found = self.world.run(one, "find", "/var/lib/spotter", "-maxdepth", "1", "-type", "f")
+        home = self.world.run(one, "sh", "-c", "getent passwd spotter | cut -d: -f6").strip()
+        found = self.world.run(one, "sh", "-c", f"find {home} -user spotter -type f || true")
         self.assertEqual(found, "", "a mail server would run what its home says")
 
     def leave(self, plan):

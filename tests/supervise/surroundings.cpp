@@ -441,6 +441,20 @@ TEST(Account, KeepsItsOwnGroupWhateverThatIs) {
   EXPECT_NE(std::find(groups.begin(), groups.end(), getpwnam("nobody")->pw_gid), groups.end());
 }
 
+// A mail by way of port 25 on loopback would run what the home in passwd(5) says.
+TEST(Account, OfThePackageHasItsFilesWhereNoOtherProgramLooks) {
+  char name[] = "spotter", other[] = "other", none[] = "/nonexistent", home[] = "/home/other";
+  passwd user{};
+  user.pw_name = name;
+  user.pw_dir = none;
+  EXPECT_EQ(home_of(user), "/var/lib/spotter");
+  user.pw_dir = home;
+  EXPECT_EQ(home_of(user), "/home/other") << "somebody made that user with a home";
+  user.pw_name = other;
+  user.pw_dir = none;
+  EXPECT_EQ(home_of(user), "/nonexistent");
+}
+
 TEST(Account, HasALoginShellUnlessItIsTheSystems) {
   for (const char* shell : {"/bin/bash", ""}) EXPECT_TRUE(is_login_shell(shell)) << shell;
   for (const char* shell : {"/usr/sbin/nologin", "/sbin/nologin", "/bin/false"})

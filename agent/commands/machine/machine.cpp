@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -417,8 +418,9 @@ Result<void> begin(Manager& manager, const Request& request) {
 void look_up_user(units::TrainerPlace& place) {
   const passwd* entry = getpwnam(place.user.c_str());
   if (entry == nullptr) return;
-  place.users_home = entry->pw_dir;
-  if (entry->pw_uid != 0 && supervise::is_login_shell(entry->pw_shell))
+  std::error_code ignored;
+  if (std::filesystem::is_directory(entry->pw_dir, ignored)) place.users_home = entry->pw_dir;
+  if (entry->pw_uid != 0)
     place.owner = std::to_string(entry->pw_uid) + ":" + std::to_string(entry->pw_gid);
 }
 
@@ -635,7 +637,6 @@ int unit(int argc, char** argv) {
     status = print({.name = "job",
                     .run_directory = "/run/spotter",
                     .home = "/mnt/spotter",
-                    .users_home = "/var/lib/spotter",
                     .refuses_metadata = true});
   });
   if (const auto over = parsed(app, argc, argv)) return *over;

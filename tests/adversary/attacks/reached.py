@@ -156,7 +156,8 @@ def logs_in_on_loopback():
 def has_others_start_its_programs():
     """Its user's service manager, cron, at, containers, mail: each would start them outside."""
     home = pathlib.Path(pwd.getpwuid(os.getuid()).pw_dir)  # a mail server's, whatever $HOME is
-    for name in (".forward", ".procmailrc", ".mailfilter"):
+    each(pathlib.Path.mkdir, [home])
+    for name in (".forward", ".forward+list", ".procmailrc", ".mailfilter", ".qmail"):
         each(lambda name: (home / name).rename(home / "moved"), [name])
         each(lambda name: (home / name).write_text('"|/usr/bin/id"\n'), [name])
     for way in ("/run/dbus/system_bus_socket", "/run/docker.sock", f"/run/user/{os.getuid()}/bus"):

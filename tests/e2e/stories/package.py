@@ -156,7 +156,7 @@ class Packages(unittest.TestCase):
                                ("/mnt/spotter", "root 755"), ("/usr/bin/spotter", "root 755")):
             self.assertEqual(self.do("stat", "-c", "%U %a", path), f"{expected}\n", path)
         self.assertEqual(self.do("getent", "passwd", "spotter").split(":")[5:],
-                         ["/var/lib/spotter", "/usr/sbin/nologin\n"])
+                         ["/nonexistent", "/usr/sbin/nologin\n"])
         verified = self.root.run("systemd-analyze", "verify", "--man=no", "spotter.service")
         self.assertNotIn("spotter.service", verified.stdout)
         self.assertEqual(verified.returncode, 0, verified.stdout)
