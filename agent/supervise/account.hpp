@@ -20,8 +20,9 @@ std::vector<gid_t> groups_of(const std::string& user, gid_t own);
 // server: in doubt there is such a right. REQUIRES: called by root, in a process of one thread.
 std::string administrators_right(const std::string& user);
 
-// Where the user keeps its files. Whom the package makes has no home in passwd(5), so that nothing
-// which looks there for what to run as that user (a mail server, sshd) finds what a trainer wrote.
+// The folder of its files. The user that the package makes has no home in passwd(5), so that
+// nothing which looks there for what to run as that user (a mail server, sshd) finds what a trainer
+// wrote.
 std::string home_of(const passwd& user);
 
 // False for nologin(8) and its like: a system account. An empty one is /bin/sh (passwd(5)).

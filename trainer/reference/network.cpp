@@ -7,7 +7,6 @@
 #include <dlfcn.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/cuda.h>
-#include <torch/optim.h>
 #include <torch/script.h>
 #include <torch/serialize.h>
 #include <torch/version.h>
@@ -386,31 +385,66 @@ void set_threads(unsigned threads) {
 
 // CUDA has quicker ways that do not give the same bits twice
 // (https://pytorch.org/docs/stable/notes/randomness.html).
-void use_deterministic_algorithms() {
-  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
+void use_algorithms(bool deterministic) {
+  if (deterministic) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
   auto& context = at::globalContext();
-  context.setDeterministicAlgorithms(true, false);
-  context.setDeterministicCuDNN(true);
-  context.setBenchmarkCuDNN(false);
+  context.setDeterministicAlgorithms(deterministic, false);
+  context.setDeterministicCuDNN(deterministic);
+  context.setBenchmarkCuDNN(!deterministic);
 }
 
-std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Parameters& parameters,
-                                                        std::vector<at::Tensor> tensors) {
-  const double rate = parameters.learning_rate;
-  switch (parameters.optimizer) {
-    case Optimizer::Adam:
-      return std::make_unique<torch::optim::Adam>(std::move(tensors),
-                                                  torch::optim::AdamOptions(rate).eps(1e-7));
-    case Optimizer::Sgd:
-      return std::make_unique<torch::optim::SGD>(std::move(tensors),
-                                                 torch::optim::SGDOptions(rate));
-    case Optimizer::RmsProp:
-      break;
+using Tensors = std::vector<at::Tensor>;
+
+// The arithmetic of torch::optim, in its order and so to its bits, but each operation is one call
+// for all tensors: a GPU computes hundreds of small ones sooner than the CPU asks for them.
+class Optimization {
+ public:
+  Optimization(const Parameters& parameters, Tensors weights)
+      : kind_(parameters.optimizer), rate_(parameters.learning_rate), weights_(std::move(weights)) {
+    const auto zeros = [&] {
+      Tensors all;
+      for (const auto& each : weights_) all.push_back(at::zeros_like(each.detach()));
+      return all;
+    };
+    if (kind_ == Optimizer::Adam) memory_["exp_avg"] = zeros();
+    if (kind_ != Optimizer::Sgd) memory_["square_avg"] = zeros();
   }
-  // Keras' constants, since the example is Keras'.
-  return std::make_unique<torch::optim::RMSprop>(
-      std::move(tensors), torch::optim::RMSpropOptions(rate).alpha(0.9).eps(1e-7));
-}
+
+  // With the weights' gradients, which are gone then. `number`: of the step, from 0.
+  void step(std::uint64_t number) {
+    const torch::NoGradGuard no_gradients;
+    Tensors gradients;
+    for (auto& each : weights_) gradients.push_back(std::exchange(each.mutable_grad(), {}));
+    if (kind_ == Optimizer::Sgd) return at::_foreach_add_(weights_, gradients, -rate_);
+    Tensors& squares = memory_.at("square_avg");
+    const double kept = kind_ == Optimizer::Adam ? 0.999 : 0.9;  // Keras' constants
+    at::_foreach_mul_(squares, kept);
+    at::_foreach_addcmul_(squares, gradients, gradients, 1 - kept);
+    Tensors divisors = at::_foreach_sqrt(squares);
+    double rate = rate_;
+    if (kind_ == Optimizer::Adam) {
+      constexpr double kFirst = 0.9;
+      const auto count = static_cast<double>(number + 1);
+      Tensors& averages = memory_.at("exp_avg");
+      at::_foreach_mul_(averages, kFirst);
+      at::_foreach_add_(averages, gradients, 1 - kFirst);
+      gradients = averages;
+      at::_foreach_div_(divisors, std::sqrt(1 - std::pow(kept, count)));
+      rate /= 1 - std::pow(kFirst, count);
+    }
+    at::_foreach_add_(divisors, 1e-7);
+    at::_foreach_addcdiv_(weights_, gradients, divisors, -rate);
+  }
+
+  // Its memory from step to step: a tensor for each weight, by names of its own.
+  const std::map<std::string, Tensors>& memory() const { return memory_; }
+
+ private:
+  Optimizer kind_;
+  double rate_;
+  Tensors weights_;
+  std::map<std::string, Tensors> memory_;
+};
 
 std::unique_ptr<Model> make_model(const Parameters& parameters, const Shape& shape) {
   return parameters.architecture == Architecture::Mlp ? make_mlp(parameters, shape)
@@ -422,11 +456,15 @@ struct Batch {
   at::Tensor labels;  // n
 };
 
+// `pinned`: a GPU fetches it behind what it computes, from memory that does not move.
 template <class IndexOf>
-Batch make_batch(const Examples& examples, const Shape& shape, std::uint32_t count,
+Batch make_batch(const Examples& examples, const Shape& shape, bool pinned, std::uint32_t count,
                  IndexOf index_of) {
-  Batch batch{at::empty({count, shape.channels, shape.height, shape.width}, at::kByte),
-              at::empty({count}, at::kLong)};
+  const auto of = [&](at::ScalarType type) {
+    return at::TensorOptions(type).pinned_memory(pinned);
+  };
+  Batch batch{at::empty({count, shape.channels, shape.height, shape.width}, of(at::kByte)),
+              at::empty({count}, of(at::kLong))};
   auto* image = batch.images.data_ptr<std::uint8_t>();
   auto* label = batch.labels.data_ptr<std::int64_t>();
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -438,36 +476,68 @@ Batch make_batch(const Examples& examples, const Shape& shape, std::uint32_t cou
   return batch;
 }
 
+// The sums of a batch where they were computed, perhaps not yet.
+struct Scored {
+  at::Tensor loss;  // the mean of the examples'
+  at::Tensor hits;
+  std::uint64_t count = 0;
+};
+
+// Waits for them, once for all.
+std::vector<Score> read(const std::vector<Scored>& scored) {
+  std::vector<Score> scores;
+  if (scored.empty()) return scores;
+  Tensors losses, hits;
+  for (const Scored& each : scored) {
+    losses.push_back(each.loss);
+    hits.push_back(each.hits);
+  }
+  const at::Tensor loss = at::stack(losses).to(at::kCPU).to(at::kDouble);
+  const at::Tensor hit = at::stack(hits).to(at::kCPU);
+  for (std::size_t i = 0; i < scored.size(); ++i)
+    scores.push_back({loss.data_ptr<double>()[i] * static_cast<double>(scored[i].count),
+                      static_cast<std::uint64_t>(hit.data_ptr<std::int64_t>()[i]),
+                      scored[i].count});
+  return scores;
+}
+
 // The model where it computes.
 struct Placed {
   at::Device device;
+  at::MemoryFormat layout;
   std::unique_ptr<Model> model;
 
-  Placed(const std::string& name, std::unique_ptr<Model> given)
-      : device(name), model(std::move(given)) {
+  Placed(const std::string& name, const Parameters& parameters, const Shape& shape)
+      : device(name), model(make_model(parameters, shape)) {
+    // A pixel's channels beside each other: how the units for bfloat16 multiply them.
+    const bool by_pixel =
+        (device.is_cuda() || parameters.amp) && parameters.architecture != Architecture::Mlp;
+    layout = by_pixel ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
     const torch::NoGradGuard no_gradients;
     for (auto& tensor : model->statistics) tensor.set_data(tensor.to(device));
     for (auto& tensor : model->weights) {
-      tensor.set_data(tensor.to(device));
+      const bool is_kernel = tensor.dim() == 4;
+      tensor.set_data(
+          tensor.to(device).contiguous(is_kernel ? layout : at::MemoryFormat::Contiguous));
       tensor.set_requires_grad(true);
     }
   }
 
-  // Computes the score of a batch and, when training, the gradients of its mean loss.
-  Score run(const Batch& batch, const Pass& pass) const {
-    const at::Tensor labels = batch.labels.to(device);
+  // Computes the score of a batch and, when training, the gradients of its mean loss. A GPU may
+  // still be at it.
+  Scored run(const Batch& batch, const Pass& pass) const {
+    const at::Tensor labels = batch.labels.to(device, at::kLong, true);
     const at::Tensor output = at::log_softmax(forward(batch.images, pass).to(at::kFloat), 1);
     const at::Tensor loss = at::nll_loss(output, labels);
     if (pass.training) loss.backward();
-    const auto count = static_cast<std::uint64_t>(labels.size(0));
-    const auto hits = at::argmax(output.detach(), 1).eq(labels).sum().item<std::int64_t>();
-    return {loss.item<double>() * static_cast<double>(count), static_cast<std::uint64_t>(hits),
-            count};
+    return {loss.detach(), at::argmax(output.detach(), 1).eq(labels).sum(),
+            static_cast<std::uint64_t>(labels.size(0))};
   }
 
   // Only this way is in mixed precision; back it goes with the types that it went with.
   at::Tensor forward(const at::Tensor& bytes, const Pass& pass) const {
-    const at::Tensor images = bytes.to(device).to(at::kFloat).div_(kBrightest);
+    const at::Tensor images =
+        bytes.to(device, at::kByte, true).to(at::kFloat).div_(kBrightest).contiguous(layout);
     const MixedPrecision precision(device, pass.mixed);
     return model->forward(images, pass);
   }
@@ -479,10 +549,11 @@ struct Network::Parts {
   Parameters parameters;
   Shape shape;
   Placed placed;
-  std::unique_ptr<torch::optim::Optimizer> optimizer;
+  Optimization optimization;
+  std::vector<Scored> scored;  // of steps whose scores are not read yet
 
-  std::vector<at::Tensor> tensors() const {
-    std::vector<at::Tensor> all = placed.model->weights;
+  Tensors tensors() const {
+    Tensors all = placed.model->weights;
     const auto& more = placed.model->statistics;
     all.insert(all.end(), more.begin(), more.end());
     return all;
@@ -494,9 +565,56 @@ struct Network::Parts {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
+
+  // The optimizer's, each by the weight's name and its own: "fc.bias.square_avg".
+  std::pair<std::vector<std::string>, Tensors> memory() const {
+    std::pair<std::vector<std::string>, Tensors> all;
+    for (const auto& [name, tensors] : optimization.memory())
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        all.first.push_back(placed.model->weight_names[i] + "." + name);
+        all.second.push_back(tensors[i]);
+      }
+    return all;
+  }
 };
 
 namespace {
+
+std::string written(const std::vector<std::string>& names, const Tensors& tensors,
+                    const Metadata& metadata) {
+  Tensors values;  // keeps the bytes that the rest points into
+  std::vector<NamedTensor> named;
+  for (const auto& tensor : tensors) {
+    const auto& value = values.emplace_back(tensor.detach().to(at::kCPU).contiguous());
+    named.push_back({names[named.size()],
+                     {value.sizes().begin(), value.sizes().end()},
+                     {reinterpret_cast<const char*>(value.data_ptr<float>()),
+                      static_cast<std::size_t>(value.nbytes())}});
+  }
+  return write_safetensors(named, metadata);
+}
+
+Result<void> set(const std::vector<std::string>& names, const Tensors& tensors,
+                 std::string_view bytes) {
+  const auto read = read_safetensors(bytes);
+  if (!read) return tl::unexpected(read.error());
+  std::map<std::string_view, const NamedTensor*> by_name;
+  for (const NamedTensor& tensor : read->tensors) by_name[tensor.name] = &tensor;
+  bool same = by_name.size() == names.size();
+  for (std::size_t i = 0; same && i < names.size(); ++i) {
+    const auto found = by_name.find(names[i]);
+    same = found != by_name.end() && std::ranges::equal(found->second->shape, tensors[i].sizes());
+  }
+  if (!same) return failure("it has the tensors of another network");
+  const torch::NoGradGuard no_gradients;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string_view given = by_name[names[i]]->bytes;
+    const at::Tensor values = at::empty(tensors[i].sizes());
+    std::memcpy(values.data_ptr<float>(), given.data(), given.size());
+    tensors[i].copy_(values);
+  }
+  return {};
+}
 
 at::Tensor uniform_weights(at::IntArrayRef sizes, double limit, std::uint64_t seed,
                            std::uint64_t number) {
@@ -525,35 +643,41 @@ Result<std::string> find_device(const std::string& asked) {
 
 Network::Network(const Parameters& parameters, const Shape& shape, const Hardware& hardware) {
   set_threads(hardware.threads);
-  use_deterministic_algorithms();
+  use_algorithms(hardware.deterministic);
+  Placed placed(hardware.device, parameters, shape);
+  Optimization optimization(parameters, placed.model->weights);
   parts_ = std::make_unique<Parts>(
-      Parts{parameters, shape, {hardware.device, make_model(parameters, shape)}, nullptr});
-  parts_->optimizer = make_optimizer(parameters, parts_->placed.model->weights);
+      Parts{parameters, shape, std::move(placed), std::move(optimization), {}});
 }
+
+bool Network::is_behind() const { return parts_->placed.device.is_cuda(); }
 
 Network::~Network() = default;
 
-Score Network::train(const Examples& examples, std::span<const std::uint32_t> indices,
-                     std::uint64_t step) {
+void Network::train(const Examples& examples, std::span<const std::uint32_t> indices,
+                    std::uint64_t step) {
   auto& parts = *parts_;
-  const Batch batch = make_batch(examples, parts.shape, static_cast<std::uint32_t>(indices.size()),
-                                 [&](std::uint32_t i) { return indices[i]; });
-  parts.optimizer->zero_grad();
-  const Score score = parts.placed.run(
-      batch,
-      {true, sequence_seed(parts.parameters.seed, Purpose::Dropout, step), parts.parameters.amp});
-  parts.optimizer->step();
-  return score;
+  const Batch batch =
+      make_batch(examples, parts.shape, is_behind(), static_cast<std::uint32_t>(indices.size()),
+                 [&](std::uint32_t i) { return indices[i]; });
+  const std::uint64_t dropout = sequence_seed(parts.parameters.seed, Purpose::Dropout, step);
+  parts.scored.push_back(parts.placed.run(batch, {true, dropout, parts.parameters.amp}));
+  parts.optimization.step(step);
 }
+
+std::vector<Score> Network::scores() { return read(std::exchange(parts_->scored, {})); }
 
 Score Network::evaluate(const Examples& examples) {
   const torch::NoGradGuard no_gradients;
-  Score total;
+  std::vector<Scored> scored;
   for (std::uint32_t at = 0; at < examples.count; at += kEvaluationBatch) {
-    const Batch batch =
-        make_batch(examples, parts_->shape, std::min(kEvaluationBatch, examples.count - at),
-                   [&](std::uint32_t i) { return at + i; });
-    const Score part = parts_->placed.run(batch, {});
+    const Batch batch = make_batch(examples, parts_->shape, is_behind(),
+                                   std::min(kEvaluationBatch, examples.count - at),
+                                   [&](std::uint32_t i) { return at + i; });
+    scored.push_back(parts_->placed.run(batch, {}));
+  }
+  Score total;
+  for (const Score& part : read(scored)) {
     total.loss_sum += part.loss_sum;
     total.correct += part.correct;
     total.count += part.count;
@@ -562,40 +686,11 @@ Score Network::evaluate(const Examples& examples) {
 }
 
 std::string Network::weights() const {
-  const auto names = parts_->names();
-  std::vector<at::Tensor> values;  // keeps the bytes that the rest points into
-  std::vector<NamedTensor> tensors;
-  for (const auto& tensor : parts_->tensors()) {
-    const auto& value = values.emplace_back(tensor.detach().to(at::kCPU).contiguous());
-    tensors.push_back({names[tensors.size()],
-                       {value.sizes().begin(), value.sizes().end()},
-                       {reinterpret_cast<const char*>(value.data_ptr<float>()),
-                        static_cast<std::size_t>(value.nbytes())}});
-  }
-  return write_safetensors(tensors, describe({parts_->parameters, parts_->shape}));
+  return written(parts_->names(), parts_->tensors(), describe({parts_->parameters, parts_->shape}));
 }
 
 Result<void> Network::set_weights(std::string_view bytes) {
-  const auto read = read_safetensors(bytes);
-  if (!read) return tl::unexpected(read.error());
-  std::map<std::string_view, const NamedTensor*> by_name;
-  for (const NamedTensor& tensor : read->tensors) by_name[tensor.name] = &tensor;
-  const auto names = parts_->names();
-  const auto tensors = parts_->tensors();
-  bool same = by_name.size() == names.size();
-  for (std::size_t i = 0; same && i < names.size(); ++i) {
-    const auto found = by_name.find(names[i]);
-    same = found != by_name.end() && std::ranges::equal(found->second->shape, tensors[i].sizes());
-  }
-  if (!same) return failure("the weights belong to another network");
-  const torch::NoGradGuard no_gradients;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const std::string_view given = by_name[names[i]]->bytes;
-    const at::Tensor values = at::empty(tensors[i].sizes());
-    std::memcpy(values.data_ptr<float>(), given.data(), given.size());
-    tensors[i].copy_(values);
-  }
-  return {};
+  return set(parts_->names(), parts_->tensors(), bytes);
 }
 
 Result<std::string> Network::script() const {
@@ -610,19 +705,13 @@ Result<std::string> Network::script() const {
 }
 
 std::string Network::optimizer_state() const {
-  std::ostringstream stream;
-  torch::save(*parts_->optimizer, stream);
-  return std::move(stream).str();
+  const auto [names, tensors] = parts_->memory();
+  return written(names, tensors, {});
 }
 
-Result<void> Network::set_optimizer_state(const std::string& bytes) {
-  try {
-    std::istringstream stream(bytes);
-    torch::load(*parts_->optimizer, stream);
-  } catch (const std::exception& error) {  // libtorch knows no other way to say it
-    return failure(std::string("libtorch cannot read the optimizer's state: ") + error.what());
-  }
-  return {};
+Result<void> Network::set_optimizer_state(std::string_view bytes) {
+  const auto [names, tensors] = parts_->memory();
+  return set(names, tensors, bytes);
 }
 
 }  // namespace spotter::train

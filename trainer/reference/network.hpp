@@ -15,15 +15,16 @@ struct Score {
 };
 
 struct Hardware {
-  unsigned threads = 1;  // of the CPU
-  std::string device;    // "cpu", "cuda:0"; empty: the first GPU, or the CPU
+  unsigned threads = 1;       // of the CPU
+  std::string device;         // "cpu", "cuda:0"; empty: the first GPU, or the CPU
+  bool deterministic = true;  // false: a GPU's quickest ways, which give other bits each time
 };
 
 // The device that was asked for, or why it cannot be had.
 Result<std::string> find_device(const std::string& asked);
 
 // Deterministic: the same parameters, data, number of threads, and libtorch on the same kind of
-// processor give the same bits.
+// processor give the same bits, unless `hardware.deterministic` is false.
 class Network {
  public:
   // Weights are drawn from the seed. `hardware.device` is one that find_device() gave.
@@ -33,8 +34,13 @@ class Network {
   Network& operator=(const Network&) = delete;
 
   // One optimizer step on the examples that `indices` names. `step` (from 0) selects the dropout
-  // masks.
-  Score train(const Examples& examples, std::span<const std::uint32_t> indices, std::uint64_t step);
+  // masks. A GPU goes on with it behind this call.
+  void train(const Examples& examples, std::span<const std::uint32_t> indices, std::uint64_t step);
+
+  // The scores of the steps since the last call. A GPU idles from when they are read until its next
+  // step.
+  std::vector<Score> scores();
+  bool is_behind() const;  // on a GPU
 
   // Without dropout, over all of `examples`.
   Score evaluate(const Examples& examples);
@@ -50,9 +56,9 @@ class Network {
   // description is its extra files.
   Result<std::string> script() const;
 
-  // The optimizer's own memory, in libtorch's archive format.
+  // The optimizer's memory from step to step, as safetensors.
   std::string optimizer_state() const;
-  Result<void> set_optimizer_state(const std::string& bytes);
+  Result<void> set_optimizer_state(std::string_view bytes);
 
  private:
   struct Parts;

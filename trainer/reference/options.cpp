@@ -68,6 +68,9 @@ void add_places(CLI::App& app, Options& options, std::string& parameters) {
                  "of a new run; a resumed one keeps its own (1)")
       ->check(CLI::Range(1U, 1024U));
   app.add_option("--device", options.hardware.device, "cpu, or cuda:N (the first GPU, or cpu)");
+  app.add_flag_callback(
+      "--any-bits", [&options] { options.hardware.deterministic = false; },
+      "a GPU's quickest ways, which do not give the same bits twice");
   app.add_option("--tensorboard", options.tensorboard, "directory (tensorboard/ in the result's)");
   app.add_option("--checkpoint-every", options.checkpoint_every,
                  "steps, beside the end of each epoch (0: none)");

@@ -43,7 +43,7 @@ struct Saved {
 };
 
 constexpr std::string_view kModel = "model.safetensors";
-constexpr std::string_view kOptimizer = "optimizer.pt";
+constexpr std::string_view kOptimizer = "optimizer.safetensors";
 constexpr std::string_view kLog = "training.csv";
 
 // nlohmann-json writes the shortest digits that read back as the same double: the sums stay exact.
@@ -92,7 +92,7 @@ Result<checkpoint::Saved> save_snapshot(checkpoint::Session& session, const Netw
 Result<Saved> read_snapshot(const checkpoint::Loaded& loaded) {
   const auto log = part_of(loaded, kLog);
   if (!log) return tl::unexpected(log.error());
-  if (!part_of(loaded, kModel)) {
+  if (!part_of(loaded, kModel) || !part_of(loaded, kOptimizer)) {
     return failure(loaded.checkpoint.path.string() +
                    " is of an earlier version of spotter-train, which had another format.\n"
                    "  Finish the run with that version, or start over with another --checkpoints.");
@@ -217,6 +217,7 @@ using Time = std::chrono::nanoseconds;
 
 constexpr std::uint64_t kStepsARecord = 20;  // of TensorBoard's curve of the single steps
 constexpr const char* kEpochLoss = "epoch_loss";
+constexpr std::chrono::milliseconds kReadEvery{50};  // a GPU's scores, and what asks us to stop
 constexpr std::chrono::milliseconds kNap{20};  // after which a stop is noticed while slowed down
 
 std::string text(const char* format, auto... values) {
@@ -243,6 +244,8 @@ class Run {
   Result<Outcome> loop();
   Result<void> open_feed();
   Result<bool> step();
+  bool is_time_to_read() const;
+  Result<void> read_scores();
   Result<void> count(const Score& score);
   Result<void> end_epoch();
   bool time_to_evaluate();
@@ -253,6 +256,10 @@ class Run {
   Result<void> log_step();
   void slow_down() const;
 
+  bool is_due() const {
+    const auto every = options_.checkpoint_every;
+    return every != 0 && trained_ % every == 0;
+  }
   std::uint64_t epoch_index() const { return position_.step / steps_per_epoch_; }
   bool at_epoch_end() const { return position_.step % steps_per_epoch_ == 0; }
   // Stopped at the end of an epoch, without the time to evaluate: its row is still to be made.
@@ -273,6 +280,8 @@ class Run {
   Descriptor steps_log_;
   std::uint64_t steps_per_epoch_ = 0;
   std::uint64_t steps_total_ = 0;
+  std::uint64_t trained_ = 0;  // steps: those after position_.step a GPU may be at still
+  Clock::time_point begun_;    // the steps whose scores are not read
   Time step_took_{};
   Time evaluation_took_{};  // zero: there was none yet
 };
@@ -399,26 +408,27 @@ Result<Outcome> Run::loop() {
   if (row_is_due()) {
     if (auto done = end_epoch(); !done) return tl::unexpected(done.error());
   }
-  while (position_.step < steps_total_) {
+  trained_ = position_.step;
+  while (trained_ < steps_total_) {
     const auto leaving = look_around();
     if (!leaving) return tl::unexpected(leaving.error());
     if (*leaving) return stop();
-    const auto trained = step();
-    if (!trained) return tl::unexpected(trained.error());
-    if (!*trained) {
-      if (auto saved = save(); !saved) return tl::unexpected(saved.error());
-      return stop();
-    }
-    slow_down();
-    const auto every = options_.checkpoint_every;
-    const bool due = every != 0 && position_.step % every == 0;
-    if (at_epoch_end() && !time_to_evaluate()) {
+    bool fed = true;
+    begun_ = Clock::now();
+    do {
+      const auto trained = step();
+      if (!trained) return tl::unexpected(trained.error());
+      fed = *trained;
+    } while (fed && !is_time_to_read());
+    if (auto read = read_scores(); !read) return tl::unexpected(read.error());
+    if (fed) slow_down();
+    if (!fed || (at_epoch_end() && !time_to_evaluate())) {
       if (auto saved = save(); !saved) return tl::unexpected(saved.error());
       return stop();
     }
     if (at_epoch_end()) {
       if (auto done = end_epoch(); !done) return tl::unexpected(done.error());
-    } else if (due) {
+    } else if (is_due()) {
       if (auto saved = save(); !saved) return tl::unexpected(saved.error());
     }
   }
@@ -428,16 +438,28 @@ Result<Outcome> Run::loop() {
 // False: asked to stop while the data did not come.
 Result<bool> Run::step() {
   const std::uint32_t size = options_.parameters.batch_size;
-  const auto first = static_cast<std::uint32_t>(position_.step % steps_per_epoch_ * size);
-  const auto begun = Clock::now();
-  const auto batch =
-      feed_->batch(epoch_index(), first, std::min(size, data_.training.count - first));
+  const auto first = static_cast<std::uint32_t>(trained_ % steps_per_epoch_ * size);
+  const auto batch = feed_->batch(trained_ / steps_per_epoch_, first,
+                                  std::min(size, data_.training.count - first));
   if (!batch) return tl::unexpected(batch.error());
   if (!*batch) return false;
-  const Score score = network_->train(*(*batch)->examples, (*batch)->indices, position_.step);
-  step_took_ = Clock::now() - begun;
-  if (auto counted = count(score); !counted) return tl::unexpected(counted.error());
+  network_->train(*(*batch)->examples, (*batch)->indices, trained_);
+  ++trained_;
   return true;
+}
+
+// A CPU's at once; a GPU idles for it.
+bool Run::is_time_to_read() const {
+  return !network_->is_behind() || trained_ % steps_per_epoch_ == 0 || is_due() ||
+         options_.slow_down != 0 || Clock::now() - begun_ >= kReadEvery;
+}
+
+Result<void> Run::read_scores() {
+  const auto scores = network_->scores();
+  if (!scores.empty()) step_took_ = (Clock::now() - begun_) / scores.size();
+  for (const Score& score : scores)
+    if (auto counted = count(score); !counted) return counted;
+  return {};
 }
 
 Result<void> Run::count(const Score& score) {
