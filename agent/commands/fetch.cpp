@@ -196,10 +196,12 @@ int fetch(const FetchOptions& options) {
     return complain("name the job and a folder: `spotter fetch JOB ./out`", wrong_input);
   const fs::path to = options.words.back();
   const std::vector<std::string> paths(options.words.begin() + 1, options.words.end() - 1);
-  // A trainer may name its files as it likes: .profile, .ssh/authorized_keys.
+  // A trainer may name its files as it likes: .profile, .ssh/authorized_keys, .git/config.
   const char* home = std::getenv("HOME");
-  std::error_code other;
-  if (to.lexically_normal() == "/" || (home != nullptr && fs::equivalent(to, home, other)))
+  std::error_code none;
+  const bool has_home =
+      home != nullptr && !fs::relative(home, to, none).string().starts_with("..") && !none;
+  if (to.lexically_normal() == "/" || has_home || fs::exists(to / ".git", none))
     return complain("files of a job do not go into " + to.string() +
                         " itself: name a folder of their own, such as ./out",
                     wrong_input);

@@ -62,9 +62,9 @@ Result<std::size_t> send(const config::Source& source, const std::atomic<bool>& 
   }
   bucket::Bucket place(*source.via, {}, {.environment = act::Environment::of_this_process()});
   bucket::Sender sender(place, "", [&](const std::string& name) {
-    checkpoint::Descriptor file(::open(paths[name].c_str(), O_RDONLY | O_CLOEXEC));
-    return file ? Result<checkpoint::Descriptor, std::error_code>(std::move(file))
-                : tl::unexpected(std::error_code(errno, std::system_category()));
+    return io::open_for_reading(paths[name]).map([](io::Descriptor file) {
+      return checkpoint::Descriptor(file.release());
+    });
   });
   const auto sent = sender.send(missing, &stop);
   if (!sent) return failure(stop ? "stopped: run it again" : sent.error().message);

@@ -179,6 +179,10 @@ Result<std::string> submodule_url(const std::string& base, const std::string& ur
     return text.starts_with('/') || text.starts_with("file:");
   };
   if (is_path(it) && !is_path(base)) return failure("its address is a path of a machine: " + url);
+  // Keys of the instance's role open these, and may open other jobs' code.
+  const auto aws = codecommit_repository(it), ours = codecommit_repository(base);
+  if (it.starts_with("s3://") || (aws && (!ours || aws->host != ours->host)))
+    return failure("its address is of AWS, and of another server than the code's own: " + url);
   std::string path;
   if (token_server.starts_with(tls) && is_ssh_address(it) &&
       ssh_host(it, path) == token_server.substr(tls.size()))

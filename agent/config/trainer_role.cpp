@@ -1,5 +1,6 @@
 #include "agent/config/trainer_role.hpp"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -64,6 +65,29 @@ Places both(Places one, const Places& other) {
   return one;
 }
 
+// The folders of these places, `depth` of each key at most.
+Places cut(Places places, std::size_t depth) {
+  for (wire::S3Location& it : places) {
+    if (static_cast<std::size_t>(std::ranges::count(it.key, '/')) <= depth) continue;
+    std::size_t end = 0;
+    for (std::size_t i = 0; i < depth; ++i) end = it.key.find('/', end) + 1;
+    it.key.resize(end);
+  }
+  return places;
+}
+
+// Does one of `places` hold one of `written`, beside which other jobs write, where `before` does
+// not?
+bool reach_new(const Places& places, const Places& before, const Places& written) {
+  const auto holds = [](const Places& any, const wire::S3Location& it) {
+    return std::ranges::any_of(any, [&](const wire::S3Location& each) {
+      return each.bucket == it.bucket && it.key.starts_with(each.key);
+    });
+  };
+  return std::ranges::any_of(
+      written, [&](const auto& it) { return holds(places, it) && !holds(before, it); });
+}
+
 }  // namespace
 
 std::optional<wire::S3Location> copied_by_libspotter(const Job& job) {
@@ -94,21 +118,27 @@ Result<std::string> session_policy(const Job& job, std::string_view partition) {
   const TrainersPlaces places = trainers_places(job);
   const Places written = both(places.checkpoints, places.gang);
   const Ordered write = {"s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"};
-  SessionPolicy narrow(partition);
-  narrow.let("s3:GetObject", both(places.read, written), places.manifests);
-  narrow.let_list(both(places.read, written));
-  narrow.let(write, written);
-  if (auto text = narrow.text(); !text.empty()) return text;
-  SessionPolicy wide(partition);
-  wide.add("Action", {"s3:GetObject", "s3:ListBucket"}, "*");
-  wide.let(write, written);
-  if (auto text = wide.text(); !text.empty()) return text;
+  const auto text_for = [&](const Places& read) {
+    SessionPolicy policy(partition);
+    policy.let("s3:GetObject", both(read, written), places.manifests);
+    policy.let_list(both(read, written));
+    policy.let(write, written);
+    return policy.text();
+  };
+  if (auto text = text_for(places.read); !text.empty()) return text;
+  std::size_t deepest = 0;
+  for (const wire::S3Location& it : places.read)
+    deepest = std::max<std::size_t>(deepest, std::ranges::count(it.key, '/'));
+  for (std::size_t depth = deepest; depth > 0; --depth) {
+    const Places shorter = cut(places.read, depth);
+    if (reach_new(shorter, places.read, written)) break;
+    if (auto text = text_for(shorter); !text.empty()) return text;
+  }
   return failure(
-      "the places to which the trainer writes are too many for a session at AWS, which "
-      "has " +
+      "the trainer reads and writes in too many places for a session at AWS, which has " +
       std::to_string(longest_session_policy) +
-      " characters for them: give trainer.writes a prefix that they have in common, or "
-      "the job a role of its own (trainer.role)");
+      " characters for them: give its channels, trainer.reads and trainer.writes folders that they "
+      "have in common and other jobs do not use, or the job a role of its own (trainer.role)");
 }
 
 // "arn:aws:sts::123456789012:assumed-role/spotter/i-..." has partition, account and name of ours.

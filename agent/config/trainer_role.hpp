@@ -36,8 +36,8 @@ std::optional<wire::S3Location> copied_by_libspotter(const Job& job);
 
 // Many jobs have the same role by default, so its policies are all of theirs. A session policy
 // leaves each job's trainer, of S3, what its own job.yaml names, and of all else what the role has.
-// If the places are too many for a session, it may read wherever the role may. Fails if those that
-// it writes are too many.
+// If the places are too many for a session, it may read the folders above them, but none in which
+// the job writes; fails if these are too many, too.
 // https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
 Result<std::string> session_policy(const Job& job, std::string_view partition);
 

@@ -239,9 +239,9 @@ class Stranger {
   GitPlace place() const { return {.directory = folder_.path()}; }
 
   // Without the key.
-  Result<void> show() const {
+  Result<void> show(const User& reader) const {
     ::unlink((folder_.path() / "key").c_str());
-    return folder_.show();
+    return folder_.show(reader);
   }
 
  private:
@@ -269,7 +269,7 @@ Result<void> fetch_by_token(const Git& git, const Place& place, const verbs::Che
   if (!stranger) return tl::unexpected<Error>(stranger.error());
   const GitPlace to = stranger->place();
   if (auto got = fetch(stranger->git(), to, url_of(request), request, token); !got) return got;
-  if (auto shown = stranger->show(); !shown) return shown;
+  if (auto shown = stranger->show(git.user()); !shown) return shown;
   return fetch(git, place.git, to.directory, request);
 }
 
@@ -294,7 +294,7 @@ Result<void> fetch_archive(const Git& git, const Place& place, const verbs::Chec
   if (!fetched->torn.empty())
     return fail("code-unreachable", bucket.shown(bundle.second.key()) +
                                         " is not whole: " + fetched->torn.begin()->second);
-  if (auto shown = folder->show(); !shown) return shown;
+  if (auto shown = folder->show(git.user()); !shown) return shown;
   const auto unpacked = git.run(
       place.git, {"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--",
                   folder->path() / config::code_bundle, "+refs/heads/*:refs/remotes/spotter/*"});
@@ -411,7 +411,7 @@ Result<void> fetch_large(const Git& git, const Place& place, const verbs::Checko
   const GitPlace from = stranger->place();
   if (auto got = fetch(stranger->git(), from, url_of(request), request, *token); !got) return got;
   if (auto got = run_lfs(stranger->git(), from, fetch_words(request), *token); !got) return got;
-  if (auto shown = stranger->show(); !shown) return shown;
+  if (auto shown = stranger->show(git.user()); !shown) return shown;
   return run_lfs(git, place.git,
                  {"-c", "lfs.storage=" + (from.directory / "lfs").string(), "lfs", "checkout"});
 }

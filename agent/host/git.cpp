@@ -180,9 +180,11 @@ Result<PrivateFolder> PrivateFolder::make() {
   return made;
 }
 
-Result<void> PrivateFolder::show() const {
-  if (::fchmod(lock_.get(), 0755) != 0)
-    return fail_errno(errno, "cannot open " + path_.string() + " to others");
+Result<void> PrivateFolder::show(const User& reader) const {
+  if (::geteuid() != 0) return {};  // it is the reader's own
+  if (::fchown(lock_.get(), static_cast<uid_t>(-1), reader.gid) != 0 ||
+      ::fchmod(lock_.get(), 0750) != 0)
+    return fail_errno(errno, "cannot open " + path_.string() + " to " + reader.name);
   return {};
 }
 

@@ -28,8 +28,8 @@ class PrivateFolder {
   const std::filesystem::path& path() const { return path_; }
   const User& user() const { return user_; }
 
-  // From now on others may read it, and still change nothing.
-  Result<void> show() const;
+  // From now on that user may read it, and still change nothing.
+  Result<void> show(const User& reader) const;
 
  private:
   PrivateFolder(std::filesystem::path path, io::Descriptor lock, User user);

@@ -219,8 +219,10 @@ std::vector<std::string> holders(dev_t device, std::size_t limit) {
   return found;
 }
 
-std::size_t detach_views(const std::filesystem::path& place) {
-  const std::string name = mount_name(place);
+std::size_t detach_views(const fs::path& home, const fs::path& below) {
+  std::error_code error;
+  const std::string name =
+      below.empty() ? mount_name(home) : fs::weakly_canonical(home, error) / below;
   auto entries = mounts();
   std::erase_if(entries, [&](const MountEntry& entry) {
     return entry.filesystem != "fuse.spotter" ||
@@ -243,7 +245,7 @@ Result<std::vector<io::Descriptor>> mount_views(const Views& views) {
   std::vector<io::Descriptor> mounted;
   for (const std::string& name : views.names) {
     const std::string below = views.folder + "/" + name;
-    detach_views(views.home / below);  // of an earlier start
+    detach_views(views.home, below);  // of an earlier start
     const auto at = own_folder(*user, views.home, below);
     if (!at) return tl::unexpected(at.error());
     auto device = mount_view(*at, name, *user);

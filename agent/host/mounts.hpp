@@ -30,8 +30,10 @@ std::vector<std::string> holders(dev_t device, std::size_t limit);
 // The mounts that show a channel in mode `fast_file` (agent/data/fast_file).
 
 // Unmounts each of them at this place or below it, the topmost first, whoever uses it, and whether
-// or not its process still runs. Returns their number.
-std::size_t detach_views(const std::filesystem::path& place);
+// or not its process still runs. Returns their number. `below` leads from there through no links,
+// which are the trainer's.
+std::size_t detach_views(const std::filesystem::path& home,
+                         const std::filesystem::path& below = {});
 
 // Makes the mounts that show channels in mode `fast_file` to the trainer's user
 // (agent/data/fast_file): by root, before the trainer's unit starts, which so needs no right to

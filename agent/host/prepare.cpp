@@ -275,9 +275,12 @@ Result<void> Copy::write(const Descriptor& in, const fs::path& partial, const fs
 }
 
 Result<void> Copy::one(const std::string& name, const fs::path& from) {
-  const Descriptor in(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
+  const auto in = io::open_for_reading(from);
+  if (!in && in.error().value() == EPERM)
+    return failure(from.string() + " is another user's link to what not everybody may read");
+  if (!in) return failure(from.string() + ": " + in.error().message());
   struct stat status {};
-  if (!in || ::fstat(in.get(), &status) != 0) return wrong(from);
+  if (::fstat(in->get(), &status) != 0) return wrong(from);
   const std::string version = "modified=" + std::to_string(status.st_mtim.tv_sec) + "." +
                               std::to_string(status.st_mtim.tv_nsec);
   const AsUser as(user_);
@@ -288,12 +291,12 @@ Result<void> Copy::one(const std::string& name, const fs::path& from) {
   if (auto made = io::make_directories(to.parent_path(), 0755); !made)
     return failure(to.parent_path().string() + ": " + made.error().message());
   const fs::path partial = to.parent_path() / (".spotter-" + wire::sha256_hex(name).substr(0, 16));
-  if (auto written = write(in, partial, from); !written) {
+  if (auto written = write(*in, partial, from); !written) {
     ::unlink(partial.c_str());
     return written;
   }
   struct stat after {};
-  if (::fstat(in.get(), &after) != 0) return wrong(from);
+  if (::fstat(in->get(), &after) != 0) return wrong(from);
   if (after.st_size != status.st_size || after.st_mtim.tv_sec != status.st_mtim.tv_sec ||
       after.st_mtim.tv_nsec != status.st_mtim.tv_nsec)
     return failure(from.string() + " has changed while it was copied: run it again");

@@ -165,6 +165,23 @@ std::string owner_in_words(const std::filesystem::path& path) {
   return ::lstat(path.c_str(), &seen) == 0 ? user_in_words(seen.st_uid) : "nobody known";
 }
 
+Result<Descriptor, std::error_code> open_for_reading(const std::filesystem::path& path) {
+  const auto refused = [](int error) {
+    return tl::unexpected<std::error_code>(std::error_code(error, std::generic_category()));
+  };
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  struct stat opened {
+  }, named{};
+  if (!file || ::fstat(file.get(), &opened) != 0 || ::lstat(path.c_str(), &named) != 0)
+    return refused(errno);
+  if (!S_ISREG(opened.st_mode)) return refused(EINVAL);
+  const bool is_itself = named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
+  const bool is_owners = named.st_uid == opened.st_uid || named.st_uid == 0 ||
+                         named.st_uid == ::geteuid() || (opened.st_mode & S_IROTH) != 0;
+  if (!is_itself && !(S_ISLNK(named.st_mode) && is_owners)) return refused(EPERM);
+  return file;
+}
+
 Result<void, std::error_code> make_directories(const std::filesystem::path& path, mode_t mode) {
   std::filesystem::path so_far;
   for (const auto& part : path) {

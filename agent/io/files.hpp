@@ -75,6 +75,11 @@ Result<void, std::error_code> replace_file(const std::string& path, std::string_
 Result<std::string, std::error_code> read_file(const std::filesystem::path& path,
                                                std::size_t limit);
 
+// A regular file of a folder that others may change, for reading; no other is waited for (EINVAL).
+// EPERM: a link there leads to what its owner might not read, as it is neither that user's nor
+// everybody's to read. Links of root's and our own user's are followed.
+Result<Descriptor, std::error_code> open_for_reading(const std::filesystem::path& path);
+
 Result<void, std::error_code> fsync_directory(const std::filesystem::path& path);
 
 // mkdir -p; directories that exist are left as they are. std::errc::not_a_directory otherwise.

@@ -43,21 +43,32 @@ TEST(SessionPolicy, OfAJobThatNamesNothingHasNothingInS3) {
                             R"({"Effect":"Allow","NotAction":"s3:*","Resource":"*"}]})");
 }
 
-std::string many(const std::string& key) {
+std::string many(const std::string& key, const std::string& folder) {
   std::string list = "  " + key + ": [";
   for (int i = 0; i < 100; ++i)
-    list += (i > 0 ? ", " : "") + std::string("s3://bucket/of-some-length/") + std::to_string(i);
+    list += (i > 0 ? ", " : "") + ("s3://bucket/" + folder) + std::to_string(i) + "/images";
   return list + "]\n";
 }
 
-TEST(SessionPolicy, TooManyPlacesToReadAreLeftToTheRoleAndTooManyToWriteRefused) {
-  const auto read = policy_of(many("reads"));
-  ASSERT_TRUE(read);
-  EXPECT_NE(read->find(R"("Action":["s3:GetObject","s3:ListBucket"],"Resource":"*")"), read->npos);
+TEST(SessionPolicy, ForTooManyPlacesToReadHasTheFoldersAboveThem) {
+  const auto read = policy_of(many("reads", "of-some-length/"));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_NE(read->find(R"("Resource":["arn:aws-cn:s3:::bucket/of-some-length/*"])"), read->npos);
+  EXPECT_NE(read->find(R"({"s3:prefix":["of-some-length/*"]})"), read->npos);
   EXPECT_EQ(read->find("PutObject"), read->npos);
-  const auto written = policy_of(many("writes"));
-  ASSERT_FALSE(written);
-  EXPECT_NE(written.error().message.find("trainer.writes"), std::string::npos);
+}
+
+TEST(SessionPolicy, NeverReachesWhatLiesBesideTheJobsOwnPlaces) {
+  const std::string mine = "  writes: s3://bucket/of-some-length/homes/mine/\n";
+  for (const auto& read : {many("reads", "of-some-length/") + mine, many("reads", "")}) {
+    const auto policy = policy_of(read);
+    ASSERT_FALSE(policy) << *policy;
+    EXPECT_NE(policy.error().message.find("trainer.reads"), std::string::npos);
+  }
+  const auto deep = policy_of(many("reads", "of-some-length/data/") + mine);
+  ASSERT_TRUE(deep) << deep.error().message;
+  EXPECT_NE(deep->find("of-some-length/data/*"), deep->npos);
+  EXPECT_FALSE(policy_of(many("writes", "of-some-length/")));
 }
 
 }  // namespace

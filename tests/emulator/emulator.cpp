@@ -1,6 +1,7 @@
 #include "tests/emulator/emulator.hpp"
 #include "agent/aws/formats/partition.hpp"
 
+#include <grp.h>
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -43,6 +44,19 @@ world::Settings settings_of(const ServeOptions& options, WallTime origin) {
   return settings;
 }
 
+// The groups of ours whose members may become root, and which a user namespace keeps.
+std::string mighty_groups() {
+  gid_t all[256];
+  const int count = ::getgroups(std::size(all), all);
+  std::string names;
+  for (int i = 0; i < count; ++i)
+    if (const group* const it = ::getgrgid(all[i]); it != nullptr)
+      for (const std::string_view each :
+           {"disk", "docker", "lxd", "incus", "incus-admin", "libvirt", "podman", "kmem"})
+        if (it->gr_name == each) names += (names.empty() ? "" : ", ") + std::string(each);
+  return names;
+}
+
 Result<Programs> processes_of(const ServeOptions& options, const Directory& directory,
                               bool namespaces) {
   const auto programs = [&](std::optional<IsolationSettings> isolation, const std::string& may) {
@@ -61,9 +75,13 @@ Result<Programs> processes_of(const ServeOptions& options, const Directory& dire
   // A path that is wrong must not open all files in the place of few.
   if (const auto possible = can_isolate(isolation_of(isolation, {})); !possible)
     return failure("what is launched cannot be kept from your files: " + possible.error().message);
-  return programs(isolation,
-                  "sees this machine's files, none of them writable, your home empty, and shares "
-                  "its network");
+  const std::string groups = mighty_groups();
+  return programs(
+      isolation,
+      "sees this machine's files, none of them writable, your home empty, and shares "
+      "its network" +
+          (groups.empty() ? std::string()
+                          : ", and could become root as you could, by your groups: " + groups));
 }
 
 Result<Programs> programs_of(const ServeOptions& options, const Directory& directory,

@@ -50,8 +50,9 @@ bool is_of_the_system(const fs::path& path) {
 // The user's own files, and the sockets of whoever does what that user says (D-Bus, Docker, the
 // agent of ssh); terminals, whose keys could be read, and shared memory.
 std::vector<fs::path> hidden() {
-  std::vector<fs::path> all = {"/run",     "/var/run", "/tmp",       "/var/tmp",
-                               "/dev/shm", "/dev/pts", "/dev/mqueue"};
+  std::vector<fs::path> all = {
+      "/run",        "/var/run",  "/tmp",         "/var/tmp",       "/dev/shm",        "/dev/pts",
+      "/dev/mqueue", "/var/snap", "/var/lib/lxd", "/var/lib/incus", "/var/lib/libvirt"};
   if (const char* const home = std::getenv("HOME"); home != nullptr) all.emplace_back(home);
   if (const passwd* const user = ::getpwuid(::geteuid()); user != nullptr)
     all.emplace_back(user->pw_dir);

@@ -284,6 +284,14 @@ TEST(GitServers, SubmodulesAddressesAreTakenAsGitDoes) {
   EXPECT_EQ(at("https://me@h/r", "https://other/lib"), "https://other/lib");
   EXPECT_EQ(at("https://h/r", "/etc"), "refused");
   EXPECT_EQ(at("https://h/r", "file:///etc"), "refused");
+  // The instance's role would open these, and another job's code is not the repository's to name.
+  const std::string west = "https://git-codecommit.us-west-2.amazonaws.com/v1/repos/";
+  EXPECT_EQ(at("https://h/r", (west + "b").c_str()), "refused");
+  EXPECT_EQ(at("https://h/r", "codecommit::us-west-2://b"), "refused");
+  EXPECT_EQ(at("s3://bucket/a/code/", "s3://bucket/b/code/"), "refused");
+  EXPECT_EQ(at((west + "a").c_str(), "../b"), west + "b");
+  EXPECT_EQ(at("codecommit::us-west-2://a", (west + "b").c_str()), west + "b");
+  EXPECT_EQ(at("codecommit::us-east-1://a", (west + "b").c_str()), "refused");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Whom the token of the code reaches, when a server or the trainer's files want it elsewhere.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <functional>
 
 #include "agent/host/checkout.hpp"
+#include "agent/host/git.hpp"
 #include "checkout.hpp"
 
 namespace spotter::act::host {
@@ -169,6 +171,19 @@ TEST_F(Token, IsOfNoUserWhoIsAtWork) {
   ASSERT_TRUE(done) << words_of(done);
   EXPECT_TRUE(server.saw("x-access-token:s3cret hidden as 6")) << server.seen();
   EXPECT_FALSE(server.saw(" as " + std::to_string(taken) + "\n")) << server.seen();
+}
+
+// What was fetched with it lies below /var/tmp for a while.
+TEST_F(Token, FetchesWhatTheTrainerMayReadAndNoOtherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "as one user there is nobody to hide it from";
+  const auto folder = PrivateFolder::make();
+  ASSERT_TRUE(folder) << folder.error().message;
+  const auto reader = find_user("nobody");
+  ASSERT_TRUE(reader && folder->show(*reader));
+  struct stat status {};
+  ASSERT_EQ(::stat(folder->path().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0750U);
+  EXPECT_EQ(status.st_gid, reader->gid);
 }
 
 // Things that a trainer can leave behind in its checkout, each by itself.

@@ -57,6 +57,29 @@ TEST_F(Files, AFifoDoesNotHangTheReader) {
   EXPECT_EQ(read_file(directory_ / "fifo", 10).error(), std::errc::invalid_argument);
 }
 
+// Root copies a folder that others may change: neither what they could not read, nor a wait.
+TEST_F(Files, ALinkOfAnotherUserLeadsToNothingThatItsOwnerCouldNotRead) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root makes files of others";
+  const auto link = directory_ / "link";
+  const auto of = [&](uid_t owner, mode_t mode, uid_t links) {
+    ::unlink(link.c_str());
+    EXPECT_TRUE(atomic_write(directory_ / "file", "1", mode));
+    EXPECT_EQ(::chown((directory_ / "file").c_str(), owner, owner), 0);
+    fs::create_symlink("file", link);
+    EXPECT_EQ(::lchown(link.c_str(), links, links), 0);
+    const auto opened = open_for_reading(link);
+    return opened ? std::error_code() : opened.error();
+  };
+  EXPECT_EQ(of(0, 0600, 1), std::errc::operation_not_permitted);
+  EXPECT_EQ(of(2, 0640, 1), std::errc::operation_not_permitted);
+  EXPECT_FALSE(of(0, 0644, 1)) << "a folder of data that all may read";
+  EXPECT_FALSE(of(1, 0600, 1)) << "its own";
+  EXPECT_FALSE(of(2, 0600, 0)) << "root's link";
+  ASSERT_EQ(::mkfifo((directory_ / "fifo").c_str(), 0600), 0);
+  EXPECT_EQ(open_for_reading(directory_ / "fifo").error(), std::errc::invalid_argument);
+  EXPECT_TRUE(open_for_reading(directory_ / "file"));
+}
+
 TEST_F(Files, DirectoriesAreMadeWithTheirParents) {
   ASSERT_TRUE(make_directories(directory_ / "a" / "b" / "c", 0750));
   ASSERT_TRUE(make_directories(directory_ / "a" / "b" / "c", 0750));

@@ -490,7 +490,7 @@ int views(int argc, char** argv) {
   if (!enter_namespace_of_process_1())
     return io::complain("views", std::string("process 1's mounts: ") + std::strerror(errno));
   if (!detach) return mount(views);
-  act::host::detach_views(views.home / views.folder);
+  act::host::detach_views(views.home, views.folder);
   return 0;
 }
 
