@@ -6,21 +6,54 @@
 #include <cstdint>
 #include <string>
 #include <tl/expected.hpp>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace spotter {
 
+struct CallError;
+
 struct Error {
   std::string message;  // for a person: what is wrong, and what to do
   std::string kind{};   // for a program: stable, kebab-case, "device-absent"; empty: none decides
+
+  operator CallError() const;  // NOLINT: of a call that came to nothing before it was made
 };
 
 template <class T, class E = Error>
 using Result = tl::expected<T, E>;
 
+template <class T, class E>
+T value_in(Result<T, E>&& result) {
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
+
+// The value of the Result that is given; where it has none, the function that says this returns the
+// error. A macro, as no function returns for its caller, of a statement in an expression, which GCC
+// and Clang have. Not for coroutines, nor within another TRY.
+#define TRY(...)                                                 \
+  __extension__({                                                \
+    auto tried = (__VA_ARGS__);                                  \
+    if (!tried) return tl::unexpected(std::move(tried).error()); \
+    spotter::value_in(std::move(tried));                         \
+  })
+
 inline tl::unexpected<Error> failure(std::string message, std::string kind = {}) {
   return tl::unexpected(Error{std::move(message), std::move(kind)});
+}
+
+// The same Result, whose error, if it has one, is an Error of no kind: these words, ": ", its own.
+template <class T, class E>
+Result<T> behind(const std::string& words, Result<T, E> result) {
+  return std::move(result).map_error([&](const E& it) {
+    if constexpr (requires { it.text(); })
+      return Error{words + ": " + it.text()};
+    else if constexpr (requires { it.message(); })
+      return Error{words + ": " + it.message()};
+    else
+      return Error{words + ": " + it.message};
+  });
 }
 
 // Why a call over the network came to nothing: to one of AWS's services, to the instance metadata
@@ -52,7 +85,9 @@ struct CallError {
 
   bool unsettled() const { return kind == Kind::Unknown; }
   bool forbidden() const { return kind == Kind::Permission; }
+  operator Error() const { return {message}; }  // NOLINT: its words are all that a person needs
 };
+inline Error::operator CallError() const { return {.message = message}; }
 
 // A check's finding before a job's start, for a person.
 struct Finding {
@@ -67,7 +102,17 @@ using Findings = std::vector<Finding>;
 // Exit statuses of commands, other than 0 and 1.
 
 inline constexpr int wrong_input = 2;  // the arguments or job.yaml are wrong; nothing was done
-inline constexpr int job_failed = 3;   // of commands that look at a job: it gave up
+inline constexpr const char* input_mistake = "wrong-input";  // the kind of such an Error
+// Without words: they are printed already.
+inline tl::unexpected<Error> mistake(std::string message = {}) {
+  return failure(std::move(message), input_mistake);
+}
+// The same Result, whose error, if it has one, is such a mistake.
+template <class T, class E>
+Result<T> of_input(Result<T, E>&& result) {
+  return std::move(result).map_error([](const Error& it) { return mistake(it.message).value(); });
+}
+inline constexpr int job_failed = 3;  // of commands that look at a job: it gave up
 // EX_UNAVAILABLE: of `spotter gang`, to its agent: the machine is not fit for the gang.
 inline constexpr int give_machine_back = 69;
 // EX_CONFIG: of `spotter set-up`, to its agent: the trainer was not reached.

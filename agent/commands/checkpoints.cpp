@@ -161,9 +161,8 @@ Result<fs::path> home_of(const CheckpointsOptions& options) {
         "the job's description with --job");
   if (!is_a_file(file))
     return failure("--job " + file + ": there is no such file; of a storage name the folder");
-  const auto job = read_description(file);
-  if (!job) return tl::unexpected(job.error());
-  return fs::path(job->home());
+  const auto job = TRY(read_description(file));
+  return fs::path(job.home());
 }
 
 Result<act::host::User> user_of(uid_t uid) {
@@ -179,9 +178,7 @@ Result<std::unique_ptr<act::host::AsUser>> rights_for(const fs::path& home) {
   const auto opened = io::SafeDirectory::open(home);
   const auto own = opened ? opened->look(".spotter") : tl::unexpected(opened.error());
   if (!own || own->st_uid == 0) return std::unique_ptr<act::host::AsUser>();
-  const auto user = user_of(own->st_uid);
-  if (!user) return tl::unexpected(user.error());
-  return std::make_unique<act::host::AsUser>(*user);
+  return std::make_unique<act::host::AsUser>(TRY(user_of(own->st_uid)));
 }
 
 // Evidence of a trainer on another machine, whose locks are not seen here.
@@ -220,48 +217,44 @@ int report(const guard::Settled& settled, const std::string& words) {
   return 0;
 }
 
-int change(const CheckpointsOptions& options, const guard::Where& where) {
-  const auto place = guard::Place::open(where);
-  if (!place) return io::complain(name, place.error().message);
-  if (const auto safe = refuse_redirected(*place); !safe)
-    return io::complain(name, safe.error().message);
-  const auto lock = guard::lock_as_person(*place);
-  if (!lock) return io::complain(name, lock.error().message);
-  if (const auto idle = refuse_running(*place); !idle)
-    return io::complain(name, idle.error().message);
-  auto keeper = guard::Keeper::open(where);  // only now: a guard may have written before
-  if (!keeper) return io::complain(name, keeper.error().message);
+// Names in its words are the trainer's.
+template <class T>
+Result<T> printable(Result<T>&& done) {
+  if (!done) done.error().message = wire::printable(done.error().message);
+  return std::move(done);
+}
+
+Result<int> change(const CheckpointsOptions& options, const guard::Where& where) {
+  const auto place = TRY(guard::Place::open(where));
+  TRY(refuse_redirected(place));
+  const auto lock = TRY(guard::lock_as_person(place));
+  TRY(refuse_running(place));
+  auto keeper = TRY(guard::Keeper::open(where));  // only now: a guard may have written before
   const std::string directory = (where.mount / where.directory).lexically_normal().string();
   if (options.restore) {
-    const auto done = keeper->go_back(*options.restore);
-    if (!done) return io::complain(name, wire::printable(done.error().message));
-    return report(*done, directory + " is as it was in generation " +
-                             std::to_string(*options.restore) + ", and that is generation " +
-                             std::to_string(keeper->record().newest_number()) + " now");
+    const auto done = TRY(printable(keeper.go_back(*options.restore)));
+    return report(done, directory + " is as it was in generation " +
+                            std::to_string(*options.restore) + ", and that is generation " +
+                            std::to_string(keeper.record().newest_number()) + " now");
   }
   if (options.bring_back) {
-    const auto done = keeper->bring_back(*options.bring_back);
-    if (!done) return io::complain(name, wire::printable(done.error().message));
-    return report(*done, "what was put away as " + std::to_string(*options.bring_back) + " is in " +
-                             directory +
-                             " again; the next start takes up what is not torn by its format");
+    const auto done = TRY(printable(keeper.bring_back(*options.bring_back)));
+    return report(done, "what was put away as " + std::to_string(*options.bring_back) + " is in " +
+                            directory +
+                            " again; the next start takes up what is not torn by its format");
   }
-  const auto done = keeper->remove_away(*options.remove, options.force);
-  if (!done) return io::complain(name, wire::printable(done.error().message));
+  TRY(printable(keeper.remove_away(*options.remove, options.force)));
   std::printf("what was put away as %llu is removed\n",
               static_cast<unsigned long long>(*options.remove));
   return 0;
 }
 
-int run(const CheckpointsOptions& options) {
-  const auto home = home_of(options);
-  if (!home) return io::complain(name, home.error().message, wrong_input);
-  const auto rights = rights_for(*home);
-  if (!rights) return io::complain(name, home->string() + ": " + rights.error().message);
-  const auto found = guard::inventory_of(*home, *rights != nullptr);
-  if (!found) return io::complain(name, found.error().message);
-  if (options.restore || options.bring_back || options.remove) return change(options, found->where);
-  std::fputs((options.json ? json_of(*found) : text_of(*found)).c_str(), stdout);
+Result<int> run(const CheckpointsOptions& options) {
+  const auto home = TRY(of_input(home_of(options)));
+  const auto rights = TRY(behind(home.string(), rights_for(home)));
+  const auto found = TRY(guard::inventory_of(home, rights != nullptr));
+  if (options.restore || options.bring_back || options.remove) return change(options, found.where);
+  std::fputs((options.json ? json_of(found) : text_of(found)).c_str(), stdout);
   return 0;
 }
 
@@ -302,7 +295,7 @@ void add_checkpoints(CLI::App& app, int& status) {
       ->add_flag("--force", options->force,
                  "Removes it even if no generation has a file of its name")
       ->needs(remove);
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = io::ended(name, run(*options)); });
 }
 
 }  // namespace spotter::command

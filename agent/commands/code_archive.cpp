@@ -43,25 +43,22 @@ struct Git {
     for (const std::string& word : words) line += " " + wire::shell_quoted(word);
     line += " <" + wire::shell_quoted(files.from);
     if (!files.to.empty()) line += " >" + wire::shell_quoted(files.to);
-    auto done = act::host::run_tool({{"sh", "-c", line}, variables}, "git");
-    if (!done) return tl::unexpected<Error>(done.error());
-    if (done->status == 127)
+    auto done = TRY(act::host::run_tool({{"sh", "-c", line}, variables}, "git"));
+    if (done.status == 127)
       return failure("git is not installed, and it packs what code.folder names: install it");
-    if (done->status != 0)
-      return failure("git cannot read " + folder.string() + ": " + act::host::last_words(*done));
-    if (done->output.ends_with('\n')) done->output.pop_back();
-    return std::move(done->output);
+    if (done.status != 0)
+      return failure("git cannot read " + folder.string() + ": " + act::host::last_words(done));
+    if (done.output.ends_with('\n')) done.output.pop_back();
+    return std::move(done.output);
   }
 };
 
 // Of a command that prints names with -z, which may be long: by the file `to`.
 Result<std::vector<std::string>> names_of(const Git& git, const Words& words, const fs::path& to) {
   constexpr std::size_t longest = 256U << 20;
-  if (auto done = git(words, {.to = to.string()}); !done)
-    return tl::unexpected<Error>(done.error());
-  const auto text = io::read_file(to, longest);
-  if (!text) return failure("cannot read " + to.string() + ": " + text.error().message());
-  return act::host::names_in(*text);
+  TRY(git(words, {.to = to.string()}));
+  const auto text = TRY(behind("cannot read " + to.string(), io::read_file(to, longest)));
+  return act::host::names_in(text);
 }
 
 // The repository that a person works in, with their own settings.
@@ -90,8 +87,7 @@ Result<Git> ours(const fs::path& folder, const fs::path& repository) {
            {"GIT_COMMITTER_NAME", "spotter"},
            {"GIT_COMMITTER_EMAIL", "spotter"},
            {"GIT_COMMITTER_DATE", "@0 +0000"}}};
-  if (auto made = git({"-c", "init.templateDir=", "init", "--quiet"}); !made)
-    return tl::unexpected<Error>(made.error());
+  TRY(git({"-c", "init.templateDir=", "init", "--quiet"}));
   std::error_code error;
   fs::create_directory(repository / "info", error);
   std::ofstream(repository / "info" / "attributes") << config::code_as_it_is;
@@ -149,19 +145,16 @@ class Lister {
     if (!out.flush()) return failure("cannot write " + list.string());
     Git git = ours_;
     git.variables["GIT_INDEX_FILE"] = scratch_ / "index";
-    if (auto read = git({"update-index", "-z", "--index-info"}, {.from = list.string()}); !read)
-      return tl::unexpected<Error>(read.error());
-    const auto ignored = run(git, {"-c", "-i", "-X", file.string()});
-    if (!ignored) return ignored;
-    for (const std::string& name : *ignored) names.erase(name);
+    TRY(git({"update-index", "-z", "--index-info"}, {.from = list.string()}));
+    const auto ignored = TRY(run(git, {"-c", "-i", "-X", file.string()}));
+    for (const std::string& name : ignored) names.erase(name);
     return names;
   }
 
   Result<Names> run(const Git& git, Words words) {
     words.insert(words.begin(), {"ls-files", "-z"});
-    auto names = names_of(git, words, scratch_ / "list");
-    if (!names) return tl::unexpected<Error>(names.error());
-    return Names(names->begin(), names->end());
+    auto names = TRY(names_of(git, words, scratch_ / "list"));
+    return Names(names.begin(), names.end());
   }
 
   const Git& ours_;
@@ -188,17 +181,15 @@ Result<Origin> origin_of(const fs::path& folder, const Names& packed, const fs::
   const Git git = theirs(folder);
   const auto head = git({"rev-parse", "--verify", "HEAD"});
   if (!head) return Origin{"a repository without a commit", "a repository without a commit\n"};
-  const auto prefix = git({"rev-parse", "--show-prefix"});
-  if (!prefix) return tl::unexpected<Error>(prefix.error());
-  const auto seen = names_of(git, {"status", "--porcelain", "-z", "-uall", "--no-renames", "."},
-                             scratch / "list");
-  if (!seen) return tl::unexpected<Error>(seen.error());
+  const auto prefix = TRY(git({"rev-parse", "--show-prefix"}));
+  const auto seen = TRY(names_of(git, {"status", "--porcelain", "-z", "-uall", "--no-renames", "."},
+                                 scratch / "list"));
   std::string changes;
   std::size_t count = 0;
-  for (const std::string& each : *seen) {  // "XY PATH", from the top
+  for (const std::string& each : seen) {  // "XY PATH", from the top
     const std::string name = each.size() > 3 ? each.substr(3) : std::string();
-    if (!name.starts_with(*prefix) || !packed.contains(name.substr(prefix->size()))) continue;
-    changes += each.substr(0, 3) + name.substr(prefix->size()) + "\n";
+    if (!name.starts_with(prefix) || !packed.contains(name.substr(prefix.size()))) continue;
+    changes += each.substr(0, 3) + name.substr(prefix.size()) + "\n";
     ++count;
   }
   Origin origin{"commit " + head->substr(0, 12), "commit " + *head + "\n"};
@@ -275,19 +266,12 @@ Result<void> pack(const Git& git, const fs::path& scratch, CodeArchive& archive)
   const std::string message = scratch / config::code_record;
   const std::string bundle = scratch / config::code_bundle;
   std::ofstream(message, std::ios::binary) << archive.record;
-  if (auto added =
-          git({"update-index", "--add", "-z", "--stdin"}, {.from = (scratch / "wanted").string()});
-      !added)
-    return tl::unexpected<Error>(added.error());
-  const auto tree = git({"write-tree"});
-  if (!tree) return tl::unexpected<Error>(tree.error());
-  const auto commit = git({"commit-tree", "-F", message, *tree});
-  if (!commit) return tl::unexpected<Error>(commit.error());
-  archive.revision = *commit;
-  if (auto named = git({"update-ref", ref, *commit}); !named)
-    return tl::unexpected<Error>(named.error());
-  if (auto made = git({"bundle", "create", "--quiet", bundle, ref}); !made)
-    return tl::unexpected<Error>(made.error());
+  TRY(git({"update-index", "--add", "-z", "--stdin"}, {.from = (scratch / "wanted").string()}));
+  const auto tree = TRY(git({"write-tree"}));
+  const auto commit = TRY(git({"commit-tree", "-F", message, tree}));
+  archive.revision = commit;
+  TRY(git({"update-ref", ref, commit}));
+  TRY(git({"bundle", "create", "--quiet", bundle, ref}));
   return {};
 }
 
@@ -301,23 +285,17 @@ Result<CodeArchive> archive_of(const fs::path& named, const std::vector<std::str
   CodeArchive archive{.scratch = std::make_unique<io::ScratchFolder>("code")};
   const fs::path& scratch = archive.scratch->path();
   if (scratch.empty()) return failure("cannot make a temporary folder: is $TMPDIR full?");
-  const auto git = ours(folder, scratch / "git");
-  if (!git) return tl::unexpected<Error>(git.error());
-  const auto inside = has_repository(folder);
-  if (!inside) return tl::unexpected<Error>(inside.error());
-  auto names = Lister(*git, scratch).all(*inside);
-  if (!names) return tl::unexpected<Error>(names.error());
+  const auto git = TRY(ours(folder, scratch / "git"));
+  const auto inside = TRY(has_repository(folder));
+  auto names = TRY(Lister(git, scratch).all(inside));
   for (const std::string& each : besides)
-    names->erase(fs::relative(fs::absolute(each, error), folder, error).string());
-  const auto origin = *inside ? origin_of(folder, *names, scratch)
-                              : Result<Origin>(Origin{"no repository", "no repository\n"});
-  if (!origin) return tl::unexpected<Error>(origin.error());
-  archive.origin = origin->text;
-  archive.record = "The folder as it is, of " + origin->record;
-  if (auto counted = look_over(*names, folder, scratch / "wanted", archive); !counted)
-    return tl::unexpected<Error>(counted.error());
-  if (auto packed = pack(*git, scratch, archive); !packed)
-    return tl::unexpected<Error>(packed.error());
+    names.erase(fs::relative(fs::absolute(each, error), folder, error).string());
+  const auto origin = TRY(inside ? origin_of(folder, names, scratch)
+                                 : Result<Origin>(Origin{"no repository", "no repository\n"}));
+  archive.origin = origin.text;
+  archive.record = "The folder as it is, of " + origin.record;
+  TRY(look_over(names, folder, scratch / "wanted", archive));
+  TRY(pack(git, scratch, archive));
   fs::remove_all(scratch / "git", error);
   return archive;
 }
@@ -328,20 +306,18 @@ std::string describe(const CodeArchive& archive, const fs::path& folder) {
 }
 
 Result<void> send_code(const CodeArchive& archive, const config::Code& code) {
-  const auto at = wire::parse_s3_url(code.repository);
-  if (!at) return tl::unexpected<Error>(at.error());
-  bucket::Bucket bucket(*at, "", {.environment = act::Environment::of_this_process()});
+  const auto at = TRY(wire::parse_s3_url(code.repository));
+  bucket::Bucket bucket(at, "", {.environment = act::Environment::of_this_process()});
   const std::string name = bucket::manifest_name(archive.revision);
   const auto there = bucket.read(name);
   if (!there && there.error().kind != bucket::torn) return tl::unexpected<Error>(there.error());
   if (there && *there) return {};
-  const auto folder = io::SafeDirectory::open(archive.scratch->path());
-  if (!folder) return failure("cannot open the archive: " + folder.error().message());
-  bucket::Sender sender(bucket, archive.revision, tier::opener(*folder));
-  auto sent = sender.send({{config::code_bundle, config::code_bundle, {}, {}},
-                           {config::code_record, config::code_record, {}, {}}});
-  if (!sent) return tl::unexpected<Error>(sent.error());
-  bucket::Manifest manifest{.name = {}, .files = *std::move(sent)};
+  const auto folder =
+      TRY(behind("cannot open the archive", io::SafeDirectory::open(archive.scratch->path())));
+  bucket::Sender sender(bucket, archive.revision, tier::opener(folder));
+  auto sent = TRY(sender.send({{config::code_bundle, config::code_bundle, {}, {}},
+                               {config::code_record, config::code_record, {}, {}}}));
+  bucket::Manifest manifest{.name = {}, .files = std::move(sent)};
   return bucket.replace(name, manifest);
 }
 

@@ -17,15 +17,6 @@
 #include "agent/wire/events.hpp"
 
 namespace spotter::command {
-
-bool agrees(const char* question) {
-  if (::isatty(STDIN_FILENO) == 0) return false;
-  std::printf("%s [y/N] ", question);
-  std::fflush(stdout);
-  std::string line;
-  return std::getline(std::cin, line) && (line == "y" || line == "yes");
-}
-
 namespace {
 
 std::vector<const CLI::App*> commands_of(const CLI::App& app) {
@@ -110,7 +101,78 @@ void append_command(std::string& page, const CLI::App& command, const std::strin
     append_command(page, *each, name + " " + each->get_name());
 }
 
+int list(const std::vector<wire::Explanation>& all) {
+  std::size_t widest = 0;
+  for (const wire::Explanation& it : all) widest = std::max(widest, it.name.size());
+  for (const wire::Explanation& it : all)
+    std::printf("%-*s  %s\n", static_cast<int>(widest), std::string(it.name).c_str(),
+                it.subject.c_str());
+  return 0;
+}
+
+// The events whose name or subject contains the word.
+std::string near(const std::vector<wire::Explanation>& all, const std::string& word) {
+  std::string names;
+  for (const wire::Explanation& it : all)
+    if (it.name.find(word) != it.name.npos || it.subject.find(word) != it.subject.npos)
+      names += (names.empty() ? "" : ", ") + std::string(it.name);
+  return names;
+}
+
+int explain(const std::string& name) {
+  const auto all = wire::explanations();
+  if (name.empty()) return list(all);
+  const auto found = std::ranges::find(all, name, &wire::Explanation::name);
+  if (found != all.end()) {
+    std::printf("%s: %s\n\n%s\n", name.c_str(), found->subject.c_str(), found->text.c_str());
+    return 0;
+  }
+  const std::string others = near(all, name);
+  std::fprintf(stderr, "spotter explain: there is no event '%s': %s\n", name.c_str(),
+               others.empty() ? "`spotter explain` lists them" : ("is it " + others + "?").c_str());
+  return wrong_input;
+}
+
+constexpr std::array topics = {"job.yaml", "trainer", "storage", "data",   "sweep",
+                               "gang",     "aws",     "events",  "service"};
+
+// A package has the pages where man looks; a checkout has them in two folders, the wheel in one.
+int show_page(const std::string& topic) {
+  if (std::ranges::find(topics, topic) == topics.end()) {
+    std::printf("spotter help TOPIC shows a page of the manual: %s\n", joined(topics).c_str());
+    return topic.empty() ? 0 : wrong_input;
+  }
+  std::string name = "spotter-" + topic + ".7";
+  if (topic == "job.yaml") name = "job.yaml.5";
+  if (topic == "service") name = "spotter.service.8";
+  const auto built = std::filesystem::path(own_program()).parent_path().parent_path();
+  const auto checkout = built.parent_path().parent_path();
+  std::string page = name.substr(0, name.rfind('.'));
+  std::error_code error;
+  for (const auto& folder :
+       {checkout / "scripts/packaging/manual", built / "manual", built / "lib/spotter/manual"})
+    if (std::filesystem::exists(folder / name, error)) page = folder / name;
+  std::fflush(nullptr);
+  io::Program({"man", page.starts_with('/') ? "-l" : "--", page}).execute_from_path();
+  return io::complain("help", "man is not installed: the page is " + page);
+}
+
 }  // namespace
+
+bool agrees(const char* question) {
+  if (::isatty(STDIN_FILENO) == 0) return false;
+  std::printf("%s [y/N] ", question);
+  std::fflush(stdout);
+  std::string line;
+  return std::getline(std::cin, line) && (line == "y" || line == "yes");
+}
+
+Result<config::Job> job_here(const std::string& file) {
+  auto job = config::load_job(file, config::Environment::of_process());
+  if (job) return *std::move(job);
+  std::fputs(config::describe(job.error(), file).c_str(), stderr);
+  return mistake();
+}
 
 std::string completions(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* command = &app;
@@ -185,42 +247,6 @@ std::string manual_of_commands(const CLI::App& app) {
   return page;
 }
 
-namespace {
-
-int list(const std::vector<wire::Explanation>& all) {
-  std::size_t widest = 0;
-  for (const wire::Explanation& it : all) widest = std::max(widest, it.name.size());
-  for (const wire::Explanation& it : all)
-    std::printf("%-*s  %s\n", static_cast<int>(widest), std::string(it.name).c_str(),
-                it.subject.c_str());
-  return 0;
-}
-
-// The events whose name or subject contains the word.
-std::string near(const std::vector<wire::Explanation>& all, const std::string& word) {
-  std::string names;
-  for (const wire::Explanation& it : all)
-    if (it.name.find(word) != it.name.npos || it.subject.find(word) != it.subject.npos)
-      names += (names.empty() ? "" : ", ") + std::string(it.name);
-  return names;
-}
-
-int explain(const std::string& name) {
-  const auto all = wire::explanations();
-  if (name.empty()) return list(all);
-  const auto found = std::ranges::find(all, name, &wire::Explanation::name);
-  if (found != all.end()) {
-    std::printf("%s: %s\n\n%s\n", name.c_str(), found->subject.c_str(), found->text.c_str());
-    return 0;
-  }
-  const std::string others = near(all, name);
-  std::fprintf(stderr, "spotter explain: there is no event '%s': %s\n", name.c_str(),
-               others.empty() ? "`spotter explain` lists them" : ("is it " + others + "?").c_str());
-  return wrong_input;
-}
-
-}  // namespace
-
 void add_explain(CLI::App& app, int& status) {
   auto* command =
       app.add_subcommand("explain", "What a kind of journal event means, and what to do about it");
@@ -229,34 +255,6 @@ void add_explain(CLI::App& app, int& status) {
                       "interruption-notice, no-volume, ...; without one, all are listed");
   command->callback([name, &status] { status = explain(*name); });
 }
-
-namespace {
-
-constexpr std::array topics = {"job.yaml", "trainer", "storage", "data",   "sweep",
-                               "gang",     "aws",     "events",  "service"};
-
-// A package has the pages where man looks; a checkout has them in two folders, the wheel in one.
-int show_page(const std::string& topic) {
-  if (std::ranges::find(topics, topic) == topics.end()) {
-    std::printf("spotter help TOPIC shows a page of the manual: %s\n", joined(topics).c_str());
-    return topic.empty() ? 0 : wrong_input;
-  }
-  std::string name = "spotter-" + topic + ".7";
-  if (topic == "job.yaml") name = "job.yaml.5";
-  if (topic == "service") name = "spotter.service.8";
-  const auto built = std::filesystem::path(own_program()).parent_path().parent_path();
-  const auto checkout = built.parent_path().parent_path();
-  std::string page = name.substr(0, name.rfind('.'));
-  std::error_code error;
-  for (const auto& folder :
-       {checkout / "scripts/packaging/manual", built / "manual", built / "lib/spotter/manual"})
-    if (std::filesystem::exists(folder / name, error)) page = folder / name;
-  std::fflush(nullptr);
-  io::Program({"man", page.starts_with('/') ? "-l" : "--", page}).execute_from_path();
-  return io::complain("help", "man is not installed: the page is " + page);
-}
-
-}  // namespace
 
 void add_help(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("help", "Shows a page of the manual");

@@ -59,6 +59,9 @@ std::string manual_of_events();
 // All commands with their options, as subsections of mdoc(7).
 std::string manual_of_commands(const CLI::App& app);
 
+// The job for this process, by its file; its mistakes are printed, a line each.
+Result<config::Job> job_here(const std::string& file);
+
 // Asks a person at the terminal; without one, nobody agrees.
 bool agrees(const char* question);
 

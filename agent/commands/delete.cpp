@@ -30,10 +30,6 @@
 namespace spotter::command {
 namespace {
 
-int complain(const std::string& what, int status = 1) {
-  return io::complain("delete", what, status);
-}
-
 // Its things in one region: they have the tags spotter:job and spotter:storage, which is this
 // job's. A namesake's are left, and what a person made: a volume that an agent only claimed has no
 // storage in its tags.
@@ -77,29 +73,24 @@ Result<InRegion, CallError> look(const JobPlace& place) {
   AwsCalls& calls = *place.calls;
   const JobKey key = key_of(place.job);
   const Owners owners = owners_of(place.job);
-  if (auto single = refuse_namesakes(calls, key); !single) return tl::unexpected(single.error());
+  TRY(refuse_namesakes(calls, key));
   InRegion there;
-  auto fleets = job_fleets(calls, key);
-  if (!fleets) return tl::unexpected(fleets.error());
-  std::erase_if(*fleets, [](const JobFleet& it) { return it.is_over(); });
-  there.fleets = std::move(*fleets);
-  auto instances = job_instances(calls, key);
-  if (!instances) return tl::unexpected(instances.error());
-  there.instances = std::move(*instances);
+  auto fleets = TRY(job_fleets(calls, key));
+  std::erase_if(fleets, [](const JobFleet& it) { return it.is_over(); });
+  there.fleets = std::move(fleets);
+  auto instances = TRY(job_instances(calls, key));
+  there.instances = std::move(instances);
   const std::vector<wire::Filter> named{
       {"tag:" + std::string(tag::job), {key.name, key.name + config::before_index + "*"}}};
-  auto volumes = calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = named});
-  if (!volumes) return tl::unexpected(volumes.error());
-  there.volumes = ours(std::move(*volumes), owners);
-  auto snapshots =
-      calls.ask_all(wire::DescribeSnapshots{.snapshots = {}, .filters = named, .next_token = {}});
-  if (!snapshots) return tl::unexpected(snapshots.error());
-  there.snapshots = ours(std::move(*snapshots), owners);
+  auto volumes = TRY(calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = named}));
+  there.volumes = ours(std::move(volumes), owners);
+  auto snapshots = TRY(
+      calls.ask_all(wire::DescribeSnapshots{.snapshots = {}, .filters = named, .next_token = {}}));
+  there.snapshots = ours(std::move(snapshots), owners);
   for (const std::string& name :
        {launch::resource_name(place.job), launch::preparer_name(place.job)}) {
-    auto templates = templates_of(calls, name);
-    if (!templates) return tl::unexpected(templates.error());
-    std::ranges::move(ours(std::move(*templates), owners), std::back_inserter(there.templates));
+    auto templates = TRY(templates_of(calls, name));
+    std::ranges::move(ours(std::move(templates), owners), std::back_inserter(there.templates));
   }
   return there;
 }
@@ -178,67 +169,52 @@ Result<void, CallError> remove(AwsCalls& calls, const Request& request) {
 
 Result<void, CallError> remove(const InRegion& there, const JobPlace& place) {
   AwsCalls& calls = *place.calls;
-  for (const wire::Volume& it : there.volumes)
-    if (auto done = remove(calls, wire::DeleteVolume{it.id}); !done) return done;
-  for (const wire::Snapshot& it : there.snapshots)
-    if (auto done = remove(calls, wire::DeleteSnapshot{it.id}); !done) return done;
+  for (const wire::Volume& it : there.volumes) TRY(remove(calls, wire::DeleteVolume{it.id}));
+  for (const wire::Snapshot& it : there.snapshots) TRY(remove(calls, wire::DeleteSnapshot{it.id}));
   for (const wire::LaunchTemplate& it : there.templates)
-    if (auto done = calls.perform(wire::query_of(launch::delete_template(it.id))); !done)
-      return tl::unexpected(done.error());
+    TRY(calls.perform(wire::query_of(launch::delete_template(it.id))));
   return end_placement_group(calls, key_of(place.job), {.known = false, .wait = true});
 }
 
 Result<void> remove(s3::Client& client, const Objects& objects) {
-  for (const std::string& key : objects.keys)
-    if (auto gone = s3::remove(client, {objects.at.bucket, key}); !gone)
-      return failure(gone.error().text());
+  for (const std::string& key : objects.keys) TRY(s3::remove(client, {objects.at.bucket, key}));
   return {};
+}
+
+Result<int> run(const std::string& file_or_name, bool yes) {
+  const std::string file = file_of(file_or_name);
+  if (file.empty())
+    return mistake(file_or_name + " is no file, and job.yaml here describes no job of that name");
+  const auto job = TRY(of_input(job_to_launch(file)));
+  const auto places = TRY(of_input(unnamed_places_of(job)));
+  std::vector<InRegion> all;
+  for (const JobPlace& place : places) all.push_back(TRY(look(place)));
+  s3::Client client({.environment = act::Environment::of_this_process()});
+  const auto objects = TRY(objects_of(job, client));
+  const bool nothing = objects.empty() && std::ranges::all_of(all, &InRegion::is_empty);
+  if (nothing) return std::printf("nothing is left of %s\n", job.name.str().c_str()), 0;
+  std::printf("Of %s there are:\n", job.name.str().c_str());
+  for (std::size_t i = 0; i < all.size(); ++i) print(all[i], places[i].calls->region().str());
+  for (const Objects& it : objects) print(it);
+  std::fflush(stdout);
+  if (!yes && !agrees("Delete all of it, for good?"))
+    return mistake("nothing was deleted; --yes asks nothing");
+  // Ended first: machines on their way out write, and make snapshots.
+  for (const JobPlace& it : places)
+    TRY(stop_job(*it.calls, key_of(it.job), {.keep_instances = false, .wait = true}));
+  for (const JobPlace& it : places) {
+    const auto left = TRY(look(it));
+    TRY(remove(left, it));
+  }
+  for (const Objects& it : TRY(objects_of(job, client))) TRY(remove(client, it));
+  std::printf("all of it is deleted\n");
+  return 0;
 }
 
 }  // namespace
 
 int delete_job(const std::string& file_or_name, bool yes) {
-  const std::string file = file_of(file_or_name);
-  if (file.empty())
-    return complain(file_or_name + " is no file, and job.yaml here describes no job of that name",
-                    wrong_input);
-  const auto job = job_to_launch(file);
-  if (!job) return complain(job.error().message, wrong_input);
-  const auto places = unnamed_places_of(*job);
-  if (!places) return complain(places.error().message, wrong_input);
-  std::vector<InRegion> all;
-  for (const JobPlace& place : *places) {
-    auto there = look(place);
-    if (!there) return complain(there.error().message);
-    all.push_back(std::move(*there));
-  }
-  s3::Client client({.environment = act::Environment::of_this_process()});
-  const auto objects = objects_of(*job, client);
-  if (!objects) return complain(objects.error().message);
-  const bool nothing = objects->empty() && std::ranges::all_of(all, &InRegion::is_empty);
-  if (nothing) return std::printf("nothing is left of %s\n", job->name.str().c_str()), 0;
-  std::printf("Of %s there are:\n", job->name.str().c_str());
-  for (std::size_t i = 0; i < all.size(); ++i) print(all[i], (*places)[i].calls->region().str());
-  for (const Objects& it : *objects) print(it);
-  std::fflush(stdout);
-  if (!yes && !agrees("Delete all of it, for good?"))
-    return complain("nothing was deleted; --yes asks nothing", wrong_input);
-  // Ended first: machines on their way out write, and make snapshots.
-  for (const JobPlace& it : *places)
-    if (auto stopped = stop_job(*it.calls, key_of(it.job), {.keep_instances = false, .wait = true});
-        !stopped)
-      return complain(stopped.error().message);
-  for (const JobPlace& it : *places) {
-    const auto left = look(it);
-    if (!left) return complain(left.error().message);
-    if (auto gone = remove(*left, it); !gone) return complain(gone.error().message);
-  }
-  const auto left = objects_of(*job, client);
-  if (!left) return complain(left.error().message);
-  for (const Objects& it : *left)
-    if (auto gone = remove(client, it); !gone) return complain(gone.error().message);
-  std::printf("all of it is deleted\n");
-  return 0;
+  return io::ended("delete", run(file_or_name, yes));
 }
 
 void add_delete(CLI::App& app, int& status) {

@@ -9,6 +9,7 @@
 #include "agent/aws/settings/credentials.hpp"
 #include "agent/commands/commands.hpp"
 #include "agent/commands/machines.hpp"
+#include "agent/io/log.hpp"
 
 namespace spotter::command {
 namespace {
@@ -18,10 +19,6 @@ using Verdict = Finding::Verdict;
 const char* word(Verdict verdict) {
   constexpr const char* words[] = {"ok", "warn", "fail"};
   return words[static_cast<int>(verdict)];
-}
-
-void append(Findings& to, Findings more) {
-  std::move(more.begin(), more.end(), std::back_inserter(to));
 }
 
 Finding name(const Result<wire::CallerIdentity, CallError>& who, const Region& region) {
@@ -131,21 +128,17 @@ Findings examine(AwsCalls& calls, config::Job job, const DoctorOptions& options)
   return findings;
 }
 
-int run(const DoctorOptions& options) {
-  const auto job = config::load_job(options.job, config::Environment::of_process());
-  if (!job) {
-    std::fputs(config::describe(job.error(), options.job).c_str(), stderr);
-    return wrong_input;
-  }
+Result<int> run(const DoctorOptions& options) {
+  const auto job = TRY(job_here(options.job));
   Findings findings;
-  const auto calls = calls_in(job->launch ? job->launch->region : "");
+  const auto calls = calls_in(job.launch ? job.launch->region : "");
   if (calls)
-    findings = examine(**calls, *job, options);
+    findings = examine(**calls, job, options);
   else
     findings = {{"credentials", Verdict::Fail, calls.error().message, "set AWS_REGION"}};
   append(findings, examine_shared_memory());
-  append(findings, examine_variables(*job));
-  append(findings, examine_checkpoints(*job));
+  append(findings, examine_variables(job));
+  append(findings, examine_checkpoints(job));
   if (!options.json) {
     std::fputs(describe(findings).c_str(), stdout);
     return status_of(findings);
@@ -208,7 +201,7 @@ void add_doctor(CLI::App& app, int& status) {
       ->delimiter(',');
   command->add_option("--subnets", scope.subnets, "Default: each zone's default one")
       ->delimiter(',');
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = io::ended("doctor", run(*options)); });
 }
 
 }  // namespace spotter::command

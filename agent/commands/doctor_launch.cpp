@@ -94,97 +94,12 @@ Findings quotas_of(AwsCalls& calls, const std::vector<wire::TypeSize>& sizes, Qu
   return findings;
 }
 
-}  // namespace
-
-DoctorScope scope_of(const config::Job& job) {
-  if (!job.launch) return {};
-  const config::Launch& launch = *job.launch;
-  return {launch.instance_types, launch.zones, launch.subnets,
-          static_cast<std::uint32_t>(launch.capacity), launch.volume.has_value()};
-}
-
-Findings examine_quotas(AwsCalls& calls, const config::Launch& launch) {
-  using When = config::OnDemand::When;
-  const auto sizes = calls.ask_all(wire::DescribeInstanceTypes{launch.instance_types, {}});
-  if (!sizes)
-    return {{"quota", Verdict::Warn, sizes.error().message, "whether the quotas suffice is open"}};
-  if (launch.on_demand.when == When::Always)
-    return quotas_of(calls, *sizes, wire::on_demand_quota_of, launch.capacity);
-  Findings findings = quotas_of(calls, *sizes, wire::spot_quota_of, launch.capacity);
-  if (launch.on_demand.when == When::Never) return findings;
-  for (Finding& it : quotas_of(calls, *sizes, wire::on_demand_quota_of, 1)) {
-    it.verdict = std::min(it.verdict, Verdict::Warn);  // spot instances do without
-    findings.push_back(std::move(it));
-  }
-  return findings;
-}
-
-namespace {
-
 // It asks for spot capacity, or a watcher has it rest.
 bool is_watched(const JobFleet& it) {
   const auto mark = launch::mark_of(it.watched);
   const bool rests = mark && mark->spot == launch::WatchMark::Spot::Rests;
   return it.is_at_work() && it.is_own() && (it.target > 0 || rests);
 }
-
-}  // namespace
-
-WatchSeen examine_watcher(AwsCalls& calls, const config::Job& job) {
-  using State = WatchSeen::State;
-  if (!job.launch || !job.launch->on_demand.needs_watcher()) return {};
-  const auto fleets = job_fleets(calls, key_of(job));
-  if (!fleets)
-    return {State::Unknown,
-            {{"watcher", Verdict::Warn, fleets.error().message, "whether one runs is open"}},
-            {}};
-  WatchSeen seen;
-  const auto now = calls.now();
-  for (const JobFleet& it : *fleets)
-    if (it.is_at_work() && it.is_own() && it.target > 0) seen.asks.push_back(it.fleet.id.str());
-  const auto own = std::ranges::find_if(*fleets, is_watched);
-  if (own == fleets->end()) return seen;
-  const auto mark = launch::mark_of(own->watched);
-  const std::string id = own->fleet.id.str();
-  if (mark && now - mark->looked < 2 * launch::longest_interval) {
-    seen.state = State::Watched;
-    seen.findings = {
-        {"watcher", Verdict::Ok, id + " was watched at " + wire::to_rfc3339(mark->looked), ""}};
-    return seen;
-  }
-  seen.state = State::Nobody;
-  seen.findings = {
-      {"watcher", Verdict::Warn,
-       mark ? "nobody has watched " + id + " since " + wire::to_rfc3339(mark->looked)
-            : "nobody watches " + id,
-       "no on-demand instance will come: `spotter watch job.yaml`, or `--once` from a timer"}};
-  return seen;
-}
-
-Findings examine_second(const std::vector<WatchSeen>& seen) {
-  std::vector<std::string> asks;
-  for (const WatchSeen& it : seen) {
-    if (it.state == WatchSeen::State::Unknown) return {};
-    asks.insert(asks.end(), it.asks.begin(), it.asks.end());
-  }
-  const bool nobody =
-      std::ranges::find(seen, WatchSeen::State::Nobody, &WatchSeen::state) != seen.end();
-  if (!nobody || asks.size() < 2) return {};
-  return {{"watcher", Verdict::Warn,
-           asks[0] + " and " + asks[1] +
-               " both ask for an instance: both are paid as long as nobody watches",
-           "`spotter watch job.yaml` has one of them rest; `spotter stop job.yaml` ends both"}};
-}
-
-// Before a machine costs money that would not start the trainer.
-Findings examine_user(const config::Job& job) {
-  if (job.trainer.trusted || !supervise::is_images_administrator(job.trainer.user)) return {};
-  return {{"user", Verdict::Fail,
-           job.trainer.user + " is the administrator of its image, who becomes root by sudo",
-           std::string(supervise::instead_of_an_administrator)}};
-}
-
-namespace {
 
 // Would the role of the instances be allowed what they need?
 
@@ -251,14 +166,13 @@ Result<void, CallError> prove(AwsCalls& calls, const std::string& role, const Js
   Simulate asked{role, texts_of(statement.at("Action")), {}, context_of(statement), calls.region()};
   for (const std::string& it : texts_of(statement.at("Resource")))
     asked.resources.push_back(it == "*" ? it : example_of(it));
-  const auto answer = calls.ask(asked);
-  if (!answer) return tl::unexpected(answer.error());
+  const auto answer = TRY(calls.ask(asked));
   bool all = true;
   for (const std::string& action : asked.actions) {
     const auto is_refused = [&](const auto& it) { return it.action == action && !it.allowed; };
     const auto is_answered = [&](const auto& it) { return it.action == action; };
     const bool may =
-        std::ranges::any_of(*answer, is_answered) && std::ranges::none_of(*answer, is_refused);
+        std::ranges::any_of(answer, is_answered) && std::ranges::none_of(answer, is_refused);
     proof.allowed += may ? 1 : 0;
     all = all && may;
     if (!may && (proof.missing + ",").find(action + ",") == std::string::npos)
@@ -270,106 +184,8 @@ Result<void, CallError> prove(AwsCalls& calls, const std::string& role, const Js
   return {};
 }
 
-}  // namespace
-
-Findings examine_rights(AwsCalls& calls, const config::Job& job) {
-  const char* const check = "role";
-  const auto who = calls.ask(wire::GetCallerIdentity{});
-  const auto profile =
-      calls.ask(wire::GetInstanceProfile{wire::iam_name(job.launch->profile).name, calls.region()});
-  if (!who || !profile || profile->role_arn.empty()) return {};  // reported already
-  IamScope scope;
-  scope.account = who->account;
-  scope.region = calls.region();
-  scope.role = instances_role_of(job);
-  config::Job here = job;
-  here.launch->places.clear();  // those elsewhere have calls of their own
-  const auto document = filled("agent", iam_values(here, scope));
-  if (!document || document->empty()) return {};
-  Proof proof;
-  const Json parsed = Json::parse(*document);
-  for (const Json& statement : parsed.at("Statement")) {
-    if (!is_needed(statement, *job.launch)) continue;
-    if (const auto asked = prove(calls, profile->role_arn, statement, proof); !asked)
-      return {{check, Verdict::Warn,
-               "whether " + profile->role +
-                   " may do what the job needs is not proven: " + asked.error().message,
-               asked.error().forbidden()
-                   ? "give who launches what `spotter iam launcher` prints"
-                   : "a machine that lacks a right is blocked, and costs meanwhile"}};
-  }
-  if (proof.missing.empty())
-    return {{check, Verdict::Ok,
-             profile->role + " may do what the job needs (" + std::to_string(proof.allowed) +
-                 " actions)",
-             ""}};
-  return {{check, Verdict::Fail, profile->role + " may not: " + proof.missing,
-           "give it what `spotter iam roles` prints (" + proof.statements +
-               "), or `spotter setup` once for all jobs; --skip-checks if a bucket's or a key's "
-               "own policy allows it"}};
-}
-
-Findings examine_launching(AwsCalls& calls, const LaunchedJob& launched) {
-  const config::Job& job = launched.job;
-  Findings findings = examine_user(job);
-  std::ranges::move(examine_quotas(calls, *job.launch), std::back_inserter(findings));
-  std::ranges::move(examine_package(launched), std::back_inserter(findings));
-  findings.push_back(examine_profile(calls, *job.launch));
-  std::ranges::move(examine_rights(calls, job), std::back_inserter(findings));
-  const auto image = image_of(calls, *job.launch);
-  if (!image) {
-    findings.push_back({"image", Verdict::Fail, image.error().message,
-                        image.error().forbidden() ? of_the_launcher : "correct launch.image"});
-    return findings;
-  }
-  std::vector<wire::Query> queries{
-      wire::query_of(launch::create_template(job, {*image, launched.user_data}))};
-  if (volume_is_missing(calls, job))
-    queries.push_back(wire::query_of(launch::create_volume(job, "dry-run")));
-  if (placement_group_is_missing(calls, job))
-    queries.push_back(wire::query_of(launch::create_placement_group(job)));
-  auto more = examine_calls(calls, queries, of_the_launcher);
-  std::ranges::move(more, std::back_inserter(findings));
-  return findings;
-}
-
-Findings examine_before_launch(AwsCalls& calls, const LaunchedJob& launched) {
-  const config::Job& job = launched.job;
-  DoctorScope scope = scope_of(job);
-  scope.makes_volume = true;  // provide_volumes() also considers copies and snapshots
-  Findings all;
-  for (Findings some : {examine_storage(calls, job, scope), examine_places(calls, job, scope),
-                        examine_file_system(calls, job, scope), examine_launching(calls, launched),
-                        examine_buckets(job), examine_code(calls, job, false)})
-    std::ranges::move(some, std::back_inserter(all));
-  return all;
-}
-
-Findings examine_fleet(AwsCalls& calls, const LaunchedJob& launched,
-                       const launch::TemplateVersion& version) {
-  const config::Job& job = launched.job;
-  const config::Launch& launch = *job.launch;
-  const auto& places = launch.subnets.empty() ? launch.zones : launch.subnets;
-  const auto instance = launch::run_instance(job, version, launch.instance_types.front(),
-                                             places.empty() ? "" : places.front());
-  Findings findings = examine_calls(calls, {wire::query_of(instance)}, of_the_launcher);
-  // EC2 launches a fleet's instances with its own role: the caller need not be allowed to.
-  for (Finding& it : findings)
-    if (it.check == "permissions") it.verdict = std::min(it.verdict, Verdict::Warn);
-  // Auto Scaling has no DryRun.
-  if (launch.type == FleetKind::AutoScalingGroup) return findings;
-  const auto fleet = launch::request_fleet(job, {version, "dry-run", launched.digest});
-  auto more = examine_calls(calls, {wire::query_of(fleet)}, of_the_launcher);
-  std::ranges::move(more, std::back_inserter(findings));
-  return findings;
-}
-
 // Checks storage.efs: instances reach a file system by the mount target of their own zone. The name
 // of a file system has no address in a zone without one, so a job would be blocked there, and cost.
-
-namespace {
-
-using Verdict = Finding::Verdict;
 
 constexpr const char* efs_check = "efs";
 
@@ -472,7 +288,184 @@ Findings judge_state(const wire::FileSystem& it) {
        it.state == "creating" ? "wait until it is available" : "name another in storage.efs.id"}};
 }
 
+// Names that a setting of a tokenizer, a cache key's length or the like has are not meant.
+bool seems_secret(const std::string& name) {
+  std::string upper;
+  for (const char each : name)
+    upper += static_cast<char>(std::toupper(static_cast<unsigned char>(each)));
+  for (const std::string_view word : {"TOKEN", "KEY", "SECRET", "PASSWD", "CREDENTIALS"})
+    if (upper == word || upper.ends_with("_" + std::string(word))) return true;
+  return upper.find("PASSWORD") != upper.npos || upper.ends_with("APIKEY");
+}
+
 }  // namespace
+
+DoctorScope scope_of(const config::Job& job) {
+  if (!job.launch) return {};
+  const config::Launch& launch = *job.launch;
+  return {launch.instance_types, launch.zones, launch.subnets,
+          static_cast<std::uint32_t>(launch.capacity), launch.volume.has_value()};
+}
+
+Findings examine_quotas(AwsCalls& calls, const config::Launch& launch) {
+  using When = config::OnDemand::When;
+  const auto sizes = calls.ask_all(wire::DescribeInstanceTypes{launch.instance_types, {}});
+  if (!sizes)
+    return {{"quota", Verdict::Warn, sizes.error().message, "whether the quotas suffice is open"}};
+  if (launch.on_demand.when == When::Always)
+    return quotas_of(calls, *sizes, wire::on_demand_quota_of, launch.capacity);
+  Findings findings = quotas_of(calls, *sizes, wire::spot_quota_of, launch.capacity);
+  if (launch.on_demand.when == When::Never) return findings;
+  for (Finding& it : quotas_of(calls, *sizes, wire::on_demand_quota_of, 1)) {
+    it.verdict = std::min(it.verdict, Verdict::Warn);  // spot instances do without
+    findings.push_back(std::move(it));
+  }
+  return findings;
+}
+
+WatchSeen examine_watcher(AwsCalls& calls, const config::Job& job) {
+  using State = WatchSeen::State;
+  if (!job.launch || !job.launch->on_demand.needs_watcher()) return {};
+  const auto fleets = job_fleets(calls, key_of(job));
+  if (!fleets)
+    return {State::Unknown,
+            {{"watcher", Verdict::Warn, fleets.error().message, "whether one runs is open"}},
+            {}};
+  WatchSeen seen;
+  const auto now = calls.now();
+  for (const JobFleet& it : *fleets)
+    if (it.is_at_work() && it.is_own() && it.target > 0) seen.asks.push_back(it.fleet.id.str());
+  const auto own = std::ranges::find_if(*fleets, is_watched);
+  if (own == fleets->end()) return seen;
+  const auto mark = launch::mark_of(own->watched);
+  const std::string id = own->fleet.id.str();
+  if (mark && now - mark->looked < 2 * launch::longest_interval) {
+    seen.state = State::Watched;
+    seen.findings = {
+        {"watcher", Verdict::Ok, id + " was watched at " + wire::to_rfc3339(mark->looked), ""}};
+    return seen;
+  }
+  seen.state = State::Nobody;
+  seen.findings = {
+      {"watcher", Verdict::Warn,
+       mark ? "nobody has watched " + id + " since " + wire::to_rfc3339(mark->looked)
+            : "nobody watches " + id,
+       "no on-demand instance will come: `spotter watch job.yaml`, or `--once` from a timer"}};
+  return seen;
+}
+
+Findings examine_second(const std::vector<WatchSeen>& seen) {
+  std::vector<std::string> asks;
+  for (const WatchSeen& it : seen) {
+    if (it.state == WatchSeen::State::Unknown) return {};
+    asks.insert(asks.end(), it.asks.begin(), it.asks.end());
+  }
+  const bool nobody =
+      std::ranges::find(seen, WatchSeen::State::Nobody, &WatchSeen::state) != seen.end();
+  if (!nobody || asks.size() < 2) return {};
+  return {{"watcher", Verdict::Warn,
+           asks[0] + " and " + asks[1] +
+               " both ask for an instance: both are paid as long as nobody watches",
+           "`spotter watch job.yaml` has one of them rest; `spotter stop job.yaml` ends both"}};
+}
+
+// Before a machine costs money that would not start the trainer.
+Findings examine_user(const config::Job& job) {
+  if (job.trainer.trusted || !supervise::is_images_administrator(job.trainer.user)) return {};
+  return {{"user", Verdict::Fail,
+           job.trainer.user + " is the administrator of its image, who becomes root by sudo",
+           std::string(supervise::instead_of_an_administrator)}};
+}
+
+Findings examine_rights(AwsCalls& calls, const config::Job& job) {
+  const char* const check = "role";
+  const auto who = calls.ask(wire::GetCallerIdentity{});
+  const auto profile =
+      calls.ask(wire::GetInstanceProfile{wire::iam_name(job.launch->profile).name, calls.region()});
+  if (!who || !profile || profile->role_arn.empty()) return {};  // reported already
+  IamScope scope;
+  scope.account = who->account;
+  scope.region = calls.region();
+  scope.role = instances_role_of(job);
+  config::Job here = job;
+  here.launch->places.clear();  // those elsewhere have calls of their own
+  const auto document = filled("agent", iam_values(here, scope));
+  if (!document || document->empty()) return {};
+  Proof proof;
+  const Json parsed = Json::parse(*document);
+  for (const Json& statement : parsed.at("Statement")) {
+    if (!is_needed(statement, *job.launch)) continue;
+    if (const auto asked = prove(calls, profile->role_arn, statement, proof); !asked)
+      return {{check, Verdict::Warn,
+               "whether " + profile->role +
+                   " may do what the job needs is not proven: " + asked.error().message,
+               asked.error().forbidden()
+                   ? "give who launches what `spotter iam launcher` prints"
+                   : "a machine that lacks a right is blocked, and costs meanwhile"}};
+  }
+  if (proof.missing.empty())
+    return {{check, Verdict::Ok,
+             profile->role + " may do what the job needs (" + std::to_string(proof.allowed) +
+                 " actions)",
+             ""}};
+  return {{check, Verdict::Fail, profile->role + " may not: " + proof.missing,
+           "give it what `spotter iam roles` prints (" + proof.statements +
+               "), or `spotter setup` once for all jobs; --skip-checks if a bucket's or a key's "
+               "own policy allows it"}};
+}
+
+Findings examine_launching(AwsCalls& calls, const LaunchedJob& launched) {
+  const config::Job& job = launched.job;
+  Findings findings = examine_user(job);
+  append(findings, examine_quotas(calls, *job.launch));
+  append(findings, examine_package(launched));
+  findings.push_back(examine_profile(calls, *job.launch));
+  append(findings, examine_rights(calls, job));
+  const auto image = image_of(calls, *job.launch);
+  if (!image) {
+    findings.push_back({"image", Verdict::Fail, image.error().message,
+                        image.error().forbidden() ? of_the_launcher : "correct launch.image"});
+    return findings;
+  }
+  std::vector<wire::Query> queries{
+      wire::query_of(launch::create_template(job, {*image, launched.user_data}))};
+  if (volume_is_missing(calls, job))
+    queries.push_back(wire::query_of(launch::create_volume(job, "dry-run")));
+  if (placement_group_is_missing(calls, job))
+    queries.push_back(wire::query_of(launch::create_placement_group(job)));
+  append(findings, examine_calls(calls, queries, of_the_launcher));
+  return findings;
+}
+
+Findings examine_before_launch(AwsCalls& calls, const LaunchedJob& launched) {
+  const config::Job& job = launched.job;
+  DoctorScope scope = scope_of(job);
+  scope.makes_volume = true;  // provide_volumes() also considers copies and snapshots
+  Findings all;
+  for (Findings some : {examine_storage(calls, job, scope), examine_places(calls, job, scope),
+                        examine_file_system(calls, job, scope), examine_launching(calls, launched),
+                        examine_buckets(job), examine_code(calls, job, false)})
+    append(all, some);
+  return all;
+}
+
+Findings examine_fleet(AwsCalls& calls, const LaunchedJob& launched,
+                       const launch::TemplateVersion& version) {
+  const config::Job& job = launched.job;
+  const config::Launch& launch = *job.launch;
+  const auto& places = launch.subnets.empty() ? launch.zones : launch.subnets;
+  const auto instance = launch::run_instance(job, version, launch.instance_types.front(),
+                                             places.empty() ? "" : places.front());
+  Findings findings = examine_calls(calls, {wire::query_of(instance)}, of_the_launcher);
+  // EC2 launches a fleet's instances with its own role: the caller need not be allowed to.
+  for (Finding& it : findings)
+    if (it.check == "permissions") it.verdict = std::min(it.verdict, Verdict::Warn);
+  // Auto Scaling has no DryRun.
+  if (launch.type == FleetKind::AutoScalingGroup) return findings;
+  const auto fleet = launch::request_fleet(job, {version, "dry-run", launched.digest});
+  append(findings, examine_calls(calls, {wire::query_of(fleet)}, of_the_launcher));
+  return findings;
+}
 
 Findings examine_file_system(AwsCalls& calls, const config::Job& job, const DoctorScope& scope) {
   if (!job.storage.share || job.storage.share->kind != config::Share::Kind::Efs) return {};
@@ -499,7 +492,7 @@ Findings examine_file_system(AwsCalls& calls, const config::Job& job, const Doct
   auto places = places_of(calls, scope);
   Findings findings;
   if (!mounting.file_system.zone.empty()) findings = keep_to_one_zone(mounting, places);
-  std::ranges::move(judge_zones(mounting, places, *targets), std::back_inserter(findings));
+  append(findings, judge_zones(mounting, places, *targets));
   return findings;
 }
 
@@ -534,20 +527,6 @@ Findings examine_code(AwsCalls& calls, const config::Job& job, bool on_instance)
   }
   return examine_repository(calls, code, on_instance);
 }
-
-namespace {
-
-// Names that a setting of a tokenizer, a cache key's length or the like has are not meant.
-bool seems_secret(const std::string& name) {
-  std::string upper;
-  for (const char each : name)
-    upper += static_cast<char>(std::toupper(static_cast<unsigned char>(each)));
-  for (const std::string_view word : {"TOKEN", "KEY", "SECRET", "PASSWD", "CREDENTIALS"})
-    if (upper == word || upper.ends_with("_" + std::string(word))) return true;
-  return upper.find("PASSWORD") != upper.npos || upper.ends_with("APIKEY");
-}
-
-}  // namespace
 
 // A value of trainer.env is in the repository, in the instances' user data, in the launch template
 // and in the process list; a secret's reference is in their place.

@@ -32,10 +32,6 @@ struct FetchOptions {
   std::string type = cheap_type;
 };
 
-int complain(const std::string& what, int status = 1) {
-  return io::complain("fetch", what, status);
-}
-
 // Files in S3 with the manifest that names them.
 struct Kept {
   std::unique_ptr<bucket::Bucket> bucket;
@@ -53,10 +49,9 @@ std::string words_of(const s3::Failure& why, const std::string& action) {
 Result<std::optional<Kept>> kept_at(const wire::S3Location& at, const std::string& job,
                                     const std::string& manifest) {
   Kept kept{std::make_unique<bucket::Bucket>(at, job, of_person()), {}};
-  auto read = kept.bucket->read(manifest);
-  if (!read) return tl::unexpected(read.error());
-  if (!*read) return std::optional<Kept>();
-  kept.manifest = **std::move(read);
+  auto read = TRY(kept.bucket->read(manifest));
+  if (!read) return std::optional<Kept>();
+  kept.manifest = *std::move(read);
   return std::optional<Kept>(std::move(kept));
 }
 
@@ -67,12 +62,11 @@ Result<std::optional<Kept>> home_of(const config::Job& job) {
   const auto head = s3::read(client, {at.bucket, at.key + std::string(wire::head_name)});
   if (!head && head.error().kind == s3::Failure::Kind::NoSuchKey) return std::optional<Kept>();
   if (!head) return failure(words_of(head.error(), "s3:GetObject"));
-  const auto parsed = wire::parse_head(head->bytes);
-  if (!parsed) return failure(wire::to_url(at) + ": " + parsed.error().message);
-  if (parsed->manifest.empty()) return std::optional<Kept>();
-  auto kept = kept_at(*job.kept_at(), job.name.str(), parsed->manifest);
+  const auto parsed = TRY(behind(wire::to_url(at), wire::parse_head(head->bytes)));
+  if (parsed.manifest.empty()) return std::optional<Kept>();
+  auto kept = kept_at(*job.kept_at(), job.name.str(), parsed.manifest);
   if (kept && !*kept)
-    return failure(wire::to_url(*job.kept_at()) + parsed->manifest +
+    return failure(wire::to_url(*job.kept_at()) + parsed.manifest +
                    " has gone: the job has written another meanwhile; fetch again");
   return kept;
 }
@@ -94,10 +88,9 @@ Result<std::optional<Kept>> by_a_machine(const config::Job& job, const std::stri
   s3::Client client(of_person());
   const auto gone = s3::remove(client, {to->bucket, to->key + tier::results_manifest()});
   if (!gone) return failure(words_of(gone.error(), "s3:DeleteObject"));
-  const auto ended = send_from_storage(file, sending, type);
-  if (!ended) return failure(ended.error().message);
+  const auto ended = TRY(send_from_storage(file, sending, type));
   auto kept = results_of(*job.published_at(), config::fetched_folder, job.name.str());
-  if (kept && !*kept) return failure(*ended);
+  if (kept && !*kept) return failure(ended);
   return kept;
 }
 
@@ -167,7 +160,7 @@ std::string nothing(const config::Job* job, const std::string& name) {
 }
 
 int say(const tier::Arrived& arrived, std::size_t published, const fs::path& to) {
-  for (const std::string& torn : arrived.torn) complain(torn);
+  for (const std::string& torn : arrived.torn) io::complain("fetch", torn);
   std::string words = std::to_string(arrived.files) +
                       (arrived.files == 1 ? " file, " : " files, ") + bytes_text(arrived.bytes) +
                       " into " + to.string();
@@ -191,9 +184,9 @@ void interrupted(int signal) {
   ::_exit(128 + signal);
 }
 
-int fetch(const FetchOptions& options) {
+Result<int> fetch(const FetchOptions& options) {
   if (options.words.size() < 2)
-    return complain("name the job and a folder: `spotter fetch JOB ./out`", wrong_input);
+    return mistake("name the job and a folder: `spotter fetch JOB ./out`");
   const fs::path to = options.words.back();
   const std::vector<std::string> paths(options.words.begin() + 1, options.words.end() - 1);
   // A trainer may name its files as it likes: .profile, .ssh/authorized_keys, .git/config.
@@ -202,23 +195,19 @@ int fetch(const FetchOptions& options) {
   const bool has_home =
       home != nullptr && !fs::relative(home, to, none).string().starts_with("..") && !none;
   if (to.lexically_normal() == "/" || has_home || fs::exists(to / ".git", none))
-    return complain("files of a job do not go into " + to.string() +
-                        " itself: name a folder of their own, such as ./out",
-                    wrong_input);
-  auto place = place_of({options.words.front(), {}, options.publish});
-  if (!place) return complain(place.error().message, wrong_input);
-  if (place->job && place->job->sweep && !options.experiment)
-    return complain(place->job->name.str() +
-                        " is a sweep: say which of its experiments with "
-                        "--experiment",
-                    wrong_input);
-  if (place->job && options.experiment)
-    place->job->experiment = config::Experiment{*options.experiment, {}};
-  config::Job* job = place->job ? &*place->job : nullptr;
+    return mistake("files of a job do not go into " + to.string() +
+                   " itself: name a folder of their own, such as ./out");
+  auto place = TRY(of_input(place_of({options.words.front(), {}, options.publish})));
+  if (place.job && place.job->sweep && !options.experiment)
+    return mistake(place.job->name.str() +
+                   " is a sweep: say which of its experiments with --experiment");
+  if (place.job && options.experiment)
+    place.job->experiment = config::Experiment{*options.experiment, {}};
+  config::Job* job = place.job ? &*place.job : nullptr;
   const std::string name = job != nullptr ? job->name.str() : options.words.front();
   std::optional<wire::S3Location> published = job != nullptr ? job->published_at() : std::nullopt;
-  if (!place->from.empty()) {
-    published = wire::parse_s3_url(place->from).value();
+  if (!place.from.empty()) {
+    published = wire::parse_s3_url(place.from).value();
     if (options.experiment) published->key += std::to_string(*options.experiment) + "/";
   }
   auto kept = job != nullptr && job->storage.in_bucket() ? home_of(*job) : std::nullopt;
@@ -226,23 +215,18 @@ int fetch(const FetchOptions& options) {
   const bool has_all = kept && *kept && tier::names_all((**kept).manifest, paths);
   const bool elsewhere = job != nullptr && !job->storage.in_bucket() && job->launch && job->publish;
   if (kept && !has_all && elsewhere && !options.experiment)
-    kept = by_a_machine(*job, place->file, paths, options.type);
-  if (!kept) return complain(kept.error().message);
-  if (!*kept) return complain(nothing(job, name));
+    kept = by_a_machine(*job, place.file, paths, options.type);
+  if (!kept) return tl::unexpected(kept.error());
+  if (!*kept) return failure(nothing(job, name));
   coming = tier::coming_file(to);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, interrupted);
   Progress progress;
-  const auto arrived = tier::bring_files(
+  const auto arrived = TRY(tier::bring_files(
       *(*kept)->bucket, (*kept)->manifest,
-      {paths, to, [&](std::uint64_t bytes, std::uint64_t of) { progress.show(bytes, of); }});
-  if (!arrived) return complain(arrived.error().message);
+      {paths, to, [&](std::uint64_t bytes, std::uint64_t of) { progress.show(bytes, of); }}));
   std::size_t records = 0;
-  if (published && paths.empty()) {
-    const auto brought = bring_published(*published, to / "spotter");
-    if (!brought) return complain(brought.error().message);
-    records = *brought;
-  }
-  return say(*arrived, records, to);
+  if (published && paths.empty()) records = TRY(bring_published(*published, to / "spotter"));
+  return say(arrived, records, to);
 }
 
 }  // namespace
@@ -267,7 +251,7 @@ void add_fetch(CLI::App& app, int& status) {
       ->capture_default_str();
   command->add_option("--publish", options->publish,
                       "The place in S3 that the job's description has as publish");
-  command->callback([options, &status] { status = fetch(*options); });
+  command->callback([options, &status] { status = io::ended("fetch", fetch(*options)); });
 }
 
 }  // namespace spotter::command

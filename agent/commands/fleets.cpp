@@ -94,12 +94,11 @@ Result<std::vector<wire::FleetFailure>, CallError> try_to_end_groups(
 Result<void, CallError> end_kind(AwsCalls& calls, FleetKind kind, std::vector<FleetId> ids,
                                  bool end_instances) {
   for (int number = 1; !ids.empty(); ++number) {
-    const auto refused = kind == FleetKind::AutoScalingGroup
-                             ? try_to_end_groups(calls, ids, end_instances)
-                             : try_to_end(calls, kind, ids, end_instances);
-    if (!refused) return tl::unexpected(refused.error());
+    const auto refused =
+        TRY(kind == FleetKind::AutoScalingGroup ? try_to_end_groups(calls, ids, end_instances)
+                                                : try_to_end(calls, kind, ids, end_instances));
     ids.clear();
-    for (const auto& it : *refused) {
+    for (const auto& it : refused) {
       ids.push_back(it.id);
       const std::string why = (it.code.empty() ? "" : it.code + ": ") + it.message;
       say(it.id.str() + " could not be ended: " + why +
@@ -152,12 +151,10 @@ bool JobFleet::is_suspended() const {
 
 Result<std::vector<JobFleet>, CallError> job_fleets(AwsCalls& calls, const JobKey& job) {
   std::vector<JobFleet> found;
-  const auto fleets = calls.ask_all(wire::DescribeFleets{});
-  if (!fleets) return tl::unexpected(fleets.error());
-  add(found, FleetKind::Ec2Fleet, *fleets, job);
-  const auto requests = calls.ask_all(wire::DescribeSpotFleetRequests{});
-  if (!requests) return tl::unexpected(requests.error());
-  add(found, FleetKind::SpotFleet, *requests, job);
+  const auto fleets = TRY(calls.ask_all(wire::DescribeFleets{}));
+  add(found, FleetKind::Ec2Fleet, fleets, job);
+  const auto requests = TRY(calls.ask_all(wire::DescribeSpotFleetRequests{}));
+  add(found, FleetKind::SpotFleet, requests, job);
   const auto groups = calls.ask_all(wire::DescribeAutoScalingGroups{});
   // The launcher's policy may be older than groups: still ends what it made.
   if (!groups && !groups.error().forbidden()) return tl::unexpected(groups.error());
@@ -188,10 +185,9 @@ Result<std::vector<wire::Instance>, CallError> all_job_instances(AwsCalls& calls
 }
 
 Result<std::vector<InstanceId>, CallError> preparing(AwsCalls& calls, const JobKey& job) {
-  const auto all = job_instances(calls, job);
-  if (!all) return tl::unexpected(all.error());
+  const auto all = TRY(job_instances(calls, job));
   std::vector<InstanceId> ids;
-  for (const wire::Instance& it : *all)
+  for (const wire::Instance& it : all)
     if (wire::value_of(it.tags, tag::role) == launch::role_of_preparers) ids.push_back(it.id);
   return ids;
 }
@@ -203,14 +199,12 @@ std::string two_jobs(const std::string& name, const std::string& ours, const std
 }
 
 Result<std::string, CallError> refuse_namesakes(AwsCalls& calls, const JobKey& job) {
-  const auto fleets = job_fleets(calls, {job.name, {}});
-  if (!fleets) return tl::unexpected(fleets.error());
-  const auto instances = job_instances(calls, {job.name, {}});
-  if (!instances) return tl::unexpected(instances.error());
+  const auto fleets = TRY(job_fleets(calls, {job.name, {}}));
+  const auto instances = TRY(job_instances(calls, {job.name, {}}));
   std::vector<std::pair<std::string, std::string>> there;  // storage, id
-  for (const JobFleet& it : *fleets)
+  for (const JobFleet& it : fleets)
     if (!it.is_over()) there.emplace_back(it.storage, it.fleet.id.str());
-  for (const wire::Instance& it : *instances)
+  for (const wire::Instance& it : instances)
     there.emplace_back(wire::value_of(it.tags, tag::storage), it.id.str());
   std::string ours = job.storage;
   for (const auto& [storage, id] : there) {
@@ -242,16 +236,15 @@ Result<void, CallError> wait_for_instances_to_end(AwsCalls& calls, const JobKey&
   const auto until = Clock::now() + patience;
   std::size_t reported = 0;
   while (true) {
-    const auto left = job_instances(calls, job);
-    if (!left) return tl::unexpected(left.error());
-    if (left->empty()) return {};
+    const auto left = TRY(job_instances(calls, job));
+    if (left.empty()) return {};
     std::string names;
-    for (const auto& it : *left)
+    for (const auto& it : left)
       names +=
           (names.empty() ? "" : ", ") + it.id.str() + " (" + std::string(to_text(it.state)) + ")";
     if (Clock::now() > until) return failed("still there: " + names);
-    if (left->size() != reported) say("waits for the end of " + names);
-    reported = left->size();
+    if (left.size() != reported) say("waits for the end of " + names);
+    reported = left.size();
     std::this_thread::sleep_for(between_looks);
   }
 }

@@ -20,6 +20,7 @@
 namespace spotter::command {
 namespace {
 
+using OrderedJson = nlohmann::ordered_json;
 using Places = std::vector<wire::S3Location>;
 
 // Gives `<name>-objects`, `<name>-buckets` and `<name>-prefixes` of all that lies in these places
@@ -362,125 +363,73 @@ int print_part(const std::string& document, std::size_t number) {
                                  with_commas(longest_managed));
 }
 
-int print(IamOptions options) {
-  const auto job = config::load_job(options.job, config::Environment::of_process());
-  if (!job) {
-    std::fputs(config::describe(job.error(), options.job).c_str(), stderr);
-    return wrong_input;
+// `spotter iam lifecycle`: rules that remove from the job's buckets what nothing else removes.
+
+// A day for the longest upload, and one that S3 may take to notice.
+constexpr int days = 2;
+
+// https://docs.aws.amazon.com/AmazonS3/latest/API/API_LifecycleRule.html
+OrderedJson rule(const std::string& name, const std::string& prefix, bool only_ours) {
+  OrderedJson its = {{"ID", name},
+                     {"Status", "Enabled"},
+                     {"Filter", {{"Prefix", prefix}}},
+                     {"AbortIncompleteMultipartUpload", {{"DaysAfterInitiation", days}}}};
+  // In a versioned bucket what is removed, or written again, leaves a version.
+  if (only_ours) its["NoncurrentVersionExpiration"] = {{"NoncurrentDays", days}};
+  return its;
+}
+
+// The commands of `aws`, one a bucket, that have S3 remove what uploads that were broken off left,
+// and old versions. The exit status: 1, with the reason, where the job writes none of these.
+int print_lifecycle(const config::Job& job) {
+  std::map<std::string, std::vector<OrderedJson>> rules;  // by bucket
+  const std::string name = "spotter-" + job.name.str();
+  const auto add = [&](const wire::S3Location& where, const std::string& what, bool only_ours) {
+    rules[where.bucket].push_back(rule(name + "-" + what, where.key, only_ours));
+  };
+  if (const auto home = job.kept_at()) add(*home, "home", true);
+  if (const auto head = job.headed_at()) add(*head, "head", true);
+  if (job.checkpoints.s3) add(*job.checkpoints.s3, "checkpoints", false);
+  if (const auto where = config::copied_by_libspotter(job)) add(*where, "copies", false);
+  for (std::size_t i = 0; i < job.trainer.writes.size(); ++i)
+    add(job.trainer.writes[i], "written-" + std::to_string(i + 1), false);
+  if (rules.empty()) return io::complain("iam", "the job copies no checkpoints to S3");
+  for (const auto& [bucket, its] : rules) {
+    std::printf(
+        "# This replaces all rules that %s has: add to these what aws s3api "
+        "get-bucket-lifecycle-configuration --bucket %s shows.\n",
+        bucket.c_str(), bucket.c_str());
+    const OrderedJson input = {{"Bucket", bucket}, {"LifecycleConfiguration", {{"Rules", its}}}};
+    const auto command = wire::command_of("s3api", "PutBucketLifecycleConfiguration", input.dump());
+    std::printf("%s\n", command.c_str());
   }
-  if (options.region.empty() && job->launch) options.region = job->launch->region;
+  return 0;
+}
+
+Result<int> print(IamOptions options) {
+  const auto job = TRY(job_here(options.job));
+  if (options.region.empty() && job.launch) options.region = job.launch->region;
   if (options.region.empty())
     options.region = act::configured_region(act::Environment::of_this_process()).str();
-  if (options.region.empty())
-    return io::complain("iam", "no region is known: --region, or set AWS_REGION", wrong_input);
+  if (options.region.empty()) return mistake("no region is known: --region, or set AWS_REGION");
   options.scope.region = Region(options.region);
-  if (options.scope.role.empty()) options.scope.role = instances_role_of(*job);
+  if (options.scope.role.empty()) options.scope.role = instances_role_of(job);
   if (const auto wrong =
           wire::wrong_iam_name(wire::iam_name(options.scope.role), wire::longest_role_name);
       !wrong.empty())
-    return io::complain("iam", "the instances' role: " + wrong, wrong_input);
-  if (options.document == all_roles) return print_roles(*job, options.scope);
-  if (options.document == all_rules) return print_lifecycle(*job);
-  const wire::IamValues values = iam_values(*job, options.scope);
-  const auto whole = filled(options.document, values);
-  if (!whole) return io::complain("iam", whole.error().message, wrong_input);
-  if (whole->empty())
-    return io::complain("iam", "the job needs no such policy: nothing is left of it");
-  const std::string text = options.document == "launcher" ? with_room(*whole) : *whole;
+    return mistake("the instances' role: " + wrong);
+  if (options.document == all_roles) return print_roles(job, options.scope);
+  if (options.document == all_rules) return print_lifecycle(job);
+  const wire::IamValues values = iam_values(job, options.scope);
+  const auto whole = TRY(of_input(filled(options.document, values)));
+  if (whole.empty()) return failure("the job needs no such policy: nothing is left of it");
+  const std::string text = options.document == "launcher" ? with_room(whole) : whole;
   if (options.part > 0) return print_part(text, options.part);
   std::printf("%s\n", text.c_str());
-  return remark(options.document, text, *job);
+  return remark(options.document, text, job);
 }
-
-}  // namespace
-
-wire::IamValues iam_values(const config::Job& job, const IamScope& scope) {
-  wire::IamValues values;
-  // A job with pools in several regions may use each region of the account; its tags say what it
-  // may touch.
-  const bool anywhere = job.launch && job.launch->places.size() > 1;
-  const std::string region = anywhere ? "*" : scope.region.str();
-  const wire::Partition& its = wire::partition_of(scope.region.str());
-  const std::string partition(its.name);
-  values.one = {{"partition", partition},
-                {"region", region},
-                {"account", scope.account},
-                {"role", wire::iam_name(scope.role).with_path()},
-                {"job", job.name.str()}};
-  const auto service = [&](const char* name) { return "arn:" + partition + ":" + name + ":"; };
-  const auto here = region + ":" + scope.account + ":";
-  values.many["owners"] = names_of(job, job.name.str());
-  values.many["volume-keys"] = scope.volume_keys;
-  values.many["other-keys"] = scope.other_keys;
-  for (const char* name : {"ssm", "s3", "sns"})
-    values.many["others-as-kms-names-them"].push_back(std::string(name) + "." + region + "." +
-                                                      std::string(its.suffix));
-  const std::string ec2 = "ec2." + region + ".";
-  values.many["ec2-as-kms-names-it"] = {ec2 + "amazonaws.com"};
-  if (its.suffix != "amazonaws.com")
-    values.many["ec2-as-kms-names-it"].push_back(ec2 + std::string(its.suffix));
-  values.many["claimants"] = {};
-  values.many["topics"] = {};
-  if (!job.notify.topic.empty()) values.many["topics"] = {job.notify.topic};
-  if (job.claims || job.gang || job.trainer.gpus != 0)  // which it may lack
-    values.many["claimants"] = {service("ec2") + here + "instance/*"};
-  add_volumes(job, service("ec2") + region, values);
-  add_file_system(job, service("elasticfilesystem") + here, values);
-  add_secrets(job, service("ssm") + here, values);
-  add_code(job, values);
-  add_trainer_role(job, values);
-  add_batch(job, service("batch") + here, values);
-  add_launch(job, here, values);
-  add_places(job, values);
-  return values;
-}
-
-void add_iam(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand(
-      "iam",
-      "Prints a role's or user's policy, or a role's trust policy, for the job of job.yaml; "
-      "`roles`: the commands of `aws` that make them all; `lifecycle`: those that have S3 remove "
-      "what is left of uploads");
-  auto options = std::make_shared<IamOptions>();
-  std::set<std::string> names{all_roles, all_rules};
-  for (const auto& document : wire::iam_documents()) names.emplace(document.name);
-  command->add_option("document", options->document, "Which of scripts/iam, roles, or lifecycle")
-      ->required()
-      ->check(CLI::IsMember(names));
-  command->add_option("job", options->job, "The job's description")->capture_default_str();
-  command->add_option("--account", options->scope.account, "Its number: 12 digits")
-      ->required()
-      ->check(CLI::Validator(
-          [](const std::string& text) {
-            const bool fits =
-                text.size() == 12 && text.find_first_not_of("0123456789") == text.npos;
-            return fits ? "" : "an account's number has 12 digits";
-          },
-          "NUMBER"));
-  command->add_option("--region", options->region,
-                      "Default: that of launch.pools, else AWS_REGION");
-  command
-      ->add_option("--part", options->part,
-                   "Prints the policy's part of that number: each has at most the 6,144 characters "
-                   "that a managed policy may have, and all of them together allow what it allows")
-      ->check(CLI::PositiveNumber);
-  options->scope.role.clear();
-  command->add_option("--role", options->scope.role,
-                      "Of the instances, as their profile is named; default: launch.profile of "
-                      "job.yaml, else spotter");
-  command->add_option("--volume-key", options->scope.volume_keys,
-                      "ARN of a KMS key with which the volume is encrypted; repeatable");
-  command->add_option("--key", options->scope.other_keys,
-                      "ARN of a KMS key with which parameters, objects or topics of the job are "
-                      "encrypted; repeatable");
-  command->callback([options, &status] { status = print(*options); });
-}
-
-namespace {
 
 // The commands of `aws` that make the job's roles.
-
-using OrderedJson = nlohmann::ordered_json;
 
 // Batch takes user data in this format only. ECS's agent does not drain by default, and sends
 // SIGKILL 30 s after SIGTERM; of a notice's two minutes 100 s are the trainer's here, and some are
@@ -615,7 +564,119 @@ std::set<std::string> services_of(FleetKind kind) {
   return {"spot", kind == FleetKind::SpotFleet ? "spotfleet" : "ec2fleet"};
 }
 
+// A job that has everything which setup cares for; its places are replaced.
+constexpr std::string_view any_job =
+    "job: any\nstorage: {ebs: {tag: {Name: any}, mount: /mnt/spotter}}\n"
+    "trainer: {command: any, gpus: auto}\n";
+
+RolePolicies named(const std::string& role, const char* trust, std::string what,
+                   std::vector<std::string> documents) {
+  const wire::IamName its = wire::iam_name(role);
+  return {its.name, trust, std::move(what), std::move(documents), false, "", its.path, its.account};
+}
+
+// In a container agent and trainer are one to AWS: the job's role, else their host's.
+void add_batch_roles(const config::Batch& batch, std::vector<RolePolicies>& roles) {
+  RolePolicies hosts = named(batch.environment.instance_role, "trust-instance",
+                             "The role of AWS Batch's instances", {});
+  hosts.has_profile = true;
+  hosts.managed = "service-role/AmazonEC2ContainerServiceforEC2Role";
+  const std::vector<std::string> documents{"agent", "trainer"};
+  if (batch.definition.job_role.empty()) {
+    hosts.documents = documents;
+    hosts.what +=
+        ", and of every container on any of them: rather name this job's own in "
+        "sweep.batch.job_role";
+  }
+  roles.push_back(std::move(hosts));
+  if (!batch.definition.job_role.empty())
+    roles.push_back(
+        named(batch.definition.job_role, "trust-ecs-tasks", "The containers' role", documents));
+}
+
 }  // namespace
+
+wire::IamValues iam_values(const config::Job& job, const IamScope& scope) {
+  wire::IamValues values;
+  // A job with pools in several regions may use each region of the account; its tags say what it
+  // may touch.
+  const bool anywhere = job.launch && job.launch->places.size() > 1;
+  const std::string region = anywhere ? "*" : scope.region.str();
+  const wire::Partition& its = wire::partition_of(scope.region.str());
+  const std::string partition(its.name);
+  values.one = {{"partition", partition},
+                {"region", region},
+                {"account", scope.account},
+                {"role", wire::iam_name(scope.role).with_path()},
+                {"job", job.name.str()}};
+  const auto service = [&](const char* name) { return "arn:" + partition + ":" + name + ":"; };
+  const auto here = region + ":" + scope.account + ":";
+  values.many["owners"] = names_of(job, job.name.str());
+  values.many["volume-keys"] = scope.volume_keys;
+  values.many["other-keys"] = scope.other_keys;
+  for (const char* name : {"ssm", "s3", "sns"})
+    values.many["others-as-kms-names-them"].push_back(std::string(name) + "." + region + "." +
+                                                      std::string(its.suffix));
+  const std::string ec2 = "ec2." + region + ".";
+  values.many["ec2-as-kms-names-it"] = {ec2 + "amazonaws.com"};
+  if (its.suffix != "amazonaws.com")
+    values.many["ec2-as-kms-names-it"].push_back(ec2 + std::string(its.suffix));
+  values.many["claimants"] = {};
+  values.many["topics"] = {};
+  if (!job.notify.topic.empty()) values.many["topics"] = {job.notify.topic};
+  if (job.claims || job.gang || job.trainer.gpus != 0)  // which it may lack
+    values.many["claimants"] = {service("ec2") + here + "instance/*"};
+  add_volumes(job, service("ec2") + region, values);
+  add_file_system(job, service("elasticfilesystem") + here, values);
+  add_secrets(job, service("ssm") + here, values);
+  add_code(job, values);
+  add_trainer_role(job, values);
+  add_batch(job, service("batch") + here, values);
+  add_launch(job, here, values);
+  add_places(job, values);
+  return values;
+}
+
+void add_iam(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand(
+      "iam",
+      "Prints a role's or user's policy, or a role's trust policy, for the job of job.yaml; "
+      "`roles`: the commands of `aws` that make them all; `lifecycle`: those that have S3 remove "
+      "what is left of uploads");
+  auto options = std::make_shared<IamOptions>();
+  std::set<std::string> names{all_roles, all_rules};
+  for (const auto& document : wire::iam_documents()) names.emplace(document.name);
+  command->add_option("document", options->document, "Which of scripts/iam, roles, or lifecycle")
+      ->required()
+      ->check(CLI::IsMember(names));
+  command->add_option("job", options->job, "The job's description")->capture_default_str();
+  command->add_option("--account", options->scope.account, "Its number: 12 digits")
+      ->required()
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            const bool fits =
+                text.size() == 12 && text.find_first_not_of("0123456789") == text.npos;
+            return fits ? "" : "an account's number has 12 digits";
+          },
+          "NUMBER"));
+  command->add_option("--region", options->region,
+                      "Default: that of launch.pools, else AWS_REGION");
+  command
+      ->add_option("--part", options->part,
+                   "Prints the policy's part of that number: each has at most the 6,144 characters "
+                   "that a managed policy may have, and all of them together allow what it allows")
+      ->check(CLI::PositiveNumber);
+  options->scope.role.clear();
+  command->add_option("--role", options->scope.role,
+                      "Of the instances, as their profile is named; default: launch.profile of "
+                      "job.yaml, else spotter");
+  command->add_option("--volume-key", options->scope.volume_keys,
+                      "ARN of a KMS key with which the volume is encrypted; repeatable");
+  command->add_option("--key", options->scope.other_keys,
+                      "ARN of a KMS key with which parameters, objects or topics of the job are "
+                      "encrypted; repeatable");
+  command->callback([options, &status] { status = io::ended("iam", print(*options)); });
+}
 
 RoleCommands role_commands(const config::Job& job, const IamScope& scope) {
   Commands commands(iam_values(job, scope), "spotter-" + job.name.str());
@@ -643,15 +704,6 @@ RoleCommands role_commands(const config::Job& job, const IamScope& scope) {
   commands.launch_template(own);
   return std::move(commands).all();
 }
-
-namespace {
-
-// A job that has everything which setup cares for; its places are replaced.
-constexpr std::string_view any_job =
-    "job: any\nstorage: {ebs: {tag: {Name: any}, mount: /mnt/spotter}}\n"
-    "trainer: {command: any, gpus: auto}\n";
-
-}  // namespace
 
 RoleCommands account_commands(const std::string& bucket, const std::vector<wire::S3Location>& read,
                               const IamScope& scope, bool shell) {
@@ -683,35 +735,6 @@ RoleCommands account_commands(const std::string& bucket, const std::vector<wire:
   return std::move(commands).all();
 }
 
-namespace {
-
-RolePolicies named(const std::string& role, const char* trust, std::string what,
-                   std::vector<std::string> documents) {
-  const wire::IamName its = wire::iam_name(role);
-  return {its.name, trust, std::move(what), std::move(documents), false, "", its.path, its.account};
-}
-
-// In a container agent and trainer are one to AWS: the job's role, else their host's.
-void add_batch_roles(const config::Batch& batch, std::vector<RolePolicies>& roles) {
-  RolePolicies hosts = named(batch.environment.instance_role, "trust-instance",
-                             "The role of AWS Batch's instances", {});
-  hosts.has_profile = true;
-  hosts.managed = "service-role/AmazonEC2ContainerServiceforEC2Role";
-  const std::vector<std::string> documents{"agent", "trainer"};
-  if (batch.definition.job_role.empty()) {
-    hosts.documents = documents;
-    hosts.what +=
-        ", and of every container on any of them: rather name this job's own in "
-        "sweep.batch.job_role";
-  }
-  roles.push_back(std::move(hosts));
-  if (!batch.definition.job_role.empty())
-    roles.push_back(
-        named(batch.definition.job_role, "trust-ecs-tasks", "The containers' role", documents));
-}
-
-}  // namespace
-
 std::string instances_role_of(const config::Job& job) {
   return job.launch ? wire::iam_name(job.launch->profile).with_path() : IamScope().role;
 }
@@ -719,9 +742,8 @@ std::string instances_role_of(const config::Job& job) {
 Result<std::string> filled(const std::string& document, const wire::IamValues& values) {
   for (const wire::IamDocument& known : wire::iam_documents()) {
     if (known.name != document) continue;
-    const auto text = wire::fill_in(known, values);
-    if (!text) return text;
-    if (text->find("\"Effect\"") != text->npos) return text;
+    const auto text = TRY(wire::fill_in(known, values));
+    if (text.find("\"Effect\"") != text.npos) return text;
   }
   return "";
 }

@@ -36,10 +36,6 @@ RoleCommands role_commands(const config::Job& job, const IamScope& scope);
 RoleCommands account_commands(const std::string& bucket, const std::vector<wire::S3Location>& read,
                               const IamScope& scope, bool shell);
 
-// Prints the commands of `aws`, one a bucket, that have S3 remove what uploads that were broken off
-// left, and old versions. The exit status: 1, with the reason, where the job writes none of these.
-int print_lifecycle(const config::Job& job);
-
 // IAM counts a policy's characters without white space, and refuses what is too long only when it
 // is put there. Source:
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html

@@ -242,32 +242,23 @@ Result<void> ask_for_code(Interview& interview, const InitOptions& options, cons
   const std::string folder = fs::current_path(error).filename().string();
   to.name = job_name_for(likely == nobodys_repository || likely == "." ? folder : likely);
   to.command = command_here();
-  if (auto done = interview.fill(to, {"Name of the job", to.name, options.name},
-                                 [&](const auto& text) { to.name = text; });
-      !done)
-    return done;
+  TRY(interview.fill(to, {"Name of the job", to.name, options.name},
+                     [&](const auto& text) { to.name = text; }));
   // The files here need a bucket, which only a person can be asked for.
   const bool has_bucket = !bucket_of(options.bucket.value_or(bucket_of_setup())).empty();
   if (has_bucket || (interview.has_person() && !options.bucket)) to.repository = ".";
-  if (auto done = interview.fill(
-          to,
-          {"Code: . for the files here, or a git repository", to.repository, options.repository},
-          [&](const auto& text) { to.repository = text; });
-      !done)
-    return done;
+  TRY(interview.fill(
+      to, {"Code: . for the files here, or a git repository", to.repository, options.repository},
+      [&](const auto& text) { to.repository = text; }));
   if (to.repository == here.address) to.revision = here.revision;
   if (to.sends_folder()) {
     if (options.revision) return failure("--revision is of a --repository: name it, too");
     to.revision.clear();
-  } else if (auto done = interview.fill(to, {"Commit, its full id", to.revision, options.revision},
-                                        [&](const auto& text) { to.revision = text; });
-             !done) {
-    return done;
-  }
-  if (auto done = interview.fill(to, {"Command that trains", to.command, options.command},
-                                 [&](const auto& text) { to.command = text; });
-      !done)
-    return done;
+  } else
+    TRY(interview.fill(to, {"Commit, its full id", to.revision, options.revision},
+                       [&](const auto& text) { to.revision = text; }));
+  TRY(interview.fill(to, {"Command that trains", to.command, options.command},
+                     [&](const auto& text) { to.command = text; }));
   if (options.user) to.user = *options.user;
   return interview.fill(to, {"File that is there when it has finished", "", options.result},
                         [&](const auto& text) { to.result = unless_none(text); });
@@ -275,29 +266,24 @@ Result<void> ask_for_code(Interview& interview, const InitOptions& options, cons
 
 Result<Region> ask_for_region(Interview& interview, const Region& configured, const Given& given) {
   std::string region = configured.empty() ? "us-west-2" : configured.str();
-  auto done = interview.ask({"Region", region, given}, [&](const std::string& text) {
+  TRY(interview.ask({"Region", region, given}, [&](const std::string& text) {
     region = text;
     const bool fits = !text.empty() &&
                       text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == text.npos;
     return std::string(fits ? "" : "a region's name is such as us-west-2");
-  });
-  if (!done) return tl::unexpected(done.error());
+  }));
   return Region(region);
 }
 
 Result<void> ask_for_machines(Interview& interview, const InitOptions& options,
                               const Region& region, AccountView& account, JobAnswers& to) {
   to.types = account.offered(to.types);
-  if (auto done = interview.fill(to, {"Instance types", joined(to.types, ","), options.types},
-                                 [&](const auto& text) { to.types = words_of(text); });
-      !done)
-    return done;
+  TRY(interview.fill(to, {"Instance types", joined(to.types, ","), options.types},
+                     [&](const auto& text) { to.types = words_of(text); }));
   to.zones = account.zones(to.types);
   if (to.zones.empty()) to.zones = {region.str() + "a", region.str() + "b"};
-  if (auto done = interview.fill(to, {"Zones", joined(to.zones, ","), options.zones},
-                                 [&](const auto& text) { to.zones = words_of(text); });
-      !done)
-    return done;
+  TRY(interview.fill(to, {"Zones", joined(to.zones, ","), options.zones},
+                     [&](const auto& text) { to.zones = words_of(text); }));
   const std::string image(image_for(to.types));
   const auto take = [&](const std::string& text) {
     to.image = text;
@@ -305,12 +291,10 @@ Result<void> ask_for_machines(Interview& interview, const InitOptions& options,
       return "for " + joined(to.types, ",") + " no image is known here: name one, --image ami-...";
     return problems_of(to);
   };
-  if (auto done = interview.ask({"Image", image, options.image}, take); !done) return done;
-  if (auto done = interview.fill(
-          to, {"Bucket in S3 for its progress and the package", bucket_of_setup(), options.bucket},
-          [&](const auto& text) { to.bucket = bucket_of(text); });
-      !done)
-    return done;
+  TRY(interview.ask({"Image", image, options.image}, take));
+  TRY(interview.fill(
+      to, {"Bucket in S3 for its progress and the package", bucket_of_setup(), options.bucket},
+      [&](const auto& text) { to.bucket = bucket_of(text); }));
   const auto take_size = [&](const std::string& text) {
     to.volume_size = text;
     if (to.in_bucket() && to.bucket.empty())
@@ -382,26 +366,23 @@ Result<void> write_first_job(const InitOptions& options) {
   Interview interview(!options.all_defaults && ::isatty(STDIN_FILENO) != 0);
   const GitCheckout here = current_checkout();
   JobAnswers answers;
-  if (auto done = ask_for_code(interview, options, here, answers); !done) return done;
+  TRY(ask_for_code(interview, options, here, answers));
   const Region configured = act::configured_region(act::Environment::of_this_process());
-  const auto region = ask_for_region(interview, configured, options.region);
-  if (!region) return tl::unexpected(region.error());
-  AccountView account(*region);
-  if (auto done = ask_for_machines(interview, options, *region, account, answers); !done)
-    return done;
+  const auto region = TRY(ask_for_region(interview, configured, options.region));
+  AccountView account(region);
+  TRY(ask_for_machines(interview, options, region, account, answers));
   const std::string text = job_text(answers);
   if (const auto problem = in_the_way(options.file); !problem.empty()) return failure(problem);
-  if (const auto written = io::atomic_write(options.file, text, 0644); !written)
-    return failure(options.file + ": " + written.error().message());
+  TRY(behind(options.file, io::atomic_write(options.file, text, 0644)));
   if (configured.empty() && !options.region)
-    io::complain("init", "no region is configured: " + region->str() + " is taken (--region)");
+    io::complain("init", "no region is configured: " + region.str() + " is taken (--region)");
   if (!account.trouble().empty())
     io::complain("init", "zones, default subnets, instance types and quotas were not looked up: " +
                              account.trouble());
   if (const auto job = job_of(text)) std::fputs(account.remarks(*job).c_str(), stderr);
   remark_checkout(here, answers);
   remark_what_to_change(options.file, options, answers);
-  print_next(options.file, account.number(), *region, configured == *region, !answers.in_bucket());
+  print_next(options.file, account.number(), region, configured == region, !answers.in_bucket());
   return {};
 }
 

@@ -44,11 +44,10 @@ bool is_of_data(const wire::Volume& volume) {
 // EC2 answers 200 even if the key may not be used; the volume then vanishes.
 Result<void, CallError> wait_for(AwsCalls& calls, const VolumeId& id) {
   for (int look = 0; look < looks; ++look) {
-    const auto seen =
-        calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {{"volume-id", {id.str()}}}});
-    if (!seen) return tl::unexpected(seen.error());
-    if (!seen->empty() && seen->front().state == VolumeState::Available) return {};
-    if (!seen->empty() && is_gone(seen->front())) break;
+    const auto seen = TRY(calls.ask_all(
+        wire::DescribeVolumes{.volumes = {}, .filters = {{"volume-id", {id.str()}}}}));
+    if (!seen.empty() && seen.front().state == VolumeState::Available) return {};
+    if (!seen.empty() && is_gone(seen.front())) break;
     std::this_thread::sleep_for(std::chrono::seconds{1});
   }
   return failed("the new volume " + id.str() +
@@ -81,22 +80,20 @@ Result<void, CallError> refuse_namesakes_volume(const std::vector<wire::Volume>&
 
 Result<void, CallError> provide(AwsCalls& calls, const config::Job& job,
                                 const std::string& generation) {
-  const auto there = volumes_of(calls, job);
-  if (!there) return tl::unexpected(there.error());
-  for (const wire::Volume& volume : *there)
+  const auto there = TRY(volumes_of(calls, job));
+  for (const wire::Volume& volume : there)
     if (volume.tags.contains(tag::done) && !job.sweep)
       return failed("the job is done already: " + volume.id.str() + " has the tag spotter:done; " +
                     how_to_run_again(volume));
-  for (const wire::Volume& volume : *there)
+  for (const wire::Volume& volume : there)
     if (!job.prepare.empty() &&
         !wire::value_of(volume.tags, tag::prepared).starts_with(config::digest_of(job.prepare)))
       std::fprintf(stderr, "spotter: %s has not got what `prepare:` names: `spotter prepare`\n",
                    volume.id.str().c_str());
-  if (auto own = refuse_namesakes_volume(*there, job); !own) return own;
-  if (!there->empty()) return {};
-  const auto snapshots = has_snapshots(calls, job);
-  if (!snapshots) return tl::unexpected(snapshots.error());
-  if (*snapshots) return {};
+  TRY(refuse_namesakes_volume(there, job));
+  if (!there.empty()) return {};
+  const auto snapshots = TRY(has_snapshots(calls, job));
+  if (snapshots) return {};
   const config::Tag& tag = job.storage.ebs.tag;
   if (!job.launch->volume)
     return failed("no volume has the tag " + tag.key + "=" + tag.value +
@@ -104,91 +101,12 @@ Result<void, CallError> provide(AwsCalls& calls, const config::Job& job,
   const std::string seed = job.volumes_owner() + "\n" + tag.key + "\n" + tag.value + "\n";
   const std::string token = "spotter-" + wire::sha256_hex(seed + generation).substr(0, 40);
   const auto command = launch::create_volume(job, token);
-  const auto made = calls.ask(wire::query_of(command), wire::decode<wire::CreateVolume>);
-  if (!made) return tl::unexpected(made.error());
+  const auto made = TRY(calls.ask(wire::query_of(command), wire::decode<wire::CreateVolume>));
   std::fprintf(stderr, "spotter: the volume %s is made in %s (%llu GiB, %s=%s)\n",
-               made->id.str().c_str(), made->zone.str().c_str(),
-               static_cast<unsigned long long>(made->size_gib), tag.key.c_str(), tag.value.c_str());
-  return wait_for(calls, made->id);
+               made.id.str().c_str(), made.zone.str().c_str(),
+               static_cast<unsigned long long>(made.size_gib), tag.key.c_str(), tag.value.c_str());
+  return wait_for(calls, made.id);
 }
-
-}  // namespace
-
-Result<std::vector<wire::Volume>, CallError> volumes_of(AwsCalls& calls, const config::Job& job) {
-  std::vector<wire::Volume> found;
-  std::set<VolumeId> known;
-  const config::Tag& tag = job.storage.ebs.tag;
-  for (const wire::Filter& filter :
-       {wire::tagged(tag.key, tag.value), wire::tagged(tag::job, job.volumes_owner())}) {
-    auto some = calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {filter}});
-    if (!some) return tl::unexpected(some.error());
-    for (auto& volume : *some) {
-      const bool others =
-          !has_found_tag(volume, job) && config::is_of_other_storage(volume.tags, job);
-      if (!others && !is_gone(volume) && !is_of_data(volume) && known.insert(volume.id).second)
-        found.push_back(std::move(volume));
-    }
-  }
-  return found;
-}
-
-Result<bool, CallError> has_snapshots(AwsCalls& calls, const config::Job& job) {
-  wire::DescribeSnapshots request;
-  request.filters = {wire::tagged(tag::job, job.volumes_owner())};
-  const auto found = calls.ask_all(request);
-  if (!found) return tl::unexpected(found.error());
-  return std::ranges::any_of(
-      *found, [&](const wire::Snapshot& it) { return !config::is_of_other_storage(it.tags, job); });
-}
-
-std::string words_of_move(const config::Job& job, std::uint64_t gibibytes) {
-  constexpr double of_one_request = 2.5;  // MiB/s, at least: users' figures (tests/world/cold.hpp)
-  constexpr std::uint64_t few = 16;       // GiB
-  const decide::Policy policy;
-  const double mebibytes = 1024 * static_cast<double>(gibibytes);
-  const double gigabytes = mebibytes * (1U << 20) / 1e9;
-  const auto paid = job.launch && job.launch->volume ? job.launch->volume->initialization_rate
-                                                     : policy.initialization_rate;
-  const double rate = paid.value_or(0);
-  const double loaded = mebibytes / (rate > 0 ? rate : act::host::reads_behind * of_one_request);
-  const std::string all = std::to_string(gibibytes) + " GiB";
-  std::string words = "a move to another zone copies what changed since the last snapshot (" +
-                      wire::duration_text(gigabytes * policy.copy_of_gigabyte.count()) +
-                      " for all " + all + "), then reads the newest checkpoint, " +
-                      wire::duration_text(1024 / policy.cold_rate) +
-                      " a GiB; the rest, slow until then, is " +
-                      (rate > 0 ? "loaded at the rate that is paid" : "read behind the trainer") +
-                      " in " + wire::duration_text(loaded) + " at most";
-  if (gibibytes > few)
-    words +=
-        "; the state on a volume of few GiB of its own, and data beside it or in channels "
-        "(spotter-data(7)), make it quick";
-  return words;
-}
-
-Result<void, CallError> provide_volumes(AwsCalls& calls, const config::Job& job,
-                                        const std::string& generation) {
-  if (job.storage.share) return {};
-  if (!job.sweep) return provide(calls, job, generation);
-  const auto sets = sets_of(job);
-  if (!sets) return failed(sets.error().message);
-  for (std::size_t index = 0; index < sets->size(); ++index) {
-    config::Job one = job;
-    set_experiment(one, index, (*sets)[index]);
-    if (auto there = provide(calls, one, generation); !there) return there;
-  }
-  return {};
-}
-
-std::string how_to_run_again(const wire::Volume& volume) {
-  const std::string place = wire::value_of(volume.tags, tag::fence);
-  if (place.empty()) return "remove the tag spotter:done to run it again";
-  const std::string line = wire::value_of(volume.tags, tag::lineage);
-  return "to run it again, remove the tags spotter:done and spotter:fence, and the object " +
-         place + (line.empty() ? volume.id.str() : line) + ".epoch";
-}
-
-namespace {
 
 namespace fs = std::filesystem;
 using Paths = std::vector<fs::path>;
@@ -276,9 +194,8 @@ Result<Paths> packages_here(const config::Package& package, const std::string& j
 }
 
 Result<std::string> content_of(const std::string& path) {
-  auto file = config::read_small_file(path, package_limit);
-  if (!file) return failure(path + ": " + file.error().message);
-  return std::move(file->content);
+  auto file = TRY(behind(path, config::read_small_file(path, package_limit)));
+  return std::move(file.content);
 }
 
 // The key is in the instances' shell, in an address, and on their disk.
@@ -300,8 +217,7 @@ Result<bool, s3::Failure> is_the_same(s3::Client& client, const s3::Object& obje
     return object.checksum.value == checksum_of(package).value;
   if (object.size > package_limit) return false;
   std::string bytes(object.size, '\0');
-  if (const auto read = s3::read_into(client, object, bytes); !read)
-    return tl::unexpected(read.error());
+  TRY(s3::read_into(client, object, bytes));
   return wire::sha256_hex(bytes) == package.sha256;
 }
 
@@ -315,22 +231,19 @@ Result<bool, CallError> is_there(s3::Client& client, const launch::SentPackage& 
     if (kind == Kind::NoSuchKey || kind == Kind::Permission) return false;
     return failed(object.error().text());
   }
-  const auto same = is_the_same(client, *object, package);
-  if (!same) return failed(same.error().text());
-  if (*same) return true;
+  const auto same = TRY(is_the_same(client, *object, package));
+  if (same) return true;
   return failed(wire::to_url(package.where) + " is another object than " + package.file +
                 ", and instances would not install it: remove it, or name another place in "
                 "launch.package.s3");
 }
 
 Result<void, CallError> send_one(s3::Client& client, const launch::SentPackage& package) {
-  const auto there = is_there(client, package);
-  if (!there) return tl::unexpected(there.error());
-  if (*there) return {};
-  const auto bytes = content_of(package.file);
-  if (!bytes) return failed(bytes.error().message);
+  const auto there = TRY(is_there(client, package));
+  if (there) return {};
+  const auto bytes = TRY(content_of(package.file));
   const auto put =
-      s3::put(client, package.where, *bytes, {.absent = true, .etag = {}}, checksum_of(package));
+      s3::put(client, package.where, bytes, {.absent = true, .etag = {}}, checksum_of(package));
   if (put) {
     io::complain("launch", package.file + " is sent to " + wire::to_url(package.where));
     return {};
@@ -344,19 +257,88 @@ Result<void, CallError> send_one(s3::Client& client, const launch::SentPackage& 
 
 }  // namespace
 
+Result<std::vector<wire::Volume>, CallError> volumes_of(AwsCalls& calls, const config::Job& job) {
+  std::vector<wire::Volume> found;
+  std::set<VolumeId> known;
+  const config::Tag& tag = job.storage.ebs.tag;
+  for (const wire::Filter& filter :
+       {wire::tagged(tag.key, tag.value), wire::tagged(tag::job, job.volumes_owner())}) {
+    auto some = TRY(calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {filter}}));
+    for (auto& volume : some) {
+      const bool others =
+          !has_found_tag(volume, job) && config::is_of_other_storage(volume.tags, job);
+      if (!others && !is_gone(volume) && !is_of_data(volume) && known.insert(volume.id).second)
+        found.push_back(std::move(volume));
+    }
+  }
+  return found;
+}
+
+Result<bool, CallError> has_snapshots(AwsCalls& calls, const config::Job& job) {
+  wire::DescribeSnapshots request;
+  request.filters = {wire::tagged(tag::job, job.volumes_owner())};
+  const auto found = TRY(calls.ask_all(request));
+  return std::ranges::any_of(
+      found, [&](const wire::Snapshot& it) { return !config::is_of_other_storage(it.tags, job); });
+}
+
+std::string words_of_move(const config::Job& job, std::uint64_t gibibytes) {
+  constexpr double of_one_request = 2.5;  // MiB/s, at least: users' figures (tests/world/cold.hpp)
+  constexpr std::uint64_t few = 16;       // GiB
+  const decide::Policy policy;
+  const double mebibytes = 1024 * static_cast<double>(gibibytes);
+  const double gigabytes = mebibytes * (1U << 20) / 1e9;
+  const auto paid = job.launch && job.launch->volume ? job.launch->volume->initialization_rate
+                                                     : policy.initialization_rate;
+  const double rate = paid.value_or(0);
+  const double loaded = mebibytes / (rate > 0 ? rate : act::host::reads_behind * of_one_request);
+  const std::string all = std::to_string(gibibytes) + " GiB";
+  std::string words = "a move to another zone copies what changed since the last snapshot (" +
+                      wire::duration_text(gigabytes * policy.copy_of_gigabyte.count()) +
+                      " for all " + all + "), then reads the newest checkpoint, " +
+                      wire::duration_text(1024 / policy.cold_rate) +
+                      " a GiB; the rest, slow until then, is " +
+                      (rate > 0 ? "loaded at the rate that is paid" : "read behind the trainer") +
+                      " in " + wire::duration_text(loaded) + " at most";
+  if (gibibytes > few)
+    words +=
+        "; the state on a volume of few GiB of its own, and data beside it or in channels "
+        "(spotter-data(7)), make it quick";
+  return words;
+}
+
+Result<void, CallError> provide_volumes(AwsCalls& calls, const config::Job& job,
+                                        const std::string& generation) {
+  if (job.storage.share) return {};
+  if (!job.sweep) return provide(calls, job, generation);
+  const auto sets = TRY(sets_of(job));
+  for (std::size_t index = 0; index < sets.size(); ++index) {
+    config::Job one = job;
+    set_experiment(one, index, sets[index]);
+    TRY(provide(calls, one, generation));
+  }
+  return {};
+}
+
+std::string how_to_run_again(const wire::Volume& volume) {
+  const std::string place = wire::value_of(volume.tags, tag::fence);
+  if (place.empty()) return "remove the tag spotter:done to run it again";
+  const std::string line = wire::value_of(volume.tags, tag::lineage);
+  return "to run it again, remove the tags spotter:done and spotter:fence, and the object " +
+         place + (line.empty() ? volume.id.str() : line) + ".epoch";
+}
+
 Result<std::vector<launch::SentPackage>> packages_to_send(const config::Package& package,
                                                           const std::string& job_file) {
   std::vector<launch::SentPackage> packages;
   if (!package.is_sent()) return packages;
-  const auto files = packages_here(package, job_file);
-  if (!files) return tl::unexpected(files.error());
-  for (const fs::path& file : *files) {
+  const auto files = TRY(packages_here(package, job_file));
+  for (const fs::path& file : files) {
     if (!has_plain_name(file))
       return failure(file.string() + ": give it a name of letters, digits and ._+~- alone");
-    const auto bytes = content_of(file.string());
-    if (!bytes) return tl::unexpected(bytes.error());
-    if (bytes->empty()) return failure(file.string() + " is empty: make the package again");
-    const auto sha256 = wire::sha256_hex(*bytes);
+    const auto bytes = TRY(content_of(file.string()));
+    if (bytes.empty()) return failure(file.string() + " is empty: make the package again");
+    const auto sha256 = wire::sha256_hex(bytes);
     packages.push_back({file.string(),
                         launch::place_of(package.source, file.filename().string(), sha256),
                         sha256});
@@ -367,8 +349,7 @@ Result<std::vector<launch::SentPackage>> packages_to_send(const config::Package&
 Result<void, CallError> send_packages(const std::vector<launch::SentPackage>& packages) {
   if (packages.empty()) return {};
   s3::Client client({.environment = act::Environment::of_this_process()});
-  for (const launch::SentPackage& it : packages)
-    if (auto sent = send_one(client, it); !sent) return sent;
+  for (const launch::SentPackage& it : packages) TRY(send_one(client, it));
   return {};
 }
 

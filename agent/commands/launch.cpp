@@ -126,12 +126,10 @@ struct Found {
 };
 
 Result<Found, CallError> look(AwsCalls& calls, const config::Job& job) {
-  auto fleets = job_fleets(calls, key_of(job));
-  if (!fleets) return tl::unexpected(fleets.error());
-  auto templates = templates_of(calls, launch::resource_name(job));
-  if (!templates) return tl::unexpected(templates.error());
-  Found found{std::move(*fleets), {}};
-  if (!templates->empty()) found.launch_template = std::move(templates->front());
+  auto fleets = TRY(job_fleets(calls, key_of(job)));
+  auto templates = TRY(templates_of(calls, launch::resource_name(job)));
+  Found found{std::move(fleets), {}};
+  if (!templates.empty()) found.launch_template = std::move(templates.front());
   return found;
 }
 
@@ -174,12 +172,10 @@ Result<FleetId, CallError> keep(AwsCalls& calls, const JobFleet& fleet,
   }
   if (launched.rests) {  // or the watcher would take its target for a stop
     const wire::Tags rests{{tag::rests, wire::to_rfc3339(calls.now())}};
-    if (const auto said = calls.perform(encode(wire::CreateTags{{id.str()}, rests})); !said)
-      return tl::unexpected(said.error());
+    TRY(calls.perform(encode(wire::CreateTags{{id.str()}, rests})));
   }
-  const auto changed =
-      calls.perform(wire::query_of(launch::set_capacity(fleet.fleet, launch::capacity_of(launch))));
-  if (!changed) return tl::unexpected(changed.error());
+  TRY(calls.perform(
+      wire::query_of(launch::set_capacity(fleet.fleet, launch::capacity_of(launch)))));
   io::complain("launch", id.str() + " is to have " + std::to_string(capacity) + " instead of " +
                              std::to_string(fleet.target) +
                              (capacity == 1 ? " instance" : " instances"));
@@ -188,10 +184,9 @@ Result<FleetId, CallError> keep(AwsCalls& calls, const JobFleet& fleet,
 
 // A fleet goes on trying when EC2 says what it cannot launch.
 Result<FleetId, CallError> create_fleet(AwsCalls& calls, const wire::Query& query) {
-  const auto made = calls.ask(query, wire::decode_created_fleet);
-  if (!made) return tl::unexpected(made.error());
-  if (!made->errors.empty()) io::complain("launch", made->id.str() + ": " + made->errors);
-  return made->id;
+  const auto made = TRY(calls.ask(query, wire::decode_created_fleet));
+  if (!made.errors.empty()) io::complain("launch", made.id.str() + ": " + made.errors);
+  return made.id;
 }
 
 Result<FleetId, CallError> request(AwsCalls& calls, const LaunchedJob& launched,
@@ -233,22 +228,19 @@ Result<FleetId, CallError> renew(AwsCalls& calls, const LaunchedJob& launched,
       wire::query_of(launch::keep_zones(group.fleet.id)),
       // Without an instance nothing shows that the group may not launch any.
       wire::query_of(launch::let_launch(group.fleet.id, true))};
-  for (const wire::Query& step : steps)
-    if (const auto done = calls.perform(step); !done) return tl::unexpected(done.error());
+  for (const wire::Query& step : steps) TRY(calls.perform(step));
   return group.fleet.id;
 }
 
 // A launch that began after another had made its template, but before its fleet, did not see that
 // fleet: the younger of two such fleets is ended.
 Result<FleetId, CallError> settle(AwsCalls& calls, const JobKey& job, const FleetId& ours) {
-  auto fleets = job_fleets(calls, job);
-  if (!fleets) return tl::unexpected(fleets.error());
-  std::erase_if(*fleets, [](const JobFleet& it) { return !it.is_at_work() || !it.is_own(); });
-  const auto own = std::ranges::find(*fleets, ours, [](const auto& it) { return it.fleet.id; });
-  if (own == fleets->end() || own == fleets->begin()) return ours;
-  const FleetId earlier = fleets->front().fleet.id;
-  if (const auto ended = end_fleets(calls, {*own}, true); !ended)
-    return tl::unexpected(ended.error());
+  auto fleets = TRY(job_fleets(calls, job));
+  std::erase_if(fleets, [](const JobFleet& it) { return !it.is_at_work() || !it.is_own(); });
+  const auto own = std::ranges::find(fleets, ours, [](const auto& it) { return it.fleet.id; });
+  if (own == fleets.end() || own == fleets.begin()) return ours;
+  const FleetId earlier = fleets.front().fleet.id;
+  TRY(end_fleets(calls, {*own}, true));
   return failed("another launch made " + earlier.str() + " meanwhile: " + ours.str() +
                 " is ended again");
 }
@@ -293,19 +285,14 @@ Result<void, CallError> refuse_left_regions(AwsCalls& calls, const LaunchedJob& 
 Result<Found, CallError> examine(AwsCalls& calls, const LaunchedJob& launched,
                                  const config::Deadline& deadline, bool checked) {
   const config::Job& job = launched.job;
-  if (auto single = refuse_namesakes(calls, key_of(job)); !single)
-    return tl::unexpected(single.error());
+  TRY(refuse_namesakes(calls, key_of(job)));
   if (checked && !passes(examine_before_launch(calls, launched))) return tl::unexpected(refused);
-  auto found = look(calls, job);
-  if (!found) return tl::unexpected(found.error());
-  if (const auto due = refuse_past(deadline, found->fleets, calls.now()); !due)
-    return failed(due.error().message);
-  if (const auto all = refuse_left_regions(calls, launched, found->fleets); !all)
-    return tl::unexpected(all.error());
-  const auto preparers = preparing(calls, key_of(job));
-  if (!preparers) return tl::unexpected(preparers.error());
-  if (!preparers->empty())
-    return failed(preparers->front().str() +
+  auto found = TRY(look(calls, job));
+  TRY(refuse_past(deadline, found.fleets, calls.now()));
+  TRY(refuse_left_regions(calls, launched, found.fleets));
+  const auto preparers = TRY(preparing(calls, key_of(job)));
+  if (!preparers.empty())
+    return failed(preparers.front().str() +
                   " prepares the volume: launch when it has ended, or "
                   "end it: `spotter stop " +
                   job.name.str() + " --wait`");
@@ -316,43 +303,33 @@ Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& laun
                                         const Found& found, bool checked) {
   const config::Job& job = launched.job;
   const std::string generation = found.generation();
-  if (auto sent = send_packages(launched.packages); !sent) return tl::unexpected(sent.error());
-  if (launched.code)
-    if (auto sent = send_code(*launched.code, *launched.job.code); !sent)
-      return failed(sent.error().message);
+  TRY(send_packages(launched.packages));
+  if (launched.code) TRY(send_code(*launched.code, *launched.job.code));
   // Before the template: a later launch that sees the template also sees the volumes.
-  if (auto there = provide_volumes(calls, job, generation); !there)
-    return tl::unexpected(there.error());
-  if (auto there = provide_placement_group(calls, job); !there)
-    return tl::unexpected(there.error());
+  TRY(provide_volumes(calls, job, generation));
+  TRY(provide_placement_group(calls, job));
   if (const JobFleet* same = same_fleet(found, launched)) {
-    if (const auto ended = end_given_up(calls, found.fleets); !ended)
-      return tl::unexpected(ended.error());
+    TRY(end_given_up(calls, found.fleets));
     return keep(calls, *same, launched);
   }
-  const auto version = provide_template(calls, launched, false);
-  if (!version) return tl::unexpected(version.error());
-  if (auto known = checked ? wait_for_profile(calls, job, *version) : Result<void, CallError>();
-      !known)
-    return tl::unexpected(known.error());
-  if (checked && !passes(examine_fleet(calls, launched, *version))) return tl::unexpected(refused);
-  const auto stopped = stop_job(calls, key_of(job), {.keep_instances = false, .wait = true});
-  if (!stopped) return tl::unexpected(stopped.error());
+  const auto version = TRY(provide_template(calls, launched, false));
+  TRY(checked ? wait_for_profile(calls, job, version) : Result<void, CallError>());
+  if (checked && !passes(examine_fleet(calls, launched, version))) return tl::unexpected(refused);
+  TRY(stop_job(calls, key_of(job), {.keep_instances = false, .wait = true}));
   const std::string own = job.name.str() + "\n" + config::storage_name(job) + "\n" + generation;
   const std::string token = "spotter-" + wire::sha256_hex(own).substr(0, 40);
   // Meanwhile a stop elsewhere may have deleted it, as nothing was in it.
-  if (auto there = provide_placement_group(calls, job); !there)
-    return tl::unexpected(there.error());
+  TRY(provide_placement_group(calls, job));
   const JobFleet* group = group_of(found, job);
-  const launch::FleetRequest wanted{*version,
+  const launch::FleetRequest wanted{version,
                                     token,
                                     launched.digest,
                                     first_launch_of(found.fleets),
                                     launched.rests,
                                     launch::tag_of_regions(launched.regions),
                                     launch::ends_by_itself(job, calls.now())};
-  const auto fleet = group != nullptr ? renew(calls, launched, *version, *group)
-                                      : request(calls, launched, wanted);
+  const auto fleet =
+      group != nullptr ? renew(calls, launched, version, *group) : request(calls, launched, wanted);
   if (fleet && job.launch->type != FleetKind::AutoScalingGroup)
     std::fprintf(stderr, "spotter: %s ends by itself, with its machines, at %s (%s)\n",
                  fleet->str().c_str(), wire::to_rfc3339(*wanted.ends_at).c_str(),
@@ -365,9 +342,8 @@ Result<std::size_t, CallError> place_to_launch(const std::vector<JobPlace>& plac
   if (places.size() < 2) return 0;
   std::vector<launch::PlaceSeen> seen;
   for (const JobPlace& it : places) {
-    const auto fleets = job_fleets(*it.calls, key_of(it.job));
-    if (!fleets) return tl::unexpected(fleets.error());
-    seen.push_back(place_seen(it, *fleets));
+    const auto fleets = TRY(job_fleets(*it.calls, key_of(it.job)));
+    seen.push_back(place_seen(it, fleets));
   }
   return launch::place_of_job(seen);
 }
@@ -384,8 +360,7 @@ CallError failed_there(const JobPlace& place, CallError why, const std::string& 
 // The place where the job is comes last: it goes on as it was when another one fails.
 Result<void, CallError> launch_in(const std::vector<JobPlace>& places, const LaunchedJob& launched,
                                   const config::Deadline& deadline, bool checked) {
-  const auto active = place_to_launch(places);
-  if (!active) return tl::unexpected(active.error());
+  const auto active = TRY(place_to_launch(places));
   const bool several = places.size() > 1;
   std::vector<std::string> regions;
   if (several)
@@ -394,15 +369,15 @@ Result<void, CallError> launch_in(const std::vector<JobPlace>& places, const Lau
   std::vector<LaunchedJob> there;
   std::vector<Found> found;
   for (std::size_t i = 0; i < places.size(); ++i) {
-    if (i != *active) order.push_back(i);
-    there.push_back(launched_at(launched, places[i].job, i != *active));
+    if (i != active) order.push_back(i);
+    there.push_back(launched_at(launched, places[i].job, i != active));
     there[i].regions = regions;
     auto seen = examine(*places[i].calls, there[i], deadline, checked);
     if (!seen)
       return tl::unexpected(several ? failed_there(places[i], seen.error(), "") : seen.error());
     found.push_back(std::move(*seen));
   }
-  order.push_back(*active);
+  order.push_back(active);
   std::vector<std::string> lines(places.size());
   std::string made;
   for (const std::size_t i : order) {
@@ -432,84 +407,50 @@ bool pass_machines(const std::vector<JobPlace>& places, const LaunchedJob& launc
   });
 }
 
-int run(const LaunchOptions& options) {
-  const auto fail = [](const std::string& what, int status = 1) {
-    return io::complain("launch", what, status);
-  };
-  auto launched = launched_job(options.job, launch::Work::Serve, {}, options.holds);
-  if (!launched) return fail(launched.error().message, wrong_input);
-  const auto deadline = config::load_deadline(options.job);
+Result<int> run(const LaunchOptions& options) {
+  auto launched = TRY(of_input(launched_job(options.job, launch::Work::Serve, {}, options.holds)));
+  const auto deadline = TRY(of_input(config::load_deadline(options.job)));
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-  const auto due = deadline ? refuse_past(*deadline, {}, now) : tl::unexpected(deadline.error());
-  if (!due) return fail(due.error().message, wrong_input);
-  const auto jobs = jobs_by_place(launched->job);
+  TRY(of_input(refuse_past(deadline, {}, now)));
+  const auto jobs = jobs_by_place(launched.job);
   const bool by_id =
       std::ranges::any_of(jobs, [](const auto& it) { return says_zone_ids(*it.launch); });
-  if (options.dry_run && !by_id) return print_all_requests(*launched, jobs);
-  const auto places = places_of(launched->job);
-  if (!places) return fail(places.error().message);
+  if (options.dry_run && !by_id) return print_all_requests(launched, jobs);
+  const auto places = TRY(places_of(launched.job));
   if (options.dry_run) {
     std::vector<config::Job> named;
-    for (const JobPlace& it : *places) named.push_back(it.job);
-    return print_all_requests(*launched, named);
+    for (const JobPlace& it : places) named.push_back(it.job);
+    return print_all_requests(launched, named);
   }
-  if (launched->code) {
-    io::complain("launch", "the code: " + describe(*launched->code, launched->job.code->folder));
-    for (const std::string& it : launched->code->doubts) io::complain("launch", "the code: " + it);
+  if (launched.code) {
+    io::complain("launch", "the code: " + describe(*launched.code, launched.job.code->folder));
+    for (const std::string& it : launched.code->doubts) io::complain("launch", "the code: " + it);
   }
-  (void)passes(examine_unsent(launched->job));
-  if (!options.skip_checks && !pass_machines(*places, *launched))
-    return fail(refused.message, wrong_input);
+  (void)passes(examine_unsent(launched.job));
+  if (!options.skip_checks && !pass_machines(places, launched)) return mistake(refused.message);
   if (options.again)
     if (const int status = delete_job(options.job, options.yes); status != 0) return status;
-  const auto done = launch_in(*places, *launched, *deadline, !options.skip_checks);
-  if (!done) return fail(done.error().message);
-  if (launched->job.launch->on_demand.needs_watcher())
+  TRY(launch_in(places, launched, deadline, !options.skip_checks));
+  if (launched.job.launch->on_demand.needs_watcher())
     io::complain("launch", "an instance on demand comes only while `spotter watch " + options.job +
                                "` runs somewhere, or `spotter watch --once` from a timer: with no "
                                "instance there is nobody else to ask for one");
-  if (launched->job.on_failure.then == config::GiveUp::Hold)
+  if (launched.job.on_failure.then == config::GiveUp::Hold)
     io::complain("launch",
                  "a machine that fails stays " +
                      wire::duration_text(
-                         std::chrono::duration<double>(launched->job.on_failure.hold).count()) +
+                         std::chrono::duration<double>(launched.job.on_failure.hold).count()) +
                      " for a look at it, and costs (on_failure.hold)");
-  const bool followed = launched->job.publish && !launched->job.sweep;
+  const bool followed = launched.job.publish && !launched.job.sweep;
   if (followed && !options.logs)
     std::fprintf(stderr, "spotter: what it prints: spotter logs -f %s\n", options.job.c_str());
   if (!options.logs) return 0;
   std::fflush(stdout);
-  launched->code.reset();  // its scratch folder, which nobody needs any more
+  launched.code.reset();  // its scratch folder, which nobody needs any more
   return logs({.job = options.job,
                .follow = true,
                .since = std::chrono::duration<double>(now.time_since_epoch()).count()});
 }
-
-}  // namespace
-
-void add_launch(CLI::App& app, int& status) {
-  const auto [command, options] = add_job_command<LaunchOptions>(
-      app, "launch",
-      "Requests the fleet of job.yaml's `launch:`, and makes what it needs: the volume, the launch "
-      "template; if something has changed since, the job continues in a new fleet",
-      status, run);
-  command->add_flag("--dry-run", options->dry_run,
-                    "Prints the requests, as commands of `aws`, and does nothing");
-  command->add_flag("--skip-checks", options->skip_checks,
-                    "Launches even if a check of `spotter doctor` fails");
-  command->add_flag("--hold-failed", options->holds,
-                    "Keeps a machine on which the job fails for a day, to look at it, as "
-                    "on_failure.then: hold does; it costs");
-  command
-      ->add_flag("--again", options->again,
-                 "From scratch: first deletes all that the job has, as `spotter delete` does, "
-                 "after a question")
-      ->excludes("--dry-run");
-  command->add_flag("--yes", options->yes, "With --again: asks nothing")->needs("--again");
-  command->add_flag("--logs", options->logs, "Then follows what it prints, as `spotter logs -f`");
-}
-
-namespace {
 
 // `spotter stop`.
 
@@ -536,9 +477,7 @@ Result<Ends> ends_of(const std::string& job) {
   std::error_code ignored;
   if (!std::filesystem::exists(job, ignored) && config::job_name.parse(job)) {
     ends.key = {job, {}};
-    auto calls = AwsCalls::open();
-    if (!calls) return tl::unexpected(calls.error());
-    ends.regions.push_back(std::move(*calls));
+    ends.regions.push_back(TRY(AwsCalls::open()));
     return ends;
   }
   const auto described = job_to_launch(job);  // what launching takes may be gone
@@ -550,19 +489,17 @@ Result<Ends> ends_of(const std::string& job) {
                            described->launch->placement_group == launch::resource_name(*described));
   ends.has_group =
       described->launch && described->launch->placement_group == config::own_placement_group;
-  auto places = unnamed_places_of(*described);
-  if (!places) return tl::unexpected(places.error());
-  for (JobPlace& it : *places) ends.regions.push_back(std::move(it.calls));
+  auto places = TRY(unnamed_places_of(*described));
+  for (JobPlace& it : places) ends.regions.push_back(std::move(it.calls));
   return ends;
 }
 
 // Ends instances of fleets that were asked to keep them, and of fleets that AWS no longer lists. A
 // group ends its own, with time for a checkpoint.
 Result<void, CallError> end_instances(AwsCalls& calls, const JobKey& job) {
-  const auto left = job_instances(calls, job);
-  if (!left) return tl::unexpected(left.error());
+  const auto left = TRY(job_instances(calls, job));
   wire::TerminateInstances request;
-  for (const auto& it : *left)
+  for (const auto& it : left)
     if (it.state != wire::InstanceState::ShuttingDown && !it.tags.contains(of_group))
       request.instances.push_back(it.id);
   if (request.instances.empty()) return {};
@@ -593,9 +530,8 @@ void remark_nothing(AwsCalls& calls, const JobKey& job) {
 
 // By its name alone nothing is known of the other regions, where it would go on.
 Result<void, CallError> refuse_part(AwsCalls& calls, const JobKey& job) {
-  const auto fleets = job_fleets(calls, job);
-  if (!fleets) return tl::unexpected(fleets.error());
-  for (const JobFleet& it : *fleets)
+  const auto fleets = TRY(job_fleets(calls, job));
+  for (const JobFleet& it : fleets)
     if (const auto others = launch::regions_beyond(it.regions, {calls.region().str()});
         it.is_at_work() && !others.empty())
       return failed(job.name + " has fleets in " + others +
@@ -603,25 +539,21 @@ Result<void, CallError> refuse_part(AwsCalls& calls, const JobKey& job) {
   return {};
 }
 
-int run(const StopOptions& options) {
-  const auto ends = ends_of(options.job);
-  if (!ends) return io::complain("stop", ends.error().message, 2);
+Result<int> run(const StopOptions& options) {
+  const auto ends = TRY(of_input(ends_of(options.job)));
   int status = 0;
-  for (const auto& calls : ends->regions) {
-    JobKey whose = ends->key;
-    if (ends->key.storage.empty()) {
-      auto single = refuse_namesakes(*calls, ends->key);
-      if (!single) return io::complain("stop", single.error().message);
-      whose.storage = std::move(*single);
-      if (auto all = refuse_part(*calls, ends->key); !all)
-        return io::complain("stop", all.error().message);
+  for (const auto& calls : ends.regions) {
+    JobKey whose = ends.key;
+    if (ends.key.storage.empty()) {
+      whose.storage = TRY(refuse_namesakes(*calls, ends.key));
+      TRY(refuse_part(*calls, ends.key));
     }
-    remark_nothing(*calls, ends->key);
-    const auto stopped = stop_job(*calls, ends->key, {options.keep_instances, options.wait});
+    remark_nothing(*calls, ends.key);
+    const auto stopped = stop_job(*calls, ends.key, {options.keep_instances, options.wait});
     if (!stopped) status = io::complain("stop", stopped.error().message);
-    if (!stopped || options.keep_instances || !ends->may_have_group) continue;
+    if (!stopped || options.keep_instances || !ends.may_have_group) continue;
     const auto emptied =
-        end_placement_group(*calls, whose, {.known = ends->has_group, .wait = options.wait});
+        end_placement_group(*calls, whose, {.known = ends.has_group, .wait = options.wait});
     if (!emptied) status = io::complain("stop", emptied.error().message);
   }
   return status;
@@ -629,18 +561,39 @@ int run(const StopOptions& options) {
 
 }  // namespace
 
+void add_launch(CLI::App& app, int& status) {
+  const auto [command, options] = add_job_command<LaunchOptions>(
+      app, "launch",
+      "Requests the fleet of job.yaml's `launch:`, and makes what it needs: the volume, the launch "
+      "template; if something has changed since, the job continues in a new fleet",
+      status, run);
+  command->add_flag("--dry-run", options->dry_run,
+                    "Prints the requests, as commands of `aws`, and does nothing");
+  command->add_flag("--skip-checks", options->skip_checks,
+                    "Launches even if a check of `spotter doctor` fails");
+  command->add_flag("--hold-failed", options->holds,
+                    "Keeps a machine on which the job fails for a day, to look at it, as "
+                    "on_failure.then: hold does; it costs");
+  command
+      ->add_flag("--again", options->again,
+                 "From scratch: first deletes all that the job has, as `spotter delete` does, "
+                 "after a question")
+      ->excludes("--dry-run");
+  command->add_flag("--yes", options->yes, "With --again: asks nothing")->needs("--again");
+  command->add_flag("--logs", options->logs, "Then follows what it prints, as `spotter logs -f`");
+}
+
 Result<void, CallError> stop_job(AwsCalls& calls, const JobKey& job, const Stop& how) {
-  auto fleets = job_fleets(calls, job);
-  if (!fleets) return tl::unexpected(fleets.error());
-  std::erase_if(*fleets, [&](const JobFleet& it) {
+  auto fleets = TRY(job_fleets(calls, job));
+  std::erase_if(fleets, [&](const JobFleet& it) {
     return !it.is_at_work() && (how.keep_instances || !it.is_suspended());
   });
-  if (auto ended = end_fleets(calls, *fleets, !how.keep_instances); !ended) return ended;
-  for (const JobFleet& it : *fleets)
+  TRY(end_fleets(calls, fleets, !how.keep_instances));
+  for (const JobFleet& it : fleets)
     std::fprintf(stderr, "spotter: %s is ended%s\n", it.fleet.id.str().c_str(),
                  how.keep_instances ? "; its instances run on" : ", and so are its instances");
   if (how.keep_instances) return {};
-  if (auto ended = end_instances(calls, job); !ended) return ended;
+  TRY(end_instances(calls, job));
   return how.wait ? wait_for_instances_to_end(calls, job) : Result<void, CallError>{};
 }
 
@@ -653,7 +606,7 @@ void add_stop(CLI::App& app, int& status) {
   command->add_flag("--keep-instances", options->keep_instances,
                     "Ends only the fleets: running instances continue until they are interrupted");
   command->add_flag("--wait", options->wait, "Waits until no instance is left");
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = io::ended("stop", run(*options)); });
 }
 
 }  // namespace spotter::command

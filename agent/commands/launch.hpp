@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "agent/commands/fleets.hpp"
+#include "agent/io/log.hpp"
 
 namespace CLI {
 class App;
@@ -29,11 +30,11 @@ int delete_job(const std::string& file_or_name, bool yes);
 template <class Options>
 std::pair<CLI::App*, std::shared_ptr<Options>> add_job_command(CLI::App& app, const char* name,
                                                                const char* what, int& status,
-                                                               int (*run)(const Options&)) {
+                                                               Result<int> (*run)(const Options&)) {
   auto* command = app.add_subcommand(name, what);
   auto options = std::make_shared<Options>();
   command->add_option("job", options->job, "The job's description")->capture_default_str();
-  command->callback([options, &status, run] { status = run(*options); });
+  command->callback([options, &status, run, name] { status = io::ended(name, run(*options)); });
   return {command, options};
 }
 

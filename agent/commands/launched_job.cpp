@@ -23,9 +23,8 @@ Result<std::vector<JobPlace>> unnamed_places_of(const config::Job& job) {
   for (std::size_t i = 0; i < std::max<std::size_t>(job.launch->places.size(), 1); ++i) {
     JobPlace place{nullptr, job};
     place.job.launch = config::launch_at(*job.launch, i);
-    auto calls = calls_in(place.job.launch->region);
-    if (!calls) return tl::unexpected(calls.error());
-    place.calls = std::move(*calls);
+    auto calls = TRY(calls_in(place.job.launch->region));
+    place.calls = std::move(calls);
     const Region& region = place.calls->region();
     if (std::ranges::any_of(places, [&](const auto& it) { return it.calls->region() == region; }))
       return failure("launch.pools: " + region.str() +
@@ -36,11 +35,8 @@ Result<std::vector<JobPlace>> unnamed_places_of(const config::Job& job) {
 }
 
 Result<std::vector<JobPlace>> places_of(const config::Job& job) {
-  auto places = unnamed_places_of(job);
-  if (!places) return places;
-  for (JobPlace& it : *places)
-    if (const auto named = name_zones(*it.calls, *it.job.launch); !named)
-      return failure(named.error().message);
+  auto places = TRY(unnamed_places_of(job));
+  for (JobPlace& it : places) TRY(name_zones(*it.calls, *it.job.launch));
   return places;
 }
 
@@ -54,9 +50,9 @@ Result<void> add_file(std::map<std::string, std::string>& files, const std::stri
     return failure(job_file + ": " + name +
                    " would not be on the instances: put it beside job.yaml, or into S3");
   const auto folder = std::filesystem::path(job_file).parent_path();
-  const auto file = config::read_small_file(folder / name, config::sets_size_limit);
-  if (!file) return failure(name + ": " + file.error().message);
-  files[std::filesystem::path(name).filename()] = file->content;
+  const auto file =
+      TRY(behind(name, config::read_small_file(folder / name, config::sets_size_limit)));
+  files[std::filesystem::path(name).filename()] = file.content;
   return {};
 }
 
@@ -71,12 +67,11 @@ Result<std::shared_ptr<const CodeArchive>> pack_code(
                    "s3://bucket/prefix");
   std::vector<std::string> besides;
   for (const launch::SentPackage& it : packages) besides.push_back(it.file);
-  auto archive = archive_of(job.code->folder, besides);
-  if (!archive) return tl::unexpected(archive.error());
+  auto archive = TRY(archive_of(job.code->folder, besides));
   job.code->repository = wire::to_url(*job.published_in(config::code_folder));
-  job.code->revision = archive->revision;
+  job.code->revision = archive.revision;
   files[config::code_sent] = job.code->repository + "\n" + job.code->revision + "\n";
-  return std::make_shared<const CodeArchive>(*std::move(archive));
+  return std::make_shared<const CodeArchive>(std::move(archive));
 }
 
 // The description with on_failure.then: hold. It is a person's text, and only added to.
@@ -117,40 +112,33 @@ Result<config::Job> job_to_launch(const std::string& job_file) {
 
 Result<LaunchedJob> launched_job(const std::string& job_file, launch::Work work,
                                  const std::optional<config::Sending>& sending, bool holds) {
-  auto text = config::read_small_file(job_file, config::job_size_limit);
-  if (!text) return failure("cannot read the job: " + job_file + ": " + text.error().message);
-  auto job = job_to_launch(job_file);
-  if (!job) return tl::unexpected(job.error());
+  auto text = TRY(behind("cannot read the job: " + job_file,
+                         config::read_small_file(job_file, config::job_size_limit)));
+  auto job = TRY(job_to_launch(job_file));
   if (holds) {
-    auto longer = held(text->content, job_file);
-    if (!longer) return tl::unexpected(longer.error());
-    text->content = *std::move(longer);
-    job->on_failure.then = config::GiveUp::Hold;
+    text.content = TRY(held(text.content, job_file));
+    job.on_failure.then = config::GiveUp::Hold;
   }
-  std::map<std::string, std::string> files{{"job.yaml", text->content}};
-  job->sending = sending;
+  std::map<std::string, std::string> files{{"job.yaml", text.content}};
+  job.sending = sending;
   if (sending)
     files["send"] = wire::to_url(sending->to) + "\n" + joined(sending->paths, "\n") + "\n";
-  const auto names = config::parse_job(text->content, config::Environment::of_root());
+  const auto names = config::parse_job(text.content, config::Environment::of_root());
   for (const std::string& name :
        {names->channels.document, names->sweep ? names->sweep->source : std::string()}) {
-    if (auto added = add_file(files, job_file, name); !added) return tl::unexpected(added.error());
+    TRY(add_file(files, job_file, name));
   }
-  auto packages = packages_to_send(job->launch->package, job_file);
-  if (!packages) return tl::unexpected(packages.error());
+  auto packages = TRY(packages_to_send(job.launch->package, job_file));
   std::shared_ptr<const CodeArchive> code;
   if (work == launch::Work::Serve) {
-    auto packed = pack_code(*job, job_file, *packages, files);
-    if (!packed) return tl::unexpected(packed.error());
-    code = *std::move(packed);
+    code = TRY(pack_code(job, job_file, packages, files));
   }
-  auto script = launch::user_data(*job, files, work, *packages);
-  if (!script) return tl::unexpected(script.error());
-  auto digest = launch::request_digest(*job, *script);
-  return LaunchedJob{.job = std::move(*job),
-                     .user_data = std::move(*script),
+  auto script = TRY(launch::user_data(job, files, work, packages));
+  auto digest = launch::request_digest(job, script);
+  return LaunchedJob{.job = std::move(job),
+                     .user_data = std::move(script),
                      .digest = std::move(digest),
-                     .packages = std::move(*packages),
+                     .packages = std::move(packages),
                      .code = std::move(code)};
 }
 
@@ -171,39 +159,34 @@ Result<launch::TemplateVersion, CallError> provide_template(AwsCalls& calls,
                                                             const LaunchedJob& launched,
                                                             bool prepares) {
   const config::Job& job = launched.job;
-  const auto image = image_of(calls, *job.launch);
-  if (!image) return tl::unexpected(image.error());
-  launch::Template content{*image, launched.user_data, prepares};
+  const auto image = TRY(image_of(calls, *job.launch));
+  launch::Template content{image, launched.user_data, prepares};
   if (!prepares) {
-    auto interfaces = efa_interfaces(calls, job);
-    if (!interfaces) return tl::unexpected(interfaces.error());
-    content.interfaces = std::move(*interfaces);
+    auto interfaces = TRY(efa_interfaces(calls, job));
+    content.interfaces = std::move(interfaces);
   }
   if (const auto disk = config::root_disk(job)) {
-    const auto seen = calls.ask_all(wire::DescribeImages{{*image}, {}});
-    if (!seen) return tl::unexpected(seen.error());
-    if (seen->empty() || seen->front().root.empty())
-      return tl::unexpected(failed(*image + " is not to be seen, or has no root volume whose size "
-                                            "launch.disk could set"));
-    content.root = seen->front().root;
+    const auto seen = TRY(calls.ask_all(wire::DescribeImages{{image}, {}}));
+    if (seen.empty() || seen.front().root.empty())
+      return tl::unexpected(failed(image + " is not to be seen, or has no root volume whose size "
+                                           "launch.disk could set"));
+    content.root = seen.front().root;
     content.disk = *disk;
-    content.disk.size_gib = std::max(disk->size_gib, seen->front().root_gib);
+    content.disk.size_gib = std::max(disk->size_gib, seen.front().root_gib);
   }
   content.launched = std::time(nullptr);
   const auto name = prepares ? launch::preparer_name(job) : launch::resource_name(job);
-  const auto there = templates_of(calls, name);
-  if (!there) return tl::unexpected(there.error());
-  if (there->empty()) {
-    const auto made = calls.ask(wire::query_of(launch::create_template(job, content)),
-                                wire::decode_created_template);
-    if (!made) return tl::unexpected(made.error());
-    return launch::TemplateVersion{made->id, made->latest_version};
+  const auto there = TRY(templates_of(calls, name));
+  if (there.empty()) {
+    const auto made = TRY(calls.ask(wire::query_of(launch::create_template(job, content)),
+                                    wire::decode_created_template));
+    return launch::TemplateVersion{made.id, made.latest_version};
   }
-  const std::string& id = there->front().id;
-  const auto version = calls.ask(wire::query_of(launch::create_template_version(job, id, content)),
-                                 wire::decode_template_version);
-  if (!version) return tl::unexpected(version.error());
-  return launch::TemplateVersion{id, *version};
+  const std::string& id = there.front().id;
+  const auto version =
+      TRY(calls.ask(wire::query_of(launch::create_template_version(job, id, content)),
+                    wire::decode_template_version));
+  return launch::TemplateVersion{id, version};
 }
 
 }  // namespace spotter::command

@@ -68,17 +68,14 @@ Row& row_of_volume(Rows& rows, const wire::Volume& volume) {
 
 Result<Rows, CallError> rows_of(AwsCalls& calls) {
   Rows rows;
-  const auto fleets = job_fleets(calls, {});
-  if (!fleets) return tl::unexpected(fleets.error());
-  for (const JobFleet& it : *fleets)
+  const auto fleets = TRY(job_fleets(calls, {}));
+  for (const JobFleet& it : fleets)
     rows[it.job].fleets.push_back({it, calls.region().str(), std::string()});
-  const auto instances = job_instances(calls, {});
-  if (!instances) return tl::unexpected(instances.error());
-  for (const wire::Instance& it : *instances) rows[job_of(it.tags)].instances.push_back(it);
-  const auto volumes =
-      calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {{"tag-key", {tag::job}}}});
-  if (!volumes) return tl::unexpected(volumes.error());
-  for (const wire::Volume& it : *volumes) row_of_volume(rows, it).volumes.push_back(it);
+  const auto instances = TRY(job_instances(calls, {}));
+  for (const wire::Instance& it : instances) rows[job_of(it.tags)].instances.push_back(it);
+  const auto volumes = TRY(
+      calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {{"tag-key", {tag::job}}}}));
+  for (const wire::Volume& it : volumes) row_of_volume(rows, it).volumes.push_back(it);
   for (auto& [name, row] : rows) {
     for (ListedFleet& it : row.fleets)
       if (it.is_at_work() && row.instances_for(it) < it.target)
@@ -207,18 +204,16 @@ void merge(Rows& to, Rows from) {
 Result<std::vector<std::unique_ptr<AwsCalls>>> asked_regions(const ListOptions& options) {
   std::vector<std::string> names = options.regions;
   if (!options.job.empty()) {
-    const auto job = job_to_launch(options.job);
-    if (!job) return tl::unexpected(job.error());
-    std::ranges::move(regions_of(*job), std::back_inserter(names));
+    const auto job = TRY(job_to_launch(options.job));
+    std::ranges::move(regions_of(job), std::back_inserter(names));
   }
   if (names.empty()) names.emplace_back();
   std::vector<std::unique_ptr<AwsCalls>> all;
   for (const std::string& name : names) {
     if (!Region::fits(name)) return failure("--region " + name + " is no region");
-    auto calls = calls_in(name);
-    if (!calls) return tl::unexpected(calls.error());
-    const auto same = [&](const auto& it) { return it->region() == (*calls)->region(); };
-    if (std::ranges::none_of(all, same)) all.push_back(std::move(*calls));
+    auto calls = TRY(calls_in(name));
+    const auto same = [&](const auto& it) { return it->region() == calls->region(); };
+    if (std::ranges::none_of(all, same)) all.push_back(std::move(calls));
   }
   return all;
 }
@@ -242,34 +237,32 @@ struct Listed {
 };
 
 Result<Listed> look_at_all(const ListOptions& options) {
-  const auto all = asked_regions(options);
-  if (!all) return tl::unexpected(all.error());
+  const auto all = TRY(asked_regions(options));
   Listed listed;
-  for (const auto& calls : *all) {
+  for (const auto& calls : all) {
     const std::string region = calls->region().str();
     listed.regions.push_back(region);
     auto rows = rows_of(*calls);
     if (rows) merge(listed.rows, std::move(*rows));
     if (rows) continue;
-    io::complain("list", (all->size() > 1 ? "nothing is known of " + region + ": " : "") +
+    io::complain("list", (all.size() > 1 ? "nothing is known of " + region + ": " : "") +
                              rows.error().message);
     listed.whole = false;
   }
   return listed;
 }
 
-int run(const ListOptions& options) {
-  const auto listed = look_at_all(options);
-  if (!listed) return io::complain("list", listed.error().message);
-  const bool several = listed->regions.size() > 1;
-  if (!listed->whole && !several) return 1;
+Result<int> run(const ListOptions& options) {
+  const auto listed = TRY(look_at_all(options));
+  const bool several = listed.regions.size() > 1;
+  if (!listed.whole && !several) return 1;
   s3::Client client(
       {.environment = act::Environment::of_this_process(), .patience = std::chrono::seconds(20)});
   const auto named = options.job.empty() ? std::nullopt : described(options.job);
   OrderedJson document = OrderedJson::array();
   std::size_t hidden = 0;
-  for (const auto& [name, row] : listed->rows) {
-    const auto beyond = not_asked(row, listed->regions);
+  for (const auto& [name, row] : listed.rows) {
+    const auto beyond = not_asked(row, listed.regions);
     const bool shown = options.all || !row.is_over() || !row.volumes.empty();
     if (!beyond.empty())
       io::complain("list", name + " may have fleets in " + beyond +
@@ -288,12 +281,12 @@ int run(const ListOptions& options) {
   if (options.json)
     std::printf("%s\n",
                 document.dump(2, ' ', false, OrderedJson::error_handler_t::replace).c_str());
-  else if (document.empty() && listed->whole)
-    std::printf("no jobs in %s%s\n", joined(listed->regions).c_str(),
+  else if (document.empty() && listed.whole)
+    std::printf("no jobs in %s%s\n", joined(listed.regions).c_str(),
                 hidden > 0 ? " (--all: those that are over)" : "");
   else if (several)
-    std::printf("asked: %s\n", joined(listed->regions).c_str());
-  return listed->whole ? 0 : 1;
+    std::printf("asked: %s\n", joined(listed.regions).c_str());
+  return listed.whole ? 0 : 1;
 }
 
 }  // namespace
@@ -309,7 +302,7 @@ void add_list(CLI::App& app, int& status) {
                       "Asks that region; repeatable; default: that of AWS_REGION");
   command->add_flag("--json", options->json, "With all that is known");
   command->add_flag("--all", options->all, "Includes jobs of which only old requests are left");
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = io::ended("list", run(*options)); });
 }
 
 }  // namespace spotter::command

@@ -53,21 +53,19 @@ class Bucket : public Source {
                  .patience = std::chrono::seconds(20)}) {}
 
   Result<Changed, s3::Failure> changed() override {
-    const auto listed = s3::list(client_, place_);
-    if (!listed) return tl::unexpected(listed.error());
+    const auto listed = TRY(s3::list(client_, place_));
     std::map<std::string, std::string> etags;
     std::vector<std::string> keys;
-    for (const auto& object : *listed) {
+    for (const auto& object : listed) {
       if (!is_wanted(std::string_view(object.key).substr(place_.key.size()))) continue;
       const auto before = etags_.find(object.key);
       etags[object.key] = object.etag;
       if (before == etags_.end() || before->second != object.etag) keys.push_back(object.key);
     }
-    auto read = read_objects(client_, place_.bucket, keys);
-    if (!read) return tl::unexpected(std::move(read.error()));
+    auto read = TRY(read_objects(client_, place_.bucket, keys));
     etags_ = std::move(etags);
     Changed changed;
-    for (auto& [key, bytes] : *read) changed[key.substr(place_.key.size())] = std::move(bytes);
+    for (auto& [key, bytes] : read) changed[key.substr(place_.key.size())] = std::move(bytes);
     return changed;
   }
   std::string place() const override { return wire::to_url(place_); }
@@ -283,19 +281,16 @@ int show(Source& source, const LogsOptions& options) {
 }
 
 Result<std::unique_ptr<Source>> source_of(const LogsOptions& options) {
-  const auto place = place_of({options.job, "", options.publish});
-  if (!place) return tl::unexpected(place.error());
+  const auto place = TRY(place_of({options.job, "", options.publish}));
   std::optional<wire::S3Location> at;
-  if (!place->from.empty()) {
-    const auto given = wire::parse_s3_url(place->from);
-    if (!given) return tl::unexpected(given.error());
-    at = *given;
+  if (!place.from.empty()) {
+    at = TRY(wire::parse_s3_url(place.from));
   } else {
-    at = place->job->published_at();
+    at = place.job->published_at();
   }
   const std::string index = options.experiment ? std::to_string(*options.experiment) : "";
-  if (place->job && place->job->sweep && index.empty())
-    return failure(place->job->name.str() + " is a sweep: --experiment I says whose output");
+  if (place.job && place.job->sweep && index.empty())
+    return failure(place.job->name.str() + " is a sweep: --experiment I says whose output");
   if (at) {
     if (!index.empty()) at->key += index + "/";
     return std::make_unique<Bucket>(*at);
@@ -303,9 +298,9 @@ Result<std::unique_ptr<Source>> source_of(const LogsOptions& options) {
   const auto here = run_directory_to_show(act::Environment::of_this_process());
   const auto status = io::read_file(here + "/status.json", largest_file);
   const auto read = wire::parse_json_object(status ? *status : "");
-  if (read && wire::text_field(*read, "job") == place->job->name.str())
+  if (read && wire::text_field(*read, "job") == place.job->name.str())
     return std::make_unique<Here>(here);
-  return failure("the description of " + place->job->name.str() +
+  return failure("the description of " + place.job->name.str() +
                  " has no `publish: s3://bucket/prefix`, so its output stays on its machine and "
                  "its storage, in log/trainer.log; on the machine itself this command shows it");
 }

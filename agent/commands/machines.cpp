@@ -31,36 +31,6 @@ Finding unseen_groups(const char* check, const CallError& error, const char* ope
           "name security groups of this region in launch.security_groups"};
 }
 
-}  // namespace
-
-Findings examine_efa(AwsCalls& calls, const config::Job& job) {
-  const char* const check = "efa";
-  if (!job.launch->efa) return {};
-  const auto& named = job.launch->security_groups;
-  const auto groups = calls.ask_all(wire::DescribeSecurityGroups{named});
-  if (!groups)
-    return {unseen_groups(check, groups.error(), "whether the security groups let EFA through")};
-  const auto fits = [](const auto& it) { return it.lets_itself_in && it.lets_itself_out; };
-  const auto it = std::ranges::find_if(*groups, fits);
-  if (it != groups->end())
-    return {{check, Verdict::Ok, it->id + " lets EFA's traffic through", ""}};
-  return {{check, Verdict::Fail,
-           "none of launch.security_groups lets all traffic in from itself and out to itself, as "
-           "EFA needs",
-           "let one: " + rule("ingress", named.front()) + "; " + rule("egress", named.front())}};
-}
-
-Result<launch::Interfaces, CallError> efa_interfaces(AwsCalls& calls, const config::Job& job) {
-  if (!job.launch->efa) return launch::Interfaces();
-  const auto types = calls.ask_all(wire::DescribeInstanceTypes{job.launch->instance_types, {}});
-  if (!types) return tl::unexpected(types.error());
-  auto shared = launch::shared_interfaces(*types);
-  if (!shared) return failed(shared.error().message);
-  return *shared;
-}
-
-namespace {
-
 // An answer that does not come is a finding, and its part of the network is not judged.
 template <class Request, class Item>
 void look(AwsCalls& calls, Request request, std::optional<std::vector<Item>>& into,
@@ -123,7 +93,105 @@ Findings examine_gang(AwsCalls& calls, const config::Job& job,
            "name in launch.security_groups a group of its own, which lets in itself alone"}};
 }
 
+using Clock = std::chrono::steady_clock;
+
+// The longest that people have seen; AWS names no bound.
+constexpr std::chrono::minutes until_it_is_known{2};
+constexpr std::chrono::seconds until_asked_again{3};
+
+bool is_unknown_profile(const CallError& error) {
+  return error.message.find("Invalid IAM Instance Profile") != std::string::npos;
+}
+
+using Groups = std::vector<wire::PlacementGroup>;
+
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html
+constexpr int most_in_spread = 7;
+// EC2 names no bound for any of these: until a group that is made can be used, and one that is
+// deleted is gone; until its instances, which are terminated, are out of it; and until a fleet that
+// was ended is seen to be.
+constexpr std::chrono::minutes until_it_settles{1};
+constexpr std::chrono::minutes until_it_is_empty{2};
+constexpr std::chrono::seconds until_fleets_settle{10};
+constexpr std::chrono::seconds until_looked_again{2};
+
+void say(const std::string& name, const std::string& what) {
+  std::fprintf(stderr, "spotter: the placement group %s %s\n", name.c_str(), what.c_str());
+}
+
+Result<Groups, CallError> groups_of_name(AwsCalls& calls, const std::string& name) {
+  auto page = TRY(calls.ask(wire::DescribePlacementGroups{name}));
+  return std::move(page.items);
+}
+
+// Leaves out a group that is being deleted: it can neither be used nor made.
+const wire::PlacementGroup* usable(const Groups& groups) {
+  const auto found = std::ranges::find_if(
+      groups, [](const auto& it) { return it.state != "deleting" && it.state != "deleted"; });
+  return found == groups.end() ? nullptr : &*found;
+}
+
+bool is_own(const config::Job& job) {
+  return job.launch->placement_group == config::own_placement_group;
+}
+
+// Without a tag of ours a user has made it, who may have put something else into it.
+bool belongs_to(const wire::PlacementGroup& group, const JobKey& job) {
+  return wire::value_of(group.tags, tag::job) == job.name &&
+         (job.storage.empty() || wire::value_of(group.tags, tag::storage) == job.storage);
+}
+
+std::string not_ours(const wire::PlacementGroup& group) {
+  const std::string job = wire::value_of(group.tags, tag::job);
+  const std::string storage = wire::value_of(group.tags, tag::storage);
+  return "the placement group " + group.name + " is not this job's: " +
+         (job.empty() ? "it has no tag of Spotter's"
+                      : "its tags say that it is of " + job + " on " + storage);
+}
+
+// The job's fleet that is at work; empty: there is none.
+Result<std::string, CallError> fleet_at_work(AwsCalls& calls, const JobKey& job) {
+  const auto fleets = TRY(job_fleets(calls, job));
+  const auto found = std::ranges::find_if(fleets, &JobFleet::is_at_work);
+  return found == fleets.end() ? std::string() : found->fleet.id.str();
+}
+
+// Waits for the group's end: a launch might take it for one that stays.
+void await_end(AwsCalls& calls, const std::string& name) {
+  const auto until = Clock::now() + until_it_settles;
+  while (Clock::now() < until) {
+    const auto groups = groups_of_name(calls, name);
+    if (!groups || groups->empty()) return;
+    std::this_thread::sleep_for(until_looked_again);
+  }
+}
+
 }  // namespace
+
+Findings examine_efa(AwsCalls& calls, const config::Job& job) {
+  const char* const check = "efa";
+  if (!job.launch->efa) return {};
+  const auto& named = job.launch->security_groups;
+  const auto groups = calls.ask_all(wire::DescribeSecurityGroups{named});
+  if (!groups)
+    return {unseen_groups(check, groups.error(), "whether the security groups let EFA through")};
+  const auto fits = [](const auto& it) { return it.lets_itself_in && it.lets_itself_out; };
+  const auto it = std::ranges::find_if(*groups, fits);
+  if (it != groups->end())
+    return {{check, Verdict::Ok, it->id + " lets EFA's traffic through", ""}};
+  return {{check, Verdict::Fail,
+           "none of launch.security_groups lets all traffic in from itself and out to itself, as "
+           "EFA needs",
+           "let one: " + rule("ingress", named.front()) + "; " + rule("egress", named.front())}};
+}
+
+Result<launch::Interfaces, CallError> efa_interfaces(AwsCalls& calls, const config::Job& job) {
+  if (!job.launch->efa) return launch::Interfaces();
+  const auto types =
+      TRY(calls.ask_all(wire::DescribeInstanceTypes{job.launch->instance_types, {}}));
+  auto shared = TRY(launch::shared_interfaces(types));
+  return shared;
+}
 
 Findings examine_network(AwsCalls& calls, const config::Job& job) {
   const config::Launch& launch = *job.launch;
@@ -151,14 +219,11 @@ Findings examine_network(AwsCalls& calls, const config::Job& job) {
     of_endpoints.groups.insert(of_endpoints.groups.end(), it.groups.begin(), it.groups.end());
   if (!of_endpoints.groups.empty())
     network.endpoint_groups = calls.ask_all(of_endpoints).value_or(network.endpoint_groups);
-  if (job.gang && network.groups && !network.groups->empty()) {
-    auto seen = examine_gang(calls, job, *network.groups);
-    std::ranges::move(seen, std::back_inserter(findings));
-  }
+  if (job.gang && network.groups && !network.groups->empty())
+    append(findings, examine_gang(calls, job, *network.groups));
   const auto interfaces = efa_interfaces(calls, job);
   network.has_several_interfaces = interfaces && interfaces->size() > 1;
-  auto judged = launch::judge_network(network, launch::needed_by(job));
-  std::ranges::move(judged, std::back_inserter(findings));
+  append(findings, launch::judge_network(network, launch::needed_by(job)));
   return findings;
 }
 
@@ -191,37 +256,21 @@ Findings examine_machines(AwsCalls& calls, const config::Job& job,
     auto seen = calls.ask_all(wire::DescribeImages{{*image}, {}});
     const bool missing = !seen && seen.error().code.starts_with("InvalidAMIID.");
     if (seen) {
-      auto newer = newer_line(calls, *seen);
-      std::ranges::move(newer, std::back_inserter(findings));
+      append(findings, newer_line(calls, *seen));
       machines.seen = std::move(*seen);
     } else if (missing)
       machines.seen.emplace();
     else
       findings.push_back(unanswered("image", seen.error(), "whether " + *image + " fits"));
   }
-  for (Findings some : {examine_efa(calls, job), examine_network(calls, job)})
-    std::ranges::move(some, std::back_inserter(findings));
+  append(findings, examine_efa(calls, job));
+  append(findings, examine_network(calls, job));
   auto placed = examine_placement_group(calls, job);
-  std::ranges::move(placed.findings, std::back_inserter(findings));
+  append(findings, std::move(placed.findings));
   machines.named_strategy = std::move(placed.strategy);
-  auto judged = launch::judge_machines(job, machines);
-  std::ranges::move(judged, std::back_inserter(findings));
+  append(findings, launch::judge_machines(job, machines));
   return findings;
 }
-
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-// The longest that people have seen; AWS names no bound.
-constexpr std::chrono::minutes until_it_is_known{2};
-constexpr std::chrono::seconds until_asked_again{3};
-
-bool is_unknown_profile(const CallError& error) {
-  return error.message.find("Invalid IAM Instance Profile") != std::string::npos;
-}
-
-}  // namespace
 
 Finding examine_profile(AwsCalls& calls, const config::Launch& launch) {
   constexpr const char* check = "profile";
@@ -255,75 +304,6 @@ Result<void, CallError> await_profile(AwsCalls& calls, const wire::Query& run,
     std::this_thread::sleep_for(until_asked_again);
   }
 }
-
-namespace {
-
-using Groups = std::vector<wire::PlacementGroup>;
-
-// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html
-constexpr int most_in_spread = 7;
-// EC2 names no bound for any of these: until a group that is made can be used, and one that is
-// deleted is gone; until its instances, which are terminated, are out of it; and until a fleet that
-// was ended is seen to be.
-constexpr std::chrono::minutes until_it_settles{1};
-constexpr std::chrono::minutes until_it_is_empty{2};
-constexpr std::chrono::seconds until_fleets_settle{10};
-constexpr std::chrono::seconds until_looked_again{2};
-
-void say(const std::string& name, const std::string& what) {
-  std::fprintf(stderr, "spotter: the placement group %s %s\n", name.c_str(), what.c_str());
-}
-
-Result<Groups, CallError> groups_of_name(AwsCalls& calls, const std::string& name) {
-  auto page = calls.ask(wire::DescribePlacementGroups{name});
-  if (!page) return tl::unexpected(std::move(page.error()));
-  return std::move(page->items);
-}
-
-// Leaves out a group that is being deleted: it can neither be used nor made.
-const wire::PlacementGroup* usable(const Groups& groups) {
-  const auto found = std::ranges::find_if(
-      groups, [](const auto& it) { return it.state != "deleting" && it.state != "deleted"; });
-  return found == groups.end() ? nullptr : &*found;
-}
-
-bool is_own(const config::Job& job) {
-  return job.launch->placement_group == config::own_placement_group;
-}
-
-// Without a tag of ours a user has made it, who may have put something else into it.
-bool belongs_to(const wire::PlacementGroup& group, const JobKey& job) {
-  return wire::value_of(group.tags, tag::job) == job.name &&
-         (job.storage.empty() || wire::value_of(group.tags, tag::storage) == job.storage);
-}
-
-std::string not_ours(const wire::PlacementGroup& group) {
-  const std::string job = wire::value_of(group.tags, tag::job);
-  const std::string storage = wire::value_of(group.tags, tag::storage);
-  return "the placement group " + group.name + " is not this job's: " +
-         (job.empty() ? "it has no tag of Spotter's"
-                      : "its tags say that it is of " + job + " on " + storage);
-}
-
-// The job's fleet that is at work; empty: there is none.
-Result<std::string, CallError> fleet_at_work(AwsCalls& calls, const JobKey& job) {
-  const auto fleets = job_fleets(calls, job);
-  if (!fleets) return tl::unexpected(fleets.error());
-  const auto found = std::ranges::find_if(*fleets, &JobFleet::is_at_work);
-  return found == fleets->end() ? std::string() : found->fleet.id.str();
-}
-
-// Waits for the group's end: a launch might take it for one that stays.
-void await_end(AwsCalls& calls, const std::string& name) {
-  const auto until = Clock::now() + until_it_settles;
-  while (Clock::now() < until) {
-    const auto groups = groups_of_name(calls, name);
-    if (!groups || groups->empty()) return;
-    std::this_thread::sleep_for(until_looked_again);
-  }
-}
-
-}  // namespace
 
 PlacementSeen examine_placement_group(AwsCalls& calls, const config::Job& job) {
   const char* const check = "placement group";
@@ -408,11 +388,10 @@ Result<void, CallError> end_placement_group(AwsCalls& calls, const JobKey& job,
       return {};
     }
     // A launch that has just begun relies on it, before any instance is in it.
-    const auto fleet = fleet_at_work(calls, job);
-    if (!fleet) return tl::unexpected(fleet.error());
-    if (!fleet->empty()) {
+    const auto fleet = TRY(fleet_at_work(calls, job));
+    if (!fleet.empty()) {
       if (how.wait && Clock::now() - begun < until_fleets_settle) continue;
-      say(name, "stays, as " + *fleet + " is at work");
+      say(name, "stays, as " + fleet + " is at work");
       return {};
     }
     const auto gone = calls.perform(wire::query_of(launch::delete_placement_group(name)));

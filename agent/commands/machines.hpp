@@ -1,6 +1,9 @@
 // A check of a launch that AWS did not answer.
 #pragma once
 
+#include <algorithm>
+#include <iterator>
+
 #include "agent/aws/aws_calls.hpp"
 #include "agent/commands/fleets.hpp"
 #include "agent/config/job.hpp"
@@ -8,6 +11,8 @@
 #include "agent/launch/user_data.hpp"
 
 namespace spotter::command {
+
+inline void append(Findings& to, Findings more) { std::ranges::move(more, std::back_inserter(to)); }
 
 // A warning that names what is not known: `open` is "whether ...".
 inline Finding unanswered(const char* check, const CallError& error, const std::string& open) {

@@ -86,51 +86,45 @@ Result<std::vector<Place>> places_in(const PlanOptions& options, const config::J
   const bool several = job.launch->places.size() > 1;
   std::vector<Place> all;
   const auto add = [&](const JobPlace* place, const config::Launch& launch) -> Result<void> {
-    const auto prices = settled(options, place, launch);
-    if (!prices) return tl::unexpected(prices.error());
-    all.push_back({several ? place->calls->region().str() : launch.region, *prices});
+    const auto prices = TRY(settled(options, place, launch));
+    all.push_back({several ? place->calls->region().str() : launch.region, prices});
     return {};
   };
   if (!asks && !several) {
-    if (const auto added = add(nullptr, config::launch_at(*job.launch, 0)); !added)
-      return tl::unexpected(added.error());
+    TRY(add(nullptr, config::launch_at(*job.launch, 0)));
     return all;
   }
   const auto places = asks ? places_of(job) : unnamed_places_of(job);
   if (!places && several) return tl::unexpected(places.error());
   if (!places) return failure(places.error().message + "; or give the prices: --on-demand, --spot");
-  for (const JobPlace& it : *places)
-    if (const auto added = add(&it, *it.job.launch); !added) return tl::unexpected(added.error());
+  for (const JobPlace& it : *places) TRY(add(&it, *it.job.launch));
   return all;
 }
 
 Result<Order> order_of(const PlanOptions& options) {
-  auto job = job_to_launch(options.job);
-  if (!job) return tl::unexpected(job.error());
-  const auto deadline = config::load_deadline(options.job);
-  if (!deadline) return tl::unexpected(deadline.error());
-  if (!deadline->is_set())
+  auto job = TRY(job_to_launch(options.job));
+  const auto deadline = TRY(config::load_deadline(options.job));
+  if (!deadline.is_set())
     return failure(options.job +
                    " has no deadline: `finish_by: 2026-12-04T18:00Z`, or `within: 36h`");
-  if (!deadline->work)
+  if (!deadline.work)
     return failure(options.job + " has no `launch.work`, about how long all of the training takes");
   Order order;
   order.now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-  order.due = deadline->within
-                  ? order.now + std::chrono::ceil<std::chrono::seconds>(*deadline->within)
-                  : *deadline->finish_by;
-  order.work = launch::hours_of(*deadline->work);
-  order.start = launch::hours_of(launch::start_of(*job, *deadline));
+  order.due = deadline.within
+                  ? order.now + std::chrono::ceil<std::chrono::seconds>(*deadline.within)
+                  : *deadline.finish_by;
+  order.work = launch::hours_of(*deadline.work);
+  order.start = launch::hours_of(launch::start_of(job, deadline));
   order.time = launch::hours_of(order.due - order.now);
-  order.dollars = deadline->dollars;
-  if (job->launch->volume) order.move = words_of_move(*job, job->launch->volume->size_gib);
+  order.dollars = deadline.dollars;
+  if (job.launch->volume) order.move = words_of_move(job, job.launch->volume->size_gib);
   if (order.time < order.work + order.start)
     return failure("until " + wire::to_rfc3339(order.due) + " there are " + hours_text(order.time) +
                    ": too few for " + hours_text(order.work) + " of training and a start of " +
                    hours_text(order.start));
-  auto places = places_in(options, *job);
-  if (!places) return tl::unexpected(places.error());
-  order.places = std::move(*places);
+  auto places = TRY(places_in(options, job));
+  order.places = std::move(places);
   return order;
 }
 
@@ -213,13 +207,9 @@ std::string finite(const std::string& text) {
   return is ? "" : "Value " + text + " is not a finite number";
 }
 
-int run(const PlanOptions& options) {
-  const auto order = order_of(options);
-  if (!order) return io::complain("plan", order.error().message, wrong_input);
-  if (options.json)
-    print_json(*order, options);
-  else
-    print_text(*order, options);
+Result<int> run(const PlanOptions& options) {
+  const auto order = TRY(of_input(order_of(options)));
+  (options.json ? print_json : print_text)(order, options);
   return 0;
 }
 

@@ -45,17 +45,15 @@ bool is_there(const std::map<std::string, wire::ListedObject>& objects, const st
 }
 
 Result<std::size_t> send(const config::Source& source, const std::atomic<bool>& stop) {
-  const auto files = config::files_of(source.from);
-  if (!files) return tl::unexpected(files.error());
-  if (files->empty()) return failure("there is nothing in " + source.from);
+  const auto files = TRY(config::files_of(source.from));
+  if (files.empty()) return failure("there is nothing in " + source.from);
   s3::Client client({.environment = act::Environment::of_this_process()});
-  const auto listed = s3::list(client, *source.via);
-  if (!listed) return failure(listed.error().text());
+  const auto listed = TRY(s3::list(client, *source.via));
   std::map<std::string, wire::ListedObject> objects;
-  for (const wire::ListedObject& it : *listed) objects.emplace(it.key, it);
+  for (const wire::ListedObject& it : listed) objects.emplace(it.key, it);
   std::vector<bucket::Wanted> missing;
   std::map<std::string, fs::path> paths;
-  for (const auto& [name, path] : *files) {
+  for (const auto& [name, path] : files) {
     if (is_there(objects, source.via->key + name, path)) continue;
     missing.push_back({name, name, {}, {}});
     paths[name] = path;
@@ -95,9 +93,8 @@ std::string mark_of(const wire::Volume& volume) {
 Result<std::string, CallError> subnet_in(AwsCalls& calls, const config::Launch& launch,
                                          const std::string& zone) {
   if (launch.subnets.empty()) return std::string();
-  const auto found = calls.ask_all(wire::DescribeSubnets{.subnets = launch.subnets});
-  if (!found) return tl::unexpected(found.error());
-  for (const wire::Subnet& it : *found)
+  const auto found = TRY(calls.ask_all(wire::DescribeSubnets{.subnets = launch.subnets}));
+  for (const wire::Subnet& it : found)
     if (it.zone.view() == zone) return it.id;
   return failed("the volume is in " + zone + ", and none of launch.subnets is");
 }
@@ -114,9 +111,8 @@ Result<launch::Preparer, CallError> place_for(AwsCalls& calls, const config::Job
     return tl::unexpected(fit_new_volume(same, Zone()).error());  // the message says what to do
   }
   const std::string zone = volume ? volume->zone.str() : launch.volume->zone;
-  auto subnet = subnet_in(calls, launch, zone);
-  if (!subnet) return tl::unexpected(subnet.error());
-  return launch::Preparer{type, zone, *std::move(subnet)};
+  auto subnet = TRY(subnet_in(calls, launch, zone));
+  return launch::Preparer{type, zone, std::move(subnet)};
 }
 
 class Preparer {
@@ -152,23 +148,19 @@ Result<std::vector<InstanceId>, CallError> Preparer::await_instance() {
 
 Result<std::vector<InstanceId>, CallError> Preparer::begin(
     const std::optional<wire::Volume>& volume) {
-  const auto wanted = place_for(calls_, job_, options_.type, volume);
-  if (!wanted) return tl::unexpected(wanted.error());
-  const auto version = provide_template(calls_, launched_, true);
-  if (!version) return tl::unexpected(version.error());
+  const auto wanted = TRY(place_for(calls_, job_, options_.type, volume));
+  const auto version = TRY(provide_template(calls_, launched_, true));
   const std::string token =
-      "prepare-" + wire::sha256_hex(version->id + "\n" + version->version).substr(0, 40);
-  const auto place = wanted->subnet.empty() ? wanted->zone : wanted->subnet;
-  const auto alike = launch::run_instance(job_, *version, options_.type, place);
-  if (const auto known = await_profile(calls_, wire::query_of(alike), "prepare"); !known)
-    return tl::unexpected(known.error());
-  const auto request = launch::request_preparer(job_, *version, *wanted, token);
-  const auto fleet = calls_.ask(wire::query_of(request), wire::decode_created_fleet);
-  if (!fleet) return tl::unexpected(fleet.error());
-  fleet_ = fleet->id;
-  if (fleet->instances > 0 || fleet->errors.empty()) return await_instance();
+      "prepare-" + wire::sha256_hex(version.id + "\n" + version.version).substr(0, 40);
+  const auto place = wanted.subnet.empty() ? wanted.zone : wanted.subnet;
+  const auto alike = launch::run_instance(job_, version, options_.type, place);
+  TRY(await_profile(calls_, wire::query_of(alike), "prepare"));
+  const auto request = launch::request_preparer(job_, version, wanted, token);
+  const auto fleet = TRY(calls_.ask(wire::query_of(request), wire::decode_created_fleet));
+  fleet_ = fleet.id;
+  if (fleet.instances > 0 || fleet.errors.empty()) return await_instance();
   remove_fleet();
-  return failed("EC2 launched no instance of type " + options_.type + ": " + fleet->errors +
+  return failed("EC2 launched no instance of type " + options_.type + ": " + fleet.errors +
                 ". Try again later, or --instance-type");
 }
 
@@ -185,14 +177,13 @@ Result<InstanceId, CallError> Preparer::run(const std::atomic<bool>& stop) {
   if (!there->empty() && job_.sending)
     return failed(there->front().str() + " is at the storage already: wait for its end");
   if (there->empty()) {
-    const auto volume = free_volume(calls_, job_, {});
-    if (!volume) return tl::unexpected(volume.error());
-    if (!*volume && job_.sending && !job_.storage.share) return failed("the job has no volume");
-    there = begin(*volume);
+    const auto volume = TRY(free_volume(calls_, job_, {}));
+    if (!volume && job_.sending && !job_.storage.share) return failed("the job has no volume");
+    there = begin(volume);
     if (!there) return tl::unexpected(there.error());
     io::complain(command, there->front().str() +
                               (job_.sending ? " sends the files of " +
-                                                  (*volume ? (**volume).id.str() : "the share") +
+                                                  (volume ? (*volume).id.str() : "the share") +
                                                   " to " + wire::to_url(job_.sending->to)
                                             : " prepares the volume") +
                               " (" + options_.type + "), and ends then");
@@ -222,18 +213,15 @@ std::string said_by(const InstanceId& instance) {
 
 Result<void, CallError> prepare_there(AwsCalls& calls, const LaunchedJob& launched,
                                       const RemoteOptions& options, const std::atomic<bool>& stop) {
-  const auto volumes = volumes_of(calls, launched.job);
-  if (!volumes) return tl::unexpected(volumes.error());
-  const std::string before = volumes->empty() ? "" : mark_of(volumes->front());
-  const auto id = Preparer(calls, launched, options).run(stop);
-  if (!id) return tl::unexpected(id.error());
-  const auto volume = free_volume(calls, launched.job, {});
-  if (!volume) return tl::unexpected(volume.error());
-  const std::string mark = *volume ? mark_of(**volume) : "";
+  const auto volumes = TRY(volumes_of(calls, launched.job));
+  const std::string before = volumes.empty() ? "" : mark_of(volumes.front());
+  const auto id = TRY(Preparer(calls, launched, options).run(stop));
+  const auto volume = TRY(free_volume(calls, launched.job, {}));
+  const std::string mark = volume ? mark_of(*volume) : "";
   if (mark == before || !mark.starts_with(config::digest_of(launched.job.prepare)))
-    return failed(id->str() + " has ended, and the volume is not prepared; " + said_by(*id));
+    return failed(id.str() + " has ended, and the volume is not prepared; " + said_by(id));
   io::complain("prepare",
-               (**volume).id.str() + " in " + (**volume).zone.str() + " is ready, and free");
+               (*volume).id.str() + " in " + (*volume).zone.str() + " is ready, and free");
   return {};
 }
 
@@ -264,40 +252,27 @@ void add_remote_options(CLI::App& command, RemoteOptions& options) {
 
 // Uploads local folders to S3, launches an instance in the volume's zone that prepares the volume
 // and ends, and waits for that. Returns the exit status.
-int prepare_remote(AwsCalls& calls, const config::Job& job, const RemoteOptions& options,
-                   const std::atomic<bool>& stop) {
-  if (job.sweep) {
-    io::complain(
-        "prepare",
+Result<int> prepare_remote(AwsCalls& calls, const config::Job& job, const RemoteOptions& options,
+                           const std::atomic<bool>& stop) {
+  if (job.sweep)
+    return mistake(
         "each experiment has a volume of its own: run this on a cheap instance of their zone");
-    return wrong_input;
-  }
-  auto launched = launched_job(options.job, launch::Work::Prepare);
-  if (!launched) return io::complain("prepare", launched.error().message, wrong_input);
-  if (const auto named = name_zones(calls, *launched->job.launch); !named)
-    return io::complain("prepare", named.error().message);
-  if (const auto fits = check_preparer(calls, *launched, options.type); !fits)
-    return io::complain("prepare", fits.error().message, wrong_input);
+  auto launched = TRY(of_input(launched_job(options.job, launch::Work::Prepare)));
+  TRY(name_zones(calls, *launched.job.launch));
+  TRY(of_input(check_preparer(calls, launched, options.type)));
   for (const config::Source& source : job.prepare) {
     if (!source.from.starts_with('/')) continue;
-    if (!source.via) {
-      io::complain(
-          "prepare",
+    if (!source.via)
+      return mistake(
           "this is no EC2 instance: say by way of which place in S3 " + source.from +
-              " goes to one (`via: s3://bucket/prefix`), or run this on an instance that has it");
-      return wrong_input;
-    }
-    const auto sent = send(source, stop);
-    io::complain("prepare", sent ? std::to_string(*sent) + " files of " + source.from +
-                                       " are sent to " + wire::to_url(*source.via)
-                                 : sent.error().message);
-    if (!sent) return 1;
+          " goes to one (`via: s3://bucket/prefix`), or run this on an instance that has it");
+    const auto sent = TRY(send(source, stop));
+    io::complain("prepare", std::to_string(sent) + " files of " + source.from + " are sent to " +
+                                wire::to_url(*source.via));
   }
-  if (const auto sent = send_packages(launched->packages); !sent)
-    return io::complain("prepare", sent.error().message);
-  const auto done = prepare_there(calls, *launched, options, stop);
-  if (done) return 0;
-  return io::complain("prepare", done.error().message);
+  TRY(send_packages(launched.packages));
+  TRY(prepare_there(calls, launched, options, stop));
+  return 0;
 }
 
 std::atomic<bool> asked_to_stop{false};
@@ -312,47 +287,32 @@ void catch_signals() {
 // What launched_job() wrote: the place in S3, then the paths, a line each.
 Result<config::Sending> to_send(const std::string& file) {
   constexpr std::size_t limit = 64U << 10;
-  const auto text = io::read_file(file, limit);
-  if (!text) return failure("cannot read " + file + ": " + text.error().message());
-  std::istringstream lines(*text);
+  const auto text = TRY(behind("cannot read " + file, io::read_file(file, limit)));
+  std::istringstream lines(text);
   std::string line;
   std::getline(lines, line);
-  auto to = wire::parse_s3_url(line);
-  if (!to) return tl::unexpected(to.error());
-  config::Sending sending{{}, *std::move(to)};
+  auto to = TRY(wire::parse_s3_url(line));
+  config::Sending sending{{}, std::move(to)};
   while (std::getline(lines, line)) sending.paths.push_back(line);
   return sending;
 }
 
-int run(const RemoteOptions& options, const std::function<int(config::Job)>& fill_here) {
-  auto job = config::load_job(options.job, config::Environment::of_process());
-  if (!job) {
-    std::fputs(config::describe(job.error(), options.job).c_str(), stderr);
-    return wrong_input;
-  }
-  if (job->storage.share && options.send.empty()) {
-    io::complain(
-        "prepare",
-        "the job's storage is " + config::describe(*job->storage.share) +
-            (job->storage.in_bucket()
-                 ? ": nothing is to be prepared. Name the data in `channels:`, which reads it "
-                   "where "
-                   "it is in S3: what is elsewhere is brought there once, as by `aws s3 sync`"
-                 : ": put the data there, or name it in `channels:`; a volume (storage.ebs) is "
-                   "prepared"));
-    return wrong_input;
-  }
-  const auto calls = calls_in(job->launch ? job->launch->region : "");
-  if (!calls) return io::complain("prepare", calls.error().message);
+Result<int> run(const RemoteOptions& options, const std::function<int(config::Job)>& fill_here) {
+  auto job = TRY(job_here(options.job));
+  if (job.storage.share && options.send.empty())
+    return mistake(
+        "the job's storage is " + config::describe(*job.storage.share) +
+        (job.storage.in_bucket()
+             ? ": nothing is to be prepared. Name the data in `channels:`, which reads it where "
+               "it is in S3: what is elsewhere is brought there once, as by `aws s3 sync`"
+             : ": put the data there, or name it in `channels:`; a volume (storage.ebs) is "
+               "prepared"));
+  const auto calls = TRY(calls_in(job.launch ? job.launch->region : ""));
   catch_signals();
-  if (!options.send.empty()) {
-    auto sending = to_send(options.send);
-    if (!sending) return io::complain("prepare", sending.error().message, wrong_input);
-    job->sending = *std::move(sending);
-  }
+  if (!options.send.empty()) job.sending = TRY(of_input(to_send(options.send)));
   if (const auto here = AwsCalls::here())
-    return prepare_here(**calls, *job, *here, fill_here, asked_to_stop);
-  return prepare_remote(**calls, *job, options, asked_to_stop);
+    return prepare_here(*calls, job, *here, fill_here, asked_to_stop);
+  return prepare_remote(*calls, job, options, asked_to_stop);
 }
 
 }  // namespace
@@ -361,19 +321,14 @@ Result<std::string, CallError> send_from_storage(const std::string& job_file,
                                                  const config::Sending& sending,
                                                  const std::string& type) {
   const RemoteOptions options{.job = job_file, .type = type, .send = {}};
-  auto launched = launched_job(job_file, launch::Work::Prepare, sending);
-  if (!launched) return failed(launched.error().message);
-  const auto calls = calls_in(launched->job.launch->region);
-  if (!calls) return failed(calls.error().message);
-  if (auto named = name_zones(**calls, *launched->job.launch); !named)
-    return tl::unexpected(named.error());
-  if (const auto fits = check_preparer(**calls, *launched, type); !fits)
-    return failed(fits.error().message);
-  if (auto sent = send_packages(launched->packages); !sent) return tl::unexpected(sent.error());
+  auto launched = TRY(launched_job(job_file, launch::Work::Prepare, sending));
+  const auto calls = TRY(calls_in(launched.job.launch->region));
+  TRY(name_zones(*calls, *launched.job.launch));
+  TRY(check_preparer(*calls, launched, type));
+  TRY(send_packages(launched.packages));
   catch_signals();
-  const auto id = Preparer(**calls, *launched, options).run(asked_to_stop);
-  if (!id) return tl::unexpected(id.error());
-  return id->str() + " has ended, and has sent nothing; " + said_by(*id);
+  const auto id = TRY(Preparer(*calls, launched, options).run(asked_to_stop));
+  return id.str() + " has ended, and has sent nothing; " + said_by(id);
 }
 
 void add_prepare(CLI::App& app, std::function<int(config::Job)> fill_here, int& status) {
@@ -385,8 +340,9 @@ void add_prepare(CLI::App& app, std::function<int(config::Job)> fill_here, int& 
   command->add_option("job", options->job, "The job's description")->capture_default_str();
   command->add_option("--send", options->send)->group("");  // of `spotter fetch`'s machine
   add_remote_options(*command, *options);
-  command->callback(
-      [options, fill_here = std::move(fill_here), &status] { status = run(*options, fill_here); });
+  command->callback([options, fill_here = std::move(fill_here), &status] {
+    status = io::ended("prepare", run(*options, fill_here));
+  });
 }
 
 }  // namespace spotter::command

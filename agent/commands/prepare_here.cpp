@@ -31,39 +31,82 @@ const wire::Attachment* holder(const wire::Volume& volume) {
 Result<void, CallError> nobody_else(AwsCalls& calls, const config::Job& job,
                                     const InstanceId& self) {
   const std::string stop = "end it first: `spotter stop " + job.name.str() + " --wait`";
-  const auto fleets = job_fleets(calls, key_of(job));
-  if (!fleets) return tl::unexpected(fleets.error());
-  for (const JobFleet& it : *fleets)
+  const auto fleets = TRY(job_fleets(calls, key_of(job)));
+  for (const JobFleet& it : fleets)
     if (it.is_at_work() && it.role != launch::role_of_preparers)
       return failed("the job's fleet " + it.fleet.id.str() + " is at work: " + stop);
-  const auto instances = job_instances(calls, key_of(job));
-  if (!instances) return tl::unexpected(instances.error());
-  for (const wire::Instance& it : *instances)
+  const auto instances = TRY(job_instances(calls, key_of(job)));
+  for (const wire::Instance& it : instances)
     if (it.id != self && value_of(it.tags, tag::role) != launch::role_of_preparers)
       return failed("the job's instance " + it.id.str() + " is " + std::string(to_text(it.state)) +
                     ": " + stop);
   return {};
 }
 
+// The volume, which is made if there is none. Each refusal says what to do; what happens after this
+// look, the agent's core sees.
+Result<VolumeId, CallError> provide(AwsCalls& calls, const config::Job& job,
+                                    const wire::Identity& here) {
+  auto found = free_volume(calls, job, here.instance);
+  if (!found) return tl::unexpected(found.error());
+  if (!*found && job.sending) return failed("the job has no volume");
+  if (!*found) {
+    config::Job alone = job;
+    alone.sweep.reset();  // only this experiment's volume
+    if (alone.launch) TRY(name_zones(calls, *alone.launch));
+    TRY(fit_new_volume(alone, here.zone));
+    // The same request for one minute: two concurrent calls make one volume.
+    const auto minute = std::chrono::floor<std::chrono::minutes>(std::chrono::system_clock::now());
+    TRY(provide_volumes(calls, alone,
+                        "prepare " + std::to_string(minute.time_since_epoch().count())));
+    found = free_volume(calls, job, here.instance);
+    if (!found) return tl::unexpected(found.error());
+    if (!*found) return failed("the new volume is not seen yet: run it again");
+  }
+  const wire::Volume& volume = **found;
+  if (volume.zone == here.zone) return volume.id;
+  return failed(volume.id.str() + " is in " + volume.zone.str() + ", and this instance in " +
+                here.zone.str() + ": run it on one of that zone");
+}
+
+Result<int> prepare_one(AwsCalls& calls, const config::Job& job, const wire::Identity& here,
+                        const std::function<int(config::Job)>& fill_here,
+                        const std::atomic<bool>& stop) {
+  if (job.storage.share) {  // of `spotter fetch`
+    if (auto free = nobody_else(calls, job, here.instance); !free)
+      return io::complain("fetch", free.error().message);
+    return fill_here(job);
+  }
+  const auto volume = TRY(provide(calls, job, here));
+  if (stop) return wire::interrupted_exit_code;
+  io::complain("prepare", volume.str() + (job.sending ? " is read on " : " is prepared on ") +
+                              here.instance.str() + " in " + here.zone.str());
+  const int status = fill_here(job);
+  TRY(await_free(calls, volume, here.instance));
+  if (status == 0)
+    io::complain("prepare", volume.str() + (job.sending ? " is free" : " is ready, and free"));
+  if (status == wire::interrupted_exit_code)
+    io::complain("prepare", "stopped; what is there stays: run it again");
+  return status;
+}
+
 }  // namespace
 
 Result<std::optional<wire::Volume>, CallError> free_volume(AwsCalls& calls, const config::Job& job,
                                                            const InstanceId& self) {
-  if (auto free = nobody_else(calls, job, self); !free) return tl::unexpected(free.error());
+  TRY(nobody_else(calls, job, self));
   if (job.storage.share) return std::optional<wire::Volume>();
-  const auto found = volumes_of(calls, job);
-  if (!found) return tl::unexpected(found.error());
+  const auto found = TRY(volumes_of(calls, job));
   const std::string move = "a move to another zone is under way: launch the job, which ends it";
-  if (found->size() > 1)
-    return failed("the job has " + std::to_string(found->size()) + " volumes (" +
-                  (*found)[0].id.str() + ", " + (*found)[1].id.str() + "...): " + move);
-  if (found->empty()) {
-    const auto snapshots = has_snapshots(calls, job);
-    if (!snapshots) return tl::unexpected(snapshots.error());
-    if (*snapshots) return failed("the job has a snapshot and no volume: " + move);
+  if (found.size() > 1)
+    return failed("the job has " + std::to_string(found.size()) + " volumes (" + found[0].id.str() +
+                  ", " + found[1].id.str() + "...): " + move);
+  if (found.empty()) {
+    const auto snapshots = TRY(has_snapshots(calls, job));
+    if (snapshots) return failed("the job has a snapshot and no volume: " + move);
     return std::optional<wire::Volume>();
   }
-  const wire::Volume& volume = found->front();
+  const wire::Volume& volume = found.front();
   const std::string id = volume.id.str();
   const std::string owner = value_of(volume.tags, tag::job);
   if (!owner.empty() && owner != job.volumes_owner())
@@ -83,10 +126,9 @@ Result<std::optional<wire::Volume>, CallError> free_volume(AwsCalls& calls, cons
 Result<void, CallError> await_free(AwsCalls& calls, const VolumeId& id, const InstanceId& self) {
   using Clock = std::chrono::steady_clock;
   for (const auto until = Clock::now() + volume_patience; Clock::now() < until;) {
-    const auto seen =
-        calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {{"volume-id", {id.str()}}}});
-    if (!seen) return tl::unexpected(seen.error());
-    const wire::Attachment* held = seen->empty() ? nullptr : holder(seen->front());
+    const auto seen = TRY(calls.ask_all(
+        wire::DescribeVolumes{.volumes = {}, .filters = {{"volume-id", {id.str()}}}}));
+    const wire::Attachment* held = seen.empty() ? nullptr : holder(seen.front());
     if (held == nullptr || held->instance != self) return {};
     std::this_thread::sleep_for(detach_looked_at_every);
   }
@@ -107,70 +149,15 @@ Result<void, CallError> fit_new_volume(config::Job& job, const Zone& zone) {
   return {};
 }
 
-namespace {
-
-// The volume, which is made if there is none. Each refusal says what to do; what happens after this
-// look, the agent's core sees.
-Result<VolumeId, CallError> provide(AwsCalls& calls, const config::Job& job,
-                                    const wire::Identity& here) {
-  auto found = free_volume(calls, job, here.instance);
-  if (!found) return tl::unexpected(found.error());
-  if (!*found && job.sending) return failed("the job has no volume");
-  if (!*found) {
-    config::Job alone = job;
-    alone.sweep.reset();  // only this experiment's volume
-    if (alone.launch)
-      if (auto named = name_zones(calls, *alone.launch); !named)
-        return tl::unexpected(named.error());
-    if (auto fits = fit_new_volume(alone, here.zone); !fits) return tl::unexpected(fits.error());
-    // The same request for one minute: two concurrent calls make one volume.
-    const auto minute = std::chrono::floor<std::chrono::minutes>(std::chrono::system_clock::now());
-    const auto made = provide_volumes(
-        calls, alone, "prepare " + std::to_string(minute.time_since_epoch().count()));
-    if (!made) return tl::unexpected(made.error());
-    found = free_volume(calls, job, here.instance);
-    if (!found) return tl::unexpected(found.error());
-    if (!*found) return failed("the new volume is not seen yet: run it again");
-  }
-  const wire::Volume& volume = **found;
-  if (volume.zone == here.zone) return volume.id;
-  return failed(volume.id.str() + " is in " + volume.zone.str() + ", and this instance in " +
-                here.zone.str() + ": run it on one of that zone");
-}
-
-int prepare_one(AwsCalls& calls, const config::Job& job, const wire::Identity& here,
-                const std::function<int(config::Job)>& fill_here, const std::atomic<bool>& stop) {
-  if (job.storage.share) {  // of `spotter fetch`
-    if (auto free = nobody_else(calls, job, here.instance); !free)
-      return io::complain("fetch", free.error().message);
-    return fill_here(job);
-  }
-  const auto volume = provide(calls, job, here);
-  if (!volume) return io::complain("prepare", volume.error().message);
-  if (stop) return wire::interrupted_exit_code;
-  io::complain("prepare", volume->str() + (job.sending ? " is read on " : " is prepared on ") +
-                              here.instance.str() + " in " + here.zone.str());
-  const int status = fill_here(job);
-  if (const auto free = await_free(calls, *volume, here.instance); !free)
-    return io::complain("prepare", free.error().message);
-  if (status == 0)
-    io::complain("prepare", volume->str() + (job.sending ? " is free" : " is ready, and free"));
-  if (status == wire::interrupted_exit_code)
-    io::complain("prepare", "stopped; what is there stays: run it again");
-  return status;
-}
-
-}  // namespace
-
-int prepare_here(AwsCalls& calls, const config::Job& job, const wire::Identity& here,
-                 const std::function<int(config::Job)>& fill_here, const std::atomic<bool>& stop) {
+Result<int> prepare_here(AwsCalls& calls, const config::Job& job, const wire::Identity& here,
+                         const std::function<int(config::Job)>& fill_here,
+                         const std::atomic<bool>& stop) {
   if (!job.sweep) return prepare_one(calls, job, here, fill_here, stop);
-  const auto sets = sets_of(job);
-  if (!sets) return io::complain("prepare", sets.error().message);
-  for (std::size_t index = 0; index < sets->size(); ++index) {
+  const auto sets = TRY(sets_of(job));
+  for (std::size_t index = 0; index < sets.size(); ++index) {
     config::Job one = job;
-    set_experiment(one, index, (*sets)[index]);
-    if (const int status = prepare_one(calls, one, here, fill_here, stop); status != 0)
+    set_experiment(one, index, sets[index]);
+    if (const int status = TRY(prepare_one(calls, one, here, fill_here, stop)); status != 0)
       return status;
   }
   return 0;

@@ -32,7 +32,8 @@ Result<void, CallError> fit_new_volume(config::Job& job, const Zone& zone);
 
 // Makes, formats and fills the volume of each experiment; the exit status. `fill_here` fills one
 // volume, and returns the agent's exit status (agent/service/agent.hpp).
-int prepare_here(AwsCalls& calls, const config::Job& job, const wire::Identity& here,
-                 const std::function<int(config::Job)>& fill_here, const std::atomic<bool>& stop);
+Result<int> prepare_here(AwsCalls& calls, const config::Job& job, const wire::Identity& here,
+                         const std::function<int(config::Job)>& fill_here,
+                         const std::atomic<bool>& stop);
 
 }  // namespace spotter::command

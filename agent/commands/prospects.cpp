@@ -80,10 +80,9 @@ Result<std::optional<launch::Published>> published_progress(const config::Job& j
   const auto answer = client.perform({.bucket = place->bucket, .key = place->key + "status.json"});
   if (!answer && answer.error().kind == s3::Failure::Kind::NoSuchKey) return std::nullopt;
   if (!answer) return failure(answer.error().text());
-  const auto status = wire::parse_json_object(answer->body);
-  if (!status) return failure("the published status: " + status.error().message);
+  const auto status = TRY(behind("the published status", wire::parse_json_object(answer->body)));
   const auto number = [&](const char* name) {
-    return std::max(0.0, wire::number_field(*status, name).value_or(0));
+    return std::max(0.0, wire::number_field(status, name).value_or(0));
   };
   // Both by S3's clock: neither this machine's nor the instance's need be right.
   const auto now = wire::parse_http_date(answer->header("date"));
@@ -96,11 +95,11 @@ Result<std::optional<launch::Published>> published_progress(const config::Job& j
                         .trained = number("trained_seconds") / 3600,
                         .steps_an_hour = fresh ? number("steps_per_second") * 3600 : 0,
                         .dollars = number("spent_dollars")};
-  published.stage = wire::text_field(*status, "stage");
-  if (const auto id = wire::text_field(*status, "instance"); InstanceId::fits(id))
+  published.stage = wire::text_field(status, "stage");
+  if (const auto id = wire::text_field(status, "instance"); InstanceId::fits(id))
     published.instance = InstanceId(id);
   if (written) published.at = *written;
-  published.has_step = wire::number_field(*status, "step").has_value();
+  published.has_step = wire::number_field(status, "step").has_value();
   return published;
 }
 

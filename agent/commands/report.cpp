@@ -30,13 +30,12 @@ std::string usual_output(const std::string& job, const ReportOptions& options) {
   return name + (options.json ? ".json" : ".html");
 }
 
-int cannot_write(const std::string& where, const std::string& why) {
-  return io::complain(
-      "report", "cannot write " + where + ": " + why + "; name another file with --output", 1);
+tl::unexpected<Error> cannot_write(const std::string& where, const std::string& why) {
+  return failure("cannot write " + where + ": " + why + "; name another file with --output");
 }
 
 // Replaces the file only as a whole: after a failure the old one stays.
-int write(const std::string& path, const std::string& text, bool prints) {
+Result<int> write(const std::string& path, const std::string& text, bool prints) {
   std::error_code error;
   const auto kind = std::filesystem::status(path, error).type();
   using std::filesystem::file_type;
@@ -55,29 +54,23 @@ int write(const std::string& path, const std::string& text, bool prints) {
   return 0;
 }
 
-int report(const ReportOptions& options) {
-  const auto place = place_of(options.shown);
-  if (!place) return io::complain("report", place.error().message, wrong_input);
+Result<int> report(const ReportOptions& options) {
+  const auto place = TRY(of_input(place_of(options.shown)));
   std::vector<std::string> warnings;
-  auto input = read_input(*place, &warnings);
-  if (!input) return io::complain("report", input.error().message, 1);
+  auto input = TRY(read_input(place, &warnings));
   for (const std::string& warning : warnings) io::complain("report", warning, 0);
   if (options.no_prices)
-    input->prices.on_demand_of_all = options.on_demand;
+    input.prices.on_demand_of_all = options.on_demand;
   else
-    input->prices = prices_of(*input, options.on_demand);
-  const auto model = report::build(*input);
+    input.prices = prices_of(input, options.on_demand);
+  const auto model = report::build(input);
   const bool nothing =
-      model.instances.empty() && model.curve.points().empty() && input->experiments.empty();
+      model.instances.empty() && model.curve.points().empty() && input.experiments.empty();
   if (nothing && !warnings.empty()) return 1;
   if (nothing && model.foreign > 0)
-    return io::complain("report",
-                        "of the history of " + model.job + " nothing can be read: " +
-                            std::to_string(model.foreign) + " lines are not Spotter's",
-                        1);
-  if (nothing)
-    return io::complain("report", "the history of " + model.job + " is empty: nothing has run yet",
-                        1);
+    return failure("of the history of " + model.job + " nothing can be read: " +
+                   std::to_string(model.foreign) + " lines are not Spotter's");
+  if (nothing) return failure("the history of " + model.job + " is empty: nothing has run yet");
   // JSON goes to the terminal, a page to a file.
   const bool to_stdout = options.output.empty() && options.json;
   const std::string output = to_stdout                ? "-"
@@ -123,7 +116,7 @@ void add_report(CLI::App& app, int& status) {
           "DOLLARS"));
   command->add_flag("--no-prices", options->no_prices,
                     "Asks AWS for no prices, and uses those that the machines recorded");
-  command->callback([options, &status] { status = report(*options); });
+  command->callback([options, &status] { status = io::ended("report", report(*options)); });
 }
 
 }  // namespace spotter::command

@@ -57,64 +57,6 @@ std::map<report::Experiment, Objects> sorted(const std::vector<wire::ListedObjec
 // Replaces an object of many MiB, which no agent writes, by a line that is not valid.
 constexpr const char* too_long = "too long\n";
 
-}  // namespace
-
-Result<std::map<std::string, std::string>, s3::Failure> read_objects(
-    s3::Client& client, const std::string& bucket, const std::vector<std::string>& keys) {
-  std::map<std::string, std::string> bytes;
-  std::optional<s3::Failure> failed;
-  for (const std::string& key : keys) {
-    client.start({.bucket = bucket, .key = key}, [&, key](Result<s3::Answer, s3::Failure> answer) {
-      if (answer)
-        bytes[key] = std::move(answer->body);
-      else if (answer.error().status == 200)
-        bytes[key] = too_long;
-      else if (answer.error().kind != s3::Failure::Kind::NoSuchKey)
-        failed = std::move(answer.error());
-    });
-  }
-  while (client.under_way() > 0) client.turn(std::chrono::seconds(1));
-  if (failed) return tl::unexpected(std::move(*failed));
-  return bytes;
-}
-
-Result<std::vector<Published>, s3::Failure> read_published(s3::Client& client,
-                                                           const wire::S3Location& place,
-                                                           Wanted wanted) {
-  std::string date;
-  const auto listed = s3::list(client, place, {.date = &date});
-  if (!listed) return tl::unexpected(listed.error());
-  const auto now = wire::parse_http_date(date);
-  auto all = sorted(*listed, place.key.size());
-  std::vector<std::string> keys;
-  for (auto& [experiment, its] : all) {
-    if (wanted == Wanted::Status) {
-      if (its.histories.size() > 1) its.histories = {its.histories.back()};
-      its.curves.clear();
-    }
-    if (!its.status.empty()) keys.push_back(its.status);
-    for (const auto* segments : {&its.histories, &its.curves})
-      for (const auto& [key, name] : *segments) keys.push_back(key);
-  }
-  auto bytes = read_objects(client, place.bucket, keys);
-  if (!bytes) return tl::unexpected(std::move(bytes.error()));
-  std::vector<Published> published;
-  for (const auto& [experiment, its] : all) {
-    Published one{.status = (*bytes)[its.status]};
-    one.source.experiment = experiment;
-    const bool dated = its.status_written != wire::WallTime();
-    if (now && dated)
-      one.age = std::max<double>(0, static_cast<double>((*now - its.status_written).count()));
-    for (const auto* segments : {&its.histories, &its.curves})
-      for (const auto& [key, name] : *segments)
-        report::add_published(one.source, name, (*bytes)[key]);
-    published.push_back(std::move(one));
-  }
-  return published;
-}
-
-namespace {
-
 namespace fs = std::filesystem;
 using report::Input;
 using report::Source;
@@ -238,10 +180,9 @@ class Reader {
   }
 
   Result<Input> read() {
-    auto read = place_.from.starts_with("s3://") ? from_bucket(place_.from)
-                : !place_.from.empty()           ? from_folder(place_.from)
-                                                 : from_job();
-    if (!read) return tl::unexpected(read.error());
+    TRY(place_.from.starts_with("s3://") ? from_bucket(place_.from)
+        : !place_.from.empty()           ? from_folder(place_.from)
+                                         : from_job());
     return std::move(input_);
   }
 
@@ -291,15 +232,12 @@ class Reader {
 
   Result<Sets> sets() const {
     if (!place_.job || !place_.job->sweep) return Sets();
-    auto sets = sets_of(*place_.job);
-    if (!sets) return failure(sets.error().message);
-    return Sets(std::move(*sets));
+    return Sets(TRY(sets_of(*place_.job)));
   }
 
   Result<void> from_experiments(const fs::path& folder) {
-    const auto its = sets();
-    if (!its) return tl::unexpected(its.error());
-    auto gathered = results_in_folder(folder, *its);
+    const auto its = TRY(sets());
+    auto gathered = results_in_folder(folder, its);
     if (!gathered)
       return failure(gathered.error().message + ", or a history in .spotter of its own");
     if (input_.job.empty())
@@ -314,22 +252,18 @@ class Reader {
   }
 
   Result<void> from_claims(const std::string& url) {
-    const auto its = sets();
-    if (!its) return tl::unexpected(its.error());
-    const auto prefix = wire::parse_s3_url(url);
-    if (!prefix) return tl::unexpected(prefix.error());
-    auto gathered = results_in_bucket(*prefix, *its);
-    if (!gathered) return tl::unexpected(gathered.error());
-    keep(std::move(*gathered));
+    const auto its = TRY(sets());
+    const auto prefix = TRY(wire::parse_s3_url(url));
+    auto gathered = TRY(results_in_bucket(prefix, its));
+    keep(std::move(gathered));
     return {};
   }
 
   Result<void> from_bucket(const std::string& url) {
-    auto place = wire::parse_s3_url(url);
-    if (!place) return tl::unexpected(place.error());
-    if (!place->key.ends_with('/')) place->key += '/';
-    if (input_.job.empty()) name_by(place->key);
-    return from_published(*place);
+    auto place = TRY(wire::parse_s3_url(url));
+    if (!place.key.ends_with('/')) place.key += '/';
+    if (input_.job.empty()) name_by(place.key);
+    return from_published(place);
   }
 
   // .../NAME/ or .../NAME/INDEX/
@@ -352,19 +286,16 @@ class Reader {
   Result<void> from_published(const wire::S3Location& place) {
     s3::Client client(
         {.environment = act::Environment::of_this_process(), .patience = std::chrono::seconds(20)});
-    auto published = read_published(client, place, Wanted::All);
-    if (!published)
-      return failure("what is published at " + wire::to_url(place) +
-                     " cannot be read: " + published.error().text());
-    if (published->empty())
+    auto published = TRY(behind("what is published at " + wire::to_url(place) + " cannot be read",
+                                read_published(client, place, Wanted::All)));
+    if (published.empty())
       return failure("nothing is published at " + wire::to_url(place) +
                      ": the job's description needs `publish: s3://bucket/prefix`, which its "
                      "agents then fill; from elsewhere it is --from s3://bucket/prefix/NAME");
     const bool is_sweep = std::ranges::any_of(
-        *published, [](const Published& each) { return each.source.experiment.has_value(); });
-    if (is_sweep && input_.experiments.empty())
-      if (auto known = keep_sets(); !known) return known;
-    for (Published& each : *published) {
+        published, [](const Published& each) { return each.source.experiment.has_value(); });
+    if (is_sweep && input_.experiments.empty()) TRY(keep_sets());
+    for (Published& each : published) {
       warn(warnings_, wire::to_url(place), each.source.history.newer);
       if (!each.source.experiment) input_.status = std::move(each.status);
       input_.sources.push_back(std::move(each.source));
@@ -374,12 +305,11 @@ class Reader {
 
   // The outcomes come from the histories.
   Result<void> keep_sets() {
-    const auto its = sets();
-    if (!its) return tl::unexpected(its.error());
+    const auto its = TRY(sets());
     Gathered gathered;
-    for (std::size_t index = 0; *its && index < (*its)->size(); ++index) {
+    for (std::size_t index = 0; its && index < its->size(); ++index) {
       gathered.all.emplace_back().index = index;
-      gathered.all.back().parameters = (**its)[index];
+      gathered.all.back().parameters = (*its)[index];
     }
     keep(std::move(gathered));
     return {};
@@ -399,75 +329,8 @@ class Reader {
   Input input_;
 };
 
-}  // namespace
-
-Result<Input> read_input(const ReportPlace& place, std::vector<std::string>* warnings) {
-  return Reader(place, warnings).read();
-}
-
-namespace {
-
 constexpr const char* usual_job = "job.yaml";
 constexpr const char* job_of_the_service = "/etc/spotter/job.yaml";
-
-}  // namespace
-
-std::string job_file(const JobToShow& options) {
-  if (!options.job.empty()) return options.job;
-  std::error_code error;
-  for (const char* file : {usual_job, job_of_the_service})
-    if (std::filesystem::exists(file, error)) return file;
-  return "";
-}
-
-Result<config::Job> read_description(const std::string& file) {
-  return config::read_job(file, config::Environment::of_root());
-}
-
-bool is_a_file(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::exists(path, error) && !std::filesystem::is_directory(path, error);
-}
-
-std::string file_of(const std::string& job) {
-  if (job.empty() || is_a_file(job)) return job.empty() ? job_file({}) : job;
-  const std::string here = job_file({});
-  const auto described = here.empty() ? Result<config::Job>(failure("")) : read_description(here);
-  return described && described->name.view() == job ? here : "";
-}
-
-// A job given by name is read from where it is published.
-Result<ReportPlace> place_of(const JobToShow& options) {
-  ReportPlace place{{}, options.from};
-  const std::string file = file_of(options.job);
-  std::string name = options.job;
-  if (!file.empty() && is_a_file(file)) {
-    auto job = read_description(file);
-    // With --from no file is needed.
-    if (!job && (options.from.empty() || !options.job.empty())) return tl::unexpected(job.error());
-    if (job) name = job->name.str();
-    if (job) place.file = file;
-    if (job) place.job = std::move(*job);
-  } else if (!options.job.empty() && options.publish.empty()) {
-    return failure("--job " + options.job +
-                   ": there is no such file; of a job by its name, --publish s3://bucket/prefix "
-                   "says where its agents write");
-  }
-  if (!options.publish.empty()) {
-    const auto prefix = config::parse_s3_prefix(options.publish);
-    if (!prefix) return failure("--publish: " + prefix.error().message);
-    const auto good = config::job_name.parse(name);
-    if (!good) return failure("--job " + name + ": " + good.error().message);
-    place.from = wire::to_url({prefix->bucket, prefix->key + name + "/"});
-  }
-  if (!place.job && place.from.empty())
-    return failure(
-        "there is neither job.yaml here nor /etc/spotter/job.yaml: name the job's description "
-        "with --job, or where its history is with --from");
-  return place;
-}
-
-namespace {
 
 using report::Instance;
 using report::Prices;
@@ -542,6 +405,114 @@ class Asker {
 };
 
 }  // namespace
+
+Result<std::map<std::string, std::string>, s3::Failure> read_objects(
+    s3::Client& client, const std::string& bucket, const std::vector<std::string>& keys) {
+  std::map<std::string, std::string> bytes;
+  std::optional<s3::Failure> failed;
+  for (const std::string& key : keys) {
+    client.start({.bucket = bucket, .key = key}, [&, key](Result<s3::Answer, s3::Failure> answer) {
+      if (answer)
+        bytes[key] = std::move(answer->body);
+      else if (answer.error().status == 200)
+        bytes[key] = too_long;
+      else if (answer.error().kind != s3::Failure::Kind::NoSuchKey)
+        failed = std::move(answer.error());
+    });
+  }
+  while (client.under_way() > 0) client.turn(std::chrono::seconds(1));
+  if (failed) return tl::unexpected(std::move(*failed));
+  return bytes;
+}
+
+Result<std::vector<Published>, s3::Failure> read_published(s3::Client& client,
+                                                           const wire::S3Location& place,
+                                                           Wanted wanted) {
+  std::string date;
+  const auto listed = TRY(s3::list(client, place, {.date = &date}));
+  const auto now = wire::parse_http_date(date);
+  auto all = sorted(listed, place.key.size());
+  std::vector<std::string> keys;
+  for (auto& [experiment, its] : all) {
+    if (wanted == Wanted::Status) {
+      if (its.histories.size() > 1) its.histories = {its.histories.back()};
+      its.curves.clear();
+    }
+    if (!its.status.empty()) keys.push_back(its.status);
+    for (const auto* segments : {&its.histories, &its.curves})
+      for (const auto& [key, name] : *segments) keys.push_back(key);
+  }
+  auto bytes = TRY(read_objects(client, place.bucket, keys));
+  std::vector<Published> published;
+  for (const auto& [experiment, its] : all) {
+    Published one{.status = bytes[its.status]};
+    one.source.experiment = experiment;
+    const bool dated = its.status_written != wire::WallTime();
+    if (now && dated)
+      one.age = std::max<double>(0, static_cast<double>((*now - its.status_written).count()));
+    for (const auto* segments : {&its.histories, &its.curves})
+      for (const auto& [key, name] : *segments) report::add_published(one.source, name, bytes[key]);
+    published.push_back(std::move(one));
+  }
+  return published;
+}
+
+Result<Input> read_input(const ReportPlace& place, std::vector<std::string>* warnings) {
+  return Reader(place, warnings).read();
+}
+
+std::string job_file(const JobToShow& options) {
+  if (!options.job.empty()) return options.job;
+  std::error_code error;
+  for (const char* file : {usual_job, job_of_the_service})
+    if (std::filesystem::exists(file, error)) return file;
+  return "";
+}
+
+Result<config::Job> read_description(const std::string& file) {
+  return config::read_job(file, config::Environment::of_root());
+}
+
+bool is_a_file(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error) && !std::filesystem::is_directory(path, error);
+}
+
+std::string file_of(const std::string& job) {
+  if (job.empty() || is_a_file(job)) return job.empty() ? job_file({}) : job;
+  const std::string here = job_file({});
+  const auto described = here.empty() ? Result<config::Job>(failure("")) : read_description(here);
+  return described && described->name.view() == job ? here : "";
+}
+
+// A job given by name is read from where it is published.
+Result<ReportPlace> place_of(const JobToShow& options) {
+  ReportPlace place{{}, options.from};
+  const std::string file = file_of(options.job);
+  std::string name = options.job;
+  if (!file.empty() && is_a_file(file)) {
+    auto job = read_description(file);
+    // With --from no file is needed.
+    if (!job && (options.from.empty() || !options.job.empty())) return tl::unexpected(job.error());
+    if (job) name = job->name.str();
+    if (job) place.file = file;
+    if (job) place.job = std::move(*job);
+  } else if (!options.job.empty() && options.publish.empty()) {
+    return failure("--job " + options.job +
+                   ": there is no such file; of a job by its name, --publish s3://bucket/prefix "
+                   "says where its agents write");
+  }
+  if (!options.publish.empty()) {
+    const auto prefix = TRY(behind("--publish", config::parse_s3_prefix(options.publish)));
+    TRY(behind("--job " + name, config::job_name.parse(name)));
+    place.from = wire::to_url({prefix.bucket, prefix.key + name + "/"});
+  }
+  if (!place.job && place.from.empty())
+    return failure(
+        "there is neither job.yaml here nor /etc/spotter/job.yaml: name the job's description "
+        "with --job, or where its history is with --from");
+  return place;
+}
 
 Prices prices_of(const report::Input& input, report::Number on_demand) {
   Prices prices;

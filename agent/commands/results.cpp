@@ -112,6 +112,211 @@ std::string csv_row(const Summary& summary, const std::vector<std::string>& para
   return row + "," + field(summary.model);
 }
 
+constexpr std::size_t gap = 2;
+constexpr std::size_t narrowest = 6;  // width of a parameter's column if there is no room
+
+// The number of characters in UTF-8.
+std::size_t width(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char each) { return (each & 0xC0) != 0x80; }));
+}
+
+// Removes control characters, which a terminal would interpret.
+std::string printable(std::string text) {
+  for (char& each : text)
+    if (static_cast<unsigned char>(each) < ' ' || each == 0x7F) each = '?';
+  return text;
+}
+
+std::string cut(const std::string& text, std::size_t columns) {
+  if (width(text) <= columns) return text;
+  std::string kept;
+  std::size_t used = 0;
+  for (const char each : text) {
+    if ((each & 0xC0) != 0x80 && ++used >= columns) break;
+    kept += each;
+  }
+  return kept + "…";
+}
+
+struct Column {
+  std::string name;
+  std::vector<std::string> cells;
+  bool of_parameter = false;
+  bool of_metric = false;  // which may be left out
+  std::size_t columns = 0;
+
+  void add(std::string text) {
+    columns = std::max(columns, width(text));
+    cells.push_back(std::move(text));
+  }
+};
+
+using Cell = std::string (*)(const Summary& summary, const wire::CurvePoint& last);
+
+std::string shown(const std::optional<double>& value) {
+  return value ? short_number(*value) : std::string();
+}
+
+struct Own {
+  const char* name;
+  Cell cell;
+};
+const std::array<Own, 2> before = {{
+    {"index", [](const Summary& it, const wire::CurvePoint&) { return std::to_string(it.index); }},
+    {"state",
+     [](const Summary& it, const wire::CurvePoint&) { return std::string(shown_state(it)); }},
+}};
+const std::array<Own, 4> middle = {{
+    {"epoch",
+     [](const Summary&, const wire::CurvePoint& last) {
+       return last.epoch ? std::to_string(*last.epoch) : "";
+     }},
+    {"step",
+     [](const Summary& it, const wire::CurvePoint& last) {
+       return it.curve.points().empty() ? "" : std::to_string(last.step);
+     }},
+    {"loss", [](const Summary&, const wire::CurvePoint& last) { return shown(last.loss); }},
+    {"accuracy", [](const Summary&, const wire::CurvePoint& last) { return shown(last.accuracy); }},
+}};
+const std::array<Own, 2> after = {{
+    {"seconds",
+     [](const Summary& it, const wire::CurvePoint&) {
+       return it.attempts == 0 ? "" : std::to_string(static_cast<std::uint64_t>(it.seconds + 0.5));
+     }},
+    {"attempts",
+     [](const Summary& it, const wire::CurvePoint&) {
+       return it.attempts == 0 ? "" : std::to_string(it.attempts);
+     }},
+}};
+
+class Table {
+ public:
+  Table(const Summaries& sorted, const SortOrder& order, std::size_t rows)
+      : all_(sorted), rows_(rows) {
+    for (const Own& own : before) add_own(own);
+    for (const std::string& name : parameter_names(sorted)) add_parameter(name);
+    for (const Own& own : middle) add_own(own);
+    for (const std::string& name : metric_names(sorted)) add_metric(name, name != order.metric);
+    for (const Own& own : after) add_own(own);
+  }
+
+  void fit(std::size_t columns) {
+    if (columns == 0) return;
+    if (used() > columns) leave_out_what_is_the_same();
+    if (used() > columns) cut_parameters(columns);
+    while (used() > columns && leave_out_last(&Column::of_parameter)) ++parameters_left_out_;
+    while (used() > columns && leave_out_last(&Column::of_metric)) ++metrics_left_out_;
+  }
+
+  std::string text() const {
+    std::string text;
+    for (std::size_t row = 0; row <= rows_; ++row) text += line(row);
+    if (!same_.empty()) text += "in all: " + same_ + "\n";
+    if (parameters_left_out_ > 0)
+      text += std::to_string(parameters_left_out_) + " parameters found no room: --csv has them\n";
+    if (metrics_left_out_ > 0)
+      text += std::to_string(metrics_left_out_) + " metrics found no room: --csv has them\n";
+    return text;
+  }
+
+ private:
+  // True: a row has one.
+  template <class CellOf>
+  bool add(Column column, CellOf cell_of) {
+    column.add(column.name);
+    bool any = false;
+    for (std::size_t row = 0; row < rows_; ++row) {
+      std::string text = cell_of(all_[row]);
+      any = any || !text.empty();
+      column.add(text.empty() ? "-" : std::move(text));
+    }
+    columns_.push_back(std::move(column));
+    return any;
+  }
+  void add_own(const Own& own) {
+    const bool any = add({own.name, {}}, [&](const Summary& it) {
+      return own.cell(it, it.curve.last().value_or(wire::CurvePoint{}));
+    });
+    if (!any) columns_.pop_back();
+  }
+  void add_metric(const std::string& name, bool may_be_left_out) {
+    add({.name = name, .cells = {}, .of_metric = may_be_left_out},
+        [&](const Summary& it) { return shown(sweep::last_value(it, name)); });
+  }
+  // False: there is none.
+  bool leave_out_last(bool Column::*kind) {
+    const auto last = std::find_if(columns_.rbegin(), columns_.rend(),
+                                   [&](const Column& column) { return column.*kind; });
+    if (last == columns_.rend()) return false;
+    columns_.erase(std::next(last).base());
+    return true;
+  }
+  void add_parameter(const std::string& name) {
+    add({name, {}, true}, [&](const Summary& it) { return printable(parameter_text(it, name)); });
+  }
+  std::size_t used() const {
+    std::size_t sum = 0;
+    for (const Column& column : columns_) sum += column.columns + gap;
+    return sum - gap;
+  }
+  void leave_out_what_is_the_same() {
+    if (all_.size() < 2) return;
+    const auto differ = differing(all_);
+    std::erase_if(columns_, [&](const Column& column) {
+      const bool same = column.of_parameter &&
+                        std::find(differ.begin(), differ.end(), column.name) == differ.end();
+      if (same) same_ += (same_.empty() ? "" : ", ") + column.name + "=" + column.cells[1];
+      return same;
+    });
+  }
+  // Shortens the widest column, one character at a time.
+  void cut_parameters(std::size_t columns) {
+    for (std::size_t too_many = used() - columns; too_many > 0; --too_many) {
+      Column* widest = nullptr;
+      for (Column& column : columns_) {
+        const bool may = column.of_parameter && column.columns > narrowest;
+        if (may && (widest == nullptr || column.columns > widest->columns)) widest = &column;
+      }
+      if (widest == nullptr) return;
+      --widest->columns;
+    }
+  }
+  std::string line(std::size_t row) const {
+    std::string line;
+    for (const Column& column : columns_) {
+      const std::string cell = cut(column.cells[row], column.columns);
+      line += cell + std::string(column.columns - width(cell) + gap, ' ');
+    }
+    return line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+
+  const Summaries& all_;
+  std::size_t rows_;
+  std::vector<Column> columns_;
+  std::string same_;
+  std::size_t parameters_left_out_ = 0, metrics_left_out_ = 0;
+};
+
+std::string counted(const Summaries& all, const SortOrder& order) {
+  std::array<std::size_t, 5> counts{};
+  for (const Summary& summary : all) ++counts[static_cast<std::size_t>(summary.state)];
+  std::string text =
+      std::to_string(all.size()) + (all.size() == 1 ? " experiment" : " experiments");
+  for (std::size_t state = counts.size(); state-- > 0;) {
+    if (counts[state] > 0)
+      text +=
+          ", " + std::to_string(counts[state]) + " " + to_text(static_cast<Summary::State>(state));
+  }
+  const auto early = std::ranges::count_if(
+      all, [](const Summary& summary) { return !summary.stopped_early.empty(); });
+  if (early > 0)
+    text +=
+        "; " + std::to_string(early) + " stopped early, listed behind those that came to their end";
+  return text + "; by " + order.metric +
+         (order.largest_first ? ", largest first" : ", smallest first");
+}
+
 }  // namespace
 
 std::vector<std::string> metric_names(const Summaries& all) {
@@ -214,218 +419,6 @@ std::string to_json(const Summaries& sorted) {
   }
   return json + "\n]\n";
 }
-
-namespace {
-
-constexpr std::size_t gap = 2;
-constexpr std::size_t narrowest = 6;  // width of a parameter's column if there is no room
-
-// The number of characters in UTF-8.
-std::size_t width(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char each) { return (each & 0xC0) != 0x80; }));
-}
-
-// Removes control characters, which a terminal would interpret.
-std::string printable(std::string text) {
-  for (char& each : text)
-    if (static_cast<unsigned char>(each) < ' ' || each == 0x7F) each = '?';
-  return text;
-}
-
-std::string cut(const std::string& text, std::size_t columns) {
-  if (width(text) <= columns) return text;
-  std::string kept;
-  std::size_t used = 0;
-  for (const char each : text) {
-    if ((each & 0xC0) != 0x80 && ++used >= columns) break;
-    kept += each;
-  }
-  return kept + "…";
-}
-
-struct Column {
-  std::string name;
-  std::vector<std::string> cells;
-  bool of_parameter = false;
-  bool of_metric = false;  // which may be left out
-  std::size_t columns = 0;
-
-  void add(std::string text) {
-    columns = std::max(columns, width(text));
-    cells.push_back(std::move(text));
-  }
-};
-
-using Cell = std::string (*)(const Summary& summary, const wire::CurvePoint& last);
-
-std::string shown(const std::optional<double>& value) {
-  return value ? short_number(*value) : std::string();
-}
-
-struct Own {
-  const char* name;
-  Cell cell;
-};
-const std::array<Own, 2> before = {{
-    {"index", [](const Summary& it, const wire::CurvePoint&) { return std::to_string(it.index); }},
-    {"state",
-     [](const Summary& it, const wire::CurvePoint&) { return std::string(shown_state(it)); }},
-}};
-const std::array<Own, 4> middle = {{
-    {"epoch",
-     [](const Summary&, const wire::CurvePoint& last) {
-       return last.epoch ? std::to_string(*last.epoch) : "";
-     }},
-    {"step",
-     [](const Summary& it, const wire::CurvePoint& last) {
-       return it.curve.points().empty() ? "" : std::to_string(last.step);
-     }},
-    {"loss", [](const Summary&, const wire::CurvePoint& last) { return shown(last.loss); }},
-    {"accuracy", [](const Summary&, const wire::CurvePoint& last) { return shown(last.accuracy); }},
-}};
-const std::array<Own, 2> behind = {{
-    {"seconds",
-     [](const Summary& it, const wire::CurvePoint&) {
-       return it.attempts == 0 ? "" : std::to_string(static_cast<std::uint64_t>(it.seconds + 0.5));
-     }},
-    {"attempts",
-     [](const Summary& it, const wire::CurvePoint&) {
-       return it.attempts == 0 ? "" : std::to_string(it.attempts);
-     }},
-}};
-
-class Table {
- public:
-  Table(const Summaries& sorted, const SortOrder& order, std::size_t rows)
-      : all_(sorted), rows_(rows) {
-    for (const Own& own : before) add_own(own);
-    for (const std::string& name : parameter_names(sorted)) add_parameter(name);
-    for (const Own& own : middle) add_own(own);
-    for (const std::string& name : metric_names(sorted)) add_metric(name, name != order.metric);
-    for (const Own& own : behind) add_own(own);
-  }
-
-  void fit(std::size_t columns) {
-    if (columns == 0) return;
-    if (used() > columns) leave_out_what_is_the_same();
-    if (used() > columns) cut_parameters(columns);
-    while (used() > columns && leave_out_last(&Column::of_parameter)) ++parameters_left_out_;
-    while (used() > columns && leave_out_last(&Column::of_metric)) ++metrics_left_out_;
-  }
-
-  std::string text() const {
-    std::string text;
-    for (std::size_t row = 0; row <= rows_; ++row) text += line(row);
-    if (!same_.empty()) text += "in all: " + same_ + "\n";
-    if (parameters_left_out_ > 0)
-      text += std::to_string(parameters_left_out_) + " parameters found no room: --csv has them\n";
-    if (metrics_left_out_ > 0)
-      text += std::to_string(metrics_left_out_) + " metrics found no room: --csv has them\n";
-    return text;
-  }
-
- private:
-  void add_own(const Own& own) {
-    Column column{own.name, {}};
-    column.add(own.name);
-    bool any = false;
-    for (std::size_t row = 0; row < rows_; ++row) {
-      std::string text = own.cell(all_[row], all_[row].curve.last().value_or(wire::CurvePoint{}));
-      any = any || !text.empty();
-      column.add(text.empty() ? "-" : std::move(text));
-    }
-    if (any) columns_.push_back(std::move(column));
-  }
-  void add_metric(const std::string& name, bool may_be_left_out) {
-    Column column{.name = name, .cells = {}, .of_metric = may_be_left_out};
-    column.add(name);
-    for (std::size_t row = 0; row < rows_; ++row) {
-      const std::string text = shown(sweep::last_value(all_[row], name));
-      column.add(text.empty() ? "-" : text);
-    }
-    columns_.push_back(std::move(column));
-  }
-  // False: there is none.
-  bool leave_out_last(bool Column::*kind) {
-    const auto last = std::find_if(columns_.rbegin(), columns_.rend(),
-                                   [&](const Column& column) { return column.*kind; });
-    if (last == columns_.rend()) return false;
-    columns_.erase(std::next(last).base());
-    return true;
-  }
-  void add_parameter(const std::string& name) {
-    Column column{name, {}, true};
-    column.add(name);
-    for (std::size_t row = 0; row < rows_; ++row) {
-      std::string text = printable(parameter_text(all_[row], name));
-      column.add(text.empty() ? "-" : std::move(text));
-    }
-    columns_.push_back(std::move(column));
-  }
-  std::size_t used() const {
-    std::size_t sum = 0;
-    for (const Column& column : columns_) sum += column.columns + gap;
-    return sum - gap;
-  }
-  void leave_out_what_is_the_same() {
-    if (all_.size() < 2) return;
-    const auto differ = differing(all_);
-    std::erase_if(columns_, [&](const Column& column) {
-      const bool same = column.of_parameter &&
-                        std::find(differ.begin(), differ.end(), column.name) == differ.end();
-      if (same) same_ += (same_.empty() ? "" : ", ") + column.name + "=" + column.cells[1];
-      return same;
-    });
-  }
-  // Shortens the widest column, one character at a time.
-  void cut_parameters(std::size_t columns) {
-    for (std::size_t too_many = used() - columns; too_many > 0; --too_many) {
-      Column* widest = nullptr;
-      for (Column& column : columns_) {
-        const bool may = column.of_parameter && column.columns > narrowest;
-        if (may && (widest == nullptr || column.columns > widest->columns)) widest = &column;
-      }
-      if (widest == nullptr) return;
-      --widest->columns;
-    }
-  }
-  std::string line(std::size_t row) const {
-    std::string line;
-    for (const Column& column : columns_) {
-      const std::string cell = cut(column.cells[row], column.columns);
-      line += cell + std::string(column.columns - width(cell) + gap, ' ');
-    }
-    return line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-
-  const Summaries& all_;
-  std::size_t rows_;
-  std::vector<Column> columns_;
-  std::string same_;
-  std::size_t parameters_left_out_ = 0, metrics_left_out_ = 0;
-};
-
-std::string counted(const Summaries& all, const SortOrder& order) {
-  std::array<std::size_t, 5> counts{};
-  for (const Summary& summary : all) ++counts[static_cast<std::size_t>(summary.state)];
-  std::string text =
-      std::to_string(all.size()) + (all.size() == 1 ? " experiment" : " experiments");
-  for (std::size_t state = counts.size(); state-- > 0;) {
-    if (counts[state] > 0)
-      text +=
-          ", " + std::to_string(counts[state]) + " " + to_text(static_cast<Summary::State>(state));
-  }
-  const auto early = std::ranges::count_if(
-      all, [](const Summary& summary) { return !summary.stopped_early.empty(); });
-  if (early > 0)
-    text +=
-        "; " + std::to_string(early) + " stopped early, listed behind those that came to their end";
-  return text + "; by " + order.metric +
-         (order.largest_first ? ", largest first" : ", smallest first");
-}
-
-}  // namespace
 
 std::string to_table(const Summaries& sorted, const SortOrder& order, const Screen& screen) {
   const bool all = screen.rows == 0 || sorted.size() <= screen.rows;

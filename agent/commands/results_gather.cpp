@@ -71,11 +71,10 @@ Result<Summary> summary_of(const Home& home) {
   for (const auto& [name, text] : home.files)
     if (!write_into(folder.path() / name, text))
       return failure("cannot write below " + folder.path().string());
-  auto summary = sweep::summary_of(folder.path(), home.index, {});
-  if (!summary) return summary;
-  summary->state = state_of(home.seen, summary->state);
-  summary->attempt = home.seen.head.attempt;
-  if (home.has_model) summary->model = wire::to_url(home.at);
+  auto summary = TRY(sweep::summary_of(folder.path(), home.index, {}));
+  summary.state = state_of(home.seen, summary.state);
+  summary.attempt = home.seen.head.attempt;
+  if (home.has_model) summary.model = wire::to_url(home.at);
   return summary;
 }
 
@@ -246,10 +245,9 @@ struct Listed {
   std::map<std::size_t, std::string> results, claims;  // their keys
 };
 Result<Listed> look(s3::Client& client, const wire::S3Location& prefix) {
-  const auto objects = s3::list(client, prefix, {.delimiter = "/"});
-  if (!objects) return failure(objects.error().text());
+  const auto objects = TRY(s3::list(client, prefix, {.delimiter = "/"}));
   Listed listed;
-  for (const auto& object : *objects) {
+  for (const auto& object : objects) {
     const std::string name = object.key.substr(prefix.key.size());
     const auto parsed = sweep::parse_object_name(name);
     if (!parsed) continue;
@@ -270,11 +268,10 @@ Summary::State state_of(sweep::Claim::State state) {
 }
 
 Result<Summary> of_claim(const std::string& text) {
-  const auto claim = sweep::parse_claim(text);
-  if (!claim) return tl::unexpected(claim.error());
+  const auto claim = TRY(sweep::parse_claim(text));
   Summary summary;
-  summary.state = state_of(claim->state);
-  summary.attempt = claim->token;
+  summary.state = state_of(claim.state);
+  summary.attempt = claim.token;
   return summary;
 }
 
@@ -318,10 +315,9 @@ Result<Gathered> results_in_bucket(const wire::S3Location& prefix, const Sets& s
   wire::S3Location folder = prefix;
   if (!folder.key.empty() && !folder.key.ends_with('/')) folder.key += '/';
   s3::Client client({.environment = act::Environment::of_this_process()});
-  const auto listed = look(client, folder);
-  if (!listed) return tl::unexpected(listed.error());
+  const auto listed = TRY(look(client, folder));
   const std::string place = wire::to_url(folder);
-  if (listed->results.empty() && listed->claims.empty())
+  if (listed.results.empty() && listed.claims.empty())
     return failure("there is no experiment at " + place);
   std::map<std::size_t, Summary> found;
   std::vector<std::string> warnings;
@@ -334,13 +330,13 @@ Result<Gathered> results_in_bucket(const wire::S3Location& prefix, const Sets& s
       found[index].index = index;
     });
   };
-  for (const auto& [index, key] : listed->claims) fetch(index, key, of_claim);
-  for (const auto& [index, key] : listed->results)
+  for (const auto& [index, key] : listed.claims) fetch(index, key, of_claim);
+  for (const auto& [index, key] : listed.results)
     fetch(index, key, [](const std::string& text) { return sweep::parse_summary(text); });
   while (client.under_way() > 0) client.turn(std::chrono::seconds(1));
   if (job && job->storage.in_bucket()) {
     std::set<std::size_t> known;
-    for (const auto& result : listed->results) known.insert(result.first);
+    for (const auto& result : listed.results) known.insert(result.first);
     InHomes homes = read_homes(client, *job, known);
     for (auto& [index, summary] : homes.found) found[index] = of_both(found, index, summary);
     std::ranges::move(homes.warnings, std::back_inserter(warnings));

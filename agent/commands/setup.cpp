@@ -32,10 +32,6 @@ struct SetupOptions {
   bool yes = false;
 };
 
-int complain(const std::string& what, int status = 1) {
-  return io::complain("setup", what, status);
-}
-
 fs::path remembered() {
   const char* config = std::getenv("XDG_CONFIG_HOME");
   const char* home = std::getenv("HOME");
@@ -121,27 +117,22 @@ Result<void> make_roles(AwsCalls& calls, const RoleCommands& commands) {
 Result<std::vector<wire::S3Location>> places(const std::vector<std::string>& urls) {
   std::vector<wire::S3Location> all;
   for (const std::string& url : urls) {
-    auto where = wire::parse_s3_url(url);
-    if (!where) return failure("--read: " + where.error().message);
-    all.push_back(*std::move(where));
+    auto where = TRY(behind("--read", wire::parse_s3_url(url)));
+    all.push_back(std::move(where));
   }
   return all;
 }
 
-int run(const SetupOptions& options) {
+Result<int> run(const SetupOptions& options) {
   if (!wire::fits_into_host(options.bucket, false))
-    return complain("--bucket: '" + options.bucket +
-                        "' is no name that S3 takes: 3 to 63 of a-z, 0-9, '.' and '-'",
-                    wrong_input);
-  const auto read = places(options.read);
-  if (!read) return complain(read.error().message, wrong_input);
-  const auto calls = calls_in(options.region);
-  if (!calls) return complain(calls.error().message, wrong_input);
-  const auto who = (*calls)->ask(wire::GetCallerIdentity{});
-  if (!who) return complain(who.error().message);
-  const IamScope scope{.account = who->account, .region = (*calls)->region()};
-  const RoleCommands commands = account_commands(options.bucket, *read, scope, options.shell);
-  if (!commands.problems.empty()) return complain(commands.problems);
+    return mistake("--bucket: '" + options.bucket +
+                   "' is no name that S3 takes: 3 to 63 of a-z, 0-9, '.' and '-'");
+  const auto read = TRY(of_input(places(options.read)));
+  const auto calls = TRY(of_input(calls_in(options.region)));
+  const auto who = TRY(calls->ask(wire::GetCallerIdentity{}));
+  const IamScope scope{.account = who.account, .region = calls->region()};
+  const RoleCommands commands = account_commands(options.bucket, read, scope, options.shell);
+  if (!commands.problems.empty()) return failure(commands.problems);
   if (options.print) {
     std::printf("aws s3 mb s3://%s --region %s\n%s", options.bucket.c_str(),
                 scope.region.str().c_str(), commands.text.c_str());
@@ -155,14 +146,12 @@ int run(const SetupOptions& options) {
       "  the role %s-trainer: that bucket%s; each job's session has its own part of it\n"
       "  the service-linked roles of EC2's fleets and spot instances\n"
       "(--print: the commands of `aws`, and nothing is done)\n",
-      scope.account.c_str(), who->arn.c_str(), scope.region.str().c_str(), options.bucket.c_str(),
+      scope.account.c_str(), who.arn.c_str(), scope.region.str().c_str(), options.bucket.c_str(),
       scope.role.c_str(), options.shell ? ", and a terminal there by `spotter shell`" : "",
-      scope.role.c_str(), read->empty() ? "" : ", and to read what is named");
-  if (!options.yes && !agrees("Go on?"))
-    return complain("nothing was done; --yes asks nothing", wrong_input);
-  if (auto made = make_bucket(options.bucket, scope.region.str()); !made)
-    return complain(made.error().message);
-  if (auto made = make_roles(**calls, commands); !made) return complain(made.error().message);
+      scope.role.c_str(), read.empty() ? "" : ", and to read what is named");
+  if (!options.yes && !agrees("Go on?")) return mistake("nothing was done; --yes asks nothing");
+  TRY(make_bucket(options.bucket, scope.region.str()));
+  TRY(make_roles(*calls, commands));
   remember(options.bucket);
   std::printf("Next, where your code is: spotter init && spotter launch --logs\n");
   return 0;
@@ -189,7 +178,7 @@ void add_setup(CLI::App& app, int& status) {
                     "Lets `spotter shell` open a terminal on machines, by AWS's Session Manager");
   command->add_flag("--print", options->print, "Prints the commands of `aws`, and does nothing");
   command->add_flag("--yes", options->yes, "Asks nothing");
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = io::ended("setup", run(*options)); });
 }
 
 }  // namespace spotter::command

@@ -27,10 +27,6 @@ struct Machine {
   std::string region;
 };
 
-int shell_failed(const std::string& what, int status = 1) {
-  return io::complain("shell", what, status);
-}
-
 // Finds the job and the regions of its machines; of a name nothing is known but the configured
 // region.
 Result<std::pair<JobKey, std::vector<std::string>>> whose_machines(const std::string& job) {
@@ -40,22 +36,18 @@ Result<std::pair<JobKey, std::vector<std::string>>> whose_machines(const std::st
     if (!name) return failure("there is no file " + job + ", and " + name.error().message);
     return std::pair{JobKey{name->str(), {}}, std::vector<std::string>{""}};
   }
-  const auto described = read_description(file);
-  if (!described) return tl::unexpected(described.error());
-  return std::pair{key_of(*described), regions_of(*described)};
+  const auto described = TRY(read_description(file));
+  return std::pair{key_of(described), regions_of(described)};
 }
 
 Result<std::vector<Machine>> machines_of(const std::string& job) {
-  const auto whose = whose_machines(job);
-  if (!whose) return tl::unexpected(whose.error());
+  const auto whose = TRY(whose_machines(job));
   std::vector<Machine> all;
-  for (const std::string& region : whose->second) {
-    const auto calls = calls_in(region);
-    if (!calls) return tl::unexpected(calls.error());
-    const auto found = job_instances(**calls, whose->first);
-    if (!found) return failure(found.error().message);
-    for (const wire::Instance& it : *found)
-      if (it.state == wire::InstanceState::Running) all.push_back({it, (*calls)->region().str()});
+  for (const std::string& region : whose.second) {
+    const auto calls = TRY(calls_in(region));
+    const auto found = TRY(job_instances(*calls, whose.first));
+    for (const wire::Instance& it : found)
+      if (it.state == wire::InstanceState::Running) all.push_back({it, calls->region().str()});
   }
   std::ranges::stable_sort(all, [](const Machine& one, const Machine& other) {
     return one.instance.launch_time > other.instance.launch_time;
@@ -63,24 +55,22 @@ Result<std::vector<Machine>> machines_of(const std::string& job) {
   return all;
 }
 
-int run(const ShellOptions& options) {
-  const auto machines = machines_of(options.job);
-  if (!machines) return shell_failed(machines.error().message, wrong_input);
-  const auto chosen = std::ranges::find_if(*machines, [&](const Machine& it) {
+Result<int> run(const ShellOptions& options) {
+  const auto machines = TRY(of_input(machines_of(options.job)));
+  const auto chosen = std::ranges::find_if(machines, [&](const Machine& it) {
     return options.instance.empty() || it.instance.id.view() == options.instance;
   });
-  if (chosen == machines->end())
-    return shell_failed(options.instance.empty()
-                            ? "no machine of " + options.job +
-                                  " runs: `spotter status --job` says why"
-                            : options.instance + " is no running machine of " + options.job);
+  if (chosen == machines.end())
+    return failure(options.instance.empty()
+                       ? "no machine of " + options.job + " runs: `spotter status --job` says why"
+                       : options.instance + " is no running machine of " + options.job);
   const char* path = std::getenv("PATH");
   for (const char* needed : {"aws", "session-manager-plugin"})
     if (io::find_program(needed, path != nullptr ? path : "/usr/bin:/bin").empty())
-      return shell_failed(std::string(needed) +
-                          " is not installed, by which AWS opens a session: "
-                          "docs.aws.amazon.com/systems-manager/latest/userguide/"
-                          "session-manager-working-with-install-plugin.html");
+      return failure(std::string(needed) +
+                     " is not installed, by which AWS opens a session: "
+                     "docs.aws.amazon.com/systems-manager/latest/userguide/"
+                     "session-manager-working-with-install-plugin.html");
   const std::string id = chosen->instance.id.str();
   std::fprintf(stderr,
                "spotter: a session on %s; if it is refused, its role may not: `spotter setup "
@@ -88,7 +78,7 @@ int run(const ShellOptions& options) {
                id.c_str());
   io::Program({"aws", "ssm", "start-session", "--region", chosen->region, "--target", id})
       .execute_from_path();
-  return shell_failed(std::string("aws: ") + std::strerror(errno));
+  return failure(std::string("aws: ") + std::strerror(errno));
 }
 
 }  // namespace
@@ -102,7 +92,7 @@ void add_shell(CLI::App& app, int& status) {
   command->add_option("job", options->job, "The job's description, or its name")
       ->capture_default_str();
   command->add_option("--instance", options->instance, "Its id; else the one launched last");
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = io::ended("shell", run(*options)); });
 }
 
 }  // namespace spotter::command

@@ -246,24 +246,18 @@ void add_serve_options(CLI::App& status, ServeOptions& options) {
       ->needs(wanted);
 }
 
-// The exit status.
-int serve(const ServeOptions& options) {
+Result<int> serve(const ServeOptions& options) {
   if (!io::kernel_knows_users)
-    return io::complain(
-        "status",
+    return mistake(
         "--serve is not in the client's build: the page is for its own user alone, "
-        "and only Linux says who asks for it; `spotter report` writes one to a file",
-        wrong_input);
-  auto place = place_of(options.shown);
-  if (!place) return io::complain("status", place.error().message, wrong_input);
-  Watcher watcher(std::move(*place));
-  const auto served = serve_page({options.port, [&] { return watcher.latest(); },
-                                  [](const std::string& url) {
-                                    std::printf("%s\n", url.c_str());
-                                    std::fflush(stdout);
-                                  }});
-  if (served) return 0;
-  return io::complain("status", served.error().message);
+        "and only Linux says who asks for it; `spotter report` writes one to a file");
+  Watcher watcher(TRY(of_input(place_of(options.shown))));
+  TRY(serve_page({options.port, [&] { return watcher.latest(); },
+                  [](const std::string& url) {
+                    std::printf("%s\n", url.c_str());
+                    std::fflush(stdout);
+                  }}));
+  return 0;
 }
 
 // `spotter status --job NAME`: a job seen from any machine, whether or not an instance runs.
@@ -287,22 +281,20 @@ Result<AskedJob> asked_of(const RemoteStatus& options) {
   AskedJob asked;
   std::optional<wire::S3Location> prefix;
   if (const std::string file = file_of(options.job); !file.empty()) {
-    const auto job = read_description(file);
-    if (!job) return tl::unexpected(job.error());
-    asked.name = job->name.str();
-    prefix = job->publish;
-    asked.regions = regions_of(*job);
+    const auto job = TRY(read_description(file));
+    asked.name = job.name.str();
+    prefix = job.publish;
+    asked.regions = regions_of(job);
     if (const auto deadline = config::load_deadline(file)) asked.deadline = *deadline;
-    asked.job = *job;
+    asked.job = job;
   } else if (const auto name = config::job_name.parse(options.job); name) {
     asked.name = name->str();
   } else {
     return failure("--job " + options.job + ": there is no such file, and " + name.error().message);
   }
   if (!options.publish.empty()) {
-    const auto given = config::parse_s3_prefix(options.publish);
-    if (!given) return failure("--publish: " + given.error().message);
-    prefix = *given;
+    const auto given = TRY(behind("--publish", config::parse_s3_prefix(options.publish)));
+    prefix = given;
   }
   if (prefix) asked.place = wire::S3Location{prefix->bucket, prefix->key + asked.name + "/"};
   return asked;
@@ -389,10 +381,10 @@ class Looker {
   }
 
   Result<void, CallError> ask(AwsCalls& calls) {
-    const auto volumes = calls.ask_all(wire::DescribeVolumes{{}, {{"tag-key", {tag::job}}}, {}});
-    if (!volumes) return tl::unexpected(volumes.error());
+    const auto volumes =
+        TRY(calls.ask_all(wire::DescribeVolumes{{}, {{"tag-key", {tag::job}}}, {}}));
     std::map<std::string, Experiment> holders;
-    for (const wire::Volume& it : *volumes) {
+    for (const wire::Volume& it : volumes) {
       const std::string owner = owner_of(it.tags);
       known_.insert(owner);
       const auto index = index_in(owner, asked_.name);
@@ -403,21 +395,19 @@ class Looker {
     for (const auto& [index, seen] : jobs_)
       if (seen.published) holders[last_instance(*seen.published)] = index;
     const std::vector<std::string> owners{asked_.name, asked_.name + config::before_index + "*"};
-    auto snapshots =
-        calls.ask_all(wire::DescribeSnapshots{{}, {{std::string("tag:") + tag::job, owners}}, {}});
-    if (!snapshots) return tl::unexpected(snapshots.error());
-    for (wire::Snapshot& it : *snapshots)
+    auto snapshots = TRY(
+        calls.ask_all(wire::DescribeSnapshots{{}, {{std::string("tag:") + tag::job, owners}}, {}}));
+    for (wire::Snapshot& it : snapshots)
       job(index_in(owner_of(it.tags), asked_.name)).snapshots.push_back(std::move(it));
-    if (auto done = ask_for_instances(calls, holders); !done) return done;
+    TRY(ask_for_instances(calls, holders));
     ask_for_prices(calls);
     ask_why_silent(calls);
-    auto fleets = job_fleets(calls, {asked_.name, {}});
-    if (!fleets) return tl::unexpected(fleets.error());
-    if (fleets->empty()) return {};
+    auto fleets = TRY(job_fleets(calls, {asked_.name, {}}));
+    if (fleets.empty()) return {};
     if (jobs_.empty()) job({});
     for (auto& [index, seen] : jobs_)
-      seen.fleets.insert(seen.fleets.end(), fleets->begin(), fleets->end());
-    for (const JobFleet& it : *fleets)
+      seen.fleets.insert(seen.fleets.end(), fleets.begin(), fleets.end());
+    for (const JobFleet& it : fleets)
       if (it.is_at_work() && it.target > 0 && jobs_.begin()->second.instances.empty())
         jobs_.begin()->second.launches_nothing = launch_failure(calls, it);
     return {};
@@ -454,16 +444,14 @@ class Looker {
       }
     };
     if (!ids.empty()) {
-      auto held = calls.ask_all(wire::DescribeInstances{{}, {{"instance-id", ids}}, {}});
-      if (!held) return tl::unexpected(held.error());
-      take(std::move(*held));
+      auto held = TRY(calls.ask_all(wire::DescribeInstances{{}, {{"instance-id", ids}}, {}}));
+      take(std::move(held));
     }
-    auto launched = job_instances(calls, {asked_.name, {}});
-    if (!launched) return tl::unexpected(launched.error());
-    std::erase_if(*launched, [](const wire::Instance& it) {
+    auto launched = TRY(job_instances(calls, {asked_.name, {}}));
+    std::erase_if(launched, [](const wire::Instance& it) {
       return wire::value_of(it.tags, tag::role) == launch::role_of_preparers;
     });
-    take(std::move(*launched));
+    take(std::move(launched));
     return {};
   }
 
@@ -563,35 +551,32 @@ std::string last_words(const AskedJob& asked, const SeenRemotely& seen) {
 
 // Prints it, and to stderr what could not be read. Returns the exit status: 0 all was read, 1 not
 // all, 2 wrong input, job_failed.
-int show_remote(const RemoteStatus& options) {
-  const auto asked = asked_of(options);
-  if (!asked) return io::complain("status", asked.error().message, wrong_input);
-  const SeenRemotely seen = look_remotely(*asked);
-  if (!seen.trouble.empty()) return io::complain("status", seen.trouble);
+Result<int> show_remote(const RemoteStatus& options) {
+  const auto asked = TRY(of_input(asked_of(options)));
+  const SeenRemotely seen = look_remotely(asked);
+  if (!seen.trouble.empty()) return failure(seen.trouble);
   if (!seen.is_there()) return 1;
   const std::string text =
-      text_of(seen.jobs, options) + (options.json ? "" : last_words(*asked, seen));
+      text_of(seen.jobs, options) + (options.json ? "" : last_words(asked, seen));
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (!written || std::fflush(stdout) != 0)
-    return io::complain("status", std::string("cannot write: ") + std::strerror(errno));
+    return failure(std::string("cannot write: ") + std::strerror(errno));
   if (wire::text_field(seen.view(), "stage") == "gave-up") return job_failed;
   return seen.whole ? 0 : 1;
 }
 
 // `spotter wait`: until the job has ended; a line for each change of its stage. What cannot be read
 // passes, but not at the first look.
-int wait_remotely(const RemoteStatus& options) {
+Result<int> wait_remotely(const RemoteStatus& options) {
   constexpr std::chrono::seconds between{15};
-  const auto asked = asked_of(options);
-  if (!asked) return io::complain("wait", asked.error().message, wrong_input);
+  const auto asked = TRY(of_input(asked_of(options)));
   std::string before;
   for (bool first = true;; first = false) {
-    const SeenRemotely seen = look_remotely(*asked);
-    if (first && !seen.trouble.empty()) return io::complain("wait", seen.trouble);
+    const SeenRemotely seen = look_remotely(asked);
+    if (first && !seen.trouble.empty()) return failure(seen.trouble);
     if (first && !seen.is_there()) return 1;
     if (first && seen.jobs.size() > 1)
-      return io::complain("wait", "of a sweep `spotter sweep results` says what has ended",
-                          wrong_input);
+      return mistake("of a sweep `spotter sweep results` says what has ended");
     const json view = seen.view();
     const std::string stage = wire::text_field(view, "stage");
     if (!stage.empty() && stage != before) {
@@ -723,25 +708,24 @@ int watch(const std::function<Shown(std::size_t columns)>& look, std::time_t sec
   return 0;
 }
 
-int watch_remotely(RemoteStatus options) {
+Result<int> watch_remotely(RemoteStatus options) {
   constexpr std::time_t between = 10;  // seconds: each look asks EC2 some questions
-  const auto asked = asked_of(options);
-  if (!asked) return io::complain("status", asked.error().message, wrong_input);
+  const auto asked = TRY(of_input(asked_of(options)));
   return watch(
       [&](std::size_t width) {
         options.columns = width;
-        const SeenRemotely seen = look_remotely(*asked);
+        const SeenRemotely seen = look_remotely(asked);
         return seen.is_there() ? Shown{text_of(seen.jobs, options), ""} : Shown{"", seen.trouble};
       },
       between);
 }
 
-int written() {
+Result<int> written() {
   if (std::ferror(stdout) == 0) return 0;
-  return io::complain("status", std::string("cannot write: ") + std::strerror(errno));
+  return failure(std::string("cannot write: ") + std::strerror(errno));
 }
 
-int show(const StatusOptions& options) {
+Result<int> show(const StatusOptions& options) {
   const std::size_t columns = ::isatty(STDOUT_FILENO) != 0 ? window().columns : largest;
   if (!options.job.empty() && options.watch) return watch_remotely({options.job, options.publish});
   if (!options.job.empty())
@@ -752,13 +736,12 @@ int show(const StatusOptions& options) {
     const auto file = io::read_file(run_directory + "/status.json", largest);
     if (file) put(*file);
     const std::string trouble = file ? wire::status_trouble(*file) : "";
-    if (!trouble.empty())
-      return io::complain("status", "the status in " + run_directory + " is " + trouble);
+    if (!trouble.empty()) return failure("the status in " + run_directory + " is " + trouble);
     if (file) return written();
   }
   const Shown seen = look(run_directory, columns);
   put(seen.text);
-  return seen.trouble.empty() ? written() : io::complain("status", seen.trouble);
+  return seen.trouble.empty() ? written() : failure(seen.trouble);
 }
 
 }  // namespace
@@ -782,7 +765,7 @@ void add_status(CLI::App& app, int& status) {
   command->callback([options, page, &status] {
     page->shown.job = options->job;
     page->shown.publish = options->publish;
-    status = page->wanted ? serve(*page) : show(*options);
+    status = io::ended("status", page->wanted ? serve(*page) : show(*options));
   });
 }
 
@@ -794,7 +777,7 @@ void add_wait(CLI::App& app, int& status) {
   command->add_option("job", options->job, "The job's name or its description")->required();
   command->add_option("--publish", options->publish,
                       "The place in S3 that the job's description has as publish");
-  command->callback([options, &status] { status = wait_remotely(*options); });
+  command->callback([options, &status] { status = io::ended("wait", wait_remotely(*options)); });
 }
 
 }  // namespace spotter::command

@@ -33,25 +33,17 @@ struct SweepOptions {
   bool commands = false;
 };
 
-int expand(const SweepOptions& options) {
-  const auto job = config::load_job(options.job, config::Environment::of_process());
-  if (!job) {
-    std::cerr << config::describe(job.error(), options.job);
-    return wrong_input;
-  }
-  if (!job->sweep) return io::complain("sweep", options.job + " has no `sweep:`", wrong_input);
-  const auto sets = sets_of(*job);
-  if (!sets) return io::complain("sweep", sets.error().message, 1);
-  if (options.index && *options.index >= sets->size()) {
-    return io::complain("sweep",
-                        "there is no set " + std::to_string(*options.index) + ": the " +
-                            std::to_string(sets->size()) + " sets count from 0",
-                        wrong_input);
-  }
-  for (std::size_t index = 0; index < sets->size(); ++index) {
+Result<int> expand(const SweepOptions& options) {
+  const auto job = TRY(job_here(options.job));
+  if (!job.sweep) return mistake(options.job + " has no `sweep:`");
+  const auto sets = TRY(sets_of(job));
+  if (options.index && *options.index >= sets.size())
+    return mistake("there is no set " + std::to_string(*options.index) + ": the " +
+                   std::to_string(sets.size()) + " sets count from 0");
+  for (std::size_t index = 0; index < sets.size(); ++index) {
     if (options.index && index != *options.index) continue;
-    const auto& set = (*sets)[index];
-    std::cout << (options.commands ? *sweep::fill(job->trainer.command, set)
+    const auto& set = sets[index];
+    std::cout << (options.commands ? *sweep::fill(job.trainer.command, set)
                                    : "- " + sweep::to_json(set))
               << "\n";
   }
@@ -98,9 +90,8 @@ Result<sweep::IndexList> list_of(const wire::BatchJob& job, const BatchSweep& sw
   const auto given = job.environment.find(sweep::indices_variable);
   auto list = sweep::all_indices(std::max<std::size_t>(1, job.size));
   if (given != job.environment.end()) {
-    auto parsed = sweep::parse_index_list(given->second);
-    if (!parsed) return failure("job " + job.id + ": " + parsed.error().message);
-    list = std::move(*parsed);
+    auto parsed = TRY(behind("job " + job.id, sweep::parse_index_list(given->second)));
+    list = std::move(parsed);
   }
   if (list.of == sweep.sets && list.indices.size() == std::max<std::size_t>(1, job.size))
     return list;
@@ -114,18 +105,16 @@ SetState state_of(const wire::BatchJob& job) {
 
 // The sweep of job.yaml, with its sets fetched and checked. Fails without sweep.batch.
 Result<BatchSweep> batch_sweep(const std::string& job_file) {
-  const auto job = config::read_job(job_file, config::Environment::of_process());
-  if (!job) return tl::unexpected(job.error());
-  if (!job->sweep) return failure(job_file + " has no `sweep:`");
-  if (!job->sweep->batch) return failure(job_file + " has no `sweep.batch:`");
-  const auto sets = sets_of(*job);
-  if (!sets) return failure(sets.error().message);
-  if (sets->empty()) return failure(job_file + ": the sweep has no sets");
+  const auto job = TRY(config::read_job(job_file, config::Environment::of_process()));
+  if (!job.sweep) return failure(job_file + " has no `sweep:`");
+  if (!job.sweep->batch) return failure(job_file + " has no `sweep.batch:`");
+  const auto sets = TRY(sets_of(job));
+  if (sets.empty()) return failure(job_file + ": the sweep has no sets");
   std::string text;
-  for (const auto& set : *sets) text += sweep::to_json(set) + "\n";
-  return BatchSweep{*job->sweep->batch, sets->size(),
-                    job->name.str() + "-" + wire::sha256_hex(text).substr(0, 12),
-                    job->launch ? job->launch->region : ""};
+  for (const auto& set : sets) text += sweep::to_json(set) + "\n";
+  return BatchSweep{*job.sweep->batch, sets.size(),
+                    job.name.str() + "-" + wire::sha256_hex(text).substr(0, 12),
+                    job.launch ? job.launch->region : ""};
 }
 
 // If these tags are of a job of the same name on other storage, returns a message; the thing must
@@ -145,26 +134,22 @@ std::string namesake(const std::string& what, const wire::BatchTags& its,
 // The oldest first; empty if there is no queue yet. Fails if one is a namesake's.
 Result<std::vector<Submission>, CallError> submissions(AwsCalls& calls, const BatchSweep& sweep) {
   const wire::BatchQueue& queue = sweep.batch.queue;
-  const auto there = calls.ask(wire::describe_queue(queue.name), wire::decode_queue, queue);
-  if (!there) return tl::unexpected(there.error());
+  const auto there = TRY(calls.ask(wire::describe_queue(queue.name), wire::decode_queue, queue));
   std::vector<Submission> found;
-  if (!*there) return found;
-  const auto listed = all_jobs(calls, [&](const std::string& token) {
+  if (!there) return found;
+  const auto listed = TRY(all_jobs(calls, [&](const std::string& token) {
     return wire::list_jobs(queue.name, sweep.name, token);
-  });
-  if (!listed) return tl::unexpected(listed.error());
-  for (std::size_t first = 0; first < listed->size(); first += described_at_once) {
+  }));
+  for (std::size_t first = 0; first < listed.size(); first += described_at_once) {
     std::vector<std::string> ids;
-    for (std::size_t i = first; i < std::min(first + described_at_once, listed->size()); ++i)
-      ids.push_back((*listed)[i].id);
-    auto jobs = calls.ask(wire::describe_jobs(ids), wire::decode_jobs);
-    if (!jobs) return tl::unexpected(jobs.error());
-    for (auto& job : *jobs) {
+    for (std::size_t i = first; i < std::min(first + described_at_once, listed.size()); ++i)
+      ids.push_back(listed[i].id);
+    auto jobs = TRY(calls.ask(wire::describe_jobs(ids), wire::decode_jobs));
+    for (auto& job : jobs) {
       const auto foreign = namesake("sweep " + job.id, job.tags, sweep.batch.definition.tags);
       if (!foreign.empty()) return failed(foreign);
-      auto list = list_of(job, sweep);
-      if (!list) return failed(list.error().message);
-      found.push_back({std::move(job), std::move(*list)});
+      auto list = TRY(list_of(job, sweep));
+      found.push_back({std::move(job), std::move(list)});
     }
   }
   std::ranges::stable_sort(found, {}, [](const Submission& it) { return it.job.created; });
@@ -179,11 +164,10 @@ Result<std::vector<SetState>, CallError> states(AwsCalls& calls, const BatchSwee
     for (const auto index : list.indices) result[index] = state_of(job);
     for (const auto& [status, many] : job.children) {
       if (many == 0) continue;
-      const auto children = all_jobs(calls, [&, id = job.id, what = status](const auto& token) {
+      const auto children = TRY(all_jobs(calls, [&, id = job.id, what = status](const auto& token) {
         return wire::list_children(id, what, token);
-      });
-      if (!children) return tl::unexpected(children.error());
-      for (const wire::BatchJob& child : *children)
+      }));
+      for (const wire::BatchJob& child : children)
         if (child.index && *child.index < list.indices.size())
           result[list.indices[*child.index]] = state_of(child);
     }
@@ -275,19 +259,17 @@ template <class Wanted>
 Result<void, CallError> provide(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
   constexpr int most_changes = 2;
   for (int changes = 0;; ++changes) {
-    const auto found = settled(calls, kind, wanted);
-    if (!found) return tl::unexpected(found.error());
+    const auto found = TRY(settled(calls, kind, wanted));
     const std::string what = std::string(kind.what) + " " + wanted.name;
-    const auto foreign = *found ? namesake(what, (*found)->tags, wanted.tags) : std::string();
+    const auto foreign = found ? namesake(what, found->tags, wanted.tags) : std::string();
     if (!foreign.empty()) return failed(foreign);
-    if (*found && (*found)->differs.empty()) return {};
+    if (found && found->differs.empty()) return {};
     if (changes == most_changes)
       return failed(what +
                     " does not become what sweep.batch says; some of it cannot be changed: "
                     "delete it, or give another name");
-    say(kind.what, wanted.name, *found ? "is changed" : "is made");
-    const auto done = change(calls, *found ? wire::update(wanted, **found) : wire::create(wanted));
-    if (!done) return done;
+    say(kind.what, wanted.name, found ? "is changed" : "is made");
+    TRY(change(calls, found ? wire::update(wanted, *found) : wire::create(wanted)));
   }
 }
 
@@ -296,10 +278,9 @@ Result<std::string, CallError> prepare(AwsCalls& calls, const BatchSweep& sweep)
   const auto& [environment, queue, definition] = sweep.batch;
   const Kind<wire::BatchEnvironment> environments{"compute environment", wire::describe_environment,
                                                   wire::decode_environment};
-  if (auto there = provide(calls, environments, environment); !there)
-    return tl::unexpected(there.error());
+  TRY(provide(calls, environments, environment));
   const Kind<wire::BatchQueue> queues{"job queue", wire::describe_queue, wire::decode_queue};
-  if (auto there = provide(calls, queues, queue); !there) return tl::unexpected(there.error());
+  TRY(provide(calls, queues, queue));
   const auto same =
       calls.ask(wire::describe_definitions(definition.name), wire::decode_definition, definition);
   if (!same || !same->empty()) return same;
@@ -331,35 +312,29 @@ struct Opened {
   std::unique_ptr<AwsCalls> calls;
   std::vector<Submission> all;
 };
-Result<Opened, int> open(const SweepCommandOptions& options) {
-  auto sweep = batch_sweep(options.job);
-  if (!sweep) return tl::unexpected(io::complain("sweep", sweep.error().message, wrong_input));
-  auto calls = calls_in(sweep->region);
-  if (!calls) return tl::unexpected(io::complain("sweep", calls.error().message));
-  auto all = submissions(**calls, *sweep);
-  if (!all) return tl::unexpected(io::complain("sweep", all.error().message));
-  return Opened{std::move(*sweep), std::move(*calls), std::move(*all)};
+Result<Opened> open(const SweepCommandOptions& options) {
+  auto sweep = TRY(of_input(batch_sweep(options.job)));
+  auto calls = TRY(calls_in(sweep.region));
+  auto all = TRY(submissions(*calls, sweep));
+  return Opened{std::move(sweep), std::move(calls), std::move(all)};
 }
 
-int print_submission(const SweepCommandOptions& options) {
-  const auto sweep = batch_sweep(options.job);
-  if (!sweep) return io::complain("sweep", sweep.error().message, wrong_input);
-  const auto calls = calls_in(sweep->region);
-  if (calls && !passes(examine_room(**calls, sweep->batch))) return wrong_input;
-  const auto& [environment, queue, definition] = sweep->batch;
+Result<int> print_submission(const SweepCommandOptions& options) {
+  const auto sweep = TRY(of_input(batch_sweep(options.job)));
+  const auto calls = calls_in(sweep.region);
+  if (calls && !passes(examine_room(**calls, sweep.batch))) return wrong_input;
+  const auto& [environment, queue, definition] = sweep.batch;
   print("# Each waits until the one before is VALID. What is there already is updated instead.");
   for (const auto& call :
        {wire::create(environment), wire::create(queue), wire::register_definition(definition),
-        wire::submit(submission_of(*sweep, sweep::all_indices(sweep->sets), definition.name))})
+        wire::submit(submission_of(sweep, sweep::all_indices(sweep.sets), definition.name))})
     print(wire::command_of(call));
   return 0;
 }
 
-int submit(const SweepCommandOptions& options) {
+Result<int> submit(const SweepCommandOptions& options) {
   if (options.dry_run) return print_submission(options);
-  auto opened = open(options);
-  if (!opened) return opened.error();
-  auto& [sweep, calls, all] = *opened;
+  const auto [sweep, calls, all] = TRY(open(options));
   if (!all.empty() && !options.again) {
     const wire::BatchJob& last = all.back().job;
     io::complain("sweep", sweep.name + " is submitted already, and " + last.status +
@@ -371,14 +346,12 @@ int submit(const SweepCommandOptions& options) {
     return 0;
   }
   if (!passes(examine_room(*calls, sweep.batch))) return wrong_input;
-  const auto definition = prepare(*calls, sweep);
-  if (!definition) return io::complain("sweep", definition.error().message);
+  const auto definition = TRY(prepare(*calls, sweep));
   const auto id =
-      submit_list(*calls, sweep, sweep::all_indices(sweep.sets), *definition, all.size());
-  if (!id) return io::complain("sweep", id.error().message);
+      TRY(submit_list(*calls, sweep, sweep::all_indices(sweep.sets), definition, all.size()));
   io::complain("sweep", sweep.name + ": " + std::to_string(sweep.sets) +
                             (sweep.sets == 1 ? " set is submitted" : " sets are submitted"));
-  print(*id);
+  print(id);
   return 0;
 }
 
@@ -419,38 +392,32 @@ void print_failures(const std::vector<SetState>& states) {
 }
 
 // Exit status: 0 all have succeeded or still run, 1 some have failed.
-int show(const SweepCommandOptions& options) {
-  auto opened = open(options);
-  if (!opened) return opened.error();
-  const auto& [sweep, calls, all] = *opened;
-  if (all.empty()) return io::complain("sweep", sweep.name + " was not submitted (or a week ago)");
-  const auto found = states(*calls, sweep, all);
-  if (!found) return io::complain("sweep", found.error().message);
+Result<int> show(const SweepCommandOptions& options) {
+  const auto [sweep, calls, all] = TRY(open(options));
+  if (all.empty()) return failure(sweep.name + " was not submitted (or a week ago)");
+  const auto found = TRY(states(*calls, sweep, all));
   std::map<std::string, std::size_t> counts;
-  for (const SetState& it : *found) ++counts[it.status];
+  for (const SetState& it : found) ++counts[it.status];
   if (options.json) {
-    print(states_json(sweep, *found, counts)
+    print(states_json(sweep, found, counts)
               .dump(2, ' ', false, OrderedJson::error_handler_t::replace));
   } else {
     std::string line = sweep.name + ": " + std::to_string(sweep.sets) + " sets";
     for (const std::string& status : in_order)
       if (counts.contains(status)) line += ", " + std::to_string(counts[status]) + " " + status;
     print(line);
-    print_blocked(*found);
-    print_failures(*found);
+    print_blocked(found);
+    print_failures(found);
   }
   return counts.contains("FAILED") ? 1 : 0;
 }
 
-int cancel(const SweepCommandOptions& options) {
-  auto opened = open(options);
-  if (!opened) return opened.error();
-  const auto& [sweep, calls, all] = *opened;
+Result<int> cancel(const SweepCommandOptions& options) {
+  const auto [sweep, calls, all] = TRY(open(options));
   std::size_t cancelled = 0;
   for (const Submission& it : all) {
     if (is_over(it.job.status)) continue;
-    const auto done = calls->perform(wire::terminate(it.job.id, options.reason));
-    if (!done) return io::complain("sweep", done.error().message);
+    TRY(calls->perform(wire::terminate(it.job.id, options.reason)));
     print(it.job.id);
     ++cancelled;
   }
@@ -458,18 +425,14 @@ int cancel(const SweepCommandOptions& options) {
   return 0;
 }
 
-int retry(const SweepCommandOptions& options) {
-  if (!options.failed)
-    return io::complain("sweep", "which sets? --failed: those that have failed", wrong_input);
-  auto opened = open(options);
-  if (!opened) return opened.error();
-  auto& [sweep, calls, all] = *opened;
-  if (all.empty()) return io::complain("sweep", sweep.name + " was not submitted (or a week ago)");
-  const auto found = states(*calls, sweep, all);
-  if (!found) return io::complain("sweep", found.error().message);
+Result<int> retry(const SweepCommandOptions& options) {
+  if (!options.failed) return mistake("which sets? --failed: those that have failed");
+  const auto [sweep, calls, all] = TRY(open(options));
+  if (all.empty()) return failure(sweep.name + " was not submitted (or a week ago)");
+  const auto found = TRY(states(*calls, sweep, all));
   sweep::IndexList list{{}, sweep.sets};
-  for (std::size_t index = 0; index < found->size(); ++index)
-    if ((*found)[index].status == "FAILED") list.indices.push_back(index);
+  for (std::size_t index = 0; index < found.size(); ++index)
+    if (found[index].status == "FAILED") list.indices.push_back(index);
   if (list.indices.empty()) {
     io::complain("sweep", sweep.name + ": no set has failed");
     return 0;
@@ -479,21 +442,20 @@ int retry(const SweepCommandOptions& options) {
     print(wire::command_of(call));
     return 0;
   }
-  const auto definition = prepare(*calls, sweep);
-  if (!definition) return io::complain("sweep", definition.error().message);
-  const auto id = submit_list(*calls, sweep, list, *definition, all.size());
-  if (!id) return io::complain("sweep", id.error().message);
+  const auto definition = TRY(prepare(*calls, sweep));
+  const auto id = TRY(submit_list(*calls, sweep, list, definition, all.size()));
   io::complain("sweep", sweep.name + ": tried again are the sets " + sweep::to_text(list));
-  print(*id);
+  print(id);
   return 0;
 }
 
 void add_batch(CLI::App& sweep, int& status) {
   auto options = std::make_shared<SweepCommandOptions>();
-  const auto add = [&](const char* name, const char* what, int (*run)(const SweepCommandOptions&)) {
+  const auto add = [&](const char* name, const char* what,
+                       Result<int> (*run)(const SweepCommandOptions&)) {
     auto* command = sweep.add_subcommand(name, what);
     command->add_option("job", options->job, "The job's description")->capture_default_str();
-    command->callback([options, &status, run] { status = run(*options); });
+    command->callback([options, &status, run] { status = io::ended("sweep", run(*options)); });
     return command;
   };
   const char* const printed = "Prints the requests, as commands of `aws`, and does nothing";
@@ -531,34 +493,25 @@ struct Sweep {
 };
 
 // With --from no job is needed: the parameters are then taken from the results.
-Result<Sweep, int> read_sweep(const ResultsOptions& options, bool job_is_named) {
+Result<Sweep> read_sweep(const ResultsOptions& options, bool job_is_named) {
   std::error_code error;
   const bool is_there = std::filesystem::exists(options.job, error);
   if (!options.from.empty() && !job_is_named && !is_there) return Sweep{options.from, {}, {}, {}};
-  const auto job = config::load_job(options.job, config::Environment::of_process());
-  if (!job) {
-    std::fputs(config::describe(job.error(), options.job).c_str(), stderr);
-    return tl::unexpected(wrong_input);
-  }
-  if (!job->sweep)
-    return tl::unexpected(io::complain("sweep", options.job + " has no `sweep:`", wrong_input));
-  auto sets = sets_of(*job);
-  if (!sets) return tl::unexpected(io::complain("sweep", sets.error().message, 1));
-  Sweep sweep{options.from, std::move(*sets), job->sweep->objective, {}};
+  const auto job = TRY(job_here(options.job));
+  if (!job.sweep) return mistake(options.job + " has no `sweep:`");
+  auto sets = TRY(sets_of(job));
+  Sweep sweep{options.from, std::move(sets), job.sweep->objective, {}};
   if (!sweep.place.empty()) return sweep;
-  auto place = place_of_results(*job);
-  if (!place) return tl::unexpected(io::complain("sweep", place.error().message, 1));
-  sweep.place = std::move(*place);
-  sweep.job = *job;
+  sweep.place = TRY(place_of_results(job));
+  sweep.job = job;
   return sweep;
 }
 
 Result<Gathered> gather(const Sweep& sweep) {
   if (!sweep.place.starts_with("s3://")) return results_in_folder(sweep.place, sweep.sets);
-  const auto prefix = wire::parse_s3_url(sweep.place);
-  if (!prefix) return tl::unexpected(prefix.error());
+  const auto prefix = TRY(wire::parse_s3_url(sweep.place));
   if (sweep.job && !sweep.job->claims) return results_in_homes(*sweep.job, sweep.sets);
-  return results_in_bucket(*prefix, sweep.sets, sweep.job);
+  return results_in_bucket(prefix, sweep.sets, sweep.job);
 }
 
 bool write(const std::string& path, const std::string& text) {
@@ -577,23 +530,18 @@ Screen screen() {
   return {known ? size.ws_col : std::size_t{80}, most_rows};
 }
 
-int show(const ResultsOptions& options, bool job_is_named) {
+Result<int> show(const ResultsOptions& options, bool job_is_named) {
   if (options.csv == "-" && options.json == "-")
-    return io::complain("sweep", "--csv and --json cannot both go to the standard output",
-                        wrong_input);
-  const auto sweep = read_sweep(options, job_is_named);
-  if (!sweep) return sweep.error();
-  auto gathered = gather(*sweep);
-  if (!gathered) return io::complain("sweep", gathered.error().message, 1);
-  for (const std::string& warning : gathered->warnings) io::complain("sweep", warning, 0);
-  Summaries& all = gathered->all;
-  if (all.empty()) return io::complain("sweep", "there is nothing to show", 1);
-  const auto order = sort_order(all, options.sort, sweep->objective);
-  if (!order) return io::complain("sweep", order.error().message, wrong_input);
-  sort(all, *order);
+    return mistake("--csv and --json cannot both go to the standard output");
+  const auto sweep = TRY(read_sweep(options, job_is_named));
+  auto [all, warnings] = TRY(gather(sweep));
+  for (const std::string& warning : warnings) io::complain("sweep", warning, 0);
+  if (all.empty()) return failure("there is nothing to show");
+  const auto order = TRY(of_input(sort_order(all, options.sort, sweep.objective)));
+  sort(all, order);
   const bool no_table = options.csv == "-" || options.json == "-";
-  if (no_table && !order->note.empty()) io::complain("sweep", order->note, 0);
-  bool good = no_table || write("-", to_table(all, *order, screen()));
+  if (no_table && !order.note.empty()) io::complain("sweep", order.note, 0);
+  bool good = no_table || write("-", to_table(all, order, screen()));
   if (!options.csv.empty()) good = write(options.csv, to_csv(all)) && good;
   if (!options.json.empty()) good = write(options.json, to_json(all)) && good;
   return good ? 0 : 1;
@@ -615,7 +563,8 @@ void add_results(CLI::App& sweep, int& status) {
       "job, or val_accuracy, or val_loss");
   command->add_option("--csv", options->csv, "Writes a table for programs there; -: here");
   command->add_option("--json", options->json, "Writes all, with the curves, there; -: here");
-  command->callback([options, job, &status] { status = show(*options, job->count() > 0); });
+  command->callback(
+      [options, job, &status] { status = io::ended("sweep", show(*options, job->count() > 0)); });
 }
 
 }  // namespace
@@ -630,7 +579,7 @@ void add_sweep(CLI::App& app, int& status) {
   all->add_option("--index", options->index, "Only this one, counted from 0");
   all->add_flag("--commands", options->commands,
                 "Prints each set's command, made from trainer.command");
-  all->callback([options, &status] { status = expand(*options); });
+  all->callback([options, &status] { status = io::ended("sweep", expand(*options)); });
   add_batch(*command, status);
   add_results(*command, status);
 }

@@ -33,8 +33,7 @@ struct There {
 
 Result<void, CallError> write_tag(const There& it, const FleetId& fleet, const std::string& key,
                                   const std::string& text) {
-  const auto written = it.calls.perform(encode(wire::CreateTags{{fleet.str()}, {{key, text}}}));
-  if (!written) return tl::unexpected(written.error());
+  TRY(it.calls.perform(encode(wire::CreateTags{{fleet.str()}, {{key, text}}})));
   return {};
 }
 
@@ -66,9 +65,7 @@ Result<void, CallError> write_mark(const There& it, const launch::WatchMark& mar
   const std::string text = launch::tag_of(mark);
   const FleetId& id = own->fleet.id;
   if (own->fleet.kind != FleetKind::AutoScalingGroup) return write_tag(it, id, tag::watched, text);
-  const auto written =
-      it.calls.perform(wire::query_of(launch::mark_group(id, it.job.name.str(), text)));
-  if (!written) return tl::unexpected(written.error());
+  TRY(it.calls.perform(wire::query_of(launch::mark_group(id, it.job.name.str(), text))));
   return {};
 }
 
@@ -91,17 +88,15 @@ void try_to_write_rest(const There& it, const std::string& text) {
 // `ended`: of all places, the on-demand fleets that are not any more.
 Result<void, CallError> ask_on_demand(const There& it, const launch::WatchMark& mark,
                                       const std::string& ended, bool dry_run) {
-  const auto request = request_of(it, mark, ended);
-  if (!request) return tl::unexpected(request.error());
+  const auto request = TRY(request_of(it, mark, ended));
   if (dry_run) {
-    std::printf("%s\n", wire::command_of(*request).c_str());
+    std::printf("%s\n", wire::command_of(request).c_str());
     return {};
   }
-  const auto made = it.calls.ask(wire::query_of(*request), wire::decode_created_fleet);
-  if (!made) return tl::unexpected(made.error());
-  std::printf("%s asks for it\n", made->id.str().c_str());
-  if (!made->errors.empty()) io::complain("watch", made->id.str() + ": " + made->errors);
-  try_to_mark(it, made->id, mark);
+  const auto made = TRY(it.calls.ask(wire::query_of(request), wire::decode_created_fleet));
+  std::printf("%s asks for it\n", made.id.str().c_str());
+  if (!made.errors.empty()) io::complain("watch", made.id.str() + ": " + made.errors);
+  try_to_mark(it, made.id, mark);
   return {};
 }
 
@@ -127,9 +122,7 @@ Result<void, CallError> set_target(const There& it, int target, bool dry_run) {
   std::printf("%s %s the target %d\n", fleet.id.str().c_str(), dry_run ? "would get" : "gets",
               target);
   if (dry_run) return {};
-  const auto changed =
-      it.calls.perform(wire::query_of(launch::set_capacity(fleet, {.target = target})));
-  if (!changed) return tl::unexpected(changed.error());
+  TRY(it.calls.perform(wire::query_of(launch::set_capacity(fleet, {.target = target}))));
   return {};
 }
 
@@ -178,8 +171,7 @@ bool Mover::asks_elsewhere(const Looked& looked) const {
 
 Result<void, CallError> Mover::quiet_others(const Looked& looked) const {
   for (std::size_t i = 0; i < places_.size(); ++i)
-    if (asks_elsewhere(looked, i))
-      if (auto done = quiet(looked, at(looked, i)); !done) return done;
+    if (asks_elsewhere(looked, i)) TRY(quiet(looked, at(looked, i)));
   return {};
 }
 
@@ -194,8 +186,8 @@ Result<void, CallError> Mover::go(const Looked& looked, std::size_t to,
 
 Result<void, CallError> Mover::raise(const There& to, const launch::WatchMark& mark) const {
   if (!dry_run_) {
-    if (auto marked = write_mark(to, mark); !marked) return marked;
-    if (auto asks = write_rest(to, "no"); !asks) return asks;
+    TRY(write_mark(to, mark));
+    TRY(write_rest(to, "no"));
   }
   return set_target(to, 1, dry_run_);
 }
@@ -211,8 +203,7 @@ Result<void, CallError> Mover::refused(const Looked& looked, const There& to,
 
 // It says first that it rests: were that a mistake, it can be woken.
 Result<void, CallError> Mover::quiet(const Looked& looked, const There& it) const {
-  if (!dry_run_)
-    if (auto rests = write_rest(it, wire::to_rfc3339(looked.watched.now)); !rests) return rests;
+  if (!dry_run_) TRY(write_rest(it, wire::to_rfc3339(looked.watched.now)));
   return set_target(it, 0, dry_run_);
 }
 
@@ -244,23 +235,22 @@ class Watcher {
 
   // True: there is nothing left to watch.
   Result<bool, CallError> once() {
-    auto looked = look_at(places_);
-    if (!looked) return tl::unexpected(looked.error());
-    for (const Seen& it : looked->places)
+    auto looked = TRY(look_at(places_));
+    for (const Seen& it : looked.places)
       if (!it.trouble.empty()) io::complain("watch", it.trouble);
-    if (auto added = add_prospect(*looked); !added) return tl::unexpected(added.error());
-    add_next_on_demand(*looked);
+    TRY(add_prospect(looked));
+    add_next_on_demand(looked);
     const Duration start = launch::start_of(job_, deadline_);
-    launch::Fallback next = decide_fallback(job_.launch->on_demand, start, looked->watched);
+    launch::Fallback next = decide_fallback(job_.launch->on_demand, start, looked.watched);
     const Duration settling = launch::settling_time(job_.launch->on_demand, start);
     std::optional<launch::Move> move;
-    if (next.action == Action::Wait && !looked->watched.done)
-      move = launch::decide_move(seen_with_prices(*looked), next.mark, settling);
-    if (looked->watched.done && next.action == Action::End) add_all_fleets(*looked, next);
+    if (next.action == Action::Wait && !looked.watched.done)
+      move = launch::decide_move(seen_with_prices(looked), next.mark, settling);
+    if (looked.watched.done && next.action == Action::End) add_all_fleets(looked, next);
     say(next.reason + (move ? "; " + move->reason : ""),
         next.mark.outlook ? launch::text_of(*next.mark.outlook) : "",
-        launch::is_news(looked->watched.mark, next.mark));
-    return act(*looked, next, move);
+        launch::is_news(looked.watched.mark, next.mark));
+    return act(looked, next, move);
   }
 
  private:
@@ -342,9 +332,8 @@ class Watcher {
     const FleetId& ending = next.fleets.front();
     for (std::size_t i = 0; i < places_.size(); ++i) {
       if (!has_fleet(looked, i, ending)) continue;
-      if (!options_.dry_run)
-        if (auto written = write_lack(at(looked, i), ending); !written) return written;
-      if (auto done = end_there(at(looked, i), next.fleets, options_.dry_run); !done) return done;
+      if (!options_.dry_run) TRY(write_lack(at(looked, i), ending));
+      TRY(end_there(at(looked, i), next.fleets, options_.dry_run));
     }
     return ask_on_demand(at(looked, cheapest_on_demand(looked, ending)), next.mark,
                          ended_in(looked) + "\n" + ending.str(), options_.dry_run);
@@ -448,43 +437,20 @@ int watch(Watcher& watcher, Duration interval) {
   }
 }
 
-int run(const WatchOptions& given) {
+Result<int> run(const WatchOptions& given) {
   WatchOptions options = given;
-  auto job = job_to_launch(options.job);
-  if (!job) return io::complain("watch", job.error().message, wrong_input);
-  const auto deadline = config::load_deadline(options.job);
-  if (!deadline) return io::complain("watch", deadline.error().message, wrong_input);
+  const auto job = TRY(of_input(job_to_launch(options.job)));
+  const auto deadline = TRY(of_input(config::load_deadline(options.job)));
   const auto interval = config::duration.parse(options.interval);
   if (!interval || *interval > launch::longest_interval || *interval < std::chrono::seconds(1))
-    return io::complain("watch", "--interval " + options.interval + ": a duration of 1s to 10m",
-                        wrong_input);
+    return mistake("--interval " + options.interval + ": a duration of 1s to 10m");
   options.pause = *interval;
-  const auto places = places_of(*job);
-  if (!places) return io::complain("watch", places.error().message);
-  Watcher watcher(*places, *deadline, options);
+  const auto places = TRY(places_of(job));
+  Watcher watcher(places, deadline, options);
   if (!options.once && !options.dry_run) return watch(watcher, *interval);
-  const auto looked = watcher.once();
-  return looked ? 0 : io::complain("watch", looked.error().message);
+  TRY(watcher.once());
+  return 0;
 }
-
-}  // namespace
-
-void add_watch(CLI::App& app, int& status) {
-  const auto [command, options] = add_job_command<WatchOptions>(
-      app, "watch",
-      "For `launch: {on_demand: after 20m}`: asks for an on-demand instance when the job has had "
-      "no spot instance for so long, and ends it when there is one again; for `when-needed` it "
-      "does so when the job's deadline asks for it; runs until the job is over, on any machine "
-      "that has the launcher's permissions",
-      status, run);
-  command->add_flag("--once", options->once, "Looks and acts once: for a timer");
-  command->add_option("--interval", options->interval, "How often it looks: 1s to 10m")
-      ->capture_default_str();
-  command->add_flag("--dry-run", options->dry_run,
-                    "Looks once, prints what it would do, and does nothing");
-}
-
-namespace {
 
 // AWS's tag: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-tags.html
 constexpr const char* of_fleet = "aws:ec2:fleet-id";
@@ -516,11 +482,9 @@ std::optional<wire::Head> read_head(const config::Job& job) {
 Result<bool, CallError> is_done(AwsCalls& calls, const config::Job& job, const Seen& seen) {
   if (seen.head) return seen.head->epoch.state == decide::Epoch::State::Done;
   if (job.storage.share || job.sweep) return false;  // then the end of its fleet says so
-  const auto volumes = volumes_of(calls, job);
-  if (!volumes) return tl::unexpected(volumes.error());
-  return std::ranges::any_of(*volumes, [](const wire::Volume& it) {
-    return wire::value_of(it.tags, tag::done) == "true";
-  });
+  const auto volumes = TRY(volumes_of(calls, job));
+  return std::ranges::any_of(
+      volumes, [](const wire::Volume& it) { return wire::value_of(it.tags, tag::done) == "true"; });
 }
 
 launch::WatchedFleet watched(const JobFleet& own) {
@@ -533,18 +497,16 @@ launch::WatchedFleet watched(const JobFleet& own) {
 
 Result<Seen, CallError> look_once(AwsCalls& calls, const config::Job& job) {
   Seen seen;
-  auto fleets = job_fleets(calls, key_of(job));
-  if (!fleets) return tl::unexpected(fleets.error());
+  auto fleets = TRY(job_fleets(calls, key_of(job)));
   seen.watched.now = calls.now();
-  seen.all = *fleets;
-  std::erase_if(*fleets, [&](const JobFleet& it) {
+  seen.all = fleets;
+  std::erase_if(fleets, [&](const JobFleet& it) {
     if (!it.is_at_work() && !it.is_own()) seen.ended += "\n" + it.fleet.id.str();
     return !it.is_at_work() || it.role == launch::role_of_preparers;
   });
-  seen.fleets = std::move(*fleets);
-  const auto machines = all_job_instances(calls, key_of(job));
-  if (!machines) return tl::unexpected(machines.error());
-  for (const wire::Instance& it : *machines)
+  seen.fleets = std::move(fleets);
+  const auto machines = TRY(all_job_instances(calls, key_of(job)));
+  for (const wire::Instance& it : machines)
     if (wire::value_of(it.tags, tag::role) != launch::role_of_preparers) {
       const bool spot = it.lifecycle == "spot";
       const std::string fleet = wire::value_of(it.tags, of_fleet);
@@ -554,9 +516,8 @@ Result<Seen, CallError> look_once(AwsCalls& calls, const config::Job& job) {
       seen.spot = PoolPrices::Pool{it.type.str(), it.zone.str(), 0};
     }
   if (job.storage.in_bucket() && !job.sweep) seen.head = read_head(job);
-  const auto done = is_done(calls, job, seen);
-  if (!done) return tl::unexpected(done.error());
-  seen.watched.done = *done;
+  const auto done = TRY(is_done(calls, job, seen));
+  seen.watched.done = done;
   for (const JobFleet& it : seen.fleets)
     if (!it.is_own()) {
       seen.watched.beside.push_back({it.fleet.id, it.target});
@@ -570,6 +531,21 @@ Result<Seen, CallError> look_once(AwsCalls& calls, const config::Job& job) {
 }
 
 }  // namespace
+
+void add_watch(CLI::App& app, int& status) {
+  const auto [command, options] = add_job_command<WatchOptions>(
+      app, "watch",
+      "For `launch: {on_demand: after 20m}`: asks for an on-demand instance when the job has had "
+      "no spot instance for so long, and ends it when there is one again; for `when-needed` it "
+      "does so when the job's deadline asks for it; runs until the job is over, on any machine "
+      "that has the launcher's permissions",
+      status, run);
+  command->add_flag("--once", options->once, "Looks and acts once: for a timer");
+  command->add_option("--interval", options->interval, "How often it looks: 1s to 10m")
+      ->capture_default_str();
+  command->add_flag("--dry-run", options->dry_run,
+                    "Looks once, prints what it would do, and does nothing");
+}
 
 const JobFleet* Seen::own() const {
   const auto it = std::ranges::find_if(fleets, &JobFleet::is_own);

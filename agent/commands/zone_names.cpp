@@ -25,11 +25,10 @@ bool says_zone_ids(const config::Launch& launch) {
 
 Result<void, CallError> name_zones(AwsCalls& calls, config::Launch& launch) {
   if (!says_zone_ids(launch)) return {};
-  const auto there = calls.ask(wire::DescribeAvailabilityZones{});
-  if (!there) return tl::unexpected(there.error());
+  const auto there = TRY(calls.ask(wire::DescribeAvailabilityZones{}));
   std::map<std::string, std::string> names;
   std::string known;
-  for (const auto& it : there->items) {
+  for (const auto& it : there.items) {
     names[it.id] = it.zone.str();
     known += (known.empty() ? "" : ", ") + it.id + " (" + it.zone.str() + ")";
   }

@@ -373,6 +373,9 @@ struct Problem {
   int column = 0;
   std::string message;
   bool passing = false;  // a passing failure, not the job's: to be tried again
+
+  operator Error() const { return {message}; }                 // NOLINT: as of CallError
+  operator CallError() const { return {.message = message}; }  // NOLINT
 };
 
 // The environment in which a job is parsed. Pure input: tests pass their own.

@@ -162,13 +162,12 @@ Result<void> write_listing(const std::filesystem::path& path, const wire::Channe
   constexpr std::size_t lines_at_once = 1000;
   bool first = true;
   auto at = listing.entries.begin();
-  const auto done = io::atomic_write_pieces(path, 0644, [&](std::string& piece) {
-    if (std::exchange(first, false)) piece = first_line(channel, listing);
-    for (std::size_t i = 0; i < lines_at_once && at != listing.entries.end(); ++i, ++at)
-      piece += wire::json_text(line_of(*at)) + "\n";
-  });
-  if (!done) return failure(path.string() + ": " + done.error().message());
-  return {};
+  return behind(path.string(), io::atomic_write_pieces(path, 0644, [&](std::string& piece) {
+                  if (std::exchange(first, false)) piece = first_line(channel, listing);
+                  for (std::size_t i = 0; i < lines_at_once && at != listing.entries.end();
+                       ++i, ++at)
+                    piece += wire::json_text(line_of(*at)) + "\n";
+                }));
 }
 
 Result<std::optional<Listing>> read_listing(const std::filesystem::path& path,
@@ -193,10 +192,9 @@ void Catalogue::fail(const std::string& what) {
 
 Result<void> Catalogue::thaw() {
   if (frozen_.empty()) return {};
-  auto listing = read_listing(frozen_, channel_);
-  if (!listing) return tl::unexpected(listing.error());
-  if (!*listing) return {};
-  first_ = std::move(**listing);
+  auto listing = TRY(read_listing(frozen_, channel_));
+  if (!listing) return {};
+  first_ = std::move(*listing);
   thawed_ = complete_ = true;
   return {};
 }

@@ -139,9 +139,8 @@ Result<std::unique_ptr<Wanted>> Wanted::open(const DownloadSettings& settings,
                               ? settings.directory / (".spotter-" + channel.name + ".files")
                               : (settings.ledgers.empty() ? settings.state : settings.ledgers) /
                                     (channel.name + ".files");
-  auto fetched = Fetched::open(ledger);
-  if (!fetched) return tl::unexpected(fetched.error());
-  return std::unique_ptr<Wanted>(new Wanted(settings, channel, client, std::move(*fetched)));
+  auto fetched = TRY(Fetched::open(ledger));
+  return std::unique_ptr<Wanted>(new Wanted(settings, channel, client, std::move(fetched)));
 }
 
 Wanted::Wanted(const DownloadSettings& settings, const wire::Channel& channel, s3::Client& client,
@@ -207,9 +206,8 @@ void Wanted::remove_partials(const std::deque<File>& files) const {
 }
 
 Result<void> Wanted::choose(std::deque<File>& files) {
-  const auto names = this->names();
-  if (!names) return tl::unexpected(names.error());
-  for (const auto& [name, entry] : *names) {
+  const auto names = TRY(this->names());
+  for (const auto& [name, entry] : names) {
     if (fetched_.is_whole(folder_, name, entry->size, entry->etag)) continue;
     File& file = files.emplace_back();
     file.wanted = this;
@@ -221,8 +219,8 @@ Result<void> Wanted::choose(std::deque<File>& files) {
         fetched_.begun(file.partial, name, entry->size, entry->etag);
     ++done_.fetched;
   }
-  done_.files = names->size();
-  remove_others(*names);
+  done_.files = names.size();
+  remove_others(names);
   remove_partials(files);
   return {};
 }
@@ -338,13 +336,10 @@ class Download {
 Result<void> Download::begin() {
   for (const auto& folder : {settings_.directory, settings_.state, settings_.ledgers}) {
     if (folder.empty()) continue;
-    if (auto made = io::make_directories(folder, 0755); !made)
-      return failure("cannot make " + folder.string() + ": " + made.error().message());
+    TRY(behind("cannot make " + folder.string(), io::make_directories(folder, 0755)));
   }
   for (const auto& channel : settings_.channels) {
-    auto wanted = Wanted::open(settings_, channel, clients_.of(channel));
-    if (!wanted) return tl::unexpected(wanted.error());
-    channels_.push_back(std::move(*wanted));
+    channels_.push_back(TRY(Wanted::open(settings_, channel, clients_.of(channel))));
     channels_.back()->catalogue().begin(channels_.back()->client());
   }
   return {};
@@ -579,7 +574,7 @@ bool Download::commit_all() {
 
 Result<std::vector<Downloaded>> Download::run(const std::function<bool()>& stop) {
   const auto failed = [this] { return failure(failed_.value_or("it was stopped")); };
-  if (auto begun = begin(); !begun) return tl::unexpected(begun.error());
+  TRY(begin());
   const auto listed = [](const Wanted& each) { return each.catalogue().complete(); };
   if (!wait_until(listed, stop) || !choose_files()) return failed();
   while (!failed_ && (next_ < files_.size() || !chunks_.empty())) {

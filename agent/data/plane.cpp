@@ -66,15 +66,14 @@ Result<void> Plane::add(const wire::Channel& channel) {
   if (!settings_.state.empty()) stream.frozen = settings_.state / (channel.name + ".listing");
   const auto start = settings_.start.find(channel.name);
   if (start != settings_.start.end()) stream.start = start->second;
-  auto made = Stream::make(
+  auto made = TRY(Stream::make(
       std::move(stream), clients_.of(channel),
       {.made = [this](
                    const std::string& name,
                    int write_end) { gone_ |= !send_message(socket_, "made " + name, write_end); },
        .ended =
-           [this](const std::string& name) { gone_ |= !send_message(socket_, "ended " + name); }});
-  if (!made) return tl::unexpected(made.error());
-  streams_.push_back(std::move(*made));
+           [this](const std::string& name) { gone_ |= !send_message(socket_, "ended " + name); }}));
+  streams_.push_back(std::move(made));
   return {};
 }
 
@@ -92,16 +91,13 @@ Result<void> Plane::begin() {
   ::signal(SIGPIPE, SIG_IGN);
   for (const auto& folder : {settings_.directory, settings_.state}) {
     if (folder.empty()) continue;
-    if (auto made = io::make_directories(folder, 0755); !made)
-      return failure("cannot make " + folder.string() + ": " + made.error().message());
+    TRY(behind("cannot make " + folder.string(), io::make_directories(folder, 0755)));
   }
   if (settings_.budget < least_budget * settings_.channels.size())
     return failure("the channels' memory is too small: 1 MiB for each, at least");
   await_predecessor();
   opened_ = Descriptor(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
-  auto requests = Requests::make(settings_.directory);
-  if (!requests) return tl::unexpected(requests.error());
-  requests_.emplace(std::move(*requests));
+  requests_.emplace(TRY(Requests::make(settings_.directory)));
   if (!opened_ ||
       ::inotify_add_watch(opened_.get(), settings_.directory.c_str(), IN_OPEN | IN_CLOSE_NOWRITE) <
           0 ||
@@ -109,9 +105,7 @@ Result<void> Plane::begin() {
                           IN_CLOSE_WRITE | IN_MOVED_TO) < 0) {
     return failure("cannot watch " + settings_.directory.string() + ": " + std::strerror(errno));
   }
-  for (const auto& channel : settings_.channels) {
-    if (auto added = add(channel); !added) return added;
-  }
+  for (const auto& channel : settings_.channels) TRY(add(channel));
   return {};
 }
 
@@ -208,7 +202,7 @@ void Plane::run() {
 
 Result<void> run_plane(const PlaneSettings& settings, int socket) {
   Plane plane(settings, socket);
-  if (auto begun = plane.begin(); !begun) return begun;
+  TRY(plane.begin());
   if (!send_message(socket, "ready")) return failure("nobody waits for the data");
   plane.run();
   return {};

@@ -136,20 +136,17 @@ constexpr std::size_t pipe_at_most = 1U << 20;
 Result<std::unique_ptr<Stream>> Stream::make(StreamSettings settings, s3::Client& client,
                                              Callbacks callbacks) {
   // The rest is for the program itself.
-  auto memory = Memory::make(settings.budget - settings.budget / 16);
-  if (!memory) return tl::unexpected(memory.error());
+  auto memory = TRY(Memory::make(settings.budget - settings.budget / 16));
   std::unique_ptr<Stream> stream(
-      new Stream(std::move(settings), client, std::move(callbacks), std::move(*memory)));
-  if (auto made = stream->make_epochs(); !made) return tl::unexpected(made.error());
+      new Stream(std::move(settings), client, std::move(callbacks), std::move(memory)));
+  TRY(stream->make_epochs());
   stream->catalogue_.begin(client, [it = stream.get()] { return it->needed_first(); });
   return stream;
 }
 
 Result<void> Stream::make_epochs() {
   for (auto* epoch : {&current_, &following_}) {
-    auto made = make_epoch(settings_.start.epoch + (epoch == &following_ ? 1 : 0));
-    if (!made) return tl::unexpected(made.error());
-    *epoch = std::move(*made);
+    *epoch = TRY(make_epoch(settings_.start.epoch + (epoch == &following_ ? 1 : 0)));
   }
   current_->skip = settings_.start.bytes;
   return {};
@@ -197,10 +194,9 @@ std::string Stream::name_of(const Epoch& epoch) const {
 
 Result<std::unique_ptr<Stream::Epoch>> Stream::make_epoch(std::uint64_t number) const {
   const std::string name = settings_.channel.name + "_" + std::to_string(number);
-  auto fifo = Fifo::make(settings_.directory / name);
-  if (!fifo) return tl::unexpected(fifo.error());
-  callbacks_.made(name, fifo->descriptor());
-  return std::make_unique<Epoch>(number, std::move(*fifo));
+  auto fifo = TRY(Fifo::make(settings_.directory / name));
+  callbacks_.made(name, fifo.descriptor());
+  return std::make_unique<Epoch>(number, std::move(fifo));
 }
 
 void Stream::fail(const std::string& what) {

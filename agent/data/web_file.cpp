@@ -233,14 +233,13 @@ Result<void> Fetch::check_sum() const {
 }
 
 Result<WebFetched> Fetch::finish() {
-  if (auto checked = check_sum(); !checked) return tl::unexpected(checked.error());
+  TRY(check_sum());
   const fs::path path = file_.folder / name_;
   const bool done = ::fsync(open_.get()) == 0 && ::rename(partial_.c_str(), path.c_str()) == 0 &&
                     fetched_.add_whole(file_.folder, name_, identity());
   if (!done) return failure(path.string() + ": " + std::strerror(errno));
-  if (const auto synced = io::fsync_directory(file_.folder); !synced)
-    return failure(file_.folder.string() + ": " + synced.error().message());
-  if (auto kept = fetched_.keep(); !kept) return tl::unexpected(kept.error());
+  TRY(behind(file_.folder.string(), io::fsync_directory(file_.folder)));
+  TRY(fetched_.keep());
   return WebFetched{false, came_};
 }
 
@@ -274,9 +273,8 @@ std::string name_of_url(const std::string& url) {
 }
 
 Result<WebFetched> fetch_web(const WebFile& file, const std::function<bool()>& stop) {
-  auto fetched = Fetched::open(file.ledger);
-  if (!fetched) return tl::unexpected(fetched.error());
-  return Fetch(file, stop, *fetched).run();
+  auto fetched = TRY(Fetched::open(file.ledger));
+  return Fetch(file, stop, fetched).run();
 }
 
 }  // namespace spotter::data

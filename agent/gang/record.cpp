@@ -73,7 +73,7 @@ Result<void> check(const Record& record) {
     if (!is_a_text(name)) return failure("the faults of the gang's machines are of none");
   std::vector<std::string> ids;
   for (const Member& each : record.members) {
-    if (auto good = check(each); !good) return good;
+    TRY(check(each));
     ids.push_back(each.id);
   }
   return has_twice(ids) ? failure("two members have one id") : Result<void>();
@@ -110,17 +110,16 @@ std::string to_json(const Record& record) {
 
 Result<Record> parse_record(std::string_view text) {
   if (text.size() > longest_record) return failure("it is too long for a gang's record");
-  const auto json = wire::parse_json_object(text);
-  if (!json) return tl::unexpected(json.error());
-  if (auto newer = wire::newer(*json, "version", known_record, "the gang's record"))
+  const auto json = TRY(wire::parse_json_object(text));
+  if (auto newer = wire::newer(json, "version", known_record, "the gang's record"))
     return tl::unexpected<Error>(std::move(*newer));
   Record record;
-  if (const auto wrong = wire::read_record(*json, record); !wrong.empty())
+  if (const auto wrong = wire::read_record(json, record); !wrong.empty())
     return failure("the gang's record" + wrong);
-  record.unknown = beside<Record>(*json, {"version"});
+  record.unknown = beside<Record>(json, {"version"});
   for (std::size_t i = 0; i < record.members.size(); ++i)
-    record.members[i].unknown = beside<Member>((*json)["members"][i], {});
-  if (auto good = check(record); !good) return tl::unexpected(good.error());
+    record.members[i].unknown = beside<Member>(json["members"][i], {});
+  TRY(check(record));
   return record;
 }
 

@@ -105,7 +105,7 @@ Result<void> copy_tree(const fs::path& from, const fs::path& to) {
       at.disable_recursion_pending();
       continue;
     }
-    if (const auto copied = copy_one(*at, to / below); !copied) return copied;
+    TRY(copy_one(*at, to / below));
   }
   if (error == std::errc::no_such_file_or_directory) return {};
   if (error) return fail_errno(error, "cannot list " + from.string());
@@ -116,9 +116,8 @@ Result<void> copy_tree(const fs::path& from, const fs::path& to) {
 Result<void> forgive(const fs::path& attempt) {
   std::error_code error;
   if (!fs::exists(attempt / ".spotter", error)) return {};
-  const auto read = read_ledger(attempt);
-  if (!read) return tl::unexpected<Error>(read.error());
-  wire::LedgerFile file = read->file;
+  const auto read = TRY(read_ledger(attempt));
+  wire::LedgerFile file = read.file;
   file.ledger.attempts_without_progress = file.ledger.starts_without_progress = 0;
   return write_ledger(attempt, file);
 }
@@ -136,8 +135,8 @@ Result<void> make_copy(const fs::path& home, const std::string& parent, const fs
                                     " is gone: what was to go on from there "
                                     "was taken away, or is another machine's by now");
   }
-  if (const auto copied = copy_tree(home / parent, copy); !copied) return copied;
-  if (const auto forgiven = forgive(copy); !forgiven) return forgiven;
+  TRY(copy_tree(home / parent, copy));
+  TRY(forgive(copy));
   return sync_tree(copy);
 }
 
@@ -166,10 +165,9 @@ bool is_name(const std::string& attempt) { return sweep::attempt_token(attempt).
 }  // namespace
 
 Result<std::string> find_parent(const fs::path& home, std::uint64_t token) {
-  const auto all = attempts_in(home);
-  if (!all) return tl::unexpected<Error>(all.error());
+  const auto all = TRY(attempts_in(home));
   std::string newest;
-  for (const Attempt& each : *all)
+  for (const Attempt& each : all)
     if (each.token < token) newest = each.name;
   return newest;
 }
@@ -193,12 +191,11 @@ Result<void> begin_attempt(const fs::path& home, const std::string& attempt,
     fs::rename(copy, home / attempt, error);
     if (error) return fail_errno(error, "cannot rename " + copy.string());
   }
-  const auto all = attempts_in(home);
-  if (!all) return tl::unexpected<Error>(all.error());
+  const auto all = TRY(attempts_in(home));
   const auto is_parent = [&](const Attempt& each) { return each.name == parent; };
-  const auto end = std::ranges::find_if(*all, is_parent);
-  if (end != all->end())
-    for (auto each = all->begin(); each != end; ++each) remove_quietly(home / each->name);
+  const auto end = std::ranges::find_if(all, is_parent);
+  if (end != all.end())
+    for (auto each = all.begin(); each != end; ++each) remove_quietly(home / each->name);
   remove_copies_before(home, attempt);
   return sync_tree(home / attempt / ".spotter");
 }
@@ -216,11 +213,9 @@ Result<void> publish_attempt(const fs::path& home, const std::string& attempt) {
   }
   if (error) return fail_errno(error, "cannot list " + from.string());
   names.emplace_back("DONE");  // who sees it sees the others
-  for (const auto& name : names)
-    if (const auto made = link_to(fs::path(attempt) / name, home / name); !made) return made;
-  const auto all = attempts_in(home);
-  if (!all) return tl::unexpected<Error>(all.error());
-  for (const Attempt& each : *all)
+  for (const auto& name : names) TRY(link_to(fs::path(attempt) / name, home / name));
+  const auto all = TRY(attempts_in(home));
+  for (const Attempt& each : all)
     if (each.name != attempt) remove_quietly(home / each.name);
   remove_copies_before(home, attempt);
   return {};

@@ -146,9 +146,8 @@ Result<void> prepare(const User& user, const Place& place) {
 }
 
 Result<bool> has_revision(const Git& git, const GitPlace& place, const std::string& revision) {
-  const auto result = git.run(place, {"cat-file", "-e", revision + "^{commit}"});
-  if (!result) return tl::unexpected<Error>(result.error());
-  return result->status == 0;
+  const auto result = TRY(git.run(place, {"cat-file", "-e", revision + "^{commit}"}));
+  return result.status == 0;
 }
 
 constexpr const char* all_of_it = "--depth=2147483647";  // git's own number for it
@@ -163,27 +162,24 @@ Result<void> fetch(const Git& git, const GitPlace& to, const std::string& from,
     words.insert(words.end(), what.begin(), what.end());
     return git.run(to, std::move(words), token);
   };
-  const auto one = run("--depth=1", {request.revision});
-  if (!one) return tl::unexpected<Error>(one.error());
-  if (one->status == 0) return {};
-  const auto why = git_failure(*one, request);
+  const auto one = TRY(run("--depth=1", {request.revision}));
+  if (one.status == 0) return {};
+  const auto why = git_failure(one, request);
   if (why.value().kind != "revision-missing" && why.value().kind != "code-failed" &&
-      !says(*one, {"Server does not allow request for unadvertised object"}))
+      !says(one, {"Server does not allow request for unadvertised object"}))
     return why;
-  const bool takes_depth = !says(*one, {"dumb http transport does not support shallow"});
+  const bool takes_depth = !says(one, {"dumb http transport does not support shallow"});
   bool is_shallow = false;
   for (const char* depth : {"--depth=1", "--depth=100", all_of_it}) {
     const bool last = depth == all_of_it;
     if (!takes_depth && !last) continue;
-    const auto got = run(last && !is_shallow ? "--quiet" : depth,
-                         {"+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"});
-    if (!got) return tl::unexpected<Error>(got.error());
-    if (got->status != 0 && last) return git_failure(*got, request);
-    if (got->status != 0) continue;  // such as of a server of files, which knows no depth
+    const auto got = TRY(run(last && !is_shallow ? "--quiet" : depth,
+                             {"+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"}));
+    if (got.status != 0 && last) return git_failure(got, request);
+    if (got.status != 0) continue;  // such as of a server of files, which knows no depth
     is_shallow = true;
-    const auto there = has_revision(git, to, request.revision);
-    if (!there) return tl::unexpected<Error>(there.error());
-    if (*there) break;
+    const auto there = TRY(has_revision(git, to, request.revision));
+    if (there) break;
   }
   return {};
 }
@@ -206,10 +202,9 @@ Result<GitToken> token_for(const verbs::Checkout& request) {
   }
   if (request.token.empty()) return GitToken{};
   if (wire::is_ssh_address(repository)) return GitToken{request.token, "", ""};
-  const auto server = token_server(repository);
-  if (!server) return tl::unexpected<Error>(server.error());
-  if (server->empty()) return GitToken{};
-  return GitToken{request.token, *server, wire::git_user(*server, request.token)};
+  const auto server = TRY(token_server(repository));
+  if (server.empty()) return GitToken{};
+  return GitToken{request.token, server, wire::git_user(server, request.token)};
 }
 
 // A folder of nobody's, with a git that may have a secret in it. ssh works for accounts alone: as
@@ -217,22 +212,17 @@ Result<GitToken> token_for(const verbs::Checkout& request) {
 class Stranger {
  public:
   static Result<Stranger> with(const GitToken& token) {
-    auto folder = PrivateFolder::make();
-    if (!folder) return tl::unexpected<Error>(folder.error());
+    auto folder = TRY(PrivateFolder::make());
     const bool key = token.server.empty() && !token.value.empty();
-    User user = folder->user();
-    if (key && ::geteuid() == 0) user = {"root", 0, 0, folder->path(), {}};
+    User user = folder.user();
+    if (key && ::geteuid() == 0) user = {"root", 0, 0, folder.path(), {}};
     {
       const AsUser as_stranger(user);
-      if (auto made = make_git_directory(folder->path()); !made)
-        return tl::unexpected<Error>(made.error());
-      if (key)
-        if (auto written = write_key(folder->path(), token.value); !written)
-          return tl::unexpected<Error>(written.error());
+      TRY(make_git_directory(folder.path()));
+      if (key) TRY(write_key(folder.path(), token.value));
     }
-    auto git = Git::as(std::move(user));
-    if (!git) return tl::unexpected<Error>(git.error());
-    return Stranger(*std::move(folder), *std::move(git));
+    auto git = TRY(Git::as(std::move(user)));
+    return Stranger(std::move(folder), std::move(git));
   }
 
   const Git& git() const { return git_; }
@@ -265,11 +255,10 @@ class Stranger {
 // what came with it is then fetched from there.
 Result<void> fetch_by_token(const Git& git, const Place& place, const verbs::Checkout& request,
                             const GitToken& token) {
-  const auto stranger = Stranger::with(token);
-  if (!stranger) return tl::unexpected<Error>(stranger.error());
-  const GitPlace to = stranger->place();
-  if (auto got = fetch(stranger->git(), to, url_of(request), request, token); !got) return got;
-  if (auto shown = stranger->show(git.user()); !shown) return shown;
+  const auto stranger = TRY(Stranger::with(token));
+  const GitPlace to = stranger.place();
+  TRY(fetch(stranger.git(), to, url_of(request), request, token));
+  TRY(stranger.show(git.user()));
   return fetch(git, place.git, to.directory, request);
 }
 
@@ -284,22 +273,20 @@ Result<void> fetch_archive(const Git& git, const Place& place, const verbs::Chec
   if (!*manifest || !(*manifest)->files.contains(config::code_bundle))
     return fail("revision-missing", "the code " + request.revision + " is not in " +
                                         request.repository + ": `spotter launch` puts it there");
-  const auto folder = PrivateFolder::make();
-  if (!folder) return tl::unexpected<Error>(folder.error());
-  const auto to = io::SafeDirectory::open(folder->path());
-  if (!to) return fail_errno(to.error(), "cannot use " + folder->path().string());
+  const auto folder = TRY(PrivateFolder::make());
+  const auto to = io::SafeDirectory::open(folder.path());
+  if (!to) return fail_errno(to.error(), "cannot use " + folder.path().string());
   const auto& bundle = *(*manifest)->files.find(config::code_bundle);
   const auto fetched = tier::fetch_files(bucket, {&bundle}, *to, "coming");
   if (!fetched) return fail("code-unreachable", fetched.error().message);
   if (!fetched->torn.empty())
     return fail("code-unreachable", bucket.shown(bundle.second.key()) +
                                         " is not whole: " + fetched->torn.begin()->second);
-  if (auto shown = folder->show(git.user()); !shown) return shown;
-  const auto unpacked = git.run(
+  TRY(folder.show(git.user()));
+  const auto unpacked = TRY(git.run(
       place.git, {"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--",
-                  folder->path() / config::code_bundle, "+refs/heads/*:refs/remotes/spotter/*"});
-  if (!unpacked) return tl::unexpected<Error>(unpacked.error());
-  if (unpacked->status != 0) return git_failure(*unpacked, request);
+                  folder.path() / config::code_bundle, "+refs/heads/*:refs/remotes/spotter/*"}));
+  if (unpacked.status != 0) return git_failure(unpacked, request);
   return {};
 }
 
@@ -307,10 +294,9 @@ bool is_archive(const verbs::Checkout& request) { return request.repository.star
 
 Result<void> fetch(const Git& git, const Place& place, const verbs::Checkout& request) {
   if (is_archive(request)) return fetch_archive(git, place, request);
-  const auto token = token_for(request);
-  if (!token) return tl::unexpected<Error>(token.error());
-  if (token->value.empty()) return fetch(git, place.git, request.repository, request);
-  return fetch_by_token(git, place, request, *token);
+  const auto token = TRY(token_for(request));
+  if (token.value.empty()) return fetch(git, place.git, request.repository, request);
+  return fetch_by_token(git, place, request, token);
 }
 
 // An archive's files become what they were.
@@ -329,16 +315,13 @@ Result<void> take_as_it_is(const Git& git, const Place& place) {
 // Returns the commit, where the revision is the id of an annotated tag.
 Result<std::string> put_in_place(const Git& git, const Place& place,
                                  const verbs::Checkout& request) {
-  if (is_archive(request))
-    if (auto taken = take_as_it_is(git, place); !taken) return tl::unexpected<Error>(taken.error());
+  if (is_archive(request)) TRY(take_as_it_is(git, place));
   const auto placed =
-      git.run(place.git, {"checkout", "--quiet", "--force", "--detach", request.revision});
-  if (!placed) return tl::unexpected<Error>(placed.error());
-  if (placed->status != 0) return git_failure(*placed, request);
-  const auto ids = git.run(place.git, {"rev-parse", "HEAD", request.revision + "^{commit}"});
-  if (!ids) return tl::unexpected<Error>(ids.error());
-  const std::string head = ids->output.substr(0, ids->output.find('\n') + 1);
-  if (head.size() != 41 || ids->output != head + head)
+      TRY(git.run(place.git, {"checkout", "--quiet", "--force", "--detach", request.revision}));
+  if (placed.status != 0) return git_failure(placed, request);
+  const auto ids = TRY(git.run(place.git, {"rev-parse", "HEAD", request.revision + "^{commit}"}));
+  const std::string head = ids.output.substr(0, ids.output.find('\n') + 1);
+  if (head.size() != 41 || ids.output != head + head)
     return fail("code-failed", "after the checkout HEAD is not " + request.revision);
   return head;
 }
@@ -385,12 +368,11 @@ Result<void> run_lfs(const Git& git, const GitPlace& place, std::vector<std::str
   std::vector<std::string> all{"-c", "filter.lfs.clean=git-lfs clean -- %f"};
   all.insert(all.end(), std::make_move_iterator(words.begin()),
              std::make_move_iterator(words.end()));
-  const auto done = git.run(place, std::move(all), token);
-  if (!done) return tl::unexpected<Error>(done.error());
-  if (done->status == 0) return {};
-  if (says(*done, {"'lfs' is not a git command"}))
+  const auto done = TRY(git.run(place, std::move(all), token));
+  if (done.status == 0) return {};
+  if (says(done, {"'lfs' is not a git command"}))
     return failure("git-lfs is not installed: with it in the image they are fetched");
-  return failure("git-lfs: " + last_words(*done));
+  return failure("git-lfs: " + last_words(done));
 }
 
 std::vector<std::string> fetch_words(const verbs::Checkout& request) {
@@ -400,18 +382,16 @@ std::vector<std::string> fetch_words(const verbs::Checkout& request) {
 // Its objects come to where no secret is, and from there into the work tree.
 Result<void> fetch_large(const Git& git, const Place& place, const verbs::Checkout& request) {
   if (is_archive(request)) return failure("they are as they were packed");
-  const auto token = token_for(request);
-  if (!token) return tl::unexpected<Error>(token.error());
-  if (token->value.empty()) {
-    if (auto got = run_lfs(git, place.git, fetch_words(request)); !got) return got;
+  const auto token = TRY(token_for(request));
+  if (token.value.empty()) {
+    TRY(run_lfs(git, place.git, fetch_words(request)));
     return run_lfs(git, place.git, {"lfs", "checkout"});
   }
-  const auto stranger = Stranger::with(*token);
-  if (!stranger) return tl::unexpected<Error>(stranger.error());
-  const GitPlace from = stranger->place();
-  if (auto got = fetch(stranger->git(), from, url_of(request), request, *token); !got) return got;
-  if (auto got = run_lfs(stranger->git(), from, fetch_words(request), *token); !got) return got;
-  if (auto shown = stranger->show(git.user()); !shown) return shown;
+  const auto stranger = TRY(Stranger::with(token));
+  const GitPlace from = stranger.place();
+  TRY(fetch(stranger.git(), from, url_of(request), request, token));
+  TRY(run_lfs(stranger.git(), from, fetch_words(request), token));
+  TRY(stranger.show(git.user()));
   return run_lfs(git, place.git,
                  {"-c", "lfs.storage=" + (from.directory / "lfs").string(), "lfs", "checkout"});
 }
@@ -455,14 +435,12 @@ Result<CheckedOut> take_submodule(const Git& git, const Place& place,
   if (depth == deepest) return failure("it is too deep");
   if (it.url.empty()) return failure(".gitmodules names no address that is to be fetched");
   const auto server = token_server(request.repository);
-  const auto url = wire::submodule_url(request.repository, it.url,
-                                       request.token.empty() || !server ? std::string() : *server);
-  if (!url) return tl::unexpected<Error>(url.error());
-  verbs::Checkout wanted{*url, it.revision, place.git.work_tree / it.path, request.user, {}};
-  if (wire::same_server(*url, request.repository)) wanted.token = request.token;
-  if (const auto good = check(wanted); !good) return tl::unexpected<Error>(good.error());
-  if (const auto made = ensure_directory(wanted.directory, git.user()); !made)
-    return tl::unexpected<Error>(made.error());
+  const auto url = TRY(wire::submodule_url(
+      request.repository, it.url, request.token.empty() || !server ? std::string() : *server));
+  verbs::Checkout wanted{url, it.revision, place.git.work_tree / it.path, request.user, {}};
+  if (wire::same_server(url, request.repository)) wanted.token = request.token;
+  TRY(check(wanted));
+  TRY(ensure_directory(wanted.directory, git.user()));
   return at_most_twice(git, wanted, depth + 1);
 }
 
@@ -499,25 +477,19 @@ std::string complete(const Git& git, const Place& place, const verbs::Checkout& 
 
 Result<CheckedOut> once(const Git& git, const verbs::Checkout& request, int depth) {
   const Place place(request.directory);
-  if (const auto ready = prepare(git.user(), place); !ready)
-    return tl::unexpected<Error>(ready.error());
-  const auto there = has_revision(git, place.git, request.revision);
-  if (!there) return tl::unexpected<Error>(there.error());
-  if (!*there) {
-    if (const auto got = fetch(git, place, request); !got)
-      return tl::unexpected<Error>(got.error());
-    const auto came = has_revision(git, place.git, request.revision);
-    if (!came) return tl::unexpected<Error>(came.error());
-    if (!*came)
+  TRY(prepare(git.user(), place));
+  const auto there = TRY(has_revision(git, place.git, request.revision));
+  if (!there) {
+    TRY(fetch(git, place, request));
+    const auto came = TRY(has_revision(git, place.git, request.revision));
+    if (!came)
       return fail("revision-missing", "commit " + request.revision + " is not in " +
                                           request.repository + "; was it pushed, or rewritten?");
   }
-  const auto head = put_in_place(git, place, request);
-  if (!head) return tl::unexpected<Error>(head.error());
+  const auto head = TRY(put_in_place(git, place, request));
   std::string missing = complete(git, place, request, depth);
-  if (const auto shown = show_to_user(git.user(), place, *head, !*there); !shown)
-    return tl::unexpected<Error>(shown.error());
-  return CheckedOut{!*there, std::move(missing)};
+  TRY(show_to_user(git.user(), place, head, !there));
+  return CheckedOut{!there, std::move(missing)};
 }
 
 // A repository that a power cut damaged: a fresh one in its place; the work tree, with its caches,
@@ -548,16 +520,11 @@ class UsualModes {
 }  // namespace
 
 Result<CheckedOut> checkout(const verbs::Checkout& request) {
-  if (const auto good = check(request); !good) return tl::unexpected<Error>(good.error());
+  TRY(check(request));
   const UsualModes modes;
-  auto user = find_user(request.user);
-  if (!user) return tl::unexpected<Error>(user.error());
-  if (const auto made = ensure_directory(request.directory, *user); !made) {
-    return tl::unexpected<Error>(made.error());
-  }
-  const auto git = Git::as(std::move(*user));
-  if (!git) return tl::unexpected<Error>(git.error());
-  return at_most_twice(*git, request, 0);
+  auto user = TRY(find_user(request.user));
+  TRY(ensure_directory(request.directory, user));
+  return at_most_twice(TRY(Git::as(std::move(user))), request, 0);
 }
 
 }  // namespace spotter::act::host

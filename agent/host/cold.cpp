@@ -187,20 +187,17 @@ Result<Warmth> warm(const verbs::Warm& request) {
   if (const auto own = open_own(std::filesystem::path(request.record)))
     known += own->read(warm_record, 64U << 10).value_or("");
   if (known.find("\n" + line) != std::string::npos) return Warmth{};
-  const auto disk = open_disk(*mounted);
-  if (!disk) return tl::unexpected<Error>(disk.error());
+  const auto disk = TRY(open_disk(*mounted));
   lower_priority();
-  const auto runs = allocated(request.mount_point, mounted->device);
-  if (!runs) return tl::unexpected<Error>(runs.error());
+  const auto runs = TRY(allocated(request.mount_point, mounted->device));
   const auto until = Clock::now() + request.time;  // a large map takes its time, too
-  const auto pieces = pieces_from(*runs, request);
-  const auto done = read_pieces(*disk, pieces, until);
-  if (!done) return tl::unexpected<Error>(done.error());
-  const std::uint64_t end = runs->empty() ? 0 : runs->back().end;
-  const std::uint64_t at = *done < pieces.size() ? pieces[*done]
-                           : pieces.empty()      ? end
-                                                 : pieces.back() + 1;
-  const Warmth is{at * piece, bytes_below(*runs, at), bytes_below(*runs, end)};
+  const auto pieces = pieces_from(runs, request);
+  const auto done = TRY(read_pieces(disk, pieces, until));
+  const std::uint64_t end = runs.empty() ? 0 : runs.back().end;
+  const std::uint64_t at = done < pieces.size() ? pieces[done]
+                           : pieces.empty()     ? end
+                                                : pieces.back() + 1;
+  const Warmth is{at * piece, bytes_below(runs, at), bytes_below(runs, end)};
   if (is.read == is.total)
     if (const auto own = open_own(std::filesystem::path(request.record)))
       (void)own->write(warm_record, known.substr(1) + line, 0644);  // else it is read once more

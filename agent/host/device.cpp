@@ -225,18 +225,16 @@ Result<Inspection> inspect_block(int fd, const fs::path& device) {
   if (bytes == 0)
     return fail("device-absent", device.string() + " has no size: nothing is behind it");
   bool nothing = false;
-  auto found = probe_signatures(fd, device, nothing);
-  if (!found) return found;
-  found->bytes = bytes;
+  auto found = TRY(probe_signatures(fd, device, nothing));
+  found.bytes = bytes;
   if (!nothing) return found;
-  const auto nonzero = first_nonzero_sample(fd, bytes);
-  if (!nonzero) return tl::unexpected<Error>(nonzero.error());
-  if (*nonzero) {
-    found->signature = "data";
-    found->detail = "no known signature, but data at byte " + std::to_string(**nonzero);
+  const auto nonzero = TRY(first_nonzero_sample(fd, bytes));
+  if (nonzero) {
+    found.signature = "data";
+    found.detail = "no known signature, but data at byte " + std::to_string(*nonzero);
   } else {
-    found->blank = true;
-    found->detail = "blank";
+    found.blank = true;
+    found.detail = "blank";
   }
   return found;
 }
@@ -267,11 +265,10 @@ Result<void> make(const fs::path& device, const std::string& filesystem) {
   }
   const auto maker = maker_of(filesystem, device);
   const ToolRequest request{.argv = maker.argv, .environment = {{"LC_ALL", "C"}}};
-  const auto result = run_tool(request, maker.package);
-  if (!result) return tl::unexpected<Error>(result.error());
-  if (result->status != 0) {
+  const auto result = TRY(run_tool(request, maker.package));
+  if (result.status != 0) {
     return fail("format-failed",
-                maker.argv[0] + " failed on " + device.string() + ": " + last_words(*result));
+                maker.argv[0] + " failed on " + device.string() + ": " + last_words(result));
   }
   return {};
 }
@@ -439,13 +436,12 @@ Result<Inspection> inspect(const fs::path& device) {
 Result<Inspection> format(const fs::path& device, const std::string& filesystem) {
   if (filesystem != "xfs" && filesystem != "ext4")
     return fail("bad-request", "the file system is xfs or ext4, not '" + filesystem + "'");
-  const auto before = inspect(device);
-  if (!before) return before;
-  if (!before->blank) {
-    return fail("not-blank", device.string() + " is not blank, it holds " + before->detail +
+  const auto before = TRY(inspect(device));
+  if (!before.blank) {
+    return fail("not-blank", device.string() + " is not blank, it holds " + before.detail +
                                  "; it is left as it is");
   }
-  if (const auto made = make(device, filesystem); !made) return tl::unexpected<Error>(made.error());
+  TRY(make(device, filesystem));
   auto after = inspect(device);
   if (after && after->filesystem != filesystem)
     return fail("format-failed", "after mkfs, " + device.string() + " holds " + after->detail);
@@ -512,10 +508,9 @@ Result<void> await_gpus(const verbs::AwaitGpus& asked, const Machine& machine) {
   if (count == 0) count = std::max<std::size_t>(1, count_pci_gpus(machine.sysfs));
   make_nodes(count, devices);
   for (const auto until = Clock::now() + asked.wait;;) {
-    const auto seen = look(count, devices);
-    if (!seen) return tl::unexpected(seen.error());
-    if (seen->words.empty()) return {};
-    if (Clock::now() >= until) return fail("gpus-absent", seen->words);
+    const auto seen = TRY(look(count, devices));
+    if (seen.words.empty()) return {};
+    if (Clock::now() >= until) return fail("gpus-absent", seen.words);
     std::this_thread::sleep_for(
         std::min<Clock::duration>(gpu_looked_at_every, until - Clock::now()));
   }

@@ -195,9 +195,8 @@ Result<std::string> token_server(const std::string& url) {
 }
 
 Result<Git> Git::as(User user) {
-  auto config = memory_file(global_config);
-  if (!config) return tl::unexpected<Error>(config.error());
-  return Git(std::move(user), std::move(*config));
+  auto config = TRY(memory_file(global_config));
+  return Git(std::move(user), std::move(config));
 }
 
 std::map<std::string, std::string> Git::environment(const GitPlace& place,

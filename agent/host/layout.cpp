@@ -75,7 +75,7 @@ class Walk {
     const auto now = below ? below->status() : tl::unexpected(below.error());
     if (!now) return fail_errno(now.error(), "cannot open " + (at.path() / name).string());
     if (now->st_ino != status.st_ino) return {};  // it was replaced: not ours to give
-    if (const auto done = directory(*below, depth + 1); !done) return done;
+    TRY(directory(*below, depth + 1));
     return give(*opened, status, name);
   }
 
@@ -107,8 +107,7 @@ Result<std::uint64_t> give_files(const io::SafeDirectory& directory, const Givin
   const auto status = directory.status();
   if (!status) return fail_errno(status.error(), "cannot look at " + directory.path().string());
   Walk walk(giving, status->st_dev);
-  if (const auto walked = walk.directory(directory, 0); !walked)
-    return tl::unexpected<Error>(walked.error());
+  TRY(walk.directory(directory, 0));
   return walk.given();
 }
 
@@ -150,9 +149,7 @@ Result<void> keep_root(const io::SafeDirectory& root, const User& user) {
 // Ours, and no symlink that somebody put there: what we write into it is believed later.
 Result<io::SafeDirectory> ensure_own_directory(const io::SafeDirectory& root, const User& user) {
   const bool as_root = ::geteuid() == 0 && !AsUser::active();
-  if (as_root) {
-    if (const auto kept = keep_root(root, user); !kept) return tl::unexpected(kept.error());
-  }
+  if (as_root) TRY(keep_root(root, user));
   const auto made = root.make_folder(own_directory, 0755);
   const auto path = (root.path() / own_directory).string();
   if (!made && is_in_the_way(made.error()))
@@ -263,11 +260,9 @@ Result<void> refuse(const fs::path& path, const std::string& why) {
 // A .spotter that is not ours is its reader's to say, too.
 Result<void> check_own(const io::SafeDirectory& own) {
   const auto file = [&own](const char* name) { return own.path() / name; };
-  if (auto good = refuse(file("ledger.json"), newer_in(own, "ledger.json", wire::parse_ledger));
-      !good)
-    return good;
+  TRY(refuse(file("ledger.json"), newer_in(own, "ledger.json", wire::parse_ledger)));
   const char* record = "checkpoints.json";
-  if (auto good = refuse(file(record), newer_in(own, record, guard::decode)); !good) return good;
+  TRY(refuse(file(record), newer_in(own, record, guard::decode)));
   return refuse(file("history.jsonl"), wire::parse_history(last_lines(own, "history.jsonl")).newer);
 }
 
@@ -307,8 +302,7 @@ Result<io::SafeDirectory, std::error_code> make_for(const io::SafeDirectory& at,
                                  made.error() == std::errc::operation_not_permitted);
   if (refused && may_give) made = at.make_folder(name, mode);
   if (!made || !may_give || !is_not_given_yet(*made, user)) return made;
-  if (const auto given = made->give(user.uid, user.gid); !given)
-    return tl::unexpected(given.error());
+  TRY(made->give(user.uid, user.gid));
   if (const auto owner = other_owner(*made, user)) {
     (void)made->give(owner->uid, owner->gid);
     return tl::unexpected(std::make_error_code(std::errc::permission_denied));
@@ -323,18 +317,15 @@ Result<void> take_over(const io::SafeDirectory& home, const User& user) {
   const auto status = home.status();
   if (!its || !status || its->st_uid == 0 || its->st_uid == user.uid) return {};
   const auto record =
-      read_record(*own, [&](const struct stat& seen) { return seen.st_uid == its->st_uid; });
-  if (!record) return tl::unexpected<Error>(record.error());
-  const bool says_so = record->present && record->uid == its->st_uid && record->user == user.name;
+      TRY(read_record(*own, [&](const struct stat& seen) { return seen.st_uid == its->st_uid; }));
+  const bool says_so = record.present && record.uid == its->st_uid && record.user == user.name;
   const bool theirs = status->st_uid == its->st_uid || status->st_uid == user.uid;
   if (!says_so || !theirs) return {};
   Giving giving{{its->st_uid, its->st_gid}, {user.uid, user.gid}, own_directory, true};
-  if (const auto given = give_files(home, giving); !given)
-    return tl::unexpected<Error>(given.error());
+  TRY(give_files(home, giving));
   // `.spotter` and its record show that it is done, so it comes last; the record is written again.
   giving.skipped = record_name;
-  if (const auto given = give_files(*own, giving); !given)
-    return tl::unexpected<Error>(given.error());
+  TRY(give_files(*own, giving));
   auto given =
       status->st_uid == user.uid ? Result<void, std::error_code>() : home.give(user.uid, user.gid);
   if (given) given = own->give(user.uid, user.gid);
@@ -344,34 +335,28 @@ Result<void> take_over(const io::SafeDirectory& home, const User& user) {
 
 Result<void> ensure_layout(const io::SafeDirectory& root, const Layout& layout, const User& user,
                            Mounted& mounted) {
-  const auto own = ensure_own_directory(root, user);
-  if (!own) return tl::unexpected<Error>(own.error());
-  const auto before = read_record(*own, is_ours);
-  if (!before) return tl::unexpected<Error>(before.error());
-  mounted.previous_volume = before->volume;
+  const auto own = TRY(ensure_own_directory(root, user));
+  const auto before = TRY(read_record(own, is_ours));
+  mounted.previous_volume = before.volume;
   const bool given_before = ::geteuid() != 0 || AsUser::active();  // take_over()
-  if (!given_before && before->present && (before->uid != user.uid || before->gid != user.gid)) {
-    const Giving giving{{before->uid, before->gid}, {user.uid, user.gid}, own_directory};
-    const auto given = give_files(root, giving);
-    if (!given) return tl::unexpected<Error>(given.error());
-    mounted.owners_changed = *given;
+  if (!given_before && before.present && (before.uid != user.uid || before.gid != user.gid)) {
+    const Giving giving{{before.uid, before.gid}, {user.uid, user.gid}, own_directory};
+    mounted.owners_changed = TRY(give_files(root, giving));
   }
   for (const auto& directory : layout.directories) {
     if (!safe_relative(directory))
       return fail("bad-request", "'" + directory + "' is not a path inside the volume");
-    if (const auto made = ensure_user_directory(root, directory, user); !made) return made;
+    TRY(ensure_user_directory(root, directory, user));
   }
-  if (!layout.link.at.empty()) {
-    if (const auto linked = ensure_link(layout.link); !linked) return linked;
-  }
+  if (!layout.link.at.empty()) TRY(ensure_link(layout.link));
   const json record = {{"version", known_layout},
                        {"volume", layout.volume},
                        {"user", user.name},
                        {"uid", user.uid},
                        {"gid", user.gid}};
-  const auto written = own->write(record_name, record.dump() + "\n", 0644);
+  const auto written = own.write(record_name, record.dump() + "\n", 0644);
   if (!written)
-    return fail_errno(written.error(), "cannot write " + (own->path() / record_name).string());
+    return fail_errno(written.error(), "cannot write " + (own.path() / record_name).string());
   if (const auto synced = root.sync(); !synced)
     return fail_errno(synced.error(), "cannot sync " + root.path().string());
   return {};
@@ -383,15 +368,13 @@ Result<void> check_formats(const fs::path& home, const std::vector<std::string>&
     return tl::unexpected<Error>(storage.error());
   const auto opened = io::SafeDirectory::open(home);
   if (!opened) return {};
-  if (const auto own = open_own(*opened)) {
-    if (auto good = check_own(*own); !good) return good;
-  }
+  if (const auto own = open_own(*opened)) TRY(check_own(*own));
   const auto curve = wire::parse_curve(last_lines(*opened, "metrics.jsonl")).newer;
-  if (auto good = refuse(home / "metrics.jsonl", curve); !good) return good;
+  TRY(refuse(home / "metrics.jsonl", curve));
   for (const std::string& directory : directories) {
     // By a path, and only read: a link in it leads to what is no newer checkpoint.
     const fs::path path = home / directory;
-    if (auto good = refuse(path, newest_checkpoint(path)); !good) return good;
+    TRY(refuse(path, newest_checkpoint(path)));
   }
   return {};
 }

@@ -30,10 +30,9 @@ Result<void> add(const char* family, const char* address, uid_t user) {
   auto words = selectors(address, only(user));
   words.insert(words.begin(), "add");
   words.insert(words.end(), {"protocol", "kernel", "prohibit"});
-  const auto added = rule(family, std::move(words));
-  if (!added) return tl::unexpected(added.error());
-  if (added->status == 0 || added->errors.find("File exists") != std::string::npos) return {};
-  return fail("host-error", "ip rule: " + last_words(*added));
+  const auto added = TRY(rule(family, std::move(words)));
+  if (added.status == 0 || added.errors.find("File exists") != std::string::npos) return {};
+  return fail("host-error", "ip rule: " + last_words(added));
 }
 
 // Those of other users, as `ip rule show` has them: "169: from all to ... uidrange 7-7 prohibit".
@@ -58,8 +57,7 @@ constexpr const char* six = "fd00:ec2::254/128";
 }  // namespace
 
 Result<void> refuse_metadata_to(uid_t user) {
-  auto added = add("-4", four, user);
-  if (!added) return added;
+  TRY(add("-4", four, user));
   (void)add("-6", six, user);  // where there is no IPv6, nobody asks by it
   remove_but("-4", four, user);
   remove_but("-6", six, user);

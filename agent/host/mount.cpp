@@ -46,18 +46,17 @@ Result<bool> link_directory(const fs::path& device, const fs::path& mount_point)
 }
 
 Result<void> check_content(const Disk& disk) {
-  const auto found = inspect(disk.device);
-  if (!found) return tl::unexpected<Error>(found.error());
-  if (found->filesystem == disk.filesystem) return {};
+  const auto found = TRY(inspect(disk.device));
+  if (found.filesystem == disk.filesystem) return {};
   const auto device = disk.device.string();
-  if (found->blank)
+  if (found.blank)
     return fail("not-formatted", device + " is blank: there is no file system to mount");
-  if (!found->filesystem.empty()) {
-    return fail("filesystem-mismatch", device + " holds " + found->detail + ", but job.yaml says " +
+  if (!found.filesystem.empty()) {
+    return fail("filesystem-mismatch", device + " holds " + found.detail + ", but job.yaml says " +
                                            disk.filesystem + "; set storage.ebs.filesystem to " +
-                                           found->filesystem + " if this is the right volume");
+                                           found.filesystem + " if this is the right volume");
   }
-  return fail("foreign-signature", device + " holds " + found->detail +
+  return fail("foreign-signature", device + " holds " + found.detail +
                                        "; Spotter does not touch it. Is this the right volume?");
 }
 
@@ -66,12 +65,11 @@ Result<void> check_content(const Disk& disk) {
 Result<void> repair_ext4(const fs::path& device) {
   const ToolRequest request{.argv = {"e2fsck", "-p", device.string()},
                             .environment = {{"LC_ALL", "C"}}};
-  const auto result = run_tool(request, "e2fsprogs");
-  if (!result) return tl::unexpected<Error>(result.error());
+  const auto result = TRY(run_tool(request, "e2fsprogs"));
   constexpr int corrected = 1;
-  if (result->status <= corrected) return {};
+  if (result.status <= corrected) return {};
   return fail("filesystem-damaged", "e2fsck -p cannot mend " + device.string() + " by itself: " +
-                                        last_words(*result) + "; run e2fsck on it by hand");
+                                        last_words(result) + "; run e2fsck on it by hand");
 }
 
 tl::unexpected<Error> disk_failure(int error, const Disk& disk) {
@@ -126,8 +124,7 @@ Result<void> make_writable(const Disk& disk, const MountEntry& there) {
 Result<bool> already_mounted(const Disk& disk, dev_t device) {
   const auto there = mount_at(disk.mount_point);
   if (there && there->device == device) {
-    if (const auto writable = make_writable(disk, *there); !writable)
-      return tl::unexpected<Error>(writable.error());
+    TRY(make_writable(disk, *there));
     return true;
   }
   if (there) {
@@ -144,12 +141,10 @@ Result<bool> already_mounted(const Disk& disk, dev_t device) {
 }
 
 Result<void> attach(const Disk& disk) {
-  if (const auto fit = check_content(disk); !fit) return fit;
+  TRY(check_content(disk));
   if (const auto made = io::make_directories(disk.mount_point, 0755); !made)
     return fail_errno(made.error(), "cannot make " + disk.mount_point.string(), "mount-failed");
-  if (disk.filesystem == "ext4" && !disk.read_only) {
-    if (const auto mended = repair_ext4(disk.device); !mended) return mended;
-  }
+  if (disk.filesystem == "ext4" && !disk.read_only) TRY(repair_ext4(disk.device));
   if (::mount(disk.device.c_str(), disk.mount_point.c_str(), disk.filesystem.c_str(),
               flags_of(disk), options_of(disk)) != 0) {
     return disk_failure(errno, disk);
@@ -163,12 +158,12 @@ Result<bool> mount_block(const Disk& disk) {
     return fail("device-absent", disk.device.string() + " is no block device");
   const auto already = already_mounted(disk, status.st_rdev);
   if (!already || *already) return already;
-  if (const auto attached = attach(disk); !attached) return tl::unexpected<Error>(attached.error());
+  TRY(attach(disk));
   return false;
 }
 
 Result<bool> mount_directory(const Disk& disk) {
-  if (const auto fit = check_content(disk); !fit) return tl::unexpected<Error>(fit.error());
+  TRY(check_content(disk));
   const auto made = io::make_directories(mount_name(disk.mount_point).parent_path(), 0755);
   if (!made) return fail_errno(made.error(), "cannot make the parent of the mount point");
   return link_directory(disk.device, mount_name(disk.mount_point));
@@ -186,8 +181,7 @@ Result<Mounted> mount_disk(const Disk& disk) {
   if (disk.filesystem != "xfs" && disk.filesystem != "ext4")
     return fail("bad-request", "the file system is xfs or ext4, not '" + disk.filesystem + "'");
   const bool directory = is_directory_device(disk.device);
-  const auto already = directory ? mount_directory(disk) : mount_block(disk);
-  if (!already) return tl::unexpected<Error>(already.error());
+  const auto already = TRY(directory ? mount_directory(disk) : mount_block(disk));
   struct statvfs space {};
   if (::statvfs(disk.mount_point.c_str(), &space) != 0)
     return fail_errno(errno, "cannot look at " + disk.mount_point.string(), "mount-failed");
@@ -196,7 +190,7 @@ Result<Mounted> mount_disk(const Disk& disk) {
                 disk.mount_point.string() + " is mounted read-only; see the kernel's log for why");
   }
   Mounted mounted;
-  mounted.already = *already;
+  mounted.already = already;
   mounted.free_bytes = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
   if (!disk.read_only) return mounted;  // ensure_layout() looks
   if (const auto record = read_volume_record(disk.mount_point))
@@ -291,11 +285,10 @@ Result<std::string> claim(const fs::path& disk) {
     const io::Descriptor alone(::open(disk.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
     if (!alone) return fail("cache-absent", disk.string() + ": " + std::strerror(errno));
   }
-  const auto found = inspect(disk);
-  if (!found) return tl::unexpected<Error>(found.error());
-  if (found->blank) return give_filesystem(disk);
-  if (found->label == label && !found->filesystem.empty()) return found->filesystem;
-  return fail("cache-absent", disk.string() + " holds " + found->detail + ": it is left alone");
+  const auto found = TRY(inspect(disk));
+  if (found.blank) return give_filesystem(disk);
+  if (found.label == label && !found.filesystem.empty()) return found.filesystem;
+  return fail("cache-absent", disk.string() + " holds " + found.detail + ": it is left alone");
 }
 
 // Each boot the user may have another number: what is there is the user's as well.
@@ -345,36 +338,31 @@ Result<void> mount_folder_of(const fs::path& images_own, const fs::path& mount_p
 }  // namespace
 
 Result<Mounted> mount(const verbs::Mount& request, const Machine& machine) {
-  auto mounted = mount_disk(
-      {request.device, request.filesystem, request.mount_point, request.read_only, false});
-  if (!mounted) return mounted;
-  if (const auto good = check_kept(request, mounted->already); !good)
-    return tl::unexpected<Error>(good.error());
+  auto mounted = TRY(mount_disk(
+      {request.device, request.filesystem, request.mount_point, request.read_only, false}));
+  TRY(check_kept(request, mounted.already));
   if (request.read_only) return mounted;
-  const auto user = find_user(request.user);
-  if (!user) return tl::unexpected<Error>(user.error());
+  const auto user = TRY(find_user(request.user));
   const auto root = io::SafeDirectory::open(request.mount_point);
   if (!root) return fail_errno(root.error(), "cannot open " + request.mount_point);
-  if (const auto laid = ensure_layout(*root, layout_of(request), *user, *mounted); !laid)
-    return tl::unexpected<Error>(laid.error());
+  TRY(ensure_layout(*root, layout_of(request), user, mounted));
   if (!request.cache.empty()) {
-    const auto made = make_cache({request.cache, machine.devices}, *user);
-    mounted->cache = made ? *made : made.error().message;
+    const auto made = make_cache({request.cache, machine.devices}, user);
+    mounted.cache = made ? *made : made.error().message;
   }
   return mounted;
 }
 
 Result<Mounted> mount_data(const fs::path& device, const fs::path& mount_point) {
-  const auto found = inspect(device);
-  if (!found) return tl::unexpected<Error>(found.error());
+  const auto found = TRY(inspect(device));
   const std::string name = device.string();
-  if (found->blank) return fail("not-formatted", name + " is blank: is this the right snapshot?");
-  if (found->filesystem != "xfs" && found->filesystem != "ext4") {
-    return fail("filesystem-mismatch",
-                name + " holds " + found->detail +
-                    "; a snapshot of data has xfs or ext4 on the whole disk");
+  if (found.blank) return fail("not-formatted", name + " is blank: is this the right snapshot?");
+  if (found.filesystem != "xfs" && found.filesystem != "ext4") {
+    return fail(
+        "filesystem-mismatch",
+        name + " holds " + found.detail + "; a snapshot of data has xfs or ext4 on the whole disk");
   }
-  return mount_disk({device, found->filesystem, mount_point, true, true});
+  return mount_disk({device, found.filesystem, mount_point, true, true});
 }
 
 Result<Look> look(const fs::path& mount_point, const fs::path& devices) {
@@ -430,19 +418,17 @@ Result<bool> unmount(const fs::path& mount_point, std::chrono::milliseconds wait
     return device.empty() ? Result<void>() : await_release(device, std::nullopt, name, until);
   };
   if (!entry) {
-    if (const auto free = proof(); !free) return tl::unexpected<Error>(free.error());
+    TRY(proof());
     return false;
   }
   const auto synced = sync(name);
   for (int i = 0; i < stacked_limit; ++i) {
     const auto there = mount_at(name);
     if (!there || there->device != entry->device) break;
-    if (const auto done = unmount_top(name, entry->device, until); !done)
-      return tl::unexpected<Error>(done.error());
+    TRY(unmount_top(name, entry->device, until));
   }
-  if (const auto free = await_release(entry->source, entry->device, name, until); !free)
-    return tl::unexpected<Error>(free.error());
-  if (const auto free = proof(); !free) return tl::unexpected<Error>(free.error());
+  TRY(await_release(entry->source, entry->device, name, until));
+  TRY(proof());
   if (!synced) {
     return fail("sync-failed", synced.error().message + "; " + name.string() +
                                    " is unmounted, but what was written last may be lost");
@@ -496,8 +482,7 @@ Result<std::string> make_cache(const CacheRequest& request, const User& user) {
       ::open(mount_point.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (above) (void)::flock(above.get(), LOCK_EX);
   if (const auto there = mount_at(mount_point)) {
-    if (const auto made = make_folder(request.folder, user); !made)
-      return tl::unexpected<Error>(made.error());
+    TRY(make_folder(request.folder, user));
     return "the cache is " + request.folder.string() + ", on " + there->source;
   }
   // Mounted over them they were out of reach: of another job, or not sent yet.
@@ -521,8 +506,7 @@ Result<std::string> make_cache(const CacheRequest& request, const User& user) {
   }
   if (!mount_at(request.images_own)) return tl::unexpected(why);
   const auto mounted = mount_folder_of(request.images_own, mount_point);
-  const auto made = mounted ? make_folder(request.folder, user) : mounted;
-  if (!made) return tl::unexpected<Error>(made.error());
+  TRY(mounted ? make_folder(request.folder, user) : mounted);
   return "the cache is " + request.folder.string() + ", on " + request.images_own.string();
 }
 

@@ -161,14 +161,11 @@ Result<io::SafeDirectory> own_folder(const User& user, const std::filesystem::pa
                                      const std::string& below) {
   const AsUser as(user);
   const std::string name = (home / below).string();
-  if (const auto made = io::make_directories(name, 0755); !made)
-    return failure(name + ": " + made.error().message());
-  const auto opened = io::SafeDirectory::open(home);
-  if (!opened) return failure(home.string() + ": " + opened.error().message());
-  auto at = opened->folder(below);
-  if (!at) return failure(name + ": " + at.error().message());
-  if (!at->may_change()) return failure(name + " is not " + user.name + "'s to change");
-  return std::move(*at);
+  TRY(behind(name, io::make_directories(name, 0755)));
+  const auto opened = TRY(behind(home.string(), io::SafeDirectory::open(home)));
+  auto at = TRY(behind(name, opened.folder(below)));
+  if (!at.may_change()) return failure(name + " is not " + user.name + "'s to change");
+  return at;
 }
 
 }  // namespace
@@ -240,17 +237,13 @@ std::size_t detach_views(const fs::path& home, const fs::path& below) {
 }
 
 Result<std::vector<io::Descriptor>> mount_views(const Views& views) {
-  const auto user = find_user(views.user);
-  if (!user) return tl::unexpected(user.error());
+  const auto user = TRY(find_user(views.user));
   std::vector<io::Descriptor> mounted;
   for (const std::string& name : views.names) {
     const std::string below = views.folder + "/" + name;
     detach_views(views.home, below);  // of an earlier start
-    const auto at = own_folder(*user, views.home, below);
-    if (!at) return tl::unexpected(at.error());
-    auto device = mount_view(*at, name, *user);
-    if (!device) return tl::unexpected(device.error());
-    mounted.push_back(std::move(*device));
+    const auto at = TRY(own_folder(user, views.home, below));
+    mounted.push_back(TRY(mount_view(at, name, user)));
   }
   return mounted;
 }

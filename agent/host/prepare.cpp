@@ -36,9 +36,8 @@ Result<std::vector<config::Source>> sources_of(const Fill& request) {
   for (const verbs::Source& it : request.sources) {
     config::Source& source = sources.emplace_back(config::Source{it.from, it.to, it.sha256, {}});
     if (it.via.empty()) continue;
-    auto via = wire::parse_s3_url(it.via);
-    if (!via) return tl::unexpected(via.error());
-    source.via = *std::move(via);
+    auto via = TRY(wire::parse_s3_url(it.via));
+    source.via = std::move(via);
   }
   return sources;
 }
@@ -113,9 +112,8 @@ Result<Filled> from_s3(const Fill& request, const config::Source& source, const 
   settings.state = state;
   settings.budget = memory;
   settings.s3.environment = act::Environment::of_this_process();
-  const auto done = data::download(settings, stop);
-  if (!done) return tl::unexpected(done.error());
-  return Filled{source, done->front().files, done->front().fetched, done->front().bytes};
+  const auto done = TRY(data::download(settings, stop));
+  return Filled{source, done.front().files, done.front().fetched, done.front().bytes};
 }
 
 Result<Filled> from_web(const Fill& request, const config::Source& source, const fs::path& state,
@@ -125,15 +123,14 @@ Result<Filled> from_web(const Fill& request, const config::Source& source, const
   file.folder = fs::path(request.mount_point) / source.to;
   file.ledger = state / "files";
   file.sha256 = source.sha256;
-  const auto done = data::fetch_web(file, stop);
-  if (!done) return tl::unexpected(done.error());
-  return Filled{source, 1, done->was_there ? 0U : 1U, done->bytes};
+  const auto done = TRY(data::fetch_web(file, stop));
+  return Filled{source, 1, done.was_there ? 0U : 1U, done.bytes};
 }
 
 Result<Filled> bring(const Fill& request, const config::Source& source, const User& user,
                      const Stopping& stop) {
   const fs::path state = state_of(request, source);
-  if (auto made = make_state(request, source, user); !made) return tl::unexpected(made.error());
+  TRY(make_state(request, source, user));
   if (!is_s3(source) && !is_web(source)) {
     auto copied = copy_in(
         {source.from, request.mount_point + "/" + source.to, state / "files", user.name}, stop);
@@ -234,7 +231,7 @@ Result<void> Copy::each_block(const Descriptor& file, const fs::path& path,
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return wrong(path);
     if (got == 0) return {};
-    if (auto taken = take({block.data(), static_cast<std::size_t>(got)}); !taken) return taken;
+    TRY(take({block.data(), static_cast<std::size_t>(got)}));
   }
 }
 
@@ -244,11 +241,10 @@ Result<void> Copy::compare(const fs::path& partial, std::uint32_t sum) const {
   if (!again) return wrong(partial);
   ::posix_fadvise(again.get(), 0, 0, POSIX_FADV_DONTNEED);
   std::uint32_t found = 0;
-  const auto read = each_block(again, partial, [&found](std::string_view block) -> Result<void> {
+  TRY(each_block(again, partial, [&found](std::string_view block) -> Result<void> {
     found = s3::crc32c(found, block);
     return {};
-  });
-  if (!read) return read;
+  }));
   if (found == sum) return {};
   return failure(partial.string() + ": the disk does not give back what was written to it");
 }
@@ -258,7 +254,7 @@ Result<void> Copy::write(const Descriptor& in, const fs::path& partial, const fs
   const Descriptor out(::open(partial.c_str(), flags, 0644));
   if (!out) return wrong(partial);
   std::uint32_t sum = 0;
-  const auto copied = each_block(in, from, [&](std::string_view block) -> Result<void> {
+  TRY(each_block(in, from, [&](std::string_view block) -> Result<void> {
     sum = s3::crc32c(sum, block);
     filled_.bytes += block.size();
     while (!block.empty()) {
@@ -268,8 +264,7 @@ Result<void> Copy::write(const Descriptor& in, const fs::path& partial, const fs
       block.remove_prefix(static_cast<std::size_t>(put));
     }
     return {};
-  });
-  if (!copied) return copied;
+  }));
   if (::fsync(out.get()) != 0) return wrong(partial);
   return compare(partial, sum);
 }
@@ -288,8 +283,7 @@ Result<void> Copy::one(const std::string& name, const fs::path& from) {
   const auto size = static_cast<std::uint64_t>(status.st_size);
   ++filled_.files;
   if (fetched_->is_whole(request_.to, name, size, version)) return {};
-  if (auto made = io::make_directories(to.parent_path(), 0755); !made)
-    return failure(to.parent_path().string() + ": " + made.error().message());
+  TRY(behind(to.parent_path().string(), io::make_directories(to.parent_path(), 0755)));
   const fs::path partial = to.parent_path() / (".spotter-" + wire::sha256_hex(name).substr(0, 16));
   if (auto written = write(*in, partial, from); !written) {
     ::unlink(partial.c_str());
@@ -301,25 +295,20 @@ Result<void> Copy::one(const std::string& name, const fs::path& from) {
       after.st_mtim.tv_nsec != status.st_mtim.tv_nsec)
     return failure(from.string() + " has changed while it was copied: run it again");
   if (::rename(partial.c_str(), to.c_str()) != 0) return wrong(to);
-  if (auto synced = io::fsync_directory(to.parent_path()); !synced)
-    return failure(to.parent_path().string() + ": " + synced.error().message());
+  TRY(behind(to.parent_path().string(), io::fsync_directory(to.parent_path())));
   if (!fetched_->add_whole(request_.to, name, version)) return wrong(to);
   ++filled_.fetched;
   return fetched_->keep();
 }
 
 Result<Filled> Copy::run() {
-  const auto files = config::files_of(request_.from);
-  if (!files) return tl::unexpected(files.error());
-  if (files->empty()) return failure("there is nothing in " + request_.from);
-  auto fetched = [this] {
+  const auto files = TRY(config::files_of(request_.from));
+  if (files.empty()) return failure("there is nothing in " + request_.from);
+  fetched_ = TRY([this] {
     const AsUser as(user_);
     return data::Fetched::open(request_.ledger);
-  }();
-  if (!fetched) return tl::unexpected(fetched.error());
-  fetched_ = std::move(*fetched);
-  for (const auto& [name, path] : *files)
-    if (auto copied = one(name, path); !copied) return tl::unexpected(copied.error());
+  }());
+  for (const auto& [name, path] : files) TRY(one(name, path));
   return filled_;
 }
 
@@ -329,25 +318,20 @@ Result<std::vector<Filled>> fill(const Fill& request, const Stopping& stop,
                                  const std::function<void(const std::string&)>& said) {
   const auto user = act::host::find_user(request.user);
   if (!user) return failure(user.error().message);
-  const auto sources = sources_of(request);
-  if (!sources) return tl::unexpected(sources.error());
-  const auto alone = lock_out_others(request, stop);
-  if (!alone) return tl::unexpected(alone.error());
-  if (auto made = make_folders(request, *sources, *user); !made)
-    return tl::unexpected(made.error());
+  const auto sources = TRY(sources_of(request));
+  TRY(lock_out_others(request, stop));
+  TRY(make_folders(request, sources, *user));
   std::vector<Filled> filled;
-  for (const config::Source& source : *sources) {
-    const auto one = bring(request, source, *user, stop);
-    if (!one) return tl::unexpected(one.error());
+  for (const config::Source& source : sources) {
+    const auto one = TRY(bring(request, source, *user, stop));
     char size[32];
-    std::snprintf(size, sizeof size, "%.3f GB", static_cast<double>(one->bytes) / 1e9);
-    said(source.to + " has " + std::to_string(one->files) + " files of " + source.from + ", " +
-         std::to_string(one->fetched) + " of them fetched now, " + size);
+    std::snprintf(size, sizeof size, "%.3f GB", static_cast<double>(one.bytes) / 1e9);
+    said(source.to + " has " + std::to_string(one.files) + " files of " + source.from + ", " +
+         std::to_string(one.fetched) + " of them fetched now, " + size);
     if (is_s3(source)) remove_partials(request, source);
-    filled.push_back(*one);
+    filled.push_back(one);
   }
-  if (auto written = write_manifest(request, config::digest_of(*sources), filled); !written)
-    return tl::unexpected(written.error());
+  TRY(write_manifest(request, config::digest_of(sources), filled));
   return filled;
 }
 

@@ -77,12 +77,10 @@ Result<std::string> id_in(const io::SafeDirectory& own) {
 
 Result<void, std::error_code> put_id(const io::SafeDirectory& own, const std::string& beside,
                                      const std::string& id) {
-  const auto made = own.make_folder(beside, 0755);
-  if (!made) return tl::unexpected(made.error());
-  if (const auto inside = made->make_folder(id, 0755); !inside)
-    return tl::unexpected(inside.error());
+  const auto made = TRY(own.make_folder(beside, 0755));
+  TRY(made.make_folder(id, 0755));
   auto put = own.rename(beside, own, folder_name);
-  if (!put) (void)made->remove_folder(id);
+  if (!put) (void)made.remove_folder(id);
   return put;
 }
 
@@ -164,23 +162,21 @@ class Log {
     if (at < 0 && errno != EINVAL) return last_error();
     at = std::max<off_t>(at, 0);  // EINVAL: a file system that knows no holes
     while (at < end) {
-      const auto bytes = read(at, end - at);
-      if (!bytes) return tl::unexpected(bytes.error());
-      if (bytes->empty()) return end;
-      const auto first = bytes->find_first_not_of('\0');
+      const auto bytes = TRY(read(at, end - at));
+      if (bytes.empty()) return end;
+      const auto first = bytes.find_first_not_of('\0');
       if (first != std::string_view::npos) return at + static_cast<off_t>(first);
-      at += static_cast<off_t>(bytes->size());
+      at += static_cast<off_t>(bytes.size());
     }
     return end;
   }
 
   // Durable, or, after a failure, not there.
   Result<void, std::error_code> append(off_t begin, off_t end) const {
-    const auto before = size_of(kept_);
-    if (!before) return tl::unexpected(before.error());
-    const auto appended = append_after(*before, begin, end);
+    const auto before = TRY(size_of(kept_));
+    const auto appended = append_after(before, begin, end);
     // So the next attempt leaves no line twice.
-    if (!appended) (void)!::ftruncate(kept_.get(), *before);
+    if (!appended) (void)!::ftruncate(kept_.get(), before);
     return appended;
   }
 
@@ -230,11 +226,10 @@ class Log {
   Result<void, std::error_code> append_after(off_t before, off_t begin, off_t end) const {
     if (is_torn(before, begin) && !io::write_all(kept_.get(), "\n")) return last_error();
     while (begin < end) {
-      const auto bytes = read(begin, end - begin);
-      if (!bytes) return tl::unexpected(bytes.error());
-      if (bytes->empty()) break;
-      if (!io::write_all(kept_.get(), *bytes)) return last_error();
-      begin += static_cast<off_t>(bytes->size());
+      const auto bytes = TRY(read(begin, end - begin));
+      if (bytes.empty()) break;
+      if (!io::write_all(kept_.get(), bytes)) return last_error();
+      begin += static_cast<off_t>(bytes.size());
     }
     if (::fsync(kept_.get()) != 0) return last_error();
     return {};
@@ -246,28 +241,26 @@ class Log {
 };
 
 Result<io::Descriptor, std::error_code> open_in_folder(const fs::path& path, int flags) {
-  const auto folder = io::SafeDirectory::open(path.parent_path());
-  if (!folder) return tl::unexpected(folder.error());
-  return folder->file(path.filename(), flags, 0644);
+  const auto folder = TRY(io::SafeDirectory::open(path.parent_path()));
+  return folder.file(path.filename(), flags, 0644);
 }
 
 }  // namespace
 
 Result<std::string> home_id(const io::SafeDirectory& home) {
-  const auto own = open_own(home);
-  if (!own) return tl::unexpected<Error>(own.error());
-  auto there = id_in(*own);
+  const auto own = TRY(open_own(home));
+  auto there = id_in(own);
   if (!there || !there->empty()) return there;
   const std::string id = io::random_hex(digits);
   if (id.empty()) return fail_errno(errno, "the kernel gives no random bytes");
   const std::string beside = ".id-" + id;
-  const auto put = put_id(*own, beside, id);
-  if (!put) (void)own->remove_folder(beside);
+  const auto put = put_id(own, beside, id);
+  if (!put) (void)own.remove_folder(beside);
   // Somebody else may have been faster: EEXIST or ENOTEMPTY; a server may say less (SFTP: EIO).
-  there = id_in(*own);
+  there = id_in(own);
   if (!there || !there->empty()) return there;
   const auto error = put ? std::make_error_code(std::errc::no_such_file_or_directory) : put.error();
-  return fail_errno(error, "cannot make " + (own->path() / folder_name).string());
+  return fail_errno(error, "cannot make " + (own.path() / folder_name).string());
 }
 
 std::string last_lines(const io::SafeDirectory& folder, const std::string& name) {
@@ -290,26 +283,25 @@ std::string last_lines(const io::SafeDirectory& folder, const std::string& name)
 
 Result<void> keep_lines(const std::filesystem::path& home, std::string_view name,
                         std::string_view lines) {
-  const auto own = open_own(home);
-  if (!own) return tl::unexpected<Error>(own.error());
+  const auto own = TRY(open_own(home));
   const std::string file_name(name);
-  const auto path = own->path() / name;
+  const auto path = own.path() / name;
   if (name == history_name) {
-    const std::string newer = wire::parse_history(last_lines(*own, file_name)).newer;
+    const std::string newer = wire::parse_history(last_lines(own, file_name)).newer;
     if (!newer.empty()) return fail("newer-format", path.string() + ": " + newer);
   }
-  const auto seen = own->look(file_name);
+  const auto seen = own.look(file_name);
   if (seen && seen->st_size >= journal_limit) {
-    if (const auto moved = own->rename(file_name, *own, file_name + ".1"); !moved)
+    if (const auto moved = own.rename(file_name, own, file_name + ".1"); !moved)
       return fail_errno(moved.error(), "cannot move " + path.string() + " aside");
   }
   // The words of the boot may hold what is nobody else's business.
   const mode_t mode = name == log_name ? 0600 : 0644;
-  const auto file = own->file(file_name, O_WRONLY | O_APPEND | O_CREAT, mode);
+  const auto file = own.file(file_name, O_WRONLY | O_APPEND | O_CREAT, mode);
   if (!file) return fail_errno(file.error(), "cannot open " + path.string());
   const off_t before = ::lseek(file->get(), 0, SEEK_END);
   // A power cut may have left a part of a line there, or zeros.
-  const bool begins = before == 0 || ends_a_line(*own, file_name, before);
+  const bool begins = before == 0 || ends_a_line(own, file_name, before);
   const bool good = before >= 0 && (begins || io::write_all(file->get(), "\n")) &&
                     io::write_all(file->get(), lines) && ::fsync(file->get()) == 0;
   if (good) return {};
@@ -345,19 +337,17 @@ decide::Spent spent_by_others(const fs::path& home) {
 }
 
 Result<void> write_ledger(const fs::path& mount_point, wire::LedgerFile file) {
-  const auto own = open_own(mount_point);
-  if (!own) return tl::unexpected<Error>(own.error());
-  const auto before = read_in(*own);
-  if (!before) return tl::unexpected<Error>(before.error());
-  const wire::LedgerFile& old = before->file;
+  const auto own = TRY(open_own(mount_point));
+  const auto before = TRY(read_in(own));
+  const wire::LedgerFile& old = before.file;
   // A trainer that was lost while nobody looked has no end on record.
   const bool started =
       file.ledger.running && (!old.ledger.running || file.ledger.losses > old.ledger.losses);
   file.trainers = old.trainers + (started ? 1 : 0);
   if (file.command.empty()) file.command = old.command;
-  const auto written = own->write(ledger_name, to_json(file) + "\n", 0644);
+  const auto written = own.write(ledger_name, to_json(file) + "\n", 0644);
   if (!written)
-    return fail_errno(written.error(), "cannot write " + (own->path() / ledger_name).string());
+    return fail_errno(written.error(), "cannot write " + (own.path() / ledger_name).string());
   return {};
 }
 
@@ -375,9 +365,7 @@ Result<std::string> keep_metrics(const std::filesystem::path& path, std::string_
   wire::Curve curve = std::move(kept.curve);
   std::string said;
   if (!absent && (!text || to_lines(curve) != *text)) {
-    auto moved = move_aside(*home, name);
-    if (!moved) return moved;
-    said = *std::move(moved);
+    said = TRY(move_aside(*home, name));
   }
   if (resumed) curve.resume(*resumed);
   curve.append(wire::parse_curve(lines).curve);

@@ -63,18 +63,16 @@ Result<void> mount(const verbs::Share& share, const User& user) {
     return fail_errno(made.error(), "cannot make " + share.mount_point, "mount-failed");
   const bool shown_to_all = ::geteuid() != user.uid;
   const auto command =
-      mount_command(share, user.uid, user.gid, shown_to_all, has_program("mount.efs"));
-  if (!command) return tl::unexpected<Error>(command.error());
-  ToolRequest tool{.argv = *command, .environment = {{"LC_ALL", "C"}}};
+      TRY(mount_command(share, user.uid, user.gid, shown_to_all, has_program("mount.efs")));
+  ToolRequest tool{.argv = command, .environment = {{"LC_ALL", "C"}}};
   if (const char* home = std::getenv("HOME")) tool.environment["HOME"] = home;
   if (const char* agent = std::getenv("SSH_AUTH_SOCK")) tool.environment["SSH_AUTH_SOCK"] = agent;
   tool.own_session = true;  // ssh and the file system's daemon stay
   const bool sshfs = share.kind == "sshfs";
-  const auto done = run_tool(tool, sshfs ? "sshfs" : "nfs-common");
-  if (!done) return tl::unexpected<Error>(done.error());
-  if (done->status == 0) return {};
-  std::string words = last_words(*done);
-  if (sshfs) words = why_not(share, *command, words, tool.environment);
+  const auto done = TRY(run_tool(tool, sshfs ? "sshfs" : "nfs-common"));
+  if (done.status == 0) return {};
+  std::string words = last_words(done);
+  if (sshfs) words = why_not(share, command, words, tool.environment);
   return tl::unexpected<Error>(mount_failure(share, words));
 }
 
@@ -89,8 +87,7 @@ Result<bool> mount_unless_there(const verbs::Share& share, const User& user,
   if (!entry) {
     // The holders from before it went away use it again: the last of them unmounts.
     use.forget_mount();
-    if (const auto mounted = mount(share, user); !mounted)
-      return tl::unexpected<Error>(mounted.error());
+    TRY(mount(share, user));
     if (const auto now = mount_at(share.mount_point)) use.is_ours(*now);
   }
   use.begin(holder);
@@ -108,16 +105,14 @@ Result<void> detach(const fs::path& name) {
     if (::umount2(name.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0 || errno == EINVAL) return {};
     return fail_errno(errno, "cannot unmount " + name.string(), "unmount-failed");
   }
-  const auto done = run_tool({.argv = {"fusermount3", "-u", "-z", name.string()}}, "fuse3");
-  if (!done) return tl::unexpected<Error>(done.error());
-  if (done->status == 0) return {};
-  return fail("unmount-failed", last_words(*done));
+  const auto done = TRY(run_tool({.argv = {"fusermount3", "-u", "-z", name.string()}}, "fuse3"));
+  if (done.status == 0) return {};
+  return fail("unmount-failed", last_words(done));
 }
 
 Result<bool> bring(const verbs::Share& share, const User& user, const std::string& holder) {
-  auto opened = ShareUse::open(share.mount_point);
-  if (!opened) return tl::unexpected<Error>(opened.error());
-  ShareUse& use = *opened;
+  auto opened = TRY(ShareUse::open(share.mount_point));
+  ShareUse& use = opened;
   auto already = mount_unless_there(share, user, holder, use);
   use.unlock();  // what follows may hang
   if (!already || !is_dead(share.mount_point)) return already;
@@ -163,9 +158,7 @@ Result<io::SafeDirectory> open_home(const verbs::PrepareShare& request, const Us
   }
   auto home = *std::move(at);
   for (const auto& part : fs::path(request.job)) {  // of a sweep: the job's, the experiment's
-    auto below = make_home(home, part, user);
-    if (!below) return below;
-    home = *std::move(below);
+    home = TRY(make_home(home, part, user));
   }
   return home;
 }
@@ -191,32 +184,27 @@ std::string foreign_folder(const io::SafeDirectory& home, const verbs::PrepareSh
 }
 
 Result<void> lay_out(const verbs::PrepareShare& request, const User& user, Prepared& prepared) {
-  const auto home = open_home(request, user);
-  if (!home) return tl::unexpected<Error>(home.error());
+  const auto home = TRY(open_home(request, user));
   {
     const AsUser as(user);
-    if (const auto good = check_formats(home->path(), request.directories); !good) return good;
+    TRY(check_formats(home.path(), request.directories));
   }
   if (request.share.kind != "sshfs") {
-    if (const auto taken = take_over(*home, user); !taken) return taken;
-    prepared.foreign = foreign_folder(*home, request, user);
+    TRY(take_over(home, user));
+    prepared.foreign = foreign_folder(home, request, user);
   }
-  if (!request.link.empty()) {
-    const auto linked = ensure_link({request.link, home->path() / request.container});
-    if (!linked) return linked;
-  }
+  if (!request.link.empty()) TRY(ensure_link({request.link, home.path() / request.container}));
   const AsUser as(user);
   Mounted ignored;
-  const auto laid = ensure_layout(*home, {{}, request.directories, {}}, user, ignored);
+  const auto laid = ensure_layout(home, {{}, request.directories, {}}, user, ignored);
   if (laid && request.identity) {
-    auto id = home_id(*home);
-    if (!id) return tl::unexpected<Error>(id.error());
-    prepared.id = *std::move(id);
+    auto id = TRY(home_id(home));
+    prepared.id = std::move(id);
   }
   if (!laid && laid.error().kind == "not-permitted" && !prepared.foreign.empty())
     return fail("not-permitted", laid.error().message + ": " + prepared.foreign);
   if (laid || laid.error().kind != "input-output") return laid;
-  if (const auto room = probe_share(home->path()); !room) return room;
+  TRY(probe_share(home.path()));
   return fail("share-silent", "the server did not carry it out: " + laid.error().message);
 }
 
@@ -392,8 +380,7 @@ std::string identity(const MountEntry& entry) {
 }  // namespace
 
 Result<Prepared> prepare_share(const verbs::PrepareShare& request, const Machine& machine) {
-  const auto user = find_user(request.user);
-  if (!user) return tl::unexpected<Error>(user.error());
+  const auto user = TRY(find_user(request.user));
   const verbs::Share& share = request.share;
   Prepared prepared;
   // A cache may lie in a folder of the user's own, who could lead root elsewhere by a link.
@@ -401,8 +388,8 @@ Result<Prepared> prepare_share(const verbs::PrepareShare& request, const Machine
   if (is_folder(share)) {
     std::error_code error;
     if (share.kind == "s3") {
-      if (may_redirect(*user, share.mount_point)) as.emplace(*user);
-      if (!request.cache.empty() && !as) put_on_disk(request, machine, *user, prepared);
+      if (may_redirect(user, share.mount_point)) as.emplace(user);
+      if (!request.cache.empty() && !as) put_on_disk(request, machine, user, prepared);
       const auto made = io::make_directories(share.mount_point, 0755);
       if (!made) return fail_errno(made.error(), "cannot make " + share.mount_point);
     }
@@ -412,17 +399,14 @@ Result<Prepared> prepare_share(const verbs::PrepareShare& request, const Machine
     }
     prepared.already = true;
   } else {
-    const auto already = bring(share, *user, request.holder);
-    if (!already) return tl::unexpected<Error>(already.error());
-    prepared.already = *already;
+    const auto already = TRY(bring(share, user, request.holder));
+    prepared.already = already;
   }
-  if (const auto laid = lay_out(request, *user, prepared); !laid)
-    return tl::unexpected<Error>(laid.error());
-  if (const auto room = probe_share(fs::path(share.mount_point) / request.job); !room)
-    return tl::unexpected<Error>(room.error());
+  TRY(lay_out(request, user, prepared));
+  TRY(probe_share(fs::path(share.mount_point) / request.job));
   as.reset();
   if (!request.cache.empty() && share.kind != "s3") {
-    const auto made = make_cache({request.cache, machine.devices}, *user);
+    const auto made = make_cache({request.cache, machine.devices}, user);
     prepared.cache = made ? *made : made.error().message;
   }
   return prepared;
@@ -432,14 +416,12 @@ Result<bool> release_share(const verbs::ReleaseShare& request) {
   const fs::path mount_point = request.share.mount_point;
   remove_link(request.link, mount_point / request.job);
   if (is_folder(request.share)) return false;
-  auto opened = ShareUse::open(mount_point);
-  if (!opened) return tl::unexpected<Error>(opened.error());
-  ShareUse& use = *opened;
+  auto opened = TRY(ShareUse::open(mount_point));
+  ShareUse& use = opened;
   use.end(request.holder);
   const auto entry = mount_at(mount_point);
   if (!entry || use.is_used() || !use.is_by_us(*entry)) return false;
-  if (const auto gone = detach(mount_name(mount_point)); !gone)
-    return tl::unexpected<Error>(gone.error());
+  TRY(detach(mount_name(mount_point)));
   use.forget_mount();
   cut_if_stuck(*entry);
   return true;
@@ -485,7 +467,7 @@ Result<void> sync_tree(const fs::path& tree) {
     const auto kind = at->symlink_status(error);
     if (error) break;
     if (!fs::is_regular_file(kind) && !fs::is_directory(kind)) continue;
-    if (const auto synced = sync_one(at->path()); !synced) return synced;
+    TRY(sync_one(at->path()));
   }
   if (error) return fail_errno(error, "cannot list " + tree.string(), "sync-failed");
   return sync_one(tree);

@@ -63,6 +63,31 @@ std::filesystem::path directory_of(const std::filesystem::path& path) {
   return parent.empty() ? std::filesystem::path(".") : parent;
 }
 
+std::unique_ptr<Program> remove_scratch;  // read by a signal's handler
+
+void remove_and_end(int signal) {
+  if (remove_scratch) {
+    const pid_t child = fork_child([] {
+      remove_scratch->execute();
+      return 1;
+    });
+    if (child > 0) ::waitpid(child, nullptr, 0);
+  }
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
+void remove_when_interrupted(const std::string& folder) {
+  remove_scratch =
+      std::make_unique<Program>(std::vector<std::string>{"/bin/rm", "-r", "-f", "--", folder});
+  for (const int each : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action {};
+    if (::sigaction(each, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) continue;
+    action.sa_handler = remove_and_end;
+    ::sigaction(each, &action, nullptr);
+  }
+}
+
 }  // namespace
 
 Result<void, std::error_code> atomic_write(const std::filesystem::path& path,
@@ -108,12 +133,11 @@ Result<std::string, std::error_code> read_file(const std::filesystem::path& path
                                                std::size_t limit) {
   std::string bytes;
   bool fits = true;
-  const auto read = read_pieces(path, [&](std::string_view piece) {
+  TRY(read_pieces(path, [&](std::string_view piece) {
     fits = bytes.size() + piece.size() <= limit;
     if (fits) bytes.append(piece);
     return fits;
-  });
-  if (!read) return tl::unexpected(read.error());
+  }));
   if (!fits) return too_large();
   return bytes;
 }
@@ -123,7 +147,7 @@ Result<void, std::error_code> read_lines(const std::filesystem::path& path, std:
   std::string begun;  // a line whose end has not come yet
   bool fits = true;
   bool more = true;
-  const auto read = read_pieces(path, [&](std::string_view piece) {
+  TRY(read_pieces(path, [&](std::string_view piece) {
     for (auto end = piece.find('\n'); more && end != piece.npos; end = piece.find('\n')) {
       begun.append(piece.substr(0, end));
       piece.remove_prefix(end + 1);
@@ -134,8 +158,7 @@ Result<void, std::error_code> read_lines(const std::filesystem::path& path, std:
     if (more) begun.append(piece);
     fits = fits && begun.size() <= longest;
     return more && fits;
-  });
-  if (!read) return read;
+  }));
   if (!fits) return too_large();
   if (more && !begun.empty()) each(begun, false);
   return {};
@@ -199,35 +222,6 @@ Result<void, std::error_code> make_directories(const std::filesystem::path& path
 }
 
 namespace fs = std::filesystem;
-
-namespace {
-
-std::unique_ptr<Program> remove_scratch;  // read by a signal's handler
-
-void remove_and_end(int signal) {
-  if (remove_scratch) {
-    const pid_t child = fork_child([] {
-      remove_scratch->execute();
-      return 1;
-    });
-    if (child > 0) ::waitpid(child, nullptr, 0);
-  }
-  ::signal(signal, SIG_DFL);
-  ::raise(signal);
-}
-
-void remove_when_interrupted(const std::string& folder) {
-  remove_scratch =
-      std::make_unique<Program>(std::vector<std::string>{"/bin/rm", "-r", "-f", "--", folder});
-  for (const int each : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction action {};
-    if (::sigaction(each, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) continue;
-    action.sa_handler = remove_and_end;
-    ::sigaction(each, &action, nullptr);
-  }
-}
-
-}  // namespace
 
 ScratchFolder::ScratchFolder(std::string_view name) {
   std::string path =

@@ -210,4 +210,10 @@ int complain(const char* command, const std::string& what, int status) {
   return status;
 }
 
+int ended(const char* command, const Result<int>& end) {
+  if (end) return *end;
+  if (!end.error().message.empty()) complain(command, end.error().message);
+  return end.error().kind == input_mistake ? wrong_input : 1;
+}
+
 }  // namespace spotter::io

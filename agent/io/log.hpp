@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "agent/base/result.hpp"
+
 namespace spotter::io {
 
 // Once, before the first line.
@@ -56,5 +58,8 @@ void note(const Kind& kind, spdlog::level::level_enum level,
 // "spotter COMMAND: WHAT" as a line on the standard error. Returns the exit status that it is
 // given.
 int complain(const char* command, const std::string& what, int status = 1);
+// The exit status of a command that has ended; the words of its failure, if it has some, are such a
+// line.
+int ended(const char* command, const Result<int>& end);
 
 }  // namespace spotter::io

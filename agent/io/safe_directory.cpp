@@ -114,11 +114,9 @@ struct Named {
 };
 
 Result<Named, std::error_code> find_parent(int root, const std::string& name) {
-  auto parts = split(name);
-  if (!parts) return tl::unexpected(parts.error());
-  auto parent = open_beneath(root, parts->parent, only_named | O_DIRECTORY, 0);
-  if (!parent) return tl::unexpected(parent.error());
-  return Named{*std::move(parent), std::move(parts->last)};
+  auto parts = TRY(split(name));
+  auto parent = TRY(open_beneath(root, parts.parent, only_named | O_DIRECTORY, 0));
+  return Named{std::move(parent), std::move(parts.last)};
 }
 
 Result<void, std::error_code> sync_directory(int directory) {
@@ -193,23 +191,20 @@ Result<Descriptor, std::error_code> SafeDirectory::open(const std::string& name,
 }
 
 Result<SafeDirectory, std::error_code> SafeDirectory::folder(const std::string& name) const {
-  auto opened = open(name, only_named | O_DIRECTORY);
-  if (!opened) return tl::unexpected(opened.error());
-  return SafeDirectory(*std::move(opened), name.empty() ? path_ : path_ / name);
+  auto opened = TRY(open(name, only_named | O_DIRECTORY));
+  return SafeDirectory(std::move(opened), name.empty() ? path_ : path_ / name);
 }
 
 Result<SafeDirectory, std::error_code> SafeDirectory::parent(const std::string& name) const {
-  const auto parts = split(name);
-  if (!parts) return tl::unexpected(parts.error());
-  return folder(parts->parent);
+  const auto parts = TRY(split(name));
+  return folder(parts.parent);
 }
 
 Result<Descriptor, std::error_code> SafeDirectory::file(const std::string& name, int flags,
                                                         mode_t mode) const {
-  auto opened = open(name, flags, mode);
-  if (!opened) return opened;
+  auto opened = TRY(open(name, flags, mode));
   struct stat seen {};
-  if (::fstat(opened->get(), &seen) != 0) return last_error();
+  if (::fstat(opened.get(), &seen) != 0) return last_error();
   if (!S_ISREG(seen.st_mode)) return failed(EINVAL);
   return opened;
 }
@@ -217,13 +212,11 @@ Result<Descriptor, std::error_code> SafeDirectory::file(const std::string& name,
 Result<struct stat, std::error_code> SafeDirectory::look(const std::string& name) const {
   struct stat seen {};
 #ifndef SPOTTER_CLIENT
-  const auto opened = open(name, O_PATH | O_NOFOLLOW);
-  if (!opened) return tl::unexpected(opened.error());
-  if (::fstat(opened->get(), &seen) != 0) return last_error();
+  const auto opened = TRY(open(name, O_PATH | O_NOFOLLOW));
+  if (::fstat(opened.get(), &seen) != 0) return last_error();
 #else
-  const auto at = find_parent(directory_.get(), name);
-  if (!at) return tl::unexpected(at.error());
-  if (::fstatat(at->parent.get(), at->last.c_str(), &seen, AT_SYMLINK_NOFOLLOW) != 0)
+  const auto at = TRY(find_parent(directory_.get(), name));
+  if (::fstatat(at.parent.get(), at.last.c_str(), &seen, AT_SYMLINK_NOFOLLOW) != 0)
     return last_error();
 #endif
   return seen;
@@ -231,15 +224,14 @@ Result<struct stat, std::error_code> SafeDirectory::look(const std::string& name
 
 Result<std::string, std::error_code> SafeDirectory::read(const std::string& name,
                                                          std::size_t limit) const {
-  const auto opened = file(name, O_RDONLY);
-  if (!opened) return tl::unexpected(opened.error());
+  const auto opened = TRY(file(name, O_RDONLY));
   struct stat seen {};
-  if (::fstat(opened->get(), &seen) != 0) return last_error();
+  if (::fstat(opened.get(), &seen) != 0) return last_error();
   std::string bytes;
   std::vector<char> buffer(65536);
   for (bool first = true;; first = false) {
     if (first && static_cast<std::size_t>(seen.st_size) > limit) return failed(EFBIG);
-    const auto n = ::read(opened->get(), buffer.data(), buffer.size());
+    const auto n = ::read(opened.get(), buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return last_error();
     if (n == 0) return bytes;
@@ -250,70 +242,62 @@ Result<std::string, std::error_code> SafeDirectory::read(const std::string& name
 
 Result<void, std::error_code> SafeDirectory::write(const std::string& name, std::string_view bytes,
                                                    mode_t mode) const {
-  const auto at = find_parent(directory_.get(), name);
-  if (!at) return tl::unexpected(at.error());
-  const std::string beside = temporary_name(at->last);
-  Descriptor file(::openat(at->parent.get(), beside.c_str(),
+  const auto at = TRY(find_parent(directory_.get(), name));
+  const std::string beside = temporary_name(at.last);
+  Descriptor file(::openat(at.parent.get(), beside.c_str(),
                            O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return last_error();
   auto written = fill(std::move(file), bytes, mode);
-  if (written &&
-      ::renameat(at->parent.get(), beside.c_str(), at->parent.get(), at->last.c_str()) != 0)
+  if (written && ::renameat(at.parent.get(), beside.c_str(), at.parent.get(), at.last.c_str()) != 0)
     written = last_error();
-  if (written) return sync_directory(at->parent.get());
-  ::unlinkat(at->parent.get(), beside.c_str(), 0);
+  if (written) return sync_directory(at.parent.get());
+  ::unlinkat(at.parent.get(), beside.c_str(), 0);
   return written;
 }
 
 Result<SafeDirectory, std::error_code> SafeDirectory::make_folder(const std::string& name,
                                                                   mode_t mode) const {
-  const auto at = find_parent(directory_.get(), name);
-  if (!at) return tl::unexpected(at.error());
-  const bool made = ::mkdirat(at->parent.get(), at->last.c_str(), mode) == 0;
+  const auto at = TRY(find_parent(directory_.get(), name));
+  const bool made = ::mkdirat(at.parent.get(), at.last.c_str(), mode) == 0;
   if (!made && errno != EEXIST) return last_error();
-  auto opened = open_beneath(at->parent.get(), at->last, only_named | O_DIRECTORY, 0);
-  if (!opened) return tl::unexpected(opened.error());
+  auto opened = TRY(open_beneath(at.parent.get(), at.last, only_named | O_DIRECTORY, 0));
   if (made) {
     // A folder that we may write in and not read cannot be opened for that.
-    const auto synced = sync_directory(at->parent.get());
+    const auto synced = sync_directory(at.parent.get());
     if (!synced && synced.error() != std::errc::permission_denied)
       return tl::unexpected(synced.error());
   }
-  return SafeDirectory(*std::move(opened), path_ / name);
+  return SafeDirectory(std::move(opened), path_ / name);
 }
 
 Result<void, std::error_code> SafeDirectory::rename(const std::string& name,
                                                     const SafeDirectory& to,
                                                     const std::string& to_name) const {
-  const auto from = find_parent(directory_.get(), name);
-  if (!from) return tl::unexpected(from.error());
-  const auto target = find_parent(to.directory_.get(), to_name);
-  if (!target) return tl::unexpected(target.error());
-  if (::renameat(from->parent.get(), from->last.c_str(), target->parent.get(),
-                 target->last.c_str()) != 0)
+  const auto from = TRY(find_parent(directory_.get(), name));
+  const auto target = TRY(find_parent(to.directory_.get(), to_name));
+  if (::renameat(from.parent.get(), from.last.c_str(), target.parent.get(), target.last.c_str()) !=
+      0)
     return last_error();
-  if (const auto synced = sync_directory(target->parent.get()); !synced) return synced;
-  return sync_directory(from->parent.get());
+  TRY(sync_directory(target.parent.get()));
+  return sync_directory(from.parent.get());
 }
 
 #ifndef SPOTTER_CLIENT
 Result<void, std::error_code> SafeDirectory::link(const Descriptor& opened,
                                                   const std::string& name) const {
-  const auto at = find_parent(directory_.get(), name);
-  if (!at) return tl::unexpected(at.error());
+  const auto at = TRY(find_parent(directory_.get(), name));
   const std::string file = "/proc/self/fd/" + std::to_string(opened.get());
-  if (::linkat(AT_FDCWD, file.c_str(), at->parent.get(), at->last.c_str(), AT_SYMLINK_FOLLOW) != 0)
+  if (::linkat(AT_FDCWD, file.c_str(), at.parent.get(), at.last.c_str(), AT_SYMLINK_FOLLOW) != 0)
     return last_error();
   return {};
 }
 #endif
 
 Result<std::string, std::error_code> SafeDirectory::read_link(const std::string& name) const {
-  const auto at = find_parent(directory_.get(), name);
-  if (!at) return tl::unexpected(at.error());
+  const auto at = TRY(find_parent(directory_.get(), name));
   std::string target(PATH_MAX, '\0');
   const ssize_t length =
-      ::readlinkat(at->parent.get(), at->last.c_str(), target.data(), target.size());
+      ::readlinkat(at.parent.get(), at.last.c_str(), target.data(), target.size());
   if (length < 0) return last_error();
   target.resize(static_cast<std::size_t>(length));
   return target;
@@ -321,29 +305,26 @@ Result<std::string, std::error_code> SafeDirectory::read_link(const std::string&
 
 Result<void, std::error_code> SafeDirectory::make_link(const std::string& target,
                                                        const std::string& name) const {
-  const auto at = find_parent(directory_.get(), name);
-  if (!at) return tl::unexpected(at.error());
-  const std::string beside = temporary_name(at->last);
-  if (::symlinkat(target.c_str(), at->parent.get(), beside.c_str()) != 0) return last_error();
-  if (::renameat(at->parent.get(), beside.c_str(), at->parent.get(), at->last.c_str()) != 0) {
+  const auto at = TRY(find_parent(directory_.get(), name));
+  const std::string beside = temporary_name(at.last);
+  if (::symlinkat(target.c_str(), at.parent.get(), beside.c_str()) != 0) return last_error();
+  if (::renameat(at.parent.get(), beside.c_str(), at.parent.get(), at.last.c_str()) != 0) {
     const auto error = last_error();
-    ::unlinkat(at->parent.get(), beside.c_str(), 0);
+    ::unlinkat(at.parent.get(), beside.c_str(), 0);
     return error;
   }
-  return sync_directory(at->parent.get());
+  return sync_directory(at.parent.get());
 }
 
 Result<void, std::error_code> SafeDirectory::remove(const std::string& name) const {
-  const auto at = find_parent(directory_.get(), name);
-  if (!at) return tl::unexpected(at.error());
-  if (::unlinkat(at->parent.get(), at->last.c_str(), 0) != 0) return last_error();
+  const auto at = TRY(find_parent(directory_.get(), name));
+  if (::unlinkat(at.parent.get(), at.last.c_str(), 0) != 0) return last_error();
   return {};
 }
 
 Result<void, std::error_code> SafeDirectory::remove_folder(const std::string& name) const {
-  const auto at = find_parent(directory_.get(), name);
-  if (!at) return tl::unexpected(at.error());
-  if (::unlinkat(at->parent.get(), at->last.c_str(), AT_REMOVEDIR) != 0) return last_error();
+  const auto at = TRY(find_parent(directory_.get(), name));
+  if (::unlinkat(at.parent.get(), at.last.c_str(), AT_REMOVEDIR) != 0) return last_error();
   return {};
 }
 
@@ -354,11 +335,10 @@ Result<void, std::error_code> SafeDirectory::each_name(
 
 Result<std::vector<std::string>, std::error_code> SafeDirectory::names() const {
   std::vector<std::string> names;
-  const auto listed = each_name([&names](const std::string& name) {
+  TRY(each_name([&names](const std::string& name) {
     names.push_back(name);
     return true;
-  });
-  if (!listed) return tl::unexpected(listed.error());
+  }));
   std::ranges::sort(names);
   return names;
 }
@@ -410,9 +390,8 @@ Result<void, std::error_code> SafeDirectory::sync() const {
 }
 
 Result<void, std::error_code> SafeDirectory::change_mode(mode_t mode) const {
-  const auto opened = open("", O_RDONLY | O_DIRECTORY);
-  if (!opened) return tl::unexpected(opened.error());
-  if (::fchmod(opened->get(), mode) != 0) return last_error();
+  const auto opened = TRY(open("", O_RDONLY | O_DIRECTORY));
+  if (::fchmod(opened.get(), mode) != 0) return last_error();
   return {};
 }
 

@@ -22,9 +22,8 @@ template <class T>
 Result<std::optional<T>> read_as(const std::string& path, Result<T> (*parse)(std::string_view)) {
   if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) return std::nullopt;
   constexpr std::size_t limit = 64U << 10;
-  const auto file = config::read_small_file(path, limit);
-  if (!file) return failure("cannot read " + path + ": " + file.error().message);
-  auto read = parse(file->content);
+  const auto file = TRY(behind("cannot read " + path, config::read_small_file(path, limit)));
+  auto read = parse(file.content);
   if (!read && wire::is_newer(read.error())) return failure(path + ": " + read.error().message);
   if (!read) return failure(path + " is damaged: " + read.error().message);
   return *std::move(read);
@@ -94,13 +93,11 @@ Result<void> send(const std::string& directory, const std::string& text) {
 Result<Supervised> look(const std::string& run_directory) {
   const bool held =
       lock_is_held(run_directory);  // first, as files written before its release are then seen
-  const auto end = read_as(run_directory + "/ended.json", parse_ended);
-  if (!end) return tl::unexpected(end.error());
-  if (*end) return Supervised(**end);
-  const auto record = read_record(run_directory);
-  if (!record) return tl::unexpected(record.error());
-  if (!*record) return held ? Supervised(Starting{}) : Supervised(None{});
-  const Record& is = **record;
+  const auto end = TRY(read_as(run_directory + "/ended.json", parse_ended));
+  if (end) return Supervised(*end);
+  const auto record = TRY(read_record(run_directory));
+  if (!record) return held ? Supervised(Starting{}) : Supervised(None{});
+  const Record& is = *record;
   if (!held) return Supervised(Vanished{is.trainer_pid, is.job});
   return Supervised(Running{is.trainer_pid, is.supervisor_pid, is.started, is.job});
 }
@@ -121,10 +118,9 @@ Result<void> send_signal(const std::string& run_directory, int signal) {
 Result<void> kill(const std::string& run_directory) { return send(run_directory, "kill"); }
 
 Result<void> end_vanished(const std::string& run_directory, std::chrono::milliseconds patience) {
-  const auto record = read_record(run_directory);
-  if (!record) return tl::unexpected(record.error());
-  if (!*record) return {};
-  const Record& was = **record;
+  const auto record = TRY(read_record(run_directory));
+  if (!record) return {};
+  const Record& was = *record;
   const bool group = remove_control_group(was.control_group, patience);
   const bool session = kill_session(was.trainer_pid, was.trainer_start_ticks, patience);
   if (!group || !session)
@@ -135,11 +131,10 @@ Result<void> end_vanished(const std::string& run_directory, std::chrono::millise
 }
 
 Result<void> nobody_left(const std::string& run_directory) {
-  const auto kept = read_as(run_directory + "/" + left_over_name, parse_left_over);
-  if (!kept) return tl::unexpected(kept.error());
-  if (!*kept) return {};
+  const auto kept = TRY(read_as(run_directory + "/" + left_over_name, parse_left_over));
+  if (!kept) return {};
   std::string living;
-  for (const LeftOver& each : **kept) {
+  for (const LeftOver& each : *kept) {
     const auto now = lives(each);
     if (!now) continue;
     living += (living.empty() ? "" : ", ") + now->name + " (pid " + std::to_string(each.pid) + ")";
@@ -150,16 +145,14 @@ Result<void> nobody_left(const std::string& run_directory) {
 }
 
 Result<void> collect(const std::string& run_directory) {
-  const auto now = look(run_directory);
-  if (!now) return tl::unexpected(now.error());
-  if (std::holds_alternative<Running>(*now) || std::holds_alternative<Starting>(*now))
+  const auto now = TRY(look(run_directory));
+  if (std::holds_alternative<Running>(now) || std::holds_alternative<Starting>(now))
     return failure("the trainer has not ended: there is nothing to collect");
-  if (std::holds_alternative<Vanished>(*now)) return end_vanished(run_directory, moment);
+  if (std::holds_alternative<Vanished>(now)) return end_vanished(run_directory, moment);
   const RunDirectory directory(run_directory);
-  if (const auto* end = std::get_if<Ended>(&*now))
-    if (auto kept = keep_left_over(directory, *end); !kept) return kept;
+  if (const auto* end = std::get_if<Ended>(&now)) TRY(keep_left_over(directory, *end));
   // The order matters: look(), or an agent killed between the two, still finds how it ended.
-  if (auto removed = directory.remove("supervisor.json"); !removed) return removed;
+  TRY(directory.remove("supervisor.json"));
   constexpr int rounds = 200;
   for (int round = 0; round < rounds && lock_is_held(run_directory); ++round) usleep(1000);
   return directory.remove("ended.json");

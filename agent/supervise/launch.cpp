@@ -327,26 +327,23 @@ Result<Found> find_environment(const Spec& spec, const Launch& launch) {
     const std::string path = absolute(name, home, here);
     const bool is_path = name.find('/') != name.npos;
     auto root =
-        first_of(is_path ? std::vector{path, path + "/.pixi/envs/default"}
-                         : in_both([&](const std::string& its) {
-                             return conda_places(name, launch.account, spec.environment, its);
-                           }),
-                 "conda environment '" + name + "'", "");
-    if (!root) return tl::unexpected(root.error());
-    return conda(spec, *std::move(root), launch);
+        TRY(first_of(is_path ? std::vector{path, path + "/.pixi/envs/default"}
+                             : in_both([&](const std::string& its) {
+                                 return conda_places(name, launch.account, spec.environment, its);
+                               }),
+                     "conda environment '" + name + "'", ""));
+    return conda(spec, std::move(root), launch);
   }
-  auto root = first_of(in_both([&](const std::string& its) {
-                         return venv_places(name, spec.environment, its, here);
-                       }),
-                       "Python environment '" + name + "'",
-                       "; make it: python3 -m venv " + absolute(name, home, here));
-  if (!root) return tl::unexpected(root.error());
-  if (is_there(*root + "/conda-meta")) return conda(spec, *std::move(root), launch);
+  auto root = TRY(first_of(in_both([&](const std::string& its) {
+                             return venv_places(name, spec.environment, its, here);
+                           }),
+                           "Python environment '" + name + "'",
+                           "; make it: python3 -m venv " + absolute(name, home, here)));
+  if (is_there(root + "/conda-meta")) return conda(spec, std::move(root), launch);
   const std::string script =
-      *root + "/bin/activate" + (launch.shell.ends_with("/fish") ? ".fish" : "");
-  return Found{.root = *root,
-               .variables = {{"VIRTUAL_ENV", *root}},
-               .script = is_there(script) ? script : ""};
+      root + "/bin/activate" + (launch.shell.ends_with("/fish") ? ".fish" : "");
+  return Found{
+      .root = root, .variables = {{"VIRTUAL_ENV", root}}, .script = is_there(script) ? script : ""};
 }
 
 // The environment is entered in the command, because a login shell's profile (as Debian's
@@ -382,7 +379,7 @@ Result<Spec> parse_spec(std::string_view text) {
   Spec spec;
   if (const auto wrong = wire::read_record(json, spec); !wrong.empty())
     return failure("spec" + wrong);
-  if (auto good = check(spec); !good) return tl::unexpected(good.error());
+  TRY(check(spec));
   return spec;
 }
 
@@ -393,13 +390,12 @@ std::string to_json(const Spec& spec) {
 }
 
 Result<Launch> prepare(const Spec& spec) {
-  auto account = find_account(spec.user);
-  if (!account) return tl::unexpected(account.error());
+  auto account = TRY(find_account(spec.user));
   if (spec.refuse_administrators)
     if (const std::string right = administrators_right(spec.user); !right.empty())
       return failure("the user '" + spec.user + "' could become root (" + right +
                      "): " + std::string(instead_of_an_administrator));
-  Launch launch{.account = *std::move(account)};
+  Launch launch{.account = std::move(account)};
   launch.refuse_metadata = spec.refuse_metadata && launch.account.uid != geteuid();
   launch.shell = login_shell(spec, launch.account);
   if (access(launch.shell.c_str(), X_OK) != 0)
@@ -415,17 +411,16 @@ Result<Launch> prepare(const Spec& spec) {
                       {"USER", launch.account.name},
                       {"LOGNAME", launch.account.name},
                       {"SHELL", launch.shell}};
-  const auto found = find_environment(spec, launch);
-  if (!found) return tl::unexpected(found.error());
+  const auto found = TRY(find_environment(spec, launch));
   for (const auto& [name, value] : spec.environment) variables[name] = value;
   if (variables["HOME"] != launch.account.home)  // where `spotter tier copy` finds keys, too
     for (const auto& [name, file] : {std::pair{"AWS_CONFIG_FILE", "/.aws/config"},
                                      {"AWS_SHARED_CREDENTIALS_FILE", "/.aws/credentials"}})
       if (const std::string path = launch.account.home + file; is_there(path))
         variables.insert({name, path});
-  if (!found->root.empty()) variables["PATH"] = found->root + "/bin:" + variables["PATH"];
+  if (!found.root.empty()) variables["PATH"] = found.root + "/bin:" + variables["PATH"];
   for (const auto& [name, value] : variables) launch.environment.push_back(name + "=" + value);
-  launch.arguments = {launch.shell, "-l", "-c", command_line(spec, *found)};
+  launch.arguments = {launch.shell, "-l", "-c", command_line(spec, found)};
   return launch;
 }
 

@@ -59,7 +59,7 @@ Result<void> Output::begin(int log, std::int64_t offset) {
   constexpr mode_t only_ours = 0700;
   const bool made = mkdir(directory_.c_str(), only_ours) == 0 || errno == EEXIST;
   if (!made) return failure("cannot make " + directory_ + ": " + std::strerror(errno));
-  if (auto ours = RunDirectory(directory_).make_ours(); !ours) return ours;
+  TRY(RunDirectory(directory_).make_ours());
   remove_old(directory_);
   attempt_ = std::to_string(static_cast<std::int64_t>(io::wall_clock() * 1000));
   log_ = log;

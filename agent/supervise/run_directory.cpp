@@ -109,15 +109,11 @@ Result<void> RunDirectory::make_ours() const {
 }
 
 Result<void> RunDirectory::write(std::string_view name, std::string_view content) const {
-  const auto done = io::atomic_write(file(name), content, private_mode);
-  if (!done) return failure("cannot write " + file(name) + ": " + done.error().message());
-  return {};
+  return behind("cannot write " + file(name), io::atomic_write(file(name), content, private_mode));
 }
 
 Result<void> RunDirectory::replace(std::string_view name, std::string_view content) const {
-  const auto done = io::replace_file(file(name), content, private_mode);
-  if (!done) return failure("cannot write " + file(name) + ": " + done.error().message());
-  return {};
+  return behind("cannot write " + file(name), io::replace_file(file(name), content, private_mode));
 }
 
 Result<void> RunDirectory::remove(std::string_view name) const {
@@ -282,14 +278,12 @@ Result<Ended> parse_ended(std::string_view text_of_file) {
   if (!json.is_object()) return failure("it is not a JSON object");
   if (auto newer = wire::newer(json, "version", record_version, "how the trainer ended"))
     return tl::unexpected(std::move(*newer));
-  const auto exit_code = status(json, "exit_code");
-  if (!exit_code) return tl::unexpected(exit_code.error());
-  const auto signal = status(json, "signal");
-  if (!signal) return tl::unexpected(signal.error());
-  if (exit_code->has_value() == signal->has_value())
+  const auto exit_code = TRY(status(json, "exit_code"));
+  const auto signal = TRY(status(json, "signal"));
+  if (exit_code.has_value() == signal.has_value())
     return failure("it must have exactly one of exit_code and signal");
-  Ended end{.exit_code = *exit_code,
-            .signal = *signal,
+  Ended end{.exit_code = exit_code,
+            .signal = signal,
             .core_dumped = flag(json, "core_dumped"),
             .out_of_memory = flag(json, "out_of_memory"),
             .checkpoint_doubted = flag(json, "checkpoint_doubted"),

@@ -103,7 +103,7 @@ std::string Sidecar::read_word(std::chrono::milliseconds limit) const {
 
 Result<void> Sidecar::start(std::chrono::milliseconds limit) {
   if (arguments_.empty()) return {};
-  if (auto spawned = spawn(arguments_); !spawned) return spawned;
+  TRY(spawn(arguments_));
   const std::string line = read_word(limit);
   if (line == ready) return {};
   kill();
@@ -125,7 +125,7 @@ Result<void> Sidecar::restart() {
   }
   auto arguments = arguments_;
   arguments.emplace_back("--again");
-  if (auto spawned = spawn(arguments); !spawned) return spawned;
+  TRY(spawn(arguments));
   return line.empty() ? Result<void>() : failure(line);
 }
 

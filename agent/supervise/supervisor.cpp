@@ -364,7 +364,7 @@ Result<void> Watch::listen() {
   socket_ = Descriptor(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const Descriptor here(open(directory_.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   const auto address = socket_address(here, "supervisor.sock");
-  if (auto removed = directory_.remove("supervisor.sock"); !removed) return removed;
+  TRY(directory_.remove("supervisor.sock"));
   const mode_t mask = umask(0177);
   const bool bound =
       signals_ && socket_ && here &&
@@ -378,10 +378,8 @@ Result<void> Watch::listen() {
 
 Result<void> Watch::start_trainer(const Spec& spec, const Launch& launch) {
   const bool here = std::filesystem::path(spec.log_file).parent_path() == directory_.path();
-  auto log = open_log(spec.log_file, launch.account,
-                      here ? LogPlace::RunDirectory : LogPlace::UsersFolder);
-  if (!log) return tl::unexpected(log.error());
-  log_ = *std::move(log);
+  log_ = TRY(open_log(spec.log_file, launch.account,
+                      here ? LogPlace::RunDirectory : LogPlace::UsersFolder));
   log_start_ = lseek(log_.get(), 0, SEEK_END);
   if (const auto begun = output_.begin(log_.get(), log_start_); !begun)
     dprintf(log_.get(), "spotter: %s\n", begun.error().message.c_str());
@@ -390,9 +388,7 @@ Result<void> Watch::start_trainer(const Spec& spec, const Launch& launch) {
   control_group_ = make_control_group();
   follower_.start(launch, log_, control_group_);
   shell_.prepare(directory_, launch);
-  const auto trainer = spawn_trainer(shell_.marked(launch), log_, control_group_);
-  if (!trainer) return tl::unexpected(trainer.error());
-  trainer_ = *trainer;
+  trainer_ = TRY(spawn_trainer(shell_.marked(launch), log_, control_group_));
   const auto process = find_process(trainer_);
   return directory_.write("supervisor.json",
                           dump({{"version", record_version},

@@ -145,48 +145,6 @@ constexpr std::size_t argument(int index) {  // its lower half, as the kernel's 
   return offsetof(seccomp_data, args) + static_cast<std::size_t>(index) * sizeof(__u64);
 }
 
-}  // namespace
-
-bool forbid_bound_sockets() {
-  // Forbids all calls of the machine's other tables, which have other numbers.
-  static sock_filter program[] = {load(offsetof(seccomp_data, arch)),
-                                  when(native, 1),
-                                  answer(unknown),
-                                  load(offsetof(seccomp_data, nr)),
-                                  BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, other_table, 0, 1),
-                                  answer(unknown),
-                                  unless(SYS_io_uring_setup, 1),
-                                  answer(unknown),
-                                  unless(SYS_setsockopt, 6),
-                                  load(argument(1)),
-                                  unless(SOL_SOCKET, 4),
-                                  load(argument(2)),
-                                  when(SO_BINDTODEVICE, 1),
-                                  unless(SO_BINDTOIFINDEX, 1),
-                                  answer(refused),
-                                  answer(SECCOMP_RET_ALLOW)};
-  const sock_fprog filter{.len = std::size(program), .filter = program};
-  if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0) return true;
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
-}
-
-Result<BoundSockets> keep_from_metadata(const Account& account) {
-  Answered seen = look_as(account, BoundSockets::Allowed);
-  if (seen == Nothing) return BoundSockets::Allowed;
-  if (seen == Bound) seen = look_as(account, BoundSockets::Forbidden);
-  if (seen == Nothing) return BoundSockets::Forbidden;
-  return failure(
-      (seen == Unknown ? "whether the instance metadata service refuses user '" + account.name +
-                             "' could not be found out"
-                       : "the instance metadata service answers user '" + account.name +
-                             "', and with it the instance's own role") +
-      ": mend that (iproute2 is needed, see `journalctl -u spotter`), or say `trainer.imds: allow` "
-      "in job.yaml");
-}
-
-namespace {
-
 // Reports from the child what failed; spawn_trainer() reads it.
 [[noreturn]] void give_up(int report, const std::string& what) {
   const std::string message = what + ": " + std::strerror(errno);
@@ -283,6 +241,44 @@ class FilesAs {
 
 }  // namespace
 
+bool forbid_bound_sockets() {
+  // Forbids all calls of the machine's other tables, which have other numbers.
+  static sock_filter program[] = {load(offsetof(seccomp_data, arch)),
+                                  when(native, 1),
+                                  answer(unknown),
+                                  load(offsetof(seccomp_data, nr)),
+                                  BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, other_table, 0, 1),
+                                  answer(unknown),
+                                  unless(SYS_io_uring_setup, 1),
+                                  answer(unknown),
+                                  unless(SYS_setsockopt, 6),
+                                  load(argument(1)),
+                                  unless(SOL_SOCKET, 4),
+                                  load(argument(2)),
+                                  when(SO_BINDTODEVICE, 1),
+                                  unless(SO_BINDTOIFINDEX, 1),
+                                  answer(refused),
+                                  answer(SECCOMP_RET_ALLOW)};
+  const sock_fprog filter{.len = std::size(program), .filter = program};
+  if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0) return true;
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+Result<BoundSockets> keep_from_metadata(const Account& account) {
+  Answered seen = look_as(account, BoundSockets::Allowed);
+  if (seen == Nothing) return BoundSockets::Allowed;
+  if (seen == Bound) seen = look_as(account, BoundSockets::Forbidden);
+  if (seen == Nothing) return BoundSockets::Forbidden;
+  return failure(
+      (seen == Unknown ? "whether the instance metadata service refuses user '" + account.name +
+                             "' could not be found out"
+                       : "the instance metadata service answers user '" + account.name +
+                             "', and with it the instance's own role") +
+      ": mend that (iproute2 is needed, see `journalctl -u spotter`), or say `trainer.imds: allow` "
+      "in job.yaml");
+}
+
 void leave_no_core() {
   rlimit core{};
   if (getrlimit(RLIMIT_CORE, &core) != 0) return;
@@ -363,9 +359,7 @@ Result<pid_t> spawn_trainer(const Launch& launch, const Descriptor& log,
                             const std::string& control_group) {
   BoundSockets bound = BoundSockets::Allowed;
   if (launch.refuse_metadata) {
-    const auto kept = keep_from_metadata(launch.account);
-    if (!kept) return tl::unexpected(kept.error());
-    bound = *kept;
+    bound = TRY(keep_from_metadata(launch.account));
   }
   const Descriptor null(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!null) return failure("cannot open /dev/null: " + std::string(std::strerror(errno)));

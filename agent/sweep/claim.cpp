@@ -23,15 +23,14 @@ std::string name(std::size_t index, const char* kind) {
 std::string to_json(const Claim& claim) { return wire::document_of(claim, known_claim); }
 
 Result<Claim> parse_claim(std::string_view text) {
-  auto claim = wire::parse_document<Claim>(text, known_claim, "the claim");
-  if (!claim) return claim;
+  auto claim = TRY(wire::parse_document<Claim>(text, known_claim, "the claim"));
   constexpr std::uint64_t most_tokens = 1ULL << 40U;
   constexpr std::uint32_t most_failures = 1'000'000;
-  if (claim->token == 0 || claim->token > most_tokens || claim->failures > most_failures ||
-      claim->span > std::chrono::weeks(1))
+  if (claim.token == 0 || claim.token > most_tokens || claim.failures > most_failures ||
+      claim.span > std::chrono::weeks(1))
     return failure("its token, failures or span_ms is no number that a claim has");
   // Whoever may write to the bucket chooses it, and a folder of that name is copied.
-  if (!claim->parent.empty() && !attempt_token(claim->parent))
+  if (!claim.parent.empty() && !attempt_token(claim.parent))
     return failure("its parent is no attempt's name");
   return claim;
 }

@@ -113,116 +113,7 @@ int group_of(const Summary& summary) {
   return summary.state == Summary::State::Waiting ? 4 : 2;
 }
 
-}  // namespace
-
-const char* to_text(Summary::State state) { return state_names[static_cast<std::size_t>(state)]; }
-
-const char* shown_state(const Summary& summary) {
-  return summary.stopped_early.empty() ? to_text(summary.state) : "stopped early";
-}
-
-std::string to_json(const Summary& summary) {
-  const CurvePoint last = summary.curve.last().value_or(CurvePoint{});
-  const bool any = !summary.curve.points().empty();
-  const Ordered document = {{"version", known_summary},
-                            {"index", summary.index},
-                            {"state", to_text(summary.state)},
-                            {"parameters", Ordered::parse(to_json(summary.parameters))},
-                            {"attempt", summary.attempt},
-                            {"attempts", summary.attempts},
-                            {"seconds", std::round(summary.seconds * 1000) / 1000},
-                            {"model", summary.model},
-                            {"stopped_early", summary.stopped_early},
-                            {"step", any ? Ordered(last.step) : Ordered()},
-                            {"epoch", or_null(last.epoch)},
-                            {"loss", or_null(last.loss)},
-                            {"accuracy", or_null(last.accuracy)},
-                            {"metrics", last.metrics},
-                            {"curve", columns(summary.curve)}};
-  return document.dump(-1, ' ', false, Ordered::error_handler_t::replace) + "\n";
-}
-
-Result<Summary> parse_summary(std::string_view text) {
-  const auto known = wire::parse_json_object(text);  // limits the depth; an object
-  if (!known) return tl::unexpected(known.error());
-  const Ordered object = wire::parsed_ordered_json(text);  // keeps the parameters' order
-  if (auto newer = wire::newer(*known, "version", known_summary, "the result"))
-    return tl::unexpected<Error>(std::move(*newer));
-  if (count(object.value("version", Ordered())) != known_summary)
-    return failure("it is no result of a sweep");
-  const auto index = count(object.value("index", Ordered()));
-  if (!index || *index >= most_sets) return failure("it says no index");
-  Summary summary;
-  summary.index = *index;
-  const std::string state = wire::text_field(*known, "state");
-  std::size_t which = 0;
-  while (which < state_names.size() && state != state_names[which]) ++which;
-  if (which == state_names.size()) return failure("it says no state");
-  summary.state = static_cast<Summary::State>(which);
-  auto set = parse_set(object.value("parameters", Ordered()));
-  if (!set) return tl::unexpected(set.error());
-  summary.parameters = std::move(*set);
-  auto curve = parse_columns(object.value("curve", Ordered()));
-  if (!curve) return tl::unexpected(curve.error());
-  summary.curve = std::move(*curve);
-  summary.curve.thin(Summary::most_points);
-  summary.attempt = count(object.value("attempt", Ordered())).value_or(0);
-  summary.attempts = count(object.value("attempts", Ordered())).value_or(0);
-  summary.seconds = std::max(0.0, number(object.value("seconds", Ordered())).value_or(0));
-  summary.model = wire::text_field(*known, "model");
-  if (summary.state == Summary::State::Done)
-    summary.stopped_early = wire::text_field(*known, "stopped_early");
-  return summary;
-}
-
-std::optional<double> last_value(const Summary& summary, const std::string& metric) {
-  const auto last = summary.curve.last();
-  return last ? metric_of(*last, metric) : std::nullopt;
-}
-
-Ranking ranking_of(const std::vector<Summary>& all, const std::optional<Objective>& objective) {
-  if (objective && anybody_has(all, objective->metric))
-    return {objective->metric, objective->largest_is_best, ""};
-  Ranking instead = of_what_is_there(all);
-  const bool of_training = instead.metric == "accuracy" || instead.metric == "loss";
-  const std::string by =
-      instead.metric == "index"
-          ? "nor has any reported something else to compare, so they come in their order"
-          : "so the experiments are compared by " + instead.metric +
-                (of_training ? " of the training" : "");
-  if (objective)
-    instead.note =
-        "no experiment has reported " + objective->metric + ", the sweep's objective, " + by;
-  else if (of_training)
-    instead.note = "no experiment has reported val_accuracy or val_loss, " + by;
-  return instead;
-}
-
-std::vector<std::size_t> best_first(const std::vector<Summary>& all, const Value& value,
-                                    bool largest_first) {
-  struct Key {
-    int group;
-    bool lacks;
-    double value;
-    std::size_t index, at;
-    auto operator<=>(const Key&) const = default;
-  };
-  std::vector<Key> keys;
-  for (std::size_t at = 0; at < all.size(); ++at) {
-    const auto its = value(all[at]);
-    const double sign = largest_first ? -1 : 1;
-    keys.push_back({group_of(all[at]), !its, sign * its.value_or(0), all[at].index, at});
-  }
-  std::sort(keys.begin(), keys.end(), [](const Key& a, const Key& b) { return (a <=> b) < 0; });
-  std::vector<std::size_t> places;
-  places.reserve(keys.size());
-  for (const Key& key : keys) places.push_back(key.at);
-  return places;
-}
-
 // Read from its folder.
-
-namespace {
 
 namespace fs = std::filesystem;
 
@@ -301,6 +192,108 @@ Summary::State state_of(const std::optional<Reading>& reading, const fs::path& f
 
 }  // namespace
 
+const char* to_text(Summary::State state) { return state_names[static_cast<std::size_t>(state)]; }
+
+const char* shown_state(const Summary& summary) {
+  return summary.stopped_early.empty() ? to_text(summary.state) : "stopped early";
+}
+
+std::string to_json(const Summary& summary) {
+  const CurvePoint last = summary.curve.last().value_or(CurvePoint{});
+  const bool any = !summary.curve.points().empty();
+  const Ordered document = {{"version", known_summary},
+                            {"index", summary.index},
+                            {"state", to_text(summary.state)},
+                            {"parameters", Ordered::parse(to_json(summary.parameters))},
+                            {"attempt", summary.attempt},
+                            {"attempts", summary.attempts},
+                            {"seconds", std::round(summary.seconds * 1000) / 1000},
+                            {"model", summary.model},
+                            {"stopped_early", summary.stopped_early},
+                            {"step", any ? Ordered(last.step) : Ordered()},
+                            {"epoch", or_null(last.epoch)},
+                            {"loss", or_null(last.loss)},
+                            {"accuracy", or_null(last.accuracy)},
+                            {"metrics", last.metrics},
+                            {"curve", columns(summary.curve)}};
+  return document.dump(-1, ' ', false, Ordered::error_handler_t::replace) + "\n";
+}
+
+Result<Summary> parse_summary(std::string_view text) {
+  const auto known = wire::parse_json_object(text);  // limits the depth; an object
+  if (!known) return tl::unexpected(known.error());
+  const Ordered object = wire::parsed_ordered_json(text);  // keeps the parameters' order
+  if (auto newer = wire::newer(*known, "version", known_summary, "the result"))
+    return tl::unexpected<Error>(std::move(*newer));
+  if (count(object.value("version", Ordered())) != known_summary)
+    return failure("it is no result of a sweep");
+  const auto index = count(object.value("index", Ordered()));
+  if (!index || *index >= most_sets) return failure("it says no index");
+  Summary summary;
+  summary.index = *index;
+  const std::string state = wire::text_field(*known, "state");
+  std::size_t which = 0;
+  while (which < state_names.size() && state != state_names[which]) ++which;
+  if (which == state_names.size()) return failure("it says no state");
+  summary.state = static_cast<Summary::State>(which);
+  summary.parameters = TRY(parse_set(object.value("parameters", Ordered())));
+  auto curve = TRY(parse_columns(object.value("curve", Ordered())));
+  summary.curve = std::move(curve);
+  summary.curve.thin(Summary::most_points);
+  summary.attempt = count(object.value("attempt", Ordered())).value_or(0);
+  summary.attempts = count(object.value("attempts", Ordered())).value_or(0);
+  summary.seconds = std::max(0.0, number(object.value("seconds", Ordered())).value_or(0));
+  summary.model = wire::text_field(*known, "model");
+  if (summary.state == Summary::State::Done)
+    summary.stopped_early = wire::text_field(*known, "stopped_early");
+  return summary;
+}
+
+std::optional<double> last_value(const Summary& summary, const std::string& metric) {
+  const auto last = summary.curve.last();
+  return last ? metric_of(*last, metric) : std::nullopt;
+}
+
+Ranking ranking_of(const std::vector<Summary>& all, const std::optional<Objective>& objective) {
+  if (objective && anybody_has(all, objective->metric))
+    return {objective->metric, objective->largest_is_best, ""};
+  Ranking instead = of_what_is_there(all);
+  const bool of_training = instead.metric == "accuracy" || instead.metric == "loss";
+  const std::string by =
+      instead.metric == "index"
+          ? "nor has any reported something else to compare, so they come in their order"
+          : "so the experiments are compared by " + instead.metric +
+                (of_training ? " of the training" : "");
+  if (objective)
+    instead.note =
+        "no experiment has reported " + objective->metric + ", the sweep's objective, " + by;
+  else if (of_training)
+    instead.note = "no experiment has reported val_accuracy or val_loss, " + by;
+  return instead;
+}
+
+std::vector<std::size_t> best_first(const std::vector<Summary>& all, const Value& value,
+                                    bool largest_first) {
+  struct Key {
+    int group;
+    bool lacks;
+    double value;
+    std::size_t index, at;
+    auto operator<=>(const Key&) const = default;
+  };
+  std::vector<Key> keys;
+  for (std::size_t at = 0; at < all.size(); ++at) {
+    const auto its = value(all[at]);
+    const double sign = largest_first ? -1 : 1;
+    keys.push_back({group_of(all[at]), !its, sign * its.value_or(0), all[at].index, at});
+  }
+  std::sort(keys.begin(), keys.end(), [](const Key& a, const Key& b) { return (a <=> b) < 0; });
+  std::vector<std::size_t> places;
+  places.reserve(keys.size());
+  for (const Key& key : keys) places.push_back(key.at);
+  return places;
+}
+
 wire::Curve read_metrics(const std::filesystem::path& path) {
   const auto home = io::SafeDirectory::open(path.parent_path());
   const auto text =
@@ -313,16 +306,13 @@ Result<Summary> summary_of(const std::filesystem::path& folder, std::size_t inde
   Summary summary;
   summary.index = index;
   summary.parameters = std::move(parameters);
-  const auto homes = homes_in(folder);
-  if (!homes) return tl::unexpected(homes.error());
+  const auto homes = TRY(homes_in(folder));
   if (!winner) winner = published_in(folder);
   std::optional<Reading> reading;
   fs::path newest = folder;
-  for (const auto& [token, home] : *homes) {
+  for (const auto& [token, home] : homes) {
     if (winner && token > *winner) break;
-    auto read = ledger_of(home);
-    if (!read) return tl::unexpected(read.error());
-    reading = *read;
+    reading = TRY(ledger_of(home));
     newest = home;
     summary.attempt = token;
     summary.curve.append(read_metrics(home / "metrics.jsonl"));

@@ -72,10 +72,10 @@ bool Bringing::set_aside(const std::string& name) const {
 // Removes what the manifest does not have.
 Result<void> Bringing::clear(const bucket::Manifest& manifest, const std::string& path) {
   const auto at = folder_.folder(path);
-  const auto names = at ? at->names() : tl::unexpected(at.error());
-  if (!names) return failure("cannot list " + path + ": " + names.error().message());
+  const auto names =
+      TRY(behind("cannot list " + path, at ? at->names() : tl::unexpected(at.error())));
   std::size_t left = guard::removals_limit;
-  for (const std::string& name : *names) {
+  for (const std::string& name : names) {
     if (path.empty() && is_left_alone(name)) continue;
     const std::string below = path.empty() ? name : path + "/" + name;
     const auto status = at->look(name);
@@ -160,23 +160,17 @@ Result<Brought> Bringing::bring(const std::string& name, std::uint32_t held) {
   const bool newer = mark && (mark->epoch == home_.epoch || (held != 0 && mark->epoch == held));
   bucket::Manifest manifest{.job = home_.job};
   if (!name.empty()) {
-    auto read = read_manifest(bucket_, name);
-    if (!read) return tl::unexpected(read.error());
-    manifest = *std::move(read);
+    manifest = TRY(read_manifest(bucket_, name));
   }
   std::size_t left = guard::removals_limit;
   guard::remove_any(folder_, fetching, left);  // of one that was interrupted
-  if (const auto own = folder_.make_folder(own_folder, 0755); !own)
-    return failure("cannot make " + std::string(own_folder) + ": " + own.error().message());
+  TRY(behind("cannot make " + std::string(own_folder), folder_.make_folder(own_folder, 0755)));
   brought_.cleared = !newer || mark->cleared;
   if (!newer) {
-    if (auto left_it = leave_other(mark.has_value()); !left_it)
-      return tl::unexpected(left_it.error());
-    if (auto cleared = clear(manifest, ""); !cleared) return tl::unexpected(cleared.error());
-    if (auto cleared = clear(manifest, own_folder); !cleared)
-      return tl::unexpected(cleared.error());
-    if (auto made = make_folders(folder_, home_.checkpoints + "/"); !made)
-      return tl::unexpected(made.error());
+    TRY(leave_other(mark.has_value()));
+    TRY(clear(manifest, ""));
+    TRY(clear(manifest, own_folder));
+    TRY(make_folders(folder_, home_.checkpoints + "/"));
   }
   std::vector<const Each*> missing;
   for (const Each& file : manifest.files)
@@ -187,19 +181,17 @@ Result<Brought> Bringing::bring(const std::string& name, std::uint32_t held) {
   brought_.files = fetched->files;
   brought_.bytes = fetched->bytes;
   torn_ = std::move(fetched->torn);
-  if (auto dropped = drop_torn(manifest); !dropped) return tl::unexpected(dropped.error());
-  if (auto durable = make_durable(); !durable) return tl::unexpected(durable.error());
+  TRY(drop_torn(manifest));
+  TRY(make_durable());
   const Mark made{home_.epoch, name, std::move(manifest), brought_.cleared};
-  if (auto marked = write_mark(home_, folder_, made); !marked)
-    return tl::unexpected(marked.error());
+  TRY(write_mark(home_, folder_, made));
   return brought_;
 }
 
 // Nothing says that the files are here before they are durable.
 Result<void> Bringing::make_durable() const {
-  const auto opened = folder_.open("", O_RDONLY | O_DIRECTORY);
-  if (!opened) return failure("cannot open the home: " + opened.error().message());
-  if (::syncfs(opened->get()) != 0)
+  const auto opened = TRY(behind("cannot open the home", folder_.open("", O_RDONLY | O_DIRECTORY)));
+  if (::syncfs(opened.get()) != 0)
     return failure(std::string("cannot sync the home: ") + std::strerror(errno));
   return {};
 }
@@ -246,9 +238,7 @@ Result<void> Keeping::learn(const std::string& committed) {
   if (mark_ && mark_->name == committed) {
     committed_ = mark_->manifest;
   } else if (!committed.empty()) {
-    auto manifest = read_manifest(bucket_, committed);
-    if (!manifest) return tl::unexpected(manifest.error());
-    committed_ = *std::move(manifest);
+    committed_ = TRY(read_manifest(bucket_, committed));
   }
   sender_.add_known(committed_.files);
   if (mark_) sender_.add_known(mark_->manifest.files);
@@ -303,9 +293,8 @@ Result<Keeping::Files> Keeping::send(const std::vector<Wanted>& files) {
     if (same) done[wanted.path] = *same;
     if (!same) changed.push_back(wanted);
   }
-  auto sent = sender_.send(changed);
-  if (!sent) return tl::unexpected(sent.error());
-  done.merge(*std::move(sent));
+  auto sent = TRY(sender_.send(changed));
+  done.merge(std::move(sent));
   return done;
 }
 
@@ -320,10 +309,9 @@ Keeping::Files Keeping::committed_checkpoints() const {
 
 Result<Kept> Keeping::keep(const KeepRequest& request) {
   const auto& [committed, whole, trims] = request;
-  if (auto learned = learn(committed); !learned) return tl::unexpected(learned.error());
-  const auto inventory = look_over(home_, folder_, whole);
-  if (!inventory) return tl::unexpected(inventory.error());
-  kept_.said = inventory->left_out;
+  TRY(learn(committed));
+  const auto inventory = TRY(look_over(home_, folder_, whole));
+  kept_.said = inventory.left_out;
   if (!committed.empty() && trims) trim(committed);
   bucket::Manifest manifest{.job = home_.job};
   const auto take = [&](Files files) {
@@ -332,11 +320,11 @@ Result<Kept> Keeping::keep(const KeepRequest& request) {
   // The trainer may remove a checkpoint while it is read: then it is none that counts. S3's own
   // trouble is not that, and ends all of it.
   bool taken = false, missed = false;
-  for (const WantedCheckpoint& checkpoint : inventory->checkpoints) {
+  for (const WantedCheckpoint& checkpoint : inventory.checkpoints) {
     auto files = send(checkpoint.files);
     if (!files && is_of_s3(files.error())) return tl::unexpected(files.error());
     missed = missed || !files;
-    const bool is_newest = &checkpoint == &inventory->checkpoints.front();
+    const bool is_newest = &checkpoint == &inventory.checkpoints.front();
     if (!files && !is_newest) continue;  // its retention may have removed it
     if (!files) {
       kept_.said.push_back("the checkpoint " + checkpoint.name +
@@ -348,8 +336,8 @@ Result<Kept> Keeping::keep(const KeepRequest& request) {
     manifest.step = std::max(manifest.step, checkpoint.step);
   }
   // A trainer with a format of its own leaves some when it ends.
-  const bool left = whole && inventory->checkpoints.empty() &&
-                    std::ranges::any_of(inventory->others, [&](const Wanted& wanted) {
+  const bool left = whole && inventory.checkpoints.empty() &&
+                    std::ranges::any_of(inventory.others, [&](const Wanted& wanted) {
                       return wanted.path.starts_with(home_.checkpoints + "/");
                     });
   // A committed checkpoint is worth more than none, or than an older one: it stays as it is
@@ -359,7 +347,7 @@ Result<Kept> Keeping::keep(const KeepRequest& request) {
     manifest.files = committed_checkpoints();
     manifest.step = committed_.step;
   }
-  for (const Wanted& wanted : inventory->others) {
+  for (const Wanted& wanted : inventory.others) {
     auto file = send({wanted});
     if (!file && (whole || is_of_s3(file.error()))) return tl::unexpected(file.error());
     if (file) take(*std::move(file));  // else it is being written: the next time
@@ -375,11 +363,9 @@ Result<Kept> Keeping::keep(const KeepRequest& request) {
   }
   kept_.manifest = bucket::manifest_name(std::to_string(home_.epoch) + "-" +
                                          checkpoint::sum_of(bucket::encode(manifest)));
-  if (auto committed_it = bucket_.commit(kept_.manifest, manifest); !committed_it)
-    return tl::unexpected(committed_it.error());
+  TRY(bucket_.commit(kept_.manifest, manifest));
   const Mark made{home_.epoch, kept_.manifest, std::move(manifest)};
-  if (auto marked = write_mark(home_, folder_, made); !marked)
-    return tl::unexpected(marked.error());
+  TRY(write_mark(home_, folder_, made));
   return kept_;
 }
 
@@ -407,9 +393,8 @@ std::optional<WantedCheckpoint> of_libspotter(const Home& home, const io::SafeDi
 // The newest two, and older ones that the trainer keeps for their metric.
 Result<void> look_at_library(const Home& home, const io::SafeDirectory& folder,
                              Inventory& inventory) {
-  const auto steps = checkpoint::steps_in(home.folder / home.checkpoints);
-  if (!steps) return tl::unexpected(steps.error());
-  for (const std::uint64_t step : *steps) {
+  const auto steps = TRY(checkpoint::steps_in(home.folder / home.checkpoints));
+  for (const std::uint64_t step : steps) {
     bool measured = false;
     auto one = of_libspotter(home, folder, step, measured);
     if (!one) continue;
@@ -462,14 +447,13 @@ Result<void> look_at_record(const Home& home, const io::SafeDirectory& folder,
   const auto bytes = folder.read(path, home_record_limit);
   if (!bytes && is_absent(bytes.error())) return {};
   if (!bytes) return failure("cannot read " + path + ": " + bytes.error().message());
-  auto record = guard::decode(*bytes);
-  if (!record) return failure(path + ": " + record.error().message);
-  for (WantedCheckpoint& one : of_generation(home, *record))
+  auto record = TRY(behind(path, guard::decode(*bytes)));
+  for (WantedCheckpoint& one : of_generation(home, record))
     if (!one.files.empty()) inventory.checkpoints.push_back(std::move(one));
   if (home.of_all() && inventory.checkpoints.empty()) return {};  // libspotter's job
-  record->away.clear();
-  record->watching = false;
-  const std::string there = guard::encode(*record);
+  record.away.clear();
+  record.watching = false;
+  const std::string there = guard::encode(record);
   inventory.others.push_back({path, path, checkpoint::sum_of(there), there});
   return {};
 }
@@ -488,20 +472,18 @@ std::optional<nlohmann::json> any_mark(const io::SafeDirectory& folder) {
 }  // namespace
 
 Result<Brought> bring(const Home& home, const std::string& manifest, std::uint32_t held) {
-  const auto folder = io::SafeDirectory::open(home.folder);
-  if (!folder)
-    return failure("cannot open " + home.folder.string() + ": " + folder.error().message());
-  Bringing bringing(home, *folder);
+  const auto folder =
+      TRY(behind("cannot open " + home.folder.string(), io::SafeDirectory::open(home.folder)));
+  Bringing bringing(home, folder);
   auto brought = bringing.bring(manifest, held);
   if (brought) brought->requests = bringing.requests();
   return brought;
 }
 
 Result<Kept> keep(const Home& home, const KeepRequest& request) {
-  const auto folder = io::SafeDirectory::open(home.folder);
-  if (!folder)
-    return failure("cannot open " + home.folder.string() + ": " + folder.error().message());
-  Keeping keeping(home, *folder);
+  const auto folder =
+      TRY(behind("cannot open " + home.folder.string(), io::SafeDirectory::open(home.folder)));
+  Keeping keeping(home, folder);
   auto kept = keeping.keep(request);
   if (kept) kept->requests = keeping.requests();
   return kept;
@@ -538,13 +520,11 @@ Result<Inventory> look_over(const Home& home, const io::SafeDirectory& folder, b
   std::vector<std::string> roots = kept_roots(home, folder);
   // Checkpoints in a trainer's own format are known to be whole only once it has ended.
   if (whole && home.of_all() && inventory.checkpoints.empty()) roots.push_back(home.checkpoints);
-  for (const std::string& root : roots)
-    if (auto walked = walk(folder, root, inventory); !walked) return tl::unexpected(walked.error());
+  for (const std::string& root : roots) TRY(walk(folder, root, inventory));
   const auto own = folder.folder(own_folder);
-  const auto names = own ? own->names() : tl::unexpected(own.error());
-  if (!names)
-    return failure("cannot list " + std::string(own_folder) + ": " + names.error().message());
-  for (const std::string& name : *names) {
+  const auto names = TRY(behind("cannot list " + std::string(own_folder),
+                                own ? own->names() : tl::unexpected(own.error())));
+  for (const std::string& name : names) {
     const auto status = own->look(name);
     const bool ours = name == mark_name || name == guard::record_name || name.starts_with('.') ||
                       name == guard::guards_lock || name == guard::persons_lock;
@@ -594,10 +574,9 @@ Result<void> write_mark(const Home& home, const io::SafeDirectory& folder, const
 }
 
 Result<bucket::Manifest> read_manifest(bucket::Bucket& bucket, const std::string& name) {
-  auto manifest = bucket.read(name);
-  if (!manifest) return tl::unexpected(manifest.error());
-  if (!*manifest) return failure(bucket.shown(name) + ": there is no such manifest", "s3-rejected");
-  return **std::move(manifest);
+  auto manifest = TRY(bucket.read(name));
+  if (!manifest) return failure(bucket.shown(name) + ": there is no such manifest", "s3-rejected");
+  return *std::move(manifest);
 }
 
 }  // namespace spotter::tier

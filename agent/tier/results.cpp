@@ -55,21 +55,20 @@ Result<void> walk(const io::SafeDirectory& home, const std::string& path, Invent
   }
   const auto folder = home.folder(path);
   if (!folder && is_absent(folder.error())) return {};
-  const auto names = folder ? folder->names() : tl::unexpected(folder.error());
-  if (!names) return failure("cannot list " + path + ": " + names.error().message());
-  for (const std::string& name : *names) {
+  const auto names =
+      TRY(behind("cannot list " + path, folder ? folder->names() : tl::unexpected(folder.error())));
+  for (const std::string& name : names) {
     if (into.others.size() > bucket::most_files)
       return failure("there are too many files below " + path);
-    if (auto walked = walk(home, path + "/" + name, into, depth + 1); !walked) return walked;
+    TRY(walk(home, path + "/" + name, into, depth + 1));
   }
   return {};
 }
 
 bucket::Sender::Open opener(const io::SafeDirectory& folder) {
   return [&folder](const std::string& name) -> Result<checkpoint::Descriptor, std::error_code> {
-    auto file = folder.file(name, O_RDONLY);
-    if (!file) return tl::unexpected(file.error());
-    return checkpoint::Descriptor(file->release());
+    auto file = TRY(folder.file(name, O_RDONLY));
+    return checkpoint::Descriptor(file.release());
   };
 }
 
@@ -89,17 +88,17 @@ bool is_whole(const io::SafeDirectory& folder, const bucket::Files::value_type& 
 
 Result<void> make_folders(const io::SafeDirectory& folder, const std::string& path) {
   for (auto slash = path.find('/'); slash != path.npos; slash = path.find('/', slash + 1)) {
-    const auto made = folder.make_folder(path.substr(0, slash), 0755);
-    if (!made) return failure("cannot make the folder of " + path + ": " + made.error().message());
+    TRY(behind("cannot make the folder of " + path,
+               folder.make_folder(path.substr(0, slash), 0755)));
   }
   return {};
 }
 
 Result<checkpoint::Descriptor> make_file(const io::SafeDirectory& folder, const std::string& path) {
-  if (auto made = make_folders(folder, path); !made) return tl::unexpected(made.error());
-  auto file = folder.file(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
-  if (!file) return failure("cannot make " + path + ": " + file.error().message());
-  return checkpoint::Descriptor(file->release());
+  TRY(make_folders(folder, path));
+  auto file =
+      TRY(behind("cannot make " + path, folder.file(path, O_WRONLY | O_CREAT | O_EXCL, 0644)));
+  return checkpoint::Descriptor(file.release());
 }
 
 Result<Fetched> fetch_files(bucket::Bucket& bucket,
@@ -117,14 +116,13 @@ Result<Fetched> fetch_files(bucket::Bucket& bucket,
       (void)folder.remove(coming);
       return {};
     }
-    if (auto made = make_folders(folder, path); !made) return made;
-    if (const auto moved = folder.rename(coming, folder, path); !moved)
-      return failure("cannot make " + path + ": " + moved.error().message());
+    TRY(make_folders(folder, path));
+    TRY(behind("cannot make " + path, folder.rename(coming, folder, path)));
     ++fetched.files;
     fetched.bytes += file.bytes;
     return {};
   };
-  if (auto all = bucket::fetch(bucket, files, receiver); !all) return tl::unexpected(all.error());
+  TRY(bucket::fetch(bucket, files, receiver));
   return fetched;
 }
 
@@ -155,13 +153,11 @@ Result<Sent> send_files(bucket::Bucket& bucket, const std::string& job, const Ou
     wanted.as_owner([&] { opened = open(name); });
     return opened;
   });
-  auto there = sender.send(found.others);
-  if (!there) return tl::unexpected(there.error());
-  bucket::Manifest manifest{.job = job, .files = *std::move(there)};
+  auto there = TRY(sender.send(found.others));
+  bucket::Manifest manifest{.job = job, .files = std::move(there)};
   sent.files = manifest.files.size();
   for (const auto& [path, file] : manifest.files) sent.bytes += file.bytes;
-  if (auto written = bucket.replace(results_manifest(), manifest); !written)
-    return tl::unexpected(written.error());
+  TRY(bucket.replace(results_manifest(), manifest));
   return sent;
 }
 
@@ -175,8 +171,8 @@ Result<Arrived> bring_files(bucket::Bucket& bucket, const bucket::Manifest& mani
     if (!is_in(manifest.files, path)) return failure("there is no " + path + " in it");
   std::error_code error;
   std::filesystem::create_directories(wanted.to, error);
-  const auto folder = io::SafeDirectory::open(wanted.to);
-  if (!folder) return failure("cannot use " + wanted.to.string() + ": " + folder.error().message());
+  const auto folder =
+      TRY(behind("cannot use " + wanted.to.string(), io::SafeDirectory::open(wanted.to)));
   Arrived arrived;
   std::vector<const Files::value_type*> missing;
   std::uint64_t bytes = 0, come = 0;
@@ -185,7 +181,7 @@ Result<Arrived> bring_files(bucket::Bucket& bucket, const bucket::Manifest& mani
         wanted.paths, [&](const std::string& path) { return lies_in(each.first, tidy(path)); });
     if (!asked && (!wanted.paths.empty() || lies_in(each.first, own_folder))) continue;
     arrived.names.push_back(each.first);
-    if (is_whole(*folder, each)) {
+    if (is_whole(folder, each)) {
       ++arrived.there;
     } else {
       missing.push_back(&each);
@@ -193,12 +189,12 @@ Result<Arrived> bring_files(bucket::Bucket& bucket, const bucket::Manifest& mani
     }
   }
   const std::string coming = std::filesystem::path(coming_file(wanted.to)).filename();
-  const auto fetched = fetch_files(bucket, missing, *folder, coming, [&](std::size_t more) {
+  const auto fetched = fetch_files(bucket, missing, folder, coming, [&](std::size_t more) {
     come += more;
     if (wanted.progress) wanted.progress(come, bytes);
   });
   if (!fetched) {
-    (void)folder->remove(coming);
+    (void)folder.remove(coming);
     return tl::unexpected(fetched.error());
   }
   arrived.files = fetched->files;

@@ -39,10 +39,9 @@ struct Stored {
 // Fails when the place cannot be read, or a manifest in it is a newer Spotter's or another job's:
 // then nothing is known.
 Result<Stored> stored_in(Bucket& bucket) {
-  const auto stems = bucket.stems();
-  if (!stems) return tl::unexpected(stems.error());
+  const auto stems = TRY(bucket.stems());
   Stored stored;
-  for (const std::string& stem : *stems) {
+  for (const std::string& stem : stems) {
     const std::string name = bucket::manifest_name(stem);
     auto manifest = bucket.read(name);
     if (!manifest && manifest.error().kind != bucket::torn) return tl::unexpected(manifest.error());
@@ -109,15 +108,11 @@ Result<void> put(Bucket& bucket, const guard::Place& place, Manifest manifest,
     manifest.files[part.name] = {part.bytes, part.mtime_ns, part.sum, {}};
   }
   const std::string stem = stem_of(manifest);
-  const auto before = stored_in(bucket);
-  if (!before) return tl::unexpected(before.error());
-  if (std::ranges::find(before->whole, stem, stem_of) != before->whole.end()) return {};
-  const auto folder = place.folder(manifest.name);
-  if (!folder) return failure("it cannot be read: " + folder.error().message());
-  bucket::Sender sender(bucket, stem, opener(*folder));
-  auto sent = sender.send(wanted);
-  if (!sent) return tl::unexpected(sent.error());
-  manifest.files = *std::move(sent);
+  const auto before = TRY(stored_in(bucket));
+  if (std::ranges::find(before.whole, stem, stem_of) != before.whole.end()) return {};
+  const auto folder = TRY(behind("it cannot be read", place.folder(manifest.name)));
+  bucket::Sender sender(bucket, stem, opener(folder));
+  manifest.files = TRY(sender.send(wanted));
   auto committed = bucket.commit(bucket::manifest_name(stem), manifest);
   if (committed) remove_older(bucket, manifest);
   return committed;
@@ -127,14 +122,13 @@ Result<void> put(Bucket& bucket, const guard::Place& place, Manifest manifest,
 constexpr const char* fetching_directory = ".spotter-fetching";
 
 Result<void> get_files(Bucket& bucket, const Manifest& manifest, const fs::path& folder) {
-  const auto into = io::SafeDirectory::open(folder);
-  if (!into) return failure("cannot open " + folder.string() + ": " + into.error().message());
+  const auto into = TRY(behind("cannot open " + folder.string(), io::SafeDirectory::open(folder)));
   std::vector<const bucket::Files::value_type*> files;
   for (const auto& file : manifest.files) files.push_back(&file);
   bucket::Receiver receiver;
-  receiver.make = [&](std::size_t i) { return make_file(*into, files[i]->first); };
+  receiver.make = [&](std::size_t i) { return make_file(into, files[i]->first); };
   receiver.ended = [](std::size_t, const Result<void>& verified) { return verified; };
-  if (auto fetched = bucket::fetch(bucket, files, receiver); !fetched) return fetched;
+  TRY(bucket::fetch(bucket, files, receiver));
   const auto durable = checkpoint::make_durable(folder);
   return durable ? Result<void>() : tl::unexpected(durable.error());
 }
@@ -218,21 +212,19 @@ Result<std::optional<std::string>> without_s3(const std::string& why,
 }  // namespace
 
 Result<std::optional<std::string>> copy(const Options& options) {
-  const auto place = guard::Place::open(options.where);
-  if (!place) return tl::unexpected(place.error());
+  const auto place = TRY(guard::Place::open(options.where));
   Bucket bucket(options.to, options.job, options.s3);
   std::optional<std::string> done;
   for (std::string sum;;) {
-    const auto record = read_record(*place);
-    if (!record) return tl::unexpected(record.error());
-    const auto newest = newest_of(*record);
+    const auto record = TRY(read_record(place));
+    const auto newest = newest_of(record);
     if (!newest || guard::sum_of_parts(newest->parts) == sum) return done;
-    const std::string shown = place->shown(newest->name);
+    const std::string shown = place.shown(newest->name);
     if (newest->parts.empty()) return failure(shown + " is not there any more");
     Manifest manifest{options.job, newest->name, static_cast<std::int64_t>(newest->step),
                       now_ms(),    {},           {}};
-    const auto copied = put(bucket, *place, std::move(manifest), newest->parts);
-    if (!copied) return failure(shown + " is not copied to S3: " + copied.error().message);
+    TRY(behind(shown + " is not copied to S3",
+               put(bucket, place, std::move(manifest), newest->parts)));
     sum = guard::sum_of_parts(newest->parts);
     done = newest->name;
   }
@@ -240,11 +232,9 @@ Result<std::optional<std::string>> copy(const Options& options) {
 
 Result<std::optional<std::string>> fetch(const Options& options,
                                          const std::function<void(const std::string&)>& say) {
-  const auto place = guard::Place::open(options.where);
-  if (!place) return tl::unexpected(place.error());
-  const auto record = read_record(*place);
-  if (!record) return tl::unexpected(record.error());
-  const auto local = newest_of(*record);
+  const auto place = TRY(guard::Place::open(options.where));
+  const auto record = TRY(read_record(place));
+  const auto local = newest_of(record);
   Bucket bucket(options.to, options.job, options.s3);
   const auto stored = stored_in(bucket);
   if (!stored && wire::is_newer(stored.error())) return tl::unexpected(stored.error());
@@ -254,7 +244,7 @@ Result<std::optional<std::string>> fetch(const Options& options,
   for (const Manifest& manifest : stored->whole) {
     if (!guard::matches(options.where.folders, manifest.name)) continue;
     if (!is_newer(manifest, local)) return std::nullopt;
-    const auto fetched = get(bucket, *place, manifest);
+    const auto fetched = get(bucket, place, manifest);
     if (fetched) return manifest.name;
     const std::string words =
         bucket.shown(bucket::manifest_name(stem_of(manifest))) + ": " + fetched.error().message;

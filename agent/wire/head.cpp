@@ -64,22 +64,21 @@ std::string to_json(const decide::Epoch& epoch) {
 }
 
 Result<decide::Epoch> parse_epoch(std::string_view text) {
-  const auto json = parse_json_object(text);
-  if (!json) return tl::unexpected(json.error());
-  if (auto newer_one = newer(*json, "version", known_epoch, "the epoch"))
+  const auto json = TRY(parse_json_object(text));
+  if (auto newer_one = newer(json, "version", known_epoch, "the epoch"))
     return tl::unexpected<Error>(std::move(*newer_one));
   decide::Epoch epoch;
-  const auto state = std::find(states.begin(), states.end(), text_field(*json, "state"));
+  const auto state = std::find(states.begin(), states.end(), text_field(json, "state"));
   if (state == states.end()) return failure("its state is no state of an epoch");
   epoch.state = static_cast<decide::Epoch::State>(state - states.begin());
-  const bool counts = read_count(*json, "epoch", most, epoch.number) && epoch.number > 0 &&
-                      read_count(*json, "generation", most, epoch.generation);
+  const bool counts = read_count(json, "epoch", most, epoch.number) && epoch.number > 0 &&
+                      read_count(json, "generation", most, epoch.generation);
   if (!counts) return failure("its epoch or generation is no number that an epoch has");
-  const bool names = read_id(*json, "line", "vol-", epoch.line) &&
-                     read_id(*json, "volume", "vol-", epoch.volume) &&
-                     read_id(*json, "holder", "i-", epoch.holder);
+  const bool names = read_id(json, "line", "vol-", epoch.line) &&
+                     read_id(json, "volume", "vol-", epoch.volume) &&
+                     read_id(json, "holder", "i-", epoch.holder);
   if (!names) return failure("its line, volume or holder is no id of EC2");
-  const bool left = text_field(*json, "left").empty() || read_id(*json, "left", "vol-", epoch.left);
+  const bool left = text_field(json, "left").empty() || read_id(json, "left", "vol-", epoch.left);
   if (!left) return failure("its `left` is no id of a volume");
   return epoch;
 }
@@ -122,32 +121,31 @@ std::string to_json(const Head& head) {
 }
 
 Result<Head> parse_head(std::string_view text) {
-  const auto json = parse_json_object(text);
-  if (!json) return tl::unexpected(json.error());
-  if (auto newer_one = newer(*json, "version", known_head, "the head"))
+  const auto json = TRY(parse_json_object(text));
+  if (auto newer_one = newer(json, "version", known_head, "the head"))
     return tl::unexpected<Error>(std::move(*newer_one));
   Head head;
-  const auto state = std::find(states.begin(), states.end(), text_field(*json, "state"));
+  const auto state = std::find(states.begin(), states.end(), text_field(json, "state"));
   if (state == states.end()) return failure("its state is no state of an epoch");
   head.epoch.state = static_cast<decide::Epoch::State>(state - states.begin());
-  if (!read_count(*json, "epoch", most, head.epoch.number) || head.epoch.number == 0)
+  if (!read_count(json, "epoch", most, head.epoch.number) || head.epoch.number == 0)
     return failure("its epoch is no number that an epoch has");
-  if (!read_id(*json, "holder", "", head.epoch.holder))
+  if (!read_id(json, "holder", "", head.epoch.holder))
     return failure("its holder has no name of a holder");
-  if (!read_count(*json, "commits", most_of_head - 1, head.commits) ||
-      !read_count(*json, "bytes", most_of_head, head.bytes))
+  if (!read_count(json, "commits", most_of_head - 1, head.commits) ||
+      !read_count(json, "bytes", most_of_head, head.bytes))
     return failure("its counts are no numbers");
   for (const auto& [key, count] : {std::pair{"attempt", &head.attempt},
                                    {"s3_writes", &head.s3_writes},
                                    {"s3_reads", &head.s3_reads}})
-    if (json->contains(key) && !read_count(*json, key, most_of_head, *count))
+    if (json.contains(key) && !read_count(json, key, most_of_head, *count))
       return failure(std::string("its ") + key + " is no number");
-  if (json->contains("newest") && !read_count(*json, "newest", most_of_head, head.newest))
+  if (json.contains("newest") && !read_count(json, "newest", most_of_head, head.newest))
     return failure("its step is no number");
-  head.job = text_field(*json, "job");
-  head.id = text_field(*json, "id");
+  head.job = text_field(json, "job");
+  head.id = text_field(json, "id");
   if (!head.id.empty() && !is_home_id(head.id)) return failure("its id is none of a home");
-  head.manifest = text_field(*json, "manifest");
+  head.manifest = text_field(json, "manifest");
   if (!head.manifest.empty() && !is_manifest_name(head.manifest))
     return failure("it names no manifest of a home");
   return head;

@@ -193,10 +193,9 @@ Result<std::optional<Manifest>> Bucket::read(const std::string& name) {
 }
 
 Result<bool> Bucket::has(const std::string& name, const Manifest& manifest) {
-  const auto there = read(name);
-  if (!there) return tl::unexpected(there.error());
-  if (!*there) return false;
-  if ((*there)->sum() == manifest.sum()) return true;
+  const auto there = TRY(read(name));
+  if (!there) return false;
+  if (there->sum() == manifest.sum()) return true;
   return failure(shown(name) + " is another run's: give this one a place of its own");
 }
 

@@ -27,6 +27,8 @@
 namespace spotter::checkpoint {
 namespace {
 
+namespace fs = std::filesystem;
+
 // Like std::memcpy, but bypassing the caches if the processor can (x86-64): a quarter faster, as
 // the target's old content is not read first, and training finds its own data in the caches
 // afterwards.
@@ -60,39 +62,6 @@ void stream_copy(char* target, const char* source, std::size_t bytes) {
 }
 
 #endif
-
-}  // namespace
-
-Result<void> run_parallel(std::size_t count, std::size_t threads,
-                          const std::function<Result<void>(std::size_t)>& task) {
-  std::atomic<std::size_t> next{0};
-  std::atomic<bool> failed{false};
-  std::mutex mutex;
-  std::optional<Error> first;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < count && !failed; i = next++) {
-      auto done = task(i);
-      if (done) continue;
-      const std::scoped_lock lock(mutex);
-      if (!first) first = std::move(done.error());
-      failed = true;
-    }
-  };
-  {
-    std::vector<std::jthread> others;
-    try {
-      while (others.size() + 1 < std::min(threads, count)) others.emplace_back(work);
-    } catch (const std::system_error&) {  // out of threads: fewer will do
-    }
-    work();
-  }
-  if (first) return tl::unexpected(*first);
-  return {};
-}
-
-namespace fs = std::filesystem;
-
-namespace {
 
 constexpr std::size_t kPiece = std::size_t{8} << 20;   // bytes a request; larger ones are no faster
 constexpr std::size_t kThreads = 4;                    // requests in flight, for gp3 and NVMe
@@ -190,8 +159,7 @@ Result<void> write_piece(Target& target, std::size_t index) {
     // Short, or EINVAL of a disk with larger blocks: the other way reports errors better.
     if (written > 0) done = static_cast<std::size_t>(written);
   }
-  auto rest = write_at(target.file.get(), bytes.substr(done), at + done, target.shown);
-  if (!rest) return rest;
+  TRY(write_at(target.file.get(), bytes.substr(done), at + done, target.shown));
   if (done < bytes.size()) {  // starts writing before fsync; only a hint, so the result is ignored
     ::sync_file_range(target.file.get(), static_cast<off_t>(at), static_cast<off_t>(bytes.size()),
                       SYNC_FILE_RANGE_WRITE);
@@ -293,6 +261,33 @@ bool call_driver(void* context, const char* name, Arguments... arguments) {
 }
 
 }  // namespace
+
+Result<void> run_parallel(std::size_t count, std::size_t threads,
+                          const std::function<Result<void>(std::size_t)>& task) {
+  std::atomic<std::size_t> next{0};
+  std::atomic<bool> failed{false};
+  std::mutex mutex;
+  std::optional<Error> first;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < count && !failed; i = next++) {
+      auto done = task(i);
+      if (done) continue;
+      const std::scoped_lock lock(mutex);
+      if (!first) first = std::move(done.error());
+      failed = true;
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    try {
+      while (others.size() + 1 < std::min(threads, count)) others.emplace_back(work);
+    } catch (const std::system_error&) {  // out of threads: fewer will do
+    }
+    work();
+  }
+  if (first) return tl::unexpected(*first);
+  return {};
+}
 
 void* device_context() {
   void* context = nullptr;

@@ -74,21 +74,17 @@ Result<Checkpoint, Refusal> open_checkpoint(const fs::path& path) {
 }
 
 Result<Checkpoint, Refusal> examine(const fs::path& path) {
-  auto checkpoint = open_checkpoint(path);
-  if (!checkpoint) return checkpoint;
-  for (const auto& part : checkpoint->parts) {
-    if (auto good = check_part(path, part); !good) return tl::unexpected(good.error());
-  }
+  auto checkpoint = TRY(open_checkpoint(path));
+  for (const auto& part : checkpoint.parts) TRY(check_part(path, part));
   return checkpoint;
 }
 
 Result<Loaded, Refusal> load(const fs::path& path) {
-  auto checkpoint = open_checkpoint(path);
-  if (!checkpoint) return tl::unexpected(checkpoint.error());
+  auto checkpoint = TRY(open_checkpoint(path));
   int code = 0;
-  auto parts = read_parts(path, checkpoint->parts, &code);
+  auto parts = read_parts(path, checkpoint.parts, &code);
   if (!parts) return tl::unexpected(refusal(code, parts.error().message));
-  return Loaded{std::move(*checkpoint), std::move(*parts)};
+  return Loaded{std::move(checkpoint), std::move(*parts)};
 }
 
 std::uint64_t step_in(const Checkpoint& checkpoint) { return checkpoint.step; }
@@ -117,10 +113,9 @@ Result<std::optional<T>, Refusal> take(Result<T, Refusal> (*look)(const fs::path
 }
 
 Result<Latest> first_good(const fs::path& directory, OfTorn of_torn) {
-  const auto steps = steps_in(directory);
-  if (!steps) return tl::unexpected(steps.error());
+  const auto steps = TRY(steps_in(directory));
   Latest result;
-  for (const auto step : *steps) {
+  for (const auto step : steps) {
     auto taken = take<Checkpoint>(examine, directory, step, of_torn, result.torn);
     if (!taken) return failure(taken.error().reason);
     result.newest = std::move(*taken);
@@ -132,10 +127,9 @@ Result<Latest> first_good(const fs::path& directory, OfTorn of_torn) {
 // Fails if no checkpoint verified but torn ones exist, set aside now, earlier, or by the agent:
 // starting from scratch would silently abandon the run.
 Result<void> none_was_lost(const fs::path& directory, const std::vector<Torn>& torn) {
-  const auto names = list_names(directory);
-  if (!names) return tl::unexpected(names.error());
+  const auto names = TRY(list_names(directory));
   std::string lost;
-  for (const auto& name : *names) {
+  for (const auto& name : names) {
     const bool aside = name.starts_with(std::string(kTorn) + std::string(kPrefix));
     const bool immovable = std::any_of(torn.begin(), torn.end(), [&](const Torn& one) {
       return one.path == directory / name && one.moved_to.empty();
@@ -166,10 +160,9 @@ std::optional<std::uint64_t> step_of(std::string_view name) {
 }
 
 Result<std::vector<std::uint64_t>> steps_in(const fs::path& directory) {
-  auto names = list_names(directory);
-  if (!names) return tl::unexpected(names.error());
+  auto names = TRY(list_names(directory));
   std::vector<std::uint64_t> steps;
-  for (const auto& name : *names) {
+  for (const auto& name : names) {
     if (const auto step = step_of(name)) steps.push_back(*step);
   }
   std::sort(steps.rbegin(), steps.rend());
@@ -252,12 +245,10 @@ void apply(const Retention& retention, const fs::path& directory, std::uint64_t 
 
 Result<fs::path> save(const fs::path& directory, std::uint64_t step, std::span<const Part> parts,
                       const nlohmann::json& meta, Retention retention) {
-  const auto lock = WriterLock::take(directory);
-  if (!lock) return tl::unexpected(lock.error());
-  auto writer = Writer::begin(directory, step);
-  if (!writer) return tl::unexpected(writer.error());
-  if (auto added = writer->add_parts(parts); !added) return tl::unexpected(added.error());
-  auto path = writer->commit(meta);
+  TRY(WriterLock::take(directory));
+  auto writer = TRY(Writer::begin(directory, step));
+  TRY(writer.add_parts(parts));
+  auto path = writer.commit(meta);
   if (path) apply(retention, directory, step);
   return path;
 }
@@ -299,8 +290,7 @@ Result<Restored> restore(std::span<const fs::path> directories) {
     result.newest = std::move(*taken);
     if (result.newest) return result;
   }
-  if (auto none = none_was_lost(directories.back(), result.torn); !none)
-    return tl::unexpected(none.error());
+  TRY(none_was_lost(directories.back(), result.torn));
   return result;
 }
 

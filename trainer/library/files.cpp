@@ -65,9 +65,8 @@ Result<std::uint64_t> sync_file(const fs::path& path) {
 }
 
 Result<void> sync_folder(const fs::path& path) {
-  auto directory = open_directory(path);
-  if (!directory) return tl::unexpected(directory.error());
-  return sync_directory(directory->get(), path);
+  auto directory = TRY(open_directory(path));
+  return sync_directory(directory.get(), path);
 }
 
 struct Tree {
@@ -88,10 +87,8 @@ Result<Tree> tree_of(const fs::path& top) {
   Tree tree{{top}, {}};
   for (std::size_t at = 0; at < tree.folders.size(); ++at) {
     const fs::path folder = tree.folders[at];  // a copy: add() moves them
-    const auto names = list_names(folder);
-    if (!names) return tl::unexpected(names.error());
-    for (const auto& name : *names)
-      if (auto added = add(folder / name, tree); !added) return tl::unexpected(added.error());
+    const auto names = TRY(list_names(folder));
+    for (const auto& name : names) TRY(add(folder / name, tree));
   }
   return tree;
 }
@@ -149,7 +146,7 @@ Result<void> write_new_file(int directory, const std::string& name, std::string_
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
   Descriptor file(::openat(directory, name.c_str(), kFlags, 0644));
   if (!file) return system_failure("cannot create", shown);
-  if (auto written = write_at(file.get(), bytes, 0, shown); !written) return written;
+  TRY(write_at(file.get(), bytes, 0, shown));
   if (::fsync(file.get()) != 0) return write_failure("cannot make durable", shown, file.get());
   // close() reports late write errors of network file systems.
   if (::close(file.release()) != 0) return system_failure("cannot close", shown);
@@ -166,12 +163,11 @@ Result<void> make_directories(const fs::path& path) {
   if (path.empty() || fs::is_directory(path, ignored)) return {};
   const fs::path absolute = fs::absolute(path, ignored).lexically_normal();
   const fs::path clean = absolute.has_filename() ? absolute : absolute.parent_path();
-  if (auto made = make_directories(clean.parent_path()); !made) return made;
+  TRY(make_directories(clean.parent_path()));
   if (::mkdir(clean.c_str(), 0755) != 0 && errno != EEXIST)
     return system_failure("cannot create the directory", clean);
-  auto parent = open_directory(clean.parent_path());
-  if (!parent) return tl::unexpected(parent.error());
-  return sync_directory(parent->get(), clean.parent_path());
+  auto parent = TRY(open_directory(clean.parent_path()));
+  return sync_directory(parent.get(), clean.parent_path());
 }
 
 bool is_mostly_unwritten(int file) {
@@ -224,20 +220,19 @@ bool is_absence(int code) {
 }
 
 Result<void> replace_file(const fs::path& path, std::string_view bytes) {
-  auto directory = open_directory(path.parent_path().empty() ? "." : path.parent_path());
-  if (!directory) return tl::unexpected(directory.error());
+  auto directory = TRY(open_directory(path.parent_path().empty() ? "." : path.parent_path()));
   const std::string name = path.filename().string();
   const std::string temporary = ".tmp-" + name;
-  if (::unlinkat(directory->get(), temporary.c_str(), 0) != 0 && errno != ENOENT)
+  if (::unlinkat(directory.get(), temporary.c_str(), 0) != 0 && errno != ENOENT)
     return system_failure("cannot remove the leftover of", path);
-  auto written = write_new_file(directory->get(), temporary, bytes, path);
-  if (written && ::renameat(directory->get(), temporary.c_str(), directory->get(), name.c_str()))
+  auto written = write_new_file(directory.get(), temporary, bytes, path);
+  if (written && ::renameat(directory.get(), temporary.c_str(), directory.get(), name.c_str()))
     written = system_failure("cannot rename to", path);
   if (!written) {
-    ::unlinkat(directory->get(), temporary.c_str(), 0);  // the first error is reported
+    ::unlinkat(directory.get(), temporary.c_str(), 0);  // the first error is reported
     return written;
   }
-  return sync_directory(directory->get(), path.parent_path());
+  return sync_directory(directory.get(), path.parent_path());
 }
 
 Result<std::vector<std::string>> list_names(const fs::path& directory) {
@@ -281,18 +276,14 @@ Result<std::uint64_t> make_durable(const fs::path& path) {
   const fs::path clean = absolute.has_filename() ? absolute : absolute.parent_path();
   struct stat status {};
   const bool is_folder = ::lstat(clean.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-  auto tree = is_folder ? tree_of(clean) : Tree{{}, {clean}};
-  if (!tree) return tl::unexpected(tree.error());
-  tree->folders.insert(tree->folders.begin(), clean.parent_path());
+  auto tree = TRY(is_folder ? tree_of(clean) : Tree{{}, {clean}});
+  tree.folders.insert(tree.folders.begin(), clean.parent_path());
   std::uint64_t bytes = 0;
-  for (const auto& file : tree->files) {
-    auto synced = sync_file(file);
-    if (!synced) return synced;
-    bytes += *synced;
+  for (const auto& file : tree.files) {
+    auto synced = TRY(sync_file(file));
+    bytes += synced;
   }
-  for (const auto& folder : tree->folders) {
-    if (auto synced = sync_folder(folder); !synced) return tl::unexpected(synced.error());
-  }
+  for (const auto& folder : tree.folders) TRY(sync_folder(folder));
   return bytes;
 }
 

@@ -117,10 +117,9 @@ Result<Manifest> decode(std::string_view bytes) {
     return tl::unexpected(std::move(*newer));
   if (json.value("format", nlohmann::json()) != kFormat) return failure("no format");
   if (!json.contains("step") || !json["step"].is_number_unsigned()) return failure("no step");
-  auto parts = decode_parts(json.value("parts", nlohmann::json()));
-  if (!parts) return tl::unexpected(parts.error());
+  auto parts = TRY(decode_parts(json.value("parts", nlohmann::json())));
   Manifest manifest{
-      json["step"], std::move(*parts), json.value("meta", nlohmann::json::object()), {}};
+      json["step"], std::move(parts), json.value("meta", nlohmann::json::object()), {}};
   if (json.contains("metric") && json["metric"].is_number()) manifest.metric = json["metric"];
   return manifest;
 }

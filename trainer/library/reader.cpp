@@ -145,9 +145,7 @@ Result<Next> Reader::State::fail(const std::string& what) {
 Result<bool> Reader::State::begin(Clock::time_point until) {
   if (begun) return true;
   if (!request) {
-    auto made = Request::make(settings.folder, settings.channel, settings.start);
-    if (!made) return tl::unexpected(made.error());
-    request = std::move(*made);
+    request = TRY(Request::make(settings.folder, settings.channel, settings.start));
   }
   while (!request->is_granted()) {
     if (Clock::now() - opening > kAppears)

@@ -85,23 +85,22 @@ Framing::Cut Framing::cut_record_io(std::string_view bytes) {
   while (true) {
     const std::string_view rest = bytes.substr(seen_);
     if (rest.size() < wire::recordio_header) return std::nullopt;
-    const auto header = wire::parse_record_header(rest.substr(0, wire::recordio_header));
-    if (!header) return tl::unexpected(header.error());
+    const auto header = TRY(wire::parse_record_header(rest.substr(0, wire::recordio_header)));
     using Part = RecordHeader::Part;
-    const bool begins = header->part == Part::Whole || header->part == Part::First;
+    const bool begins = header.part == Part::Whole || header.part == Part::First;
     if (begins != (seen_ == 0)) {
       return failure(begins ? "a RecordIO record begins inside another one"
                             : "a part of a RecordIO record, without its begin");
     }
-    if (seen_ + header->bytes > kLongest) return failure("a RecordIO record of more than 1 GiB");
-    const std::uint64_t size = wire::record_size(header->bytes);
+    if (seen_ + header.bytes > kLongest) return failure("a RecordIO record of more than 1 GiB");
+    const std::uint64_t size = wire::record_size(header.bytes);
     if (rest.size() < size) return std::nullopt;
-    const auto part = rest.substr(wire::recordio_header, header->bytes);
+    const auto part = rest.substr(wire::recordio_header, header.bytes);
     seen_ += size;
-    if (header->part == Part::Whole) return Record{part, std::exchange(seen_, 0)};
-    if (header->part != Part::First) joined_ += magic();
+    if (header.part == Part::Whole) return Record{part, std::exchange(seen_, 0)};
+    if (header.part != Part::First) joined_ += magic();
     joined_ += part;
-    if (header->part == Part::Last) return Record{joined_, std::exchange(seen_, 0)};
+    if (header.part == Part::Last) return Record{joined_, std::exchange(seen_, 0)};
   }
 }
 

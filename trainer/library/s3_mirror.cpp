@@ -55,16 +55,14 @@ Opened open_file(const std::filesystem::path& path) {
 Result<void> S3Place::copy(const std::filesystem::path& checkpoint, std::uint64_t step,
                            const Retention& retention, const std::atomic<bool>& stop) {
   std::string own;
-  const auto read = read_pieces(
+  TRY(read_pieces(
       checkpoint / kManifestName, [&](std::string_view piece) { own.append(piece); }, nullptr,
-      kManifestLimit);
-  if (!read) return tl::unexpected(read.error());
-  const auto manifest = decode(own);
-  if (!manifest) return tl::unexpected(manifest.error());
+      kManifestLimit));
+  const auto manifest = TRY(decode(own));
   bucket::Manifest made{"", directory_name(step), static_cast<std::int64_t>(step),
-                        0,  manifest->metric,     {}};
+                        0,  manifest.metric,      {}};
   made.files[std::string(kManifestName)] = {own.size(), 0, sum_of(own), made.name};
-  for (const auto& part : manifest->parts)
+  for (const auto& part : manifest.parts)
     made.files[part.name] = {part.bytes, 0, part.xxh3_128, made.name};
   std::vector<bucket::Wanted> wanted;
   // At first, as the retention may remove them meanwhile; of many not all, as the trainer's process
@@ -74,26 +72,22 @@ Result<void> S3Place::copy(const std::filesystem::path& checkpoint, std::uint64_
     wanted.push_back({name, name, file.sum, std::nullopt});
     if (opened.size() < opened_at_first) opened.emplace(name, open_file(checkpoint / name));
   }
-  const auto before = bucket_.has(name_of(step), made);
-  if (!before) return tl::unexpected(before.error());
-  if (*before) return {};
+  const auto before = TRY(bucket_.has(name_of(step), made));
+  if (before) return {};
   bucket::Sender sender(bucket_, made.name, [&](const std::string& name) {
     const auto early = opened.find(name);
     return early == opened.end() ? open_file(checkpoint / name) : std::move(early->second);
   });
-  auto sent = sender.send(wanted, &stop);
-  if (!sent) return tl::unexpected(sent.error());
-  made.files = *std::move(sent);
-  if (auto committed = bucket_.commit(name_of(step), made); !committed) return committed;
+  made.files = TRY(sender.send(wanted, &stop));
+  TRY(bucket_.commit(name_of(step), made));
   apply_retention(retention, step);
   return {};
 }
 
 Result<std::vector<std::uint64_t>> S3Place::steps() {
-  const auto stems = bucket_.stems();
-  if (!stems) return tl::unexpected(stems.error());
+  const auto stems = TRY(bucket_.stems());
   std::vector<std::uint64_t> steps;
-  for (const std::string& stem : *stems)
+  for (const std::string& stem : stems)
     if (const auto step = step_of(stem)) steps.push_back(*step);
   std::ranges::sort(steps, std::greater());
   return steps;
@@ -144,15 +138,13 @@ void S3Place::apply_retention(const Retention& retention, std::uint64_t just_wri
 tl::unexpected<Error> torn(std::string why) { return failure(std::move(why), bucket::torn); }
 
 Result<std::optional<Loaded>> S3Place::load(std::uint64_t step) {
-  const auto stored = bucket_.read(name_of(step));
-  if (!stored) return tl::unexpected(stored.error());
-  if (!*stored) return std::optional<Loaded>();
+  const auto stored = TRY(bucket_.read(name_of(step)));
+  if (!stored) return std::optional<Loaded>();
   // No room is made for what a manifest says and S3 does not have.
-  const auto data = bucket_.data(directory_name(step));
-  if (!data) return tl::unexpected(data.error());
+  const auto data = TRY(bucket_.data(directory_name(step)));
   std::map<std::string, std::uint64_t> sizes;
-  for (const auto& each : *data) sizes.emplace(each.name, each.bytes);
-  for (const auto& [name, file] : (*stored)->files) {
+  for (const auto& each : data) sizes.emplace(each.name, each.bytes);
+  for (const auto& [name, file] : stored->files) {
     const auto found = sizes.find(file.key());
     const bool fits = found == sizes.end() ? file.bytes == 0 : found->second == file.bytes;
     if (!fits) return torn(name + " is not there with the manifest's size");
@@ -160,7 +152,7 @@ Result<std::optional<Loaded>> S3Place::load(std::uint64_t step) {
   std::vector<const bucket::Files::value_type*> files;
   std::map<std::string, LoadedPart> parts;
   std::vector<LoadedPart*> targets;
-  for (const auto& file : (*stored)->files) {
+  for (const auto& file : stored->files) {
     files.push_back(&file);
     LoadedPart& part = parts.emplace(file.first, LoadedPart{file.first, {}, {}}).first->second;
     const auto bytes = static_cast<std::size_t>(file.second.bytes);
@@ -173,8 +165,7 @@ Result<std::optional<Loaded>> S3Place::load(std::uint64_t step) {
     return std::span(targets[i]->memory.data(), targets[i]->bytes.size());
   };
   receiver.ended = [](std::size_t, const Result<void>& verified) { return verified; };
-  if (auto fetched = bucket::fetch(bucket_, files, receiver); !fetched)
-    return tl::unexpected(fetched.error());
+  TRY(bucket::fetch(bucket_, files, receiver));
   const auto own = parts.find(std::string(kManifestName));
   auto manifest = own == parts.end() ? torn("it has no manifest.json") : decode(own->second.bytes);
   if (!manifest && wire::is_newer(manifest.error()))
@@ -183,8 +174,8 @@ Result<std::optional<Loaded>> S3Place::load(std::uint64_t step) {
   if (manifest->step != step) return torn("the manifest says another step");
   Loaded loaded{{step, shown(step), std::move(manifest->meta), std::move(manifest->parts)}, {}};
   for (const auto& part : loaded.checkpoint.parts) {
-    const auto file = (*stored)->files.find(part.name);
-    const bool fits = file != (*stored)->files.end() && file->second.bytes == part.bytes &&
+    const auto file = stored->files.find(part.name);
+    const bool fits = file != stored->files.end() && file->second.bytes == part.bytes &&
                       file->second.sum == part.xxh3_128;
     if (!fits) return torn(part.name + " is not what the manifest says");
     loaded.parts.push_back(std::move(parts.at(part.name)));
@@ -268,9 +259,8 @@ void S3Mirror::work() {
 Result<std::optional<Loaded>> S3Mirror::newest(std::optional<std::uint64_t> after,
                                                std::vector<Torn>& torn) {
   S3Place place(prefix_, client_);
-  const auto steps = place.steps();
-  if (!steps) return tl::unexpected(steps.error());
-  for (const auto step : *steps) {
+  const auto steps = TRY(place.steps());
+  for (const auto step : steps) {
     if (after && step <= *after) break;
     auto loaded = place.load(step);
     if (loaded && *loaded) return loaded;
@@ -284,11 +274,10 @@ Result<std::optional<Loaded>> S3Mirror::newest(std::optional<std::uint64_t> afte
 
 Result<std::unique_ptr<Mirror>> open_s3_mirror(Mirror::Settings settings,
                                                std::optional<s3::Settings> client) {
-  auto prefix = wire::parse_s3_url(settings.place);
-  if (!prefix) return tl::unexpected(prefix.error());
-  if (!prefix->key.empty() && !prefix->key.ends_with('/')) prefix->key += '/';
+  auto prefix = TRY(wire::parse_s3_url(settings.place));
+  if (!prefix.key.empty() && !prefix.key.ends_with('/')) prefix.key += '/';
   if (!client) client = s3::Settings{.environment = act::Environment::of_this_process()};
-  return std::make_unique<S3Mirror>(std::move(settings), std::move(*prefix), std::move(*client));
+  return std::make_unique<S3Mirror>(std::move(settings), std::move(prefix), std::move(*client));
 }
 
 }  // namespace spotter::checkpoint

@@ -201,9 +201,8 @@ Result<void> PlaceWriter::is_writer() const {
 
 Result<PlaceWriter::Written> PlaceWriter::write(const Copy& copy) {
   // Also before: what looks like a dead writer's leftovers may be the other one's checkpoint.
-  if (auto held = is_writer(); !held) return tl::unexpected(held.error());
-  auto writer = Writer::begin(place_.directory, copy.step());
-  if (!writer) return tl::unexpected(writer.error());
+  TRY(is_writer());
+  auto writer = TRY(Writer::begin(place_.directory, copy.step()));
   const std::size_t copies = place_.retention.last > 1 ? 2 : 1;
   const Made none;
   const Made& origin = made_.size() < copies ? none : made_.front();
@@ -213,19 +212,19 @@ Result<PlaceWriter::Written> PlaceWriter::write(const Copy& copy) {
   for (const auto& part : copy.parts()) {
     const auto& sample = samples[part.name] = sample_of(part.bytes);
     const auto* known = unchanged(origin, part, sample);
-    if (known && writer->link_part(*known, origin.path)) continue;
+    if (known && writer.link_part(*known, origin.path)) continue;
     changed.push_back(part);
     written.bytes += part.bytes.size();
   }
-  if (auto added = writer->add_parts(changed); !added) return tl::unexpected(added.error());
-  if (auto held = is_writer(); !held) return tl::unexpected(held.error());
-  auto path = writer->commit(copy.meta(), copy.metric());
+  TRY(writer.add_parts(changed));
+  TRY(is_writer());
+  auto path = writer.commit(copy.meta(), copy.metric());
   if (!path) {
     made_.clear();
     return tl::unexpected(path.error());
   }
   Made made{*path, {}};
-  for (const auto& entry : writer->manifest().parts) {
+  for (const auto& entry : writer.manifest().parts) {
     made.parts[entry.name] = {entry, samples[entry.name]};
   }
   std::erase_if(made_, [&](const Made& one) { return one.path == *path; });  // it was replaced

@@ -83,18 +83,16 @@ Result<void> Session::begin(const SessionOptions& options) {
       options.directory.empty() ? fs::path(environment("SPOTTER_CHECKPOINTS")) : options.directory;
   if (directory.empty())
     return failure("where do checkpoints go? Name a directory or set SPOTTER_CHECKPOINTS");
-  if (auto kept = is_on_storage(directory); !kept) return kept;
+  TRY(is_on_storage(directory));
   places_ = options.faster.value_or(paths_in(environment("SPOTTER_CHECKPOINTS_FASTER")));
   places_.push_back(directory);
   Saver::Settings settings;
   for (const auto& place : places_) settings.places.push_back({place, {.last = 1}});
   settings.places.back().retention = options.retention;
-  if (auto opened = open_mirror(options); !opened) return opened;
+  TRY(open_mirror(options));
   settings.durable = [this](const Durable& durable) { became_durable(durable); };
   settings.trouble = [this](const std::string& trouble) { say(trouble); };
-  auto saver = Saver::open(std::move(settings));
-  if (!saver) return tl::unexpected(saver.error());
-  saver_ = std::move(*saver);
+  saver_ = TRY(Saver::open(std::move(settings)));
   return {};
 }
 
@@ -103,9 +101,7 @@ Result<void> Session::open_mirror(const SessionOptions& options) {
   if (place.empty()) return {};
   if (!options.open_mirror) return failure("this program knows no copies far away: " + place);
   const auto trouble = [this](const std::string& what) { say(what); };
-  auto opened = options.open_mirror({place, options.retention, trouble});
-  if (!opened) return tl::unexpected(opened.error());
-  mirror_ = std::move(*opened);
+  mirror_ = TRY(options.open_mirror({place, options.retention, trouble}));
   return {};
 }
 
@@ -137,20 +133,19 @@ Result<Restored> Session::or_from_mirror(Result<Restored> local) {
 }
 
 Result<Restored> Session::restore() {
-  auto restored = or_from_mirror(checkpoint::restore(places_));
-  if (!restored) return restored;
+  auto restored = TRY(or_from_mirror(checkpoint::restore(places_)));
   restored_bytes_ = 0;
-  if (restored->newest) {
-    const auto& found = restored->newest->checkpoint;
+  if (restored.newest) {
+    const auto& found = restored.newest->checkpoint;
     if (found.path.parent_path() == places_.back()) {
       restored_ = {found.step, found.path};
     }
-    for (const auto& part : restored->newest->parts) restored_bytes_ += part.bytes.size();
+    for (const auto& part : restored.newest->parts) restored_bytes_ += part.bytes.size();
   }
   restored_once_ = true;
   if (resumed_later_) return restored;
   link_.ready();
-  link_.resumed(restored->newest ? restored->newest->checkpoint.step : 0);
+  link_.resumed(restored.newest ? restored.newest->checkpoint.step : 0);
   return restored;
 }
 
@@ -237,8 +232,7 @@ Result<Saved> Session::save(std::uint64_t step, std::span<const Source> sources,
     say("a checkpoint before this one was lost: " + before.error().message);
   }
   if (last_words) saver_->drop_waiting();
-  auto saved = saver_->save(step, sources, meta, metric, now() - begun);
-  if (!saved) return tl::unexpected(saved.error());
+  TRY(saver_->save(step, sources, meta, metric, now() - begun));
   accepted_step_ = step;
   const std::scoped_lock lock(mutex_);
   pace_.saved(begun, now() - begun);
@@ -264,10 +258,9 @@ bool Session::can_save() {
 
 Result<void> Session::saved(std::uint64_t step, const fs::path& path) {
   const Instant begun = std::exchange(begun_, std::nullopt).value_or(now());
-  if (auto kept = is_on_storage(path); !kept) return kept;
-  if (auto held = is_writer(); !held) return held;
-  const auto bytes = make_durable(path);
-  if (!bytes) return tl::unexpected(bytes.error());
+  TRY(is_on_storage(path));
+  TRY(is_writer());
+  const auto bytes = TRY(make_durable(path));
   const Duration stall = now() - begun;
   {
     const std::scoped_lock lock(mutex_);
@@ -278,7 +271,7 @@ Result<void> Session::saved(std::uint64_t step, const fs::path& path) {
     pace_.saved(begun, stall);
     durable_step_ = step;
   }
-  link_.checkpointed(path, step, stall, *bytes);
+  link_.checkpointed(path, step, stall, bytes);
   return {};
 }
 
@@ -330,7 +323,7 @@ Result<void> Session::finished() {
 
 Result<std::unique_ptr<Session>> Session::open(const SessionOptions& options) {
   std::unique_ptr<Session> session(new Session(options));
-  if (auto begun = session->begin(options); !begun) return tl::unexpected(begun.error());
+  TRY(session->begin(options));
   return session;
 }
 

@@ -78,9 +78,7 @@ class Arriving {
                                 const Receiver& receiver) {
     Arriving arriving(file);
     if (!receiver.make) return arriving;
-    auto made = receiver.make(number);
-    if (!made) return tl::unexpected(made.error());
-    arriving.opened_ = *std::move(made);
+    arriving.opened_ = TRY(receiver.make(number));
     return arriving;
   }
 
@@ -138,7 +136,7 @@ class Reception {
       const bool idle = bucket_.client().under_way() == 0;
       const auto now = std::chrono::seconds(0);
       if (writing_.valid() && (idle || writing_.wait_for(now) != std::future_status::timeout)) {
-        if (auto done = writing_.get(); !done) return done;
+        TRY(writing_.get());
         for (const Asked& each : here_) bytes_ -= each.own.size();
         here_.clear();
       }
@@ -180,8 +178,7 @@ void Reception::write_what_is_here() {
     here_.push_back(std::move(asked_.front()));
   if (here_.empty()) return;
   writing_ = std::async([this]() -> Result<void> {
-    for (Asked& each : here_)
-      if (auto written = write(each); !written) return written;
+    for (Asked& each : here_) TRY(write(each));
     return {};
   });
 }
@@ -190,16 +187,14 @@ Result<void> Reception::write(Asked& asked) {
   const Piece& piece = asked.piece;
   const Files::value_type& file = *files_[piece.file];
   if (piece.offset == 0) {
-    auto begun = Arriving::begin(piece.file, file, receiver_);
-    if (!begun) return tl::unexpected(begun.error());
-    now_.emplace(*std::move(begun));
+    now_.emplace(TRY(Arriving::begin(piece.file, file, receiver_)));
   }
   if (asked.torn) {
     now_->tear(*std::move(asked.torn));
   } else {
     const auto bytes = asked.bytes();
     if (receiver_.received) receiver_.received(bytes.size());
-    if (auto added = now_->add({bytes.data(), bytes.size()}); !added) return added;
+    TRY(now_->add({bytes.data(), bytes.size()}));
   }
   if (piece.offset + piece.bytes < file.second.bytes) return {};
   const auto verified = now_->verified();
@@ -331,8 +326,7 @@ Result<std::unique_ptr<Sender::Content>> Sender::open(const Wanted& wanted) cons
   // A copy beside it that is gone: its own file, then.
   if (!file && wanted.from != wanted.path) file = open_(wanted.path);
   if (!file) return wrong(wanted.path, "cannot be read: " + file.error().message());
-  if (auto taken = content->take(*std::move(file), wanted); !taken)
-    return tl::unexpected(taken.error());
+  TRY(content->take(*std::move(file), wanted));
   return content;
 }
 
@@ -344,17 +338,16 @@ Result<Files> Sender::send(const std::vector<Wanted>& files, const std::atomic<b
   std::vector<OnItsWay> under_way;
   std::uint64_t bytes = 0, held = 0, open = 0;
   const auto flush = [&]() -> Result<void> {
-    if (auto sent = send_together(under_way, stop); !sent) return sent;
+    TRY(send_together(under_way, stop));
     for (OnItsWay& each : under_way) done[each.wanted->path] = std::move(each.file);
     under_way.clear();
     bytes = held = open = 0;
     return {};
   };
   for (const Wanted& wanted : files) {
-    auto content = this->open(wanted);
-    if (!content) return tl::unexpected(content.error());
-    const std::string_view all = (*content)->bytes();
-    File file{all.size(), (*content)->mtime_ns(),
+    auto content = TRY(this->open(wanted));
+    const std::string_view all = content->bytes();
+    File file{all.size(), content->mtime_ns(),
               wanted.sum.empty() ? checkpoint::sum_of(all) : wanted.sum, group_};
     const auto known = known_.find({file.sum, file.bytes});
     if (known != known_.end() && !group_.empty()) {
@@ -363,15 +356,15 @@ Result<Files> Sender::send(const std::vector<Wanted>& files, const std::atomic<b
       continue;
     }
     bytes += file.bytes;
-    held += (*content)->held();
-    if ((*content)->held() == 0) ++open;
-    under_way.push_back({&wanted, *std::move(content), std::move(file)});
+    held += content->held();
+    if (content->held() == 0) ++open;
+    under_way.push_back({&wanted, std::move(content), std::move(file)});
     const bool full = under_way.size() >= most_files_at_once || bytes >= most_bytes_at_once ||
                       held >= most_bytes_held || open >= most_open_at_once;
     if (!full) continue;
-    if (auto flushed = flush(); !flushed) return tl::unexpected(flushed.error());
+    TRY(flush());
   }
-  if (auto flushed = flush(); !flushed) return tl::unexpected(flushed.error());
+  TRY(flush());
   return done;
 }
 

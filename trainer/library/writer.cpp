@@ -57,10 +57,9 @@ bool is_lost(int file, const std::filesystem::path& path) {
 
 // All claims but that one, of whichever version.
 Result<std::vector<std::filesystem::path>> claims_beside(const std::filesystem::path& own) {
-  const auto names = list_names(own.parent_path());
-  if (!names) return tl::unexpected(names.error());
+  const auto names = TRY(list_names(own.parent_path()));
   std::vector<std::filesystem::path> others;
-  for (const auto& name : *names)
+  for (const auto& name : names)
     if (name.starts_with(kClaimName) && name != own.filename())
       others.push_back(own.parent_path() / name);
   return others;
@@ -79,9 +78,8 @@ std::string member_of(const std::filesystem::path& claim) {
 // others are removed only by who has the lock after it has listed them: none is a later one's.
 Result<void> make_claim(const std::filesystem::path& claim, const std::string& words, int file) {
   const auto directory = claim.parent_path();
-  const auto opened = open_directory(directory);
-  if (!opened) return tl::unexpected(opened.error());
-  auto made = write_new_file(opened->get(), claim.filename(), words, claim);
+  const auto opened = TRY(open_directory(directory));
+  auto made = write_new_file(opened.get(), claim.filename(), words, claim);
   const auto others = made ? claims_beside(claim) : tl::unexpected(made.error());
   if (others && is_lost(file, directory / kLockName)) made = taken(directory, "another machine");
   if (!others) made = tl::unexpected(others.error());
@@ -90,7 +88,7 @@ Result<void> make_claim(const std::filesystem::path& claim, const std::string& w
       if (::unlink(other.c_str()) != 0 && errno != ENOENT && made)
         made = system_failure("cannot remove", other);
   }
-  if (made) made = sync_directory(opened->get(), directory);
+  if (made) made = sync_directory(opened.get(), directory);
   if (!made) ::unlink(claim.c_str());
   return made;
 }
@@ -107,7 +105,7 @@ std::string temporary_name(std::uint64_t step) {
 }  // namespace
 
 Result<WriterLock> WriterLock::take(const std::filesystem::path& directory) {
-  if (auto made = make_directories(directory); !made) return tl::unexpected(made.error());
+  TRY(make_directories(directory));
   struct stat status {};
   if (::stat(directory.c_str(), &status) != 0) return system_failure("cannot look at", directory);
   const Key key{status.st_dev, status.st_ino};
@@ -125,8 +123,7 @@ Result<WriterLock> WriterLock::take(const std::filesystem::path& directory) {
   if (const std::string member = environment("SPOTTER_GANG_MEMBER"); !member.empty()) {
     const std::string unique = unique_words();
     claim = directory / (std::string(kClaimName) + "-" + unique);
-    if (auto made = make_claim(claim, member + " " + unique + "\n", file.get()); !made)
-      return tl::unexpected(made.error());
+    TRY(make_claim(claim, member + " " + unique + "\n", file.get()));
     // Removes what the writer before has written: it may still wake up to rename it.
     remove_leftovers(directory);
   }
@@ -171,7 +168,7 @@ void Writer::abandon() {
 }
 
 Result<Writer> Writer::begin(const fs::path& directory, std::uint64_t step) {
-  if (auto made = make_directories(directory); !made) return tl::unexpected(made.error());
+  TRY(make_directories(directory));
   remove_leftovers(directory);
   const fs::path temporary = directory / temporary_name(step);
   if (::mkdir(temporary.c_str(), 0755) != 0) return system_failure("cannot create", temporary);
@@ -200,8 +197,7 @@ Result<void> Writer::add_parts(std::span<const Part> parts) {
   if (!opened_) return failure(kGivenUp);
   for (const auto& part : parts) {
     const auto same = [&](const Part& other) { return other.name == part.name; };
-    auto usable = check_name(part.name);
-    if (!usable) return usable;
+    TRY(check_name(part.name));
     if (std::count_if(parts.begin(), parts.end(), same) > 1)
       return failure("a checkpoint cannot have two parts of one name: " + part.name);
   }
@@ -254,9 +250,8 @@ Result<void> Writer::may_replace(const fs::path& target) {
 }
 
 Result<void> Writer::publish(const fs::path& target) {
-  if (auto may = may_replace(target); !may) return may;
-  auto parent = open_directory(directory_);
-  if (!parent) return tl::unexpected(parent.error());
+  TRY(may_replace(target));
+  auto parent = TRY(open_directory(directory_));
   const auto rename = [&](unsigned flags) {
     return ::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, target.c_str(), flags) == 0;
   };
@@ -267,7 +262,7 @@ Result<void> Writer::publish(const fs::path& target) {
   const bool exchanged = !renamed && errno == EEXIST && rename(RENAME_EXCHANGE);
   if (!renamed && !exchanged && errno == EINVAL) renamed = rename(0);
   if (!renamed && !exchanged) return system_failure("cannot rename to", target);
-  if (auto synced = sync_directory(parent->get(), directory_); !synced) {
+  if (auto synced = sync_directory(parent.get(), directory_); !synced) {
     if (renamed) opened_ = Descriptor();  // no temporary directory is left
     return synced;
   }

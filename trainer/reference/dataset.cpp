@@ -30,10 +30,9 @@ std::uint32_t big_endian(const std::string& bytes, std::size_t at) {
 Result<std::string> read_idx(const fs::path& path, std::uint32_t magic,
                              std::vector<std::uint32_t>& sizes) {
   std::string bytes;
-  const auto read = checkpoint::read_pieces(path, [&](std::string_view piece) {
+  TRY(checkpoint::read_pieces(path, [&](std::string_view piece) {
     if (bytes.size() <= kFileLimit) bytes.append(piece);
-  });
-  if (!read) return failure(read.error().message);
+  }));
   const std::size_t header = 4 + 4 * sizes.size();
   if (bytes.size() < header)
     return failure(path.string() + " has only " + std::to_string(bytes.size()) + " bytes");
@@ -61,19 +60,17 @@ Result<Examples> read_examples(const fs::path& directory, const std::string& set
   const fs::path labels_path = directory / (set + "-labels-idx1-ubyte");
   std::vector<std::uint32_t> sizes(3);
   std::vector<std::uint32_t> counts(1);
-  const auto images = read_idx(images_path, kImagesMagic, sizes);
-  if (!images) return tl::unexpected(images.error());
+  const auto images = TRY(read_idx(images_path, kImagesMagic, sizes));
   if (sizes[1] * sizes[2] != kPixels || sizes[1] != 28) {
     return failure(images_path.string() + " holds images of " + std::to_string(sizes[1]) + " x " +
                    std::to_string(sizes[2]) + " pixels, not 28 x 28");
   }
-  const auto labels = read_idx(labels_path, kLabelsMagic, counts);
-  if (!labels) return tl::unexpected(labels.error());
+  const auto labels = TRY(read_idx(labels_path, kLabelsMagic, counts));
   if (counts[0] != sizes[0]) {
     return failure(directory.string() + ": " + std::to_string(sizes[0]) + " images but " +
                    std::to_string(counts[0]) + " labels in " + set);
   }
-  Examples examples{{images->begin(), images->end()}, {labels->begin(), labels->end()}, sizes[0]};
+  Examples examples{{images.begin(), images.end()}, {labels.begin(), labels.end()}, sizes[0]};
   const auto largest = *std::max_element(examples.labels.begin(), examples.labels.end());
   if (largest >= kClasses) {
     return failure(labels_path.string() + " holds the label " + std::to_string(largest) +
@@ -89,10 +86,9 @@ constexpr std::size_t kBatchFileLimit = std::size_t{1}
 
 Result<void> append_batch(const fs::path& path, Examples& examples) {
   std::string bytes;
-  const auto read = checkpoint::read_pieces(path, [&](std::string_view piece) {
+  TRY(checkpoint::read_pieces(path, [&](std::string_view piece) {
     if (bytes.size() <= kBatchFileLimit) bytes.append(piece);
-  });
-  if (!read) return failure(read.error().message);
+  }));
   if (bytes.empty() || bytes.size() % kRecord != 0) {
     return failure(path.string() + " has " + std::to_string(bytes.size()) +
                    " bytes, which is no whole number of records of " + std::to_string(kRecord));

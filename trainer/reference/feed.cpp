@@ -115,13 +115,12 @@ Result<Next> FromChannel::wait() {
 
 // After the last example. False: asked to stop before the end of the data was read.
 Result<bool> FromChannel::pass_end() {
-  const auto next = wait();
-  if (!next) return tl::unexpected(next.error());
-  if (next->kind == Next::Kind::Record) {
+  const auto next = TRY(wait());
+  if (next.kind == Next::Kind::Record) {
     return wrong("it has more examples than " + std::to_string(epoch_size_) +
                  "; --examples says how many an epoch has");
   }
-  if (next->kind == Next::Kind::NotYet) return false;
+  if (next.kind == Next::Kind::NotYet) return false;
   consumed_ = reader_->position();
   return true;
 }
@@ -130,9 +129,8 @@ Result<std::optional<Feed::Batch>> FromChannel::batch(std::uint64_t epoch, std::
                                                       std::uint32_t count) {
   // A checkpoint may have been made between the last example and the end.
   if (first == 0 && consumed_.epoch + 1 == epoch && consumed_.records == epoch_size_) {
-    const auto passed = pass_end();
-    if (!passed) return tl::unexpected(passed.error());
-    if (!*passed) return std::nullopt;
+    const auto passed = TRY(pass_end());
+    if (!passed) return std::nullopt;
   }
   if (consumed_.epoch != epoch || consumed_.records != first) {
     return wrong("the checkpoint has consumed " + std::to_string(consumed_.records) +
@@ -143,23 +141,20 @@ Result<std::optional<Feed::Batch>> FromChannel::batch(std::uint64_t epoch, std::
   examples_.labels.clear();
   examples_.count = 0;
   while (examples_.count < count) {
-    const auto next = wait();
-    if (!next) return tl::unexpected(next.error());
-    if (next->kind == Next::Kind::NotYet) return std::nullopt;
-    if (next->kind == Next::Kind::EndOfEpoch) {
+    const auto next = TRY(wait());
+    if (next.kind == Next::Kind::NotYet) return std::nullopt;
+    if (next.kind == Next::Kind::EndOfEpoch) {
       return wrong("the one before had only " + std::to_string(first + examples_.count) +
                    " examples, not " + std::to_string(epoch_size_) +
                    "; --examples says how many an epoch has");
     }
-    if (auto added = add(examples_, next->record, shape_); !added)
+    if (auto added = add(examples_, next.record, shape_); !added)
       return wrong(added.error().message);
   }
   consumed_ = reader_->position();
   indices_.resize(count);
   std::iota(indices_.begin(), indices_.end(), 0U);
-  if (first + count == epoch_size_) {
-    if (auto passed = pass_end(); !passed) return tl::unexpected(passed.error());
-  }
+  if (first + count == epoch_size_) TRY(pass_end());
   return Batch{&examples_, indices_};
 }
 
@@ -197,32 +192,27 @@ std::unique_ptr<Feed> feed_from_memory(const Examples& examples, Order order, st
 
 Result<std::unique_ptr<Feed>> feed_from_channel(const std::string& channel, const Dataset& dataset,
                                                 const nlohmann::json& meta) {
-  const auto start = channel::recorded(meta, channel);
-  if (!start) return tl::unexpected(start.error());
-  auto reader = Reader::open({.channel = channel, .start = *start});
-  if (!reader) return tl::unexpected(reader.error());
-  return std::make_unique<FromChannel>(std::move(*reader), dataset.shape, dataset.training.count);
+  const auto start = TRY(channel::recorded(meta, channel));
+  auto reader = TRY(Reader::open({.channel = channel, .start = start}));
+  return std::make_unique<FromChannel>(std::move(reader), dataset.shape, dataset.training.count);
 }
 
 Result<Dataset> read_piped(const Channels& channels, std::uint32_t examples) {
-  auto reader = Reader::open({.channel = channels.test});
-  if (!reader) return tl::unexpected(reader.error());
+  auto reader = TRY(Reader::open({.channel = channels.test}));
   const Known* known = nullptr;
   Examples test;
   while (true) {
-    const auto next = (*reader)->next(kLook);
-    if (!next) return tl::unexpected(next.error());
-    if (next->kind == Next::Kind::EndOfEpoch) break;
-    if (next->kind == Next::Kind::NotYet) {
+    const auto next = TRY(reader->next(kLook));
+    if (next.kind == Next::Kind::EndOfEpoch) break;
+    if (next.kind == Next::Kind::NotYet) {
       if (checkpoint::stop_requested()) return failure("asked to stop before the data came");
       continue;
     }
     for (const auto& each : kKnown) {
-      if (known == nullptr && next->record.size() == 1 + each.shape.pixels()) known = &each;
+      if (known == nullptr && next.record.size() == 1 + each.shape.pixels()) known = &each;
     }
     const Shape shape = known == nullptr ? kKnown[0].shape : known->shape;
-    if (auto added = add(test, next->record, shape); !added)
-      return failure("channel " + channels.test + ": " + added.error().message);
+    TRY(behind("channel " + channels.test, add(test, next.record, shape)));
   }
   if (known == nullptr) return failure("channel " + channels.test + " has no records");
   auto dataset = make_dataset(known->shape, {}, std::move(test));

@@ -543,6 +543,16 @@ struct Placed {
   }
 };
 
+at::Tensor uniform_weights(at::IntArrayRef sizes, double limit, std::uint64_t seed,
+                           std::uint64_t number) {
+  at::Tensor tensor = at::empty(sizes);
+  Sequence random(sequence_seed(seed, Purpose::Weights, number));
+  float* values = tensor.data_ptr<float>();
+  for (std::int64_t i = 0; i < tensor.numel(); ++i)
+    values[i] = static_cast<float>((2 * random.unit() - 1) * limit);
+  return tensor;
+}
+
 }  // namespace
 
 struct Network::Parts {
@@ -596,10 +606,9 @@ std::string written(const std::vector<std::string>& names, const Tensors& tensor
 
 Result<void> set(const std::vector<std::string>& names, const Tensors& tensors,
                  std::string_view bytes) {
-  const auto read = read_safetensors(bytes);
-  if (!read) return tl::unexpected(read.error());
+  const auto read = TRY(read_safetensors(bytes));
   std::map<std::string_view, const NamedTensor*> by_name;
-  for (const NamedTensor& tensor : read->tensors) by_name[tensor.name] = &tensor;
+  for (const NamedTensor& tensor : read.tensors) by_name[tensor.name] = &tensor;
   bool same = by_name.size() == names.size();
   for (std::size_t i = 0; same && i < names.size(); ++i) {
     const auto found = by_name.find(names[i]);
@@ -614,16 +623,6 @@ Result<void> set(const std::vector<std::string>& names, const Tensors& tensors,
     tensors[i].copy_(values);
   }
   return {};
-}
-
-at::Tensor uniform_weights(at::IntArrayRef sizes, double limit, std::uint64_t seed,
-                           std::uint64_t number) {
-  at::Tensor tensor = at::empty(sizes);
-  Sequence random(sequence_seed(seed, Purpose::Weights, number));
-  float* values = tensor.data_ptr<float>();
-  for (std::int64_t i = 0; i < tensor.numel(); ++i)
-    values[i] = static_cast<float>((2 * random.unit() - 1) * limit);
-  return tensor;
 }
 
 }  // namespace

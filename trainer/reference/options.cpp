@@ -19,9 +19,7 @@ Result<std::string> parameters_text(const std::string& given) {
   const auto start = given.find_first_not_of(" \t\n");
   if (start != std::string::npos && given[start] == '{') return given;
   std::string text;
-  const auto read =
-      checkpoint::read_pieces(given, [&](std::string_view piece) { text.append(piece); });
-  if (!read) return tl::unexpected(read.error());
+  TRY(checkpoint::read_pieces(given, [&](std::string_view piece) { text.append(piece); }));
   return text;
 }
 
@@ -108,7 +106,7 @@ Result<void> read_channels(Options& options) {
 }
 
 Result<void> complete(Options& options, const std::string& parameters, const Given& given) {
-  if (auto channels = read_channels(options); !channels) return channels;
+  TRY(read_channels(options));
   if (options.checkpoints.empty()) options.checkpoints = environment("SPOTTER_CHECKPOINTS");
   if (options.checkpoints.empty())
     return failure("where do checkpoints go? Give --checkpoints or set SPOTTER_CHECKPOINTS");
@@ -121,19 +119,14 @@ Result<void> complete(Options& options, const std::string& parameters, const Giv
   Result<std::string> text;
   if (!source.empty()) text = parameters_text(source);
   if (!text) return tl::unexpected(text.error());
-  auto begin = begin_with(given, *text);
-  if (!begin) return tl::unexpected(begin.error());
-  options.parameters = std::move(*begin);
-  if (!source.empty()) {
-    if (auto merged = merge(options.parameters, *text); !merged) return merged;
-  }
+  options.parameters = TRY(begin_with(given, *text));
+  if (!source.empty()) TRY(merge(options.parameters, *text));
   for (const auto& [name, value] : given) {
     if (value.empty()) continue;
-    if (auto done = set(options.parameters, name, value); !done) return done;
+    TRY(set(options.parameters, name, value));
   }
-  auto device = find_device(options.hardware.device);
-  if (!device) return failure("--device: " + device.error().message);
-  options.hardware.device = std::move(*device);
+  auto device = TRY(behind("--device", find_device(options.hardware.device)));
+  options.hardware.device = std::move(device);
   return {};
 }
 

@@ -51,9 +51,8 @@ Result<std::vector<std::uint32_t>> layers(std::string_view text) {
   for (std::size_t at = 0; at < plain.size();) {
     const std::size_t comma = std::min(plain.find(',', at), plain.size());
     auto value =
-        number<std::uint32_t>(std::string_view(plain).substr(at, comma - at), 1, kMostNodes);
-    if (!value) return tl::unexpected(value.error());
-    nodes.push_back(*value);
+        TRY(number<std::uint32_t>(std::string_view(plain).substr(at, comma - at), 1, kMostNodes));
+    nodes.push_back(value);
     at = comma + 1;
   }
   if (nodes.size() > kMostLayers) return failure("more than 64 hidden layers");
@@ -158,9 +157,7 @@ Parameters defaults(Architecture architecture) {
 }
 
 Result<void> set(Parameters& parameters, const std::string& name, const std::string& value) {
-  auto assigned = assign(parameters, name, value);
-  if (!assigned) return failure(name + ": " + assigned.error().message);
-  return {};
+  return behind(name, assign(parameters, name, value));
 }
 
 Result<void> merge(Parameters& parameters, const std::string& json) {
@@ -225,14 +222,11 @@ Result<Safetensors> read_safetensors(std::string_view bytes) {
   std::vector<Placed> placed;
   for (const auto& [name, entry] : header.items()) {
     if (name == kMetadata) {
-      auto metadata = read_metadata(entry);
-      if (!metadata) return tl::unexpected(metadata.error());
-      read.metadata = std::move(*metadata);
+      auto metadata = TRY(read_metadata(entry));
+      read.metadata = std::move(metadata);
       continue;
     }
-    auto tensor = read_entry(name, entry, data);
-    if (!tensor) return tl::unexpected(tensor.error());
-    placed.push_back(std::move(*tensor));
+    placed.push_back(TRY(read_entry(name, entry, data)));
   }
   std::ranges::stable_sort(placed, {}, [](const Placed& each) {
     return std::pair(each.from, each.tensor.bytes.size());

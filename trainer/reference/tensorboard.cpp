@@ -100,15 +100,12 @@ std::string tensorboard_record(const std::string& event) {
 Result<std::unique_ptr<TensorBoard>> TensorBoard::open(const fs::path& directory,
                                                        std::uint64_t step,
                                                        const std::string& to_come) {
-  if (auto made = checkpoint::make_directories(directory); !made)
-    return tl::unexpected(made.error());
+  TRY(checkpoint::make_directories(directory));
   const fs::path path = directory / kFile;
   checkpoint::Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!file) return checkpoint::system_failure("cannot open", path);
   std::string bytes;
-  const auto read =
-      checkpoint::read_pieces(path, [&](std::string_view piece) { bytes.append(piece); });
-  if (!read) return tl::unexpected(read.error());
+  TRY(checkpoint::read_pieces(path, [&](std::string_view piece) { bytes.append(piece); }));
   const std::size_t length = good_length(bytes, step, to_come);
   if (::ftruncate(file.get(), static_cast<off_t>(length)) != 0)
     return checkpoint::system_failure("cannot shorten", path);

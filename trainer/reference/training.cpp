@@ -90,8 +90,7 @@ Result<checkpoint::Saved> save_snapshot(checkpoint::Session& session, const Netw
 
 // Reads all but the network itself.
 Result<Saved> read_snapshot(const checkpoint::Loaded& loaded) {
-  const auto log = part_of(loaded, kLog);
-  if (!log) return tl::unexpected(log.error());
+  const auto log = TRY(part_of(loaded, kLog));
   if (!part_of(loaded, kModel) || !part_of(loaded, kOptimizer)) {
     return failure(loaded.checkpoint.path.string() +
                    " is of an earlier version of spotter-train, which had another format.\n"
@@ -100,7 +99,7 @@ Result<Saved> read_snapshot(const checkpoint::Loaded& loaded) {
   try {
     const auto& meta = loaded.checkpoint.meta;
     return Saved{
-        {loaded.checkpoint.step, to_score(meta.at("epoch")), to_score(meta.at("test")), *log},
+        {loaded.checkpoint.step, to_score(meta.at("epoch")), to_score(meta.at("test")), log},
         {meta.at("parameters"), meta.at("data").get<std::string>(),
          meta.at("threads").get<unsigned>()}};
   } catch (const nlohmann::json::exception&) {
@@ -109,12 +108,10 @@ Result<Saved> read_snapshot(const checkpoint::Loaded& loaded) {
 }
 
 Result<void> restore_network(const checkpoint::Loaded& loaded, Network& network) {
-  const auto model = part_of(loaded, kModel);
-  if (!model) return tl::unexpected(model.error());
-  const auto optimizer = part_of(loaded, kOptimizer);
-  if (!optimizer) return tl::unexpected(optimizer.error());
-  if (auto set = network.set_weights(*model); !set) return set;
-  return network.set_optimizer_state(*optimizer);
+  const auto model = TRY(part_of(loaded, kModel));
+  const auto optimizer = TRY(part_of(loaded, kOptimizer));
+  TRY(network.set_weights(model));
+  return network.set_optimizer_state(optimizer);
 }
 
 // The output for a person: a progress bar on a terminal, plain lines in a journal.
@@ -185,25 +182,24 @@ std::string log_row(std::uint64_t epoch, const Score& training, const Score& tes
 // training.csv, replaced as a whole: no duplicate and no missing row, however often the run was
 // interrupted.
 Result<void> write_log(const std::filesystem::path& directory, const Position& position) {
-  if (auto made = checkpoint::make_directories(directory); !made) return made;
+  TRY(checkpoint::make_directories(directory));
   return checkpoint::replace_file(directory / "training.csv", position.log);
 }
 
 // model.safetensors, model.pt, metrics.json and training.csv, durable when it returns.
 Result<void> write_result(const std::filesystem::path& directory, const Parameters& parameters,
                           const Position& position, const Network& network) {
-  const auto script = network.script();
-  if (!script) return tl::unexpected(script.error());
+  const auto script = TRY(network.script());
   const nlohmann::json metrics = {{"accuracy", accuracy(position.test)},
                                   {"loss", mean_loss(position.test)},
                                   {"test_examples", position.test.count},
                                   {"epochs", parameters.epochs},
                                   {"steps", position.step},
                                   {"parameters", to_json(parameters)}};
-  if (auto written = write_log(directory, position); !written) return written;
+  TRY(write_log(directory, position));
   auto written = checkpoint::replace_file(directory / "metrics.json", metrics.dump(2) + "\n");
   if (!written) return written;
-  written = checkpoint::replace_file(directory / "model.pt", *script);
+  written = checkpoint::replace_file(directory / "model.pt", script);
   if (!written) return written;
   // Last: job.yaml names it as what must exist for the job to count as finished.
   return checkpoint::replace_file(directory / "model.safetensors", network.weights());
@@ -293,9 +289,7 @@ Result<void> Run::find_checkpoint() {
   places.open_mirror = [](auto settings) {
     return checkpoint::open_s3_mirror(std::move(settings));
   };
-  auto session = checkpoint::Session::open(places);
-  if (!session) return tl::unexpected(session.error());
-  session_ = std::move(*session);
+  session_ = TRY(checkpoint::Session::open(places));
   auto restored = session_->restore();
   if (!restored) {
     return failure("the checkpoints cannot be read: " + restored.error().message +
@@ -309,9 +303,7 @@ Result<void> Run::find_checkpoint() {
   loaded_ = std::move(restored->newest);
   if (!loaded_) return {};
   resumed_ = loaded_->checkpoint;
-  auto saved = read_snapshot(*loaded_);
-  if (!saved) return tl::unexpected(saved.error());
-  saved_ = std::move(*saved);
+  saved_ = TRY(read_snapshot(*loaded_));
   return {};
 }
 
@@ -341,11 +333,9 @@ Result<void> Run::check_identity() const {
 }
 
 Result<void> Run::prepare() {
-  if (auto found = find_checkpoint(); !found) return found;
-  auto data = options_.channels ? read_piped(*options_.channels, options_.examples)
-                                : read_dataset(options_.data);
-  if (!data) return tl::unexpected(data.error());
-  data_ = std::move(*data);
+  TRY(find_checkpoint());
+  data_ = TRY(options_.channels ? read_piped(*options_.channels, options_.examples)
+                                : read_dataset(options_.data));
   if (!options_.channels && options_.order == Order::AsItLies) data_.sum += ", unshuffled";
   identity_ = {identity_parameters(options_.parameters), data_.sum, options_.hardware.threads};
   const std::uint64_t batch = options_.parameters.batch_size;
@@ -354,7 +344,7 @@ Result<void> Run::prepare() {
   position_.log = log_header();
   if (resumed_) {
     position_ = saved_.position;
-    if (auto same = check_identity(); !same) return same;
+    TRY(check_identity());
     if (identity_.threads != saved_.identity.threads) {
       identity_.threads = saved_.identity.threads;
       console_.line(text("keeping the run's %u threads: another number would change the bits",
@@ -365,14 +355,13 @@ Result<void> Run::prepare() {
   hardware.threads = identity_.threads;
   network_ = std::make_unique<Network>(options_.parameters, data_.shape, hardware);
   if (resumed_) {
-    if (auto restored = restore_network(*loaded_, *network_); !restored) return restored;
+    TRY(restore_network(*loaded_, *network_));
     loaded_.reset();
   }
-  if (auto opened = open_feed(); !opened) return opened;
+  TRY(open_feed());
   auto board =
-      TensorBoard::open(options_.tensorboard, position_.step, row_is_due() ? kEpochLoss : "");
-  if (!board) return tl::unexpected(board.error());
-  board_ = std::move(*board);
+      TRY(TensorBoard::open(options_.tensorboard, position_.step, row_is_due() ? kEpochLoss : ""));
+  board_ = std::move(board);
   if (!options_.steps_log.empty()) {
     steps_log_ = Descriptor(
         ::open(options_.steps_log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
@@ -387,14 +376,12 @@ Result<void> Run::open_feed() {
     return {};
   }
   const auto meta = resumed_ ? resumed_->meta : nlohmann::json::object();
-  auto feed = feed_from_channel(options_.channels->training, data_, meta);
-  if (!feed) return tl::unexpected(feed.error());
-  feed_ = std::move(*feed);
+  feed_ = TRY(feed_from_channel(options_.channels->training, data_, meta));
   return {};
 }
 
 Result<Outcome> Run::operator()() {
-  if (auto prepared = prepare(); !prepared) return tl::unexpected(prepared.error());
+  TRY(prepare());
   const auto step = static_cast<unsigned long long>(position_.step);
   const auto total = static_cast<unsigned long long>(steps_total_);
   console_.line(resumed_ ? text("resuming at step %llu of %llu from %s", step, total,
@@ -405,31 +392,26 @@ Result<Outcome> Run::operator()() {
 }
 
 Result<Outcome> Run::loop() {
-  if (row_is_due()) {
-    if (auto done = end_epoch(); !done) return tl::unexpected(done.error());
-  }
+  if (row_is_due()) TRY(end_epoch());
   trained_ = position_.step;
   while (trained_ < steps_total_) {
-    const auto leaving = look_around();
-    if (!leaving) return tl::unexpected(leaving.error());
-    if (*leaving) return stop();
+    const auto leaving = TRY(look_around());
+    if (leaving) return stop();
     bool fed = true;
     begun_ = Clock::now();
     do {
-      const auto trained = step();
-      if (!trained) return tl::unexpected(trained.error());
-      fed = *trained;
+      fed = TRY(step());
     } while (fed && !is_time_to_read());
-    if (auto read = read_scores(); !read) return tl::unexpected(read.error());
+    TRY(read_scores());
     if (fed) slow_down();
     if (!fed || (at_epoch_end() && !time_to_evaluate())) {
-      if (auto saved = save(); !saved) return tl::unexpected(saved.error());
+      TRY(save());
       return stop();
     }
     if (at_epoch_end()) {
-      if (auto done = end_epoch(); !done) return tl::unexpected(done.error());
+      TRY(end_epoch());
     } else if (is_due()) {
-      if (auto saved = save(); !saved) return tl::unexpected(saved.error());
+      TRY(save());
     }
   }
   return finish();
@@ -439,11 +421,10 @@ Result<Outcome> Run::loop() {
 Result<bool> Run::step() {
   const std::uint32_t size = options_.parameters.batch_size;
   const auto first = static_cast<std::uint32_t>(trained_ % steps_per_epoch_ * size);
-  const auto batch = feed_->batch(trained_ / steps_per_epoch_, first,
-                                  std::min(size, data_.training.count - first));
-  if (!batch) return tl::unexpected(batch.error());
-  if (!*batch) return false;
-  network_->train(*(*batch)->examples, (*batch)->indices, trained_);
+  const auto batch = TRY(feed_->batch(trained_ / steps_per_epoch_, first,
+                                      std::min(size, data_.training.count - first)));
+  if (!batch) return false;
+  network_->train(*batch->examples, batch->indices, trained_);
   ++trained_;
   return true;
 }
@@ -472,7 +453,7 @@ Result<void> Run::count(const Score& score) {
   position_.epoch.loss_sum += score.loss_sum;
   position_.epoch.correct += score.correct;
   position_.epoch.count += score.count;
-  if (auto logged = log_step(); !logged) return logged;
+  TRY(log_step());
   if (position_.step % kStepsARecord == 0) {
     const auto count = static_cast<double>(score.count);
     board_->add(position_.step, {{"batch_loss", score.loss_sum / count}});
@@ -512,8 +493,8 @@ Result<void> Run::end_epoch() {
            mean_loss(position_.epoch), accuracy(position_.epoch), mean_loss(position_.test),
            accuracy(position_.test));
   position_.epoch = {};
-  if (auto saved = save(); !saved) return saved;
-  if (auto written = write_log(options_.result, position_); !written) return written;
+  TRY(save());
+  TRY(write_log(options_.result, position_));
   console_.line(row);
   return {};
 }
@@ -529,7 +510,7 @@ bool Run::time_to_evaluate() {
 Result<void> Run::save() {
   session_->begin_save();
   // First, so that every row from before the checkpoint is durable with it.
-  if (auto written = board_->flush(); !written) return written;
+  TRY(board_->flush());
   position_.consumed = feed_->consumed();
   auto saved = save_snapshot(*session_, *network_, position_, identity_);
   return saved ? Result<void>() : unwritten(saved.error());
@@ -537,9 +518,7 @@ Result<void> Run::save() {
 
 // Does what the clock, the agent or a signal asks for between two steps. True: stop now.
 Result<bool> Run::look_around() {
-  if (session_->should_checkpoint()) {
-    if (auto saved = save(); !saved) return tl::unexpected(saved.error());
-  }
+  if (session_->should_checkpoint()) TRY(save());
   return session_->should_stop();
 }
 

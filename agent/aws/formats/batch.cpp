@@ -145,10 +145,9 @@ Json settings_of(const BatchEnvironment& it) {
 }
 
 Result<std::vector<Json>> list_of(std::string_view json, const char* name) {
-  const auto document = parse_json_object(json);
-  if (!document) return tl::unexpected(document.error());
-  const auto list = document->find(name);
-  if (list == document->end() || !list->is_array())
+  const auto document = TRY(parse_json_object(json));
+  const auto list = document.find(name);
+  if (list == document.end() || !list->is_array())
     return failure("AWS Batch answers without " + std::string(name));
   for (const Json& each : *list)
     if (!each.is_object()) return failure("AWS Batch answers with a strange " + std::string(name));
@@ -210,13 +209,10 @@ Result<BatchJob> job_of(const Json& it) {
 }
 
 Result<std::vector<BatchJob>> jobs_of(std::string_view json, const char* name) {
-  const auto list = list_of(json, name);
-  if (!list) return tl::unexpected(list.error());
+  const auto list = TRY(list_of(json, name));
   std::vector<BatchJob> jobs;
-  for (const Json& each : *list) {
-    auto job = job_of(each);
-    if (!job) return tl::unexpected(job.error());
-    jobs.push_back(std::move(*job));
+  for (const Json& each : list) {
+    jobs.push_back(TRY(job_of(each)));
   }
   return jobs;
 }
@@ -317,10 +313,9 @@ BatchCall list_children(const std::string& array, const std::string& status,
 
 Result<std::optional<BatchResource>> decode_environment(std::string_view json,
                                                         const BatchEnvironment& wanted) {
-  const auto list = list_of(json, "computeEnvironments");
-  if (!list) return tl::unexpected(list.error());
-  if (list->empty()) return std::nullopt;
-  const Json& it = list->front();
+  const auto list = TRY(list_of(json, "computeEnvironments"));
+  if (list.empty()) return std::nullopt;
+  const Json& it = list.front();
   auto found = resource(it, "computeEnvironmentArn");
   found.differs = differences(it, settings_of(wanted));
   found.differs.merge(differences(object(it, "computeResources"), resources_of(wanted)));
@@ -328,10 +323,9 @@ Result<std::optional<BatchResource>> decode_environment(std::string_view json,
 }
 
 Result<std::optional<BatchResource>> decode_queue(std::string_view json, const BatchQueue& wanted) {
-  const auto list = list_of(json, "jobQueues");
-  if (!list) return tl::unexpected(list.error());
-  if (list->empty()) return std::nullopt;
-  const Json& it = list->front();
+  const auto list = TRY(list_of(json, "jobQueues"));
+  if (list.empty()) return std::nullopt;
+  const Json& it = list.front();
   auto found = resource(it, "jobQueueArn");
   const auto order = it.find("computeEnvironmentOrder");
   const bool one = order != it.end() && order->is_array() && order->size() == 1;
@@ -344,32 +338,28 @@ Result<std::optional<BatchResource>> decode_queue(std::string_view json, const B
 }
 
 Result<std::string> decode_definition(std::string_view json, const BatchDefinition& wanted) {
-  const auto list = list_of(json, "jobDefinitions");
-  if (!list) return tl::unexpected(list.error());
+  const auto list = TRY(list_of(json, "jobDefinitions"));
   const auto revision = [](const Json& it) { return number<int>(it, "revision").value_or(0); };
-  const auto newest = std::ranges::max_element(*list, {}, revision);
-  if (newest == list->end() || !says(*newest, document_of(wanted))) return std::string();
+  const auto newest = std::ranges::max_element(list, {}, revision);
+  if (newest == list.end() || !says(*newest, document_of(wanted))) return std::string();
   return text_field(*newest, "jobDefinitionArn");
 }
 
 Result<std::string> decode_registered(std::string_view json) {
-  const auto document = parse_json_object(json);
-  if (!document) return tl::unexpected(document.error());
-  return required_text(*document, "jobDefinitionArn");
+  const auto document = TRY(parse_json_object(json));
+  return required_text(document, "jobDefinitionArn");
 }
 
 Result<std::string> decode_submitted(std::string_view json) {
-  const auto document = parse_json_object(json);
-  if (!document) return tl::unexpected(document.error());
-  return required_text(*document, "jobId");
+  const auto document = TRY(parse_json_object(json));
+  return required_text(document, "jobId");
 }
 
 Result<std::vector<BatchJob>> decode_jobs(std::string_view json) { return jobs_of(json, "jobs"); }
 
 Result<Page<BatchJob>> decode_job_list(std::string_view json) {
-  auto jobs = jobs_of(json, "jobSummaryList");
-  if (!jobs) return tl::unexpected(jobs.error());
-  return Page<BatchJob>{std::move(*jobs), text_field(*parse_json_object(json), "nextToken")};
+  auto jobs = TRY(jobs_of(json, "jobSummaryList"));
+  return Page<BatchJob>{std::move(jobs), text_field(*parse_json_object(json), "nextToken")};
 }
 
 }  // namespace spotter::wire

@@ -10,16 +10,13 @@ namespace {
 
 template <class Identifier>
 Result<Identifier> required_name(const Json& object, const char* name) {
-  const auto text = required_text(object, name);
-  if (!text) return tl::unexpected(text.error());
-  if (!Identifier::fits(*text)) return failure(std::string(name) + " is too long: " + *text);
-  return Identifier(*text);
+  const auto text = TRY(required_text(object, name));
+  if (!Identifier::fits(text)) return failure(std::string(name) + " is too long: " + text);
+  return Identifier(text);
 }
 
 Result<WallTime> time_field(const Json& object, const char* name) {
-  const auto text = required_text(object, name);
-  if (!text) return tl::unexpected(text.error());
-  return parse_rfc3339(*text);
+  return parse_rfc3339(TRY(required_text(object, name)));
 }
 
 std::optional<WallTime> maintenance_time(const Json& object, const char* name) {
@@ -30,24 +27,19 @@ std::optional<WallTime> maintenance_time(const Json& object, const char* name) {
 }  // namespace
 
 Result<Identity> parse_identity(std::string_view json) {
-  const auto document = parse_json_object(json);
-  if (!document) return tl::unexpected(document.error());
-  const auto instance = required_name<InstanceId>(*document, "instanceId");
-  if (!instance) return tl::unexpected(instance.error());
-  const auto zone = required_name<Zone>(*document, "availabilityZone");
-  if (!zone) return tl::unexpected(zone.error());
-  const auto region = required_name<Region>(*document, "region");
-  if (!region) return tl::unexpected(region.error());
-  const auto type = required_name<InstanceType>(*document, "instanceType");
-  if (!type) return tl::unexpected(type.error());
-  const auto launched = time_field(*document, "pendingTime");
-  return Identity{.instance = *instance,
-                  .zone = *zone,
-                  .region = *region,
-                  .type = *type,
-                  .account = text_field(*document, "accountId"),
-                  .image = text_field(*document, "imageId"),
-                  .architecture = text_field(*document, "architecture"),
+  const auto document = TRY(parse_json_object(json));
+  const auto instance = TRY(required_name<InstanceId>(document, "instanceId"));
+  const auto zone = TRY(required_name<Zone>(document, "availabilityZone"));
+  const auto region = TRY(required_name<Region>(document, "region"));
+  const auto type = TRY(required_name<InstanceType>(document, "instanceType"));
+  const auto launched = time_field(document, "pendingTime");
+  return Identity{.instance = instance,
+                  .zone = zone,
+                  .region = region,
+                  .type = type,
+                  .account = text_field(document, "accountId"),
+                  .image = text_field(document, "imageId"),
+                  .architecture = text_field(document, "architecture"),
                   .launched = launched ? std::optional(*launched) : std::nullopt};
 }
 
@@ -57,22 +49,18 @@ bool can_be_token(std::string_view text) {
 }
 
 Result<SpotNotice> parse_spot_notice(std::string_view json) {
-  const auto document = parse_json_object(json);
-  if (!document) return tl::unexpected(document.error());
-  const auto action = required_text(*document, "action");
-  if (!action) return tl::unexpected(action.error());
-  const auto time = time_field(*document, "time");
-  if (!time) return tl::unexpected(time.error());
-  if (*action == "terminate") return SpotNotice{InterruptionAction::Terminate, *time};
-  if (*action == "stop") return SpotNotice{InterruptionAction::Stop, *time};
-  if (*action == "hibernate") return SpotNotice{InterruptionAction::Hibernate, *time};
-  return failure("unknown interruption action \"" + action->substr(0, 64) + "\"");
+  const auto document = TRY(parse_json_object(json));
+  const auto action = TRY(required_text(document, "action"));
+  const auto time = TRY(time_field(document, "time"));
+  if (action == "terminate") return SpotNotice{InterruptionAction::Terminate, time};
+  if (action == "stop") return SpotNotice{InterruptionAction::Stop, time};
+  if (action == "hibernate") return SpotNotice{InterruptionAction::Hibernate, time};
+  return failure("unknown interruption action \"" + action.substr(0, 64) + "\"");
 }
 
 Result<WallTime> parse_rebalance(std::string_view json) {
-  const auto document = parse_json_object(json);
-  if (!document) return tl::unexpected(document.error());
-  return time_field(*document, "noticeTime");
+  const auto document = TRY(parse_json_object(json));
+  return time_field(document, "noticeTime");
 }
 
 LifecycleState parse_lifecycle_state(std::string_view text) {
@@ -86,15 +74,13 @@ LifecycleState parse_lifecycle_state(std::string_view text) {
 }
 
 Result<std::vector<MaintenanceEvent>> parse_maintenance(std::string_view json) {
-  const auto document = parse_json(json);
-  if (!document) return tl::unexpected(document.error());
-  if (!document->is_array()) return failure("the maintenance events are not a JSON array");
+  const auto document = TRY(parse_json(json));
+  if (!document.is_array()) return failure("the maintenance events are not a JSON array");
   std::vector<MaintenanceEvent> events;
-  for (const Json& item : *document) {
+  for (const Json& item : document) {
     if (!item.is_object()) return failure("a maintenance event is not a JSON object");
-    const auto code = required_text(item, "Code");
-    if (!code) return tl::unexpected(code.error());
-    events.push_back({.code = *code,
+    const auto code = TRY(required_text(item, "Code"));
+    events.push_back({.code = code,
                       .id = text_field(item, "EventId"),
                       .state = text_field(item, "State"),
                       .description = text_field(item, "Description"),
@@ -112,15 +98,12 @@ Result<Credentials> parse_credentials(std::string_view json) {
   const std::string code = text_field(*document, "Code");
   if (!code.empty() && code != "Success")
     return failure("no credentials: " + code + " " + text_field(*document, "Message"));
-  const auto key = required_text(*document, "AccessKeyId");
-  if (!key) return tl::unexpected(key.error());
-  const auto secret = required_text(*document, "SecretAccessKey");
-  if (!secret) return tl::unexpected(secret.error());
-  Credentials credentials{*key, *secret, text_field(*document, "Token"), std::nullopt};
+  const auto key = TRY(required_text(*document, "AccessKeyId"));
+  const auto secret = TRY(required_text(*document, "SecretAccessKey"));
+  Credentials credentials{key, secret, text_field(*document, "Token"), std::nullopt};
   if (document->contains("Expiration")) {
-    const auto expiration = time_field(*document, "Expiration");
-    if (!expiration) return tl::unexpected(expiration.error());
-    credentials.expiration = *expiration;
+    const auto expiration = TRY(time_field(*document, "Expiration"));
+    credentials.expiration = expiration;
   }
   return credentials;
 }

@@ -225,9 +225,8 @@ std::string quoted_etag(std::string_view etag) {
 }
 
 Result<ListPage> decode_list(std::string_view xml) {
-  const auto document = document_of(xml, "ListBucketResult");
-  if (!document) return tl::unexpected(document.error());
-  const auto root = document->document_element();
+  const auto document = TRY(document_of(xml, "ListBucketResult"));
+  const auto root = document.document_element();
   ListPage page;
   const bool escaped = root.child_value("EncodingType") == std::string_view("url");
   const auto text = [&](const char* value) {
@@ -266,9 +265,8 @@ Result<ListPage> decode_list(std::string_view xml) {
 }
 
 Result<std::string> decode_upload_id(std::string_view xml) {
-  const auto document = document_of(xml, "InitiateMultipartUploadResult");
-  if (!document) return tl::unexpected(document.error());
-  std::string id = document->document_element().child_value("UploadId");
+  const auto document = TRY(document_of(xml, "InitiateMultipartUploadResult"));
+  std::string id = document.document_element().child_value("UploadId");
   if (id.empty()) return failure("S3 began an upload without a name");
   return id;
 }

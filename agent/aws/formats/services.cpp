@@ -102,12 +102,11 @@ EfsCall efs_call(const char* action, const char* what, const std::string& file_s
 
 template <class Item>
 Result<Page<Item>> efs_page(std::string_view json, const char* list) {
-  const auto document = parse_json_object(json);
-  if (!document) return tl::unexpected(document.error());
+  const auto document = TRY(parse_json_object(json));
   Page<Item> page;
-  const auto wrong = read_value(document->value(list, Json()), page.items);
+  const auto wrong = read_value(document.value(list, Json()), page.items);
   if (!wrong.empty()) return failure("EFS answers with strange " + std::string(list) + wrong);
-  page.next_token = text_field(*document, "NextMarker");
+  page.next_token = text_field(document, "NextMarker");
   return page;
 }
 

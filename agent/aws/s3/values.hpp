@@ -31,6 +31,8 @@ struct Failure {
 
   // Text for a person: s3://bucket/key: there is no such key (NoSuchKey, HTTP 404)
   std::string text() const;
+  operator Error() const { return {text()}; }                 // NOLINT: as of CallError
+  operator CallError() const { return {.message = text()}; }  // NOLINT
 };
 
 using Headers = std::vector<std::pair<std::string, std::string>>;

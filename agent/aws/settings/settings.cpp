@@ -16,41 +16,6 @@
 extern char** environ;  // POSIX has no header that must declare it
 
 namespace spotter::act {
-
-Environment Environment::of_this_process() {
-  std::map<std::string, std::string, std::less<>> values;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    const auto equals = text.find('=');
-    if (equals == std::string_view::npos) continue;
-    values.emplace(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return Environment(std::move(values));
-}
-
-std::string Environment::get(std::string_view name) const {
-  const auto found = values_.find(name);
-  return found == values_.end() ? std::string() : found->second;
-}
-
-bool is_set(const Environment& environment, const char* name) {
-  return lower_case(environment.get(name)) == "true";
-}
-
-std::string expanded(const Environment& environment, std::string path) {
-  for (auto at = path.find('$'); at != path.npos; at = path.find('$', at + 1)) {
-    const std::size_t brace = path.compare(at + 1, 1, "{") == 0 ? 1 : 0;
-    const std::size_t begin = at + 1 + brace;
-    std::size_t end = begin;
-    while (end < path.size() && (std::isalnum(path[end]) != 0 || path[end] == '_')) ++end;
-    const std::string value = environment.get(path.substr(begin, end - begin));
-    if (value.empty() || (brace != 0 && path.compare(end, 1, "}") != 0)) continue;
-    path.replace(at, end + brace - at, value);
-    at += value.size() - 1;
-  }
-  return path.starts_with("~/") ? environment.get("HOME") + path.substr(1) : path;
-}
-
 namespace {
 
 // A section of [quoted "names"] has the words' name, as botocore reads it.
@@ -155,7 +120,56 @@ std::string host_of(std::string_view service, const Region& region, bool fips, b
   return name + place + std::string(dual ? partition.dual_suffix : partition.suffix);
 }
 
+// Returns that of the profile's `services`, else its own.
+std::string configured_endpoint(const Environment& environment, std::string_view service) {
+  constexpr std::string_view prefix = "AWS_ENDPOINT_URL_";
+  const auto files = shared_files(environment);
+  if (!files) return {};
+  Profile profile = files->profile(files->name).value_or(Profile{});
+  if (lower_case(profile["ignore_configured_endpoint_urls"]) == "true") return {};
+  const std::string id = lower_case(variable(service).substr(prefix.size()));
+  if (const auto own = files->config.find("services " + profile["services"]);
+      own != files->config.end())
+    if (const auto found = own->second.find(id + ".endpoint_url"); found != own->second.end())
+      return found->second;
+  return profile["endpoint_url"];
+}
+
 }  // namespace
+
+Environment Environment::of_this_process() {
+  std::map<std::string, std::string, std::less<>> values;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const auto equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    values.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return Environment(std::move(values));
+}
+
+std::string Environment::get(std::string_view name) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? std::string() : found->second;
+}
+
+bool is_set(const Environment& environment, const char* name) {
+  return lower_case(environment.get(name)) == "true";
+}
+
+std::string expanded(const Environment& environment, std::string path) {
+  for (auto at = path.find('$'); at != path.npos; at = path.find('$', at + 1)) {
+    const std::size_t brace = path.compare(at + 1, 1, "{") == 0 ? 1 : 0;
+    const std::size_t begin = at + 1 + brace;
+    std::size_t end = begin;
+    while (end < path.size() && (std::isalnum(path[end]) != 0 || path[end] == '_')) ++end;
+    const std::string value = environment.get(path.substr(begin, end - begin));
+    if (value.empty() || (brace != 0 && path.compare(end, 1, "}") != 0)) continue;
+    path.replace(at, end + brace - at, value);
+    at += value.size() - 1;
+  }
+  return path.starts_with("~/") ? environment.get("HOME") + path.substr(1) : path;
+}
 
 Sections parse_sections(std::string_view text) {
   Sections sections;
@@ -206,13 +220,11 @@ Result<SharedFiles> shared_files(const Environment& environment) {
     if (files.name.empty()) files.name = environment.get(variable);
   files.named = !files.name.empty();
   if (!files.named) files.name = "default";
-  auto config = believed(environment, file_path(environment, "AWS_CONFIG_FILE", "config"));
-  if (!config) return tl::unexpected(config.error());
-  auto keys =
-      believed(environment, file_path(environment, "AWS_SHARED_CREDENTIALS_FILE", "credentials"));
-  if (!keys) return tl::unexpected(keys.error());
-  files.config = parse_sections(*config);
-  files.credentials = parse_sections(*keys);
+  auto config = TRY(believed(environment, file_path(environment, "AWS_CONFIG_FILE", "config")));
+  auto keys = TRY(
+      believed(environment, file_path(environment, "AWS_SHARED_CREDENTIALS_FILE", "credentials")));
+  files.config = parse_sections(config);
+  files.credentials = parse_sections(keys);
   return files;
 }
 
@@ -250,25 +262,6 @@ Result<std::optional<ContainerEndpoint>> container_endpoint(const Environment& e
     return failure("there is no token in " + file + " (AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE)");
   return std::optional(std::move(endpoint));
 }
-
-namespace {
-
-// Returns that of the profile's `services`, else its own.
-std::string configured_endpoint(const Environment& environment, std::string_view service) {
-  constexpr std::string_view prefix = "AWS_ENDPOINT_URL_";
-  const auto files = shared_files(environment);
-  if (!files) return {};
-  Profile profile = files->profile(files->name).value_or(Profile{});
-  if (lower_case(profile["ignore_configured_endpoint_urls"]) == "true") return {};
-  const std::string id = lower_case(variable(service).substr(prefix.size()));
-  if (const auto own = files->config.find("services " + profile["services"]);
-      own != files->config.end())
-    if (const auto found = own->second.find(id + ".endpoint_url"); found != own->second.end())
-      return found->second;
-  return profile["endpoint_url"];
-}
-
-}  // namespace
 
 std::string endpoint(const Environment& environment, std::string_view service,
                      const Region& region) {

@@ -139,15 +139,13 @@ std::int64_t step_in(std::string_view name) {
 Result<std::string> gang_home(const std::string& home, const std::string& checkpoints) {
   const fs::path members = fs::path(home) / "members";
   for (const fs::path& folder : {members, fs::path(home) / "result", fs::path(home) / checkpoints})
-    if (const auto made = io::make_directories(folder, 0755); !made)
-      return failure("cannot make " + folder.string() + ": " + made.error().message());
+    TRY(behind("cannot make " + folder.string(), io::make_directories(folder, 0755)));
   const fs::path file = members / ".gang";
   auto id = id_of(file);
   if (!id || !id->empty()) return id;
   const std::string fresh = io::random_hex(id_digits);
   const fs::path own = members / (".gang-" + fresh);
-  if (const auto written = io::atomic_write(own, fresh + "\n", 0644); !written)
-    return failure("cannot write " + own.string() + ": " + written.error().message());
+  TRY(behind("cannot write " + own.string(), io::atomic_write(own, fresh + "\n", 0644)));
   std::error_code ignored;
   fs::create_hard_link(own, file, ignored);
   fs::remove(own, ignored);

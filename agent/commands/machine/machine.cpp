@@ -402,10 +402,9 @@ Result<void> try_to_begin(const Request& request) {
   act::host::ToolRequest tool{
       .argv = units::to_start(request.unit, request.command, request.settings),
       .environment = {{"SYSTEMD_BUS_TIMEOUT", "10s"}}};
-  const auto ran = act::host::run_tool(tool, "systemd");
-  if (!ran) return tl::unexpected(ran.error());
-  if (ran->status == 0) return {};
-  return failure("systemd does not start " + request.unit + ": " + act::host::last_words(*ran));
+  const auto ran = TRY(act::host::run_tool(tool, "systemd"));
+  if (ran.status == 0) return {};
+  return failure("systemd does not start " + request.unit + ": " + act::host::last_words(ran));
 }
 
 // The unit is being started, or why it is not.
@@ -424,27 +423,25 @@ void look_up_user(units::TrainerPlace& place) {
     place.owner = std::to_string(entry->pw_uid) + ":" + std::to_string(entry->pw_gid);
 }
 
-int start_trainer(units::TrainerPlace place) {
+Result<int> start_trainer(units::TrainerPlace place) {
   const Descriptor asked = until_asked();
   look_up_user(place);
   place.program = own_program();
   const Scratch spec(place.run_directory + "/trainer.spec", all_of(std::cin));
   const Scratch report(place.run_directory + "/trainer.report", "");
   for (const auto* file : {&spec, &report})
-    if (!*file) return io::complain("unit", file->why());
-  const auto manager = Manager::connect();
-  if (!manager) return io::complain("unit", manager.error().message);
+    if (!*file) return failure(file->why());
+  const auto manager = TRY(Manager::connect());
   const Request request{units::trainer_unit(place.name),
                         {own_program(), "supervise", "--run-directory", place.run_directory,
                          "--spec", spec.path(), "--report", report.path()},
                         units::of_trainer(place)};
-  if (const auto begun = begin(**manager, request); !begun)
-    return io::complain("unit", begun.error().message);
-  const std::string how = (*manager)->wait(request.unit, asked.get());
-  if (how.empty()) return io::complain("unit", "given up while " + request.unit + " started");
+  TRY(begin(*manager, request));
+  const std::string how = manager->wait(request.unit, asked.get());
+  if (how.empty()) return failure("given up while " + request.unit + " started");
   const std::string said = report.read();
   if (said.empty())
-    return io::complain("unit", request.unit + ": " + how + "; see journalctl -u " + request.unit);
+    return failure(request.unit + ": " + how + "; see journalctl -u " + request.unit);
   const auto started = supervise::read_report(said);
   if (started) return 0;
   return io::complain("unit", started.error().message, supervise::exit_status(started.error()));
@@ -473,7 +470,7 @@ void anchor(const std::string& place) {
 }
 
 // A text that is no request is refused by the process that is to do it.
-int do_verb(const VerbOptions& options) {
+Result<int> do_verb(const VerbOptions& options) {
   const Descriptor asked = until_asked();
   const std::string json = all_of(std::cin);
   const auto wanted = verbs::parse_request(json);
@@ -483,23 +480,22 @@ int do_verb(const VerbOptions& options) {
   const Scratch asked_for(name + ".request",
                           to_bytes({getpid(), answer.path(), environment_of_this_process(), json}));
   for (const auto* file : {&answer, &asked_for})
-    if (!*file) return io::complain("unit", file->why());
-  const auto manager = Manager::connect();
-  if (!manager) return io::complain("unit", manager.error().message);
+    if (!*file) return failure(file->why());
+  const auto manager = TRY(Manager::connect());
   const Request request{"spotter-host-" + std::to_string(getpid()) + ".service",
                         {own_program(), "host", "--request", asked_for.path()},
                         units::of_verb(std::chrono::milliseconds(options.limit), leaves_processes)};
-  if (const auto begun = begin(**manager, request); !begun)
-    return io::complain("unit", begun.error().message);
-  const std::string how = (*manager)->wait(request.unit, asked.get());
+  TRY(begin(*manager, request));
+  const std::string how = manager->wait(request.unit, asked.get());
   if (how.empty()) {
-    give_up(**manager, request);
+    give_up(*manager, request);
     return 1;
   }
   const std::string words = answer.read();
   if (wanted && words.find(R"("ok":true)") != words.npos) anchor(verbs::mounts_on(wanted->verb));
   std::cout << words << std::flush;
-  return words.empty() ? io::complain("unit", request.unit + ": " + how + "; see journalctl") : 0;
+  if (words.empty()) return failure(request.unit + ": " + how + "; see journalctl");
+  return 0;
 }
 
 int print(const units::TrainerPlace& place) {
@@ -616,7 +612,7 @@ int unit(int argc, char** argv) {
   std::int64_t grace = 0;
   start->callback([&] {
     place.grace = std::chrono::seconds(grace);
-    status = start_trainer(place);
+    status = io::ended("unit", start_trainer(place));
   });
   start->add_option("--run-directory", place.run_directory)->required();
   start->add_option("--name", place.name)->required();
@@ -630,7 +626,7 @@ int unit(int argc, char** argv) {
   start->add_flag("--refuse-metadata", place.refuses_metadata);
   start->add_option("--grace", grace, "seconds");
   auto* host = app.add_subcommand("host");
-  host->callback([&] { status = do_verb(verb); });
+  host->callback([&] { status = io::ended("unit", do_verb(verb)); });
   host->add_option("--run-directory", verb.run_directory)->required();
   host->add_option("--limit", verb.limit, "milliseconds");
   app.add_subcommand("print")->callback([&] {

@@ -167,9 +167,8 @@ void end_session(int leader) {
 
 Result<void> fetch_all(const data::DownloadSettings& settings, const Leave& left) {
   if (settings.channels.empty()) return {};
-  const auto done = data::download(settings, left);
-  if (!done) return tl::unexpected(done.error());
-  for (const auto& each : *done) {
+  const auto done = TRY(data::download(settings, left));
+  for (const auto& each : done) {
     std::fprintf(stderr, "spotter pipe: channel %s: %zu files, %zu of them fetched now, %.3f GB\n",
                  each.channel.c_str(), each.files, each.fetched,
                  static_cast<double>(each.bytes) / 1e9);

@@ -230,55 +230,6 @@ std::size_t default_budget(const std::vector<wire::Channel>& channels) {
   return std::max(least, std::min(streams, most_for_streams) + views);
 }
 
-}  // namespace
-
-Result<void> Container::take_hyperparameters(std::string_view json) {
-  const Json object = wire::parsed_json(wire::from_python(json));
-  if (!object.is_object()) return failure("hyperparameters are a JSON object of names and values");
-  for (const auto& [name, value] : object.items())
-    hyperparameters[name] = wire::plain_text(value, true);
-  return {};
-}
-
-void Container::look_around() {
-  processors = std::max(1U, std::thread::hardware_concurrency());
-  accelerators =
-      static_cast<std::size_t>(std::ranges::count_if(names_in("/dev"), [](const std::string& name) {
-        return name.starts_with("nvidia") && name.size() > 6 &&
-               name.find_first_not_of("0123456789", 6) == name.npos;
-      }));
-  for (const auto& name : names_in("/sys/class/net")) {
-    if (name == "lo") continue;
-    network = name;
-    break;
-  }
-}
-
-std::map<std::string, Json> documents(const Container& container) {
-  return {{"hyperparameters.json", Json(container.hyperparameters)},
-          {"resourceconfig.json",
-           {{"current_host", host(container.host.index)},
-            {"current_instance_type", "local"},
-            {"current_group_name", "homogeneousCluster"},
-            {"hosts", hosts(container)},
-            {"network_interface_name", container.network}}},
-          {"inputdataconfig.json", input_data_config(container)}};
-}
-
-Variables channel_variables(const Container& container) {
-  Variables result;
-  std::vector<std::string> names;
-  for (const auto& channel : container.channels) {
-    names.push_back(channel.name);
-    add(result, "SM_CHANNEL_", channel.name, container.data / channel.name);
-  }
-  std::ranges::sort(names);
-  result["SM_CHANNELS"] = print(Json(names));
-  return result;
-}
-
-namespace {
-
 Json without(Json object, std::initializer_list<const char*> names) {
   for (const auto* name : names) object.erase(name);
   return object;
@@ -338,6 +289,51 @@ Json training_env(const Container& container, const Json& hyperparameters, const
 
 }  // namespace
 
+Result<void> Container::take_hyperparameters(std::string_view json) {
+  const Json object = wire::parsed_json(wire::from_python(json));
+  if (!object.is_object()) return failure("hyperparameters are a JSON object of names and values");
+  for (const auto& [name, value] : object.items())
+    hyperparameters[name] = wire::plain_text(value, true);
+  return {};
+}
+
+void Container::look_around() {
+  processors = std::max(1U, std::thread::hardware_concurrency());
+  accelerators =
+      static_cast<std::size_t>(std::ranges::count_if(names_in("/dev"), [](const std::string& name) {
+        return name.starts_with("nvidia") && name.size() > 6 &&
+               name.find_first_not_of("0123456789", 6) == name.npos;
+      }));
+  for (const auto& name : names_in("/sys/class/net")) {
+    if (name == "lo") continue;
+    network = name;
+    break;
+  }
+}
+
+std::map<std::string, Json> documents(const Container& container) {
+  return {{"hyperparameters.json", Json(container.hyperparameters)},
+          {"resourceconfig.json",
+           {{"current_host", host(container.host.index)},
+            {"current_instance_type", "local"},
+            {"current_group_name", "homogeneousCluster"},
+            {"hosts", hosts(container)},
+            {"network_interface_name", container.network}}},
+          {"inputdataconfig.json", input_data_config(container)}};
+}
+
+Variables channel_variables(const Container& container) {
+  Variables result;
+  std::vector<std::string> names;
+  for (const auto& channel : container.channels) {
+    names.push_back(channel.name);
+    add(result, "SM_CHANNEL_", channel.name, container.data / channel.name);
+  }
+  std::ranges::sort(names);
+  result["SM_CHANNELS"] = print(Json(names));
+  return result;
+}
+
 Variables variables(const Container& container) {
   Ordered hyperparameters = decoded(container.hyperparameters);
   const Json own = taken_out(hyperparameters);
@@ -363,7 +359,7 @@ Variables variables(const Container& container) {
 Result<void> prepare(const Container& container) {
   if (auto made = io::make_directories(container.root, 0755); !made)
     return wrong(container.root, made.error());
-  if (auto linked = link_checkpoints(container); !linked) return linked;
+  TRY(link_checkpoints(container));
   for (const auto* name :
        {"input/config", "model", "checkpoints", "output/data", "output/intermediate", "code"}) {
     if (auto made = io::make_directories(container.root / name, 0755); !made)
@@ -434,26 +430,18 @@ void PipeOptions::add_to(CLI::App& app) {
 Result<data::PlaneSettings> PipeOptions::settings(const act::Environment& environment) const {
   data::PlaneSettings settings;
   if (!config.empty()) {
-    const auto text = io::read_file(config, longest_config);
-    if (!text) return failure(config + ": " + text.error().message());
-    const auto read = wire::parse_input_data_config(*text);
-    if (!read) return failure(config + ": " + read.error().message);
-    for (const auto& channel : *read) {
-      if (auto good = add(settings.channels, channel); !good) return tl::unexpected(good.error());
-    }
+    const auto text = TRY(behind(config, io::read_file(config, longest_config)));
+    const auto read = TRY(behind(config, wire::parse_input_data_config(text)));
+    for (const auto& channel : read) TRY(add(settings.channels, channel));
   }
   std::vector<std::string> texts = channels;
   if (!list.empty()) {
-    const auto read = io::read_lines(list, longest_config, [&](std::string_view line, bool) {
-      if (!line.empty()) texts.emplace_back(line);
-      return texts.size() <= most_listed;
-    });
-    if (!read) return failure(list + ": " + read.error().message());
+    TRY(behind(list, io::read_lines(list, longest_config, [&](std::string_view line, bool) {
+                 if (!line.empty()) texts.emplace_back(line);
+                 return texts.size() <= most_listed;
+               })));
   }
-  for (const auto& text : texts) {
-    if (auto good = add(settings.channels, wire::parse_channel(text)); !good)
-      return tl::unexpected(good.error());
-  }
+  for (const auto& text : texts) TRY(add(settings.channels, wire::parse_channel(text)));
   if (settings.channels.empty() && root.empty())
     return failure("no channel is given: --channel NAME=s3://...");
   const auto part = shard.empty() ? shard_of_array() : parse_shard(shard);
@@ -495,14 +483,10 @@ Result<Container> PipeOptions::container(const data::PlaneSettings& settings) co
   if (text.empty() && !container.root.empty()) text = variable("SPOTTER_PARAMETERS");
   const auto begin = text.find_first_not_of(" \t\n\r");
   if (!parameters.empty() || (begin != text.npos && text[begin] != '{')) {
-    const auto read = io::read_file(text, longest_config);
-    if (!read) return failure(text + ": " + read.error().message());
-    text = *read;
+    const auto read = TRY(behind(text, io::read_file(text, longest_config)));
+    text = read;
   }
-  if (!text.empty()) {
-    if (auto taken = container.take_hyperparameters(text); !taken)
-      return tl::unexpected(taken.error());
-  }
+  if (!text.empty()) TRY(container.take_hyperparameters(text));
   container.look_around();
   return container;
 }

@@ -63,9 +63,7 @@ Result<Options> parse(int count, char** words) {
     if (which == '?') return failure("usage: see agent/data/fast_file/main.cpp");
   }
   for (int i = optind; i < count; ++i) {
-    auto channel = wire::parse_channel(words[i]);
-    if (!channel) return tl::unexpected(channel.error());
-    options.channels.push_back(std::move(*channel));
+    options.channels.push_back(TRY(wire::parse_channel(words[i])));
   }
   const bool usable = options.socket >= 0 && !options.channels.empty() && options.shard.count > 0 &&
                       !options.directory.empty();
@@ -102,8 +100,8 @@ Result<void> Views::begin() {
   const std::size_t budget = options_.budget / options_.channels.size();
   if (budget < data::good_budget) return failure(needs + "32 MiB of memory for each, at least");
   if (!options_.state.empty()) {
-    if (auto made = io::make_directories(options_.state, 0755); !made)
-      return failure("cannot make " + options_.state.string() + ": " + made.error().message());
+    TRY(behind("cannot make " + options_.state.string(),
+               io::make_directories(options_.state, 0755)));
   }
   for (const auto& channel : options_.channels) {
     ViewSettings settings{.channel = channel,

@@ -317,40 +317,33 @@ Result<void> View::choose_files() {
   std::unordered_map<std::string, const data::Entry*> chosen;
   for (std::size_t i = shard.index; i < entries.size(); i += shard.count) {
     const auto& entry = entries[i];
-    const auto name = data::file_name(catalogue_.prefix(), entry.key);
-    if (!name) return tl::unexpected(name.error());
-    const auto [at, added] = chosen.emplace(*name, &entry);
+    const auto name = TRY(data::file_name(catalogue_.prefix(), entry.key));
+    const auto [at, added] = chosen.emplace(name, &entry);
     if (!added && at->second->key == entry.key) continue;  // a manifest may name it twice
-    names.push_back({*name, entry.modified});
+    names.push_back({name, entry.modified});
     files_.push_back({.bucket = data::bucket_of(entry, settings_.channel),
                       .key = entry.key,
                       .etag = entry.etag,
                       .size = entry.size,
                       .checksum = entry.checksum});
   }
-  auto tree = Tree::make(names);
-  if (!tree) return tl::unexpected(tree.error());
-  tree_ = std::move(*tree);
+  tree_ = TRY(Tree::make(names));
   return {};
 }
 
 Result<void> View::mount() {
-  if (auto chosen = choose_files(); !chosen) return chosen;
-  auto memory = data::Memory::make(settings_.budget);
-  if (!memory) return tl::unexpected(memory.error());
-  cache_ = std::make_unique<Cache>(files_, client_, std::move(*memory));
+  TRY(choose_files());
+  auto memory = TRY(data::Memory::make(settings_.budget));
+  cache_ = std::make_unique<Cache>(files_, client_, std::move(memory));
   const auto place = settings_.directory / settings_.channel.name;
   if (settings_.mounted < 0) {
     act::host::detach_views(place);  // a view whose process has died
-    if (auto made = io::make_directories(place, 0755); !made)
-      return failure(place.string() + ": " + made.error().message());
+    TRY(behind(place.string(), io::make_directories(place, 0755)));
   }
-  auto session = Session::mount(
+  session_ = TRY(Session::mount(
       settings_.mounted < 0 ? place.string() : "/dev/fd/" + std::to_string(settings_.mounted),
       "spotter:" + settings_.channel.name,
-      {tree_, files_, *cache_, [this](const s3::Failure& why) { fail(said(why.text())); }});
-  if (!session) return tl::unexpected(session.error());
-  session_ = std::move(*session);
+      {tree_, files_, *cache_, [this](const s3::Failure& why) { fail(said(why.text())); }}));
   return {};
 }
 

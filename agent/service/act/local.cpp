@@ -19,19 +19,6 @@
 #include "agent/wire/ledger.hpp"
 
 namespace spotter::act {
-
-// The output of a `spotter host` process. Internal to Local.
-
-// Its JSON, or why there is none.
-struct Local::Work {
-  nlohmann::json answer;
-  std::optional<decide::EffectFailed> failed;
-};
-
-using decide::EffectFailed;
-using decide::Failure;
-using nlohmann::json;
-
 namespace {
 
 struct KindOfFailure {
@@ -79,7 +66,31 @@ EffectFailed failed_process(const io::ProcessResult& result) {
 
 std::string text(const Device& device) { return device.str(); }
 
+// The command as the ledger gives it back: bytes that are no text are replaced there.
+std::string words_of(const config::Job& job) {
+  constexpr std::size_t longest = 2000;
+  const json text(job.trainer.words.substr(0, longest));
+  return json::parse(text.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+// An earlier one that only failed has left nothing that another one could spoil, or be taken for.
+bool has_something(const decide::Ledger& ledger) {
+  return ledger.done || ledger.newest_step >= 0 || ledger.releases > 0;
+}
+
 }  // namespace
+
+// The output of a `spotter host` process. Internal to Local.
+
+// Its JSON, or why there is none.
+struct Local::Work {
+  nlohmann::json answer;
+  std::optional<decide::EffectFailed> failed;
+};
+
+using decide::EffectFailed;
+using decide::Failure;
+using nlohmann::json;
 
 // A verb on the job's home. A server may refuse root, so on a share the trainer's user does all of
 // it.
@@ -219,22 +230,6 @@ Local::Answer Local::unmount_data(std::string mount_point, Duration limit) {
   return carry_out({verbs::Unmount{std::move(mount_point), limit / 4, {}, {}, {}}, {}}, limit,
                    decide::Unmounted{});
 }
-
-namespace {
-
-// The command as the ledger gives it back: bytes that are no text are replaced there.
-std::string words_of(const config::Job& job) {
-  constexpr std::size_t longest = 2000;
-  const json text(job.trainer.words.substr(0, longest));
-  return json::parse(text.dump(-1, ' ', false, json::error_handler_t::replace));
-}
-
-// An earlier one that only failed has left nothing that another one could spoil, or be taken for.
-bool has_something(const decide::Ledger& ledger) {
-  return ledger.done || ledger.newest_step >= 0 || ledger.releases > 0;
-}
-
-}  // namespace
 
 Local::Answer Local::read_ledger(Duration limit) {
   auto running = run(in_home(verbs::ReadLedger{job_.home(), job_.gang.has_value()}), limit);

@@ -133,8 +133,7 @@ bool KeyEndpoint::remembered() {
 // Every user can list root's run directory; only the trainer's user may read this file.
 Result<void> KeyEndpoint::remember() {
   const std::string file = token_file();
-  if (const auto written = io::atomic_write(file, token_, 0400); !written)
-    return failure("cannot write " + file + ": " + written.error().message());
+  TRY(behind("cannot write " + file, io::atomic_write(file, token_, 0400)));
   const passwd* entry = ::getpwnam(place_.user.c_str());
   if (::geteuid() == 0 && entry && ::chown(file.c_str(), entry->pw_uid, entry->pw_gid) != 0)
     return failure("cannot give " + file + " to " + place_.user + ": " + std::strerror(errno));
@@ -189,7 +188,7 @@ Result<std::map<std::string, std::string>> KeyEndpoint::open() {
     port_ = server_.port();
     token_ = std::to_string(port_) + "-" + chance;
   }
-  if (const auto kept = remember(); !kept) return tl::unexpected(kept.error());
+  TRY(remember());
   return std::map<std::string, std::string>{
       {container_uri, "http://127.0.0.1:" + std::to_string(port_) + std::string(path)},
       {container_token, token_},
