@@ -8,6 +8,7 @@
 namespace spotter::act::host {
 
 struct CheckedOut {
+  static constexpr std::string_view keys = "fetched missing";
   bool fetched = false;  // false: the commit was there already
   // A sentence for a person: pointers of Git LFS that stand in the place of files, submodules that
   // did not come, and why. Empty: nothing is missing.

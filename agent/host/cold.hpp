@@ -21,6 +21,7 @@ inline constexpr std::size_t reads_behind = 8;
 inline constexpr std::chrono::milliseconds least_read{32};  // of 256 KiB: 62 MiB/s of them all
 
 struct Warmth {
+  static constexpr std::string_view keys = "at read total";
   std::uint64_t at = 0;     // the offset on the disk up to which it was read
   std::uint64_t read = 0;   // bytes, of all that the file system had allocated
   std::uint64_t total = 0;  // the same as `read`: all is, or was before

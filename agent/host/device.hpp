@@ -38,6 +38,7 @@ std::string attribute_in_sysfs(const std::filesystem::path& path);
 // Inspecting a disk. This is the one place that may call a disk blank.
 
 struct Inspection {
+  static constexpr std::string_view keys = "blank filesystem label uuid signature detail bytes";
   bool blank = false;  // provably: see inspect()
   std::string
       filesystem;  // "xfs", "ext4", ...; empty unless the disk holds exactly one file system

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "agent/aws/formats/s3.hpp"
+#include "agent/base/record.hpp"
 #include "agent/base/text.hpp"
 #include "agent/guard/keeper.hpp"
 #include "agent/host/attempt.hpp"
@@ -69,11 +70,10 @@ Environment environment_with(const std::vector<std::string>& identity) {
 
 // Fails for a place that is none in S3.
 Result<tier::Home> home_of(const verbs::Home& it) {
-  auto at = wire::parse_s3_url(it.at);
-  if (!at) return tl::unexpected<Error>(at.error());
+  auto at = TRY(wire::parse_s3_url(it.at));
   std::signal(SIGBUS, became_shorter);
-  tier::Home home{it.folder, it.job,         it.checkpoints, it.files, it.folders, it.result,
-                  it.log,    *std::move(at), it.epoch,       it.id,    {}};
+  tier::Home home{it.folder, it.job,        it.checkpoints, it.files, it.folders, it.result,
+                  it.log,    std::move(at), it.epoch,       it.id,    {}};
   home.s3.environment = environment_with(it.identity);
   return home;
 }
@@ -85,13 +85,12 @@ fs::path checkpoints_of(const verbs::Verify& request) {
 // None: as who we are. Only a copy, which cannot be changed, is read with its owner's rights.
 Result<std::optional<User>> reader_of(const verbs::Verify& request) {
   if (request.user.empty()) return std::optional<User>();
-  auto user = find_user(request.user);
-  if (!user) return tl::unexpected<Error>(user.error());
+  auto user = TRY(find_user(request.user));
   const auto mount = io::SafeDirectory::open(request.mount_point);
   const auto seen =
       mount ? mount->look(request.checkpoints) : tl::unexpected<std::error_code>(mount.error());
   const bool others = seen && S_ISDIR(seen->st_mode) && seen->st_uid != 0;
-  if (!request.read_only || !others || seen->st_uid == user->uid) return std::optional(*user);
+  if (!request.read_only || !others || seen->st_uid == user.uid) return std::optional(user);
   return std::optional(User{"", seen->st_uid, seen->st_gid, "", {seen->st_gid}});
 }
 
@@ -158,34 +157,9 @@ json answer(const Result<T>& outcome, const char* name) {
   return outcome ? json{{"ok", true}, {name, *outcome}} : failed(outcome.error());
 }
 
-json describe(const work::Inspection& found) {
-  return {{"blank", found.blank}, {"filesystem", found.filesystem}, {"label", found.label},
-          {"uuid", found.uuid},   {"signature", found.signature},   {"detail", found.detail},
-          {"bytes", found.bytes}};
-}
-
-json describe(const work::Look& seen) {
-  return {{"mounted", seen.mounted},       {"device", seen.device},
-          {"filesystem", seen.filesystem}, {"volume", seen.volume},
-          {"recorded", seen.recorded},     {"read_only", seen.read_only},
-          {"size_bytes", seen.size_bytes}, {"free_bytes", seen.free_bytes}};
-}
-
-json describe(const work::Mounted& mounted) {
-  return {{"already", mounted.already},
-          {"previous_volume", mounted.previous_volume},
-          {"owners_changed", mounted.owners_changed},
-          {"cache", mounted.cache},
-          {"free_bytes", mounted.free_bytes}};
-}
-
-json describe(const work::Warmth& is) {
-  return {{"at", is.at}, {"read", is.read}, {"total", is.total}};
-}
-
-json describe(const work::Prepared& done) {
-  return {{"cache", done.cache}, {"foreign", done.foreign}, {"id", done.id}};
-}
+template <class Record>
+requires requires { Record::keys; }
+json describe(const Record& record) { return wire::object_of(record); }
 
 json describe(const work::Verified& verified) {
   const json newest = verified.newest ? json(*verified.newest) : json();
@@ -204,9 +178,6 @@ json describe(const work::LedgerRead& read) {
 }
 
 json describe(const std::filesystem::path& device) { return {{"device", device.string()}}; }
-json describe(const work::CheckedOut& checked_out) {
-  return {{"fetched", checked_out.fetched}, {"missing", checked_out.missing}};
-}
 
 template <class T>
 json answer_of(const Result<T>& outcome) {
@@ -486,20 +457,19 @@ Result<std::string> take_verb_request(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
   unlink(file.c_str());
-  auto request = parse_verb_request(bytes);
-  if (!request) return tl::unexpected(request.error());
-  end_with(request->asker, request->answer);
+  auto request = TRY(parse_verb_request(bytes));
+  end_with(request.asker, request.answer);
   const Descriptor answer(
-      open(request->answer.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW));
+      open(request.answer.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW));
   if (!answer || dup2(answer.get(), STDOUT_FILENO) < 0)
-    return failure("cannot answer in " + request->answer + ": " + std::strerror(errno));
+    return failure("cannot answer in " + request.answer + ": " + std::strerror(errno));
   clearenv();
-  for (const auto& entry : request->environment) {
+  for (const auto& entry : request.environment) {
     const auto equals = entry.find('=');
     if (equals != entry.npos)
       setenv(entry.substr(0, equals).c_str(), entry.substr(equals + 1).c_str(), 1);
   }
-  return std::move(request->json);
+  return std::move(request.json);
 }
 
 }  // namespace spotter::command
@@ -507,10 +477,9 @@ Result<std::string> take_verb_request(const std::string& file) {
 namespace spotter::act::host {
 
 Result<Verified> verify_checkpoints(const verbs::Verify& request) {
-  const auto reader = reader_of(request);
-  if (!reader) return tl::unexpected<Error>(reader.error());
+  const auto reader = TRY(reader_of(request));
   std::optional<AsUser> as;
-  if (*reader) as.emplace(**reader);
+  if (reader) as.emplace(*reader);
   const fs::path directory = checkpoints_of(request);
   std::error_code error;
   if (!fs::exists(directory, error) && !error) return Verified{};

@@ -7,6 +7,8 @@
 namespace spotter::act::host {
 
 struct Mounted {
+  static constexpr std::string_view keys =
+      "already previous_volume owners_changed free_bytes cache";
   bool already = false;         // it was mounted from this device before
   std::string previous_volume;  // what volume.json said before: another one after a migration
   std::uint64_t owners_changed = 0;
@@ -49,6 +51,8 @@ Result<bool> unmount(const verbs::Unmount& request, const Machine& machine);
 void remove_link(const std::filesystem::path& link, const std::filesystem::path& mount_point);
 
 struct Look {
+  static constexpr std::string_view keys =
+      "mounted device filesystem volume recorded read_only size_bytes free_bytes";
   bool mounted = false;
   std::string device;
   std::string filesystem;

@@ -25,6 +25,7 @@ Result<std::vector<std::string>> mount_command(const verbs::Share& share, std::u
 Error mount_failure(const verbs::Share& share, const std::string& words);
 
 struct Prepared {
+  static constexpr std::string_view keys = "- cache foreign id";
   bool already = false;  // it was mounted before
   std::string cache;     // words about it; that there is none is no failure
   std::string foreign;   // what is the job's by its place, and another's: whose, and what to do
