@@ -99,19 +99,17 @@ extern "C" {
 const char* spotter_error(void) { return last_error().c_str(); }
 
 spotter_run* spotter_open(const spotter_options* options) {
-  return guarded(
-      [&]() -> spotter_run* {
-        if (options != nullptr && options->size == 0) {
-          fail("set `size` of the options to sizeof(spotter_options)");
-          return nullptr;
-        }
-        auto session = cp::Session::open(options_of(options));
-        if (status_of(session) != 0) return nullptr;
-        auto run = std::make_unique<spotter_run>();
-        run->session = std::move(*session);
-        return run.release();
-      },
-      nullptr);
+  return guarded(nullptr, [&]() -> spotter_run* {
+    if (options != nullptr && options->size == 0) {
+      fail("set `size` of the options to sizeof(spotter_options)");
+      return nullptr;
+    }
+    auto session = cp::Session::open(options_of(options));
+    if (status_of(session) != 0) return nullptr;
+    auto run = std::make_unique<spotter_run>();
+    run->session = std::move(*session);
+    return run.release();
+  });
 }
 
 void spotter_close(spotter_run* run) { delete run; }
@@ -123,27 +121,25 @@ int spotter_catch_signal(int number) {
 }
 
 int spotter_restore(spotter_run* run, spotter_checkpoint** found) {
-  return guarded(
-      [&] {
-        *found = nullptr;
-        run->torn.clear();
-        auto restored = run->session->restore();
-        if (!restored) return fail(restored.error().message);
-        for (const auto& torn : restored->torn) {
-          run->torn += torn.path.string() + ": " + torn.reason;
-          if (!torn.moved_to.empty()) run->torn += "; moved to " + torn.moved_to.string();
-          run->torn += "\n";
-        }
-        run->restored = true;
-        auto& left = run->channels->left = nlohmann::json::object();
-        if (!restored->newest) return 0;
-        const auto& meta = restored->newest->checkpoint.meta;
-        if (meta.contains(ch::kPositions)) left[ch::kPositions] = meta[ch::kPositions];
-        auto text = meta.dump();
-        *found = new spotter_checkpoint{std::move(*restored->newest), std::move(text)};
-        return 0;
-      },
-      -1);
+  return guarded(-1, [&] {
+    *found = nullptr;
+    run->torn.clear();
+    auto restored = run->session->restore();
+    if (!restored) return fail(restored.error().message);
+    for (const auto& torn : restored->torn) {
+      run->torn += torn.path.string() + ": " + torn.reason;
+      if (!torn.moved_to.empty()) run->torn += "; moved to " + torn.moved_to.string();
+      run->torn += "\n";
+    }
+    run->restored = true;
+    auto& left = run->channels->left = nlohmann::json::object();
+    if (!restored->newest) return 0;
+    const auto& meta = restored->newest->checkpoint.meta;
+    if (meta.contains(ch::kPositions)) left[ch::kPositions] = meta[ch::kPositions];
+    auto text = meta.dump();
+    *found = new spotter_checkpoint{std::move(*restored->newest), std::move(text)};
+    return 0;
+  });
 }
 
 const char* spotter_torn(spotter_run* run) { return run->torn.c_str(); }
@@ -167,17 +163,15 @@ const char* spotter_checkpoint_name(const spotter_checkpoint* checkpoint, size_t
 
 int spotter_checkpoint_part(const spotter_checkpoint* checkpoint, const char* name,
                             const void** data, size_t* size) {
-  return guarded(
-      [&] {
-        for (const auto& part : checkpoint->loaded.parts) {
-          if (part.name != name) continue;
-          *data = part.bytes.data();
-          *size = part.bytes.size();
-          return 0;
-        }
-        return fail("the checkpoint has no part " + std::string(name));
-      },
-      -1);
+  return guarded(-1, [&] {
+    for (const auto& part : checkpoint->loaded.parts) {
+      if (part.name != name) continue;
+      *data = part.bytes.data();
+      *size = part.bytes.size();
+      return 0;
+    }
+    return fail("the checkpoint has no part " + std::string(name));
+  });
 }
 
 void spotter_checkpoint_drop(spotter_checkpoint* checkpoint, const char* name) {
@@ -188,100 +182,82 @@ void spotter_checkpoint_drop(spotter_checkpoint* checkpoint, const char* name) {
 void spotter_checkpoint_free(spotter_checkpoint* checkpoint) { delete checkpoint; }
 
 void spotter_begin_save(spotter_run* run) {
-  guarded(
-      [&] {
-        run->session->begin_save();
-        return 0;
-      },
-      -1);
+  guarded(-1, [&] { return run->session->begin_save(), 0; });
 }
 
 int spotter_save(spotter_run* run, uint64_t step, const spotter_part* parts, size_t count,
                  const char* meta, double metric) {
-  return guarded(
-      [&] {
-        auto json = meta == nullptr ? nlohmann::json::object()
-                                    : nlohmann::json::parse(meta, nullptr, false);
-        if (!json.is_object()) return fail("`meta` is not a JSON object");
-        json.erase(ch::kPositions);  // of an older checkpoint, passed back
-        json.update(run->channels->left);
-        for (const auto& [name, reader] : run->channels->open)
-          ch::record(json, name, reader->position());
-        const auto judged = std::isfinite(metric) ? std::optional(metric) : std::nullopt;
-        const auto sources = sources_of(parts, count);
-        const auto saved = run->session->save(step, sources, json, judged);
-        if (!saved) return fail(saved.error().message);
-        return *saved == cp::Saved::Skipped ? 1 : 0;
-      },
-      -1);
+  return guarded(-1, [&] {
+    auto json =
+        meta == nullptr ? nlohmann::json::object() : nlohmann::json::parse(meta, nullptr, false);
+    if (!json.is_object()) return fail("`meta` is not a JSON object");
+    json.erase(ch::kPositions);  // of an older checkpoint, passed back
+    json.update(run->channels->left);
+    for (const auto& [name, reader] : run->channels->open)
+      ch::record(json, name, reader->position());
+    const auto judged = std::isfinite(metric) ? std::optional(metric) : std::nullopt;
+    const auto sources = sources_of(parts, count);
+    const auto saved = run->session->save(step, sources, json, judged);
+    if (!saved) return fail(saved.error().message);
+    return *saved == cp::Saved::Skipped ? 1 : 0;
+  });
 }
 
 int spotter_place(spotter_run* run, uint64_t step, uint64_t bytes, void** memory) {
-  return guarded(
-      [&] {
-        const auto placed = run->session->place(step, bytes);
-        if (!placed) return fail(placed.error().message);
-        *memory = *placed;
-        return *placed == nullptr ? 1 : 0;
-      },
-      -1);
+  return guarded(-1, [&] {
+    const auto placed = run->session->place(step, bytes);
+    if (!placed) return fail(placed.error().message);
+    *memory = *placed;
+    return *placed == nullptr ? 1 : 0;
+  });
 }
 
 int spotter_flush(spotter_run* run) {
-  return guarded([&] { return status_of(run->session->flush()); }, -1);
+  return guarded(-1, [&] { return status_of(run->session->flush()); });
 }
 
 void spotter_resumed(spotter_run* run, uint64_t step) {
-  guarded(
-      [&] {
-        run->session->resumed(step);
-        return 0;
-      },
-      -1);
+  guarded(-1, [&] { return run->session->resumed(step), 0; });
 }
 
 int spotter_can_save(spotter_run* run) {
-  return guarded([&] { return run->session->can_save() ? 1 : 0; }, 1);
+  return guarded(1, [&] { return run->session->can_save() ? 1 : 0; });
 }
 
 int spotter_saved(spotter_run* run, uint64_t step, const char* path) {
-  return guarded([&] { return status_of(run->session->saved(step, path)); }, -1);
+  return guarded(-1, [&] { return status_of(run->session->saved(step, path)); });
 }
 
 int spotter_is_writer(spotter_run* run) {
-  return guarded([&] { return status_of(run->session->is_writer()); }, -1);
+  return guarded(-1, [&] { return status_of(run->session->is_writer()); });
 }
 
 int spotter_sync(const char* path) {
-  return guarded([&] { return status_of(cp::make_durable(path)); }, -1);
+  return guarded(-1, [&] { return status_of(cp::make_durable(path)); });
 }
 
 int spotter_should_checkpoint(spotter_run* run) {
-  return guarded([&] { return run->session->should_checkpoint() ? 1 : 0; }, 0);
+  return guarded(0, [&] { return run->session->should_checkpoint() ? 1 : 0; });
 }
 
 int spotter_should_stop(spotter_run* run) {
-  return guarded([&] { return run->session->should_stop() ? 1 : 0; }, 0);
+  return guarded(0, [&] { return run->session->should_stop() ? 1 : 0; });
 }
 
 double spotter_deadline(spotter_run* run) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
-  return guarded(
-      [&] {
-        const auto left = run->session->deadline();
-        return left ? std::chrono::duration<double>(*left).count() : kNever;
-      },
-      kNever);
+  return guarded(kNever, [&] {
+    const auto left = run->session->deadline();
+    return left ? std::chrono::duration<double>(*left).count() : kNever;
+  });
 }
 
 int spotter_has_time(spotter_run* run, double seconds) {
-  return guarded(
-      [&] {
-        if (run == nullptr) return cp::stop_requested() ? 0 : 1;
-        const auto needed = cp::interval(seconds);
-        return needed && run->session->has_time(*needed) ? 1 : 0;
-      },
-      1);
+  return guarded(1, [&] {
+    if (run == nullptr) return cp::stop_requested() ? 0 : 1;
+    const auto needed = cp::interval(seconds);
+    return needed && run->session->has_time(*needed) ? 1 : 0;
+  });
 }
 
 int64_t spotter_durable_step(const spotter_run* run) {
@@ -295,22 +271,20 @@ void spotter_progress(spotter_run* run, const spotter_progress_report* report) {
 
 int spotter_progress_with(spotter_run* run, const spotter_progress_report* report,
                           const spotter_metric* metrics, size_t count) {
-  return guarded(
-      [&] {
-        cp::Progress now{report->step,         report->steps_total, report->epoch,
-                         report->epochs_total, report->loss,        report->accuracy};
-        for (size_t i = 0; i < count; ++i) {
-          const std::string name = metrics[i].name == nullptr ? "" : metrics[i].name;
-          if (!spotter::is_metric_name(name)) return fail(refusal_of_metric(name));
-          if (now.metrics.size() == spotter::most_metrics && !now.metrics.contains(name))
-            return fail("a report has " + std::to_string(spotter::most_metrics) +
-                        " metrics at most: leave out some");
-          now.metrics[name] = metrics[i].value;
-        }
-        run->session->progress(now);
-        return 0;
-      },
-      -1);
+  return guarded(-1, [&] {
+    cp::Progress now{report->step,         report->steps_total, report->epoch,
+                     report->epochs_total, report->loss,        report->accuracy};
+    for (size_t i = 0; i < count; ++i) {
+      const std::string name = metrics[i].name == nullptr ? "" : metrics[i].name;
+      if (!spotter::is_metric_name(name)) return fail(refusal_of_metric(name));
+      if (now.metrics.size() == spotter::most_metrics && !now.metrics.contains(name))
+        return fail("a report has " + std::to_string(spotter::most_metrics) +
+                    " metrics at most: leave out some");
+      now.metrics[name] = metrics[i].value;
+    }
+    run->session->progress(now);
+    return 0;
+  });
 }
 
 int spotter_progress_due(const spotter_run* run, uint64_t step, uint64_t steps_total) {
@@ -318,20 +292,15 @@ int spotter_progress_due(const spotter_run* run, uint64_t step, uint64_t steps_t
 }
 
 void spotter_status(spotter_run* run, const char* text) {
-  guarded(
-      [&] {
-        run->session->status(text);
-        return 0;
-      },
-      -1);
+  guarded(-1, [&] { return run->session->status(text), 0; });
 }
 
 int spotter_leave(spotter_run* run) {
-  return guarded([&] { return status_of(run->session->leave()); }, -1);
+  return guarded(-1, [&] { return status_of(run->session->leave()); });
 }
 
 int spotter_finished(spotter_run* run) {
-  return guarded([&] { return status_of(run->session->finished()); }, -1);
+  return guarded(-1, [&] { return status_of(run->session->finished()); });
 }
 
 }  // extern "C"
@@ -401,43 +370,38 @@ spotter_channel* open_channel(spotter_run* run, const spotter_channel_options* g
 extern "C" {
 
 spotter_channel* spotter_channel_open(spotter_run* run, const spotter_channel_options* options) {
-  return guarded([&] { return open_channel(run, options); }, nullptr);
+  return guarded(nullptr, [&] { return open_channel(run, options); });
 }
 
 void spotter_channel_close(spotter_channel* channel) {
   const std::unique_ptr<spotter_channel> closed(channel);
   if (!closed || !closed->channels) return;
-  guarded(
-      [&] {
-        auto& [open, left] = *closed->channels;
-        open.erase(closed->reader->name());
-        ch::record(left, closed->reader->name(), closed->reader->position());
-        return 0;
-      },
-      -1);
+  guarded(-1, [&] {
+    auto& [open, left] = *closed->channels;
+    open.erase(closed->reader->name());
+    ch::record(left, closed->reader->name(), closed->reader->position());
+    return 0;
+  });
 }
 
 int spotter_channel_next(spotter_channel* channel, uint64_t wait_ms, const void** data,
                          size_t* size) {
-  return guarded(
-      [&] {
-        constexpr uint64_t kYear = 365ULL * 24 * 3600 * 1000;
-        const auto next =
-            channel->reader->next(std::chrono::milliseconds(std::min(wait_ms, kYear)));
-        if (!next) return fail(next.error().message);
-        *data = next->record.data();
-        *size = next->record.size();
-        switch (next->kind) {
-          case ch::Next::Kind::Record:
-            return SPOTTER_RECORD;
-          case ch::Next::Kind::EndOfEpoch:
-            return SPOTTER_END_OF_EPOCH;
-          case ch::Next::Kind::NotYet:
-            break;
-        }
-        return SPOTTER_NOT_YET;
-      },
-      -1);
+  return guarded(-1, [&] {
+    constexpr uint64_t kYear = 365ULL * 24 * 3600 * 1000;
+    const auto next = channel->reader->next(std::chrono::milliseconds(std::min(wait_ms, kYear)));
+    if (!next) return fail(next.error().message);
+    *data = next->record.data();
+    *size = next->record.size();
+    switch (next->kind) {
+      case ch::Next::Kind::Record:
+        return SPOTTER_RECORD;
+      case ch::Next::Kind::EndOfEpoch:
+        return SPOTTER_END_OF_EPOCH;
+      case ch::Next::Kind::NotYet:
+        break;
+    }
+    return SPOTTER_NOT_YET;
+  });
 }
 
 void spotter_channel_position(const spotter_channel* channel, spotter_position* position) {
@@ -446,12 +410,10 @@ void spotter_channel_position(const spotter_channel* channel, spotter_position* 
 }
 
 int spotter_channel_move(spotter_channel* channel, const spotter_position* position) {
-  return guarded(
-      [&] {
-        channel->reader->move_to({position->epoch, position->bytes, position->records});
-        return 0;
-      },
-      -1);
+  return guarded(-1, [&] {
+    channel->reader->move_to({position->epoch, position->bytes, position->records});
+    return 0;
+  });
 }
 
 }  // extern "C"

@@ -31,8 +31,8 @@ int status_of(const T& result) {
 }
 
 // Catches all exceptions, which must not reach C (mostly out of memory): they become failures.
-template <class Call, class Otherwise>
-auto guarded(const Call& call, Otherwise otherwise) noexcept -> decltype(call()) {
+template <class Otherwise, class Call>
+auto guarded(Otherwise otherwise, const Call& call) noexcept -> decltype(call()) {
   try {
     last_error().clear();
     return call();
