@@ -21,7 +21,6 @@
 #include "agent/commands/machines.hpp"
 #include "agent/commands/report_sources.hpp"
 #include "agent/config/experiment.hpp"
-#include "agent/config/storage_name.hpp"
 #include "agent/guard/record.hpp"
 #include "agent/io/log.hpp"
 #include "agent/launch/requests.hpp"

@@ -8,7 +8,6 @@
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/fleet_history.hpp"
 #include "agent/aws/formats/tags.hpp"
-#include "agent/config/storage_name.hpp"
 #include "agent/launch/requests.hpp"
 
 namespace spotter::command {

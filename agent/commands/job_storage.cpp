@@ -16,7 +16,6 @@
 #include "agent/config/file.hpp"
 #include "agent/config/prepare.hpp"
 #include "agent/config/run.hpp"
-#include "agent/config/storage_name.hpp"
 #include "agent/decide/policy.hpp"
 #include "agent/host/cold.hpp"
 #include "agent/io/log.hpp"

@@ -14,7 +14,6 @@
 #include "agent/commands/machines.hpp"
 #include "agent/commands/watch.hpp"
 #include "agent/config/file.hpp"
-#include "agent/config/storage_name.hpp"
 #include "agent/config/values.hpp"
 #include "agent/io/log.hpp"
 #include "agent/launch/places.hpp"

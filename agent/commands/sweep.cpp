@@ -19,7 +19,7 @@
 #include "agent/commands/launched_job.hpp"
 #include "agent/commands/machines.hpp"
 #include "agent/commands/results_gather.hpp"
-#include "agent/config/index_list.hpp"
+#include "agent/config/array_index.hpp"
 #include "agent/io/log.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/sweep/sweep_sets.hpp"

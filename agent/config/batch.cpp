@@ -50,26 +50,23 @@ Result<bool> parse_switch(std::string_view text) {
 const Scalar<bool> on_or_off{"true or false", parse_switch};
 
 Result<std::optional<std::chrono::seconds>> parse_timeout(std::string_view text) {
-  const auto time = duration.parse(text);
-  if (!time) return tl::unexpected(time.error());
-  const auto seconds = std::chrono::ceil<std::chrono::seconds>(*time);
+  const auto time = TRY(duration.parse(text));
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(time);
   if (seconds.count() >= 60) return seconds;
   return failure("'" + std::string(text) + "' is too short: AWS Batch wants 60s at least");
 }
 const Scalar<std::optional<std::chrono::seconds>> timeout{"a duration of 60s or more",
                                                           parse_timeout};
 
-Reader::Take command_words(Reader& reader, Texts& to) {
-  return [&](const Node& node, const std::string& path) {
-    if (node.kind != NodeKind::List) {
-      to = {"/bin/sh", "-c", ""};
-      return reader.scalar(to[2], command)(node, path);
-    }
-    to.assign(node.items.size(), "");
-    for (std::size_t i = 0; i < to.size(); ++i)
-      reader.scalar(to[i], environment_value)(node.items[i], path);
-    if (to.empty()) reader.problem(node, path, "the command is empty");
-  };
+void read_command(Reader& reader, const Node& node, const std::string& path, Texts& to) {
+  if (node.kind != NodeKind::List) {
+    to = {"/bin/sh", "-c", ""};
+    return reader.scalar(to[2], command)(node, path);
+  }
+  to.assign(node.items.size(), "");
+  for (std::size_t i = 0; i < to.size(); ++i)
+    reader.scalar(to[i], environment_value)(node.items[i], path);
+  if (to.empty()) reader.problem(node, path, "the command is empty");
 }
 
 Reader::Take variables(Reader& reader, std::map<std::string, std::string>& to) {
@@ -108,13 +105,11 @@ void read_volume(Reader& reader, const Node& node, const std::string& path,
   to.push_back(std::move(volume));
 }
 
-Reader::Take volumes(Reader& reader, std::vector<wire::BatchVolume>& to) {
-  return [&](const Node& node, const std::string& path) {
-    if (node.kind != NodeKind::List)
-      return reader.problem(node, path,
-                            "expected a list, such as [{efs: fs-0123, mount: /mnt/efs}]");
-    for (const Node& item : node.items) read_volume(reader, item, path, to);
-  };
+void read_volumes(Reader& reader, const Node& node, const std::string& path,
+                  std::vector<wire::BatchVolume>& to) {
+  if (node.kind != NodeKind::List)
+    return reader.problem(node, path, "expected a list, such as [{efs: fs-0123, mount: /mnt/efs}]");
+  for (const Node& item : node.items) read_volume(reader, item, path, to);
 }
 
 Reader::Fields batch_fields(Reader& reader, Batch& batch) {
@@ -132,9 +127,9 @@ Reader::Fields batch_fields(Reader& reader, Batch& batch) {
           {"service_role", optional, reader.expanded(environment.service_role, word)},
           {"launch_template", optional, reader.expanded(environment.launch_template, word)},
           {"job_role", optional, reader.expanded(definition.job_role, word)},
-          {"command", optional, command_words(reader, definition.command)},
+          {"command", optional, reader.by(read_command, definition.command)},
           {"environment", optional, variables(reader, definition.environment)},
-          {"volumes", optional, volumes(reader, definition.volumes)},
+          {"volumes", optional, reader.by(read_volumes, definition.volumes)},
           {"attempts", optional, reader.scalar(definition.attempts, tries)},
           {"timeout", optional, reader.scalar(definition.timeout, timeout)},
           {"priority", optional, reader.scalar(queue.priority, not_negative)},

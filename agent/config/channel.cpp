@@ -57,9 +57,7 @@ const Choice<T>& choice_of(T meaning, const Choice<T> (&choices)[count]) {
 template <class T, std::size_t count>
 Result<void> set_choice(T& into, std::string_view name, std::string_view given,
                         const Choice<T> (&choices)[count]) {
-  const auto chosen = choose(name, given, choices);
-  if (!chosen) return tl::unexpected(chosen.error());
-  into = *chosen;
+  into = TRY(choose(name, given, choices));
   return {};
 }
 
@@ -312,23 +310,19 @@ std::string describe(const Channel& channel) {
 }
 
 Result<std::vector<Channel>> parse_input_data_config(std::string_view text) {
-  auto json = parse_json(text);
-  if (!json) return tl::unexpected(json.error());
-  if (json->is_object() && json->contains("InputDataConfig"))
-    *json = Json((*json)["InputDataConfig"]);
-  if (json->is_object()) {
+  auto json = TRY(parse_json(text));
+  if (json.is_object() && json.contains("InputDataConfig")) json = Json(json["InputDataConfig"]);
+  if (json.is_object()) {
     return failure(
         "this is what a container gets, without any S3Uri: CreateTrainingJob's InputDataConfig, "
         "an array of channels, is read");
   }
-  if (!json->is_array()) return failure("InputDataConfig is a JSON array of channels");
+  if (!json.is_array()) return failure("InputDataConfig is a JSON array of channels");
   std::vector<Channel> channels;
-  for (const auto& each : *json) {
+  for (const auto& each : json) {
     if (!each.is_object()) return failure("InputDataConfig holds something that is no channel");
-    auto channel = channel_of(each);
-    if (!channel) return tl::unexpected(channel.error());
-    if (auto added = add_channel(channels, std::move(*channel)); !added)
-      return tl::unexpected(added.error());
+    auto channel = TRY(channel_of(each));
+    TRY(add_channel(channels, std::move(channel)));
     if (channels.size() > most_of_sagemaker)
       return failure("more than 20 channels, which are all that SageMaker has");
   }
@@ -336,17 +330,15 @@ Result<std::vector<Channel>> parse_input_data_config(std::string_view text) {
 }
 
 Result<Manifest> parse_manifest(std::string_view text) {
-  const auto json = parse_foreign_json(text);
-  if (!json) return tl::unexpected(json.error());
-  if (!json->is_array() || json->empty() || !json->front().is_object()) {
+  const auto json = TRY(parse_foreign_json(text));
+  if (!json.is_array() || json.empty() || !json.front().is_object()) {
     return failure("a manifest is a JSON array that begins with {\"prefix\": \"s3://...\"}");
   }
-  const std::string prefix = text_field(json->front(), "prefix");
-  auto location = parse_s3_url(prefix);
-  if (!location) return tl::unexpected(location.error());
-  Manifest manifest{std::move(*location), {}};
-  for (std::size_t i = 1; i < json->size(); ++i) {
-    const Json& entry = (*json)[i];
+  const std::string prefix = text_field(json.front(), "prefix");
+  auto location = TRY(parse_s3_url(prefix));
+  Manifest manifest{std::move(location), {}};
+  for (std::size_t i = 1; i < json.size(); ++i) {
+    const Json& entry = json[i];
     const std::string at = "entry " + std::to_string(i) + " of the manifest";
     if (!entry.is_string()) return failure(at + " is no text");
     auto object = parse_s3_url(prefix + entry.get<std::string>());
@@ -360,13 +352,12 @@ Result<Manifest> parse_manifest(std::string_view text) {
 
 Result<std::vector<ManifestEntry>> parse_augmented_line(
     std::string_view line, const std::vector<std::string>& attributes) {
-  const auto json = parse_foreign_json(line);
-  if (!json) return tl::unexpected(json.error());
-  if (!json->is_object()) return failure("not a JSON object");
+  const auto json = TRY(parse_foreign_json(line));
+  if (!json.is_object()) return failure("not a JSON object");
   std::vector<ManifestEntry> entries;
   for (const auto& name : attributes) {
-    if (!json->contains(name)) return failure("there is no attribute '" + name + "'");
-    const Json& value = (*json)[name];
+    if (!json.contains(name)) return failure("there is no attribute '" + name + "'");
+    const Json& value = json[name];
     ManifestEntry entry;
     if (name.ends_with("-ref")) {
       auto location = parse_s3_url(value.is_string() ? value.get<std::string>() : "");

@@ -74,7 +74,7 @@ void storage_list(Reader& reader, Storage& to, const Node& node, const std::stri
     const auto state = [&](const Node& value, const std::string& below) {
       ++states;
       if (value.kind == Node::Kind::List) return reader.problem(value, below, "is no list");
-      storage(reader, to)(value, below);
+      read_storage(reader, value, below, to);
       if (to.share)
         reader.problem(value, below, "with volumes of data beside it the state is kept on `ebs`");
     };

@@ -20,10 +20,9 @@ Result<wire::WallTime> parse_moment(std::string_view text) {
 }
 const Scalar<wire::WallTime> moment{"a time such as 2026-12-04T18:00Z", parse_moment};
 
-Result<GivesWay> parse_gives_way(std::string_view text) {
-  return choose<GivesWay>(text, {{"deadline", GivesWay::Deadline}, {"dollars", GivesWay::Dollars}});
-}
-const Scalar<GivesWay> gives_way{"deadline or dollars", parse_gives_way};
+const Scalar<GivesWay> gives_way{
+    .expected = "deadline or dollars",
+    .choices = {{"deadline", GivesWay::Deadline}, {"dollars", GivesWay::Dollars}}};
 
 template <class Target, class T>
 void read_key(Reader& reader, const Node* map, const char* key, const std::string& path, Target& to,
@@ -77,9 +76,8 @@ void check_deadline(Reader& reader, const Node& root, const Deadline& deadline, 
 }
 
 Result<Deadline> load_deadline(const std::string& path) {
-  const auto text = read_small_file(path, job_size_limit);
-  if (!text) return failure(path + ": " + text.error().message);
-  const auto root = parse_yaml(text->content);
+  const auto text = TRY(behind(path, read_small_file(path, job_size_limit)));
+  const auto root = parse_yaml(text.content);
   std::vector<Problem> problems = root ? std::vector<Problem>() : root.error();
   if (root) {
     const Environment environment;

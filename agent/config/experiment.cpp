@@ -22,9 +22,8 @@ Result<sweep::ArrayIndex> index_of(const sweep::Variable& variable) {
     if (!index) return failure(std::string(own_variable) + "='" + own + "' is no number");
     return sweep::ArrayIndex{own_variable, *index, {}};
   }
-  auto array = sweep::array_index(variable);
-  if (!array) return tl::unexpected(array.error());
-  if (*array) return std::move(**array);
+  auto array = TRY(sweep::array_index(variable));
+  if (array) return std::move(*array);
   return failure(
       "the job has a sweep, but nothing says which experiment this is: run it in an array of AWS "
       "Batch, Slurm or Kubernetes, on a fleet with `claims:`, or set SPOTTER_EXPERIMENT (`spotter "
@@ -58,18 +57,17 @@ Result<void, config::Problem> choose_experiment(config::Job& job, const sweep::V
   }
   const auto index = index_of(variable);
   if (!index) return problem(index.error().message);
-  const auto sets = fetch(job);
-  if (!sets) return tl::unexpected(sets.error());
-  const std::string list = "the sweep's list has " + std::to_string(sets->size()) + " sets";
-  if (index->index >= sets->size()) {
+  const auto sets = TRY(fetch(job));
+  const std::string list = "the sweep's list has " + std::to_string(sets.size()) + " sets";
+  if (index->index >= sets.size()) {
     return problem(index->variable + "=" + std::to_string(index->index) + ", but " + list +
                    ", counted from 0");
   }
-  if (counts_all(*index) && index->part && index->part->of != sets->size()) {
+  if (counts_all(*index) && index->part && index->part->of != sets.size()) {
     return problem("the array has " + std::to_string(index->part->of) + " jobs, but " + list +
                    ": submit one of that size");
   }
-  const auto& set = (*sets)[index->index];
+  const auto& set = sets[index->index];
   auto command = sweep::fill(job.trainer.command, set);
   if (!command) return problem(command.error().message);
   job.trainer.command = std::move(*command);

@@ -96,20 +96,17 @@ bool is_python(std::string_view path) {
 
 }  // namespace
 
-Reader::Take gang(Reader& reader, std::optional<Gang>& gang) {
-  return [&](const Node& node, const std::string& path) {
-    gang.emplace();
-    gang->min = 0;
-    reader.map(node, path,
-               {{"size", required, reader.scalar(gang->size, machine_count)},
-                {"min", optional, reader.scalar(gang->min, machine_count)},
-                {"at", required, reader.expanded(gang->at, gang_prefix)},
-                {"lease", optional, reader.scalar(gang->lease, gang_lease)},
-                {"copy_every", optional, reader.scalar(gang->copy_every, step_count)},
-                {"stall", optional, reader.scalar(gang->stall, stall_duration)},
-                {"replace_after", optional, reader.scalar(gang->replace_after, duration)}});
-    if (gang->min == 0) gang->min = gang->size;
-  };
+void read_gang(Reader& reader, const Node& node, const std::string& path, Gang& gang) {
+  gang.min = 0;
+  reader.map(node, path,
+             {{"size", required, reader.scalar(gang.size, machine_count)},
+              {"min", optional, reader.scalar(gang.min, machine_count)},
+              {"at", required, reader.expanded(gang.at, gang_prefix)},
+              {"lease", optional, reader.scalar(gang.lease, gang_lease)},
+              {"copy_every", optional, reader.scalar(gang.copy_every, step_count)},
+              {"stall", optional, reader.scalar(gang.stall, stall_duration)},
+              {"replace_after", optional, reader.scalar(gang.replace_after, duration)}});
+  if (gang.min == 0) gang.min = gang.size;
 }
 
 void finish_gang(Reader& reader, const Node& root, Job& job) {

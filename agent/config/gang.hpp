@@ -6,7 +6,7 @@
 namespace spotter::config {
 
 // {size: 4, min: 2, at: s3://bucket/prefix, lease: 60s, stall: 10m, copy_every: 20}
-Reader::Take gang(Reader& reader, std::optional<Gang>& gang);
+void read_gang(Reader& reader, const Node& node, const std::string& path, Gang& gang);
 
 // Appends the job's name to the prefix. Reports settings that a gang cannot have, or not yet.
 void finish_gang(Reader& reader, const Node& root, Job& job);

@@ -48,6 +48,40 @@ bool is_this_machine(std::string_view host) {
   return false;
 }
 
+// Follows git's relative_url(): each ../ takes one part off the base's end.
+std::string beside(std::string base, std::string_view url) {
+  while (base.ends_with('/')) base.pop_back();
+  if (base.ends_with("/.git")) base.resize(base.size() - 5);  // a repository in its work tree
+  while (url.starts_with("./") || url.starts_with("../")) {
+    if (url.starts_with("../")) {
+      const auto cut = base.find_last_of("/:");
+      base.resize(cut == base.npos ? 0 : cut + (base[cut] == ':' ? 1 : 0));
+    }
+    url.remove_prefix(url[1] == '/' ? 2 : 3);
+  }
+  while (url.ends_with('/')) url.remove_suffix(1);
+  return base + (base.ends_with(':') ? "" : "/") + std::string(url);
+}
+
+// "example.com" of an address by SSH; the path goes to `path`.
+std::string ssh_host(std::string_view url, std::string& path) {
+  const auto scheme = url.find("://");
+  const bool whole = scheme != url.npos;
+  if (whole) url.remove_prefix(scheme + 3);
+  const auto end = std::min(url.find(whole ? '/' : ':'), url.size());
+  path = url.substr(std::min(end + 1, url.size()));
+  std::string host(url.substr(0, end));
+  host.erase(0, host.find('@') + 1);
+  return host;
+}
+
+// "name@" of an address by HTTP.
+std::string user_in(std::string_view url) {
+  if (!url.starts_with("http")) return {};
+  url.remove_prefix(std::min(url.find("://") + 3, url.size()));
+  return std::string(url.substr(0, url.substr(0, url.find_first_of("/?#")).find('@') + 1));
+}
+
 }  // namespace
 
 Result<std::string> token_server(const std::string& url) {
@@ -123,44 +157,6 @@ std::optional<CodeCommit> codecommit_repository(std::string_view url) {
                      is_all_of(found.region, name_letters);
   return known ? std::optional(found) : std::nullopt;
 }
-
-namespace {
-
-// Follows git's relative_url(): each ../ takes one part off the base's end.
-std::string beside(std::string base, std::string_view url) {
-  while (base.ends_with('/')) base.pop_back();
-  if (base.ends_with("/.git")) base.resize(base.size() - 5);  // a repository in its work tree
-  while (url.starts_with("./") || url.starts_with("../")) {
-    if (url.starts_with("../")) {
-      const auto cut = base.find_last_of("/:");
-      base.resize(cut == base.npos ? 0 : cut + (base[cut] == ':' ? 1 : 0));
-    }
-    url.remove_prefix(url[1] == '/' ? 2 : 3);
-  }
-  while (url.ends_with('/')) url.remove_suffix(1);
-  return base + (base.ends_with(':') ? "" : "/") + std::string(url);
-}
-
-// "example.com" of an address by SSH; the path goes to `path`.
-std::string ssh_host(std::string_view url, std::string& path) {
-  const auto scheme = url.find("://");
-  const bool whole = scheme != url.npos;
-  if (whole) url.remove_prefix(scheme + 3);
-  const auto end = std::min(url.find(whole ? '/' : ':'), url.size());
-  path = url.substr(std::min(end + 1, url.size()));
-  std::string host(url.substr(0, end));
-  host.erase(0, host.find('@') + 1);
-  return host;
-}
-
-// "name@" of an address by HTTP.
-std::string user_in(std::string_view url) {
-  if (!url.starts_with("http")) return {};
-  url.remove_prefix(std::min(url.find("://") + 3, url.size()));
-  return std::string(url.substr(0, url.substr(0, url.find_first_of("/?#")).find('@') + 1));
-}
-
-}  // namespace
 
 bool same_server(const std::string& one, const std::string& other) {
   std::string path;

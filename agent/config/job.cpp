@@ -16,7 +16,6 @@
 #include "agent/config/reader.hpp"
 #include "agent/config/scalars.hpp"
 #include "agent/config/storage.hpp"
-#include "agent/config/storage_name.hpp"
 #include "agent/config/sweep.hpp"
 
 namespace spotter::config {
@@ -149,13 +148,10 @@ const Scalar<wire::S3Location> prefix{"where in S3, such as s3://bucket/claims",
 const Scalar<Duration> lease{"a duration such as 60s", parse_lease<1>};
 
 // {at: s3://bucket/prefix, lease: 60s}
-Reader::Take claims(Reader& reader, std::optional<Claims>& claims) {
-  return [&](const Node& node, const std::string& path) {
-    claims.emplace();
-    reader.map(node, path,
-               {{"at", required, reader.expanded(claims->at, prefix)},
-                {"lease", optional, reader.scalar(claims->lease, lease)}});
-  };
+void read_claims(Reader& reader, const Node& node, const std::string& path, Claims& claims) {
+  reader.map(node, path,
+             {{"at", required, reader.expanded(claims.at, prefix)},
+              {"lease", optional, reader.scalar(claims.lease, lease)}});
 }
 
 // Appends the job's name to the prefix. Reports settings that make no sense with claims.
@@ -313,27 +309,21 @@ Fields fleet_fields(Reader& reader, Fleet& fleet) {
           {"id", required, reader.scalar(fleet.id, fleet_id)}};
 }
 
-Reader::Take launch(Reader& reader, std::optional<Launch>& launch) {
-  return [&](const Node& node, const std::string& path) {
-    read_launch(reader, node, path, launch.emplace());
-  };
-}
-
 Fields job_fields(Reader& reader, Job& job) {
   return {{"job", required, reader.scalar(job.name, job_name)},
-          {"storage", required, storage(reader, job.storage)},
+          {"storage", required, reader.by(read_storage, job.storage)},
           {"code", optional, reader.object(job.code, code_fields)},
           {"setup", optional, reader.texts(job.setup, setup_command)},
           {"trainer", required, reader.object(job.trainer, trainer_fields)},
           {"checkpoints", optional, reader.object(job.checkpoints, checkpoints_fields)},
           {"metrics", optional, reader.object(job.metrics, metrics_fields)},
           {"channels", optional, channels(reader, job.channels)},
-          {"prepare", optional, prepare(reader, job.prepare)},
+          {"prepare", optional, reader.by(read_prepare, job.prepare)},
           {"cache", optional, reader.scalar(job.cache_on_instance_store, cache_place)},
           {"sagemaker", optional, reader.object(job.sagemaker, sagemaker_fields)},
-          {"sweep", optional, sweep(reader, job.sweep)},
-          {"claims", optional, claims(reader, job.claims)},
-          {"gang", optional, gang(reader, job.gang)},
+          {"sweep", optional, reader.by(read_sweep, job.sweep)},
+          {"claims", optional, reader.by(read_claims, job.claims)},
+          {"gang", optional, reader.by(read_gang, job.gang)},
           {"on_failure", optional, reader.object(job.on_failure, on_failure_fields)},
           {"limits", optional, reader.object(job.limits, limits_fields)},
           {"finish_by", optional, read_with_the_deadline},
@@ -342,7 +332,7 @@ Fields job_fields(Reader& reader, Job& job) {
           {"publish", optional, reader.expanded(job.publish, publish_prefix)},
           {"fence", optional, reader.expanded(job.fence, fence_prefix)},
           {"notify", optional, reader.object(job.notify, notify_fields)},
-          {"launch", optional, launch(reader, job.launch)},
+          {"launch", optional, reader.by(read_launch, job.launch)},
           {"fleet", optional, reader.object(job.fleet, fleet_fields)}};
 }
 
@@ -511,6 +501,18 @@ void check_together(Reader& reader, const Node& root, Job& job, const Environmen
                        environment.user + "'");
 }
 
+std::string whole_name(const Storage& storage) {
+  if (!storage.share && storage.ebs.tag.key.empty()) return {};
+  if (!storage.share) return storage.ebs.tag.key + "=" + storage.ebs.tag.value;
+  constexpr const char* kinds[] = {"folder", "nfs", "efs", "sshfs", "s3"};
+  const Share& share = *storage.share;
+  const std::string kind = kinds[static_cast<std::size_t>(share.kind)];
+  if (share.kind == Share::Kind::Folder) return kind + ":" + share.mount;
+  if (share.kind == Share::Kind::S3) return kind + ":" + wire::to_url(share.bucket);
+  const std::string inside = share.access_point.empty() ? "" : "#" + share.access_point;
+  return kind + ":" + share.server + share.path + inside;
+}
+
 }  // namespace
 
 std::string_view to_text(FileSystem filesystem) {
@@ -532,6 +534,16 @@ Result<Job, std::vector<Problem>> parse_job(std::string_view text, const Environ
     name_after(job.name.str(), storage_name(job), *job.sweep->batch);
   if (problems.empty()) return job;
   return in_file_order(std::move(problems));
+}
+
+std::string storage_name(const Job& job) {
+  constexpr std::size_t longest = 256;
+  std::string name = whole_name(job.storage);
+  if (name.size() <= longest) return name;
+  std::size_t end = longest;
+  // Ends between two characters: EC2 refuses invalid UTF-8.
+  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0U) == 0x80U) --end;
+  return name.substr(0, end);
 }
 
 }  // namespace spotter::config

@@ -84,25 +84,23 @@ void check_shared(Reader& reader, const Node& node, const std::string& path, con
                    "the job from one to another");
 }
 
-Reader::Take pools(Reader& reader, Launch& launch) {
-  return [&](const Node& node, const std::string& path) {
-    if (node.kind != Node::Kind::List || node.items.empty())
-      return reader.problem(node, path,
-                            "expected a list of pools, such as [{types: [g5.xlarge]}, {region: "
-                            "us-east-2, types: [g5.xlarge]}]");
-    for (std::size_t i = 0; i < node.items.size(); ++i) {
-      Place place;
-      const std::string its = path + "[" + std::to_string(i) + "]";
-      reader.map(node.items[i], its, place_fields(reader, place));
-      const auto same = std::ranges::find(launch.places, place.region, &Place::region);
-      if (same != launch.places.end())
-        reader.problem(node.items[i], its,
-                       (place.region.empty() ? "a second one without region"
-                                             : place.region + " is there twice") +
-                           std::string(": give all types and zones of a region in one entry"));
-      launch.places.push_back(std::move(place));
-    }
-  };
+void read_pools(Reader& reader, const Node& node, const std::string& path, Launch& launch) {
+  if (node.kind != Node::Kind::List || node.items.empty())
+    return reader.problem(node, path,
+                          "expected a list of pools, such as [{types: [g5.xlarge]}, {region: "
+                          "us-east-2, types: [g5.xlarge]}]");
+  for (std::size_t i = 0; i < node.items.size(); ++i) {
+    Place place;
+    const std::string its = path + "[" + std::to_string(i) + "]";
+    reader.map(node.items[i], its, place_fields(reader, place));
+    const auto same = std::ranges::find(launch.places, place.region, &Place::region);
+    if (same != launch.places.end())
+      reader.problem(node.items[i], its,
+                     (place.region.empty() ? "a second one without region"
+                                           : place.region + " is there twice") +
+                         std::string(": give all types and zones of a region in one entry"));
+    launch.places.push_back(std::move(place));
+  }
 }
 
 // Reports what does not fit together; then sets the launch to that of the first place, whatever the
@@ -141,25 +139,21 @@ void check_pools(Reader& reader, const Node& node, const Job& job) {
 
 using NodeKind = Node::Kind;
 
-Result<FleetKind> parse_type(std::string_view text) {
-  return choose<FleetKind>(text, {{"fleet", FleetKind::Ec2Fleet},
-                                  {"spot-fleet", FleetKind::SpotFleet},
-                                  {"auto-scaling-group", FleetKind::AutoScalingGroup}});
-}
-const Scalar<FleetKind> type{"fleet, spot-fleet or auto-scaling-group", parse_type};
+const Scalar<FleetKind> type{.expected = "fleet, spot-fleet or auto-scaling-group",
+                             .choices = {{"fleet", FleetKind::Ec2Fleet},
+                                         {"spot-fleet", FleetKind::SpotFleet},
+                                         {"auto-scaling-group", FleetKind::AutoScalingGroup}}};
 
 // In Spot Fleet's spelling; EC2 Fleet writes lowest-price.
-Result<Allocation> parse_allocation(std::string_view text) {
-  using enum Allocation;
-  return choose<Allocation>(text, {{"priceCapacityOptimized", PriceCapacityOptimized},
-                                   {"price-capacity-optimized", PriceCapacityOptimized},
-                                   {"lowestPrice", LowestPrice},
-                                   {"lowest-price", LowestPrice},
-                                   {"capacityOptimized", CapacityOptimized},
-                                   {"capacity-optimized", CapacityOptimized},
-                                   {"diversified", Diversified}});
-}
-const Scalar<Allocation> allocation{"a strategy such as priceCapacityOptimized", parse_allocation};
+const Scalar<Allocation> allocation{
+    .expected = "a strategy such as priceCapacityOptimized",
+    .choices = {{"priceCapacityOptimized", Allocation::PriceCapacityOptimized},
+                {"price-capacity-optimized", Allocation::PriceCapacityOptimized},
+                {"lowestPrice", Allocation::LowestPrice},
+                {"lowest-price", Allocation::LowestPrice},
+                {"capacityOptimized", Allocation::CapacityOptimized},
+                {"capacity-optimized", Allocation::CapacityOptimized},
+                {"diversified", Allocation::Diversified}}};
 
 Result<std::string> parse_role_arn(std::string_view text) {
   if (text.starts_with("arn:") && text.find(":role/") != text.npos) return std::string(text);
@@ -168,8 +162,7 @@ Result<std::string> parse_role_arn(std::string_view text) {
 const Scalar<std::string> role{"a role's ARN", parse_role_arn};
 
 Result<std::string> parse_price(std::string_view text) {
-  const auto number = positive_number.parse(text);
-  if (!number) return failure(number.error().message);
+  TRY(positive_number.parse(text));
   if (text.find_first_not_of("0123456789.") == text.npos) return std::string(text);
   return failure("expected dollars an hour such as 0.50, found " + in_quotes(text));
 }
@@ -183,11 +176,10 @@ Result<OnDemand> parse_on_demand(std::string_view text) {
   if (!text.starts_with(after))
     return failure(in_quotes(text) +
                    " is none of never, always, when-needed, or after and a duration: after 20m");
-  const auto patience = duration.parse(text.substr(after.size()));
-  if (!patience) return tl::unexpected(patience.error());
-  if (*patience < std::chrono::seconds(1))
+  const auto patience = TRY(duration.parse(text.substr(after.size())));
+  if (patience < std::chrono::seconds(1))
     return failure(in_quotes(text) + ": it looks once a minute; wait for at least 1s");
-  return OnDemand{OnDemand::When::After, *patience};
+  return OnDemand{OnDemand::When::After, patience};
 }
 const Scalar<OnDemand> on_demand{"never, always, when-needed or after 20m", parse_on_demand};
 
@@ -206,15 +198,6 @@ const Scalar<int> capacity{"how many instances", parse_between<1, 10'000>};
 // https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
 const Scalar<int> gibibytes{"a size in GiB, such as 100", parse_between<1, 65'536>};
 
-Result<std::string> parse_volume_type(std::string_view text) {
-  return choose<std::string>(text, {{"gp3", "gp3"},
-                                    {"gp2", "gp2"},
-                                    {"io1", "io1"},
-                                    {"io2", "io2"},
-                                    {"st1", "st1"},
-                                    {"sc1", "sc1"}});
-}
-
 Result<std::string> parse_sha256(std::string_view text) {
   std::string digest(text);
   for (char& letter : digest)
@@ -227,9 +210,8 @@ Result<std::string> parse_sha256(std::string_view text) {
 // It is put in single quotes of a shell, and its last part names the file. "s3://bucket/prefix/" is
 // where the launching machine puts its own.
 Result<std::string> parse_object(std::string_view text) {
-  const auto location = wire::parse_s3_url(text);
-  if (!location) return tl::unexpected(location.error());
-  const std::string& key = location->key;
+  const auto location = TRY(wire::parse_s3_url(text));
+  const std::string& key = location.key;
   const bool known = text.ends_with('/') || key.ends_with(".deb") || key.ends_with(".rpm") ||
                      key.ends_with(".tar.gz");
   if (known && text.find_first_of("'\\\r\n") == text.npos) return std::string(text);
@@ -246,29 +228,25 @@ Result<std::string> parse_file(std::string_view text) {
 const Scalar<std::string> file_name{"a file such as build/packages/spotter_1.0_amd64.deb",
                                     parse_file};
 
-Result<std::string> parse_package(std::string_view text) {
-  return choose<std::string>(text, {{"baked", "baked"}, {"apt", "apt"}});
-}
-const Scalar<std::string> package_source{"baked, apt or {s3: s3://bucket/prefix/}", parse_package};
+const Scalar<std::string> package_source{.expected = "baked, apt or {s3: s3://bucket/prefix/}",
+                                         .choices = {{"baked", "baked"}, {"apt", "apt"}}};
 
-Reader::Take package(Reader& reader, Package& to) {
-  return [&](const Node& node, const std::string& path) {
-    if (node.kind != NodeKind::Map) return reader.scalar(to.source, package_source)(node, path);
-    reader.map(node, path,
-               {{"s3", required, reader.expanded(to.source, object)},
-                {"file", optional, reader.expanded(to.file, file_name)},
-                {"sha256", optional, reader.scalar(to.sha256, sha256)}});
-    if (!to.source.starts_with("s3://")) return;
-    if (to.is_sent() && !to.sha256.empty())
-      reader.problem(node, path, "sha256: `spotter launch` takes that of what it sends");
-    if (!to.is_sent() && !to.file.empty())
-      reader.problem(node, path,
-                     "file: it is sent to a place that ends with '/', such as s3://bucket/prefix/");
-    if (!to.is_sent() && child(node, "sha256") == nullptr)
-      reader.problem(node, path,
-                     "the key 'sha256' is missing: an object is installed only if it has that "
-                     "checksum (for your own package: s3://bucket/prefix/)");
-  };
+void read_package(Reader& reader, const Node& node, const std::string& path, Package& to) {
+  if (node.kind != NodeKind::Map) return reader.scalar(to.source, package_source)(node, path);
+  reader.map(node, path,
+             {{"s3", required, reader.expanded(to.source, object)},
+              {"file", optional, reader.expanded(to.file, file_name)},
+              {"sha256", optional, reader.scalar(to.sha256, sha256)}});
+  if (!to.source.starts_with("s3://")) return;
+  if (to.is_sent() && !to.sha256.empty())
+    reader.problem(node, path, "sha256: `spotter launch` takes that of what it sends");
+  if (!to.is_sent() && !to.file.empty())
+    reader.problem(node, path,
+                   "file: it is sent to a place that ends with '/', such as s3://bucket/prefix/");
+  if (!to.is_sent() && child(node, "sha256") == nullptr)
+    reader.problem(node, path,
+                   "the key 'sha256' is missing: an object is installed only if it has that "
+                   "checksum (for your own package: s3://bucket/prefix/)");
 }
 
 // Instances get them, and read their tags in the metadata service: EC2 then launches none with
@@ -340,8 +318,8 @@ Reader::Fields launch_fields(Reader& reader, Launch& launch) {
           {"on_demand", optional, reader.scalar(launch.on_demand, on_demand)},
           {"work", optional, of_the_deadline},
           {"start", optional, of_the_deadline},
-          {"pools", optional, pools(reader, launch)},
-          {"package", optional, package(reader, launch.package)},
+          {"pools", optional, reader.by(read_pools, launch)},
+          {"package", optional, reader.by(read_package, launch.package)},
           {"volume", optional, reader.object(launch.volume, new_volume_fields)},
           {"disk", optional, reader.object(launch.disk, disk_fields)},
           {"tags", optional, tags(reader, launch.tags)}};
@@ -403,7 +381,13 @@ Launch launch_at(const Launch& launch, std::size_t place) {
 }
 
 const Scalar<std::string> sha256{"a SHA-256", parse_sha256};
-const Scalar<std::string> volume_type{"a volume's type such as gp3", parse_volume_type};
+const Scalar<std::string> volume_type{.expected = "a volume's type such as gp3",
+                                      .choices = {{"gp3", "gp3"},
+                                                  {"gp2", "gp2"},
+                                                  {"io1", "io1"},
+                                                  {"io2", "io2"},
+                                                  {"st1", "st1"},
+                                                  {"sc1", "sc1"}}};
 const Scalar<int> volume_rate{"a number such as 3000", parse_between<1, 256'000>};
 
 void read_launch(Reader& reader, const Node& node, const std::string& path, Launch& launch) {

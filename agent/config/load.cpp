@@ -73,12 +73,8 @@ Result<Job, std::vector<Problem>> load_job(const std::string& path,
   if (!file) return problem("cannot read the job: " + file.error().message);
   auto job = parse_job(file->content, environment);
   const auto folder = std::filesystem::path(path).parent_path();
-  if (job && job->code && !job->code->folder.empty()) {
-    if (auto found = find_code(folder, *job->code); !found) return tl::unexpected(found.error());
-  }
-  if (job && job->sweep) {
-    if (auto read = read_list(folder, *job); !read) return tl::unexpected(read.error());
-  }
+  if (job && job->code && !job->code->folder.empty()) TRY(find_code(folder, *job->code));
+  if (job && job->sweep) TRY(read_list(folder, *job));
   if (!job || job->channels.document.empty()) return job;
   const std::string document = folder / job->channels.document;
   const auto text = read_small_file(document, job_size_limit);

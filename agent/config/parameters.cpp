@@ -74,6 +74,34 @@ std::string_view braced_name(std::string_view text) {
   return is_parameter_name(name) ? name : std::string_view();
 }
 
+Result<std::string> fill_with(std::string_view command, const Set& set,
+                              std::string (*written)(const std::string&)) {
+  std::string filled;
+  for (std::size_t at = 0; at < command.size();) {
+    const auto rest = command.substr(at);
+    const bool doubled = rest.starts_with("{{");
+    const auto name = braced_name(doubled ? rest.substr(1) : rest);
+    const bool of_shell = at > 0 && command[at - 1] == '$';
+    if (name.empty() || of_shell || (doubled && !rest.substr(name.size() + 2).starts_with("}}"))) {
+      filled += rest[0];
+      ++at;
+    } else if (doubled) {
+      filled += rest.substr(1, name.size() + 2);
+      at += name.size() + 4;
+    } else {
+      const auto found = std::ranges::find(set, name, &Parameter::name);
+      if (found == set.end()) {
+        return failure("the command has {" + std::string(name) +
+                       "}, which is no parameter here; {{" + std::string(name) + "}} leaves {" +
+                       std::string(name) + "} as it is");
+      }
+      filled += written(found->text);
+      at += name.size() + 2;
+    }
+  }
+  return filled;
+}
+
 }  // namespace
 
 bool is_parameter_name(std::string_view name) {
@@ -125,38 +153,6 @@ std::vector<Set> draw(const std::vector<Drawn>& parameters, std::size_t sets, st
   return drawn;
 }
 
-namespace {
-
-Result<std::string> fill_with(std::string_view command, const Set& set,
-                              std::string (*written)(const std::string&)) {
-  std::string filled;
-  for (std::size_t at = 0; at < command.size();) {
-    const auto rest = command.substr(at);
-    const bool doubled = rest.starts_with("{{");
-    const auto name = braced_name(doubled ? rest.substr(1) : rest);
-    const bool of_shell = at > 0 && command[at - 1] == '$';
-    if (name.empty() || of_shell || (doubled && !rest.substr(name.size() + 2).starts_with("}}"))) {
-      filled += rest[0];
-      ++at;
-    } else if (doubled) {
-      filled += rest.substr(1, name.size() + 2);
-      at += name.size() + 4;
-    } else {
-      const auto found = std::ranges::find(set, name, &Parameter::name);
-      if (found == set.end()) {
-        return failure("the command has {" + std::string(name) +
-                       "}, which is no parameter here; {{" + std::string(name) + "}} leaves {" +
-                       std::string(name) + "} as it is");
-      }
-      filled += written(found->text);
-      at += name.size() + 2;
-    }
-  }
-  return filled;
-}
-
-}  // namespace
-
 Result<std::string> fill(std::string_view command, const Set& set) {
   return fill_with(command, set, shell_word);
 }
@@ -168,8 +164,7 @@ Result<std::string> fill_word(std::string_view word, const Set& set) {
 Result<void> check(const std::vector<Set>& sets, std::string_view command) {
   if (sets.empty()) return failure("there is no parameter set: a sweep needs one at least");
   for (std::size_t index = 0; index < sets.size(); ++index) {
-    if (const auto filled = fill(command, sets[index]); !filled)
-      return failure("set " + std::to_string(index) + ": " + filled.error().message);
+    TRY(behind("set " + std::to_string(index), fill(command, sets[index])));
   }
   return {};
 }

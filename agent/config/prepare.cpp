@@ -30,8 +30,7 @@ Result<std::string> parse_url(std::string_view text) {
 Result<std::string> parse_from(std::string_view text) {
   if (is_url(text)) return parse_url(text);
   if (text.starts_with("s3://")) {
-    const auto location = wire::parse_s3_url(text);
-    if (!location) return tl::unexpected(location.error());
+    TRY(wire::parse_s3_url(text));
     return std::string(text);
   }
   const auto path = folder_path.parse(text);
@@ -43,14 +42,13 @@ const Scalar<std::string> from{"s3://bucket/prefix, https://... or a folder", pa
 
 // Refuses the agent's own folders: it trusts their content.
 Result<std::string> parse_to(std::string_view text) {
-  auto path = path_below_mount.parse(text);
-  if (!path) return path;
-  while (path->ends_with('/')) path->pop_back();
-  const std::string first = path->substr(0, path->find('/'));
+  auto path = TRY(path_below_mount.parse(text));
+  while (path.ends_with('/')) path.pop_back();
+  const std::string first = path.substr(0, path.find('/'));
   for (const char* own : {".", ".spotter", "code", "log", users_home})
-    if (first == own || path->empty())
+    if (first == own || path.empty())
       return failure(in_quotes(text) + " is Spotter's own: name a folder such as data");
-  if (("/" + *path + "/").find("/./") == path->npos && path->find("//") == path->npos) return path;
+  if (("/" + path + "/").find("/./") == path.npos && path.find("//") == path.npos) return path;
   return failure(in_quotes(text) + " is no plain path below the volume, such as data/train");
 }
 const Scalar<std::string> to{"a folder on the volume, such as data", parse_to};
@@ -77,26 +75,25 @@ std::string in_the_way(const std::string& place, const Job& job) {
 
 }  // namespace
 
-Reader::Take prepare(Reader& reader, std::vector<Source>& sources) {
-  return [&](const Node& node, const std::string& path) {
-    if (node.kind != Node::Kind::List)
-      return reader.problem(node, path,
-                            "expected a list such as [{from: s3://bucket/prefix, to: data}]");
-    sources.reserve(node.items.size());
-    for (std::size_t i = 0; i < node.items.size(); ++i) {
-      const std::string here = path + "[" + std::to_string(i) + "]";
-      Source& source = sources.emplace_back();
-      reader.map(node.items[i], here, source_fields(reader, source));
-      if (!source.sha256.empty() && !source.from.empty() && !is_url(source.from))
-        reader.problem(node.items[i], here + ".sha256",
-                       "is of one file at a URL; S3's own checksums are compared anyway");
-      if (source.from.starts_with("http://") && source.sha256.empty())
-        reader.problem(node.items[i], here + ".from",
-                       "anybody on the way can change it: https://, or say its sha256");
-      if (source.via && !source.from.starts_with('/'))
-        reader.problem(node.items[i], here + ".via", "is the way of a folder of this machine");
-    }
-  };
+void read_prepare(Reader& reader, const Node& node, const std::string& path,
+                  std::vector<Source>& sources) {
+  if (node.kind != Node::Kind::List)
+    return reader.problem(node, path,
+                          "expected a list such as [{from: s3://bucket/prefix, to: data}]");
+  sources.reserve(node.items.size());
+  for (std::size_t i = 0; i < node.items.size(); ++i) {
+    const std::string here = path + "[" + std::to_string(i) + "]";
+    Source& source = sources.emplace_back();
+    reader.map(node.items[i], here, source_fields(reader, source));
+    if (!source.sha256.empty() && !source.from.empty() && !is_url(source.from))
+      reader.problem(node.items[i], here + ".sha256",
+                     "is of one file at a URL; S3's own checksums are compared anyway");
+    if (source.from.starts_with("http://") && source.sha256.empty())
+      reader.problem(node.items[i], here + ".from",
+                     "anybody on the way can change it: https://, or say its sha256");
+    if (source.via && !source.from.starts_with('/'))
+      reader.problem(node.items[i], here + ".via", "is the way of a folder of this machine");
+  }
 }
 
 void check_prepare(Reader& reader, const Node& root, const Job& job) {

@@ -12,7 +12,8 @@ namespace spotter::config {
 //     - {from: https://host/mnist.gz, to: data/mnist, sha256: HEX}    a file, into that folder
 //     - {from: /local/folder, to: data, via: s3://bucket/p}   or one file; through S3, unless it
 //                                                             is on the machine that prepares
-Reader::Take prepare(Reader& reader, std::vector<Source>& sources);
+void read_prepare(Reader& reader, const Node& node, const std::string& path,
+                  std::vector<Source>& sources);
 
 // Checks that involve other parts of the job. `root`: all of job.yaml.
 void check_prepare(Reader& reader, const Node& root, const Job& job);

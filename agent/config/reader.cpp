@@ -111,6 +111,31 @@ std::vector<Problem> check_text(std::string_view text, std::size_t limit) {
   return {};
 }
 
+std::string below(const std::string& path, std::string_view key) {
+  return path.empty() ? std::string(key) : path + "." + std::string(key);
+}
+
+std::vector<std::string_view> keys_of(const Reader::Fields& fields) {
+  std::vector<std::string_view> keys;
+  for (const auto& field : fields) keys.push_back(field.key);
+  return keys;
+}
+
+std::string unknown_key(const std::string& key, const Reader::Fields& fields) {
+  const auto valid = keys_of(fields);
+  const auto meant = nearest(key, valid);
+  const std::string start = "unknown key '" + key.substr(0, 60) + "'; ";
+  if (!meant.empty()) return start + "did you mean '" + std::string(meant) + "'?";
+  return start + "valid here: " + joined(valid);
+}
+
+// The same key earlier in the map, or nullptr.
+const Node* earlier(const Node& map, std::size_t index) {
+  for (std::size_t i = 0; i < index; ++i)
+    if (map.keys[i].text == map.keys[index].text) return &map.keys[i];
+  return nullptr;
+}
+
 }  // namespace
 
 Result<Node, std::vector<Problem>> parse_yaml(std::string_view text, std::size_t limit) {
@@ -150,35 +175,6 @@ std::string describe(const Node& node) {
   constexpr std::size_t shown = 60;
   return "the text '" + node.text.substr(0, shown) + (node.text.size() > shown ? "...'" : "'");
 }
-
-namespace {
-
-std::string below(const std::string& path, std::string_view key) {
-  return path.empty() ? std::string(key) : path + "." + std::string(key);
-}
-
-std::vector<std::string_view> keys_of(const Reader::Fields& fields) {
-  std::vector<std::string_view> keys;
-  for (const auto& field : fields) keys.push_back(field.key);
-  return keys;
-}
-
-std::string unknown_key(const std::string& key, const Reader::Fields& fields) {
-  const auto valid = keys_of(fields);
-  const auto meant = nearest(key, valid);
-  const std::string start = "unknown key '" + key.substr(0, 60) + "'; ";
-  if (!meant.empty()) return start + "did you mean '" + std::string(meant) + "'?";
-  return start + "valid here: " + joined(valid);
-}
-
-// The same key earlier in the map, or nullptr.
-const Node* earlier(const Node& map, std::size_t index) {
-  for (std::size_t i = 0; i < index; ++i)
-    if (map.keys[i].text == map.keys[index].text) return &map.keys[i];
-  return nullptr;
-}
-
-}  // namespace
 
 tl::unexpected<std::vector<Problem>> in_file_order(std::vector<Problem> problems) {
   std::stable_sort(problems.begin(), problems.end(), [](const Problem& a, const Problem& b) {

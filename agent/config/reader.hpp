@@ -82,6 +82,19 @@ class Reader {
       map(node, path, fields(*this, to.emplace()));
     };
   }
+  // By a function of its own.
+  template <class T>
+  Take by(void (*read)(Reader&, const Node&, const std::string&, T&), T& to) {
+    return [this, read, &to](const Node& node, const std::string& path) {
+      read(*this, node, path, to);
+    };
+  }
+  template <class T>
+  Take by(void (*read)(Reader&, const Node&, const std::string&, T&), std::optional<T>& to) {
+    return [this, read, &to](const Node& node, const std::string& path) {
+      read(*this, node, path, to.emplace());
+    };
+  }
   // One text, or a list of at least one, with ${NAME} expanded.
   template <class T>
   Take texts(std::vector<T>& to, const Scalar<T>& type) {

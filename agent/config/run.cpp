@@ -54,9 +54,7 @@ std::string as_typed(const std::vector<std::string>& words) {
 Result<std::vector<std::string>> filled(std::vector<std::string> words, const config::Job& job) {
   if (!job.experiment) return words;
   for (std::string& word : words) {
-    auto with = sweep::fill_word(word, job.experiment->set);
-    if (!with) return tl::unexpected(with.error());
-    word = std::move(*with);
+    word = TRY(sweep::fill_word(word, job.experiment->set));
   }
   return words;
 }
@@ -84,41 +82,46 @@ Result<config::Job, std::vector<config::Problem>> described(
       environment);
 }
 
+fs::path folder_of_runs() {
+  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  return runtime != nullptr && *runtime != 0 ? runtime : "/tmp";
+}
+
+std::string name_of_runs() { return "spotter-" + std::to_string(::geteuid()) + "-"; }
+
 }  // namespace
 
 Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& request,
                                                          config::Environment environment,
                                                          const FetchSets& fetch) {
   environment.foreground = true;
-  auto job = with_experiment(described(request, environment), environment, fetch);
-  if (!job) return job;
+  auto job = TRY(with_experiment(described(request, environment), environment, fetch));
   if (!request.command.empty()) {
-    auto words = filled(request.command, *job);
+    auto words = filled(request.command, job);
     if (!words) return refused(words.error().message);
-    job->trainer.command = "exec " + in_quotes(*words);
-    if (request.job_file.empty()) job->trainer.words = as_typed(*words);
-    job->trainer.new_words = request.new_command;
+    job.trainer.command = "exec " + in_quotes(*words);
+    if (request.job_file.empty()) job.trainer.words = as_typed(*words);
+    job.trainer.new_words = request.new_command;
   }
-  if (!request.member.empty() && !job->gang)
+  if (!request.member.empty() && !job.gang)
     return refused("--gang is for a job with `gang:`, which says how many machines it has");
-  if (job->gang) config::join_gang(*job, request.member.empty() ? host_name() : request.member);
-  job->trainer.inherits = true;
+  if (job.gang) config::join_gang(job, request.member.empty() ? host_name() : request.member);
+  job.trainer.inherits = true;
   // The trainer starts in the current folder, unless its code is fetched from elsewhere.
-  if (job->code && job->code->repository.empty()) job->code.reset();
+  if (job.code && job.code->repository.empty()) job.code.reset();
   std::error_code no_folder;
   const fs::path here = fs::current_path(no_folder);
-  if (!job->code && !no_folder) {
-    job->trainer.command =
-        "cd " + wire::shell_quoted(here.string()) + " || exit; " + job->trainer.command;
-    auto& [kind, name] = job->trainer.environment;
+  if (!job.code && !no_folder) {
+    job.trainer.command =
+        "cd " + wire::shell_quoted(here.string()) + " || exit; " + job.trainer.command;
+    auto& [kind, name] = job.trainer.environment;
     const bool is_path =
         kind == config::PythonEnvironment::Kind::Venv || name.find('/') != name.npos;
     if (is_path && fs::exists(here / name, no_folder)) name = (here / name).string();
   }
   if (request.storage.starts_with("s3://")) {
-    const auto storage = storage_in(request.storage, environment);
-    if (!storage) return tl::unexpected(storage.error());
-    job->storage.share = storage->storage.share;
+    const auto storage = TRY(storage_in(request.storage, environment));
+    job.storage.share = storage.storage.share;
   } else if (request.storage.starts_with("s3:")) {
     return refused("--storage: " + request.storage + ": s3://bucket/prefix has two slashes");
   } else if (!request.storage.empty()) {
@@ -131,31 +134,20 @@ Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& reque
     if (!is_there || !fs::is_directory(folder, error))
       return refused("--storage: " + folder.string() +
                      " is no folder: make it, or mount its share");
-    job->storage.share.emplace().mount = *path;
+    job.storage.share.emplace().mount = *path;
   }
   if (!request.name.empty()) {
     const auto name = config::job_name.parse(request.name);
     if (!name) return refused("--name: " + name.error().message);
-    job->name = *name;
+    job.name = *name;
   }
-  if (!job->storage.share) {
+  if (!job.storage.share) {
     return refused(
         "storage.ebs is for `spotter agent`, on an instance that can attach a volume: give "
         "--storage FOLDER or --storage s3://bucket/prefix");
   }
   return job;
 }
-
-namespace {
-
-fs::path folder_of_runs() {
-  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  return runtime != nullptr && *runtime != 0 ? runtime : "/tmp";
-}
-
-std::string name_of_runs() { return "spotter-" + std::to_string(::geteuid()) + "-"; }
-
-}  // namespace
 
 std::string run_directory_of(const config::Job& job) {
   char hash[32];

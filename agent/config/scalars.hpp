@@ -7,29 +7,6 @@
 
 namespace spotter::config {
 
-// Quotes for a message; shortens long text.
-inline std::string in_quotes(std::string_view text) {
-  constexpr std::size_t shown = 100;
-  return "'" + std::string(text.substr(0, shown)) + (text.size() > shown ? "...'" : "'");
-}
-
-template <class T>
-using Choices = std::vector<std::pair<std::string_view, T>>;
-
-template <class T>
-Result<T> choose(std::string_view text, const Choices<T>& choices) {
-  std::vector<std::string_view> names;
-  std::string list;
-  for (const auto& [name, value] : choices) {
-    if (name == text) return value;
-    names.push_back(name);
-    list.append(list.empty() ? "" : ", ").append(name);
-  }
-  const auto meant = nearest(text, names);
-  return failure(in_quotes(text) + " is not one of " + list +
-                 (meant.empty() ? "" : "; did you mean '" + std::string(meant) + "'?"));
-}
-
 template <int least, int most>
 Result<int> parse_between(std::string_view text) {
   const auto number = number_of_text<int>(text);

@@ -20,14 +20,12 @@ Result<Secret> checked(std::string value) {
 }
 
 Result<ResolvedSecret> from_file(const std::string& path) {
-  auto file = read_small_file(path, secret_size_limit);
-  if (!file) return tl::unexpected(file.error());
-  auto secret = checked(std::move(file->content));
-  if (!secret) return tl::unexpected(secret.error());
-  const bool open_to_all = (file->mode & S_IROTH) != 0;
-  return ResolvedSecret{*std::move(secret), open_to_all ? path + " holds a secret and everybody " +
-                                                              "can read it: chmod 600 " + path
-                                                        : ""};
+  auto file = TRY(read_small_file(path, secret_size_limit));
+  auto secret = TRY(checked(std::move(file.content)));
+  const bool open_to_all = (file.mode & S_IROTH) != 0;
+  return ResolvedSecret{std::move(secret), open_to_all ? path + " holds a secret and everybody " +
+                                                             "can read it: chmod 600 " + path
+                                                       : ""};
 }
 
 Result<ResolvedSecret> from_variable(const std::string& name,
@@ -35,16 +33,14 @@ Result<ResolvedSecret> from_variable(const std::string& name,
   const auto found = variables.find(name);
   if (found == variables.end()) return failure("the environment has no such variable");
   if (found->second.size() > secret_size_limit) return failure("it is larger than 64 KiB");
-  auto secret = checked(found->second);
-  if (!secret) return tl::unexpected(secret.error());
-  return ResolvedSecret{*std::move(secret), ""};
+  auto secret = TRY(checked(found->second));
+  return ResolvedSecret{std::move(secret), ""};
 }
 
 Result<ResolvedSecret> from_parameter(const std::string& name, const ReadParameter& read) {
   if (!read) return failure("SSM parameters cannot be read here");
-  auto secret = read(name);
-  if (!secret) return tl::unexpected(secret.error());
-  return ResolvedSecret{*std::move(secret), ""};
+  auto secret = TRY(read(name));
+  return ResolvedSecret{std::move(secret), ""};
 }
 
 }  // namespace

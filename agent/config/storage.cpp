@@ -10,23 +10,21 @@ namespace {
 
 using Fields = Reader::Fields;
 
-Reader::Take one_tag(Reader& reader, Tag& tag) {
-  return [&](const Node& node, const std::string& path) {
-    const auto each = [&](const Node& key, const Node& value, const std::string& below) {
-      if (const auto wrong = wrong_tag_key(key.text); !wrong.empty())
-        return reader.problem(key, path, wrong);
-      tag.key = key.text;
-      reader.expanded(tag.value, volume_name)(value, below);
-    };
-    reader.pairs("one tag, such as {Name: my-volume}", each)(node, path);
-    if (node.kind == Node::Kind::Map && node.keys.size() != 1)
-      reader.problem(node, path,
-                     "expected exactly one tag, found " + std::to_string(node.keys.size()));
+void read_tag(Reader& reader, const Node& node, const std::string& path, Tag& tag) {
+  const auto each = [&](const Node& key, const Node& value, const std::string& below) {
+    if (const auto wrong = wrong_tag_key(key.text); !wrong.empty())
+      return reader.problem(key, path, wrong);
+    tag.key = key.text;
+    reader.expanded(tag.value, volume_name)(value, below);
   };
+  reader.pairs("one tag, such as {Name: my-volume}", each)(node, path);
+  if (node.kind == Node::Kind::Map && node.keys.size() != 1)
+    reader.problem(node, path,
+                   "expected exactly one tag, found " + std::to_string(node.keys.size()));
 }
 
 Fields ebs_fields(Reader& reader, EbsStorage& ebs) {
-  return {{"tag", required, one_tag(reader, ebs.tag)},
+  return {{"tag", required, reader.by(read_tag, ebs.tag)},
           {"mount", optional, reader.expanded(ebs.mount, mount_point)},
           {"filesystem", optional, reader.scalar(ebs.filesystem, file_system)},
           {"consistency_bound", optional, reader.scalar(ebs.consistency_bound, duration)}};
@@ -103,22 +101,20 @@ Reader::Take one_share(Reader& reader, Storage& storage, Share::Kind kind,
 
 }  // namespace
 
-Reader::Take storage(Reader& reader, Storage& storage) {
-  return [&](const Node& node, const std::string& path) {
-    using Kind = Share::Kind;
-    if (node.kind == Node::Kind::List) return storage_list(reader, storage, node, path);
-    reader.map(node, path,
-               {{"ebs", optional, reader.object(storage.ebs, ebs_fields)},
-                {"folder", optional, one_share(reader, storage, Kind::Folder, folder_fields)},
-                {"nfs", optional, one_share(reader, storage, Kind::Nfs, nfs_fields)},
-                {"efs", optional, one_share(reader, storage, Kind::Efs, efs_fields)},
-                {"sshfs", optional, one_share(reader, storage, Kind::Sshfs, sshfs_fields)},
-                {"s3", optional, bucket(reader, storage, reader.environment())}});
-    if (node.kind == Node::Kind::Map && node.keys.size() != 1)
-      reader.problem(node, path,
-                     "expected exactly one of ebs, folder, nfs, efs, sshfs, s3, found " +
-                         std::to_string(node.keys.size()));
-  };
+void read_storage(Reader& reader, const Node& node, const std::string& path, Storage& storage) {
+  using Kind = Share::Kind;
+  if (node.kind == Node::Kind::List) return storage_list(reader, storage, node, path);
+  reader.map(node, path,
+             {{"ebs", optional, reader.object(storage.ebs, ebs_fields)},
+              {"folder", optional, one_share(reader, storage, Kind::Folder, folder_fields)},
+              {"nfs", optional, one_share(reader, storage, Kind::Nfs, nfs_fields)},
+              {"efs", optional, one_share(reader, storage, Kind::Efs, efs_fields)},
+              {"sshfs", optional, one_share(reader, storage, Kind::Sshfs, sshfs_fields)},
+              {"s3", optional, bucket(reader, storage, reader.environment())}});
+  if (node.kind == Node::Kind::Map && node.keys.size() != 1)
+    reader.problem(node, path,
+                   "expected exactly one of ebs, folder, nfs, efs, sshfs, s3, found " +
+                       std::to_string(node.keys.size()));
 }
 
 std::string_view to_text(Share::Kind kind) {

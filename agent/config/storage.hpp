@@ -12,7 +12,7 @@ namespace spotter::config {
 //       mount: /mnt/data                                     required
 //       type: gp3, iops: 3000, throughput: 125
 //       initialization_rate: 200                             MiB/s, from 100 to 300
-Reader::Take storage(Reader& reader, Storage& storage);
+void read_storage(Reader& reader, const Node& node, const std::string& path, Storage& storage);
 
 // Reads a node that is a list (data_volumes.cpp).
 void storage_list(Reader& reader, Storage& storage, const Node& node, const std::string& path);

@@ -106,37 +106,33 @@ void read_list(Reader& reader, const Node& node, const std::string& path, std::v
   }
 }
 
-Reader::Take parameters(Reader& reader, Sweep& sweep) {
-  return [&](const Node& node, const std::string& path) {
-    if (node.kind == NodeKind::List) return read_list(reader, node, path, sweep.sets);
-    if (node.kind == NodeKind::Map)
-      return reader.problem(node, path, "expected a list of parameter sets, or where one is");
-    reader.expanded(sweep.source, command)(node, path);
-    if (!sweep.source.starts_with("s3://")) return;
-    const auto url = wire::parse_s3_url(sweep.source);
-    if (!url) return reader.problem(node, path, url.error().message);
-    if (url->key.empty() || url->key.ends_with('/'))
-      reader.problem(node, path, "expected the key of a list, such as s3://bucket/list.yml");
-  };
+void read_parameters(Reader& reader, const Node& node, const std::string& path, Sweep& sweep) {
+  if (node.kind == NodeKind::List) return read_list(reader, node, path, sweep.sets);
+  if (node.kind == NodeKind::Map)
+    return reader.problem(node, path, "expected a list of parameter sets, or where one is");
+  reader.expanded(sweep.source, command)(node, path);
+  if (!sweep.source.starts_with("s3://")) return;
+  const auto url = wire::parse_s3_url(sweep.source);
+  if (!url) return reader.problem(node, path, url.error().message);
+  if (url->key.empty() || url->key.ends_with('/'))
+    reader.problem(node, path, "expected the key of a list, such as s3://bucket/list.yml");
 }
 
-Reader::Take grid(Reader& reader, Sweep& sweep) {
-  return [&](const Node& node, const std::string& path) {
-    std::vector<Set> axes;
-    const auto each = [&](const Node& key, const Node& value, const std::string& below) {
-      axes.push_back(values(key.text, value));
-      if (axes.back().empty()) reader.problem(value, below, "the list of its values is empty");
-    };
-    named(reader, "a grid, such as {lr: [0.1, 0.01], batch_size: [32, 64]}", each)(node, path);
-    if (sweep::grid_size(axes) > sweep::most_sets)
-      return reader.problem(node, path, "more than 10,000 combinations");
-    std::size_t bytes = 0;
-    for (const auto& axis : axes) bytes += longest(axis);
-    if (!fit(sweep::grid_size(axes), bytes)) return reader.problem(node, path, too_large);
-    sweep.sets = sweep::grid(axes);
-    if (node.kind == NodeKind::Map && node.keys.empty())
-      reader.problem(node, path, "the grid is empty");
+void read_grid(Reader& reader, const Node& node, const std::string& path, Sweep& sweep) {
+  std::vector<Set> axes;
+  const auto each = [&](const Node& key, const Node& value, const std::string& below) {
+    axes.push_back(values(key.text, value));
+    if (axes.back().empty()) reader.problem(value, below, "the list of its values is empty");
   };
+  named(reader, "a grid, such as {lr: [0.1, 0.01], batch_size: [32, 64]}", each)(node, path);
+  if (sweep::grid_size(axes) > sweep::most_sets)
+    return reader.problem(node, path, "more than 10,000 combinations");
+  std::size_t bytes = 0;
+  for (const auto& axis : axes) bytes += longest(axis);
+  if (!fit(sweep::grid_size(axes), bytes)) return reader.problem(node, path, too_large);
+  sweep.sets = sweep::grid(axes);
+  if (node.kind == NodeKind::Map && node.keys.empty())
+    reader.problem(node, path, "the grid is empty");
 }
 
 // Reads the two bounds of a distribution.
@@ -214,20 +210,18 @@ Reader::Fields random_fields(Reader& reader, Random& random) {
            named(reader, "parameters, such as {lr: {log_uniform: [0.0001, 0.1]}}", each)}};
 }
 
-Reader::Take random(Reader& reader, Sweep& sweep) {
-  return [&](const Node& node, const std::string& path) {
-    Random random;
-    reader.map(node, path, random_fields(reader, random));
-    std::size_t bytes = 0;
-    for (const auto& each : random.parameters) {
-      const auto* choice = std::get_if<sweep::Choice>(&each.from);
-      bytes += choice == nullptr ? sizeof(Parameter) : longest(choice->values);
-    }
-    if (!fit(static_cast<std::size_t>(random.sets), bytes))
-      return reader.problem(node, path, too_large);
-    sweep.sets = sweep::draw(random.parameters, static_cast<std::size_t>(random.sets),
-                             static_cast<std::uint64_t>(random.seed));
-  };
+void read_random(Reader& reader, const Node& node, const std::string& path, Sweep& sweep) {
+  Random random;
+  reader.map(node, path, random_fields(reader, random));
+  std::size_t bytes = 0;
+  for (const auto& each : random.parameters) {
+    const auto* choice = std::get_if<sweep::Choice>(&each.from);
+    bytes += choice == nullptr ? sizeof(Parameter) : longest(choice->values);
+  }
+  if (!fit(static_cast<std::size_t>(random.sets), bytes))
+    return reader.problem(node, path, too_large);
+  sweep.sets = sweep::draw(random.parameters, static_cast<std::size_t>(random.sets),
+                           static_cast<std::uint64_t>(random.seed));
 }
 
 Result<std::string> parse_objective(std::string_view text) {
@@ -235,33 +229,9 @@ Result<std::string> parse_objective(std::string_view text) {
   return failure(in_quotes(text) + " is no metric to compare by: name one that the trainer " +
                  "reports, such as val_accuracy or val_loss");
 }
-Result<bool> parse_mode(std::string_view text) {
-  return choose<bool>(text, {{"min", false}, {"max", true}});
-}
 const Scalar<std::string> objective_metric{"the name of a metric", parse_objective};
-const Scalar<bool> objective_mode{"min or max", parse_mode};
-
-}  // namespace
-
-Reader::Take objective(Reader& reader, std::optional<sweep::Objective>& objective,
-                       const Scalar<std::string>& name) {
-  return [&](const Node& node, const std::string& path) {
-    std::string metric;
-    std::optional<bool> mode;
-    reader.map(node, path,
-               {{"metric", required, reader.scalar(metric, name)},
-                {"mode", optional, reader.scalar(mode, objective_mode)}});
-    const bool asks = child(node, "mode") == nullptr;
-    if (asks) mode = sweep::largest_is_best(metric);
-    if (!metric.empty() && asks && !mode)
-      reader.problem(
-          node, path,
-          "is the smallest or the largest " + metric + " best? Say mode: min or mode: " + "max");
-    if (!metric.empty() && mode) objective = {metric, *mode};
-  };
-}
-
-namespace {
+const Scalar<bool> objective_mode{.expected = "min or max",
+                                  .choices = {{"min", false}, {"max", true}}};
 
 Result<std::uint64_t> parse_reduction(std::string_view text) {
   const auto number = whole_text<std::uint64_t>(text);
@@ -283,50 +253,57 @@ const Scalar<std::uint64_t> first_rung{"a number of steps, such as 500", parse_f
 const Scalar<bool> stop_rule{"asha, or a mapping such as {rule: asha, first: 500}", parse_rule};
 
 // asha, or {rule: asha, first: 500, reduction: 3}.
-Reader::Take stop(Reader& reader, Sweep& sweep) {
-  return [&](const Node& node, const std::string& path) {
-    auto& asha = sweep.stop.emplace();
-    bool ignored = false;
-    if (node.kind != NodeKind::Map) return reader.scalar(ignored, stop_rule)(node, path);
-    reader.map(node, path,
-               {{"rule", required, reader.scalar(ignored, stop_rule)},
-                {"first", optional, reader.scalar(asha.first, first_rung)},
-                {"reduction", optional, reader.scalar(asha.reduction, reduction)}});
-  };
-}
-
-Reader::Take batch(Reader& reader, Sweep& sweep) {
-  return [&](const Node& node, const std::string& path) {
-    read_batch(reader, node, path, sweep.batch.emplace());
-  };
+void read_stop(Reader& reader, const Node& node, const std::string& path, Sweep& sweep) {
+  auto& asha = sweep.stop.emplace();
+  bool ignored = false;
+  if (node.kind != NodeKind::Map) return reader.scalar(ignored, stop_rule)(node, path);
+  reader.map(node, path,
+             {{"rule", required, reader.scalar(ignored, stop_rule)},
+              {"first", optional, reader.scalar(asha.first, first_rung)},
+              {"reduction", optional, reader.scalar(asha.reduction, reduction)}});
 }
 
 }  // namespace
 
-Reader::Take sweep(Reader& reader, std::optional<Sweep>& sweep) {
+Reader::Take objective(Reader& reader, std::optional<sweep::Objective>& objective,
+                       const Scalar<std::string>& name) {
   return [&](const Node& node, const std::string& path) {
-    sweep.emplace();
+    std::string metric;
+    std::optional<bool> mode;
     reader.map(node, path,
-               {{"parameters", optional, parameters(reader, *sweep)},
-                {"grid", optional, grid(reader, *sweep)},
-                {"random", optional, random(reader, *sweep)},
-                {"objective", optional, objective(reader, sweep->objective, objective_metric)},
-                {"stop", optional, stop(reader, *sweep)},
-                {"batch", optional, batch(reader, *sweep)}});
-    const auto lists = std::ranges::count_if(node.keys, [](const Node& key) {
-      return key.text == "parameters" || key.text == "grid" || key.text == "random";
-    });
-    if (node.kind == NodeKind::Map && lists != 1)
-      reader.problem(node, path, "expected one of parameters, grid and random");
-    const Node* early = child(node, "stop");
-    if (early != nullptr && sweep->batch)
-      reader.problem(*early, path + ".stop",
-                     "an array of AWS Batch has no claims: each of its jobs runs to its end. Use a "
-                     "fleet, or remove it");
-    if (early != nullptr && child(node, "objective") == nullptr)
-      reader.problem(*early, path + ".stop",
-                     "by what are experiments compared? Say objective: {metric: val_accuracy}");
+               {{"metric", required, reader.scalar(metric, name)},
+                {"mode", optional, reader.scalar(mode, objective_mode)}});
+    const bool asks = child(node, "mode") == nullptr;
+    if (asks) mode = sweep::largest_is_best(metric);
+    if (!metric.empty() && asks && !mode)
+      reader.problem(
+          node, path,
+          "is the smallest or the largest " + metric + " best? Say mode: min or mode: " + "max");
+    if (!metric.empty() && mode) objective = {metric, *mode};
   };
+}
+
+void read_sweep(Reader& reader, const Node& node, const std::string& path, Sweep& sweep) {
+  reader.map(node, path,
+             {{"parameters", optional, reader.by(read_parameters, sweep)},
+              {"grid", optional, reader.by(read_grid, sweep)},
+              {"random", optional, reader.by(read_random, sweep)},
+              {"objective", optional, objective(reader, sweep.objective, objective_metric)},
+              {"stop", optional, reader.by(read_stop, sweep)},
+              {"batch", optional, reader.by(read_batch, sweep.batch)}});
+  const auto lists = std::ranges::count_if(node.keys, [](const Node& key) {
+    return key.text == "parameters" || key.text == "grid" || key.text == "random";
+  });
+  if (node.kind == NodeKind::Map && lists != 1)
+    reader.problem(node, path, "expected one of parameters, grid and random");
+  const Node* early = child(node, "stop");
+  if (early != nullptr && sweep.batch)
+    reader.problem(*early, path + ".stop",
+                   "an array of AWS Batch has no claims: each of its jobs runs to its end. Use a "
+                   "fleet, or remove it");
+  if (early != nullptr && child(node, "objective") == nullptr)
+    reader.problem(*early, path + ".stop",
+                   "by what are experiments compared? Say objective: {metric: val_accuracy}");
 }
 
 Result<std::vector<Set>, std::vector<Problem>> parse_sets(std::string_view text) {
@@ -348,8 +325,7 @@ Result<std::vector<Set>> read_sets(std::string_view text, const std::string& sou
                                    const Trainer& trainer) {
   auto sets = parse_sets(text);
   if (!sets) return failure("sweep.parameters: " + describe(sets.error(), source));
-  if (const auto fits = sweep::check(*sets, trainer.command); !fits)
-    return failure("sweep.parameters: " + source + ": " + fits.error().message);
+  TRY(behind("sweep.parameters: " + source, sweep::check(*sets, trainer.command)));
   return std::move(*sets);
 }
 

@@ -8,7 +8,7 @@ namespace spotter::config {
 
 // {parameters: s3://bucket/list.yml | ./list.yml | [{lr: 0.1}, ...]}, or {grid: {lr: [0.1, 0.2],
 // ...}}, or {random: {sets: 20, seed: 7, parameters: {lr: {log_uniform: [1e-4, 0.1]}, ...}}}.
-Reader::Take sweep(Reader& reader, std::optional<Sweep>& sweep);
+void read_sweep(Reader& reader, const Node& node, const std::string& path, Sweep& sweep);
 
 // {metric: val_loss, mode: min}; without a mode where the metric's name says it.
 // `metric`: how it may be called.

@@ -94,10 +94,6 @@ Result<std::string> parse_set_patterns(std::string_view text) {
   return failure(in_quotes(text) + " has braces other than those of {step}");
 }
 
-Result<FileSystem> parse_file_system(std::string_view text) {
-  return choose<FileSystem>(text, {{"xfs", FileSystem::Xfs}, {"ext4", FileSystem::Ext4}});
-}
-
 // Refuses git's option injection (`--upload-pack=...`) and transports that run a command.
 Result<std::string> parse_repository(std::string_view text) {
   if (text.empty() || has_line_break(text)) return failure("expected a git URL or a path");
@@ -155,15 +151,6 @@ Result<std::string> parse_user_name(std::string_view text) {
   return failure(in_quotes(text) + " is not a user's name");
 }
 
-Result<std::optional<int>> parse_stop_signal(std::string_view text) {
-  return choose<std::optional<int>>(text, {{"SIGTERM", SIGTERM},
-                                           {"SIGINT", SIGINT},
-                                           {"SIGUSR1", SIGUSR1},
-                                           {"SIGUSR2", SIGUSR2},
-                                           {"SIGHUP", SIGHUP},
-                                           {"none", std::nullopt}});
-}
-
 // Milliseconds in one `unit`; 0: it is no unit.
 std::int64_t milliseconds(std::string_view unit) {
   constexpr std::int64_t second = 1000;
@@ -212,10 +199,6 @@ Result<int> parse_attempts(std::string_view text) {
   const auto number = number_of_text<int>(text);
   if (number && *number >= 1 && *number <= 1000) return *number;
   return failure("expected a whole number from 1 to 1000, found " + in_quotes(text));
-}
-
-Result<bool> parse_cache_place(std::string_view text) {
-  return choose<bool>(text, {{"instance-store", true}, {"storage", false}});
 }
 
 Result<int> parse_gpu_count(std::string_view text) {
@@ -272,20 +255,6 @@ Result<std::string> parse_instance_profile(std::string_view text) {
   return parse_iam(text, "an instance profile", "instance-profile", wire::longest_role_name);
 }
 
-Result<bool> parse_trust(std::string_view text) {
-  return choose<bool>(text, {{"administrator", true}});
-}
-
-Result<bool> parse_imds_access(std::string_view text) {
-  return choose<bool>(text, {{"refuse", false}, {"allow", true}});
-}
-
-Result<GiveUp> parse_give_up(std::string_view text) {
-  return choose<GiveUp>(
-      text,
-      {{"scale-to-zero", GiveUp::ScaleToZero}, {"hold", GiveUp::Hold}, {"cancel", GiveUp::Cancel}});
-}
-
 Result<double> parse_positive_number(std::string_view text) {
   const auto number = number_of_text<double>(text);
   if (number && std::isfinite(*number) && *number > 0) return *number;
@@ -319,12 +288,6 @@ Result<std::string> parse_notified_event(std::string_view text) {
                  in_quotes(text));
 }
 
-Result<FleetKind> parse_fleet_kind(std::string_view text) {
-  return choose<FleetKind>(text, {{"spot-fleet", FleetKind::SpotFleet},
-                                  {"ec2-fleet", FleetKind::Ec2Fleet},
-                                  {"auto-scaling-group", FleetKind::AutoScalingGroup}});
-}
-
 Result<FleetId> parse_fleet_id(std::string_view text) {
   if (text.empty() || has_line_break(text))
     return failure("expected a fleet's id or a group's name");
@@ -356,7 +319,8 @@ const Scalar<std::string> folder_patterns{"patterns of folder names such as chec
                                           parse_folder_patterns};
 const Scalar<std::string> set_patterns{
     "the names of one save, such as model_{step}.pt optim_{step}.pt", parse_set_patterns};
-const Scalar<FileSystem> file_system{"xfs or ext4", parse_file_system};
+const Scalar<FileSystem> file_system{
+    .expected = "xfs or ext4", .choices = {{"xfs", FileSystem::Xfs}, {"ext4", FileSystem::Ext4}}};
 const Scalar<std::string> repository{"a git URL or a path", parse_repository};
 const Scalar<Duration> stall_duration{"never or a duration such as 10m", parse_stall};
 const Scalar<std::string> setup_command{"a command", parse_command};
@@ -368,12 +332,18 @@ const Scalar<std::string> command{"a command line", parse_command};
 const Scalar<std::string> user_name{"a user's name", parse_user_name};
 const Scalar<PythonEnvironment> python_environment{"none, conda NAME or venv PATH",
                                                    parse_python_environment};
-const Scalar<std::optional<int>> stop_signal{"a signal such as SIGTERM, or none",
-                                             parse_stop_signal};
+const Scalar<std::optional<int>> stop_signal{.expected = "a signal such as SIGTERM, or none",
+                                             .choices = {{"SIGTERM", SIGTERM},
+                                                         {"SIGINT", SIGINT},
+                                                         {"SIGUSR1", SIGUSR1},
+                                                         {"SIGUSR2", SIGUSR2},
+                                                         {"SIGHUP", SIGHUP},
+                                                         {"none", std::nullopt}}};
 const Scalar<Duration> duration{"a duration such as 90s or 2h30m", parse_duration};
 const Scalar<int> attempts{"a whole number from 1 to 1000", parse_attempts};
 const Scalar<int> gpu_count{"a whole number from 0 to 64, or auto", parse_gpu_count};
-const Scalar<bool> cache_place{"instance-store or storage", parse_cache_place};
+const Scalar<bool> cache_place{.expected = "instance-store or storage",
+                               .choices = {{"instance-store", true}, {"storage", false}}};
 const Scalar<std::string> memory_amount{"an amount of memory such as 48G or 90%",
                                         parse_memory_amount};
 const Scalar<std::string> cpu_quota{"a share of one CPU's time such as 400%", parse_cpu_quota};
@@ -381,14 +351,22 @@ const Scalar<std::string> cpu_weight{"a whole number from 1 to 10000", parse_cpu
 const Scalar<std::string> role{"a role's name or ARN", parse_role};
 const Scalar<std::string> instance_profile{"an instance profile's name or ARN",
                                            parse_instance_profile};
-const Scalar<bool> imds_access{"allow or refuse", parse_imds_access};
-const Scalar<bool> trust{"administrator", parse_trust};
-const Scalar<GiveUp> give_up{"scale-to-zero, hold or cancel", parse_give_up};
+const Scalar<bool> imds_access{.expected = "allow or refuse",
+                               .choices = {{"refuse", false}, {"allow", true}}};
+const Scalar<bool> trust{.expected = "administrator", .choices = {{"administrator", true}}};
+const Scalar<GiveUp> give_up{.expected = "scale-to-zero, hold or cancel",
+                             .choices = {{"scale-to-zero", GiveUp::ScaleToZero},
+                                         {"hold", GiveUp::Hold},
+                                         {"cancel", GiveUp::Cancel}}};
 const Scalar<double> positive_number{"a number above 0", parse_positive_number};
 const Scalar<std::string> topic{"a topic's ARN", parse_topic};
 const Scalar<std::string> notified_event{"notice, resumed, finished, failed or deadline",
                                          parse_notified_event};
-const Scalar<FleetKind> fleet_kind{"spot-fleet, ec2-fleet or auto-scaling-group", parse_fleet_kind};
+const Scalar<FleetKind> fleet_kind{
+    .expected = "spot-fleet, ec2-fleet or auto-scaling-group",
+    .choices = {{"spot-fleet", FleetKind::SpotFleet},
+                {"ec2-fleet", FleetKind::Ec2Fleet},
+                {"auto-scaling-group", FleetKind::AutoScalingGroup}}};
 const Scalar<FleetId> fleet_id{"a fleet's id or a group's name", parse_fleet_id};
 const Scalar<std::string> environment_value{"text", parse_environment_value};
 const Scalar<std::string> tag_value{"a tag's value", parse_tag_value};

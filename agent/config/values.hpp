@@ -6,10 +6,41 @@
 
 namespace spotter::config {
 
+// The candidate most similar to `word`; empty: none is similar.
+std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates);
+
+// Quotes for a message; shortens long text.
+inline std::string in_quotes(std::string_view text) {
+  constexpr std::size_t shown = 100;
+  return "'" + std::string(text.substr(0, shown)) + (text.size() > shown ? "...'" : "'");
+}
+
+template <class T>
+using Choices = std::vector<std::pair<std::string_view, T>>;
+
+template <class T>
+Result<T> choose(std::string_view text, const Choices<T>& choices) {
+  std::vector<std::string_view> names;
+  std::string list;
+  for (const auto& [name, value] : choices) {
+    if (name == text) return value;
+    names.push_back(name);
+    list.append(list.empty() ? "" : ", ").append(name);
+  }
+  const auto meant = nearest(text, names);
+  return failure(in_quotes(text) + " is not one of " + list +
+                 (meant.empty() ? "" : "; did you mean '" + std::string(meant) + "'?"));
+}
+
 template <class T>
 struct Scalar {
   std::string_view expected;  // "a duration such as 90s": what a message says was expected
-  Result<T> (*parse)(std::string_view text);
+  Result<T> (*read)(std::string_view text) = nullptr;
+  Choices<T> choices = {};  // without `read`: it is one of these
+
+  Result<T> parse(std::string_view text) const {
+    return read != nullptr ? read(text) : choose<T>(text, choices);
+  }
 };
 
 extern const Scalar<JobName> job_name;              // [a-z0-9-]{1,63}
@@ -68,8 +99,5 @@ std::string wrong_tag_key(std::string_view key);
 // Replaces `${NAME}` by its value and `$${` by `${`; leaves every other `$`.
 Result<std::string> expand(std::string_view text,
                            const std::map<std::string, std::string>& variables);
-
-// The candidate most similar to `word`; empty: none is similar.
-std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates);
 
 }  // namespace spotter::config

@@ -6,7 +6,6 @@
 
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/formats/tags.hpp"
-#include "agent/config/storage_name.hpp"
 #include "agent/launch/user_data.hpp"
 
 namespace spotter::launch {

@@ -1,5 +1,5 @@
 // The tag by which jobs of one name are distinguished.
-#include "agent/config/storage_name.hpp"
+#include "agent/config/job.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,6 @@
 
 #include <map>
 
-#include "agent/config/index_list.hpp"
-
 namespace spotter::sweep {
 namespace {
 

@@ -11,7 +11,6 @@
 #include "agent/base/text.hpp"
 #include "agent/config/prepare.hpp"
 #include "agent/config/secrets.hpp"
-#include "agent/config/storage_name.hpp"
 
 namespace spotter::act {
 namespace {

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "agent/aws/formats/tags.hpp"
-#include "agent/config/storage_name.hpp"
 #include "agent/io/log.hpp"
 #include "agent/wire/events.hpp"
 

@@ -8,7 +8,6 @@
 
 #include "agent/aws/formats/batch.hpp"
 #include "agent/config/run.hpp"
-#include "agent/config/storage_name.hpp"
 #include "agent/decide/policy.hpp"
 #include "agent/io/log.hpp"
 #include "agent/service/act/local.hpp"
