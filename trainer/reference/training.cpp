@@ -439,7 +439,7 @@ Result<void> Run::read_scores() {
   const auto scores = network_->scores();
   if (!scores.empty()) step_took_ = (Clock::now() - begun_) / scores.size();
   for (const Score& score : scores)
-    if (auto counted = count(score); !counted) return counted;
+    TRY(count(score));
   return {};
 }
 
