@@ -125,7 +125,8 @@ Result<FaultArguments> parse_fault(const std::vector<std::string>& words) {
 std::string describe_state(const json& state) {
   std::string result =
       "mode " + state.value("mode", "?") + ", region " + state.value("region", "?") + "\n";
-  for (const char* kind : {"pools", "instances", "volumes", "snapshots", "fleets", "buckets"}) {
+  for (const char* kind :
+       {"pools", "reservations", "instances", "volumes", "snapshots", "fleets", "buckets"}) {
     if (!state.contains(kind)) continue;
     result += std::string(kind) + ": " + std::to_string(state[kind].size()) + "\n";
     for (const auto& item : state[kind]) result += describe_item(item);

@@ -85,6 +85,7 @@ void Control::describe_s3(json& document) {
 
 HttpResponse Control::post(std::string_view what, const json& body) {
   if (what == "instance") return add_instance(body);
+  if (what == "reserve") return reserve(body);
   if (what == "reset") {
     const auto done = parts_.reset();
     return done ? answer_with(200, json::object()) : error(500, done.error().message);
@@ -108,6 +109,31 @@ HttpResponse Control::add_instance(const json& body) {
   parts_.settle();
   return answer_with(
       200, {{"instance", added->str()}, {"metadata", parts_.machines.metadata_endpoint(*added)}});
+}
+
+HttpResponse Control::reserve(const json& body) {
+  const auto in = [&](const char* name) {
+    return parts_.now() + Duration{body.value(name, Duration::rep{0})};
+  };
+  const Zone zone(text(body, "zone"));
+  world::CapacityReservation wanted{.market = text(body, "kind"),
+                                    .type = InstanceType(text(body, "type")),
+                                    .zone = zone,
+                                    .total = body.value("instances", 1),
+                                    .begins = in("begins_in_ms")};
+  if (body.contains("ends_in_ms")) wanted.ends = in("ends_in_ms");
+  const auto made = parts_.regions.of(zone).reserve(std::move(wanted), parts_.now());
+  if (!made) return error(400, made.error().message);
+  return answer_with(200, {{"reservation", *made}});
+}
+
+world::Expected<void> Control::reclaim(const json& body) {
+  const std::string id = text(body, "reservation");
+  world::World* there = &parts_.regions.home();
+  for (const auto& world : parts_.regions.all())
+    if (world->cloud().reservations.contains(id)) there = world.get();
+  return there->reclaim(id, body.value("instances", 0), lead_of(body),
+                        body.value("in_metadata", false), parts_.now());
 }
 
 world::Expected<void> Control::interrupt(const InstanceId& id, const json& body) {
@@ -204,6 +230,7 @@ world::Expected<void> Control::change(std::string_view what, const json& body) {
     if (what == "rebalance") return world.rebalance(*id, now);
     return what == "withdraw" ? world.withdraw(*id, now) : world.kill(*id, now);
   }
+  if (what == "reclaim") return reclaim(body);
   if (what == "fault") return fault(body);
   if (what == "market") return market(body);
   if (what == "policy") {

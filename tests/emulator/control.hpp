@@ -51,6 +51,8 @@ class Control {
   void describe_machines(nlohmann::json& document);
   HttpResponse post(std::string_view what, const nlohmann::json& body);
   HttpResponse add_instance(const nlohmann::json& body);
+  HttpResponse reserve(const nlohmann::json& body);
+  world::Expected<void> reclaim(const nlohmann::json& body);
   world::Expected<void> change(std::string_view what, const nlohmann::json& body);
   world::Expected<void> market(const nlohmann::json& body);
   world::Expected<InstanceId> instance_of(const nlohmann::json& body);

@@ -62,6 +62,9 @@ struct Arguments {
   bool even_as_root = false;
   std::string directory;
   bool list = false;
+  std::string kind, reservation, begins, ends;
+  int instances_left = 0, reserved = 1;
+  bool in_metadata = false;
 };
 
 // Whoever has the keys runs programs here, as whoever serves.
@@ -137,15 +140,39 @@ int ask(const Arguments& arguments, const std::string& what, const std::optional
 
 std::string nothing(const json&) { return {}; }
 
+// False: it is no duration, as was said. An option that is not given changes nothing.
+bool take_duration(const char* option, const std::string& text, const char* name, json& body) {
+  const auto duration = text.empty() ? Result<Duration>() : parse_duration(text);
+  if (!duration) complain(std::string(option) + ": " + duration.error().message, 2);
+  if (duration && !text.empty()) body[name] = duration->count();
+  return duration.has_value();
+}
+
 int control_instance(const Arguments& arguments, const std::string& what) {
   json body = {{"instance", arguments.instance}};  // empty: the only one
   if (what == "interrupt") body["action"] = arguments.action;
-  if (!arguments.lead.empty()) {
-    const auto lead = parse_duration(arguments.lead);
-    if (!lead) return complain("--in: " + lead.error().message, 2);
-    body["in_ms"] = lead->count();
-  }
+  if (!take_duration("--in", arguments.lead, "in_ms", body)) return 2;
   return ask(arguments, what, body, nothing);
+}
+
+int reserve(const Arguments& arguments) {
+  json body = {{"kind", arguments.kind},
+               {"type", arguments.type},
+               {"zone", arguments.zone},
+               {"instances", arguments.reserved}};
+  const bool known = take_duration("--begins", arguments.begins, "begins_in_ms", body) &&
+                     take_duration("--ends", arguments.ends, "ends_in_ms", body);
+  if (!known) return 2;
+  return ask(arguments, "reserve", body,
+             [](const json& answer) { return answer.value("reservation", "") + "\n"; });
+}
+
+int reclaim(const Arguments& arguments) {
+  json body = {{"reservation", arguments.reservation},
+               {"instances", arguments.instances_left},
+               {"in_metadata", arguments.in_metadata}};
+  if (!take_duration("--in", arguments.lead, "in_ms", body)) return 2;
+  return ask(arguments, "reclaim", body, nothing);
 }
 
 int add_instance(const Arguments& arguments) {
@@ -283,6 +310,27 @@ void describe_serve(CLI::App& app, Arguments& to) {
   key->needs(certificate);
 }
 
+void describe_reservations(CLI::App& app, Arguments& to) {
+  auto* reserve = app.add_subcommand("reserve", "A capacity reservation that ends; prints its id");
+  reserve->add_option("kind", to.kind, "As the market type of its instances")
+      ->check(CLI::IsMember({world::block_market, world::interruptible_market}))
+      ->required();
+  reserve->add_option("type", to.type, "Its instance type")->required();
+  reserve->add_option("zone", to.zone, "Its zone")->required();
+  reserve->add_option("--instances", to.reserved, "How many")->capture_default_str();
+  reserve->add_option("--begins", to.begins, "From now, as in 10m; else at once");
+  reserve->add_option("--ends", to.ends,
+                      "Of a capacity block, from now: EC2 begins to end its instances 30 minutes "
+                      "before");
+  auto* reclaim = app.add_subcommand(
+      "reclaim", "The owner of an interruptible reservation takes instances back");
+  reclaim->add_option("reservation", to.reservation, "cr-...")->required();
+  reclaim->add_option("--instances", to.instances_left, "How many it keeps")->capture_default_str();
+  reclaim->add_option("--in", to.lead, "How long until the others end; else two minutes");
+  reclaim->add_flag("--metadata", to.in_metadata,
+                    "They have spot's notice in their metadata, too; AWS's pages do not say so");
+}
+
 void describe_control(CLI::App& app, Arguments& to) {
   auto* instance = app.add_subcommand("instance", "Instances")->require_subcommand(1);
   auto* add = instance->add_subcommand("add",
@@ -304,6 +352,7 @@ void describe_control(CLI::App& app, Arguments& to) {
         ->check(CLI::IsMember({"terminate", "stop", "hibernate"}))
         ->capture_default_str();
   }
+  describe_reservations(app, to);
   auto* fault = app.add_subcommand("fault", "Breaks something; `fault clear` mends it all");
   auto* named = fault->add_option("fault", to.fault,
                                   "latency ACTION 2s | throttle ACTION 60s | fail ACTION N CODE"
@@ -391,6 +440,8 @@ int dispatch(const CLI::App& app, Arguments& arguments) {
   const std::string command = app.get_subcommands().at(0)->get_name();
   if (command == "serve") return serve(arguments);
   if (command == "instance") return add_instance(arguments);
+  if (command == "reserve") return reserve(arguments);
+  if (command == "reclaim") return reclaim(arguments);
   if (command == "fault") return inject_fault(arguments);
   if (command == "policy") return set_policies(arguments);
   if (command == "market") return play_market(arguments);

@@ -8,6 +8,7 @@
 #include "tests/world/groups.hpp"
 #include "tests/world/iam.hpp"
 #include "tests/world/instances.hpp"
+#include "tests/world/reservations.hpp"
 #include "tests/world/s3/digest.hpp"
 #include "tests/world/snapshots.hpp"
 #include "tests/world/volumes.hpp"
@@ -33,6 +34,9 @@ struct Dispatch {
   void operator()(const FleetWakes& it) const { Fleets(cloud).on(it); }
   void operator()(const HookTimesOut& it) const { Groups(cloud).on(it); }
   void operator()(const IamReaches& it) const { on_iam_reaches(cloud, it.who); }
+  void operator()(const BlockEnds& it) const { Reservations(cloud).on(it); }
+  void operator()(const ReclaimEnds& it) const { Reservations(cloud).on(it); }
+  void operator()(const ReservedEnds& it) const { Instances(cloud).on(it); }
   void operator()(const CapacityReturns& it) const {
     cloud.record("capacity-returned", it.zone.str());
     Fleets(cloud).capacity_changed();

@@ -81,10 +81,21 @@ struct HookTimesOut {
 struct IamReaches {
   std::string who;  // "role/NAME" or a user's name
 };
-using Happening = std::variant<VolumeReady, VolumeVanishes, AttachEnds, DeviceAppears, DetachEnds,
-                               ModificationProceeds, SnapshotEnds, InstanceRuns, ShutDownEnds,
-                               FleetTagged, InterruptionDue, ReplacedEnds, FleetWakes,
-                               CapacityReturns, HookTimesOut, IamReaches>;
+struct BlockEnds {
+  std::string id;
+};
+struct ReclaimEnds {
+  std::string id;
+  std::uint64_t number;
+};
+struct ReservedEnds {
+  InstanceId id;
+};
+using Happening =
+    std::variant<VolumeReady, VolumeVanishes, AttachEnds, DeviceAppears, DetachEnds,
+                 ModificationProceeds, SnapshotEnds, InstanceRuns, ShutDownEnds, FleetTagged,
+                 InterruptionDue, ReplacedEnds, FleetWakes, CapacityReturns, HookTimesOut,
+                 IamReaches, BlockEnds, ReclaimEnds, ReservedEnds>;
 
 // Misbehaviour of the volume or snapshot machinery, switched on by World::fault.
 struct StorageFaults {
@@ -142,10 +153,12 @@ struct Cloud {
   Table<SnapshotId, Snapshot> snapshots;
   Table<InstanceId, Instance> instances;
   Table<FleetId, FleetRequest> fleets;
-  std::map<std::string, LaunchTemplate> templates;         // by id
-  std::map<std::string, PlacementGroup> placement_groups;  // by name
-  std::map<std::string, SecurityGroup> security_groups;    // by id
-  std::map<std::string, SubnetNetwork> subnets;            // by id: those that a fault changed
+  std::map<std::string, LaunchTemplate> templates;          // by id
+  std::map<std::string, PlacementGroup> placement_groups;   // by name
+  std::map<std::string, SecurityGroup> security_groups;     // by id
+  std::map<std::string, CapacityReservation> reservations;  // by id
+  std::map<std::string, std::uint64_t> reclaims;            // the last of a reservation
+  std::map<std::string, SubnetNetwork> subnets;             // by id: those that a fault changed
   std::vector<NetworkEndpoint> endpoints;
   std::map<std::string, VolumeId> volume_tokens;            // ClientToken -> what it made
   std::map<std::string, std::string> volume_token_digests;  // ClientToken -> the call's parameters

@@ -152,6 +152,7 @@ class Needs {
     one(anybodys() + "image/" + (what.image.empty() ? "*" : what.image));
     one(anybodys() + "snapshot/*");
     if (!what.key_name.empty()) one(account() + "key-pair/" + what.key_name);
+    if (what.reserved) one(account() + "capacity-reservation/" + what.reserved.id);
     if (const auto& group = what.placement_group; !group.empty())
       one(account() + "placement-group/" + group, tags_of_placement_group(cloud_, group));
     each("subnet/", launch.subnets);

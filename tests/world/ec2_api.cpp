@@ -29,6 +29,7 @@ const Operations& operations() {
     add_security_group_operations(made);
     add_network_operations(made);
     add_image_operations(made);
+    add_reservation_operations(made);
     return made;
   }();
   return all;

@@ -37,6 +37,7 @@ void add_place_operations(Operations& operations);
 void add_placement_operations(Operations& operations);
 void add_security_group_operations(Operations& operations);
 void add_network_operations(Operations& operations);
+void add_reservation_operations(Operations& operations);
 void add_image_operations(Operations& operations);
 
 // Shared pieces of answers and requests.

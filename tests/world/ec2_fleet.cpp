@@ -2,6 +2,7 @@
 #include <tuple>
 
 #include "tests/world/ec2_api.hpp"
+#include "tests/world/reservations.hpp"
 
 namespace spotter::world {
 
@@ -36,7 +37,9 @@ void write_origin(Xml& xml, const FleetRequest& fleet, const Instance& instance)
       xml.text("availabilityZone", instance.zone.view());
     });
   });
-  xml.text("lifecycle", instance.spot_request.empty() ? "on-demand" : "spot");
+  // InstanceLifecycle has no word for an instance of a capacity block.
+  const std::string lifecycle = lifecycle_of(instance);
+  xml.optional("lifecycle", lifecycle == block_market ? "" : lifecycle);
 }
 
 // Only for fleets of type instant.
@@ -44,7 +47,7 @@ void write_launched(Xml& xml, Cloud& cloud, const FleetRequest& fleet) {
   xml.items("errorSet", fleet.errors, [&](const LaunchError& it) {
     xml.text("errorCode", it.error.code);
     xml.text("errorMessage", it.error.message);
-    xml.text("lifecycle", it.spot ? "spot" : "on-demand");
+    if (fleet.reserved.empty()) xml.text("lifecycle", it.spot ? "spot" : "on-demand");
   });
   std::map<std::tuple<InstanceType, Zone, bool>, std::vector<InstanceId>> pools;
   for (const InstanceId& id : fleet.instances) {
@@ -67,6 +70,12 @@ void check_excess_policy(const Query& query) {
     query.refuse("InvalidParameterValue", "Invalid excess capacity termination policy: " + policy);
 }
 
+constexpr const char* reserved_capacity = "reserved-capacity";
+
+bool is_of_reservations(const std::string& capacity_type) {
+  return capacity_type == reserved_capacity || capacity_type == block_market;
+}
+
 // Of the total target capacity, where the request says it in one of the three ways.
 std::optional<int> on_demand_share(const Query& query) {
   const std::string capacity = "TargetCapacitySpecification.";
@@ -75,6 +84,7 @@ std::optional<int> on_demand_share(const Query& query) {
   const auto on_demand = query.integer(capacity + "OnDemandTargetCapacity");
   const auto spot = query.integer(capacity + "SpotTargetCapacity");
   const std::string rest = query.text(capacity + "DefaultTargetCapacityType");
+  if (is_of_reservations(rest)) return total;  // no spot instance is among them
   if (!rest.empty() && rest != "spot" && rest != "on-demand")
     query.refuse("InvalidParameterValue", "Invalid default target capacity type: " + rest);
   if (on_demand.value_or(0) + spot.value_or(0) > total)
@@ -83,6 +93,29 @@ std::optional<int> on_demand_share(const Query& query) {
   if (rest == "on-demand") return total - spot.value_or(0);
   if (on_demand || rest == "spot") return on_demand.value_or(0);
   return spot ? std::optional(total - *spot) : std::nullopt;
+}
+
+// Of reservations a fleet of type instant launches, and of nothing beside them: the target in full,
+// with templates that name reservations of that kind.
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ReservedCapacityOptionsRequest.html
+void check_reserved(const Query& query, const FleetRequest& request) {
+  const auto wrong = [&](const char* why) { query.refuse("InvalidParameterCombination", why); };
+  const bool reserved = request.reserved == reserved_capacity;
+  const auto types = query.list("ReservedCapacityOptions.ReservationType");
+  if (reserved != !types.empty())
+    wrong(
+        "DefaultTargetCapacityType reserved-capacity and ReservedCapacityOptions need each other");
+  const std::string market = reserved ? interruptible_market : request.reserved;
+  for (const LaunchOption& it : request.options)
+    if (it.reserved.market != market)
+      wrong("The launch template's market type does not fit DefaultTargetCapacityType");
+  if (request.reserved.empty()) return;
+  if (request.type != FleetType::Instant) wrong("Reserved capacity needs a fleet of type instant");
+  const std::string capacity = "TargetCapacitySpecification.";
+  for (const char* beside : {"OnDemandTargetCapacity", "SpotTargetCapacity"})
+    if (query.has(capacity + beside)) wrong("Nothing can be asked for beside reserved capacity");
+  if (!query.below("SpotOptions.").empty() || !query.below("OnDemandOptions.").empty())
+    wrong("Options of other capacity cannot be used with reserved capacity");
 }
 
 // Capacity of neither kind is of the default one, which then has to be said.
@@ -119,6 +152,8 @@ Answer create_fleet(Session& session) {
   request.when_interrupted = behaviour_parameter(query, "SpotOptions.InstanceInterruptionBehavior");
   check_behaviour(query, request);
   check_sum(query, request.target);
+  const std::string of_type = query.text(capacity + "DefaultTargetCapacityType");
+  if (is_of_reservations(of_type)) request.reserved = of_type;
   request.options = template_options(session, "LaunchTemplateConfigs");
   const Tags instance_tags = query.tags_for("instance");  // honoured for instant fleets alone
   for (LaunchOption& option : request.options) {
@@ -126,6 +161,7 @@ Answer create_fleet(Session& session) {
     for (const auto& [key, value] : instance_tags) option.instance_tags[key] = value;
   }
   if (request.options.empty()) query.required("LaunchTemplateConfigs");
+  check_reserved(query, request);
   SPOTTER_CHECK_QUERY(session);
   std::set<std::tuple<std::string, std::string, std::string>> pools;
   for (const LaunchOption& it : request.options)
@@ -146,12 +182,14 @@ void write_fleet(Xml& xml, Cloud& cloud, const FleetRequest& fleet) {
   xml.text("activityStatus", Fleets(cloud).activity(fleet));
   xml.text("createTime", xml_time(cloud.wall(fleet.created)));
   xml.value("fulfilledCapacity", Fleets(cloud).fulfilled(fleet));
-  xml.value("fulfilledOnDemandCapacity", Fleets(cloud).fulfilled(fleet, false));
+  xml.value("fulfilledOnDemandCapacity",
+            fleet.reserved.empty() ? Fleets(cloud).fulfilled(fleet, false) : 0);
   std::map<std::string, std::string> shown = fleet.sent;
   static const std::set<std::string> echoed = {"LaunchTemplateConfigs",
                                                "TargetCapacitySpecification",
                                                "SpotOptions",
                                                "OnDemandOptions",
+                                               "ReservedCapacityOptions",
                                                "ClientToken",
                                                "ValidFrom",
                                                "ValidUntil",
@@ -159,15 +197,15 @@ void write_fleet(Xml& xml, Cloud& cloud, const FleetRequest& fleet) {
   std::erase_if(
       shown, [&](const auto& it) { return !echoed.count(it.first.substr(0, it.first.find('.'))); });
   shown["TargetCapacitySpecification.TotalTargetCapacity"] = std::to_string(fleet.target);
-  shown["TargetCapacitySpecification.OnDemandTargetCapacity"] =
-      std::to_string(fleet.on_demand_target);
+  const int on_demand_target = fleet.reserved.empty() ? fleet.on_demand_target : 0;
+  shown["TargetCapacitySpecification.OnDemandTargetCapacity"] = std::to_string(on_demand_target);
   shown["TargetCapacitySpecification.SpotTargetCapacity"] =
       std::to_string(fleet.target - fleet.on_demand_target);
   shown["ExcessCapacityTerminationPolicy"] = fleet.excess_policy;
   shown["Type"] = name(fleet.type);
   shown["TerminateInstancesWithExpiration"] = fleet.terminate_with_expiration ? "true" : "false";
   shown["ReplaceUnhealthyInstances"] = fleet.replace_unhealthy ? "true" : "false";
-  write_sent(xml, shown);
+  write_sent(xml, shown, {{"ReservationType", {"reservationTypeSet", "item"}}});
   write_tags(xml, fleet.tags);
   if (fleet.type == FleetType::Instant) write_launched(xml, cloud, fleet);
 }

@@ -1,5 +1,6 @@
 #include "tests/world/ec2_api.hpp"
 #include "tests/world/iam.hpp"
+#include "tests/world/reservations.hpp"
 
 namespace spotter::world {
 
@@ -107,9 +108,15 @@ void write_instance(Xml& xml, const Cloud& cloud, const Instance& instance) {
   xml.optional("clientToken", instance.client_token);
   write_tags(xml, instance.tags);
   xml.text("hypervisor", "xen");
-  if (!instance.spot_request.empty()) {
-    xml.text("instanceLifecycle", "spot");
-    xml.text("spotInstanceRequestId", instance.spot_request);
+  const std::string lifecycle = lifecycle_of(instance);
+  if (lifecycle != on_demand) xml.text("instanceLifecycle", lifecycle);
+  xml.optional("spotInstanceRequestId", instance.spot_request);
+  if (instance.reserved) {
+    xml.text("capacityReservationId", instance.reserved.id);
+    xml.element("capacityReservationSpecification", [&] {
+      xml.element("capacityReservationTarget",
+                  [&] { xml.text("capacityReservationId", instance.reserved.id); });
+    });
   }
   if (!instance.profile.empty()) {
     xml.element("iamInstanceProfile", [&] {
@@ -162,7 +169,8 @@ const std::vector<std::string> known = {"instance-id",
                                         "iam-instance-profile.arn",
                                         "ip-address",
                                         "monitoring-state",
-                                        "placement-group-name"};
+                                        "placement-group-name",
+                                        "capacity-reservation-id"};
 
 Facts facts(const Cloud& cloud, const Instance& instance) {
   Facts all = {{"instance-id", instance.id.str()},
@@ -191,7 +199,9 @@ Facts facts(const Cloud& cloud, const Instance& instance) {
                {"placement-group-name", instance.placement_group}};
   if (!instance.profile.empty())
     all.emplace("iam-instance-profile.arn", profile_arn(cloud, instance.profile));
-  if (!instance.spot_request.empty()) all.emplace("instance-lifecycle", "spot");
+  if (const auto its = lifecycle_of(instance); its != on_demand)
+    all.emplace("instance-lifecycle", its);
+  if (instance.reserved) all.emplace("capacity-reservation-id", instance.reserved.id);
   if (instance.state != InstanceState::Terminated)  // its interfaces are gone
     for (const std::string& it : instance.security_groups) all.emplace("instance.group-id", it);
   cloud.volumes.each_seen(cloud.now, [&](const Volume& volume) {
@@ -516,8 +526,9 @@ Answer terminate_instances(Session& session) {
 }  // namespace
 
 std::optional<ApiError> refuse_run(Session& session) {
-  const auto request = launch_request(session);
+  auto request = launch_request(session);
   if (!request) return request.error();
+  request->option.reserved = {};  // a rehearsal says nothing of capacity
   return refuse_launch(session.cloud, request->option);
 }
 

@@ -25,11 +25,12 @@ const std::string metadata =
     " MetadataOptions{HttpEndpoint HttpProtocolIpv6=disabled HttpPutResponseHopLimit "
     "HttpTokens InstanceMetadataTags} ";
 const std::string market =
-    " InstanceMarketOptions{MarketType=spot SpotOptions{InstanceInterruptionBehavior MaxPrice "
+    " InstanceMarketOptions{MarketType SpotOptions{InstanceInterruptionBehavior MaxPrice "
     "SpotInstanceType ValidUntil}} ";
 // RunInstances and launch templates share these.
 const std::string launch =
-    " CapacityReservationSpecification{CapacityReservationPreference=open|none} "
+    " CapacityReservationSpecification{CapacityReservationPreference=open|none "
+    "CapacityReservationTarget{CapacityReservationId}} "
     "DisableApiStop DisableApiTermination EbsOptimized "
     "EnclaveOptions{Enabled=false} HibernationOptions{Configured=false} ImageId "
     "InstanceInitiatedShutdownBehavior InstanceType KeyName "
@@ -101,9 +102,11 @@ const std::map<std::string, Ec2Members> ec2_table = {
           part::named_template + part::overrides +
           "ImageId MaxPrice}} OnDemandOptions{AllocationStrategy} ReplaceUnhealthyInstances "
           "SpotOptions{AllocationStrategy InstanceInterruptionBehavior MaintenanceStrategies" +
-          part::rebalance + "} TerminateInstancesWithExpiration Type ValidFrom ValidUntil" +
+          part::rebalance +
+          "} ReservedCapacityOptions{ReservationType=interruptible-capacity-reservation} "
+          "TerminateInstancesWithExpiration Type ValidFrom ValidUntil" +
           part::capacity + part::tags,
-      "Context ReservedCapacityOptions"}},
+      "Context"}},
     {"CreateLaunchTemplate",
      {"ClientToken LaunchTemplateName VersionDescription LaunchTemplateData{" + part::launch +
           part::disk + "}" + part::tags,
@@ -133,6 +136,7 @@ const std::map<std::string, Ec2Members> ec2_table = {
     // Each zone and region there is needs no opting in.
     {"DescribeAvailabilityZones",
      {"AllAvailabilityZones=true|false DryRun Filter{Name Value} ZoneId ZoneName", ""}},
+    {"DescribeCapacityReservations", {"CapacityReservationId" + part::filtered, ""}},
     {"DescribeFleetHistory", {"EventType FleetId StartTime" + part::pages, ""}},
     {"DescribeFleetInstances", {"FleetId" + part::filtered, ""}},
     {"DescribeFleets", {"FleetId" + part::filtered, ""}},
@@ -218,8 +222,8 @@ constexpr std::string_view elsewhere =
     "AddressingType Affinity AllowedInstanceType AllowedInstanceTypeSet AmdSevSnp "
     "ArchitectureType AssociateCarrierIpAddress BandwidthWeighting BareMetal "
     "BaselineEbsBandwidthMbps BaselinePerformanceFactors BlockDurationMinutes "
-    "BurstablePerformance CapacityReservationId CapacityReservationOptions "
-    "CapacityReservationResourceGroupArn CapacityReservationTarget CidrIpv6 ClassicLoadBalancers "
+    "BurstablePerformance CapacityReservationOptions "
+    "CapacityReservationResourceGroupArn CidrIpv6 ClassicLoadBalancers "
     "ClassicLoadBalancersConfig ConnectionTrackingSpecification Context CoreCount Count Cpu "
     "CpuCredits CpuManufacturer CpuManufacturerSet CpuOptions CreditSpecification EbsCardIndex "
     "ElasticGpuSpecification ElasticInferenceAccelerator EnaQueueCount EnaSrdEnabled "
@@ -237,7 +241,7 @@ constexpr std::string_view elsewhere =
     "Operator OutpostArn PartitionNumber PeeringStatus PrefixListId PrefixListIds Primary "
     "PrimaryIpv6 Principal PrivateDnsNameOptions PrivateIpAddress PrivateIpAddressCount "
     "PrivateIpAddresses RamDiskId RamdiskId Reference ReferenceSet RequireEncryptionInTransit "
-    "RequireHibernateSupport ReservationType SecondaryInterface SecondaryPrivateIpAddressCount "
+    "RequireHibernateSupport SecondaryInterface SecondaryPrivateIpAddressCount "
     "SecondarySubnetId SingleInstanceType SpotMaxPricePercentageOverLowestPrice SpotMaxTotalPrice "
     "SpreadDomain TargetGroups TargetGroupsConfig TcpEstablishedTimeout ThreadsPerCore "
     "TotalLocalStorageGB UdpStreamTimeout UdpTimeout UsageStrategy UserId VCpuCount VirtualName "

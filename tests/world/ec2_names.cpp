@@ -32,7 +32,7 @@ const std::map<std::string, Members> refused_filters = {
      "default-threads-per-core valid-cores valid-threads-per-core}"},
     {"DescribeInstances",
      "affinity availability-zone-id block-device-mapping{attach-time delete-on-termination "
-     "status} boot-mode capacity-reservation-id capacity-reservation-specification{*} "
+     "status} boot-mode capacity-reservation-specification{*} "
      "current-instance-boot-mode dns-name ebs-optimized ena-support enclave-options{enabled} "
      "hibernation-options{configured} host-id hypervisor iam-instance-profile{id} "
      "instance{group-name} ipv6-address kernel-id maintenance-options{auto-recovery} "

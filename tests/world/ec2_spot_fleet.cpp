@@ -102,6 +102,10 @@ Answer request_spot_fleet(Session& session) {
   const std::string price = price_parameter(query, at("SpotPrice"));
   for (LaunchOption& option : request.options)
     if (option.max_price.empty()) option.max_price = price;
+  for (const LaunchOption& option : request.options)
+    if (option.reserved)
+      query.refuse("InvalidSpotFleetRequestConfig",
+                   "A Spot Fleet launches into no capacity reservation of these kinds.");
   SPOTTER_CHECK_QUERY(session);
   const auto made = Fleets(session.cloud).create(std::move(request));
   if (!made) return tl::unexpected(made.error());

@@ -47,6 +47,7 @@ TemplateVersion version_of(Session& session) {
           .hop_limit = hop_limit_parameter(query, at("MetadataOptions.HttpPutResponseHopLimit")),
           .terms = option.terms,
           .extras = extras_parameters(query, data),
+          .reserved = option.reserved,
           .sent = query.below(data)};
 }
 

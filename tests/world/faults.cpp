@@ -147,6 +147,12 @@ const NamedFault faults[] = {
     {"fleet-tags-late",
      "least=5s most=90s: a fleet's tags, on instances launched from now on; most=0s: all at once",
      fleet_tags_late},
+    {"block-cleanup", "least=120s most=300s: until an instance of a capacity block is terminated",
+     [](World& world, Cloud&, Arguments& it) {
+       Range& within = world.settings().block_cleanup;
+       within.most = it.duration("most", Duration{300000});
+       within.least = std::min(it.duration("least", Duration{120000}), within.most);
+     }},
     {"empty-pages", "on=true|false: a listing's first page has nothing, and a token",
      [](World& world, Cloud&, Arguments& it) { world.settings().empty_pages = it.on(); }},
     {"attach-hangs", "for=60s",

@@ -8,6 +8,7 @@
 #include "tests/world/iam.hpp"
 #include "tests/world/offers.hpp"
 #include "tests/world/pools.hpp"
+#include "tests/world/reservations.hpp"
 #include "tests/world/volumes.hpp"
 
 namespace spotter::world {
@@ -85,6 +86,11 @@ Instance& Instances::change(const InstanceId& id) {
   return cloud_.instances.change(id, cloud_.now, cloud_.lag());
 }
 
+const Range& Instances::ends_within(const Instance& instance) const {
+  const bool of_block = instance.reserved.market == block_market;
+  return of_block ? cloud_.settings.block_cleanup : cloud_.settings.shut_down;
+}
+
 Expected<Instance*> Instances::reach(const InstanceId& id) {
   Instance* instance = cloud_.instances.find(id);
   if (!instance || !cloud_.instances.seen(id, cloud_.now)) {
@@ -95,6 +101,7 @@ Expected<Instance*> Instances::reach(const InstanceId& id) {
 }
 
 bool Instances::has_capacity(const LaunchOption& option, bool spot) const {
+  if (option.reserved) return !spot;  // refuse_reserved() counts
   if (!has_room(option.zone, spot)) return false;
   return !spot || Pools(cloud_).has_room(option.type, option.zone, option.max_price);
 }
@@ -107,7 +114,7 @@ bool Instances::has_room(const Zone& zone, bool spot) const {
   if (!limit) return true;
   int running = 0;
   cloud_.instances.each([&](const Instance& other) {
-    running += other.zone == zone && is_alive(other) && is_spot(other) == spot;
+    running += other.zone == zone && is_alive(other) && is_spot(other) == spot && !other.reserved;
   });
   return running < *limit;
 }
@@ -133,6 +140,7 @@ std::optional<ApiError> refuse_launch(const Cloud& cloud, const LaunchOption& op
                     "The image id '[" + option.image + "]' does not exist"};
   if (auto misplaced = refuse_placement(cloud, option)) return misplaced;
   if (auto wrong = refuse_interfaces(cloud, option)) return wrong;
+  if (auto wrong = refuse_reserved(cloud, option)) return wrong;
   const std::string of_image = architecture_of_image(cloud.settings, option.image);
   const std::string of_type = architecture_of_type(option.type.str());
   if (of_image.empty() || of_type.empty() || of_image == of_type) return std::nullopt;
@@ -196,7 +204,8 @@ Expected<Instance> Instances::launch(const LaunchInstance& request) {
       .hop_limit = option.hop_limit == 0 ? 1 : option.hop_limit,
       .reservation = request.reservation,
       .launch_index = request.launch_index,
-      .request_tags = option.request_tags};
+      .request_tags = option.request_tags,
+      .reserved = option.reserved};
   if (request.fleet.kind != FleetKind::None)
     tag_of_fleet(instance, tag_of(request.fleet.kind), request.fleet.id);
   if (request.by) tag_of_fleet(instance, tag_of(FleetKind::Ec2Fleet), request.by);
@@ -212,7 +221,11 @@ Expected<Instance> Instances::launch(const LaunchInstance& request) {
 bool Instances::restart(const InstanceId& stopped) {
   const Instance* found = cloud_.instances.find(stopped);
   if (!found || found->state != InstanceState::Stopped) return false;
-  const LaunchOption same{.type = found->type, .zone = found->zone, .max_price = found->max_price};
+  const LaunchOption same{.type = found->type,
+                          .zone = found->zone,
+                          .max_price = found->max_price,
+                          .reserved = found->reserved};
+  if (refuse_reserved(cloud_, same)) return false;
   if (!has_capacity(same, is_spot(*found))) return false;
   Instance& instance = change(stopped);
   instance.state = InstanceState::Pending;
@@ -254,7 +267,7 @@ Expected<void> Instances::stop(const InstanceId& id) {
   instance.reason = user_reason;
   instance.died = cloud_.now;
   if (instance.started) cloud_.occur(InstanceShuttingDown{id});
-  cloud_.schedule(cloud_.random.within(cloud_.settings.shut_down), ShutDownEnds{id});
+  cloud_.schedule(cloud_.random.within(ends_within(instance)), ShutDownEnds{id});
   cloud_.record("instance-stopping", id.str(), instance.reason);
   return {};
 }
@@ -285,7 +298,7 @@ Instance Instances::shut_down(const InstanceId& id, const std::string& reason) {
   instance.reason = reason;
   instance.died = cloud_.now;
   if (instance.started) cloud_.occur(InstanceShuttingDown{id});
-  cloud_.schedule(cloud_.random.within(cloud_.settings.shut_down), ShutDownEnds{id});
+  cloud_.schedule(cloud_.random.within(ends_within(instance)), ShutDownEnds{id});
   cloud_.record("instance-shutting-down", id.str(), reason);
   const Instance answer = instance;
   if (answer.fleet.id) Fleets(cloud_).instance_ended(answer.fleet.id);
@@ -373,7 +386,7 @@ void Instances::end(const InstanceId& id, InstanceState state, const std::string
   instance.died = cloud_.now;
   if (instance.started) cloud_.occur(InstanceKilled{id});
   instance.started = false;
-  cloud_.schedule(cloud_.random.within(cloud_.settings.shut_down), ShutDownEnds{id});
+  cloud_.schedule(cloud_.random.within(ends_within(instance)), ShutDownEnds{id});
   cloud_.record("instance-killed", id.str(), reason);
   const FleetId fleet = instance.fleet.id;
   if (fleet) Fleets(cloud_).instance_ended(fleet);
@@ -407,6 +420,11 @@ void Instances::on(const InstanceRuns& happening) {
 
 void Instances::on(const FleetTagged& happening) {
   change(happening.id).tags[happening.key] = happening.value;
+}
+
+void Instances::on(const ReservedEnds& happening) {
+  if (is_alive(*cloud_.instances.find(happening.id)))
+    end(happening.id, InstanceState::ShuttingDown, reclaimed_reason);
 }
 
 void Instances::on(const ShutDownEnds& happening) {

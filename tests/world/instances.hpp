@@ -54,12 +54,14 @@ class Instances {
   void on(const FleetTagged& happening);
   void on(const InterruptionDue& happening);
   void on(const ReplacedEnds& happening);
+  void on(const ReservedEnds& happening);  // its reservation's end takes it
 
  private:
   bool has_room(const Zone& zone, bool spot) const;
   void notify(const InstanceId& id, InterruptionAction action, Duration lead);
   Expected<Instance*> reach(const InstanceId& id);
   Instance& change(const InstanceId& id);
+  const Range& ends_within(const Instance& instance) const;  // from shutting-down on
   void tag_of_fleet(Instance& instance, const std::string& key, const FleetId& fleet);
   void end(const InstanceId& id, InstanceState state, const std::string& reason);
 
@@ -69,7 +71,8 @@ class Instances {
 // EC2's refusal of a launch that no capacity would help: a tag that the metadata cannot show, an
 // instance profile that is not there, an image of another architecture than the type, a placement
 // group that is not there, or has instances in another zone, or cannot have this type; network
-// interfaces that the type cannot have, or of security groups that are not there.
+// interfaces that the type cannot have, or of security groups that are not there; a capacity
+// reservation that is of another kind, type or zone, over, or full.
 std::optional<ApiError> refuse_launch(const Cloud& cloud, const LaunchOption& option);
 std::optional<ApiError> refuse_placement(const Cloud& cloud, const LaunchOption& option);
 std::optional<ApiError> refuse_interfaces(const Cloud& cloud, const LaunchOption& option);

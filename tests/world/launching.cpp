@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "tests/world/ec2_api.hpp"
+#include "tests/world/ec2_parameters.hpp"
 #include "tests/world/members.hpp"
 
 namespace spotter::world {
@@ -232,14 +233,38 @@ std::vector<std::string> security_groups(Session& session, const std::string& pr
   return ids;
 }
 
+namespace {
+
+// API_CapacityReservationTarget.html; the preference beside it says the opposite.
+void read_reserved(const Query& query, const std::string& prefix, LaunchOption& option) {
+  const std::string of = prefix + "CapacityReservationSpecification.";
+  const std::string id = query.text(of + "CapacityReservationTarget.CapacityReservationId");
+  const std::string preference = query.text(of + "CapacityReservationPreference");
+  if (!preference.empty() && !id.empty())
+    query.refuse("InvalidParameterCombination",
+                 "CapacityReservationPreference and CapacityReservationTarget cannot be used "
+                 "together");
+  if (!id.empty() && !is_resource_id(id, "cr-"))
+    query.refuse("InvalidCapacityReservationId.Malformed", "Invalid id: \"" + id + '"');
+  if (!id.empty()) option.reserved.id = id;
+  if (!preference.empty()) option.reserved.id.clear();  // a template's
+}
+
+}  // namespace
+
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_SpotMarketOptions.html
 void read_market(Session& session, const std::string& prefix, LaunchOption& option, bool& spot) {
   const Query& query = session.query;
   const std::string of = prefix + "InstanceMarketOptions.", options = of + "SpotOptions.";
+  read_reserved(query, prefix, option);
   if (query.below(of).empty()) return;
-  if (query.text(of + "MarketType") != "spot")
+  const std::string market = query.text(of + "MarketType");
+  const bool reserved = market == block_market || market == interruptible_market;
+  if ((market != "spot" && !reserved) || (reserved && !query.below(options).empty()))
     query.refuse("InvalidParameterCombination", "Spot options need the market type spot");
-  spot = true;
+  spot = !reserved;
+  option.reserved.market = reserved ? market : "";
+  if (reserved) return;
   option.max_price = price_parameter(query, options + "MaxPrice", option.max_price);
   if (query.below(options).empty()) return;
   const std::string type = query.text(options + "SpotInstanceType", "one-time");
@@ -319,7 +344,8 @@ LaunchOption option_of(const LaunchTemplate& launch_template, const TemplateVers
           .interfaces = version.interfaces,
           .hop_limit = version.hop_limit,
           .terms = version.terms,
-          .extras = version.extras};
+          .extras = version.extras,
+          .reserved = version.reserved};
 }
 
 TemplateReference template_reference(const Query& query, const std::string& prefix) {

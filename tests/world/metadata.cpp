@@ -7,6 +7,7 @@
 #include "tests/world/ec2_api.hpp"
 #include "tests/world/iam.hpp"
 #include "tests/world/metadata_versions.hpp"
+#include "tests/world/reservations.hpp"
 #include "tests/world/sts.hpp"
 
 namespace spotter::world {
@@ -180,7 +181,7 @@ Documents Metadata::documents(const std::string& wanted) {
   add("instance-action", "none");
   add("instance-id", id_.str());
   add("instance-type", instance.type.str());
-  add("instance-life-cycle", instance.spot_request.empty() ? "on-demand" : "spot");
+  add("instance-life-cycle", lifecycle_of(instance));
   add("local-ipv4", instance.address);
   add("placement/availability-zone", instance.zone.str());
   add("placement/availability-zone-id", [&] { return zone_id(cloud_, instance.zone); });

@@ -60,7 +60,13 @@ struct Settings {
   // a minute or more. AWS names no bound.
   Range fleet_tags{};
 
-  Duration interruption_lead{120000};          // the two minutes of an interruption notice
+  Duration interruption_lead{120000};  // the two minutes of an interruption notice
+  // "We begin terminating instances 30 minutes before the end time":
+  // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how.html
+  Duration block_cleared{1800000};
+  // "It takes several minutes to clean up your instance before you can launch another instance":
+  // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-launch.html
+  Range block_cleanup{Duration{120000}, Duration{300000}};
   Duration terminated_visible{3600000};        // a terminated instance stays in DescribeInstances
   Duration credentials_lifetime{6 * 3600000};  // role credentials last about six hours
   Duration snapshot_gap{15000};                // least time between two snapshots of one volume

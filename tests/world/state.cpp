@@ -87,6 +87,7 @@ std::string World::state_json(Time now) {
                 {"snapshots", json::array()},
                 {"fleets", json::array()},
                 {"pools", json::array()},
+                {"reservations", json::array()},
                 {"events", json::array()}};
   for (const Zone& zone : cloud_.settings.zones) state["zones"].push_back(zone.str());
   cloud_.instances.each([&](const Instance& it) { state["instances"].push_back(describe(it)); });
@@ -101,6 +102,13 @@ std::string World::state_json(Time now) {
     state["pools"].push_back({{"id", pool.first.str() + " " + pool.second.str()},
                               {"available", it.available},
                               {"dollars", it.prices.back().second}});
+  for (const auto& [id, it] : cloud_.reservations)
+    state["reservations"].push_back({{"id", id},
+                                     {"kind", it.market},
+                                     {"type", it.type.str()},
+                                     {"zone", it.zone.str()},
+                                     {"instances", it.target},
+                                     {"ends", it.ends ? json(seconds(*it.ends)) : json()}});
   for (const HistoryEvent& it : cloud_.history) {
     state["events"].push_back({{"at", seconds(it.at)},
                                {"kind", it.kind},

@@ -157,6 +157,31 @@ struct LaunchExtras {
   bool metadata_off = false;
 };
 
+// The capacity reservation that a launch names.
+struct Reserved {
+  std::string id;      // cr-0123456789abcdef0; empty: none
+  std::string market;  // MarketType; empty: on demand
+  explicit operator bool() const { return !id.empty() || !market.empty(); }
+};
+inline constexpr const char* block_market = "capacity-block";
+inline constexpr const char* interruptible_market = "interruptible-capacity-reservation";
+
+// A reservation that ends (reservations.hpp).
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CapacityReservation.html
+struct CapacityReservation {
+  std::string id;
+  std::string market;  // as which instances are launched into it
+  std::string source;  // the reservation that an interruptible one has its instances of
+  InstanceType type;
+  Zone zone;
+  int total = 1;
+  int target = 1;  // of an interruptible one, while its owner takes instances back
+  Time begins{};
+  std::optional<Time> ends = {};  // of a block
+  Time created{};
+  Tags tags = {};
+};
+
 struct Instance {
   InstanceId id;
   Zone zone;
@@ -195,6 +220,7 @@ struct Instance {
   std::string reservation = {};  // empty: it has one of its own
   int launch_index = 0;          // of those of one RunInstances
   Tags request_tags = {};        // of its spot request
+  Reserved reserved = {};
 };
 
 // How a spot request asks for capacity.
@@ -230,6 +256,7 @@ struct LaunchOption {
   std::optional<double> priority = {};
   SpotTerms terms = {};
   LaunchExtras extras = {};
+  Reserved reserved = {};
 };
 
 // What a fleet does about a rebalance recommendation.
@@ -285,6 +312,7 @@ struct FleetRequest {
   Time created{};
   std::vector<InstanceId> instances;  // all that it ever launched, oldest first
   std::vector<LaunchError> errors;    // why an instant fleet launched less
+  std::string reserved;               // DefaultTargetCapacityType, where it is of reservations
   std::uint64_t wake = 0;             // number of the scheduled wake-up that counts
   std::optional<Time> wakes_at;
   // The configuration as it was sent (name -> value below the config's prefix), to be echoed.
@@ -314,6 +342,7 @@ struct TemplateVersion {
   int hop_limit = 0;
   SpotTerms terms = {};
   LaunchExtras extras = {};
+  Reserved reserved = {};
   std::map<std::string, std::string> sent = {};  // the parameters below LaunchTemplateData
 };
 

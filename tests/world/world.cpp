@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tests/world/reservations.hpp"
+
 namespace spotter::world {
 
 World::World(Settings settings, std::uint64_t seed) : cloud_(std::move(settings), seed) {}
@@ -107,6 +109,17 @@ void World::set_on_demand(const Zone& zone, std::optional<int> instances_that_fi
 Expected<void> World::set_pools(const std::vector<PoolChange>& changes, Duration lead, Time now) {
   enter(now);
   return Pools(cloud_).set(changes, lead);
+}
+
+Expected<std::string> World::reserve(CapacityReservation reservation, Time now) {
+  enter(now);
+  return Reservations(cloud_).make(std::move(reservation));
+}
+
+Expected<void> World::reclaim(const std::string& id, int instances, Duration lead, bool in_metadata,
+                              Time now) {
+  enter(now);
+  return Reservations(cloud_).reclaim(id, instances, lead, in_metadata);
 }
 
 std::vector<Pools::Price> World::prices(const InstanceType& type, const Zone& zone) {

@@ -112,6 +112,10 @@ class World {
   Expected<void> set_pools(const std::vector<PoolChange>& changes, Duration lead, Time now);
   // The host tells that a volume's file system is mounted: its detach stays "busy" until it is not.
   void set_mounted(const VolumeId& volume, bool mounted, Time now);
+  // A capacity reservation that ends, and what its owner does (reservations.hpp).
+  Expected<std::string> reserve(CapacityReservation reservation, Time now);
+  Expected<void> reclaim(const std::string& id, int instances, Duration lead, bool in_metadata,
+                         Time now);
   // A fault by name (see fault_names()), with its arguments as text: durations "30s" or "250ms".
   Expected<void> fault(const std::string& name, const std::map<std::string, std::string>& arguments,
                        Time now);
