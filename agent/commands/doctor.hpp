@@ -73,7 +73,7 @@ WatchSeen examine_watcher(AwsCalls& calls, const config::Job& job);
 // Warns if nobody watches a place and a second fleet asks for an instance, as after a move that a
 // watcher did not go on with.
 Findings examine_second(const std::vector<WatchSeen>& seen);
-// Do the quotas suffice for the launch?
+// Do the quotas suffice for the launch, or is its reservation there?
 Findings examine_quotas(AwsCalls& calls, const config::Launch& launch);
 // All checks before a launch, from outside of EC2.
 Findings examine_before_launch(AwsCalls& calls, const LaunchedJob& launched);

@@ -94,6 +94,45 @@ Findings quotas_of(AwsCalls& calls, const std::vector<wire::TypeSize>& sizes, Qu
   return findings;
 }
 
+// Why nothing can be launched into it; empty: something can, as far as there is room.
+std::string wrong_with(const wire::CapacityReservation& it, const config::Launch& launch,
+                       wire::WallTime now) {
+  const bool fits = launch.reservation->interruptible ? !it.source.empty() : it.is_block;
+  if (!fits) return "is of another kind than launch.capacity_reservation says";
+  if (launch.instance_types.front() != it.type.str()) return "is of " + it.type.str();
+  if (!launch.zones.empty() && launch.zones.front() != it.zone.str())
+    return "is in " + it.zone.str();
+  if (it.state == "scheduled" && it.begins) return "begins at " + wire::to_rfc3339(*it.begins);
+  if (it.state != "active") return "is " + it.state;
+  if (it.is_block && it.ends && *it.ends - wire::block_clears_in <= now)
+    return "ends at " + wire::to_rfc3339(*it.ends) + ", and EC2 clears it already";
+  return {};
+}
+
+// Nothing that is running is given up for a launch that it would refuse.
+Finding examine_reservation(AwsCalls& calls, const config::Launch& launch) {
+  constexpr const char* check = "reservation";
+  const std::string& id = launch.reservation->id;
+  const auto seen = calls.ask(wire::DescribeCapacityReservations{{id}});
+  if (!seen && seen.error().kind != CallError::Kind::NotFound)
+    return {check, Verdict::Warn, seen.error().message,
+            seen.error().forbidden() ? of_the_launcher : "whether it can be used is open"};
+  if (!seen || seen->items.empty())
+    return {check, Verdict::Fail, id + " is not there", "correct launch.capacity_reservation"};
+  const wire::CapacityReservation& it = seen->items.front();
+  const std::string wrong = wrong_with(it, launch, calls.now());
+  if (!wrong.empty())
+    return {check, Verdict::Fail, id + " " + wrong,
+            "wait, or correct launch.capacity_reservation, instance_types, zones"};
+  const std::string what = id + " has room for " + std::to_string(it.available) + " of " +
+                           it.type.str() + " in " + it.zone.str() +
+                           (it.ends ? ", and ends at " + wire::to_rfc3339(*it.ends) : "");
+  const bool room = it.available >= static_cast<std::uint64_t>(launch.capacity);
+  if (room) return {check, Verdict::Ok, what, ""};
+  return {check, Verdict::Warn, what + ", too few for " + std::to_string(launch.capacity),
+          "the job's own machines may have the rest: a launch ends them first"};
+}
+
 // It asks for spot capacity, or a watcher has it rest.
 bool is_watched(const JobFleet& it) {
   const auto mark = launch::mark_of(it.watched);
@@ -309,6 +348,7 @@ DoctorScope scope_of(const config::Job& job) {
 
 Findings examine_quotas(AwsCalls& calls, const config::Launch& launch) {
   using When = config::OnDemand::When;
+  if (launch.reservation) return {examine_reservation(calls, launch)};
   const auto sizes = calls.ask_all(wire::DescribeInstanceTypes{launch.instance_types, {}});
   if (!sizes)
     return {{"quota", Verdict::Warn, sizes.error().message, "whether the quotas suffice is open"}};

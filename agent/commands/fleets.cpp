@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <set>
 #include <thread>
 
 #include "agent/aws/formats/ec2_query.hpp"
@@ -50,8 +51,25 @@ void add(std::vector<JobFleet>& to, FleetKind kind, const std::vector<wire::Flee
                   it.launch_template,
                   first ? std::optional(*first) : std::nullopt,
                   wire::value_of(it.tags, tag::regions),
-                  it.valid_until});
+                  it.valid_until,
+                  it.type == "instant"});
   }
+}
+
+// EC2 shows a fleet of type instant only to who names it: those that have a machine in a capacity
+// reservation. Without one such a fleet is over.
+Result<void, CallError> add_instant(AwsCalls& calls, const JobKey& job, std::vector<JobFleet>& to) {
+  const auto instances = TRY(job_instances(calls, job));
+  std::set<FleetId> named;
+  for (const wire::Instance& it : instances) {
+    const std::string id = wire::value_of(it.tags, "aws:ec2:fleet-id");
+    const bool reserved = !it.reservation.empty() && !it.lifecycle.empty();
+    if (reserved && !id.empty() && FleetId::fits(id)) named.insert(FleetId(id));
+  }
+  if (named.empty()) return {};
+  const auto fleets = TRY(calls.ask_all(wire::DescribeFleets{{named.begin(), named.end()}}));
+  add(to, FleetKind::Ec2Fleet, fleets, job);
+  return {};
 }
 
 // The fleets that AWS refused to end, and why.
@@ -152,6 +170,7 @@ Result<std::vector<JobFleet>, CallError> job_fleets(AwsCalls& calls, const JobKe
   std::vector<JobFleet> found;
   const auto fleets = TRY(calls.ask_all(wire::DescribeFleets{}));
   add(found, FleetKind::Ec2Fleet, fleets, job);
+  TRY(add_instant(calls, job, found));
   const auto requests = TRY(calls.ask_all(wire::DescribeSpotFleetRequests{}));
   add(found, FleetKind::SpotFleet, requests, job);
   const auto groups = calls.ask_all(wire::DescribeAutoScalingGroups{});

@@ -30,6 +30,7 @@ struct JobFleet {
   std::optional<wire::WallTime> first_launch = {};  // of the job, as its tag says
   std::string regions = {};                         // of a job with several: launch/places.hpp
   std::optional<wire::WallTime> ends = {};          // by itself, with its machines
+  bool instant = false;  // it has launched all that it launches, and can only be ended
 
   // It is the job's own: trains, and waits for spot capacity unless all of it is on demand.
   bool is_own() const;

@@ -219,6 +219,7 @@ std::set<std::string> used_things(const config::Launch& launch, const std::strin
   add(ec2 + here + "subnet/", launch.subnets);
   add(ec2 + here + "security-group/", launch.security_groups);
   if (!launch.key.empty()) add(ec2 + here + "key-pair/", {launch.key});
+  if (launch.reservation) add(ec2 + here + "capacity-reservation/", {launch.reservation->id});
   if (!group.empty()) add(ec2 + here + "placement-group/", {wire::literally(group)});
   for (const char* made : {"instance/", "network-interface/", "volume/"})
     add(ec2 + here + made, {});
@@ -245,6 +246,7 @@ constexpr const char* lists_of_a_launch[] = {"launched-things",
                                              "on-demand-prices",
                                              "deleted-things",
                                              "launched-types",
+                                             "reservation-all",
                                              "tagged-disks"};
 
 void add_launch(const config::Job& job, const std::string& here, wire::IamValues& values) {
@@ -277,6 +279,7 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
   }
   values.many["used-things"] = {used.begin(), used.end()};
   values.many["launched-types"] = {types.begin(), types.end()};
+  if (job.launch->reservation) values.many["reservation-all"] = {"*"};
   if (!job.launch->tags.empty()) values.many["tagged-disks"] = {ec2("volume")};
   // A stop deletes that of an earlier launch, too.
   if (job.gang) {

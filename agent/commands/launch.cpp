@@ -181,9 +181,20 @@ Result<FleetId, CallError> keep(AwsCalls& calls, const JobFleet& fleet,
   return id;
 }
 
-// A fleet goes on trying when EC2 says what it cannot launch.
-Result<FleetId, CallError> create_fleet(AwsCalls& calls, const wire::Query& query) {
+// A fleet goes on trying when EC2 says what it cannot launch; one of a reservation has launched
+// already, or never will.
+Result<FleetId, CallError> create_fleet(AwsCalls& calls, const wire::Query& query,
+                                        const config::Launch& launch) {
   const auto made = TRY(calls.ask(query, wire::decode_created_fleet));
+  if (launch.reservation && made.instances == 0)
+    return failed("EC2 launched nothing into " + launch.reservation->id + ": " + made.errors +
+                  "; where an instance has ended, there is room again some minutes later");
+  if (launch.reservation)
+    std::fprintf(stderr,
+                 "spotter: %s has launched %zu of %d into %s, and launches no more: when they have "
+                 "ended, `spotter launch` again\n",
+                 made.id.str().c_str(), made.instances, launch.capacity,
+                 launch.reservation->id.c_str());
   if (!made.errors.empty()) io::complain("launch", made.id.str() + ": " + made.errors);
   return made.id;
 }
@@ -205,7 +216,7 @@ Result<FleetId, CallError> request(AwsCalls& calls, const LaunchedJob& launched,
     return group;
   }
   auto id = kind == FleetKind::SpotFleet ? calls.ask(query, wire::decode_requested_spot_fleet)
-                                         : create_fleet(calls, query);
+                                         : create_fleet(calls, query, *launched.job.launch);
   if (!id && id.error().code == "IdempotentParameterMismatch")
     id.error().message = "another launch of " + launched.job.name.str() +
                          " is under way: wait for its end, and look with `spotter list`";
@@ -298,6 +309,13 @@ Result<Found, CallError> examine(AwsCalls& calls, const LaunchedJob& launched,
   return found;
 }
 
+// A fleet of a reservation can neither be changed nor completed: another one is launched.
+bool is_whole(AwsCalls& calls, const JobFleet& fleet, const config::Launch& launch) {
+  const auto instances = job_instances(calls, JobKey{fleet.job, fleet.storage});
+  const auto whole = static_cast<std::size_t>(launch.capacity);
+  return fleet.target == launch.capacity && instances && instances->size() == whole;
+}
+
 Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& launched,
                                         const Found& found, bool checked) {
   const config::Job& job = launched.job;
@@ -307,7 +325,8 @@ Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& laun
   // Before the template: a later launch that sees the template also sees the volumes.
   TRY(provide_volumes(calls, job, generation));
   TRY(provide_placement_group(calls, job));
-  if (const JobFleet* same = same_fleet(found, launched)) {
+  if (const JobFleet* same = same_fleet(found, launched);
+      same != nullptr && (!same->instant || is_whole(calls, *same, *job.launch))) {
     TRY(end_given_up(calls, found.fleets));
     return keep(calls, *same, launched);
   }
@@ -329,7 +348,7 @@ Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& laun
                                     launch::ends_by_itself(job, calls.now())};
   const auto fleet =
       group != nullptr ? renew(calls, launched, version, *group) : request(calls, launched, wanted);
-  if (fleet && job.launch->type != FleetKind::AutoScalingGroup)
+  if (fleet && job.launch->type != FleetKind::AutoScalingGroup && !job.launch->reservation)
     std::fprintf(stderr, "spotter: %s ends by itself, with its machines, at %s (%s)\n",
                  fleet->str().c_str(), wire::to_rfc3339(*wanted.ends_at).c_str(),
                  job.limits.hours ? "three times limits.hours" : "or as limits.hours would say");
@@ -585,7 +604,8 @@ void add_launch(CLI::App& app, int& status) {
 Result<void, CallError> stop_job(AwsCalls& calls, const JobKey& job, const Stop& how) {
   auto fleets = TRY(job_fleets(calls, job));
   std::erase_if(fleets, [&](const JobFleet& it) {
-    return !it.is_at_work() && (how.keep_instances || !it.is_suspended());
+    const bool only_its_own = how.keep_instances && it.instant;  // it launches no others
+    return only_its_own || (!it.is_at_work() && (how.keep_instances || !it.is_suspended()));
   });
   TRY(end_fleets(calls, fleets, !how.keep_instances));
   for (const JobFleet& it : fleets)

@@ -35,6 +35,25 @@ const Scalar<std::string> image{"an image such as ami-0123 or resolve:ssm:/PARAM
 const Scalar<std::string> plain_name{"a name", parse_plain_name};
 const Scalar<std::string> instance_type{"an instance type such as g5.xlarge", parse_instance_type};
 
+Result<std::string> parse_reservation(std::string_view text) {
+  if (text.starts_with("cr-") && text.size() > 3 &&
+      text.find_first_not_of("0123456789abcdef", 3) == text.npos)
+    return std::string(text);
+  return failure(in_quotes(text) +
+                 " is no capacity reservation's id, such as cr-0123456789abcdef0");
+}
+const Scalar<std::string> reservation_id{"an id such as cr-0123456789abcdef0", parse_reservation};
+
+Result<bool> parse_reservation_kind(std::string_view text) {
+  return choose<bool>(text, {{"capacity-block", false}, {"interruptible", true}});
+}
+const Scalar<bool> reservation_kind{"capacity-block or interruptible", parse_reservation_kind};
+
+Reader::Fields reservation_fields(Reader& reader, CapacityReservation& reservation) {
+  return {{"id", required, reader.expanded(reservation.id, reservation_id)},
+          {"kind", required, reader.scalar(reservation.interruptible, reservation_kind)}};
+}
+
 // launch.pools: the places where the job may run, by region.
 //
 //   pools: [{types: [g5.xlarge, g6.xlarge], zones: [us-west-2a, us-west-2b]},
@@ -316,6 +335,7 @@ Reader::Fields launch_fields(Reader& reader, Launch& launch) {
           {"placement_group", optional, reader.scalar(launch.placement_group, placement_group)},
           {"efa", optional, reader.scalar(launch.efa, yes_or_no)},
           {"on_demand", optional, reader.scalar(launch.on_demand, on_demand)},
+          {"capacity_reservation", optional, reader.object(launch.reservation, reservation_fields)},
           {"work", optional, of_the_deadline},
           {"start", optional, of_the_deadline},
           {"pools", optional, reader.by(read_pools, launch)},
@@ -339,6 +359,23 @@ void check_repetitions(Reader& reader, const Node& node, const std::string& path
         std::pair{"subnets", &launch.subnets}})
     if (const std::string name = repeated(*names); !name.empty())
       reader.problem(node, path, std::string(key) + ": " + name + " is there twice");
+}
+
+// It is of one type in one zone, has its price, and nothing else comes in its place.
+void check_reservation(Reader& reader, const Node& node, const std::string& path,
+                       const Launch& launch) {
+  if (!launch.reservation) return;
+  const auto wrong = [&](const std::string& why) {
+    reader.problem(*child(node, "capacity_reservation"), path + ".capacity_reservation", why);
+  };
+  if (launch.type != FleetKind::Ec2Fleet) wrong("only `type: fleet` launches into one");
+  if (launch.instance_types.size() > 1) wrong("is of one instance type: name no other");
+  if (launch.zones.size() + launch.subnets.size() != 1)
+    wrong("is in one zone: name it in zones, or one of its subnets");
+  if (launch.places.size() > 1) wrong("is in one region, and so are launch.pools beside it");
+  for (const char* key : {"allocation", "max_price", "on_demand"})
+    if (child(node, key) != nullptr)
+      wrong(std::string(key) + " is of other capacity: a fleet of reserved capacity has no other");
 }
 
 void check_kind(Reader& reader, const Node& node, const std::string& path, const Launch& launch) {
@@ -395,6 +432,7 @@ void read_launch(Reader& reader, const Node& node, const std::string& path, Laun
   if (node.kind != NodeKind::Map) return;
   settle_pools(reader, node, path, launch);
   check_kind(reader, node, path, launch);
+  check_reservation(reader, node, path, launch);
   check_repetitions(reader, node, path, launch);
   if (!launch.volume) return;
   if (launch.volume->zone.empty() && !launch.zones.empty()) launch.volume->zone = launch.zones[0];

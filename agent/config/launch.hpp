@@ -63,6 +63,12 @@ struct Package {
   bool is_sent() const { return source.ends_with('/'); }
 };
 
+// The reservation that the job's instances are launched into, and that takes them back.
+struct CapacityReservation {
+  std::string id;              // cr-0123456789abcdef0
+  bool interruptible = false;  // else a capacity block
+};
+
 // A region in which the job may run (launch.cpp). An empty value is that of Launch.
 struct Place {
   std::string region;  // empty: the one that AWS_REGION names
@@ -94,6 +100,7 @@ struct Launch {
   Package package;
   std::optional<NewVolume> volume;
   std::optional<RootDisk> disk;  // as job.yaml says: root_disk()
+  std::optional<CapacityReservation> reservation;
   std::map<std::string, std::string> tags;
 };
 
@@ -106,6 +113,7 @@ struct Launch {
 //   allocation: priceCapacityOptimized   | lowestPrice | capacityOptimized | diversified
 //   max_price: 0.50                      dollars an hour
 //   on_demand: never                     | always | after 20m
+//   capacity_reservation: {id: cr-0123, kind: capacity-block | interruptible}
 //   capacity: 1                          more only for a job with claims
 //   placement_group: none                | own | NAME; of a gang in one zone
 //   efa: true                            of a gang in one zone, with security_groups

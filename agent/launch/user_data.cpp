@@ -16,6 +16,7 @@ void replace(std::string& text, std::string_view what, const std::string& with) 
 
 // The action of a machine that cannot install the agent, which would decide that.
 const char* when_failing(const config::Job& job) {
+  if (job.launch->reservation) return "once";
   return job.launch->capacity == 1 ? "end-fleet" : "leave";
 }
 

@@ -221,6 +221,35 @@ TEST(Launch, IsOnDemandNeverAlwaysOrAfterAWhile) {
   EXPECT_EQ(after.after, std::chrono::minutes(90));
 }
 
+TEST(Launch, RunsInACapacityReservation) {
+  const std::string one = smallest_and(
+      "launch:\n  image: ami-1\n  instance_types: [p5.48xlarge]\n  zones: [us-west-2a]\n"
+      "  profile: p\n  capacity_reservation: {id: cr-0123456789abcdef0, kind: ");
+  const auto job = parse_job(one + "interruptible}\n", as_root);
+  ASSERT_TRUE(job && job->launch->reservation);
+  EXPECT_EQ(job->launch->reservation->id, "cr-0123456789abcdef0");
+  EXPECT_TRUE(job->launch->reservation->interruptible);
+  EXPECT_FALSE(parse_job(one + "capacity-block}\n", as_root)->launch->reservation->interruptible);
+  EXPECT_NE(problems_of(one + "rented}\n"), "");
+  const std::string block = one + "capacity-block}\n";
+  const auto said = [&](const std::string& more) { return problems_of(block + more); };
+  EXPECT_NE(said("  on_demand: always\n").find("on_demand is of other capacity"),
+            std::string::npos);
+  EXPECT_NE(said("  max_price: 3\n").find("max_price is of other capacity"), std::string::npos);
+  EXPECT_NE(said("  allocation: diversified\n").find("allocation is"), std::string::npos);
+  EXPECT_NE(said("  type: auto-scaling-group\n").find("only `type: fleet`"), std::string::npos);
+  const auto instead = [&](std::string from, const std::string& to) {
+    std::string text = block;
+    text.replace(text.find(from), from.size(), to);
+    return problems_of(text);
+  };
+  EXPECT_NE(instead("[p5.48xlarge]", "[p5.48xlarge, p4d.24xlarge]").find("one instance type"),
+            std::string::npos);
+  EXPECT_NE(instead("  zones: [us-west-2a]\n", "").find("is in one zone"), std::string::npos);
+  EXPECT_NE(instead("cr-0123456789abcdef0", "r-1").find("no capacity reservation's id"),
+            std::string::npos);
+}
+
 // On a volume EBS lets one write; two fleets on a share would both have a first instance.
 TEST(Launch, OnDemandAfterAWhileNeedsClaimsOnAShare) {
   const std::string on_share =

@@ -71,6 +71,8 @@ std::vector<Sample> tags_and_instances() {
        "Action=DescribeInstances&Filter.1.Name=tag%3AName"
        "&Filter.1.Value.1=mnist-volume&Filter.1.Value.2=b&Filter.2.Name=status"
        "&Filter.2.Value.1=available&InstanceId.1=i-1&Version=2016-11-15"},
+      {encode(DescribeCapacityReservations{.reservations = {"cr-1"}}),
+       "Action=DescribeCapacityReservations&CapacityReservationId.1=cr-1&Version=2016-11-15"},
       {encode(DescribeTags{.filters = filters}),
        "Action=DescribeTags&Filter.1.Name=tag%3AName&Filter.1.Value.1=mnist-volume"
        "&Filter.1.Value.2=b&Filter.2.Name=status&Filter.2.Value.1=available"

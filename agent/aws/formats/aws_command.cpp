@@ -16,7 +16,7 @@ using OrderedJson = nlohmann::ordered_json;
 std::string name_at_ec2(const std::string& name) {
   if (name == "Groups") return "SecurityGroupId";  // of a network interface
   for (const auto* list : {"TagSpecifications", "Tags", "SecurityGroupIds", "NetworkInterfaces",
-                           "BlockDeviceMappings"})
+                           "BlockDeviceMappings", "ReservationTypes"})
     if (name == list) return name.substr(0, name.size() - 1);
   return name;
 }

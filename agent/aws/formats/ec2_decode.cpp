@@ -101,7 +101,24 @@ Instance read_as(Type<Instance>, const Fields& fields) {
           .launch_time = fields.optional_time("launchTime"),
           .image = fields.optional_text("imageId"),
           .reason = fields.optional_child("stateReason").optional_text("code"),
-          .tags = fields.tags()};
+          .tags = fields.tags(),
+          .reservation = fields.optional_text("capacityReservationId")};
+}
+
+CapacityReservation read_as(Type<CapacityReservation>, const Fields& fields) {
+  return {
+      .id = fields.text("capacityReservationId"),
+      .state = fields.text("state"),
+      .type = fields.name<InstanceType>("instanceType"),
+      .zone = fields.name<Zone>("availabilityZone"),
+      .is_block = fields.optional_text("reservationType") == "capacity-block",
+      .available = fields.number("availableInstanceCount"),
+      .begins = fields.optional_time("startDate"),
+      .ends = fields.optional_time("endDate"),
+      .source =
+          fields.optional_child("interruptionInfo").optional_text("sourceCapacityReservationId"),
+      .lent = fields.optional_child("interruptibleCapacityAllocation")
+                  .optional_number("targetInstanceCount")};
 }
 
 ResourceTag read_as(Type<ResourceTag>, const Fields& fields) {

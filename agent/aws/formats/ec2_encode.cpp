@@ -134,6 +134,9 @@ void add(Builder& it, const DeleteTags& request) {
 void add(Builder& it, const DescribeInstances& request) {
   it.list("InstanceId", request.instances).filters(request.filters);
 }
+void add(Builder& it, const DescribeCapacityReservations& request) {
+  it.list("CapacityReservationId", request.reservations);
+}
 void add(Builder& it, const DescribeTags& request) { it.filters(request.filters); }
 void add(Builder& it, const TerminateInstances& request) {
   it.list("InstanceId", request.instances);

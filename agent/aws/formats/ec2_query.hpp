@@ -80,11 +80,30 @@ struct Instance {
   InstanceState state = InstanceState::Unknown;
   Zone zone;
   InstanceType type;
-  std::string lifecycle;  // "spot" | "scheduled" | "" (on demand)
+  std::string lifecycle;  // "spot", "capacity-block", ... | "" (on demand)
   std::optional<WallTime> launch_time;
   std::string image;
   std::string reason;  // why it ended: "Client.InstanceInitiatedShutdown", ...
   Tags tags;
+  std::string reservation = {};  // cr-...: of capacity, in which it runs; empty: none
+};
+
+// "We begin terminating the instances 30 minutes before the end time of the Capacity Block":
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how.html
+inline constexpr std::chrono::minutes block_clears_in{30};
+
+// A capacity reservation.
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CapacityReservation.html
+struct CapacityReservation {
+  std::string id;
+  std::string state;  // scheduled | active | expired | cancelled | ...
+  InstanceType type;
+  Zone zone;
+  bool is_block = false;  // a capacity block: its instances end with it
+  std::uint64_t available = 0;
+  std::optional<WallTime> begins, ends;
+  std::string source;                 // of an interruptible one: whose instances it has; ...
+  std::optional<std::uint64_t> lent;  // ... and of that one, how many it is to go on lending
 };
 
 struct ResourceTag {
@@ -288,6 +307,13 @@ struct DescribeInstances {
   std::string next_token;
 };
 
+struct DescribeCapacityReservations {
+  using Answer = Page<CapacityReservation>;
+  static constexpr Api api{"DescribeCapacityReservations", "capacityReservationSet"};
+  std::vector<std::string> reservations;
+  std::string next_token = {};
+};
+
 struct DescribeTags {
   using Answer = Page<ResourceTag>;
   static constexpr Api api{"DescribeTags", "tagSet"};
@@ -396,10 +422,11 @@ struct CompleteLifecycleAction {  // Auto Scaling
 using Ec2Requests =
     std::tuple<DescribeVolumes, CreateVolume, AttachVolume, DetachVolume, DeleteVolume,
                CreateSnapshot, DescribeSnapshots, DeleteSnapshot, CreateTags, DeleteTags,
-               DescribeInstances, DescribeTags, TerminateInstances, CancelSpotFleetRequests,
-               ModifySpotFleetRequest, DeleteFleets, ModifyFleet, DescribeSpotFleetRequests,
-               DescribeFleets, DescribeSpotPriceHistory, DescribeAutoScalingGroups,
-               SetDesiredCapacity, TerminateInGroup, CompleteLifecycleAction>;
+               DescribeInstances, DescribeCapacityReservations, DescribeTags, TerminateInstances,
+               CancelSpotFleetRequests, ModifySpotFleetRequest, DeleteFleets, ModifyFleet,
+               DescribeSpotFleetRequests, DescribeFleets, DescribeSpotPriceHistory,
+               DescribeAutoScalingGroups, SetDesiredCapacity, TerminateInGroup,
+               CompleteLifecycleAction>;
 
 // Both are defined for each request above, and for those of ec2_places.hpp.
 template <class Request>
