@@ -51,6 +51,7 @@ struct NoticeSeen {
   Time deadline;  // on the boot clock: now + (the notice's time - the Date of the same answer)
   // A hook of the instance's Auto Scaling group holds it: it ends as soon as the agent says so.
   bool held = false;
+  Duration slack{0};  // so long after the deadline EC2 may still not have ended it
 };
 struct NoticeWithdrawn {};
 struct RebalanceRecommended {};
@@ -125,6 +126,7 @@ struct FleetRead {
   // The fleet launches once. A group with several types launches each instance by such a fleet, and
   // the group's own tag may come later.
   bool instant = false;
+  bool once = false;  // it is one of a capacity reservation: no other machine follows this one
 
   // Another answer may change: there may be a fleet that has not shown its tags yet.
   bool is_final() const { return fleet.kind != FleetKind::None && !instant; }

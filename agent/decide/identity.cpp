@@ -55,6 +55,7 @@ void remember_fleet(Context& c, const FleetRead& read) {
   const bool named = c.policy.fleet.kind != FleetKind::None;
   identity.fleet = named ? c.policy.fleet : read.fleet;
   identity.shut_down = read.shut_down;
+  identity.once = read.once;
   identity.fleet_known = named || read.is_final() || !tags_may_come(identity, c);
   if (read.dollars_per_hour > 0) identity.dollars_per_hour = read.dollars_per_hour;
 }

@@ -133,7 +133,7 @@ Next on(const StartingTrainer&, const EffectFailed& failed, Context& c) {
 bool is_replaced(const Context& c) {
   const auto& identity = c.facts.identity;
   return !c.policy.foreground && identity.instance && identity.fleet_known &&
-         identity.fleet.kind != FleetKind::None;
+         identity.fleet.kind != FleetKind::None && !identity.once;
 }
 
 bool hinders_gang(const Context& c) { return c.facts.exit.hinders_gang && is_replaced(c); }

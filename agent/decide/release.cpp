@@ -149,7 +149,7 @@ Stage detached(Context& c, ReleaseGoal then) {
 // released. The session ends all the same, or goes on if the machine does.
 Next leave_in_use(const Unmounting& stage, const EffectFailed& failed, Context& c) {
   Facts::Exit& exit = c.facts.exit;
-  const bool spared = exit.notice && c.now >= exit.notice->deadline + c.policy.spared_after;
+  const bool spared = exit.notice && c.now >= spared_at(c);
   if (spared) exit.notice.reset();
   if (stage.then == ReleaseGoal::Release && !exit.notice) return identify(c, 0);
   // This session has not mounted it: an earlier one, or a person, elsewhere.
@@ -176,7 +176,7 @@ Stage next_release_step(Context& c, ReleaseGoal then) {
 }
 
 void remember_notice(Context& c, const NoticeSeen& notice) {
-  c.facts.exit.notice = Notice{notice.action, notice.deadline, notice.held};
+  c.facts.exit.notice = Notice{notice.action, notice.deadline, notice.held, notice.slack};
 }
 
 // Called when nothing of the job is held here. A failure changes nothing: the hook's timeout ends
@@ -260,7 +260,7 @@ Stage settle(Context& c, ReleaseGoal then) {
   }
   if (c.facts.exit.notice) {
     complete_lifecycle(c);
-    c.wake_at(c.facts.exit.notice->deadline + c.policy.spared_after);
+    c.wake_at(spared_at(c));
     return Released{};
   }
   if (then == ReleaseGoal::GiveBack) return give_back(c, 0);
@@ -417,7 +417,7 @@ Next on(const Detaching& stage, const Woke&, Context& c) { return detach(c, stag
 Next on(const Released&, const NoticeSeen& notice, Context& c) {
   remember_notice(c, notice);
   complete_lifecycle(c);
-  c.wake_at(notice.deadline + c.policy.spared_after);
+  c.wake_at(spared_at(c));
   return Released{};
 }
 

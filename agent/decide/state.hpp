@@ -218,6 +218,7 @@ struct Notice {
   InterruptionAction action = InterruptionAction::Terminate;
   Time deadline;
   bool held = false;  // by a lifecycle hook of its Auto Scaling group, until we complete it
+  Duration slack{0};  // as NoticeSeen has it
 };
 
 // Why the job was given up, for the journal.
@@ -247,7 +248,8 @@ struct Facts {
     Time fleet_call_at = kNever;   // when it was asked last
     double dollars_per_hour = 0;   // 0: unknown
     bool ec2 = false;              // as HostLooked has it
-    bool shut_down = false;        // as FleetRead has it
+    bool shut_down = false;        // as FleetRead has it, ...
+    bool once = false;             // ... and this, too
   };
 
   // The storage that this machine attaches, mounts and releases. A detach resets what belongs to

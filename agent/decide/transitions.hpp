@@ -84,6 +84,11 @@ Unmount unmount_of(const Context&);                             // release.cpp
 inline Time claim_known_at(const Context& c) {
   return c.facts.holding.claimed_at + c.policy.consistency_bound + 2 * c.policy.commit_call;
 }
+// From then on EC2 will not terminate the instance any more. REQUIRES: there is a notice.
+inline Time spared_at(const Context& c) {
+  const Notice& notice = *c.facts.exit.notice;
+  return notice.deadline + notice.slack + c.policy.spared_after;
+}
 Stage next_release_step(Context&, ReleaseGoal);           // release.cpp
 Stage wait(Context&, Wait why, Duration how_long);        // storage.cpp
 Stage retry_later(Context&, const EffectFailed&);         // storage.cpp

@@ -438,6 +438,7 @@ class Agent {
 
   std::unique_ptr<act::AwsClient> aws_;
   std::unique_ptr<act::Cloud> cloud_;
+  std::unique_ptr<sense::Reservation> reservation_;
   std::unique_ptr<act::Local> local_;
   std::unique_ptr<act::Warming> warming_;
   std::unique_ptr<act::TrainerKeys> keys_;
@@ -478,6 +479,13 @@ void Agent::trace(const decide::Event& event, const decide::State& state, std::s
 void Agent::compose_loop(Region region) {
   aws_ = std::make_unique<act::AwsClient>(http_, command::aws_settings(environment_, region));
   cloud_ = std::make_unique<act::Cloud>(*aws_, job_);
+  reservation_ = std::make_unique<sense::Reservation>(
+      *aws_, sense::Reservation::Parts{now, [this] { return facts().identity.instance; },
+                                       [this](decide::Happening what) { sensed(std::move(what)); },
+                                       [this](std::string words) {
+                                         observers_.capacity_says(std::move(words), loop_->state(),
+                                                                  now());
+                                       }});
   local_ = std::make_unique<act::Local>(job_, command::own_program(), run_directory_);
   local_->refuse = [this](std::string why) { refuse(std::move(why)); };
   warming_ = std::make_unique<act::Warming>(context_, *local_, [this](act::Local::Warmth is) {
@@ -596,6 +604,7 @@ asio::awaitable<void> Agent::run_session() {
   compose_loop(region);
   loop_->deliver({now(), {}, decide::Started{}});
   if (share_watch_) asio::co_spawn(context_, share_watch_->watch(), asio::detached);
+  if (!policy_.foreground) asio::co_spawn(context_, reservation_->watch(), io::rethrow);
   co_await notices_.watch();
 }
 

@@ -51,13 +51,24 @@ Machine::Machine(asio::io_context& context, const config::Job& job, act::Environ
       environment_(std::move(environment)),
       http_(context),
       imds_(http_, command::imds_settings(environment_)),
+      sensed_([this, deliver = std::move(on_notice)](decide::Happening what) {
+        const auto* seen = std::get_if<decide::NoticeSeen>(&what);
+        if (seen != nullptr) notice(*seen);
+        deliver(std::move(what));
+      }),
       notices_(
-          imds_, {}, [] { return Time(io::boot_time()); },
-          [this, deliver = std::move(on_notice)](decide::Happening what) {
-            const auto* seen = std::get_if<decide::NoticeSeen>(&what);
-            if (seen != nullptr) notice(*seen);
-            deliver(std::move(what));
-          }) {}
+          imds_, {}, [] { return Time(io::boot_time()); }, sensed_) {}
+
+// REQUIRES: learn() has returned.
+asio::awaitable<void> Machine::watch() {
+  reservation_ = std::make_unique<sense::Reservation>(
+      *aws_,
+      sense::Reservation::Parts{[] { return Time(io::boot_time()); },
+                                [this] { return identity_ ? identity_->instance : InstanceId(); },
+                                sensed_, [](const std::string&) {}});
+  asio::co_spawn(context_, reservation_->watch(), io::rethrow);
+  co_await notices_.watch();
+}
 
 void Machine::notice(const decide::NoticeSeen& seen) {
   held_ = seen.held;

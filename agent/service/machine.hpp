@@ -22,7 +22,7 @@ class Machine {
   // Asks the metadata service, `tries` times, a second apart. Sets AWS_REGION if it was not set.
   asio::awaitable<void> learn(std::uint32_t tries);
   std::string name() const;  // the instance's id, else the host's name
-  asio::awaitable<void> watch() { return notices_.watch(); }
+  asio::awaitable<void> watch();
 
   // The experiments whose volume is in this zone, in a sweep with a volume for each.
   asio::awaitable<std::vector<bool>> experiments_here(std::size_t count);
@@ -50,7 +50,9 @@ class Machine {
   act::Environment environment_;
   io::HttpClient http_;
   sense::ImdsClient imds_;
+  OnNotice sensed_;
   sense::Notices notices_;
+  std::unique_ptr<sense::Reservation> reservation_;
   std::optional<decide::IdentityRead> identity_;
   std::optional<std::chrono::steady_clock::time_point> fleet_asked_at_;  // the first answer's
   bool idle_ = false;

@@ -220,6 +220,7 @@ void add_what_comes(Page& page, const Fields& is) {
     page.line("next", "looks again in " + duration_text(*left));
   if (!is_said(is, is.text("blocked")))
     page.line("blocked", joined(is.text("blocked"), " ", is.text("detail")));
+  page.line("capacity", is.text("capacity_says"));
   page.line("storage", is.text("storage_says"));
   page.line("put away", is.text("put_away"));
 }

@@ -41,6 +41,13 @@ TEST(Gpus, ThatAreMissingGiveTheMachineBackWithNothingOfTheJobOnIt) {
   EXPECT_EQ(story.asked(), "exit");
 }
 
+TEST(Gpus, ThatAreMissingInACapacityReservationAreForAPerson) {
+  Machine story;
+  story.state.facts.identity.once = true;
+  story.answer(absent());
+  EXPECT_EQ(story.stage(), "blocked") << "no fleet would launch another machine";
+}
+
 // `spotter gang` has ended with the exit status that says so.
 TEST(AGangsMachine, ThatIsTheReasonForTwoEndsIsGivenBack) {
   Story story;

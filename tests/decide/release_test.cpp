@@ -118,6 +118,23 @@ TEST(Unmounted, UnprovenItIsTakenUpAgainWhereTheMachineLivesOn) {
   EXPECT_FALSE(story.state.facts.exit.notice);
 }
 
+TEST(Released, OfACapacityBlockItStaysSoUntilTheBlockHasEnded) {
+  Story story;
+  story.train();
+  NoticeSeen notice{InterruptionAction::Terminate, story.now + seconds(120)};
+  notice.slack = minutes(30);
+  const Time end = notice.deadline + notice.slack;
+  story.sense(notice);
+  story.sense(TrainerEnded{false, true});
+  story.answer(LedgerWritten{});
+  story.answer(Unmounted{});
+  while (story.stage() != "released") story.answer(CallAccepted{});
+  EXPECT_EQ(story.state.wake_at, end + story.policy.spared_after)
+      << "EC2 may let it run until then, and the volume is the next machine's";
+  story.wake();
+  EXPECT_EQ(story.stage(), "identifying");
+}
+
 TEST(Unmounted, UnprovenItIsTakenUpAgainWhereTheNoticeIsWithdrawn) {
   Story story;
   story.train();

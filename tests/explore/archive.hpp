@@ -42,8 +42,8 @@ void walk(A& a, std::optional<decide::Notice>& it) {
   a.flag(any);
   if (any && !it) it.emplace();
   if (!any) return it.reset();
-  auto& [action, deadline, held] = *it;
-  (void)held;  // there are no Auto Scaling groups here
+  auto& [action, deadline, held, slack] = *it;
+  (void)held, (void)slack;  // there are no Auto Scaling groups here, and no capacity blocks
   a.small(action);
   a.time(deadline);
 }
@@ -152,10 +152,11 @@ void walk(A& a, std::variant<Kinds...>& it) {
 template <class A>
 void walk(A& a, decide::Facts::Identity& it) {
   auto& [instance, type, zone, region, fleet, fleet_known, fleet_asked_at, fleet_call_at,
-         dollars_per_hour, ec2, shut_down] = it;
+         dollars_per_hour, ec2, shut_down, once] = it;
   const Field<A> field{a};
   // Always the same here.
   (void)type, (void)region, (void)fleet, (void)dollars_per_hour, (void)ec2, (void)shut_down;
+  (void)once;
   (void)fleet_asked_at, (void)fleet_call_at;  // the fleet is known with the first answer
   field(instance), field(zone), field(fleet_known);
 }

@@ -170,7 +170,9 @@ Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
       read.target = static_cast<std::uint32_t>(std::max(0, status->target_capacity));
     // A group's own may be shown before the group's tag: what is not known is not taken for final.
     const bool of_ec2 = read.fleet.kind == FleetKind::Ec2Fleet;
-    read.instant = of_ec2 && (!status || status->type == "instant");
+    const bool instant = of_ec2 && (!status || status->type == "instant");
+    read.once = instant && !self.reservation.empty() && !self.lifecycle.empty();
+    read.instant = instant && !read.once;
   }
   Fellows fellows;
   if (fleet.kind != FleetKind::None) fellows = co_await aws_.call_all(all_of(fleet), limit);
@@ -181,7 +183,8 @@ Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
 
 // Without a price only the limit in hours can be enforced, not the one in dollars. The job goes on.
 asio::awaitable<double> Cloud::price_of(wire::Instance self, Duration limit) {
-  if (self.lifecycle.empty()) {
+  if (self.lifecycle == "capacity-block") co_return 0;  // it was paid for before
+  if (self.lifecycle != "spot") {
     const auto price = co_await aws_.on_demand_price(self.type, aws_.region(), limit);
     co_return price.value_or(0);
   }
@@ -305,8 +308,9 @@ Cloud::Answer Cloud::lower_target(Fleet fleet, std::uint32_t needed, Duration li
   const int most = static_cast<int>(needed);
   const auto status = co_await status_of(fleet, limit / 2);
   const bool asks_again = !status && !is_final(status.error());
-  if (asks_again) co_return as_failure(status.error());  // it may ask for on-demand instances
-  if (status && status->target_capacity <= most) co_return decide::CallAccepted{};  // somebody did
+  if (asks_again) co_return as_failure(status.error());    // it may ask for on-demand instances
+  const bool fixed = status && status->type == "instant";  // it replaces none
+  if (fixed || (status && status->target_capacity <= most)) co_return decide::CallAccepted{};
   const int on_demand = status ? std::min(most, status->on_demand) : 0;
   if (fleet.kind == FleetKind::Ec2Fleet) {
     auto call = aws_.call(wire::ModifyFleet{fleet.id, most, on_demand, false}, limit / 2);
@@ -351,7 +355,12 @@ Cloud::Answer Cloud::scale_one_to_zero(Fleet fleet, Duration limit) {
     co_return co_await set_capacity_of_group(fleet, limit);
   }
   if (fleet.kind == FleetKind::Ec2Fleet) {
-    auto call = aws_.call(wire::ModifyFleet{fleet.id, 0}, limit);
+    // "You can only modify an EC2 Fleet request of type maintain": to end an instant one's machines
+    // is all there is.
+    const auto status = co_await status_of(fleet, limit / 2);
+    if (!status && !is_final(status.error())) co_return as_failure(status.error());
+    if (status && status->type == "instant") co_return co_await cancel_one(fleet, limit / 2);
+    auto call = aws_.call(wire::ModifyFleet{fleet.id, 0}, limit / 2);
     const auto result = co_await std::move(call);
     co_return accepted(result);
   }

@@ -120,7 +120,10 @@ void record_happening(const decide::Event& happened) {
   if (const auto* notice = std::get_if<decide::NoticeSeen>(&happened.what)) {
     const double left = std::chrono::duration<double>(notice->deadline - happened.at).count();
     io::note(event("interruption-notice"), level_enum::warn, "{}: the instance ends in {:.1f} s",
-             notice->held ? "its Auto Scaling group takes it out" : "interruption notice", left);
+             notice->held                 ? "its Auto Scaling group takes it out"
+             : notice->slack.count() != 0 ? "its capacity block ends"
+                                          : "interruption notice",
+             left);
   } else if (std::holds_alternative<decide::NoticeWithdrawn>(happened.what)) {
     io::note(event("notice-withdrawn"), level_enum::info, "the interruption notice was withdrawn");
   } else if (std::holds_alternative<decide::RebalanceRecommended>(happened.what)) {
@@ -516,6 +519,11 @@ void Observers::on_end(const decide::State& state, Duration at_most) {
 void Observers::storage_says(std::string words, const decide::State& state, Time now) {
   sd_notifyf(0, "STATUS=%s", words.empty() ? journal_.said().c_str() : words.c_str());
   status_.storage_says(std::move(words));
+  status_.update(state, says(state), now, true);
+}
+
+void Observers::capacity_says(std::string words, const decide::State& state, Time now) {
+  status_.capacity_says(std::move(words));
   status_.update(state, says(state), now, true);
 }
 

@@ -167,6 +167,9 @@ class Observers {
   // The trouble with the storage (it hangs or fails), for a person; empty: none.
   void storage_says(std::string words, const decide::State& state, Time now);
 
+  // Until when there is capacity for this machine.
+  void capacity_says(std::string words, const decide::State& state, Time now);
+
   void volume_warms(const act::Local::Warmth& is, const decide::State& state, Time now);
 
   // Its file has the lines for the storage.

@@ -41,6 +41,8 @@ class Status {
   void observe(const wire::GangReport& gang, Time now) { gang_.take(gang, now); }
   // The trouble with the storage (it hangs or fails), for a person; empty: none.
   void storage_says(std::string words) { storage_says_ = std::move(words); }
+  // Until when there is capacity for this machine (sense/notices.hpp).
+  void capacity_says(std::string words) { capacity_says_ = std::move(words); }
   // Takes how much of a cold volume was read (act::Warming).
   void volume_warms(const act::Local::Warmth& is) { warmth_ = is; }
   // The files that the guard has put away, for a person; empty: none.
@@ -63,7 +65,7 @@ class Status {
   wire::Progress progress_;
   launch::StepPace pace_;
   std::string trainer_says_;
-  std::string storage_says_;
+  std::string storage_says_, capacity_says_;
   std::string put_away_;
   std::string watcher_says_;
   std::optional<double> window_trained_;

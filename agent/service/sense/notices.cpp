@@ -2,6 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
+#include "agent/base/clock_text.hpp"
 #include "agent/io/log.hpp"
 #include "agent/wire/events.hpp"
 
@@ -126,6 +129,126 @@ asio::awaitable<void> Notices::watch() {
     const auto now = std::chrono::steady_clock::now();
     next = std::max(next + settings_.every, now);
     timer.expires_at(next);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+namespace {
+
+constexpr Duration kCall{30'000};
+constexpr const char* kInterruptible = "interruptible-capacity-reservation";
+
+}  // namespace
+
+void Reservation::say(const std::string& words) {
+  if (words == said_) return;
+  said_ = words;
+  spdlog::info("{}", words);
+  parts_.say(words);
+}
+
+void Reservation::complain(const CallError& error) {
+  if (error.message == problem_) return;
+  problem_ = error.message;
+  spdlog::warn("when the capacity reservation of this instance ends is not known: {}{}",
+               error.message,
+               error.forbidden() ? ". Give its role what `spotter iam agent` prints" : "");
+}
+
+// Other reservations do not end an instance: it goes on as any other on demand.
+asio::awaitable<bool> Reservation::learn() {
+  const InstanceId instance = parts_.instance();
+  if (!instance) co_return true;
+  wire::DescribeInstances request;
+  request.instances = {instance};
+  const auto seen = co_await aws_.call(std::move(request), kCall);
+  if (!seen || seen->items.empty()) co_return true;
+  const wire::Instance& self = seen->items.front();
+  if (self.lifecycle != "capacity-block" && self.lifecycle != kInterruptible) co_return false;
+  id_ = self.reservation;
+  co_return !id_.empty();
+}
+
+void Reservation::leave(Time deadline, Duration slack) {
+  parts_.deliver(decide::NoticeSeen{.action = InterruptionAction::Terminate,
+                                    .deadline = deadline,
+                                    .held = false,
+                                    .slack = slack});
+}
+
+// A block can be extended, also after the notice.
+void Reservation::see_block(const wire::CapacityReservation& block) {
+  if (!block.ends) return;
+  say("in the capacity block " + id_ + ", which ends at " + wire::to_rfc3339(*block.ends) +
+      "; EC2 ends its instances from " + wire::to_rfc3339(*block.ends - wire::block_clears_in) +
+      " on");
+  const auto left = *block.ends - wire::block_clears_in - aws_.aws_time();
+  const bool near = left <= wire::longest_notice;
+  if (announced_ && !near) {
+    announced_.reset();
+    parts_.deliver(decide::NoticeWithdrawn{});
+  }
+  if (!near || announced_ == block.ends) return;
+  announced_ = block.ends;
+  // Later than that EC2 may end it at any time: who looks so late takes a minute.
+  const Duration lead = std::max<Duration>(left, wire::longest_notice / 2);
+  const Duration rest = *block.ends - aws_.aws_time();
+  leave(parts_.now() + lead, std::max(Duration{0}, rest - lead));
+}
+
+// Which instances end is known only where all do; an owner who takes back some has a checkpoint
+// made on each. Between two looks the two minutes may have begun at the first.
+void Reservation::see_lent(std::uint64_t lent) {
+  const bool fewer = lent_ && lent < *lent_;
+  const Time began = lent_ ? looked_ : parts_.now() - wire::longest_notice / 2;
+  lent_ = lent;
+  looked_ = parts_.now();
+  if (lent > 0) {
+    reclaimed_ = false;
+    if (fewer) parts_.deliver(decide::RebalanceRecommended{});
+  } else if (!std::exchange(reclaimed_, true)) {
+    leave(began + wire::longest_notice, Duration{0});
+  }
+}
+
+asio::awaitable<std::optional<wire::CapacityReservation>> Reservation::ask(std::string id) {
+  wire::DescribeCapacityReservations request{.reservations = {std::move(id)}};
+  auto seen = co_await aws_.call(std::move(request), kCall);
+  if (!seen) complain(seen.error());
+  if (!seen || seen->items.empty()) co_return std::nullopt;
+  co_return std::move(seen->items.front());
+}
+
+asio::awaitable<void> Reservation::look() {
+  auto asking = ask(id_);
+  const auto own = co_await std::move(asking);
+  if (!own) co_return;
+  if (own->is_block) {
+    problem_.clear();
+    co_return see_block(*own);
+  }
+  if (own->state == "cancelled" || own->state == "expired") co_return see_lent(0);
+  if (own->source.empty()) co_return;
+  say("in the interruptible capacity reservation " + id_ +
+      ", whose owner may take the instance back at any time, two minutes ahead");
+  auto asking_of_source = ask(own->source);
+  const auto source = co_await std::move(asking_of_source);
+  if (source) problem_.clear();
+  if (source && source->lent) see_lent(*source->lent);
+}
+
+asio::awaitable<void> Reservation::watch() {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  for (;;) {
+    if (id_.empty()) {
+      auto learning = learn();
+      if (!co_await std::move(learning)) co_return;
+    }
+    if (!id_.empty()) {
+      auto looking = look();
+      co_await std::move(looking);
+    }
+    timer.expires_after(parts_.every);
     co_await timer.async_wait(asio::use_awaitable);
   }
 }
