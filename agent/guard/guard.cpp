@@ -367,16 +367,19 @@ void Guard::look_at_all(bool died) {
   auto listing = changes_.watch();
   if (!listing) return complain(listing.error().message);
   if (const std::string why = keeper_.left_alone(*listing); !why.empty()) return leave_alone(why);
+  keeper_.look_again(*listing);
+  // A name that was made of one of these changed it, and wrote nothing.
+  const auto alike = [](const Found& one, const Found& other) {
+    return one.bytes == other.bytes && one.mtime_ns == other.mtime_ns;
+  };
   std::vector<std::pair<const Member*, bool>> news;  // and whether it is closed
   for (const Member& member : listing->members) {
     const Row* row = keeper_.record().row(member.name);
     const Member* before = listing_.find(member.name);
-    const bool known = row != nullptr && row->bytes == member.bytes &&
-                       row->mtime_ns == member.mtime_ns && row->link == member.link;
-    const bool seen =
-        before != nullptr && before->bytes == member.bytes && before->mtime_ns == member.mtime_ns;
+    const bool known = row != nullptr && is_as(*row, member) && row->link == member.link;
+    const bool seen = before != nullptr && alike(*before, member);
     const auto closed = closed_.find(member.name);
-    if (known || seen || (closed != closed_.end() && closed->second == member)) continue;
+    if (known || seen || (closed != closed_.end() && alike(closed->second, member))) continue;
     touched_.insert(member.name);
     if (member.role == Role::Companion) {
       companions_ = now_();

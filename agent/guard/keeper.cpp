@@ -60,7 +60,19 @@ bool same(const Row& row, const Member& member) {
   if (row.link != member.link) return false;
   if (!row.link.empty()) return true;
   if (row.grows) return member.bytes >= row.bytes;
-  return row.bytes == member.bytes && row.mtime_ns == member.mtime_ns;
+  return is_as(row, member);
+}
+
+// Two writes within one tick of the clock that files' times are of have the same: it is over when
+// this returns.
+void let_tick_pass(const Found& file) {
+  constexpr int longest = 10;  // milliseconds; a share has a clock of its own
+  for (int i = 0; i < longest; ++i) {
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    if (std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec > file.changed_ns) return;
+    ::usleep(1000);
+  }
 }
 
 using What = Difference::What;
@@ -97,6 +109,11 @@ std::string reason(const std::vector<Difference>& differences) {
 }
 
 }  // namespace
+
+bool is_as(const Row& row, const Found& found) {
+  return row.bytes == found.bytes && row.mtime_ns == found.mtime_ns &&
+         row.changed_ns == found.changed_ns;
+}
 
 bool is_log(const std::string& name) {
   constexpr std::string_view endings[] = {".log",     ".csv", ".tsv", ".jsonl",
@@ -226,10 +243,11 @@ std::string Keeper::keep(const Descriptor& file, const struct stat& status,
   const std::string number = next_number();
   if (!kept) return {};
   if (clone_file(file.get(), status, *kept, number)) return number;
-  // With a second name it must still be the trainer's, whoever asks.
+  // With a second name it must still be the trainer's, whoever asks. A file that its script gave
+  // one may be written over by that.
   struct stat named_twice = status;
   named_twice.st_nlink = 2;
-  const bool once = record_.row(name) == nullptr && record_.is_series(name);
+  const bool once = record_.row(name) == nullptr && status.st_nlink == 1 && record_.is_series(name);
   if (once && place_.is_trainers(named_twice) && kept->link(file, number)) return number;
   return copy_file(file.get(), status, *kept, number) ? number : std::string();
 }
@@ -240,6 +258,7 @@ Result<Row, Refusal> Keeper::row_of(const Member& member, bool may_be_open) {
   Row row{.name = member.name,
           .bytes = member.bytes,
           .mtime_ns = member.mtime_ns,
+          .changed_ns = member.changed_ns,
           .link = member.link,
           .companion = member.role == Role::Companion};
   if (!row.link.empty()) return row;
@@ -252,9 +271,11 @@ Result<Row, Refusal> Keeper::row_of(const Member& member, bool may_be_open) {
   const Found now = found(member.name, status);
   row.bytes = now.bytes;
   row.mtime_ns = now.mtime_ns;
+  row.changed_ns = now.changed_ns;
   row.grows = may_be_open || is_log(member.name) || is_database(file.get());
   if (row.grows) return row;
   const Row* before = record_.row(member.name);
+  let_tick_pass(now);
   if (before != nullptr && has_only_grown(*before, file.get(), row.bytes)) {
     row.grows = true;
     row.sum = sum_of_file(file.get(), row.bytes).value_or("");
@@ -267,6 +288,8 @@ Result<Row, Refusal> Keeper::row_of(const Member& member, bool may_be_open) {
   if (checkpoint::is_mostly_unwritten(file.get()))
     return refuse(Why::Torn, "most of it was never written");
   row.kept = keep(file, status, member.name);
+  if (::fstat(file.get(), &status) == 0)  // it may have another name now
+    row.changed_ns = found(member.name, status).changed_ns;
   return row;
 }
 
@@ -297,7 +320,26 @@ bool Keeper::is_known(const Member& member, const LeaveOut& grows) const {
   if (before == nullptr || !same(*before, member)) return false;
   if (!before->grows || grows(member.name) || is_database_file(member.name)) return true;
   if (before->sum.empty()) return false;  // it was open, and is not any more
-  return before->bytes == member.bytes && before->mtime_ns == member.mtime_ns;
+  return is_as(*before, member);
+}
+
+void Keeper::look_again(const Listing& listing) {
+  for (Row& row : record_.rows) {
+    if (row.until != 0 || row.sum.empty()) continue;
+    const Member* member = listing.find(row.name);
+    if (member == nullptr || member->changed_ns == row.changed_ns || member->bytes != row.bytes ||
+        member->mtime_ns != row.mtime_ns)
+      continue;
+    const auto whole = has_sum(row.name, {row.name, row.bytes, row.mtime_ns, row.sum});
+    if (!whole || !*whole) continue;
+    row.changed_ns = member->changed_ns;
+    const auto status = place_.look(row.name);
+    const auto copy = copy_of(row);
+    struct stat kept {};
+    const bool shared = status && copy && *copy && ::fstat(copy->get(), &kept) == 0 &&
+                        kept.st_ino == status->st_ino && kept.st_nlink > 2;
+    if (shared) row.kept = keep(*copy, kept, row.name);  // by the new name it may be written over
+  }
 }
 
 // Those that are there, and those that are recorded.
@@ -334,6 +376,7 @@ Result<Capture, Refusal> Keeper::capture(const LeaveOut& leave_out, const LeaveO
   using Why = Refusal::Why;
   const auto listing = place_.list();
   if (!listing) return refuse(Why::Failed, listing.error().message);
+  look_again(*listing);
   const LeaveOut is_open_log = [&grows](const std::string& name) {
     return is_log(name) || (grows && grows(name));
   };
@@ -400,10 +443,15 @@ Result<void, Refusal> Keeper::make_durable(Row& row) const {
                                               : Result<Descriptor, std::error_code>(Descriptor());
   const int read = copy && *copy ? copy->get() : file.get();
   const auto sum = sum_of_file(read, row.bytes);
-  const bool unchanged = ::fstat(file.get(), &status) == 0 &&
-                         found(row.name, status) == Found{row.name, row.bytes, row.mtime_ns};
-  if (!unchanged) return refuse(Why::Busy, row.name);
+  const bool there = ::fstat(file.get(), &status) == 0;
+  const Found now = found(row.name, status);
+  if (!there || now.bytes != row.bytes || now.mtime_ns != row.mtime_ns)
+    return refuse(Why::Busy, row.name);
   if (!sum) return refuse(Why::Failed, sum.error().message);
+  // Files of a set may be names of one file, which gets another one with each that is kept.
+  if (now.changed_ns != row.changed_ns && sum_of_file(file.get(), row.bytes).value_or("") != *sum)
+    return refuse(Why::Busy, row.name);
+  row.changed_ns = now.changed_ns;
   row.sum = *sum;
   return {};
 }
@@ -548,15 +596,28 @@ std::uint64_t Keeper::newest_bytes() const {
   return bytes;
 }
 
-// Copies that no row names.
-void Keeper::clear_kept() const {
+// Copies that no row names. One that was another name of a file changed that: the rows know it.
+void Keeper::clear_kept() {
   const auto kept = place_.own(kept_directory);
   const auto names = kept ? kept->names() : tl::unexpected(kept.error());
   if (!names) return;
   std::set<std::string> used;
-  for (const Row& row : record_.rows) used.insert(row.kept);
-  for (const std::string& name : *names)
-    if (!used.contains(name)) (void)kept->remove(name);
+  std::multimap<std::int64_t, Row*> rows;
+  for (Row& row : record_.rows) {
+    used.insert(row.kept);
+    if (row.until == 0) rows.emplace(row.changed_ns, &row);
+  }
+  for (const std::string& name : *names) {
+    const auto status = kept->look(name);
+    if (used.contains(name) || !kept->remove(name) || !status || status->st_nlink == 1) continue;
+    const Found before = found(name, *status);
+    auto [at, end] = rows.equal_range(before.changed_ns);
+    for (; at != end; ++at) {
+      const auto now = place_.look(at->second->name);
+      if (now && is_as(*at->second, before) && now->st_ino == status->st_ino)
+        at->second->changed_ns = found({}, *now).changed_ns;
+    }
+  }
 }
 
 std::vector<Difference> Keeper::differences(const Listing& listing,

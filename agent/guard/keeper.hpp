@@ -78,6 +78,8 @@ inline constexpr std::size_t record_limit = 64U << 20;
 inline constexpr const char* kept_directory = "kept";
 inline constexpr const char* torn_directory = "torn";
 
+bool is_as(const Row& row, const Found& found);  // by size and times
+
 // The next generation, once it is durable.
 struct Capture {
   std::vector<Row> rows;
@@ -141,6 +143,10 @@ class Keeper {
   // A file of which no write is a checkpoint: a log, or a database that takes care of itself.
   bool is_steady_log(const std::string& name) const;
   const Record& record() const { return record_; }
+  // A row of which size and time are the file's, but not the time of change: another name was made
+  // of the file, or it was written again and its time set. Its bytes say which; the row then has
+  // the time of change if they are as recorded.
+  void look_again(const Listing& listing);
 
   // Somebody watches from now on; durable when it returns.
   Result<void> begin();
@@ -224,7 +230,7 @@ class Keeper {
   std::vector<Finished> enter(Capture capture);
   std::string later_one(const std::string& name) const;
   void forget_copies();
-  void clear_kept() const;
+  void clear_kept();
 
   std::vector<Difference> differences(const Listing& listing, std::uint64_t generation) const;
   Result<void> weigh(std::vector<Difference>& found, End end, const Witness& witness, bool thorough,

@@ -54,8 +54,11 @@ bool matches(const std::string& patterns, const std::string& path) {
 }
 
 Found found(const std::string& name, const struct stat& status) {
-  return {name, static_cast<std::uint64_t>(status.st_size),
-          std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
+  const auto in_ns = [](const timespec& time) {
+    return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+  };
+  return {name, static_cast<std::uint64_t>(status.st_size), in_ns(status.st_mtim),
+          in_ns(status.st_ctim)};
 }
 
 Result<Place> Place::open(Where where) {

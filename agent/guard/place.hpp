@@ -39,6 +39,7 @@ struct Found {
   std::string name;  // relative to the directory
   std::uint64_t bytes = 0;
   std::int64_t mtime_ns = 0;
+  std::int64_t changed_ns = 0;  // ctime: of any write, whatever time it gives the file, or new name
   friend bool operator==(const Found&, const Found&) = default;
 };
 Found found(const std::string& name, const struct stat& status);

@@ -15,10 +15,11 @@ namespace spotter::guard {
 
 struct Row {
   static constexpr std::string_view keys =
-      "name! bytes! mtime_ns! sum? kept? link? from! until? companion? grows?";
+      "name! bytes! mtime_ns! changed_ns? sum? kept? link? from! until? companion? grows?";
   std::string name;  // relative to the directory
   std::uint64_t bytes = 0;
   std::int64_t mtime_ns = 0;
+  std::int64_t changed_ns = 0;
   std::string sum;          // of the bytes; "": of a link, of what grows
   std::string kept;         // its copy, in the folder `kept`; "": there is none
   std::string link;         // of a symbolic link: where it leads

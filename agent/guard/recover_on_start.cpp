@@ -42,6 +42,7 @@ Result<Settled> Keeper::settle(bool thorough, const Witness& witness) {
         "the record of finished checkpoints is damaged: what is there is taken as it is");
   if (damaged_ || absent_)
     if (auto aside = set_unnamed_aside(); !aside) return tl::unexpected(aside.error());
+  look_again(*listing);
   const End end = record_.generations.empty() || !record_.watching ? End::Unwatched : witness.end;
   std::vector<Difference> found = differences(*listing, record_.newest_number());
   if (auto weighed = weigh(found, end, witness, thorough, settled); !weighed)
@@ -320,6 +321,8 @@ Result<bool> Keeper::restore(Row& row) {
                : kept ? kept->rename(row.kept, *parent, name)  // no room for a second one
                       : tl::unexpected(kept.error());
   if (moved && !copied) row.kept.clear();
+  if (const auto now = place_.look(row.name); moved && now)
+    row.changed_ns = found(row.name, *now).changed_ns;
   if (moved) return true;
   (void)own->remove(beside_name);
   return failure("cannot put back " + shown + ": " + moved.error().message());

@@ -164,8 +164,7 @@ class Search : public Folder {
   }
   bool is_as_recorded(const Row& row) const {
     struct stat status {};
-    return ::lstat(path(row.name).c_str(), &status) == 0 &&
-           found(row.name, status) == Found{row.name, row.bytes, row.mtime_ns};
+    return ::lstat(path(row.name).c_str(), &status) == 0 && is_as(row, found(row.name, status));
   }
   void lose(Loss how) {
     ending_ = true;
