@@ -150,8 +150,13 @@ void Moments::wrote(const std::string& name, bool closed, Time now) {
   Kind& kind = kinds_[shape_of(name)];
   // Files that have only numbers apart, each once a save (`rank_0.pt`, `rank_1.pt`), seemed to be a
   // series until the first of them is written over.
-  kind.over = kind.over || written_.contains(name);
-  if (!current_.empty() && (known == current_.end() || again) && begins(name, kind))
+  if (!kind.over && written_.contains(name)) {
+    kind.over = true;
+    if (kind.names > 1) unlearn();
+  }
+  const bool leads = is_next_leader(name, kind);
+  in_burst_ = in_burst_ && !leads;
+  if (!current_.empty() && (known == current_.end() || again) && (leads || begins(name, kind)))
     begin_set(name);
   learn_folder(name);
   if (current_.empty()) first_ = name;
@@ -170,6 +175,25 @@ void Moments::wrote(const std::string& name, bool closed, Time now) {
   }
   last_ = now;
   new_ = true;
+}
+
+// A run's first file is the first one of a save; so is the next one by its numbers.
+bool Moments::is_next_leader(const std::string& name, const Kind& kind) {
+  if (leader_ == nullptr) leader_ = &kind;
+  if (leader_ != &kind || kind.over || said_.size() != 0) return false;
+  const std::string before = std::exchange(leads_, first_component(name));
+  const auto others = numbers_in(before);
+  return before != leads_ && std::ranges::none_of(numbers_in(leads_), [&others](const auto& one) {
+           return std::ranges::find(others, one) != others.end();
+         });
+}
+
+// Files of ranks that were taken for several sets are of one.
+void Moments::unlearn() {
+  usual_.clear();
+  if (!in_burst_ || current_.contains(leads_)) return;
+  std::erase_if(current_, [this](const auto& one) { return !burst_.contains(one.first); });
+  first_ = current_.empty() ? std::string() : current_.begin()->first;
 }
 
 const Moments::Written& Moments::finish(const std::string& name, Kind& kind) {

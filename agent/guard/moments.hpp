@@ -118,6 +118,8 @@ class Moments {
   bool has_all_said() const;
   void begin_set(const std::string& first);
   const Written& finish(const std::string& name, Kind& kind);
+  void unlearn();
+  bool is_next_leader(const std::string& name, const Kind& kind);
   void learn_folder(const std::string& name);
   int round_of(const std::string& name) const;
   bool lags() const;
@@ -137,9 +139,11 @@ class Moments {
   std::map<std::string, Kind> kinds_;            // by shape
   std::map<std::string, std::string> numbered_;  // by shape, a folder; "": there are others
   std::uint64_t turn_ = 0;
-  int misled_ = 0;         // sets in a row that ended although a file was awaited
-  bool counts_ = true;     // how often each was written says something
-  bool in_burst_ = false;  // whether these begin a set is not known yet
+  const Kind* leader_ = nullptr;  // of the first file of the run
+  std::string leads_;             // the last of its kind: a file, or a folder
+  int misled_ = 0;                // sets in a row that ended although a file was awaited
+  bool counts_ = true;            // how often each was written says something
+  bool in_burst_ = false;         // whether these begin a set is not known yet
   Time last_{};
   bool new_ = false;       // something happened since captured()
   bool captured_ = false;  // the set as it is now, or a part of it, was looked at

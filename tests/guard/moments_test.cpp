@@ -319,6 +319,7 @@ class Script {
     Best,
     Ranks,
     ModelAndRanks,
+    NumberedAndRanks,
     LastIsNumbered,
     FirstTwice,
     Numbered,
@@ -361,7 +362,8 @@ class Script {
   std::vector<Step> files_of(int save) {
     const std::string number = std::to_string(10 * save);
     const std::string folder = kind_ == OneFolder ? "ckpt/" : "checkpoint-" + number + "/";
-    const std::size_t fixed = kind_ == Ranks ? 0 : kind_ == ModelAndRanks ? 1 : files_;
+    const bool led = kind_ == ModelAndRanks || kind_ == NumberedAndRanks;
+    const std::size_t fixed = kind_ == Ranks ? 0 : led ? 1 : files_;
     std::vector<Step> steps;
     if (kind_ == Once && save == 1) steps.push_back({0, "once.json", 10});
     if (kind_ == Folders || kind_ == OneFolder) steps.push_back({0, folder + "config.json", 10});
@@ -372,7 +374,8 @@ class Script {
     for (const std::size_t i : order(fixed)) {
       std::string name = letter(i) + ".pt";
       if (i >= fixed) name = "rank_" + std::to_string(i) + ".pt";
-      if (kind_ == Numbered || (kind_ == LastIsNumbered && i == files_ - 1))
+      if (kind_ == Numbered || (kind_ == LastIsNumbered && i == files_ - 1) ||
+          (kind_ == NumberedAndRanks && i == 0))
         name = letter(i) + "_" + number + ".pt";
       if (kind_ == Folders) name = folder + "rng_" + std::to_string(i) + ".pth";
       if (kind_ == OneFolder) name = folder + letter(i);

@@ -117,5 +117,115 @@ TEST_F(OddFiles, NamesThatWeMakeAndRemoveAreKnown) {
   for (const Row& row : record().rows) EXPECT_EQ(row.changed_ns, changed(row.name)) << row.name;
 }
 
+// --- what is no file ---
+
+TEST_F(OddFiles, LinksLeadWhereTheyLedAtTheSameMoment) {
+  Life life(files(""));
+  for (const char* step : {"1", "2", "3"}) {
+    const std::string folder = "epoch_" + std::string(step);
+    write(folder + "/model.bin", "weights " + folder);
+    for (const auto& [name, to] : {std::pair<std::string, std::string>{"latest", folder},
+                                   {"newest/model", "../" + folder + "/model.bin"},
+                                   {"broken", "/nowhere/" + folder},
+                                   {"loop", "loop"},
+                                   {"parent", "."}}) {
+      fs::create_directories(path(name).parent_path());
+      fs::remove(path(name));
+      fs::create_symlink(to, path(name));
+    }
+    life.wait_for(1);
+    life.rest(31'000);
+  }
+  write("epoch_4/model.bin", "half");
+  fs::remove(path("latest"));
+  fs::create_symlink("epoch_4", path("latest"));
+  life.died = true;
+  life.look();
+  life.end(End::Killed);
+  EXPECT_FALSE(exists("epoch_4"));
+  EXPECT_EQ(link_of("latest"), "epoch_3");
+  EXPECT_EQ(link_of("newest/model"), "../epoch_3/model.bin");
+  EXPECT_EQ(link_of("broken"), "/nowhere/epoch_3");
+  EXPECT_EQ(link_of("loop"), "loop");
+  EXPECT_EQ(read("latest/model.bin"), "weights epoch_3");
+}
+
+TEST_F(OddFiles, AFolderInThePlaceOfALinkMakesRoomForIt) {
+  Life life(files(""));
+  for (const char* step : {"1", "2", "3"}) {
+    const std::string folder = "epoch_" + std::string(step);
+    write(folder + "/model.bin", "weights " + folder);
+    fs::remove(path("latest"));
+    fs::create_symlink(folder, path("latest"));
+    life.wait_for(1);
+    life.rest(31'000);
+  }
+  fs::remove(path("latest"));
+  write("latest/model.bin", "half");
+  fs::create_directories(path("latest/empty/deeper"));
+  ASSERT_EQ(::mkfifo(path("latest/pipe").c_str(), 0600), 0);
+  life.died = true;
+  life.look();
+  life.end(End::Killed);
+  EXPECT_EQ(link_of("latest"), "epoch_3");
+}
+
+TEST_F(OddFiles, ALinkInThePlaceOfAFolderMakesRoomForIt) {
+  Life life(files(""));
+  for (const char* step : {"1", "2", "3"}) {
+    write("latest/model.bin", "weights " + std::string(step));
+    write("latest/optim.bin", "optimizer " + std::string(step));
+    life.wait_for(1);
+  }
+  write("epoch_4/model.bin", "half");
+  fs::remove_all(path("latest"));
+  fs::create_symlink("epoch_4", path("latest"));
+  life.died = true;
+  life.look();
+  life.end(End::Killed);
+  EXPECT_FALSE(fs::is_symlink(path("latest")));
+  EXPECT_EQ(read("latest/model.bin"), "weights 3");
+  EXPECT_EQ(read("latest/optim.bin"), "optimizer 3");
+}
+
+TEST_F(OddFiles, SocketsPipesAndEmptyFoldersAreOfNoSet) {
+  Life life(files(""));
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  for (const char* step : {"1", "2", "3", "4"}) {
+    if (*step == '1') {
+      ASSERT_EQ(::mkfifo(path("commands").c_str(), 0600), 0);
+      fs::create_directories(path("empty/deeper"));
+      path("socket").string().copy(address.sun_path, sizeof address.sun_path - 1);
+      const Descriptor own(::socket(AF_UNIX, SOCK_STREAM, 0));
+      ASSERT_EQ(::bind(own.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    }
+    write("model.bin", "weights " + std::string(step));
+    life.rest(1'500);
+    EXPECT_EQ(life.finished().size(), std::stoul(step)) << "nothing more is awaited";
+    life.rest(20'000);
+  }
+  write("model.bin", "half");
+  life.died = true;
+  life.look();
+  life.end(End::Killed);
+  EXPECT_EQ(read("model.bin"), "weights 4");
+  EXPECT_EQ(there(), (Names{"commands", "empty", "model.bin", "socket"}));
+  EXPECT_TRUE(exists("empty/deeper"));
+}
+
+TEST_F(OddFiles, AnEmptyFolderThatWasToBeTheNextIsRemoved) {
+  Life life(files(""));
+  for (const char* step : {"10", "20"}) {
+    write("checkpoint-" + std::string(step) + "/model.bin", "weights " + std::string(step));
+    life.wait_for(1);
+  }
+  fs::create_directories(path("checkpoint-30/sub"));
+  fs::create_directories(path("runs/1"));
+  life.look();
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_EQ(there(), (Names{"checkpoint-10", "checkpoint-20", "runs"}));
+}
+
 }  // namespace
 }  // namespace spotter::guard
