@@ -58,24 +58,24 @@ bool copy_bytes(int from, int to, std::uint64_t bytes, const Stopped& stopped) {
 
 // Makes the file, and fills it.
 Result<void> make(const struct stat& status, const io::SafeDirectory& folder,
-                  const std::string& name, const std::function<bool(int to)>& fill) {
+                  const std::string& name, bool durable, const std::function<bool(int to)>& fill) {
   const auto failed = [&](const std::string& why) {
     return failure("cannot copy to " + (folder.path() / name).string() + ": " + why);
   };
-  const std::string beside = name + ".new";
+  const std::string beside = durable ? name + ".new" : name;
   (void)folder.remove(beside);
   const auto to = folder.file(beside, O_RDWR | O_CREAT | O_EXCL, 0600);
   if (!to) return failed(to.error().message());
   const timespec times[2] = {status.st_atim, status.st_mtim};
   const bool owned = ::geteuid() != 0 || io::give(*to, status.st_uid, status.st_gid);
   const bool good = owned && fill(to->get()) && ::fchmod(to->get(), status.st_mode & 0777) == 0 &&
-                    ::futimens(to->get(), times) == 0 && ::fsync(to->get()) == 0;
+                    ::futimens(to->get(), times) == 0 && (!durable || ::fsync(to->get()) == 0);
   const std::string why = std::generic_category().message(errno);
   if (!good) {
     (void)folder.remove(beside);
     return failed(why);
   }
-  const auto renamed = folder.rename(beside, folder, name);
+  const auto renamed = durable ? folder.rename(beside, folder, name) : decltype(folder.sync())();
   if (!renamed) return failed(renamed.error().message());
   return {};
 }
@@ -140,15 +140,16 @@ Result<std::string> sum_of_file(int file, std::uint64_t bytes, const Stopped& st
 }
 
 Result<void> copy_file(int from, const struct stat& status, const io::SafeDirectory& folder,
-                       const std::string& name, const Stopped& stopped) {
-  return make(status, folder, name, [&](int to) {
+                       const std::string& name, const Stopped& stopped, bool durable) {
+  return make(status, folder, name, durable, [&](int to) {
     return copy_bytes(from, to, static_cast<std::uint64_t>(status.st_size), stopped);
   });
 }
 
 bool clone_file(int from, const struct stat& status, const io::SafeDirectory& folder,
                 const std::string& name) {
-  return make(status, folder, name, [from](int to) { return clone_bytes(from, to); }).has_value();
+  return make(status, folder, name, false, [from](int to) { return clone_bytes(from, to); })
+      .has_value();
 }
 
 Result<io::SafeDirectory, std::error_code> make_above(const io::SafeDirectory& folder,

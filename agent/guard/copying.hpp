@@ -26,11 +26,13 @@ Result<std::string> sum_of_file(int file, std::uint64_t bytes, const Stopped& st
 
 // Makes `name` in `folder` (replacing it), with owner, permissions and times of `status`, but
 // without its set-user-id and set-group-id bits: shares the blocks where the file system can (xfs),
-// else copies, and only where as much room is left again; fsynced.
+// else copies, and only where as much room is left again. `durable`: fsynced, and there only whole;
+// else that is the caller's.
 Result<void> copy_file(int from, const struct stat& status, const io::SafeDirectory& folder,
-                       const std::string& name, const Stopped& stopped = {});
+                       const std::string& name, const Stopped& stopped = {}, bool durable = true);
 
-// The same, where the file system shares the blocks: no byte is copied. False if it does not.
+// The same, not durable, where the file system shares the blocks: no byte is copied. False if it
+// does not.
 bool clone_file(int from, const struct stat& status, const io::SafeDirectory& folder,
                 const std::string& name);
 

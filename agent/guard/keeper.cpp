@@ -157,10 +157,27 @@ tl::unexpected<Error> Keeper::wrong(const std::string& what, const std::string& 
 Result<void> Keeper::save() {
   const auto own = place_.own();
   if (!own) return wrong("cannot use", "", own.error());
+  const auto kept = own->folder(kept_directory);
+  for (const std::string& name : std::exchange(unsynced_, {})) {
+    const auto copy = kept ? kept->file(name, O_RDONLY) : tl::unexpected(kept.error());
+    if (copy && ::fsync(copy->get()) != 0)
+      return wrong("cannot make durable", kept_directory,
+                   std::error_code(errno, std::generic_category()));
+  }
+  if (kept) (void)kept->sync();  // second names
   const auto written = own->write(record_name, encode(record_), 0644);
   if (!written) return wrong("cannot write", record_name, written.error());
   absent_ = damaged_ = false;
   return {};
+}
+
+// All at once: thousands of files, one after another, take longer than the next save needs to come.
+// Where the file system is another machine's each is made durable by itself.
+bool Keeper::sync_all() {
+  const Descriptor folder = place_.open("", O_RDONLY | O_DIRECTORY);
+  const bool synced = knows_writers() && folder && ::syncfs(folder.get()) == 0;
+  if (synced) unsynced_.clear();
+  return synced;
 }
 
 Result<void> Keeper::make_own_folders() const {
@@ -242,14 +259,17 @@ std::string Keeper::keep(const Descriptor& file, const struct stat& status,
   const auto kept = place_.own(kept_directory);
   const std::string number = next_number();
   if (!kept) return {};
-  if (clone_file(file.get(), status, *kept, number)) return number;
+  if (clone_file(file.get(), status, *kept, number)) return unsynced_.emplace_back(number);
   // With a second name it must still be the trainer's, whoever asks. A file that its script gave
   // one may be written over by that.
   struct stat named_twice = status;
   named_twice.st_nlink = 2;
   const bool once = record_.row(name) == nullptr && status.st_nlink == 1 && record_.is_series(name);
   if (once && place_.is_trainers(named_twice) && kept->link(file, number)) return number;
-  return copy_file(file.get(), status, *kept, number) ? number : std::string();
+  // Another machine may find out only then that it has no room.
+  const bool durable = !knows_writers();
+  if (!copy_file(file.get(), status, *kept, number, {}, durable)) return {};
+  return durable ? number : unsynced_.emplace_back(number);
 }
 
 // One file as it is now, kept beside.
@@ -429,13 +449,13 @@ void Keeper::discard(const Capture& capture) const {
 }
 
 // Sums up the kept content, where it is one of its own, else the file.
-Result<void, Refusal> Keeper::make_durable(Row& row) const {
+Result<void, Refusal> Keeper::make_durable(Row& row, bool synced) const {
   using Why = Refusal::Why;
   if (!row.link.empty()) return {};
   const Descriptor file = place_.open(row.name, O_RDONLY);
   struct stat status {};
   if (!file || ::fstat(file.get(), &status) != 0) return refuse(Why::Busy, row.name);
-  if (::fsync(file.get()) != 0)
+  if (!synced && ::fsync(file.get()) != 0)
     return refuse(Why::Failed, "cannot make it durable: " + std::string(std::strerror(errno)));
   if (row.grows) return {};
   const auto kept = place_.own(kept_directory);
@@ -474,14 +494,15 @@ Result<void> Keeper::sync_folders_of(const std::vector<Row>& rows) const {
 }
 
 Result<std::vector<Finished>, Refusal> Keeper::finish(Capture capture) {
+  constexpr std::size_t many = 64;
+  const bool synced = capture.rows.size() > many && sync_all();
   for (Row& row : capture.rows) {
-    auto durable = make_durable(row);
+    auto durable = make_durable(row, synced);
     if (durable) continue;
     discard(capture);
     return refuse(durable.error().why, place_.shown(row.name) + ": " + durable.error().words);
   }
   place_.sync_log();
-  if (const auto kept = place_.own(kept_directory)) (void)kept->sync();  // second names
   if (auto synced = sync_folders_of(capture.rows); !synced) {
     discard(capture);
     return refuse(Refusal::Why::Failed, synced.error().message);

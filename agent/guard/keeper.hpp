@@ -210,6 +210,7 @@ class Keeper {
   bool has_writer(const Descriptor& file) const;
 
   Result<void> save();
+  bool sync_all();
   Result<void> make_own_folders() const;
   std::string next_number();
   bool has_room(std::uint64_t bytes) const;
@@ -225,7 +226,7 @@ class Keeper {
   std::string words_of(const Member& member) const;
   bool is_hollow(const Member& member) const;
   std::string text_of(const std::string& name) const;
-  Result<void, Refusal> make_durable(Row& row) const;
+  Result<void, Refusal> make_durable(Row& row, bool synced) const;
   Result<void> sync_folders_of(const std::vector<Row>& rows) const;
   std::vector<Finished> enter(Capture capture);
   std::string later_one(const std::string& name) const;
@@ -240,6 +241,7 @@ class Keeper {
   Result<void> take_up(const std::vector<std::string>& names, End end, Settled& settled);
   Result<void> put_away(const std::vector<std::string>& names, const std::string& why,
                         Settled& settled);
+  std::vector<std::string> left_behind(std::vector<std::string> folders) const;
   void remove_empty_folders(const std::vector<std::string>& names) const;
   Result<void> put_back(const std::vector<std::string>& taken, Settled& settled);
   Result<Descriptor> copy_of(const Row& row) const;
@@ -259,6 +261,7 @@ class Keeper {
   Record record_;
   bool absent_ = true;
   bool damaged_ = false;
+  std::vector<std::string> unsynced_;   // copies that are not durable yet
   std::uint64_t spared_ = 0;            // put away below this number, and asked for
   mutable std::optional<bool> leases_;  // has_leases(), once it was asked
 };

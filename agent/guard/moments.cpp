@@ -152,7 +152,7 @@ void Moments::wrote(const std::string& name, bool closed, Time now) {
   // series until the first of them is written over.
   if (!kind.over && written_.contains(name)) {
     kind.over = true;
-    if (kind.names > 1) unlearn();
+    if (kind.names > 1) usual_.clear();  // what was taken for several sets is one
   }
   const bool leads = is_next_leader(name, kind);
   in_burst_ = in_burst_ && !leads;
@@ -186,14 +186,6 @@ bool Moments::is_next_leader(const std::string& name, const Kind& kind) {
   return before != leads_ && std::ranges::none_of(numbers_in(leads_), [&others](const auto& one) {
            return std::ranges::find(others, one) != others.end();
          });
-}
-
-// Files of ranks that were taken for several sets are of one.
-void Moments::unlearn() {
-  usual_.clear();
-  if (!in_burst_ || current_.contains(leads_)) return;
-  std::erase_if(current_, [this](const auto& one) { return !burst_.contains(one.first); });
-  first_ = current_.empty() ? std::string() : current_.begin()->first;
 }
 
 const Moments::Written& Moments::finish(const std::string& name, Kind& kind) {

@@ -118,7 +118,6 @@ class Moments {
   bool has_all_said() const;
   void begin_set(const std::string& first);
   const Written& finish(const std::string& name, Kind& kind);
-  void unlearn();
   bool is_next_leader(const std::string& name, const Kind& kind);
   void learn_folder(const std::string& name);
   int round_of(const std::string& name) const;

@@ -70,12 +70,8 @@ Result<Settled> Keeper::settle(bool thorough, const Witness& witness) {
   if (done && todo.back) done = put_back(todo.taken, settled);
   if (done && (!todo.taken.empty() || record_.generations.empty()))
     done = take_up(todo.taken, end, settled);
-  if (!place_.where().folders.empty() && end != End::Unwatched && end != End::Finished) {
-    std::erase_if(listing->folders, [this](const std::string& folder) {  // a mark of a whole one
-      return !record_.parts_of(record_.checkpoint_of(folder)).empty();
-    });
-    remove_empty_folders(listing->folders);
-  }
+  if (end != End::Unwatched && end != End::Finished)
+    remove_empty_folders(left_behind(listing->folders));
   if (done && end == End::Failed) done = try_another(witness, settled);
   if (!done) return tl::unexpected(done.error());
   record_.watching = record_.restoring = false;
@@ -230,6 +226,24 @@ Result<void> Keeper::put_away(const std::vector<std::string>& names, const std::
   return {};
 }
 
+// Of checkpoints that have no file; an empty folder of any other may be a mark of a whole one.
+std::vector<std::string> Keeper::left_behind(std::vector<std::string> folders) const {
+  std::set<std::string> whole, shapes;
+  for (const Row& row : record_.rows) {
+    const std::string checkpoint = row.name.substr(0, row.name.find('/'));
+    if (checkpoint == row.name) continue;
+    shapes.insert(shape_of(checkpoint));
+    if (row.until == 0 && row.link.empty()) whole.insert(checkpoint);
+  }
+  std::erase_if(folders, [&](const std::string& folder) {
+    const std::string checkpoint = folder.substr(0, folder.find('/'));
+    const std::string shape = shape_of(checkpoint);
+    const bool like = shape.find('#') != shape.npos && shapes.contains(shape);
+    return whole.contains(checkpoint) || (!like && place_.where().folders.empty());
+  });
+  return folders;
+}
+
 // With those above them. They were left by what was put away, or by a lost machine: a script that
 // looks for the newest folder would find them.
 void Keeper::remove_empty_folders(const std::vector<std::string>& names) const {
@@ -300,6 +314,13 @@ Result<bool> Keeper::restore(Row& row) {
     return folder ? make_above(*folder, row.name, like) : tl::unexpected(folder.error());
   };
   const std::string name = last_component(row.name);
+  // A folder in its place has lost its files: sockets are left, empty folders, what is not ours.
+  if (const auto there = place_.look(row.name); there && S_ISDIR(there->st_mode)) {
+    const auto parent = place_.parent(row.name);
+    const auto torn = place_.own(torn_directory);
+    if (!parent || !torn || !parent->rename(name, *torn, next_number() + "-folder"))
+      return failure("cannot put back " + shown + ": a folder is there");
+  }
   if (!row.link.empty()) {
     const auto parent = above(nullptr);
     if (!parent || !parent->make_link(row.link, name)) return failure("cannot put back " + shown);
