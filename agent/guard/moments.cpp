@@ -177,15 +177,19 @@ void Moments::wrote(const std::string& name, bool closed, Time now) {
   new_ = true;
 }
 
-// A run's first file is the first one of a save; so is the next one by its numbers.
+// A run's first file is the first one of a save; so is the next one by its numbers. But of files
+// that are found, not seen to be written, another may have been the first.
 bool Moments::is_next_leader(const std::string& name, const Kind& kind) {
   if (leader_ == nullptr) leader_ = &kind;
   if (leader_ != &kind || kind.over || said_.size() != 0) return false;
   const std::string before = std::exchange(leads_, first_component(name));
-  const auto others = numbers_in(before);
-  return before != leads_ && std::ranges::none_of(numbers_in(leads_), [&others](const auto& one) {
-           return std::ranges::find(others, one) != others.end();
-         });
+  const auto mine = numbers_in(leads_);
+  const auto shares = [&mine](const std::string& other) {
+    return std::ranges::any_of(numbers_in(first_component(other)), [&mine](const auto& one) {
+      return std::ranges::find(mine, one) != mine.end();
+    });
+  };
+  return !shares(before) && std::ranges::none_of(std::views::keys(current_), shares);
 }
 
 const Moments::Written& Moments::finish(const std::string& name, Kind& kind) {

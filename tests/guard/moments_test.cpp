@@ -323,7 +323,9 @@ class Script {
     LastIsNumbered,
     FirstTwice,
     Numbered,
+    Found,
     Folders,
+    FoundFolders,
     EpochsAndLast,
     OneFolder,
     Shards,
@@ -365,8 +367,9 @@ class Script {
     const bool led = kind_ == ModelAndRanks || kind_ == NumberedAndRanks;
     const std::size_t fixed = kind_ == Ranks ? 0 : led ? 1 : files_;
     std::vector<Step> steps;
+    const bool in_folders = kind_ == Folders || kind_ == FoundFolders;
     if (kind_ == Once && save == 1) steps.push_back({0, "once.json", 10});
-    if (kind_ == Folders || kind_ == OneFolder) steps.push_back({0, folder + "config.json", 10});
+    if (in_folders || kind_ == OneFolder) steps.push_back({0, folder + "config.json", 10});
     if (kind_ == EpochsAndLast)
       return {{0, "epoch=" + std::to_string(save) + "-step=" + number + ".ckpt", open_[0]},
               {gaps_[1], "last.ckpt", open_[1]}};
@@ -374,10 +377,10 @@ class Script {
     for (const std::size_t i : order(fixed)) {
       std::string name = letter(i) + ".pt";
       if (i >= fixed) name = "rank_" + std::to_string(i) + ".pt";
-      if (kind_ == Numbered || (kind_ == LastIsNumbered && i == files_ - 1) ||
+      if (kind_ == Numbered || kind_ == Found || (kind_ == LastIsNumbered && i == files_ - 1) ||
           (kind_ == NumberedAndRanks && i == 0))
         name = letter(i) + "_" + number + ".pt";
-      if (kind_ == Folders) name = folder + "rng_" + std::to_string(i) + ".pth";
+      if (in_folders) name = folder + "rng_" + std::to_string(i) + ".pth";
       if (kind_ == OneFolder) name = folder + letter(i);
       if (kind_ == Renamed) name += ".tmp" + (i == 0 ? number : "");
       if (kind_ == Shards)
@@ -387,9 +390,11 @@ class Script {
     }
     if (kind_ == Best && dice_() % 3 == 0) steps.push_back({50, "best.pt", 100});
     if (kind_ == FirstTwice) steps.push_back({gaps_[1], "a.pt", 20});
-    if (kind_ == Folders) steps.push_back({gaps_[1], folder + "state.json", 10});
+    if (in_folders) steps.push_back({gaps_[1], folder + "state.json", 10});
     if (kind_ == OneFolder) steps.push_back({gaps_[1], folder + "config.json", 10});
     if (kind_ == Shards) steps.push_back({gaps_[1], "optimizer.pt", 10});
+    // A guard that comes later lists the first save, in another order.
+    if (save == 1 && (kind_ == Found || kind_ == FoundFolders)) std::ranges::reverse(steps);
     return steps;
   }
   void write(int gap, const std::string& name, int open, int save) {
