@@ -31,7 +31,7 @@ T value_in(Result<T, E>&& result) {
 
 // The value of the Result that is given; where it has none, the function that says this returns the
 // error. A macro, as no function returns for its caller, of a statement in an expression, which GCC
-// and Clang have. Not for coroutines, nor within another TRY.
+// and Clang have. Coroutines cannot use it, nor can the words within another TRY.
 #define TRY(...)                                                 \
   __extension__({                                                \
     auto tried = (__VA_ARGS__);                                  \

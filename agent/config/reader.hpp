@@ -20,7 +20,7 @@ struct Node {
   std::vector<Node> items;  // Map or List
 };
 
-// The root is Null for an empty text. One that is longer than `limit` is refused.
+// The root is Null for an empty text. A longer one than `limit` is refused.
 Result<Node, std::vector<Problem>> parse_yaml(std::string_view text,
                                               std::size_t limit = job_size_limit);
 

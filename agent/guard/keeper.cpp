@@ -172,7 +172,7 @@ Result<void> Keeper::save() {
 }
 
 // All at once: thousands of files, one after another, take longer than the next save needs to come.
-// Where the file system is another machine's each is made durable by itself.
+// Each is made durable by itself where the file system is another machine's.
 bool Keeper::sync_all() {
   const Descriptor folder = place_.open("", O_RDONLY | O_DIRECTORY);
   const bool synced = knows_writers() && folder && ::syncfs(folder.get()) == 0;
@@ -617,7 +617,7 @@ std::uint64_t Keeper::newest_bytes() const {
   return bytes;
 }
 
-// Copies that no row names. One that was another name of a file changed that: the rows know it.
+// Copies that no row names. A name less changes the file that had it: the rows know it.
 void Keeper::clear_kept() {
   const auto kept = place_.own(kept_directory);
   const auto names = kept ? kept->names() : tl::unexpected(kept.error());

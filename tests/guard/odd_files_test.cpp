@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 class OddFiles : public Lives {
  protected:
-  // As shutil.copystat() of an older file does it.
+  // Does what shutil.copystat() of an older file does.
   void set_time(const std::string& name, int seconds) const {
     const timespec time{1'700'000'000 + seconds, 0};
     const timespec times[] = {time, time};

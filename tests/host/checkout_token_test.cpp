@@ -173,7 +173,7 @@ TEST_F(Token, IsOfNoUserWhoIsAtWork) {
   EXPECT_FALSE(server.saw(" as " + std::to_string(taken) + "\n")) << server.seen();
 }
 
-// What was fetched with it lies below /var/tmp for a while.
+// The code that was fetched with it lies below /var/tmp for a while.
 TEST_F(Token, FetchesWhatTheTrainerMayReadAndNoOtherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "as one user there is nobody to hide it from";
   const auto folder = PrivateFolder::make();

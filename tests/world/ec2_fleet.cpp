@@ -95,7 +95,7 @@ std::optional<int> on_demand_share(const Query& query) {
   return spot ? std::optional(total - *spot) : std::nullopt;
 }
 
-// Of reservations a fleet of type instant launches, and of nothing beside them: the target in full,
+// A fleet of type instant launches from reservations alone: the target in full,
 // with templates that name reservations of that kind.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ReservedCapacityOptionsRequest.html
 void check_reserved(const Query& query, const FleetRequest& request) {

@@ -438,8 +438,7 @@ bool Run::is_time_to_read() const {
 Result<void> Run::read_scores() {
   const auto scores = network_->scores();
   if (!scores.empty()) step_took_ = (Clock::now() - begun_) / scores.size();
-  for (const Score& score : scores)
-    TRY(count(score));
+  for (const Score& score : scores) TRY(count(score));
   return {};
 }
 

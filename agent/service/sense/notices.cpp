@@ -196,7 +196,7 @@ void Reservation::see_block(const wire::CapacityReservation& block) {
   leave(parts_.now() + lead, std::max(Duration{0}, rest - lead));
 }
 
-// Which instances end is known only where all do; an owner who takes back some has a checkpoint
+// The instances that end are known only where all do; an owner who takes back some has a checkpoint
 // made on each. Between two looks the two minutes may have begun at the first.
 void Reservation::see_lent(std::uint64_t lent) {
   const bool fewer = lent_ && lent < *lent_;
