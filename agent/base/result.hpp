@@ -32,6 +32,7 @@ T value_in(Result<T, E>&& result) {
 // The value of the Result that is given; where it has none, the function that says this returns the
 // error. A macro, as no function returns for its caller, of a statement in an expression, which GCC
 // and Clang have. Coroutines cannot use it, nor can the words within another TRY.
+// A value that guards something, such as a lock, needs a name: else it goes at the semicolon.
 #define TRY(...)                                                 \
   __extension__({                                                \
     auto tried = (__VA_ARGS__);                                  \

@@ -205,7 +205,8 @@ Result<int> run(const std::string& file_or_name, bool yes) {
     const auto left = TRY(look(it));
     TRY(remove(left, it));
   }
-  for (const Objects& it : TRY(objects_of(job, client))) TRY(remove(client, it));
+  const auto objects = TRY(objects_of(job, client));
+  for (const Objects& it : objects) TRY(remove(client, it));
   std::printf("all of it is deleted\n");
   return 0;
 }

@@ -319,7 +319,7 @@ Result<std::vector<Filled>> fill(const Fill& request, const Stopping& stop,
   const auto user = act::host::find_user(request.user);
   if (!user) return failure(user.error().message);
   const auto sources = TRY(sources_of(request));
-  TRY(lock_out_others(request, stop));
+  const auto alone = TRY(lock_out_others(request, stop));
   TRY(make_folders(request, sources, *user));
   std::vector<Filled> filled;
   for (const config::Source& source : sources) {

@@ -16,7 +16,7 @@
 
 namespace spotter::io {
 
-class Descriptor {
+class [[nodiscard]] Descriptor {
  public:
   explicit Descriptor(int number = -1) : number_(number) {}
   Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}

@@ -81,5 +81,17 @@ TEST_F(Prepared, OneThatAnAgentThatDiedHasBegunIsWaitedFor) {
   EXPECT_TRUE(fs::exists(top_ / "mount/data/file"));
 }
 
+TEST_F(Prepared, NoOtherBeginsUntilItIsDone) {
+  int refused = 0;
+  const auto filled = fill_it([&] {
+    const io::Descriptor other(
+        ::open((top_ / "mount/.spotter/filling.lock").c_str(), O_RDWR | O_CLOEXEC));
+    refused += ::flock(other.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK ? 1 : 0;
+    return false;
+  });
+  ASSERT_TRUE(filled) << filled.error().message;
+  EXPECT_GT(refused, 0);
+}
+
 }  // namespace
 }  // namespace spotter::command

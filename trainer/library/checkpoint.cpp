@@ -245,7 +245,7 @@ void apply(const Retention& retention, const fs::path& directory, std::uint64_t 
 
 Result<fs::path> save(const fs::path& directory, std::uint64_t step, std::span<const Part> parts,
                       const nlohmann::json& meta, Retention retention) {
-  TRY(WriterLock::take(directory));
+  const auto lock = TRY(WriterLock::take(directory));
   auto writer = TRY(Writer::begin(directory, step));
   TRY(writer.add_parts(parts));
   auto path = writer.commit(meta);

@@ -11,7 +11,7 @@
 namespace spotter::checkpoint {
 
 // Owns a file descriptor.
-class Descriptor {
+class [[nodiscard]] Descriptor {
  public:
   Descriptor() = default;
   explicit Descriptor(int number) : number_(number) {}

@@ -11,7 +11,7 @@ namespace spotter::checkpoint {
 // A record lock on `<directory>/.writer` (fcntl(2)): unlike flock's, forked children (data loaders)
 // do not hold it, and NFS supports it. Released by the destructor, and by the kernel when the
 // process ends. On a file system without locks it has no effect.
-class WriterLock {
+class [[nodiscard]] WriterLock {
  public:
   // Creates the directory if needed. Fails when another writer, in any process, holds the lock.
   static Result<WriterLock> take(const std::filesystem::path& directory);

@@ -19,6 +19,11 @@
 #include "agent/wire/ledger.hpp"
 
 namespace spotter::act {
+
+using decide::EffectFailed;
+using decide::Failure;
+using nlohmann::json;
+
 namespace {
 
 struct KindOfFailure {
@@ -87,10 +92,6 @@ struct Local::Work {
   nlohmann::json answer;
   std::optional<decide::EffectFailed> failed;
 };
-
-using decide::EffectFailed;
-using decide::Failure;
-using nlohmann::json;
 
 // A verb on the job's home. A server may refuse root, so on a share the trainer's user does all of
 // it.
