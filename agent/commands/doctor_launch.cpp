@@ -97,7 +97,7 @@ Findings quotas_of(AwsCalls& calls, const std::vector<wire::TypeSize>& sizes, Qu
 // Why nothing can be launched into it; empty: something can, as far as there is room.
 std::string wrong_with(const wire::CapacityReservation& it, const config::Launch& launch,
                        wire::WallTime now) {
-  const bool fits = launch.reservation->interruptible ? !it.source.empty() : it.is_block;
+  const bool fits = launch.reservation->interruptible ? it.interruptible : it.is_block;
   if (!fits) return "is of another kind than launch.capacity_reservation says";
   if (launch.instance_types.front() != it.type.str()) return "is of " + it.type.str();
   if (!launch.zones.empty() && launch.zones.front() != it.zone.str())

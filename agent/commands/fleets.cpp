@@ -67,8 +67,12 @@ Result<void, CallError> add_instant(AwsCalls& calls, const JobKey& job, std::vec
     if (reserved && !id.empty() && FleetId::fits(id)) named.insert(FleetId(id));
   }
   if (named.empty()) return {};
-  const auto fleets = TRY(calls.ask_all(wire::DescribeFleets{{named.begin(), named.end()}}));
-  add(to, FleetKind::Ec2Fleet, fleets, job);
+  for (const FleetId& id : named) {  // one by one: of several one that is not seen yet hides all
+    const auto fleets = calls.ask_all(wire::DescribeFleets{{id}});
+    if (!fleets && fleets.error().kind != CallError::Kind::NotFound)
+      return tl::unexpected(fleets.error());
+    if (fleets) add(to, FleetKind::Ec2Fleet, *fleets, job);
+  }
   return {};
 }
 

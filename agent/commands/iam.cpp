@@ -297,7 +297,9 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
   // Pools in several regions are of no group; one of an earlier launch is to be ended.
   if (job.launch->places.size() < 2) values.many["made-groups"] = values.many["launched-groups"];
   using When = config::OnDemand::When;
-  if (job.launch->on_demand.when != When::Never) values.many["on-demand-prices"] = {"*"};
+  const auto& reservation = job.launch->reservation;
+  if (job.launch->on_demand.when != When::Never || (reservation && reservation->interruptible))
+    values.many["on-demand-prices"] = {"*"};
   if (job.launch->on_demand.needs_watcher())
     values.many["watched-fleets"] = {ec2("fleet"), ec2("spot-fleet-request")};
   values.many["image-parameters"] = {parameters.begin(), parameters.end()};

@@ -184,15 +184,24 @@ Result<FleetId, CallError> keep(AwsCalls& calls, const JobFleet& fleet,
 // A fleet goes on trying when EC2 says what it cannot launch; one of a reservation has launched
 // already, or never will.
 Result<FleetId, CallError> create_fleet(AwsCalls& calls, const wire::Query& query,
-                                        const config::Launch& launch) {
+                                        const config::Job& job) {
+  const config::Launch& launch = *job.launch;
   const auto made = TRY(calls.ask(query, wire::decode_created_fleet));
   if (launch.reservation && made.instances == 0)
     return failed("EC2 launched nothing into " + launch.reservation->id + ": " + made.errors +
                   "; where an instance has ended, there is room again some minutes later");
+  if (launch.reservation && job.gang &&
+      made.instances < static_cast<std::size_t>(launch.capacity)) {
+    const auto ended = calls.ask(wire::DeleteFleets{{made.id}, true});
+    return failed(launch.reservation->id + " has room for " + std::to_string(made.instances) +
+                  " of the gang's " + std::to_string(launch.capacity) + " machines" +
+                  (ended ? ", which are ended again"
+                         : ": end " + made.id.str() + " (" + ended.error().message + ")"));
+  }
   if (launch.reservation)
     std::fprintf(stderr,
                  "spotter: %s has launched %zu of %d into %s, and launches no more: when they have "
-                 "ended, `spotter launch` again\n",
+                 "ended, `spotter launch` again; the job's end ends them, or `spotter stop`\n",
                  made.id.str().c_str(), made.instances, launch.capacity,
                  launch.reservation->id.c_str());
   if (!made.errors.empty()) io::complain("launch", made.id.str() + ": " + made.errors);
@@ -216,7 +225,7 @@ Result<FleetId, CallError> request(AwsCalls& calls, const LaunchedJob& launched,
     return group;
   }
   auto id = kind == FleetKind::SpotFleet ? calls.ask(query, wire::decode_requested_spot_fleet)
-                                         : create_fleet(calls, query, *launched.job.launch);
+                                         : create_fleet(calls, query, launched.job);
   if (!id && id.error().code == "IdempotentParameterMismatch")
     id.error().message = "another launch of " + launched.job.name.str() +
                          " is under way: wait for its end, and look with `spotter list`";
@@ -313,7 +322,11 @@ Result<Found, CallError> examine(AwsCalls& calls, const LaunchedJob& launched,
 bool is_whole(AwsCalls& calls, const JobFleet& fleet, const config::Launch& launch) {
   const auto instances = job_instances(calls, JobKey{fleet.job, fleet.storage});
   const auto whole = static_cast<std::size_t>(launch.capacity);
-  return fleet.target == launch.capacity && instances && instances->size() == whole;
+  const auto at_work = [](const wire::Instance& it) {
+    return it.state == InstanceState::Pending || it.state == InstanceState::Running;
+  };
+  return fleet.target == launch.capacity && instances &&
+         static_cast<std::size_t>(std::ranges::count_if(*instances, at_work)) == whole;
 }
 
 Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& launched,

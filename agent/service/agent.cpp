@@ -485,7 +485,8 @@ void Agent::compose_loop(Region region) {
                                        [this](std::string words) {
                                          observers_.capacity_says(std::move(words), loop_->state(),
                                                                   now());
-                                       }});
+                                       },
+                                       job_.launch && job_.launch->reservation});
   local_ = std::make_unique<act::Local>(job_, command::own_program(), run_directory_);
   local_->refuse = [this](std::string why) { refuse(std::move(why)); };
   warming_ = std::make_unique<act::Warming>(context_, *local_, [this](act::Local::Warmth is) {
@@ -604,7 +605,9 @@ asio::awaitable<void> Agent::run_session() {
   compose_loop(region);
   loop_->deliver({now(), {}, decide::Started{}});
   if (share_watch_) asio::co_spawn(context_, share_watch_->watch(), asio::detached);
-  if (!policy_.foreground) asio::co_spawn(context_, reservation_->watch(), io::rethrow);
+  // An experiment's trainer is asked by this agent, and not by the worker that started it.
+  if (!policy_.foreground || job_.experiment)
+    asio::co_spawn(context_, reservation_->watch(), io::rethrow);
   co_await notices_.watch();
 }
 

@@ -306,7 +306,8 @@ void Fleets::on(const FleetWakes& happening) {
   if (fleet.state != FleetState::Active) cloud_.record("fleet-active", fleet.fleet.id.str());
   fleet.state = FleetState::Active;
   for (const bool spot : {false, true}) terminate_excess(fleet, spot);
-  launch_missing(fleet);
+  // A fleet of type instant has launched all that it launches with its request.
+  if (fleet.type != FleetType::Instant) launch_missing(fleet);
 }
 
 // "terminateInstancesWithExpiration: indicates whether running instances are terminated when the

@@ -115,6 +115,7 @@ CapacityReservation read_as(Type<CapacityReservation>, const Fields& fields) {
       .available = fields.number("availableInstanceCount"),
       .begins = fields.optional_time("startDate"),
       .ends = fields.optional_time("endDate"),
+      .interruptible = fields.optional_text("interruptible") == "true",
       .source =
           fields.optional_child("interruptionInfo").optional_text("sourceCapacityReservationId"),
       .lent = fields.optional_child("interruptibleCapacityAllocation")

@@ -102,7 +102,8 @@ struct CapacityReservation {
   bool is_block = false;  // a capacity block: its instances end with it
   std::uint64_t available = 0;
   std::optional<WallTime> begins, ends;
-  std::string source;                 // of an interruptible one: whose instances it has; ...
+  bool interruptible = false;
+  std::string source;                 // of such a one, if it is shown: whose instances it has; ...
   std::optional<std::uint64_t> lent;  // ... and of that one, how many it is to go on lending
 };
 

@@ -136,6 +136,7 @@ asio::awaitable<void> Notices::watch() {
 namespace {
 
 constexpr Duration kCall{30'000};
+constexpr Duration kUntilKnown{1'000};  // which instance this is
 constexpr const char* kInterruptible = "interruptible-capacity-reservation";
 
 }  // namespace
@@ -162,6 +163,8 @@ asio::awaitable<bool> Reservation::learn() {
   wire::DescribeInstances request;
   request.instances = {instance};
   const auto seen = co_await aws_.call(std::move(request), kCall);
+  if (!seen && parts_.expected) complain(seen.error());
+  if (!seen && seen.error().forbidden()) co_return false;
   if (!seen || seen->items.empty()) co_return true;
   const wire::Instance& self = seen->items.front();
   if (self.lifecycle != "capacity-block" && self.lifecycle != kInterruptible) co_return false;
@@ -207,7 +210,9 @@ void Reservation::see_lent(std::uint64_t lent) {
     reclaimed_ = false;
     if (fewer) parts_.deliver(decide::RebalanceRecommended{});
   } else if (!std::exchange(reclaimed_, true)) {
-    leave(began + wire::longest_notice, Duration{0});
+    // Who has not looked for so long, and still runs, takes a minute.
+    leave(std::max(began + wire::longest_notice, parts_.now() + wire::longest_notice / 2),
+          Duration{0});
   }
 }
 
@@ -228,9 +233,13 @@ asio::awaitable<void> Reservation::look() {
     co_return see_block(*own);
   }
   if (own->state == "cancelled" || own->state == "expired") co_return see_lent(0);
-  if (own->source.empty()) co_return;
   say("in the interruptible capacity reservation " + id_ +
-      ", whose owner may take the instance back at any time, two minutes ahead");
+      ", whose owner may take the instance back at any time, two minutes ahead" +
+      (own->source.empty()
+           ? "; its source is not shown to this account, so nothing is seen of that "
+             "before the metadata service says it"
+           : ""));
+  if (own->source.empty()) co_return;
   auto asking_of_source = ask(own->source);
   const auto source = co_await std::move(asking_of_source);
   if (source) problem_.clear();
@@ -248,7 +257,10 @@ asio::awaitable<void> Reservation::watch() {
       auto looking = look();
       co_await std::move(looking);
     }
-    timer.expires_after(parts_.every);
+    // An agent that begins beside the end of a block learns it before it has the storage.
+    const bool knows_itself = !parts_.instance().empty();
+    timer.expires_after(knows_itself ? parts_.every
+                                     : std::min<Duration>(parts_.every, kUntilKnown));
     co_await timer.async_wait(asio::use_awaitable);
   }
 }

@@ -65,6 +65,7 @@ class Reservation {
     std::function<InstanceId()> instance;  // empty: not known yet
     std::function<void(decide::Happening)> deliver;
     std::function<void(std::string)> say;  // until when there is capacity, for a person
+    bool expected = false;                 // the job was launched into one
     Duration every = std::chrono::seconds(15);
   };
   Reservation(act::AwsClient& aws, Parts parts) : aws_(aws), parts_(std::move(parts)) {}
