@@ -1,6 +1,8 @@
 #include "agent/guard/keeper.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -63,16 +65,18 @@ bool same(const Row& row, const Member& member) {
   return is_as(row, member);
 }
 
-// Two writes within one tick of the clock that files' times are of have the same: it is over when
-// this returns.
-void let_tick_pass(const Found& file) {
-  constexpr int longest = 10;  // milliseconds; a share has a clock of its own
+// Two writes within one tick of the clock of files' times have one time: the tick is over when this
+// returns.
+// False: the clock of that file system is ahead of ours.
+bool let_tick_pass(const Found& file) {
+  constexpr int longest = 10;  // milliseconds
   for (int i = 0; i < longest; ++i) {
     timespec now{};
     ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    if (std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec > file.changed_ns) return;
+    if (std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec > file.changed_ns) return true;
     ::usleep(1000);
   }
+  return false;
 }
 
 using What = Difference::What;
@@ -175,7 +179,12 @@ Result<void> Keeper::save() {
 // Each is made durable by itself where the file system is another machine's.
 bool Keeper::sync_all() {
   const Descriptor folder = place_.open("", O_RDONLY | O_DIRECTORY);
-  const bool synced = knows_writers() && folder && ::syncfs(folder.get()) == 0;
+  struct statfs volume {};
+  constexpr std::uint64_t ours[] = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC};
+  const bool is_ours =
+      folder && ::fstatfs(folder.get(), &volume) == 0 &&
+      std::ranges::count(ours, static_cast<std::uint64_t>(volume.f_type) & 0xffffffffU) != 0;
+  const bool synced = is_ours && ::syncfs(folder.get()) == 0;
   if (synced) unsynced_.clear();
   return synced;
 }
@@ -295,7 +304,7 @@ Result<Row, Refusal> Keeper::row_of(const Member& member, bool may_be_open) {
   row.grows = may_be_open || is_log(member.name) || is_database(file.get());
   if (row.grows) return row;
   const Row* before = record_.row(member.name);
-  let_tick_pass(now);
+  waits_ = waits_ && let_tick_pass(now);
   if (before != nullptr && has_only_grown(*before, file.get(), row.bytes)) {
     row.grows = true;
     row.sum = sum_of_file(file.get(), row.bytes).value_or("");
@@ -350,15 +359,23 @@ void Keeper::look_again(const Listing& listing) {
     if (member == nullptr || member->changed_ns == row.changed_ns || member->bytes != row.bytes ||
         member->mtime_ns != row.mtime_ns)
       continue;
-    const auto whole = has_sum(row.name, {row.name, row.bytes, row.mtime_ns, row.sum});
-    if (!whole || !*whole) continue;
+    // An older build's row, and a file that is written once, are not read through for it.
+    const bool as_it_is = row.changed_ns == 0 || (row.kept.empty() && record_.is_series(row.name));
+    if (!as_it_is) {
+      const auto refuted = refuted_.find(row.name);
+      if (refuted != refuted_.end() && refuted->second == member->changed_ns) continue;
+      const auto whole = has_sum(row.name, {row.name, row.bytes, row.mtime_ns, row.sum});
+      if (whole && !*whole) refuted_[row.name] = member->changed_ns;
+      if (!whole || !*whole) continue;
+    }
     row.changed_ns = member->changed_ns;
     const auto status = place_.look(row.name);
     const auto copy = copy_of(row);
     struct stat kept {};
     const bool shared = status && copy && *copy && ::fstat(copy->get(), &kept) == 0 &&
                         kept.st_ino == status->st_ino && kept.st_nlink > 2;
-    if (shared) row.kept = keep(*copy, kept, row.name);  // by the new name it may be written over
+    std::string own = shared ? keep(*copy, kept, row.name) : "";  // it may be written over by it
+    if (!own.empty()) row.kept = std::move(own);                  // else there is no room
   }
 }
 
@@ -397,6 +414,7 @@ Result<Capture, Refusal> Keeper::capture(const LeaveOut& leave_out, const LeaveO
   const auto listing = place_.list();
   if (!listing) return refuse(Why::Failed, listing.error().message);
   look_again(*listing);
+  waits_ = true;
   const LeaveOut is_open_log = [&grows](const std::string& name) {
     return is_log(name) || (grows && grows(name));
   };
@@ -510,7 +528,8 @@ Result<std::vector<Finished>, Refusal> Keeper::finish(Capture capture) {
   auto finished = enter(std::move(capture));
   forget_copies();
   if (auto saved = save(); !saved) return refuse(Refusal::Why::Failed, saved.error().message);
-  clear_kept();
+  if (!clear_kept()) return finished;
+  if (auto saved = save(); !saved) return refuse(Refusal::Why::Failed, saved.error().message);
   return finished;
 }
 
@@ -617,11 +636,12 @@ std::uint64_t Keeper::newest_bytes() const {
   return bytes;
 }
 
-// Copies that no row names. A name less changes the file that had it: the rows know it.
-void Keeper::clear_kept() {
+// Removes copies that no row names. The rows know the new time of a file whose other name one was.
+bool Keeper::clear_kept() {
   const auto kept = place_.own(kept_directory);
   const auto names = kept ? kept->names() : tl::unexpected(kept.error());
-  if (!names) return;
+  if (!names) return false;
+  bool changed = false;
   std::set<std::string> used;
   std::multimap<std::int64_t, Row*> rows;
   for (Row& row : record_.rows) {
@@ -629,16 +649,19 @@ void Keeper::clear_kept() {
     if (row.until == 0) rows.emplace(row.changed_ns, &row);
   }
   for (const std::string& name : *names) {
+    if (used.contains(name)) continue;
     const auto status = kept->look(name);
-    if (used.contains(name) || !kept->remove(name) || !status || status->st_nlink == 1) continue;
+    if (!kept->remove(name) || !status || status->st_nlink == 1) continue;
     const Found before = found(name, *status);
     auto [at, end] = rows.equal_range(before.changed_ns);
     for (; at != end; ++at) {
       const auto now = place_.look(at->second->name);
-      if (now && is_as(*at->second, before) && now->st_ino == status->st_ino)
-        at->second->changed_ns = found({}, *now).changed_ns;
+      if (!now || !is_as(*at->second, before) || now->st_ino != status->st_ino) continue;
+      at->second->changed_ns = found({}, *now).changed_ns;
+      changed = true;
     }
   }
+  return changed;
 }
 
 std::vector<Difference> Keeper::differences(const Listing& listing,

@@ -231,7 +231,7 @@ class Keeper {
   std::vector<Finished> enter(Capture capture);
   std::string later_one(const std::string& name) const;
   void forget_copies();
-  void clear_kept();
+  bool clear_kept();  // true: a row has changed, and is to be saved
 
   std::vector<Difference> differences(const Listing& listing, std::uint64_t generation) const;
   Result<void> weigh(std::vector<Difference>& found, End end, const Witness& witness, bool thorough,
@@ -261,7 +261,9 @@ class Keeper {
   Record record_;
   bool absent_ = true;
   bool damaged_ = false;
-  std::vector<std::string> unsynced_;   // copies that are not durable yet
+  std::vector<std::string> unsynced_;            // copies that are not durable yet
+  std::map<std::string, std::int64_t> refuted_;  // other bytes than recorded, at that change
+  bool waits_ = true;                   // for the tick of files' times: their clock is not ahead
   std::uint64_t spared_ = 0;            // put away below this number, and asked for
   mutable std::optional<bool> leases_;  // has_leases(), once it was asked
 };

@@ -77,7 +77,8 @@ Result<Settled> Keeper::settle(bool thorough, const Witness& witness) {
   record_.watching = record_.restoring = false;
   forget_away(std::time(nullptr), settled.said);
   if (auto saved = save(); !saved) return tl::unexpected(saved.error());
-  clear_kept();
+  if (clear_kept())
+    if (auto saved = save(); !saved) return tl::unexpected(saved.error());
   if (const Generation* newest = record_.newest(); newest != nullptr && !newest->name.empty()) {
     settled.newest = std::max(newest->step, place_.where().files.empty() ? 0 : record_.step);
     settled.name = newest->name;
@@ -226,7 +227,7 @@ Result<void> Keeper::put_away(const std::vector<std::string>& names, const std::
   return {};
 }
 
-// Of checkpoints that have no file; an empty folder of any other may be a mark of a whole one.
+// The folders of checkpoints that have no file; any other may be a mark of a whole one.
 std::vector<std::string> Keeper::left_behind(std::vector<std::string> folders) const {
   std::set<std::string> whole, shapes;
   for (const Row& row : record_.rows) {
@@ -235,7 +236,11 @@ std::vector<std::string> Keeper::left_behind(std::vector<std::string> folders) c
     shapes.insert(shape_of(checkpoint));
     if (row.until == 0 && row.link.empty()) whole.insert(checkpoint);
   }
+  const Generation* newest = record_.newest();
   std::erase_if(folders, [&](const std::string& folder) {
+    const auto status = place_.look(folder);
+    if (newest != nullptr && status && status->st_mtim.tv_sec < newest->time)
+      return true;  // a script has made it beforehand, for later: fold_4
     const std::string checkpoint = folder.substr(0, folder.find('/'));
     const std::string shape = shape_of(checkpoint);
     const bool like = shape.find('#') != shape.npos && shapes.contains(shape);
@@ -266,6 +271,10 @@ Result<void> Keeper::put_back(const std::vector<std::string>& taken, Settled& se
   std::vector<std::string> names, lost;
   for (const Difference& one : differences(*listing, record_.newest_number())) {
     if (one.what != What::Missing || std::ranges::find(taken, one.name) != taken.end()) continue;
+    // It has lost its files: sockets are left, empty folders, what is not ours.
+    if (const auto there = place_.look(one.name); there && S_ISDIR(there->st_mode))
+      if (auto away = put_away({one.name}, "it is a folder, and was none", settled); !away)
+        return away;
     const auto row = std::ranges::find_if(
         record_.rows, [&one](const Row& each) { return each.name == one.name && each.until == 0; });
     const auto back = restore(*row);
@@ -314,13 +323,6 @@ Result<bool> Keeper::restore(Row& row) {
     return folder ? make_above(*folder, row.name, like) : tl::unexpected(folder.error());
   };
   const std::string name = last_component(row.name);
-  // A folder in its place has lost its files: sockets are left, empty folders, what is not ours.
-  if (const auto there = place_.look(row.name); there && S_ISDIR(there->st_mode)) {
-    const auto parent = place_.parent(row.name);
-    const auto torn = place_.own(torn_directory);
-    if (!parent || !torn || !parent->rename(name, *torn, next_number() + "-folder"))
-      return failure("cannot put back " + shown + ": a folder is there");
-  }
   if (!row.link.empty()) {
     const auto parent = above(nullptr);
     if (!parent || !parent->make_link(row.link, name)) return failure("cannot put back " + shown);

@@ -10,6 +10,11 @@
 
 namespace {
 int synced = 0;  // files and folders, one by one
+int all_synced = 0;
+}  // namespace
+extern "C" int syncfs(int file) noexcept {
+  ++all_synced;
+  return static_cast<int>(::syscall(SYS_syncfs, file));
 }
 extern "C" int fsync(int file) {  // in the place of libc's
   ++synced;
@@ -116,6 +121,21 @@ TEST_F(OddFiles, NamesOfOneFileAreKeptTogether) {
   }
 }
 
+TEST_F(OddFiles, ALaterWriteHasAnotherTime) {
+  Keeper watching = Keeper::open(files("")).value();
+  ASSERT_TRUE(watching.begin());
+  for (int i = 0; i < 20; ++i) {
+    write("last.bin", std::to_string(i));
+    const auto captured = watching.capture([](const std::string&) { return false; });
+    ASSERT_TRUE(captured);
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    const std::int64_t earliest = std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+    EXPECT_GT(earliest, captured->rows.at(0).changed_ns) << "on a file system with a coarse clock";
+    watching.discard(*captured);
+  }
+}
+
 // Reading gigabytes again for a name that we made or removed would cost more than the save.
 TEST_F(OddFiles, NamesThatWeMakeAndRemoveAreKnown) {
   Life life(files(""));
@@ -133,9 +153,10 @@ TEST_F(OddFiles, HundredsAreMadeDurableTogether) {
   for (const char* step : {"1", "2", "3"}) {
     for (int i = 0; i < 200; ++i)
       write("step_" + std::string(step) + "/" + std::to_string(i) + ".bin", step);
-    synced = 0;
+    synced = all_synced = 0;
     life.wait_for(1);
     EXPECT_LT(synced, 50) << step;
+    EXPECT_GE(all_synced, 1) << step;
   }
   write("last.bin", "few");
   synced = 0;
@@ -194,6 +215,7 @@ TEST_F(OddFiles, AFolderInThePlaceOfALinkMakesRoomForIt) {
   life.look();
   life.end(End::Killed);
   EXPECT_EQ(link_of("latest"), "epoch_3");
+  EXPECT_EQ(record().away.back().names, std::vector<std::string>{"latest"}) << "with the pipe";
 }
 
 TEST_F(OddFiles, ALinkInThePlaceOfAFolderMakesRoomForIt) {
