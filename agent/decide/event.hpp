@@ -51,7 +51,7 @@ struct NoticeSeen {
   Time deadline;  // on the boot clock: now + (the notice's time - the Date of the same answer)
   // A hook of the instance's Auto Scaling group holds it: it ends as soon as the agent says so.
   bool held = false;
-  Duration slack{0};  // so long after the deadline EC2 may still not have ended it
+  Duration leeway{0};  // so long after the deadline EC2 may still not have ended it
 };
 struct NoticeWithdrawn {};
 struct RebalanceRecommended {};

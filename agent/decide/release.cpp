@@ -176,7 +176,7 @@ Stage next_release_step(Context& c, ReleaseGoal then) {
 }
 
 void remember_notice(Context& c, const NoticeSeen& notice) {
-  c.facts.exit.notice = Notice{notice.action, notice.deadline, notice.held, notice.slack};
+  c.facts.exit.notice = Notice{notice.action, notice.deadline, notice.held, notice.leeway};
 }
 
 // Called when nothing of the job is held here. A failure changes nothing: the hook's timeout ends

@@ -217,8 +217,8 @@ using Stage = std::variant<
 struct Notice {
   InterruptionAction action = InterruptionAction::Terminate;
   Time deadline;
-  bool held = false;  // by a lifecycle hook of its Auto Scaling group, until we complete it
-  Duration slack{0};  // as NoticeSeen has it
+  bool held = false;   // by a lifecycle hook of its Auto Scaling group, until we complete it
+  Duration leeway{0};  // as NoticeSeen has it
 };
 
 // Why the job was given up, for the journal.

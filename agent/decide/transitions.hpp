@@ -87,7 +87,7 @@ inline Time claim_known_at(const Context& c) {
 // From then on EC2 will not terminate the instance any more. REQUIRES: there is a notice.
 inline Time spared_at(const Context& c) {
   const Notice& notice = *c.facts.exit.notice;
-  return notice.deadline + notice.slack + c.policy.spared_after;
+  return notice.deadline + notice.leeway + c.policy.spared_after;
 }
 Stage next_release_step(Context&, ReleaseGoal);           // release.cpp
 Stage wait(Context&, Wait why, Duration how_long);        // storage.cpp

@@ -122,8 +122,8 @@ TEST(Released, OfACapacityBlockItStaysSoUntilTheBlockHasEnded) {
   Story story;
   story.train();
   NoticeSeen notice{InterruptionAction::Terminate, story.now + seconds(120)};
-  notice.slack = minutes(30);
-  const Time end = notice.deadline + notice.slack;
+  notice.leeway = minutes(30);
+  const Time end = notice.deadline + notice.leeway;
   story.sense(notice);
   story.sense(TrainerEnded{false, true});
   story.answer(LedgerWritten{});

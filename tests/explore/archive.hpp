@@ -42,8 +42,8 @@ void walk(A& a, std::optional<decide::Notice>& it) {
   a.flag(any);
   if (any && !it) it.emplace();
   if (!any) return it.reset();
-  auto& [action, deadline, held, slack] = *it;
-  (void)held, (void)slack;  // there are no Auto Scaling groups here, and no capacity blocks
+  auto& [action, deadline, held, leeway] = *it;
+  (void)held, (void)leeway;  // there are no Auto Scaling groups here, and no capacity blocks
   a.small(action);
   a.time(deadline);
 }

@@ -120,7 +120,7 @@ TEST_F(AReservation, ABlockSaysUntilWhenAndGivesANoticeTwoMinutesBeforeItIsClear
   ASSERT_EQ(notices.size(), 1u);
   EXPECT_EQ(notices[0].action, InterruptionAction::Terminate);
   EXPECT_NEAR(static_cast<double>((notices[0].deadline - now()).count()), 110e3, 5e3);
-  EXPECT_NEAR(static_cast<double>(notices[0].slack.count()), 1800e3, 5e3);
+  EXPECT_NEAR(static_cast<double>(notices[0].leeway.count()), 1800e3, 5e3);
 }
 
 TEST_F(AReservation, InTheLastHalfHourOfABlockTheTrainerStillGetsAMinute) {
@@ -131,8 +131,8 @@ TEST_F(AReservation, InTheLastHalfHourOfABlockTheTrainerStillGetsAMinute) {
   ASSERT_EQ(notices.size(), 1u);
   EXPECT_GT(notices[0].deadline - now(), 50s);
   EXPECT_LE(notices[0].deadline - now(), 60s);
-  EXPECT_NEAR(static_cast<double>((notices[0].deadline + notices[0].slack - now()).count()), 1800e3,
-              5e3);
+  EXPECT_NEAR(static_cast<double>((notices[0].deadline + notices[0].leeway - now()).count()),
+              1800e3, 5e3);
 }
 
 TEST_F(AReservation, ABlockThatIsExtendedTakesItsNoticeBack) {
@@ -158,7 +158,7 @@ TEST_F(AReservation, AReclaimOfAllIsANoticeThatBeganBeforeTheLookThatSawIt) {
   ASSERT_EQ(notices.size(), 1u) << "once";
   EXPECT_LE(notices[0].deadline - now(), 120s);
   EXPECT_GT(notices[0].deadline - now(), 110s);
-  EXPECT_EQ(notices[0].slack, Duration(0));
+  EXPECT_EQ(notices[0].leeway, Duration(0));
 }
 
 TEST_F(AReservation, AReclaimOfSomeIsWorthACheckpoint) {

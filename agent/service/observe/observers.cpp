@@ -120,9 +120,9 @@ void record_happening(const decide::Event& happened) {
   if (const auto* notice = std::get_if<decide::NoticeSeen>(&happened.what)) {
     const double left = std::chrono::duration<double>(notice->deadline - happened.at).count();
     io::note(event("interruption-notice"), level_enum::warn, "{}: the instance ends in {:.1f} s",
-             notice->held                 ? "its Auto Scaling group takes it out"
-             : notice->slack.count() != 0 ? "its capacity block ends"
-                                          : "interruption notice",
+             notice->held                  ? "its Auto Scaling group takes it out"
+             : notice->leeway.count() != 0 ? "its capacity block ends"
+                                           : "interruption notice",
              left);
   } else if (std::holds_alternative<decide::NoticeWithdrawn>(happened.what)) {
     io::note(event("notice-withdrawn"), level_enum::info, "the interruption notice was withdrawn");

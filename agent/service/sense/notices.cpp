@@ -172,11 +172,11 @@ asio::awaitable<bool> Reservation::learn() {
   co_return !id_.empty();
 }
 
-void Reservation::leave(Time deadline, Duration slack) {
+void Reservation::leave(Time deadline, Duration leeway) {
   parts_.deliver(decide::NoticeSeen{.action = InterruptionAction::Terminate,
                                     .deadline = deadline,
                                     .held = false,
-                                    .slack = slack});
+                                    .leeway = leeway});
 }
 
 // A block can be extended, also after the notice.

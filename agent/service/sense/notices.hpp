@@ -79,7 +79,7 @@ class Reservation {
   asio::awaitable<std::optional<wire::CapacityReservation>> ask(std::string id);
   void see_block(const wire::CapacityReservation& block);
   void see_lent(std::uint64_t lent);
-  void leave(Time deadline, Duration slack);
+  void leave(Time deadline, Duration leeway);
   void say(const std::string& words);
   void complain(const CallError& error);
 

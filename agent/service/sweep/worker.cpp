@@ -536,7 +536,7 @@ void Worker::noticed(const decide::Happening& what) {
   const auto* notice = std::get_if<decide::NoticeSeen>(&what);
   if (notice == nullptr || leaving_ == Leaving::Asked) return;
   leaving_ = Leaving::Interrupted;
-  deadline_ = notice->deadline + notice->slack;
+  deadline_ = notice->deadline + notice->leeway;
   begin_leaving(false);  // a running trainer gets the notice, too
 }
 
