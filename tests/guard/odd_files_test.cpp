@@ -261,6 +261,23 @@ TEST_F(OddFiles, SocketsPipesAndEmptyFoldersAreOfNoSet) {
   EXPECT_TRUE(exists("empty/deeper"));
 }
 
+// A script that goes on in the second fold fails where those that it made at its start are gone.
+TEST_F(OddFiles, EmptyFoldersThatWereMadeBeforehandStay) {
+  Life life(files(""));
+  for (const char* fold : {"fold_0", "fold_1", "fold_2", "fold_3"}) {
+    fs::create_directories(path(fold));
+    const timespec before{::time(nullptr) - 60, 0}, times[] = {before, before};
+    ASSERT_EQ(::utimensat(AT_FDCWD, path(fold).c_str(), times, 0), 0);
+  }
+  for (const char* fold : {"fold_0", "fold_1"}) {
+    write(std::string(fold) + "/model.bin", fold);
+    life.wait_for(1);
+  }
+  life.died = true;
+  life.end(End::Killed);
+  EXPECT_EQ(there(), (Names{"fold_0", "fold_1", "fold_2", "fold_3"}));
+}
+
 TEST_F(OddFiles, AnEmptyFolderThatWasToBeTheNextIsRemoved) {
   Life life(files(""));
   for (const char* step : {"10", "20"}) {
