@@ -205,8 +205,8 @@ Result<int> run(const std::string& file_or_name, bool yes) {
     const auto left = TRY(look(it));
     TRY(remove(left, it));
   }
-  const auto objects = TRY(objects_of(job, client));
-  for (const Objects& it : objects) TRY(remove(client, it));
+  const auto written_since = TRY(objects_of(job, client));
+  for (const Objects& it : written_since) TRY(remove(client, it));
   std::printf("all of it is deleted\n");
   return 0;
 }

@@ -68,7 +68,7 @@ class AReservation : public testing::Test {
       reservation_.emplace(
           aws_, Reservation::Parts{[this] { return now(); }, [this] { return instance_; },
                                    [this](decide::Happening what) { seen_.push_back(what); },
-                                   [this](std::string words) { said_ = std::move(words); },
+                                   [this](std::string words) { said_ = std::move(words); }, false,
                                    Duration(10)});
       asio::co_spawn(context_, reservation_->watch(), [this](std::exception_ptr) { left_ = true; });
     }
