@@ -9,8 +9,8 @@ from checks.files import ROOT, name, sources
 # smaller writes the new figure here.
 LIMITS = [
     ("product files", 537, 620),
-    ("product lines", 98400, 79000),
-    ("test lines", 137500, 94000),
+    ("product lines", 98391, 79000),
+    ("test lines", 137210, 94000),
     ("files under 40 lines, %", 10.8, 12),
     ("headers with at most one other user, %", 22.6, 20),
     ("lines that are #include, %", 3.6, 4),
