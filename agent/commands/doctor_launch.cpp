@@ -7,12 +7,14 @@
 
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/iam.hpp"
+#include "agent/aws/formats/partition.hpp"
 #include "agent/aws/formats/services.hpp"
 #include "agent/commands/code_archive.hpp"
 #include "agent/commands/doctor.hpp"
 #include "agent/commands/iam.hpp"
 #include "agent/commands/job_storage.hpp"
 #include "agent/commands/machines.hpp"
+#include "agent/config/trainer_role.hpp"
 #include "agent/launch/fallback.hpp"
 #include "agent/supervise/account.hpp"
 
@@ -417,6 +419,14 @@ Findings examine_user(const config::Job& job) {
            std::string(supervise::instead_of_an_administrator)}};
 }
 
+Findings examine_session(AwsCalls& calls, const config::Job& job) {
+  if (!job.trainer.role.empty()) return {};
+  const auto partition = wire::partition_of(calls.region().view());
+  const auto policy = config::session_policy(job, partition.name);
+  if (policy) return {};
+  return {{"trainer", Verdict::Fail, policy.error().message, "it would have no keys of AWS"}};
+}
+
 Findings examine_rights(AwsCalls& calls, const config::Job& job) {
   const char* const check = "role";
   const auto who = calls.ask(wire::GetCallerIdentity{});
@@ -457,6 +467,7 @@ Findings examine_rights(AwsCalls& calls, const config::Job& job) {
 Findings examine_launching(AwsCalls& calls, const LaunchedJob& launched) {
   const config::Job& job = launched.job;
   Findings findings = examine_user(job);
+  append(findings, examine_session(calls, job));
   append(findings, examine_quotas(calls, *job.launch));
   append(findings, examine_package(launched));
   findings.push_back(examine_profile(calls, *job.launch));

@@ -192,11 +192,14 @@ Result<int> fetch(const FetchOptions& options) {
   // A trainer may name its files as it likes: .profile, .ssh/authorized_keys, .git/config.
   const char* home = std::getenv("HOME");
   std::error_code none;
-  const bool has_home =
-      home != nullptr && !fs::relative(home, to, none).string().starts_with("..") && !none;
-  if (to.lexically_normal() == "/" || has_home || fs::exists(to / ".git", none))
-    return mistake("files of a job do not go into " + to.string() +
-                   " itself: name a folder of their own, such as ./out");
+  const fs::path at = fs::absolute(to);
+  const fs::path way = home != nullptr && *home != '\0' ? fs::relative(home, at, none) : fs::path();
+  const bool has_home = !none && !way.empty() && *way.begin() != "..";
+  const bool has_git = fs::exists(at / ".git", none);
+  if (at.lexically_normal() == "/" || has_home || has_git)
+    return mistake("files of a job do not go into " + to.string() + " itself" +
+                   (has_git ? ", where git would obey some" : "") +
+                   ": name a folder of their own, such as ./out");
   auto place = TRY(of_input(place_of({options.words.front(), {}, options.publish})));
   if (place.job && place.job->sweep && !options.experiment)
     return mistake(place.job->name.str() +

@@ -236,10 +236,13 @@ std::vector<std::string> Keeper::left_behind(std::vector<std::string> folders) c
     shapes.insert(shape_of(checkpoint));
     if (row.until == 0 && row.link.empty()) whole.insert(checkpoint);
   }
-  const Generation* newest = record_.newest();
+  std::int64_t newest = 0;  // by the clock that the folders have, too
+  for (const Row& row : record_.rows)
+    if (row.until == 0 && row.from == record_.newest_number())
+      newest = std::max(newest, row.mtime_ns);
   std::erase_if(folders, [&](const std::string& folder) {
     const auto status = place_.look(folder);
-    if (newest != nullptr && status && status->st_mtim.tv_sec < newest->time)
+    if (status && found({}, *status).mtime_ns < newest)
       return true;  // a script has made it beforehand, for later: fold_4
     const std::string checkpoint = folder.substr(0, folder.find('/'));
     const std::string shape = shape_of(checkpoint);

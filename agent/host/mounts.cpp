@@ -218,8 +218,8 @@ std::vector<std::string> holders(dev_t device, std::size_t limit) {
 
 std::size_t detach_views(const fs::path& home, const fs::path& below) {
   std::error_code error;
-  const std::string name =
-      below.empty() ? mount_name(home) : fs::weakly_canonical(home, error) / below;
+  const fs::path there = fs::weakly_canonical(home, error);  // "": it does not answer
+  const std::string name = below.empty() ? mount_name(home) : (error ? home : there) / below;
   auto entries = mounts();
   std::erase_if(entries, [&](const MountEntry& entry) {
     return entry.filesystem != "fuse.spotter" ||

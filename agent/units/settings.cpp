@@ -144,10 +144,13 @@ void add_writable(Settings& settings, const TrainerPlace& place) {
   // Other users' homes are read-only; root's too, unless the trainer is root.
   if (place.users_home != "/root") settings.push_back({"ProtectHome", "read-only"});
   for (const auto& path : {place.run_directory, place.home}) add(path);
-  if (place.owner.empty())
-    add(place.users_home);
-  else if (place.users_home.size() > 1)
-    settings.push_back({"ReadOnlyPaths", "-" + place.users_home});
+  if (place.owner.empty()) return add(place.users_home);
+  if (place.users_home.size() <= 1 || place.users_home == place.home) return;
+  settings.push_back({"ReadOnlyPaths", "-" + place.users_home});
+  for (const auto& path :
+       {place.run_directory, place.home})  // in it, and no less writable for that
+    if (path.starts_with(place.users_home + "/"))
+      settings.push_back({"ReadWritePaths", "-" + path});
 }
 
 void add_out_of_reach(Settings& settings, const TrainerPlace& place) {

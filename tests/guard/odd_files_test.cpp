@@ -266,7 +266,7 @@ TEST_F(OddFiles, EmptyFoldersThatWereMadeBeforehandStay) {
   Life life(files(""));
   for (const char* fold : {"fold_0", "fold_1", "fold_2", "fold_3"}) {
     fs::create_directories(path(fold));
-    const timespec before{::time(nullptr) - 60, 0}, times[] = {before, before};
+    const timespec before{::time(nullptr) - 600, 0}, times[] = {before, before};
     ASSERT_EQ(::utimensat(AT_FDCWD, path(fold).c_str(), times, 0), 0);
   }
   for (const char* fold : {"fold_0", "fold_1"}) {

@@ -174,6 +174,13 @@ TEST(Settings, LeaveAPersonsHomeAsItIsButForCaches) {
   EXPECT_NE(text.find("ReadOnlyPaths=-/home/me\n"), text.npos);
   EXPECT_NE(text.find("ReadWritePaths=-/home/me/.cache\n"), text.npos);
   EXPECT_NE(text.find("ExecStartPre=-+/usr/bin/setpriv --reuid=1001 --regid=1002 "), text.npos);
+  auto inside = person;
+  inside.home = "/home/me/jobs";
+  const auto text_inside = to_unit_file(of_trainer(inside), "/bin/true");
+  EXPECT_GT(text_inside.find("ReadWritePaths=-/home/me/jobs\n"),
+            text_inside.find("ReadOnlyPaths=-/home/me\n"));
+  inside.home = "/home/me";
+  EXPECT_EQ(to_unit_file(of_trainer(inside), "/bin/true").find("ReadOnlyPaths"), text.npos);
   auto no_home = person;
   no_home.users_home = "";
   const auto own = to_unit_file(of_trainer(no_home), "/bin/true");

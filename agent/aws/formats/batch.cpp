@@ -211,9 +211,8 @@ Result<BatchJob> job_of(const Json& it) {
 Result<std::vector<BatchJob>> jobs_of(std::string_view json, const char* name) {
   const auto list = TRY(list_of(json, name));
   std::vector<BatchJob> jobs;
-  for (const Json& each : list) {
-    jobs.push_back(TRY(job_of(each)));
-  }
+  jobs.reserve(list.size());
+  for (const Json& each : list) jobs.push_back(TRY(job_of(each)));
   return jobs;
 }
 

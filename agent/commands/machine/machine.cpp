@@ -417,8 +417,10 @@ Result<void> begin(Manager& manager, const Request& request) {
 void look_up_user(units::TrainerPlace& place) {
   const passwd* entry = getpwnam(place.user.c_str());
   if (entry == nullptr) return;
-  std::error_code ignored;
-  if (std::filesystem::is_directory(entry->pw_dir, ignored)) place.users_home = entry->pw_dir;
+  std::error_code ignored;  // an older package's user has its files in its home
+  const bool is_others = entry->pw_dir != std::string_view("/var/lib/spotter");
+  if (is_others && std::filesystem::is_directory(entry->pw_dir, ignored))
+    place.users_home = entry->pw_dir;
   if (entry->pw_uid != 0)
     place.owner = std::to_string(entry->pw_uid) + ":" + std::to_string(entry->pw_gid);
 }

@@ -164,7 +164,7 @@ asio::awaitable<bool> Reservation::learn() {
   request.instances = {instance};
   const auto seen = co_await aws_.call(std::move(request), kCall);
   if (!seen && parts_.expected) complain(seen.error());
-  if (!seen && seen.error().forbidden()) co_return false;
+  if (!seen && seen.error().forbidden() && !parts_.expected) co_return false;
   if (!seen || seen->items.empty()) co_return true;
   const wire::Instance& self = seen->items.front();
   if (self.lifecycle != "capacity-block" && self.lifecycle != kInterruptible) co_return false;
