@@ -10,7 +10,7 @@ from checks.files import ROOT, name, sources
 LIMITS = [
     ("product files", 537, 620),
     ("product lines", 98412, 79000),
-    ("test lines", 137210, 94000),
+    ("test lines", 137215, 94000),
     ("files under 40 lines, %", 10.8, 12),
     ("headers with at most one other user, %", 22.6, 20),
     ("lines that are #include, %", 3.6, 4),

@@ -162,6 +162,15 @@ class LaptopTroubles(harness.Story):
                 self.refused(words, expected)
         self.assert_costs_nothing()
 
+    def test_files_of_a_job_go_into_no_folder_that_programs_obey(self):
+        """A trainer names them as it likes: .profile, .git/config."""
+        (self.home / "project/.git").mkdir(parents=True)
+        for folder in (".", self.home, self.home.parent, "/", "project"):
+            said = self.spotter("fetch", "nowhere", folder, code=2)
+            self.assertIn("do not go into", said)
+        for folder in ("out", "results/new", "project/out", "./out"):
+            self.assertIn("there is no such file", self.spotter("fetch", "nowhere", folder, code=2))
+
     def refused(self, words, expected, **trouble):
         before = self.at_home()
         code = 2 if words[0] == "doctor" else 1
