@@ -175,11 +175,11 @@ TEST(Settings, LeaveAPersonsHomeAsItIsButForCaches) {
   EXPECT_NE(text.find("ReadWritePaths=-/home/me/.cache\n"), text.npos);
   EXPECT_NE(text.find("ExecStartPre=-+/usr/bin/setpriv --reuid=1001 --regid=1002 "), text.npos);
   auto inside = person;
-  inside.home = "/home/me/jobs";
-  const auto text_inside = to_unit_file(of_trainer(inside), "/bin/true");
-  EXPECT_GT(text_inside.find("ReadWritePaths=-/home/me/jobs\n"),
-            text_inside.find("ReadOnlyPaths=-/home/me\n"));
-  inside.home = "/home/me";
+  inside.users_home = "/srv/me";
+  inside.home = "/srv/me/jobs";
+  EXPECT_NE(to_unit_file(of_trainer(inside), "/bin/true").find("ReadWritePaths=-/srv/me/jobs\n"),
+            text.npos);
+  inside.home = "/srv/me";
   EXPECT_EQ(to_unit_file(of_trainer(inside), "/bin/true").find("ReadOnlyPaths"), text.npos);
   auto no_home = person;
   no_home.users_home = "";
