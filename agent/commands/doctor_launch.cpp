@@ -421,8 +421,7 @@ Findings examine_user(const config::Job& job) {
 
 Findings examine_session(AwsCalls& calls, const config::Job& job) {
   if (!job.trainer.role.empty()) return {};
-  const auto partition = wire::partition_of(calls.region().view());
-  const auto policy = config::session_policy(job, partition.name);
+  const auto policy = config::session_policy(job, wire::partition_of(calls.region().view()).name);
   if (policy) return {};
   return {{"trainer", Verdict::Fail, policy.error().message, "it would have no keys of AWS"}};
 }

@@ -66,7 +66,6 @@ Result<void, CallError> add_instant(AwsCalls& calls, const JobKey& job, std::vec
     const bool reserved = !it.reservation.empty() && !it.lifecycle.empty();
     if (reserved && !id.empty() && FleetId::fits(id)) named.insert(FleetId(id));
   }
-  if (named.empty()) return {};
   for (const FleetId& id : named) {  // one by one: of several one that is not seen yet hides all
     const auto fleets = calls.ask_all(wire::DescribeFleets{{id}});
     if (!fleets && fleets.error().kind != CallError::Kind::NotFound)

@@ -44,10 +44,9 @@ Result<std::string> parse_reservation(std::string_view text) {
 }
 const Scalar<std::string> reservation_id{"an id such as cr-0123456789abcdef0", parse_reservation};
 
-Result<bool> parse_reservation_kind(std::string_view text) {
-  return choose<bool>(text, {{"capacity-block", false}, {"interruptible", true}});
-}
-const Scalar<bool> reservation_kind{"capacity-block or interruptible", parse_reservation_kind};
+const Scalar<bool> reservation_kind{
+    .expected = "capacity-block or interruptible",
+    .choices = {{"capacity-block", false}, {"interruptible", true}}};
 
 Reader::Fields reservation_fields(Reader& reader, CapacityReservation& reservation) {
   return {{"id", required, reader.expanded(reservation.id, reservation_id)},

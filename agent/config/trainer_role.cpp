@@ -125,8 +125,7 @@ Result<std::string> session_policy(const Job& job, std::string_view partition) {
     policy.let(write, written);
     return policy.text();
   };
-  if (auto text = text_for(places.read); !text.empty()) return text;
-  std::size_t deepest = 0;
+  std::size_t deepest = 1;  // at which nothing is cut
   for (const wire::S3Location& it : places.read)
     deepest = std::max<std::size_t>(deepest, std::ranges::count(it.key, '/'));
   for (std::size_t depth = deepest; depth > 0; --depth) {

@@ -75,8 +75,9 @@ Result<void> make(const struct stat& status, const io::SafeDirectory& folder,
     (void)folder.remove(beside);
     return failed(why);
   }
-  const auto renamed = durable ? folder.rename(beside, folder, name) : decltype(folder.sync())();
-  if (!renamed) return failed(renamed.error().message());
+  if (!durable) return {};
+  if (const auto renamed = folder.rename(beside, folder, name); !renamed)
+    return failed(renamed.error().message());
   return {};
 }
 
@@ -109,12 +110,16 @@ bool is_being_written(int file) {
   return false;
 }
 
-bool has_leases(const io::SafeDirectory& folder) {
-  constexpr std::uint64_t delegating[] = {NFS_SUPER_MAGIC, CIFS_SUPER_MAGIC, SMB2_SUPER_MAGIC};
+std::optional<bool> is_on_any(int file, std::initializer_list<std::uint64_t> kinds) {
   struct statfs volume {};
-  if (::fstatfs(folder.descriptor(), &volume) != 0) return false;
-  if (std::ranges::find(delegating, static_cast<std::uint64_t>(volume.f_type) & 0xffffffffU) !=
-      std::end(delegating))
+  if (::fstatfs(file, &volume) != 0) return std::nullopt;
+  return std::ranges::find(kinds, static_cast<std::uint64_t>(volume.f_type) & 0xffffffffU) !=
+         kinds.end();
+}
+
+bool has_leases(const io::SafeDirectory& folder) {
+  if (is_on_any(folder.descriptor(), {NFS_SUPER_MAGIC, CIFS_SUPER_MAGIC, SMB2_SUPER_MAGIC})
+          .value_or(true))
     return false;
   constexpr const char* name = "lease";
   (void)folder.remove(name);

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
 
 #include "agent/base/result.hpp"
 #include "agent/io/safe_directory.hpp"
@@ -11,6 +14,9 @@ namespace spotter::guard {
 // A read lease is given only while nobody has the file open for writing (fcntl(2)).
 // REQUIRES: has_leases() of its file system.
 bool is_being_written(int file);
+
+// Is the file on a file system of one of these kinds (linux/magic.h)? None: it does not say.
+std::optional<bool> is_on_any(int file, std::initializer_list<std::uint64_t> kinds);
 
 // Do leases tell here who writes? Asked of a file of ours in `folder`, with a writer and without
 // one. NFSv4 and CIFS answer EAGAIN, as if somebody wrote, for any file of which the server has not

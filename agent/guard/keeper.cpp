@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -66,8 +65,7 @@ bool same(const Row& row, const Member& member) {
 }
 
 // Two writes within one tick of the clock of files' times have one time: the tick is over when this
-// returns.
-// False: the clock of that file system is ahead of ours.
+// returns true. False: the clock of that file system is ahead of ours.
 bool let_tick_pass(const Found& file) {
   constexpr int longest = 10;  // milliseconds
   for (int i = 0; i < longest; ++i) {
@@ -179,11 +177,9 @@ Result<void> Keeper::save() {
 // Each is made durable by itself where the file system is another machine's.
 bool Keeper::sync_all() {
   const Descriptor folder = place_.open("", O_RDONLY | O_DIRECTORY);
-  struct statfs volume {};
-  constexpr std::uint64_t ours[] = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC};
   const bool is_ours =
-      folder && ::fstatfs(folder.get(), &volume) == 0 &&
-      std::ranges::count(ours, static_cast<std::uint64_t>(volume.f_type) & 0xffffffffU) != 0;
+      folder && is_on_any(folder.get(), {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC})
+                    .value_or(false);
   const bool synced = is_ours && ::syncfs(folder.get()) == 0;
   if (synced) unsynced_.clear();
   return synced;

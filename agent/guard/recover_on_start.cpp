@@ -230,16 +230,15 @@ Result<void> Keeper::put_away(const std::vector<std::string>& names, const std::
 // The folders of checkpoints that have no file; any other may be a mark of a whole one.
 std::vector<std::string> Keeper::left_behind(std::vector<std::string> folders) const {
   std::set<std::string> whole, shapes;
+  std::int64_t newest = 0;  // by the clock that the folders have, too
   for (const Row& row : record_.rows) {
+    if (row.until == 0 && row.from == record_.newest_number())
+      newest = std::max(newest, row.mtime_ns);
     const std::string checkpoint = row.name.substr(0, row.name.find('/'));
     if (checkpoint == row.name) continue;
     shapes.insert(shape_of(checkpoint));
     if (row.until == 0 && row.link.empty()) whole.insert(checkpoint);
   }
-  std::int64_t newest = 0;  // by the clock that the folders have, too
-  for (const Row& row : record_.rows)
-    if (row.until == 0 && row.from == record_.newest_number())
-      newest = std::max(newest, row.mtime_ns);
   std::erase_if(folders, [&](const std::string& folder) {
     const auto status = place_.look(folder);
     if (status && found({}, *status).mtime_ns < newest)

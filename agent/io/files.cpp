@@ -33,22 +33,26 @@ class Temporary {
   std::string path_;
 };
 
-tl::unexpected<std::error_code> too_large() {
-  return tl::unexpected<std::error_code>(std::make_error_code(std::errc::file_too_large));
+tl::unexpected<std::error_code> refused(std::errc why) {
+  return tl::unexpected<std::error_code>(std::make_error_code(why));
 }
 
 constexpr std::size_t piece_size = 65536;
 
+Result<Descriptor, std::error_code> open_regular(const std::filesystem::path& path,
+                                                 struct stat& status) {
+  // O_NONBLOCK: a FIFO of that name must not hang us.
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file || ::fstat(file.get(), &status) != 0) return last_error();
+  if (!S_ISREG(status.st_mode)) return refused(std::errc::invalid_argument);
+  return file;
+}
+
 // Reads a regular file, until `take` says false.
 Result<void, std::error_code> read_pieces(const std::filesystem::path& path,
                                           const std::function<bool(std::string_view)>& take) {
-  // O_NONBLOCK: a FIFO of that name must not hang us.
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) return last_error();
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) return last_error();
-  if (!S_ISREG(status.st_mode))
-    return tl::unexpected<std::error_code>(std::make_error_code(std::errc::invalid_argument));
+  const Descriptor file = TRY(open_regular(path, status));
   std::vector<char> buffer(piece_size);
   for (;;) {
     const auto n = ::read(file.get(), buffer.data(), buffer.size());
@@ -138,7 +142,7 @@ Result<std::string, std::error_code> read_file(const std::filesystem::path& path
     if (fits) bytes.append(piece);
     return fits;
   }));
-  if (!fits) return too_large();
+  if (!fits) return refused(std::errc::file_too_large);
   return bytes;
 }
 
@@ -159,7 +163,7 @@ Result<void, std::error_code> read_lines(const std::filesystem::path& path, std:
     fits = fits && begun.size() <= longest;
     return more && fits;
   }));
-  if (!fits) return too_large();
+  if (!fits) return refused(std::errc::file_too_large);
   if (more && !begun.empty()) each(begun, false);
   return {};
 }
@@ -189,19 +193,15 @@ std::string owner_in_words(const std::filesystem::path& path) {
 }
 
 Result<Descriptor, std::error_code> open_for_reading(const std::filesystem::path& path) {
-  const auto refused = [](int error) {
-    return tl::unexpected<std::error_code>(std::error_code(error, std::generic_category()));
-  };
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   struct stat opened {
   }, named{};
-  if (!file || ::fstat(file.get(), &opened) != 0 || ::lstat(path.c_str(), &named) != 0)
-    return refused(errno);
-  if (!S_ISREG(opened.st_mode)) return refused(EINVAL);
+  auto file = TRY(open_regular(path, opened));
+  if (::lstat(path.c_str(), &named) != 0) return last_error();
   const bool is_itself = named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
   const bool is_owners = named.st_uid == opened.st_uid || named.st_uid == 0 ||
                          named.st_uid == ::geteuid() || (opened.st_mode & S_IROTH) != 0;
-  if (!is_itself && !(S_ISLNK(named.st_mode) && is_owners)) return refused(EPERM);
+  if (!is_itself && !(S_ISLNK(named.st_mode) && is_owners))
+    return refused(std::errc::operation_not_permitted);
   return file;
 }
 
@@ -214,7 +214,7 @@ Result<void, std::error_code> make_directories(const std::filesystem::path& path
     struct stat status {};
     if (::stat(so_far.c_str(), &status) == 0) {
       if (S_ISDIR(status.st_mode)) continue;
-      return tl::unexpected<std::error_code>(std::make_error_code(std::errc::not_a_directory));
+      return refused(std::errc::not_a_directory);
     }
     return tl::unexpected<std::error_code>(std::error_code(error, std::generic_category()));
   }

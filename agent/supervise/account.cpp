@@ -77,7 +77,7 @@ std::string administrators_right(const std::string& user) {
 std::string home_of(const passwd& user) {
   const bool is_packages = user.pw_name == std::string_view("spotter") &&
                            user.pw_dir == std::string_view("/nonexistent");
-  return is_packages ? "/var/lib/spotter" : user.pw_dir;
+  return is_packages ? std::string(packages_home) : user.pw_dir;
 }
 
 bool is_login_shell(std::string_view shell) {

@@ -24,6 +24,7 @@ std::string administrators_right(const std::string& user);
 // nothing which looks there for what to run as that user (a mail server, sshd) finds what a trainer
 // wrote.
 std::string home_of(const passwd& user);
+inline constexpr std::string_view packages_home = "/var/lib/spotter";  // of that user
 
 // False for nologin(8) and its like: a system account. An empty one is /bin/sh (passwd(5)).
 bool is_login_shell(std::string_view shell);

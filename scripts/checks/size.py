@@ -9,7 +9,7 @@ from checks.files import ROOT, name, sources
 # smaller writes the new figure here.
 LIMITS = [
     ("product files", 537, 620),
-    ("product lines", 98412, 79000),
+    ("product lines", 98411, 79000),
     ("test lines", 137215, 94000),
     ("files under 40 lines, %", 10.8, 12),
     ("headers with at most one other user, %", 22.6, 20),

@@ -418,7 +418,7 @@ void look_up_user(units::TrainerPlace& place) {
   const passwd* entry = getpwnam(place.user.c_str());
   if (entry == nullptr) return;
   std::error_code ignored;  // an older package's user has its files in its home
-  const bool is_others = entry->pw_dir != std::string_view("/var/lib/spotter");
+  const bool is_others = entry->pw_dir != supervise::packages_home;
   if (is_others && std::filesystem::is_directory(entry->pw_dir, ignored))
     place.users_home = entry->pw_dir;
   if (entry->pw_uid != 0)

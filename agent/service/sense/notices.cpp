@@ -136,7 +136,8 @@ asio::awaitable<void> Notices::watch() {
 namespace {
 
 constexpr Duration kCall{30'000};
-constexpr Duration kUntilKnown{1'000};  // which instance this is
+constexpr Duration kLateNotice = wire::longest_notice / 2;  // of who looks too late to know better
+constexpr Duration kUntilKnown{1'000};                      // which instance this is
 constexpr const char* kInterruptible = "interruptible-capacity-reservation";
 
 }  // namespace
@@ -173,10 +174,8 @@ asio::awaitable<bool> Reservation::learn() {
 }
 
 void Reservation::leave(Time deadline, Duration leeway) {
-  parts_.deliver(decide::NoticeSeen{.action = InterruptionAction::Terminate,
-                                    .deadline = deadline,
-                                    .held = false,
-                                    .leeway = leeway});
+  parts_.deliver(decide::NoticeSeen{
+      .action = InterruptionAction::Terminate, .deadline = deadline, .leeway = leeway});
 }
 
 // A block can be extended, also after the notice.
@@ -193,8 +192,7 @@ void Reservation::see_block(const wire::CapacityReservation& block) {
   }
   if (!near || announced_ == block.ends) return;
   announced_ = block.ends;
-  // Later than that EC2 may end it at any time: who looks so late takes a minute.
-  const Duration lead = std::max<Duration>(left, wire::longest_notice / 2);
+  const Duration lead = std::max<Duration>(left, kLateNotice);  // later EC2 may end it at any time
   const Duration rest = *block.ends - aws_.aws_time();
   leave(parts_.now() + lead, std::max(Duration{0}, rest - lead));
 }
@@ -203,16 +201,14 @@ void Reservation::see_block(const wire::CapacityReservation& block) {
 // made on each. Between two looks the two minutes may have begun at the first.
 void Reservation::see_lent(std::uint64_t lent) {
   const bool fewer = lent_ && lent < *lent_;
-  const Time began = lent_ ? looked_ : parts_.now() - wire::longest_notice / 2;
+  const Time began = lent_ ? looked_ : parts_.now() - kLateNotice;
   lent_ = lent;
   looked_ = parts_.now();
   if (lent > 0) {
     reclaimed_ = false;
     if (fewer) parts_.deliver(decide::RebalanceRecommended{});
   } else if (!std::exchange(reclaimed_, true)) {
-    // Who has not looked for so long, and still runs, takes a minute.
-    leave(std::max(began + wire::longest_notice, parts_.now() + wire::longest_notice / 2),
-          Duration{0});
+    leave(std::max(began + wire::longest_notice, parts_.now() + kLateNotice), Duration{0});
   }
 }
 
