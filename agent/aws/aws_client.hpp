@@ -1,3 +1,5 @@
+// A client of AWS's APIs in an io_context, and its retries.
+//
 // The AWS SDKs' standard retry mode as values: no clock, no sleep. This is its version of 2026:
 // transient errors are retried soon, throttling after a second; a retry of a transient error costs
 // more of the quota.

@@ -1,7 +1,6 @@
 // Chooses the capacity that a job with a deadline uses now: spot in one of its pools (an instance
 // type in a zone), on demand, or none for the time being. It takes the cheapest choice on the
-// average (values.hpp) that cannot miss the deadline, by what it has seen of the pools
-// (availability_history.hpp). Pure.
+// average that cannot miss the deadline, by what it has seen of the pools (below). Pure.
 //
 // Others measure it: tests/capacity has a judge, on which Wu et al., "Can't Be Late" (NSDI 2024),
 // plays as well.

@@ -1,5 +1,5 @@
-// `launch:` of job.yaml: what `spotter launch` requests of AWS. The agent uses of it
-// only NewVolume::initialization_rate.
+// `launch:` of job.yaml: what `spotter launch` requests of AWS. The agent uses of it the
+// new volume's initialization rate, whether there is a reservation, and whether it is watched.
 #pragma once
 
 #include <map>

@@ -5,7 +5,7 @@
 
 namespace spotter::config {
 
-// Exactly one of ebs, folder, nfs, efs and sshfs. Or a list:
+// Exactly one of ebs, folder, nfs, efs, sshfs and s3. Or a list:
 //   - state: {ebs: {tag: {Name: my-volume}}}                 exactly one
 //   - data:                                                  up to ten
 //       snapshot: snap-0123456789abcdef0                     required

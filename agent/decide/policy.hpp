@@ -1,5 +1,5 @@
-// Every limit of the program, each with its reason, and the job's own choices that the core needs.
-// Times are durations on the boot clock.
+// Every limit that changes what the core decides, each with its reason, and the job's own choices
+// that the core needs. Limits of one call or one process are where it is made. Times are durations on the boot clock.
 #pragma once
 
 #include <optional>

@@ -174,7 +174,7 @@ struct Options {
   Where where;
   std::string socket;  // of the agent, for datagrams (wire/datagram.hpp)
   bool again = false;
-  std::vector<std::string> copying;  // what copies folders to S3 (copier.hpp); empty: nothing
+  std::vector<std::string> copying;  // what copies folders to S3 (run.hpp); empty: nothing
   std::optional<BestRule> best;      // keeps the best checkpoint, too
   std::string set;                   // SaidSet
 };

@@ -1,5 +1,6 @@
 // Turns a process of ours into another one: the one place that forks and executes, but for
-// process.hpp, which starts programs for a coroutine that awaits their end and output.
+// process.hpp, which starts programs for a coroutine that awaits their end and output, and
+// aws/s3/keys.cpp, which runs a credential_process.
 //
 // A caller says in `body` what its child does between the two: who it is, which files are its stdin
 // and stdout, its session. If this process has threads, only system calls are safe there (fork(2)):

@@ -16,7 +16,7 @@ struct Setting {
 using Settings = std::vector<Setting>;
 
 struct TrainerPlace {
-  std::string name;                // the job's, followed by a dash and the experiment's index
+  std::string name;                // the job's; of an experiment a colon and its index follow
   std::string run_directory;       // SPOTTER_RUN
   std::string home;                // the job's storage
   std::string user;                // the trainer's

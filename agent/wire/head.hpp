@@ -1,4 +1,6 @@
-// The object of a fence in S3: `<fence>/<job>/<the job's first volume>.epoch`, changed only by
+// Two objects in S3 that say who may write: a fence's epoch, and the head of a home in a bucket.
+//
+// The fence's: `<fence>/<job>/<the job's first volume>.epoch`, changed only by
 // conditional writes (spotter-storage(7), "A fence").
 #pragma once
 
@@ -19,7 +21,7 @@ Result<decide::Epoch> parse_epoch(std::string_view json);
 //
 //   PREFIX/heads/JOB/head.json              {"version":1,"epoch":7,"state":"using", ...}
 //   PREFIX/homes/JOB/manifests/7-SUM.json   the files of the home, with their sums (tier/home.hpp)
-//   PREFIX/homes/JOB/data/7/SUM-BYTES       their bytes, under the epoch that brought them
+//   PREFIX/homes/JOB/data/7/SUM-BYTES       their bytes, under the epoch that kept them
 //
 // The trainer's role may write what is below homes/, and only the agent's the head.
 

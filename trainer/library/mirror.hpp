@@ -1,6 +1,7 @@
 // A remote copy of the newest checkpoint: it outlives the volume and its zone, so that a
 // replacement elsewhere need not wait for a snapshot. Copied in the background from files that are
-// already durable. Nothing waits for it: the volume is authoritative.
+// already durable. Only the job's end, and what is left of a notice, wait for it (session.cpp): the
+// volume is authoritative.
 #pragma once
 
 #include <chrono>

@@ -46,7 +46,7 @@ class Network {
   Score evaluate(const Examples& examples);
 
   // The weights as they stand in result/model.safetensors, by the names that PyTorch's own models
-  // give them (network.cpp), with the description of the network (description.hpp).
+  // give them (network.cpp), with the description of the network.
   std::string weights() const;
   // Only the tensors count: their names and shapes must be this network's.
   Result<void> set_weights(std::string_view bytes);

@@ -1,3 +1,6 @@
+// Commands that only a machine runs: guard, views, pipe, follow-log, metadata, publish, set-up,
+// supervise, tier, unit.
+//
 // `spotter follow-log`: see agent/follow/follower.hpp. The supervisor runs it; a person does not.
 #pragma once
 
@@ -65,7 +68,7 @@ int tier(int argc, char** argv);
 // and is not outlived by it. `print`: a unit file of what `trainer` asks for.
 int unit(int argc, char** argv);
 
-// The service's side of `host`: does what the file asks for (verb_request.hpp).
+// The service's side of `host`: does what the file asks for (host/host.hpp: take_verb_request()).
 int requested_verb(const std::string& file);
 
 }  // namespace spotter::command

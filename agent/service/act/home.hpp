@@ -51,7 +51,7 @@ class Home {
   Answer write(decide::Epoch epoch, Duration limit);
   // Makes the folder here what is committed. Mounted.
   Answer bring(Duration limit);
-  // Brings what is not in the bucket yet and commits it. LedgerWritten; Failure::Conflict when the
+  // Keeps what is not in the bucket yet, and commits it. LedgerWritten; Failure::Conflict when the
   // head is of another epoch than `epoch`, or (0: of an earlier session's trainer, before anybody
   // looked) of another holder. `kept` is what to say of it.
   Answer keep(std::uint32_t epoch, bool whole, Duration limit, decide::HomeKept& kept);

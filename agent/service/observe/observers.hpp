@@ -1,4 +1,7 @@
-// The agent's journal lines about events, with the fields SPOTTER_STAGE, SPOTTER_STEP, INSTANCE_ID,
+// All observers of the agent but those with files of their own: journal, publisher, best values,
+// what the watcher says.
+//
+// The journal's lines about events, with the fields SPOTTER_STAGE, SPOTTER_STEP, INSTANCE_ID,
 // VOLUME_ID, SPOTTER_ZONE.
 #pragma once
 
