@@ -57,9 +57,16 @@ def demo(clone):
 def gate(clone, report, cache):
     """What scripts/test said of itself, and its exit status."""
     shutil.rmtree(clone / "build", ignore_errors=True)
-    done = subprocess.run(["scripts/test", "--json", report], cwd=clone, check=False,
-                          stdin=subprocess.DEVNULL, env={**os.environ, "CCACHE_DIR": str(cache)})
-    return {**json.loads(report.read_text()), "status": done.returncode}
+    process = subprocess.Popen(["scripts/test", "--json", report], cwd=clone,
+                               stdin=subprocess.DEVNULL, start_new_session=True,
+                               env={**os.environ, "CCACHE_DIR": str(cache)})
+    try:
+        status = process.wait()
+    finally:  # it takes down what it has when it is asked to
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
+    return {**json.loads(report.read_text()), "status": status}
 
 
 def main():
@@ -67,6 +74,7 @@ def main():
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--only", choices=["demo", "cold"], help="one of the three")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     figures, missed = {"targets": TARGETS, "cores": os.cpu_count()}, False
     with tempfile.TemporaryDirectory(prefix="spotter-build-", dir="/var/tmp") as folder:
         os.chmod(folder, 0o755)  # the unprivileged trainer reads what is in the clone
