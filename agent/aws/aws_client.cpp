@@ -5,8 +5,6 @@
 #include <algorithm>
 
 #include "agent/aws/formats/iam.hpp"
-#include "agent/aws/formats/services.hpp"
-#include "agent/aws/settings/settings.hpp"
 #include "agent/base/text.hpp"
 #include "agent/io/log.hpp"
 #include "agent/wire/events.hpp"

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/settings/credentials.hpp"
 #include "agent/commands/commands.hpp"
 #include "agent/commands/machines.hpp"

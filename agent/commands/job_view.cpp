@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdio>
 
-#include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/base/json.hpp"
 #include "agent/launch/fallback.hpp"

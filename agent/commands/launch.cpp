@@ -15,7 +15,6 @@
 #include "agent/commands/watch.hpp"
 #include "agent/config/file.hpp"
 #include "agent/config/values.hpp"
-#include "agent/io/log.hpp"
 #include "agent/launch/places.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/wire/status.hpp"

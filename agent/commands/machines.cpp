@@ -1,8 +1,6 @@
 #include "agent/commands/machines.hpp"
 
-#include <algorithm>
 #include <cstdio>
-#include <iterator>
 #include <thread>
 
 #include "agent/aws/formats/ec2_places.hpp"

@@ -1,6 +1,5 @@
 #include "agent/commands/commands.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <CLI/CLI.hpp>
 #include <csignal>

@@ -16,7 +16,6 @@
 #include "agent/io/log.hpp"
 #include "agent/launch/fallback.hpp"
 #include "agent/launch/requests.hpp"
-#include "agent/wire/head.hpp"
 
 namespace spotter::command {
 namespace {

@@ -3,8 +3,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <chrono>
-#include <map>
 
 #include "agent/config/job.hpp"
 #include "agent/host/records.hpp"

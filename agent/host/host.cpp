@@ -34,7 +34,6 @@
 #include "agent/tier/home.hpp"
 #include "agent/tier/results.hpp"
 #include "agent/wire/status.hpp"
-#include "agent/wire/verbs.hpp"
 #include "trainer/library/checkpoint.hpp"
 
 namespace spotter::act::host {

@@ -15,7 +15,6 @@
 
 #include "agent/aws/formats/s3.hpp"
 #include "agent/host/verb.hpp"
-#include "agent/io/files.hpp"
 #include "agent/io/safe_directory.hpp"
 
 namespace spotter::act::host {

@@ -1,9 +1,7 @@
 // Brings what `prepare:` of job.yaml names onto the volume that is mounted.
 #pragma once
 
-#include <filesystem>
 #include <functional>
-#include <utility>
 
 #include "agent/config/prepare.hpp"
 #include "agent/wire/verbs.hpp"

@@ -11,7 +11,6 @@
 #include "agent/host/share.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/kernel.hpp"
-#include "agent/io/safe_directory.hpp"
 #include "agent/sweep/summary.hpp"
 #include "agent/wire/history.hpp"
 

@@ -19,7 +19,6 @@
 #include "agent/aws/formats/partition.hpp"
 #include "agent/host/layout.hpp"
 #include "agent/io/child.hpp"
-#include "agent/io/files.hpp"
 
 namespace spotter::act::host {
 namespace {

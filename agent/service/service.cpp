@@ -9,7 +9,6 @@
 #include <csignal>
 #include <cstring>
 
-#include "agent/config/job.hpp"
 #include "agent/config/parameters.hpp"
 #include "agent/io/child.hpp"
 #include "agent/io/files.hpp"

@@ -1,7 +1,6 @@
 #include "agent/supervise/account.hpp"
 
 #include <grp.h>
-#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>

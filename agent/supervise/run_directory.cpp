@@ -10,15 +10,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
 #include <fstream>
 #include <limits>
-#include <system_error>
 #include <tuple>
 
 #include "agent/base/json.hpp"

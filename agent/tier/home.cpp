@@ -1,7 +1,6 @@
 #include "agent/tier/home.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>

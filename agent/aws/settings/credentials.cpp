@@ -10,7 +10,6 @@
 #include "agent/aws/formats/s3.hpp"
 #include "agent/aws/formats/services.hpp"
 #include "agent/aws/formats/sigv4.hpp"
-#include "agent/base/json.hpp"
 #include "agent/base/text.hpp"
 
 namespace spotter::act {

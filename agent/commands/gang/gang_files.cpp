@@ -16,7 +16,6 @@
 #include "agent/base/json.hpp"
 #include "agent/base/text.hpp"
 #include "agent/gang/record.hpp"
-#include "agent/io/files.hpp"
 #include "agent/io/kernel.hpp"
 #include "agent/io/safe_directory.hpp"
 

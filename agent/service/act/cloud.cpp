@@ -10,7 +10,6 @@
 #include "agent/aws/formats/tags.hpp"
 #include "agent/base/text.hpp"
 #include "agent/config/prepare.hpp"
-#include "agent/config/secrets.hpp"
 
 namespace spotter::act {
 namespace {

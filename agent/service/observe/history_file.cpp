@@ -9,7 +9,6 @@
 #include <fstream>
 
 #include "agent/io/files.hpp"
-#include "agent/supervise/run_directory.hpp"
 
 namespace spotter {
 namespace {

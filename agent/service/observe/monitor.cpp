@@ -9,7 +9,6 @@
 #include "agent/io/kernel.hpp"
 #include "agent/report/page/feed.hpp"
 #include "agent/service/act/metrics.hpp"
-#include "agent/wire/monitoring.hpp"
 
 namespace spotter {
 namespace {

@@ -6,7 +6,6 @@
 #include "agent/config/run.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/log.hpp"
-#include "agent/service/service.hpp"
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/sweep/claim.hpp"
