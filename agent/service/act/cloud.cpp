@@ -202,12 +202,6 @@ EffectFailed as_failure(const CallError& error) {
   return failed;
 }
 
-Cloud::Answer Cloud::set_tags(std::string resource, wire::Tags tags, Duration limit) {
-  auto call = aws_.call(wire::CreateTags{{std::move(resource)}, std::move(tags)}, limit);
-  const auto result = co_await std::move(call);
-  co_return accepted(result);
-}
-
 Cloud::Answer Cloud::attach(decide::AttachVolume effect, Duration limit) {
   wire::AttachVolume request{effect.volume, effect.instance, device_name(effect.attempt)};
   const auto result = co_await aws_.call(std::move(request), limit);
@@ -220,9 +214,7 @@ Cloud::Answer Cloud::attach(decide::AttachVolume effect, Duration limit) {
 }
 
 Cloud::Answer Cloud::detach(decide::DetachVolume effect, Duration limit) {
-  auto call = aws_.call(wire::DetachVolume{effect.volume, effect.instance}, limit);
-  const auto result = co_await std::move(call);
-  co_return accepted(result);
+  return carry_out(wire::DetachVolume{effect.volume, effect.instance}, limit);
 }
 
 wire::Tags Cloud::tags_of_claim(std::uint32_t generation) const {
@@ -343,15 +335,11 @@ Cloud::Answer Cloud::write_epoch(decide::Epoch epoch, Duration limit) {
 }
 
 Cloud::Answer Cloud::delete_volume(VolumeId volume, Duration limit) {
-  auto call = aws_.call(wire::DeleteVolume{volume}, limit);
-  const auto result = co_await std::move(call);
-  co_return accepted(result);
+  return carry_out(wire::DeleteVolume{volume}, limit);
 }
 
 Cloud::Answer Cloud::delete_snapshot(SnapshotId snapshot, Duration limit) {
-  auto call = aws_.call(wire::DeleteSnapshot{snapshot}, limit);
-  const auto result = co_await std::move(call);
-  co_return accepted(result);
+  return carry_out(wire::DeleteSnapshot{snapshot}, limit);
 }
 
 SeenVolume seen(const wire::Volume& volume, const config::Job& job) {

@@ -32,6 +32,13 @@ bool is_foreign(const wire::Volume& volume, const config::Job& job);
 // A failed call as the core represents it. `detail` keeps AWS's code and message.
 decide::EffectFailed as_failure(const CallError& error);
 
+// Accepted, or the failure.
+template <class T>
+decide::Happening accepted(const Result<T, CallError>& result) {
+  if (!result) return as_failure(result.error());
+  return decide::CallAccepted{};
+}
+
 class Cloud {
  public:
   Cloud(AwsClient& aws, const config::Job& job) : aws_(aws), job_(job) {
@@ -84,7 +91,14 @@ class Cloud {
   void add_fence(wire::Tags& to) const;
   wire::Tags tags_of_claim(std::uint32_t generation) const;
   void add_line(const VolumeId& lineage, std::uint32_t moves, wire::Tags& to) const;
-  Answer set_tags(std::string resource, wire::Tags tags, Duration limit);
+  template <class Request>
+  Answer carry_out(Request request, Duration limit) {
+    const auto result = co_await aws_.call(std::move(request), limit);
+    co_return accepted(result);
+  }
+  Answer set_tags(std::string resource, wire::Tags tags, Duration limit) {
+    return carry_out(wire::CreateTags{{std::move(resource)}, std::move(tags)}, limit);
+  }
   asio::awaitable<Result<wire::FleetStatus, CallError>> status_of(Fleet fleet, Duration limit);
   // Dollars an hour, spot or on demand; 0: unknown.
   asio::awaitable<double> price_of(wire::Instance self, Duration limit);
@@ -97,7 +111,6 @@ class Cloud {
   using Fellows = Result<wire::Page<wire::Instance>, CallError>;
   Answer count_earlier(decide::FleetRead read, wire::Instance self, Fellows fellows,
                        Duration limit);
-  Answer set_capacity_of_group(Fleet fleet, Duration limit);
 
   AwsClient& aws_;
   const config::Job& job_;
@@ -105,13 +118,6 @@ class Cloud {
   std::optional<std::uint32_t> places_left_;  // see leave_with_place()
   std::set<VolumeId> cold_;
 };
-
-// Accepted, or the failure.
-template <class T>
-decide::Happening accepted(const Result<T, CallError>& result) {
-  if (!result) return as_failure(result.error());
-  return decide::CallAccepted{};
-}
 
 // Reads a secret's value by its reference in job.yaml.
 

@@ -91,46 +91,37 @@ decide::Happening outcome(const Result<wire::FleetCancellation, CallError>& resu
   if (!result) return as_failure(result.error());
   for (const wire::FleetFailure& failed : result->failed) {
     if (failed.id != fleet || wire::is_ended_already(failed)) continue;
-    decide::EffectFailed failure;
-    failure.detail = decide::Detail(failed.code + ": " + failed.message);
-    return failure;
+    return decide::EffectFailed{.detail = decide::Detail(failed.code + ": " + failed.message)};
   }
   return decide::CallAccepted{};
+}
+
+using Status = Result<wire::FleetStatus, CallError>;
+
+asio::awaitable<Status> none_of(FleetId id) {
+  co_return tl::unexpected(
+      CallError{.kind = CallError::Kind::NotFound, .message = id.str() + " is not there"});
+}
+
+template <class Request>
+asio::awaitable<Status> first_of(AwsClient& aws, Request request, FleetId id, Duration limit) {
+  const auto answer = co_await aws.call(std::move(request), limit);
+  if (!answer) co_return tl::unexpected(answer.error());
+  if (answer->items.empty()) co_return co_await none_of(id);
+  co_return answer->items.front();
 }
 
 }  // namespace
 
 asio::awaitable<Result<wire::FleetStatus, CallError>> Cloud::status_of(Fleet fleet,
                                                                        Duration limit) {
-  using Status = Result<wire::FleetStatus, CallError>;
-  const auto unknown = [&] {
-    return tl::unexpected(
-        CallError{.kind = CallError::Kind::NotFound, .message = fleet.id.str() + " is not there"});
-  };
-  const auto first = [&](auto answer) -> Status {
-    if (!answer) return tl::unexpected(answer.error());
-    if (answer->items.empty()) return unknown();
-    return std::move(answer->items.front());
-  };
-  if (fleet.kind == FleetKind::SpotFleet) {
-    wire::DescribeSpotFleetRequests request;
-    request.fleets = {fleet.id};
-    auto call = aws_.call(std::move(request), limit);
-    const auto answer = co_await std::move(call);
-    co_return first(answer);
-  }
-  if (fleet.kind == FleetKind::AutoScalingGroup) {
-    wire::DescribeAutoScalingGroups request;
-    request.groups = {fleet.id};
-    auto call = aws_.call(std::move(request), limit);
-    const auto answer = co_await std::move(call);
-    co_return first(answer);
-  }
-  if (fleet.kind != FleetKind::Ec2Fleet) co_return Status(unknown());
-  wire::DescribeFleets request;
-  request.fleets = {fleet.id};
-  const auto answer = co_await aws_.call(std::move(request), limit);
-  co_return first(answer);
+  if (fleet.kind == FleetKind::SpotFleet)
+    return first_of(aws_, wire::DescribeSpotFleetRequests{{fleet.id}}, fleet.id, limit);
+  if (fleet.kind == FleetKind::AutoScalingGroup)
+    return first_of(aws_, wire::DescribeAutoScalingGroups{{fleet.id}}, fleet.id, limit);
+  if (fleet.kind == FleetKind::Ec2Fleet)
+    return first_of(aws_, wire::DescribeFleets{{fleet.id}}, fleet.id, limit);
+  return none_of(fleet.id);
 }
 
 asio::awaitable<Result<std::string, CallError>> Cloud::watchers_tag(Fleet fleet, Duration limit) {
@@ -154,11 +145,8 @@ Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
   const auto answer = co_await aws_.call(std::move(request), limit);
   if (!answer) co_return as_failure(answer.error());
   decide::FleetRead read;
-  if (answer->items.empty()) {  // a new instance may be unknown for some seconds
-    decide::EffectFailed unknown;
-    unknown.detail = "EC2 does not know this instance yet";
-    co_return unknown;
-  }
+  if (answer->items.empty())  // a new instance may be unknown for some seconds
+    co_return decide::EffectFailed{.detail = "EC2 does not know this instance yet"};
   const wire::Instance& self = answer->items.front();
   read.fleet = fleet_of(self.tags);
   read.dollars_per_hour = co_await price_of(self, limit);
@@ -200,11 +188,8 @@ asio::awaitable<double> Cloud::price_of(wire::Instance self, Duration limit) {
 // a share the instance that was launched first writes.
 Cloud::Answer Cloud::count_earlier(decide::FleetRead read, wire::Instance self, Fellows fellows,
                                    Duration limit) {
-  if (self.state == wire::InstanceState::Stopped) {  // nor, then, when it was started again
-    decide::EffectFailed unseen;
-    unseen.detail = "EC2 does not show yet that this instance runs";
-    co_return unseen;
-  }
+  if (self.state == wire::InstanceState::Stopped)  // nor, then, when it was started again
+    co_return decide::EffectFailed{.detail = "EC2 does not show yet that this instance runs"};
   if (job_.fleet.value_or(read.fleet).kind == FleetKind::None) co_return read;
   if (!fellows) co_return as_failure(fellows.error());
   const auto earlier = [&](const wire::Instance& other) { return is_earlier(other, self); };
@@ -227,12 +212,6 @@ asio::awaitable<std::uint32_t> Cloud::count_instances(Fleet fleet, Duration limi
     return each.state == wire::InstanceState::Pending || each.state == wire::InstanceState::Running;
   };
   co_return static_cast<std::uint32_t>(std::count_if(all->items.begin(), all->items.end(), works));
-}
-
-Cloud::Answer Cloud::set_capacity_of_group(Fleet fleet, Duration limit) {
-  auto call = aws_.call(wire::SetDesiredCapacity{fleet.id, 0}, limit);
-  const auto result = co_await std::move(call);
-  co_return accepted(result);
 }
 
 // ValidationError: no hook of that name holds the instance, or no longer.
@@ -292,7 +271,8 @@ Cloud::Answer Cloud::scale_to_zero(Fleet fleet, Duration limit) {
 
 Cloud::Answer Cloud::cancel_one(Fleet fleet, Duration limit) {
   if (fleet.kind == FleetKind::AutoScalingGroup) {
-    co_return co_await set_capacity_of_group(fleet, limit);
+    auto emptying = carry_out(wire::SetDesiredCapacity{fleet.id, 0}, limit);
+    co_return co_await std::move(emptying);
   }
   if (fleet.kind == FleetKind::Ec2Fleet) {
     auto call = aws_.call(wire::DeleteFleets{{fleet.id}}, limit);
@@ -312,30 +292,25 @@ Cloud::Answer Cloud::lower_target(Fleet fleet, std::uint32_t needed, Duration li
   const bool fixed = status && status->type == "instant";  // it replaces none
   if (fixed || (status && status->target_capacity <= most)) co_return decide::CallAccepted{};
   const int on_demand = status ? std::min(most, status->on_demand) : 0;
-  if (fleet.kind == FleetKind::Ec2Fleet) {
-    auto call = aws_.call(wire::ModifyFleet{fleet.id, most, on_demand, false}, limit / 2);
-    const auto lowered = co_await std::move(call);
-    co_return accepted(lowered);
-  }
-  auto call = aws_.call(wire::ModifySpotFleetRequest{fleet.id, most, on_demand, false}, limit / 2);
-  const auto lowered = co_await std::move(call);
-  co_return accepted(lowered);
+  auto lowering =
+      fleet.kind == FleetKind::Ec2Fleet
+          ? carry_out(wire::ModifyFleet{fleet.id, most, on_demand, false}, limit / 2)
+          : carry_out(wire::ModifySpotFleetRequest{fleet.id, most, on_demand, false}, limit / 2);
+  co_return co_await std::move(lowering);
 }
 
 Cloud::Answer Cloud::leave_fleet(Fleet fleet, InstanceId self, std::optional<std::uint32_t> needed,
                                  Duration limit) {
   if (needed && fleet.kind == FleetKind::AutoScalingGroup) {  // it can do both at once
-    auto call = aws_.call(wire::TerminateInGroup{self}, limit);
-    const auto result = co_await std::move(call);
-    co_return accepted(result);
+    auto leaving = carry_out(wire::TerminateInGroup{self}, limit);
+    co_return co_await std::move(leaving);
   }
   if (needed) {
     decide::Happening lowered = co_await lower_target(fleet, *needed, limit);
     if (std::holds_alternative<decide::EffectFailed>(lowered)) co_return lowered;
   }
-  auto call = aws_.call(wire::TerminateInstances{{self}}, limit);
-  const auto result = co_await std::move(call);
-  co_return accepted(result);
+  auto ending = carry_out(wire::TerminateInstances{{self}}, limit);
+  co_return co_await std::move(ending);
 }
 
 Cloud::Answer Cloud::leave_with_place(Fleet fleet, InstanceId self, Duration limit) {
@@ -352,7 +327,8 @@ Cloud::Answer Cloud::leave_with_place(Fleet fleet, InstanceId self, Duration lim
 
 Cloud::Answer Cloud::scale_one_to_zero(Fleet fleet, Duration limit) {
   if (fleet.kind == FleetKind::AutoScalingGroup) {
-    co_return co_await set_capacity_of_group(fleet, limit);
+    auto emptying = carry_out(wire::SetDesiredCapacity{fleet.id, 0}, limit);
+    co_return co_await std::move(emptying);
   }
   if (fleet.kind == FleetKind::Ec2Fleet) {
     // "You can only modify an EC2 Fleet request of type maintain": to end an instant one's machines
@@ -360,13 +336,11 @@ Cloud::Answer Cloud::scale_one_to_zero(Fleet fleet, Duration limit) {
     const auto status = co_await status_of(fleet, limit / 2);
     if (!status && !is_final(status.error())) co_return as_failure(status.error());
     if (status && status->type == "instant") co_return co_await cancel_one(fleet, limit / 2);
-    auto call = aws_.call(wire::ModifyFleet{fleet.id, 0}, limit / 2);
-    const auto result = co_await std::move(call);
-    co_return accepted(result);
+    auto emptying = carry_out(wire::ModifyFleet{fleet.id, 0}, limit / 2);
+    co_return co_await std::move(emptying);
   }
-  auto call = aws_.call(wire::ModifySpotFleetRequest{fleet.id, 0}, limit);
-  const auto result = co_await std::move(call);
-  co_return accepted(result);
+  auto emptying = carry_out(wire::ModifySpotFleetRequest{fleet.id, 0}, limit);
+  co_return co_await std::move(emptying);
 }
 
 }  // namespace spotter::act
