@@ -37,76 +37,57 @@ std::string_view phase_before(ReleaseGoal then) {
   return then == ReleaseGoal::Survey ? "moving" : "releasing";
 }
 
-// One overload for a stage, or for a group of them.
-struct Phase {
-  const decide::Facts& facts;
+template <class Stage, class... Any>
+constexpr bool is_one_of = (std::is_same_v<Stage, Any> || ...);
 
-  std::string_view bringing_up() const {
-    return facts.holding.purpose == decide::Purpose::Verify ? "moving" : "mounting";
-  }
-
-  std::string_view operator()(const decide::Booting&) const { return "looking"; }
-  std::string_view operator()(const decide::LookingAround&) const { return "looking"; }
-  std::string_view operator()(const decide::Identifying&) const { return "looking"; }
-  std::string_view operator()(const decide::ReadingFleet&) const { return "looking"; }
-  std::string_view operator()(const decide::Surveying&) const { return {}; }
-  std::string_view operator()(const decide::Waiting& stage) const {
-    switch (stage.why) {
-      case Wait::SnapshotPending:
-      case Wait::CommitSettling:
-        return "moving";
-      case Wait::VolumeChanging:
-        return {};
-      default:
-        return "waiting";
-    }
-  }
-  std::string_view operator()(const decide::Blocked&) const { return "blocked"; }
-  std::string_view operator()(const decide::Attaching&) const { return bringing_up(); }
-  std::string_view operator()(const decide::Claiming&) const { return bringing_up(); }
-  std::string_view operator()(const decide::FindingDevice&) const { return bringing_up(); }
-  std::string_view operator()(const decide::Inspecting&) const { return bringing_up(); }
-  std::string_view operator()(const decide::Formatting&) const { return bringing_up(); }
-  std::string_view operator()(const decide::Mounting&) const { return bringing_up(); }
-  std::string_view operator()(const decide::ReadingLedger&) const { return bringing_up(); }
-  std::string_view operator()(const decide::Verifying&) const { return bringing_up(); }
-  std::string_view operator()(const decide::Preparing&) const { return "mounting"; }
-  std::string_view operator()(const decide::Snapshotting&) const { return "moving"; }
-  std::string_view operator()(const decide::CreatingCandidate&) const { return "moving"; }
-  std::string_view operator()(const decide::MarkingVerified&) const { return "moving"; }
-  std::string_view operator()(const decide::Committing&) const { return "moving"; }
-  std::string_view operator()(const decide::Promoting&) const { return "moving"; }
-  std::string_view operator()(const decide::Discarding&) const { return {}; }
-  std::string_view operator()(const decide::WritingEpoch& stage) const {
-    return stage.epoch.state == decide::Epoch::State::Moving ? "moving" : bringing_up();
-  }
-  std::string_view operator()(const decide::AwaitingGpus&) const { return "preparing"; }
-  std::string_view operator()(const decide::PreparingData&) const { return "preparing"; }
-  std::string_view operator()(const decide::CountingAttempt&) const { return "preparing"; }
-  std::string_view operator()(const decide::FetchingCode&) const { return "preparing"; }
-  std::string_view operator()(const decide::StartingTrainer&) const { return "preparing"; }
-  std::string_view operator()(const decide::Filling&) const { return "preparing"; }
-  std::string_view operator()(const decide::MarkingPrepared&) const { return "preparing"; }
-  std::string_view operator()(const decide::Training&) const { return "training"; }
-  std::string_view operator()(const decide::Stopping&) const { return "stopping"; }
-  std::string_view operator()(const decide::Securing&) const { return "finishing"; }
-  std::string_view operator()(const decide::GivingBack&) const { return "releasing"; }
-  std::string_view operator()(const decide::Released&) const { return "released"; }
-  std::string_view operator()(const decide::SendingResult&) const { return "finishing"; }
-  std::string_view operator()(const decide::MarkingDone&) const { return "finishing"; }
-  std::string_view operator()(const decide::Tidying&) const { return "finishing"; }
-  std::string_view operator()(const decide::CancellingFleet&) const {
-    return facts.exit.surrender == decide::Surrender::None ? "finishing" : "releasing";
-  }
-  std::string_view operator()(const decide::ScalingToZero&) const { return "releasing"; }
-  std::string_view operator()(const decide::Finished&) const { return "finished"; }
-  std::string_view operator()(const decide::GaveUp&) const { return "gave-up"; }
-  std::string_view operator()(const decide::Leaving&) const { return {}; }
-  // Stages that end with another one count as the phase before it.
-  template <class EndsWith>
-  requires requires(EndsWith it) { ReleaseGoal{it.then}; }
-  std::string_view operator()(const EndsWith& stage) const { return phase_before(stage.then); }
-};
+// A stage that has no line here, and ends with no other one, does not compile.
+template <class Stage>
+std::string_view phase_of_stage(const Stage& stage, const decide::Facts& facts) {
+  using namespace decide;
+  const std::string_view bringing_up =
+      facts.holding.purpose == Purpose::Verify ? "moving" : "mounting";
+  if constexpr (is_one_of<Stage, Surveying, Discarding, Leaving>)
+    return {};
+  else if constexpr (is_one_of<Stage, Booting, LookingAround, Identifying, ReadingFleet>)
+    return "looking";
+  else if constexpr (is_one_of<Stage, Waiting>)
+    return stage.why == Wait::SnapshotPending || stage.why == Wait::CommitSettling ? "moving"
+           : stage.why == Wait::VolumeChanging                                     ? ""
+                                                                                   : "waiting";
+  else if constexpr (is_one_of<Stage, Blocked>)
+    return "blocked";
+  else if constexpr (is_one_of<Stage, Attaching, Claiming, FindingDevice, Inspecting, Formatting,
+                               Mounting, ReadingLedger, Verifying>)
+    return bringing_up;
+  else if constexpr (is_one_of<Stage, Preparing>)
+    return "mounting";
+  else if constexpr (is_one_of<Stage, Snapshotting, CreatingCandidate, MarkingVerified, Committing,
+                               Promoting>)
+    return "moving";
+  else if constexpr (is_one_of<Stage, WritingEpoch>)
+    return stage.epoch.state == Epoch::State::Moving ? "moving" : bringing_up;
+  else if constexpr (is_one_of<Stage, AwaitingGpus, PreparingData, CountingAttempt, FetchingCode,
+                               StartingTrainer, Filling, MarkingPrepared>)
+    return "preparing";
+  else if constexpr (is_one_of<Stage, Training>)
+    return "training";
+  else if constexpr (is_one_of<Stage, Stopping>)
+    return "stopping";
+  else if constexpr (is_one_of<Stage, Securing, SendingResult, MarkingDone, Tidying>)
+    return "finishing";
+  else if constexpr (is_one_of<Stage, CancellingFleet>)
+    return facts.exit.surrender == Surrender::None ? "finishing" : "releasing";
+  else if constexpr (is_one_of<Stage, GivingBack, ScalingToZero>)
+    return "releasing";
+  else if constexpr (is_one_of<Stage, Released>)
+    return "released";
+  else if constexpr (is_one_of<Stage, Finished>)
+    return "finished";
+  else if constexpr (is_one_of<Stage, GaveUp>)
+    return "gave-up";
+  else
+    return phase_before(stage.then);
+}
 
 json change(const char* what, std::string_view volume, std::string_view snapshot = {}) {
   return {{"change", what}, {"volume", text_or_null(volume)}, {"snapshot", text_or_null(snapshot)}};
@@ -136,7 +117,8 @@ json change_by(const Command& command) {
 }  // namespace
 
 std::string_view phase_of(const decide::State& state) {
-  return std::visit(Phase{state.facts}, state.stage);
+  return std::visit([&](const auto& stage) { return phase_of_stage(stage, state.facts); },
+                    state.stage);
 }
 
 History::History(Settings settings)
