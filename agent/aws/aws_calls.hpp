@@ -31,7 +31,7 @@ inline tl::unexpected<CallError> failed(std::string message) {
   return tl::unexpected(CallError{.message = std::move(message)});
 }
 
-class AwsCalls {
+class AwsCalls : Pinned {
  public:
   // The instance that this machine is, as its metadata service says; none: it is no instance.
   static std::optional<wire::Identity> here();
@@ -40,8 +40,6 @@ class AwsCalls {
   // Or another one.
   static std::unique_ptr<AwsCalls> open(const Region& region);
   ~AwsCalls();
-  AwsCalls(const AwsCalls&) = delete;
-  AwsCalls& operator=(const AwsCalls&) = delete;
 
   const Region& region() const;
   // By AWS's clock, once it has answered: that of this machine may be wrong.

@@ -17,14 +17,12 @@ namespace spotter::act {
 
 // Threading: the io_context's one thread. Must outlive its calls, unless the io_context runs no
 // more.
-class S3Client {
+class S3Client : Pinned {
  public:
   explicit S3Client(s3::Settings settings);
   // With this process's environment.
   explicit S3Client(Duration patience);
   ~S3Client();
-  S3Client(const S3Client&) = delete;
-  S3Client& operator=(const S3Client&) = delete;
 
   template <class Value>
   using Answer = asio::awaitable<Result<Value, s3::Failure>>;

@@ -90,6 +90,14 @@ struct CallError {
 };
 inline Error::operator CallError() const { return {.message = message}; }
 
+// The base of a class that others refer to, or that owns what the system knows by its place: it is
+// neither copied nor moved.
+struct Pinned {
+  Pinned() = default;
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+};
+
 // A check's finding before a job's start, for a person.
 struct Finding {
   enum class Verdict : std::uint8_t { Ok, Warn, Fail };

@@ -146,7 +146,7 @@ bool is_remote(const ReportPlace& place) {
 }
 
 // Reads the job periodically in its own thread, as the storage may hang.
-class Watcher {
+class Watcher : Pinned {
  public:
   explicit Watcher(ReportPlace place) : place_(std::move(place)) {
     const std::string job = place_.job ? place_.job->name.str() : "";
@@ -165,8 +165,6 @@ class Watcher {
     if (!ended) std::_Exit(0);  // the thread must not use it any more
     thread_.join();
   }
-  Watcher(const Watcher&) = delete;
-  Watcher& operator=(const Watcher&) = delete;
 
   std::shared_ptr<const json> latest() {
     const std::lock_guard lock(mutex_);

@@ -13,12 +13,10 @@
 
 namespace spotter::data {
 
-class Gunzip {
+class Gunzip : Pinned {
  public:
   Gunzip();
   ~Gunzip();
-  Gunzip(const Gunzip&) = delete;
-  Gunzip& operator=(const Gunzip&) = delete;
 
   // Appends about `room` bytes at most to `out`; returns how many bytes of `in` it used. Fails for
   // input that is not gzip.

@@ -506,11 +506,9 @@ Result<CheckedOut> at_most_twice(const Git& git, const verbs::Checkout& request,
   return once(git, request, depth);
 }
 
-class UsualModes {
+class UsualModes : Pinned {
  public:
   UsualModes() : before_(io::take_usual_umask()) {}
-  UsualModes(const UsualModes&) = delete;
-  UsualModes& operator=(const UsualModes&) = delete;
   ~UsualModes() { ::umask(before_); }
 
  private:

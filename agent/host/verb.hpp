@@ -32,11 +32,9 @@ Result<User> find_user(const std::string& name);
 
 // While it lives, this process's file accesses are the user's (effective ids and groups); nothing
 // changes when we are not root. The process must have one thread, as `spotter host` has.
-class AsUser {
+class AsUser : Pinned {
  public:
   explicit AsUser(const User& user);
-  AsUser(const AsUser&) = delete;
-  AsUser& operator=(const AsUser&) = delete;
   ~AsUser();
 
   // While there is one, what is done is done with its user's rights alone (where that is root, with

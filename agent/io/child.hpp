@@ -29,14 +29,12 @@ pid_t fork_child(const std::function<int()>& body);
 bool die_with(pid_t parent, int signal);
 
 // The arguments of execve(2), laid out before a fork.
-class Program {
+class Program : Pinned {
  public:
   // `arguments`: the first is the program's path, if `path` is not given. `environment`, as
   // NAME=value: of this process, if it is not given.
   explicit Program(std::vector<std::string> arguments,
                    std::optional<std::vector<std::string>> environment = {}, std::string path = {});
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
 
   // Returns only where it fails, with errno.
   void execute() const;

@@ -12,7 +12,7 @@
 namespace spotter::io {
 
 // Threading: the io_context's one thread.
-class Driver {
+class Driver : Pinned {
  public:
   using Instant = std::chrono::steady_clock::time_point;
   // Does what is ready, and returns when to do so again at the latest; none: there is no work. Must
@@ -22,8 +22,6 @@ class Driver {
   // `file` belongs to what is turned, and outlives this; -1: it turns every few milliseconds.
   Driver(const asio::any_io_executor& executor, int file, Turn turn);
   ~Driver();
-  Driver(const Driver&) = delete;
-  Driver& operator=(const Driver&) = delete;
 
   void begin();  // there is work: turns soon, and again as long as there is any
   // There is none: an io_context that has nothing else to do may end.

@@ -17,11 +17,9 @@ namespace spotter::io {
 namespace {
 
 // Removes the temporary file unless it has become the real one; keeps errno.
-class Temporary {
+class Temporary : Pinned {
  public:
   explicit Temporary(std::string path) : path_(std::move(path)) {}
-  Temporary(const Temporary&) = delete;
-  Temporary& operator=(const Temporary&) = delete;
   ~Temporary() {
     const int saved = errno;
     if (!path_.empty()) ::unlink(path_.c_str());

@@ -113,13 +113,11 @@ Result<void, std::error_code> read_lines(const std::filesystem::path& path, std:
 
 // Removed with this object, with all that is in it; also when Ctrl-C, SIGTERM or the terminal's end
 // ends a process that has asked for nothing else on these. There is one at a time.
-class ScratchFolder {
+class ScratchFolder : Pinned {
  public:
   // $TMPDIR/spotter-NAME-XXXXXX
   explicit ScratchFolder(std::string_view name);
   ~ScratchFolder();
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
 
   // Empty: it cannot be made.
   const std::filesystem::path& path() const { return path_; }

@@ -38,12 +38,10 @@ struct HttpResponse {
 
 // Threading: used only from handlers of the one io_context, which a single thread runs.
 // Lifetime: may be destroyed while calls are under way; those end as usual.
-class HttpClient {
+class HttpClient : Pinned {
  public:
   explicit HttpClient(asio::io_context& context);
   ~HttpClient();
-  HttpClient(const HttpClient&) = delete;
-  HttpClient& operator=(const HttpClient&) = delete;
 
   // Any status is a response; a CallError means that there is none: NotSent, Transient (a time-out,
   // or a connection that broke: the request may have been carried out), Permission (the server's

@@ -52,7 +52,7 @@ struct LocalResponse {
 
 // Threading: the io_context's one thread. May be destroyed while questions are under way: those
 // connections end.
-class LocalServer {
+class LocalServer : Pinned {
  public:
   using Handler = std::function<asio::awaitable<LocalResponse>(LocalRequest)>;
 
@@ -62,8 +62,6 @@ class LocalServer {
   // a connection on which nothing was asked for two seconds.
   LocalServer(asio::io_context& context, Handler handler, std::vector<uid_t> known = {});
   ~LocalServer();
-  LocalServer(const LocalServer&) = delete;
-  LocalServer& operator=(const LocalServer&) = delete;
 
   // Port 0: one of the kernel's choosing. Fails with the errno of bind() or listen().
   std::error_code open(std::uint16_t port);

@@ -33,11 +33,9 @@ struct Stream {
 
 // Everything about one child; shared by the coroutine that awaits it and those that read its
 // output.
-struct Child {
+struct Child : Pinned {
   explicit Child(const asio::any_io_executor& executor)
       : pidfd(executor), output(executor), errors(executor), timer(executor), drained(executor) {}
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
   ~Child() { reap_now(); }
 
   void signal_group(int number) const {
@@ -66,7 +64,7 @@ struct Child {
 };
 using ChildPointer = std::shared_ptr<Child>;
 
-class SpawnSetup {
+class SpawnSetup : Pinned {
  public:
   SpawnSetup() {
     posix_spawn_file_actions_init(&actions_);
@@ -81,8 +79,6 @@ class SpawnSetup {
     posix_spawnattr_setflags(
         &attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   }
-  SpawnSetup(const SpawnSetup&) = delete;
-  SpawnSetup& operator=(const SpawnSetup&) = delete;
   ~SpawnSetup() {
     posix_spawn_file_actions_destroy(&actions_);
     posix_spawnattr_destroy(&attributes_);

@@ -14,14 +14,12 @@
 
 namespace spotter {
 
-class EarlyStop {
+class EarlyStop : Pinned {
  public:
   using RuledOut = std::function<void(decide::RuledOut)>;
   // Without `sweep.stop` it does nothing. `ruled_out` is called with each report of the trainer
   // once the verdict is known, from within `context`, whose run this must outlive.
   EarlyStop(asio::io_context& context, const config::Job& job, RuledOut ruled_out);
-  EarlyStop(const EarlyStop&) = delete;
-  EarlyStop& operator=(const EarlyStop&) = delete;
 
   void on_message(const wire::TrainerMessage& message);
 

@@ -30,11 +30,9 @@ class Service {
 
 // A child process running one of our programs: it writes to our stdout and stderr, and gets SIGTERM
 // when this process dies.
-class Child {
+class Child : Pinned {
  public:
   explicit Child(asio::io_context& context) : ended_(context) {}
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
 
   // argv[0] is a path. `variables` are added to our own; an empty value removes one. REQUIRES: the
   // previous process was awaited.

@@ -60,7 +60,7 @@ std::optional<Process> parse_stat(pid_t pid, const std::string& stat) {
 
 // Root without CAP_SYS_PTRACE, as in a systemd unit, has to read some things of a process with its
 // own user id.
-class AsOwner {
+class AsOwner : Pinned {
  public:
   explicit AsOwner(const std::string& process) {
     struct stat owner {};
@@ -72,8 +72,6 @@ class AsOwner {
     setfsuid(geteuid());
     setfsgid(getegid());
   }
-  AsOwner(const AsOwner&) = delete;
-  AsOwner& operator=(const AsOwner&) = delete;
 };
 
 // The program that a process runs.

@@ -208,7 +208,7 @@ void bound_tasks(const Account& account) {
 
 // While an instance exists, this process opens files with the rights of that user (setfsuid(2)); it
 // has one thread. The destructor restores the rights, or ends the process.
-class FilesAs {
+class FilesAs : Pinned {
  public:
   explicit FilesAs(const Account& account)
       : groups_(static_cast<std::size_t>(getgroups(0, nullptr))) {
@@ -222,8 +222,6 @@ class FilesAs {
     holds_ = static_cast<uid_t>(setfsuid(none)) == account.uid &&
              static_cast<gid_t>(setfsgid(none)) == account.gid;
   }
-  FilesAs(const FilesAs&) = delete;
-  FilesAs& operator=(const FilesAs&) = delete;
   ~FilesAs() {
     if (!changed_) return;
     setfsuid(geteuid());

@@ -18,12 +18,9 @@ constexpr std::uint64_t microseconds_to_answer = 10'000'000;
 constexpr int milliseconds_to_look_again = 500;
 
 // A reply and an error, both freed at the end.
-struct Answer {
+struct Answer : Pinned {
   sd_bus_error error = SD_BUS_ERROR_NULL;
   sd_bus_message* message = nullptr;
-  Answer() = default;
-  Answer(const Answer&) = delete;
-  Answer& operator=(const Answer&) = delete;
   ~Answer() {
     sd_bus_error_free(&error);
     sd_bus_message_unref(message);

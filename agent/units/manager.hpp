@@ -13,12 +13,10 @@ struct sd_bus_slot;
 
 namespace spotter::units {
 
-class Manager {
+class Manager : Pinned {
  public:
   // Fails without systemd, or without permission to use it.
   static Result<std::unique_ptr<Manager>> connect();
-  Manager(const Manager&) = delete;
-  Manager& operator=(const Manager&) = delete;
   ~Manager();
 
   bool is_loaded(const std::string& unit);  // false also where PID 1 does not answer

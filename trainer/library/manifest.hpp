@@ -33,12 +33,10 @@ struct Manifest {
 };
 
 // XXH3, 128 bit (https://github.com/Cyan4973/xxHash): detects accidents, not attacks.
-class Sum {
+class Sum : Pinned {
  public:
   Sum();
   ~Sum();
-  Sum(const Sum&) = delete;
-  Sum& operator=(const Sum&) = delete;
   void add(std::string_view bytes);
   std::string hex() const;
 

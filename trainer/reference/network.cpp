@@ -344,7 +344,7 @@ Result<std::string> torch_script(const Model& model, const Description& descript
 // While it lives, this thread computes products and convolutions in bfloat16, as
 // torch.autocast(device, torch.bfloat16) does. Weights, gradients and the optimizer stay float32;
 // so wide an exponent needs no scaling of the loss.
-class MixedPrecision {
+class MixedPrecision : Pinned {
  public:
   MixedPrecision(const at::Device& device, bool on)
       : key_(at::autocast::get_autocast_dispatch_key_from_device_type(device.type())),
@@ -363,8 +363,6 @@ class MixedPrecision {
     c10::impl::tls_set_dispatch_key_excluded(key_, excluded_);
     at::autocast::set_autocast_cache_enabled(cached_);
   }
-  MixedPrecision(const MixedPrecision&) = delete;
-  MixedPrecision& operator=(const MixedPrecision&) = delete;
 
  private:
   at::DispatchKey key_;

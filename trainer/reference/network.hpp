@@ -25,13 +25,11 @@ Result<std::string> find_device(const std::string& asked);
 
 // Deterministic: the same parameters, data, number of threads, and libtorch on the same kind of
 // processor give the same bits, unless `hardware.deterministic` is false.
-class Network {
+class Network : Pinned {
  public:
   // Weights are drawn from the seed. `hardware.device` is one that find_device() gave.
   Network(const Parameters& parameters, const Shape& shape, const Hardware& hardware);
   ~Network();
-  Network(const Network&) = delete;
-  Network& operator=(const Network&) = delete;
 
   // One optimizer step on the examples that `indices` names. `step` (from 0) selects the dropout
   // masks. A GPU goes on with it behind this call.

@@ -7,7 +7,7 @@
 
 namespace spotter::command {
 
-class GangFolder {
+class GangFolder : Pinned {
  public:
   // $TMPDIR/spotter-NAME-XXXXXX
   explicit GangFolder(const std::string& name);
@@ -19,8 +19,6 @@ class GangFolder {
   };
   explicit GangFolder(const Named& named);
   ~GangFolder();
-  GangFolder(const GangFolder&) = delete;
-  GangFolder& operator=(const GangFolder&) = delete;
 
   // Empty: it cannot be made.
   const std::string& path() const { return path_; }

@@ -349,7 +349,7 @@ constexpr useconds_t microseconds_between = 100'000;
 std::string all_of(std::istream& stream) { return {std::istreambuf_iterator<char>(stream), {}}; }
 
 // A file of root's alone that is gone when this is.
-class Scratch {
+class Scratch : Pinned {
  public:
   Scratch(std::string path, std::string_view content) : path_(std::move(path)) {
     ::unlink(path_.c_str());
@@ -363,8 +363,6 @@ class Scratch {
     }
     if (!good_) why_ = std::string("cannot write ") + path_ + ": " + std::strerror(errno);
   }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
   ~Scratch() { ::unlink(path_.c_str()); }
 
   const std::string& path() const { return path_; }

@@ -98,7 +98,7 @@ struct RemoteFile {
   bool checksum = false;
 };
 
-class Cache {
+class Cache : Pinned {
  public:
   using ReadId = std::uint64_t;
   // Gets the bytes, which stay valid until it returns, or the failure. A file that failed once
@@ -108,8 +108,6 @@ class Cache {
   // REQUIRES: files and client outlive the cache.
   Cache(const std::vector<RemoteFile>& files, s3::Client& client, data::Memory memory);
   ~Cache();
-  Cache(const Cache&) = delete;
-  Cache& operator=(const Cache&) = delete;
 
   // Reads exactly these bytes, which must be in the file. advance() calls `done`.
   ReadId read(std::size_t file, std::uint64_t offset, std::size_t bytes, Done done);

@@ -12,7 +12,7 @@ namespace spotter::fastfile {
 // The thing that this machine lacks for a mount, in words for a person; none: nothing.
 std::optional<std::string> missing_for_mount();
 
-class Session {
+class Session : Pinned {
  public:
   struct Source {
     const Tree& tree;
@@ -26,8 +26,6 @@ class Session {
   static Result<std::unique_ptr<Session>> mount(const std::filesystem::path& place,
                                                 const std::string& name, Source source);
   ~Session();  // unmounts, even if in use: open files then return errors
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
 
   // Becomes readable when serve() has something to do.
   int descriptor() const;

@@ -18,7 +18,7 @@
 
 namespace spotter::act {
 
-class Home {
+class Home : Pinned {
  public:
   struct Parts {
     const config::Job& job;
@@ -36,8 +36,6 @@ class Home {
                     parts_.job.headed_at()->key + std::string(wire::head_name)}) {}
 
   ~Home() { end_renewing(); }
-  Home(const Home&) = delete;
-  Home& operator=(const Home&) = delete;
 
   using Answer = asio::awaitable<decide::Happening>;
 

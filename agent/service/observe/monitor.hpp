@@ -13,7 +13,7 @@
 
 namespace spotter {
 
-class Monitor {
+class Monitor : Pinned {
  public:
   // Read at each scrape. `calls`: nullptr before there is an AWS client.
   struct Sources {
@@ -26,8 +26,6 @@ class Monitor {
   Monitor(asio::io_context& context, const config::Job& job, Sources sources);
   // Removes the file, whose values would be out of date.
   ~Monitor();
-  Monitor(const Monitor&) = delete;
-  Monitor& operator=(const Monitor&) = delete;
 
   void on_message(const wire::TrainerMessage& message);
   void on_gang(const wire::GangReport& gang, Time now) { gang_.take(gang, now); }
