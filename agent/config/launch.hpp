@@ -104,28 +104,7 @@ struct Launch {
   std::map<std::string, std::string> tags;
 };
 
-//   type: fleet                          that is EC2 Fleet; or spot-fleet, auto-scaling-group
-//   image: ami-0123 | resolve:ssm:/aws/service/...                   required
-//   instance_types: [g5.xlarge, g4dn.xlarge]                         required
-//   zones: [us-west-2a, us-west-2b]      or subnets: [subnet-0123, ...]; required for a group
-//   profile: NAME | ARN                  the instances' role         required
-//   security_groups: [sg-0123], key: NAME
-//   allocation: priceCapacityOptimized   | lowestPrice | capacityOptimized | diversified
-//   max_price: 0.50                      dollars an hour
-//   on_demand: never                     | always | after 20m
-//   capacity_reservation: {id: cr-0123, kind: capacity-block | interruptible}
-//   capacity: 1                          more only for a job with claims
-//   placement_group: none                | own | NAME; of a gang in one zone
-//   efa: true                            of a gang in one zone, with security_groups
-//   package: {s3: s3://bucket/prefix/}   the launching machine's own; file: PATH says which
-//            | {s3: s3://bucket/spotter.deb, sha256: HEX} | apt | baked
-//   volume: {size: 100, type: gp3, zone: us-west-2a, iops: 3000, throughput: 125,
-//            encrypted: true, kms_key: alias/mine,
-//            initialization_rate: auto | none | 200}                 size (GiB) required
-//   fleet_role: ARN                      required for a Spot Fleet
-//   tags: {project: speech}              for all that is made
-//   pools: [{types: [g5.xlarge], zones: [us-west-2a]}, {region: us-east-2, types: [g5.xlarge]}]
-//                                        in the place of instance_types, zones and subnets
+// Its keys are in launch_fields(), and for a person in job.yaml(5).
 void read_launch(Reader& reader, const Node& node, const std::string& path, Launch& launch);
 
 // The launch as if the job ran in this one of its places only.

@@ -59,10 +59,9 @@ Result<pugi::xml_document> parse_answer(std::string_view xml, const std::string&
 template <class Read>
 auto read_answer(std::string_view xml, const std::string& action, Read read)
     -> Result<decltype(read(std::declval<const Fields&>()))> {
-  const auto document = parse_answer(xml, action);
-  if (!document) return tl::unexpected(document.error());
+  const auto document = TRY(parse_answer(xml, action));
   std::string problem;
-  auto value = read(Fields(document->document_element(), problem));
+  auto value = read(Fields(document.document_element(), problem));
   if (!problem.empty()) return failure("the answer of " + action + ": " + problem);
   return value;
 }
