@@ -20,28 +20,6 @@
 namespace spotter::command {
 namespace {
 
-// The account's zones and types for a new job, by Describe calls alone.
-class AccountView {
- public:
-  // Asks who calls. Without an answer all below answers from what is known without AWS.
-  explicit AccountView(const Region& region);
-
-  const std::string& number() const { return number_; }    // empty: unknown
-  const std::string& trouble() const { return trouble_; }  // why it is unknown
-  // Those of the types that a zone of the region offers; all where that is unknown.
-  std::vector<std::string> offered(const std::vector<std::string>& types);
-  // The zones that are available, have a default subnet and one of the types. A condition that
-  // no zone meets, or that cannot be read, does not count: remarks() says so. Empty: unknown.
-  std::vector<std::string> zones(const std::vector<std::string>& types);
-  // Problems of zones, subnets, types and quotas, a line each, as `spotter doctor` reports them.
-  std::string remarks(const config::Job& job);
-
- private:
-  std::unique_ptr<AwsCalls> calls_;
-  std::string number_;
-  std::string trouble_;
-};
-
 using Names = std::set<std::string>;
 
 // Keeps those that are in both, unless that would leave none.
@@ -51,50 +29,67 @@ void narrow(Names& zones, const Names& to) {
   if (!both.empty()) zones = std::move(both);
 }
 
-AccountView::AccountView(const Region& region) : calls_(AwsCalls::open(region)) {
-  const auto who = calls_->ask(wire::GetCallerIdentity{});
-  if (who)
-    number_ = who->account;
-  else
-    trouble_ = who.error().message;
-}
+// The account's zones and types for a new job, by Describe calls alone.
+class AccountView {
+ public:
+  // Asks who calls. Without an answer all below answers from what is known without AWS.
+  explicit AccountView(const Region& region) : calls_(AwsCalls::open(region)) {
+    const auto who = calls_->ask(wire::GetCallerIdentity{});
+    if (who)
+      number_ = who->account;
+    else
+      trouble_ = who.error().message;
+  }
 
-std::vector<std::string> AccountView::offered(const std::vector<std::string>& types) {
-  if (number_.empty()) return types;
-  const auto there = calls_->ask_all(wire::DescribeInstanceTypeOfferings{types, {}});
-  if (!there) return types;
-  std::vector<std::string> found = types;
-  std::erase_if(found, [&](const std::string& type) {
-    return std::ranges::none_of(*there, [&](const auto& it) { return it.type.str() == type; });
-  });
-  return found.empty() ? types : found;
-}
+  const std::string& number() const { return number_; }    // empty: unknown
+  const std::string& trouble() const { return trouble_; }  // why it is unknown
 
-std::vector<std::string> AccountView::zones(const std::vector<std::string>& types) {
-  if (number_.empty()) return {};
-  const auto places = calls_->ask(wire::DescribeAvailabilityZones{});
-  if (!places) return {};
-  Names zones;
-  for (const auto& it : places->items)
-    if (it.state == "available") zones.insert(it.zone.str());
-  wire::DescribeSubnets defaults;
-  defaults.filters = {{"default-for-az", {"true"}}};
-  Names with_subnet, with_type;
-  if (const auto subnets = calls_->ask_all(defaults))
-    for (const auto& it : *subnets) with_subnet.insert(it.zone.str());
-  if (const auto there = calls_->ask_all(wire::DescribeInstanceTypeOfferings{types, {}}))
-    for (const auto& it : *there) with_type.insert(it.zone.str());
-  narrow(zones, with_subnet);
-  narrow(zones, with_type);
-  return {zones.begin(), zones.end()};
-}
+  // Those of the types that a zone of the region offers; all where that is unknown.
+  std::vector<std::string> offered(const std::vector<std::string>& types) {
+    if (number_.empty()) return types;
+    const auto there = calls_->ask_all(wire::DescribeInstanceTypeOfferings{types, {}});
+    if (!there) return types;
+    std::vector<std::string> found = types;
+    std::erase_if(found, [&](const std::string& type) {
+      return std::ranges::none_of(*there, [&](const auto& it) { return it.type.str() == type; });
+    });
+    return found.empty() ? types : found;
+  }
 
-std::string AccountView::remarks(const config::Job& job) {
-  if (number_.empty() || !job.launch) return {};
-  Findings all = examine_places(*calls_, job, scope_of(job));
-  std::ranges::move(examine_quotas(*calls_, *job.launch), std::back_inserter(all));
-  return describe(without_ok(std::move(all)));
-}
+  // The zones that are available, have a default subnet and one of the types. A condition that
+  // no zone meets, or that cannot be read, does not count: remarks() says so. Empty: unknown.
+  std::vector<std::string> zones(const std::vector<std::string>& types) {
+    if (number_.empty()) return {};
+    const auto places = calls_->ask(wire::DescribeAvailabilityZones{});
+    if (!places) return {};
+    Names zones;
+    for (const auto& it : places->items)
+      if (it.state == "available") zones.insert(it.zone.str());
+    wire::DescribeSubnets defaults;
+    defaults.filters = {{"default-for-az", {"true"}}};
+    Names with_subnet, with_type;
+    if (const auto subnets = calls_->ask_all(defaults))
+      for (const auto& it : *subnets) with_subnet.insert(it.zone.str());
+    if (const auto there = calls_->ask_all(wire::DescribeInstanceTypeOfferings{types, {}}))
+      for (const auto& it : *there) with_type.insert(it.zone.str());
+    narrow(zones, with_subnet);
+    narrow(zones, with_type);
+    return {zones.begin(), zones.end()};
+  }
+
+  // Problems of zones, subnets, types and quotas, a line each, as `spotter doctor` reports them.
+  std::string remarks(const config::Job& job) {
+    if (number_.empty() || !job.launch) return {};
+    Findings all = examine_places(*calls_, job, scope_of(job));
+    std::ranges::move(examine_quotas(*calls_, *job.launch), std::back_inserter(all));
+    return describe(without_ok(std::move(all)));
+  }
+
+ private:
+  std::unique_ptr<AwsCalls> calls_;
+  std::string number_;
+  std::string trouble_;
+};
 
 // The git checkout that a person stands in.
 struct GitCheckout {

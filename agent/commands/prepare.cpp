@@ -120,12 +120,76 @@ class Preparer {
       : calls_(calls), launched_(launched), job_(launched.job), options_(options) {}
 
   // The machine, once it has ended.
-  Result<InstanceId, CallError> run(const std::atomic<bool>& stop);
+  Result<InstanceId, CallError> run(const std::atomic<bool>& stop) {
+    const char* command = command_of(job_);
+    auto there = preparing(calls_, key_of(job_));
+    if (!there) return tl::unexpected(there.error());
+    if (!there->empty() && job_.sending)
+      return failed(there->front().str() + " is at the storage already: wait for its end");
+    if (there->empty()) {
+      const auto volume = TRY(free_volume(calls_, job_, {}));
+      if (!volume && job_.sending && !job_.storage.share) return failed("the job has no volume");
+      there = begin(volume);
+      if (!there) return tl::unexpected(there.error());
+      io::complain(command, there->front().str() +
+                                (job_.sending ? " sends the files of " +
+                                                    (volume ? (*volume).id.str() : "the share") +
+                                                    " to " + wire::to_url(job_.sending->to)
+                                              : " prepares the volume") +
+                                " (" + options_.type + "), and ends then");
+    } else {
+      io::complain(command, there->front().str() + " is at it already");
+    }
+    const InstanceId id = there->front();
+    while (!there->empty()) {
+      if (stop && job_.sending) {
+        (void)calls_.ask(wire::TerminateInstances{.instances = {id}});
+        remove_fleet();
+        return failed("interrupted: " + id.str() + " is ended");
+      }
+      if (stop) return failed(id.str() + " goes on without us; run this again to see its end");
+      std::this_thread::sleep_for(between_descriptions);
+      const auto seen = preparing(calls_, key_of(job_));
+      if (seen) there = seen;  // keeps the last answer while the network is down
+    }
+    remove_fleet();
+    return id;
+  }
 
  private:
-  Result<std::vector<InstanceId>, CallError> begin(const std::optional<wire::Volume>& volume);
-  Result<std::vector<InstanceId>, CallError> await_instance();
-  void remove_fleet();
+  Result<std::vector<InstanceId>, CallError> begin(const std::optional<wire::Volume>& volume) {
+    const auto wanted = TRY(place_for(calls_, job_, options_.type, volume));
+    const auto version = TRY(provide_template(calls_, launched_, true));
+    const std::string token =
+        "prepare-" + wire::sha256_hex(version.id + "\n" + version.version).substr(0, 40);
+    const auto place = wanted.subnet.empty() ? wanted.zone : wanted.subnet;
+    const auto alike = launch::run_instance(job_, version, options_.type, place);
+    TRY(await_profile(calls_, wire::query_of(alike), "prepare"));
+    const auto request = launch::request_preparer(job_, version, wanted, token);
+    const auto fleet = TRY(calls_.ask(wire::query_of(request), wire::decode_created_fleet));
+    fleet_ = fleet.id;
+    if (fleet.instances > 0 || fleet.errors.empty()) return await_instance();
+    remove_fleet();
+    return failed("EC2 launched no instance of type " + options_.type + ": " + fleet.errors +
+                  ". Try again later, or --instance-type");
+  }
+
+  // EC2 lists it some seconds later.
+  Result<std::vector<InstanceId>, CallError> await_instance() {
+    for (const auto until = Clock::now() + until_it_is_there; Clock::now() < until;) {
+      auto there = preparing(calls_, key_of(job_));
+      if (!there || !there->empty()) return there;
+      std::this_thread::sleep_for(between_descriptions);
+    }
+    return failed("no instance of type " + options_.type +
+                  " came: is there capacity, and may the account launch it? Try --instance-type");
+  }
+
+  // Removes the fleet, now only a name. EC2 lists no fleet of type instant, so this one is
+  // remembered; an earlier command's stays.
+  void remove_fleet() {
+    if (fleet_) (void)calls_.ask(wire::DeleteFleets{{fleet_}, true});
+  }
 
   AwsCalls& calls_;
   const LaunchedJob& launched_;
@@ -133,77 +197,6 @@ class Preparer {
   const RemoteOptions& options_;
   FleetId fleet_;  // that this command made
 };
-
-// EC2 lists it some seconds later.
-Result<std::vector<InstanceId>, CallError> Preparer::await_instance() {
-  for (const auto until = Clock::now() + until_it_is_there; Clock::now() < until;) {
-    auto there = preparing(calls_, key_of(job_));
-    if (!there || !there->empty()) return there;
-    std::this_thread::sleep_for(between_descriptions);
-  }
-  return failed("no instance of type " + options_.type +
-                " came: is there capacity, and may the account launch it? Try --instance-type");
-}
-
-Result<std::vector<InstanceId>, CallError> Preparer::begin(
-    const std::optional<wire::Volume>& volume) {
-  const auto wanted = TRY(place_for(calls_, job_, options_.type, volume));
-  const auto version = TRY(provide_template(calls_, launched_, true));
-  const std::string token =
-      "prepare-" + wire::sha256_hex(version.id + "\n" + version.version).substr(0, 40);
-  const auto place = wanted.subnet.empty() ? wanted.zone : wanted.subnet;
-  const auto alike = launch::run_instance(job_, version, options_.type, place);
-  TRY(await_profile(calls_, wire::query_of(alike), "prepare"));
-  const auto request = launch::request_preparer(job_, version, wanted, token);
-  const auto fleet = TRY(calls_.ask(wire::query_of(request), wire::decode_created_fleet));
-  fleet_ = fleet.id;
-  if (fleet.instances > 0 || fleet.errors.empty()) return await_instance();
-  remove_fleet();
-  return failed("EC2 launched no instance of type " + options_.type + ": " + fleet.errors +
-                ". Try again later, or --instance-type");
-}
-
-// Removes the fleet, now only a name. EC2 lists no fleet of type instant, so this one is
-// remembered; an earlier command's stays.
-void Preparer::remove_fleet() {
-  if (fleet_) (void)calls_.ask(wire::DeleteFleets{{fleet_}, true});
-}
-
-Result<InstanceId, CallError> Preparer::run(const std::atomic<bool>& stop) {
-  const char* command = command_of(job_);
-  auto there = preparing(calls_, key_of(job_));
-  if (!there) return tl::unexpected(there.error());
-  if (!there->empty() && job_.sending)
-    return failed(there->front().str() + " is at the storage already: wait for its end");
-  if (there->empty()) {
-    const auto volume = TRY(free_volume(calls_, job_, {}));
-    if (!volume && job_.sending && !job_.storage.share) return failed("the job has no volume");
-    there = begin(volume);
-    if (!there) return tl::unexpected(there.error());
-    io::complain(command, there->front().str() +
-                              (job_.sending ? " sends the files of " +
-                                                  (volume ? (*volume).id.str() : "the share") +
-                                                  " to " + wire::to_url(job_.sending->to)
-                                            : " prepares the volume") +
-                              " (" + options_.type + "), and ends then");
-  } else {
-    io::complain(command, there->front().str() + " is at it already");
-  }
-  const InstanceId id = there->front();
-  while (!there->empty()) {
-    if (stop && job_.sending) {
-      (void)calls_.ask(wire::TerminateInstances{.instances = {id}});
-      remove_fleet();
-      return failed("interrupted: " + id.str() + " is ended");
-    }
-    if (stop) return failed(id.str() + " goes on without us; run this again to see its end");
-    std::this_thread::sleep_for(between_descriptions);
-    const auto seen = preparing(calls_, key_of(job_));
-    if (seen) there = seen;  // keeps the last answer while the network is down
-  }
-  remove_fleet();
-  return id;
-}
 
 std::string said_by(const InstanceId& instance) {
   return "why, it says here: aws ec2 get-console-output --latest --output text --instance-id " +

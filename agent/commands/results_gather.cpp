@@ -87,109 +87,101 @@ class Reading {
  public:
   Reading(s3::Client& client, const config::Job& job) : client_(client), job_(job) {}
 
-  InHomes run(const std::set<std::size_t>& known);
+  InHomes run(const std::set<std::size_t>& known) {
+    std::vector<std::string> folders;
+    const wire::S3Location heads = *job_.headed_at();
+    const auto listed = s3::list(client_, heads, {.delimiter = "/", .folders = &folders});
+    if (!listed) {
+      result_.warnings.push_back("the experiments' homes are not read: " + said(listed.error()));
+      return std::move(result_);
+    }
+    for (const std::string& folder : folders) {
+      std::string_view name = std::string_view(folder).substr(heads.key.size());
+      name.remove_suffix(1);
+      const auto index = wire::parse_count(name);
+      if (index && *index < sweep::most_sets && !known.contains(*index)) read_head(*index);
+    }
+    while (client_.under_way() > 0) client_.turn(std::chrono::seconds(1));
+    return std::move(result_);
+  }
 
  private:
   using Given = std::shared_ptr<Home>;
   using Body = std::function<void(const s3::Answer&)>;
 
-  void get(const Given& home, const wire::S3Location& where, Body then);
-  void wrong(const Given& home, const wire::S3Location& where, const std::string& words);
-  void came(const Given& home);
-  void read_head(std::size_t index);
-  void head_came(const Given& home, const wire::S3Location& where, const s3::Answer& answer);
-  void manifest_came(const Given& home, const wire::S3Location& where, const s3::Answer& answer);
+  void get(const Given& home, const wire::S3Location& where, Body then) {
+    ++home->coming;
+    client_.start({.bucket = where.bucket, .key = where.key},
+                  [this, home, where, then = std::move(then)](const auto& answer) {
+                    answer ? then(*answer) : wrong(home, where, said(answer.error()));
+                    if (--home->coming == 0) came(home);
+                  });
+  }
+
+  void wrong(const Given& home, const wire::S3Location& where, const std::string& words) {
+    result_.warnings.push_back("experiment " + std::to_string(home->index) + ": " +
+                               wire::to_url(where) + ": " + words);
+  }
+
+  // A thousand curves are not kept until the last has come.
+  void came(const Given& home) {
+    if (!home->headed) return;
+    auto summary = summary_of(*home);
+    home->files.clear();
+    if (!summary) return wrong(home, home->at, summary.error().message);
+    result_.found[home->index] = *std::move(summary);
+  }
+
+  void read_head(std::size_t index) {
+    const std::string number = std::to_string(index);
+    auto home = std::make_shared<Home>();
+    home->index = index;
+    home->at = *job_.kept_at();
+    home->at.key += number + "/";
+    home->owner = config::of_experiment(job_.name.str(), index);
+    wire::S3Location head = *job_.headed_at();
+    head.key += number + "/" + std::string(wire::head_name);
+    get(home, head, [=, this](const s3::Answer& answer) { head_came(home, head, answer); });
+  }
+
+  void head_came(const Given& home, const wire::S3Location& where, const s3::Answer& answer) {
+    auto head = wire::parse_head(answer.body);
+    if (!head) return wrong(home, where, head.error().message);
+    if (head->job != home->owner) return wrong(home, where, "it is of the job " + head->job);
+    home->seen.head = *std::move(head);
+    const auto date = wire::parse_http_date(answer.header("date"));
+    const auto modified = wire::parse_http_date(answer.header("last-modified"));
+    if (date && modified && *date > *modified)
+      home->seen.age = std::chrono::duration_cast<Duration>(*date - *modified);
+    home->headed = true;
+    if (home->seen.head.manifest.empty()) return;
+    const wire::S3Location manifest{home->at.bucket, home->at.key + home->seen.head.manifest};
+    get(home, manifest, [=, this](const s3::Answer& body) { manifest_came(home, manifest, body); });
+  }
+
+  void manifest_came(const Given& home, const wire::S3Location& where, const s3::Answer& answer) {
+    const auto manifest = bucket::decode(answer.body);
+    if (!manifest) return wrong(home, where, manifest.error().message);
+    if (manifest->job != home->owner)
+      return wrong(home, where, "it is of the job " + manifest->job);
+    for (const auto& [path, file] : manifest->files) {
+      home->has_model =
+          home->has_model || path.starts_with("model/") || path.starts_with("result/");
+      if (path != account && path != curve) continue;
+      const wire::S3Location data{home->at.bucket, home->at.key + file.key()};
+      if (file.bytes > most_bytes_read) {
+        wrong(home, data, path + " is too long to be read");
+        continue;
+      }
+      get(home, data,
+          [home, name = path](const s3::Answer& body) { home->files[name] = body.body; });
+    }
+  }
 
   s3::Client& client_;
   const config::Job& job_;
   InHomes result_;
 };
-
-void Reading::wrong(const Given& home, const wire::S3Location& where, const std::string& words) {
-  result_.warnings.push_back("experiment " + std::to_string(home->index) + ": " +
-                             wire::to_url(where) + ": " + words);
-}
-
-void Reading::get(const Given& home, const wire::S3Location& where, Body then) {
-  ++home->coming;
-  client_.start({.bucket = where.bucket, .key = where.key},
-                [this, home, where, then = std::move(then)](const auto& answer) {
-                  answer ? then(*answer) : wrong(home, where, said(answer.error()));
-                  if (--home->coming == 0) came(home);
-                });
-}
-
-// A thousand curves are not kept until the last has come.
-void Reading::came(const Given& home) {
-  if (!home->headed) return;
-  auto summary = summary_of(*home);
-  home->files.clear();
-  if (!summary) return wrong(home, home->at, summary.error().message);
-  result_.found[home->index] = *std::move(summary);
-}
-
-void Reading::read_head(std::size_t index) {
-  const std::string number = std::to_string(index);
-  auto home = std::make_shared<Home>();
-  home->index = index;
-  home->at = *job_.kept_at();
-  home->at.key += number + "/";
-  home->owner = config::of_experiment(job_.name.str(), index);
-  wire::S3Location head = *job_.headed_at();
-  head.key += number + "/" + std::string(wire::head_name);
-  get(home, head, [=, this](const s3::Answer& answer) { head_came(home, head, answer); });
-}
-
-void Reading::head_came(const Given& home, const wire::S3Location& where,
-                        const s3::Answer& answer) {
-  auto head = wire::parse_head(answer.body);
-  if (!head) return wrong(home, where, head.error().message);
-  if (head->job != home->owner) return wrong(home, where, "it is of the job " + head->job);
-  home->seen.head = *std::move(head);
-  const auto date = wire::parse_http_date(answer.header("date"));
-  const auto modified = wire::parse_http_date(answer.header("last-modified"));
-  if (date && modified && *date > *modified)
-    home->seen.age = std::chrono::duration_cast<Duration>(*date - *modified);
-  home->headed = true;
-  if (home->seen.head.manifest.empty()) return;
-  const wire::S3Location manifest{home->at.bucket, home->at.key + home->seen.head.manifest};
-  get(home, manifest, [=, this](const s3::Answer& body) { manifest_came(home, manifest, body); });
-}
-
-void Reading::manifest_came(const Given& home, const wire::S3Location& where,
-                            const s3::Answer& answer) {
-  const auto manifest = bucket::decode(answer.body);
-  if (!manifest) return wrong(home, where, manifest.error().message);
-  if (manifest->job != home->owner) return wrong(home, where, "it is of the job " + manifest->job);
-  for (const auto& [path, file] : manifest->files) {
-    home->has_model = home->has_model || path.starts_with("model/") || path.starts_with("result/");
-    if (path != account && path != curve) continue;
-    const wire::S3Location data{home->at.bucket, home->at.key + file.key()};
-    if (file.bytes > most_bytes_read) {
-      wrong(home, data, path + " is too long to be read");
-      continue;
-    }
-    get(home, data, [home, name = path](const s3::Answer& body) { home->files[name] = body.body; });
-  }
-}
-
-InHomes Reading::run(const std::set<std::size_t>& known) {
-  std::vector<std::string> folders;
-  const wire::S3Location heads = *job_.headed_at();
-  const auto listed = s3::list(client_, heads, {.delimiter = "/", .folders = &folders});
-  if (!listed) {
-    result_.warnings.push_back("the experiments' homes are not read: " + said(listed.error()));
-    return std::move(result_);
-  }
-  for (const std::string& folder : folders) {
-    std::string_view name = std::string_view(folder).substr(heads.key.size());
-    name.remove_suffix(1);
-    const auto index = wire::parse_count(name);
-    if (index && *index < sweep::most_sets && !known.contains(*index)) read_head(*index);
-  }
-  while (client_.under_way() > 0) client_.turn(std::chrono::seconds(1));
-  return std::move(result_);
-}
 
 // Reads all homes that are there, without those in `known`. REQUIRES: job.storage.in_bucket().
 InHomes read_homes(s3::Client& client, const config::Job& job, const std::set<std::size_t>& known) {

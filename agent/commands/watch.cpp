@@ -20,6 +20,9 @@
 namespace spotter::command {
 namespace {
 
+using Action = launch::Fallback::Action;
+using State = launch::WatchedMachine::State;
+
 // Calls of `spotter watch` to AWS in one place of a job. With `dry_run` each says what it would do,
 // and does nothing.
 
@@ -125,6 +128,14 @@ Result<void, CallError> set_target(const There& it, int target, bool dry_run) {
   return {};
 }
 
+launch::WatchedFleet watched(const JobFleet& own) {
+  launch::WatchedFleet fleet{own.fleet.id, own.target,
+                             own.fleet.kind != FleetKind::AutoScalingGroup};
+  if (const auto rested = wire::parse_rfc3339(own.rests)) fleet.rested = *rested;
+  fleet.silence = launch::silence_of(own.rests);
+  return fleet;
+}
+
 // Carries a job from one of its places to another (launch/places.hpp), step by step: the command
 // may end, and AWS refuse, after each.
 class Mover {
@@ -136,79 +147,65 @@ class Mover {
   }
 
   // A place beside the job's asks, too.
-  bool asks_elsewhere(const Looked& looked) const;
+  bool asks_elsewhere(const Looked& looked) const {
+    for (std::size_t i = 0; i < places_.size(); ++i)
+      if (asks_elsewhere(looked, i)) return true;
+    return false;
+  }
+
   // A move that was not finished, or that EC2 does not show yet.
-  Result<void, CallError> quiet_others(const Looked& looked) const;
+  Result<void, CallError> quiet_others(const Looked& looked) const {
+    for (std::size_t i = 0; i < places_.size(); ++i)
+      if (asks_elsewhere(looked, i)) TRY(quiet(looked, at(looked, i)));
+    return {};
+  }
 
   // The bucket lets one write, so what is entered asks before what is left stops. Its tags say so
   // first: were they written later, another watcher's that has it rest would be lost. `mark`: of
   // this look, where the job is.
   Result<void, CallError> go(const Looked& looked, std::size_t to,
-                             const launch::WatchMark& mark) const;
+                             const launch::WatchMark& mark) const {
+    const launch::MoveMarks marks = launch::marks_of_move(mark);
+    const There there = at(looked, to);
+    if (const auto entered = raise(there, marks.entered); !entered)
+      return refused(looked, there, marks.refused, entered.error());
+    return quiet(looked, at(looked, looked.here));
+  }
 
  private:
-  bool asks_elsewhere(const Looked& looked, std::size_t place) const;
-  Result<void, CallError> raise(const There& to, const launch::WatchMark& mark) const;
+  bool asks_elsewhere(const Looked& looked, std::size_t place) const {
+    const auto &here = looked.watched.own, &there = looked.places[place].watched.own;
+    return place != looked.here && here && there && here->target > 0 && there->target > 0;
+  }
+
+  Result<void, CallError> raise(const There& to, const launch::WatchMark& mark) const {
+    if (!dry_run_) {
+      TRY(write_mark(to, mark));
+      TRY(write_rest(to, "no"));
+    }
+    return set_target(to, 1, dry_run_);
+  }
+
+  // The job stays; whether the place it was to enter has the target 1 after all the next look
+  // shows.
   Result<void, CallError> refused(const Looked& looked, const There& to,
-                                  const launch::WatchMark& mark, const CallError& why) const;
-  Result<void, CallError> quiet(const Looked& looked, const There& it) const;
+                                  const launch::WatchMark& mark, const CallError& why) const {
+    try_to_write_rest(to, wire::to_rfc3339(looked.watched.now));
+    if (auto marked = write_mark(to, mark); !marked) io::complain("watch", marked.error().message);
+    return tl::unexpected(why);
+  }
+
+  // It says first that it rests: were that a mistake, it can be woken.
+  Result<void, CallError> quiet(const Looked& looked, const There& it) const {
+    if (!dry_run_) TRY(write_rest(it, wire::to_rfc3339(looked.watched.now)));
+    return set_target(it, 0, dry_run_);
+  }
 
   const std::vector<JobPlace>& places_;
   bool dry_run_;
 };
 
-bool Mover::asks_elsewhere(const Looked& looked, std::size_t place) const {
-  const auto &here = looked.watched.own, &there = looked.places[place].watched.own;
-  return place != looked.here && here && there && here->target > 0 && there->target > 0;
-}
-
-bool Mover::asks_elsewhere(const Looked& looked) const {
-  for (std::size_t i = 0; i < places_.size(); ++i)
-    if (asks_elsewhere(looked, i)) return true;
-  return false;
-}
-
-Result<void, CallError> Mover::quiet_others(const Looked& looked) const {
-  for (std::size_t i = 0; i < places_.size(); ++i)
-    if (asks_elsewhere(looked, i)) TRY(quiet(looked, at(looked, i)));
-  return {};
-}
-
-Result<void, CallError> Mover::go(const Looked& looked, std::size_t to,
-                                  const launch::WatchMark& mark) const {
-  const launch::MoveMarks marks = launch::marks_of_move(mark);
-  const There there = at(looked, to);
-  if (const auto entered = raise(there, marks.entered); !entered)
-    return refused(looked, there, marks.refused, entered.error());
-  return quiet(looked, at(looked, looked.here));
-}
-
-Result<void, CallError> Mover::raise(const There& to, const launch::WatchMark& mark) const {
-  if (!dry_run_) {
-    TRY(write_mark(to, mark));
-    TRY(write_rest(to, "no"));
-  }
-  return set_target(to, 1, dry_run_);
-}
-
-// The job stays; whether the place it was to enter has the target 1 after all the next look
-// shows.
-Result<void, CallError> Mover::refused(const Looked& looked, const There& to,
-                                       const launch::WatchMark& mark, const CallError& why) const {
-  try_to_write_rest(to, wire::to_rfc3339(looked.watched.now));
-  if (auto marked = write_mark(to, mark); !marked) io::complain("watch", marked.error().message);
-  return tl::unexpected(why);
-}
-
-// It says first that it rests: were that a mistake, it can be woken.
-Result<void, CallError> Mover::quiet(const Looked& looked, const There& it) const {
-  if (!dry_run_) TRY(write_rest(it, wire::to_rfc3339(looked.watched.now)));
-  return set_target(it, 0, dry_run_);
-}
-
 // `spotter watch`: carries out what launch/fallback.hpp decides.
-
-using Action = launch::Fallback::Action;
 
 struct WatchOptions {
   std::string job = "job.yaml";
@@ -454,8 +451,6 @@ Result<int> run(const WatchOptions& given) {
 // AWS's tag: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-tags.html
 constexpr const char* of_fleet = "aws:ec2:fleet-id";
 
-using State = launch::WatchedMachine::State;
-
 State state_of(wire::InstanceState state) {
   if (state == wire::InstanceState::Pending) return State::Starting;
   if (state == wire::InstanceState::Running) return State::Running;
@@ -484,14 +479,6 @@ Result<bool, CallError> is_done(AwsCalls& calls, const config::Job& job, const S
   const auto volumes = TRY(volumes_of(calls, job));
   return std::ranges::any_of(
       volumes, [](const wire::Volume& it) { return wire::value_of(it.tags, tag::done) == "true"; });
-}
-
-launch::WatchedFleet watched(const JobFleet& own) {
-  launch::WatchedFleet fleet{own.fleet.id, own.target,
-                             own.fleet.kind != FleetKind::AutoScalingGroup};
-  if (const auto rested = wire::parse_rfc3339(own.rests)) fleet.rested = *rested;
-  fleet.silence = launch::silence_of(own.rests);
-  return fleet;
 }
 
 Result<Seen, CallError> look_once(AwsCalls& calls, const config::Job& job) {

@@ -23,11 +23,13 @@
 namespace spotter::command {
 namespace {
 
-namespace fs = std::filesystem;
 using act::host::AsUser;
 using act::host::User;
 using verbs::Fill;
 using OrderedJson = nlohmann::ordered_json;
+using data::Descriptor;
+
+namespace fs = std::filesystem;
 
 constexpr std::size_t memory = 192U << 20;  // the cheapest instances have half a GiB
 
@@ -192,7 +194,6 @@ Result<void> write_manifest(const Fill& request, const std::string& digest,
 }
 
 // A folder of this machine, copied onto the volume.
-using data::Descriptor;
 
 constexpr std::size_t block_bytes = 4U << 20;
 
@@ -205,15 +206,99 @@ class Copy {
   Copy(const CopyRequest& request, const act::host::User& user, const Stopping& stop)
       : request_(request), user_(user), stop_(stop) {}
 
-  Result<Filled> run();
+  Result<Filled> run() {
+    const auto files = TRY(config::files_of(request_.from));
+    if (files.empty()) return failure("there is nothing in " + request_.from);
+    fetched_ = TRY([this] {
+      const AsUser as(user_);
+      return data::Fetched::open(request_.ledger);
+    }());
+    for (const auto& [name, path] : files) TRY(one(name, path));
+    return filled_;
+  }
 
  private:
-  Result<void> one(const std::string& name, const fs::path& from);
-  Result<void> write(const Descriptor& in, const fs::path& partial, const fs::path& from);
-  Result<void> compare(const fs::path& partial, std::uint32_t sum) const;
+  Result<void> one(const std::string& name, const fs::path& from) {
+    const auto in = io::open_for_reading(from);
+    if (!in && in.error().value() == EPERM)
+      return failure(from.string() + " is another user's link to what not everybody may read");
+    if (!in) return failure(from.string() + ": " + in.error().message());
+    struct stat status {};
+    if (::fstat(in->get(), &status) != 0) return wrong(from);
+    const std::string version = "modified=" + std::to_string(status.st_mtim.tv_sec) + "." +
+                                std::to_string(status.st_mtim.tv_nsec);
+    const AsUser as(user_);
+    const fs::path to = fs::path(request_.to) / name;
+    const auto size = static_cast<std::uint64_t>(status.st_size);
+    ++filled_.files;
+    if (fetched_->is_whole(request_.to, name, size, version)) return {};
+    TRY(behind(to.parent_path().string(), io::make_directories(to.parent_path(), 0755)));
+    const fs::path partial =
+        to.parent_path() / (".spotter-" + wire::sha256_hex(name).substr(0, 16));
+    if (auto written = write(*in, partial, from); !written) {
+      ::unlink(partial.c_str());
+      return written;
+    }
+    struct stat after {};
+    if (::fstat(in->get(), &after) != 0) return wrong(from);
+    if (after.st_size != status.st_size || after.st_mtim.tv_sec != status.st_mtim.tv_sec ||
+        after.st_mtim.tv_nsec != status.st_mtim.tv_nsec)
+      return failure(from.string() + " has changed while it was copied: run it again");
+    if (::rename(partial.c_str(), to.c_str()) != 0) return wrong(to);
+    TRY(behind(to.parent_path().string(), io::fsync_directory(to.parent_path())));
+    if (!fetched_->add_whole(request_.to, name, version)) return wrong(to);
+    ++filled_.fetched;
+    return fetched_->keep();
+  }
+
+  Result<void> write(const Descriptor& in, const fs::path& partial, const fs::path& from) {
+    const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;
+    const Descriptor out(::open(partial.c_str(), flags, 0644));
+    if (!out) return wrong(partial);
+    std::uint32_t sum = 0;
+    TRY(each_block(in, from, [&](std::string_view block) -> Result<void> {
+      sum = s3::crc32c(sum, block);
+      filled_.bytes += block.size();
+      while (!block.empty()) {
+        const ssize_t put = ::write(out.get(), block.data(), block.size());
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return wrong(partial);
+        block.remove_prefix(static_cast<std::size_t>(put));
+      }
+      return {};
+    }));
+    if (::fsync(out.get()) != 0) return wrong(partial);
+    return compare(partial, sum);
+  }
+
+  // Compares what the disk itself has, not what the kernel remembers of the write.
+  Result<void> compare(const fs::path& partial, std::uint32_t sum) const {
+    const Descriptor again(::open(partial.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    if (!again) return wrong(partial);
+    ::posix_fadvise(again.get(), 0, 0, POSIX_FADV_DONTNEED);
+    std::uint32_t found = 0;
+    TRY(each_block(again, partial, [&found](std::string_view block) -> Result<void> {
+      found = s3::crc32c(found, block);
+      return {};
+    }));
+    if (found == sum) return {};
+    return failure(partial.string() + ": the disk does not give back what was written to it");
+  }
+
   // To the end of the file, unless it is stopped or `take` fails.
   using Take = std::function<Result<void>(std::string_view block)>;
-  Result<void> each_block(const Descriptor& file, const fs::path& path, const Take& take) const;
+
+  Result<void> each_block(const Descriptor& file, const fs::path& path, const Take& take) const {
+    std::string block(block_bytes, '\0');
+    for (;;) {
+      if (stop_()) return failure("it was stopped");
+      const ssize_t got = ::read(file.get(), block.data(), block.size());
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return wrong(path);
+      if (got == 0) return {};
+      TRY(take({block.data(), static_cast<std::size_t>(got)}));
+    }
+  }
 
   const CopyRequest& request_;
   const act::host::User& user_;
@@ -221,96 +306,6 @@ class Copy {
   std::optional<data::Fetched> fetched_;
   Filled filled_;
 };
-
-Result<void> Copy::each_block(const Descriptor& file, const fs::path& path,
-                              const Take& take) const {
-  std::string block(block_bytes, '\0');
-  for (;;) {
-    if (stop_()) return failure("it was stopped");
-    const ssize_t got = ::read(file.get(), block.data(), block.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return wrong(path);
-    if (got == 0) return {};
-    TRY(take({block.data(), static_cast<std::size_t>(got)}));
-  }
-}
-
-// Compares what the disk itself has, not what the kernel remembers of the write.
-Result<void> Copy::compare(const fs::path& partial, std::uint32_t sum) const {
-  const Descriptor again(::open(partial.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!again) return wrong(partial);
-  ::posix_fadvise(again.get(), 0, 0, POSIX_FADV_DONTNEED);
-  std::uint32_t found = 0;
-  TRY(each_block(again, partial, [&found](std::string_view block) -> Result<void> {
-    found = s3::crc32c(found, block);
-    return {};
-  }));
-  if (found == sum) return {};
-  return failure(partial.string() + ": the disk does not give back what was written to it");
-}
-
-Result<void> Copy::write(const Descriptor& in, const fs::path& partial, const fs::path& from) {
-  const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;
-  const Descriptor out(::open(partial.c_str(), flags, 0644));
-  if (!out) return wrong(partial);
-  std::uint32_t sum = 0;
-  TRY(each_block(in, from, [&](std::string_view block) -> Result<void> {
-    sum = s3::crc32c(sum, block);
-    filled_.bytes += block.size();
-    while (!block.empty()) {
-      const ssize_t put = ::write(out.get(), block.data(), block.size());
-      if (put < 0 && errno == EINTR) continue;
-      if (put <= 0) return wrong(partial);
-      block.remove_prefix(static_cast<std::size_t>(put));
-    }
-    return {};
-  }));
-  if (::fsync(out.get()) != 0) return wrong(partial);
-  return compare(partial, sum);
-}
-
-Result<void> Copy::one(const std::string& name, const fs::path& from) {
-  const auto in = io::open_for_reading(from);
-  if (!in && in.error().value() == EPERM)
-    return failure(from.string() + " is another user's link to what not everybody may read");
-  if (!in) return failure(from.string() + ": " + in.error().message());
-  struct stat status {};
-  if (::fstat(in->get(), &status) != 0) return wrong(from);
-  const std::string version = "modified=" + std::to_string(status.st_mtim.tv_sec) + "." +
-                              std::to_string(status.st_mtim.tv_nsec);
-  const AsUser as(user_);
-  const fs::path to = fs::path(request_.to) / name;
-  const auto size = static_cast<std::uint64_t>(status.st_size);
-  ++filled_.files;
-  if (fetched_->is_whole(request_.to, name, size, version)) return {};
-  TRY(behind(to.parent_path().string(), io::make_directories(to.parent_path(), 0755)));
-  const fs::path partial = to.parent_path() / (".spotter-" + wire::sha256_hex(name).substr(0, 16));
-  if (auto written = write(*in, partial, from); !written) {
-    ::unlink(partial.c_str());
-    return written;
-  }
-  struct stat after {};
-  if (::fstat(in->get(), &after) != 0) return wrong(from);
-  if (after.st_size != status.st_size || after.st_mtim.tv_sec != status.st_mtim.tv_sec ||
-      after.st_mtim.tv_nsec != status.st_mtim.tv_nsec)
-    return failure(from.string() + " has changed while it was copied: run it again");
-  if (::rename(partial.c_str(), to.c_str()) != 0) return wrong(to);
-  TRY(behind(to.parent_path().string(), io::fsync_directory(to.parent_path())));
-  if (!fetched_->add_whole(request_.to, name, version)) return wrong(to);
-  ++filled_.fetched;
-  return fetched_->keep();
-}
-
-Result<Filled> Copy::run() {
-  const auto files = TRY(config::files_of(request_.from));
-  if (files.empty()) return failure("there is nothing in " + request_.from);
-  fetched_ = TRY([this] {
-    const AsUser as(user_);
-    return data::Fetched::open(request_.ledger);
-  }());
-  for (const auto& [name, path] : files) TRY(one(name, path));
-  return filled_;
-}
 
 }  // namespace
 

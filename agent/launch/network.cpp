@@ -44,141 +44,133 @@ class Judge {
     }
   }
 
-  Way internet() const;
-  Way to(const Needed& needed) const;
+  Way internet() const {
+    if (table_ == nullptr) return {Way::Is::Open, "its route table was not to be seen"};
+    const auto route = std::ranges::find(table_->routes, everywhere, &wire::Route::to);
+    return route == table_->routes.end() ? without_default_route() : by(*route);
+  }
+
+  Way to(const Needed& needed) const {
+    const Way way = internet();
+    if (way.is == Way::Is::Yes || endpoint_of(needed.service) != nullptr) return {};
+    if (way.is == Way::Is::No && !needed.service.empty() && !network_.endpoints)
+      return {Way::Is::Open, way.why + ", and endpoints were not to be seen"};
+    return way;
+  }
+
   // The endpoint by which a service is asked: its name leads there, or its table does.
-  const wire::VpcEndpoint* endpoint_of(const std::string& service) const;
-  Finding judge(const std::vector<Needed>& needed) const;
+  const wire::VpcEndpoint* endpoint_of(const std::string& service) const {
+    if (service.empty() || !network_.endpoints) return nullptr;
+    const std::string end = "." + network_.region.str() + "." + service;
+    for (const wire::VpcEndpoint& it : *network_.endpoints) {
+      if (it.vpc != subnet_.vpc || !it.service.ends_with(end) || it.state != "available") continue;
+      const bool here = table_ != nullptr && std::ranges::count(it.route_tables, table_->id) > 0;
+      if (it.type == "Gateway" ? here : it.type == "Interface" && it.has_private_names) return &it;
+    }
+    return nullptr;
+  }
+
+  Finding judge(const std::vector<Needed>& needed) const {
+    if (subnet_.is_ipv6_only)
+      return {check, Verdict::Fail,
+              name_of(subnet_) +
+                  " has addresses of IPv6 alone: machines there ask the metadata "
+                  "service, EC2 and S3 by IPv4",
+              "name subnets with IPv4 addresses in launch.subnets"};
+    std::vector<Needed> lacking;
+    Texts names, open;
+    Way why;
+    bool stops = false;
+    for (const Needed& it : needed) {
+      const Way way = to(it);
+      if (way.is == Way::Is::Yes) continue;
+      why = way;
+      if (way.is == Way::Is::Open) open.push_back(it.name);
+      if (way.is == Way::Is::Open) continue;
+      lacking.push_back(it);
+      names.push_back(it.name);
+      stops = stops || it.stops;
+    }
+    if (!lacking.empty())
+      return {check, stops ? Verdict::Fail : Verdict::Warn,
+              "a machine in " + name_of(subnet_) + " does not reach " +
+                  joined(names, ", ", " or ") + ": " + internet().why,
+              advice_for(lacking, internet())};
+    if (!open.empty())
+      return {check, Verdict::Warn, name_of(subnet_) + ": " + why.why,
+              "whether a machine there reaches " + both(open) + " is open"};
+    return {check, Verdict::Ok, subnet_.id, ""};
+  }
 
  private:
-  Way by(const wire::Route& route) const;
-  Way by_nat(const std::string& id) const;
-  Way without_default_route() const;
-  std::string advice_for(const std::vector<Needed>& lacking, const Way& internet) const;
+  Way by(const wire::Route& route) const {
+    if (route.leads_nowhere)
+      return {Way::Is::No, table_->id + " leads out by " +
+                               (route.through.empty() ? "something" : route.through) +
+                               ", which is gone"};
+    if (route.through.starts_with("nat-")) return by_nat(route.through);
+    if (!route.through.starts_with("igw-"))
+      return {Way::Is::Open, "where " + route.through + " leads is not to be seen"};
+    if (network_.has_several_interfaces)
+      return {Way::Is::No, table_->id + " leads out by " + route.through +
+                               ", for which a machine with several interfaces of EFA gets no "
+                               "public address"};
+    if (!subnet_.gives_public_addresses)
+      return {
+          Way::Is::No,
+          table_->id + " leads out by " + route.through + ", and a machine gets no public address",
+          "aws ec2 modify-subnet-attribute --subnet-id " + subnet_.id +
+              " --map-public-ip-on-launch"};
+    return {};
+  }
+
+  Way by_nat(const std::string& id) const {
+    if (!network_.nats) return {Way::Is::Open, "what " + id + " is was not to be seen"};
+    const auto nat = std::ranges::find(*network_.nats, id, &wire::NatGateway::id);
+    if (nat == network_.nats->end()) return {Way::Is::Open, "EC2 shows no " + id};
+    if (nat->state == "failed" || nat->state.starts_with("delet"))
+      return {Way::Is::No, table_->id + " leads out by " + id + ", which is " + nat->state};
+    if (nat->state != "available") return {Way::Is::Open, id + " is " + nat->state};
+    if (!nat->is_public)
+      return {Way::Is::Open,
+              id + " is a private NAT gateway, and where it leads is not to be seen"};
+    return {};
+  }
+
+  // Routes to a part of all addresses may lead to a proxy, or be all addresses in parts.
+  Way without_default_route() const {
+    bool ipv6 = false;
+    for (const wire::Route& it : table_->routes) {
+      if (it.through == "local" || it.through.starts_with("vpce-") || it.leads_nowhere) continue;
+      if (it.to.find(':') == it.to.npos)
+        return {Way::Is::Open,
+                "where " + table_->id + " leads by " + it.through + " is not to be seen"};
+      ipv6 = true;
+    }
+    return {Way::Is::No, table_->id + " has no route to the internet" +
+                             (ipv6 ? ", but for IPv6, by which AWS is not asked" : "")};
+  }
+
+  std::string advice_for(const std::vector<Needed>& lacking, const Way& internet) const {
+    if (!internet.advice.empty())
+      return "name other subnets in launch.subnets, or: " + internet.advice;
+    std::string advice =
+        "name other subnets in launch.subnets, or give this one a way: a NAT gateway";
+    for (const Needed& it : lacking) {
+      if (it.service.empty()) continue;
+      advice += "; aws ec2 create-vpc-endpoint --vpc-id " + subnet_.vpc + " --service-name " +
+                "com.amazonaws." + network_.region.str() + "." + it.service;
+      advice += it.service == "s3" && table_ != nullptr
+                    ? " --route-table-ids " + table_->id
+                    : " --vpc-endpoint-type Interface --subnet-ids " + subnet_.id;
+    }
+    return advice;
+  }
 
   const Network& network_;
   const wire::Subnet& subnet_;
   const wire::RouteTable* table_ = nullptr;
 };
-
-Way Judge::by_nat(const std::string& id) const {
-  if (!network_.nats) return {Way::Is::Open, "what " + id + " is was not to be seen"};
-  const auto nat = std::ranges::find(*network_.nats, id, &wire::NatGateway::id);
-  if (nat == network_.nats->end()) return {Way::Is::Open, "EC2 shows no " + id};
-  if (nat->state == "failed" || nat->state.starts_with("delet"))
-    return {Way::Is::No, table_->id + " leads out by " + id + ", which is " + nat->state};
-  if (nat->state != "available") return {Way::Is::Open, id + " is " + nat->state};
-  if (!nat->is_public)
-    return {Way::Is::Open, id + " is a private NAT gateway, and where it leads is not to be seen"};
-  return {};
-}
-
-Way Judge::by(const wire::Route& route) const {
-  if (route.leads_nowhere)
-    return {Way::Is::No, table_->id + " leads out by " +
-                             (route.through.empty() ? "something" : route.through) +
-                             ", which is gone"};
-  if (route.through.starts_with("nat-")) return by_nat(route.through);
-  if (!route.through.starts_with("igw-"))
-    return {Way::Is::Open, "where " + route.through + " leads is not to be seen"};
-  if (network_.has_several_interfaces)
-    return {Way::Is::No, table_->id + " leads out by " + route.through +
-                             ", for which a machine with several interfaces of EFA gets no "
-                             "public address"};
-  if (!subnet_.gives_public_addresses)
-    return {
-        Way::Is::No,
-        table_->id + " leads out by " + route.through + ", and a machine gets no public address",
-        "aws ec2 modify-subnet-attribute --subnet-id " + subnet_.id + " --map-public-ip-on-launch"};
-  return {};
-}
-
-// Routes to a part of all addresses may lead to a proxy, or be all addresses in parts.
-Way Judge::without_default_route() const {
-  bool ipv6 = false;
-  for (const wire::Route& it : table_->routes) {
-    if (it.through == "local" || it.through.starts_with("vpce-") || it.leads_nowhere) continue;
-    if (it.to.find(':') == it.to.npos)
-      return {Way::Is::Open,
-              "where " + table_->id + " leads by " + it.through + " is not to be seen"};
-    ipv6 = true;
-  }
-  return {Way::Is::No, table_->id + " has no route to the internet" +
-                           (ipv6 ? ", but for IPv6, by which AWS is not asked" : "")};
-}
-
-Way Judge::internet() const {
-  if (table_ == nullptr) return {Way::Is::Open, "its route table was not to be seen"};
-  const auto route = std::ranges::find(table_->routes, everywhere, &wire::Route::to);
-  return route == table_->routes.end() ? without_default_route() : by(*route);
-}
-
-const wire::VpcEndpoint* Judge::endpoint_of(const std::string& service) const {
-  if (service.empty() || !network_.endpoints) return nullptr;
-  const std::string end = "." + network_.region.str() + "." + service;
-  for (const wire::VpcEndpoint& it : *network_.endpoints) {
-    if (it.vpc != subnet_.vpc || !it.service.ends_with(end) || it.state != "available") continue;
-    const bool here = table_ != nullptr && std::ranges::count(it.route_tables, table_->id) > 0;
-    if (it.type == "Gateway" ? here : it.type == "Interface" && it.has_private_names) return &it;
-  }
-  return nullptr;
-}
-
-Way Judge::to(const Needed& needed) const {
-  const Way way = internet();
-  if (way.is == Way::Is::Yes || endpoint_of(needed.service) != nullptr) return {};
-  if (way.is == Way::Is::No && !needed.service.empty() && !network_.endpoints)
-    return {Way::Is::Open, way.why + ", and endpoints were not to be seen"};
-  return way;
-}
-
-std::string Judge::advice_for(const std::vector<Needed>& lacking, const Way& internet) const {
-  if (!internet.advice.empty())
-    return "name other subnets in launch.subnets, or: " + internet.advice;
-  std::string advice =
-      "name other subnets in launch.subnets, or give this one a way: a NAT gateway";
-  for (const Needed& it : lacking) {
-    if (it.service.empty()) continue;
-    advice += "; aws ec2 create-vpc-endpoint --vpc-id " + subnet_.vpc + " --service-name " +
-              "com.amazonaws." + network_.region.str() + "." + it.service;
-    advice += it.service == "s3" && table_ != nullptr
-                  ? " --route-table-ids " + table_->id
-                  : " --vpc-endpoint-type Interface --subnet-ids " + subnet_.id;
-  }
-  return advice;
-}
-
-Finding Judge::judge(const std::vector<Needed>& needed) const {
-  if (subnet_.is_ipv6_only)
-    return {check, Verdict::Fail,
-            name_of(subnet_) +
-                " has addresses of IPv6 alone: machines there ask the metadata "
-                "service, EC2 and S3 by IPv4",
-            "name subnets with IPv4 addresses in launch.subnets"};
-  std::vector<Needed> lacking;
-  Texts names, open;
-  Way why;
-  bool stops = false;
-  for (const Needed& it : needed) {
-    const Way way = to(it);
-    if (way.is == Way::Is::Yes) continue;
-    why = way;
-    if (way.is == Way::Is::Open) open.push_back(it.name);
-    if (way.is == Way::Is::Open) continue;
-    lacking.push_back(it);
-    names.push_back(it.name);
-    stops = stops || it.stops;
-  }
-  if (!lacking.empty())
-    return {check, stops ? Verdict::Fail : Verdict::Warn,
-            "a machine in " + name_of(subnet_) + " does not reach " + joined(names, ", ", " or ") +
-                ": " + internet().why,
-            advice_for(lacking, internet())};
-  if (!open.empty())
-    return {check, Verdict::Warn, name_of(subnet_) + ": " + why.why,
-            "whether a machine there reaches " + both(open) + " is open"};
-  return {check, Verdict::Ok, subnet_.id, ""};
-}
 
 // A policy that is not EC2's own, of everything for everybody, may keep the job's role out.
 // https://docs.aws.amazon.com/vpc/latest/privatelink/vpc-endpoints-access.html

@@ -41,6 +41,8 @@
 namespace spotter {
 namespace {
 
+Time now() { return Time(io::boot_time()); }
+
 // The agent's one loop: takes an event, steps, performs, traces. One thread, one queue.
 class Loop {
  public:
@@ -59,13 +61,52 @@ class Loop {
         callbacks_(std::move(callbacks)) {}
 
   // May be called from within perform(): events are handled one at a time.
-  void deliver(decide::Event event);
+  void deliver(decide::Event event) {
+    queue_.push_back(std::move(event));
+    if (busy_) return;
+    busy_ = true;
+    while (!queue_.empty()) {
+      const decide::Event next = std::move(queue_.front());
+      queue_.pop_front();
+      take(next);
+    }
+    busy_ = false;
+    set_timer();
+  }
 
   const decide::State& state() const { return state_; }
 
  private:
-  void take(const decide::Event& event);
-  void set_timer();
+  void take(const decide::Event& event) {
+    const std::size_t before = state_.stage.index();
+    decide::step(state_, event, policy_, effects_);
+    if (const char* words = decide::broken_invariant(state_)) {
+      io::note(wire::event("invariant-broken"), spdlog::level::critical,
+               "broken invariant: {}. The agent stops and is started again", words);
+      std::abort();
+    }
+    const std::vector<decide::Effect> effects(effects_.begin(), effects_.end());
+    for (const decide::Effect& effect : effects) callbacks_.perform(effect);
+    callbacks_.trace(event, state_, before);
+  }
+
+  // Asio's timer uses the monotonic clock, which stops while the machine is suspended. Any event
+  // that wakes the loop reads `now` again, so a deadline is late at most by the step after the
+  // resume.
+  void set_timer() {
+    if (state_.wake_at == timer_at_) return;
+    timer_at_ = state_.wake_at;
+    if (timer_at_ == decide::kNever) {
+      timer_.cancel();
+      return;
+    }
+    timer_.expires_after(std::max(timer_at_ - callbacks_.now(), Duration::zero()));
+    timer_.async_wait([this](boost::system::error_code error) {
+      if (error) return;
+      timer_at_ = decide::kNever;
+      deliver({callbacks_.now(), {}, decide::Woke{}});
+    });
+  }
 
   asio::steady_timer timer_;
   decide::State state_;
@@ -75,68 +116,6 @@ class Loop {
   std::deque<decide::Event> queue_;
   bool busy_ = false;
   Time timer_at_ = decide::kNever;
-};
-
-void Loop::deliver(decide::Event event) {
-  queue_.push_back(std::move(event));
-  if (busy_) return;
-  busy_ = true;
-  while (!queue_.empty()) {
-    const decide::Event next = std::move(queue_.front());
-    queue_.pop_front();
-    take(next);
-  }
-  busy_ = false;
-  set_timer();
-}
-
-void Loop::take(const decide::Event& event) {
-  const std::size_t before = state_.stage.index();
-  decide::step(state_, event, policy_, effects_);
-  if (const char* words = decide::broken_invariant(state_)) {
-    io::note(wire::event("invariant-broken"), spdlog::level::critical,
-             "broken invariant: {}. The agent stops and is started again", words);
-    std::abort();
-  }
-  const std::vector<decide::Effect> effects(effects_.begin(), effects_.end());
-  for (const decide::Effect& effect : effects) callbacks_.perform(effect);
-  callbacks_.trace(event, state_, before);
-}
-
-// Asio's timer uses the monotonic clock, which stops while the machine is suspended. Any event that
-// wakes the loop reads `now` again, so a deadline is late at most by the step after the resume.
-void Loop::set_timer() {
-  if (state_.wake_at == timer_at_) return;
-  timer_at_ = state_.wake_at;
-  if (timer_at_ == decide::kNever) {
-    timer_.cancel();
-    return;
-  }
-  timer_.expires_after(std::max(timer_at_ - callbacks_.now(), Duration::zero()));
-  timer_.async_wait([this](boost::system::error_code error) {
-    if (error) return;
-    timer_at_ = decide::kNever;
-    deliver({callbacks_.now(), {}, decide::Woke{}});
-  });
-}
-
-}  // namespace
-}  // namespace spotter
-
-namespace spotter::command {
-namespace {
-
-// Prints a growing file: the trainer's log, while `spotter run` is in the foreground.
-
-// A child process that prints the content of `path` and what is appended, until it is asked to end;
-// then the rest. Reads a truncated file from its beginning. Dies with this process.
-class Follower : Pinned {
- public:
-  explicit Follower(const std::string& path);
-  ~Follower();  // waits until it has printed the rest, two seconds at most
-
- private:
-  int process_ = -1;
 };
 
 using namespace std::chrono_literals;
@@ -180,36 +159,41 @@ bool print_new(const std::string& path, off_t& at) {
   }
 }
 
-// Skips what an earlier run wrote, which that run printed.
-Follower::Follower(const std::string& path) {
-  struct stat status {};
-  const off_t begin = ::stat(path.c_str(), &status) == 0 ? status.st_size : 0;
-  const pid_t parent = ::getpid();
-  process_ = io::fork_child([&] {
-    // The terminal sends these to all of us: the agent ends this process.
-    for (const int each : {SIGINT, SIGHUP}) ::signal(each, SIG_IGN);
-    ::signal(SIGTERM, [](int) { end_requested = 1; });
-    if (io::die_with(parent, SIGTERM)) follow(path, begin);
-    return 0;
-  });
-}
-
-Follower::~Follower() {
-  if (process_ <= 0) return;
-  ::kill(process_, SIGTERM);
-  for (int i = 0; i < 200; ++i) {
-    if (::waitpid(process_, nullptr, WNOHANG) != 0) return;
-    std::this_thread::sleep_for(10ms);
+// Prints a growing file: the trainer's log, while `spotter run` is in the foreground.
+//
+// A child process that prints the content of `path` and what is appended, until it is asked to end;
+// then the rest. Reads a truncated file from its beginning. Dies with this process.
+class Follower : Pinned {
+ public:
+  // Skips what an earlier run wrote, which that run printed.
+  explicit Follower(const std::string& path) {
+    struct stat status {};
+    const off_t begin = ::stat(path.c_str(), &status) == 0 ? status.st_size : 0;
+    const pid_t parent = ::getpid();
+    process_ = io::fork_child([&] {
+      // The terminal sends these to all of us: the agent ends this process.
+      for (const int each : {SIGINT, SIGHUP}) ::signal(each, SIG_IGN);
+      ::signal(SIGTERM, [](int) { end_requested = 1; });
+      if (io::die_with(parent, SIGTERM)) follow(path, begin);
+      return 0;
+    });
   }
-  ::kill(process_, SIGKILL);
-  ::waitpid(process_, nullptr, 0);
-}
 
-}  // namespace
-}  // namespace spotter::command
+  // Waits until it has printed the rest, two seconds at most.
+  ~Follower() {
+    if (process_ <= 0) return;
+    ::kill(process_, SIGTERM);
+    for (int i = 0; i < 200; ++i) {
+      if (::waitpid(process_, nullptr, WNOHANG) != 0) return;
+      std::this_thread::sleep_for(10ms);
+    }
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+  }
 
-namespace spotter {
-namespace {
+ private:
+  int process_ = -1;
+};
 
 // Checks now and then whether a share's server answers, in a process of its own: any other process
 // would hang with a dead server until a deadline, and could not say why.
@@ -227,19 +211,65 @@ class ShareWatch {
   };
   // REQUIRES: the job's storage is a share.
   static Share share_of(const config::Job& job);
+
   // `program`: the spotter binary.
-  ShareWatch(asio::io_context& context, std::string program, Share share, Callbacks callbacks);
+  ShareWatch(asio::io_context& context, std::string program, Share share, Callbacks callbacks)
+      : program_(std::move(program)),
+        share_(std::move(share)),
+        callbacks_(std::move(callbacks)),
+        pause_(context),
+        patience_(context) {}
 
   // Checks every `kEvery`, until the io_context ends. One check at a time: a check that hangs in
   // the kernel is waited for, and its end shows that the server is back.
-  asio::awaitable<void> watch();
+  asio::awaitable<void> watch() {
+    for (;;) {
+      pause_.expires_after(kEvery);
+      co_await pause_.async_wait(asio::use_awaitable);
+      if (!callbacks_.wanted()) {
+        if (!last_.empty()) said("");
+        continue;
+      }
+      co_await ask();
+    }
+  }
 
   static constexpr Duration kEvery{10'000};
   static constexpr Duration kPatience{10'000};
 
  private:
-  asio::awaitable<void> ask();
-  void said(const std::string& words);
+  asio::awaitable<void> ask() {
+    patience_.expires_after(kPatience);
+    patience_.async_wait([this](boost::system::error_code error) {
+      if (error) return;
+      hanging_ = true;
+      callbacks_.hanging(true);
+      said(share_.place + " does not answer: whatever touches it waits");
+    });
+    io::ProcessRequest request;
+    request.argv = {program_, "host"};
+    request.stdin_text = verbs::to_json({verbs::ProbeShare{share_.home, share_.mount}, {}});
+    request.timeout = std::chrono::hours(24 * 365);
+    const io::ProcessResult result = co_await io::run(std::move(request));
+    patience_.cancel();
+    if (std::exchange(hanging_, false)) callbacks_.hanging(false);
+    const auto answer = nlohmann::json::parse(result.output, nullptr, false);
+    if (answer.is_object() && !answer.value("mounted", true)) co_return;  // released meanwhile
+    const bool ok = answer.is_object() && answer.value("ok", false);
+    const std::string why = answer.is_object() ? answer.value("error", "") : result.errors;
+    said(ok || !callbacks_.wanted() ? "" : share_.place + " fails: " + why);
+  }
+
+  void said(const std::string& words) {
+    if (words == last_) return;
+    if (words.empty()) {
+      io::note(wire::event("share-answers"), spdlog::level::info, "{} answers again", share_.place);
+    } else {
+      io::note(wire::event("share-silent-now"), spdlog::level::err, "{}", words);
+    }
+    last_ = words;
+    callbacks_.say(words);
+  }
 
   std::string program_;
   Share share_;
@@ -256,61 +286,6 @@ ShareWatch::Share ShareWatch::share_of(const config::Job& job) {
       share.kind == config::Share::Kind::Folder || share.kind == config::Share::Kind::S3;
   return {job.home(), folder ? "" : share.mount, config::describe(share)};
 }
-
-ShareWatch::ShareWatch(asio::io_context& context, std::string program, Share share,
-                       Callbacks callbacks)
-    : program_(std::move(program)),
-      share_(std::move(share)),
-      callbacks_(std::move(callbacks)),
-      pause_(context),
-      patience_(context) {}
-
-void ShareWatch::said(const std::string& words) {
-  if (words == last_) return;
-  if (words.empty()) {
-    io::note(wire::event("share-answers"), spdlog::level::info, "{} answers again", share_.place);
-  } else {
-    io::note(wire::event("share-silent-now"), spdlog::level::err, "{}", words);
-  }
-  last_ = words;
-  callbacks_.say(words);
-}
-
-asio::awaitable<void> ShareWatch::ask() {
-  patience_.expires_after(kPatience);
-  patience_.async_wait([this](boost::system::error_code error) {
-    if (error) return;
-    hanging_ = true;
-    callbacks_.hanging(true);
-    said(share_.place + " does not answer: whatever touches it waits");
-  });
-  io::ProcessRequest request;
-  request.argv = {program_, "host"};
-  request.stdin_text = verbs::to_json({verbs::ProbeShare{share_.home, share_.mount}, {}});
-  request.timeout = std::chrono::hours(24 * 365);
-  const io::ProcessResult result = co_await io::run(std::move(request));
-  patience_.cancel();
-  if (std::exchange(hanging_, false)) callbacks_.hanging(false);
-  const auto answer = nlohmann::json::parse(result.output, nullptr, false);
-  if (answer.is_object() && !answer.value("mounted", true)) co_return;  // released meanwhile
-  const bool ok = answer.is_object() && answer.value("ok", false);
-  const std::string why = answer.is_object() ? answer.value("error", "") : result.errors;
-  said(ok || !callbacks_.wanted() ? "" : share_.place + " fails: " + why);
-}
-
-asio::awaitable<void> ShareWatch::watch() {
-  for (;;) {
-    pause_.expires_after(kEvery);
-    co_await pause_.async_wait(asio::use_awaitable);
-    if (!callbacks_.wanted()) {
-      if (!last_.empty()) said("");
-      continue;
-    }
-    co_await ask();
-  }
-}
-
-Time now() { return Time(io::boot_time()); }
 
 // `spotter run`, and a worker's experiment.
 bool runs_a_program(const decide::Policy& policy) { return policy.foreground && !policy.fills; }
@@ -357,7 +332,26 @@ class Agent {
     if (policy_.foreground && before.sa_handler != SIG_IGN) signals_.add(SIGHUP);
   }
 
-  int run();
+  int run() {
+    if (!prepare()) return end_.of_worker ? EX_UNAVAILABLE : 1;
+    // The trainer's output is this program's output, beside the agent's log.
+    std::optional<Follower> follower;
+    if (runs_a_program(policy_) && job_.attempt.empty())
+      follower.emplace(run_directory_ + "/trainer.log");
+    await_signal();
+    service_.ready();
+    asio::co_spawn(context_, run_session(), io::rethrow);
+    context_.run();
+    sd_notify(0, "STOPPING=1");
+    if (loop_) observers_.on_end(loop_->state(), for_last_words(facts(), now()));
+    follower.reset();  // prints the rest of the trainer's output
+    const int status = exit_status(policy_, facts(), end_);
+    const bool failed = status != 0 && status != wire::interrupted_exit_code;
+    io::note(wire::event("agent-left"), failed ? spdlog::level::err : spdlog::level::info, "{}",
+             last_words(policy_, facts(), end_));
+    remove_run_directory();
+    return status;
+  }
 
  private:
   // Before there is a loop, only a signal ends the agent.
@@ -376,8 +370,29 @@ class Agent {
             job_.gang.has_value(), !job_.trainer.stop_signal,
             !job_.setup.empty()};
   }
-  void trainer_ended(decide::TrainerEnded ended);
-  asio::awaitable<void> confirm_result();
+
+  // Reads exit status and result before the end is reported to anybody.
+  void trainer_ended(decide::TrainerEnded ended) {
+    stall_.rest();
+    const auto supervised = supervise::look(run_directory_);
+    const auto* end = supervised ? std::get_if<supervise::Ended>(&*supervised) : nullptr;
+    end_.exit_code = end == nullptr ? std::nullopt : end->exit_code;
+    end_.signal = end == nullptr ? std::nullopt : end->signal;
+    if (!ended.success || result_path().empty()) return sensed(ended);
+    asio::co_spawn(context_, confirm_result(), io::rethrow);
+  }
+
+  // Until the result is confirmed, the trainer is neither started again nor counted as done. If the
+  // machine has to be left meanwhile, the next one starts the trainer, which ends at once.
+  asio::awaitable<void> confirm_result() {
+    for (;;) {
+      const auto there = co_await local_->is_there(result_path(), policy_.look);
+      if (there && !*there) spdlog::error("the trainer ended well without {}", result_path());
+      const bool leaves = std::holds_alternative<decide::Stopping>(loop_->state().stage);
+      if (there || leaves) co_return sensed(decide::TrainerEnded{there.value_or(false), !there});
+    }
+  }
+
   void sensed(decide::Happening what) {
     if (waits_for_machines_end_ && std::holds_alternative<decide::NoticeWithdrawn>(what))
       return context_.stop();
@@ -395,19 +410,236 @@ class Agent {
     if (!message.of_guard) metrics_.on_message(message, std::chrono::system_clock::now());
   }
 
-  bool prepare();
-  void compose_loop(Region region);
-  void watch_share();
-  asio::awaitable<void> run_session();
-  void trace(const decide::Event& event, const decide::State& state, std::size_t before);
-  asio::awaitable<decide::Happening> read_identity();
-  void await_signal();
-  Time leave_until(int signal);
-  void refuse(std::string why);
-  void remove_run_directory();
-  void leave_with_the_machine(Time until);
-  void leave();
-  void end();
+  bool prepare() {
+    if (!service_.take(run_directory_)) return false;
+    if (const auto failed = link_.open(run_directory_ + "/trainer.sock", job_.trainer.user)) {
+      spdlog::error(
+          "cannot listen on {}/trainer.sock: {}{}", run_directory_, failed.message(),
+          failed == std::errc::filename_too_long
+              ? "; a socket's path has at most 107 bytes: set SPOTTER_RUN to a shorter one"
+              : "");
+      return false;
+    }
+    return true;
+  }
+
+  void compose_loop(Region region) {
+    aws_ = std::make_unique<act::AwsClient>(http_, command::aws_settings(environment_, region));
+    cloud_ = std::make_unique<act::Cloud>(*aws_, job_);
+    reservation_ = std::make_unique<sense::Reservation>(
+        *aws_, sense::Reservation::Parts{
+                   now, [this] { return facts().identity.instance; },
+                   [this](decide::Happening what) { sensed(std::move(what)); },
+                   [this](std::string words) {
+                     observers_.capacity_says(std::move(words), loop_->state(), now());
+                   },
+                   job_.launch && job_.launch->reservation});
+    local_ = std::make_unique<act::Local>(job_, command::own_program(), run_directory_);
+    local_->refuse = [this](std::string why) { refuse(std::move(why)); };
+    warming_ = std::make_unique<act::Warming>(context_, *local_, [this](act::Local::Warmth is) {
+      observers_.volume_warms(is, loop_->state(), now());
+    });
+    keys_ = std::make_unique<act::TrainerKeys>(act::TrainerKeys::Parts{
+        context_, job_, run_directory_, *aws_,
+        [this] { return !loop_->state().facts.identity.instance.empty(); }});
+    keys_->resume();
+    observers_.reach_aws({context_, http_, *aws_, *cloud_, job_});
+    data_ = std::make_unique<act::DataVolumes>(*aws_, *local_, job_, policy_, now);
+    trainer_ =
+        std::make_unique<act::Trainer>(job_,
+                                       act::TrainerPaths{command::own_program(), run_directory_,
+                                                         environment_.get("SPOTTER_LEASE")},
+                                       *aws_, *keys_);
+
+    act::Dependencies dependencies;
+    dependencies.now = now;
+    dependencies.deliver = [this](decide::Event event) { loop_->deliver(std::move(event)); };
+    dependencies.read_identity = [this] { return read_identity(); };
+    dependencies.watch_trainer = [this] {
+      said_finished_ = false;
+      trainer_end_.watch();
+      stall_.watch();
+    };
+    dependencies.gave_up = [this] {
+      return loop_->state().facts.exit.surrender != decide::Surrender::None;
+    };
+    dependencies.exit = [this] { leave(); };
+    dependencies.power_off = power_off_machine;
+    dependencies.history = [this] { return observers_.history().file().news(); };
+    dependencies.history_kept = [this](auto bytes) { observers_.history().file().kept(bytes); };
+    dependencies.run_directory = run_directory_;
+    dependencies.result = result_path();
+    dependencies.job = &job_;
+    performer_ = std::make_unique<act::Performer>(context_, *cloud_, *local_, *data_, *trainer_,
+                                                  metrics_, std::move(dependencies));
+    decide::State state;
+    state.incarnation = std::random_device()() | 1U;
+    Loop::Callbacks callbacks;
+    callbacks.now = now;
+    callbacks.perform = [this](const decide::Effect& effect) {
+      observers_.on_effect(effect);
+      performer_->perform(effect);
+    };
+    callbacks.trace = [this](const decide::Event& event, const decide::State& after,
+                             std::size_t before) { trace(event, after, before); };
+    loop_ = std::make_unique<Loop>(context_, std::move(state), policy_, std::move(callbacks));
+    if (job_.storage.share) watch_share();
+  }
+
+  void watch_share() {
+    ShareWatch::Callbacks callbacks;
+    callbacks.wanted = [this] { return loop_->state().facts.holding.mounted; };
+    callbacks.hanging = [this](bool hanging) { local_->set_hanging(hanging); };
+    callbacks.say = [this](std::string words) {
+      observers_.storage_says(std::move(words), loop_->state(), now());
+    };
+    share_watch_ = std::make_unique<ShareWatch>(context_, command::own_program(),
+                                                ShareWatch::share_of(job_), std::move(callbacks));
+  }
+
+  // AWS calls need the region, which the metadata service knows for certain; a share makes none.
+  asio::awaitable<void> run_session() {
+    Region region = act::configured_region(environment_);
+    if (region.empty()) {
+      asio::steady_timer timer(context_);
+      for (std::uint32_t tries = 1;; ++tries) {
+        auto asking = read_identity();
+        const decide::Happening answer = co_await std::move(asking);
+        if (const auto* identity = std::get_if<decide::IdentityRead>(&answer)) {
+          region = identity->region;
+          ::setenv("AWS_REGION", region.str().c_str(), 1);  // for the trainer, too
+          break;
+        }
+        if (job_.storage.share && (policy_.foreground || tries >= policy_.identity_tries)) break;
+        if (tries == 1)
+          spdlog::warn(
+              "the metadata service does not say which instance this is; asking it every "
+              "second, and nothing is begun before it answers");
+        timer.expires_after(std::chrono::seconds(1));
+        co_await timer.async_wait(asio::use_awaitable);
+      }
+    }
+    compose_loop(region);
+    loop_->deliver({now(), {}, decide::Started{}});
+    if (share_watch_) asio::co_spawn(context_, share_watch_->watch(), asio::detached);
+    // An experiment's trainer is asked by this agent, and not by the worker that started it.
+    if (!policy_.foreground || job_.experiment)
+      asio::co_spawn(context_, reservation_->watch(), io::rethrow);
+    co_await notices_.watch();
+  }
+
+  void trace(const decide::Event& event, const decide::State& state, std::size_t before) {
+    observers_.on_event(event, state, before);
+    end_.on_stage(state.stage);
+    const bool trains = std::holds_alternative<decide::Training>(state.stage);
+    const VolumeId& volume = state.facts.holding.volume;
+    warming_->follow(trains, trains && cloud_->is_cold(volume) ? volume : VolumeId());
+    if (state.stage.index() == before) return;
+    // Booting needs much memory (XML of many volumes, a TLS handshake), training little.
+    if (trains || std::holds_alternative<decide::Blocked>(state.stage)) io::return_free_memory();
+    // The user data has usually ended by now. Only root may read its output; on a share all users
+    // of the server might.
+    if (trains && !policy_.foreground && !job_.storage.share)
+      Journal::remember_boot("/var/log/cloud-init-output.log", run_directory_);
+  }
+
+  asio::awaitable<decide::Happening> read_identity() {
+    auto asking = notices_.read_identity();
+    decide::Happening answer = co_await std::move(asking);
+    if (const auto launched = notices_.launched())
+      observers_.history().on_launched(
+          std::chrono::duration<double>(launched->time_since_epoch()).count());
+    co_return answer;
+  }
+
+  void await_signal() {
+    signals_.async_wait([this](boost::system::error_code error, int signal) {
+      if (error) return;
+      if (waits_for_machines_end_) return context_.stop();
+      const bool release = signal == SIGINT || policy_.foreground || machine_is_stopping();
+      if (!release || !loop_) return end();
+      const Time until = leave_until(signal);
+      if (signal != SIGINT && !policy_.foreground) leave_with_the_machine(until);
+      sensed(decide::StopRequested{until});
+      await_signal();
+    });
+  }
+
+  // Three times Ctrl-C: whoever presses it waits for nothing any more.
+  Time leave_until(int signal) {
+    constexpr int hurries = 3;
+    if (policy_.foreground && signal == SIGINT && ++interrupts_ >= hurries) {
+      spdlog::warn("asked to stop at once: no checkpoint is waited for");
+      return now();
+    }
+    const int left = hurries - interrupts_;
+    if (interrupts_ == 0)
+      spdlog::info("asked to stop: releasing the job");
+    else
+      spdlog::info(
+          "asked to stop: releasing the job, {} s at most. Ctrl-C {} stops at once, without "
+          "a checkpoint",
+          policy_.stop_grace.count() / 1000, left == 1 ? "once more" : "twice more");
+    return now() + policy_.stop_grace +
+           (policy_.foreground ? Duration(0) : policy_.release_reserve);
+  }
+
+  // Releases what is in use, as for any stop.
+  void refuse(std::string why) {
+    end_.refused = std::move(why);
+    sensed(decide::StopRequested{now() + policy_.stop_grace});  // what runs here may be another's
+  }
+
+  // Removes that of `spotter run` when nothing of the job is left here for the next run.
+  void remove_run_directory() {
+    const bool own = runs_a_program(policy_) && environment_.get("SPOTTER_RUN").empty();
+    std::error_code error;
+    if (own && !facts().trainer.running && !facts().holding.mounted)
+      std::filesystem::remove_all(run_directory_, error);
+  }
+
+  // systemd waits as long as a checkpoint may take, and until what is mounted is released. The
+  // machine ends with all that is attached: retrying a call that AWS does not answer would only
+  // delay that.
+  void leave_with_the_machine(Time until) {
+    constexpr std::chrono::seconds every(1);
+    constexpr std::uint64_t microseconds = 30'000'000;
+    const decide::Facts& facts = loop_->state().facts;
+    const bool holds = facts.holding.mounted || facts.trainer.running;
+    const Time limit =
+        holds ? until + policy_.unmount : std::min(until, now() + policy_.release_reserve);
+    machine_waits_until_ = holds ? limit : std::min(machine_waits_until_, limit);
+    if (now() >= machine_waits_until_) {
+      spdlog::warn("the time for releasing the job is over: the machine stops");
+      return context_.stop();
+    }
+    sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%llu", static_cast<unsigned long long>(microseconds));
+    machines_end_.expires_after(every);
+    machines_end_.async_wait([this, until](boost::system::error_code error) {
+      if (!error) leave_with_the_machine(until);
+    });
+  }
+
+  // AWS Batch may not know of the notice (ECS drains such a host only where that is enabled), and
+  // then starts the next attempt on this same machine, which ends at once, until no attempt is
+  // left. So the first attempt that has nothing left to do stays until the machine ends.
+  void leave() {
+    const bool of_batch = policy_.foreground && !environment_.get("AWS_BATCH_JOB_ID").empty();
+    if (!of_batch || !was_interrupted_idle(facts())) return end();
+    spdlog::info("nothing was begun; waiting for the machine's end, not to be started here again");
+    waits_for_machines_end_ = true;
+    machines_end_.expires_after(std::max(Duration(0), facts().exit.notice->deadline - now()));
+    machines_end_.async_wait([this](boost::system::error_code) { context_.stop(); });
+  }
+
+  // Ends once all observers have finished.
+  void end() {
+    const Duration rest = for_last_words(facts(), now());
+    asio::co_spawn(context_, observers_.finish(rest), [this](std::exception_ptr error) {
+      if (error) std::rethrow_exception(error);
+      context_.stop();
+    });
+  }
 
   asio::io_context& context_;
   config::Job job_;
@@ -446,277 +678,6 @@ class Agent {
   std::unique_ptr<ShareWatch> share_watch_;
   std::unique_ptr<Loop> loop_;
 };
-
-bool Agent::prepare() {
-  if (!service_.take(run_directory_)) return false;
-  if (const auto failed = link_.open(run_directory_ + "/trainer.sock", job_.trainer.user)) {
-    spdlog::error("cannot listen on {}/trainer.sock: {}{}", run_directory_, failed.message(),
-                  failed == std::errc::filename_too_long
-                      ? "; a socket's path has at most 107 bytes: set SPOTTER_RUN to a shorter one"
-                      : "");
-    return false;
-  }
-  return true;
-}
-
-void Agent::trace(const decide::Event& event, const decide::State& state, std::size_t before) {
-  observers_.on_event(event, state, before);
-  end_.on_stage(state.stage);
-  const bool trains = std::holds_alternative<decide::Training>(state.stage);
-  const VolumeId& volume = state.facts.holding.volume;
-  warming_->follow(trains, trains && cloud_->is_cold(volume) ? volume : VolumeId());
-  if (state.stage.index() == before) return;
-  // Booting needs much memory (XML of many volumes, a TLS handshake), training little.
-  if (trains || std::holds_alternative<decide::Blocked>(state.stage)) io::return_free_memory();
-  // The user data has usually ended by now. Only root may read its output; on a share all users of
-  // the server might.
-  if (trains && !policy_.foreground && !job_.storage.share)
-    Journal::remember_boot("/var/log/cloud-init-output.log", run_directory_);
-}
-
-void Agent::compose_loop(Region region) {
-  aws_ = std::make_unique<act::AwsClient>(http_, command::aws_settings(environment_, region));
-  cloud_ = std::make_unique<act::Cloud>(*aws_, job_);
-  reservation_ = std::make_unique<sense::Reservation>(
-      *aws_, sense::Reservation::Parts{now, [this] { return facts().identity.instance; },
-                                       [this](decide::Happening what) { sensed(std::move(what)); },
-                                       [this](std::string words) {
-                                         observers_.capacity_says(std::move(words), loop_->state(),
-                                                                  now());
-                                       },
-                                       job_.launch && job_.launch->reservation});
-  local_ = std::make_unique<act::Local>(job_, command::own_program(), run_directory_);
-  local_->refuse = [this](std::string why) { refuse(std::move(why)); };
-  warming_ = std::make_unique<act::Warming>(context_, *local_, [this](act::Local::Warmth is) {
-    observers_.volume_warms(is, loop_->state(), now());
-  });
-  keys_ = std::make_unique<act::TrainerKeys>(
-      act::TrainerKeys::Parts{context_, job_, run_directory_, *aws_,
-                              [this] { return !loop_->state().facts.identity.instance.empty(); }});
-  keys_->resume();
-  observers_.reach_aws({context_, http_, *aws_, *cloud_, job_});
-  data_ = std::make_unique<act::DataVolumes>(*aws_, *local_, job_, policy_, now);
-  trainer_ = std::make_unique<act::Trainer>(
-      job_,
-      act::TrainerPaths{command::own_program(), run_directory_, environment_.get("SPOTTER_LEASE")},
-      *aws_, *keys_);
-
-  act::Dependencies dependencies;
-  dependencies.now = now;
-  dependencies.deliver = [this](decide::Event event) { loop_->deliver(std::move(event)); };
-  dependencies.read_identity = [this] { return read_identity(); };
-  dependencies.watch_trainer = [this] {
-    said_finished_ = false;
-    trainer_end_.watch();
-    stall_.watch();
-  };
-  dependencies.gave_up = [this] {
-    return loop_->state().facts.exit.surrender != decide::Surrender::None;
-  };
-  dependencies.exit = [this] { leave(); };
-  dependencies.power_off = power_off_machine;
-  dependencies.history = [this] { return observers_.history().file().news(); };
-  dependencies.history_kept = [this](auto bytes) { observers_.history().file().kept(bytes); };
-  dependencies.run_directory = run_directory_;
-  dependencies.result = result_path();
-  dependencies.job = &job_;
-  performer_ = std::make_unique<act::Performer>(context_, *cloud_, *local_, *data_, *trainer_,
-                                                metrics_, std::move(dependencies));
-  decide::State state;
-  state.incarnation = std::random_device()() | 1U;
-  Loop::Callbacks callbacks;
-  callbacks.now = now;
-  callbacks.perform = [this](const decide::Effect& effect) {
-    observers_.on_effect(effect);
-    performer_->perform(effect);
-  };
-  callbacks.trace = [this](const decide::Event& event, const decide::State& after,
-                           std::size_t before) { trace(event, after, before); };
-  loop_ = std::make_unique<Loop>(context_, std::move(state), policy_, std::move(callbacks));
-  if (job_.storage.share) watch_share();
-}
-
-void Agent::watch_share() {
-  ShareWatch::Callbacks callbacks;
-  callbacks.wanted = [this] { return loop_->state().facts.holding.mounted; };
-  callbacks.hanging = [this](bool hanging) { local_->set_hanging(hanging); };
-  callbacks.say = [this](std::string words) {
-    observers_.storage_says(std::move(words), loop_->state(), now());
-  };
-  share_watch_ = std::make_unique<ShareWatch>(context_, command::own_program(),
-                                              ShareWatch::share_of(job_), std::move(callbacks));
-}
-
-// Reads exit status and result before the end is reported to anybody.
-void Agent::trainer_ended(decide::TrainerEnded ended) {
-  stall_.rest();
-  const auto supervised = supervise::look(run_directory_);
-  const auto* end = supervised ? std::get_if<supervise::Ended>(&*supervised) : nullptr;
-  end_.exit_code = end == nullptr ? std::nullopt : end->exit_code;
-  end_.signal = end == nullptr ? std::nullopt : end->signal;
-  if (!ended.success || result_path().empty()) return sensed(ended);
-  asio::co_spawn(context_, confirm_result(), io::rethrow);
-}
-
-// Until the result is confirmed, the trainer is neither started again nor counted as done. If the
-// machine has to be left meanwhile, the next one starts the trainer, which ends at once.
-asio::awaitable<void> Agent::confirm_result() {
-  for (;;) {
-    const auto there = co_await local_->is_there(result_path(), policy_.look);
-    if (there && !*there) spdlog::error("the trainer ended well without {}", result_path());
-    const bool leaves = std::holds_alternative<decide::Stopping>(loop_->state().stage);
-    if (there || leaves) co_return sensed(decide::TrainerEnded{there.value_or(false), !there});
-  }
-}
-
-asio::awaitable<decide::Happening> Agent::read_identity() {
-  auto asking = notices_.read_identity();
-  decide::Happening answer = co_await std::move(asking);
-  if (const auto launched = notices_.launched())
-    observers_.history().on_launched(
-        std::chrono::duration<double>(launched->time_since_epoch()).count());
-  co_return answer;
-}
-
-// AWS calls need the region, which the metadata service knows for certain; a share makes none.
-asio::awaitable<void> Agent::run_session() {
-  Region region = act::configured_region(environment_);
-  if (region.empty()) {
-    asio::steady_timer timer(context_);
-    for (std::uint32_t tries = 1;; ++tries) {
-      auto asking = read_identity();
-      const decide::Happening answer = co_await std::move(asking);
-      if (const auto* identity = std::get_if<decide::IdentityRead>(&answer)) {
-        region = identity->region;
-        ::setenv("AWS_REGION", region.str().c_str(), 1);  // for the trainer, too
-        break;
-      }
-      if (job_.storage.share && (policy_.foreground || tries >= policy_.identity_tries)) break;
-      if (tries == 1)
-        spdlog::warn(
-            "the metadata service does not say which instance this is; asking it every "
-            "second, and nothing is begun before it answers");
-      timer.expires_after(std::chrono::seconds(1));
-      co_await timer.async_wait(asio::use_awaitable);
-    }
-  }
-  compose_loop(region);
-  loop_->deliver({now(), {}, decide::Started{}});
-  if (share_watch_) asio::co_spawn(context_, share_watch_->watch(), asio::detached);
-  // An experiment's trainer is asked by this agent, and not by the worker that started it.
-  if (!policy_.foreground || job_.experiment)
-    asio::co_spawn(context_, reservation_->watch(), io::rethrow);
-  co_await notices_.watch();
-}
-
-void Agent::await_signal() {
-  signals_.async_wait([this](boost::system::error_code error, int signal) {
-    if (error) return;
-    if (waits_for_machines_end_) return context_.stop();
-    const bool release = signal == SIGINT || policy_.foreground || machine_is_stopping();
-    if (!release || !loop_) return end();
-    const Time until = leave_until(signal);
-    if (signal != SIGINT && !policy_.foreground) leave_with_the_machine(until);
-    sensed(decide::StopRequested{until});
-    await_signal();
-  });
-}
-
-// Three times Ctrl-C: whoever presses it waits for nothing any more.
-Time Agent::leave_until(int signal) {
-  constexpr int hurries = 3;
-  if (policy_.foreground && signal == SIGINT && ++interrupts_ >= hurries) {
-    spdlog::warn("asked to stop at once: no checkpoint is waited for");
-    return now();
-  }
-  const int left = hurries - interrupts_;
-  if (interrupts_ == 0)
-    spdlog::info("asked to stop: releasing the job");
-  else
-    spdlog::info(
-        "asked to stop: releasing the job, {} s at most. Ctrl-C {} stops at once, without "
-        "a checkpoint",
-        policy_.stop_grace.count() / 1000, left == 1 ? "once more" : "twice more");
-  return now() + policy_.stop_grace + (policy_.foreground ? Duration(0) : policy_.release_reserve);
-}
-
-// Releases what is in use, as for any stop.
-void Agent::refuse(std::string why) {
-  end_.refused = std::move(why);
-  sensed(decide::StopRequested{now() + policy_.stop_grace});  // what runs here may be another's
-}
-
-// Removes that of `spotter run` when nothing of the job is left here for the next run.
-void Agent::remove_run_directory() {
-  const bool own = runs_a_program(policy_) && environment_.get("SPOTTER_RUN").empty();
-  std::error_code error;
-  if (own && !facts().trainer.running && !facts().holding.mounted)
-    std::filesystem::remove_all(run_directory_, error);
-}
-
-// systemd waits as long as a checkpoint may take, and until what is mounted is released. The
-// machine ends with all that is attached: retrying a call that AWS does not answer would only delay
-// that.
-void Agent::leave_with_the_machine(Time until) {
-  constexpr std::chrono::seconds every(1);
-  constexpr std::uint64_t microseconds = 30'000'000;
-  const decide::Facts& facts = loop_->state().facts;
-  const bool holds = facts.holding.mounted || facts.trainer.running;
-  const Time limit =
-      holds ? until + policy_.unmount : std::min(until, now() + policy_.release_reserve);
-  machine_waits_until_ = holds ? limit : std::min(machine_waits_until_, limit);
-  if (now() >= machine_waits_until_) {
-    spdlog::warn("the time for releasing the job is over: the machine stops");
-    return context_.stop();
-  }
-  sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%llu", static_cast<unsigned long long>(microseconds));
-  machines_end_.expires_after(every);
-  machines_end_.async_wait([this, until](boost::system::error_code error) {
-    if (!error) leave_with_the_machine(until);
-  });
-}
-
-// Ends once all observers have finished.
-void Agent::end() {
-  const Duration rest = for_last_words(facts(), now());
-  asio::co_spawn(context_, observers_.finish(rest), [this](std::exception_ptr error) {
-    if (error) std::rethrow_exception(error);
-    context_.stop();
-  });
-}
-
-// AWS Batch may not know of the notice (ECS drains such a host only where that is enabled), and
-// then starts the next attempt on this same machine, which ends at once, until no attempt is left.
-// So the first attempt that has nothing left to do stays until the machine ends.
-void Agent::leave() {
-  const bool of_batch = policy_.foreground && !environment_.get("AWS_BATCH_JOB_ID").empty();
-  if (!of_batch || !was_interrupted_idle(facts())) return end();
-  spdlog::info("nothing was begun; waiting for the machine's end, not to be started here again");
-  waits_for_machines_end_ = true;
-  machines_end_.expires_after(std::max(Duration(0), facts().exit.notice->deadline - now()));
-  machines_end_.async_wait([this](boost::system::error_code) { context_.stop(); });
-}
-
-int Agent::run() {
-  if (!prepare()) return end_.of_worker ? EX_UNAVAILABLE : 1;
-  // The trainer's output is this program's output, beside the agent's log.
-  std::optional<command::Follower> follower;
-  if (runs_a_program(policy_) && job_.attempt.empty())
-    follower.emplace(run_directory_ + "/trainer.log");
-  await_signal();
-  service_.ready();
-  asio::co_spawn(context_, run_session(), io::rethrow);
-  context_.run();
-  sd_notify(0, "STOPPING=1");
-  if (loop_) observers_.on_end(loop_->state(), for_last_words(facts(), now()));
-  follower.reset();  // prints the rest of the trainer's output
-  const int status = exit_status(policy_, facts(), end_);
-  const bool failed = status != 0 && status != wire::interrupted_exit_code;
-  io::note(wire::event("agent-left"), failed ? spdlog::level::err : spdlog::level::info, "{}",
-           last_words(policy_, facts(), end_));
-  remove_run_directory();
-  return status;
-}
 
 int run_sessions(config::Job&& job, const Result<config::Deadline>& deadline,
                  const decide::Policy& policy) {

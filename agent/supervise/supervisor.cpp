@@ -37,6 +37,12 @@ namespace {
 // Says when the trainer's login shell does not come to the command: something in its profile, such
 // as the hook of a version manager, is slow or waits for ever, and the trainer seems to hang.
 
+constexpr const char* fifo_name = "shell-started";
+
+std::string in_seconds(std::int64_t milliseconds) {
+  return std::to_string(milliseconds / 1000) + " s";
+}
+
 class ShellStart {
  public:
   // `patience`: in milliseconds, until it is said.
@@ -44,20 +50,71 @@ class ShellStart {
 
   // Makes the FIFO into which the shell writes before the command. Without one (the file system has
   // none) nothing is said, and the trainer runs as it would.
-  void prepare(const RunDirectory& directory, const Launch& launch);
+  void prepare(const RunDirectory& directory, const Launch& launch) {
+    shell_ = launch.shell;
+    user_ = launch.account.name;
+    path_ = directory.file(fifo_name);
+    began_ = boottime_milliseconds();
+    std::ignore = directory.remove(fifo_name);
+    if (mkfifo(path_.c_str(), private_mode) != 0) return;
+    // Opened before it is the user's: in the run directory nobody else can have changed the path.
+    // Also for writing: with a reader alone, anybody who opens and closes it is reported as
+    // POLLHUP.
+    fifo_ = Descriptor(open(path_.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+    const Account& owner = launch.account;
+    if (fifo_ && geteuid() == 0 && fchown(fifo_.get(), owner.uid, owner.gid) != 0) fifo_.close();
+    awaited_ = fifo_.get() >= 0;
+    if (!awaited_) std::ignore = directory.remove(fifo_name);
+  }
+
   // The same launch, whose shell first writes into the FIFO.
-  Launch marked(Launch launch) const;
+  // Appending works in all shells, also where files are not to be overwritten (noclobber). A shell
+  // without rights to it says so and goes on.
+  Launch marked(Launch launch) const {
+    if (!is_awaited() || launch.arguments.empty()) return launch;
+    std::string& command = launch.arguments.back();
+    command = "echo >>" + wire::shell_quoted(path_) + "\n" + command;
+    return launch;
+  }
 
   bool is_awaited() const { return awaited_; }
   // The descriptor for poll(2); -1 when nothing is awaited.
   int descriptor() const { return awaited_ ? fifo_.get() : -1; }
+
   // Milliseconds until there is something to say; -1: nothing will be.
-  int milliseconds_left(std::int64_t now) const;
+  int milliseconds_left(std::int64_t now) const {
+    if (!is_awaited() || said_) return -1;
+    const std::int64_t left = began_ + patience_ - now;
+    return static_cast<int>(std::clamp<std::int64_t>(left, 0, INT_MAX));
+  }
+
   // `readable`: POLLIN: the shell has come to the command. Returns what is to be said.
-  std::optional<std::string> look(bool readable, std::int64_t now);
+  std::optional<std::string> look(bool readable, std::int64_t now) {
+    if (!is_awaited()) return std::nullopt;
+    if (readable) {
+      end();
+      if (!said_) return std::nullopt;
+      return "the login shell " + shell_ + " has come to trainer.command after " +
+             in_seconds(now - began_);
+    }
+    if (milliseconds_left(now) != 0) return std::nullopt;
+    said_ = true;
+    return "the login shell " + shell_ + " of user '" + user_ + "' runs for " +
+           in_seconds(now - began_) +
+           " and has not come to trainer.command: something in its profile (/etc/profile, "
+           "/etc/profile.d, ~/.profile, ~/.bash_profile, ~/.bashrc) is slow or waits, such as a "
+           "version manager's hook. To see what: sudo -u " +
+           user_ + " -H " + shell_ +
+           " -lxc true. Remove it there, or name a user without it (trainer.user of job.yaml)";
+  }
+
   // Removes the FIFO; keeps it open: a shell that is about to open it would wait for ever for a
   // reader.
-  void end();
+  void end() {
+    if (!is_awaited()) return;
+    awaited_ = false;
+    unlink(path_.c_str());
+  }
 
  private:
   std::int64_t patience_;
@@ -68,6 +125,10 @@ class ShellStart {
   Descriptor fifo_;
 };
 
+constexpr int milliseconds_to_read_what_is_there = 5000;  // of the agent's 30 s for a start
+
+constexpr int milliseconds_to_read_the_last = 1000;
+
 // The program that reads the trainer's own log of metrics (`spotter follow-log`), with no more
 // rights than the trainer. Nothing depends on it: where it fails, the trainer trains without.
 class Follower {
@@ -76,18 +137,71 @@ class Follower {
   explicit Follower(std::vector<std::string> arguments) : arguments_(std::move(arguments)) {}
 
   // Returns once it is ready, or after a moment without that. Its failure goes to the log.
-  void start(const Launch& trainer, const Descriptor& log, const std::string& control_group);
+  // Without the trainer's environment, which has secrets, and in no folder, which it would keep
+  // busy.
+  void start(const Launch& trainer, const Descriptor& log, const std::string& control_group) {
+    if (arguments_.empty()) return;
+    launch_ = trainer;
+    launch_.shell = arguments_.front();
+    launch_.environment = {"LANG=C.UTF-8"};
+    launch_.views.clear();
+    launch_.working_directory = "/";
+    log_ = log.get();
+    control_group_ = control_group;
+    if (!spawn(arguments_)) return;
+    pollfd watched{stdout_.get(), POLLIN, 0};
+    while (poll(&watched, 1, milliseconds_to_read_what_is_there) < 0 && errno == EINTR) continue;
+  }
+
   bool is(pid_t pid) const { return pid_ != 0 && pid == pid_; }
+
   // After its end by itself: starts it as `... --again`, a few times at most.
-  void restart();
+  void restart() {
+    pid_ = 0;
+    if (restarts_left_-- <= 0) return;
+    auto again = arguments_;
+    again.emplace_back("--again");
+    spawn(again);
+  }
+
   // It is not started again: the trainer is killed, and so is it.
   void give_up() { restarts_left_ = 0; }
+
   // The trainer has ended: lets it read the last rows, for a second at most. Then it may be killed
   // as any process of the trainer.
-  void end();
+  void end() {
+    if (pid_ == 0) return;
+    restarts_left_ = 0;
+    constexpr std::string_view word = "ended\n";
+    [[maybe_unused]] const auto written = write(stdin_.get(), word.data(), word.size());
+    constexpr int step = 10;
+    for (int waited = 0; waited < milliseconds_to_read_the_last; waited += step) {
+      const pid_t ended = waitpid(pid_, nullptr, WNOHANG);
+      if (ended != 0) break;
+      usleep(step * 1000);
+    }
+    pid_ = 0;
+  }
 
  private:
-  bool spawn(const std::vector<std::string>& arguments);
+  bool spawn(const std::vector<std::string>& arguments) {
+    std::array<int, 2> input{};
+    std::array<int, 2> output{};
+    if (pipe2(input.data(), O_CLOEXEC) != 0) return false;
+    const Descriptor its_input(input[0]);
+    stdin_ = Descriptor(input[1]);
+    if (pipe2(output.data(), O_CLOEXEC) != 0) return false;
+    stdout_ = Descriptor(output[0]);
+    const Descriptor its_output(output[1]);
+    launch_.arguments = arguments;
+    // It needs no such sockets; the trainer's user may change what it does (ptrace(2)).
+    const auto bound = launch_.refuse_metadata ? BoundSockets::Forbidden : BoundSockets::Allowed;
+    const auto spawned =
+        spawn_as_trainer(launch_, {its_input.get(), its_output.get(), log_}, bound, control_group_);
+    if (spawned) pid_ = *spawned;
+    if (!spawned) dprintf(log_, "spotter: %s\n", spawned.error().message.c_str());
+    return spawned.has_value();
+  }
 
   std::vector<std::string> arguments_;
   Launch launch_;
@@ -98,42 +212,380 @@ class Follower {
   int restarts_left_ = 5;  // one that fails each time is of no use
 };
 
+using Json = nlohmann::json;
+
+constexpr int milliseconds_to_end = 2000;  // what descendants get between SIGTERM and SIGKILL
+
+constexpr int milliseconds_to_die = 5000;  // after SIGKILL only a process stuck in the kernel stays
+
+constexpr int milliseconds_to_die_at_most = 60'000;  // of those that fork faster than they die
+
+constexpr int milliseconds_to_settle = 60'000;  // what the sidecar gets to make all durable
+
+constexpr std::chrono::seconds time_to_get_ready(20);  // of the agent's 30 to start a trainer
+
+constexpr int milliseconds_to_try_again = 1000;
+
+constexpr off_t last_words_bytes = 4096;
+
+std::string dump(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+// A trainer that fails may print its environment.
+std::vector<std::string> secrets_of(const Spec& spec) {
+  std::vector<std::string> values;
+  std::istringstream names(spec.secrets);
+  for (std::string name; names >> name;)
+    if (const auto found = spec.environment.find(name); found != spec.environment.end())
+      values.push_back(found->second);
+  return values;
+}
+
+tl::unexpected<StartFailure> failed(std::string message) {
+  return tl::unexpected(StartFailure{StartFailure::Kind::Failed, std::move(message)});
+}
+
 // Watches one trainer from its start until its end is recorded. Internal to supervise.
 class Watch {
  public:
   // Takes the lock, binds the socket, starts the trainer, writes supervisor.json. On failure
   // nothing is left.
   static Result<Watch, StartFailure> begin(const std::string& directory, const Spec& spec,
-                                           const Launch& launch);
+                                           const Launch& launch) {
+    using Kind = StartFailure::Kind;
+    const auto failed = [](const std::string& why) {
+      return tl::unexpected(StartFailure{Kind::Failed, why});
+    };
+    if (mkdir(directory.c_str(), directory_mode) != 0 && errno != EEXIST)
+      return failed("cannot make the run directory " + directory + ": " + std::strerror(errno));
+    Watch watch(directory, spec);
+    if (const auto ours = watch.directory_.make_ours(); !ours) return failed(ours.error().message);
+    auto lock = watch.directory_.open_lock();
+    if (!lock) return failed(lock.error().message);
+    watch.lock_ = *std::move(lock);
+    if (!try_lock(watch.lock_))
+      return tl::unexpected(StartFailure{Kind::AlreadyRunning,
+                                         "another supervisor is at work in " + directory +
+                                             " (it holds supervisor.lock): one trainer at a time"});
+    if (access(watch.directory_.file("ended.json").c_str(), F_OK) == 0)
+      return failed("how the trainer before ended was not collected yet: " + directory +
+                    "/ended.json");
+    if (watch.lease_.is_over())
+      return failed("the lease in " + spec.lease +
+                    " is over: another machine may train this by now");
+    // Processes left by the trainer before may still write to the storage.
+    auto ready = end_vanished(directory).and_then([&] { return nobody_left(directory); });
+    const bool lives = !ready && ready.error().kind == processes_left;
+    if (lives) return tl::unexpected(StartFailure{Kind::ProcessesLeft, ready.error().message});
+    if (!ready) return failed(ready.error().message);
+    if (ready = watch.listen(); ready) ready = watch.sidecar_.start(time_to_get_ready);
+    if (ready) ready = watch.start_trainer(spec, launch);
+    if (ready) return watch;
+    watch.undo();
+    return failed(ready.error().message);
+  }
 
   pid_t trainer() const { return trainer_; }
 
   // Passes signals on until the trainer ends; then ends its descendants and writes ended.json.
-  void watch_to_end();
-  std::string how_it_ended() const;  // for a journal
+  void watch_to_end() {
+    std::array<pollfd, 4> watched{pollfd{signals_.get(), POLLIN, 0},
+                                  pollfd{socket_.get(), POLLIN, 0},
+                                  pollfd{lease_.descriptor(), POLLIN, 0}, pollfd{-1, POLLIN, 0}};
+    while (!trainer_ended()) {
+      watched[3].fd = shell_.descriptor();
+      const int until_words = shell_.milliseconds_left(boottime_milliseconds());
+      const int until_output = output_.milliseconds_left(boottime_milliseconds());
+      int limit = sidecar_.wanted() ? milliseconds_to_try_again : until_words;
+      if (until_output >= 0 && (limit < 0 || limit > until_output)) limit = until_output;
+      const int seen = poll(watched.data(), watched.size(), limit);
+      output_.look(boottime_milliseconds());
+      if (seen == 0 && sidecar_.wanted()) restart_sidecar();
+      await_shell(seen > 0 && (watched[3].revents & POLLIN) != 0);
+      if (seen <= 0) continue;
+      if (watched[0].revents != 0) handle_signal();
+      if (watched[1].revents != 0) handle_datagram();
+      if (watched[2].revents != 0) enforce_lease();
+    }
+    ended_ = boottime_milliseconds();
+    shell_.end();
+    out_of_memory_ = kills_for_want_of_memory() > memory_kills_;
+    follower_.end();
+    auto left_over = end_descendants();
+    end_sidecar();
+    checkpoint_doubted_ = sidecar_.last_word() == "doubted";
+    if (left_over.empty()) left_over = kill_all();  // processes of the sidecar
+    if (left_over.empty()) remove_control_group(control_group_);
+    record_end(left_over);
+  }
+
+  // for a journal
+  std::string how_it_ended() const {
+    const std::string how = WIFSIGNALED(status_)
+                                ? "signal " + std::to_string(WTERMSIG(status_))
+                                : "exit status " + std::to_string(WEXITSTATUS(status_));
+    return how + (out_of_memory_ ? ", and the kernel killed for want of memory" : "");
+  }
 
  private:
-  Watch(const std::string& directory, const Spec& spec);
+  Watch(const std::string& directory, const Spec& spec)
+      : directory_(directory),
+        stop_signal_(spec.stop_signal),
+        sets_up_(spec.sets_up),
+        job_(spec.job),
+        secrets_(secrets_of(spec)),
+        sidecar_(spec.sidecar, directory, environment_of_sidecar(spec)),
+        follower_(spec.follower),
+        lease_(spec.lease),
+        shell_(spec.shell_patience),
+        output_(directory, job_, secrets_) {}
 
-  Result<void> listen();
-  Result<void> start_trainer(const Spec& spec, const Launch& launch);
-  void undo();
+  Result<void> listen() {
+    sigset_t watched;
+    sigemptyset(&watched);
+    for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) sigaddset(&watched, signal);
+    sigprocmask(SIG_SETMASK, &watched, nullptr);
+    signal(SIGPIPE, SIG_IGN);
+    // A process that daemonises becomes our child, so that it can be ended, too.
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    signals_ = Descriptor(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
+    socket_ = Descriptor(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const Descriptor here(open(directory_.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    const auto address = socket_address(here, "supervisor.sock");
+    TRY(directory_.remove("supervisor.sock"));
+    const mode_t mask = umask(0177);
+    const bool bound =
+        signals_ && socket_ && here &&
+        bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    const int error = errno;
+    umask(mask);
+    if (bound) return {};
+    return failure("cannot listen at " + directory_.file("supervisor.sock") + ": " +
+                   std::strerror(error));
+  }
 
-  bool trainer_ended();
-  void restart_sidecar();
-  void await_shell(bool readable);
-  void handle_signal();
-  void handle_datagram();
-  void enforce_lease();
-  void kill_tree();
-  std::vector<LeftOver> kill_all();
-  void reap_all();
-  void end_sidecar();
-  std::string end_in_a_word() const;
-  std::vector<LeftOver> end_descendants();
-  std::string last_words() const;
-  void record_end(const std::vector<LeftOver>& left_over);
-  std::string ended_json(const std::string& words, const std::vector<LeftOver>& left_over) const;
+  Result<void> start_trainer(const Spec& spec, const Launch& launch) {
+    const bool here = std::filesystem::path(spec.log_file).parent_path() == directory_.path();
+    log_ = TRY(open_log(spec.log_file, launch.account,
+                        here ? LogPlace::RunDirectory : LogPlace::UsersFolder));
+    log_start_ = lseek(log_.get(), 0, SEEK_END);
+    if (const auto begun = output_.begin(log_.get(), log_start_); !begun)
+      dprintf(log_.get(), "spotter: %s\n", begun.error().message.c_str());
+    started_ = boottime_milliseconds();
+    memory_kills_ = kills_for_want_of_memory();
+    control_group_ = make_control_group();
+    follower_.start(launch, log_, control_group_);
+    shell_.prepare(directory_, launch);
+    trainer_ = TRY(spawn_trainer(shell_.marked(launch), log_, control_group_));
+    const auto process = find_process(trainer_);
+    return directory_.write("supervisor.json",
+                            dump({{"version", record_version},
+                                  {"pid", getpid()},
+                                  {"trainer_pid", trainer_},
+                                  {"trainer_start_ticks", process ? process->start_ticks : 0},
+                                  {"started_boottime_ms", started_},
+                                  {"control_group", control_group_},
+                                  {"job", job_}}));
+  }
+
+  void undo() {
+    sidecar_.kill();
+    shell_.end();
+    kill_all();
+    remove_control_group(control_group_);
+    for (const char* name : {"supervisor.sock", "supervisor.json"})
+      std::ignore = directory_.remove(name);
+  }
+
+  // Reaps ended children; returns true only for the trainer's own end.
+  bool trainer_ended() {
+    while (true) {
+      int status = 0;
+      const pid_t pid = waitpid(-1, &status, WNOHANG);
+      if (pid <= 0) return false;
+      if (sidecar_.is(pid)) restart_sidecar();
+      if (follower_.is(pid)) follower_.restart();
+      if (pid != trainer_) continue;
+      status_ = status;
+      return true;
+    }
+  }
+
+  // If it cannot be restarted, the trainer's files are made durable only at the next start.
+  void restart_sidecar() {
+    const auto restarted = sidecar_.restart();
+    if (!restarted) dprintf(log_.get(), "spotter: %s\n", restarted.error().message.c_str());
+  }
+
+  // In the trainer's log, and in the agent's journal.
+  void await_shell(bool readable) {
+    const auto words = shell_.look(readable, boottime_milliseconds());
+    if (!words) return;
+    dprintf(log_.get(), "spotter: %s\n", words->c_str());
+    constexpr std::chrono::milliseconds patience(100);
+    std::ignore = send_datagram(directory_.file("trainer.sock"),
+                                "X_SPOTTER_GUARD=1\nX_SPOTTER_NOTE=" + *words + "\n", patience);
+  }
+
+  // Our agent sends no signals: others stop the trainer, and SIGKILL may follow. A trainer that
+  // cannot be asked would only train for nothing until then.
+  void handle_signal() {
+    signalfd_siginfo info{};
+    while (read(signals_.get(), &info, sizeof info) == sizeof info) {
+      if (info.ssi_signo != SIGTERM && info.ssi_signo != SIGINT) continue;
+      stopper_ = shown_sender(static_cast<pid_t>(info.ssi_pid), info.ssi_uid);
+      std::ignore = directory_.write(stopper_name, stopper_);  // ended.json has it, too
+      if (stop_signal_ == 0) return kill_tree();
+      signal_main_process(trainer_, stop_signal_);
+    }
+  }
+
+  // `kill`, `signal N`; anything else is ignored: only our own agent can send here.
+  void handle_datagram() {
+    std::array<char, 64> buffer{};
+    const ssize_t size = recv(socket_.get(), buffer.data(), buffer.size(), 0);
+    if (size <= 0) return;
+    const std::string_view text(buffer.data(), static_cast<std::size_t>(size));
+    if (text == "kill") return kill_tree();
+    const auto space = text.find(' ');
+    if (space == text.npos) return;
+    int signal = 0;
+    std::from_chars(text.data() + space + 1, text.data() + text.size(), signal);
+    if (signal < 1 || signal > SIGRTMAX) return;
+    if (text.substr(0, space) == "signal") signal_main_process(trainer_, signal);
+  }
+
+  // Ends the sidecar, too: its copying could overwrite the work of another machine.
+  void enforce_lease() {
+    lease_.renew();
+    if (!lease_.is_over()) return;
+    dprintf(log_.get(), "spotter: the lease is over: another machine may train this by now\n");
+    sidecar_.kill();
+    kill_tree();
+  }
+
+  void kill_tree() {
+    follower_.give_up();
+    signal_descendants(getpid(), SIGKILL, sidecar_.pid());
+  }
+
+  // Until only the sidecar is left, or processes stuck in the kernel, which are returned.
+  std::vector<LeftOver> kill_all() {
+    kill_control_group(control_group_);
+    kill_tree();
+    Children children(sidecar_.pid());
+    const std::int64_t began = boottime_milliseconds();
+    std::int64_t now = began, last_found = began;
+    while (now - last_found < milliseconds_to_die && now - began < milliseconds_to_die_at_most) {
+      const bool found = children.kill() > 0;
+      reap_all();
+      now = boottime_milliseconds();
+      if (found) last_found = now;
+      if (found) continue;
+      if (has_no_descendants(sidecar_.pid())) return {};
+      kill_tree();  // also below one that is stuck in the kernel
+      usleep(1000);
+    }
+    std::vector<LeftOver> left_over;
+    for (const auto& each : descendants_of(getpid(), sidecar_.pid()))
+      left_over.push_back({each.pid, each.start_ticks});
+    return left_over;
+  }
+
+  void reap_all() {
+    for (pid_t pid = 0; (pid = waitpid(-1, nullptr, WNOHANG)) > 0;) {
+      if (sidecar_.is(pid)) sidecar_.forget();
+    }
+  }
+
+  // Nothing writes any more. The sidecar may take its time, unless the agent sends `kill` again:
+  // then the next start does what is left to do.
+  void end_sidecar() {
+    sidecar_.send(end_in_a_word());
+    constexpr int step = 10;
+    for (int waited = 0; sidecar_.runs(); waited += step) {
+      reap_all();
+      if (!sidecar_.runs()) return;
+      if (waited >= milliseconds_to_settle) sidecar_.kill();
+      pollfd watched{socket_.get(), POLLIN, 0};
+      if (poll(&watched, 1, step) <= 0) continue;
+      std::array<char, 64> buffer{};
+      const ssize_t size = recv(socket_.get(), buffer.data(), buffer.size(), 0);
+      const std::string_view text(buffer.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
+      if (text == "kill") sidecar_.kill();
+      if (waited >= milliseconds_to_settle + milliseconds_to_die) return;  // stuck in the kernel
+    }
+  }
+
+  // The words are those of agent/guard/guard.hpp. That the trainer failed by itself may be its
+  // checkpoint's fault.
+  std::string end_in_a_word() const {
+    const int status = WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
+    if (status == 0 && stopper_.empty()) return "finished\n";
+    if (status == 0 || status == EX_TEMPFAIL) return "stopped\n";
+    if (sets_up_ && status == setup_failed) return "stopped\n";  // it was not reached
+    const bool asked = !stopper_.empty() || is_noticed(directory_.path());
+    const bool crashed =
+        WIFSIGNALED(status_) && WTERMSIG(status_) != SIGKILL && WTERMSIG(status_) != SIGTERM;
+    return !asked && (WIFEXITED(status_) || crashed) ? "failed\n" : "killed\n";
+  }
+
+  std::vector<LeftOver> end_descendants() {
+    signal_descendants(getpid(), SIGTERM, sidecar_.pid());
+    constexpr int step = 10;
+    for (int waited = 0; waited < milliseconds_to_end; waited += step) {
+      reap_all();
+      if (has_no_descendants(sidecar_.pid())) return {};
+      usleep(step * 1000);
+    }
+    return kill_all();
+  }
+
+  std::string last_words() const {
+    struct stat status {};
+    if (fstat(log_.get(), &status) != 0) return {};
+    const off_t begin = status.st_size < log_start_ ? 0 : log_start_;  // smaller: it was truncated
+    const off_t size = std::min(status.st_size - begin, last_words_bytes);
+    std::string text(static_cast<std::size_t>(size), '\0');
+    const ssize_t got = pread(log_.get(), text.data(), text.size(), status.st_size - size);
+    text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    wire::Mask mask(secrets_);
+    if (size < status.st_size - begin) mask.cut();
+    text = mask.feed(text);
+    text += mask.rest();
+    return last_lines(std::move(text));
+  }
+
+  void record_end(const std::vector<LeftOver>& left_over) {
+    const std::string words = last_words();
+    output_.end(how_it_ended());
+    log_.close();  // before the end is recorded, as the log may be on the mount
+    std::ignore = directory_.remove("supervisor.sock");
+    // If the disk is full, the short form may still fit.
+    if (!directory_.write("ended.json", ended_json(words, left_over)))
+      std::ignore = directory_.write("ended.json", ended_json("", left_over));
+  }
+
+  std::string ended_json(const std::string& words, const std::vector<LeftOver>& left_over) const {
+    Json json{{"version", record_version},
+              {"trainer_pid", trainer_},
+              {"job", job_},
+              {"core_dumped", WIFSIGNALED(status_) && WCOREDUMP(status_)},
+              {"out_of_memory", out_of_memory_},
+              {"checkpoint_doubted", checkpoint_doubted_},
+              {"stopped_by", stopper_},
+              {"last_words", words},
+              {"ended_boottime_ms", ended_},
+              {"ran_ms", ended_ - started_},
+              {"boot_id", boot_id()},
+              {"left_over", left_over}};
+    if (WIFSIGNALED(status_))
+      json["signal"] = WTERMSIG(status_);
+    else
+      json["exit_code"] = WEXITSTATUS(status_);
+    return dump(json);
+  }
 
   RunDirectory directory_;
   int stop_signal_;
@@ -160,481 +612,6 @@ class Watch {
   bool checkpoint_doubted_ = false;
   std::string stopper_;  // who, other than our agent, stopped the trainer
 };
-
-constexpr const char* fifo_name = "shell-started";
-std::string in_seconds(std::int64_t milliseconds) {
-  return std::to_string(milliseconds / 1000) + " s";
-}
-
-void ShellStart::prepare(const RunDirectory& directory, const Launch& launch) {
-  shell_ = launch.shell;
-  user_ = launch.account.name;
-  path_ = directory.file(fifo_name);
-  began_ = boottime_milliseconds();
-  std::ignore = directory.remove(fifo_name);
-  if (mkfifo(path_.c_str(), private_mode) != 0) return;
-  // Opened before it is the user's: in the run directory nobody else can have changed the path.
-  // Also for writing: with a reader alone, anybody who opens and closes it is reported as POLLHUP.
-  fifo_ = Descriptor(open(path_.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
-  const Account& owner = launch.account;
-  if (fifo_ && geteuid() == 0 && fchown(fifo_.get(), owner.uid, owner.gid) != 0) fifo_.close();
-  awaited_ = fifo_.get() >= 0;
-  if (!awaited_) std::ignore = directory.remove(fifo_name);
-}
-
-// Appending works in all shells, also where files are not to be overwritten (noclobber). A shell
-// without rights to it says so and goes on.
-Launch ShellStart::marked(Launch launch) const {
-  if (!is_awaited() || launch.arguments.empty()) return launch;
-  std::string& command = launch.arguments.back();
-  command = "echo >>" + wire::shell_quoted(path_) + "\n" + command;
-  return launch;
-}
-
-int ShellStart::milliseconds_left(std::int64_t now) const {
-  if (!is_awaited() || said_) return -1;
-  const std::int64_t left = began_ + patience_ - now;
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, INT_MAX));
-}
-
-std::optional<std::string> ShellStart::look(bool readable, std::int64_t now) {
-  if (!is_awaited()) return std::nullopt;
-  if (readable) {
-    end();
-    if (!said_) return std::nullopt;
-    return "the login shell " + shell_ + " has come to trainer.command after " +
-           in_seconds(now - began_);
-  }
-  if (milliseconds_left(now) != 0) return std::nullopt;
-  said_ = true;
-  return "the login shell " + shell_ + " of user '" + user_ + "' runs for " +
-         in_seconds(now - began_) +
-         " and has not come to trainer.command: something in its profile (/etc/profile, "
-         "/etc/profile.d, ~/.profile, ~/.bash_profile, ~/.bashrc) is slow or waits, such as a "
-         "version manager's hook. To see what: sudo -u " +
-         user_ + " -H " + shell_ +
-         " -lxc true. Remove it there, or name a user without it (trainer.user of job.yaml)";
-}
-
-void ShellStart::end() {
-  if (!is_awaited()) return;
-  awaited_ = false;
-  unlink(path_.c_str());
-}
-
-constexpr int milliseconds_to_read_what_is_there = 5000;  // of the agent's 30 s for a start
-constexpr int milliseconds_to_read_the_last = 1000;
-
-bool Follower::spawn(const std::vector<std::string>& arguments) {
-  std::array<int, 2> input{};
-  std::array<int, 2> output{};
-  if (pipe2(input.data(), O_CLOEXEC) != 0) return false;
-  const Descriptor its_input(input[0]);
-  stdin_ = Descriptor(input[1]);
-  if (pipe2(output.data(), O_CLOEXEC) != 0) return false;
-  stdout_ = Descriptor(output[0]);
-  const Descriptor its_output(output[1]);
-  launch_.arguments = arguments;
-  // It needs no such sockets; the trainer's user may change what it does (ptrace(2)).
-  const auto bound = launch_.refuse_metadata ? BoundSockets::Forbidden : BoundSockets::Allowed;
-  const auto spawned =
-      spawn_as_trainer(launch_, {its_input.get(), its_output.get(), log_}, bound, control_group_);
-  if (spawned) pid_ = *spawned;
-  if (!spawned) dprintf(log_, "spotter: %s\n", spawned.error().message.c_str());
-  return spawned.has_value();
-}
-
-// Without the trainer's environment, which has secrets, and in no folder, which it would keep busy.
-void Follower::start(const Launch& trainer, const Descriptor& log,
-                     const std::string& control_group) {
-  if (arguments_.empty()) return;
-  launch_ = trainer;
-  launch_.shell = arguments_.front();
-  launch_.environment = {"LANG=C.UTF-8"};
-  launch_.views.clear();
-  launch_.working_directory = "/";
-  log_ = log.get();
-  control_group_ = control_group;
-  if (!spawn(arguments_)) return;
-  pollfd watched{stdout_.get(), POLLIN, 0};
-  while (poll(&watched, 1, milliseconds_to_read_what_is_there) < 0 && errno == EINTR) continue;
-}
-
-void Follower::restart() {
-  pid_ = 0;
-  if (restarts_left_-- <= 0) return;
-  auto again = arguments_;
-  again.emplace_back("--again");
-  spawn(again);
-}
-
-void Follower::end() {
-  if (pid_ == 0) return;
-  restarts_left_ = 0;
-  constexpr std::string_view word = "ended\n";
-  [[maybe_unused]] const auto written = write(stdin_.get(), word.data(), word.size());
-  constexpr int step = 10;
-  for (int waited = 0; waited < milliseconds_to_read_the_last; waited += step) {
-    const pid_t ended = waitpid(pid_, nullptr, WNOHANG);
-    if (ended != 0) break;
-    usleep(step * 1000);
-  }
-  pid_ = 0;
-}
-
-using Json = nlohmann::json;
-
-constexpr int milliseconds_to_end = 2000;  // what descendants get between SIGTERM and SIGKILL
-constexpr int milliseconds_to_die = 5000;  // after SIGKILL only a process stuck in the kernel stays
-constexpr int milliseconds_to_die_at_most = 60'000;    // of those that fork faster than they die
-constexpr int milliseconds_to_settle = 60'000;         // what the sidecar gets to make all durable
-constexpr std::chrono::seconds time_to_get_ready(20);  // of the agent's 30 to start a trainer
-constexpr int milliseconds_to_try_again = 1000;
-constexpr off_t last_words_bytes = 4096;
-
-std::string dump(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-// A trainer that fails may print its environment.
-std::vector<std::string> secrets_of(const Spec& spec) {
-  std::vector<std::string> values;
-  std::istringstream names(spec.secrets);
-  for (std::string name; names >> name;)
-    if (const auto found = spec.environment.find(name); found != spec.environment.end())
-      values.push_back(found->second);
-  return values;
-}
-
-Watch::Watch(const std::string& directory, const Spec& spec)
-    : directory_(directory),
-      stop_signal_(spec.stop_signal),
-      sets_up_(spec.sets_up),
-      job_(spec.job),
-      secrets_(secrets_of(spec)),
-      sidecar_(spec.sidecar, directory, environment_of_sidecar(spec)),
-      follower_(spec.follower),
-      lease_(spec.lease),
-      shell_(spec.shell_patience),
-      output_(directory, job_, secrets_) {}
-
-Result<Watch, StartFailure> Watch::begin(const std::string& directory, const Spec& spec,
-                                         const Launch& launch) {
-  using Kind = StartFailure::Kind;
-  const auto failed = [](const std::string& why) {
-    return tl::unexpected(StartFailure{Kind::Failed, why});
-  };
-  if (mkdir(directory.c_str(), directory_mode) != 0 && errno != EEXIST)
-    return failed("cannot make the run directory " + directory + ": " + std::strerror(errno));
-  Watch watch(directory, spec);
-  if (const auto ours = watch.directory_.make_ours(); !ours) return failed(ours.error().message);
-  auto lock = watch.directory_.open_lock();
-  if (!lock) return failed(lock.error().message);
-  watch.lock_ = *std::move(lock);
-  if (!try_lock(watch.lock_))
-    return tl::unexpected(StartFailure{Kind::AlreadyRunning,
-                                       "another supervisor is at work in " + directory +
-                                           " (it holds supervisor.lock): one trainer at a time"});
-  if (access(watch.directory_.file("ended.json").c_str(), F_OK) == 0)
-    return failed("how the trainer before ended was not collected yet: " + directory +
-                  "/ended.json");
-  if (watch.lease_.is_over())
-    return failed("the lease in " + spec.lease + " is over: another machine may train this by now");
-  // Processes left by the trainer before may still write to the storage.
-  auto ready = end_vanished(directory).and_then([&] { return nobody_left(directory); });
-  const bool lives = !ready && ready.error().kind == processes_left;
-  if (lives) return tl::unexpected(StartFailure{Kind::ProcessesLeft, ready.error().message});
-  if (!ready) return failed(ready.error().message);
-  if (ready = watch.listen(); ready) ready = watch.sidecar_.start(time_to_get_ready);
-  if (ready) ready = watch.start_trainer(spec, launch);
-  if (ready) return watch;
-  watch.undo();
-  return failed(ready.error().message);
-}
-
-Result<void> Watch::listen() {
-  sigset_t watched;
-  sigemptyset(&watched);
-  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) sigaddset(&watched, signal);
-  sigprocmask(SIG_SETMASK, &watched, nullptr);
-  signal(SIGPIPE, SIG_IGN);
-  // A process that daemonises becomes our child, so that it can be ended, too.
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
-  signals_ = Descriptor(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
-  socket_ = Descriptor(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const Descriptor here(open(directory_.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  const auto address = socket_address(here, "supervisor.sock");
-  TRY(directory_.remove("supervisor.sock"));
-  const mode_t mask = umask(0177);
-  const bool bound =
-      signals_ && socket_ && here &&
-      bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  const int error = errno;
-  umask(mask);
-  if (bound) return {};
-  return failure("cannot listen at " + directory_.file("supervisor.sock") + ": " +
-                 std::strerror(error));
-}
-
-Result<void> Watch::start_trainer(const Spec& spec, const Launch& launch) {
-  const bool here = std::filesystem::path(spec.log_file).parent_path() == directory_.path();
-  log_ = TRY(open_log(spec.log_file, launch.account,
-                      here ? LogPlace::RunDirectory : LogPlace::UsersFolder));
-  log_start_ = lseek(log_.get(), 0, SEEK_END);
-  if (const auto begun = output_.begin(log_.get(), log_start_); !begun)
-    dprintf(log_.get(), "spotter: %s\n", begun.error().message.c_str());
-  started_ = boottime_milliseconds();
-  memory_kills_ = kills_for_want_of_memory();
-  control_group_ = make_control_group();
-  follower_.start(launch, log_, control_group_);
-  shell_.prepare(directory_, launch);
-  trainer_ = TRY(spawn_trainer(shell_.marked(launch), log_, control_group_));
-  const auto process = find_process(trainer_);
-  return directory_.write("supervisor.json",
-                          dump({{"version", record_version},
-                                {"pid", getpid()},
-                                {"trainer_pid", trainer_},
-                                {"trainer_start_ticks", process ? process->start_ticks : 0},
-                                {"started_boottime_ms", started_},
-                                {"control_group", control_group_},
-                                {"job", job_}}));
-}
-
-void Watch::undo() {
-  sidecar_.kill();
-  shell_.end();
-  kill_all();
-  remove_control_group(control_group_);
-  for (const char* name : {"supervisor.sock", "supervisor.json"})
-    std::ignore = directory_.remove(name);
-}
-
-void Watch::watch_to_end() {
-  std::array<pollfd, 4> watched{pollfd{signals_.get(), POLLIN, 0}, pollfd{socket_.get(), POLLIN, 0},
-                                pollfd{lease_.descriptor(), POLLIN, 0}, pollfd{-1, POLLIN, 0}};
-  while (!trainer_ended()) {
-    watched[3].fd = shell_.descriptor();
-    const int until_words = shell_.milliseconds_left(boottime_milliseconds());
-    const int until_output = output_.milliseconds_left(boottime_milliseconds());
-    int limit = sidecar_.wanted() ? milliseconds_to_try_again : until_words;
-    if (until_output >= 0 && (limit < 0 || limit > until_output)) limit = until_output;
-    const int seen = poll(watched.data(), watched.size(), limit);
-    output_.look(boottime_milliseconds());
-    if (seen == 0 && sidecar_.wanted()) restart_sidecar();
-    await_shell(seen > 0 && (watched[3].revents & POLLIN) != 0);
-    if (seen <= 0) continue;
-    if (watched[0].revents != 0) handle_signal();
-    if (watched[1].revents != 0) handle_datagram();
-    if (watched[2].revents != 0) enforce_lease();
-  }
-  ended_ = boottime_milliseconds();
-  shell_.end();
-  out_of_memory_ = kills_for_want_of_memory() > memory_kills_;
-  follower_.end();
-  auto left_over = end_descendants();
-  end_sidecar();
-  checkpoint_doubted_ = sidecar_.last_word() == "doubted";
-  if (left_over.empty()) left_over = kill_all();  // processes of the sidecar
-  if (left_over.empty()) remove_control_group(control_group_);
-  record_end(left_over);
-}
-
-void Watch::reap_all() {
-  for (pid_t pid = 0; (pid = waitpid(-1, nullptr, WNOHANG)) > 0;) {
-    if (sidecar_.is(pid)) sidecar_.forget();
-  }
-}
-
-// Until only the sidecar is left, or processes stuck in the kernel, which are returned.
-std::vector<LeftOver> Watch::kill_all() {
-  kill_control_group(control_group_);
-  kill_tree();
-  Children children(sidecar_.pid());
-  const std::int64_t began = boottime_milliseconds();
-  std::int64_t now = began, last_found = began;
-  while (now - last_found < milliseconds_to_die && now - began < milliseconds_to_die_at_most) {
-    const bool found = children.kill() > 0;
-    reap_all();
-    now = boottime_milliseconds();
-    if (found) last_found = now;
-    if (found) continue;
-    if (has_no_descendants(sidecar_.pid())) return {};
-    kill_tree();  // also below one that is stuck in the kernel
-    usleep(1000);
-  }
-  std::vector<LeftOver> left_over;
-  for (const auto& each : descendants_of(getpid(), sidecar_.pid()))
-    left_over.push_back({each.pid, each.start_ticks});
-  return left_over;
-}
-
-// The words are those of agent/guard/guard.hpp. That the trainer failed by itself may be its
-// checkpoint's fault.
-std::string Watch::end_in_a_word() const {
-  const int status = WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
-  if (status == 0 && stopper_.empty()) return "finished\n";
-  if (status == 0 || status == EX_TEMPFAIL) return "stopped\n";
-  if (sets_up_ && status == setup_failed) return "stopped\n";  // it was not reached
-  const bool asked = !stopper_.empty() || is_noticed(directory_.path());
-  const bool crashed =
-      WIFSIGNALED(status_) && WTERMSIG(status_) != SIGKILL && WTERMSIG(status_) != SIGTERM;
-  return !asked && (WIFEXITED(status_) || crashed) ? "failed\n" : "killed\n";
-}
-
-// Nothing writes any more. The sidecar may take its time, unless the agent sends `kill` again: then
-// the next start does what is left to do.
-void Watch::end_sidecar() {
-  sidecar_.send(end_in_a_word());
-  constexpr int step = 10;
-  for (int waited = 0; sidecar_.runs(); waited += step) {
-    reap_all();
-    if (!sidecar_.runs()) return;
-    if (waited >= milliseconds_to_settle) sidecar_.kill();
-    pollfd watched{socket_.get(), POLLIN, 0};
-    if (poll(&watched, 1, step) <= 0) continue;
-    std::array<char, 64> buffer{};
-    const ssize_t size = recv(socket_.get(), buffer.data(), buffer.size(), 0);
-    const std::string_view text(buffer.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
-    if (text == "kill") sidecar_.kill();
-    if (waited >= milliseconds_to_settle + milliseconds_to_die) return;  // stuck in the kernel
-  }
-}
-
-// Reaps ended children; returns true only for the trainer's own end.
-bool Watch::trainer_ended() {
-  while (true) {
-    int status = 0;
-    const pid_t pid = waitpid(-1, &status, WNOHANG);
-    if (pid <= 0) return false;
-    if (sidecar_.is(pid)) restart_sidecar();
-    if (follower_.is(pid)) follower_.restart();
-    if (pid != trainer_) continue;
-    status_ = status;
-    return true;
-  }
-}
-
-// If it cannot be restarted, the trainer's files are made durable only at the next start.
-void Watch::restart_sidecar() {
-  const auto restarted = sidecar_.restart();
-  if (!restarted) dprintf(log_.get(), "spotter: %s\n", restarted.error().message.c_str());
-}
-
-// In the trainer's log, and in the agent's journal.
-void Watch::await_shell(bool readable) {
-  const auto words = shell_.look(readable, boottime_milliseconds());
-  if (!words) return;
-  dprintf(log_.get(), "spotter: %s\n", words->c_str());
-  constexpr std::chrono::milliseconds patience(100);
-  std::ignore = send_datagram(directory_.file("trainer.sock"),
-                              "X_SPOTTER_GUARD=1\nX_SPOTTER_NOTE=" + *words + "\n", patience);
-}
-
-// Our agent sends no signals: others stop the trainer, and SIGKILL may follow. A trainer that
-// cannot be asked would only train for nothing until then.
-void Watch::handle_signal() {
-  signalfd_siginfo info{};
-  while (read(signals_.get(), &info, sizeof info) == sizeof info) {
-    if (info.ssi_signo != SIGTERM && info.ssi_signo != SIGINT) continue;
-    stopper_ = shown_sender(static_cast<pid_t>(info.ssi_pid), info.ssi_uid);
-    std::ignore = directory_.write(stopper_name, stopper_);  // ended.json has it, too
-    if (stop_signal_ == 0) return kill_tree();
-    signal_main_process(trainer_, stop_signal_);
-  }
-}
-
-// `kill`, `signal N`; anything else is ignored: only our own agent can send here.
-void Watch::handle_datagram() {
-  std::array<char, 64> buffer{};
-  const ssize_t size = recv(socket_.get(), buffer.data(), buffer.size(), 0);
-  if (size <= 0) return;
-  const std::string_view text(buffer.data(), static_cast<std::size_t>(size));
-  if (text == "kill") return kill_tree();
-  const auto space = text.find(' ');
-  if (space == text.npos) return;
-  int signal = 0;
-  std::from_chars(text.data() + space + 1, text.data() + text.size(), signal);
-  if (signal < 1 || signal > SIGRTMAX) return;
-  if (text.substr(0, space) == "signal") signal_main_process(trainer_, signal);
-}
-
-// Ends the sidecar, too: its copying could overwrite the work of another machine.
-void Watch::enforce_lease() {
-  lease_.renew();
-  if (!lease_.is_over()) return;
-  dprintf(log_.get(), "spotter: the lease is over: another machine may train this by now\n");
-  sidecar_.kill();
-  kill_tree();
-}
-
-void Watch::kill_tree() {
-  follower_.give_up();
-  signal_descendants(getpid(), SIGKILL, sidecar_.pid());
-}
-
-std::vector<LeftOver> Watch::end_descendants() {
-  signal_descendants(getpid(), SIGTERM, sidecar_.pid());
-  constexpr int step = 10;
-  for (int waited = 0; waited < milliseconds_to_end; waited += step) {
-    reap_all();
-    if (has_no_descendants(sidecar_.pid())) return {};
-    usleep(step * 1000);
-  }
-  return kill_all();
-}
-
-std::string Watch::last_words() const {
-  struct stat status {};
-  if (fstat(log_.get(), &status) != 0) return {};
-  const off_t begin = status.st_size < log_start_ ? 0 : log_start_;  // smaller: it was truncated
-  const off_t size = std::min(status.st_size - begin, last_words_bytes);
-  std::string text(static_cast<std::size_t>(size), '\0');
-  const ssize_t got = pread(log_.get(), text.data(), text.size(), status.st_size - size);
-  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-  wire::Mask mask(secrets_);
-  if (size < status.st_size - begin) mask.cut();
-  text = mask.feed(text);
-  text += mask.rest();
-  return last_lines(std::move(text));
-}
-
-std::string Watch::ended_json(const std::string& words,
-                              const std::vector<LeftOver>& left_over) const {
-  Json json{{"version", record_version},
-            {"trainer_pid", trainer_},
-            {"job", job_},
-            {"core_dumped", WIFSIGNALED(status_) && WCOREDUMP(status_)},
-            {"out_of_memory", out_of_memory_},
-            {"checkpoint_doubted", checkpoint_doubted_},
-            {"stopped_by", stopper_},
-            {"last_words", words},
-            {"ended_boottime_ms", ended_},
-            {"ran_ms", ended_ - started_},
-            {"boot_id", boot_id()},
-            {"left_over", left_over}};
-  if (WIFSIGNALED(status_))
-    json["signal"] = WTERMSIG(status_);
-  else
-    json["exit_code"] = WEXITSTATUS(status_);
-  return dump(json);
-}
-
-std::string Watch::how_it_ended() const {
-  const std::string how = WIFSIGNALED(status_)
-                              ? "signal " + std::to_string(WTERMSIG(status_))
-                              : "exit status " + std::to_string(WEXITSTATUS(status_));
-  return how + (out_of_memory_ ? ", and the kernel killed for want of memory" : "");
-}
-
-void Watch::record_end(const std::vector<LeftOver>& left_over) {
-  const std::string words = last_words();
-  output_.end(how_it_ended());
-  log_.close();  // before the end is recorded, as the log may be on the mount
-  std::ignore = directory_.remove("supervisor.sock");
-  // If the disk is full, the short form may still fit.
-  if (!directory_.write("ended.json", ended_json(words, left_over)))
-    std::ignore = directory_.write("ended.json", ended_json("", left_over));
-}
 
 constexpr int report_number = 3;  // the detached supervisor's descriptor of the pipe to its starter
 
@@ -682,10 +659,6 @@ int run_supervisor(const std::string& directory, const Spec& spec, const Launch&
   report(words_of(*watch));
   watch->watch_to_end();
   return 0;
-}
-
-tl::unexpected<StartFailure> failed(std::string message) {
-  return tl::unexpected(StartFailure{StartFailure::Kind::Failed, std::move(message)});
 }
 
 // What process 1 has of this unit's views: their names, in the order of `launch.views`.

@@ -10,6 +10,9 @@
 namespace spotter::train {
 namespace {
 
+using channel::Next;
+using channel::Reader;
+
 std::uint64_t mix(std::uint64_t value) {
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9U;
   value = (value ^ (value >> 27)) * 0x94d049bb133111ebU;
@@ -17,9 +20,6 @@ std::uint64_t mix(std::uint64_t value) {
 }
 
 constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15U;
-
-using channel::Next;
-using channel::Reader;
 
 constexpr std::chrono::milliseconds kLook{
     200};  // after which a stop is noticed while no data comes
@@ -90,8 +90,26 @@ class FromChannel final : public Feed {
   }
 
  private:
-  Result<Next> wait();
-  Result<bool> pass_end();
+  // NotYet: the trainer was asked to stop.
+  Result<Next> wait() {
+    while (true) {
+      auto next = reader_->next(kLook);
+      if (!next || next->kind != Next::Kind::NotYet || checkpoint::stop_requested()) return next;
+    }
+  }
+
+  // After the last example. False: asked to stop before the end of the data was read.
+  Result<bool> pass_end() {
+    const auto next = TRY(wait());
+    if (next.kind == Next::Kind::Record) {
+      return wrong("it has more examples than " + std::to_string(epoch_size_) +
+                   "; --examples says how many an epoch has");
+    }
+    if (next.kind == Next::Kind::NotYet) return false;
+    consumed_ = reader_->position();
+    return true;
+  }
+
   tl::unexpected<Error> wrong(const std::string& what) const {
     return failure("channel " + reader_->name() + ", epoch " +
                    std::to_string(reader_->position().epoch) + ": " + what);
@@ -104,26 +122,6 @@ class FromChannel final : public Feed {
   Examples examples_;
   std::vector<std::uint32_t> indices_;
 };
-
-// NotYet: the trainer was asked to stop.
-Result<Next> FromChannel::wait() {
-  while (true) {
-    auto next = reader_->next(kLook);
-    if (!next || next->kind != Next::Kind::NotYet || checkpoint::stop_requested()) return next;
-  }
-}
-
-// After the last example. False: asked to stop before the end of the data was read.
-Result<bool> FromChannel::pass_end() {
-  const auto next = TRY(wait());
-  if (next.kind == Next::Kind::Record) {
-    return wrong("it has more examples than " + std::to_string(epoch_size_) +
-                 "; --examples says how many an epoch has");
-  }
-  if (next.kind == Next::Kind::NotYet) return false;
-  consumed_ = reader_->position();
-  return true;
-}
 
 Result<std::optional<Feed::Batch>> FromChannel::batch(std::uint64_t epoch, std::uint32_t first,
                                                       std::uint32_t count) {

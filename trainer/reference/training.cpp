@@ -19,6 +19,11 @@
 namespace spotter::train {
 namespace {
 
+using checkpoint::Descriptor;
+using checkpoint::stop_requested;
+using Clock = std::chrono::steady_clock;
+using Time = std::chrono::nanoseconds;
+
 // The position of a training run, and its form in a checkpoint's parts and meta.
 
 struct Position {
@@ -114,14 +119,49 @@ Result<void> restore_network(const checkpoint::Loaded& loaded, Network& network)
   return network.set_optimizer_state(optimizer);
 }
 
+constexpr std::chrono::milliseconds kInterval{100};
+
+constexpr std::uint64_t kWidth = 30;
+
+double accuracy(const Score& score) {
+  return score.count == 0 ? 0
+                          : static_cast<double>(score.correct) / static_cast<double>(score.count);
+}
+
+std::string text(const char* format, auto... values) {
+  char line[256];
+  std::snprintf(line, sizeof line, format, values...);
+  return line;
+}
+
 // The output for a person: a progress bar on a terminal, plain lines in a journal.
 class Console {
  public:
-  Console();
+  Console() : terminal_(::isatty(STDOUT_FILENO) == 1) {}
+
   // A line of its own, in both forms.
-  void line(const std::string& text);
+  void line(const std::string& text) {
+    std::printf("%s%s\n", bar_shown_ ? "\r\x1b[K" : "", text.c_str());
+    std::fflush(stdout);
+    bar_shown_ = false;
+  }
+
   // The bar, at most 10 times a second; nothing where standard output is no terminal.
-  void progress(const checkpoint::Progress& now, std::uint64_t steps_per_epoch);
+  void progress(const checkpoint::Progress& now, std::uint64_t steps_per_epoch) {
+    const auto at = std::chrono::steady_clock::now();
+    if (!terminal_ || (last_ && at - *last_ < kInterval)) return;
+    last_ = at;
+    const std::uint64_t in_epoch = (now.step - 1) % steps_per_epoch + 1;
+    const std::uint64_t filled = in_epoch * kWidth / steps_per_epoch;
+    const std::string bar = std::string(filled, '#') + std::string(kWidth - filled, '.');
+    std::printf("\r\x1b[Kepoch %llu/%llu [%s] step %llu/%llu  loss %.4f  accuracy %.4f",
+                static_cast<unsigned long long>(now.epoch),
+                static_cast<unsigned long long>(now.epochs_total), bar.c_str(),
+                static_cast<unsigned long long>(now.step),
+                static_cast<unsigned long long>(now.steps_total), now.loss, now.accuracy);
+    std::fflush(stdout);
+    bar_shown_ = true;
+  }
 
  private:
   bool terminal_;
@@ -129,40 +169,8 @@ class Console {
   std::optional<std::chrono::steady_clock::time_point> last_;
 };
 
-constexpr std::chrono::milliseconds kInterval{100};
-constexpr std::uint64_t kWidth = 30;
-
-Console::Console() : terminal_(::isatty(STDOUT_FILENO) == 1) {}
-
-void Console::line(const std::string& text) {
-  std::printf("%s%s\n", bar_shown_ ? "\r\x1b[K" : "", text.c_str());
-  std::fflush(stdout);
-  bar_shown_ = false;
-}
-
-void Console::progress(const checkpoint::Progress& now, std::uint64_t steps_per_epoch) {
-  const auto at = std::chrono::steady_clock::now();
-  if (!terminal_ || (last_ && at - *last_ < kInterval)) return;
-  last_ = at;
-  const std::uint64_t in_epoch = (now.step - 1) % steps_per_epoch + 1;
-  const std::uint64_t filled = in_epoch * kWidth / steps_per_epoch;
-  const std::string bar = std::string(filled, '#') + std::string(kWidth - filled, '.');
-  std::printf("\r\x1b[Kepoch %llu/%llu [%s] step %llu/%llu  loss %.4f  accuracy %.4f",
-              static_cast<unsigned long long>(now.epoch),
-              static_cast<unsigned long long>(now.epochs_total), bar.c_str(),
-              static_cast<unsigned long long>(now.step),
-              static_cast<unsigned long long>(now.steps_total), now.loss, now.accuracy);
-  std::fflush(stdout);
-  bar_shown_ = true;
-}
-
 // The files of the result directory. All are functions of the run alone: no times, no names of
 // machines.
-
-double accuracy(const Score& score) {
-  return score.count == 0 ? 0
-                          : static_cast<double>(score.correct) / static_cast<double>(score.count);
-}
 
 double mean_loss(const Score& score) {
   return score.count == 0 ? 0 : score.loss_sum / static_cast<double>(score.count);
@@ -205,22 +213,10 @@ Result<void> write_result(const std::filesystem::path& directory, const Paramete
   return checkpoint::replace_file(directory / "model.safetensors", network.weights());
 }
 
-using checkpoint::Descriptor;
-using checkpoint::stop_requested;
-
-using Clock = std::chrono::steady_clock;
-using Time = std::chrono::nanoseconds;
-
 constexpr std::uint64_t kStepsARecord = 20;  // of TensorBoard's curve of the single steps
 constexpr const char* kEpochLoss = "epoch_loss";
 constexpr std::chrono::milliseconds kReadEvery{50};  // a GPU's scores, and what asks us to stop
 constexpr std::chrono::milliseconds kNap{20};  // after which a stop is noticed while slowed down
-
-std::string text(const char* format, auto... values) {
-  char line[256];
-  std::snprintf(line, sizeof line, format, values...);
-  return line;
-}
 
 tl::unexpected<Error> unwritten(const Error& error) {
   return failure("the checkpoint could not be written: " + error.message +
@@ -234,23 +230,280 @@ class Run {
   Result<Outcome> operator()();
 
  private:
-  Result<void> find_checkpoint();
-  Result<void> check_identity() const;
-  Result<void> prepare();
-  Result<Outcome> loop();
-  Result<void> open_feed();
-  Result<bool> step();
-  bool is_time_to_read() const;
-  Result<void> read_scores();
-  Result<void> count(const Score& score);
-  Result<void> end_epoch();
-  bool time_to_evaluate();
-  Result<void> save();
-  Result<bool> look_around();
-  Result<Outcome> stop();
-  Result<Outcome> finish();
-  Result<void> log_step();
-  void slow_down() const;
+  Result<void> find_checkpoint() {
+    checkpoint::SessionOptions places;
+    places.directory = options_.checkpoints;
+    places.retention.last = options_.keep;
+    places.open_mirror = [](auto settings) {
+      return checkpoint::open_s3_mirror(std::move(settings));
+    };
+    session_ = TRY(checkpoint::Session::open(places));
+    auto restored = session_->restore();
+    if (!restored) {
+      return failure("the checkpoints cannot be read: " + restored.error().message +
+                     "\n  Give this user access to " + options_.checkpoints.string() + ".");
+    }
+    for (const auto& torn : restored->torn) {
+      const bool moved = !torn.moved_to.empty();
+      console_.line("torn checkpoint " + torn.path.filename().string() + ": " + torn.reason +
+                    (moved ? "; moved to " + torn.moved_to.filename().string() : ""));
+    }
+    loaded_ = std::move(restored->newest);
+    if (!loaded_) return {};
+    resumed_ = loaded_->checkpoint;
+    saved_ = TRY(read_snapshot(*loaded_));
+    return {};
+  }
+
+  Result<void> check_identity() const {
+    const std::string advice = "\n  Go on with the same, or start over with another --checkpoints.";
+    std::string different;
+    for (const auto& [name, value] : identity_.parameters.items()) {
+      const auto before = saved_.identity.parameters.value(name, nlohmann::json());
+      if (before != value)
+        different += " " + name + " was " + before.dump() + ", is " + value.dump() + ";";
+    }
+    if (!different.empty()) {
+      return failure(resumed_->path.string() +
+                     " belongs to a run with other parameters:" + different + advice);
+    }
+    if (identity_.data != saved_.identity.data) {
+      return failure(resumed_->path.string() + " belongs to a run on other data than " +
+                     options_.data.string() + "." + advice);
+    }
+    if (position_.step > steps_total_) {
+      return failure(text("the newest checkpoint is of step %llu, but %u epochs have only %llu.",
+                          static_cast<unsigned long long>(position_.step),
+                          options_.parameters.epochs,
+                          static_cast<unsigned long long>(steps_total_)) +
+                     advice);
+    }
+    return {};
+  }
+
+  Result<void> prepare() {
+    TRY(find_checkpoint());
+    data_ = TRY(options_.channels ? read_piped(*options_.channels, options_.examples)
+                                  : read_dataset(options_.data));
+    if (!options_.channels && options_.order == Order::AsItLies) data_.sum += ", unshuffled";
+    identity_ = {identity_parameters(options_.parameters), data_.sum, options_.hardware.threads};
+    const std::uint64_t batch = options_.parameters.batch_size;
+    steps_per_epoch_ = (data_.training.count + batch - 1) / batch;
+    steps_total_ = steps_per_epoch_ * options_.parameters.epochs;
+    position_.log = log_header();
+    if (resumed_) {
+      position_ = saved_.position;
+      TRY(check_identity());
+      if (identity_.threads != saved_.identity.threads) {
+        identity_.threads = saved_.identity.threads;
+        console_.line(text("keeping the run's %u threads: another number would change the bits",
+                           identity_.threads));
+      }
+    }
+    Hardware hardware = options_.hardware;
+    hardware.threads = identity_.threads;
+    network_ = std::make_unique<Network>(options_.parameters, data_.shape, hardware);
+    if (resumed_) {
+      TRY(restore_network(*loaded_, *network_));
+      loaded_.reset();
+    }
+    TRY(open_feed());
+    auto board = TRY(
+        TensorBoard::open(options_.tensorboard, position_.step, row_is_due() ? kEpochLoss : ""));
+    board_ = std::move(board);
+    if (!options_.steps_log.empty()) {
+      steps_log_ = Descriptor(
+          ::open(options_.steps_log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+      if (!steps_log_) return checkpoint::system_failure("cannot open", options_.steps_log);
+    }
+    return {};
+  }
+
+  Result<Outcome> loop() {
+    if (row_is_due()) TRY(end_epoch());
+    trained_ = position_.step;
+    while (trained_ < steps_total_) {
+      const auto leaving = TRY(look_around());
+      if (leaving) return stop();
+      bool fed = true;
+      begun_ = Clock::now();
+      do {
+        fed = TRY(step());
+      } while (fed && !is_time_to_read());
+      TRY(read_scores());
+      if (fed) slow_down();
+      if (!fed || (at_epoch_end() && !time_to_evaluate())) {
+        TRY(save());
+        return stop();
+      }
+      if (at_epoch_end()) {
+        TRY(end_epoch());
+      } else if (is_due()) {
+        TRY(save());
+      }
+    }
+    return finish();
+  }
+
+  Result<void> open_feed() {
+    if (!options_.channels) {
+      feed_ = feed_from_memory(data_.training, options_.order, options_.parameters.seed);
+      return {};
+    }
+    const auto meta = resumed_ ? resumed_->meta : nlohmann::json::object();
+    feed_ = TRY(feed_from_channel(options_.channels->training, data_, meta));
+    return {};
+  }
+
+  // False: asked to stop while the data did not come.
+  Result<bool> step() {
+    const std::uint32_t size = options_.parameters.batch_size;
+    const auto first = static_cast<std::uint32_t>(trained_ % steps_per_epoch_ * size);
+    const auto batch = TRY(feed_->batch(trained_ / steps_per_epoch_, first,
+                                        std::min(size, data_.training.count - first)));
+    if (!batch) return false;
+    network_->train(*batch->examples, batch->indices, trained_);
+    ++trained_;
+    return true;
+  }
+
+  // A CPU's at once; a GPU idles for it.
+  bool is_time_to_read() const {
+    return !network_->is_behind() || trained_ % steps_per_epoch_ == 0 || is_due() ||
+           options_.slow_down != 0 || Clock::now() - begun_ >= kReadEvery;
+  }
+
+  Result<void> read_scores() {
+    const auto scores = network_->scores();
+    if (!scores.empty()) step_took_ = (Clock::now() - begun_) / scores.size();
+    for (const Score& score : scores) TRY(count(score));
+    return {};
+  }
+
+  Result<void> count(const Score& score) {
+    const std::uint64_t epoch = epoch_index() + 1;
+    if (!std::isfinite(score.loss_sum)) {
+      return failure(text("the loss of step %llu is not finite; try a smaller --learning-rate",
+                          static_cast<unsigned long long>(position_.step + 1)));
+    }
+    ++position_.step;
+    position_.epoch.loss_sum += score.loss_sum;
+    position_.epoch.correct += score.correct;
+    position_.epoch.count += score.count;
+    TRY(log_step());
+    if (position_.step % kStepsARecord == 0) {
+      const auto count = static_cast<double>(score.count);
+      board_->add(position_.step, {{"batch_loss", score.loss_sum / count}});
+    }
+    const checkpoint::Progress progress{position_.step,
+                                        steps_total_,
+                                        epoch,
+                                        options_.parameters.epochs,
+                                        mean_loss(position_.epoch),
+                                        accuracy(position_.epoch)};
+    session_->progress(progress);
+    console_.progress(progress, steps_per_epoch_);
+    return {};
+  }
+
+  // The epoch's row is part of its last step: a run that resumes there has it from the checkpoint.
+  Result<void> end_epoch() {
+    const auto begun = Clock::now();
+    position_.test = network_->evaluate(data_.test);
+    evaluation_took_ = Clock::now() - begun;
+    position_.log += log_row(epoch_index(), position_.epoch, position_.test);
+    board_->add(position_.step, {{kEpochLoss, mean_loss(position_.epoch)},
+                                 {"epoch_accuracy", accuracy(position_.epoch)},
+                                 {"validation_loss", mean_loss(position_.test)},
+                                 {"validation_accuracy", accuracy(position_.test)}});
+    session_->progress({.step = position_.step,
+                        .steps_total = steps_total_,
+                        .epoch = epoch_index(),
+                        .epochs_total = options_.parameters.epochs,
+                        .loss = mean_loss(position_.epoch),
+                        .accuracy = accuracy(position_.epoch),
+                        .metrics = {{"val_loss", mean_loss(position_.test)},
+                                    {"val_accuracy", accuracy(position_.test)}}});
+    const std::string row =
+        text("epoch %llu/%u: loss %.4f, accuracy %.4f; on the test images loss %.4f, accuracy %.4f",
+             static_cast<unsigned long long>(epoch_index()), options_.parameters.epochs,
+             mean_loss(position_.epoch), accuracy(position_.epoch), mean_loss(position_.test),
+             accuracy(position_.test));
+    position_.epoch = {};
+    TRY(save());
+    TRY(write_log(options_.result, position_));
+    console_.line(row);
+    return {};
+  }
+
+  // After a notice an evaluation must leave enough time for the last checkpoint.
+  bool time_to_evaluate() {
+    const auto batches =
+        static_cast<Time::rep>(data_.test.count / options_.parameters.batch_size + 1);
+    const bool measured = evaluation_took_ > Time::zero();
+    return session_->has_time(measured ? evaluation_took_ : step_took_ * batches);
+  }
+
+  Result<void> save() {
+    session_->begin_save();
+    // First, so that every row from before the checkpoint is durable with it.
+    TRY(board_->flush());
+    position_.consumed = feed_->consumed();
+    auto saved = save_snapshot(*session_, *network_, position_, identity_);
+    return saved ? Result<void>() : unwritten(saved.error());
+  }
+
+  // Does what the clock, the agent or a signal asks for between two steps. True: stop now.
+  Result<bool> look_around() {
+    if (session_->should_checkpoint()) TRY(save());
+    return session_->should_stop();
+  }
+
+  Result<Outcome> stop() {
+    if (auto durable = session_->leave(); !durable) return unwritten(durable.error());
+    const auto signal = stop_requested();
+    console_.line(text("stopped by %s%s at step %llu; ", signal ? "SIG" : "a notice",
+                       signal ? ::sigabbrev_np(*signal) : "",
+                       static_cast<unsigned long long>(position_.step)) +
+                  "the checkpoint is durable");
+    return Outcome::Stopped;
+  }
+
+  // Also for a finished run that is started again: it writes the same result again.
+  Result<Outcome> finish() {
+    auto written = write_result(options_.result, options_.parameters, position_, *network_);
+    if (!written) {
+      return failure(
+          "the result could not be written: " + written.error().message +
+          "\n  The last checkpoint is durable: make room or mend the volume, start again.");
+    }
+    // With the result durable, a last checkpoint that could not be written is no failure.
+    if (auto flushed = session_->finished(); !flushed) console_.line(flushed.error().message);
+    console_.line(text("finished: %llu steps, accuracy %.4f on the test images; result in ",
+                       static_cast<unsigned long long>(position_.step), accuracy(position_.test)) +
+                  options_.result.string());
+    return Outcome::Finished;
+  }
+
+  // One write a step: the line is there as soon as the step is done, even if SIGKILL follows.
+  Result<void> log_step() {
+    if (!steps_log_) return {};
+    const std::string line = std::to_string(position_.step) + "\n";
+    if (::write(steps_log_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+      return checkpoint::system_failure("cannot write", options_.steps_log);
+    return {};
+  }
+
+  void slow_down() const {
+    // Only a request that comes now ends the wait: what is trained after it keeps the pace.
+    const auto before = stop_requested();
+    auto left = std::chrono::milliseconds(options_.slow_down);
+    while (left.count() > 0 && stop_requested() == before) {
+      const auto nap = std::min(left, kNap);
+      std::this_thread::sleep_for(nap);
+      left -= nap;
+    }
+  }
 
   bool is_due() const {
     const auto every = options_.checkpoint_every;
@@ -282,104 +535,6 @@ class Run {
   Time evaluation_took_{};  // zero: there was none yet
 };
 
-Result<void> Run::find_checkpoint() {
-  checkpoint::SessionOptions places;
-  places.directory = options_.checkpoints;
-  places.retention.last = options_.keep;
-  places.open_mirror = [](auto settings) {
-    return checkpoint::open_s3_mirror(std::move(settings));
-  };
-  session_ = TRY(checkpoint::Session::open(places));
-  auto restored = session_->restore();
-  if (!restored) {
-    return failure("the checkpoints cannot be read: " + restored.error().message +
-                   "\n  Give this user access to " + options_.checkpoints.string() + ".");
-  }
-  for (const auto& torn : restored->torn) {
-    const bool moved = !torn.moved_to.empty();
-    console_.line("torn checkpoint " + torn.path.filename().string() + ": " + torn.reason +
-                  (moved ? "; moved to " + torn.moved_to.filename().string() : ""));
-  }
-  loaded_ = std::move(restored->newest);
-  if (!loaded_) return {};
-  resumed_ = loaded_->checkpoint;
-  saved_ = TRY(read_snapshot(*loaded_));
-  return {};
-}
-
-Result<void> Run::check_identity() const {
-  const std::string advice = "\n  Go on with the same, or start over with another --checkpoints.";
-  std::string different;
-  for (const auto& [name, value] : identity_.parameters.items()) {
-    const auto before = saved_.identity.parameters.value(name, nlohmann::json());
-    if (before != value)
-      different += " " + name + " was " + before.dump() + ", is " + value.dump() + ";";
-  }
-  if (!different.empty()) {
-    return failure(resumed_->path.string() +
-                   " belongs to a run with other parameters:" + different + advice);
-  }
-  if (identity_.data != saved_.identity.data) {
-    return failure(resumed_->path.string() + " belongs to a run on other data than " +
-                   options_.data.string() + "." + advice);
-  }
-  if (position_.step > steps_total_) {
-    return failure(text("the newest checkpoint is of step %llu, but %u epochs have only %llu.",
-                        static_cast<unsigned long long>(position_.step), options_.parameters.epochs,
-                        static_cast<unsigned long long>(steps_total_)) +
-                   advice);
-  }
-  return {};
-}
-
-Result<void> Run::prepare() {
-  TRY(find_checkpoint());
-  data_ = TRY(options_.channels ? read_piped(*options_.channels, options_.examples)
-                                : read_dataset(options_.data));
-  if (!options_.channels && options_.order == Order::AsItLies) data_.sum += ", unshuffled";
-  identity_ = {identity_parameters(options_.parameters), data_.sum, options_.hardware.threads};
-  const std::uint64_t batch = options_.parameters.batch_size;
-  steps_per_epoch_ = (data_.training.count + batch - 1) / batch;
-  steps_total_ = steps_per_epoch_ * options_.parameters.epochs;
-  position_.log = log_header();
-  if (resumed_) {
-    position_ = saved_.position;
-    TRY(check_identity());
-    if (identity_.threads != saved_.identity.threads) {
-      identity_.threads = saved_.identity.threads;
-      console_.line(text("keeping the run's %u threads: another number would change the bits",
-                         identity_.threads));
-    }
-  }
-  Hardware hardware = options_.hardware;
-  hardware.threads = identity_.threads;
-  network_ = std::make_unique<Network>(options_.parameters, data_.shape, hardware);
-  if (resumed_) {
-    TRY(restore_network(*loaded_, *network_));
-    loaded_.reset();
-  }
-  TRY(open_feed());
-  auto board =
-      TRY(TensorBoard::open(options_.tensorboard, position_.step, row_is_due() ? kEpochLoss : ""));
-  board_ = std::move(board);
-  if (!options_.steps_log.empty()) {
-    steps_log_ = Descriptor(
-        ::open(options_.steps_log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-    if (!steps_log_) return checkpoint::system_failure("cannot open", options_.steps_log);
-  }
-  return {};
-}
-
-Result<void> Run::open_feed() {
-  if (!options_.channels) {
-    feed_ = feed_from_memory(data_.training, options_.order, options_.parameters.seed);
-    return {};
-  }
-  const auto meta = resumed_ ? resumed_->meta : nlohmann::json::object();
-  feed_ = TRY(feed_from_channel(options_.channels->training, data_, meta));
-  return {};
-}
-
 Result<Outcome> Run::operator()() {
   TRY(prepare());
   const auto step = static_cast<unsigned long long>(position_.step);
@@ -389,182 +544,6 @@ Result<Outcome> Run::operator()() {
                          : text("starting from scratch: %llu steps, %u training and %u test images",
                                 total, data_.training.count, data_.test.count));
   return loop();
-}
-
-Result<Outcome> Run::loop() {
-  if (row_is_due()) TRY(end_epoch());
-  trained_ = position_.step;
-  while (trained_ < steps_total_) {
-    const auto leaving = TRY(look_around());
-    if (leaving) return stop();
-    bool fed = true;
-    begun_ = Clock::now();
-    do {
-      fed = TRY(step());
-    } while (fed && !is_time_to_read());
-    TRY(read_scores());
-    if (fed) slow_down();
-    if (!fed || (at_epoch_end() && !time_to_evaluate())) {
-      TRY(save());
-      return stop();
-    }
-    if (at_epoch_end()) {
-      TRY(end_epoch());
-    } else if (is_due()) {
-      TRY(save());
-    }
-  }
-  return finish();
-}
-
-// False: asked to stop while the data did not come.
-Result<bool> Run::step() {
-  const std::uint32_t size = options_.parameters.batch_size;
-  const auto first = static_cast<std::uint32_t>(trained_ % steps_per_epoch_ * size);
-  const auto batch = TRY(feed_->batch(trained_ / steps_per_epoch_, first,
-                                      std::min(size, data_.training.count - first)));
-  if (!batch) return false;
-  network_->train(*batch->examples, batch->indices, trained_);
-  ++trained_;
-  return true;
-}
-
-// A CPU's at once; a GPU idles for it.
-bool Run::is_time_to_read() const {
-  return !network_->is_behind() || trained_ % steps_per_epoch_ == 0 || is_due() ||
-         options_.slow_down != 0 || Clock::now() - begun_ >= kReadEvery;
-}
-
-Result<void> Run::read_scores() {
-  const auto scores = network_->scores();
-  if (!scores.empty()) step_took_ = (Clock::now() - begun_) / scores.size();
-  for (const Score& score : scores) TRY(count(score));
-  return {};
-}
-
-Result<void> Run::count(const Score& score) {
-  const std::uint64_t epoch = epoch_index() + 1;
-  if (!std::isfinite(score.loss_sum)) {
-    return failure(text("the loss of step %llu is not finite; try a smaller --learning-rate",
-                        static_cast<unsigned long long>(position_.step + 1)));
-  }
-  ++position_.step;
-  position_.epoch.loss_sum += score.loss_sum;
-  position_.epoch.correct += score.correct;
-  position_.epoch.count += score.count;
-  TRY(log_step());
-  if (position_.step % kStepsARecord == 0) {
-    const auto count = static_cast<double>(score.count);
-    board_->add(position_.step, {{"batch_loss", score.loss_sum / count}});
-  }
-  const checkpoint::Progress progress{position_.step,
-                                      steps_total_,
-                                      epoch,
-                                      options_.parameters.epochs,
-                                      mean_loss(position_.epoch),
-                                      accuracy(position_.epoch)};
-  session_->progress(progress);
-  console_.progress(progress, steps_per_epoch_);
-  return {};
-}
-
-// The epoch's row is part of its last step: a run that resumes there has it from the checkpoint.
-Result<void> Run::end_epoch() {
-  const auto begun = Clock::now();
-  position_.test = network_->evaluate(data_.test);
-  evaluation_took_ = Clock::now() - begun;
-  position_.log += log_row(epoch_index(), position_.epoch, position_.test);
-  board_->add(position_.step, {{kEpochLoss, mean_loss(position_.epoch)},
-                               {"epoch_accuracy", accuracy(position_.epoch)},
-                               {"validation_loss", mean_loss(position_.test)},
-                               {"validation_accuracy", accuracy(position_.test)}});
-  session_->progress({.step = position_.step,
-                      .steps_total = steps_total_,
-                      .epoch = epoch_index(),
-                      .epochs_total = options_.parameters.epochs,
-                      .loss = mean_loss(position_.epoch),
-                      .accuracy = accuracy(position_.epoch),
-                      .metrics = {{"val_loss", mean_loss(position_.test)},
-                                  {"val_accuracy", accuracy(position_.test)}}});
-  const std::string row =
-      text("epoch %llu/%u: loss %.4f, accuracy %.4f; on the test images loss %.4f, accuracy %.4f",
-           static_cast<unsigned long long>(epoch_index()), options_.parameters.epochs,
-           mean_loss(position_.epoch), accuracy(position_.epoch), mean_loss(position_.test),
-           accuracy(position_.test));
-  position_.epoch = {};
-  TRY(save());
-  TRY(write_log(options_.result, position_));
-  console_.line(row);
-  return {};
-}
-
-// After a notice an evaluation must leave enough time for the last checkpoint.
-bool Run::time_to_evaluate() {
-  const auto batches =
-      static_cast<Time::rep>(data_.test.count / options_.parameters.batch_size + 1);
-  const bool measured = evaluation_took_ > Time::zero();
-  return session_->has_time(measured ? evaluation_took_ : step_took_ * batches);
-}
-
-Result<void> Run::save() {
-  session_->begin_save();
-  // First, so that every row from before the checkpoint is durable with it.
-  TRY(board_->flush());
-  position_.consumed = feed_->consumed();
-  auto saved = save_snapshot(*session_, *network_, position_, identity_);
-  return saved ? Result<void>() : unwritten(saved.error());
-}
-
-// Does what the clock, the agent or a signal asks for between two steps. True: stop now.
-Result<bool> Run::look_around() {
-  if (session_->should_checkpoint()) TRY(save());
-  return session_->should_stop();
-}
-
-Result<Outcome> Run::stop() {
-  if (auto durable = session_->leave(); !durable) return unwritten(durable.error());
-  const auto signal = stop_requested();
-  console_.line(text("stopped by %s%s at step %llu; ", signal ? "SIG" : "a notice",
-                     signal ? ::sigabbrev_np(*signal) : "",
-                     static_cast<unsigned long long>(position_.step)) +
-                "the checkpoint is durable");
-  return Outcome::Stopped;
-}
-
-// Also for a finished run that is started again: it writes the same result again.
-Result<Outcome> Run::finish() {
-  auto written = write_result(options_.result, options_.parameters, position_, *network_);
-  if (!written) {
-    return failure(
-        "the result could not be written: " + written.error().message +
-        "\n  The last checkpoint is durable: make room or mend the volume, start again.");
-  }
-  // With the result durable, a last checkpoint that could not be written is no failure.
-  if (auto flushed = session_->finished(); !flushed) console_.line(flushed.error().message);
-  console_.line(text("finished: %llu steps, accuracy %.4f on the test images; result in ",
-                     static_cast<unsigned long long>(position_.step), accuracy(position_.test)) +
-                options_.result.string());
-  return Outcome::Finished;
-}
-
-// One write a step: the line is there as soon as the step is done, even if SIGKILL follows.
-Result<void> Run::log_step() {
-  if (!steps_log_) return {};
-  const std::string line = std::to_string(position_.step) + "\n";
-  if (::write(steps_log_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-    return checkpoint::system_failure("cannot write", options_.steps_log);
-  return {};
-}
-
-void Run::slow_down() const {
-  // Only a request that comes now ends the wait: what is trained after it keeps the pace.
-  const auto before = stop_requested();
-  auto left = std::chrono::milliseconds(options_.slow_down);
-  while (left.count() > 0 && stop_requested() == before) {
-    const auto nap = std::min(left, kNap);
-    std::this_thread::sleep_for(nap);
-    left -= nap;
-  }
 }
 
 }  // namespace

@@ -29,6 +29,10 @@
 namespace spotter::command {
 namespace {
 
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using Leave = std::function<bool()>;
+
 // A process that feeds the trainer, started beside this one, and this end of their socket
 // (agent/data/fifo.hpp): the data plane, or the server of views of mode `fast_file`.
 class Sidecar {
@@ -37,7 +41,20 @@ class Sidecar {
   using Body = std::function<void(int socket)>;
 
   // Null: see errno.
-  static std::unique_ptr<Sidecar> start(std::string name, const Body& body);
+  static std::unique_ptr<Sidecar> start(std::string name, const Body& body) {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return nullptr;
+    data::Descriptor ours(ends[0]);
+    data::Descriptor theirs(ends[1]);
+    const pid_t pid = io::fork_child([&] {
+      ours.close();
+      ::setsid();  // the terminal's signals are for the trainer
+      body(theirs.get());
+      return 1;
+    });
+    if (pid < 0) return nullptr;
+    return std::unique_ptr<Sidecar>(new Sidecar(std::move(name), pid, std::move(ours)));
+  }
 
   data::Holder& holder() { return holder_; }
   const std::string& name() const { return name_; }
@@ -46,10 +63,31 @@ class Sidecar {
   int descriptor() const { return gone_ ? -1 : holder_.descriptor(); }
 
   // Why the trainer must be stopped, once for each reason; none: no new reason.
-  std::optional<std::string> listen();
+  std::optional<std::string> listen() {
+    using Kind = data::Holder::Report::Kind;
+    while (!gone_) {
+      auto report = holder_.listen();
+      if (report.kind == Kind::None) break;
+      if (report.kind == Kind::Ready) ready_ = true;
+      if (report.kind == Kind::Failed) return std::move(report.text);
+      gone_ = report.kind == Kind::Gone;
+    }
+    if (!gone_ || name_.empty()) return std::nullopt;
+    if (pid_ > 0 && ::waitpid(pid_, nullptr, 0) == pid_) pid_ = 0;
+    const std::string name = std::exchange(name_, "");  // reported once
+    return name + " has died";
+  }
+
   void ended() { pid_ = 0; }  // to be called when waitpid has had it
+
   // Asks it to end, and waits for that; listen() then has its last words.
-  void leave();
+  void leave() {
+    holder_.leave();
+    int status = -1;
+    if (pid_ > 0) ::waitpid(pid_, &status, 0);
+    pid_ = 0;
+    if (status == 0) name_.clear();  // it has ended as it was asked to
+  }
 
  private:
   Sidecar(std::string name, pid_t pid, data::Descriptor socket)
@@ -63,44 +101,6 @@ class Sidecar {
 };
 
 namespace fs = std::filesystem;
-
-std::unique_ptr<Sidecar> Sidecar::start(std::string name, const Body& body) {
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return nullptr;
-  data::Descriptor ours(ends[0]);
-  data::Descriptor theirs(ends[1]);
-  const pid_t pid = io::fork_child([&] {
-    ours.close();
-    ::setsid();  // the terminal's signals are for the trainer
-    body(theirs.get());
-    return 1;
-  });
-  if (pid < 0) return nullptr;
-  return std::unique_ptr<Sidecar>(new Sidecar(std::move(name), pid, std::move(ours)));
-}
-
-std::optional<std::string> Sidecar::listen() {
-  using Kind = data::Holder::Report::Kind;
-  while (!gone_) {
-    auto report = holder_.listen();
-    if (report.kind == Kind::None) break;
-    if (report.kind == Kind::Ready) ready_ = true;
-    if (report.kind == Kind::Failed) return std::move(report.text);
-    gone_ = report.kind == Kind::Gone;
-  }
-  if (!gone_ || name_.empty()) return std::nullopt;
-  if (pid_ > 0 && ::waitpid(pid_, nullptr, 0) == pid_) pid_ = 0;
-  const std::string name = std::exchange(name_, "");  // reported once
-  return name + " has died";
-}
-
-void Sidecar::leave() {
-  holder_.leave();
-  int status = -1;
-  if (pid_ > 0) ::waitpid(pid_, &status, 0);
-  pid_ = 0;
-  if (status == 0) name_.clear();  // it has ended as it was asked to
-}
 
 // Views that are mounted already are for the views' process alone, without which each use of them
 // must fail.
@@ -149,14 +149,9 @@ data::PlaneSettings split_views(data::PlaneSettings& settings) {
   return views;
 }
 
-using std::chrono::milliseconds;
-using std::chrono::steady_clock;
-
 constexpr int no_data_status = 74;  // EX_IOERR: the data could not be fetched
 constexpr milliseconds grace{10'000};
 constexpr std::size_t longest_variable = 128U << 10;  // execve(2) fails with a longer one
-
-using Leave = std::function<bool()>;
 
 // Ends the readers while their FIFOs are still open.
 void end_session(int leader) {
@@ -212,6 +207,16 @@ Result<void> fetch_files(const data::PlaneSettings& settings, int socket) {
   return done ? fetch_all(cached, left) : done;
 }
 
+// Sent like a message of the trainer; without an agent it goes nowhere.
+void send_flow(const data::Stream& stream) {
+  const std::chrono::duration<double> stalled(stream.stalled());
+  sd_notifyf(0,
+             "X_SPOTTER_CHANNEL=%s\nX_SPOTTER_CHANNEL_BYTES=%llu\n"
+             "X_SPOTTER_CHANNEL_STALL_SECONDS=%.3f",
+             stream.name().c_str(), static_cast<unsigned long long>(stream.bytes()),
+             stalled.count());
+}
+
 // The processes beside this one, from start to the trainer's end.
 class Run {
  public:
@@ -220,21 +225,180 @@ class Run {
         views_(split_views(settings_)),
         container_(std::move(container)) {}
 
-  int run(const std::vector<std::string>& command);
+  int run(const std::vector<std::string>& command) {
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (const int each : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT})
+      ::sigaddset(&set, each);
+    ::sigprocmask(SIG_BLOCK, &set, &before_);
+    open_more_files();
+    signals_ = data::Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!start_beside()) {
+      io::complain("pipe", std::strerror(errno));
+      leave();
+      return no_data_status;
+    }
+    while (step()) {
+    }
+    if (!failed_) {
+      start_trainer(command);
+      while (step()) {
+      }
+      // Its descendants may still read.
+      supervise::kill_session(trainer_, trainer_ticks_);
+    }
+    leave();
+    const std::string reason =
+        container_.root.empty() || ended_ == 0 ? "" : reason_of_failure(container_);
+    if (!reason.empty()) io::complain("pipe", "the trainer says: " + reason);
+    if (failed_ || !ended_) return no_data_status;
+    return WIFSIGNALED(*ended_) ? 128 + WTERMSIG(*ended_) : WEXITSTATUS(*ended_);
+  }
 
  private:
-  bool start_beside();
-  void run_plane(int socket);
-  void open_more_files();
-  void set_container_variables() const;
-  void start_trainer(const std::vector<std::string>& command);
-  void listen();
-  void read_signals();
-  void reap();
-  void stop(const std::string& why);
-  bool step();
+  bool start_beside() {
+    const auto start = [this](const char* name, const Sidecar::Body& body) {
+      auto started = Sidecar::start(name, [&](int socket) {
+        signals_.close();
+        ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+        body(socket);
+      });
+      if (started) beside_.push_back(std::move(started));
+      return !beside_.empty() && beside_.back()->name() == name;
+    };
+    if (!start("the data plane", [this](int socket) { run_plane(socket); })) return false;
+    const bool all =
+        views_.channels.empty() ||
+        start("the process of the views", [this](int socket) { exec_views(views_, socket); });
+    close_views();
+    ::unsetenv("SPOTTER_VIEWS");
+    return all;
+  }
+
+  void run_plane(int socket) {
+    close_views();
+    ::signal(SIGTERM, SIG_IGN);
+    ::signal(SIGHUP, SIG_IGN);
+    settings_.orphaned = end_session;
+    settings_.flows = send_flow;
+    auto done = fetch_files(settings_, socket);
+    std::erase_if(settings_.channels, [](const wire::Channel& channel) {
+      return channel.mode != wire::InputMode::Pipe;
+    });
+    if (done) done = data::run_plane(settings_, socket);
+    if (!done) (void)data::send_message(socket, "failed " + done.error().message);
+    ::_exit(done ? 0 : 1);
+  }
+
+  // Two FIFOs are open for each streamed channel. The trainer keeps its limit: select(2) takes
+  // 1024.
+  void open_more_files() {
+    if (::getrlimit(RLIMIT_NOFILE, &files_before_) != 0) return;
+    rlimit most = files_before_;
+    most.rlim_cur = most.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &most);
+  }
+
+  // Sets the variables that SageMaker's containers have.
+  void set_container_variables() const {
+    const auto all =
+        container_.root.empty() ? channel_variables(container_) : variables(container_);
+    for (const auto& [name, value] : all) {
+      if (name.size() + value.size() + 2 <= longest_variable) {
+        ::setenv(name.c_str(), value.c_str(), 1);
+      } else {
+        io::complain("pipe", name + " would be too long for a variable: it is left out");
+      }
+    }
+  }
+
+  void start_trainer(const std::vector<std::string>& command) {
+    const io::Program program(command);
+    const pid_t holder = ::getpid();
+    trainer_ = io::fork_child([&] {
+      ::setsid();
+      if (!io::die_with(holder, SIGKILL)) return 127;
+      ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+      ::setrlimit(RLIMIT_NOFILE, &files_before_);
+      set_container_variables();
+      program.execute_from_path();
+      io::complain("pipe", command[0] + ": " + std::strerror(errno));
+      return 127;
+    });
+    if (const auto process = supervise::find_process(trainer_))
+      trainer_ticks_ = process->start_ticks;
+    for (const auto& each : beside_) each->holder().send_trainer(trainer_);
+  }
+
+  void listen() {
+    for (const auto& each : beside_)
+      while (const auto why = each->listen()) stop(*why);
+  }
+
+  void read_signals() {
+    signalfd_siginfo signal{};
+    while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
+      const int number = static_cast<int>(signal.ssi_signo);
+      if (number == SIGCHLD) {
+        reap();
+      } else if (trainer_ > 0) {
+        supervise::signal_main_process(trainer_, number);
+      } else {
+        failed_ = true;
+      }
+    }
+  }
+
+  void reap() {
+    int status = 0;
+    for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+      if (pid == trainer_) ended_ = status;
+      for (const auto& each : beside_)
+        if (pid == each->pid()) each->ended();
+    }
+  }
+
+  // No more data will come. A signal ends the trainer, as an end of file would be a lie. One that
+  // has ended well did not need it.
+  void stop(const std::string& why) {
+    if (!std::exchange(said_, true)) io::complain("pipe", why);
+    if (ended_ == 0) return;
+    failed_ = true;
+    if (trainer_ <= 0 || ended_ || kill_at_) return;
+    supervise::signal_main_process(trainer_, SIGTERM);
+    kill_at_ = steady_clock::now() + grace;
+  }
+
+  // Waits for the next event.
+  bool step() {
+    std::vector<pollfd> files{{signals_.get(), POLLIN, 0}};
+    for (const auto& each : beside_) files.push_back({each->descriptor(), POLLIN, 0});
+    int wait = -1;
+    if (kill_at_) {
+      const auto left = std::chrono::ceil<milliseconds>(*kill_at_ - steady_clock::now());
+      wait = static_cast<int>(std::max(left, milliseconds(0)).count());
+    }
+    ::poll(files.data(), files.size(), wait);
+    read_signals();
+    listen();
+    if (kill_at_ && !ended_ && steady_clock::now() >= *kill_at_) {
+      supervise::kill_session(trainer_, trainer_ticks_);
+      kill_at_ = steady_clock::now() + grace;
+    }
+    return trainer_ > 0 ? !ended_ : !ready() && !failed_;
+  }
+
   bool ready() const { return std::ranges::all_of(beside_, &Sidecar::ready); }
-  void leave();
+
+  // Hears of what may be why the trainer ended: a killed process closes the trainer's files a
+  // moment before its own end is known, and a refusal may still be on its way. Unmounts the views
+  // of a process that died, once nobody reads them: an empty folder would look like data.
+  void leave() {
+    for (const auto& each : beside_) each->leave();
+    listen();
+    for (const auto& channel : views_.channels)
+      act::host::detach_views(views_.directory / channel.name);
+  }
 
   data::PlaneSettings settings_;
   data::PlaneSettings views_;  // the channels of mode `fast_file`
@@ -250,184 +414,6 @@ class Run {
   std::optional<int> ended_;  // of waitpid(2)
   std::optional<steady_clock::time_point> kill_at_;
 };
-
-// Sent like a message of the trainer; without an agent it goes nowhere.
-void send_flow(const data::Stream& stream) {
-  const std::chrono::duration<double> stalled(stream.stalled());
-  sd_notifyf(0,
-             "X_SPOTTER_CHANNEL=%s\nX_SPOTTER_CHANNEL_BYTES=%llu\n"
-             "X_SPOTTER_CHANNEL_STALL_SECONDS=%.3f",
-             stream.name().c_str(), static_cast<unsigned long long>(stream.bytes()),
-             stalled.count());
-}
-
-void Run::run_plane(int socket) {
-  close_views();
-  ::signal(SIGTERM, SIG_IGN);
-  ::signal(SIGHUP, SIG_IGN);
-  settings_.orphaned = end_session;
-  settings_.flows = send_flow;
-  auto done = fetch_files(settings_, socket);
-  std::erase_if(settings_.channels,
-                [](const wire::Channel& channel) { return channel.mode != wire::InputMode::Pipe; });
-  if (done) done = data::run_plane(settings_, socket);
-  if (!done) (void)data::send_message(socket, "failed " + done.error().message);
-  ::_exit(done ? 0 : 1);
-}
-
-// Two FIFOs are open for each streamed channel. The trainer keeps its limit: select(2) takes 1024.
-void Run::open_more_files() {
-  if (::getrlimit(RLIMIT_NOFILE, &files_before_) != 0) return;
-  rlimit most = files_before_;
-  most.rlim_cur = most.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &most);
-}
-
-bool Run::start_beside() {
-  const auto start = [this](const char* name, const Sidecar::Body& body) {
-    auto started = Sidecar::start(name, [&](int socket) {
-      signals_.close();
-      ::sigprocmask(SIG_SETMASK, &before_, nullptr);
-      body(socket);
-    });
-    if (started) beside_.push_back(std::move(started));
-    return !beside_.empty() && beside_.back()->name() == name;
-  };
-  if (!start("the data plane", [this](int socket) { run_plane(socket); })) return false;
-  const bool all = views_.channels.empty() || start("the process of the views", [this](int socket) {
-                     exec_views(views_, socket);
-                   });
-  close_views();
-  ::unsetenv("SPOTTER_VIEWS");
-  return all;
-}
-
-// Sets the variables that SageMaker's containers have.
-void Run::set_container_variables() const {
-  const auto all = container_.root.empty() ? channel_variables(container_) : variables(container_);
-  for (const auto& [name, value] : all) {
-    if (name.size() + value.size() + 2 <= longest_variable) {
-      ::setenv(name.c_str(), value.c_str(), 1);
-    } else {
-      io::complain("pipe", name + " would be too long for a variable: it is left out");
-    }
-  }
-}
-
-void Run::start_trainer(const std::vector<std::string>& command) {
-  const io::Program program(command);
-  const pid_t holder = ::getpid();
-  trainer_ = io::fork_child([&] {
-    ::setsid();
-    if (!io::die_with(holder, SIGKILL)) return 127;
-    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
-    ::setrlimit(RLIMIT_NOFILE, &files_before_);
-    set_container_variables();
-    program.execute_from_path();
-    io::complain("pipe", command[0] + ": " + std::strerror(errno));
-    return 127;
-  });
-  if (const auto process = supervise::find_process(trainer_)) trainer_ticks_ = process->start_ticks;
-  for (const auto& each : beside_) each->holder().send_trainer(trainer_);
-}
-
-// No more data will come. A signal ends the trainer, as an end of file would be a lie. One that has
-// ended well did not need it.
-void Run::stop(const std::string& why) {
-  if (!std::exchange(said_, true)) io::complain("pipe", why);
-  if (ended_ == 0) return;
-  failed_ = true;
-  if (trainer_ <= 0 || ended_ || kill_at_) return;
-  supervise::signal_main_process(trainer_, SIGTERM);
-  kill_at_ = steady_clock::now() + grace;
-}
-
-void Run::listen() {
-  for (const auto& each : beside_)
-    while (const auto why = each->listen()) stop(*why);
-}
-
-void Run::reap() {
-  int status = 0;
-  for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-    if (pid == trainer_) ended_ = status;
-    for (const auto& each : beside_)
-      if (pid == each->pid()) each->ended();
-  }
-}
-
-void Run::read_signals() {
-  signalfd_siginfo signal{};
-  while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
-    const int number = static_cast<int>(signal.ssi_signo);
-    if (number == SIGCHLD) {
-      reap();
-    } else if (trainer_ > 0) {
-      supervise::signal_main_process(trainer_, number);
-    } else {
-      failed_ = true;
-    }
-  }
-}
-
-// Waits for the next event.
-bool Run::step() {
-  std::vector<pollfd> files{{signals_.get(), POLLIN, 0}};
-  for (const auto& each : beside_) files.push_back({each->descriptor(), POLLIN, 0});
-  int wait = -1;
-  if (kill_at_) {
-    const auto left = std::chrono::ceil<milliseconds>(*kill_at_ - steady_clock::now());
-    wait = static_cast<int>(std::max(left, milliseconds(0)).count());
-  }
-  ::poll(files.data(), files.size(), wait);
-  read_signals();
-  listen();
-  if (kill_at_ && !ended_ && steady_clock::now() >= *kill_at_) {
-    supervise::kill_session(trainer_, trainer_ticks_);
-    kill_at_ = steady_clock::now() + grace;
-  }
-  return trainer_ > 0 ? !ended_ : !ready() && !failed_;
-}
-
-// Hears of what may be why the trainer ended: a killed process closes the trainer's files a moment
-// before its own end is known, and a refusal may still be on its way. Unmounts the views of a
-// process that died, once nobody reads them: an empty folder would look like data.
-void Run::leave() {
-  for (const auto& each : beside_) each->leave();
-  listen();
-  for (const auto& channel : views_.channels)
-    act::host::detach_views(views_.directory / channel.name);
-}
-
-int Run::run(const std::vector<std::string>& command) {
-  sigset_t set;
-  ::sigemptyset(&set);
-  for (const int each : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT})
-    ::sigaddset(&set, each);
-  ::sigprocmask(SIG_BLOCK, &set, &before_);
-  open_more_files();
-  signals_ = data::Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!start_beside()) {
-    io::complain("pipe", std::strerror(errno));
-    leave();
-    return no_data_status;
-  }
-  while (step()) {
-  }
-  if (!failed_) {
-    start_trainer(command);
-    while (step()) {
-    }
-    // Its descendants may still read.
-    supervise::kill_session(trainer_, trainer_ticks_);
-  }
-  leave();
-  const std::string reason =
-      container_.root.empty() || ended_ == 0 ? "" : reason_of_failure(container_);
-  if (!reason.empty()) io::complain("pipe", "the trainer says: " + reason);
-  if (failed_ || !ended_) return no_data_status;
-  return WIFSIGNALED(*ended_) ? 128 + WTERMSIG(*ended_) : WEXITSTATUS(*ended_);
-}
 
 constexpr std::uint64_t patience = 20'000'000;  // microseconds
 

@@ -75,13 +75,76 @@ class Views {
  public:
   explicit Views(Options options) : options_(std::move(options)) {}
 
-  Result<void> begin();
-  void run();
+  Result<void> begin() {
+    const std::string needs =
+        "channel " + options_.channels.front().name + ": mode fast_file needs ";
+    const auto mounted = act::host::mounted_views();
+    if (mounted.empty())
+      if (const auto lacks = missing_for_mount()) return failure(needs + "FUSE: " + *lacks);
+    const std::size_t budget = options_.budget / options_.channels.size();
+    if (budget < data::good_budget) return failure(needs + "32 MiB of memory for each, at least");
+    if (!options_.state.empty()) {
+      TRY(behind("cannot make " + options_.state.string(),
+                 io::make_directories(options_.state, 0755)));
+    }
+    for (const auto& channel : options_.channels) {
+      ViewSettings settings{.channel = channel,
+                            .directory = options_.directory,
+                            .budget = budget,
+                            .shard = options_.shard,
+                            .failed = [this](const std::string& what) {
+                              gone_ |= !data::send_message(options_.socket, "failed " + what);
+                            }};
+      for (const auto& view : mounted)
+        if (view.channel == channel.name) settings.mounted = view.descriptor;
+      if (!options_.state.empty()) settings.frozen = options_.state / (channel.name + ".listing");
+      views_.push_back(std::make_unique<View>(std::move(settings), clients_.of(channel)));
+    }
+    return {};
+  }
+
+  // If `spotter pipe` dies, ends its command before it unmounts the files.
+  void run() {
+    while (!gone_ && !dismissed_) {
+      for (const auto& client : clients_.all())
+        if (client) client->turn(milliseconds(0));
+      for (const auto& view : views_) view->advance();
+      report_ready();
+      if (!gone_) wait();
+    }
+    if (!dismissed_) listen();
+    if (dismissed_ || trainer_ == 0) return;
+    const auto process = supervise::find_process(trainer_);
+    supervise::kill_session(trainer_, process ? process->start_ticks : 0);
+  }
 
  private:
-  void wait();
-  void listen();
-  void report_ready();
+  void wait() {
+    std::vector<pollfd> files{{options_.socket, POLLIN, 0}};
+    milliseconds longest = at_most;
+    for (const auto& client : clients_.all()) {
+      if (!client) continue;
+      files.push_back({client->descriptor(), POLLIN, 0});
+      longest = std::min(longest, client->next());
+    }
+    for (const auto& view : views_) files.push_back({view->descriptor(), POLLIN, 0});
+    if (::poll(files.data(), files.size(), static_cast<int>(longest.count())) < 0) return;
+    if (files.front().revents != 0) listen();
+  }
+
+  void listen() {
+    while (const auto message = data::receive_message(options_.socket, gone_)) {
+      if (message->text == "bye") dismissed_ = true;
+      if (message->text.starts_with("trainer "))
+        trainer_ = static_cast<int>(wire::parse_count(message->text.substr(8)).value_or(0));
+    }
+  }
+
+  void report_ready() {
+    const bool all = std::ranges::all_of(views_, &View::mounted);
+    if (all && !ready_) gone_ |= !data::send_message(options_.socket, "ready");
+    ready_ = all;
+  }
 
   Options options_;
   bool gone_ = false;  // `spotter pipe` has died
@@ -91,75 +154,6 @@ class Views {
   data::Clients clients_{{.environment = act::Environment::of_this_process()}};
   std::vector<std::unique_ptr<View>> views_;  // destroyed before their clients
 };
-
-Result<void> Views::begin() {
-  const std::string needs = "channel " + options_.channels.front().name + ": mode fast_file needs ";
-  const auto mounted = act::host::mounted_views();
-  if (mounted.empty())
-    if (const auto lacks = missing_for_mount()) return failure(needs + "FUSE: " + *lacks);
-  const std::size_t budget = options_.budget / options_.channels.size();
-  if (budget < data::good_budget) return failure(needs + "32 MiB of memory for each, at least");
-  if (!options_.state.empty()) {
-    TRY(behind("cannot make " + options_.state.string(),
-               io::make_directories(options_.state, 0755)));
-  }
-  for (const auto& channel : options_.channels) {
-    ViewSettings settings{.channel = channel,
-                          .directory = options_.directory,
-                          .budget = budget,
-                          .shard = options_.shard,
-                          .failed = [this](const std::string& what) {
-                            gone_ |= !data::send_message(options_.socket, "failed " + what);
-                          }};
-    for (const auto& view : mounted)
-      if (view.channel == channel.name) settings.mounted = view.descriptor;
-    if (!options_.state.empty()) settings.frozen = options_.state / (channel.name + ".listing");
-    views_.push_back(std::make_unique<View>(std::move(settings), clients_.of(channel)));
-  }
-  return {};
-}
-
-void Views::report_ready() {
-  const bool all = std::ranges::all_of(views_, &View::mounted);
-  if (all && !ready_) gone_ |= !data::send_message(options_.socket, "ready");
-  ready_ = all;
-}
-
-void Views::listen() {
-  while (const auto message = data::receive_message(options_.socket, gone_)) {
-    if (message->text == "bye") dismissed_ = true;
-    if (message->text.starts_with("trainer "))
-      trainer_ = static_cast<int>(wire::parse_count(message->text.substr(8)).value_or(0));
-  }
-}
-
-void Views::wait() {
-  std::vector<pollfd> files{{options_.socket, POLLIN, 0}};
-  milliseconds longest = at_most;
-  for (const auto& client : clients_.all()) {
-    if (!client) continue;
-    files.push_back({client->descriptor(), POLLIN, 0});
-    longest = std::min(longest, client->next());
-  }
-  for (const auto& view : views_) files.push_back({view->descriptor(), POLLIN, 0});
-  if (::poll(files.data(), files.size(), static_cast<int>(longest.count())) < 0) return;
-  if (files.front().revents != 0) listen();
-}
-
-// If `spotter pipe` dies, ends its command before it unmounts the files.
-void Views::run() {
-  while (!gone_ && !dismissed_) {
-    for (const auto& client : clients_.all())
-      if (client) client->turn(milliseconds(0));
-    for (const auto& view : views_) view->advance();
-    report_ready();
-    if (!gone_) wait();
-  }
-  if (!dismissed_) listen();
-  if (dismissed_ || trainer_ == 0) return;
-  const auto process = supervise::find_process(trainer_);
-  supervise::kill_session(trainer_, process ? process->start_ticks : 0);
-}
 
 int run(int count, char** words) {
   auto options = parse(count, words);
