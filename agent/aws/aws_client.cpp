@@ -256,7 +256,6 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::perform(SignedCall ca
   int retries = 0;
   int taken = 0;  // from the bucket, by the last retry
   CallTally& tally = tallies_[{call.service, call.action}];
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   for (int number = 1;; ++number) {
     ++tally.requests;
     if (number > 1) ++tally.retries;
@@ -288,8 +287,7 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::perform(SignedCall ca
       explain(error, call);
       co_return answer;
     }
-    timer.expires_after(pause);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await io::wait_for(pause);
   }
 }
 

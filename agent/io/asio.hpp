@@ -8,6 +8,7 @@
 #ifndef SPOTTER_AGENT_IO_ASIO_HPP
 #define SPOTTER_AGENT_IO_ASIO_HPP
 
+#include <chrono>
 #include <exception>
 
 #include <boost/asio/awaitable.hpp>
@@ -37,6 +38,12 @@ namespace spotter::io {
 inline constexpr auto rethrow = [](std::exception_ptr error) {
   if (error) std::rethrow_exception(error);
 };
+
+// Waits for so long. A cancellation is thrown, as from each wait.
+inline asio::awaitable<void> wait_for(std::chrono::steady_clock::duration time) {
+  asio::steady_timer timer(co_await asio::this_coro::executor, time);
+  co_await timer.async_wait(asio::use_awaitable);
+}
 
 }  // namespace spotter::io
 

@@ -501,7 +501,6 @@ class Agent {
   asio::awaitable<void> run_session() {
     Region region = act::configured_region(environment_);
     if (region.empty()) {
-      asio::steady_timer timer(context_);
       for (std::uint32_t tries = 1;; ++tries) {
         auto asking = read_identity();
         const decide::Happening answer = co_await std::move(asking);
@@ -515,8 +514,7 @@ class Agent {
           spdlog::warn(
               "the metadata service does not say which instance this is; asking it every "
               "second, and nothing is begun before it answers");
-        timer.expires_after(std::chrono::seconds(1));
-        co_await timer.async_wait(asio::use_awaitable);
+        co_await io::wait_for(std::chrono::seconds(1));
       }
     }
     compose_loop(region);

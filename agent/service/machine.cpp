@@ -21,7 +21,7 @@ Result<void> outcome(const decide::Happening& answer) {
   return failure(failed->detail.str());
 }
 
-constexpr int kTries = 10;  // a second apart; systemd waits longer for a start
+constexpr std::uint32_t kTries = 10;  // a second apart; systemd waits longer for a start
 
 asio::awaitable<void> ask(asio::io_context& context,
                           std::optional<decide::IdentityRead>& identity) {
@@ -30,16 +30,7 @@ asio::awaitable<void> ask(asio::io_context& context,
   sense::ImdsClient imds(http, command::imds_settings(environment));
   sense::Notices notices(
       imds, {}, [] { return Time(io::boot_time()); }, [](decide::Happening) {});
-  asio::steady_timer timer(context);
-  for (int tries = 0; tries < kTries && !identity; ++tries) {
-    const decide::Happening answer = co_await notices.read_identity();
-    if (const auto* read = std::get_if<decide::IdentityRead>(&answer)) {
-      identity = *read;
-      break;
-    }
-    timer.expires_after(std::chrono::seconds(1));
-    co_await timer.async_wait(asio::use_awaitable);
-  }
+  identity = co_await notices.await_identity(kTries);
 }
 
 }  // namespace
@@ -108,16 +99,7 @@ asio::awaitable<void> Machine::complete_lifecycle() {
 }
 
 asio::awaitable<void> Machine::learn(std::uint32_t tries) {
-  asio::steady_timer timer(context_);
-  while (!identity_ && tries-- > 0) {
-    const decide::Happening answer = co_await notices_.read_identity();
-    if (const auto* identity = std::get_if<decide::IdentityRead>(&answer)) {
-      identity_ = *identity;
-      break;
-    }
-    timer.expires_after(std::chrono::seconds(1));
-    co_await timer.async_wait(asio::use_awaitable);
-  }
+  if (!identity_) identity_ = co_await notices_.await_identity(tries);
   Region region = act::configured_region(environment_);
   if (region.empty() && identity_) {
     region = identity_->region;
@@ -151,15 +133,13 @@ asio::awaitable<Result<decide::FleetRead>> Machine::read_fleet() {
 
 // EC2 shows none until the fleet's tags are written: as the core has it (decide/identity.cpp).
 asio::awaitable<Result<decide::FleetRead>> Machine::await_fleet() {
-  asio::steady_timer timer(context_);
   for (;;) {
     auto read = co_await read_fleet();
     if (!read || job_.fleet || read->is_final() || !identity_) co_return read;
     const auto now = std::chrono::steady_clock::now();
     if (!fleet_asked_at_) fleet_asked_at_ = now;
     if (now - *fleet_asked_at_ >= decide::Policy().fleet_tags) co_return read;
-    timer.expires_after(decide::Policy().poll_held);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await io::wait_for(decide::Policy().poll_held);
   }
 }
 
@@ -173,11 +153,8 @@ asio::awaitable<Result<void>> Machine::cancel_fleet() {
   const decide::Happening answer = co_await cloud_->cancel_fleet(read->fleet, kCall);
   const auto cancelled = outcome(answer);
   if (!cancelled || read->fleet.kind != FleetKind::AutoScalingGroup) co_return cancelled;
-  asio::steady_timer timer(context_);
-  for (int second = 0; !completed_ && second < kSecondsOfAGroup; ++second) {
-    timer.expires_after(std::chrono::seconds(1));
-    co_await timer.async_wait(asio::use_awaitable);
-  }
+  for (int second = 0; !completed_ && second < kSecondsOfAGroup; ++second)
+    co_await io::wait_for(std::chrono::seconds(1));
   co_return cancelled;
 }
 

@@ -52,11 +52,6 @@ asio::awaitable<Result<std::vector<SeenVolume>, EffectFailed>> DataVolumes::look
   co_return found;
 }
 
-asio::awaitable<void> DataVolumes::pause() {
-  asio::steady_timer timer(co_await asio::this_coro::executor, policy_.poll_attachment);
-  co_await timer.async_wait(asio::use_awaitable);
-}
-
 DataVolumes::Answer DataVolumes::prepare(decide::PrepareData effect, Duration limit) {
   const Time until = now_() + limit;
   std::vector<Entry> entries;
@@ -85,7 +80,7 @@ DataVolumes::Answer DataVolumes::prepare(decide::PrepareData effect, Duration li
           .unsettled = true,
           .detail = decide::Detail("the volume of " + late->data.snapshot + " for " +
                                    late->data.mount + " is not there in time")};
-    co_await pause();
+    co_await io::wait_for(policy_.poll_attachment);
   }
 }
 
@@ -266,7 +261,7 @@ DataVolumes::Answer DataVolumes::release(decide::ReleaseData effect, Duration li
     }
     if (!held || !effect.remove) co_return decide::Unmounted{};
     if (now_() >= until) break;
-    co_await pause();
+    co_await io::wait_for(policy_.poll_attachment);
   }
   co_return EffectFailed{.unsettled = true, .detail = "a volume of data is not detached in time"};
 }

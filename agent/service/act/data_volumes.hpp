@@ -34,7 +34,6 @@ class DataVolumes {
   using Failed = std::optional<decide::EffectFailed>;
   struct Entry;
   asio::awaitable<Result<std::vector<decide::SeenVolume>, decide::EffectFailed>> look();
-  asio::awaitable<void> pause();
   asio::awaitable<Failed> bring(Entry& entry, const std::vector<decide::SeenVolume>& seen,
                                 const decide::PrepareData& effect);
   asio::awaitable<Failed> make(Entry& entry, std::uint32_t attempt,

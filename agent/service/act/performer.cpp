@@ -100,11 +100,9 @@ void Performer::abandon(EffectId id) {
 // Between two child processes nothing is reached by a cancellation (io::run() leaves it off): it is
 // repeated until the work has ended.
 asio::awaitable<void> Performer::end(std::uint32_t number) {
-  asio::steady_timer again(context_);
   for (auto found = running_.find(number); found != running_.end(); found = running_.find(number)) {
     found->second->emit(asio::cancellation_type::all);
-    again.expires_after(std::chrono::milliseconds(100));
-    co_await again.async_wait(asio::use_awaitable);
+    co_await io::wait_for(std::chrono::milliseconds(100));
   }
 }
 

@@ -161,7 +161,6 @@ void KeyEndpoint::resume() {
 }
 
 asio::awaitable<void> KeyEndpoint::bind_again() {
-  asio::steady_timer timer(context_);
   for (bool first = true; server_.port() == 0; first = false) {
     const std::error_code failed = server_.open(port_);
     if (!failed) co_return;
@@ -170,8 +169,7 @@ asio::awaitable<void> KeyEndpoint::bind_again() {
           "127.0.0.1:{}, where the trainer asks for credentials, is taken ({}); tried again "
           "each second, and until then it goes on with those that it has",
           port_, failed.message());
-    timer.expires_after(std::chrono::seconds(1));
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await io::wait_for(std::chrono::seconds(1));
   }
 }
 

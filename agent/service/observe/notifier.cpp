@@ -69,7 +69,6 @@ asio::awaitable<Result<void>> Notifier::post(const Notification& notification) {
   if (!url) co_return failure("notify.webhook: " + url.error().detail.str());
   if (const std::string wrong = wire::wrong_webhook(*url); !wrong.empty())
     co_return failure("notify.webhook: " + wrong);
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   const Time until = Time(io::boot_time()) + whole_post;
   std::string trouble;
   for (std::size_t number = 0;; ++number) {
@@ -90,8 +89,7 @@ asio::awaitable<Result<void>> Notifier::post(const Notification& notification) {
     const bool passing = answer ? may_pass(answer->status) : !answer.error().forbidden();
     if (!passing || number == std::size(pauses) || Time(io::boot_time()) + pauses[number] >= until)
       co_return failure(trouble);
-    timer.expires_after(pauses[number]);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await io::wait_for(pauses[number]);
   }
 }
 
@@ -108,11 +106,9 @@ asio::awaitable<Result<void>> Notifier::publish(const Notification& notification
 
 asio::awaitable<bool> Notifier::drain(Duration at_most) {
   const Time until = Time(io::boot_time()) + at_most;
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto sends = [this] { return hook_.sending || topic_.sending; };
   while (sends() && Time(io::boot_time()) < until) {
-    timer.expires_after(std::chrono::milliseconds(50));
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await io::wait_for(std::chrono::milliseconds(50));
   }
   co_return !sends();
 }

@@ -51,6 +51,15 @@ asio::awaitable<Happening> Notices::read_identity() {
   co_return failed;
 }
 
+asio::awaitable<std::optional<decide::IdentityRead>> Notices::await_identity(std::uint32_t tries) {
+  while (tries-- > 0) {
+    const Happening answer = co_await read_identity();
+    if (const auto* identity = std::get_if<decide::IdentityRead>(&answer)) co_return *identity;
+    co_await io::wait_for(std::chrono::seconds(1));
+  }
+  co_return std::nullopt;
+}
+
 // The notice of an earlier termination that did not happen stays, with a past time, and is ignored.
 // A hibernation's time is past, too: it begins with its notice.
 asio::awaitable<void> Notices::look_for_action() {
@@ -243,7 +252,6 @@ asio::awaitable<void> Reservation::look() {
 }
 
 asio::awaitable<void> Reservation::watch() {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
   for (;;) {
     if (id_.empty()) {
       auto learning = learn();
@@ -255,9 +263,8 @@ asio::awaitable<void> Reservation::watch() {
     }
     // An agent that begins beside the end of a block learns it before it has the storage.
     const bool knows_itself = !parts_.instance().empty();
-    timer.expires_after(knows_itself ? parts_.every
-                                     : std::min<Duration>(parts_.every, kUntilKnown));
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await io::wait_for(knows_itself ? parts_.every
+                                       : std::min<Duration>(parts_.every, kUntilKnown));
   }
 }
 

@@ -31,6 +31,8 @@ class Notices {
 
   asio::awaitable<void> watch();
   asio::awaitable<decide::Happening> read_identity();
+  // So often, a second apart. None: it was not learned.
+  asio::awaitable<std::optional<decide::IdentityRead>> await_identity(std::uint32_t tries);
   // The time that the identity had.
   std::optional<wire::WallTime> launched() const { return launched_; }
 

@@ -48,11 +48,6 @@ Experiments::Experiments(asio::io_context& context, std::string job_file, std::s
       child_(context),
       patience_(patience) {}
 
-asio::awaitable<void> Experiments::pause() {
-  asio::steady_timer timer(context_, kBetweenLooks);
-  co_await timer.async_wait(asio::use_awaitable);
-}
-
 // An agent that loses its parent releases the job; a trainer that loses its agent does not end by
 // itself.
 asio::awaitable<void> Experiments::remove(std::string directory, Clock::time_point until) {
@@ -72,7 +67,7 @@ asio::awaitable<void> Experiments::remove(std::string directory, Clock::time_poi
                directory, over.error().message);
       co_return;
     }
-    co_await pause();
+    co_await io::wait_for(kBetweenLooks);
   }
   std::error_code ignored;
   fs::remove_all(directory, ignored);
@@ -111,7 +106,7 @@ void Experiments::extend(Time usable_until) {
 
 asio::awaitable<int> Experiments::run(Turn turn) {
   while (busy_) {
-    co_await pause();
+    co_await io::wait_for(kBetweenLooks);
   }
   if (!is_on(turn)) co_return -1;
   if (stuck_) co_return EX_UNAVAILABLE;
@@ -151,7 +146,7 @@ asio::awaitable<void> Experiments::kill_in_time() {
   const Turn ended = at_work_;
   for (int pauses = 0; child_.runs() && at_work_ == ended; ++pauses) {
     if (pauses == kPausesUntilKilled) child_.signal(SIGKILL);
-    co_await pause();
+    co_await io::wait_for(kBetweenLooks);
   }
 }
 

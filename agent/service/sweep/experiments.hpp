@@ -50,7 +50,6 @@ class Experiments {
   using Clock = std::chrono::steady_clock;
   asio::awaitable<void> remove(std::string directory, Clock::time_point until);
   asio::awaitable<void> kill_in_time();
-  asio::awaitable<void> pause();
 
   asio::io_context& context_;
   std::string job_file_;

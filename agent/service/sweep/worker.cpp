@@ -219,7 +219,7 @@ class Worker {
       auto near = co_await machine_.experiments_here(attempts_.count());
       if (leaving_ == Leaving::No) claim(std::move(near));  // else it has to leave by now
       while (!claims_->has_left() || publishing_ > 0 || experiments_.runs() || claims_->is_busy()) {
-        co_await pause(std::chrono::milliseconds(500));
+        co_await io::wait_for(std::chrono::milliseconds(500));
       }
       auto leaving = leave();
       good = !co_await std::move(leaving);
@@ -230,11 +230,6 @@ class Worker {
     context_.stop();
   }
 
-  asio::awaitable<void> pause(Duration duration = between_tries) {
-    asio::steady_timer timer(context_, duration);
-    co_await timer.async_wait(asio::use_awaitable);
-  }
-
   using Try = std::function<asio::awaitable<Result<void>>()>;
 
   // Retries until it succeeds; false: this machine has to leave first.
@@ -243,13 +238,13 @@ class Worker {
       const auto done = co_await attempt();
       if (done) co_return true;
       say(trouble + ": " + done.error().message);
-      co_await pause();
+      co_await io::wait_for(between_tries);
     }
     co_return false;
   }
 
   asio::awaitable<void> retry_storage() {
-    co_await pause();
+    co_await io::wait_for(between_tries);
     auto bringing = attempts_.mount_storage();
     (void)co_await std::move(bringing);
   }
@@ -417,7 +412,7 @@ class Worker {
       wait = std::max(between_tries, deadline_ + policy_.spared_after - now());
     }
     for (const Time until = now() + wait; now() < until && leaving_ == Leaving::No;) {
-      co_await pause(std::chrono::seconds(1));
+      co_await io::wait_for(std::chrono::seconds(1));
     }
     co_return leaving_ == Leaving::Asked;
   }
@@ -429,7 +424,7 @@ class Worker {
     if (!co_await std::move(leaving)) co_return false;
     say("this machine leaves the fleet");
     while (leaving_ != Leaving::Asked) {
-      co_await pause(std::chrono::seconds(1));
+      co_await io::wait_for(std::chrono::seconds(1));
     }
     co_return true;
   }
