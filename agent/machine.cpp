@@ -16,7 +16,7 @@
 #include "agent/service/agent.hpp"
 #include "agent/service/machine.hpp"
 #include "agent/service/sweep/worker.hpp"
-#include "agent/sweep/sweep_sets.hpp"
+#include "agent/sweep/summary.hpp"
 
 namespace spotter::command {
 

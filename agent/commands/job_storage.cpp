@@ -21,7 +21,7 @@
 #include "agent/io/log.hpp"
 #include "agent/launch/machines.hpp"
 #include "agent/launch/requests.hpp"
-#include "agent/sweep/sweep_sets.hpp"
+#include "agent/sweep/summary.hpp"
 #include "agent/wire/status.hpp"
 
 namespace spotter::command {

@@ -10,7 +10,7 @@
 #include "agent/commands/launched_job.hpp"
 #include "agent/io/log.hpp"
 #include "agent/launch/requests.hpp"
-#include "agent/sweep/sweep_sets.hpp"
+#include "agent/sweep/summary.hpp"
 
 namespace spotter::command {
 namespace {

@@ -15,7 +15,7 @@
 #include "agent/io/kernel.hpp"
 #include "agent/report/published.hpp"
 #include "agent/sweep/claim.hpp"
-#include "agent/sweep/sweep_sets.hpp"
+#include "agent/sweep/summary.hpp"
 
 namespace spotter::command {
 namespace {

@@ -13,7 +13,6 @@
 #include "agent/io/files.hpp"
 #include "agent/sweep/claim.hpp"
 #include "agent/sweep/summary.hpp"
-#include "agent/sweep/sweep_sets.hpp"
 #include "agent/wire/head.hpp"
 #include "trainer/library/bucket.hpp"
 

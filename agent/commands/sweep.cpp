@@ -22,7 +22,7 @@
 #include "agent/config/array_index.hpp"
 #include "agent/io/log.hpp"
 #include "agent/launch/requests.hpp"
-#include "agent/sweep/sweep_sets.hpp"
+#include "agent/sweep/summary.hpp"
 
 namespace spotter::command {
 namespace {

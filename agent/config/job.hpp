@@ -14,7 +14,6 @@
 #include "agent/config/batch.hpp"
 #include "agent/config/channel.hpp"
 #include "agent/config/launch.hpp"
-#include "agent/config/objective.hpp"
 #include "agent/config/parameters.hpp"
 #include "agent/config/python_environment.hpp"
 #include "agent/config/secrets.hpp"

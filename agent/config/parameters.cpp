@@ -1,6 +1,7 @@
 #include "agent/config/parameters.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <random>
@@ -102,6 +103,11 @@ Result<std::string> fill_with(std::string_view command, const Set& set,
   return filled;
 }
 
+constexpr std::array<std::string_view, 8> large = {"accuracy",  "acc",    "auc", "f1",
+                                                   "precision", "recall", "iou", "bleu"};
+constexpr std::array<std::string_view, 6> small = {"loss", "error", "mae",
+                                                   "mse",  "rmse",  "perplexity"};
+
 }  // namespace
 
 bool is_parameter_name(std::string_view name) {
@@ -167,6 +173,13 @@ Result<void> check(const std::vector<Set>& sets, std::string_view command) {
     TRY(behind("set " + std::to_string(index), fill(command, sets[index])));
   }
   return {};
+}
+
+std::optional<bool> largest_is_best(std::string_view metric) {
+  const auto word = metric.substr(metric.find_last_of("_/.-") + 1);  // npos + 1 is 0
+  if (std::find(large.begin(), large.end(), word) != large.end()) return true;
+  if (std::find(small.begin(), small.end(), word) != small.end()) return false;
+  return std::nullopt;
 }
 
 }  // namespace spotter::sweep

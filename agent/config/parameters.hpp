@@ -1,7 +1,9 @@
-// The experiments of a sweep: a list of parameter sets, one for each, and how a set is passed to
-// the trainer. Pure; config/sweep.hpp reads them from YAML.
+// The experiments of a sweep: a list of parameter sets, one for each, how a set is passed to the
+// trainer, and by what they are compared. Pure; config/sweep.hpp reads them from YAML.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string_view>
 #include <variant>
 
@@ -59,5 +61,26 @@ Result<std::string> fill_word(std::string_view word, const Set& set);
 
 // Fails, naming the first set that lacks a name of the command, or when there are no sets.
 Result<void> check(const std::vector<Set>& sets, std::string_view command);
+
+// By which metric the experiments of a sweep are compared.
+struct Objective {
+  std::string metric;  // "val_accuracy", "loss"
+  bool largest_is_best = true;
+};
+
+// Judges by the last word of the name: the largest accuracy is best, the smallest loss. None: it
+// says nothing, a person has to.
+std::optional<bool> largest_is_best(std::string_view metric);
+
+// The rule by which a sweep ends an experiment before its time, as `sweep.stop` of job.yaml says.
+// Pure.
+
+// Asynchronous successive halving: rungs at `first`, `first * reduction`, ... steps. An experiment
+// that is not among the best 1/`reduction` at a rung ends there (sweep/asha.hpp).
+struct Asha {
+  std::uint64_t reduction = 3;
+  // Steps; none: three rungs before the end that the trainer reports, at 1/27, 1/9 and 1/3 of it.
+  std::optional<std::uint64_t> first;
+};
 
 }  // namespace spotter::sweep

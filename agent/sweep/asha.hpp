@@ -15,7 +15,7 @@
 #pragma once
 
 #include "agent/base/result.hpp"
-#include "agent/config/objective.hpp"
+#include "agent/config/parameters.hpp"
 #include "agent/io/asio.hpp"
 
 namespace spotter::sweep {

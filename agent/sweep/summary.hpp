@@ -5,8 +5,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "agent/config/objective.hpp"
-#include "agent/config/parameters.hpp"
+#include "agent/config/experiment.hpp"
 #include "agent/wire/curve.hpp"
 
 namespace spotter::sweep {
@@ -80,3 +79,12 @@ inline constexpr std::size_t metrics_limit = 8U << 20;  // 4096 points, each wit
 wire::Curve read_metrics(const std::filesystem::path& path);
 
 }  // namespace spotter::sweep
+
+namespace spotter::command {
+
+// The parameter sets of a job with a sweep: fetches them, from S3 if they are there, and checks
+// them against the trainer's command. Problem::passing: S3 does not answer, or there are no
+// credentials yet (a container's or an instance's come moments after its start).
+Result<std::vector<sweep::Set>, config::Problem> sets_of(const config::Job& job);
+
+}  // namespace spotter::command

@@ -55,7 +55,7 @@ function small(value) {
 const percent = (part, digits = 1) => (known(part) ? `${(part * 100).toFixed(digits)} %` : "");
 // Of a metric by its name: a part, as an accuracy, or a number of any size.
 const isPart = (name) => /acc(uracy)?$/.test(name);
-// As largest_is_best() in agent/config/objective.cpp.
+// As largest_is_best() in agent/config/parameters.cpp.
 const isBestLarge = (name) =>
   /(^|[_/.-])(accuracy|acc|auc|f1|precision|recall|iou|bleu)$/.test(name);
 const metric = (name, value) => (isPart(name) ? percent(value, 2) : small(value));

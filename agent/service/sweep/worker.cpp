@@ -19,7 +19,6 @@
 #include "agent/sweep/claim.hpp"
 #include "agent/sweep/claimant.hpp"
 #include "agent/sweep/summary.hpp"
-#include "agent/sweep/sweep_sets.hpp"
 #include "agent/wire/events.hpp"
 
 namespace spotter {
