@@ -106,6 +106,7 @@ struct Finding {
   std::string what;    // what was found
   std::string advice;  // what to do; empty if nothing
 };
+using Verdict = Finding::Verdict;
 using Findings = std::vector<Finding>;
 
 // Exit statuses of commands, other than 0 and 1.

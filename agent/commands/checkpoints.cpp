@@ -127,8 +127,6 @@ std::string json_of(const Inventory& inventory) {
   return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
-namespace fs = std::filesystem;
-
 constexpr const char* name = "checkpoints";
 constexpr std::int64_t ledger_is_young = 300;  // seconds: it is written each minute
 

@@ -21,7 +21,6 @@
 namespace spotter::command {
 namespace {
 
-namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
 constexpr const char* ignores = ".spotterignore";

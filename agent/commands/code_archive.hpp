@@ -30,11 +30,11 @@ inline constexpr std::uint64_t code_limit = 512U << 20;  // bytes of all files
 // without git's repository all files; both without what `.spotterignore` in the folder names, in
 // the form of .gitignore, and without `besides`. Fails where git does, and above code_limit, with
 // the largest that are in it.
-Result<CodeArchive> archive_of(const std::filesystem::path& folder,
+Result<CodeArchive> archive_of(const fs::path& folder,
                                const std::vector<std::string>& besides = {});
 
 // "12 files, 34.0 KiB, of ./ at commit 1234abcd and 2 changes"
-std::string describe(const CodeArchive& archive, const std::filesystem::path& folder);
+std::string describe(const CodeArchive& archive, const fs::path& folder);
 
 // Puts it where machines look for it; one that is there already is left. Says what it sent.
 Result<void> send_code(const CodeArchive& archive, const config::Code& code);

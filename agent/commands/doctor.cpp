@@ -13,8 +13,6 @@
 namespace spotter::command {
 namespace {
 
-using Verdict = Finding::Verdict;
-
 const char* word(Verdict verdict) {
   constexpr const char* words[] = {"ok", "warn", "fail"};
   return words[static_cast<int>(verdict)];

@@ -7,8 +7,6 @@
 namespace spotter::command {
 namespace {
 
-using Verdict = Finding::Verdict;
-
 Finding refused(const s3::Failure& failure) {
   using Kind = s3::Failure::Kind;
   std::string advice = "try again";

@@ -13,8 +13,6 @@
 namespace spotter::command {
 namespace {
 
-using Verdict = Finding::Verdict;
-
 const char* const allow_it = "allow it: `spotter iam` prints the policies";
 
 Finding refused(const char* check, const CallError& failure) {

@@ -21,8 +21,6 @@
 namespace spotter::command {
 namespace {
 
-using Verdict = Finding::Verdict;
-
 const char* const of_the_launcher = "give who launches what `spotter iam launcher` prints";
 
 std::string whole(double number) { return std::to_string(std::llround(number)); }
@@ -559,7 +557,7 @@ Findings examine_unsent(const config::Job& job) {
   std::istringstream words(job.trainer.command);
   std::error_code none;
   for (std::string word; words >> word;)
-    if (!word.starts_with('/') && std::filesystem::is_regular_file(word, none))
+    if (!word.starts_with('/') && fs::is_regular_file(word, none))
       return {{"code", Verdict::Warn,
                word + " is here, and job.yaml sends no code: machines look for it in the storage",
                "to send this folder along: `code: {folder: .}`"}};

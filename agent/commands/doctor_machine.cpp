@@ -9,10 +9,7 @@
 #include "agent/supervise/account.hpp"
 
 namespace spotter::command {
-namespace fs = std::filesystem;
 namespace {
-
-using Verdict = Finding::Verdict;
 
 bool is_installed(const std::string& program) {
   for (const char* folder : {"/usr/sbin/", "/usr/bin/", "/sbin/", "/bin/", "/usr/local/bin/"})

@@ -11,8 +11,6 @@
 namespace spotter::command {
 namespace {
 
-using Verdict = Finding::Verdict;
-
 constexpr const char* of_the_role = "give the role what `spotter iam agent` prints";
 
 }  // namespace

@@ -22,7 +22,6 @@
 namespace spotter::command {
 namespace {
 
-namespace fs = std::filesystem;
 using guard::bytes_text;
 
 struct FetchOptions {

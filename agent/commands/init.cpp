@@ -123,7 +123,6 @@ GitCheckout current_checkout() {
   return found;
 }
 
-namespace fs = std::filesystem;
 using Given = std::optional<std::string>;
 
 struct InitOptions {

@@ -107,7 +107,6 @@ Result<void, CallError> provide(AwsCalls& calls, const config::Job& job,
   return wait_for(calls, made.id);
 }
 
-namespace fs = std::filesystem;
 using Paths = std::vector<fs::path>;
 
 // A package has some MiB; the name of what is larger is a mistake.

@@ -505,7 +505,7 @@ struct Ends {
 Result<Ends> ends_of(const std::string& job) {
   Ends ends;
   std::error_code ignored;
-  if (!std::filesystem::exists(job, ignored) && config::job_name.parse(job)) {
+  if (!fs::exists(job, ignored) && config::job_name.parse(job)) {
     ends.key = {job, {}};
     ends.regions.push_back(TRY(AwsCalls::open()));
     return ends;

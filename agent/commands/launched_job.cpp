@@ -49,10 +49,10 @@ Result<void> add_file(std::map<std::string, std::string>& files, const std::stri
   if (name.find('/') != name.npos && !name.starts_with("./"))
     return failure(job_file + ": " + name +
                    " would not be on the instances: put it beside job.yaml, or into S3");
-  const auto folder = std::filesystem::path(job_file).parent_path();
+  const auto folder = fs::path(job_file).parent_path();
   const auto file =
       TRY(behind(name, config::read_small_file(folder / name, config::sets_size_limit)));
-  files[std::filesystem::path(name).filename()] = file.content;
+  files[fs::path(name).filename()] = file.content;
   return {};
 }
 

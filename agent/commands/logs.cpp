@@ -24,8 +24,6 @@
 namespace spotter::command {
 namespace {
 
-namespace fs = std::filesystem;
-
 // A listing and what changed: at 0.005 $ for a thousand listings some 0.006 $ an hour.
 constexpr std::chrono::seconds look_again{3};
 constexpr std::size_t largest_file = 4U << 20;

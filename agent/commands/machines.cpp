@@ -15,8 +15,6 @@
 namespace spotter::command {
 namespace {
 
-using Verdict = Finding::Verdict;
-
 std::string rule(const char* direction, const std::string& group) {
   return "aws ec2 authorize-security-group-" + std::string(direction) + " --group-id " + group +
          " --ip-permissions 'IpProtocol=-1,UserIdGroupPairs=[{GroupId=" + group + "}]'";

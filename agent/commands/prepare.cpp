@@ -29,8 +29,6 @@ namespace {
 
 // Uploads a local folder to S3, for an instance to fetch.
 
-namespace fs = std::filesystem;
-
 bool is_there(const std::map<std::string, wire::ListedObject>& objects, const std::string& key,
               const fs::path& path) {
   const auto found = objects.find(key);

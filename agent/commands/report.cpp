@@ -37,8 +37,8 @@ tl::unexpected<Error> cannot_write(const std::string& where, const std::string& 
 // Replaces the file only as a whole: after a failure the old one stays.
 Result<int> write(const std::string& path, const std::string& text, bool prints) {
   std::error_code error;
-  const auto kind = std::filesystem::status(path, error).type();
-  using std::filesystem::file_type;
+  const auto kind = fs::status(path, error).type();
+  using fs::file_type;
   const bool replace = kind == file_type::regular || kind == file_type::not_found;
   if (path == "-") {
     std::fwrite(text.data(), 1, text.size(), stdout);

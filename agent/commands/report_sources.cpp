@@ -57,7 +57,6 @@ std::map<report::Experiment, Objects> sorted(const std::vector<wire::ListedObjec
 // Replaces an object of many MiB, which no agent writes, by a line that is not valid.
 constexpr const char* too_long = "too long\n";
 
-namespace fs = std::filesystem;
 using report::Input;
 using report::Source;
 using Sets = std::optional<std::vector<sweep::Set>>;
@@ -465,7 +464,7 @@ std::string job_file(const JobToShow& options) {
   if (!options.job.empty()) return options.job;
   std::error_code error;
   for (const char* file : {usual_job, job_of_the_service})
-    if (std::filesystem::exists(file, error)) return file;
+    if (fs::exists(file, error)) return file;
   return "";
 }
 
@@ -475,7 +474,7 @@ Result<config::Job> read_description(const std::string& file) {
 
 bool is_a_file(const std::string& path) {
   std::error_code error;
-  return std::filesystem::exists(path, error) && !std::filesystem::is_directory(path, error);
+  return fs::exists(path, error) && !fs::is_directory(path, error);
 }
 
 std::string file_of(const std::string& job) {

@@ -26,7 +26,6 @@ struct InHomes {
   std::vector<std::string> warnings;  // what could not be read
 };
 
-namespace fs = std::filesystem;
 using sweep::Summary;
 
 constexpr const char* account = ".spotter/ledger.json";

@@ -21,8 +21,6 @@
 namespace spotter::command {
 namespace {
 
-namespace fs = std::filesystem;
-
 struct SetupOptions {
   std::string bucket;
   std::string region;

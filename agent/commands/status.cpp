@@ -142,7 +142,7 @@ constexpr std::chrono::seconds patience{2};
 bool is_remote(const ReportPlace& place) {
   std::error_code error;
   if (!place.from.empty()) return place.from.starts_with("s3://");
-  return place.job && !std::filesystem::is_directory(place.job->home(), error);
+  return place.job && !fs::is_directory(place.job->home(), error);
 }
 
 // Reads the job periodically in its own thread, as the storage may hang.

@@ -495,7 +495,7 @@ struct Sweep {
 // With --from no job is needed: the parameters are then taken from the results.
 Result<Sweep> read_sweep(const ResultsOptions& options, bool job_is_named) {
   std::error_code error;
-  const bool is_there = std::filesystem::exists(options.job, error);
+  const bool is_there = fs::exists(options.job, error);
   if (!options.from.empty() && !job_is_named && !is_there) return Sweep{options.from, {}, {}, {}};
   const auto job = TRY(job_here(options.job));
   if (!job.sweep) return mistake(options.job + " has no `sweep:`");

@@ -157,7 +157,7 @@ std::size_t share(std::size_t objects, const Shard& shard) {
   return objects > shard.index ? (objects - shard.index - 1) / shard.count + 1 : 0;
 }
 
-Result<void> write_listing(const std::filesystem::path& path, const wire::Channel& channel,
+Result<void> write_listing(const fs::path& path, const wire::Channel& channel,
                            const Listing& listing) {
   constexpr std::size_t lines_at_once = 1000;
   bool first = true;
@@ -170,8 +170,7 @@ Result<void> write_listing(const std::filesystem::path& path, const wire::Channe
                 }));
 }
 
-Result<std::optional<Listing>> read_listing(const std::filesystem::path& path,
-                                            const wire::Channel& channel) {
+Result<std::optional<Listing>> read_listing(const fs::path& path, const wire::Channel& channel) {
   Decoder decoder(channel);
   Result<void> good;
   const auto read = io::read_lines(path, longest_line, [&](std::string_view line, bool whole) {

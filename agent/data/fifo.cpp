@@ -28,7 +28,7 @@ constexpr std::size_t longest = 8192;
 
 }  // namespace
 
-Result<Fifo> Fifo::make(const std::filesystem::path& path) {
+Result<Fifo> Fifo::make(const fs::path& path) {
   const auto wrong = [&](const char* what) {
     return failure(std::string(what) + " " + path.string() + ": " + std::strerror(errno));
   };

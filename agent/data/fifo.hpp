@@ -16,9 +16,9 @@ using io::Descriptor;
 class Fifo {
  public:
   // Replaces whatever is at `path`. The write end is open, so a reader's open() does not wait.
-  static Result<Fifo> make(const std::filesystem::path& path);
+  static Result<Fifo> make(const fs::path& path);
 
-  const std::filesystem::path& path() const { return path_; }
+  const fs::path& path() const { return path_; }
   int descriptor() const { return write_end_.get(); }
   bool has_reader() const;
   // Bytes that lie in the pipe.
@@ -32,9 +32,9 @@ class Fifo {
   void remove_name() const;
 
  private:
-  explicit Fifo(std::filesystem::path path) : path_(std::move(path)) {}
+  explicit Fifo(fs::path path) : path_(std::move(path)) {}
 
-  std::filesystem::path path_;
+  fs::path path_;
   Descriptor write_end_;
 };
 

@@ -79,7 +79,7 @@ constexpr std::size_t longest_file = std::size_t{256} << 20;  // some million ob
 
 }  // namespace
 
-Unpacked::Unpacked(std::filesystem::path file) : file_(std::move(file)) {
+Unpacked::Unpacked(fs::path file) : file_(std::move(file)) {
   if (file_.empty()) return;
   const auto text = io::read_file(file_, longest_file);
   if (!text) return;

@@ -18,7 +18,6 @@
 namespace spotter::data {
 namespace {
 
-namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr long most_redirects = 10;

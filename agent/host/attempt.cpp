@@ -13,8 +13,6 @@
 namespace spotter::act::host {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::string_view had_again[] = {config::code_folder, config::container_folder,
                                           config::setup_folder, config::users_home};
 

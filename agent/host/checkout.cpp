@@ -24,8 +24,6 @@
 namespace spotter::act::host {
 namespace {
 
-namespace fs = std::filesystem;
-
 // The trainer's user's own files, done as that user; of its repository what configures git is not
 // read: GIT_DIR is a folder below it that is made again.
 struct Place {

@@ -83,7 +83,7 @@ void add(std::vector<Run>& runs, const fsmap& extent) {
 
 // All of the disk that the file system does not call free:
 // https://man7.org/linux/man-pages/man2/ioctl_getfsmap.2.html. XFS and ext4 know.
-Result<std::vector<Run>> allocated(const std::filesystem::path& mount_point, dev_t device) {
+Result<std::vector<Run>> allocated(const fs::path& mount_point, dev_t device) {
   constexpr unsigned at_once = 1024;
   const io::Descriptor root(::open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   std::vector<std::uint64_t> memory(fsmap_sizeof(at_once) / sizeof(std::uint64_t));
@@ -184,7 +184,7 @@ Result<Warmth> warm(const verbs::Warm& request) {
   if (!mounted) return fail("not-mounted", "nothing is mounted on " + request.mount_point);
   const std::string line = request.volume + "\n";
   std::string known = "\n";
-  if (const auto own = open_own(std::filesystem::path(request.record)))
+  if (const auto own = open_own(fs::path(request.record)))
     known += own->read(warm_record, 64U << 10).value_or("");
   if (known.find("\n" + line) != std::string::npos) return Warmth{};
   const auto disk = TRY(open_disk(*mounted));
@@ -199,7 +199,7 @@ Result<Warmth> warm(const verbs::Warm& request) {
                                                 : pieces.back() + 1;
   const Warmth is{at * piece, bytes_below(runs, at), bytes_below(runs, end)};
   if (is.read == is.total)
-    if (const auto own = open_own(std::filesystem::path(request.record)))
+    if (const auto own = open_own(fs::path(request.record)))
       (void)own->write(warm_record, known.substr(1) + line, 0644);  // else it is read once more
   return is;
 }

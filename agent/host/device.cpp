@@ -18,7 +18,6 @@
 namespace spotter::act::host {
 namespace {
 
-namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr auto look_every = 100ms;
@@ -273,7 +272,6 @@ Result<void> make(const fs::path& device, const std::string& filesystem) {
   return {};
 }
 
-namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 

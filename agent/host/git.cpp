@@ -23,8 +23,6 @@
 namespace spotter::act::host {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr const char* prefix = "spotter-private-";
 constexpr uid_t first_user = 61184;
 constexpr uid_t last_user = 65519;

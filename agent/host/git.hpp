@@ -25,16 +25,16 @@ class PrivateFolder {
   PrivateFolder& operator=(PrivateFolder&&) = delete;
   ~PrivateFolder();
 
-  const std::filesystem::path& path() const { return path_; }
+  const fs::path& path() const { return path_; }
   const User& user() const { return user_; }
 
   // From now on that user may read it, and still change nothing.
   Result<void> show(const User& reader) const;
 
  private:
-  PrivateFolder(std::filesystem::path path, io::Descriptor lock, User user);
+  PrivateFolder(fs::path path, io::Descriptor lock, User user);
 
-  std::filesystem::path path_;
+  fs::path path_;
   io::Descriptor lock_;  // advisory, of the folder: it is in use
   User user_;
 };
@@ -42,10 +42,10 @@ class PrivateFolder {
 // The directories that git works in. We make GIT_DIR, with its configuration, references and hooks,
 // again by make_git_directory(). Empty paths: objects and index of its own, no work tree.
 struct GitPlace {
-  std::filesystem::path directory;
-  std::filesystem::path objects;
-  std::filesystem::path index;
-  std::filesystem::path work_tree;
+  fs::path directory;
+  fs::path objects;
+  fs::path index;
+  fs::path work_tree;
 };
 
 // A secret, and to whom it may be given.
@@ -81,6 +81,6 @@ class Git {
 };
 
 // An empty repository in an empty folder, made as this process's user: HEAD leads nowhere.
-Result<void> make_git_directory(const std::filesystem::path& directory);
+Result<void> make_git_directory(const fs::path& directory);
 
 }  // namespace spotter::act::host

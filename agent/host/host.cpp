@@ -37,7 +37,6 @@
 #include "trainer/library/checkpoint.hpp"
 
 namespace spotter::act::host {
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -176,7 +175,7 @@ json describe(const work::LedgerRead& read) {
   return fields;
 }
 
-json describe(const std::filesystem::path& device) { return {{"device", device.string()}}; }
+json describe(const fs::path& device) { return {{"device", device.string()}}; }
 
 template <class T>
 json answer_of(const Result<T>& outcome) {
@@ -287,7 +286,7 @@ struct Host {
   json operator()(const verbs::Checkout& it) const {
     const auto done = work::checkout(it);
     if (done) return answer_of(done);
-    const auto home = std::filesystem::path(it.directory).parent_path();
+    const auto home = fs::path(it.directory).parent_path();
     const auto place = work::probe_share(home);  // git knows that it failed, not why
     return failed(place ? done.error() : place.error());
   }
@@ -300,7 +299,7 @@ struct Host {
   }
   json operator()(const verbs::There& it) const {
     std::error_code error;
-    const bool is = std::filesystem::exists(it.path, error);
+    const bool is = fs::exists(it.path, error);
     if (error) return answer(work::fail_errno(error, "cannot look at " + it.path));
     return {{"ok", true}, {"there", is}};
   }

@@ -111,7 +111,6 @@ Result<std::uint64_t> give_files(const io::SafeDirectory& directory, const Givin
   return walk.given();
 }
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::size_t record_limit = 64U << 10;

@@ -16,11 +16,11 @@ struct VolumeRecord {
 
 // Reads the record of a volume; what others than root wrote there is not believed. Kinds: those of
 // fail_errno, "newer-format".
-Result<VolumeRecord> read_volume_record(const std::filesystem::path& mount_point);
+Result<VolumeRecord> read_volume_record(const fs::path& mount_point);
 
 struct Link {
-  std::filesystem::path at;  // empty: none
-  std::filesystem::path to;
+  fs::path at;  // empty: none
+  fs::path to;
 };
 
 // The things that a home has beside its record.
@@ -64,7 +64,6 @@ Result<void> take_over(const io::SafeDirectory& home, const User& user);
 // record of finished files, history, learning curve, and the newest checkpoint in each of
 // `directories`. Fails for what a newer Spotter wrote; what is absent, damaged or cannot be read is
 // its reader's to say. Kind: "newer-format".
-Result<void> check_formats(const std::filesystem::path& home,
-                           const std::vector<std::string>& directories);
+Result<void> check_formats(const fs::path& home, const std::vector<std::string>& directories);
 
 }  // namespace spotter::act::host

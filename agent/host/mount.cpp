@@ -17,8 +17,6 @@
 namespace spotter::act::host {
 namespace {
 
-namespace fs = std::filesystem;
-
 // The disk that is mounted, and how.
 struct Disk {
   fs::path device;

@@ -20,8 +20,6 @@
 namespace spotter::act::host {
 namespace {
 
-namespace fs = std::filesystem;
-
 // mountinfo writes space, tab, newline and backslash as \ooo.
 std::string unescape(const std::string& text) {
   std::string result;
@@ -156,7 +154,7 @@ Result<io::Descriptor> mount_view(const io::SafeDirectory& at, const std::string
 
 // Made, opened and judged with the user's rights: on a share root may have none, and the server may
 // show another number as the owner. A folder of somebody else is not covered.
-Result<io::SafeDirectory> own_folder(const User& user, const std::filesystem::path& home,
+Result<io::SafeDirectory> own_folder(const User& user, const fs::path& home,
                                      const std::string& below) {
   const AsUser as(user);
   const std::string name = (home / below).string();

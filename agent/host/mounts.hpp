@@ -15,13 +15,13 @@ struct MountEntry {
   bool read_only = false;
 };
 
-std::vector<MountEntry> mounts(const std::filesystem::path& mountinfo = "/proc/self/mountinfo");
+std::vector<MountEntry> mounts(const fs::path& mountinfo = "/proc/self/mountinfo");
 
 // The topmost mount at exactly this place, symlinks above it resolved.
-std::optional<MountEntry> mount_at(const std::filesystem::path& mount_point);
+std::optional<MountEntry> mount_at(const fs::path& mount_point);
 
 // The same, absolute and with the parent's symlinks resolved, as mountinfo names it.
-std::filesystem::path mount_name(const std::filesystem::path& mount_point);
+fs::path mount_name(const fs::path& mount_point);
 
 // The processes that use the file system: "python3 (pid 71) has /mnt/x/log.txt open"; at most
 // `limit`. Those that hold it mounted in another mount namespace count, too.
@@ -32,16 +32,15 @@ std::vector<std::string> holders(dev_t device, std::size_t limit);
 // Unmounts each of them at this place or below it, the topmost first, whoever uses it, and whether
 // or not its process still runs. Returns their number. `below` leads from there through no links,
 // which are the trainer's.
-std::size_t detach_views(const std::filesystem::path& home,
-                         const std::filesystem::path& below = {});
+std::size_t detach_views(const fs::path& home, const fs::path& below = {});
 
 // Makes the mounts that show channels in mode `fast_file` to the trainer's user
 // (agent/data/fast_file): by root, before the trainer's unit starts, which so needs no right to
 // mount and is the same for every job.
 
 struct Views {
-  std::filesystem::path home;  // the trainer's place on the storage
-  std::string folder;          // below it, of all channels; made with the user's rights
+  fs::path home;       // the trainer's place on the storage
+  std::string folder;  // below it, of all channels; made with the user's rights
   std::string user;
   std::vector<std::string> names;
 };

@@ -29,8 +29,6 @@ using verbs::Fill;
 using OrderedJson = nlohmann::ordered_json;
 using data::Descriptor;
 
-namespace fs = std::filesystem;
-
 constexpr std::size_t memory = 192U << 20;  // the cheapest instances have half a GiB
 
 Result<std::vector<config::Source>> sources_of(const Fill& request) {

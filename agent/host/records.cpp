@@ -16,8 +16,6 @@
 
 namespace spotter::act::host {
 
-namespace fs = std::filesystem;
-
 bool is_ours(const struct stat& status) {
   return status.st_uid == 0 || ::geteuid() != 0 || AsUser::active();
 }
@@ -137,8 +135,6 @@ Result<std::string> move_aside(const io::SafeDirectory& home, const std::string&
   return path + " was not Spotter's, which keeps the learning curve there: it is " + aside +
          " now, and nothing of it is lost. Let the trainer write its own under another name";
 }
-
-namespace fs = std::filesystem;
 
 // Synced and forgotten at once: what a process that is killed meanwhile leaves in both files.
 constexpr off_t at_once = 4 << 20;
@@ -280,8 +276,7 @@ std::string last_lines(const io::SafeDirectory& folder, const std::string& name)
   return bytes;
 }
 
-Result<void> keep_lines(const std::filesystem::path& home, std::string_view name,
-                        std::string_view lines) {
+Result<void> keep_lines(const fs::path& home, std::string_view name, std::string_view lines) {
   const auto own = TRY(open_own(home));
   const std::string file_name(name);
   const auto path = own.path() / name;
@@ -350,7 +345,7 @@ Result<void> write_ledger(const fs::path& mount_point, wire::LedgerFile file) {
   return {};
 }
 
-Result<std::string> keep_metrics(const std::filesystem::path& path, std::string_view lines,
+Result<std::string> keep_metrics(const fs::path& path, std::string_view lines,
                                  std::optional<std::uint64_t> resumed, mode_t mode) {
   const auto home = io::SafeDirectory::open(path.parent_path());
   if (!home) return fail_errno(home.error(), "cannot open " + path.parent_path().string());

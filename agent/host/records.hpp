@@ -16,7 +16,7 @@ inline constexpr const char* own_directory = ".spotter";
 // Kinds: "not-mounted" (there is none), "layout-unusable" (a link, no folder, not ours), those of
 // fail_errno.
 Result<io::SafeDirectory> open_own(const io::SafeDirectory& home);
-Result<io::SafeDirectory> open_own(const std::filesystem::path& home);
+Result<io::SafeDirectory> open_own(const fs::path& home);
 
 // Does it belong to whom it must? `status` is of a folder or a file of ours.
 bool is_ours(const struct stat& status);
@@ -42,8 +42,7 @@ inline constexpr std::string_view history_name = "history.jsonl";
 // Appends `lines` to the file of that name, durably. A file of some MiB becomes `<name>.1`, in the
 // place of the one before. Kinds: those of fail_errno, "not-mounted" (there is no .spotter
 // directory), "newer-format" (a newer Spotter wrote the history's last lines: it stays as it is).
-Result<void> keep_lines(const std::filesystem::path& home, std::string_view name,
-                        std::string_view lines);
+Result<void> keep_lines(const fs::path& home, std::string_view name, std::string_view lines);
 
 // The last lines of a file that grows: whoever wrote there last says which version it is of. Empty:
 // there is none, or it cannot be read.
@@ -57,17 +56,17 @@ struct LedgerRead {
   decide::Spent others{};
 };
 // The homes beside this one, as far as they can be read.
-decide::Spent spent_by_others(const std::filesystem::path& home);
+decide::Spent spent_by_others(const fs::path& home);
 
 // `<mount>/.spotter/ledger.json`. Missing reads as zeros; a damaged one is moved aside to
 // `ledger.damaged-<seconds since 1970>` and reads as zeros with a warning. Kinds: those of
 // fail_errno, "newer-format".
-Result<LedgerRead> read_ledger(const std::filesystem::path& mount_point);
+Result<LedgerRead> read_ledger(const fs::path& mount_point);
 
 // Atomic and durable. `trainers` is what the file says, and one more when the ledger says that one
 // was started since it was written. A file that is there and cannot be read is not overwritten.
 // Kinds: those of read_ledger, "not-mounted" (there is no .spotter directory).
-Result<void> write_ledger(const std::filesystem::path& mount_point, wire::LedgerFile file);
+Result<void> write_ledger(const fs::path& mount_point, wire::LedgerFile file);
 
 // The learning curve beside the result: `metrics.jsonl` in the job's or the experiment's home.
 
@@ -77,7 +76,7 @@ Result<void> write_ledger(const std::filesystem::path& mount_point, wire::Ledger
 // just as Spotter writes it (a trainer's own, a larger one than any of ours) is first moved aside
 // to `path`.before; the answer says so, and is empty else. Kinds: "layout-unusable" if one lies
 // there already, "newer-format", those of fail_errno.
-Result<std::string> keep_metrics(const std::filesystem::path& path, std::string_view lines,
+Result<std::string> keep_metrics(const fs::path& path, std::string_view lines,
                                  std::optional<std::uint64_t> resumed, mode_t mode = 0644);
 
 }  // namespace spotter::act::host

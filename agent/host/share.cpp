@@ -23,8 +23,6 @@
 namespace spotter::act::host {
 namespace {
 
-namespace fs = std::filesystem;
-
 // A bucket has its folder of working copies on this machine, which is made.
 bool is_folder(const verbs::Share& share) { return share.kind == "folder" || share.kind == "s3"; }
 

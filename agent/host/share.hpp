@@ -49,15 +49,15 @@ bool is_share_mounted(const verbs::Share& share);
 // Does the server answer, and has it room? A server that has none does not always say so:
 // over SFTP every refusal is the same "failure", which sshfs calls EIO. Kinds: "share-silent",
 // "storage-full", those of fail_errno.
-Result<void> probe_share(const std::filesystem::path& home);
+Result<void> probe_share(const fs::path& home);
 
 // `DONE` beside the checkpoints: the result is durable. Kinds: those of fail_errno.
-Result<void> mark_done(const std::filesystem::path& home, const std::string& job);
+Result<void> mark_done(const fs::path& home, const std::string& job);
 
 // Every file of `tree` (a file or a folder; missing is empty) is synced, and its folders: a network
 // file system tells the errors of a file's writes to who syncs that file. Kinds: "sync-failed",
 // those of fail_errno.
-Result<void> sync_tree(const std::filesystem::path& tree);
+Result<void> sync_tree(const fs::path& tree);
 
 // Appends what is new of the trainer's log, which is written on this machine, to `kept`, durably,
 // and gives its room back: kept bytes become a hole before the others (zeros, where the file system
@@ -67,7 +67,7 @@ Result<void> sync_tree(const std::filesystem::path& tree);
 // did. A line is there twice only if this process or the machine ended between its copy and its
 // hole, or if the hole could not be made. NUL bytes at the begin of the rest count as the hole's.
 // Kinds: those of fail_errno.
-Result<void> keep_log(const std::filesystem::path& local, const std::filesystem::path& kept,
+Result<void> keep_log(const fs::path& local, const fs::path& kept,
                       std::optional<std::uint64_t> end = std::nullopt);
 
 // The users of a mount on this machine, and whether we mounted it. Kept beside the machine's other
@@ -80,7 +80,7 @@ Result<void> keep_log(const std::filesystem::path& local, const std::filesystem:
 class ShareUse {
  public:
   // Kinds: "mounts-foreign", those of fail_errno.
-  static Result<ShareUse> open(const std::filesystem::path& mount_point);
+  static Result<ShareUse> open(const fs::path& mount_point);
 
   void lock();
   void unlock() { lock_.close(); }

@@ -105,14 +105,14 @@ AsUser::~AsUser() {
   must(::setgroups(groups_.size(), groups_.data()));
 }
 
-bool may_redirect(const User& user, const std::filesystem::path& path) {
+bool may_redirect(const User& user, const fs::path& path) {
   std::error_code error;
   // With the links' targets, as far as it exists.
-  const auto whole = std::filesystem::weakly_canonical(path, error);
+  const auto whole = fs::weakly_canonical(path, error);
   if (error) return true;
   const AsUser as(user);
   for (const auto& way : {path.lexically_normal(), whole}) {
-    std::filesystem::path above = "/";
+    fs::path above = "/";
     for (const auto& part : way.relative_path()) {
       struct stat folder {
       }, next{};
@@ -159,7 +159,7 @@ std::vector<std::string> names_in(std::string_view text) {
   return names;
 }
 
-bool is_pointer(const std::filesystem::path& file) {
+bool is_pointer(const fs::path& file) {
   constexpr std::string_view begins = "version https://git-lfs.github.com/spec/";
   constexpr off_t most = 1024;
   const io::Descriptor opened(::open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));

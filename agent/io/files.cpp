@@ -37,8 +37,7 @@ tl::unexpected<std::error_code> refused(std::errc why) {
 
 constexpr std::size_t piece_size = 65536;
 
-Result<Descriptor, std::error_code> open_regular(const std::filesystem::path& path,
-                                                 struct stat& status) {
+Result<Descriptor, std::error_code> open_regular(const fs::path& path, struct stat& status) {
   // O_NONBLOCK: a FIFO of that name must not hang us.
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file || ::fstat(file.get(), &status) != 0) return last_error();
@@ -47,7 +46,7 @@ Result<Descriptor, std::error_code> open_regular(const std::filesystem::path& pa
 }
 
 // Reads a regular file, until `take` says false.
-Result<void, std::error_code> read_pieces(const std::filesystem::path& path,
+Result<void, std::error_code> read_pieces(const fs::path& path,
                                           const std::function<bool(std::string_view)>& take) {
   struct stat status {};
   const Descriptor file = TRY(open_regular(path, status));
@@ -60,9 +59,9 @@ Result<void, std::error_code> read_pieces(const std::filesystem::path& path,
   }
 }
 
-std::filesystem::path directory_of(const std::filesystem::path& path) {
+fs::path directory_of(const fs::path& path) {
   const auto parent = path.parent_path();
-  return parent.empty() ? std::filesystem::path(".") : parent;
+  return parent.empty() ? fs::path(".") : parent;
 }
 
 std::unique_ptr<Program> remove_scratch;  // read by a signal's handler
@@ -92,15 +91,15 @@ void remove_when_interrupted(const std::string& folder) {
 
 }  // namespace
 
-Result<void, std::error_code> atomic_write(const std::filesystem::path& path,
-                                           std::string_view bytes, mode_t mode) {
+Result<void, std::error_code> atomic_write(const fs::path& path, std::string_view bytes,
+                                           mode_t mode) {
   return atomic_write_pieces(path, mode, [&bytes](std::string& piece) {
     piece.assign(bytes.substr(0, piece_size));
     bytes.remove_prefix(piece.size());
   });
 }
 
-Result<void, std::error_code> atomic_write_pieces(const std::filesystem::path& path, mode_t mode,
+Result<void, std::error_code> atomic_write_pieces(const fs::path& path, mode_t mode,
                                                   const NextPiece& next) {
   const auto directory = directory_of(path);
   std::string name = (directory / (".tmp-" + path.filename().string() + "-XXXXXX")).string();
@@ -131,8 +130,7 @@ Result<void, std::error_code> replace_file(const std::string& path, std::string_
   return {};
 }
 
-Result<std::string, std::error_code> read_file(const std::filesystem::path& path,
-                                               std::size_t limit) {
+Result<std::string, std::error_code> read_file(const fs::path& path, std::size_t limit) {
   std::string bytes;
   bool fits = true;
   TRY(read_pieces(path, [&](std::string_view piece) {
@@ -144,7 +142,7 @@ Result<std::string, std::error_code> read_file(const std::filesystem::path& path
   return bytes;
 }
 
-Result<void, std::error_code> read_lines(const std::filesystem::path& path, std::size_t longest,
+Result<void, std::error_code> read_lines(const fs::path& path, std::size_t longest,
                                          const EachLine& each) {
   std::string begun;  // a line whose end has not come yet
   bool fits = true;
@@ -166,7 +164,7 @@ Result<void, std::error_code> read_lines(const std::filesystem::path& path, std:
   return {};
 }
 
-Result<void, std::error_code> fsync_directory(const std::filesystem::path& path) {
+Result<void, std::error_code> fsync_directory(const fs::path& path) {
   Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory.get() < 0) return last_error();
   if (::fsync(directory.get()) != 0) return last_error();
@@ -185,12 +183,12 @@ std::string user_in_words(uid_t user) {
   return account != nullptr ? account->pw_name + (" (" + number + ")") : number;
 }
 
-std::string owner_in_words(const std::filesystem::path& path) {
+std::string owner_in_words(const fs::path& path) {
   struct stat seen {};
   return ::lstat(path.c_str(), &seen) == 0 ? user_in_words(seen.st_uid) : "nobody known";
 }
 
-Result<Descriptor, std::error_code> open_for_reading(const std::filesystem::path& path) {
+Result<Descriptor, std::error_code> open_for_reading(const fs::path& path) {
   struct stat opened {
   }, named{};
   auto file = TRY(open_regular(path, opened));
@@ -203,8 +201,8 @@ Result<Descriptor, std::error_code> open_for_reading(const std::filesystem::path
   return file;
 }
 
-Result<void, std::error_code> make_directories(const std::filesystem::path& path, mode_t mode) {
-  std::filesystem::path so_far;
+Result<void, std::error_code> make_directories(const fs::path& path, mode_t mode) {
+  fs::path so_far;
   for (const auto& part : path) {
     so_far /= part;
     if (part.empty() || ::mkdir(so_far.c_str(), mode) == 0) continue;
@@ -218,8 +216,6 @@ Result<void, std::error_code> make_directories(const std::filesystem::path& path
   }
   return {};
 }
-
-namespace fs = std::filesystem;
 
 ScratchFolder::ScratchFolder(std::string_view name) {
   std::string path =

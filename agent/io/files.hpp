@@ -14,6 +14,10 @@
 
 #include "agent/base/result.hpp"
 
+namespace spotter {
+namespace fs = std::filesystem;
+}  // namespace spotter
+
 namespace spotter::io {
 
 class [[nodiscard]] Descriptor {
@@ -61,8 +65,8 @@ inline tl::unexpected<std::error_code> last_error() {
 // Replaces `path` by a file that holds exactly `bytes` with exactly `mode` (the umask does not
 // count). On success it is durable: temporary file in the same directory, fsync, rename, fsync of
 // the directory. On failure the old file is as it was and the temporary one is removed.
-Result<void, std::error_code> atomic_write(const std::filesystem::path& path,
-                                           std::string_view bytes, mode_t mode);
+Result<void, std::error_code> atomic_write(const fs::path& path, std::string_view bytes,
+                                           mode_t mode);
 
 // The same for what need not survive a power cut: whoever reads sees all of the new file or of the
 // old one. The umask counts. The temporary file is `path`.tmp; what has that name is removed, and a
@@ -72,21 +76,20 @@ Result<void, std::error_code> replace_file(const std::string& path, std::string_
 
 // The whole content of a regular file. std::errc::file_too_large when it is longer than `limit`
 // bytes.
-Result<std::string, std::error_code> read_file(const std::filesystem::path& path,
-                                               std::size_t limit);
+Result<std::string, std::error_code> read_file(const fs::path& path, std::size_t limit);
 
 // A regular file of a folder that others may change, for reading; no other is waited for (EINVAL).
 // EPERM: a link there leads to what its owner might not read, as it is neither that user's nor
 // everybody's to read. Links of root's and our own user's are followed.
-Result<Descriptor, std::error_code> open_for_reading(const std::filesystem::path& path);
+Result<Descriptor, std::error_code> open_for_reading(const fs::path& path);
 
-Result<void, std::error_code> fsync_directory(const std::filesystem::path& path);
+Result<void, std::error_code> fsync_directory(const fs::path& path);
 
 // mkdir -p; directories that exist are left as they are. std::errc::not_a_directory otherwise.
-Result<void, std::error_code> make_directories(const std::filesystem::path& path, mode_t mode);
+Result<void, std::error_code> make_directories(const fs::path& path, mode_t mode);
 
 // Whose the name is, be it a link, for words to a person: "alice (uid 1001)"; "nobody known".
-std::string owner_in_words(const std::filesystem::path& path);
+std::string owner_in_words(const fs::path& path);
 std::string user_in_words(uid_t user);
 
 // Where root works for other users, what is to be read by them must be readable, whatever root's
@@ -99,14 +102,14 @@ mode_t take_usual_umask();
 // Does the same as atomic_write(), in pieces: `next` makes the following one of an empty text,
 // until it leaves it empty. So a file may be longer than memory.
 using NextPiece = std::function<void(std::string&)>;
-Result<void, std::error_code> atomic_write_pieces(const std::filesystem::path& path, mode_t mode,
+Result<void, std::error_code> atomic_write_pieces(const fs::path& path, mode_t mode,
                                                   const NextPiece& next);
 
 // Each line of a regular file, without its end; `whole` is false of a last one that has none. False
 // from `each` ends it. Takes memory for one line. std::errc::file_too_large when a line is longer
 // than `longest` bytes.
 using EachLine = std::function<bool(std::string_view line, bool whole)>;
-Result<void, std::error_code> read_lines(const std::filesystem::path& path, std::size_t longest,
+Result<void, std::error_code> read_lines(const fs::path& path, std::size_t longest,
                                          const EachLine& each);
 
 // A folder of this process's own for a moment's work.
@@ -120,10 +123,10 @@ class ScratchFolder : Pinned {
   ~ScratchFolder();
 
   // Empty: it cannot be made.
-  const std::filesystem::path& path() const { return path_; }
+  const fs::path& path() const { return path_; }
 
  private:
-  std::filesystem::path path_;
+  fs::path path_;
 };
 
 }  // namespace spotter::io

@@ -162,15 +162,15 @@ Result<void, std::error_code> fill(Descriptor file, std::string_view bytes, mode
 
 std::string last_component(const std::string& name) { return name.substr(name.rfind('/') + 1); }
 
-Result<SafeDirectory, std::error_code> SafeDirectory::open(const std::filesystem::path& path) {
+Result<SafeDirectory, std::error_code> SafeDirectory::open(const fs::path& path) {
   Descriptor opened(::open(path.c_str(), only_named | O_DIRECTORY | O_CLOEXEC));
   if (!opened) return last_error();
   return SafeDirectory(std::move(opened), path);
 }
 
-Result<SafeDirectory, std::error_code> SafeDirectory::own(const std::filesystem::path& path) {
+Result<SafeDirectory, std::error_code> SafeDirectory::own(const fs::path& path) {
   // With a slash at its end a link would be followed.
-  const std::filesystem::path name = path.has_filename() ? path : path.parent_path();
+  const fs::path name = path.has_filename() ? path : path.parent_path();
   Descriptor opened(::open(name.c_str(), only_named | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat seen {};
   if (!opened || ::fstat(opened.get(), &seen) != 0) return last_error();

@@ -23,15 +23,15 @@ class SafeDirectory {
  public:
   // The directory that `path` leads to, links included.
   // REQUIRES: only those with our privileges can change that path (a mount point, our own folder).
-  static Result<SafeDirectory, std::error_code> open(const std::filesystem::path& path);
+  static Result<SafeDirectory, std::error_code> open(const fs::path& path);
 
   // The folder of that name in a place where all may make names (/tmp, /dev/shm), if it is our own:
   // no link, our user's, and nobody else may write to it. EPERM: somebody else made it, or may
   // write to it. What is done by the handle stays ours, whatever becomes of the name.
-  static Result<SafeDirectory, std::error_code> own(const std::filesystem::path& path);
+  static Result<SafeDirectory, std::error_code> own(const fs::path& path);
 
   // The path by which it was named, for words to a person; no call takes it.
-  const std::filesystem::path& path() const { return path_; }
+  const fs::path& path() const { return path_; }
   int descriptor() const { return directory_.get(); }  // O_PATH
   Result<struct stat, std::error_code> status() const;
 
@@ -87,11 +87,11 @@ class SafeDirectory {
  private:
   void match(const std::string& pattern, const std::string& above, std::size_t& left,
              std::vector<std::string>& paths) const;
-  SafeDirectory(Descriptor directory, std::filesystem::path path)
+  SafeDirectory(Descriptor directory, fs::path path)
       : directory_(std::move(directory)), path_(std::move(path)) {}
 
   Descriptor directory_;
-  std::filesystem::path path_;
+  fs::path path_;
 };
 
 // Gives what was opened, and nothing that has its name by now, to that owner.

@@ -49,7 +49,6 @@ std::size_t count_efas(const Interfaces& interfaces) {
 
 namespace {
 
-using Verdict = Finding::Verdict;
 using wire::TypeSize;
 using wire::WallTime;
 

@@ -10,7 +10,6 @@
 namespace spotter::launch {
 namespace {
 
-using Verdict = Finding::Verdict;
 using Texts = std::vector<std::string>;
 
 constexpr const char* check = "network";

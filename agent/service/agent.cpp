@@ -593,7 +593,7 @@ class Agent {
     const bool own = runs_a_program(policy_) && environment_.get("SPOTTER_RUN").empty();
     std::error_code error;
     if (own && !facts().trainer.running && !facts().holding.mounted)
-      std::filesystem::remove_all(run_directory_, error);
+      fs::remove_all(run_directory_, error);
   }
 
   // systemd waits as long as a checkpoint may take, and until what is mounted is released. The

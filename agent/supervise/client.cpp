@@ -166,7 +166,7 @@ Result<int> open_pidfd(int pid) {
 
 bool is_noticed(const std::string& run_directory) {
   std::error_code ignored;
-  return std::filesystem::exists(run_directory + "/" + notice_name, ignored);
+  return fs::exists(run_directory + "/" + notice_name, ignored);
 }
 
 std::string stopper(const std::string& run_directory) {
@@ -187,7 +187,7 @@ Verdict judge(const Ended& ended, const Expectation& expectation) {
   const bool noticed = is_noticed(expectation.run_directory);
   const bool declared = !expectation.result.empty();
   std::error_code unread;
-  const bool there = declared && (std::filesystem::exists(expectation.result, unread) || unread);
+  const bool there = declared && (fs::exists(expectation.result, unread) || unread);
   Verdict verdict;
   if (!noticed)  // else our agent did
     verdict.stopped_by =

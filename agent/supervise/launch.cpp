@@ -33,7 +33,6 @@ wire::Json shown_own(const PythonEnvironment& environment) { return to_text(envi
 namespace spotter::supervise {
 namespace {
 
-namespace fs = std::filesystem;
 using wire::Json;
 
 constexpr std::uint64_t known_version = 1;

@@ -16,8 +16,6 @@
 namespace spotter::supervise {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::int64_t every = 1000;  // ms
 // An agent puts what changed into S3 each five seconds: that is a piece then.
 constexpr std::int64_t bytes_per_second = 24 << 10;

@@ -366,7 +366,7 @@ class Watch {
   }
 
   Result<void> start_trainer(const Spec& spec, const Launch& launch) {
-    const bool here = std::filesystem::path(spec.log_file).parent_path() == directory_.path();
+    const bool here = fs::path(spec.log_file).parent_path() == directory_.path();
     log_ = TRY(open_log(spec.log_file, launch.account,
                         here ? LogPlace::RunDirectory : LogPlace::UsersFolder));
     log_start_ = lseek(log_.get(), 0, SEEK_END);

@@ -118,8 +118,6 @@ int group_of(const Summary& summary) {
 
 // Read from its folder.
 
-namespace fs = std::filesystem;
-
 // The ledger is written each minute; a clock of another machine may be a little off.
 constexpr std::chrono::minutes ledger_is_young{5};
 
@@ -297,14 +295,14 @@ std::vector<std::size_t> best_first(const std::vector<Summary>& all, const Value
   return places;
 }
 
-wire::Curve read_metrics(const std::filesystem::path& path) {
+wire::Curve read_metrics(const fs::path& path) {
   const auto home = io::SafeDirectory::open(path.parent_path());
   const auto text =
       home ? home->read(path.filename(), metrics_limit) : tl::unexpected(home.error());
   return text ? wire::parse_curve(*text).curve : wire::Curve();
 }
 
-Result<Summary> summary_of(const std::filesystem::path& folder, std::size_t index, Set parameters,
+Result<Summary> summary_of(const fs::path& folder, std::size_t index, Set parameters,
                            std::optional<std::uint64_t> winner) {
   Summary summary;
   summary.index = index;

@@ -522,7 +522,7 @@ Result<Inventory> look_over(const Home& home, const io::SafeDirectory& folder, b
   return inventory;
 }
 
-bool is_copy(const std::filesystem::path& folder, const std::string& url) {
+bool is_copy(const fs::path& folder, const std::string& url) {
   const auto opened = io::SafeDirectory::open(folder);
   const auto mark = opened ? any_mark(*opened) : std::nullopt;
   const nlohmann::json of = mark ? mark->value("home", nlohmann::json()) : nlohmann::json();

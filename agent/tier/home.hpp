@@ -16,10 +16,10 @@
 namespace spotter::tier {
 
 struct Home {
-  std::filesystem::path folder;  // the home here: the working copy
-  std::string job;               // whose it is: a manifest of another's is not taken
-  std::string checkpoints;       // their directory, relative to it
-  std::string files, folders;    // of a trainer without libspotter, as the guard has them
+  fs::path folder;             // the home here: the working copy
+  std::string job;             // whose it is: a manifest of another's is not taken
+  std::string checkpoints;     // their directory, relative to it
+  std::string files, folders;  // of a trainer without libspotter, as the guard has them
   bool of_all() const { return files.empty() && folders.empty(); }
   std::string result;       // the declared one, relative to it; empty: none
   std::string log;          // of metrics, as guard::Where has it
@@ -66,7 +66,7 @@ struct Brought {
 Result<Brought> bring(const Home& home, const std::string& manifest, std::uint32_t held);
 
 // Is the folder a working copy of the home there, of whatever age?
-bool is_copy(const std::filesystem::path& folder, const std::string& url);
+bool is_copy(const fs::path& folder, const std::string& url);
 
 // The content of a home: which of its files are kept, and what the folder here was made of.
 // Internal to tier.

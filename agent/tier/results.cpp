@@ -161,7 +161,7 @@ Result<Sent> send_files(bucket::Bucket& bucket, const std::string& job, const Ou
   return sent;
 }
 
-std::string coming_file(const std::filesystem::path& to) {
+std::string coming_file(const fs::path& to) {
   return to / (".spotter-fetching-" + std::to_string(::getpid()));
 }
 
@@ -170,7 +170,7 @@ Result<Arrived> bring_files(bucket::Bucket& bucket, const bucket::Manifest& mani
   for (const std::string& path : wanted.paths)
     if (!is_in(manifest.files, path)) return failure("there is no " + path + " in it");
   std::error_code error;
-  std::filesystem::create_directories(wanted.to, error);
+  fs::create_directories(wanted.to, error);
   const auto folder =
       TRY(behind("cannot use " + wanted.to.string(), io::SafeDirectory::open(wanted.to)));
   Arrived arrived;
@@ -188,7 +188,7 @@ Result<Arrived> bring_files(bucket::Bucket& bucket, const bucket::Manifest& mani
       bytes += each.second.bytes;
     }
   }
-  const std::string coming = std::filesystem::path(coming_file(wanted.to)).filename();
+  const std::string coming = fs::path(coming_file(wanted.to)).filename();
   const auto fetched = fetch_files(bucket, missing, folder, coming, [&](std::size_t more) {
     come += more;
     if (wanted.progress) wanted.progress(come, bytes);

@@ -19,7 +19,7 @@ namespace spotter::tier {
 std::string results_manifest();
 
 struct Outgoing {
-  std::filesystem::path home;
+  fs::path home;
   std::vector<std::string> paths;  // files and folders in it; what is not there is none
   // Runs what it is given with the rights of those whose files they are.
   std::function<void(const std::function<void()>&)> as_owner;
@@ -37,7 +37,7 @@ bool names_all(const bucket::Manifest& manifest, const std::vector<std::string>&
 
 struct Incoming {
   std::vector<std::string> paths;  // files and folders of the manifest; empty: all but our own
-  std::filesystem::path to;        // made if need be
+  fs::path to;                     // made if need be
   // Called as bytes come: of all that are fetched.
   std::function<void(std::uint64_t bytes, std::uint64_t of)> progress;
 };
@@ -48,7 +48,7 @@ struct Arrived {
   std::vector<std::string> torn;       // sentences: files that are not whole in the bucket
 };
 // The name that a file has in `to` before it has its own; of this process alone.
-std::string coming_file(const std::filesystem::path& to);
+std::string coming_file(const fs::path& to);
 // Each file is verified before it has its name, in the place of what has that name. Fails for a
 // path that the manifest does not have.
 Result<Arrived> bring_files(bucket::Bucket& bucket, const bucket::Manifest& manifest,

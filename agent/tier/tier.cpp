@@ -13,7 +13,6 @@
 namespace spotter::tier {
 namespace {
 
-namespace fs = std::filesystem;
 using bucket::Bucket;
 using bucket::Manifest;
 

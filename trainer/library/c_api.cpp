@@ -71,7 +71,7 @@ Result<std::unique_ptr<Mirror>> load_s3_mirror(Mirror::Settings settings) {
   Dl_info here{};
   if (::dladdr(reinterpret_cast<void*>(&load_s3_mirror), &here) == 0)
     return failure("it is not known where libspotter.so lies");
-  const auto path = std::filesystem::path(here.dli_fname).parent_path() / "libspotter_s3.so";
+  const auto path = fs::path(here.dli_fname).parent_path() / "libspotter_s3.so";
   // Never closed: its thread runs, and libcurl does not support being unloaded.
   void* module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (module == nullptr)

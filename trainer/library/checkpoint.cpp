@@ -12,8 +12,6 @@
 
 namespace spotter::checkpoint {
 
-namespace fs = std::filesystem;
-
 namespace {
 
 constexpr std::size_t kStepDigits = 12;
@@ -190,7 +188,7 @@ Refusal refusal(int code, std::string reason) {
   return {torn ? Refusal::Why::Torn : Refusal::Why::Unread, std::move(reason)};
 }
 
-Result<Manifest, Refusal> read_manifest(const std::filesystem::path& checkpoint) {
+Result<Manifest, Refusal> read_manifest(const fs::path& checkpoint) {
   std::string bytes;
   int code = 0;
   const auto read = read_pieces(

@@ -14,8 +14,6 @@
 
 namespace spotter::checkpoint {
 
-namespace fs = std::filesystem;
-
 namespace {
 
 constexpr std::size_t kReadAtOnce = std::size_t{1}

@@ -51,7 +51,7 @@ double seconds(std::chrono::nanoseconds time) {
 }
 
 // Null: there is none, or it cannot be parsed.
-nlohmann::json read_json(const std::filesystem::path& file) {
+nlohmann::json read_json(const fs::path& file) {
   if (file.empty()) return nullptr;
   std::string bytes;
   const auto read = read_pieces(file, [&](std::string_view piece) {
@@ -99,8 +99,7 @@ Link Link::from_environment() {
           environment("SPOTTER_PACE_FILE")};
 }
 
-Link::Link(std::string_view socket, std::filesystem::path notice_file,
-           std::filesystem::path pace_file)
+Link::Link(std::string_view socket, fs::path notice_file, fs::path pace_file)
     : address_(socket), notice_file_(std::move(notice_file)), pace_file_(std::move(pace_file)) {
   if (address_.empty()) return;
   socket_ = Descriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -167,15 +166,15 @@ bool Link::send(const Progress& now) {
   return send(text);
 }
 
-void Link::checkpointed(const std::filesystem::path& path, std::uint64_t step,
+void Link::checkpointed(const fs::path& path, std::uint64_t step,
                         std::optional<std::chrono::nanoseconds> stall,
                         std::optional<std::uint64_t> bytes) {
   std::error_code ignored;
-  const auto absolute = std::filesystem::absolute(path, ignored).lexically_normal();
+  const auto absolute = fs::absolute(path, ignored).lexically_normal();
   std::string text = "X_SPOTTER_CHECKPOINT=" + one_line(absolute.string()) +
                      "\nX_SPOTTER_CHECKPOINT_STEP=" + std::to_string(step) + "\n";
   if (stall) text += number("X_SPOTTER_CHECKPOINT_SECONDS", seconds(*stall));
-  const auto size = std::filesystem::file_size(absolute, ignored);
+  const auto size = fs::file_size(absolute, ignored);
   if (!bytes && !ignored) bytes = size;
   if (bytes) text += "X_SPOTTER_CHECKPOINT_BYTES=" + std::to_string(*bytes) + "\n";
   send(text);

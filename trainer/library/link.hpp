@@ -51,8 +51,7 @@ class Link {
   // SPOTTER_PACE_FILE.
   static Link from_environment();
   // Empty values mean that there is none.
-  Link(std::string_view socket, std::filesystem::path notice_file,
-       std::filesystem::path pace_file = {});
+  Link(std::string_view socket, fs::path notice_file, fs::path pace_file = {});
 
   // None of these blocks or fails: training does not depend on the agent.
   void ready();
@@ -65,7 +64,7 @@ class Link {
   // True: progress() of this step would be sent now. Otherwise the loss need not be computed.
   bool progress_due(std::uint64_t step, std::uint64_t steps_total) const;
   // To be called only once it is durable. `stall`: how long training paused for it.
-  void checkpointed(const std::filesystem::path& path, std::uint64_t step,
+  void checkpointed(const fs::path& path, std::uint64_t step,
                     std::optional<std::chrono::nanoseconds> stall = std::nullopt,
                     std::optional<std::uint64_t> bytes = std::nullopt);
   // Reports how much of the time between notice and last checkpoint was used for training.
@@ -86,8 +85,8 @@ class Link {
   void send_waiting_now();
 
   std::string address_;  // as in NOTIFY_SOCKET
-  std::filesystem::path notice_file_;
-  std::filesystem::path pace_file_;
+  fs::path notice_file_;
+  fs::path pace_file_;
   Descriptor socket_;
   std::optional<std::chrono::milliseconds> last_progress_, last_metrics_;
   Progress waiting_;  // with metrics that were not sent yet

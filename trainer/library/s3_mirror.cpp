@@ -18,7 +18,7 @@ constexpr std::size_t opened_at_first = 64;
 
 using Opened = Result<Descriptor, std::error_code>;
 
-Opened open_file(const std::filesystem::path& path) {
+Opened open_file(const fs::path& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!file) return tl::unexpected(std::error_code(errno, std::generic_category()));
   return file;
@@ -34,8 +34,8 @@ class S3Place {
 
   // Copies the checkpoint in that directory, then applies the retention. Succeeds if it is there
   // already; fails for a different one of the same step. Gives up when `stop` becomes true.
-  Result<void> copy(const std::filesystem::path& checkpoint, std::uint64_t step,
-                    const Retention& retention, const std::atomic<bool>& stop) {
+  Result<void> copy(const fs::path& checkpoint, std::uint64_t step, const Retention& retention,
+                    const std::atomic<bool>& stop) {
     std::string own;
     TRY(read_pieces(
         checkpoint / kManifestName, [&](std::string_view piece) { own.append(piece); }, nullptr,
@@ -189,7 +189,7 @@ class S3Mirror final : public Mirror {
     thread_.end(mutex_, [this] { ending_ = true; });
   }
 
-  void offer(const std::filesystem::path& checkpoint, std::uint64_t step) override {
+  void offer(const fs::path& checkpoint, std::uint64_t step) override {
     if (thread_.inherited()) return;
     {
       const std::scoped_lock lock(mutex_);
@@ -220,7 +220,7 @@ class S3Mirror final : public Mirror {
 
  private:
   struct Offer {
-    std::filesystem::path checkpoint;
+    fs::path checkpoint;
     std::uint64_t step;
   };
 

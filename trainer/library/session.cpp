@@ -11,8 +11,6 @@
 namespace spotter::checkpoint {
 namespace {
 
-namespace fs = std::filesystem;
-
 fs::path resolved(const fs::path& path) {
   std::error_code failed;
   const fs::path absolute = fs::absolute(path, failed).lexically_normal();

@@ -30,10 +30,10 @@ inline constexpr int kStoppedStatus = EX_TEMPFAIL;  // 75
 
 struct SessionOptions {
   // Empty: $SPOTTER_CHECKPOINTS. If that is set, one outside the job's storage is refused.
-  std::filesystem::path directory;
+  fs::path directory;
   // Faster places that are lost with the machine (local NVMe, /dev/shm), the fastest first. None:
   // $SPOTTER_CHECKPOINTS_FASTER, separated by colons. They keep only the last checkpoint.
-  std::optional<std::vector<std::filesystem::path>> faster;
+  std::optional<std::vector<fs::path>> faster;
   Retention retention;
   // The place for a copy of the newest (mirror.hpp): s3://bucket/prefix. None:
   // $SPOTTER_CHECKPOINTS_S3. REQUIRES open_mirror: s3_mirror.hpp's; libspotter.so has its own.
@@ -184,7 +184,7 @@ class Session {
   // The file or folder `path` is the complete checkpoint of `step`: makes it durable, and reports
   // it. The stall is the time since should_checkpoint() or begin_save(). Fails when it is outside
   // the job's storage, cannot be read or made durable, and as is_writer().
-  Result<void> saved(std::uint64_t step, const std::filesystem::path& path);
+  Result<void> saved(std::uint64_t step, const fs::path& path);
 
   // Fails when another machine of the gang saves there since (writer.hpp): for what is renamed
   // to a checkpoint's name before saved().
@@ -227,12 +227,12 @@ class Session {
   std::uint64_t restored_bytes_ = 0;  // memory for as many is made once the first step is done
   struct Durably {
     std::uint64_t step;
-    std::filesystem::path path;
+    fs::path path;
   };
-  std::optional<Durably> restored_;            // from the last place
-  std::vector<std::filesystem::path> places_;  // the last one outlives the machine
-  std::unique_ptr<Mirror> mirror_;             // may be null
-  std::unique_ptr<Saver> saver_;               // last: its thread must end before the other members
+  std::optional<Durably> restored_;  // from the last place
+  std::vector<fs::path> places_;     // the last one outlives the machine
+  std::unique_ptr<Mirror> mirror_;   // may be null
+  std::unique_ptr<Saver> saver_;     // last: its thread must end before the other members
 };
 
 }  // namespace spotter::checkpoint

@@ -29,7 +29,7 @@ std::string unique_words() {
   return std::to_string(random()) + "-" + std::to_string(random());
 }
 
-tl::unexpected<Error> taken(const std::filesystem::path& directory, const std::string& by) {
+tl::unexpected<Error> taken(const fs::path& directory, const std::string& by) {
   return failure("another trainer saves into " + directory.string() + " (" + by +
                  "). Two would destroy one another's history: stop it, or give another directory.");
 }
@@ -45,7 +45,7 @@ int try_lock(int file, struct flock& range) {
 bool is_others(int error) { return error == EACCES || error == EAGAIN; }
 
 // Asks the file's server. It may have given the lock to another machine while this one was paused.
-bool is_lost(int file, const std::filesystem::path& path) {
+bool is_lost(int file, const fs::path& path) {
   struct flock range {};
   const int error = try_lock(file, range);
   struct stat ours {};
@@ -56,9 +56,9 @@ bool is_lost(int file, const std::filesystem::path& path) {
 }
 
 // All claims but that one, of whichever version.
-Result<std::vector<std::filesystem::path>> claims_beside(const std::filesystem::path& own) {
+Result<std::vector<fs::path>> claims_beside(const fs::path& own) {
   const auto names = TRY(list_names(own.parent_path()));
-  std::vector<std::filesystem::path> others;
+  std::vector<fs::path> others;
   for (const auto& name : names)
     if (name.starts_with(kClaimName) && name != own.filename())
       others.push_back(own.parent_path() / name);
@@ -66,7 +66,7 @@ Result<std::vector<std::filesystem::path>> claims_beside(const std::filesystem::
 }
 
 // The member's name in front of a claim's words; empty: it is not there.
-std::string member_of(const std::filesystem::path& claim) {
+std::string member_of(const fs::path& claim) {
   std::string words;
   constexpr std::uint64_t longest = 4096;
   const auto read = read_pieces(
@@ -76,7 +76,7 @@ std::string member_of(const std::filesystem::path& claim) {
 
 // Each claim is a file of its own: what is written late replaces none that came after it. The
 // others are removed only by who has the lock after it has listed them: none is a later one's.
-Result<void> make_claim(const std::filesystem::path& claim, const std::string& words, int file) {
+Result<void> make_claim(const fs::path& claim, const std::string& words, int file) {
   const auto directory = claim.parent_path();
   const auto opened = TRY(open_directory(directory));
   auto made = write_new_file(opened.get(), claim.filename(), words, claim);
@@ -104,7 +104,7 @@ std::string temporary_name(std::uint64_t step) {
 
 }  // namespace
 
-Result<WriterLock> WriterLock::take(const std::filesystem::path& directory) {
+Result<WriterLock> WriterLock::take(const fs::path& directory) {
   TRY(make_directories(directory));
   struct stat status {};
   if (::stat(directory.c_str(), &status) != 0) return system_failure("cannot look at", directory);
@@ -119,7 +119,7 @@ Result<WriterLock> WriterLock::take(const std::filesystem::path& directory) {
     const bool known = ::fcntl(file.get(), F_GETLK, &range) == 0 && range.l_type != F_UNLCK;
     return taken(directory, known ? "process " + std::to_string(range.l_pid) : "another process");
   }
-  std::filesystem::path claim;
+  fs::path claim;
   if (const std::string member = environment("SPOTTER_GANG_MEMBER"); !member.empty()) {
     const std::string unique = unique_words();
     claim = directory / (std::string(kClaimName) + "-" + unique);
@@ -149,8 +149,6 @@ WriterLock::~WriterLock() {
   const std::scoped_lock lock(held_mutex);
   held().erase(key_);
 }
-
-namespace fs = std::filesystem;
 
 Writer::Writer(fs::path directory, fs::path temporary, std::uint64_t step, Descriptor opened)
     : directory_(std::move(directory)),

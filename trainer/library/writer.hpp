@@ -14,7 +14,7 @@ namespace spotter::checkpoint {
 class [[nodiscard]] WriterLock {
  public:
   // Creates the directory if needed. Fails when another writer, in any process, holds the lock.
-  static Result<WriterLock> take(const std::filesystem::path& directory);
+  static Result<WriterLock> take(const fs::path& directory);
 
   // In a gang (SPOTTER_GANG_MEMBER): fails when another writer has taken the lock since, or that
   // cannot be read. A machine that was paused may have lost its own unnoticed: a server of NFS
@@ -31,12 +31,12 @@ class [[nodiscard]] WriterLock {
 
  private:
   using Key = std::pair<dev_t, ino_t>;
-  WriterLock(Descriptor file, Key key, std::filesystem::path claim)
+  WriterLock(Descriptor file, Key key, fs::path claim)
       : file_(std::move(file)), key_(key), claim_(std::move(claim)) {}
 
   Descriptor file_;
-  Key key_;                      // zeros: moved from
-  std::filesystem::path claim_;  // there as long as nobody followed; empty: not in a gang
+  Key key_;         // zeros: moved from
+  fs::path claim_;  // there as long as nobody followed; empty: not in a gang
 };
 
 // Writes one checkpoint. Two writers of one directory do not destroy one another's work (of one
@@ -47,7 +47,7 @@ class Writer {
  public:
   // Creates `directory` if needed, removes leftovers of dead writers, opens the temporary
   // directory.
-  static Result<Writer> begin(const std::filesystem::path& directory, std::uint64_t step);
+  static Result<Writer> begin(const fs::path& directory, std::uint64_t step);
 
   Writer(Writer&&) noexcept = default;
   Writer& operator=(Writer&&) = delete;
@@ -59,28 +59,26 @@ class Writer {
   // Links a part of `checkpoint` instead of writing it again. REQUIRES: that checkpoint is durable,
   // and its part has the bytes that `entry` says. False: it cannot be linked (another file system,
   // no links there, gone), and nothing has changed: the caller writes it.
-  bool link_part(const PartEntry& entry, const std::filesystem::path& checkpoint);
+  bool link_part(const PartEntry& entry, const fs::path& checkpoint);
 
   // Durable when it returns a path. On failure there is no new checkpoint, and older ones are
   // unharmed (one exception: if only the last fsync, that of `directory`, fails, the new one may
   // exist). Replaces a checkpoint of the same step atomically, except one that is unreadable or a
   // newer Spotter's.
-  Result<std::filesystem::path> commit(const nlohmann::json& meta,
-                                       std::optional<double> metric = std::nullopt);
+  Result<fs::path> commit(const nlohmann::json& meta, std::optional<double> metric = std::nullopt);
 
   // The manifest that commit() wrote.
   const Manifest& manifest() const { return manifest_; }
 
  private:
-  Writer(std::filesystem::path directory, std::filesystem::path temporary, std::uint64_t step,
-         Descriptor opened);
+  Writer(fs::path directory, fs::path temporary, std::uint64_t step, Descriptor opened);
   Result<void> check_name(const std::string& name) const;
-  static Result<void> may_replace(const std::filesystem::path& target);
-  Result<void> publish(const std::filesystem::path& target);
+  static Result<void> may_replace(const fs::path& target);
+  Result<void> publish(const fs::path& target);
   void abandon();
 
-  std::filesystem::path directory_;
-  std::filesystem::path temporary_;
+  fs::path directory_;
+  fs::path temporary_;
   Descriptor opened_;  // holds the lock of a live writer; empty: committed or void
   Manifest manifest_;
 };

@@ -6,7 +6,6 @@
 #include "trainer/library/manifest.hpp"
 
 namespace spotter::train {
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -118,9 +117,9 @@ Dataset make_dataset(const Shape& shape, Examples training, Examples test) {
   return {shape, std::move(training), std::move(test), sum.hex()};
 }
 
-Result<Dataset> read_dataset(const std::filesystem::path& directory) {
+Result<Dataset> read_dataset(const fs::path& directory) {
   std::error_code unreadable;
-  const bool cifar10 = std::filesystem::exists(directory / kCifar10TestFile, unreadable);
+  const bool cifar10 = fs::exists(directory / kCifar10TestFile, unreadable);
   return cifar10 ? read_cifar10(directory) : read_mnist(directory);
 }
 

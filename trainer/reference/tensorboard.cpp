@@ -10,8 +10,6 @@
 
 namespace spotter::train {
 
-namespace fs = std::filesystem;
-
 namespace {
 
 constexpr const char* kFile = "events.out.tfevents.0.spotter";

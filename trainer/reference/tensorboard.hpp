@@ -17,19 +17,18 @@ class TensorBoard {
   // Goes on behind the records of steps up to `step`; later ones, and a torn end, are cut off: no
   // step is recorded twice, however often it was interrupted. `to_come`: a tag whose record of
   // `step` itself is still to be added; where it is there already it is cut off, too.
-  static Result<std::unique_ptr<TensorBoard>> open(const std::filesystem::path& directory,
-                                                   std::uint64_t step,
+  static Result<std::unique_ptr<TensorBoard>> open(const fs::path& directory, std::uint64_t step,
                                                    const std::string& to_come = "");
   void add(std::uint64_t step, const Scalars& scalars);
   // All that was added is durable when it returns.
   Result<void> flush();
 
  private:
-  TensorBoard(checkpoint::Descriptor file, std::filesystem::path path)
+  TensorBoard(checkpoint::Descriptor file, fs::path path)
       : file_(std::move(file)), path_(std::move(path)) {}
 
   checkpoint::Descriptor file_;
-  std::filesystem::path path_;
+  fs::path path_;
   std::string pending_;
 };
 

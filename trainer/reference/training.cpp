@@ -20,7 +20,6 @@
 
 namespace spotter::train {
 
-namespace fs = std::filesystem;
 using checkpoint::environment;
 
 namespace {
@@ -195,13 +194,13 @@ std::string log_row(std::uint64_t epoch, const Score& training, const Score& tes
 
 // training.csv, replaced as a whole: no duplicate and no missing row, however often the run was
 // interrupted.
-Result<void> write_log(const std::filesystem::path& directory, const Position& position) {
+Result<void> write_log(const fs::path& directory, const Position& position) {
   TRY(checkpoint::make_directories(directory));
   return checkpoint::replace_file(directory / "training.csv", position.log);
 }
 
 // model.safetensors, model.pt, metrics.json and training.csv, durable when it returns.
-Result<void> write_result(const std::filesystem::path& directory, const Parameters& parameters,
+Result<void> write_result(const fs::path& directory, const Parameters& parameters,
                           const Position& position, const Network& network) {
   const auto script = TRY(network.script());
   const nlohmann::json metrics = {{"accuracy", accuracy(position.test)},

@@ -54,8 +54,6 @@ void GangFolder::clear() const {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::size_t id_digits = 32;
 
 Result<std::string> id_of(const fs::path& file) {

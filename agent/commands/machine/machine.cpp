@@ -88,7 +88,6 @@ int follow_log(int argc, char** argv) {
 
 namespace {
 
-namespace fs = std::filesystem;
 namespace work = act::host;
 
 bool trains_in(const std::string& directory) {
@@ -417,8 +416,7 @@ void look_up_user(units::TrainerPlace& place) {
   if (entry == nullptr) return;
   std::error_code ignored;  // an older package's user has its files in its home
   const bool is_others = entry->pw_dir != supervise::packages_home;
-  if (is_others && std::filesystem::is_directory(entry->pw_dir, ignored))
-    place.users_home = entry->pw_dir;
+  if (is_others && fs::is_directory(entry->pw_dir, ignored)) place.users_home = entry->pw_dir;
   if (entry->pw_uid != 0)
     place.owner = std::to_string(entry->pw_uid) + ":" + std::to_string(entry->pw_gid);
 }
@@ -551,10 +549,10 @@ int supervise(int argc, char** argv) {
   if (!spec) return io::complain("supervise", spec.error().message, 2);
   std::error_code ignored;
   if (!report.empty()) {
-    std::filesystem::remove(spec_name, ignored);  // it holds secrets
+    fs::remove(spec_name, ignored);  // it holds secrets
     return supervise::run_as_service(directory, *spec, report);
   }
-  const auto absolute = std::filesystem::absolute(directory, ignored).string();
+  const auto absolute = fs::absolute(directory, ignored).string();
   const auto started = supervise::start(absolute, *spec);
   if (started) return 0;
   return io::complain("supervise", started.error().message,

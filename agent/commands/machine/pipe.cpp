@@ -100,8 +100,6 @@ class Sidecar {
   bool gone_ = false;
 };
 
-namespace fs = std::filesystem;
-
 // Views that are mounted already are for the views' process alone, without which each use of them
 // must fail.
 void close_views() {
@@ -174,7 +172,6 @@ Result<void> fetch_all(const data::DownloadSettings& settings, const Leave& left
 // Whether the channel's files are in the cache: then its folder is a link to there. Files that are
 // on the storage stay there; a link made by an instance with other disks is replaced.
 bool is_cached(const data::PlaneSettings& settings, const wire::Channel& channel) {
-  namespace fs = std::filesystem;
   std::error_code error;
   const fs::path link = settings.directory / channel.name;
   if (fs::is_symlink(link, error)) fs::remove(link, error);

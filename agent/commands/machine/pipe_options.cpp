@@ -15,7 +15,6 @@
 namespace spotter::command {
 namespace {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using Ordered = nlohmann::ordered_json;
 using Variables = std::map<std::string, std::string>;
@@ -464,7 +463,7 @@ Result<data::PlaneSettings> PipeOptions::settings(const act::Environment& enviro
   return settings;
 }
 
-std::filesystem::path PipeOptions::root_folder() const {
+fs::path PipeOptions::root_folder() const {
   if (!root.empty()) return fs::absolute(root).lexically_normal();
   return directory.empty() ? default_root : "";
 }

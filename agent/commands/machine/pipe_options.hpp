@@ -14,12 +14,12 @@
 namespace spotter::command {
 
 struct Container {
-  std::filesystem::path root;  // /opt/ml
-  std::filesystem::path data;  // root/input/data, or another folder with the channels
+  fs::path root;  // /opt/ml
+  fs::path data;  // root/input/data, or another folder with the channels
   std::string job = "spotter";
   std::map<std::string, std::string> hyperparameters;  // texts, as in SageMaker
   std::vector<wire::Channel> channels;
-  std::filesystem::path checkpoints;  // target of root/checkpoints; empty: that is a folder
+  fs::path checkpoints;  // target of root/checkpoints; empty: that is a folder
   std::size_t processors = 1;
   std::size_t accelerators = 0;
   std::string network = "eth0";  // interface
@@ -79,7 +79,7 @@ struct PipeOptions {
   Result<Container> container(const data::PlaneSettings& settings) const;
 
  private:
-  std::filesystem::path root_folder() const;  // empty: none
+  fs::path root_folder() const;  // empty: none
 };
 
 }  // namespace spotter::command

@@ -32,8 +32,8 @@ constexpr milliseconds at_most{1000};
 
 struct Options {
   int socket = -1;
-  std::filesystem::path directory;
-  std::filesystem::path state;
+  fs::path directory;
+  fs::path state;
   data::Shard shard;
   std::size_t budget = 0;
   std::vector<wire::Channel> channels;

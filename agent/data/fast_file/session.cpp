@@ -20,8 +20,6 @@
 namespace spotter::fastfile {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr double forever = 1e9;  // seconds; nothing in the mount changes
 // The kernel's default limit of pending reads of one mount is 12: too few for several readers.
 constexpr unsigned most_background = 64;

@@ -169,8 +169,7 @@ Local::Answer Local::mount(decide::Mount effect, Duration limit) {
   verb.user = job_.trainer.user;
   verb.directories.push_back(job_.checkpoints.directory);
   // The volume's root is root's: whatever the trainer writes is below a folder of its own.
-  if (auto folder = std::filesystem::path(job_.result()).parent_path();
-      !folder.empty() && !job_.experiment)
+  if (auto folder = fs::path(job_.result()).parent_path(); !folder.empty() && !job_.experiment)
     verb.directories.push_back(std::move(folder));
   if (!job_.setup.empty()) verb.directories.emplace_back(config::setup_folder);
   if (job_.has_users_home()) verb.directories.emplace_back(config::users_home);
@@ -317,7 +316,7 @@ Local::Answer Local::verify(decide::VerifyCheckpoints effect, Duration limit) {
   const json newest = work.answer.value("newest", json());
   if (proven) seen.newest = effect.proven_step;
   if (newest.is_number_integer()) seen.newest = newest.get<std::int64_t>();
-  const auto name = std::filesystem::path(work.answer.value("path", "")).filename();
+  const auto name = fs::path(work.answer.value("path", "")).filename();
   seen.write = seen.newest && !wire::names_step(name.string(), *seen.newest);
   const json torn = work.answer.value("torn", json::array());
   seen.torn = static_cast<std::uint32_t>(torn.size());

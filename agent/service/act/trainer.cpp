@@ -74,7 +74,7 @@ std::string in_seconds(Duration duration) {
 std::string usable_cache(const config::Job& job) {
   std::error_code error;
   std::string folder = cache_folder(job);
-  return !folder.empty() && std::filesystem::is_directory(folder, error) ? folder : "";
+  return !folder.empty() && fs::is_directory(folder, error) ? folder : "";
 }
 
 // With channels, `spotter pipe` stands between the login shell and the trainer: it holds the FIFOs,
@@ -121,10 +121,10 @@ std::string after_setting_up(const config::Job& job, const std::string& program,
 // Adds the folder of the agent's package for `import spotter`, which is beside the program's own,
 // after those that the user names. There is none without the package (a build).
 void add_python(const std::string& program, std::string& path) {
-  const std::filesystem::path of_programs = std::filesystem::path(program).parent_path();
-  const std::filesystem::path folder = of_programs.parent_path() / "lib/spotter/path";
+  const fs::path of_programs = fs::path(program).parent_path();
+  const fs::path folder = of_programs.parent_path() / "lib/spotter/path";
   std::error_code error;
-  if (!std::filesystem::is_directory(folder, error)) return;
+  if (!fs::is_directory(folder, error)) return;
   path += (path.empty() ? "" : ":") + folder.string();
 }
 

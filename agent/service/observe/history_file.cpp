@@ -13,8 +13,6 @@
 namespace spotter {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::string_view lines_name = "history.jsonl", kept_name = "history.kept";
 constexpr std::string_view curve_name = "curve.jsonl";  // the learning curve: observers.cpp
 

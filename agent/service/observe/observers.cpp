@@ -22,8 +22,6 @@
 
 namespace spotter {
 
-namespace fs = std::filesystem;
-
 namespace {
 
 using decide::Block;

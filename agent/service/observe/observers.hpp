@@ -28,8 +28,7 @@ class Journal {
  public:
   // Makes the end of `printed` (the output of cloud-init and the user data) the first log line kept
   // with the job (io/log.hpp). Once a boot: it leaves a mark in `run_directory`.
-  static void remember_boot(const std::filesystem::path& printed,
-                            const std::filesystem::path& run_directory);
+  static void remember_boot(const fs::path& printed, const fs::path& run_directory);
   // To be called after each step of the core. `moved`: the stage has changed.
   void on_event(const decide::Event& event, const decide::State& state,
                 const decide::Policy& policy, bool moved);
@@ -78,8 +77,8 @@ class Publisher {
   asio::steady_timer next_;
   act::Metrics metrics_;
   std::optional<act::Metrics::News> sending_;
-  std::size_t history_sent_ = 0;                   // its size at the last write
-  std::filesystem::file_time_type output_sent_{};  // the last change of its folder
+  std::size_t history_sent_ = 0;      // its size at the last write
+  fs::file_time_type output_sent_{};  // the last change of its folder
   bool speaks_ = false;
   bool last_word_ = false;  // still to be written
   bool busy_ = false;

@@ -39,7 +39,7 @@ std::uint64_t milliseconds_of(std::uint64_t ticks) {
   return ticks * 1000 / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
 }
 
-std::string first_line(const std::filesystem::path& file) {
+std::string first_line(const fs::path& file) {
   auto text = io::read_file(file, proc_file).value_or("");
   return text.substr(0, text.find('\n'));
 }
@@ -80,9 +80,9 @@ std::vector<std::string> threads_of(const std::vector<supervise::Process>& proce
   constexpr std::size_t most = 60;
   std::vector<std::string> lines;
   for (const supervise::Process& each : processes) {
-    const std::filesystem::path process = "/proc/" + std::to_string(each.pid);
+    const fs::path process = "/proc/" + std::to_string(each.pid);
     std::error_code error;
-    for (std::filesystem::directory_iterator at(process / "task", error), end;
+    for (fs::directory_iterator at(process / "task", error), end;
          !error && at != end && lines.size() < most; at.increment(error)) {
       const std::string where = first_line(at->path() / "wchan");
       lines.push_back(std::to_string(each.pid) + " (" + each.name + "), thread " +

@@ -14,8 +14,6 @@
 namespace spotter {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::string_view kPrefix = "of-";  // short, as sockets are below it
 constexpr Duration kBetweenLooks{200};
 constexpr int kPausesUntilKilled = 150;  // 30 s: its trainer is dead already
