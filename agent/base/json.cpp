@@ -63,13 +63,9 @@ Result<Json> parse_json(std::string_view text) {
   if (value.is_discarded()) {
     // The text may hold anything, and the message is printed as one line.
     const Json begin = std::string(text.substr(0, 64));
-    return failure("not JSON: " + begin.dump(-1, ' ', false, Json::error_handler_t::replace));
+    return failure("not JSON: " + json_text(begin));
   }
   return value;
-}
-
-std::string json_text(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string from_python(std::string_view text) {

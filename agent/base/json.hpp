@@ -19,8 +19,12 @@ Result<Json> parse_json(std::string_view text);
 // (is_discarded()). The second one keeps the members' order.
 Json parsed_json(std::string_view text);
 nlohmann::ordered_json parsed_ordered_json(std::string_view text);
-// Writes one line. AWS or a user may send any bytes: those that are no UTF-8 become U+FFFD.
-std::string json_text(const Json& json);
+// Writes one line, or with an indent several. AWS or a user may send any bytes: those that are no
+// UTF-8 become U+FFFD.
+template <class AnyJson = Json>
+std::string json_text(const AnyJson& json, int indent = -1) {
+  return json.dump(indent, ' ', false, AnyJson::error_handler_t::replace);
+}
 
 // Makes JSON of what Python writes as JSON: NaN, Infinity, whole numbers of any length, halves of
 // surrogate pairs. Numbers that nlohmann::json lacks, or would write differently, become texts

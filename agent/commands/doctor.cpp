@@ -146,8 +146,7 @@ Result<int> run(const DoctorOptions& options) {
                         {"verdict", word(it.verdict)},
                         {"what", it.what},
                         {"advice", it.advice}});
-  std::printf("%s\n",
-              document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  std::printf("%s\n", wire::json_text(document, 2).c_str());
   return status_of(findings);
 }
 

@@ -279,8 +279,7 @@ Result<int> run(const ListOptions& options) {
       std::printf("  spent     %s\n", spent.c_str());
   }
   if (options.json)
-    std::printf("%s\n",
-                document.dump(2, ' ', false, OrderedJson::error_handler_t::replace).c_str());
+    std::printf("%s\n", wire::json_text(document, 2).c_str());
   else if (document.empty() && listed.whole)
     std::printf("no jobs in %s%s\n", joined(listed.regions).c_str(),
                 hidden > 0 ? " (--all: those that are over)" : "");

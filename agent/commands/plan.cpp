@@ -196,9 +196,7 @@ void print_json(const Order& order, const PlanOptions& options) {
          {"dollars_expected", cost.expected},
          {"on_demand_from", wire::to_rfc3339(cost.latest)}});
   }
-  std::printf(
-      "%s\n",
-      document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+  std::printf("%s\n", wire::json_text(document, 2).c_str());
 }
 
 // CLI's own ranges take nan.

@@ -506,13 +506,12 @@ std::string text_of(const Jobs& jobs, const RemoteStatus& options) {
     else if (experiment)
       text += line_of(view, *experiment, now);
     else
-      text += wire::status_text(view.dump(-1, ' ', false, json::error_handler_t::replace),
-                                clock_of(view, now), options.columns)
+      text += wire::status_text(wire::json_text(view), clock_of(view, now), options.columns)
                   .value_or("");
   }
   if (!options.json) return text;
   const json& shown = table ? all : all.front();
-  return shown.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  return wire::json_text(shown, 2) + "\n";
 }
 
 // A job as it is seen now.

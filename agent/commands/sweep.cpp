@@ -399,8 +399,7 @@ Result<int> show(const SweepCommandOptions& options) {
   std::map<std::string, std::size_t> counts;
   for (const SetState& it : found) ++counts[it.status];
   if (options.json) {
-    print(states_json(sweep, found, counts)
-              .dump(2, ' ', false, OrderedJson::error_handler_t::replace));
+    print(wire::json_text(states_json(sweep, found, counts), 2));
   } else {
     std::string line = sweep.name + ": " + std::to_string(sweep.sets) + " sets";
     for (const std::string& status : in_order)

@@ -360,7 +360,7 @@ json done(std::string_view text) {
 int do_request(std::string_view text) {
   const json object = done(text);
   // A disk's label, or git's words, need not be UTF-8.
-  const auto line = object.dump(-1, ' ', false, json::error_handler_t::replace);
+  const auto line = wire::json_text(object);
   if (std::printf("%s\n", line.c_str()) <= 0 || std::fflush(stdout) != 0) return 1;
   if (object.value("ok", false)) return 0;
   return object.value("kind", "") == "bad-request" ? wrong_input : 1;

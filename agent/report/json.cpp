@@ -125,8 +125,6 @@ nlohmann::ordered_json to_json(const Model& model) {
           {"world", nullptr}};
 }
 
-std::string to_text(const Model& model) {
-  return to_json(model).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
+std::string to_text(const Model& model) { return wire::json_text(to_json(model)); }
 
 }  // namespace spotter::report

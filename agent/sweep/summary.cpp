@@ -93,7 +93,7 @@ Result<Set> parse_set(const Ordered& object) {
   Set set;
   for (const auto& [name, value] : object.items()) {
     if (!is_parameter_name(name)) return failure("a parameter has no name that a command may use");
-    const std::string json = value.dump(-1, ' ', false, Ordered::error_handler_t::replace);
+    const std::string json = wire::json_text(value);
     set.push_back({name, value.is_string() ? value.get<std::string>() : json, json});
   }
   return set;
@@ -217,7 +217,7 @@ std::string to_json(const Summary& summary) {
                             {"accuracy", or_null(last.accuracy)},
                             {"metrics", last.metrics},
                             {"curve", columns(summary.curve)}};
-  return document.dump(-1, ' ', false, Ordered::error_handler_t::replace) + "\n";
+  return wire::json_text(document) + "\n";
 }
 
 Result<Summary> parse_summary(std::string_view text) {

@@ -60,7 +60,7 @@ std::string to_json(const decide::Epoch& epoch) {
                                {"generation", epoch.generation},
                                {"holder", epoch.holder.view()},
                                {"left", epoch.left.view()}};
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(json) + "\n";
 }
 
 Result<decide::Epoch> parse_epoch(std::string_view text) {
@@ -117,7 +117,7 @@ std::string to_json(const Head& head) {
   if (head.attempt != 0) json["attempt"] = head.attempt;
   if (head.s3_writes != 0) json["s3_writes"] = head.s3_writes;
   if (head.s3_reads != 0) json["s3_reads"] = head.s3_reads;
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(json) + "\n";
 }
 
 Result<Head> parse_head(std::string_view text) {

@@ -55,7 +55,7 @@ std::string to_line(const HistoryEntry& entry) {
                                  {"instance", entry.instance}};
   for (const auto& [name, value] : entry.fields.items())
     if (!value.is_null()) line[name] = value;
-  return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(line) + "\n";
 }
 
 ReadHistory parse_history(std::string_view lines) {

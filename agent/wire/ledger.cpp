@@ -100,8 +100,6 @@ json shown_own(const LedgerFile& file) {
   return object;
 }
 
-std::string to_json(const LedgerFile& file) {
-  return shown_own(file).dump(-1, ' ', false, json::error_handler_t::replace);
-}
+std::string to_json(const LedgerFile& file) { return json_text(shown_own(file)); }
 
 }  // namespace spotter::wire

@@ -83,7 +83,7 @@ std::string webhook_body(std::string_view job, std::string_view words) {
     else
       text += each;
   }
-  return Json{{"text", text}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(Json{{"text", text}});
 }
 
 std::string wrong_webhook(std::string_view url) {

@@ -71,7 +71,7 @@ bool is_plain(std::string_view text) {
 
 std::string seal(const nlohmann::json& object) {
   // `replace`: what is not UTF-8 must not prevent a checkpoint.
-  std::string bytes = object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::string bytes = wire::json_text(object);
   bytes.pop_back();
   const std::string sum = sum_of(bytes);
   bytes.append(kSumMember).append(sum).append(kEnd);

@@ -58,7 +58,7 @@ std::string command_of(std::string_view service, std::string_view action, std::s
     name += capital ? static_cast<char>(letter - 'A' + 'a') : letter;
   }
   const OrderedJson body = parsed_ordered_json(input);
-  const std::string text = body.dump(2, ' ', false, OrderedJson::error_handler_t::replace);
+  const std::string text = json_text(body, 2);
   return "aws " + std::string(service) + " " + name + " --cli-input-json " + shell_quoted(text);
 }
 

@@ -75,7 +75,7 @@ std::string text(const Device& device) { return device.str(); }
 std::string words_of(const config::Job& job) {
   constexpr std::size_t longest = 2000;
   const json text(job.trainer.words.substr(0, longest));
-  return json::parse(text.dump(-1, ' ', false, json::error_handler_t::replace));
+  return json::parse(wire::json_text(text));
 }
 
 // An earlier one that only failed has left nothing that another one could spoil, or be taken for.

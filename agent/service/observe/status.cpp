@@ -168,7 +168,7 @@ void Status::update(const decide::State& state, const std::string& says, Time no
     status["detail"] = blocked->detail.view();
   }
   // Texts of a trainer, and paths, need not be UTF-8.
-  (void)io::replace_file(path_, status.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  (void)io::replace_file(path_, wire::json_text(status, 2) + "\n");
 }
 
 void write_worker_status(const std::string& path, const WorkerStatus& worker) {
@@ -180,7 +180,7 @@ void write_worker_status(const std::string& path, const WorkerStatus& worker) {
                  {"run_directory", worker.run_directory},
                  {"updated_boottime_ms", now.count()}};
   if (!worker.trouble.empty()) status["claims_say"] = worker.trouble;
-  (void)io::replace_file(path, status.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  (void)io::replace_file(path, wire::json_text(status, 2) + "\n");
 }
 
 }  // namespace spotter
