@@ -41,8 +41,6 @@ bool RetryBucket::take(int cost) {
   return true;
 }
 
-void RetryBucket::give_back(int amount) { tokens_ = std::min(capacity, tokens_ + amount); }
-
 Duration Backoff::delay(const RetryPolicy& policy, RetryReason reason, int retry) {
   const bool throttled = reason == RetryReason::Throttled;
   const Duration base = throttled ? policy.throttled_base : policy.transient_base;
@@ -168,8 +166,6 @@ asio::awaitable<Result<wire::Credentials>> AwsClient::credentials() {
   if (found_) co_return *found_;
   co_return failure("the wait for credentials was given up");
 }
-
-wire::WallTime AwsClient::now() const { return settings_.clock() + skew_; }
 
 asio::awaitable<Result<std::string, CallError>> AwsClient::query(wire::Query query,
                                                                  Duration deadline) {

@@ -54,7 +54,7 @@ class RetryBucket {
   static constexpr int reward = 1;  // of a success without a retry
   static int cost(RetryReason reason);
   bool take(int cost);
-  void give_back(int amount);
+  void give_back(int amount) { tokens_ = std::min(capacity, tokens_ + amount); }
   int tokens() const { return tokens_; }
 
  private:
@@ -168,7 +168,7 @@ class AwsClient {
   bool renew(const CallError& error);  // true: worth an immediate second attempt
   void note_time(const io::HttpResponse& response);
   void learn_clock(const io::HttpResponse& response, std::chrono::seconds skew);
-  wire::WallTime now() const;
+  wire::WallTime now() const { return settings_.clock() + skew_; }
 
   std::optional<io::Driver::Instant> turn();
 

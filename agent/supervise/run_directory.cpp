@@ -236,8 +236,6 @@ std::int64_t Lease::until() const {
   return until;
 }
 
-bool Lease::is_over() const { return boottime_milliseconds() >= until(); }
-
 void Lease::renew() {
   if (!timer_) return;
   std::uint64_t ignored = 0;

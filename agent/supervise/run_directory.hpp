@@ -127,7 +127,7 @@ class Lease {
   // An empty path: it never ends. A missing or unreadable file: it has ended.
   explicit Lease(std::string path);
 
-  bool is_over() const;
+  bool is_over() const { return boottime_milliseconds() >= until(); }
   // Becomes readable when it is time to call renew().
   int descriptor() const { return timer_.get(); }
   // Reads the file, and sets the timer to the end of the lease, or to one second where it is over.

@@ -140,8 +140,6 @@ void Claimant::listed(const Listed& listing) {
   next_candidate();
 }
 
-void Claimant::complain(std::string text) { orders_.emplace_back(Complaint{std::move(text)}); }
-
 // A listing of ten thousand experiments costs some twenty requests, so it serves several claims.
 bool Claimant::listing_is_good() const {
   return !unclaimed_.empty() && misses_ < most_misses && now_ - listed_at_ < settings_.lease;

@@ -175,7 +175,7 @@ class Claimant {
   void reply(const Reply& reply);
 
   void listed(const Listed& listing);
-  void complain(std::string text);
+  void complain(std::string text) { orders_.emplace_back(Complaint{std::move(text)}); }
   bool listing_is_good() const;
   void next_candidate();
   void looked(const ReadAnswer& answer);

@@ -69,8 +69,6 @@ std::string Mask::feed(std::string_view bytes) {
   return said;
 }
 
-std::string Mask::rest() { return std::exchange(text_, {}); }
-
 void TerminalLines::end_line(std::string& lines) {
   if (!std::exchange(skips_, false)) {
     for (const std::string& cell : cells_) lines += cell;

@@ -31,7 +31,7 @@ class Mask {
   // The bytes that can be said now; the beginning of what may be a secret waits for the next ones.
   std::string feed(std::string_view bytes);
   // The bytes that wait: nothing follows.
-  std::string rest();
+  std::string rest() { return std::exchange(text_, {}); }
   // The next bytes begin anywhere, perhaps within a secret, of whose end not four bytes are left.
   void cut();
 

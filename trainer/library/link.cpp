@@ -117,8 +117,6 @@ bool Link::send(std::string_view datagram) {
                   reinterpret_cast<const sockaddr*>(&address), size) >= 0;
 }
 
-void Link::ready() { send("READY=1\n"); }
-
 void Link::status(std::string_view text) { send("STATUS=" + one_line(text) + "\n"); }
 
 void Link::resumed(std::uint64_t step) {

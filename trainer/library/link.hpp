@@ -54,7 +54,7 @@ class Link {
   Link(std::string_view socket, fs::path notice_file, fs::path pace_file = {});
 
   // None of these blocks or fails: training does not depend on the agent.
-  void ready();
+  void ready() { send("READY=1\n"); }
   void status(std::string_view text);
   void resumed(std::uint64_t step);  // once, before the first step; 0: from scratch
   // Sends at most 10 a second, and the last step always. A report with metrics too soon after the

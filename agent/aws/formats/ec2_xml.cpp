@@ -15,8 +15,6 @@ std::string Fields::text(const char* name) const {
   return child.text().get();
 }
 
-std::string Fields::optional_text(const char* name) const { return node_.child(name).text().get(); }
-
 std::uint64_t Fields::number(const char* name) const {
   const auto value = number_of_text<std::uint64_t>(text(name));
   if (!value) note(name, "is no number");
@@ -38,8 +36,6 @@ double Fields::optional_decimal(const char* name) const {
   return optional_text(name).empty() ? 0 : decimal(name);
 }
 
-bool Fields::flag(const char* name) const { return optional_text(name) == "true"; }
-
 WallTime Fields::time(const char* name) const {
   const auto value = parse_rfc3339(text(name));
   if (!value) note(name, "is no time");
@@ -56,8 +52,6 @@ Fields Fields::child(const char* name) const {
   if (!node) note(name, "is missing");
   return {node, *problem_};
 }
-
-Fields Fields::optional_child(const char* name) const { return {node_.child(name), *problem_}; }
 
 std::vector<Fields> Fields::items(const char* set) const {
   // Without the set an answer would read as "there is none", which is something else.

@@ -13,17 +13,20 @@ class Fields {
  public:
   Fields(pugi::xml_node node, std::string& problem) : node_(node), problem_(&problem) {}
 
-  std::string text(const char* name) const;           // required
-  std::string optional_text(const char* name) const;  // absent: empty
-  std::uint64_t number(const char* name) const;       // required
+  std::string text(const char* name) const;  // required
+  // absent: empty
+  std::string optional_text(const char* name) const { return node_.child(name).text().get(); }
+  std::uint64_t number(const char* name) const;  // required
   std::optional<std::uint64_t> optional_number(const char* name) const;
   double decimal(const char* name) const;           // required
   double optional_decimal(const char* name) const;  // absent: 0
-  bool flag(const char* name) const;                // absent: false
-  WallTime time(const char* name) const;            // required
+  // absent: false
+  bool flag(const char* name) const { return optional_text(name) == "true"; }
+  WallTime time(const char* name) const;  // required
   std::optional<WallTime> optional_time(const char* name) const;
-  Fields child(const char* name) const;                       // required
-  Fields optional_child(const char* name) const;              // absent: one that has nothing
+  Fields child(const char* name) const;  // required
+  // absent: one that has nothing
+  Fields optional_child(const char* name) const { return {node_.child(name), *problem_}; }
   std::vector<Fields> items(const char* set) const;           // <set><item>; the set is required
   std::vector<Fields> optional_items(const char* set) const;  // absent: none
   std::vector<std::string> optional_texts(const char* set) const;  // <set><item>TEXT; as above

@@ -158,8 +158,6 @@ Local::Answer Local::make_filesystem(Device device, Duration limit) {
   return carry_out({verbs::Format{text(device), filesystem}, {}}, limit, decide::FilesystemMade{});
 }
 
-std::string Local::link() const { return job_.sagemaker ? job_.sagemaker->link : std::string(); }
-
 Local::Answer Local::mount(decide::Mount effect, Duration limit) {
   verbs::Mount verb;
   verb.device = text(effect.device);

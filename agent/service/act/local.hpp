@@ -115,7 +115,7 @@ class Local {
   // A verb whose answer has no value.
   Answer carry_out(verbs::Request wanted, Duration limit, decide::Happening done);
 
-  std::string link() const;
+  std::string link() const { return job_.sagemaker ? job_.sagemaker->link : std::string(); }
   verbs::Share of_job() const;
   void lay_out(verbs::PrepareShare& verb) const;
   verbs::Request in_home(verbs::Verb verb) const;

@@ -34,8 +34,6 @@ void Metrics::on_message(const wire::TrainerMessage& message,
   if (news_.curve.points().size() > most_points) news_.curve.thin(most_points / 2);
 }
 
-Metrics::News Metrics::take() { return std::exchange(news_, {}); }
-
 void Metrics::put_back(News older) {
   if (news_.resumed) resume(older, *news_.resumed);
   older.curve.append(news_.curve);

@@ -22,7 +22,7 @@ class Metrics {
 
   void on_message(const wire::TrainerMessage& message, std::chrono::system_clock::time_point now);
   bool empty() const { return news_.curve.points().empty(); }
-  News take();
+  News take() { return std::exchange(news_, {}); }
   void put_back(News older);  // after a failed write: merges it with newer reports
 
  private:
