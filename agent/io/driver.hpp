@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "agent/base/result.hpp"
 #include "agent/io/asio.hpp"
 
 namespace spotter::io {

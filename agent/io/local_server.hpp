@@ -12,6 +12,7 @@
 #include <system_error>
 #include <vector>
 
+#include "agent/base/result.hpp"
 #include "agent/io/asio.hpp"
 
 namespace spotter::io {

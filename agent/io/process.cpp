@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "agent/base/result.hpp"
 #include "agent/base/text.hpp"
 
 namespace spotter::io {

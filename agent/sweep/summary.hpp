@@ -1,5 +1,5 @@
-// The outcome of one experiment, read from its folder, and the JSON document that represents it
-// elsewhere (claim.hpp).
+// The outcome of one experiment, read from its folder, the JSON document that represents it
+// elsewhere (claim.hpp), and the sets of a job with a sweep.
 #pragma once
 
 #include <filesystem>

@@ -8,12 +8,12 @@ from checks.files import ROOT, name, sources
 # (what is counted, the most there may be, the aim). The most only falls: who makes something
 # smaller writes the new figure here.
 LIMITS = [
-    ("product files", 537, 620),
-    ("product lines", 98411, 79000),
+    ("product files", 530, 620),
+    ("product lines", 97770, 79000),
     ("test lines", 137215, 94000),
-    ("files under 40 lines, %", 10.8, 12),
-    ("headers with at most one other user, %", 22.6, 20),
-    ("lines that are #include, %", 3.6, 4),
+    ("files under 40 lines, %", 9.8, 12),
+    ("headers with at most one other user, %", 22.5, 20),
+    ("lines that are #include, %", 3.5, 4),
     ("folders of the product", 36, 36),
     ("rows of layers.txt", 36, 32),
 ]

@@ -87,7 +87,7 @@ std::vector<fs::path> paths_in(const std::string& list);
 
 // A file or a folder with all that is in it. No link is followed.
 //
-// In the place of fs::remove_all() and the directory iterators, which libspotter and
+// In the place of std::filesystem::remove_all() and the directory iterators, which libspotter and
 // its programs must not call: PyTorch's libtorch.so exports its own, which call through a null
 // pointer, and a program that is linked with it before libstdc++ gets those. tests/trainer
 // (symbols_test.py, other_filesystem_test.cpp) finds who calls them.
