@@ -14,6 +14,12 @@ s3::Failure about(const wire::S3Location& where, s3::Failure::Kind kind, std::st
   return {.kind = kind, .message = std::move(message), .bucket = where.bucket, .key = where.key};
 }
 
+// The objects that are asked for here are small, and the agent has one thread.
+s3::Settings on_one_thread(s3::Settings settings) {
+  settings.threads.most = 0;
+  return settings;
+}
+
 s3::Settings with_patience(Duration patience) {
   return {.environment = Environment::of_this_process(), .patience = patience};
 }
@@ -21,7 +27,7 @@ s3::Settings with_patience(Duration patience) {
 }  // namespace
 
 struct S3Client::State {
-  explicit State(s3::Settings settings) : client(std::move(settings)) {}
+  explicit State(s3::Settings settings) : client(on_one_thread(std::move(settings))) {}
 
   void begin(const asio::any_io_executor& executor) {
     if (!driver) driver.emplace(executor, client.descriptor(), [this] { return turn(); });

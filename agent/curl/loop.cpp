@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 namespace spotter::curl {
 namespace {
@@ -37,12 +38,12 @@ Files::Files() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
 
 Files::~Files() { ::close(epoll_); }
 
-void Files::set(int file, short events) {
+bool Files::set(int file, short events) {
   epoll_event event{};
   event.events = static_cast<std::uint32_t>(events);
   event.data.fd = file;
-  if (::epoll_ctl(epoll_, EPOLL_CTL_MOD, file, &event) != 0)
-    ::epoll_ctl(epoll_, EPOLL_CTL_ADD, file, &event);
+  return ::epoll_ctl(epoll_, EPOLL_CTL_MOD, file, &event) == 0 ||
+         ::epoll_ctl(epoll_, EPOLL_CTL_ADD, file, &event) == 0;
 }
 
 // libcurl may have closed it already; then the kernel has forgotten it by itself.
@@ -68,7 +69,10 @@ Files::Files() = default;
 
 Files::~Files() = default;
 
-void Files::set(int file, short events) { events_[file] = events; }
+bool Files::set(int file, short events) {
+  events_[file] = events;
+  return true;
+}
 
 void Files::forget(int file) { events_.erase(file); }
 
@@ -111,9 +115,10 @@ CURLMcode Loop::add(Easy& easy, Turned& who) {
 
 void Loop::remove(Easy& easy) { curl_multi_remove_handle(multi_, easy.easy_); }
 
-void Loop::watch(int file, bool for_writing, Turned& who) {
+bool Loop::watch(int file, bool for_writing, Turned& who) {
+  if (!files_.set(file, for_writing ? POLLIN | POLLOUT : POLLIN)) return false;
   watched_.emplace(file, &who);
-  files_.set(file, for_writing ? POLLIN | POLLOUT : POLLIN);
+  return true;
 }
 
 void Loop::forget(int file) {
@@ -122,7 +127,10 @@ void Loop::forget(int file) {
 
 int Loop::on_socket(CURL* /*easy*/, curl_socket_t socket, int what, void* self, void* /*ours*/) {
   Files& files = static_cast<Loop*>(self)->files_;
-  what == CURL_POLL_REMOVE ? files.forget(socket) : files.set(socket, interest(what));
+  if (what == CURL_POLL_REMOVE)
+    files.forget(socket);
+  else
+    files.set(socket, interest(what));
   return 0;
 }
 
@@ -178,6 +186,29 @@ void Loop::report_ended() {
     curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &turned);
     turned->finished(code);
   }
+}
+
+Bell::Bell(Loop& loop) : loop_(loop) {
+  if (!open_pipe(ends_) || loop_.watch(ends_[0], false, *this)) return;
+  for (int& end : ends_) ::close(std::exchange(end, -1));
+}
+
+Bell::~Bell() {
+  if (!is_open()) return;
+  loop_.forget(ends_[0]);
+  for (const int end : ends_) ::close(end);
+}
+
+void Bell::ring() {
+  if (!rung_.exchange(true)) (void)!::write(ends_[1], "!", 1);  // there is room for one
+}
+
+void Bell::ready() {
+  char byte = 0;
+  if (!rung_) return;
+  while (::read(ends_[0], &byte, 1) < 0 && errno == EINTR) {
+  }
+  rung_.exchange(false);
 }
 
 }  // namespace spotter::curl

@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <array>
+#include <atomic>
 #include <unordered_map>
 #include <vector>
 
@@ -29,7 +30,7 @@ class Files {
   Files(const Files&) = delete;
   Files& operator=(const Files&) = delete;
 
-  void set(int file, short events);  // of poll(2)
+  bool set(int file, short events);  // of poll(2)
   void forget(int file);
   std::vector<pollfd> wait(int milliseconds);  // those with which something can be done
 
@@ -60,7 +61,7 @@ class Loop {
   CURLMcode add(Easy& easy, Turned& who);
   void remove(Easy& easy);  // what is not finished has its connection closed
 
-  void watch(int file, bool for_writing, Turned& who);
+  bool watch(int file, bool for_writing, Turned& who);  // false: the kernel refuses
   void forget(int file);
 
   // Does what is ready, after waiting for it at most so long.
@@ -80,6 +81,27 @@ class Loop {
   Files files_;
   std::optional<Instant> timer_;
   std::unordered_map<int, Turned*> watched_;
+};
+
+// Ends a loop's wait from another thread. Rings that come before the loop turns are one.
+class Bell final : public Turned {
+ public:
+  explicit Bell(Loop& loop);
+  ~Bell() override;
+  Bell(const Bell&) = delete;
+  Bell& operator=(const Bell&) = delete;
+
+  bool is_open() const { return ends_[0] >= 0; }  // false: the process can have no more files
+  // The loop's thread then sees all that was done before.
+  void ring();
+
+ private:
+  void finished(CURLcode) override {}  // it has no handle
+  void ready() override;
+
+  Loop& loop_;
+  std::array<int, 2> ends_{-1, -1};  // a byte lies between them, or is about to, while `rung_`
+  std::atomic<bool> rung_ = false;
 };
 
 }  // namespace spotter::curl

@@ -241,20 +241,31 @@ void Catalogue::take(s3::Client& client, const s3::Answer& answer) {
   ask_next(client, page->next);
 }
 
+void Catalogue::abandon() {
+  if (client_ != nullptr) client_->drop(into_ours_);
+}
+
+void Catalogue::start(s3::Client& client, s3::Request request, s3::Client::Done done) {
+  client_ = &client;
+  into_ours_.push_back(client.start(std::move(request), std::move(done)));
+}
+
 // Only S3 itself says in its listing what has been restored, and elsewhere GLACIER may be the name
 // of a disk: reading the first one's first byte tells.
 void Catalogue::read_archived(s3::Client& client, const std::string& key, std::string next) {
   s3::Request request{.bucket = channel_.source.bucket, .key = key};
   request.into = std::span(&byte_, 1);
-  client.start(std::move(request), [this, &client, key, next = std::move(next)](
-                                       const Result<s3::Answer, s3::Failure>& answer) {
-    reads_archived_ = answer || answer.error().code == "InvalidRange";
-    if (reads_archived_) return ask_next(client, next);
-    if (answer.error().code != "InvalidObjectState") return fail(answer.error().text());
-    fail(wire::to_url({channel_.source.bucket, key}) +
-         " is archived: restore it (`aws s3api restore-object`), or go on without it by a manifest "
-         "that names the others");
-  });
+  start(
+      client, std::move(request),
+      [this, &client, key, next = std::move(next)](const Result<s3::Answer, s3::Failure>& answer) {
+        reads_archived_ = answer || answer.error().code == "InvalidRange";
+        if (reads_archived_) return ask_next(client, next);
+        if (answer.error().code != "InvalidObjectState") return fail(answer.error().text());
+        fail(wire::to_url({channel_.source.bucket, key}) +
+             " is archived: restore it (`aws s3api restore-object`), or go on without it by a "
+             "manifest "
+             "that names the others");
+      });
 }
 
 void Catalogue::ask_next(s3::Client& client, const std::string& next) {
@@ -314,11 +325,11 @@ void Catalogue::fetch_manifest(s3::Client& client, std::uint64_t size, const std
     request.into = std::span(manifest_).subspan(offset, std::min(s3::piece_bytes, size - offset));
     request.offset = offset;
     request.etag = etag;
-    client.start(std::move(request),
-                 [this, &client](const Result<s3::Answer, s3::Failure>& answer) {
-                   if (!answer) return fail(answer.error().text());
-                   if (--open_ == 0) take_manifest(client);
-                 });
+    start(client, std::move(request),
+          [this, &client](const Result<s3::Answer, s3::Failure>& answer) {
+            if (!answer) return fail(answer.error().text());
+            if (--open_ == 0) take_manifest(client);
+          });
   }
 }
 

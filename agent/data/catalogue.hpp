@@ -107,8 +107,11 @@ class Catalogue {
   using Order = std::function<std::vector<std::uint32_t>()>;
 
   // Asks S3; answers come while the client is turned. A frozen listing is there at once, and S3's
-  // is compared with it. REQUIRES: neither this nor the client moves or ends before complete().
+  // is compared with it. REQUIRES: neither this nor the client moves or ends before complete() or
+  // abandon().
   void begin(s3::Client& client, Order order = {});
+  // Drops the calls whose answers are written into this.
+  void abandon();
   // Calls Order again, whose result has changed.
   void reorder();
 
@@ -128,6 +131,8 @@ class Catalogue {
 
  private:
   Result<void> thaw();
+  // Of a request whose answer is written into a member.
+  void start(s3::Client& client, s3::Request request, s3::Client::Done done);
   void ask(s3::Client& client, const std::string& token);
   void take(s3::Client& client, const s3::Answer& answer);
   void read_archived(s3::Client& client, const std::string& key, std::string next);
@@ -162,6 +167,8 @@ class Catalogue {
   char byte_ = 0;                // of one of them
   std::string manifest_;         // the manifest's text, while it is fetched
   std::size_t open_ = 0;         // requests of the current step
+  s3::Client* client_ = nullptr;
+  std::vector<s3::Client::CallId> into_ours_;  // calls whose answers go into the two above
   Order ask_order_;
   // A manifest's entries: the order to look at them, the next one in it, and those looked at.
   std::vector<std::uint32_t> order_;

@@ -1,6 +1,7 @@
 #include "agent/data/stream.hpp"
 
 #include <algorithm>
+#include <deque>
 
 #include "agent/aws/formats/s3.hpp"
 #include "agent/aws/s3/objects.hpp"
@@ -23,7 +24,7 @@ struct Stream::Chunk {
   bool sums = false;  // S3 has a checksum of a large object: a request of its own gets it
   std::size_t size = 0;
   Memory::Piece piece;
-  std::size_t arrived = 0;
+  std::atomic<std::size_t> arrived = 0;
   bool whole = false;     // all its bytes are here
   bool verified = false;  // compared with S3's checksum, as far as possible at this chunk
   std::size_t sent = 0;
@@ -184,8 +185,17 @@ Stream::Stream(StreamSettings settings, s3::Client& client, Callbacks callbacks,
 
 Stream::~Stream() {
   for (auto* epoch : {current_.get(), following_.get()}) {
-    if (epoch != nullptr) epoch->fifo.remove_name();
+    if (epoch == nullptr) continue;
+    epoch->fifo.remove_name();
+    client_.drop(calls_of(*epoch));
   }
+  catalogue_.abandon();
+}
+
+std::vector<s3::Client::CallId> Stream::calls_of(const Epoch& epoch) {
+  std::vector<s3::Client::CallId> calls(epoch.asked.begin(), epoch.asked.end());
+  for (const Chunk& chunk : epoch.chunks) calls.push_back(chunk.call);
+  return calls;
 }
 
 std::string Stream::name_of(const Epoch& epoch) const {
@@ -400,9 +410,8 @@ void Stream::take_following() {
 }
 
 void Stream::drop(Epoch& epoch) {
-  for (const auto call : epoch.asked) client_.drop(call);
+  client_.drop(calls_of(epoch));
   for (auto& chunk : epoch.chunks) {
-    client_.drop(chunk.call);
     if (chunk.piece.memory != nullptr) memory_.give_back(chunk.piece.region);
   }
   // They cannot be read any more: no reader is left, and the name is gone.
@@ -459,7 +468,7 @@ bool Stream::emit_chunk(Chunk& chunk) {
   if (chunk.whole) verify(chunk);
   // The last bytes are sent only once they are verified: a damaged object never ends.
   const std::size_t until =
-      chunk.verified ? chunk.size : std::min(chunk.arrived, chunk.size - 1) / page * page;
+      chunk.verified ? chunk.size : std::min(chunk.arrived.load(), chunk.size - 1) / page * page;
   if (settings_.channel.gzip) {
     unpack(chunk, until);
   } else if (!send_bytes(chunk, until)) {

@@ -72,6 +72,7 @@ class Stream {
     std::function<void(const std::string& name)> ended;
   };
 
+  // The client outlives it.
   static Result<std::unique_ptr<Stream>> make(StreamSettings settings, s3::Client& client,
                                               Callbacks callbacks);
   ~Stream();
@@ -125,6 +126,7 @@ class Stream {
   void follow();
   void take_following();
   void measure();
+  static std::vector<s3::Client::CallId> calls_of(const Epoch& epoch);
   void drop(Epoch& epoch);
   Result<void> make_epochs();
   void reclaim(Epoch& epoch);

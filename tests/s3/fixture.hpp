@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "agent/aws/s3/objects.hpp"
 #include "tests/s3/server.hpp"
 
@@ -32,6 +34,9 @@ class S3 : public testing::Test {
     s3::Settings settings{.environment = environment()};
     settings.shortest_pause = std::chrono::milliseconds(1);
     settings.patience = std::chrono::milliseconds(400);
+    if (const char* most = std::getenv("SPOTTER_TEST_THREADS")) {
+      settings.threads = {.most = std::stoul(most), .busy = 0, .period = {}};
+    }
     return settings;
   }
   static wire::S3Location at(const std::string& key) { return {"bucket", key}; }

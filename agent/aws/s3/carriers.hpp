@@ -1,13 +1,15 @@
-// S3's requests and answers over libcurl, each an exchange on a handle that is used again. Private
-// to agent/aws/s3.
+// S3's requests and answers over libcurl, each an exchange on a handle that is used again, by the
+// caller's thread or by several. Private to agent/aws/s3.
 #pragma once
 
 #include <curl/curl.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "agent/aws/s3/values.hpp"
@@ -28,10 +30,11 @@ struct Plan {
   // A successful answer's body goes here, if this is not empty.
   std::span<char> into;
   // Asked when the headers are here and the body is to go to `into`: an empty text, or what is
-  // wrong with them; then not a byte is written.
+  // wrong with them; then not a byte is written. In the thread that carries the exchange.
   std::function<std::string(const Answer&)> check;
-  std::size_t* arrived = nullptr;  // grows by what is put into `into`; may be null
-  std::uint64_t* moved = nullptr;  // grows by what comes in; may be null
+  std::atomic<std::size_t>* arrived = nullptr;  // grows by what is put into `into`; may be null
+
+  std::size_t bytes() const { return into.size() + body.size(); }
 };
 
 struct Taken {
@@ -43,57 +46,52 @@ struct Taken {
   bool too_long = false;
 };
 
-class Exchange final : public curl::Turned, public curl::Sink {
- public:
-  using Done = std::function<void(Taken)>;
-
-  Exchange(curl::Loop& loop, const curl::TrustStore& trust);
-  ~Exchange() override;
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
-
-  void begin(Plan plan, Done done);
-  void finished(CURLcode code) override;
-
- private:
-  bool take_header(std::string_view line) override;
-  bool take_body(std::string_view bytes) override;
-
-  curl::Loop& loop_;
-  curl::Easy easy_;
-  Plan plan_;
-  Taken taken_;
-  bool again_ = false;  // begun again, as its connection was closed already
-  Done done_;
-};
-
-// Connections that are kept, as many as requests go out at once.
-inline constexpr long most_idle = 512;
-
+// All exchanges of a client, for the one thread that uses it. It carries them itself until that is
+// more than one thread can: from then on those that carry bytes go to other threads, each to the
+// one that has the fewest bytes under way.
 class Carriers {
  public:
   using Id = std::uint64_t;
   using Ended = std::function<void(Id, Taken)>;
 
-  explicit Carriers(Ended ended);
+  Carriers(Threads limits, Ended ended);
+  ~Carriers();
 
   // Ended is called from within turn().
   void start(Id id, Plan plan);
-  // Its connection is closed. Nothing happens when there is none.
-  void drop(Id id) { exchanges_.erase(id); }
-  std::size_t running() const { return exchanges_.size(); }
+  // Their connections are closed, and what their plans name is not touched any more: waits for
+  // that, a turn of each thread at most. Those that are none are passed over.
+  void drop(std::span<const Id> ids);
+  std::size_t running() const { return under_way_.size(); }
 
-  void turn(std::chrono::milliseconds at_most) { loop_.turn(at_most); }
-  int descriptor() const { return loop_.descriptor(); }
-  std::optional<curl::Loop::Instant> next() const { return loop_.next(); }
-  curl::Loop& loop() { return loop_; }  // for what else is to be turned
+  void turn(std::chrono::milliseconds at_most);
+  int descriptor() const;
+  std::optional<curl::Loop::Instant> next() const;
+  curl::Loop& loop();           // for what else is to be turned
+  std::uint64_t moved() const;  // bytes that have come so far
+  std::size_t threads() const { return 1 + others_.size(); }
 
  private:
+  class Carrier;
+  class Thread;
+  struct UnderWay {
+    Thread* other = nullptr;  // null: the asker's own thread
+    std::size_t bytes = 0;
+  };
+  void ended(Id id, Taken taken);
+  Thread* other_for(std::size_t bytes);
+  bool are_busy();
+
+  Threads limits_;
   Ended ended_;
   curl::TrustStore trust_ = curl::TrustStore::of_this_machine();
-  curl::Loop loop_{most_idle};
-  std::unordered_map<Id, std::unique_ptr<Exchange>> exchanges_;
-  std::vector<std::unique_ptr<Exchange>> free_;
+  std::unordered_map<Id, UnderWay> under_way_;
+  std::unique_ptr<Carrier> own_;
+  std::optional<curl::Bell> bell_;  // in its loop, from the first other thread on
+  std::vector<std::unique_ptr<Thread>> others_;
+  curl::Loop::Instant looked_at_{};
+  std::thread::id looked_in_ = std::this_thread::get_id();
+  std::chrono::nanoseconds seen_{0};  // the processor time of those that carry
 };
 
 }  // namespace spotter::s3

@@ -168,13 +168,14 @@ class Client::Calls {
   explicit Calls(Settings settings);
 
   CallId start(Request request, Done done);
-  void drop(CallId id);
+  void drop(std::span<const CallId> ids);
   void turn(milliseconds at_most);
   milliseconds next() const;
 
   int descriptor() const { return carriers_.descriptor(); }
   std::size_t under_way() const { return calls_.size(); }
   std::size_t width() const { return window_.width(); }
+  std::size_t threads() const { return carriers_.threads(); }
   std::uint64_t repetitions() const { return repetitions_; }
   Tally tally() const { return tally_; }
 
@@ -202,7 +203,8 @@ class Client::Calls {
   std::unordered_map<CallId, std::unique_ptr<Call>> calls_;
   std::deque<CallId> ready_;
   std::multimap<Clock::time_point, CallId> waiting_;
-  std::uint64_t moved_ = 0;
+  std::uint64_t moved_ = 0;  // of the carriers', what the window knows of
+  std::size_t threads_ = 1;  // as above
   std::uint64_t repetitions_ = 0;
   Tally tally_;
   Carriers carriers_;  // goes before the rest: what is under way writes to the calls
@@ -213,7 +215,7 @@ Client::Calls::Calls(Settings settings)
     : settings_(std::move(settings)),
       addresses_(settings_),
       window_(settings_.window),
-      carriers_([this](CallId id, Taken taken) { ended(id, std::move(taken)); }),
+      carriers_(settings_.threads, [this](CallId id, Taken taken) { ended(id, std::move(taken)); }),
       keys_(settings_.environment, settings_.clock, carriers_.loop(),
             "; a public bucket is read without any when it is called anonymous") {}
 
@@ -230,12 +232,11 @@ Client::CallId Client::Calls::start(Request request, Done done) {
   return id;
 }
 
-void Client::Calls::drop(CallId id) {
-  const auto found = calls_.find(id);
-  if (found == calls_.end()) return;
-  carriers_.drop(id);
-  calls_.erase(found);  // in ready_ and waiting_ its number means nothing any more
-  if (calls_.empty()) keys_.stop();
+void Client::Calls::drop(std::span<const CallId> ids) {
+  carriers_.drop(ids);
+  std::size_t dropped = 0;
+  for (const CallId id : ids) dropped += calls_.erase(id);  // in ready_ and waiting_: no call's
+  if (dropped != 0 && calls_.empty()) keys_.stop();
 }
 
 milliseconds Client::Calls::next() const {
@@ -254,7 +255,10 @@ void Client::Calls::turn(milliseconds at_most) {
   const std::size_t busy = carriers_.running();
   const bool more = !ready_.empty();
   carriers_.turn(std::min(at_most, next()));
-  window_.moved(std::exchange(moved_, 0), busy, more, Clock::now());
+  if (threads_ < carriers_.threads()) window_.retry(Clock::now());
+  threads_ = carriers_.threads();
+  const auto moved = carriers_.moved();
+  window_.moved(moved - std::exchange(moved_, moved), busy, more, Clock::now());
   launch_ready();
 }
 
@@ -294,7 +298,6 @@ void Client::Calls::launch(Call& call, const Result<wire::Credentials>& keys) {
   plan.into = request.into.subspan(call.received);
   plan.check = [this, &call](const Answer& answer) { return check(call, answer); };
   plan.arrived = request.arrived;
-  plan.moved = &moved_;
   call.skew = skew_;
   const bool lists = request.key.empty();
   const bool reads = request.method == "GET" || request.method == "HEAD";
@@ -475,12 +478,13 @@ Client::~Client() = default;
 Client::CallId Client::start(Request request, Done done) {
   return calls_->start(std::move(request), std::move(done));
 }
-void Client::drop(CallId call) { calls_->drop(call); }
+void Client::drop(std::span<const CallId> calls) { calls_->drop(calls); }
 void Client::turn(milliseconds at_most) { calls_->turn(at_most); }
 int Client::descriptor() const { return calls_->descriptor(); }
 milliseconds Client::next() const { return calls_->next(); }
 std::size_t Client::under_way() const { return calls_->under_way(); }
 std::size_t Client::width() const { return calls_->width(); }
+std::size_t Client::threads() const { return calls_->threads(); }
 std::uint64_t Client::repetitions() const { return calls_->repetitions(); }
 Tally Client::tally() const { return calls_->tally(); }
 

@@ -1,6 +1,7 @@
 // Amazon S3 over libcurl, without Asio: for whoever has a thread and turns the client in it (the
 // data plane, a checkpoint's writer). agent/aws/s3_client.hpp turns it in an io_context. It never
-// waits for anything but in turn().
+// waits for anything but in turn(), and moments in drop(). It starts threads (Threads) when one is
+// too few for the bytes; the functions that callers hand in are called from turn() all the same.
 //
 //   Client client({.environment = act::Environment::of_this_process()});
 //   Result<Answer, Failure> answer = client.perform({.bucket = "b", .key = "k"});
@@ -34,6 +35,7 @@ struct Settings {
   std::chrono::milliseconds patience{60'000};
   std::chrono::milliseconds shortest_pause{50};  // before a retry; doubles up to 5 s, with jitter
   Window::Limits window;
+  Threads threads;
   act::WallClock clock = act::system_time;
 };
 
@@ -43,14 +45,17 @@ class Client {
   using CallId = std::uint64_t;
 
   explicit Client(Settings settings);
-  ~Client();  // what is under way is dropped, its Done never called
+  // Drops what is under way, its Done never called. REQUIRES: it is the process that made it.
+  ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
   // Done is called from within turn(), once; it may start further calls.
   CallId start(Request request, Done done);
-  // Done is not called any more. Nothing happens when the call has ended.
-  void drop(CallId call);
+  // Done is not called any more, and what the request names is not touched. Nothing happens when
+  // the call has ended. Many are dropped together in the time of one.
+  void drop(std::span<const CallId> calls);
+  void drop(CallId call) { drop(std::span(&call, 1)); }
 
   // Does what is ready, after waiting for it at most so long. Never call it from within a Done.
   void turn(std::chrono::milliseconds at_most);
@@ -62,6 +67,7 @@ class Client {
 
   std::size_t under_way() const;      // calls that have not ended
   std::size_t width() const;          // requests that go out at once, at this moment
+  std::size_t threads() const;        // that carry, at this moment
   std::uint64_t repetitions() const;  // requests that were sent again, for whatever reason
   Tally tally() const;
 

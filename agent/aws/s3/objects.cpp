@@ -202,7 +202,7 @@ void Upload::completed(const Answer& answer) {
 }
 
 void Upload::abandon() {
-  for (const auto call : calls_) client_.drop(call);
+  client_.drop(calls_);
   if (id_.empty() || !etag_.empty()) return;
   Request abort = request("DELETE");
   abort.query = {{"uploadId", id_}};
@@ -361,7 +361,7 @@ Result<void, Failure> read_into(Client& client, const Object& object, std::span<
         }));
   }
   while (open > 0 && !failed) client.turn(std::chrono::seconds(1));
-  for (const auto call : calls) client.drop(call);
+  client.drop(calls);
   if (failed) return tl::unexpected(std::move(*failed));
   Digest digest(checksum);
   digest.add({into.data(), into.size()});

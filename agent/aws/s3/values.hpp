@@ -1,6 +1,8 @@
 // Requests to the S3 client, and its answers.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <span>
 
 #include "agent/aws/formats/s3.hpp"
@@ -48,9 +50,10 @@ struct Request {
   // Empty: the answer's body, 8 MiB at most, comes in Answer::body.
   std::span<char> into;
   std::uint64_t offset = 0;
-  std::size_t* arrived = nullptr;  // so many bytes of `into` are there, already before the end
-  bool whole = false;              // `into` is the whole object: S3 then says its checksum, too
-  std::string etag;  // the object's; another one is Failure::Kind::Changed. Empty: any
+  // So many bytes of `into` are there, already before the end.
+  std::atomic<std::size_t>* arrived = nullptr;
+  bool whole = false;  // `into` is the whole object: S3 then says its checksum, too
+  std::string etag;    // the object's; another one is Failure::Kind::Changed. Empty: any
 };
 
 // Requests that were sent, each try, as S3 charges for them: listings with the writes, deletions
@@ -58,6 +61,19 @@ struct Request {
 struct Tally {
   std::uint64_t writes = 0;
   std::uint64_t reads = 0;
+};
+
+// The most threads that pay beside the caller's, by the processors that this process may use: none of
+// fewer than four, at most 16.
+std::size_t spare_threads();
+
+// The threads of a client beside its caller's. The first one is there once the caller's thread has
+// too little of a processor left for what comes in, another one once all of them have: one thread
+// decrypts about 1.3 GB/s. A control group's quota and others' work show in that, too.
+struct Threads {
+  std::size_t most = spare_threads();
+  double busy = 0.7;                     // of a processor, by each thread that carries, ...
+  std::chrono::milliseconds period{50};  // ... for so long
 };
 
 struct Answer {

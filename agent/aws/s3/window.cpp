@@ -22,8 +22,7 @@ void Window::moved(std::uint64_t bytes, std::size_t busy, bool more, Instant now
 void Window::close_period(double rate, Instant now) {
   if (!trying_) {
     if (now - settled_ < limits_.content || width_ >= limits_.most) return;
-    trying_ = true;
-    width_before_ = 0;  // what was true then need not be true now
+    try_again();
   }
   if (width_before_ != 0 && rate < rate_before_ * limits_.worth) {
     if (++doubts_ < limits_.patience) return;
@@ -37,6 +36,17 @@ void Window::close_period(double rate, Instant now) {
   width_before_ = width_;
   rate_before_ = rate;
   width_ = std::min(limits_.most, 2 * width_);
+}
+
+// The server that asked for less means all threads.
+void Window::retry(Instant now) {
+  if (throttled_ == Instant{} || now - throttled_ >= limits_.content) try_again();
+}
+
+void Window::try_again() {
+  trying_ = true;
+  doubts_ = 0;
+  width_before_ = 0;  // what was true then need not be true now
 }
 
 void Window::throttled(Instant now) {

@@ -33,11 +33,15 @@ class Window {
   // was measured while the window was full and more was wanted says anything about the window.
   void moved(std::uint64_t bytes, std::size_t busy, bool more, Instant now);
 
+  // More can be carried than before: a width that was found is tried again.
+  void retry(Instant now);
+
   // S3 said SlowDown: half of it, at most once a second, as several answers tell of one moment.
   void throttled(Instant now);
 
  private:
   void close_period(double rate, Instant now);
+  void try_again();
 
   Limits limits_;
   std::size_t width_;

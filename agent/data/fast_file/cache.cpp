@@ -116,7 +116,7 @@ struct Cache::Piece {
   std::uint64_t begin = 0;
   std::size_t size = 0;
   data::Memory::Piece memory;
-  std::size_t arrived = 0;
+  std::atomic<std::size_t> arrived = 0;
   bool whole = false;  // all of it is here and verified
   bool sums = false;   // must be verified before it is handed out
   bool ahead = false;  // no read has asked for it yet
@@ -147,6 +147,11 @@ Cache::Cache(const std::vector<RemoteFile>& files, s3::Client& client, data::Mem
 }
 
 Cache::~Cache() {
+  std::vector<s3::Client::CallId> calls;
+  for (const auto& [file, check] : checks_)
+    calls.insert(calls.end(), check.calls.begin(), check.calls.end());
+  for (const auto& [at, piece] : pieces_) calls.push_back(piece.call);
+  client_.drop(calls);
   while (!checks_.empty()) drop_check(checks_.begin()->first);
   while (!pieces_.empty()) erase(pieces_.begin());
 }
@@ -316,7 +321,7 @@ void Cache::go_on(std::size_t file) {
 void Cache::drop_check(std::size_t file) {
   const auto found = checks_.find(file);
   if (found == checks_.end()) return;
-  for (const auto call : found->second.calls) client_.drop(call);
+  client_.drop(found->second.calls);
   checks_.erase(found);
   Piece* last = piece_at(begins_[file + 1] - 1);
   if (last != nullptr && last->is_here()) last->whole = true;

@@ -300,6 +300,8 @@ void Session::serve() {
   }
 }
 
+View::~View() { catalogue_.abandon(); }
+
 View::View(ViewSettings settings, s3::Client& client)
     : settings_(std::move(settings)),
       client_(client),

@@ -64,6 +64,7 @@ class View {
  public:
   // Starts to list. REQUIRES: the client outlives it.
   View(ViewSettings settings, s3::Client& client);
+  ~View();
 
   // Does all that is possible without waiting; mounts when the listing is complete.
   void advance();
