@@ -131,7 +131,7 @@ class Catalogue {
 
  private:
   Result<void> thaw();
-  // Of a request whose answer is written into a member.
+  // Sends a request whose answer is written into a member.
   void start(s3::Client& client, s3::Request request, s3::Client::Done done);
   void ask(s3::Client& client, const std::string& token);
   void take(s3::Client& client, const s3::Answer& answer);

@@ -1,5 +1,5 @@
-// Every limit that changes what the core decides, each with its reason, and the job's own choices
-// that the core needs. Limits of one call or one process are where it is made. Times are durations on the boot clock.
+// Every limit that changes what the core decides, with its reason, and the job's own choices that
+// it needs; limits of one call or process are where it is made. Times: durations on the boot clock.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What one look shows of the job's storage: volumes, snapshots, and the fence's epoch.
+// The job's storage at one look: volumes, snapshots, and the fence's epoch.
 //
 // A fence says who may use a job's volume, and which volume that is: one object in a store that
 // shows each write at once and takes none that did not see the one before it (spotter-storage(7),

@@ -1,5 +1,5 @@
-// What is judged of machines before a launch: network interfaces (EFA), types and image, ways out of
-// the subnets.
+// Judges machines before a launch: network interfaces (EFA), types and image, ways out of the
+// subnets.
 //
 // EFA, the network adapter with which machines that train together reach one another past the
 // kernel: which network interfaces an instance gets. Pure.

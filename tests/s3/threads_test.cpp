@@ -152,7 +152,7 @@ TEST_F(MidwayOnThreads, ManyAreDroppedTogether) {
   expect_left_alone();
 }
 
-// As in `spotter tier`: whichever thread reads a mapped file that became shorter.
+// `spotter tier` has one, for whichever thread reads a mapped file that became shorter.
 TEST_F(OnThreads, AFaultIsForTheHandlerOfTheProcess) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto upload = [this] {

@@ -1,4 +1,4 @@
-// Reading EC2's XML, field by field, keeping the first thing that was wrong. Private to aws/formats.
+// Reads EC2's XML, field by field, keeping the first thing that was wrong. Private to aws/formats.
 #pragma once
 
 #include <pugixml.hpp>

@@ -27,7 +27,7 @@ bool is_success(int status) { return status / 100 == 2; }
 constexpr std::uint64_t bytes_a_ring = 512U << 10;
 constexpr std::chrono::hours for_long{1};
 constexpr std::size_t most_threads = 16;
-// Of fewer processors the reader of the bytes, and the training, need the others.
+// With fewer, the reader of the bytes and the training need all of them.
 constexpr std::size_t worth_threads = 4;
 // Connections that are kept, as many as requests go out at once.
 constexpr long most_idle = 512;
@@ -187,7 +187,7 @@ class Carriers::Carrier {
   std::vector<std::unique_ptr<Exchange>> free_;
 };
 
-// A carrier that a thread of its own turns. What is public is for the one thread that asks.
+// A carrier that a thread of its own turns. Public functions are for the one thread that asks.
 class Carriers::Thread {
  public:
   // Rings `asker` when bytes or results are here. Null: the process has no thread or file left.

@@ -63,8 +63,8 @@ struct Tally {
   std::uint64_t reads = 0;
 };
 
-// The most threads that pay beside the caller's, by the processors that this process may use: none of
-// fewer than four, at most 16.
+// The most threads that pay beside the caller's: one for each processor that this process may use,
+// none of fewer than four, at most 16.
 std::size_t spare_threads();
 
 // The threads of a client beside its caller's. The first one is there once the caller's thread has
