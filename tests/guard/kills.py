@@ -1,13 +1,15 @@
 #!/usr/bin/python3
 """Each kind of scripts.py, killed again and again beside the guard: what its next start finds.
 
-    kills.py SPOTTER [--kills N] [--seed N] [--place FOLDER] [--everything] [KIND...]
+    kills.py SPOTTER [--kills N] [--seed N] [--place FOLDER] [--modes MODE...] [--everything]
+             [KIND...]
 
 A life: `spotter supervise` starts the trainer with the guard beside it; at a moment drawn by chance
 either the trainer is killed with all its processes, or the guard and later the trainer, or the
 machine is lost: everything ends at once, and, every second time, what the guard did not make
 durable is cut short, zeros or empty, as after a power cut. Before the next life `spotter host`
-verifies, as the agent has it done.
+verifies, as the agent has it done. With `--modes asked` the trainer gets SIGTERM, saves, and ends.
+KIND may be one of strangers.py, too, which are not played by themselves.
 
   damaged     starts on a torn file, or on files of two saves
   by hand     starts that only a person's help made possible
@@ -26,6 +28,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -34,8 +37,10 @@ import tempfile
 import time
 
 import scripts
+import strangers
 
 HERE = pathlib.Path(__file__).resolve().parent
+KINDS = {**scripts.KINDS, **strangers.KINDS}
 LIMIT = 60  # seconds, of anything
 MODES = ("trainer", "trainer", "guard", "machine", "power")
 PR_SET_CHILD_SUBREAPER = 36
@@ -71,18 +76,23 @@ def beneath(pid):
     return found
 
 
+def run_of(place):
+    """Not on the file system under test: a share has no sockets."""
+    return pathlib.Path("/dev/shm") / f"{place.name}.run"
+
+
 class Life:
     """A supervisor with the guard and a trainer."""
 
     def __init__(self, spotter, kind, place, everything):
-        self.run, self.log = place / "run", place / "log"
+        self.run, self.log = run_of(place), place / "log"
         self.log.unlink(missing_ok=True)
-        script = scripts.KINDS[kind]
-        which = (["--folders", ""] if everything else ["--files", script.files] if script.files
-                 else ["--folders", script.folders])
+        script = KINDS[kind]
+        which = (["--files", script.files] if script.files and not everything
+                 else ["--folders", "" if everything else script.folders or ""])
         self.guard = [str(spotter), "guard", "--mount", str(place / "home"), "--directory", "ckpt",
                       "--socket", str(self.run / "trainer.sock"), *which]
-        program = HERE / "scripts.py"
+        program = HERE / ("scripts.py" if kind in scripts.KINDS else "strangers.py")
         spec = {"version": 1, "command": f"exec /usr/bin/python3 {program} {kind} "
                 f"{place}/home/ckpt {self.log}", "shell": "/bin/sh", "user": "root",
                 "log_file": str(place / "output"), "companion": self.guard, "job": "kills"}
@@ -112,8 +122,8 @@ class Life:
         return [pid for pid in beneath(self.pid)[1:]
                 if b"\0guard\0" in read(f"/proc/{pid}/cmdline")]
 
-    def end_trainer(self):
-        kill(self.trainer)
+    def end_trainer(self, number=signal.SIGKILL):
+        kill(self.trainer, number)
         self.wait_end()
 
     def wait_end(self):
@@ -185,24 +195,22 @@ def cut_power(home, chance):
             os.truncate(path, size)
 
 
-def durable(life, home, resumed):
+def durable(life, home, resumed, counted):
     """The newest save whose files the guard has recorded: it was begun before they were written."""
-    newest = max((row["mtime_ns"] for row in recorded(home).values()
-                  if not row.get("companion") and not row.get("link")), default=0)
+    newest = max((row["mtime_ns"] for name, row in recorded(home).items()
+                  if not row.get("companion") and not row.get("link")
+                  and re.fullmatch(counted, name)), default=0)
     begun = [int(step) for step, at in (line.split() for line in life.lines("save"))
              if int(at) <= newest]
     return max(begun, default=resumed)
 
 
 def verify(spotter, kind, home, everything):
-    script = scripts.KINDS[kind]
+    script = KINDS[kind]
     request = {"verb": "verify", "mount_point": str(home), "checkpoints": "ckpt"}
-    if script.files and not everything:
-        request["files"] = script.files
-    elif not everything:
-        request["folders"] = script.folders
-    else:
+    if everything or not (script.files or script.folders):
         return
+    request["files" if script.files else "folders"] = script.files or script.folders
     subprocess.run([spotter, "host"], input=json.dumps(request), check=True, text=True,
                    capture_output=True, timeout=LIMIT)
 
@@ -219,7 +227,9 @@ def end_of(life, mode, chance):
         for pid in life.processes_of_guard():
             kill(pid)
         time.sleep(chance.uniform(0, 1))
-    if mode in ("trainer", "guard"):
+    if mode == "asked":  # it saves, and ends
+        life.end_trainer(signal.SIGTERM)
+    elif mode in ("trainer", "guard"):
         life.end_trainer()
     else:
         life.lose()
@@ -269,14 +279,16 @@ def story(kind, options):
             if counts["kills"]:
                 counts["lost"] += max(0, reached - resumed)
                 counts["bare"] += max(0, reached - whole)
-            mode = chance.choice(MODES)
+            mode = chance.choice(options.modes)
             end_of(life, mode, chance)
             saved = [int(step) for step in life.lines("saved")]
             whole = max(saved, default=resumed)
             reached = max([int(line.split()[0]) for line in life.lines("save")], default=resumed)
-            least = durable(life, home, resumed)
+            least = durable(life, home, resumed, KINDS[kind].counted)
             if mode in ("trainer", "machine"):
                 least = max(least, whole - scripts.EVERY)
+            if mode == "asked":
+                least = whole
             if mode == "power":
                 cut_power(home, chance)
                 whole = least  # of a bare one, too, nothing else is sure
@@ -288,6 +300,7 @@ def story(kind, options):
     finally:
         if life is not None:
             life.lose()
+        shutil.rmtree(run_of(place), ignore_errors=True)
         if not options.keep:
             shutil.rmtree(place, ignore_errors=True)
     return kind, counts, said
@@ -301,6 +314,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--place", type=pathlib.Path, default="/dev/shm")
     parser.add_argument("--at-once", type=int, default=4, help="kinds")
+    parser.add_argument("--modes", nargs="+", default=MODES)
     parser.add_argument("--everything", action="store_true", help="no patterns: all that is there")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--keep", action="store_true")

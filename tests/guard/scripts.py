@@ -19,6 +19,7 @@ import pickle
 import random
 import re
 import shutil
+import signal
 import sqlite3
 import struct
 import sys
@@ -129,6 +130,7 @@ def numbered(directory, pattern):
 class Script:
     files = folders = None  # as job.yaml says it
     rest = 1.0  # x EVERY steps between two saves
+    counted = r".*"  # files that are written in saves alone
 
     def __init__(self, directory):
         self.at = directory
@@ -571,24 +573,30 @@ KINDS = {"nanogpt": NanoGpt, "transformers": Transformers,
          "sqlite": Sqlite}
 
 
-def main():
+def main(kinds):
     kind, directory, log = sys.argv[1:]
     with open(log, "a", encoding="ascii", buffering=1) as said:
-        script = KINDS[kind](pathlib.Path(directory))
+        script = kinds[kind](pathlib.Path(directory))
         try:
             step = script.load()
         except Damaged as why:
             said.write(f"damaged {why}\n")
             return 1
+        stops = []
+        signal.signal(signal.SIGTERM, lambda *_: stops.append(1))
         said.write(f"start {step}\n")
         while True:
             step += 1
             script.train()
-            if step % EVERY == 0:
+            if step % EVERY == 0 or stops:
                 said.write(f"save {step} {time.time_ns()}\n")
                 script.save(step)
                 said.write(f"saved {step}\n")
+            if stops:
+                time.sleep(0.3)  # frameworks end their workers and devices
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+                os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(KINDS))

@@ -1,0 +1,223 @@
+#!/usr/bin/python3
+"""Layouts of much used frameworks that no kind of scripts.py stands for, in the same manner.
+
+    strangers.py KIND DIRECTORY LOG
+
+kills.py plays these by name only: the guard as of 2026-11-30 falls short with each of them;
+the docstring of a kind says in which way.
+"""
+
+import json
+import os
+import pathlib
+import sys
+import time
+
+import scripts
+from scripts import (Folders, Megatron, Script, check, noise, numbered, opaque, put, read_opaque,
+                     read_zipped, same_step, zipped)
+
+
+def read_all(step, paths, read=read_zipped):
+    """The step of a save that has these files."""
+    for path in paths:
+        check(path.exists(), f"of {step} there is no {path.name}")
+    return same_step({"name": step, **{path.name: read(path)["step"] for path in paths}})
+
+
+class InPlace(Script):
+    """Some files, all written over in each save."""
+    files = "*.pt"
+    names = ("model.pt", "optim.pt")
+    write, read = staticmethod(zipped), staticmethod(read_zipped)
+
+    def load(self):
+        paths = [self.at / name for name in self.names]
+        if not any(path.exists() for path in paths):
+            return 0
+        check(paths[0].exists(), f"no {paths[0].name}")
+        return read_all(self.read(paths[0])["step"], paths, self.read)
+
+    def save(self, step):
+        for name in self.names:
+            put(self.at / name, self.write(step, name))
+            time.sleep(0.05)
+
+
+class LlmC(Script):
+    """llm.c: the model, a state of each rank, then an empty file by which the newest is found.
+    These marks of whole checkpoints are put away at each kill in a save: it begins from scratch."""
+    files = "*.bin"
+
+    def parts(self, step):
+        return [self.at / f"model_{step:08d}.bin",
+                *(self.at / f"state_{step:08d}_{rank:05d}.bin" for rank in range(2))]
+
+    def load(self):
+        there = list(numbered(self.at, r"DONE_(\d+)"))
+        return read_all(there[-1], self.parts(there[-1]), read_opaque) if there else 0
+
+    def save(self, step):
+        for path in self.parts(step):
+            put(path, opaque(step, path.name))
+        (self.at / f"DONE_{step:08d}").touch()
+        for old in list(numbered(self.at, r"DONE_(\d+)"))[:-3]:
+            for path in [*self.parts(old), self.at / f"DONE_{old:08d}"]:
+                path.unlink(missing_ok=True)
+
+
+class ByCtime(Script):
+    """max(glob("*.pth"), key=os.path.getctime), as it is found everywhere. Where files cannot be
+    cloned, a second name that is removed makes an old file the newest."""
+    files = "*.pth"
+
+    def load(self):
+        there = list(self.at.glob("model_*.pth"))
+        return read_zipped(max(there, key=os.path.getctime))["step"] if there else 0
+
+    def save(self, step):
+        put(self.at / f"model_{step}.pth", zipped(step, "model"))
+
+
+class Sidecar(InPlace):
+    """Pickles in place, and the step by itself, which no pattern names: it does not go back."""
+    files = "*.pkl"
+    names = ("params.pkl", "opt_state.pkl")
+    write, read = staticmethod(opaque), staticmethod(read_opaque)
+
+    def load(self):
+        step = super().load()
+        text = (self.at / "step.txt").read_text() if step else "0"
+        check(text.isdigit(), f"step.txt has {text!r}")
+        return same_step({"step.txt": int(text), "pickles": step})
+
+    def save(self, step):
+        super().save(step)
+        put(self.at / "step.txt", str(step), pieces=1)
+
+
+class JsonPointer(Megatron):
+    """The newest folder by a number in a JSON that names it in no other way: it goes on naming
+    what was put away."""
+    folders, tracker = "ckpt_*", "state.json"
+
+    def folder(self, step):
+        return self.at / f"ckpt_{step:06d}"
+
+    def parts(self):
+        return ["model.pt", "optim.pt"]
+
+    def named(self, text):
+        return json.loads(text)["global_step"]
+
+    def words(self, step):
+        return json.dumps({"global_step": step, "lr": 0.1})
+
+
+class DeepLatest(Megatron):
+    """Below a folder of the experiment, in which no checkpoint lies directly: the tracker there is
+    nobody's."""
+    files, folders = "*.pt", "*"
+
+    def __init__(self, directory):
+        (directory / "exp1").mkdir(exist_ok=True)
+        super().__init__(directory / "exp1")
+
+
+class Rotate(Script):
+    """ckpt.2.pt <- ckpt.1.pt <- ckpt.pt, which is written then: generations are made in the midst
+    of it, and each second save of a life is not recorded."""
+    files = "*.pt"
+    names = ("ckpt.pt", "ckpt.1.pt", "ckpt.2.pt")
+
+    def load(self):
+        steps = [read_zipped(self.at / name)["step"] for name in self.names
+                 if (self.at / name).exists()]
+        check(steps == sorted(set(steps), reverse=True), f"a mixture: {steps}")
+        check(not steps or (self.at / "ckpt.pt").exists(), "no ckpt.pt")
+        return steps[0] if steps else 0
+
+    def save(self, step):
+        for older, newer in ((2, 1), (1, 0)):
+            if (self.at / self.names[newer]).exists():
+                (self.at / self.names[newer]).rename(self.at / self.names[older])
+        put(self.at / "ckpt.pt", zipped(step, "all"))
+
+
+class OpenLog(InPlace):
+    """wandb's file, which is written over from its start, grows by each step, and stays open:
+    nothing of a life's first two saves is recorded."""
+    files = "*.pt *.wandb"
+    counted = r".*\.pt"
+
+    def __init__(self, directory):
+        super().__init__(directory)
+        self.log = open(directory / "run.wandb", "wb", buffering=0)
+
+    def train(self):
+        super().train()
+        self.log.write(noise(0, "row", 300))
+
+
+class Piecewise(Script):
+    """h5py.File(path, "a"), df.to_hdf(path, key): a file that is opened and closed once for each
+    of its parts. Half of it is recorded."""
+    files = "*.bin"
+    parts = 4
+
+    def load(self):
+        path = self.at / "all.bin"
+        if not path.exists():
+            return 0
+        lines = path.read_text().split("\n")[:-1]
+        check(len(lines) == self.parts, f"{len(lines)} parts")
+        for at, line in enumerate(lines):
+            step, body = line.split(" ")
+            check(bytes.fromhex(body) == noise(int(step), at, 9000), f"part {at} is torn")
+        return same_step({at: int(line.split(" ")[0]) for at, line in enumerate(lines)})
+
+    def save(self, step):
+        (self.at / "all.bin").unlink(missing_ok=True)
+        for at in range(self.parts):
+            with open(self.at / "all.bin", "a", encoding="ascii") as file:
+                file.write(f"{step} {noise(step, at, 9000).hex()}\n")
+            time.sleep(0.12)
+
+
+class LateRank(Folders):
+    """The second rank writes its part a while after the first. A run that was killed between them
+    teaches all later ones that half a folder is a set."""
+    folders = "step_*"
+    rest = 3
+
+    def parts(self, step):
+        return [self.at / f"step_{step}/rank_{rank}.pt" for rank in range(2)]
+
+    def load(self):
+        there = list(numbered(self.at, r"step_(\d+)"))
+        return read_all(there[-1], self.parts(there[-1])) if there else 0
+
+    def save(self, step):
+        first, second = self.parts(step)
+        put(first, zipped(step, "first"))
+        time.sleep(1.6)
+        put(second, zipped(step, "second"))
+
+
+class Marian(InPlace):
+    """model.iterN.npz before the others, which are written in place: each second save of a life
+    is not recorded."""
+    files = "*.npz"
+    names = ("model.npz", "model.npz.optimizer.npz")
+
+    def save(self, step):
+        put(self.at / f"model.iter{step}.npz", zipped(step, "model"))
+        super().save(step)
+
+
+KINDS = {"llmc": LlmC, "ctime": ByCtime, "sidecar": Sidecar, "json-pointer": JsonPointer,
+         "deep-latest": DeepLatest, "rotate": Rotate, "open-log": OpenLog,
+         "piecewise": Piecewise, "late-rank": LateRank, "marian": Marian}
+
+if __name__ == "__main__":
+    sys.exit(scripts.main(KINDS))
