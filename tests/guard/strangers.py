@@ -10,6 +10,9 @@ the docstring of a kind says in which way.
 import json
 import os
 import pathlib
+import random
+import re
+import shutil
 import sys
 import time
 
@@ -23,6 +26,11 @@ def read_all(step, paths, read=read_zipped):
     for path in paths:
         check(path.exists(), f"of {step} there is no {path.name}")
     return same_step({"name": step, **{path.name: read(path)["step"] for path in paths}})
+
+
+def put_renamed(path, data, temporary):
+    put(temporary, data)
+    temporary.rename(path)
 
 
 class InPlace(Script):
@@ -215,9 +223,119 @@ class Marian(InPlace):
         super().save(step)
 
 
+class Ignite(Script):
+    """n_saved=1: the old one is removed first; the new one is written by another name, renamed."""
+    files = "*.pt"
+
+    def load(self):
+        there = list(numbered(self.at, r"checkpoint_(\d+)\.pt").items())
+        return same_step({"name": there[-1][0], "file": read_zipped(there[-1][1])["step"]}) \
+            if there else 0
+
+    def save(self, step):
+        for old in numbered(self.at, r"checkpoint_(\d+)\.pt").values():
+            old.unlink()
+        put_renamed(self.at / f"checkpoint_{step}.pt", zipped(step, "all"),
+                    self.at / f"tmp{random.randbytes(4).hex()}")
+
+
+class TwoProcesses(InPlace):
+    """Another process writes ema.pt, by a beat of its own."""
+    counted = "(model|optim).pt"
+
+    def __init__(self, directory):
+        super().__init__(directory)
+        parent = os.getpid()
+        if os.fork() == 0:
+            number = 0
+            while os.getppid() == parent:
+                time.sleep(0.45)
+                number += 1
+                put(directory / "ema.pt", zipped(number, "ema"))
+            os._exit(1)
+
+
+class Estimator(Script):
+    """The newest of two by the time in its name (Spark's and MXNet's estimators do so)."""
+    files, name = "*.pt", r"model-(\d{8}-\d{6}-\d+)\.pt"
+    keep = 2
+
+    def load(self):
+        there = sorted(path for path in self.at.iterdir() if re.fullmatch(self.name, path.name))
+        return read_zipped(there[-1])["step"] if there else 0
+
+    def save(self, step):
+        at = time.time_ns()
+        name = time.strftime("model-%Y%m%d-%H%M%S-", time.gmtime(at // 10**9))
+        put_renamed(self.at / f"{name}{at % 10**9:09}.pt", zipped(step, "all"),
+                    self.at / "model.pt.partial")
+        there = sorted(path for path in self.at.iterdir() if re.fullmatch(self.name, path.name))
+        for old in there[:-self.keep]:
+            old.unlink()
+
+
+class Versions(Script):
+    """A folder by the time, written as .tmp-CHANCE, renamed; the oldest of three is removed."""
+    folders = "v*"
+
+    def load(self):
+        there = sorted(self.at.glob("v*"))
+        return read_all(read_zipped(there[-1] / "model.pt")["step"],
+                        [there[-1] / name for name in ("model.pt", "optim.pt")]) if there else 0
+
+    def save(self, step):
+        temporary = self.at / f".tmp-{random.randbytes(4).hex()}"
+        for name in ("model.pt", "optim.pt"):
+            put(temporary / name, zipped(step, name))
+        temporary.rename(self.at / f"v{time.time_ns()}")
+        for old in sorted(self.at.glob("v*"))[:-3]:
+            shutil.rmtree(old)
+
+
+class Espnet(Script):
+    """checkpoint.pth in place (all of the trainer), Nepoch.pth of the model, the oldest removed,
+    and latest.pth as a link."""
+    files = "*.pth"
+
+    def load(self):
+        path = self.at / "checkpoint.pth"
+        return read_all(read_zipped(path)["step"], [path]) if path.exists() else 0
+
+    def save(self, step):
+        put(self.at / "checkpoint.pth", zipped(step, "all"))
+        put(self.at / f"{step}epoch.pth", zipped(step, "model"))
+        latest = self.at / "latest.pth"
+        latest.unlink(missing_ok=True)
+        latest.symlink_to(f"{step}epoch.pth")
+        for old in list(numbered(self.at, r"(\d+)epoch\.pth").values())[:-3]:
+            old.unlink()
+
+
+class Detectron(Script):
+    """model_N.pth, then last_checkpoint, which has its name; the oldest of three is removed."""
+    files = "*.pth"
+
+    def load(self):
+        path = self.at / "last_checkpoint"
+        if not path.exists():
+            return 0
+        number = re.fullmatch(r"model_(\d+)\.pth", path.read_text())
+        check(number, f"last_checkpoint has {path.read_text()!r}")
+        return read_all(int(number[1]), [self.at / number[0]])
+
+    def save(self, step):
+        put(self.at / f"model_{step:07d}.pth", zipped(step, "model"))
+        put(self.at / "last_checkpoint", f"model_{step:07d}.pth", pieces=1)
+        for old in list(numbered(self.at, r"model_(\d+)\.pth").values())[:-3]:
+            old.unlink()
+
+
 KINDS = {"llmc": LlmC, "ctime": ByCtime, "sidecar": Sidecar, "json-pointer": JsonPointer,
          "deep-latest": DeepLatest, "rotate": Rotate, "open-log": OpenLog,
-         "piecewise": Piecewise, "late-rank": LateRank, "marian": Marian}
+         "piecewise": Piecewise, "late-rank": LateRank, "marian": Marian,
+         # d13d3032 was clean with these; a redesign was not.
+         "ignite1": Ignite, "two-processes": TwoProcesses, "estimator": Estimator,
+         "versions": Versions, "espnet": Espnet, "detectron": Detectron}
 
 if __name__ == "__main__":
     sys.exit(scripts.main(KINDS))
