@@ -385,10 +385,17 @@ std::set<std::string> Keeper::checkpoints(const Listing& listing) const {
   return all;
 }
 
-// No start makes use of a companion that names nothing.
+// No start makes use of a companion that names nothing. An empty one, a mark, names by the numbers
+// of its own name: DONE_00000010.
 bool Keeper::names_any(const Member& member, const std::set<std::string>& checkpoints) const {
   const std::string text = words_of(member);
-  return std::ranges::any_of(checkpoints, [&text](const auto& each) { return names(text, each); });
+  const auto numbers = member.bytes == 0 ? numbers_in(member.name) : std::vector<std::string>();
+  const std::string folder = member.name.substr(0, member.name.rfind('/') + 1);
+  return std::ranges::any_of(checkpoints, [&](const auto& each) {
+    if (names(text, each.starts_with(folder) ? each.substr(folder.size()) : each)) return true;
+    const auto its = numbers.empty() ? numbers : numbers_in(each);
+    return std::ranges::find_first_of(numbers, its) != numbers.end();
+  });
 }
 
 std::string Keeper::words_of(const Member& member) const {
@@ -524,8 +531,7 @@ Result<std::vector<Finished>, Refusal> Keeper::finish(Capture capture) {
   auto finished = enter(std::move(capture));
   forget_copies();
   if (auto saved = save(); !saved) return refuse(Refusal::Why::Failed, saved.error().message);
-  if (!clear_kept()) return finished;
-  if (auto saved = save(); !saved) return refuse(Refusal::Why::Failed, saved.error().message);
+  clear_kept();
   return finished;
 }
 
@@ -632,32 +638,19 @@ std::uint64_t Keeper::newest_bytes() const {
   return bytes;
 }
 
-// Removes copies that no row names. The rows know the new time of a file whose other name one was.
-bool Keeper::clear_kept() {
+// Removes copies that no row names. One with another name costs no room, and removing it would give
+// that another time of change: scripts find their newest file by it.
+void Keeper::clear_kept() const {
   const auto kept = place_.own(kept_directory);
   const auto names = kept ? kept->names() : tl::unexpected(kept.error());
-  if (!names) return false;
-  bool changed = false;
+  if (!names) return;
   std::set<std::string> used;
-  std::multimap<std::int64_t, Row*> rows;
-  for (Row& row : record_.rows) {
-    used.insert(row.kept);
-    if (row.until == 0) rows.emplace(row.changed_ns, &row);
-  }
+  for (const Row& row : record_.rows) used.insert(row.kept);
   for (const std::string& name : *names) {
     if (used.contains(name)) continue;
     const auto status = kept->look(name);
-    if (!kept->remove(name) || !status || status->st_nlink == 1) continue;
-    const Found before = found(name, *status);
-    auto [at, end] = rows.equal_range(before.changed_ns);
-    for (; at != end; ++at) {
-      const auto now = place_.look(at->second->name);
-      if (!now || !is_as(*at->second, before) || now->st_ino != status->st_ino) continue;
-      at->second->changed_ns = found({}, *now).changed_ns;
-      changed = true;
-    }
+    if (status && status->st_nlink == 1) (void)kept->remove(name);
   }
-  return changed;
 }
 
 std::vector<Difference> Keeper::differences(const Listing& listing,
@@ -667,6 +660,8 @@ std::vector<Difference> Keeper::differences(const Listing& listing,
   std::map<std::string_view, const Row*> rows;
   for (const Row* row : record_.rows_of(generation)) rows.emplace(row->name, row);
   const std::set<std::string> all = checkpoints(listing);
+  std::int64_t newest = 0;
+  for (const auto& [name, row] : rows) newest = std::max(newest, row->mtime_ns);
   for (const Member& member : listing.members) {
     const auto at = rows.find(member.name);
     const Row* row = at == rows.end() ? nullptr : at->second;
@@ -674,8 +669,9 @@ std::vector<Difference> Keeper::differences(const Listing& listing,
     const bool shorter = row != nullptr && !row->kept.empty() && member.bytes < row->bytes;
     if (row != nullptr && row->grows && !shorter) continue;
     // A file that came just now and has lost its content may have been such.
+    const bool just_came = member.mtime_ns > newest;
     if (row == nullptr && member.role == Role::Companion && !names_any(member, all) &&
-        !is_hollow(member))
+        !(just_came && is_hollow(member)))
       continue;
     found.push_back({.name = member.name,
                      .what = row == nullptr ? What::New : What::Changed,

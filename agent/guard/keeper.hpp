@@ -231,7 +231,7 @@ class Keeper {
   std::vector<Finished> enter(Capture capture);
   std::string later_one(const std::string& name) const;
   void forget_copies();
-  bool clear_kept();  // true: a row has changed, and is to be saved
+  void clear_kept() const;
 
   std::vector<Difference> differences(const Listing& listing, std::uint64_t generation) const;
   Result<void> weigh(std::vector<Difference>& found, End end, const Witness& witness, bool thorough,

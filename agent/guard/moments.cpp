@@ -217,7 +217,7 @@ void Moments::learn_folder(const std::string& name) {
     ++shapes[shape_of(at->first)];
   other = folder;
   // It was removed before, or had whole saves in it.
-  if (shapes.empty() || usual_.size() >= remembered) return;
+  if (shapes.empty() || !lacks(shapes, needed())) return;
   usual_ = {shapes};
   other.clear();
 }
@@ -248,7 +248,8 @@ bool Moments::lags() const {
     const auto& twice = all_twice[its.best];
     const bool is_series = its.kind->is_series();
     if (is_series && its.kind->turn > its.turn) return false;  // model_20.pt is in its place
-    return before.contains(its.times) || twice.contains(2 * its.times);
+    const int times = is_series ? its.kind->names : its.times;
+    return before.contains(times) || twice.contains(2 * its.times);
   });
 }
 

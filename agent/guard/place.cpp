@@ -100,7 +100,12 @@ Result<Listing> Place::list() const {
     walked = {};
   }
   if (!walked) return tl::unexpected(walked.error());
-  std::erase_if(listing.members, [](const Member& each) { return each.role == Role::None; });
+  std::erase_if(listing.members, [&](Member& each) {
+    each.role = role(each.name, listing);
+    const bool link = !each.link.empty();
+    return each.role == Role::None ||
+           (each.role == Role::Companion && !link && each.bytes > companion_limit);
+  });
   std::ranges::sort(listing.members, {}, &Member::name);
   std::ranges::sort(listing.folders);
   return listing;
@@ -115,7 +120,9 @@ Role Place::role(const std::string& name, const Listing& listing) const {
   }
   if (where_.files.empty() || matches(where_.files, name)) return Role::Member;
   if (outermost) return Role::Companion;
-  return listing.whole.contains(name.substr(0, name.rfind('/'))) ? Role::Member : Role::None;
+  const std::string folder = name.substr(0, name.rfind('/'));
+  if (listing.whole.contains(folder)) return Role::Member;
+  return listing.above.contains(folder) ? Role::Companion : Role::None;
 }
 
 Result<void> Place::walk(const std::string& folder, int depth, Listing& into) const {
@@ -127,7 +134,6 @@ Result<void> Place::walk(const std::string& folder, int depth, Listing& into) co
   if (!opened) return wrong(opened.error(), folder);
   into.folders.push_back(folder);
   Result<void> walked;
-  const std::size_t first = into.members.size();
   std::vector<std::string> inner;
   const auto listed = opened->each_name([&](const std::string& name) {
     const std::string path = folder.empty() ? name : folder + "/" + name;
@@ -142,13 +148,14 @@ Result<void> Place::walk(const std::string& folder, int depth, Listing& into) co
         inner.push_back(path);
     } else if (S_ISREG(status->st_mode) || S_ISLNK(status->st_mode)) {
       if (where_.of_all() && is_of_libspotter(path)) into.left_alone = libspotter_saves;
-      Member& member = into.members.emplace_back(Member{found(path, *status)});
+      Member member{found(path, *status)};
       if (S_ISLNK(status->st_mode)) member.link = opened->read_link(name).value_or("");
-      const bool unread = S_ISLNK(status->st_mode) && member.link.empty();
-      member.role = unread ? Role::None : role(path, into);
-      const bool long_one = member.link.empty() && member.bytes > companion_limit;
-      if (member.role == Role::Companion && long_one) member.role = Role::None;
-      if (member.role == Role::Member && !folder.empty()) into.whole.insert(folder);
+      if (S_ISLNK(status->st_mode) && member.link.empty()) return true;
+      into.members.push_back(std::move(member));
+      if (!folder.empty() && role(path, into) == Role::Member) {
+        into.whole.insert(folder);
+        for (std::string& above : folders_above(folder)) into.above.insert(std::move(above));
+      }
     }
     if (into.members.size() > files_limit)
       walked = failure("more than " + std::to_string(files_limit) + " files are in " +
@@ -156,9 +163,6 @@ Result<void> Place::walk(const std::string& folder, int depth, Listing& into) co
     return walked.has_value();
   });
   if (walked && !listed) return wrong(listed.error(), folder);
-  if (into.whole.contains(folder))  // those that were looked at before the one that matches
-    for (std::size_t i = first; i < into.members.size(); ++i)
-      into.members[i].role = role(into.members[i].name, into);
   for (const std::string& each : inner) {
     if (!walked || depth >= depth_limit) break;
     walked = walk(each, depth + 1, into);

@@ -46,7 +46,7 @@ Found found(const std::string& name, const struct stat& status);
 
 enum class Role : std::uint8_t {
   None,
-  Companion,  // directly in the directory: a small file, or a link, that may name a checkpoint
+  Companion,  // above the checkpoints: a small file, or a link, that may name one
   Member,     // of a checkpoint
 };
 
@@ -60,6 +60,7 @@ struct Listing {
   std::vector<Member> members;       // sorted by name
   std::vector<std::string> folders;  // in which a member may appear; "" first
   std::set<std::string> whole;       // folders of which every file is a member
+  std::set<std::string> above;       // those in which one of these lies
   // Why nothing is done here, though no pattern was named: libspotter saves there and takes care of
   // it, or it is more than a directory of checkpoints. "": it is watched.
   std::string left_alone;

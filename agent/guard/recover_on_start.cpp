@@ -77,8 +77,7 @@ Result<Settled> Keeper::settle(bool thorough, const Witness& witness) {
   record_.watching = record_.restoring = false;
   forget_away(std::time(nullptr), settled.said);
   if (auto saved = save(); !saved) return tl::unexpected(saved.error());
-  if (clear_kept())
-    if (auto saved = save(); !saved) return tl::unexpected(saved.error());
+  clear_kept();
   if (const Generation* newest = record_.newest(); newest != nullptr && !newest->name.empty()) {
     settled.newest = std::max(newest->step, place_.where().files.empty() ? 0 : record_.step);
     settled.name = newest->name;

@@ -57,6 +57,47 @@ TEST_F(Quiet, OnceTheSetIsKnownItIsAtItsEnd) {
   EXPECT_TRUE(look()) << "at once";
 }
 
+// Killed amid its first set, a run leaves half of one as what is usual.
+TEST_F(Quiet, HalfASetOfAnEarlierRunIsForgottenByAWholeFolder) {
+  const auto save = [this](int step, int ranks) {
+    bool early = false;
+    for (int rank = 0; rank < ranks; ++rank) {
+      write("step_" + std::to_string(step) + "/rank_" + std::to_string(rank) + ".pt");
+      for (int i = 0; i < 16; ++i, rest(100)) early |= look() && rank + 1 < ranks;
+    }
+    rest(30'000);
+    look();
+    return early;
+  };
+  for (int life = 1; life <= 3; ++life) {
+    save(10, 1);
+    moments = Moments(moments.learned());
+  }
+  save(10, 2);
+  save(20, 2);
+  for (int step = 30; step <= 60; step += 10) EXPECT_FALSE(save(step, 2)) << step;
+}
+
+// Marian's manner: the numbered name comes first, amid or last.
+TEST_F(Quiet, ANumberedFileIsFinishedAsOftenAsItsSeries) {
+  for (const std::size_t place : {0U, 1U, 2U}) {
+    moments = Moments();
+    for (int save = 1; save <= 4; ++save) {
+      std::vector<std::string> names = {"model.npz", "optim.npz"};
+      names.insert(names.begin() + static_cast<std::ptrdiff_t>(place),
+                   "model.iter" + std::to_string(10 * save) + ".npz");
+      for (const std::string& name : names) {
+        EXPECT_FALSE(look()) << name << " of save " << save << ", place " << place;
+        write(name);
+        rest(50);
+      }
+      int captured = 0;
+      for (int i = 0; i < 12; ++i, rest(100)) captured += look();
+      EXPECT_EQ(captured, 1) << "save " << save << ", place " << place;
+    }
+  }
+}
+
 TEST_F(Quiet, ASetIsNotOverBeforeItsLastFile) {
   for (int step = 10; step <= 30; step += 10) {
     const std::string number = std::to_string(step);
