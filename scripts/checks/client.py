@@ -12,8 +12,8 @@ from checks.files import INCLUDED, ROOT, name
 
 # Of C and POSIX, and of macOS alone; of C++ each without a dot in its name; of libraries.
 HEADERS = set("""arpa/inet.h dirent.h errno.h fcntl.h fnmatch.h glob.h grp.h mach-o/dyld.h
-    netinet/in.h poll.h pwd.h signal.h spawn.h stdio.h stdlib.h string.h strings.h sys/file.h
-    sys/ioctl.h sys/mman.h sys/random.h sys/resource.h sys/socket.h sys/stat.h sys/statvfs.h
+    netinet/in.h poll.h pthread.h pwd.h signal.h spawn.h stdio.h stdlib.h string.h strings.h
+    sys/file.h sys/ioctl.h sys/mman.h sys/random.h sys/resource.h sys/socket.h sys/stat.h sys/statvfs.h
     sys/time.h sys/types.h
     sys/uio.h sys/un.h sys/wait.h sysexits.h termios.h time.h unistd.h""".split())
 LIBRARIES = re.compile(r"(boost|CLI|curl|fmt|nlohmann|openssl|spdlog|tl|yaml-cpp)/"

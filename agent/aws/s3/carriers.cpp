@@ -1,7 +1,9 @@
 #include "agent/aws/s3/carriers.hpp"
 
 #include <pthread.h>
+#ifndef SPOTTER_CLIENT
 #include <sched.h>
+#endif
 
 #include <algorithm>
 #include <csignal>
