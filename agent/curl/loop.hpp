@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "agent/base/result.hpp"
 #include "agent/curl/easy.hpp"
 
 namespace spotter::curl {
@@ -84,12 +85,10 @@ class Loop {
 };
 
 // Ends a loop's wait from another thread. Rings that come before the loop turns are one.
-class Bell final : public Turned {
+class Bell final : public Turned, Pinned {
  public:
   explicit Bell(Loop& loop);
   ~Bell() override;
-  Bell(const Bell&) = delete;
-  Bell& operator=(const Bell&) = delete;
 
   bool is_open() const { return ends_[0] >= 0; }  // false: the process can have no more files
   // The loop's thread then sees all that was done before.

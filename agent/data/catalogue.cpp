@@ -199,28 +199,29 @@ Result<void> Catalogue::thaw() {
 }
 
 void Catalogue::begin(s3::Client& client, Order order) {
+  client_ = &client;
   ask_order_ = std::move(order);
   if (auto thawed = thaw(); !thawed) return fail(thawed.error().message);
   listed().prefix = channel_.source.key;
   if (channel_.type == wire::S3DataType::S3Prefix) {
-    ask(client, "");
+    ask("");
   } else {
-    read_manifest(client);
+    read_manifest();
   }
 }
 
-void Catalogue::ask(s3::Client& client, const std::string& token) {
+void Catalogue::ask(const std::string& token) {
   s3::Request request = s3::list_request(channel_.source, "", token);
   request.headers = {{"x-amz-optional-object-attributes", "RestoreStatus"}};
-  client.start(std::move(request), [this, &client](const Result<s3::Answer, s3::Failure>& answer) {
-    if (answer) return take(client, *answer);
+  client_->start(std::move(request), [this](const Result<s3::Answer, s3::Failure>& answer) {
+    if (answer) return take(*answer);
     s3::Failure failure = answer.error();
     failure.key = channel_.source.key;
     fail(failure.text());
   });
 }
 
-void Catalogue::take(s3::Client& client, const s3::Answer& answer) {
+void Catalogue::take(const s3::Answer& answer) {
   answered_ = true;
   const auto page = wire::decode_list(answer.body);
   if (!page) return fail(page.error().message);
@@ -237,42 +238,39 @@ void Catalogue::take(s3::Client& client, const s3::Answer& answer) {
   if (const auto more = pages_.add(page->objects.size(), page->next); !more)
     return fail(wire::to_url(channel_.source) + ": " + more.error().message);
   if (failed_) return;
-  if (!archived.empty() && !reads_archived_) return read_archived(client, archived, page->next);
-  ask_next(client, page->next);
+  if (!archived.empty() && !reads_archived_) return read_archived(archived, page->next);
+  ask_next(page->next);
 }
 
 void Catalogue::abandon() {
   if (client_ != nullptr) client_->drop(into_ours_);
 }
 
-void Catalogue::start(s3::Client& client, s3::Request request, s3::Client::Done done) {
-  client_ = &client;
-  into_ours_.push_back(client.start(std::move(request), std::move(done)));
+void Catalogue::start(s3::Request request, s3::Client::Done done) {
+  into_ours_.push_back(client_->start(std::move(request), std::move(done)));
 }
 
 // Only S3 itself says in its listing what has been restored, and elsewhere GLACIER may be the name
 // of a disk: reading the first one's first byte tells.
-void Catalogue::read_archived(s3::Client& client, const std::string& key, std::string next) {
+void Catalogue::read_archived(const std::string& key, std::string next) {
   s3::Request request{.bucket = channel_.source.bucket, .key = key};
   request.into = std::span(&byte_, 1);
-  start(
-      client, std::move(request),
-      [this, &client, key, next = std::move(next)](const Result<s3::Answer, s3::Failure>& answer) {
-        reads_archived_ = answer || answer.error().code == "InvalidRange";
-        if (reads_archived_) return ask_next(client, next);
-        if (answer.error().code != "InvalidObjectState") return fail(answer.error().text());
-        fail(wire::to_url({channel_.source.bucket, key}) +
-             " is archived: restore it (`aws s3api restore-object`), or go on without it by a "
-             "manifest "
-             "that names the others");
-      });
+  start(std::move(request),
+        [this, key, next = std::move(next)](const Result<s3::Answer, s3::Failure>& answer) {
+          reads_archived_ = answer || answer.error().code == "InvalidRange";
+          if (reads_archived_) return ask_next(next);
+          if (answer.error().code != "InvalidObjectState") return fail(answer.error().text());
+          fail(wire::to_url({channel_.source.bucket, key}) +
+               " is archived: restore it (`aws s3api restore-object`), or go on without it by a "
+               "manifest that names the others");
+        });
 }
 
-void Catalogue::ask_next(s3::Client& client, const std::string& next) {
+void Catalogue::ask_next(const std::string& next) {
   if (next.empty()) {
     all_listed();
   } else {
-    ask(client, next);
+    ask(next);
   }
 }
 
@@ -304,36 +302,35 @@ std::string Catalogue::url(const Entry& entry) const {
 }
 
 // The manifest may be longer than one answer.
-void Catalogue::read_manifest(s3::Client& client) {
+void Catalogue::read_manifest() {
   s3::Request request{
       .method = "HEAD", .bucket = channel_.source.bucket, .key = channel_.source.key};
-  client.start(std::move(request), [this, &client](const Result<s3::Answer, s3::Failure>& answer) {
+  client_->start(std::move(request), [this](const Result<s3::Answer, s3::Failure>& answer) {
     if (!answer) return fail(answer.error().text());
     const auto size = wire::parse_count(answer->header("content-length"));
     if (!size || *size > longest_manifest)
       return fail(wire::to_url(channel_.source) + ": a manifest has at most 1 GiB");
-    fetch_manifest(client, *size, std::string(answer->header("etag")));
+    fetch_manifest(*size, std::string(answer->header("etag")));
   });
 }
 
-void Catalogue::fetch_manifest(s3::Client& client, std::uint64_t size, const std::string& etag) {
+void Catalogue::fetch_manifest(std::uint64_t size, const std::string& etag) {
   manifest_.assign(size, '\0');
   open_ = (size + s3::piece_bytes - 1) / s3::piece_bytes;
-  if (open_ == 0) return take_manifest(client);
+  if (open_ == 0) return take_manifest();
   for (std::size_t offset = 0; offset < size; offset += s3::piece_bytes) {
     s3::Request request{.bucket = channel_.source.bucket, .key = channel_.source.key};
     request.into = std::span(manifest_).subspan(offset, std::min(s3::piece_bytes, size - offset));
     request.offset = offset;
     request.etag = etag;
-    start(client, std::move(request),
-          [this, &client](const Result<s3::Answer, s3::Failure>& answer) {
-            if (!answer) return fail(answer.error().text());
-            if (--open_ == 0) take_manifest(client);
-          });
+    start(std::move(request), [this](const Result<s3::Answer, s3::Failure>& answer) {
+      if (!answer) return fail(answer.error().text());
+      if (--open_ == 0) take_manifest();
+    });
   }
 }
 
-void Catalogue::take_manifest(s3::Client& client) {
+void Catalogue::take_manifest() {
   const bool augmented = channel_.type == wire::S3DataType::AugmentedManifestFile;
   const bool good = augmented ? parse_augmented() : parse_plain();
   manifest_ = {};
@@ -341,7 +338,7 @@ void Catalogue::take_manifest(s3::Client& client) {
   looked_at_.assign(listed().entries.size(), false);
   counted_ = answered_ = true;
   reorder();
-  look_further(client);
+  look_further();
 }
 
 void Catalogue::reorder() {
@@ -354,15 +351,15 @@ void Catalogue::reorder() {
 
 // Starts as many requests as the client has idle places (Stream::plan asks for more than it has): a
 // million entries must not fill the memory with requests, or delay the readers' data.
-void Catalogue::look_further(s3::Client& client) {
+void Catalogue::look_further() {
   const auto& entries = listed().entries;
-  const auto is_room = [&] { return open_ == 0 || client.under_way() < client.width(); };
+  const auto is_room = [&] { return open_ == 0 || client_->under_way() < client_->width(); };
   for (; !failed_ && next_ < entries.size() && is_room(); ++next_) {
     const std::size_t index = order_.empty() ? next_ : order_[next_];
     if (entries[index].value || looked_at_[index]) continue;
     looked_at_[index] = true;
     ++open_;
-    look_at(client, index);
+    look_at(index);
   }
   if (open_ == 0) all_listed();
 }
@@ -408,26 +405,24 @@ bool Catalogue::parse_augmented() {
 }
 
 // Asks for size and ETag, which a manifest lacks.
-void Catalogue::look_at(s3::Client& client, std::size_t index) {
+void Catalogue::look_at(std::size_t index) {
   const Entry& entry = listed().entries[index];
   s3::Request request{.method = "HEAD", .bucket = bucket_of(entry, channel_), .key = entry.key};
   request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
-  client.start(std::move(request),
-               [this, &client, index](const Result<s3::Answer, s3::Failure>& answer) {
-                 if (!answer) return fail(answer.error().text());
-                 Entry& known = listed().entries[index];
-                 const auto size = wire::parse_count(answer->header("content-length"));
-                 const auto etag = answer->header("etag");
-                 if (!size || etag.empty())
-                   return fail(url(known) + ": S3 says no size, or no ETag");
-                 known.size = *size;
-                 known.etag = etag;
-                 if (const auto modified = wire::parse_http_date(answer->header("last-modified")))
-                   known.modified = modified->time_since_epoch().count();
-                 known.checksum = s3::checksum_of(*answer).kind != s3::Checksum::Kind::None;
-                 --open_;
-                 look_further(client);
-               });
+  client_->start(std::move(request), [this, index](const Result<s3::Answer, s3::Failure>& answer) {
+    if (!answer) return fail(answer.error().text());
+    Entry& known = listed().entries[index];
+    const auto size = wire::parse_count(answer->header("content-length"));
+    const auto etag = answer->header("etag");
+    if (!size || etag.empty()) return fail(url(known) + ": S3 says no size, or no ETag");
+    known.size = *size;
+    known.etag = etag;
+    if (const auto modified = wire::parse_http_date(answer->header("last-modified")))
+      known.modified = modified->time_since_epoch().count();
+    known.checksum = s3::checksum_of(*answer).kind != s3::Checksum::Kind::None;
+    --open_;
+    look_further();
+  });
 }
 
 void Catalogue::all_listed() {

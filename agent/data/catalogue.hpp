@@ -132,26 +132,27 @@ class Catalogue {
  private:
   Result<void> thaw();
   // Sends a request whose answer is written into a member.
-  void start(s3::Client& client, s3::Request request, s3::Client::Done done);
-  void ask(s3::Client& client, const std::string& token);
-  void take(s3::Client& client, const s3::Answer& answer);
-  void read_archived(s3::Client& client, const std::string& key, std::string next);
-  void ask_next(s3::Client& client, const std::string& next);
+  void start(s3::Request request, s3::Client::Done done);
+  void ask(const std::string& token);
+  void take(const s3::Answer& answer);
+  void read_archived(const std::string& key, std::string next);
+  void ask_next(const std::string& next);
   void add(Entry entry);
   void compare(const Entry* now);
-  void read_manifest(s3::Client& client);
-  void fetch_manifest(s3::Client& client, std::uint64_t size, const std::string& etag);
-  void take_manifest(s3::Client& client);
+  void read_manifest();
+  void fetch_manifest(std::uint64_t size, const std::string& etag);
+  void take_manifest();
   bool parse_plain();
   bool parse_augmented();
-  void look_further(s3::Client& client);
-  void look_at(s3::Client& client, std::size_t index);
+  void look_further();
+  void look_at(std::size_t index);
   std::string url(const Entry& entry) const;
   void all_listed();
   void fail(const std::string& what);
   Listing& listed() { return thawed_ ? again_ : first_; }
 
   wire::Channel channel_;
+  s3::Client* client_ = nullptr;  // from begin() on
   std::filesystem::path frozen_;
   Listing first_;
   Listing again_;  // what a manifest names now, to be compared with a frozen first_
@@ -167,7 +168,6 @@ class Catalogue {
   char byte_ = 0;                // of one of them
   std::string manifest_;         // the manifest's text, while it is fetched
   std::size_t open_ = 0;         // requests of the current step
-  s3::Client* client_ = nullptr;
   std::vector<s3::Client::CallId> into_ours_;  // calls whose answers go into the two above
   Order ask_order_;
   // A manifest's entries: the order to look at them, the next one in it, and those looked at.

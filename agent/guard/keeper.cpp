@@ -42,7 +42,7 @@ Result<std::uint64_t> steps_in_ledger(const SafeDirectory& own) {
 
 // Does a text that is short, or where a link leads, name the checkpoint? By its whole name; by the
 // beginning of it, in quotes or by itself (`cp-0003.ckpt` names cp-0003.ckpt.index); by its number.
-bool names(const std::string& text, const std::string& checkpoint) {
+bool names(const std::string& text, std::string_view checkpoint) {
   constexpr std::size_t shortest = 3;
   constexpr std::size_t longest_number = 15;
   if (checkpoint.size() >= shortest && text.find(checkpoint) != std::string::npos) return true;
@@ -54,7 +54,7 @@ bool names(const std::string& text, const std::string& checkpoint) {
   }
   const bool number = !word.empty() && word.size() <= longest_number &&
                       word.find_first_not_of("0123456789") == std::string::npos;
-  return number && step_in(checkpoint) == std::stoull(word);
+  return number && step_in(std::string(checkpoint)) == std::stoull(word);
 }
 
 bool same(const Row& row, const Member& member) {
@@ -392,7 +392,9 @@ bool Keeper::names_any(const Member& member, const std::set<std::string>& checkp
   const auto numbers = member.bytes == 0 ? numbers_in(member.name) : std::vector<std::string>();
   const std::string folder = member.name.substr(0, member.name.rfind('/') + 1);
   return std::ranges::any_of(checkpoints, [&](const auto& each) {
-    if (names(text, each.starts_with(folder) ? each.substr(folder.size()) : each)) return true;
+    std::string_view below = each;
+    if (each.starts_with(folder)) below.remove_prefix(folder.size());
+    if (names(text, below)) return true;
     const auto its = numbers.empty() ? numbers : numbers_in(each);
     return std::ranges::find_first_of(numbers, its) != numbers.end();
   });

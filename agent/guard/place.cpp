@@ -152,7 +152,8 @@ Result<void> Place::walk(const std::string& folder, int depth, Listing& into) co
       if (S_ISLNK(status->st_mode)) member.link = opened->read_link(name).value_or("");
       if (S_ISLNK(status->st_mode) && member.link.empty()) return true;
       into.members.push_back(std::move(member));
-      if (!folder.empty() && role(path, into) == Role::Member) {
+      const bool is_plain = !folder.empty() && !into.whole.contains(folder);
+      if (is_plain && role(path, into) == Role::Member) {
         into.whole.insert(folder);
         for (std::string& above : folders_above(folder)) into.above.insert(std::move(above));
       }

@@ -31,7 +31,7 @@ using User = io::User;
 Result<User> find_user(const std::string& name);
 
 // While it lives, this process's file accesses are the user's (effective ids and groups); nothing
-// changes when we are not root. The process must have one thread, as `spotter host` has.
+// changes when we are not root. It holds for all threads: no other one may open files meanwhile.
 class AsUser : Pinned {
  public:
   explicit AsUser(const User& user);

@@ -34,11 +34,10 @@ class StreamOnThreads : public s3_test::S3 {
   }
 
   // With its FIFO open for reading.
-  void begin() {
+  void begin(std::string_view source = "train=s3://bucket/p/") {
     ::signal(SIGPIPE, SIG_IGN);  // as the plane does
-    StreamSettings settings{.channel = *wire::parse_channel("train=s3://bucket/p/"),
-                            .directory = folder_,
-                            .budget = budget};
+    StreamSettings settings{
+        .channel = *wire::parse_channel(source), .directory = folder_, .budget = budget};
     auto made = Stream::make(std::move(settings), client_,
                              {.made = [](const auto&, int) {}, .ended = [](const auto&) {}});
     ASSERT_TRUE(made) << made.error().message;
@@ -68,17 +67,11 @@ class StreamOnThreads : public s3_test::S3 {
     }
     return bytes;
   }
-  s3::Settings on_threads() const {
-    s3::Settings all = settings();
-    all.threads = {.most = 3, .busy = 0, .period = 0ms};
-    all.patience = 20s;  // of a busy machine's
-    return all;
-  }
 
   static constexpr std::size_t budget = 64 * MiB;
   fs::path folder_;
   std::string all_;
-  s3::Client client_{on_threads()};
+  s3::Client client_{settings_with(opened_at_once(3))};
   std::unique_ptr<Stream> stream_;
   Descriptor reader_;
 };
@@ -146,13 +139,7 @@ TEST_F(StreamOnThreads, LeavesInTheMiddleOfItsRequestsAndNothingIsWrittenAnyMore
 
 TEST_F(StreamOnThreads, LeavesInTheMiddleOfItsManifest) {
   server_.put("list", s3_test::noise(32 * MiB, 1));
-  StreamSettings settings{.channel = *wire::parse_channel("train=s3://bucket/list,type=manifest"),
-                          .directory = folder_,
-                          .budget = budget};
-  auto made = Stream::make(std::move(settings), client_,
-                           {.made = [](const auto&, int) {}, .ended = [](const auto&) {}});
-  ASSERT_TRUE(made) << made.error().message;
-  stream_ = std::move(*made);
+  begin("train=s3://bucket/list,type=manifest");
   while (asked() == 0) turn(1ms);
   ASSERT_GT(client_.under_way(), 0U);
   stream_.reset();

@@ -3,8 +3,8 @@
 
     strangers.py KIND DIRECTORY LOG
 
-kills.py plays these by name only: the guard as of 2026-11-30 falls short with each of them;
-the docstring of a kind says in which way.
+kills.py plays these by name only, as the guard still falls short with some; the docstring of a
+kind says in which way.
 """
 
 import json
@@ -53,8 +53,8 @@ class InPlace(Script):
 
 
 class LlmC(Script):
-    """llm.c: the model, a state of each rank, then an empty file by which the newest is found.
-    These marks of whole checkpoints are put away at each kill in a save: it begins from scratch."""
+    """llm.c: the model, a state of each rank, then an empty file by which the newest is found:
+    a mark that is to stay with its checkpoint."""
     files = "*.bin"
 
     def parts(self, step):
@@ -76,7 +76,7 @@ class LlmC(Script):
 
 class ByCtime(Script):
     """max(glob("*.pth"), key=os.path.getctime), as it is found everywhere. Where files cannot be
-    cloned, a second name that is removed makes an old file the newest."""
+    cloned, removing a second name of ours would make an old file the newest."""
     files = "*.pth"
 
     def load(self):
@@ -123,8 +123,7 @@ class JsonPointer(Megatron):
 
 
 class DeepLatest(Megatron):
-    """Below a folder of the experiment, in which no checkpoint lies directly: the tracker there is
-    nobody's."""
+    """Below a folder of the experiment, in which no checkpoint lies directly, and its tracker."""
     files, folders = "*.pt", "*"
 
     def __init__(self, directory):
@@ -193,8 +192,8 @@ class Piecewise(Script):
 
 
 class LateRank(Folders):
-    """The second rank writes its part a while after the first. A run that was killed between them
-    teaches all later ones that half a folder is a set."""
+    """The second rank writes its part a while after the first. Half a folder is believed now
+    and then, after a run that was killed between them."""
     folders = "step_*"
     rest = 3
 
@@ -213,8 +212,7 @@ class LateRank(Folders):
 
 
 class Marian(InPlace):
-    """model.iterN.npz before the others, which are written in place: each second save of a life
-    is not recorded."""
+    """model.iterN.npz before the others, which are written in place."""
     files = "*.npz"
     names = ("model.npz", "model.npz.optimizer.npz")
 
@@ -333,7 +331,7 @@ class Detectron(Script):
 KINDS = {"llmc": LlmC, "ctime": ByCtime, "sidecar": Sidecar, "json-pointer": JsonPointer,
          "deep-latest": DeepLatest, "rotate": Rotate, "open-log": OpenLog,
          "piecewise": Piecewise, "late-rank": LateRank, "marian": Marian,
-         # d13d3032 was clean with these; a redesign was not.
+         # The guard is clean with these; rules that wait longer for a set's files lose them.
          "ignite1": Ignite, "two-processes": TwoProcesses, "estimator": Estimator,
          "versions": Versions, "espnet": Espnet, "detectron": Detectron}
 

@@ -34,10 +34,19 @@ class S3 : public testing::Test {
     s3::Settings settings{.environment = environment()};
     settings.shortest_pause = std::chrono::milliseconds(1);
     settings.patience = std::chrono::milliseconds(400);
-    if (const char* most = std::getenv("SPOTTER_TEST_THREADS")) {
-      settings.threads = {.most = std::stoul(most), .busy = 0, .period = {}};
-    }
+    if (const char* most = std::getenv("SPOTTER_TEST_THREADS"))
+      settings.threads = opened_at_once(std::stoul(most));
     return settings;
+  }
+  // So many threads carry bytes, whether they are needed or not.
+  static s3::Threads opened_at_once(std::size_t most) {
+    return {.most = most, .busy = 0, .period = {}};
+  }
+  s3::Settings settings_with(s3::Threads threads) const {
+    s3::Settings all = settings();
+    all.threads = threads;
+    all.patience = std::chrono::seconds(20);  // of a busy machine's
+    return all;
   }
   static wire::S3Location at(const std::string& key) { return {"bucket", key}; }
   static s3::Object object(const std::string& key, std::size_t size, const std::string& etag = "") {

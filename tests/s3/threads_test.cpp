@@ -21,10 +21,8 @@ constexpr std::size_t MiB = 1U << 20;
 class OnThreads : public S3 {
  protected:
   s3::Settings settings_with(s3::Threads threads) const {
-    s3::Settings all = settings();
-    all.threads = threads;
+    s3::Settings all = S3::settings_with(threads);
     all.window.first = 8;
-    all.patience = 20s;  // of a busy machine's
     return all;
   }
   static s3::Request part(std::span<char> all, std::size_t begin, std::size_t bytes) {
@@ -34,8 +32,7 @@ class OnThreads : public S3 {
     return request;
   }
 
-  // Three threads, whether they are needed or not.
-  s3::Client client_{settings_with({.most = 3, .busy = 0, .period = 0ms})};
+  s3::Client client_{settings_with(opened_at_once(3))};
 };
 
 TEST_F(OnThreads, EachPartIsInItsPlace) {
@@ -128,8 +125,7 @@ class MidwayOnThreads : public OnThreads {
   std::array<std::atomic<std::size_t>, parts> arrived_{};
   int ended_ = 0;
   std::vector<s3::Client::CallId> calls_;
-  std::optional<s3::Client> client_{std::in_place,
-                                    settings_with({.most = 3, .busy = 0, .period = 0ms})};
+  std::optional<s3::Client> client_{std::in_place, settings_with(opened_at_once(3))};
 };
 
 TEST_F(MidwayOnThreads, WhatIsDroppedTouchesNothingAnyMore) {
@@ -162,7 +158,7 @@ TEST_F(OnThreads, AFaultIsForTheHandlerOfTheProcess) {
     void* mapped = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, ::fileno(file), 0);
     if (::ftruncate(::fileno(file), 0) != 0) ::_exit(2);
     std::signal(SIGBUS, [](int) { ::_exit(42); });
-    s3::Settings all = settings_with({.most = 3, .busy = 0, .period = 0ms});
+    s3::Settings all = settings_with(opened_at_once(3));
     all.anonymous = true;  // so that this thread reads it for no signature
     s3::Client client(all);
     s3::Request request{.method = "PUT", .bucket = "bucket", .key = "short"};

@@ -59,22 +59,85 @@ std::size_t spare_threads() {
   return all < worth_threads ? 0 : std::min(all, most_threads);
 }
 
-class Exchange final : public curl::Turned, public curl::Sink {
+class Exchange final : public curl::Turned, public curl::Sink, Pinned {
  public:
   using Done = std::function<void(Taken)>;
 
   // `moved` grows by what comes in.
-  Exchange(curl::Loop& loop, const curl::TrustStore& trust, std::atomic<std::uint64_t>& moved);
-  ~Exchange() override;
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
+  Exchange(curl::Loop& loop, const curl::TrustStore& trust, std::atomic<std::uint64_t>& moved)
+      : loop_(loop),
+        easy_(trust, {.connect = connect_limit,
+                      .silence = silence_limit,
+                      .read_at_once = read_at_once,
+                      .write_at_once = 1L << 20}),
+        moved_(moved) {
+    easy_.keep_path();
+    easy_.hand_to(*this);
+  }
+  ~Exchange() override { loop_.remove(easy_); }
 
-  void begin(Plan plan, Done done);
-  void finished(CURLcode code) override;
+  void begin(Plan plan, Done done) {
+    plan_ = std::move(plan);
+    taken_ = {};
+    done_ = std::move(done);
+    again_ = false;
+    easy_.set_url(plan_.base + plan_.target);
+    easy_.set_headers(plan_.headers);
+    easy_.set_method(plan_.method, plan_.body);
+    loop_.add(easy_, *this);
+  }
+
+  void finished(CURLcode code) override {
+    loop_.remove(easy_);
+    // libcurl itself takes another connection for a kept one that the server has closed, but counts
+    // that over all transfers of a handle, and refuses each sixth: github.com/curl/curl/pull/19066.
+    if (code == CURLE_SEND_ERROR && taken_.answer.status == 0 && !std::exchange(again_, true)) {
+      loop_.add(easy_, *this);
+      return;
+    }
+    const Done done = std::move(done_);
+    Taken taken = std::move(taken_);
+    plan_ = {};
+    taken.code = code;
+    taken.message = easy_.explain(code);
+    done(std::move(taken));
+  }
 
  private:
-  bool take_header(std::string_view line) override;
-  bool take_body(std::string_view bytes) override;
+  bool take_header(std::string_view line) override {
+    Answer& answer = taken_.answer;
+    if (const auto status = curl::parse_status(line)) {  // also after a 100
+      answer = {};
+      answer.status = *status;
+      return true;
+    }
+    if (line.empty() || line == "\r\n") {
+      if (!is_success(answer.status) || plan_.into.empty() || !plan_.check) return true;
+      taken_.objection = plan_.check(answer);
+      return taken_.objection.empty();
+    }
+    if (auto header = curl::parse_header(line)) {
+      if (header->first == "etag") header->second = wire::quoted_etag(header->second);
+      answer.headers.push_back(std::move(*header));
+    }
+    return answer.headers.size() < most_headers;
+  }
+
+  bool take_body(std::string_view bytes) override {
+    moved_ += bytes.size();
+    if (is_success(taken_.answer.status) && !plan_.into.empty()) {
+      const auto room = plan_.into.subspan(taken_.received);
+      taken_.too_long = bytes.size() > room.size();
+      if (taken_.too_long) return false;
+      std::memcpy(room.data(), bytes.data(), bytes.size());
+      taken_.received += bytes.size();
+      if (plan_.arrived != nullptr) *plan_.arrived += bytes.size();
+      return true;
+    }
+    taken_.too_long = taken_.answer.body.size() + bytes.size() > longest_body;
+    if (!taken_.too_long) taken_.answer.body += bytes;
+    return !taken_.too_long;
+  }
 
   curl::Loop& loop_;
   curl::Easy easy_;
@@ -84,82 +147,6 @@ class Exchange final : public curl::Turned, public curl::Sink {
   bool again_ = false;  // begun again, as its connection was closed already
   Done done_;
 };
-
-Exchange::Exchange(curl::Loop& loop, const curl::TrustStore& trust,
-                   std::atomic<std::uint64_t>& moved)
-    : loop_(loop),
-      easy_(trust, {.connect = connect_limit,
-                    .silence = silence_limit,
-                    .read_at_once = read_at_once,
-                    .write_at_once = 1L << 20}),
-      moved_(moved) {
-  easy_.keep_path();
-  easy_.hand_to(*this);
-}
-
-Exchange::~Exchange() { loop_.remove(easy_); }
-
-void Exchange::begin(Plan plan, Done done) {
-  plan_ = std::move(plan);
-  taken_ = {};
-  done_ = std::move(done);
-  again_ = false;
-  easy_.set_url(plan_.base + plan_.target);
-  easy_.set_headers(plan_.headers);
-  easy_.set_method(plan_.method, plan_.body);
-  loop_.add(easy_, *this);
-}
-
-void Exchange::finished(CURLcode code) {
-  loop_.remove(easy_);
-  // libcurl itself takes another connection for a kept one that the server has closed, but counts
-  // that over all transfers of a handle, and refuses each sixth: github.com/curl/curl/pull/19066.
-  if (code == CURLE_SEND_ERROR && taken_.answer.status == 0 && !std::exchange(again_, true)) {
-    loop_.add(easy_, *this);
-    return;
-  }
-  const Done done = std::move(done_);
-  Taken taken = std::move(taken_);
-  plan_ = {};
-  taken.code = code;
-  taken.message = easy_.explain(code);
-  done(std::move(taken));
-}
-
-bool Exchange::take_header(std::string_view line) {
-  Answer& answer = taken_.answer;
-  if (const auto status = curl::parse_status(line)) {  // also after a 100
-    answer = {};
-    answer.status = *status;
-    return true;
-  }
-  if (line.empty() || line == "\r\n") {
-    if (!is_success(answer.status) || plan_.into.empty() || !plan_.check) return true;
-    taken_.objection = plan_.check(answer);
-    return taken_.objection.empty();
-  }
-  if (auto header = curl::parse_header(line)) {
-    if (header->first == "etag") header->second = wire::quoted_etag(header->second);
-    answer.headers.push_back(std::move(*header));
-  }
-  return answer.headers.size() < most_headers;
-}
-
-bool Exchange::take_body(std::string_view bytes) {
-  moved_ += bytes.size();
-  if (is_success(taken_.answer.status) && !plan_.into.empty()) {
-    const auto room = plan_.into.subspan(taken_.received);
-    taken_.too_long = bytes.size() > room.size();
-    if (taken_.too_long) return false;
-    std::memcpy(room.data(), bytes.data(), bytes.size());
-    taken_.received += bytes.size();
-    if (plan_.arrived != nullptr) *plan_.arrived += bytes.size();
-    return true;
-  }
-  taken_.too_long = taken_.answer.body.size() + bytes.size() > longest_body;
-  if (!taken_.too_long) taken_.answer.body += bytes;
-  return !taken_.too_long;
-}
 
 // Exchanges, and the connections they use, of the one thread that turns it.
 class Carriers::Carrier {
@@ -190,7 +177,7 @@ class Carriers::Carrier {
 };
 
 // A carrier that a thread of its own turns. Public functions are for the one thread that asks.
-class Carriers::Thread {
+class Carriers::Thread : Pinned {
  public:
   // Rings `asker` when bytes or results are here. Null: the process has no thread or file left.
   static std::unique_ptr<Thread> begin(const curl::TrustStore& trust, curl::Bell& asker) {
@@ -217,8 +204,6 @@ class Carriers::Thread {
     end();
     thread_.join();
   }
-  Thread(const Thread&) = delete;
-  Thread& operator=(const Thread&) = delete;
 
   void start(Id id, Plan plan) {
     bytes_ += plan.bytes();
@@ -327,16 +312,11 @@ void Carriers::start(Id id, Plan plan) {
 void Carriers::drop(std::span<const Id> ids) {
   std::unordered_map<Thread*, std::vector<Id>> of_others;
   for (const Id id : ids) {
-    const auto found = under_way_.find(id);
-    if (found == under_way_.end()) continue;
-    const auto [other, bytes] = found->second;
-    under_way_.erase(found);
-    if (other != nullptr) {
-      of_others[other].push_back(id);
-      other->ended(bytes);
-    } else {
+    const auto one = take(id);
+    if (one && one->other != nullptr)
+      of_others[one->other].push_back(id);
+    else if (one)
       own_->drop(id);
-    }
   }
   std::vector<std::future<void>> gone;
   for (auto& [other, its] : of_others) gone.push_back(other->drop(std::move(its)));
@@ -344,12 +324,15 @@ void Carriers::drop(std::span<const Id> ids) {
 }
 
 void Carriers::ended(Id id, Taken taken) {
-  const auto found = under_way_.find(id);
-  if (found == under_way_.end()) return;  // dropped, when another thread had ended it
-  const auto [other, bytes] = found->second;
-  under_way_.erase(found);
-  if (other != nullptr) other->ended(bytes);
-  ended_(id, std::move(taken));
+  if (take(id)) ended_(id, std::move(taken));  // else dropped, when another thread had ended it
+}
+
+std::optional<Carriers::UnderWay> Carriers::take(Id id) {
+  const auto node = under_way_.extract(id);
+  if (node.empty()) return std::nullopt;
+  const UnderWay one = node.mapped();
+  if (one.other != nullptr) one.other->ended(one.bytes);
+  return one;
 }
 
 void Carriers::turn(std::chrono::milliseconds at_most) {

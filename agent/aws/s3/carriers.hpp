@@ -79,6 +79,7 @@ class Carriers {
     std::size_t bytes = 0;
   };
   void ended(Id id, Taken taken);
+  std::optional<UnderWay> take(Id id);  // it is not under way any more. None: it was not
   Thread* other_for(std::size_t bytes);
   bool are_busy();
 

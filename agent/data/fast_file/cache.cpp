@@ -152,8 +152,6 @@ Cache::~Cache() {
     calls.insert(calls.end(), check.calls.begin(), check.calls.end());
   for (const auto& [at, piece] : pieces_) calls.push_back(piece.call);
   client_.drop(calls);
-  while (!checks_.empty()) drop_check(checks_.begin()->first);
-  while (!pieces_.empty()) erase(pieces_.begin());
 }
 
 void Cache::erase(Pieces::iterator piece) {
