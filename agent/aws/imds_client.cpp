@@ -1,6 +1,5 @@
 #include "agent/aws/imds_client.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace spotter::sense {

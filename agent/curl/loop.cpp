@@ -1,14 +1,12 @@
 #include "agent/curl/loop.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <unistd.h>
 #ifndef SPOTTER_CLIENT
 #include <sys/epoll.h>
 #endif
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 
 namespace spotter::curl {

@@ -6,7 +6,6 @@
 #include <cstdio>
 
 #include "agent/base/record.hpp"
-#include "agent/config/parameters.hpp"
 
 namespace spotter::sweep {
 namespace {

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <iostream>
 #include <thread>
 
@@ -15,7 +14,6 @@
 #include "trainer/library/link.hpp"
 #include "trainer/library/s3_mirror.hpp"
 #include "trainer/library/session.hpp"
-#include "trainer/reference/network.hpp"
 #include "trainer/reference/tensorboard.hpp"
 
 namespace spotter::train {
