@@ -220,8 +220,4 @@ Next on(const ReleasingEpoch& stage, const EpochWritten&, Context& c) {
   return next_release_step(c, stage.then);
 }
 
-Next on(const ReleasingEpoch& stage, const EffectFailed&, Context& c) {
-  return next_release_step(c, stage.then);
-}
-
 }  // namespace spotter::decide

@@ -7,12 +7,6 @@
 namespace spotter::decide {
 namespace {
 
-// Is there a fleet to end? There may be one until EC2 has said which.
-bool has_fleet(const Context& c) {
-  if (c.policy.foreground) return false;
-  return !c.facts.identity.fleet_known || c.facts.identity.fleet.kind != FleetKind::None;
-}
-
 // A fleet that could not be read at the start is read now: it costs money. A machine that may not
 // even read it is given back.
 void ask_fleet(Context& c, bool enough) {
@@ -21,47 +15,6 @@ void ask_fleet(Context& c, bool enough) {
   if (instance) return ask_for_fleet(c);
   c.ask(ReadIdentity{}, c.policy.imds_call);  // a share does not need it before
 }
-
-Stage ask_cancel(Context& c, CancellingFleet stage) {
-  const bool enough = stage.refusals >= c.policy.refusals;
-  if (c.facts.identity.fleet_known)
-    c.ask(CancelFleet{c.facts.identity.fleet, enough}, c.policy.ec2_call);
-  if (!c.facts.identity.fleet_known) ask_fleet(c, enough);
-  return stage;
-}
-
-Stage ask_scale(Context& c, ScalingToZero stage) {
-  const Facts::Identity& identity = c.facts.identity;
-  const bool enough = stage.refusals >= c.policy.refusals;
-  if (!identity.fleet_known)
-    ask_fleet(c, enough);
-  else if (leaves_gang_alone(c.facts, c.policy))
-    c.ask(LeaveFleet{identity.fleet, identity.instance, enough}, c.policy.ec2_call);
-  else
-    c.ask(ScaleFleetToZero{identity.fleet, enough}, c.policy.ec2_call);
-  return stage;
-}
-
-// Counts a failure; any other than a refusal says nothing of our rights.
-template <class Ending>
-Ending after(const Ending& stage, const EffectFailed& failed) {
-  return {stage.failures + 1, failed.failure == Failure::Refused ? stage.refusals + 1 : 0};
-}
-
-// No metadata service, so no fleet: a laptop, a container.
-bool is_outside_ec2(const Context& c, std::uint32_t failures) {
-  const Facts::Identity& identity = c.facts.identity;
-  return on_share(c) && !identity.ec2 && !identity.instance && !identity.fleet_known &&
-         failures + 1 >= c.policy.identity_tries;
-}
-
-// The metadata service may only be down for long, and a fleet run on: the agent asks again.
-Stage rest_unsure(Context& c, Stage last) {
-  c.wake_in(c.policy.tidy_every);
-  return rest(c, std::move(last));
-}
-
-Stage end_of(const Context& c) { return c.facts.exit.done ? Stage(Finished{}) : Stage(GaveUp{}); }
 
 // The time when everything that an agent asked for is shown: no agent removes what is left when the
 // fleet ends. Another agent may see the volume as not done for one bound after it was marked; what
@@ -114,13 +67,40 @@ Stage tidy_up(Context& c) {
   return Tidying{c.now, c.now, 0};
 }
 
-Stage cancel_fleet(Context& c) { return has_fleet(c) ? ask_cancel(c, {}) : rest(c, end_of(c)); }
+Stage ask_end(Context& c, const CancellingFleet& stage) {
+  const bool enough = stage.refusals >= c.policy.refusals;
+  if (!c.facts.identity.fleet_known)
+    ask_fleet(c, enough);
+  else
+    c.ask(CancelFleet{c.facts.identity.fleet, enough}, c.policy.ec2_call);
+  return stage;
+}
+
+Stage ask_end(Context& c, const ScalingToZero& stage) {
+  const Facts::Identity& identity = c.facts.identity;
+  const bool enough = stage.refusals >= c.policy.refusals;
+  if (!identity.fleet_known)
+    ask_fleet(c, enough);
+  else if (leaves_gang_alone(c.facts, c.policy))
+    c.ask(LeaveFleet{identity.fleet, identity.instance, enough}, c.policy.ec2_call);
+  else
+    c.ask(ScaleFleetToZero{identity.fleet, enough}, c.policy.ec2_call);
+  return stage;
+}
+
+Next end_in_vain(Context& c, std::uint32_t failures, Stage last) {
+  const Facts::Identity& identity = c.facts.identity;
+  // No metadata service, so no fleet: a laptop, a container. But it may only be down for long, and
+  // a fleet run on: the agent asks again.
+  const bool outside = on_share(c) && !identity.ec2 && !identity.instance &&
+                       !identity.fleet_known && failures + 1 >= c.policy.identity_tries;
+  c.wake_in(outside ? c.policy.tidy_every : backoff(c.policy, failures));
+  return outside ? Next(rest(c, std::move(last))) : std::nullopt;
+}
 
 bool leaves_gang_alone(const Facts& facts, const Policy& policy) {
   return policy.gang && facts.exit.surrender == Surrender::BlockedTooLong;
 }
-
-Stage scale_to_zero(Context& c) { return has_fleet(c) ? ask_scale(c, {}) : rest(c, GaveUp{}); }
 
 // Waits for a person to look, who may not come.
 Stage hold(Context& c) {
@@ -233,52 +213,6 @@ Next on(const Tidying& stage, const Woke&, Context& c) {
   return stage;
 }
 
-Next on(const CancellingFleet& stage, const IdentityRead& identity, Context& c) {
-  remember_identity(c, identity);
-  return ask_cancel(c, stage);
-}
-
-// While its tags may still come, "none" is no answer: what is not cancelled costs on.
-Next on(const CancellingFleet& stage, const FleetRead& read, Context& c) {
-  remember_fleet(c, read);
-  if (c.facts.identity.fleet_known) return cancel_fleet(c);
-  c.wake_in(c.policy.poll_held);
-  return stage;
-}
-
-Next on(const CancellingFleet&, const CallAccepted&, Context& c) { return rest(c, end_of(c)); }
-
-// It costs money until it succeeds: there is no last try.
-Next on(const CancellingFleet& stage, const EffectFailed& failed, Context& c) {
-  if (is_outside_ec2(c, stage.failures)) return rest_unsure(c, end_of(c));
-  c.wake_in(backoff(c.policy, stage.failures));
-  return after(stage, failed);
-}
-
-Next on(const CancellingFleet& stage, const Woke&, Context& c) { return ask_cancel(c, stage); }
-
-Next on(const ScalingToZero& stage, const IdentityRead& identity, Context& c) {
-  remember_identity(c, identity);
-  return ask_scale(c, stage);
-}
-
-Next on(const ScalingToZero& stage, const FleetRead& read, Context& c) {
-  remember_fleet(c, read);
-  if (c.facts.identity.fleet_known) return scale_to_zero(c);
-  c.wake_in(c.policy.poll_held);
-  return stage;
-}
-
-Next on(const ScalingToZero&, const CallAccepted&, Context& c) { return rest(c, GaveUp{}); }
-
-Next on(const ScalingToZero& stage, const EffectFailed& failed, Context& c) {
-  if (is_outside_ec2(c, stage.failures)) return rest_unsure(c, GaveUp{});
-  c.wake_in(backoff(c.policy, stage.failures));
-  return after(stage, failed);
-}
-
-Next on(const ScalingToZero& stage, const Woke&, Context& c) { return ask_scale(c, stage); }
-
 Next on(const Finished&, const Woke&, Context& c) {
   c.ask(ReadIdentity{}, c.policy.imds_call);
   return std::nullopt;
@@ -286,29 +220,11 @@ Next on(const Finished&, const Woke&, Context& c) {
 
 Next on(const Finished&, const IdentityRead& identity, Context& c) {
   remember_identity(c, identity);
-  return ask_cancel(c, {});
-}
-
-Next on(const Finished&, const EffectFailed&, Context& c) {
-  c.wake_in(c.policy.tidy_every);
-  return std::nullopt;
-}
-
-// The group, whose target is 0 by now, takes this instance out.
-Next on(const Finished&, const NoticeSeen& notice, Context& c) {
-  remember_notice(c, notice);
-  complete_lifecycle(c);
-  return std::nullopt;
-}
-
-Next on(const GaveUp&, const NoticeSeen& notice, Context& c) {
-  remember_notice(c, notice);
-  complete_lifecycle(c);
-  return std::nullopt;
+  return ask_end(c, CancellingFleet{});
 }
 
 Next on(const GaveUp&, const Woke&, Context& c) {
-  if (c.policy.then == FailurePolicy::Hold) return scale_to_zero(c);
+  if (c.policy.then == FailurePolicy::Hold) return end_fleet(c, ScalingToZero{});
   c.ask(ReadIdentity{}, c.policy.imds_call);
   return std::nullopt;
 }
@@ -316,21 +232,6 @@ Next on(const GaveUp&, const Woke&, Context& c) {
 Next on(const GaveUp&, const IdentityRead& identity, Context& c) {
   remember_identity(c, identity);
   return settle(c, ReleaseGoal::GiveUp);
-}
-
-Next on(const GaveUp&, const EffectFailed&, Context& c) {
-  c.wake_in(c.policy.tidy_every);
-  return std::nullopt;
-}
-
-Next on(const Finished&, const StopRequested& stop, Context& c) {
-  remember_stop(c, stop);
-  return settle(c, ReleaseGoal::Exit);
-}
-
-Next on(const GaveUp&, const StopRequested& stop, Context& c) {
-  remember_stop(c, stop);
-  return release_storage(c, ReleaseGoal::Exit);
 }
 
 }  // namespace spotter::decide

@@ -86,10 +86,6 @@ Next on(const MarkingVerified&, const CallAccepted&, Context& c) {
   return look_again(c);
 }
 
-Next on(const MarkingVerified&, const EffectFailed& failed, Context& c) {
-  return call_failed(c, failed);
-}
-
 // Too late for others to see the promotion in time: then the job goes to whom all elect. Half a
 // bound is left for a call that is carried out after its limit.
 Next on(const Committing& stage, const CallAccepted&, Context& c) {
@@ -128,8 +124,6 @@ Next on(const Promoting& stage, const CallAccepted&, Context& c) {
   if (claimed) return survey(c);
   return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
 }
-
-Next on(const Promoting&, const EffectFailed& failed, Context& c) { return call_failed(c, failed); }
 
 Next on(const Discarding&, const CallAccepted&, Context& c) { return look_again_soon(c); }
 

@@ -77,17 +77,6 @@ Next on(const CountingAttempt&, const LedgerWritten&, Context& c) {
   return start_trainer(c);
 }
 
-Next on(const CountingAttempt&, const HomeKept& kept, Context& c) {
-  remember_kept(c, kept);
-  limit_keeping(c);
-  return std::nullopt;
-}
-
-Next on(const CountingAttempt&, const Woke&, Context& c) {
-  end_keeping(c);
-  return std::nullopt;
-}
-
 // A volume that takes no ledger (full, read-only) takes no checkpoint either.
 Next on(const CountingAttempt&, const EffectFailed& failed, Context& c) {
   --c.facts.progress.ledger.starts_without_progress;
@@ -197,11 +186,6 @@ Next on(const GivingBack& stage, const EffectFailed& failed, Context& c) {
   // The others train: this machine, blocked for long, must not end the fleet that is theirs, too.
   c.wake_in(hopeless ? c.policy.retry_last : backoff(c.policy, stage.failures));
   return GivingBack{stage.failures + 1, hopeless ? failed.detail : Detail()};
-}
-
-Next on(const GivingBack&, const StopRequested& stop, Context& c) {
-  remember_stop(c, stop);
-  return settle(c, ReleaseGoal::Exit);
 }
 
 Next on(const GivingBack& stage, const Woke&, Context& c) {
@@ -327,20 +311,9 @@ Next on(const Filling&, const VolumeFilled&, Context& c) {
   return MarkingPrepared{};
 }
 
-Next on(const Filling&, const EffectFailed& failed, Context& c) {
-  if (Next end = leaving(c)) return end;
-  return block(c, Block::NotFilled, failed.detail);
-}
-
 Next on(const MarkingPrepared&, const CallAccepted&, Context& c) {
   c.facts.exit.filled = true;
   return release_storage(c, ReleaseGoal::Exit);
-}
-
-// The next run finds all of it there, and marks it.
-Next on(const MarkingPrepared&, const EffectFailed& failed, Context& c) {
-  if (Next end = leaving(c)) return end;
-  return block(c, Block::NotFilled, failed.detail);
 }
 
 }  // namespace spotter::decide

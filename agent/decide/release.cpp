@@ -252,7 +252,7 @@ Stage settle(Context& c, ReleaseGoal then) {
     if (c.policy.then == FailurePolicy::Hold) return hold(c);
     const bool cancel = c.policy.then == FailurePolicy::Cancel &&
                         c.facts.exit.surrender != Surrender::BlockedTooLong;
-    return cancel ? cancel_fleet(c) : scale_to_zero(c);
+    return cancel ? cancel_fleet(c) : end_fleet(c, ScalingToZero{});
   }
   if (then == ReleaseGoal::Exit || c.facts.exit.leave || c.policy.foreground) {
     c.issue(Exit{}, c.policy.look);
@@ -295,18 +295,6 @@ Next on(const Securing&, const StorageSynced&, Context& c) {
   return write_closing(c, ReleaseGoal::Finish);
 }
 
-Next on(const Securing&, const HomeKept& kept, Context& c) {
-  remember_kept(c, kept);
-  limit_keeping(c);
-  return std::nullopt;
-}
-
-// It waits for the write before it.
-Next on(const Securing&, const Woke&, Context& c) {
-  end_keeping(c);
-  return std::nullopt;
-}
-
 // The result is lost: the trainer resumes from its newest checkpoint and writes it again.
 Next on(const Securing&, const EffectFailed& failed, Context& c) {
   c.facts.exit.done = c.facts.trainer.ended_success = false;
@@ -316,13 +304,6 @@ Next on(const Securing&, const EffectFailed& failed, Context& c) {
 
 Next on(const ClosingLedger& stage, const LedgerWritten&, Context& c) {
   return stage.then == ReleaseGoal::Finish ? send_result(c, 0) : release(c, stage.then);
-}
-
-// Each try says what it cost, also if another one follows.
-Next on(const ClosingLedger&, const HomeKept& kept, Context& c) {
-  remember_kept(c, kept);
-  limit_keeping(c);
-  return std::nullopt;
 }
 
 // The ledger is tried only once unless asked_again_in() gives a time, for only the checkpoint
@@ -369,11 +350,6 @@ Next on(const Unmounting& stage, const Unmounted&, Context& c) {
 
 Next on(const FinalSnapshot& stage, const SnapshotStarted&, Context& c) {
   c.facts.move.snapshot_asked_ahead_at = kNever;
-  return next_release_step(c, stage.then);
-}
-
-// A move without it only takes longer.
-Next on(const FinalSnapshot& stage, const EffectFailed&, Context& c) {
   return next_release_step(c, stage.then);
 }
 
@@ -426,15 +402,7 @@ Next on(const Released&, const NoticeWithdrawn&, Context& c) {
   return identify(c, 0);
 }
 
-Next on(const Released&, const StopRequested& stop, Context& c) {
-  remember_stop(c, stop);
-  return settle(c, ReleaseGoal::Exit);
-}
-
 // Long after the deadline: EC2 did not terminate the instance.
-Next on(const Released&, const Woke&, Context& c) {
-  c.facts.exit.notice.reset();
-  return identify(c, 0);
-}
+Next on(const Released& stage, const Woke&, Context& c) { return on(stage, NoticeWithdrawn{}, c); }
 
 }  // namespace spotter::decide

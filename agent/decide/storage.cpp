@@ -141,24 +141,12 @@ Next on(const Surveying&, const StorageSurveyed& seen, Context& c) {
   return plan_spaced(seen.survey, c);
 }
 
-Next on(const Surveying&, const EffectFailed& failed, Context& c) { return call_failed(c, failed); }
-
 Next on(const Waiting& stage, const Woke&, Context& c) {
   // The trainer may have left torn checkpoints; if it was adopted, the ledger may still be unread.
   if (stage.why == Wait::TrainerRestart && !c.facts.progress.ledger_known) return read_ledger(c);
   if (stage.why == Wait::TrainerRestart) return verify(c);
   if (stage.why == Wait::ShareHeld || stage.why == Wait::FleetUnseen) return read_fleet(c, 0);
   return prepare(c);
-}
-
-Next on(const Waiting&, const NoticeSeen& notice, Context& c) {
-  remember_notice(c, notice);
-  return release_storage(c, ReleaseGoal::Release);
-}
-
-Next on(const Waiting&, const StopRequested& stop, Context& c) {
-  remember_stop(c, stop);
-  return release_storage(c, ReleaseGoal::Exit);
 }
 
 Next on(const Blocked& stage, const Woke&, Context& c) {
@@ -176,16 +164,6 @@ Next on(const Blocked& stage, const Woke&, Context& c) {
   // Another instance may have the share by now; what the fleet showed before may have been old.
   const bool looks = fleet_decides(c) && !c.policy.foreground && c.facts.identity.instance;
   return looks ? read_fleet(c, 0) : prepare(c);
-}
-
-Next on(const Blocked&, const NoticeSeen& notice, Context& c) {
-  remember_notice(c, notice);
-  return release_storage(c, ReleaseGoal::Release);
-}
-
-Next on(const Blocked&, const StopRequested& stop, Context& c) {
-  remember_stop(c, stop);
-  return release_storage(c, ReleaseGoal::Exit);
 }
 
 // EC2 has accepted the call; the next surveys show when it is attached.
@@ -210,8 +188,6 @@ Next on(const Claiming& stage, const CallAccepted&, Context& c) {
   if (Next end = leaving(c)) return end;
   return survey(c);  // read back before anything is written
 }
-
-Next on(const Claiming&, const EffectFailed& failed, Context& c) { return call_failed(c, failed); }
 
 Next on(const FindingDevice&, const DeviceFound& found, Context& c) {
   if (Next end = leaving(c)) return end;

@@ -438,11 +438,6 @@ void learn_ledger(Context& c, const LedgerRead& read) {
   c.facts.progress.ledger_known = true;
 }
 
-Next on(const Training&, const LedgerRead& read, Context& c) {
-  learn_ledger(c, read);
-  return std::nullopt;
-}
-
 Next on(const Training&, const FleetRead& read, Context& c) {
   remember_fleet(c, read);
   return std::nullopt;
@@ -472,11 +467,6 @@ Stage stop_trainer(Context& c, ReleaseGoal then, InterruptionAction action, Time
   if (in_bucket(c) && !c.facts.progress.ledger_known) c.ask(ReadLedger{}, c.policy.ledger);
   c.wake_at(kill_at);
   return Stopping{then, kill_at};
-}
-
-Next on(const Stopping&, const LedgerRead& read, Context& c) {
-  learn_ledger(c, read);
-  return std::nullopt;
 }
 
 // A ledger that was not read is not overwritten.

@@ -184,11 +184,17 @@ Next leaves_unfinished(Context&);                   // release.cpp: the same of 
 Next leaving(Context&);                             // release.cpp: after a notice or StopRequested
 Stage settle(Context&, ReleaseGoal);                // release.cpp: all is released; what now?
 Stage tidy_up(Context&);                            // finish.cpp
-Stage cancel_fleet(Context&);                       // finish.cpp
-Stage scale_to_zero(Context&);                      // finish.cpp
+Stage ask_end(Context&, const CancellingFleet&);    // finish.cpp
+Stage ask_end(Context&, const ScalingToZero&);      // finish.cpp
+Next end_in_vain(Context&, std::uint32_t failures, Stage last);  // finish.cpp; none: asks again
 bool leaves_gang_alone(const Facts&, const Policy&);  // finish.cpp: its fleet is not scaled to 0
 Stage rest(Context&, Stage last);                     // finish.cpp: unless asked to leave
-Stage hold(Context&);                                 // finish.cpp: for a person, within a limit
+// Is there a fleet to end? There may be one until EC2 has said which.
+inline bool has_fleet(const Context& c) {
+  if (c.policy.foreground) return false;
+  return !c.facts.identity.fleet_known || c.facts.identity.fleet.kind != FleetKind::None;
+}
+Stage hold(Context&);  // finish.cpp: for a person, within a limit
 Stage stop_trainer(Context&, ReleaseGoal, InterruptionAction, Time deadline);  // training.cpp
 
 // --- identity.cpp ---
@@ -204,17 +210,11 @@ Next on(const ReadingFleet&, const EffectFailed&, Context&);
 Next on(const ReadingFleet&, const Woke&, Context&);
 // --- storage.cpp ---
 Next on(const Surveying&, const StorageSurveyed&, Context&);
-Next on(const Surveying&, const EffectFailed&, Context&);
 Next on(const Waiting&, const Woke&, Context&);
-Next on(const Waiting&, const NoticeSeen&, Context&);
-Next on(const Waiting&, const StopRequested&, Context&);
 Next on(const Blocked&, const Woke&, Context&);
-Next on(const Blocked&, const NoticeSeen&, Context&);
-Next on(const Blocked&, const StopRequested&, Context&);
 Next on(const Attaching&, const CallAccepted&, Context&);
 Next on(const Attaching&, const EffectFailed&, Context&);
 Next on(const Claiming&, const CallAccepted&, Context&);
-Next on(const Claiming&, const EffectFailed&, Context&);
 Next on(const FindingDevice&, const DeviceFound&, Context&);
 Next on(const FindingDevice&, const EffectFailed&, Context&);
 Next on(const Inspecting&, const DiskInspected&, Context&);
@@ -241,24 +241,20 @@ Next on(const Snapshotting&, const EffectFailed&, Context&);
 Next on(const CreatingCandidate&, const VolumeCreated&, Context&);
 Next on(const CreatingCandidate&, const EffectFailed&, Context&);
 Next on(const MarkingVerified&, const CallAccepted&, Context&);
-Next on(const MarkingVerified&, const EffectFailed&, Context&);
 Next on(const Committing&, const CallAccepted&, Context&);
 Next on(const Committing&, const EffectFailed&, Context&);
 Next on(const Promoting&, const CallAccepted&, Context&);
-Next on(const Promoting&, const EffectFailed&, Context&);
 Next on(const Discarding&, const CallAccepted&, Context&);
 Next on(const Discarding&, const EffectFailed&, Context&);
 // --- fence.cpp ---
 Next on(const WritingEpoch&, const EpochWritten&, Context&);
 Next on(const WritingEpoch&, const EffectFailed&, Context&);
 Next on(const ReleasingEpoch&, const EpochWritten&, Context&);
-Next on(const ReleasingEpoch&, const EffectFailed&, Context&);
 // --- preparing.cpp ---
 Next on(const AwaitingGpus&, const GpusFound&, Context&);
 Next on(const AwaitingGpus&, const EffectFailed&, Context&);
 Next on(const GivingBack&, const CallAccepted&, Context&);
 Next on(const GivingBack&, const EffectFailed&, Context&);
-Next on(const GivingBack&, const StopRequested&, Context&);
 Next on(const GivingBack&, const Woke&, Context&);
 Next on(const PreparingData&, const Mounted&, Context&);
 Next on(const PreparingData&, const EffectFailed&, Context&);
@@ -266,17 +262,13 @@ Next on(const ReleasingData&, const Unmounted&, Context&);
 Next on(const ReleasingData&, const EffectFailed&, Context&);
 Next on(const ReleasingData&, const Woke&, Context&);
 Next on(const CountingAttempt&, const LedgerWritten&, Context&);
-Next on(const CountingAttempt&, const HomeKept&, Context&);
-Next on(const CountingAttempt&, const Woke&, Context&);
 Next on(const CountingAttempt&, const EffectFailed&, Context&);
 Next on(const FetchingCode&, const CodeFetched&, Context&);
 Next on(const FetchingCode&, const EffectFailed&, Context&);
 Next on(const StartingTrainer&, const TrainerStarted&, Context&);
 Next on(const StartingTrainer&, const EffectFailed&, Context&);
 Next on(const Filling&, const VolumeFilled&, Context&);
-Next on(const Filling&, const EffectFailed&, Context&);
 Next on(const MarkingPrepared&, const CallAccepted&, Context&);
-Next on(const MarkingPrepared&, const EffectFailed&, Context&);
 // --- training.cpp ---
 Next on(const Training&, const TrainerProgressed&, Context&);
 Next on(const Training&, const TrainerResumed&, Context&);
@@ -293,10 +285,8 @@ Next on(const Training&, const StorageSurveyed&, Context&);
 Next on(const Training&, const CallAccepted&, Context&);
 Next on(const Training&, const EpochWritten&, Context&);
 Next on(const Training&, const SnapshotStarted&, Context&);
-Next on(const Training&, const LedgerRead&, Context&);
 Next on(const Training&, const FleetRead&, Context&);
 Next on(const Training&, const EffectFailed&, Context&);
-Next on(const Stopping&, const LedgerRead&, Context&);
 Next on(const Stopping&, const StopRequested&, Context&);
 Next on(const Stopping&, const EffectFailed&, Context&);
 Next on(const Stopping&, const TrainerProgressed&, Context&);
@@ -308,26 +298,21 @@ Next on(const Stopping&, const Woke&, Context&);
 // --- release.cpp ---
 Next on(const Securing&, const StorageSynced&, Context&);
 Next on(const Securing&, const EffectFailed&, Context&);
-Next on(const Securing&, const Woke&, Context&);
-Next on(const Securing&, const HomeKept&, Context&);
 Next on(const SendingResult&, const ResultSent&, Context&);
 Next on(const SendingResult&, const EffectFailed&, Context&);
 Next on(const SendingResult&, const Woke&, Context&);
 Next on(const ClosingLedger&, const LedgerWritten&, Context&);
-Next on(const ClosingLedger&, const HomeKept&, Context&);
 Next on(const ClosingLedger&, const EffectFailed&, Context&);
 Next on(const ClosingLedger&, const Woke&, Context&);
 Next on(const Unmounting&, const Unmounted&, Context&);
 Next on(const Unmounting&, const EffectFailed&, Context&);
 Next on(const Unmounting&, const Woke&, Context&);
 Next on(const FinalSnapshot&, const SnapshotStarted&, Context&);
-Next on(const FinalSnapshot&, const EffectFailed&, Context&);
 Next on(const Detaching&, const CallAccepted&, Context&);
 Next on(const Detaching&, const EffectFailed&, Context&);
 Next on(const Detaching&, const Woke&, Context&);
 Next on(const Released&, const NoticeSeen&, Context&);
 Next on(const Released&, const NoticeWithdrawn&, Context&);
-Next on(const Released&, const StopRequested&, Context&);
 Next on(const Released&, const Woke&, Context&);
 // --- finish.cpp ---
 Next on(const MarkingDone&, const CallAccepted&, Context&);
@@ -338,26 +323,10 @@ Next on(const Tidying&, const CallAccepted&, Context&);
 Next on(const Tidying&, const EpochWritten&, Context&);
 Next on(const Tidying&, const EffectFailed&, Context&);
 Next on(const Tidying&, const Woke&, Context&);
-Next on(const CancellingFleet&, const IdentityRead&, Context&);
-Next on(const CancellingFleet&, const FleetRead&, Context&);
-Next on(const CancellingFleet&, const CallAccepted&, Context&);
-Next on(const CancellingFleet&, const EffectFailed&, Context&);
-Next on(const CancellingFleet&, const Woke&, Context&);
-Next on(const ScalingToZero&, const IdentityRead&, Context&);
-Next on(const ScalingToZero&, const FleetRead&, Context&);
-Next on(const ScalingToZero&, const CallAccepted&, Context&);
-Next on(const ScalingToZero&, const EffectFailed&, Context&);
-Next on(const ScalingToZero&, const Woke&, Context&);
 Next on(const Finished&, const Woke&, Context&);
 Next on(const Finished&, const IdentityRead&, Context&);
-Next on(const Finished&, const EffectFailed&, Context&);
-Next on(const Finished&, const NoticeSeen&, Context&);
-Next on(const Finished&, const StopRequested&, Context&);
 Next on(const GaveUp&, const Woke&, Context&);
 Next on(const GaveUp&, const IdentityRead&, Context&);
-Next on(const GaveUp&, const EffectFailed&, Context&);
-Next on(const GaveUp&, const NoticeSeen&, Context&);
-Next on(const GaveUp&, const StopRequested&, Context&);
 
 // --- the default of every stage ---
 // A notice is stored at once, and the stage that handles the awaited answer acts on it (leaving()).
@@ -396,6 +365,113 @@ Next on(const AnyStage&, const TrainerEnded& ended, Context& c) {
 template <class AnyStage, class AnyEvent>
 Next on(const AnyStage&, const AnyEvent&, Context&) {
   return ignored();
+}
+
+// --- what several stages do alike, in the place of the default ---
+template <class These, class... Stages>
+concept OneOf = (std::same_as<These, Stages> || ...);
+
+template <OneOf<Waiting, Blocked> These>
+Next on(const These&, const NoticeSeen& notice, Context& c) {
+  remember_notice(c, notice);
+  return release_storage(c, ReleaseGoal::Release);
+}
+template <OneOf<Waiting, Blocked, GaveUp> These>
+Next on(const These&, const StopRequested& stop, Context& c) {
+  remember_stop(c, stop);
+  return release_storage(c, ReleaseGoal::Exit);
+}
+template <OneOf<Released, GivingBack, Finished> These>
+Next on(const These&, const StopRequested& stop, Context& c) {
+  remember_stop(c, stop);
+  return settle(c, ReleaseGoal::Exit);
+}
+template <OneOf<Surveying, Claiming, MarkingVerified, Promoting> These>
+Next on(const These&, const EffectFailed& failed, Context& c) {
+  return call_failed(c, failed);
+}
+// The next run finds all that was brought, and marks it.
+template <OneOf<Filling, MarkingPrepared> These>
+Next on(const These&, const EffectFailed& failed, Context& c) {
+  if (Next end = leaving(c)) return end;
+  return block(c, Block::NotFilled, failed.detail);
+}
+template <OneOf<Training, Stopping> These>
+Next on(const These&, const LedgerRead& read, Context& c) {
+  learn_ledger(c, read);
+  return std::nullopt;
+}
+// Each try says what it cost, also if another one follows.
+template <OneOf<CountingAttempt, Securing, ClosingLedger> These>
+Next on(const These&, const HomeKept& kept, Context& c) {
+  remember_kept(c, kept);
+  limit_keeping(c);
+  return std::nullopt;
+}
+// It waits for the write before it.
+template <OneOf<CountingAttempt, Securing> These>
+Next on(const These&, const Woke&, Context& c) {
+  end_keeping(c);
+  return std::nullopt;
+}
+// A move without the snapshot only takes longer.
+template <OneOf<FinalSnapshot, ReleasingEpoch> These>
+Next on(const These& stage, const EffectFailed&, Context& c) {
+  return next_release_step(c, stage.then);
+}
+// The group, whose target is 0 by now, takes this instance out.
+template <OneOf<Finished, GaveUp> These>
+Next on(const These&, const NoticeSeen& notice, Context& c) {
+  remember_notice(c, notice);
+  complete_lifecycle(c);
+  return std::nullopt;
+}
+template <OneOf<Finished, GaveUp> These>
+Next on(const These&, const EffectFailed&, Context& c) {
+  c.wake_in(c.policy.tidy_every);
+  return std::nullopt;
+}
+
+// Both ends of a fleet.
+template <class These>
+concept Ending = OneOf<These, CancellingFleet, ScalingToZero>;
+
+inline Stage last_of(const Context& c, const CancellingFleet&) {
+  return c.facts.exit.done ? Stage(Finished{}) : Stage(GaveUp{});
+}
+inline Stage last_of(const Context&, const ScalingToZero&) { return GaveUp{}; }
+template <Ending These>
+Stage end_fleet(Context& c, const These& stage) {
+  return has_fleet(c) ? ask_end(c, stage) : rest(c, last_of(c, stage));
+}
+inline Stage cancel_fleet(Context& c) { return end_fleet(c, CancellingFleet{}); }
+template <Ending These>
+Next on(const These& stage, const IdentityRead& identity, Context& c) {
+  remember_identity(c, identity);
+  return ask_end(c, stage);
+}
+// While its tags may still come, "none" is no answer: what is not ended costs on.
+template <Ending These>
+Next on(const These& stage, const FleetRead& read, Context& c) {
+  remember_fleet(c, read);
+  if (c.facts.identity.fleet_known) return end_fleet(c, These{});
+  c.wake_in(c.policy.poll_held);
+  return stage;
+}
+template <Ending These>
+Next on(const These& stage, const CallAccepted&, Context& c) {
+  return rest(c, last_of(c, stage));
+}
+// It costs money until it succeeds: there is no last try. Any other failure than a refusal says
+// nothing of our rights.
+template <Ending These>
+Next on(const These& stage, const EffectFailed& failed, Context& c) {
+  if (Next end = end_in_vain(c, stage.failures, last_of(c, stage))) return end;
+  return These{stage.failures + 1, failed.failure == Failure::Refused ? stage.refusals + 1 : 0};
+}
+template <Ending These>
+Next on(const These& stage, const Woke&, Context& c) {
+  return ask_end(c, stage);
 }
 
 }  // namespace spotter::decide
