@@ -311,7 +311,7 @@ class Agent {
         link_(context, {[this](decide::Happening what) { sensed(std::move(what)); },
                         [this](const wire::TrainerMessage& message) { on_message(message); },
                         !job_.checkpoints.has_patterns(), !job_.gang, job_.gang.has_value(),
-                        [this](pid_t pid) { return supervise::is_ours(run_directory_, pid); },
+                        [this](pid_t pid) { return supervise::is_sidecar(run_directory_, pid); },
                         [this](const wire::GangReport& gang) { observers_.on_gang(gang, now()); }}),
         trainer_end_(
             context, run_directory_, runs_a_program(policy_), [this] { return expectation(); },

@@ -12,7 +12,6 @@
 
 #include "agent/config/file.hpp"
 #include "agent/supervise/processes.hpp"
-#include "agent/supervise/sidecar.hpp"
 
 namespace spotter::supervise {
 namespace {
@@ -103,13 +102,6 @@ Result<Supervised> look(const std::string& run_directory) {
 }
 
 bool has_supervisor(const std::string& run_directory) { return lock_is_held(run_directory); }
-
-bool is_ours(const std::string& run_directory, int pid) {
-  if (is_sidecar(run_directory, pid)) return true;
-  const auto supervised = look(run_directory);
-  const auto* running = supervised ? std::get_if<Running>(&*supervised) : nullptr;
-  return running != nullptr && running->supervisor_pid == pid;
-}
 
 Result<void> send_signal(const std::string& run_directory, int signal) {
   return send(run_directory, "signal " + std::to_string(signal));

@@ -30,9 +30,6 @@ Result<Supervised> look(const std::string& run_directory);
 // A supervisor lives there, whatever the files say, also where they cannot be read.
 bool has_supervisor(const std::string& run_directory);
 
-// Is it the supervisor that runs there, or its sidecar? Their messages are not the trainer's.
-bool is_ours(const std::string& run_directory, int pid);
-
 // Signals the trainer's main process only: data loaders must not end before the checkpoint is
 // written. A shell that neither traps nor ignores the signal passes it on to its children (see
 // signal_main_process()). Delivery is asynchronous. Fails when no supervisor listens.

@@ -14,7 +14,7 @@ namespace spotter::supervise {
 struct Spec {
   static constexpr std::string_view keys =
       "command shell user environment secrets own environment_kind working_directory log_file "
-      "stop_signal job lease refuse_metadata sets_up refuse_administrators companion follower -";
+      "stop_signal job lease refuse_metadata sets_up refuse_administrators companion follower";
   std::string command;  // run as `SHELL -l -c command`
   std::string shell;    // empty: the user's own; bash, or sh, where that is nologin or false
   std::string user;     // without root only the current user
@@ -35,9 +35,6 @@ struct Spec {
   bool refuse_administrators = false;  // a user who could become root (account.hpp) starts nothing
   std::vector<std::string> sidecar;    // a program and its arguments (sidecar.hpp); empty: none
   std::vector<std::string> follower;   // the same (supervisor.cpp)
-  // The milliseconds after which it is said that the login shell has not come to the command. The
-  // JSON does not have it.
-  std::int64_t shell_patience = 10'000;
 };
 
 // A record (base/record.hpp); command, user and log_file are required, and the kind of environment

@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -33,97 +32,6 @@
 
 namespace spotter::supervise {
 namespace {
-
-// Says when the trainer's login shell does not come to the command: something in its profile, such
-// as the hook of a version manager, is slow or waits for ever, and the trainer seems to hang.
-
-constexpr const char* fifo_name = "shell-started";
-
-std::string in_seconds(std::int64_t milliseconds) {
-  return std::to_string(milliseconds / 1000) + " s";
-}
-
-class ShellStart {
- public:
-  // `patience`: in milliseconds, until it is said.
-  explicit ShellStart(std::int64_t patience) : patience_(patience) {}
-
-  // Makes the FIFO into which the shell writes before the command. Without one (the file system has
-  // none) nothing is said, and the trainer runs as it would.
-  void prepare(const RunDirectory& directory, const Launch& launch) {
-    shell_ = launch.shell;
-    user_ = launch.account.name;
-    path_ = directory.file(fifo_name);
-    began_ = boottime_milliseconds();
-    std::ignore = directory.remove(fifo_name);
-    if (mkfifo(path_.c_str(), private_mode) != 0) return;
-    // Opened before it is the user's: in the run directory nobody else can have changed the path.
-    // Also for writing: with a reader alone, anybody who opens and closes it is reported as
-    // POLLHUP.
-    fifo_ = Descriptor(open(path_.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
-    const Account& owner = launch.account;
-    if (fifo_ && geteuid() == 0 && fchown(fifo_.get(), owner.uid, owner.gid) != 0) fifo_.close();
-    awaited_ = fifo_.get() >= 0;
-    if (!awaited_) std::ignore = directory.remove(fifo_name);
-  }
-
-  // The same launch, whose shell first writes into the FIFO.
-  // Appending works in all shells, also where files are not to be overwritten (noclobber). A shell
-  // without rights to it says so and goes on.
-  Launch marked(Launch launch) const {
-    if (!is_awaited() || launch.arguments.empty()) return launch;
-    std::string& command = launch.arguments.back();
-    command = "echo >>" + wire::shell_quoted(path_) + "\n" + command;
-    return launch;
-  }
-
-  bool is_awaited() const { return awaited_; }
-  // The descriptor for poll(2); -1 when nothing is awaited.
-  int descriptor() const { return awaited_ ? fifo_.get() : -1; }
-
-  // Milliseconds until there is something to say; -1: nothing will be.
-  int milliseconds_left(std::int64_t now) const {
-    if (!is_awaited() || said_) return -1;
-    const std::int64_t left = began_ + patience_ - now;
-    return static_cast<int>(std::clamp<std::int64_t>(left, 0, INT_MAX));
-  }
-
-  // `readable`: POLLIN: the shell has come to the command. Returns what is to be said.
-  std::optional<std::string> look(bool readable, std::int64_t now) {
-    if (!is_awaited()) return std::nullopt;
-    if (readable) {
-      end();
-      if (!said_) return std::nullopt;
-      return "the login shell " + shell_ + " has come to trainer.command after " +
-             in_seconds(now - began_);
-    }
-    if (milliseconds_left(now) != 0) return std::nullopt;
-    said_ = true;
-    return "the login shell " + shell_ + " of user '" + user_ + "' runs for " +
-           in_seconds(now - began_) +
-           " and has not come to trainer.command: something in its profile (/etc/profile, "
-           "/etc/profile.d, ~/.profile, ~/.bash_profile, ~/.bashrc) is slow or waits, such as a "
-           "version manager's hook. To see what: sudo -u " +
-           user_ + " -H " + shell_ +
-           " -lxc true. Remove it there, or name a user without it (trainer.user of job.yaml)";
-  }
-
-  // Removes the FIFO; keeps it open: a shell that is about to open it would wait for ever for a
-  // reader.
-  void end() {
-    if (!is_awaited()) return;
-    awaited_ = false;
-    unlink(path_.c_str());
-  }
-
- private:
-  std::int64_t patience_;
-  std::int64_t began_ = 0;
-  bool awaited_ = false;
-  bool said_ = false;
-  std::string shell_, user_, path_;
-  Descriptor fifo_;
-};
 
 constexpr int milliseconds_to_read_what_is_there = 5000;  // of the agent's 30 s for a start
 
@@ -290,26 +198,22 @@ class Watch {
 
   // Passes signals on until the trainer ends; then ends its descendants and writes ended.json.
   void watch_to_end() {
-    std::array<pollfd, 4> watched{pollfd{signals_.get(), POLLIN, 0},
+    std::array<pollfd, 3> watched{pollfd{signals_.get(), POLLIN, 0},
                                   pollfd{socket_.get(), POLLIN, 0},
-                                  pollfd{lease_.descriptor(), POLLIN, 0}, pollfd{-1, POLLIN, 0}};
+                                  pollfd{lease_.descriptor(), POLLIN, 0}};
     while (!trainer_ended()) {
-      watched[3].fd = shell_.descriptor();
-      const int until_words = shell_.milliseconds_left(boottime_milliseconds());
       const int until_output = output_.milliseconds_left(boottime_milliseconds());
-      int limit = sidecar_.wanted() ? milliseconds_to_try_again : until_words;
+      int limit = sidecar_.wanted() ? milliseconds_to_try_again : -1;
       if (until_output >= 0 && (limit < 0 || limit > until_output)) limit = until_output;
       const int seen = poll(watched.data(), watched.size(), limit);
       output_.look(boottime_milliseconds());
       if (seen == 0 && sidecar_.wanted()) restart_sidecar();
-      await_shell(seen > 0 && (watched[3].revents & POLLIN) != 0);
       if (seen <= 0) continue;
       if (watched[0].revents != 0) handle_signal();
       if (watched[1].revents != 0) handle_datagram();
       if (watched[2].revents != 0) enforce_lease();
     }
     ended_ = boottime_milliseconds();
-    shell_.end();
     out_of_memory_ = kills_for_want_of_memory() > memory_kills_;
     follower_.end();
     auto left_over = end_descendants();
@@ -338,7 +242,6 @@ class Watch {
         sidecar_(spec.sidecar, directory, environment_of_sidecar(spec)),
         follower_(spec.follower),
         lease_(spec.lease),
-        shell_(spec.shell_patience),
         output_(directory, job_, secrets_) {}
 
   Result<void> listen() {
@@ -376,8 +279,7 @@ class Watch {
     memory_kills_ = kills_for_want_of_memory();
     control_group_ = make_control_group();
     follower_.start(launch, log_, control_group_);
-    shell_.prepare(directory_, launch);
-    trainer_ = TRY(spawn_trainer(shell_.marked(launch), log_, control_group_));
+    trainer_ = TRY(spawn_trainer(launch, log_, control_group_));
     const auto process = find_process(trainer_);
     return directory_.write("supervisor.json",
                             dump({{"version", record_version},
@@ -391,7 +293,6 @@ class Watch {
 
   void undo() {
     sidecar_.kill();
-    shell_.end();
     kill_all();
     remove_control_group(control_group_);
     for (const char* name : {"supervisor.sock", "supervisor.json"})
@@ -416,16 +317,6 @@ class Watch {
   void restart_sidecar() {
     const auto restarted = sidecar_.restart();
     if (!restarted) dprintf(log_.get(), "spotter: %s\n", restarted.error().message.c_str());
-  }
-
-  // In the trainer's log, and in the agent's journal.
-  void await_shell(bool readable) {
-    const auto words = shell_.look(readable, boottime_milliseconds());
-    if (!words) return;
-    dprintf(log_.get(), "spotter: %s\n", words->c_str());
-    constexpr std::chrono::milliseconds patience(100);
-    std::ignore = send_datagram(directory_.file("trainer.sock"),
-                                "X_SPOTTER_GUARD=1\nX_SPOTTER_NOTE=" + *words + "\n", patience);
   }
 
   // Our agent sends no signals: others stop the trainer, and SIGKILL may follow. A trainer that
@@ -595,7 +486,6 @@ class Watch {
   Sidecar sidecar_;
   Follower follower_;
   Lease lease_;
-  ShellStart shell_;
   Descriptor lock_;
   Descriptor socket_;
   Descriptor signals_;

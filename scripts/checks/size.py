@@ -9,8 +9,8 @@ from checks.files import ROOT, name, sources
 # smaller writes the new figure here.
 LIMITS = [
     ("product files", 530, 620),
-    ("product lines", 98059, 79000),
-    ("test lines", 138023, 94000),
+    ("product lines", 97935, 79000),
+    ("test lines", 137981, 94000),
     ("files under 40 lines, %", 9.8, 12),
     ("headers with at most one other user, %", 22.5, 20),
     ("lines that are #include, %", 3.5, 4),

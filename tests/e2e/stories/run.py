@@ -146,16 +146,6 @@ class Run(RunCase):
         self.assertIn("gave-up-starts-in-vain", history)
         self.assertEqual(count.read_text(), "x\nx\n")
 
-    def test_a_login_shell_that_does_not_come_to_the_command_is_named(self):
-        go = self.place / "go"
-        (self.place / ".profile").write_text(f"while [ ! -e {go} ]; do sleep 0.1; done\n")
-        waiting = self.start("/bin/true")
-        wait("both logs to say so", lambda: self.output.read_text().count(
-            "has not come to trainer.command: something in its profile") == 2, 60)
-        go.touch()
-        self.assertEqual(self.end(waiting), 0)
-        self.assertTrue(self.said("has come to trainer.command after"))
-
     def test_what_it_is_given_is_checked_before_anything_starts(self):
         job = self.place / "job.yaml"
         job.write_text("job: UPPER\nstorage: {folder: {path: /}}\ntrainer: {command: x}\n")
