@@ -16,9 +16,11 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <variant>
 
 #include "agent/gang/record.hpp"
+#include "agent/wire/datagram.hpp"
 
 namespace spotter::gang {
 
@@ -238,5 +240,25 @@ void begin_round(Record& record, const Settings& settings, const IsSilent& is_si
 // Called if fewer than `min` stay. Takes back as many of those that were left out as are needed,
 // and returns true, if that is enough. The reason for leaving one of them out was a guess.
 bool take_back(Record& record, const Settings& settings);
+
+// One member's report of its gang, for people and Prometheus: who is in it and does what, whom it
+// waits for, what the last new round was for and took, and the share of time in which it trained.
+class Accountant {
+ public:
+  // To be called at each turn. `asks`: its launcher waits for a round. All members have their names
+  // in the report. REQUIRES: the same participant at each call.
+  const wire::GangReport& look(Time now, const Participant& participant, bool asks);
+
+ private:
+  void begin(Time now, const Participant& participant);
+
+  wire::GangReport report_;
+  std::uint64_t round_ = 0;  // that this machine is in
+  std::optional<Time> since_, looked_;
+  Duration trained_{}, between_{};            // since it asked for its first round
+  std::uint32_t apart_ = 0, failures_ = 0;    // Record's, when that round began
+  std::map<std::string, std::string> names_;  // of that round, by id
+  std::set<std::string> leavers_;             // who said so since
+};
 
 }  // namespace spotter::gang

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <utility>
 
+#include "agent/base/record.hpp"
 #include "agent/base/text.hpp"
 
 namespace spotter::wire {
@@ -84,66 +84,37 @@ void take(std::string_view key, std::string_view value, TrainerMessage& message,
   take_parts(key, value, parts);
 }
 
-constexpr std::string_view gang_key = "X_SPOTTER_GANG_";
+constexpr std::string_view gang_key = "X_SPOTTER_GANG=";
 constexpr std::array<std::string_view, 7> reasons = {"first", "left", "lost",  "joined",
                                                      "apart", "torn", "failed"};
 constexpr std::array<std::string_view, 5> doings = {"trains", "waits", "awaited", "leaves",
                                                     "spare"};
 constexpr double longest_seconds = 1e9;  // a longer time is a mistake
 
+void cut(std::string& text, std::size_t most) {
+  text.resize(std::min({text.find_first_of(std::string_view("\n\0", 2)), text.size(), most}));
+}
+
 template <class Words>
-bool is_one_of(std::string_view word, const Words& words) {
-  return std::ranges::find(words, word) != words.end();
+void keep_word(std::string& word, const Words& words) {
+  if (std::ranges::find(words, word) == words.end()) word.clear();
 }
 
-std::optional<std::uint64_t> gang_count(std::string_view text) {
-  const auto value = number_of_text<std::uint64_t>(text);
-  return value && *value <= INT64_MAX ? value : std::nullopt;
-}
-
-double gang_seconds(std::string_view text) {
-  const auto value = number_of_text<double>(text);
-  return value && std::isfinite(*value) ? std::clamp(*value, 0.0, longest_seconds) : 0;
-}
-
-std::string seconds_text(double seconds) {
-  std::array<char, 32> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), seconds).ptr;
-  return {text.data(), end};
-}
-
-struct GangParts {
-  GangReport report;
-  std::optional<std::uint64_t> members, round;
-};
-
-// "i-1 trains"
-void take_member(std::string_view value, GangReport& report) {
-  const auto space = value.rfind(' ');
-  if (space == value.npos || report.by_name.size() >= most_gang_members) return;
-  const std::string_view does = value.substr(space + 1);
-  report.by_name.push_back({std::string(value.substr(0, std::min(space, longest_gang_name))),
-                            is_one_of(does, doings) ? std::string(does) : ""});
-}
-
-void take_part(std::string_view key, std::string_view value, GangParts& parts) {
-  GangReport& report = parts.report;
-  const auto text = [&] { return std::string(value.substr(0, longest_status_text)); };
-  if (key == "MEMBERS") parts.members = gang_count(value);
-  if (key == "MEMBER") take_member(value, report);
-  if (key == "ROUND") parts.round = gang_count(value);
-  if (key == "MACHINES") report.machines = gang_count(value).value_or(0);
-  if (key == "ROUNDS") report.rounds = gang_count(value).value_or(0);
-  if (key == "LEADER") report.leader = text();
-  if (key == "WAITS_FOR") report.waits_for = text();
-  if (key == "WHO") report.who = text();
-  if (key == "HUNG") report.hung = text();
-  if (key == "COPY_STEP") report.copy_step = gang_count(value).value_or(0);
-  if (key == "COPY_MACHINES") report.copy_machines = gang_count(value).value_or(0);
-  if (key == "WHY" && is_one_of(value, reasons)) report.why = text();
-  if (key == "SECONDS") report.took = gang_seconds(value);
-  if (key == "TRAINED_SECONDS") report.trained = gang_seconds(value);
-  if (key == "BETWEEN_SECONDS") report.between = gang_seconds(value);
+// What is written and what is taken.
+void limit(GangReport& report) {
+  for (auto* const text : {&report.leader, &report.waits_for, &report.who, &report.hung})
+    cut(*text, longest_status_text);
+  keep_word(report.why, reasons);
+  report.by_name.resize(std::min(report.by_name.size(), most_gang_members));
+  for (auto& [name, does] : report.by_name) {
+    cut(name, longest_gang_name);
+    keep_word(does, doings);
+  }
+  for (auto* const count : {&report.members, &report.machines, &report.round, &report.rounds,
+                            &report.copy_step, &report.copy_machines})
+    *count = std::min<std::uint64_t>(*count, INT64_MAX);
+  for (auto* const seconds : {&report.took, &report.trained, &report.between})
+    *seconds = std::clamp(*seconds, 0.0, longest_seconds);
 }
 
 // -1: it is absent, or no such number.
@@ -187,68 +158,35 @@ Result<TrainerMessage> parse_datagram(std::string_view bytes) {
   return message;
 }
 
-std::string to_lines(const GangReport& report) {
-  std::string lines;
-  const auto add = [&](const char* key, const std::string& value) {
-    lines += std::string(gang_key) + key + "=" + value.substr(0, longest_status_text) + "\n";
-  };
-  for (const auto& [key, value] :
-       {std::pair<const char*, std::string>{"MEMBERS", std::to_string(report.members)},
-        {"MACHINES", std::to_string(report.machines)},
-        {"ROUND", std::to_string(report.round)},
-        {"ROUNDS", std::to_string(report.rounds)},
-        {"SECONDS", seconds_text(report.took)},
-        {"TRAINED_SECONDS", seconds_text(report.trained)},
-        {"BETWEEN_SECONDS", seconds_text(report.between)},
-        {"COPY_STEP", std::to_string(report.copy_step)},
-        {"COPY_MACHINES", std::to_string(report.copy_machines)},
-        {"LEADER", report.leader},
-        {"WAITS_FOR", report.waits_for},
-        {"WHY", report.why},
-        {"WHO", report.who},
-        {"HUNG", report.hung}})
-    add(key, value);
-  for (std::size_t i = 0; i < std::min(report.by_name.size(), most_gang_members); ++i)
-    add("MEMBER",
-        report.by_name[i].name.substr(0, longest_gang_name) + " " + report.by_name[i].does);
-  return lines;
+std::string to_line(GangReport report) {
+  limit(report);
+  while (true) {
+    std::string line = std::string(gang_key) + json_text(object_of(report)) + "\n";
+    if (line.size() <= longest_datagram || report.by_name.empty()) return line;
+    report.by_name.pop_back();
+  }
 }
 
 std::optional<GangReport> parse_gang_report(std::string_view datagram) {
-  GangParts parts;
   while (!datagram.empty()) {
     const std::string_view line = take_until(datagram, '\n');
-    const auto equals = line.find('=');
-    if (equals == line.npos || !line.starts_with(gang_key) || equals < gang_key.size()) continue;
-    take_part(line.substr(gang_key.size(), equals - gang_key.size()), line.substr(equals + 1),
-              parts);
+    if (!line.starts_with(gang_key)) continue;
+    GangReport report;
+    if (!read_record(parsed_json(line.substr(gang_key.size())), report).empty()) break;
+    limit(report);
+    return report;
   }
-  if (!parts.members || !parts.round) return std::nullopt;
-  parts.report.members = *parts.members;
-  parts.report.round = *parts.round;
-  return std::move(parts.report);
+  return std::nullopt;
 }
 
 Json to_json(const GangReport& report) {
-  Json members = Json::array();
-  for (const auto& [name, does] : report.by_name)
-    members.push_back({{"name", name}, {"does", does}});
-  Json object = {{"members", report.members},        {"by_name", std::move(members)},
-                 {"machines", report.machines},      {"round", report.round},
-                 {"leader", report.leader},          {"waits_for", report.waits_for},
-                 {"rounds", report.rounds},          {"trained_seconds", report.trained},
-                 {"between_seconds", report.between}};
-  if (!report.hung.empty()) object["hung"] = report.hung;
-  if (report.copy_machines > 0) {
-    object["copy_step"] = report.copy_step;
-    object["copy_machines"] = report.copy_machines;
-  }
+  Json object = object_of(report);
   const double all = report.trained + report.between;
   object["goodput"] = all > 0 ? Json(report.trained / all) : Json();
-  if (report.rounds == 0) return object;
-  object["why"] = report.why;
-  object["who"] = report.who;
-  object["took_seconds"] = report.took;
+  if (report.copy_machines == 0)
+    for (const char* const key : {"copy_step", "copy_machines"}) object.erase(key);
+  if (report.rounds == 0)
+    for (const char* const key : {"why", "who", "took_seconds"}) object.erase(key);
   return object;
 }
 

@@ -48,7 +48,7 @@ struct TrainerMessage {
   std::optional<Progress> progress;
   std::optional<std::uint64_t> resumed_step;
   std::optional<DurableCheckpoint> checkpoint;
-  bool of_guard = false;                // sent by `spotter guard` or its parent, not by the trainer
+  bool of_guard = false;                // sent by `spotter guard`, not by the trainer
   bool of_log = false;                  // read in the trainer's own log (`spotter follow-log`)
   std::optional<std::string> note;      // their line for the journal: something is wrong
   std::optional<std::string> best;      // the guard's: a better checkpoint is kept
@@ -64,7 +64,7 @@ struct TrainerMessage {
 // contains a NUL.
 Result<TrainerMessage> parse_datagram(std::string_view bytes);
 
-// The report of `spotter gang` to the agent on this machine's gang (gang/account.hpp): lines of a
+// The report of `spotter gang` to the agent on this machine's gang (gang/account.cpp): a line of a
 // datagram, beside which the trainer's own may stand. No I/O.
 
 inline constexpr std::size_t most_gang_members = 24;  // by name: all have to fit into a datagram
@@ -73,23 +73,34 @@ inline constexpr std::size_t longest_gang_name = 64;
 inline constexpr Duration longest_gang_silence{30'000};
 
 struct GangReport {
+  static constexpr std::string_view keys =
+      "members! by_name machines round! leader waits_for rounds why who took_seconds "
+      "trained_seconds between_seconds copy_step copy_machines hung?";
   struct Of {
+    static constexpr std::string_view keys = "name! does";
     std::string name;
-    std::string does;  // trains, waits, awaited, leaves, spare
+    // It is in the round; waits for the next one; is waited for by those; leaves, or is given back;
+    // is ready beside a round that it is not in: trains, waits, awaited, leaves, spare.
+    std::string does;
     friend bool operator==(const Of&, const Of&) = default;
   };
   std::uint64_t members = 0;     // that live
-  std::vector<Of> by_name = {};  // of those the first `most_gang_members`
+  std::vector<Of> by_name = {};  // those of the round first; of a report `most_gang_members`
   std::uint64_t machines = 0;    // that train together now
-  std::uint64_t round = 0;       // 0: none has begun
+  std::uint64_t round = 0;       // the last one; 0: none has begun
   std::string leader = {};       // of the round: a machine's name
   std::string waits_for = {};    // empty: this machine waits for nobody
   std::uint64_t rounds = 0;      // that this machine was in
-  std::string why = {};          // of the last: first, left, lost, joined, apart, torn, failed
-  std::string who = {};          // the machines that are the reason
-  double took = 0;               // seconds until it had begun
-  double trained = 0;            // seconds in rounds, of this machine
-  double between = 0;            // ... and between them, since it asked for the first
+  // The last of them, and why there was one: first; left: a machine with a notice; lost: one
+  // without; joined: another; apart: the machines did not reach one another; torn: or lost one
+  // another, once they trained; failed: nobody came or went.
+  std::string why = {};
+  std::string who = {};  // the machines that are the reason
+  // Seconds from the moment at which this machine knew that the one before would end, or asked for
+  // its first, until it had begun.
+  double took = 0;
+  double trained = 0;  // seconds in rounds, of this machine
+  double between = 0;  // ... and between them, since it asked for the first
   // The newest copy of the state in memory, and how many machines had it when it was made.
   std::uint64_t copy_step = 0;
   std::uint64_t copy_machines = 0;  // 0: there is none
@@ -97,11 +108,11 @@ struct GangReport {
   friend bool operator==(const GangReport&, const GangReport&) = default;
 };
 
-// Fits into one datagram.
-std::string to_lines(const GangReport& report);
+// Fits into one datagram: the last members are left out if need be.
+std::string to_line(GangReport report);
 
-// Takes a datagram that parse_datagram() takes. None without the members and the round. A bad
-// number counts as 0, a bad word as empty; texts are cut.
+// Takes a datagram that parse_datagram() takes. None without the members and the round, or with a
+// value of another type. A bad word counts as empty; texts are cut.
 std::optional<GangReport> parse_gang_report(std::string_view datagram);
 
 // The object under "gang" in status.json.

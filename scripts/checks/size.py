@@ -8,8 +8,8 @@ from checks.files import ROOT, name, sources
 # (what is counted, the most there may be, the aim). The most only falls: who makes something
 # smaller writes the new figure here.
 LIMITS = [
-    ("product files", 530, 620),
-    ("product lines", 97935, 79000),
+    ("product files", 529, 620),
+    ("product lines", 97805, 79000),
     ("test lines", 137981, 94000),
     ("files under 40 lines, %", 9.8, 12),
     ("headers with at most one other user, %", 22.5, 20),

@@ -102,6 +102,12 @@ void examine(std::string_view bytes) {
   must(metrics.size() <= most_metrics, "so many metrics");
   for (const auto& [name, value] : metrics)
     must(is_metric_name(name) && std::isfinite(value), "a metric has a name and a value");
+  if (const auto gang = wire::parse_gang_report(bytes)) {
+    must(gang->by_name.size() <= wire::most_gang_members, "so many members");
+    must(gang->who.size() <= wire::longest_status_text, "a gang's texts are short");
+    must(gang->took >= 0 && std::isfinite(gang->took), "a round takes a time");
+    must(wire::to_line(*gang).size() <= 2 * wire::longest_datagram, "a report is written again");
+  }
   must(wire::parse_datagram(print(*message)) == *message, "a message printed reads the same");
 }
 

@@ -99,7 +99,7 @@ TEST_F(TheLink, TakesWhatTheGangReports) {
   Link link(context_, std::move(its));
   ASSERT_FALSE(link.open(path_, "root"));
   const wire::GangReport report{.members = 2, .machines = 2, .round = 3, .leader = "i-1"};
-  send(wire::to_lines(report));
+  send(wire::to_line(report));
   send("X_SPOTTER_STEP=6");
   context_.run_for(std::chrono::milliseconds(200));
   EXPECT_EQ(gangs, std::vector<wire::GangReport>{report});
@@ -113,7 +113,7 @@ TEST_F(TheLink, TakesNothingOfAGangThatTheJobHasNot) {
   its.in_gang = false;
   Link link(context_, std::move(its));
   ASSERT_FALSE(link.open(path_, "root"));
-  send(wire::to_lines({.members = 2, .machines = 2, .round = 3}));
+  send(wire::to_line({.members = 2, .machines = 2, .round = 3}));
   send("X_SPOTTER_FINISHED=1");
   link.drain();
   EXPECT_EQ(reports, 0U);
@@ -129,7 +129,7 @@ TEST_F(TheLink, LimitsWhatTheGangReports) {
   testing::internal::CaptureStdout();
   constexpr std::size_t most = 600, sent = 3000;
   for (std::size_t round = 0; round < sent; ++round) {
-    send(wire::to_lines({.members = 2, .round = round, .rounds = 1 + round % 2}));
+    send(wire::to_line({.members = 2, .round = round, .rounds = 1 + round % 2}));
     link.drain();
   }
   EXPECT_GE(reports, most);

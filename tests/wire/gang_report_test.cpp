@@ -22,33 +22,60 @@ TEST(GangReport, IsReadAsItWasWritten) {
                           .copy_step = 120,
                           .copy_machines = 3,
                           .hung = "hangs: local rank 1 in train.py:30 in load"};
-  EXPECT_EQ(parse_gang_report("X_SPOTTER_STEP=3\n" + to_lines(report)), report);
-  EXPECT_TRUE(parse_datagram(to_lines(report)));
+  EXPECT_EQ(parse_gang_report("X_SPOTTER_STEP=3\n" + to_line(report)), report);
+  EXPECT_TRUE(parse_datagram(to_line(report)));
 }
 
 TEST(GangReport, FitsIntoADatagram) {
   const std::string longest(1000, 'x');
   GangReport report{.members = 100,
-                    .machines = UINT64_MAX,
-                    .round = UINT64_MAX,
+                    .machines = INT64_MAX,
+                    .round = INT64_MAX,
                     .leader = longest,
                     .waits_for = longest,
-                    .rounds = UINT64_MAX,
+                    .rounds = INT64_MAX,
                     .why = "joined",
                     .who = longest,
                     .took = 1.0 / 3,
                     .trained = 1.0 / 3,
                     .between = 1.0 / 3,
-                    .copy_step = UINT64_MAX,
-                    .copy_machines = UINT64_MAX,
+                    .copy_step = INT64_MAX,
+                    .copy_machines = INT64_MAX,
                     .hung = longest};
   for (int i = 0; i < 100; ++i) report.by_name.push_back({longest, "awaited"});
-  EXPECT_LE(to_lines(report).size(), longest_datagram);
-  report.round = 3;
-  const auto read = parse_gang_report(to_lines(report));
+  EXPECT_LE(to_line(report).size(), longest_datagram);
+  auto read = parse_gang_report(to_line(report));
   ASSERT_TRUE(read);
   EXPECT_EQ(read->by_name.size(), most_gang_members);
   EXPECT_EQ(read->by_name.back().does, "awaited");
+  EXPECT_EQ(read->leader.size(), longest_status_text);
+  EXPECT_EQ(read->hung.size(), longest_status_text);
+  report.hung = std::string(1000, '"');  // each of them two bytes of JSON
+  report.waits_for = report.who = report.hung;
+  EXPECT_LE(to_line(report).size(), longest_datagram);
+  read = parse_gang_report(to_line(report));
+  ASSERT_TRUE(read) << "the last members are left out";
+  EXPECT_LT(read->by_name.size(), most_gang_members);
+  EXPECT_GT(read->by_name.size(), 0U);
+  EXPECT_EQ(read->members, 100U);
+}
+
+// People's programs read it by these names.
+TEST(GangReport, IsThisObjectInTheStatus) {
+  EXPECT_EQ(to_json({.by_name = {{"i-1", "trains"}},
+                     .rounds = 1,
+                     .trained = 3,
+                     .between = 1,
+                     .copy_machines = 1,
+                     .hung = "hangs"})
+                .dump(),
+            R"({"between_seconds":1.0,"by_name":[{"does":"trains","name":"i-1"}],)"
+            R"("copy_machines":1,"copy_step":0,"goodput":0.75,"hung":"hangs","leader":"",)"
+            R"("machines":0,"members":0,"round":0,"rounds":1,"took_seconds":0.0,)"
+            R"("trained_seconds":3.0,"waits_for":"","who":"","why":""})");
+  EXPECT_EQ(to_json({.why = "lost", .who = "i-1", .took = 2, .copy_step = 9}).dump(),
+            R"({"between_seconds":0.0,"by_name":[],"goodput":null,"leader":"","machines":0,)"
+            R"("members":0,"round":0,"rounds":0,"trained_seconds":0.0,"waits_for":""})");
 }
 
 TEST(GangReport, SaysWhatItIs) {
@@ -75,25 +102,37 @@ TEST(GangReport, SaysWhatItIs) {
 }
 
 TEST(GangReport, IsWholeOrNot) {
+  const auto report = [](const std::string& json) {
+    return parse_gang_report("READY=1\nX_SPOTTER_GANG=" + json + "\n");
+  };
+  EXPECT_TRUE(report(R"({"members":4,"round":0})"));
   EXPECT_FALSE(parse_gang_report(""));
-  EXPECT_FALSE(parse_gang_report("X_SPOTTER_GANG_MEMBERS=4\n"));
-  EXPECT_FALSE(parse_gang_report("X_SPOTTER_GANG_MEMBERS=4\nX_SPOTTER_GANG_ROUND=-1\n"));
-  EXPECT_FALSE(parse_gang_report("X_SPOTTER_GANG_MEMBERS=4\nX_SPOTTER_GANG=1\nROUND=1\n"));
+  EXPECT_FALSE(parse_gang_report(R"(X_GANG={"members":4,"round":0})"));
+  for (const char* const bad :
+       {"", "4", "[]", "{", R"({"members":4})", R"({"round":1})", R"({"members":4,"round":-1})",
+        R"({"members":4,"round":1.5})", R"({"members":4,"round":1,"rounds":"many"})",
+        R"({"members":4,"round":1,"leader":7})", R"({"members":4,"round":1,"took_seconds":1e999})",
+        R"({"members":4,"round":1,"by_name":[{"does":"trains"}]})"})
+    EXPECT_FALSE(report(bad)) << bad;
 }
 
 TEST(GangReport, HasNoOtherReasonAndNoLongTexts) {
+  const std::string longest(1000, 'x');
   const auto report = parse_gang_report(
-      "X_SPOTTER_GANG_MEMBERS=4\nX_SPOTTER_GANG_ROUND=1\nX_SPOTTER_GANG_WHY=whim\n"
-      "X_SPOTTER_GANG_SECONDS=-3\nX_SPOTTER_GANG_ROUNDS=many\nX_SPOTTER_GANG_COPY_STEP=-1\n"
-      "X_SPOTTER_GANG_COPY_MACHINES=18446744073709551615\nX_SPOTTER_GANG_LEADER=" +
-      std::string(1000, 'x') + "\n");
+      R"(X_SPOTTER_GANG={"members":4,"round":1,"why":"whim","took_seconds":-3,)"
+      R"("trained_seconds":1e300,"copy_machines":18446744073709551615,"who":"i-1\nREADY=1",)"
+      R"("by_name":[{"name":")" +
+      longest + R"(","does":"sleeps"}],"leader":")" + longest + "\"}\n");
   ASSERT_TRUE(report);
   EXPECT_EQ(report->why, "");
+  EXPECT_EQ(report->who, "i-1") << "a line";
   EXPECT_EQ(report->took, 0);
-  EXPECT_EQ(report->rounds, 0U);
-  EXPECT_EQ(report->copy_step, 0U);
-  EXPECT_EQ(report->copy_machines, 0U);
+  EXPECT_EQ(report->trained, 1e9);
+  EXPECT_EQ(report->copy_machines, static_cast<std::uint64_t>(INT64_MAX));
   EXPECT_EQ(report->leader.size(), longest_status_text);
+  ASSERT_EQ(report->by_name.size(), 1U);
+  EXPECT_EQ(report->by_name[0].name.size(), longest_gang_name);
+  EXPECT_EQ(report->by_name[0].does, "");
 }
 
 }  // namespace

@@ -14,7 +14,6 @@
 #include "agent/aws/s3_client.hpp"
 #include "agent/commands/gang/gang_files.hpp"
 #include "agent/commands/gang/gang_launcher.hpp"
-#include "agent/gang/account.hpp"
 #include "agent/gang/participant.hpp"
 #include "agent/io/asio.hpp"
 #include "agent/io/kernel.hpp"
@@ -101,26 +100,6 @@ constexpr Duration again_every{10'000};
 // An agent that takes nothing just now gets the next one.
 constexpr std::chrono::milliseconds patience_with_the_agent{5};
 
-double seconds_of(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-
-wire::GangReport report_of(const gang::Account& account, const gang::Accountant& accountant) {
-  wire::GangReport report{.members = account.members.size(),
-                          .machines = account.machines,
-                          .round = account.round,
-                          .leader = account.leader,
-                          .waits_for = account.waits_for,
-                          .rounds = account.rounds,
-                          .trained = seconds_of(accountant.trained()),
-                          .between = seconds_of(accountant.between())};
-  for (const auto& [name, does] : account.members)
-    report.by_name.push_back({name, std::string(gang::to_text(does))});
-  if (account.rounds == 0) return report;
-  report.why = gang::to_text(account.why);
-  report.who = account.who;
-  report.took = seconds_of(account.took);
-  return report;
-}
-
 // Reports this machine's gang to its agent, in datagrams to $NOTIFY_SOCKET. Does nothing without an
 // agent.
 class GangReporter {
@@ -132,20 +111,20 @@ class GangReporter {
   // To be called at each turn. `asks`: the launcher waits for a round. Sends what has changed, and
   // now and then what has not: the agent may have been started again, and its times pass.
   void report(Time now, const gang::Participant& participant, bool asks) {
-    const gang::Account& account = accountant_.look(now, participant, asks);
+    wire::GangReport report = accountant_.look(now, participant, asks);
     if (socket_.empty()) return;
     const bool due = !said_at_ || now - *said_at_ >= again_every;
-    if (!due && account == said_) return;
-    said_ = account;
+    said_.trained = report.trained;
+    said_.between = report.between;
+    if (!due && report == said_) return;
+    said_ = report;
     said_at_ = now;
-    wire::GangReport report = report_of(account, accountant_);
     report.hung = hung_;
     if (const GangCopy copy = newest_copy(copies_); copy.machines > 0) {
       report.copy_step = static_cast<std::uint64_t>(copy.step);
       report.copy_machines = copy.machines;
     }
-    const std::string lines = wire::to_lines(report);
-    (void)supervise::send_datagram(socket_, lines, patience_with_the_agent);
+    (void)supervise::send_datagram(socket_, wire::to_line(report), patience_with_the_agent);
   }
 
   // Names the folder in which the ranks write down which copies of their state are in memory.
@@ -159,7 +138,7 @@ class GangReporter {
  private:
   std::string socket_, hung_, copies_;
   gang::Accountant accountant_;
-  gang::Account said_;
+  wire::GangReport said_;  // without what is added to it
   std::optional<Time> said_at_;
 };
 

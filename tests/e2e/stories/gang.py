@@ -89,7 +89,7 @@ class Gang(GangStory):
 
         def says_so():
             with contextlib.suppress(BlockingIOError):
-                while b"X_SPOTTER_GANG_COPY_MACHINES=3\n" not in reports.recv(1 << 16):
+                while b'"copy_machines":3,' not in reports.recv(1 << 16):
                     continue
                 return True
             return False
