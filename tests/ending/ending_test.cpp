@@ -206,8 +206,8 @@ TEST(Ending, SaysInItsLastLineWhyAndWhatToDo) {
 TEST(Ending, HasACaseForEachReasonToGiveUp) {
   std::set<Surrender> judged;
   for (const Case& it : cases()) judged.insert(it.facts.exit.surrender);
-  for (int why = 0; !words(static_cast<Surrender>(why)).empty() || why == 0; ++why)
-    EXPECT_TRUE(judged.contains(static_cast<Surrender>(why))) << why;
+  for (const auto& [why, event, words] : decide::surrender_words)
+    EXPECT_TRUE(judged.contains(why)) << event;
 }
 
 // With the real core: ten starts and no checkpoint, each in a machine that was lost.

@@ -4,18 +4,15 @@
 #include <systemd/sd-daemon.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <fstream>
 
 #include "agent/config/run.hpp"
 #include "agent/decide/describe.hpp"
-#include "agent/io/files.hpp"
 #include "agent/io/kernel.hpp"
 #include "agent/io/log.hpp"
 #include "agent/launch/watch_mark.hpp"
 #include "agent/supervise/output.hpp"
-#include "agent/wire/curve.hpp"
 #include "agent/wire/events.hpp"
 #include "agent/wire/metric_log.hpp"
 #include "agent/wire/status.hpp"
@@ -24,66 +21,30 @@ namespace spotter {
 
 namespace {
 
-using decide::Block;
 using decide::Surrender;
-using decide::Wait;
 using spdlog::level::level_enum;
 using wire::event;
 using wire::EventKind;
 using Kind = std::optional<EventKind>;
 
-constexpr std::pair<Block, EventKind> blocks[] = {
-    {Block::NoVolume, event("no-volume")},
-    {Block::TwoVolumes, event("two-volumes")},
-    {Block::VolumeBroken, event("volume-broken")},
-    {Block::CopyDamaged, event("copy-damaged")},
-    {Block::BlankNotOurs, event("blank-not-ours")},
-    {Block::DiskForeign, event("disk-foreign")},
-    {Block::FilesystemDamaged, event("file-system-damaged")},
-    {Block::MountFailed, event("mount-failed")},
-    {Block::HomeGone, event("share-unusable")},
-    {Block::ShareUnusable, event("share-unusable")},
-    {Block::ShareSilent, event("share-silent")},
-    {Block::ManyInstances, event("many-instances")},
-    {Block::FenceOther, event("fence-unusable")},
-    {Block::FenceGone, event("fence-unusable")},
-    {Block::DataUnusable, event("data-unusable")},
-    {Block::DeviceAbsent, event("device-absent")},
-    {Block::VolumeStuck, event("volume-stuck")},
-    {Block::CodeUnreachable, event("code-unreachable")},
-    {Block::CodeMissing, event("code-missing")},
-    {Block::TrainerUnstartable, event("trainer-unstartable")},
-    {Block::SetupFailed, event("setup-failed")},
-    {Block::NotPermitted, event("not-permitted")},
-    {Block::Rejected, event("call-rejected")},
-    {Block::CopyVanished, event("copy-vanished")},
-    {Block::ChangeInVain, event("change-in-vain")},
-    {Block::GpusAbsent, event("gpus-absent")},
-    {Block::NotFree, event("volume-not-free")},
-    {Block::NotFilled, event("volume-not-filled")},
-};
-
-constexpr std::pair<Surrender, EventKind> surrenders[] = {
-    {Surrender::NoProgress, event("gave-up-no-progress")},
-    {Surrender::StartsInVain, event("gave-up-starts-in-vain")},
-    {Surrender::HoursSpent, event("gave-up-hours-spent")},
-    {Surrender::DollarsSpent, event("gave-up-dollars-spent")},
-    {Surrender::BlockedTooLong, event("gave-up-blocked")},
-    {Surrender::GpusAbsent, event("gave-up-gpus-absent")},
-};
-
-EventKind kind_of(Block why) {
-  const auto found = std::ranges::find(blocks, why, &std::pair<Block, EventKind>::first);
-  return found == std::end(blocks) ? event("call-rejected") : found->second;
+template <class Why, std::size_t N>
+consteval std::array<Kind, N> kinds_of(const std::array<decide::Said<Why>, N>& all) {
+  std::array<Kind, N> kinds;
+  for (std::size_t i = 0; i < N; ++i)
+    if (!all[i].event.empty()) kinds[i] = event(all[i].event);
+  return kinds;
 }
 
-Kind kind_of(Surrender why) {
-  const auto found = std::ranges::find(surrenders, why, &std::pair<Surrender, EventKind>::first);
-  return found == std::end(surrenders) ? Kind() : Kind(found->second);
+template <const auto& table>
+Kind kind_in(auto why) {
+  static constexpr auto kinds = kinds_of(table);
+  return kinds[static_cast<std::size_t>(why)];
 }
 
 // One overload for each stage that has an explanation.
-Kind kind_of(const decide::Blocked& stage, const decide::Facts&) { return kind_of(stage.why); }
+Kind kind_of(const decide::Blocked& stage, const decide::Facts&) {
+  return kind_in<decide::block_words>(stage.why);
+}
 Kind kind_of(const decide::Training&, const decide::Facts&) { return event("training"); }
 Kind kind_of(const decide::Released&, const decide::Facts&) { return event("released"); }
 Kind kind_of(const decide::Finished&, const decide::Facts&) { return event("finished"); }
@@ -96,8 +57,7 @@ Kind kind_of(const decide::Stopping& stage, const decide::Facts&) {
   return stage.kills > 0 ? Kind(event("trainer-killed")) : Kind();
 }
 Kind kind_of(const decide::Waiting& stage, const decide::Facts&) {
-  if (stage.why == Wait::VolumeHeld) return event("volume-held");
-  return stage.why == Wait::ShareHeld ? Kind(event("share-held")) : Kind();
+  return kind_in<decide::wait_words>(stage.why);
 }
 Kind kind_of(const decide::CancellingFleet&, const decide::Facts& facts) {
   return facts.tidying.data_left ? Kind(event("data-left")) : Kind();
@@ -221,7 +181,7 @@ void Journal::record_surrender(Surrender why) {
   surrender_ = why;
   if (why == Surrender::None) return;
   said_ = "gave up: " + std::string(decide::words(why));
-  say(kind_of(why), level_enum::err, said_);
+  say(kind_in<decide::surrender_words>(why), level_enum::err, said_);
   sd_notifyf(0, "STATUS=%s", said_.c_str());
 }
 
