@@ -98,7 +98,8 @@ Result<Supervised> look(const std::string& run_directory) {
   if (!record) return held ? Supervised(Starting{}) : Supervised(None{});
   const Record& is = *record;
   if (!held) return Supervised(Vanished{is.trainer_pid, is.job});
-  return Supervised(Running{is.trainer_pid, is.supervisor_pid, is.started, is.job});
+  return Supervised(
+      Running{is.trainer_pid, is.supervisor_pid, Time(Duration(is.started_ms)), is.job});
 }
 
 bool has_supervisor(const std::string& run_directory) { return lock_is_held(run_directory); }

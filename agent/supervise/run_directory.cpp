@@ -18,7 +18,7 @@
 #include <limits>
 #include <tuple>
 
-#include "agent/base/json.hpp"
+#include "agent/base/record.hpp"
 
 namespace spotter::supervise {
 namespace {
@@ -56,37 +56,6 @@ struct flock whole_file(int type) {
   lock.l_whence = SEEK_SET;
   return lock;
 }
-
-using wire::Json;
-
-std::int64_t number(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  const bool fits = found != json.end() && found->is_number_integer() &&
-                    (!found->is_number_unsigned() ||
-                     found->get<std::uint64_t>() <= std::numeric_limits<std::int64_t>::max());
-  return fits ? found->get<std::int64_t>() : 0;
-}
-
-bool flag(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_boolean() && found->get<bool>();
-}
-
-// 0: the number is no pid.
-int pid_of(std::int64_t number) {
-  return number > 0 && number <= std::numeric_limits<int>::max() ? static_cast<int>(number) : 0;
-}
-
-// An exit status or a signal's number.
-Result<std::optional<int>> status(const Json& json, const char* key) {
-  if (!json.contains(key)) return std::nullopt;
-  const Json& value = json[key];
-  if (!value.is_number_integer() || value < 0 || value > 255)
-    return failure(std::string("its ") + key + " is not a number from 0 to 255");
-  return value.get<int>();
-}
-
-Time time_of(const Json& json, const char* key) { return Time(Duration(number(json, key))); }
 
 }  // namespace
 
@@ -247,56 +216,31 @@ void Lease::renew() {
   timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
 }
 
-void to_json(Json& json, const LeftOver& process) {
-  json = {{"pid", process.pid}, {"start_ticks", process.start_ticks}};
-}
-
-Result<Record> parse_record(std::string_view text_of_file) {
-  const Json json = wire::parsed_json(text_of_file);
-  if (!json.is_object()) return failure("it is not a JSON object");
-  if (auto newer = wire::newer(json, "version", record_version, "what the supervisor says"))
-    return tl::unexpected(std::move(*newer));
-  const auto ticks = number(json, "trainer_start_ticks");
-  Record record{.supervisor_pid = pid_of(number(json, "pid")),
-                .trainer_pid = pid_of(number(json, "trainer_pid")),
-                .trainer_start_ticks = ticks > 0 ? static_cast<std::uint64_t>(ticks) : 0,
-                .started = time_of(json, "started_boottime_ms"),
-                .job = wire::text_field(json, "job"),
-                .control_group = wire::text_field(json, "control_group")};
-  if (record.supervisor_pid == 0 || record.trainer_pid == 0)
-    return failure("it must have a pid and a trainer_pid");
+Result<Record> parse_record(std::string_view json) {
+  auto record = TRY(wire::parse_document<Record>(json, record_version, "what the supervisor says"));
+  if (record.supervisor_pid <= 0 || record.trainer_pid <= 0)
+    return failure("its pid and trainer_pid must be positive");
   return record;
 }
 
-Result<Ended> parse_ended(std::string_view text_of_file) {
-  const Json json = wire::parsed_json(text_of_file);
-  if (!json.is_object()) return failure("it is not a JSON object");
-  if (auto newer = wire::newer(json, "version", record_version, "how the trainer ended"))
+Result<Ended> parse_ended(std::string_view text) {
+  constexpr std::string_view what = "how the trainer ended";
+  wire::Json json = TRY(wire::parse_json_object(text));
+  if (auto newer = wire::newer(json, "version", record_version, what))
     return tl::unexpected(std::move(*newer));
-  const auto exit_code = TRY(status(json, "exit_code"));
-  const auto signal = TRY(status(json, "signal"));
-  if (exit_code.has_value() == signal.has_value())
-    return failure("it must have exactly one of exit_code and signal");
-  Ended end{.exit_code = exit_code,
-            .signal = signal,
-            .core_dumped = flag(json, "core_dumped"),
-            .out_of_memory = flag(json, "out_of_memory"),
-            .checkpoint_doubted = flag(json, "checkpoint_doubted"),
-            .stopped_by = wire::text_field(json, "stopped_by"),
-            .last_words = wire::text_field(json, "last_words"),
-            .ended = time_of(json, "ended_boottime_ms"),
-            .ran = Duration(number(json, "ran_ms")),
-            .trainer_pid = pid_of(number(json, "trainer_pid")),
-            .job = wire::text_field(json, "job"),
-            .boot_id = wire::text_field(json, "boot_id")};
-  if (const auto all = json.find("left_over"); all != json.end() && all->is_array()) {
-    for (const Json& each : *all) {
-      if (!each.is_object()) continue;  // an older version's: a pid alone names no process for long
-      const int pid = pid_of(number(each, "pid"));
-      const auto ticks = number(each, "start_ticks");
-      if (pid > 0 && ticks > 0) end.left_over.push_back({pid, static_cast<std::uint64_t>(ticks)});
-    }
-  }
+  // An older version's: a pid alone names no process for long.
+  if (const auto all = json.find("left_over"); all != json.end() && all->is_array())
+    std::erase_if(all->get_ref<wire::Json::array_t&>(),
+                  [](const wire::Json& each) { return !each.is_object(); });
+  Ended end;
+  if (const auto wrong = wire::read_record(json, end); !wrong.empty())
+    return failure(std::string(what) + wrong);
+  const int status = end.exit_code.value_or(end.signal.value_or(-1));
+  if (end.exit_code.has_value() == end.signal.has_value() || status < 0 || status > 255)
+    return failure("it must have exactly one of exit_code and signal, a number from 0 to 255");
+  end.trainer_pid = std::max(end.trainer_pid, 0);
+  std::erase_if(end.left_over,
+                [](const LeftOver& each) { return each.pid <= 0 || each.start_ticks == 0; });
   return end;
 }
 

@@ -4,7 +4,6 @@
 #include <sys/un.h>
 
 #include <deque>
-#include <nlohmann/json_fwd.hpp>
 
 #include "agent/aws/settings/settings.hpp"
 #include "agent/base/version.hpp"
@@ -144,24 +143,29 @@ class Lease {
 
 // supervisor.json
 struct Record {
+  static constexpr std::string_view keys =
+      "pid! trainer_pid! trainer_start_ticks started_boottime_ms job control_group";
   int supervisor_pid = 0;
   int trainer_pid = 0;
   std::uint64_t trainer_start_ticks = 0;
-  Time started;
+  std::int64_t started_ms = 0;  // of CLOCK_BOOTTIME
   std::string job;
   std::string control_group;  // the trainer's own; empty: it has none
 };
 
 // A process that even SIGKILL did not end (stuck in the kernel). Both are of one boot.
 struct LeftOver {
+  static constexpr std::string_view keys = "pid start_ticks";
   int pid = 0;
   std::uint64_t start_ticks = 0;  // the pid may be another process's by now
   friend bool operator==(const LeftOver&, const LeftOver&) = default;
 };
-void to_json(nlohmann::json& json, const LeftOver& process);
 
 // ended.json
 struct Ended {
+  static constexpr std::string_view keys =
+      "exit_code signal core_dumped out_of_memory checkpoint_doubted stopped_by last_words "
+      "ended_boottime_ms ran_ms trainer_pid job boot_id left_over";
   std::optional<int> exit_code;  // exactly one of the two is set
   std::optional<int> signal;
   bool core_dumped = false;
@@ -169,8 +173,8 @@ struct Ended {
   bool checkpoint_doubted = false;  // it failed as it started on it: the one before is there now
   std::string stopped_by;           // by whom, other than our agent; empty: by nobody
   std::string last_words;           // the end of its output: at most 4 KiB and 20 lines
-  Time ended;
-  Duration ran{};
+  std::int64_t ended_ms = 0;        // of CLOCK_BOOTTIME
+  std::int64_t ran_ms = 0;
   int trainer_pid = 0;
   std::string job;
   std::string boot_id;

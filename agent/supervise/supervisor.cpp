@@ -18,10 +18,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <tuple>
 
+#include "agent/base/record.hpp"
 #include "agent/base/text.hpp"
 #include "agent/io/child.hpp"
 #include "agent/supervise/client.hpp"
@@ -120,8 +120,6 @@ class Follower {
   int restarts_left_ = 5;  // one that fails each time is of no use
 };
 
-using Json = nlohmann::json;
-
 constexpr int milliseconds_to_end = 2000;  // what descendants get between SIGTERM and SIGKILL
 
 constexpr int milliseconds_to_die = 5000;  // after SIGKILL only a process stuck in the kernel stays
@@ -135,10 +133,6 @@ constexpr std::chrono::seconds time_to_get_ready(20);  // of the agent's 30 to s
 constexpr int milliseconds_to_try_again = 1000;
 
 constexpr off_t last_words_bytes = 4096;
-
-std::string dump(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
 
 // A trainer that fails may print its environment.
 std::vector<std::string> secrets_of(const Spec& spec) {
@@ -221,7 +215,7 @@ class Watch {
     checkpoint_doubted_ = sidecar_.last_word() == "doubted";
     if (left_over.empty()) left_over = kill_all();  // processes of the sidecar
     if (left_over.empty()) remove_control_group(control_group_);
-    record_end(left_over);
+    record_end(std::move(left_over));
   }
 
   // for a journal
@@ -281,14 +275,13 @@ class Watch {
     follower_.start(launch, log_, control_group_);
     trainer_ = TRY(spawn_trainer(launch, log_, control_group_));
     const auto process = find_process(trainer_);
-    return directory_.write("supervisor.json",
-                            dump({{"version", record_version},
-                                  {"pid", getpid()},
-                                  {"trainer_pid", trainer_},
-                                  {"trainer_start_ticks", process ? process->start_ticks : 0},
-                                  {"started_boottime_ms", started_},
-                                  {"control_group", control_group_},
-                                  {"job", job_}}));
+    const Record record{.supervisor_pid = getpid(),
+                        .trainer_pid = trainer_,
+                        .trainer_start_ticks = process ? process->start_ticks : 0,
+                        .started_ms = started_,
+                        .job = job_,
+                        .control_group = control_group_};
+    return directory_.write("supervisor.json", wire::document_of(record, record_version));
   }
 
   void undo() {
@@ -448,34 +441,27 @@ class Watch {
     return last_lines(std::move(text));
   }
 
-  void record_end(const std::vector<LeftOver>& left_over) {
-    const std::string words = last_words();
+  void record_end(std::vector<LeftOver> left_over) {
+    Ended end{.core_dumped = WIFSIGNALED(status_) && WCOREDUMP(status_),
+              .out_of_memory = out_of_memory_,
+              .checkpoint_doubted = checkpoint_doubted_,
+              .stopped_by = stopper_,
+              .last_words = last_words(),
+              .ended_ms = ended_,
+              .ran_ms = ended_ - started_,
+              .trainer_pid = trainer_,
+              .job = job_,
+              .boot_id = boot_id(),
+              .left_over = std::move(left_over)};
+    (WIFSIGNALED(status_) ? end.signal : end.exit_code) =
+        WIFSIGNALED(status_) ? WTERMSIG(status_) : WEXITSTATUS(status_);
     output_.end(how_it_ended());
     log_.close();  // before the end is recorded, as the log may be on the mount
     std::ignore = directory_.remove("supervisor.sock");
     // If the disk is full, the short form may still fit.
-    if (!directory_.write("ended.json", ended_json(words, left_over)))
-      std::ignore = directory_.write("ended.json", ended_json("", left_over));
-  }
-
-  std::string ended_json(const std::string& words, const std::vector<LeftOver>& left_over) const {
-    Json json{{"version", record_version},
-              {"trainer_pid", trainer_},
-              {"job", job_},
-              {"core_dumped", WIFSIGNALED(status_) && WCOREDUMP(status_)},
-              {"out_of_memory", out_of_memory_},
-              {"checkpoint_doubted", checkpoint_doubted_},
-              {"stopped_by", stopper_},
-              {"last_words", words},
-              {"ended_boottime_ms", ended_},
-              {"ran_ms", ended_ - started_},
-              {"boot_id", boot_id()},
-              {"left_over", left_over}};
-    if (WIFSIGNALED(status_))
-      json["signal"] = WTERMSIG(status_);
-    else
-      json["exit_code"] = WEXITSTATUS(status_);
-    return dump(json);
+    if (directory_.write("ended.json", wire::document_of(end, record_version))) return;
+    end.last_words.clear();
+    std::ignore = directory_.write("ended.json", wire::document_of(end, record_version));
   }
 
   RunDirectory directory_;

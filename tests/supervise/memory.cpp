@@ -29,12 +29,5 @@ TEST_F(Memory, IsCountedInTheGroupThatWeAreIn) {
   EXPECT_EQ(kills(), 0U);
 }
 
-TEST_F(Memory, ThatWasShortIsSaidOfTheEnd) {
-  const auto end = parse_ended(R"({"signal": 9, "out_of_memory": true})");
-  ASSERT_TRUE(end);
-  EXPECT_TRUE(end->out_of_memory);
-  EXPECT_FALSE(parse_ended(R"({"signal": 9})")->out_of_memory);
-}
-
 }  // namespace
 }  // namespace spotter::supervise

@@ -144,5 +144,25 @@ TEST_F(OfOthers, ALinkIsReplacedNotWrittenThrough) {
   for (const char* name : {"ended.json", "history.kept"}) EXPECT_EQ(mode_of(name), 0600u);
 }
 
+TEST(WhatTheSupervisorLeft, IsReadOrRefused) {
+  const auto end =
+      parse_ended(R"({"signal": 9, "out_of_memory": true, "trainer_pid": -1, "left_over": [7, )"
+                  R"({"pid": -1, "start_ticks": 2}, {"pid": 3}, {"pid": 3, "start_ticks": 4}]})");
+  ASSERT_TRUE(end);
+  EXPECT_TRUE(end->out_of_memory);
+  EXPECT_EQ(end->trainer_pid, 0);
+  EXPECT_EQ(end->left_over, std::vector<LeftOver>({{3, 4}}));
+  EXPECT_FALSE(parse_ended(R"({"exit_code": 255})")->out_of_memory);
+  for (const char* const bad :
+       {"[]", "{}", R"({"signal": 9, "exit_code": 1})", R"({"exit_code": 256})",
+        R"({"signal": -1})", R"({"exit_code": "1"})", R"({"exit_code": 1, "left_over": 3})"})
+    EXPECT_FALSE(parse_ended(bad)) << bad;
+  EXPECT_TRUE(parse_record(R"({"pid": 1, "trainer_pid": 2, "of a later one": 3})"));
+  for (const char* const bad :
+       {"[]", R"({"pid": 1})", R"({"trainer_pid": 1})", R"({"pid": 0, "trainer_pid": 1})",
+        R"({"pid": 1, "trainer_pid": -1})", R"({"pid": 4294967297, "trainer_pid": 1})"})
+    EXPECT_FALSE(parse_record(bad)) << bad;
+}
+
 }  // namespace
 }  // namespace spotter::supervise

@@ -64,7 +64,7 @@ std::string marked(std::string_view lines) {
 }
 
 void say(const supervise::Ended& ended, const supervise::Verdict& verdict, bool shown) {
-  const double ran = std::chrono::duration<double>(ended.ran).count();
+  const double ran = static_cast<double>(ended.ran_ms) / 1000;
   const std::string how = describe(ended);
   if (verdict.success) {
     io::note(wire::event("trainer-finished"), info, "the trainer finished after {:.1f} s ({})", ran,
