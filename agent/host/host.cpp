@@ -29,7 +29,6 @@
 #include "agent/host/share.hpp"
 #include "agent/io/safe_directory.hpp"
 #include "agent/supervise/client.hpp"
-#include "agent/supervise/run_directory.hpp"
 #include "agent/sweep/summary.hpp"
 #include "agent/tier/home.hpp"
 #include "agent/tier/results.hpp"
@@ -49,30 +48,13 @@ void became_shorter(int) {
   ::_exit(1);
 }
 
-// This process's, and in it who we are at AWS.
-Environment environment_with(const std::vector<std::string>& identity) {
-  std::map<std::string, std::string, std::less<>> values;
-  for (char** each = environ; *each != nullptr; ++each) {
-    const std::string_view variable = *each;
-    const auto equals = variable.find('=');
-    if (equals == variable.npos) continue;
-    values.emplace(variable.substr(0, equals), variable.substr(equals + 1));
-  }
-  for (const std::string& variable : identity) {
-    const auto equals = variable.find('=');
-    if (equals != variable.npos)
-      values.insert_or_assign(variable.substr(0, equals), variable.substr(equals + 1));
-  }
-  return Environment(std::move(values));
-}
-
 // Fails for a place that is none in S3.
 Result<tier::Home> home_of(const verbs::Home& it) {
   auto at = TRY(wire::parse_s3_url(it.at));
   std::signal(SIGBUS, became_shorter);
   tier::Home home{it.folder, it.job,        it.checkpoints, it.files, it.folders, it.result,
                   it.log,    std::move(at), it.epoch,       it.id,    {}};
-  home.s3.environment = environment_with(it.identity);
+  home.s3.environment = Environment::of_this_process().with(it.identity);
   return home;
 }
 
@@ -379,39 +361,6 @@ namespace {
 
 using supervise::Descriptor;
 
-// The next word; nothing: the bytes end before it does.
-bool take(std::string_view& bytes, std::string& word) {
-  const auto end = bytes.find('\0');
-  if (end == bytes.npos) return false;
-  word = bytes.substr(0, end);
-  bytes.remove_prefix(end + 1);
-  return true;
-}
-
-bool take_number(std::string_view& bytes, std::size_t& number) {
-  std::string word;
-  if (!take(bytes, word)) return false;
-  const auto read = number_of_text<std::size_t>(word);
-  number = read.value_or(0);
-  return read.has_value();
-}
-
-bool take_words(std::string_view& bytes, std::vector<std::string>& words) {
-  std::size_t count = 0;
-  if (!take_number(bytes, count) || count > bytes.size()) return false;
-  words.resize(count);
-  for (std::string& word : words)
-    if (!take(bytes, word)) return false;
-  return true;
-}
-
-void add(std::string& bytes, const std::string& word) { bytes.append(word).push_back('\0'); }
-
-void add(std::string& bytes, const std::vector<std::string>& words) {
-  add(bytes, std::to_string(words.size()));
-  for (const auto& word : words) add(bytes, word);
-}
-
 // Our end is that of all that we have started: tools die with us, and systemd sees to the rest.
 void end_with(pid_t asker, std::string answer) {
   const auto process = supervise::open_pidfd(asker);
@@ -427,22 +376,19 @@ void end_with(pid_t asker, std::string answer) {
 }  // namespace
 
 std::string to_bytes(const VerbRequest& request) {
-  std::string bytes;
-  add(bytes, std::to_string(request.asker));
-  add(bytes, request.answer);
-  add(bytes, request.environment);
+  std::string bytes = std::to_string(request.asker) + '\0' + request.answer + '\0';
+  for (const std::string& variable : request.environment) bytes += variable + '\0';
   return bytes + request.json;
 }
 
 Result<VerbRequest> parse_verb_request(std::string_view bytes) {
-  VerbRequest request;
-  std::size_t asker = 0;
-  const bool whole = take_number(bytes, asker) && take(bytes, request.answer) &&
-                     take_words(bytes, request.environment);
-  if (!whole) return failure("the request for a verb is not whole");
-  request.asker = static_cast<pid_t>(asker);
-  request.json = bytes;
-  return request;
+  auto words = act::host::names_in(bytes);
+  const auto asker = number_of_text<pid_t>(words.empty() ? "" : words[0]);
+  if (words.size() < 2 || !asker) return failure("the request for a verb is not whole");
+  return VerbRequest{.asker = *asker,
+                     .answer = words[1],
+                     .environment = {words.begin() + 2, words.end()},
+                     .json = std::string(bytes.substr(bytes.rfind('\0') + 1))};
 }
 
 std::vector<std::string> environment_of_this_process() {

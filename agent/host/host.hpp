@@ -23,7 +23,7 @@ struct VerbRequest {
   std::string json;                      // verbs::Request
 };
 
-// Words end with a NUL: asker, answer, the count of variables, these; the rest is the request.
+// Words end with a NUL: asker, answer, the variables; the rest is the request, which has none.
 std::string to_bytes(const VerbRequest& request);
 Result<VerbRequest> parse_verb_request(std::string_view bytes);
 

@@ -200,8 +200,7 @@ TEST(Settings, OfAnAnchorHaveANameThatIsThatOfOneMountPoint) {
 }
 
 TEST(VerbRequest, IsReadAsItWasWritten) {
-  const command::VerbRequest request{
-      42, "/run/answer", {"A=1", "B=two\nlines"}, std::string("in\0put", 6)};
+  const command::VerbRequest request{42, "/run/answer", {"A=1", "B=two\nlines"}, "input"};
   const auto bytes = to_bytes(request);
   const auto read = command::parse_verb_request(bytes);
   ASSERT_TRUE(read);
@@ -209,8 +208,11 @@ TEST(VerbRequest, IsReadAsItWasWritten) {
   EXPECT_EQ(read->answer, request.answer);
   EXPECT_EQ(read->environment, request.environment);
   EXPECT_EQ(read->json, request.json);
-  for (std::size_t size = 0; size < bytes.size() - request.json.size(); ++size)
-    EXPECT_FALSE(command::parse_verb_request(bytes.substr(0, size))) << size;
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    const auto part = command::parse_verb_request(bytes.substr(0, size));
+    EXPECT_EQ(part.has_value(), size > sizeof "42" + request.answer.size()) << size;
+    EXPECT_NE(part.value_or(command::VerbRequest{}).json, request.json) << size;
+  }
 }
 
 }  // namespace

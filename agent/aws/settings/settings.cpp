@@ -148,6 +148,14 @@ Environment Environment::of_this_process() {
   return Environment(std::move(values));
 }
 
+Environment Environment::with(const std::vector<std::string>& variables) const {
+  Environment all = *this;
+  for (const std::string& each : variables)
+    if (const auto equals = each.find('='); equals != each.npos)
+      all.values_.insert_or_assign(each.substr(0, equals), each.substr(equals + 1));
+  return all;
+}
+
 std::string Environment::get(std::string_view name) const {
   const auto found = values_.find(name);
   return found == values_.end() ? std::string() : found->second;

@@ -16,6 +16,8 @@ class Environment {
 
   // This process's own, read once: before threads start.
   static Environment of_this_process();
+  // The same with these, NAME=value, in the place of those of their names.
+  Environment with(const std::vector<std::string>& variables) const;
 
   // Empty when unset: the AWS SDKs make no difference between unset and empty either.
   std::string get(std::string_view name) const;
