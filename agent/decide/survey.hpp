@@ -18,6 +18,7 @@ struct Epoch {
     Released,  // nobody uses it: whoever comes first writes the next epoch
     Done,      // the result is durable
   };
+  static constexpr std::string_view keys = "state! epoch! line volume generation holder! left";
   State state = State::Released;
   std::uint32_t number = 0;  // one more with each write; 0: none was ever written
   VolumeId line;             // the job's first volume: whose epoch this is
@@ -28,6 +29,9 @@ struct Epoch {
   InstanceId holder;
   VolumeId left;  // the original of the last move, to be deleted; empty: none
 };
+constexpr std::array<const char*, 4> words_of(Epoch::State) {
+  return {"using", "moving", "released", "done"};
+}
 
 // The job's storage as EC2 describes it at one time.
 

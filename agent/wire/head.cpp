@@ -1,18 +1,13 @@
 #include "agent/wire/head.hpp"
 
 #include <algorithm>
-#include <array>
-#include <limits>
-#include <utility>
 
-#include "agent/base/json.hpp"
-#include "agent/base/version.hpp"
+#include "agent/base/record.hpp"
 
 namespace spotter::wire {
 namespace {
 
 constexpr std::uint64_t known_epoch = 1;
-constexpr std::array<const char*, 4> states = {"using", "moving", "released", "done"};
 // The next one must fit, too.
 constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max() - 1;
 
@@ -20,21 +15,13 @@ bool is_of_a_name(unsigned char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
 }
 
-// A name of EC2: "vol-..." or "i-...", or a holder's. Cut to its length it would be another's.
-template <class Id>
-bool read_id(const nlohmann::json& json, const char* key, const std::string& prefix, Id& id) {
-  const std::string text = text_field(json, key);
-  id = Id(text);
-  const bool fits = id.view() == text && text.size() > prefix.size() && text.starts_with(prefix);
-  return fits && std::all_of(text.begin(), text.end(), is_of_a_name);
+// A name of EC2: "vol-..." or "i-...", or a holder's.
+bool is_id(std::string_view text, std::string_view prefix) {
+  return text.size() > prefix.size() && text.starts_with(prefix) &&
+         std::ranges::all_of(text, is_of_a_name);
 }
 
-template <class Count>
-bool read_count(const Json& json, const char* key, std::uint64_t limit, Count& count) {
-  const auto value = count_field(json, key, limit);
-  count = static_cast<Count>(value.value_or(0));
-  return value.has_value();
-}
+bool has_number(const decide::Epoch& epoch) { return epoch.number > 0 && epoch.number <= most; }
 
 constexpr std::uint64_t known_head = 1;
 constexpr std::uint64_t most_of_head = std::numeric_limits<std::int64_t>::max();
@@ -51,35 +38,17 @@ HeadChange written(Head next, bool again) {
 
 }  // namespace
 
-std::string to_json(const decide::Epoch& epoch) {
-  const nlohmann::json json = {{"version", known_epoch},
-                               {"epoch", epoch.number},
-                               {"state", states[static_cast<std::size_t>(epoch.state)]},
-                               {"line", epoch.line.view()},
-                               {"volume", epoch.volume.view()},
-                               {"generation", epoch.generation},
-                               {"holder", epoch.holder.view()},
-                               {"left", epoch.left.view()}};
-  return json_text(json) + "\n";
-}
+std::string to_json(const decide::Epoch& epoch) { return document_of(epoch, known_epoch); }
 
 Result<decide::Epoch> parse_epoch(std::string_view text) {
-  const auto json = TRY(parse_json_object(text));
-  if (auto newer_one = newer(json, "version", known_epoch, "the epoch"))
-    return tl::unexpected<Error>(std::move(*newer_one));
-  decide::Epoch epoch;
-  const auto state = std::find(states.begin(), states.end(), text_field(json, "state"));
-  if (state == states.end()) return failure("its state is no state of an epoch");
-  epoch.state = static_cast<decide::Epoch::State>(state - states.begin());
-  const bool counts = read_count(json, "epoch", most, epoch.number) && epoch.number > 0 &&
-                      read_count(json, "generation", most, epoch.generation);
-  if (!counts) return failure("its epoch or generation is no number that an epoch has");
-  const bool names = read_id(json, "line", "vol-", epoch.line) &&
-                     read_id(json, "volume", "vol-", epoch.volume) &&
-                     read_id(json, "holder", "i-", epoch.holder);
-  if (!names) return failure("its line, volume or holder is no id of EC2");
-  const bool left = text_field(json, "left").empty() || read_id(json, "left", "vol-", epoch.left);
-  if (!left) return failure("its `left` is no id of a volume");
+  const auto epoch = TRY(parse_document<decide::Epoch>(text, known_epoch, "the epoch"));
+  if (!has_number(epoch) || !count_field(parsed_json(text), "generation", most))
+    return failure("its epoch or generation is no number that an epoch has");
+  if (!is_id(epoch.line.view(), "vol-") || !is_id(epoch.volume.view(), "vol-") ||
+      !is_id(epoch.holder.view(), "i-"))
+    return failure("its line, volume or holder is no id of EC2");
+  if (epoch.left && !is_id(epoch.left.view(), "vol-"))
+    return failure("its `left` is no id of a volume");
   return epoch;
 }
 
@@ -104,48 +73,23 @@ bool is_manifest_name(std::string_view name) {
 }
 
 std::string to_json(const Head& head) {
-  nlohmann::json json = {{"version", known_head},
-                         {"epoch", head.epoch.number},
-                         {"state", states[static_cast<std::size_t>(head.epoch.state)]},
-                         {"holder", head.epoch.holder.view()},
-                         {"job", head.job},
-                         {"commits", head.commits},
-                         {"manifest", head.manifest},
-                         {"bytes", head.bytes}};
-  if (!head.id.empty()) json["id"] = head.id;
-  if (head.newest >= 0) json["newest"] = head.newest;
-  if (head.attempt != 0) json["attempt"] = head.attempt;
-  if (head.s3_writes != 0) json["s3_writes"] = head.s3_writes;
-  if (head.s3_reads != 0) json["s3_reads"] = head.s3_reads;
+  Json json = object_of(head);
+  json.update(object_of(head.epoch));
+  for (const char* const key : {"line", "volume", "generation", "left"}) json.erase(key);
+  json["version"] = known_head;
   return json_text(json) + "\n";
 }
 
 Result<Head> parse_head(std::string_view text) {
-  const auto json = TRY(parse_json_object(text));
-  if (auto newer_one = newer(json, "version", known_head, "the head"))
-    return tl::unexpected<Error>(std::move(*newer_one));
-  Head head;
-  const auto state = std::find(states.begin(), states.end(), text_field(json, "state"));
-  if (state == states.end()) return failure("its state is no state of an epoch");
-  head.epoch.state = static_cast<decide::Epoch::State>(state - states.begin());
-  if (!read_count(json, "epoch", most, head.epoch.number) || head.epoch.number == 0)
-    return failure("its epoch is no number that an epoch has");
-  if (!read_id(json, "holder", "", head.epoch.holder))
-    return failure("its holder has no name of a holder");
-  if (!read_count(json, "commits", most_of_head - 1, head.commits) ||
-      !read_count(json, "bytes", most_of_head, head.bytes))
+  auto head = TRY(parse_document<Head>(text, known_head, "the head"));
+  if (const auto wrong = read_record(parsed_json(text), head.epoch); !wrong.empty())
+    return failure("the head" + wrong);
+  if (!has_number(head.epoch)) return failure("its epoch is no number that an epoch has");
+  if (!is_id(head.epoch.holder.view(), "")) return failure("its holder has no name of a holder");
+  if (head.commits >= most_of_head || head.newest < -1 ||
+      std::max({head.bytes, head.attempt, head.s3_writes, head.s3_reads}) > most_of_head)
     return failure("its counts are no numbers");
-  for (const auto& [key, count] : {std::pair{"attempt", &head.attempt},
-                                   {"s3_writes", &head.s3_writes},
-                                   {"s3_reads", &head.s3_reads}})
-    if (json.contains(key) && !read_count(json, key, most_of_head, *count))
-      return failure(std::string("its ") + key + " is no number");
-  if (json.contains("newest") && !read_count(json, "newest", most_of_head, head.newest))
-    return failure("its step is no number");
-  head.job = text_field(json, "job");
-  head.id = text_field(json, "id");
   if (!head.id.empty() && !is_home_id(head.id)) return failure("its id is none of a home");
-  head.manifest = text_field(json, "manifest");
   if (!head.manifest.empty() && !is_manifest_name(head.manifest))
     return failure("it names no manifest of a home");
   return head;

@@ -26,6 +26,8 @@ Result<decide::Epoch> parse_epoch(std::string_view json);
 // The trainer's role may write what is below homes/, and only the agent's the head.
 
 struct Head {
+  static constexpr std::string_view keys =
+      "- job id? commits! attempt? manifest newest? bytes! s3_writes? s3_reads?";
   decide::Epoch epoch;  // number, state and holder; of a home there is no volume
   std::string job;      // whose home it is
   // 32 hexadecimal digits, drawn with the first epoch: what is here of another home of that name,

@@ -41,6 +41,36 @@ TEST(Epoch, ReadsAsItWasWritten) {
   }
 }
 
+// An older agent reads it, and S3 compares bytes.
+TEST(Epoch, AndAHeadHaveTheseBytes) {
+  EXPECT_EQ(to_json(an_epoch()),
+            R"({"epoch":7,"generation":3,"holder":"i-0c","left":"vol-0d","line":"vol-0a",)"
+            R"("state":"moving","version":1,"volume":"vol-0b"})"
+            "\n");
+  EXPECT_EQ(to_json(decide::Epoch{}), R"({"epoch":0,"generation":0,"holder":"","left":"",)"
+                                      R"("line":"","state":"released","version":1,"volume":""})"
+                                      "\n");
+  Head head;
+  head.epoch = an_epoch();
+  EXPECT_EQ(to_json(head), R"({"bytes":0,"commits":0,"epoch":7,"holder":"i-0c","job":"",)"
+                           R"("manifest":"","state":"moving","version":1})"
+                           "\n");
+  head = {.epoch = {},
+          .job = "j",
+          .id = "0",
+          .commits = 1,
+          .attempt = 2,
+          .manifest = "m",
+          .newest = 0,
+          .bytes = 3,
+          .s3_writes = 4,
+          .s3_reads = 5};
+  EXPECT_EQ(to_json(head), R"({"attempt":2,"bytes":3,"commits":1,"epoch":0,"holder":"","id":"0",)"
+                           R"("job":"j","manifest":"m","newest":0,"s3_reads":5,"s3_writes":4,)"
+                           R"("state":"released","version":1})"
+                           "\n");
+}
+
 TEST(Epoch, NeedNotHaveAnOriginalThatIsLeft) {
   const auto read = parse_epoch(with(R"("left":"vol-0d")", R"("left":"")"));
   ASSERT_TRUE(read) << read.error().message;
@@ -60,6 +90,7 @@ TEST(Epoch, IsRefusedWhereItIsNotWhole) {
   EXPECT_FALSE(parse_epoch(with(R"("epoch":7)", R"("epoch":-7)")));
   EXPECT_FALSE(parse_epoch(with(R"("epoch":7)", R"("epoch":4294967295)"))) << "the next one";
   EXPECT_FALSE(parse_epoch(with(R"("generation":3)", R"("generation":"3")")));
+  EXPECT_FALSE(parse_epoch(with(R"("generation":3,)", "")));
   EXPECT_FALSE(parse_epoch(with(R"("vol-0b")", R"("")")));
   EXPECT_FALSE(parse_epoch(with(R"("vol-0b")", R"("vol-../x")")));
   EXPECT_FALSE(parse_epoch(with(R"("i-0c")", R"("vol-0c")")));

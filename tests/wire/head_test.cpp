@@ -52,6 +52,9 @@ TEST(Head, IsNotReadOfAnythingElse) {
   EXPECT_FALSE(parse_head(with(a_manifest, "manifests/../x")));
   EXPECT_FALSE(parse_head(with("\"version\":1", "\"version\":2")));
   EXPECT_FALSE(parse_head(with("00112233", "../../..")));
+  EXPECT_FALSE(parse_head(with("\"bytes\":100000000,", "")));
+  EXPECT_FALSE(parse_head(with("\"newest\":1500", "\"newest\":-2")));
+  EXPECT_FALSE(parse_head(with("\"commits\":12", "\"commits\":9223372036854775807")));
 }
 
 TEST(Head, NamesNoManifestOutsideOfTheHome) {
