@@ -50,6 +50,18 @@ int execute_sidecar(const io::Program& program, const std::string& name,
   return 1;
 }
 
+Result<pid_t> run_beside(const std::vector<std::string>& arguments, const std::string& directory,
+                         const std::optional<std::vector<std::string>>& environment, int input,
+                         int output) {
+  const io::Program program(arguments, environment);
+  const pid_t supervisor = getpid();
+  const pid_t pid = io::fork_child([&] {
+    return execute_sidecar(program, arguments.front(), directory, input, output, supervisor);
+  });
+  if (pid < 0) return failure("fork: " + std::string(std::strerror(errno)));
+  return pid;
+}
+
 // True for variables that identify the trainer at AWS, or lead there. The sidecar's child that
 // copies checkpoints to S3 does so in the trainer's name.
 bool leads_to_aws(std::string_view variable) {
@@ -101,11 +113,23 @@ std::string Sidecar::read_word(std::chrono::milliseconds limit) const {
   }
 }
 
-Result<void> Sidecar::start(std::chrono::milliseconds limit) {
-  if (arguments_.empty()) return {};
+Sidecar::Sidecar(std::vector<std::string> arguments, std::string run_directory,
+                 std::optional<std::vector<std::string>> environment)
+    : Sidecar(std::move(arguments),
+              [directory = std::move(run_directory), environment = std::move(environment)](
+                  const std::vector<std::string>& words, int input, int output) {
+                return run_beside(words, directory, environment, input, output);
+              }) {}
+
+Result<std::string> Sidecar::begin(std::chrono::milliseconds limit) {
+  if (arguments_.empty()) return "";
   TRY(spawn(arguments_));
-  const std::string line = read_word(limit);
-  if (line == ready) return {};
+  return read_word(limit);
+}
+
+Result<void> Sidecar::start(std::chrono::milliseconds limit) {
+  const std::string line = TRY(begin(limit));
+  if (line == ready || arguments_.empty()) return {};
   kill();
   int status = 0;
   waitpid(pid_, &status, 0);
@@ -138,16 +162,7 @@ Result<void> Sidecar::spawn(const std::vector<std::string>& arguments) {
   if (pipe2(output, O_CLOEXEC) != 0) return failure("pipe: " + std::string(std::strerror(errno)));
   words_ = Descriptor(output[0]);
   const Descriptor its_output(output[1]);
-  const io::Program program(arguments, environment_);
-  const pid_t supervisor = getpid();
-  pid_ = io::fork_child([&] {
-    return execute_sidecar(program, arguments.front(), run_directory_, its_input.get(),
-                           its_output.get(), supervisor);
-  });
-  if (pid_ < 0) {
-    pid_ = 0;
-    return failure("fork: " + std::string(std::strerror(errno)));
-  }
+  pid_ = TRY(spawn_(arguments, its_input.get(), its_output.get()));
   return {};
 }
 

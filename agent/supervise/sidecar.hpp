@@ -12,18 +12,24 @@ bool is_sidecar(const std::string& run_directory, pid_t pid);
 
 class Sidecar {
  public:
+  // Runs the program with these arguments, this stdin and this stdout.
+  using Spawn = std::function<Result<pid_t>(const std::vector<std::string>& arguments, int input,
+                                            int output)>;
+
   // No arguments: there is no sidecar, and no function does anything. Before the program begins,
   // its pid is written to the run directory, for is_sidecar(). No directory: it is not written.
   // No environment: this process's own.
   explicit Sidecar(std::vector<std::string> arguments = {}, std::string run_directory = {},
-                   std::optional<std::vector<std::string>> environment = {})
-      : arguments_(std::move(arguments)),
-        run_directory_(std::move(run_directory)),
-        environment_(std::move(environment)) {}
+                   std::optional<std::vector<std::string>> environment = {});
+  // A program that is run in another way.
+  Sidecar(std::vector<std::string> arguments, Spawn spawn)
+      : arguments_(std::move(arguments)), spawn_(std::move(spawn)) {}
 
   // Returns once it has written `ready` to its stdout. Fails with what it wrote instead, or when it
   // writes nothing for `limit`.
   Result<void> start(std::chrono::milliseconds limit);
+  // The same of one whose first line, or its absence, means nothing. Returns it.
+  Result<std::string> begin(std::chrono::milliseconds limit);
   // Starts it again, as `... --again`, after it ended by itself; a few times at most. Does not wait
   // for `ready`. Fails with what the ended one wrote, or why none was started: the caller calls it
   // again, after a pause, while wanted().
@@ -50,8 +56,7 @@ class Sidecar {
   std::string read_word(std::chrono::milliseconds limit) const;
 
   std::vector<std::string> arguments_;
-  std::string run_directory_;
-  std::optional<std::vector<std::string>> environment_;
+  Spawn spawn_;
   pid_t pid_ = 0;
   Descriptor stdin_;
   Descriptor words_;

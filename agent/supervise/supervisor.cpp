@@ -33,92 +33,27 @@
 namespace spotter::supervise {
 namespace {
 
-constexpr int milliseconds_to_read_what_is_there = 5000;  // of the agent's 30 s for a start
+constexpr std::chrono::seconds time_to_read_what_is_there(5);  // of the agent's 30 for a start
 
 constexpr int milliseconds_to_read_the_last = 1000;
 
 // The program that reads the trainer's own log of metrics (`spotter follow-log`), with no more
-// rights than the trainer. Nothing depends on it: where it fails, the trainer trains without.
-class Follower {
- public:
-  // No arguments: there is none, and no function does anything.
-  explicit Follower(std::vector<std::string> arguments) : arguments_(std::move(arguments)) {}
-
-  // Returns once it is ready, or after a moment without that. Its failure goes to the log.
-  // Without the trainer's environment, which has secrets, and in no folder, which it would keep
-  // busy.
-  void start(const Launch& trainer, const Descriptor& log, const std::string& control_group) {
-    if (arguments_.empty()) return;
-    launch_ = trainer;
-    launch_.shell = arguments_.front();
-    launch_.environment = {"LANG=C.UTF-8"};
-    launch_.views.clear();
-    launch_.working_directory = "/";
-    log_ = log.get();
-    control_group_ = control_group;
-    if (!spawn(arguments_)) return;
-    pollfd watched{stdout_.get(), POLLIN, 0};
-    while (poll(&watched, 1, milliseconds_to_read_what_is_there) < 0 && errno == EINTR) continue;
-  }
-
-  bool is(pid_t pid) const { return pid_ != 0 && pid == pid_; }
-
-  // After its end by itself: starts it as `... --again`, a few times at most.
-  void restart() {
-    pid_ = 0;
-    if (restarts_left_-- <= 0) return;
-    auto again = arguments_;
-    again.emplace_back("--again");
-    spawn(again);
-  }
-
-  // It is not started again: the trainer is killed, and so is it.
-  void give_up() { restarts_left_ = 0; }
-
-  // The trainer has ended: lets it read the last rows, for a second at most. Then it may be killed
-  // as any process of the trainer.
-  void end() {
-    if (pid_ == 0) return;
-    restarts_left_ = 0;
-    constexpr std::string_view word = "ended\n";
-    [[maybe_unused]] const auto written = write(stdin_.get(), word.data(), word.size());
-    constexpr int step = 10;
-    for (int waited = 0; waited < milliseconds_to_read_the_last; waited += step) {
-      const pid_t ended = waitpid(pid_, nullptr, WNOHANG);
-      if (ended != 0) break;
-      usleep(step * 1000);
-    }
-    pid_ = 0;
-  }
-
- private:
-  bool spawn(const std::vector<std::string>& arguments) {
-    std::array<int, 2> input{};
-    std::array<int, 2> output{};
-    if (pipe2(input.data(), O_CLOEXEC) != 0) return false;
-    const Descriptor its_input(input[0]);
-    stdin_ = Descriptor(input[1]);
-    if (pipe2(output.data(), O_CLOEXEC) != 0) return false;
-    stdout_ = Descriptor(output[0]);
-    const Descriptor its_output(output[1]);
-    launch_.arguments = arguments;
-    // It needs no such sockets; the trainer's user may change what it does (ptrace(2)).
-    const auto bound = launch_.refuse_metadata ? BoundSockets::Forbidden : BoundSockets::Allowed;
-    const auto spawned =
-        spawn_as_trainer(launch_, {its_input.get(), its_output.get(), log_}, bound, control_group_);
-    if (spawned) pid_ = *spawned;
-    if (!spawned) dprintf(log_, "spotter: %s\n", spawned.error().message.c_str());
-    return spawned.has_value();
-  }
-
-  std::vector<std::string> arguments_;
-  Launch launch_;
-  int log_ = -1;
-  std::string control_group_;
-  pid_t pid_ = 0;
-  Descriptor stdin_, stdout_;
-  int restarts_left_ = 5;  // one that fails each time is of no use
-};
+// rights than the trainer, without its environment, which has secrets, and in no folder, which it
+// would keep busy. Nothing depends on it: where it fails, the trainer trains without.
+Sidecar follower_of(const std::vector<std::string>& arguments, Launch launch, int log,
+                    const std::string& control_group) {
+  launch.environment = {"LANG=C.UTF-8"};
+  launch.views.clear();
+  launch.working_directory = "/";
+  // It needs no such sockets; the trainer's user may change what it does (ptrace(2)).
+  const auto bound = launch.refuse_metadata ? BoundSockets::Forbidden : BoundSockets::Allowed;
+  return Sidecar(arguments, [=](const std::vector<std::string>& words, int input, int output) {
+    Launch its = launch;
+    its.shell = words.front();
+    its.arguments = words;
+    return spawn_as_trainer(its, {input, output, log}, bound, control_group);
+  });
+}
 
 constexpr int milliseconds_to_end = 2000;  // what descendants get between SIGTERM and SIGKILL
 
@@ -209,7 +144,7 @@ class Watch {
     }
     ended_ = boottime_milliseconds();
     out_of_memory_ = kills_for_want_of_memory() > memory_kills_;
-    follower_.end();
+    end_follower();
     auto left_over = end_descendants();
     end_sidecar();
     checkpoint_doubted_ = sidecar_.last_word() == "doubted";
@@ -234,7 +169,6 @@ class Watch {
         job_(spec.job),
         secrets_(secrets_of(spec)),
         sidecar_(spec.sidecar, directory, environment_of_sidecar(spec)),
-        follower_(spec.follower),
         lease_(spec.lease),
         output_(directory, job_, secrets_) {}
 
@@ -272,7 +206,9 @@ class Watch {
     started_ = boottime_milliseconds();
     memory_kills_ = kills_for_want_of_memory();
     control_group_ = make_control_group();
-    follower_.start(launch, log_, control_group_);
+    follower_ = follower_of(spec.follower, launch, log_.get(), control_group_);
+    if (const auto begun = follower_.begin(time_to_read_what_is_there); !begun)
+      dprintf(log_.get(), "spotter: %s\n", begun.error().message.c_str());
     trainer_ = TRY(spawn_trainer(launch, log_, control_group_));
     const auto process = find_process(trainer_);
     const Record record{.supervisor_pid = getpid(),
@@ -299,7 +235,7 @@ class Watch {
       const pid_t pid = waitpid(-1, &status, WNOHANG);
       if (pid <= 0) return false;
       if (sidecar_.is(pid)) restart_sidecar();
-      if (follower_.is(pid)) follower_.restart();
+      if (follower_.is(pid)) std::ignore = follower_.restart();
       if (pid != trainer_) continue;
       status_ = status;
       return true;
@@ -350,7 +286,7 @@ class Watch {
   }
 
   void kill_tree() {
-    follower_.give_up();
+    follower_.forget();
     signal_descendants(getpid(), SIGKILL, sidecar_.pid());
   }
 
@@ -381,6 +317,19 @@ class Watch {
     for (pid_t pid = 0; (pid = waitpid(-1, nullptr, WNOHANG)) > 0;) {
       if (sidecar_.is(pid)) sidecar_.forget();
     }
+  }
+
+  // It may read the last rows, for a second at most. Then it may be killed as any process of the
+  // trainer.
+  void end_follower() {
+    follower_.send("ended\n");
+    constexpr int step = 10;
+    for (int waited = 0; follower_.runs() && waited < milliseconds_to_read_the_last;
+         waited += step) {
+      if (waitpid(follower_.pid(), nullptr, WNOHANG) != 0) break;
+      usleep(step * 1000);
+    }
+    follower_.forget();
   }
 
   // Nothing writes any more. The sidecar may take its time, unless the agent sends `kill` again:
@@ -470,7 +419,7 @@ class Watch {
   std::string job_;
   std::vector<std::string> secrets_;  // values
   Sidecar sidecar_;
-  Follower follower_;
+  Sidecar follower_;
   Lease lease_;
   Descriptor lock_;
   Descriptor socket_;

@@ -9,7 +9,7 @@ from checks.files import ROOT, name, sources
 # smaller writes the new figure here.
 LIMITS = [
     ("product files", 529, 620),
-    ("product lines", 97599, 79000),
+    ("product lines", 97568, 79000),
     ("test lines", 137981, 94000),
     ("files under 40 lines, %", 9.8, 12),
     ("headers with at most one other user, %", 22.5, 20),
