@@ -94,9 +94,11 @@ bool is_sidecar(const std::string& run_directory, pid_t pid) {
   return !process || process->start_ticks == ticks;  // its last messages may be unread
 }
 
-// A line of its stdout without the newline, or the part of it that came within `limit`.
+// A line of its stdout without the newline, or the part of it that came within `limit`, but no more
+// than `longest`: other programs of the trainer's user may write to it, too, and without an end.
 std::string Sidecar::read_word(std::chrono::milliseconds limit) const {
   using Clock = std::chrono::steady_clock;
+  constexpr std::size_t longest = 4096;
   const auto end = Clock::now() + limit;
   std::string line;
   while (true) {
@@ -108,7 +110,7 @@ std::string Sidecar::read_word(std::chrono::milliseconds limit) const {
     char each = 0;
     const ssize_t got = read(words_.get(), &each, 1);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0 || each == '\n') return line;
+    if (got <= 0 || each == '\n' || line.size() == longest) return line;
     line += each;
   }
 }
@@ -160,6 +162,9 @@ Result<void> Sidecar::spawn(const std::vector<std::string>& arguments) {
   const Descriptor its_input(input[0]);
   stdin_ = Descriptor(input[1]);
   if (pipe2(output, O_CLOEXEC) != 0) return failure("pipe: " + std::string(std::strerror(errno)));
+  // A pipe that others have filled holds nobody up.
+  if (fcntl(stdin_.get(), F_SETFL, O_NONBLOCK) != 0)
+    return failure("pipe: " + std::string(std::strerror(errno)));
   words_ = Descriptor(output[0]);
   const Descriptor its_output(output[1]);
   pid_ = TRY(spawn_(arguments, its_input.get(), its_output.get()));

@@ -1,6 +1,9 @@
-// A program that runs beside the trainer (`spotter guard`): it is ready before the trainer starts,
-// gets a word when the trainer has ended, and is waited for. It dies with the supervisor.
+// A program that runs beside the trainer: `spotter guard`, which is ready before the trainer
+// starts, gets a word when that has ended, and is waited for; and what follows its log. It dies
+// with the supervisor.
 #pragma once
+
+#include <functional>
 
 #include "agent/supervise/launch.hpp"
 #include "agent/supervise/run_directory.hpp"
@@ -21,14 +24,14 @@ class Sidecar {
   // No environment: this process's own.
   explicit Sidecar(std::vector<std::string> arguments = {}, std::string run_directory = {},
                    std::optional<std::vector<std::string>> environment = {});
-  // A program that is run in another way.
+  // `spawn` runs the program.
   Sidecar(std::vector<std::string> arguments, Spawn spawn)
       : arguments_(std::move(arguments)), spawn_(std::move(spawn)) {}
 
   // Returns once it has written `ready` to its stdout. Fails with what it wrote instead, or when it
   // writes nothing for `limit`.
   Result<void> start(std::chrono::milliseconds limit);
-  // The same of one whose first line, or its absence, means nothing. Returns it.
+  // Returns the first line, whatever it is; "": none came for `limit`.
   Result<std::string> begin(std::chrono::milliseconds limit);
   // Starts it again, as `... --again`, after it ended by itself; a few times at most. Does not wait
   // for `ready`. Fails with what the ended one wrote, or why none was started: the caller calls it

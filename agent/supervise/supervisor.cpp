@@ -136,7 +136,7 @@ class Watch {
       if (until_output >= 0 && (limit < 0 || limit > until_output)) limit = until_output;
       const int seen = poll(watched.data(), watched.size(), limit);
       output_.look(boottime_milliseconds());
-      if (seen == 0 && sidecar_.wanted()) restart_sidecar();
+      if (seen == 0 && sidecar_.wanted()) restart(sidecar_);
       if (seen <= 0) continue;
       if (watched[0].revents != 0) handle_signal();
       if (watched[1].revents != 0) handle_datagram();
@@ -234,17 +234,17 @@ class Watch {
       int status = 0;
       const pid_t pid = waitpid(-1, &status, WNOHANG);
       if (pid <= 0) return false;
-      if (sidecar_.is(pid)) restart_sidecar();
-      if (follower_.is(pid)) std::ignore = follower_.restart();
+      for (Sidecar* each : {&sidecar_, &follower_})
+        if (each->is(pid)) restart(*each);
       if (pid != trainer_) continue;
       status_ = status;
       return true;
     }
   }
 
-  // If it cannot be restarted, the trainer's files are made durable only at the next start.
-  void restart_sidecar() {
-    const auto restarted = sidecar_.restart();
+  // Without the guard the trainer's files are made durable only at the next start.
+  void restart(Sidecar& sidecar) {
+    const auto restarted = sidecar.restart();
     if (!restarted) dprintf(log_.get(), "spotter: %s\n", restarted.error().message.c_str());
   }
 

@@ -6,6 +6,7 @@
 
 #include "agent/base/record.hpp"
 #include "agent/base/text.hpp"
+#include "agent/wire/status.hpp"
 
 namespace spotter::wire {
 namespace {
@@ -93,6 +94,7 @@ constexpr double longest_seconds = 1e9;  // a longer time is a mistake
 
 void cut(std::string& text, std::size_t most) {
   text.resize(std::min({text.find_first_of(std::string_view("\n\0", 2)), text.size(), most}));
+  text = printable(std::move(text));  // else each byte may take six in JSON
 }
 
 template <class Words>

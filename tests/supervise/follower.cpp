@@ -81,6 +81,17 @@ TEST_F(Following, IsKilledWithTheTrainer) {
   EXPECT_FALSE(std::filesystem::exists(path("ended"))) << "nobody waited for it";
 }
 
+// Its stdout is a pipe that other processes of the trainer's user can write to.
+TEST_F(Following, WordsWithoutAnEndHoldNobodyUp) {
+  started(with_follower("echo up; sleep 1000",
+                        "if [ \"$2\" ]; then echo > again; exec sleep 1000; fi\n"
+                        "echo ready; (yes | tr -d '\\n' &); kill -9 $$\n"));
+  ASSERT_TRUE(says("up"));
+  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(path("again")); }));
+  ASSERT_TRUE(kill(directory()));
+  EXPECT_EQ(wait_for_end().signal, SIGKILL);
+}
+
 TEST_F(Following, IsTheTrainersUser) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can start a trainer as another user";
   auto what = spec("exit 0");

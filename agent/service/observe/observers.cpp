@@ -38,7 +38,7 @@ consteval std::array<Kind, N> kinds_of(const std::array<decide::Said<Why>, N>& a
 template <const auto& table>
 Kind kind_in(auto why) {
   static constexpr auto kinds = kinds_of(table);
-  return kinds[static_cast<std::size_t>(why)];
+  return kinds.at(static_cast<std::size_t>(why));
 }
 
 // One overload for each stage that has an explanation.
