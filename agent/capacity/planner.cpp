@@ -4,23 +4,25 @@
 #include <cassert>
 #include <cmath>
 #include <numeric>
-#include <utility>
+#include <optional>
 
 namespace spotter::capacity {
 namespace {
 
-// Another pool is worth a start when an hour there costs that much of an hour here.
-constexpr double kWorthMoving = 0.75;
-// Terms whose logarithms round to the same eighth share one table.
-constexpr double kEighths = 8;
-// Tables that are kept however large they are: of one of them a planner still reads.
-constexpr std::size_t kFewest = 8;
+// Of what an hour on demand costs, as long as no price is known.
+constexpr double kUsualSpot = 0.35;
+constexpr double kLeastSpot = 1e-3;
+// The share of losses that are over before the next tick.
+constexpr double kReplaced = 0.5;
 
-int rounded(double value) { return static_cast<int>(std::lround(kEighths * std::log2(value))); }
-double unrounded(int value) { return std::exp2(value / kEighths); }
+// Terms whose logarithms round to the same eighth share one table.
+double rounded(double value) {
+  constexpr double eighths = 8;
+  return std::exp2(std::round(eighths * std::log2(value)) / eighths);
+}
 // A table for at least so many hours.
-int hours_of_table(double hours) {
-  return static_cast<int>(std::ceil(2 * std::log2(std::max(hours, 0.1))));
+double hours_of_table(double hours) {
+  return std::exp2(std::ceil(2 * std::log2(std::max(hours, 0.1))) / 2);
 }
 
 // The cost of a choice: of the tick that begins, in which what is there now stays there, and of
@@ -89,165 +91,44 @@ double goes_an_hour(const Terms& terms) {
 
 }  // namespace
 
-Planner::Planner(std::size_t pools, const Settings& settings, std::shared_ptr<Tables> tables)
-    : settings_(settings),
-      now_(pools),
-      spells_(pools, Spells(settings.available, settings.absent, settings.half_life)),
-      any_(settings.available, settings.absent, settings.half_life),
-      usual_spot_(settings.usual_spot > 0 ? settings.usual_spot : settings.on_demand * 0.35),
-      tables_(tables ? std::move(tables) : std::make_shared<Tables>()) {
-  assert(pools > 0 && settings.on_demand > 0 && settings.start > 0 && settings.tick > 0);
-}
-
-void Planner::remember(const Spells& spells) {
-  any_ = spells;
-  if (spells_.size() == 1) spells_.front() = spells;
-}
-
-void Planner::see(const std::vector<Pool>& pools) {
-  assert(pools.size() == now_.size());
-  const bool any = std::any_of(pools.begin(), pools.end(), [](auto& it) { return it.available; });
-  double cheapest = settings_.on_demand;
-  for (std::size_t i = 0; i < pools.size(); ++i) {
-    const bool lost = now_[i].available && !pools[i].available;
-    losses_ += lost ? 1 : 0;
-    replaced_ += lost && any ? 1 : 0;
-    spells_[i].see(pools[i].available);
-    spells_[i].pass(settings_.tick);
-    if (pools[i].available) cheapest = std::min(cheapest, pools[i].dollars);
-  }
-  any_.see(any);
-  any_.pass(settings_.tick);
-  if (any) usual_spot_ += (cheapest - usual_spot_) / 10;
-  now_ = pools;
-}
-
-// The price of an hour of work, with the starts that losses cost.
-double Planner::dollars_an_hour(std::size_t pool) const {
-  return now_[pool].dollars * (1 + spells_[pool].losses_an_hour() * settings_.start);
-}
-
-double Planner::dollars_of_move(std::size_t pool, const Standing& standing) const {
-  return standing.place && *standing.place != now_[pool].place ? settings_.move : 0;
-}
-
-double Planner::dollars_an_hour(std::size_t pool, const Standing& standing) const {
-  const double hours = std::min(standing.work, 1 / spells_[pool].losses_an_hour());
-  return dollars_an_hour(pool) + dollars_of_move(pool, standing) / std::max(hours, settings_.tick);
-}
-
-std::optional<std::size_t> Planner::best_pool(const Standing& standing) const {
-  std::optional<std::size_t> best;
-  for (std::size_t i = 0; i < now_.size(); ++i) {
-    if (!now_[i].available || now_[i].dollars >= settings_.on_demand) continue;
-    if (!best || dollars_an_hour(i, standing) < dollars_an_hour(*best, standing)) best = i;
-  }
-  const std::size_t here = standing.pool;
-  const bool stays = best && standing.use == Use::Spot && now_[here].available &&
-                     dollars_an_hour(*best, standing) > kWorthMoving * dollars_an_hour(here);
-  return stays ? here : best;
-}
-
-double Planner::share_elsewhere(const Standing& standing) const {
-  if (!standing.place) return 0;
-  const auto elsewhere =
-      std::ranges::count_if(now_, [&](const Pool& it) { return it.place != *standing.place; });
-  return static_cast<double>(elsewhere) / static_cast<double>(now_.size());
-}
-
-// After a loss the next capacity may be elsewhere: the moves to come are a part of its price.
-Terms Planner::terms(std::optional<std::size_t> pool, const Standing& standing) const {
-  const double losses = pool ? spells_[*pool].losses_an_hour() : any_.losses_an_hour();
-  const double spot = pool ? now_[*pool].dollars : usual_spot_;
-  const double moves = losses * share_elsewhere(standing) * settings_.move;
-  return {.spot = std::max(std::min(spot + moves, std::max(spot, settings_.on_demand)),
-                           1e-3 * settings_.on_demand),
-          .on_demand = settings_.on_demand,
-          .start = settings_.start,
-          .losses_an_hour = losses,
-          .returns_an_hour = any_.returns_an_hour(),
-          .replaced = replaced_ / losses_};
-}
-
-Terms Planner::terms_in(std::size_t place) const {
-  Terms terms{.spot = std::max(usual_spot_, 1e-3 * settings_.on_demand),
-              .on_demand = settings_.on_demand,
-              .start = settings_.start,
-              .losses_an_hour = 0,
-              .returns_an_hour = 0};
-  double pools = 0;
-  for (std::size_t i = 0; i < now_.size(); ++i) {
-    if (now_[i].place != place) continue;
-    ++pools;
-    terms.returns_an_hour += spells_[i].returns_an_hour();
-    terms.losses_an_hour += spells_[i].losses_an_hour();
-  }
-  terms.losses_an_hour /= std::max(pools, 1.0);
-  return terms;
-}
-
-const Values& Tables::of(const Terms& terms, double work, double slack) {
-  const Key key(rounded(terms.spot / terms.on_demand), rounded(terms.losses_an_hour),
-                rounded(terms.returns_an_hour), static_cast<int>(std::lround(terms.replaced * 10)),
-                hours_of_table(work), hours_of_table(slack), terms.start);
-  ++asked_;
-  if (const auto known = known_.find(key); known != known_.end()) {
-    known->second.asked = asked_;
-    return known->second.values;
-  }
-  const auto& [spot, losses, returns, replaced, columns, rows, start] = key;
-  const Terms round{.spot = unrounded(spot),
-                    .on_demand = 1,
-                    .start = start,
-                    .losses_an_hour = unrounded(losses),
-                    .returns_an_hour = unrounded(returns),
-                    .replaced = replaced / 10.0};
-  const double most_work = std::exp2(columns / 2.0), most_slack = std::exp2(rows / 2.0);
-  // Those that were not asked for the longest give their memory; the last of them gives its to the
-  // new one, as memory is costly to get.
-  std::optional<Values> spare;
-  while (known_.size() >= kFewest && bytes_ >= most_bytes_) {
-    const auto oldest =
-        std::ranges::min_element(known_, {}, [](const auto& it) { return it.second.asked; });
-    bytes_ -= oldest->second.values.bytes();
-    spare = std::move(oldest->second.values);
-    known_.erase(oldest);
-  }
-  Values made = spare ? Values(round, most_work, most_slack, std::move(*spare))
-                      : Values(round, most_work, most_slack);
-  bytes_ += made.bytes();
-  return known_.emplace(key, Table{std::move(made), asked_}).first->second.values;
-}
-
-Choice Planner::choose(const Standing& standing) {
-  const double start = settings_.start;
+Choice choose(const Spells& spells, bool spot, const Settings& settings, const Standing& standing,
+              const ValuesOf& values_of) {
+  assert(settings.on_demand > 0 && settings.start > 0 && settings.tick > 0);
+  Spells seen = spells;
+  seen.see(spot);
+  seen.pass(settings.tick);
+  const double start = settings.start, on_demand = settings.on_demand;
   const double slack = standing.time - standing.work;
-  const auto pool = best_pool(standing);
-  const bool paid = standing.use == Use::OnDemand;
-  const bool here = pool && standing.use == Use::Spot && standing.pool == *pool;
+  const bool cheaper = spot && settings.spot < on_demand;
+  const bool paid = standing.use == Use::OnDemand, here = standing.use == Use::Spot;
   // The time left after a loss or a tick of waiting must be enough for a start on demand.
-  const bool may_wait = slack - settings_.tick >= start;
-  const bool may_use_spot = pool && slack - (here ? 0 : start) >= start;
+  const bool may_wait = slack - settings.tick >= start;
+  const bool may_use_spot = cheaper && slack - (here ? 0 : start) >= start;
   if (!may_wait && !may_use_spot) return {.use = Use::OnDemand, .forced = true};
 
-  const Terms seen = terms(pool, standing);
-  const Outlook outlook(tables_->of(seen, standing.work, slack), seen, settings_.tick, standing);
-  Choice choice{.use = Use::OnDemand, .expected = outlook.on_demand(!paid, pool.has_value())};
+  const double dollars = spot || settings.spot > 0 ? settings.spot : kUsualSpot * on_demand;
+  const Terms terms{.spot = std::max(dollars, kLeastSpot * on_demand),
+                    .on_demand = on_demand,
+                    .start = start,
+                    .losses_an_hour = seen.losses_an_hour(),
+                    .returns_an_hour = seen.returns_an_hour(),
+                    .replaced = kReplaced};
+  const Terms round{.spot = rounded(terms.spot / on_demand),
+                    .on_demand = 1,
+                    .start = start,
+                    .losses_an_hour = rounded(terms.losses_an_hour),
+                    .returns_an_hour = rounded(terms.returns_an_hour),
+                    .replaced = kReplaced};
+  const double most_work = hours_of_table(standing.work), most_slack = hours_of_table(slack);
+  std::optional<Values> own;
+  const Values& values = values_of ? values_of(round, most_work, most_slack)
+                                   : own.emplace(round, most_work, most_slack);
+  const Outlook outlook(values, terms, settings.tick, standing);
+  Choice choice{.use = Use::OnDemand, .expected = outlook.on_demand(!paid, cheaper)};
   if (may_use_spot && outlook.spot(!here) < choice.expected)
-    choice = {.use = Use::Spot, .pool = *pool, .expected = outlook.spot(!here)};
+    choice = {.use = Use::Spot, .expected = outlook.spot(!here)};
   if (may_wait && outlook.wait() < choice.expected)
     choice = {.use = Use::Nothing, .expected = outlook.wait()};
-
-  // Whichever it is, sooner or later it brings the data to what is there now; or the data stays.
-  const double move = pool ? dollars_of_move(*pool, standing) : 0;
-  if (move <= 0 || share_elsewhere(standing) >= 1) return choice;
-  choice.expected += move;
-  const Terms own = terms_in(*standing.place);
-  const Outlook stays(tables_->of(own, standing.work, slack), own, settings_.tick, standing);
-  if (const double expected = stays.on_demand(!paid, false); expected < choice.expected)
-    choice = {.use = Use::OnDemand, .expected = expected};
-  if (may_wait && stays.wait() < choice.expected)
-    choice = {.use = Use::Nothing, .expected = stays.wait()};
   return choice;
 }
 
@@ -279,12 +160,6 @@ Values::Run::Run(double dollars, double rate, double hours)
     : until_(dollars / rate), stays_(std::exp(-rate * hours)) {}
 
 Values::Values(const Terms& terms, double work, double slack)
-    : Values(terms, work, slack, std::vector<Cell>()) {}
-
-Values::Values(const Terms& terms, double work, double slack, Values&& spare)
-    : Values(terms, work, slack, std::move(spare.cells_)) {}
-
-Values::Values(const Terms& terms, double work, double slack, std::vector<Cell> memory)
     : terms_(terms),
       work_step_(std::max(work, terms.start) / (kColumns - 1)),
       slack_step_(terms.start / kRowsOfStart),
@@ -294,13 +169,11 @@ Values::Values(const Terms& terms, double work, double slack, std::vector<Cell> 
       on_spot_(terms.spot, terms.losses_an_hour, work_step_),
       paid_(terms.on_demand, terms.returns_an_hour, work_step_),
       paid_beside_spot_(terms.on_demand, goes_an_hour(terms), work_step_),
-      cells_(std::move(memory)) {
+      cells_(rows_ * kColumns) {
   assert(terms.losses_an_hour > 0 && terms.returns_an_hour > 0 && terms.start > 0);
-  cells_.resize(rows_ * kColumns);
-  for (std::size_t row = 0; row < rows_; ++row) {
-    cells_[row * kColumns] = {};  // no work is left
+  // In column 0 no work is left.
+  for (std::size_t row = 0; row < rows_; ++row)
     for (std::size_t column = 1; column < kColumns; ++column) fill(row, column);
-  }
 }
 
 const Values::Cell& Values::cell(std::size_t row, std::size_t column) const {

@@ -67,16 +67,13 @@ struct Asked {
 };
 
 Asked ask(const Prospect& it, const Sight& sight, const capacity::Spells& spells,
-          std::shared_ptr<capacity::Tables> tables = nullptr) {
+          const capacity::ValuesOf& values_of = {}) {
   const double time = hours_of(it.due - sight.now);
   const double kept = it.interval + kUnseen;
-  capacity::Planner planner(
-      1, {.on_demand = it.on_demand, .start = it.start, .tick = it.interval, .usual_spot = it.spot},
-      std::move(tables));
-  planner.remember(spells);
-  planner.see({{sight.spot, it.spot}});
-  const capacity::Choice choice =
-      planner.choose({.work = it.work.hours, .time = time - kept, .use = sight.runs});
+  const capacity::Choice choice = capacity::choose(
+      spells, sight.spot,
+      {.on_demand = it.on_demand, .spot = it.spot, .start = it.start, .tick = it.interval},
+      {.work = it.work.hours, .time = time - kept, .use = sight.runs}, values_of);
   const double forced = it.on_demand * least_hours(it, sight.runs == Use::OnDemand);
   return {choice, choice.forced ? forced : choice.expected,
           later(sight.now, time - kept - it.interval - it.start - it.work.hours)};
@@ -152,11 +149,10 @@ Expectation expect(const Prospect& it, wire::WallTime now, double lasts, double 
   return {asked.dollars, asked.latest};
 }
 
-Outlook look_ahead(const Prospect& it, const Sight& sight,
-                   std::shared_ptr<capacity::Tables> tables) {
+Outlook look_ahead(const Prospect& it, const Sight& sight, const capacity::ValuesOf& values_of) {
   capacity::Spells spells = spells_at(sight);
   spells.see(sight.spot);
-  const Asked asked = ask(it, sight, spells, std::move(tables));
+  const Asked asked = ask(it, sight, spells, values_of);
   Outlook outlook{.choice = asked.choice.use,
                   .work = it.work,
                   .latest = asked.latest,

@@ -2,7 +2,7 @@
 // its agent show of it: asks capacity/planner.hpp, with margins for all that a look cannot see. In
 // hours and dollars. Pure.
 //
-// To the planner a job's fleet is one pool: EC2 chooses among the types and zones. The time left is
+// To the planner a job's fleet is one: EC2 chooses among the types and zones. The time left is
 // shortened by the interval between looks (a loss right after one is seen at the next) and by a
 // minute (EC2 may show an old state for as long). The work left counts from the newest durable
 // checkpoint: what a loss would destroy is still to be done.
@@ -77,9 +77,9 @@ struct Sight {
   wire::WallTime looked{};  // before
   bool had_spot = false;    // before
 };
-// `tables`: for many looks one after the other, as tests play them.
+// `values_of`: for many looks one after the other, as tests play them.
 Outlook look_ahead(const Prospect& prospect, const Sight& sight,
-                   std::shared_ptr<capacity::Tables> tables = nullptr);
+                   const capacity::ValuesOf& values_of = {});
 
 // The expected cost of a job that is launched now, before any spot capacity is seen: it is assumed
 // to last for `lasts` hours, and to be gone for `gone` hours, at a time.

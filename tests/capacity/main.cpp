@@ -52,7 +52,7 @@ void describe(const Market& market) {
 // False: ours missed a deadline.
 bool judged(const std::string& name,
             const std::vector<std::pair<Market, std::vector<Task>>>& markets) {
-  Report report{.watcher = true};
+  Report report;
   for (const auto& [market, tasks] : markets) judge(market, tasks, report);
   finish(report);
   print(name, report);

@@ -19,13 +19,13 @@ std::vector<Pool> Market::at(std::size_t which) const {
 
 Outcome play(const Market& market, const Task& task, Policy& policy) {
   Outcome outcome;
-  Standing standing{.work = task.work, .time = static_cast<double>(task.ticks) * market.tick};
+  Position standing{.work = task.work, .time = static_cast<double>(task.ticks) * market.tick};
   double starting = 0;
   for (std::size_t i = 0; i < task.ticks && standing.work > kDone; ++i) {
     const auto pools = market.at(task.first + i);
     if (standing.use == Use::Spot && !pools[standing.pool].available) standing.use = Use::Nothing;
     standing.paid = outcome.dollars;
-    const Choice choice = policy.choose(pools, standing);
+    const Pick choice = policy.choose(pools, standing);
     const bool spot = choice.use == Use::Spot;
     if (spot && !pools[choice.pool].available) std::abort();
     const bool same = choice.use == standing.use && (!spot || choice.pool == standing.pool);

@@ -2,11 +2,38 @@
 // and dollars an hour.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "agent/capacity/planner.hpp"
 
 namespace spotter::capacity {
+
+// A pool in one tick.
+struct Pool {
+  bool available = false;
+  double dollars = 0;     // of spot, an hour
+  std::size_t place = 0;  // the region, among several
+};
+
+struct Position {
+  double work = 0;  // hours of training that are left
+  double time = 0;  // hours until the deadline
+  Use use = Use::Nothing;
+  std::size_t pool = 0;  // of Use::Spot
+  // The place that has its data; none: nowhere yet.
+  std::optional<std::size_t> place = std::nullopt;
+  double paid = 0;  // dollars, until now
+};
+
+struct Pick {
+  Use use = Use::Nothing;
+  std::size_t pool = 0;  // of Use::Spot
+  // The place that has its data from now on, with Use::OnDemand, if it is nowhere yet.
+  std::optional<std::size_t> place = std::nullopt;
+};
 
 struct MarketPool {
   std::string name;
@@ -46,7 +73,7 @@ class Policy {
  public:
   virtual ~Policy() = default;
   // Asked once a tick, until the work is done.
-  virtual Choice choose(const std::vector<Pool>& pools, const Standing& standing) = 0;
+  virtual Pick choose(const std::vector<Pool>& pools, const Position& position) = 0;
 };
 
 // The data is where spot capacity was used last: used in another place it is brought there, which
@@ -63,8 +90,5 @@ std::unique_ptr<Policy> one_pool(const Market& market, const Task& task, std::si
 // Wu et al., "Can't Be Late" (NSDI 2024): without spot capacity on demand as long as it is behind
 // an even pace. Over several pools: the cheapest that is available.
 std::unique_ptr<Policy> uniform_progress(const Market& market, const Task& task);
-// Ours. `noise`: its prices and how long a start takes are wrong by so much, drawn by the seed.
-std::unique_ptr<Policy> planned(const Market& market, const Task& task, double noise = 0,
-                                unsigned seed = 0);
 
 }  // namespace spotter::capacity

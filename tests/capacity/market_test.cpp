@@ -159,7 +159,7 @@ TEST(Market, ATaskThatOnlyOnDemandCanFinishIsFinished) {
   const Market market = flat("..........");
   for (const double work : {8.0, 9.0, 9.5}) {
     const Task task{0, 10, work, 0.5};
-    EXPECT_TRUE(play(market, task, *planned(market, task)).in_time) << work;
+    EXPECT_TRUE(play(market, task, *watched(market, task, watching_of(market))).in_time) << work;
     EXPECT_TRUE(play(market, task, *uniform_progress(market, task)).in_time) << work;
   }
 }
@@ -189,7 +189,7 @@ std::vector<double> means_of_kinds(bool several) {
   for (const Kind& kind : kinds()) {
     if ((kind.places > 1) != several) continue;
     ++count;
-    const Report report = judged(kind, 2);
+    const Report report = judged(kind, 6);
     print(kind.name, report);
     const Row& ours = report.rows.end()[-3];
     sums.resize(report.rows.size());

@@ -111,7 +111,7 @@ class OnlinePolicy : public Policy {
  public:
   explicit OnlinePolicy(const Online& online) : online_(online) {}
 
-  Choice choose(const std::vector<Pool>& pools, const Standing& it) override {
+  Pick choose(const std::vector<Pool>& pools, const Position& it) override {
     const auto parts = static_cast<double>(online_.parts_);
     const auto left = static_cast<std::size_t>(std::llround(it.time / online_.tick_));
     const auto work = static_cast<std::size_t>(std::llround(it.work / online_.tick_ * parts));

@@ -2,94 +2,71 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <optional>
 
 namespace spotter::capacity {
 namespace {
 
-constexpr Pool kNone{false, 0.3};
-constexpr Pool kThere{true, 0.3};
+constexpr double kNone = 0;  // dollars: there is no spot capacity
 
-Choice first_choice(const std::vector<Pool>& pools, const Standing& standing) {
-  Planner planner(pools.size(), {.on_demand = 1, .start = 0.5, .tick = 1});
-  planner.see(pools);
-  return planner.choose(standing);
+Choice first_choice(double dollars, const Standing& standing) {
+  const Settings settings{.on_demand = 1, .spot = dollars, .start = 0.5, .tick = 1};
+  const Spells spells(settings.available, settings.absent, settings.half_life);
+  return choose(spells, dollars > 0, settings, standing);
 }
 
 TEST(Planner, UsesSpotWhereItIsCheapest) {
-  const Choice choice = first_choice({{true, 0.4}, kThere, {false, 0.1}}, {.work = 10, .time = 20});
+  const Choice choice = first_choice(0.3, {.work = 10, .time = 20});
   EXPECT_EQ(choice.use, Use::Spot);
-  EXPECT_EQ(choice.pool, 1U);
   EXPECT_FALSE(choice.forced);
   EXPECT_GT(choice.expected, 10 * 0.3);
   EXPECT_LT(choice.expected, 10 * 1.0);
 }
 
 TEST(Planner, WaitsWhileThereIsTime) {
-  EXPECT_EQ(first_choice({kNone}, {.work = 10, .time = 40}).use, Use::Nothing);
+  EXPECT_EQ(first_choice(kNone, {.work = 10, .time = 40}).use, Use::Nothing);
 }
 
 TEST(Planner, IsForcedByTheDeadline) {
-  for (const Pool& pool : {kNone, kThere}) {
-    const Choice choice = first_choice({pool}, {.work = 10, .time = 10.6});
+  for (const double dollars : {kNone, 0.3}) {
+    const Choice choice = first_choice(dollars, {.work = 10, .time = 10.6});
     EXPECT_EQ(choice.use, Use::OnDemand);
     EXPECT_TRUE(choice.forced);
   }
 }
 
 TEST(Planner, StaysOnSpotCapacityAsLongAsALossLeavesTimeForAStart) {
-  const Standing there{.work = 10, .time = 10.5, .use = Use::Spot, .pool = 0};
-  EXPECT_TRUE(first_choice({kThere}, {.work = 10, .time = 10.4, .use = Use::Spot}).forced);
-  EXPECT_FALSE(first_choice({kThere}, there).forced);
-}
-
-TEST(Planner, DoesNotLeaveAPoolForOneThatIsALittleCheaper) {
-  const Standing there{.work = 10, .time = 40, .use = Use::Spot, .pool = 0};
-  EXPECT_EQ(first_choice({kThere, {true, 0.28}}, there).pool, 0U);
-  EXPECT_EQ(first_choice({kThere, {true, 0.10}}, there).pool, 1U);
-}
-
-TEST(Planner, LeavesAPlaceOnlyForWhatIsWorthTheMove) {
-  const std::vector<Pool> pools{{true, 0.3, 0}, {true, 0.1, 1}};
-  const Standing there{.work = 10, .time = 40, .use = Use::Spot, .pool = 0, .place = 0};
-  const auto choose = [&](double move) {
-    Planner planner(2, {.on_demand = 1, .start = 0.5, .tick = 1, .move = move});
-    planner.see(pools);
-    return planner.choose(there).pool;
-  };
-  EXPECT_EQ(choose(0), 1U);
-  EXPECT_EQ(choose(0.1), 1U);
-  EXPECT_EQ(choose(2), 0U);
+  EXPECT_TRUE(first_choice(0.3, {.work = 10, .time = 10.4, .use = Use::Spot}).forced);
+  EXPECT_FALSE(first_choice(0.3, {.work = 10, .time = 10.5, .use = Use::Spot}).forced);
 }
 
 TEST(Planner, DoesNotUseSpotThatIsDearerThanOnDemand) {
-  EXPECT_NE(first_choice({{true, 1.2}}, {.work = 10, .time = 20}).use, Use::Spot);
+  EXPECT_NE(first_choice(1.2, {.work = 10, .time = 20}).use, Use::Spot);
 }
 
-// One of five megabytes takes the place of as many small ones as it needs.
-TEST(Tables, KeepNoMoreThanTheyMay) {
-  constexpr std::size_t most = std::size_t{2} << 20, fewest = 8;
-  Tables tables(most);
-  const auto ask = [&](int i, double slack) {
-    const double losses = std::exp2(i / 4.0 - 4);
-    return tables.of({.spot = 0.3, .losses_an_hour = losses}, 1, slack).bytes();
+// A caller that keeps tables gets the same ones asked for again, for terms that are nearly the
+// same.
+TEST(Planner, AsksForTheValuesOfRoundedTerms) {
+  std::optional<Values> kept;
+  std::vector<double> asked;
+  const auto keep = [&](const Terms& terms, double work, double slack) -> const Values& {
+    asked = {terms.spot, terms.on_demand, terms.losses_an_hour, terms.returns_an_hour, work, slack};
+    return kept.emplace(terms, work, slack);
   };
-  std::size_t small = 0, large = 0;
-  for (int i = 0; i < 40; ++i) small = ask(i, 1);
-  EXPECT_LE(tables.bytes(), most + small);
-  EXPECT_GT(tables.bytes(), most / 2);
-  for (int i = 0; i < 40; ++i) large = ask(i, 40);
-  EXPECT_GT(large, most);
-  EXPECT_LE(tables.bytes(), fewest * large);
-}
-
-TEST(Tables, AreOfOneStart) {
-  Tables tables;
-  const Terms terms{.spot = 0.3, .start = 0.1};
-  Terms longer = terms;
-  longer.start = 0.5;
-  const double before = tables.of(terms, 10, 20).of(Use::Nothing, false, 10, 4);
-  EXPECT_GT(tables.of(longer, 10, 20).of(Use::Nothing, false, 10, 4), before);
+  const auto ask = [](double dollars, double work, const ValuesOf& values_of) {
+    return choose({{2, 4}, {1, 3}, 72}, true, {.on_demand = 2, .spot = dollars, .start = 0.5},
+                  {.work = work, .time = 30}, values_of)
+        .expected;
+  };
+  EXPECT_DOUBLE_EQ(ask(0.5, 10, keep), ask(0.5, 10, {}));
+  const auto before = asked;
+  EXPECT_EQ(before[0], 0.25);
+  EXPECT_EQ(before[1], 1) << "in hours on demand";
+  EXPECT_TRUE(before[4] >= 10 && before[5] >= 20);
+  ask(0.51, 10.1, keep);
+  EXPECT_EQ(asked, before);
+  ask(0.6, 10, keep);
+  EXPECT_NE(asked, before);
 }
 
 }  // namespace

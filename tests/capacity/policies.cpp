@@ -1,17 +1,16 @@
-// The policies that are played: ours, and others to compare with.
+// The policies that are played beside ours, to compare it with.
 #include <algorithm>
 #include <optional>
-#include <random>
 
 #include "tests/capacity/market.hpp"
 
 namespace spotter::capacity {
 namespace {
 
-constexpr Choice kOnDemand{.use = Use::OnDemand};
-constexpr Choice kNothing{};
+constexpr Pick kOnDemand{.use = Use::OnDemand};
+constexpr Pick kNothing{};
 
-Choice spot_of(std::size_t pool) { return {.use = Use::Spot, .pool = pool}; }
+Pick spot_of(std::size_t pool) { return {.use = Use::Spot, .pool = pool}; }
 
 std::optional<std::size_t> cheapest(const std::vector<Pool>& pools) {
   std::optional<std::size_t> best;
@@ -21,7 +20,7 @@ std::optional<std::size_t> cheapest(const std::vector<Pool>& pools) {
 }
 
 struct OnDemand : Policy {
-  Choice choose(const std::vector<Pool>&, const Standing&) override { return kOnDemand; }
+  Pick choose(const std::vector<Pool>&, const Position&) override { return kOnDemand; }
 };
 
 // Stays on spot capacity while it lasts, and keeps the deadline.
@@ -33,7 +32,7 @@ class Careful : public Policy {
         work_(task.work),
         time_(static_cast<double>(task.ticks) * market.tick) {}
 
-  Choice choose(const std::vector<Pool>& pools, const Standing& it) override {
+  Pick choose(const std::vector<Pool>& pools, const Position& it) override {
     const double slack = it.time - it.work;
     if (it.use == Use::Spot && slack >= start_) return spot_of(it.pool);
     const auto spot = pick(pools);
@@ -46,8 +45,8 @@ class Careful : public Policy {
   virtual std::optional<std::size_t> pick(const std::vector<Pool>& pools) {
     return cheapest(pools);
   }
-  virtual bool may_leave(const Standing&) { return true; }  // what runs on demand
-  virtual bool may_wait(const Standing&) = 0;
+  virtual bool may_leave(const Position&) { return true; }  // what runs on demand
+  virtual bool may_wait(const Position&) = 0;
 
   double tick_, start_, work_, time_;
 };
@@ -57,8 +56,8 @@ class Greedy : public Careful {
   using Careful::Careful;
 
  protected:
-  bool may_leave(const Standing& it) override { return it.use != Use::OnDemand; }
-  bool may_wait(const Standing& it) override { return it.use != Use::OnDemand; }
+  bool may_leave(const Position& it) override { return it.use != Use::OnDemand; }
+  bool may_wait(const Position& it) override { return it.use != Use::OnDemand; }
 };
 
 class OnePool : public Greedy {
@@ -81,32 +80,10 @@ class UniformProgress : public Careful {
 
  protected:
   // An instance on demand is kept until it is ahead by what two starts take.
-  bool may_wait(const Standing& it) override {
+  bool may_wait(const Position& it) override {
     const double ahead = it.use == Use::OnDemand ? 2 * start_ : 0;
     return work_ - it.work >= (time_ - it.time + ahead) * work_ / time_;
   }
-};
-
-class Planned : public Policy {
- public:
-  Planned(const Market& market, const Task& task, double noise, unsigned seed)
-      : chance_(seed), wrong_(1 - noise, 1 + noise) {
-    planner_.emplace(market.pools.size(), Settings{.on_demand = market.on_demand,
-                                                   .start = task.start * (1 + noise),
-                                                   .tick = market.tick,
-                                                   .move = market.move});
-  }
-  Choice choose(const std::vector<Pool>& pools, const Standing& it) override {
-    auto seen = pools;
-    for (Pool& pool : seen) pool.dollars *= wrong_(chance_);
-    planner_->see(seen);
-    return planner_->choose(it);
-  }
-
- private:
-  std::mt19937 chance_;
-  std::uniform_real_distribution<> wrong_;
-  std::optional<Planner> planner_;
 };
 
 }  // namespace
@@ -123,11 +100,6 @@ std::unique_ptr<Policy> one_pool(const Market& market, const Task& task, std::si
 
 std::unique_ptr<Policy> uniform_progress(const Market& market, const Task& task) {
   return std::make_unique<UniformProgress>(market, task);
-}
-
-std::unique_ptr<Policy> planned(const Market& market, const Task& task, double noise,
-                                unsigned seed) {
-  return std::make_unique<Planned>(market, task, noise, seed);
 }
 
 }  // namespace spotter::capacity

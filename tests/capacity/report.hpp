@@ -12,12 +12,9 @@ struct Row {
 };
 
 struct Report {
-  // Whether `spotter watch` plays, too (tests/capacity/watched.hpp): the planner with what a
-  // watcher sees and may do. It takes ten times as long as all others.
-  bool watcher = false;
   std::size_t tasks = 0;  // those that somebody can finish in time
-  // Ours are called "spotter": with right figures; with such as are wrong by a twentieth, drawn by
-  // two seeds; and the watcher.
+  // Ours are called "spotter": with right figures, and with such as are wrong by a twentieth, drawn
+  // by two seeds.
   std::vector<Row> rows;
 };
 

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <chrono>
 #include <cmath>
+#include <random>
 #include <utility>
 
 #include "agent/launch/deadline.hpp"
@@ -29,7 +30,9 @@ class Watched : public Policy {
         settling_(launch::settling_time({config::OnDemand::When::WhenNeeded, {}},
                                         seconds_of(task.start))),
         runs_in_(watching.regions.size()),
-        tables_(watching.tables ? watching.tables : std::make_shared<Tables>()) {
+        tables_(watching.tables ? watching.tables : std::make_shared<Tables>()),
+        chance_(watching.seed),
+        wrong_(1 - watching.noise, 1 + watching.noise) {
     for (const std::string& region : watching.regions)
       places_.push_back({region, launch::WatchedFleet{FleetId("fleet"), 0}, {}});
     ids_.resize(places_.size());
@@ -37,7 +40,7 @@ class Watched : public Policy {
     mark_.since = kBegin;
   }
 
-  Choice choose(const std::vector<Pool>& pools, const Standing& standing) override {
+  Pick choose(const std::vector<Pool>& pools, const Position& standing) override {
     if (is_used_up(standing)) {
       for (std::size_t i = 0; i < places_.size(); ++i) quiet(i);
       return {};
@@ -57,12 +60,12 @@ class Watched : public Policy {
     if (std::exchange(rests_, false)) return {.use = Use::OnDemand, .place = here};
     look_elsewhere();
     const auto& runs = runs_in_[launch::place_of_job(places_)];
-    return runs ? Choice{.use = Use::Spot, .pool = *runs} : Choice{};
+    return runs ? Pick{.use = Use::Spot, .pool = *runs} : Pick{};
   }
 
  private:
   // The job's agent ends it then.
-  bool is_used_up(const Standing& standing) const {
+  bool is_used_up(const Position& standing) const {
     return watching_.dollars && watching_.gives_way == config::Deadline::GivesWay::Deadline &&
            standing.paid >= *watching_.dollars;
   }
@@ -86,7 +89,7 @@ class Watched : public Policy {
   }
 
   // Like decide_fallback(), but its instances are there as soon as they are asked for.
-  void mark_look(std::size_t here, const Standing& standing) {
+  void mark_look(std::size_t here, const Position& standing) {
     const auto& runs = runs_in_[here];
     const Spot spot = rests_ ? Spot::Rests : runs ? Spot::Runs : Spot::None;
     const InstanceId instance = ids_[here];
@@ -105,17 +108,19 @@ class Watched : public Policy {
     const double time = static_cast<double>(task_.ticks) * market_.tick;
     std::optional<double> left;
     if (watching_.dollars) left = std::max(0.0, *watching_.dollars - standing.paid);
-    mark_.outlook =
-        launch::look_ahead({.due = kBegin + seconds_of(time),
-                            .work = {standing.work, standing.work / task_.work},
-                            .start = task_.start,
-                            .interval = market_.tick,
-                            .on_demand = market_.on_demand,
-                            .spot = runs ? (*now_pools_)[*runs].dollars : places_[here].dollars,
-                            .zone = {},
-                            .dollars_left = left,
-                            .gives_way = watching_.gives_way},
-                           sight, tables_);
+    mark_.outlook = launch::look_ahead(
+        {.due = kBegin + seconds_of(time),
+         .work = {standing.work, standing.work / task_.work},
+         .start = task_.start * (1 + watching_.noise),
+         .interval = market_.tick,
+         .on_demand = market_.on_demand,
+         .spot = wrong_(chance_) * (runs ? (*now_pools_)[*runs].dollars : places_[here].dollars),
+         .zone = {},
+         .dollars_left = left,
+         .gives_way = watching_.gives_way},
+        sight, [this](const Terms& terms, double work, double slack) -> const Values& {
+          return tables_->of(terms, work, slack);
+        });
     places_[here].mark = mark_;
   }
 
@@ -149,6 +154,8 @@ class Watched : public Policy {
   std::vector<InstanceId> ids_;                      // of each place: that instance
   const std::vector<Pool>* now_pools_ = nullptr;     // at this look
   std::shared_ptr<Tables> tables_;
+  std::mt19937 chance_;
+  std::uniform_real_distribution<> wrong_;
   launch::WatchMark mark_;
   wire::WallTime now_ = kBegin;
   std::size_t looks_ = 0;
@@ -156,6 +163,15 @@ class Watched : public Policy {
 };
 
 }  // namespace
+
+const Values& Tables::of(const Terms& terms, double work, double slack) {
+  const Key key(terms.spot, terms.start, terms.losses_an_hour, terms.returns_an_hour, work, slack);
+  if (const auto known = known_.find(key); known != known_.end()) return known->second;
+  if (bytes_ >= most_bytes) known_.clear(), bytes_ = 0;
+  const Values& made = known_.try_emplace(key, terms, work, slack).first->second;
+  bytes_ += made.bytes();
+  return made;
+}
 
 std::unique_ptr<Policy> watched(const Market& market, const Task& task, const Watching& watching) {
   assert(!watching.regions.empty());
